@@ -11,7 +11,7 @@ from bot.hami.pods.allocations import given
 from bot.hami.scheduler_logs.log_lines import NEEDLE, LogLine, ThrottledRequest
 from bot.hami.vendors import FIRST, NAMES, vendor_of_made_up_card, vendor_of_register_key
 from bot.kube.hami_pods import EXTENDER_CONTAINER
-from bot.kube.models import Condition, DaemonPod, Event, Holder, Node, Pod
+from bot.kube.models import Condition, DaemonPod, Event, Holder, Node, ObjectMeta, Pod, Resource
 from bot.kube.recording.redact import masked
 from bot.kube.times import format_time, parse_time
 from bot.report import Evidence
@@ -260,3 +260,24 @@ def of_plugin(pod: DaemonPod, why: str) -> Evidence:
     command = kubectl("-n", pod.namespace, "get", "pod", pod.name, "-o", "jsonpath={.status}")
     quote = shown(why or pod.status.phase or pod.name)
     return Evidence("pod", f"Pod {pod.namespace}/{pod.name}", clock(pod.metadata.creation_timestamp), quote, command)
+
+
+def of_object(kind: str, resource: Resource, quote: str, path: str) -> Evidence:
+    """A value of an object of HAMi's; `path` is the JSONPath that shows it. An empty one is shown by the name."""
+    if not quote.strip():
+        quote, path = resource.name, "{.metadata.name}"
+    return Evidence(
+        source=kind.lower(),
+        object=f"{kind} {_full_name(resource.metadata)}",
+        at=None,
+        quote=shown(quote),
+        command=kubectl(*_where(resource.metadata), "get", kind.lower(), resource.name, "-o", f"jsonpath={path}"),
+    )
+
+
+def _full_name(metadata: ObjectMeta) -> str:
+    return f"{metadata.namespace}/{metadata.name}" if metadata.namespace else metadata.name
+
+
+def _where(metadata: ObjectMeta) -> tuple[str, ...]:
+    return ("-n", metadata.namespace) if metadata.namespace else ()

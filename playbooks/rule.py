@@ -2,12 +2,13 @@
 
 A rule looks at a scene and tells findings, or nothing. It is declared with the codes that it may tell and with what has
 to have been read for it: where that is not so it keeps silent. A table of stages says who speaks when; it reads as the
-decision tree of the debugging guide. There are no priorities beside that order.
+decision tree of the debugging guide. A rule that stands in no table is declared next to one of its module that does,
+and speaks wherever that one speaks. There are no priorities beside that order.
 """
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import update_wrapper
-from typing import Generic, NamedTuple, Protocol, TypeVar
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from bot.finding_codes import Code
 from bot.report import Finding
@@ -26,7 +27,10 @@ S_contra = TypeVar("S_contra", bound=Scene, contravariant=True)
 
 
 class Rule(Generic[S_contra]):
-    """What a function of the scene tells. Call it with a scene: its findings, none where a source was not read."""
+    """What a function of the scene tells. Call it with a scene: its findings, none where a source was not read.
+
+    `together` are the rules that speak where this one stands in a table, in their order.
+    """
 
     def __init__(
         self, tell: Callable[[S_contra], Iterable[Finding]], codes: Collection[Code], reads: Collection[str]
@@ -34,15 +38,32 @@ class Rule(Generic[S_contra]):
         self.tell = tell
         self.codes = codes
         self.reads = reads
+        self.together: tuple[Rule[S_contra], ...] = (self,)
         update_wrapper(self, tell)
 
     def __call__(self, scene: S_contra) -> list[Finding]:
         return list(self.tell(scene)) if all(map(scene.was_read, self.reads)) else []
 
 
-def rule(*codes: Code, reads: Collection[str] = ()) -> Callable[[Callable[[S], Iterable[Finding]]], Rule[S]]:
-    """Declares a rule: the codes that it may tell, and what has to have been read for it to speak."""
-    return lambda tell: Rule(tell, codes, reads)
+def rule(
+    *codes: Code, reads: Collection[str] = (), ahead_of: Rule[Any] | None = None, after: Rule[Any] | None = None
+) -> Callable[[Callable[[S], Iterable[Finding]]], Rule[S]]:
+    """Declares a rule: the codes that it may tell, and what has to have been read for it to speak.
+
+    `ahead_of` or `after` a rule of the same module that stands in a table, it speaks next to that one in each stage.
+    """
+
+    def declare(tell: Callable[[S], Iterable[Finding]]) -> Rule[S]:
+        made = Rule(tell, codes, reads)
+        for near, place in ((ahead_of, 0), (after, 1)):
+            if near is not None:
+                if near.tell.__module__ != tell.__module__:
+                    raise TypeError(f"{tell.__name__} stands in another module than {near.tell.__name__}")
+                at = near.together.index(near) + place
+                near.together = (*near.together[:at], made, *near.together[at:])
+        return made
+
+    return declare
 
 
 class Told(NamedTuple):
@@ -94,7 +115,7 @@ class Stage(Generic[S]):
         leads: Place = behind,
     ) -> None:
         self.name = name
-        self.rules = rules
+        self.rules = tuple(each for stands in rules for each in stands.together)
         self.either = either
         self.ends = ends
         self.beside = beside

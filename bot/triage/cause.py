@@ -22,7 +22,7 @@ _LEVELS: Mapping[str, Severity] = {
 
 
 class Cause(msgspec.Struct, frozen=True):
-    """`signature` names the cause by structured facts (`playbooks.rules.common.cause_key`), or what stands for one.
+    """`signature` names the cause by structured facts (`playbooks.rules.waiting.alike`), or what stands for one.
 
     `code` is the finding's, empty where nothing was found; then `why_not` says why, and `labels` (`instance=db-1`) are
     some of the first alert's. `claim` is about `subject` (`ns/pod` or a node, empty if the alert named neither); it is

@@ -33,7 +33,7 @@ from bot.texts import Prose, Text, listed, literal, sentences
 from handlers.changes.request import ChangeSnapshot
 from handlers.changes.words import HOW_TO_REVERT, Extend, Revert, Show, words_of
 from playbooks.quotes import kubectl
-from playbooks.rules.installation.open_change import described, of_record, open_change, undo
+from playbooks.rules.installation.install_settings import described, of_record, open_change, undo
 
 _COLUMNS = ("container", "flag", "value", "set by")
 _ENDED = {

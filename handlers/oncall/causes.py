@@ -20,7 +20,7 @@ from playbooks.gather.pods import gather_scene, gather_waiting
 from playbooks.judgement.waiting import Judge
 from playbooks.nodes.tables import NodeCardRow
 from playbooks.playbook import Playbook, Sources, find
-from playbooks.rules.common.cause_key import cause_signature
+from playbooks.rules.waiting.alike import cause_signature
 from playbooks.scenes.cluster import ClusterScene
 
 ONE_BY_ONE = 20

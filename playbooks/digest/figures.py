@@ -28,7 +28,7 @@ from playbooks.gather.scheduling import Capacity
 from playbooks.gather.usage import UsageSeen
 from playbooks.pending.rows import CauseRow, PendingRow
 from playbooks.quota.table import QuotaRow
-from playbooks.rules.common.owners import Owner, owner_of
+from playbooks.rules.common.holders import Owner, owner_of
 from playbooks.rules.quota.limits import NEAR
 
 _LOCKS = "node-lock-"

@@ -16,7 +16,7 @@ from playbooks.fit.manifest import STANDARD_INPUT, file_of, rules_on_others
 from playbooks.fit.scene import beside
 from playbooks.quotes import kubectl
 from playbooks.rules.capacity.kubernetes_shortage import SHORT, Shortage, shortage
-from playbooks.rules.capacity.node_selection import BY_AFFINITY, loosen
+from playbooks.rules.capacity.large_request import BY_AFFINITY, loosen
 from playbooks.rules.common import prose
 from playbooks.scenes.waiting_pod import PodScene
 

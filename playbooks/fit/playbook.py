@@ -25,13 +25,7 @@ from playbooks.fit.manifest import Manifest, ManifestFile, file_of, read_pods
 from playbooks.fit.rules import FIT, endings, free_nodes, verdict
 from playbooks.fit.scene import AskedScene, admission
 from playbooks.gather.dra import gather_slices
-from playbooks.gather.scheduling import (
-    Capacity,
-    gather_capacity,
-    gather_install,
-    is_absent,
-    times_shown,
-)
+from playbooks.gather.scheduling import Capacity, gather_capacity, gather_install, is_absent, times_shown
 from playbooks.gather.subject import EmptyNamespace, gather_deserted
 from playbooks.gather.usage import MeasuredNodes, UsageSeen, gather_usage_of
 from playbooks.playbook import Playbook, Sources
@@ -41,8 +35,8 @@ from playbooks.rules.capacity.idle_holders import in_question
 from playbooks.rules.common import prose
 from playbooks.rules.common.gaps import capacity_gaps, fit_gaps
 from playbooks.rules.dra.devices import given_by_claims, handed_out_twice, served
-from playbooks.rules.installation.not_installed import answer_without_hami
-from playbooks.rules.waiting.after_restart import maybe_unknown
+from playbooks.rules.installation.surroundings import answer_without_hami
+from playbooks.rules.waiting.stale_scheduler import maybe_unknown
 from playbooks.scenes.cluster import ClusterScene
 
 _MAX_FINDINGS = 20

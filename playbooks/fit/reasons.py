@@ -11,7 +11,7 @@ from bot.hami.nodes.cards import CardState
 from bot.hami.nodes.registration import Unregistered
 from bot.hami.vendors import FIRST
 from bot.texts import Prose, Text, clauses, listed
-from playbooks.rules.capacity.impossible_request import at_most, nearest_refusal, never_given
+from playbooks.rules.capacity.large_request import at_most, nearest_refusal, never_given
 from playbooks.rules.common import prose
 from playbooks.scenes.waiting_pod import PodScene
 

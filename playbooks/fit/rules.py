@@ -32,8 +32,8 @@ from playbooks.fit.scene import (
 )
 from playbooks.quotes import kubectl
 from playbooks.rule import Stage, Told, rule
-from playbooks.rules.admission.unread_request import unread, write_plainly
-from playbooks.rules.admission.webhook_denials import remedy
+from playbooks.rules.admission.before_scheduling import unread, write_plainly
+from playbooks.rules.admission.webhook import remedy
 from playbooks.rules.capacity import request_amounts
 from playbooks.rules.capacity.idle_holders import NO_ROOM, waited_for
 from playbooks.rules.common import prose

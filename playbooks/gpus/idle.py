@@ -24,10 +24,8 @@ from playbooks.gather.scheduling import InstallSeen, gather_holders, gather_inst
 from playbooks.gather.usage import UsageSeen, gather_usage
 from playbooks.playbook import Sources
 from playbooks.rules.common.findings import finding
-from playbooks.rules.common.owners import Owner, owner_of
-from playbooks.rules.common.prose import mib
-from playbooks.rules.common.usage_quotes import of_use
-from playbooks.rules.nodes.node_not_found import see_all_nodes
+from playbooks.rules.common.holders import Owner, of_use, owner_of
+from playbooks.rules.common.prose import mib, see_all_nodes
 
 EXAMPLE = "gpus --idle for 2h"
 _MOST_PROVEN = 10

@@ -13,17 +13,7 @@ from bot.hami.nodes.node_state import read_registrations
 from bot.hami.nodes.registration import Registration
 from bot.hami.vendors import BESIDE
 from bot.kube.times import format_time
-from bot.report import (
-    Gap,
-    Names,
-    Report,
-    Sheet,
-    Subject,
-    Table,
-    Uuid,
-    gap,
-    new_report,
-)
+from bot.report import Gap, Names, Report, Sheet, Subject, Table, Uuid, gap, new_report
 from bot.rows import FREE, UNKNOWN, UNREGISTERED, GpuRow, TypeRow
 from bot.texts import Text, in_english
 from playbooks.gather.dra import gather_slices
@@ -36,8 +26,8 @@ from playbooks.playbook import ALL, Playbook, Sources
 from playbooks.rule import run
 from playbooks.rules.common import prose
 from playbooks.rules.common.gaps import capacity_gaps
-from playbooks.rules.installation.not_installed import answer_without_hami
 from playbooks.rules.installation.scheduler_totals import differing, ledger_table
+from playbooks.rules.installation.surroundings import answer_without_hami
 from playbooks.scenes.cluster import ClusterScene
 from playbooks.scenes.gpus import CardSeen, GpusScene, largest
 

@@ -11,22 +11,21 @@ from bot.texts import Text
 from playbooks import quotes
 from playbooks.gather.scheduler_process import unread
 from playbooks.gather.webhook import WEBHOOK_NAME
+from playbooks.quotes import of_object
 from playbooks.rule import Stage, Told, before, rule, run
-from playbooks.rules.admission.webhook_configuration import KIND, service_of
-from playbooks.rules.admission.webhook_health import webhook
+from playbooks.rules.admission.webhook import KIND, service_of, webhook
 from playbooks.rules.common.findings import finding
-from playbooks.rules.common.hami_objects import of_object
 from playbooks.rules.dra.devices import claimed_by_webhook, given_by_claims, handed_out_twice, two_webhooks
 from playbooks.rules.installation.extender import misconfigured
 from playbooks.rules.installation.install_settings import (
     loud,
     mismatched,
+    opened,
     profiles,
     refused,
     scheduler_release,
     stuck,
 )
-from playbooks.rules.installation.open_change import opened
 from playbooks.rules.installation.plugin_coverage import plugins_fail, plugins_missing, plugins_unready
 from playbooks.rules.installation.schedulers import leadership, past_crashes, search, unwell
 from playbooks.rules.installation.surroundings import SHOWS_HAMI, blind, too_old, wrong_clock

@@ -15,19 +15,15 @@ from playbooks.attempt import last_attempt, placed_since
 from playbooks.judgement.waiting import cannot_tell
 from playbooks.quotes import kubectl
 from playbooks.rule import Stage, Told, before, rule
-from playbooks.rules.admission.before_scheduling import refused_at_creation
+from playbooks.rules.admission.before_scheduling import given_nothing, refused_at_creation
 from playbooks.rules.admission.not_found import no_such_pod, refused_by_known_words, webhook_unanswered
-from playbooks.rules.admission.unread_request import given_nothing
 from playbooks.rules.common.containers import statuses
 from playbooks.rules.placed.container_faults import hidden_from_cuda, on_a_faulty_gpu
 from playbooks.rules.placed.container_log_faults import own_log_fault
-from playbooks.rules.placed.lifecycle import node_down, succeeded, terminating
-from playbooks.rules.placed.limit_not_enforced import unenforced_limit
-from playbooks.rules.placed.not_started import failed, not_started, unready
+from playbooks.rules.placed.hami_core import segfault, unenforced_limit
+from playbooks.rules.placed.not_started import failed, not_started, start_fault, unready
 from playbooks.rules.placed.refused_by_node import node_behind_refusal, placed_without_hami, refused
-from playbooks.rules.placed.running import running
-from playbooks.rules.placed.segfault import segfault
-from playbooks.rules.placed.start_faults import start_fault
+from playbooks.rules.placed.running import node_down, running, succeeded, terminating
 from playbooks.rules.waiting.cause_ranking import Rank, rank_words
 from playbooks.rules.waiting.refusals import in_words
 from playbooks.scenes.placed_pod import AbsentScene, PlacedScene

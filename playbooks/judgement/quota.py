@@ -9,16 +9,16 @@ from bot.hami.fit.verdicts import QUOTA_NOT_FIT
 from bot.hami.scheduler_logs.scheduling_events import finding_code
 from bot.report import Finding, Gap, NextAction, step
 from bot.texts import Text
-from playbooks.judgement.pods import JudgedPod, by_cause, judge_all
+from playbooks.judgement.waiting import JudgedPod, by_cause, judge_all
 from playbooks.quotes import kubectl
 from playbooks.rule import Stage, Told, before, rule
+from playbooks.rules.capacity.large_request import advise
 from playbooks.rules.common import prose
 from playbooks.rules.common.findings import finding
 from playbooks.rules.quota.effects import Effect, effects
 from playbooks.rules.quota.limits import counted_differently, exceeded, held_by_nobody, misspelt, nearly_full, set_twice
 from playbooks.rules.quota.overview import overview
 from playbooks.rules.quota.refused import refused
-from playbooks.rules.waiting.refusals import advise
 from playbooks.scenes.cluster import ClusterScene
 from playbooks.scenes.quota import QuotaScene
 from playbooks.scenes.waiting_pod import PodScene

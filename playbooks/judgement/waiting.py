@@ -3,11 +3,14 @@
 `why` asks it about one pod, `pending`, `quota` and the watcher about all of them.
 """
 
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
+from datetime import datetime
 from typing import NamedTuple
 
+from bot.hami.pods.request_parsing import DeviceConfig, asked_resources
 from bot.kube.models import Pod
-from bot.report import Evidence, Finding, Gap, step
+from bot.kube.times import parse_time
+from bot.report import Evidence, Finding, Gap, gap, step
 from bot.texts import Text
 from playbooks.gather.webhook import went_past_hami
 from playbooks.quotes import kubectl
@@ -15,20 +18,18 @@ from playbooks.rule import Stage, Told, before, rule, run
 from playbooks.rules.admission.before_scheduling import amounts_unread, anothers, gated, nothing_asked
 from playbooks.rules.admission.webhook_bypassed import went_past, why_left_alone
 from playbooks.rules.common.findings import finding
-from playbooks.rules.common.gaps import fit_gaps
+from playbooks.rules.common.gaps import fit_gaps, scene_gaps
 from playbooks.rules.dra.claims import claims_alone, claims_decide
 from playbooks.rules.dra.devices import unclaimed
 from playbooks.rules.installation.extender import never_asked_about
-from playbooks.rules.installation.not_installed import perhaps_without_hami, predecessors, without_hami
 from playbooks.rules.installation.schedulers import none_found, unwell
-from playbooks.rules.waiting.after_restart import unknown_since_restart
+from playbooks.rules.installation.surroundings import perhaps_without_hami, predecessors, without_hami
+from playbooks.rules.waiting.alike import attempt_key, cause_signature, request_key
 from playbooks.rules.waiting.binding import blocked, extender_silent, locked, refused_with_error, waits_for_retry
-from playbooks.rules.waiting.grouping import attempt_key, request_key
 from playbooks.rules.waiting.panics import extender_ended, panicked
 from playbooks.rules.waiting.refusals import lost_to_kubernetes
-from playbooks.rules.waiting.refused_requests import request_refused
-from playbooks.rules.waiting.stale_scheduler import disagrees
-from playbooks.rules.waiting.unknown_resource import offered_nowhere
+from playbooks.rules.waiting.refused_requests import offered_nowhere, request_refused
+from playbooks.rules.waiting.stale_scheduler import disagrees, unknown_since_restart
 from playbooks.rules.waiting.volcano import placed_by_volcano
 from playbooks.rules.waiting.weighing import refused_by_nodes, refused_by_words
 from playbooks.scenes.cluster import ClusterScene
@@ -198,3 +199,59 @@ def _left_alone(scene: PodScene) -> Hashable:
         return None
     reason = why_left_alone(scene)
     return reason, scene.pod.namespace if reason and reason.how == "namespace" else ""
+
+
+class WaitingRow(NamedTuple):
+    """A pod that waits, and what it asks for as written, without the domain: `gpu 1, gpumem 20k`."""
+
+    namespace: str
+    pod: str
+    waiting_since: datetime | None
+    minutes: int | None
+    asks: str
+
+
+class JudgedPod(NamedTuple):
+    """One pod with the first finding about it; None where there was no room to judge it."""
+
+    pod: Pod
+    cause: Finding | None
+
+
+def judge_all(
+    scene: ClusterScene, pods: Iterable[Pod], undecodable: Sequence[str]
+) -> tuple[list[JudgedPod], list[Gap]]:
+    """Each pod's cause, in the order of the pods, and what could not be seen of what decides it."""
+    judge = Judge(scene)
+    judged = [JudgedPod(pod, judge.cause(pod)) for pod in pods]
+    gaps = [*scene_gaps(scene, undecodable), *judge.gaps]
+    if left := sum(1 for judged_pod in judged if judged_pod.cause is None):
+        gaps.append(gap("fit", Text("pending.not-judged", count=left), Text("pending.not-judged-hint")))
+    return judged, gaps
+
+
+def by_cause(judged: Iterable[JudgedPod]) -> list[list[JudgedPod]]:
+    """Those of the same cause together, by structured facts; pods that were not judged are in none."""
+    groups: dict[str, list[JudgedPod]] = {}
+    signatures: dict[int, str] = {}  # thousands of pods share a finding, and it may name thousands of nodes
+    for judged_pod in judged:
+        if judged_pod.cause is not None:
+            signature = signatures.get(id(judged_pod.cause)) or cause_signature(judged_pod.cause)
+            signatures[id(judged_pod.cause)] = signature
+            groups.setdefault(signature, []).append(judged_pod)
+    return list(groups.values())
+
+
+def waiting_row(pod: Pod, config: DeviceConfig, now: datetime) -> WaitingRow:
+    """The pod as a row."""
+    since = parse_time(pod.metadata.creation_timestamp)
+    minutes = max(0, int((now - since).total_seconds() // 60)) if since else None
+    asks = ", ".join(f"{_short(name, config)} {value}" for name, value in asked_resources(pod, config).items())
+    return WaitingRow(pod.namespace, pod.name, since, minutes, asks)
+
+
+def _short(resource: str, config: DeviceConfig) -> str:
+    """Without its domain, but for another vendor's that would then read as the first one's: `metax-tech.com/gpu`."""
+    local = resource.rpartition("/")[2]
+    of_first = {name.rpartition("/")[2] for name in config.gpus.all}
+    return resource if local in of_first and resource not in config.gpus.all else local

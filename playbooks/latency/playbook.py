@@ -17,7 +17,7 @@ from playbooks.latency.rules import BY_KUBELET, LATENCY_RULES, LatencyScene, hea
 from playbooks.playbook import ALL, SINCE, Playbook, Sources, read_since
 from playbooks.rule import run
 from playbooks.rules.common.prose import few_actions
-from playbooks.rules.installation.not_installed import answer_without_hami
+from playbooks.rules.installation.surroundings import answer_without_hami
 
 _SHOWN_PODS = 5
 

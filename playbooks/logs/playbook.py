@@ -33,8 +33,8 @@ from playbooks.logs.rules import LOGS_RULES, SLACK, UNSAID, LogsScene
 from playbooks.playbook import SINCE, Playbook, Sources, read_since
 from playbooks.rule import run
 from playbooks.rules.common import prose
-from playbooks.rules.installation.not_installed import answer_without_hami
-from playbooks.rules.waiting.pod_log import Logged, PodLog, newest_time
+from playbooks.rules.installation.surroundings import answer_without_hami
+from playbooks.rules.waiting.panics import Logged, PodLog, newest_time
 
 _ABOUT_CARDS = re.compile("|".join(f'"{re.escape(text)}"' for text in sorted({*CARD_CODES, *LOG_TEXTS})))
 

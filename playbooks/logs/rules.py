@@ -19,8 +19,7 @@ from playbooks.rules.admission.not_found import not_found
 from playbooks.rules.common.findings import finding
 from playbooks.rules.waiting import filter_run_findings
 from playbooks.rules.waiting.filter_run_findings import RunWording
-from playbooks.rules.waiting.panics import panicked_in
-from playbooks.rules.waiting.pod_log import Logged, LogSubject, namespaces_named, read_logs
+from playbooks.rules.waiting.panics import Logged, LogSubject, namespaces_named, panicked_in, read_logs
 from playbooks.scenes.cluster import OfInstall
 
 UNSAID = "?"

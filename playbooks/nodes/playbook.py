@@ -28,10 +28,10 @@ from playbooks.nodes.tables import PROBLEMS, WHOLE, NodeRows
 from playbooks.playbook import ALL, Playbook, Sources
 from playbooks.rules.common import prose
 from playbooks.rules.common.findings import finding
+from playbooks.rules.common.prose import near_names, see_all_nodes
 from playbooks.rules.dra.devices import given_by_claims, handed_out_twice
-from playbooks.rules.installation.not_installed import answer_without_hami
+from playbooks.rules.installation.surroundings import answer_without_hami
 from playbooks.rules.nodes.faults import gaps_of
-from playbooks.rules.nodes.node_not_found import near_names, see_all_nodes
 from playbooks.scenes.nodes import NodeScene, NodesScene
 
 

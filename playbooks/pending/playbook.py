@@ -15,7 +15,7 @@ from playbooks import quotes
 from playbooks.gather.pods import Waiting, gather_scene, gather_waiting
 from playbooks.gather.scheduling import InstallSeen
 from playbooks.gather.subject import EmptyNamespace, gather_deserted
-from playbooks.judgement.pods import JudgedPod, by_cause, judge_all, waiting_row
+from playbooks.judgement.waiting import JudgedPod, by_cause, judge_all, waiting_row
 from playbooks.pending.rows import CauseRow, OthersRow, PendingRow
 from playbooks.playbook import ALL, Playbook, Sources
 from playbooks.rules.admission.not_found import no_such_namespace

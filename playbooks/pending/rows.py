@@ -26,7 +26,7 @@ class OthersRow(NamedTuple):
 
 
 class PendingRow(NamedTuple):
-    """A pod that waits: `playbooks.judgement.pods.WaitingRow`, and its cause with how many nodes that concerns.
+    """A pod that waits: `playbooks.judgement.waiting.WaitingRow`, and its cause with how many nodes that concerns.
 
     None for a pod that was not judged.
     """

@@ -22,13 +22,13 @@ from bot.texts import Text
 from playbooks.gather.pods import PENDING, Waiting, gather_scene
 from playbooks.gather.scheduling import UNFINISHED, Capacity, gather_holders, gather_install, nothing_read
 from playbooks.gather.subject import gather_deserted
-from playbooks.judgement.pods import WaitingRow, waiting_row
 from playbooks.judgement.quota import QUOTA, kept_out
+from playbooks.judgement.waiting import WaitingRow, waiting_row
 from playbooks.playbook import ALL, Playbook, Sources
 from playbooks.quota.table import QUOTAS, rows_of
 from playbooks.rule import run
 from playbooks.rules.common import prose
-from playbooks.rules.installation.not_installed import answer_without_hami
+from playbooks.rules.installation.surroundings import answer_without_hami
 from playbooks.rules.quota.effects import effect_by_hami
 from playbooks.scenes.cluster import ClusterScene
 from playbooks.scenes.quota import QuotaScene

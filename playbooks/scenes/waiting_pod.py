@@ -66,7 +66,7 @@ class PodScene(Remembering, frozen=True, dict=True, eq=False):
     advises: bool = True
 
     def twin(self, pod: Pod, attempt: Attempt) -> Self:
-        """The scene of a pod that is alike (`grouping.request_key`): how it fits was worked out for this one."""
+        """The scene of a pod that is alike (`alike.request_key`): how it fits was worked out for this one."""
         requests = [request._replace(name=pod.name, uid=pod.metadata.uid) for request in self.requests]
         return self._with({"attempt": attempt, "requests": requests}, pod=pod)
 

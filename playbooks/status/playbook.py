@@ -36,8 +36,8 @@ from playbooks.gather.scheduling import (
 from playbooks.judgement.installation import gaps, judge
 from playbooks.playbook import ALL, Playbook, Sources
 from playbooks.rules.common import prose
-from playbooks.rules.installation.not_installed import answer_without_hami
 from playbooks.rules.installation.plugin_coverage import plugins_down
+from playbooks.rules.installation.surroundings import answer_without_hami
 from playbooks.scenes.installation import InstallScene
 from playbooks.status.tables import tables
 

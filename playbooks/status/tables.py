@@ -22,7 +22,7 @@ from bot.kube.recording.redact import masked, masked_arguments
 from bot.kube.times import format_time, parse_time
 from bot.report import Gap, Sheet, Table
 from playbooks.gather.components import PLUGIN_CONTAINER
-from playbooks.rules.admission.webhook_configuration import policy, selectors, serves_webhook, service_of
+from playbooks.rules.admission.webhook import policy, selectors, serves_webhook, service_of
 from playbooks.rules.installation.install_settings import chart_release
 from playbooks.rules.installation.scheduler_totals import ledger_table
 from playbooks.scenes.installation import InstallScene

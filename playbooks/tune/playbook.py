@@ -13,7 +13,7 @@ from bot.texts import Text
 from playbooks.playbook import ALL, Playbook, Sources
 from playbooks.rule import Stage, run
 from playbooks.rules.common.findings import finding
-from playbooks.rules.installation.not_installed import answer_without_hami
+from playbooks.rules.installation.surroundings import answer_without_hami
 from playbooks.tune.advice import ADVICE, Advice, AdviceRule
 from playbooks.tune.guide import TEMPLATES, compare_template, scenario_table
 from playbooks.tune.scene import POOLS, TuneScene, gather_scene, pool_row

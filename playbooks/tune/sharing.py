@@ -31,9 +31,9 @@ from bot.report import Evidence, Gap, NextAction, step
 from bot.texts import Prose, Text
 from playbooks import quotes
 from playbooks.gather.usage import COVERED, WINDOW_DAYS, WINDOW_HOURS, Peak
+from playbooks.rules.common.holders import of_sample
 from playbooks.rules.common.prose import command, mib
-from playbooks.rules.common.usage_quotes import of_sample
-from playbooks.rules.waiting.grouping import request_key
+from playbooks.rules.waiting.alike import request_key
 from playbooks.scenes.waiting_pod import PodScene
 from playbooks.tune.advice import (
     Advice,

@@ -36,8 +36,8 @@ from playbooks import quotes
 from playbooks.gather.past_days import TOLERATED, CoreUse
 from playbooks.gather.usage import COVERED, HIGH_USE, LOW_USE, WINDOW_DAYS, WINDOW_HOURS, Peak
 from playbooks.rules.common import prose
+from playbooks.rules.common.holders import of_use
 from playbooks.rules.common.prose import command, mib
-from playbooks.rules.common.usage_quotes import of_use
 from playbooks.tune.advice import (
     Advice,
     AdviceRow,

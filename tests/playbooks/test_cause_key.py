@@ -10,7 +10,7 @@ from bot.report import Evidence, Finding, Scope
 from bot.texts import LANGUAGES, Texts
 from playbooks.playbook import Sources, find
 from playbooks.quotes import PodSays
-from playbooks.rules.common.cause_key import cause_signature
+from playbooks.rules.waiting.alike import cause_signature
 from tests.cases_support import CASES
 from tests.playbooks.world import ago
 

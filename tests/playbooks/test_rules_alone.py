@@ -27,7 +27,7 @@ from playbooks.gather.scheduler_process import SchedulerProcess
 from playbooks.gather.scheduling import DEPLOYMENTS_SOURCE, LEASE_SOURCE, PODS_SOURCE, InstallSeen
 from playbooks.gather.usage import UsageSeen
 from playbooks.gather.webhook import WebhookSeen
-from playbooks.judgement.gpus import GPUS
+from playbooks.judgement.gpus import GPUS, NOTHING
 from playbooks.judgement.installation import STATUS
 from playbooks.judgement.nodes import NODES
 from playbooks.judgement.placed import ABSENT, PLACED
@@ -237,7 +237,7 @@ LOGS_WITHOUT: Mapping[str, Callable[[LogsScene], LogsScene]] = {
 OF_CLUSTERS: Mapping[str, tuple[Sequence[Stage[Any]], Mapping[str, Callable[[Any], Any]]]] = {
     "status": (STATUS, INSTALL_WITHOUT),
     "nodes": (NODES, NODES_WITHOUT),
-    "gpus": (GPUS, GPUS_WITHOUT),
+    "gpus": ((*GPUS, *NOTHING), GPUS_WITHOUT),
     "quota": (QUOTA, QUOTA_WITHOUT),
     "latency": (LATENCY_RULES, LATENCY_WITHOUT),
 }

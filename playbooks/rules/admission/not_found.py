@@ -8,8 +8,7 @@ from bot.texts import Text
 from playbooks.gather.subject import AbsentPod, EmptyNamespace, SubjectRequest
 from playbooks.quotes import kubectl
 from playbooks.rule import rule
-from playbooks.rules.admission.webhook_calls import Asked, refused_call
-from playbooks.rules.admission.webhook_health import faults
+from playbooks.rules.admission.webhook import Asked, faults, refused_call
 from playbooks.rules.common import prose
 from playbooks.rules.common.findings import finding
 from playbooks.rules.common.signature_findings import in_events, signed

@@ -12,14 +12,11 @@ from bot.kube.times import parse_time
 from bot.report import Confidence, Evidence, Finding, NextAction, step
 from bot.texts import Text
 from playbooks import quotes
-from playbooks.quotes import kubectl, kubectl_pod
+from playbooks.quotes import kubectl, kubectl_pod, of_object
 from playbooks.rule import rule
-from playbooks.rules.admission.webhook_calls import Asked, Rejection, of_rejection, rejections
-from playbooks.rules.admission.webhook_configuration import KIND
-from playbooks.rules.admission.webhook_health import faults
+from playbooks.rules.admission.webhook import KIND, Asked, Rejection, faults, of_rejection, rejections
 from playbooks.rules.common.findings import finding
-from playbooks.rules.common.hami_objects import of_object
-from playbooks.rules.waiting.unknown_resource import unknown_resources
+from playbooks.rules.waiting.refused_requests import unknown_resources
 from playbooks.scenes.cluster import WebhookScene
 from playbooks.scenes.waiting_pod import PodScene
 

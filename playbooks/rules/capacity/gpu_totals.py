@@ -16,8 +16,8 @@ from playbooks.rule import rule
 from playbooks.rules.common import prose
 from playbooks.rules.common.findings import finding
 from playbooks.rules.common.gaps import confidence_in
+from playbooks.rules.common.prose import near_names, see_all_nodes
 from playbooks.rules.dra.devices import served
-from playbooks.rules.nodes.node_not_found import near_names, see_all_nodes
 from playbooks.rules.waiting.stale_scheduler import ghosts_told
 from playbooks.scenes.cluster import ClusterScene
 from playbooks.scenes.gpus import LITTLE_MEMORY, NO_MEMORY, CardSeen, GpusScene, largest

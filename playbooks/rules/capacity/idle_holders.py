@@ -20,8 +20,7 @@ from playbooks import quotes
 from playbooks.gather.usage import MOST_MEASURED, MeasuredNodes
 from playbooks.rules.common import prose
 from playbooks.rules.common.findings import finding
-from playbooks.rules.common.owners import owner_of
-from playbooks.rules.common.usage_quotes import of_use
+from playbooks.rules.common.holders import of_use, owner_of
 from playbooks.scenes.waiting_pod import PodScene
 
 _MOST_TRIED = 20

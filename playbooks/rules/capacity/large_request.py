@@ -1,20 +1,37 @@
-"""Why a request is as large as it is: what its author may not have meant, with the figure to set."""
+"""Requests that are too large: for every card, for every node, or than their author meant; and what makes them fit.
+
+No end of another pod helps a request that no empty node can hold. For the others the smallest changes are tried against
+HAMi's filter: to ask for less, to go to nodes that the pod's own selection leaves out, or to end a holder.
+"""
 
 from collections.abc import Sequence
+from datetime import timedelta
+from itertools import islice
 from typing import NamedTuple
 
+from msgspec import structs
+
 from bot.finding_codes import Code
-from bot.hami.pods.pod_request import ContainerRequest, written
+from bot.hami.fit import verdicts
+from bot.hami.fit.advice import Change, smallest_changes
+from bot.hami.fit.verdicts import type_allows, uuid_allows
+from bot.hami.nodes.cards import Card, CardState
+from bot.hami.nodes.registration import Unregistered
+from bot.hami.pods.pod_request import UNSET_PERCENTAGE, ContainerRequest, written
 from bot.hami.vendors import FIRST
 from bot.hami.version import Version
-from bot.kube.models import Pod
-from bot.report import Evidence, NextAction, step
+from bot.kube.models import Node, Pod
+from bot.kube.selectors import SELECTOR_TEXT, NodeFilter
+from bot.kube.times import parse_time
+from bot.report import Evidence, Finding, NextAction, step
 from bot.texts import Prose, Text
 from playbooks import quotes
-from playbooks.quotes import kubectl
+from playbooks.quotes import kubectl, kubectl_pod
 from playbooks.rules.capacity import request_amounts
+from playbooks.rules.capacity.request_amounts import in_words, numbers_given
 from playbooks.rules.common import prose
-from playbooks.rules.common.owners import owner_of
+from playbooks.rules.common.findings import finding
+from playbooks.rules.common.holders import owner_of
 from playbooks.scenes.waiting_pod import PodScene
 
 _LARGEST_INIT = Version(2, 10, 0)
@@ -121,3 +138,272 @@ def _set(scene: PodScene, container: ContainerRequest, resource: str, amount: in
     limits = ("-c", container.container, f"--limits={resource}={amount}")
     command = kubectl("-n", owner.namespace, "set", "resources", target, *limits)
     return step(label, command, changes_cluster=True)
+
+
+_LEAVING = timedelta(minutes=2)
+"""Beyond the moment at which the grace period of a deleted pod is over (metadata.deletionTimestamp)."""
+BY_AFFINITY = "nodeAffinity"
+_MAX_TRIED = 20
+
+
+class Loosened(NamedTuple):
+    """The labels that have to go (`nodeAffinity` for the affinity), and some nodes that would then take the pod."""
+
+    parts: tuple[str, ...]
+    nodes: list[str]
+
+    @property
+    def by_affinity(self) -> bool:
+        """Whether the affinity is all that has to go."""
+        return self.parts == (BY_AFFINITY,)
+
+    def label(self) -> Text:
+        nodes = prose.some(self.nodes)
+        if self.by_affinity:
+            return Text("change.loosen-affinity", label=BY_AFFINITY, nodes=nodes)
+        return Text("change.loosen-selector", label=", ".join(self.parts), nodes=nodes)
+
+
+def loosen(scene: PodScene, names: Sequence[str]) -> Loosened | None:
+    """The loosening that leaves most of the selection, tried on the first of these nodes that it leaves out."""
+    drops = NodeFilter(_without(scene.pod, affinity=True)).obstacle
+    unselected = (name for name in names if name in scene.obstacles and scene.obstacles[name].text == SELECTOR_TEXT)
+    found: dict[tuple[str, ...], list[str]] = {}
+    for name in islice(unselected, _MAX_TRIED):
+        if drops(scene.nodes[name]) is None and scene.judge(name).fits:
+            found.setdefault(_missed(scene.pod, scene.nodes[name]), []).append(name)
+    parts = min(found, key=len, default=None)
+    return None if parts is None else Loosened(parts, found[parts])
+
+
+def _missed(pod: Pod, node: Node) -> tuple[str, ...]:
+    labels = node.metadata.labels or {}
+    keys = [key for key, value in (pod.spec.node_selector or {}).items() if labels.get(key) != value]
+    left = NodeFilter(_without(pod, affinity=False)).obstacle(node)
+    return *keys, *([BY_AFFINITY] if left is not None and left.text == SELECTOR_TEXT else [])
+
+
+def _without(pod: Pod, *, affinity: bool) -> Pod:
+    """Without its node selector, and without its affinity if that is to go too."""
+    kept = None if affinity else pod.spec.affinity
+    return structs.replace(pod, spec=structs.replace(pod.spec, node_selector=None, affinity=kept))
+
+
+class Largest(NamedTuple):
+    """The largest card that a pod may have, and on how many nodes it may have one."""
+
+    node: str
+    card: Card
+    nodes: list[str]
+
+
+def too_small(scene: PodScene) -> Largest | None:
+    """The largest card that the pod may have, where it asks for more memory of one than that has when it is empty.
+
+    None where waiting may help, and where a node that it may go to should have cards and none can be read.
+    """
+    asked = max((container.memory_mib for container in scene.request.containers), default=0)
+    if not asked or len(scene.views) != 1:
+        return None
+    largest: tuple[str, Card] | None = None
+    nodes: list[str] = []
+    for name, seen in zip(scene.candidates, scene.view.seen(scene.candidates), strict=True):
+        found = seen.state.registration if isinstance(seen.state, Unregistered) else seen.state
+        if found is None:
+            if scene.expects_gpus(name):
+                return None
+            continue
+        admitted = [card for card in (_card(registered) for registered in found.cards) if admits(scene, card)]
+        nodes += [name] if admitted else []
+        for card in admitted:
+            if card.memory_mib >= asked:
+                return None
+            if largest is None or card.memory_mib > largest[1].memory_mib:
+                largest = name, card
+    return Largest(*largest, nodes) if largest else None
+
+
+def _card(card: Card | CardState) -> Card:
+    return card.card if isinstance(card, CardState) else card
+
+
+def admits(scene: PodScene, card: Card) -> bool:
+    """Whether the card is of what the pod asks for, and its own type and UUID annotations allow it."""
+    wanted, rules = scene.request.constraints, scene.view.rules
+    return (
+        scene.is_asked_for(card)
+        and type_allows(wanted, CardState(card), rules)
+        and uuid_allows(wanted, card.uuid, rules)
+    )
+
+
+def proof_of(scene: PodScene, largest: Largest) -> Evidence:
+    """The card as it is registered."""
+    node = scene.nodes[largest.node]
+    return quotes.of_card(node, largest.card.uuid, whole=True)
+
+
+def loosen_selection(scene: PodScene) -> list[NextAction]:
+    """To let the pod go elsewhere, where nothing else keeps it from nodes that would take it now."""
+    loosened = loosen(scene, list(scene.obstacles)) if scene.request.containers else None
+    if loosened is None:
+        return []
+    path = "{.spec.affinity.nodeAffinity}" if loosened.by_affinity else "{.spec.nodeSelector}"
+    return [step(loosened.label(), kubectl_pod(scene.pod, "get", "-o", f"jsonpath={path}"))]
+
+
+def impossible(scene: PodScene, words: Sequence[Evidence]) -> Finding | None:
+    """Larger than any registered node of the cluster, even empty; None where none has such a device.
+
+    `words`: the schedulers' own.
+    """
+    if not scene.request.containers or not scene.nodes or not scene.too_large or not _has_some(scene):
+        return None
+    refused = scene.attempt.stage == "filter" and scene.attempt.evidence is not None
+    resources, container = scene.gpus, request_amounts.largest_request(scene)
+    amounts = (resources.cores,) if _lacks_cores(scene) else (resources.memory, resources.percentage)
+    if _lacks_cores(scene):
+        container = max(scene.request.containers, key=lambda container: container.cores)
+    proofs = [
+        *request_amounts.proof(scene, container, amounts),
+        *request_amounts.proof(scene, container, (resources.count, resources.cores)),
+    ]
+    return finding(
+        "impossible-anywhere",
+        _claim(scene),
+        "confirmed" if refused else "suspected",
+        (),
+        [*words, *dict.fromkeys(proofs)],
+        severity="warning",
+        actions=[step(Text("impossible-anywhere.look"), prose.command("gpus"))],
+    )
+
+
+def _claim(scene: PodScene) -> Text:
+    if over := over_a_card(scene):
+        return Text("impossible-anywhere.percent", percent=over, version=str(scene.version or "?"))
+    for container in sorted(scene.request.containers, key=request_amounts.size, reverse=True):
+        largest, most = at_most(scene, container.word)
+        asked = request_amounts.asked(scene, container)
+        if container.memory_mib > largest and scene.config.of(container.word).memory:
+            return Text("impossible-anywhere.claim", asked=asked, largest=prose.mib(largest), most=most)
+        if container.count > most:
+            return Text("impossible-anywhere.number", asked=asked, most=most)
+    if never := never_given(scene):
+        asked = request_amounts.asked(scene, never.container)
+        return Text("impossible-anywhere.never", asked=asked, word=never.container.word, numbers=never.numbers)
+    name, verdict = nearest_refusal(scene)
+    if scene.device.vendor.one_card_per_pod and len({request.container for request in scene.request.containers}) > 1:
+        return Text("impossible-anywhere.same", node=name, reason=verdict.text(), word=scene.device.word)
+    return Text("impossible-anywhere.reason", node=name, reason=verdict.text())
+
+
+class ImpossibleCount(NamedTuple):
+    """A container that asks for another number of devices than HAMi gives at once. `numbers`: `1, 2, 4, 8`."""
+
+    container: ContainerRequest
+    numbers: str
+
+
+def never_given(scene: PodScene) -> ImpossibleCount | None:
+    """The container whose number of devices is given nowhere, of those that some node has enough for."""
+    for container in scene.request.containers:
+        device = scene.config.by_word[container.word]
+        able = [name for name in scene.refusals_when_empty if _count(scene, name, container.word) >= container.count]
+        numbers = numbers_given(scene, able, device)
+        if able and numbers is not None and container.count not in numbers:
+            return ImpossibleCount(container, in_words(numbers))
+    return None
+
+
+def nearest_refusal(scene: PodScene) -> tuple[str, verdicts.Verdict]:
+    """An empty node that comes nearest to taking the pod, and what HAMi would say of it."""
+    return max(scene.refusals_when_empty.items(), key=lambda item: _nearness(item[1]))
+
+
+def _count(scene: PodScene, name: str, word: str) -> int:
+    return sum(1 for card in scene.view.cards(name) if card.card.is_of(word))
+
+
+def _lacks_cores(scene: PodScene) -> bool:
+    """Whether it is the cores that an empty node lacks."""
+    return any(verdicts.INSUFFICIENT_CORE in verdict.codes for verdict in scene.refusals_when_empty.values())
+
+
+def _has_some(scene: PodScene) -> bool:
+    """Whether some registered device counts for the pod."""
+    words = {container.word for container in scene.request.containers}
+    return any(
+        card.card.is_of(word) for name in scene.refusals_when_empty for card in scene.view.cards(name) for word in words
+    )
+
+
+def _nearness(verdict: verdicts.Verdict) -> tuple[bool, int]:
+    """How near HAMi comes to taking the pod."""
+    return bool(verdict.parts), dict(verdict.parts).get(verdicts.ALLOCATED_INSUFFICIENT, 0)
+
+
+def at_most(scene: PodScene, word: str) -> tuple[int, int]:
+    """The memory of the largest device that counts, and the most of them on one node."""
+    names = scene.refusals_when_empty
+    nodes = [[card.card.memory_mib for card in scene.view.cards(name) if card.card.is_of(word)] for name in names]
+    return max((size for memory in nodes for size in memory), default=0), max(map(len, nodes), default=0)
+
+
+def over_a_card(scene: PodScene) -> int:
+    """The percentage of a card where more than 100 is asked for and stands: only HAMi before 2.10 leaves it so."""
+    container = request_amounts.largest_request(scene)
+    if container is None or container.memory_mib or container.percentage == UNSET_PERCENTAGE:
+        return 0
+    return container.percentage if container.percentage > 100 else 0
+
+
+def advise(scene: PodScene) -> list[NextAction]:
+    """What would make the pod fit, each tried against the filter; at most three.
+
+    To go elsewhere comes first where the request is larger than the chosen nodes' cards, else last.
+    """
+    elsewhere = loosen_selection(scene)
+    changes = _changes(scene)
+    return [*elsewhere, *changes][:2] if too_small(scene) else [*changes[:2], *elsewhere]
+
+
+def _changes(scene: PodScene) -> list[NextAction]:
+    if not scene.request.containers or not scene.candidates or len(scene.views) != 1 or scene.view.ledger is None:
+        return []
+    names = scene.view.registered(scene.candidates)
+    changes = smallest_changes(scene.view, names, scene.request)
+    return [_action(scene, change) for change in changes if not _is_sibling(scene, change.pod)]
+
+
+def _is_sibling(scene: PodScene, full_name: str) -> bool:
+    """Whether the pod that would have to end has the same owner: its next one would take the place again."""
+    owners = {owner.uid for owner in scene.pod.metadata.owner_references or () if owner.controller}
+    holders = (pod for pod in scene.view.facts.pods or () if f"{pod.namespace}/{pod.name}" == full_name)
+    return bool(full_name) and any(
+        owner.uid in owners for pod in holders for owner in pod.metadata.owner_references or ()
+    )
+
+
+def _action(scene: PodScene, change: Change) -> NextAction:
+    pod, what = scene.pod, change.what
+    if what == "memory" and over_a_card(scene) and _is_a_whole_card(scene, change):
+        what = "percent"
+    label = request_amounts.change(scene, change, what=what)
+    if change.pod and (since := _overdue_since(scene, change.pod)):
+        label = Text("change.terminating-pod", pod=change.pod, since=since, node=change.node)
+    namespace, _, name = change.pod.partition("/") if change.pod else (pod.namespace, "", pod.name)
+    return step(label, kubectl("-n", namespace, "get", "pod", name, "-o", "yaml"))
+
+
+def _overdue_since(scene: PodScene, full_name: str) -> str:
+    """When the pod should have been gone; empty where it may still go by itself. It holds its GPUs until then."""
+    leaving = (pod for pod in scene.view.facts.pods or () if pod.metadata.deletion_timestamp)  # few of many
+    found = (pod for pod in leaving if f"{pod.namespace}/{pod.name}" == full_name)
+    text = next((pod.metadata.deletion_timestamp or "" for pod in found), "")
+    at = parse_time(text)
+    return text if at is not None and scene.now - at > _LEAVING else ""
+
+
+def _is_a_whole_card(scene: PodScene, change: Change) -> bool:
+    return any(card.card.memory_mib == change.amount for card in scene.view.cards(change.node))

@@ -1,6 +1,7 @@
-"""What a pod's containers are doing, as their statuses say it."""
+"""What a pod's containers are doing, as their statuses say it, and what the log of one that ended says last."""
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
@@ -8,6 +9,8 @@ from bot.hami.pods.allocations import Allocation
 from bot.hami.pods.request_parsing import DeviceConfig
 from bot.kube.models import Container, ContainerStatus, Pod, StateTerminated
 from bot.kube.times import parse_time
+from playbooks.gather.node_side import LogSeen
+from playbooks.quotes import shown
 
 _STARTING = ("ContainerCreating", "PodInitializing", "")
 _WHOLE = 100
@@ -82,3 +85,47 @@ def gpu_containers(pod: Pod, config: DeviceConfig) -> list[Container]:
         if container.resources
         and not {*(container.resources.limits or ()), *(container.resources.requests or ())}.isdisjoint(config.gpus.all)
     ]
+
+
+_ERROR = re.compile(r"^[EF]\d{4} |^panic: |^fatal error: ")
+_HEADER = re.compile(r"^[IWEF]\d{4} [^\]\n]*\] ")
+"""Of klog; a panic has none, and brackets of its own."""
+_KLOG = re.compile(r"^[IWEF]\d{4} ")
+_KILLED = (0, 137, 143)
+
+
+class LastWords(NamedTuple):
+    """A line of a log, verbatim. `error`: it says of itself that it is an error; else it is only the last one."""
+
+    log: LogSeen
+    line: str
+    error: bool
+
+    @property
+    def text(self) -> str:
+        """The line without klog's header."""
+        return shown(_HEADER.sub("", self.line))
+
+
+def _last_error(log: LogSeen) -> str:
+    """The last line of an error, fatal error or panic; goroutine dumps may follow it. Empty when there is none."""
+    return next((line for line in reversed(log.lines) if _ERROR.match(line)), "")
+
+
+def last_of(logs: Iterable[LogSeen], end: StateTerminated, *, running: bool) -> LastWords | None:
+    """Of a container's logs the first that tells an error, else the first that tells anything."""
+    found = [words for log in logs if (words := _last_words(log, end, over=log.previous or not running))]
+    return next((words for words in found if words.error), found[0] if found else None)
+
+
+def _last_words(log: LogSeen, end: StateTerminated, *, over: bool) -> LastWords | None:
+    """The last error of a run; of one that is `over`, and that nobody killed, else its last line, if not klog's.
+
+    What is no program of Go's, such as the runtime or a shell, prints plain text.
+    """
+    if line := _last_error(log):
+        return LastWords(log, line, error=True)
+    if not over or end.exit_code in _KILLED or end.reason == "OOMKilled":
+        return None
+    line = next((line for line in reversed(log.lines) if line.strip()), "")
+    return LastWords(log, line, error=False) if line and not _KLOG.match(line) else None

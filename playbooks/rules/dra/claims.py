@@ -16,10 +16,9 @@ from bot.report import Evidence, Finding, Gap, step
 from bot.texts import Prose, Text
 from playbooks import quotes
 from playbooks.gather.dra import ClaimsSeen
-from playbooks.quotes import kubectl
+from playbooks.quotes import kubectl, of_object
 from playbooks.rule import rule
 from playbooks.rules.common.findings import finding
-from playbooks.rules.common.hami_objects import of_object
 from playbooks.rules.waiting.cause_ranking import rank_words
 from playbooks.rules.waiting.refusals import in_words, look_at_pod
 from playbooks.scenes.waiting_pod import PodScene

@@ -20,12 +20,11 @@ from bot.texts import Text
 from playbooks import quotes
 from playbooks.gather.scheduling import NODE_SELECTOR_FLAG, is_absent
 from playbooks.gather.webhook import WEBHOOK_NAME, WebhookSeen
-from playbooks.quotes import kubectl
+from playbooks.quotes import kubectl, of_object
 from playbooks.rule import Scene, rule
-from playbooks.rules.admission.webhook_configuration import KIND
+from playbooks.rules.admission.webhook import KIND
 from playbooks.rules.common import prose
 from playbooks.rules.common.findings import finding
-from playbooks.rules.common.hami_objects import of_object
 from playbooks.rules.dra.claims import of_slice
 from playbooks.scenes.installation import InstallScene
 from playbooks.scenes.waiting_pod import PodScene

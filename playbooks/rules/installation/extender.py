@@ -20,11 +20,10 @@ from bot.kube.recording.redact import masked
 from bot.report import Confidence, Evidence, Finding, Severity, step
 from bot.texts import Prose, Text, clauses
 from playbooks.gather.scheduling import InstallSeen
-from playbooks.quotes import kubectl
+from playbooks.quotes import kubectl, of_object
 from playbooks.rule import rule
 from playbooks.rules.common import prose
 from playbooks.rules.common.findings import finding
-from playbooks.rules.common.hami_objects import of_object
 from playbooks.rules.installation.schedulers import never_led
 from playbooks.scenes.installation import InstallScene
 from playbooks.scenes.waiting_pod import PodScene

@@ -12,12 +12,11 @@ from bot.kube.times import parse_time
 from bot.report import Evidence, Finding, Severity, step
 from bot.texts import Prose, Text
 from playbooks import quotes
-from playbooks.quotes import kubectl
+from playbooks.quotes import kubectl, of_object
 from playbooks.rule import rule, run
 from playbooks.rules.common import prose
 from playbooks.rules.common.containers import statuses, stuck
 from playbooks.rules.common.findings import finding
-from playbooks.rules.common.hami_objects import of_object
 from playbooks.rules.dra.devices import served
 from playbooks.rules.installation.schedulers import what_ails
 from playbooks.rules.nodes.node_causes import HANDS_OUT_NOTHING, NODE_CODES, scene_of

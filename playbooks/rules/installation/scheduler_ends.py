@@ -13,8 +13,7 @@ from bot.report import Evidence, NextAction, step
 from bot.texts import Prose, Text, sentences
 from playbooks import quotes
 from playbooks.gather.node_side import LogSeen
-from playbooks.rules.common.containers import path_in, statuses, stuck
-from playbooks.rules.common.log_ends import LastWords, last_of
+from playbooks.rules.common.containers import LastWords, last_of, path_in, statuses, stuck
 from playbooks.rules.common.signature_findings import fix_of, in_log, in_messages, log_line
 
 _LEASE = re.compile(r"^[EF]\d{4} .*(leaderelection|[Ll]ease|resource lock)")

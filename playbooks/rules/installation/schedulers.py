@@ -26,11 +26,10 @@ from bot.texts import Prose, Text
 from playbooks import quotes
 from playbooks.gather.node_side import LogSeen
 from playbooks.gather.scheduling import LEASE_SOURCE, is_absent
-from playbooks.quotes import kubectl
+from playbooks.quotes import kubectl, of_object
 from playbooks.rule import rule
 from playbooks.rules.common import prose
 from playbooks.rules.common.findings import finding
-from playbooks.rules.common.hami_objects import of_object
 from playbooks.rules.installation.scheduler_ends import why_it_ends, why_nobody_leads
 from playbooks.scenes.cluster import HamiScene
 from playbooks.scenes.installation import InstallScene

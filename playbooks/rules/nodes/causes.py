@@ -1,11 +1,14 @@
-"""What is wrong with single nodes, told once for those of the same cause."""
+"""What is wrong with single nodes, told once for those of the same cause, and how cordoned cards come back."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from bot.finding_codes import Code
-from bot.report import Confidence, Evidence, Finding, NextAction, Severity
+from bot.hami.nodes.node_state import CORDON_KEY
+from bot.kube.models import Node
+from bot.report import Confidence, Evidence, Finding, NextAction, Severity, step
 from bot.texts import Prose, Text
+from playbooks.quotes import kubectl
 from playbooks.rules.common import prose
 from playbooks.rules.common.findings import finding
 from playbooks.scenes.nodes import NodeScene, NodesScene
@@ -103,3 +106,20 @@ def by_cause(
         )
         for key, names in sorted(groups.items(), key=place)
     ]
+
+
+def uncordon(node: Node, uuids: Sequence[str]) -> tuple[NextAction, NextAction]:
+    """Who cordoned the node's cards, then to uncordon these; the others that are named stay as they are."""
+    named = [name.strip() for name in (node.metadata.annotation(CORDON_KEY) or "").split(",")]
+    left = ",".join(fromkey for fromkey in dict.fromkeys(named) if fromkey and fromkey not in uuids)
+    change = ("--overwrite", f"{CORDON_KEY}={left}") if left else (f"{CORDON_KEY}-",)
+    who = step(
+        Text("card-cordoned.who", node=node.name),
+        kubectl("get", "node", node.name, "-o", "yaml", "--show-managed-fields"),
+    )
+    undo = step(
+        Text("card-cordoned.uncordon", node=node.name, cards=", ".join(uuids)),
+        kubectl("annotate", "node", node.name, *change),
+        changes_cluster=True,
+    )
+    return who, undo

@@ -12,10 +12,9 @@ from bot.report import Evidence, Finding, Gap, NextAction, step
 from bot.texts import Text
 from playbooks import quotes
 from playbooks.gather.node_side import PluginSets
-from playbooks.quotes import kubectl
+from playbooks.quotes import kubectl, of_object
 from playbooks.rule import rule
 from playbooks.rules.common.findings import finding
-from playbooks.rules.common.hami_objects import of_object
 from playbooks.rules.common.signature_findings import fix_of, in_events
 from playbooks.rules.nodes.causes import NodeCause, by_cause
 from playbooks.scenes.nodes import NodeScene, NodesScene

@@ -18,11 +18,9 @@ from playbooks.quotes import kubectl
 from playbooks.rule import rule
 from playbooks.rules.common import prose
 from playbooks.rules.common.findings import finding
-from playbooks.rules.nodes.causes import PROVEN, Fault, Group, Told
-from playbooks.rules.nodes.faults import gaps_of, groups, lock_of, unhealthy
-from playbooks.rules.nodes.gpu_cordons import uncordon
-from playbooks.rules.nodes.other_vendors import plugin_claim, plugin_trouble, told_beside
-from playbooks.rules.waiting.locks import lock_actions, lock_expiry, lock_in_words, owner_proofs
+from playbooks.rules.nodes.causes import PROVEN, Fault, Group, Told, uncordon
+from playbooks.rules.nodes.faults import gaps_of, groups, lock_of, plugin_claim, plugin_trouble, told_beside, unhealthy
+from playbooks.rules.waiting.binding import lock_actions, lock_expiry, lock_in_words, owner_proofs
 from playbooks.rules.waiting.unregistered_nodes import (
     claim_of,
     plugin_actions,

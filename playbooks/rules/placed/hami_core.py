@@ -1,13 +1,32 @@
-"""HAMi-core as the containers of a node have it: the device plugin copies it to the node from its own image."""
+"""HAMi-core in a container: which one it has, why its limit cannot hold, and whether it may be behind a crash.
 
+The device plugin copies HAMi-core to the node from its own image; /etc/ld.so.preload brings it into each process. What
+keeps it out, or hides the limit from it, stands in the pod's spec [HAMi pkg/device-plugin/nvidiadevice/nvinternal/
+plugin/server.go Allocate; HAMi-core src/libvgpu.c, src/multiprocess].
+
+Its file on the node is replaced when the device plugin starts (HAMi#727, HAMi#753), and some versions crash with
+several GPUs or NCCL (HAMi#1191, HAMi#1230, HAMi#1479, HAMi#1764). Nothing of that proves it: without such a sign a
+segmentation fault is the program's own.
+"""
+
+import re
 from collections.abc import Iterator, Sequence
+from datetime import datetime, timedelta
+from itertools import islice
 from typing import NamedTuple
 
 from bot.hami.version import Version, parse_version
-from bot.kube.models import Pod
-from bot.report import Evidence
-from bot.texts import Text
+from bot.kube.models import Container, ContainerStatus, EnvVar, Pod, StateTerminated
+from bot.kube.times import parse_time
+from bot.report import Confidence, Evidence, Finding, step
+from bot.texts import Text, sentences
 from playbooks import quotes
+from playbooks.quotes import kubectl_pod
+from playbooks.rule import rule
+from playbooks.rules.common.containers import in_trouble, path_in, run_time, statuses
+from playbooks.rules.common.findings import finding
+from playbooks.rules.placed.container_faults import given, is_limited, is_troubled
+from playbooks.scenes.placed_pod import PlacedScene
 
 
 class Fact(NamedTuple):
@@ -89,3 +108,222 @@ def _hooks(plugins: Sequence[Pod], volume: str) -> Iterator[tuple[str, str, tupl
                     quotes.of_pod(plugin, path, f'{{.spec.volumes[?(@.name=="{volume}")].hostPath.path}}'),
                 ),
             )
+
+
+SEGFAULT = 139
+_BEFORE, _AFTER = timedelta(seconds=15), timedelta(seconds=120)
+"""Around the plugin's start: it copies the library at its start, and processes trip over it at their next call."""
+_BACK_OFF = (0, 10, 20, 40, 80, 160, 300, 300)
+"""Seconds that kubelet waits before each restart of a container that keeps ending."""
+_GOOD = Version(2, 8, 3)
+"""HAMi-core 5091a2f: the first without the crashes of NCCL and vLLM."""
+_LIBRARIES = re.compile(r"vllm|sglang|nccl|torch|deepspeed|megatron|tensorrt|trt-?llm|lmdeploy|triton", re.IGNORECASE)
+
+
+class _Crash(NamedTuple):
+    container: Container
+    status: ContainerStatus
+    ended: StateTerminated
+    place: str
+
+
+class _Start(NamedTuple):
+    """A start of the device plugin, as told and as a time; `down_since` is when the run before ended."""
+
+    pod: Pod
+    quote: str
+    at: datetime
+    down_since: datetime
+
+
+@rule("hami-core-crash", reads=("install",))
+def segfault(scene: PlacedScene) -> Iterator[Finding]:
+    """A GPU container ended with a segmentation fault, and something points at HAMi-core."""
+    crash, held = next(_crashes(scene), None), scene.once(given)
+    if crash is None or not held.shares:
+        return
+    library = library_of(scene.plugins)
+    restarted = next(
+        (start for start in map(_start_of, scene.plugins) if start and _broke(scene.pod, crash, start)), None
+    )
+    prone = len(held.shares) > 1 or _LIBRARIES.search(crash.container.image)
+    if restarted is not None or (prone and library and library.version < _GOOD):
+        yield _finding(scene, crash, restarted)
+
+
+def _crashes(scene: PlacedScene) -> Iterator[_Crash]:
+    by_name = {container.name: container for container in scene.once(given).containers}
+    for status in statuses(scene.pod):
+        for place, state in (("state", status.state), ("lastState", status.last_state)):
+            ended = state.terminated
+            if ended and ended.exit_code == SEGFAULT and status.name in by_name and in_trouble(status, scene.now):
+                yield _Crash(by_name[status.name], status, ended, place)
+
+
+def _start_of(plugin: Pod) -> _Start | None:
+    """The last start of the plugin's own container, which copies the library to the node."""
+    for status in plugin.status.container_statuses or ():
+        text = (status.state.running.started_at if status.state.running else None) or ""
+        at = parse_time(text)
+        if at is not None and "monitor" not in status.name:
+            before = status.last_state.terminated
+            down = parse_time(before.finished_at if before else None)
+            return _Start(plugin, text, at, min(down or at, at))
+    return None
+
+
+def _broke(pod: Pod, crash: _Crash, start: _Start) -> bool:
+    """Whether a crash loop of a pod that ran before may have begun with this start."""
+    began = parse_time(pod.status.start_time or pod.metadata.creation_timestamp)
+    if began is None or began >= start.at:
+        return False
+    return any(start.down_since - about <= moment <= start.at + _AFTER for moment, about in _times(crash))
+
+
+def _times(crash: _Crash) -> list[tuple[datetime, timedelta]]:
+    """When it crashed last, and about when first, each with how far off it is: kubelet tells only a loop's last end."""
+    last, lasted = parse_time(crash.ended.finished_at), run_time(crash.ended)
+    if last is None:
+        return []
+    again = crash.status.restart_count - (1 if crash.status.state.running else 0)
+    if lasted is None or not 0 < again <= len(_BACK_OFF):
+        return [(last, _BEFORE)]
+    loop = again * lasted + timedelta(seconds=sum(islice(_BACK_OFF, again)))
+    return [(last, _BEFORE), (last - loop, max(_BEFORE, loop / 4))]
+
+
+def _finding(scene: PlacedScene, crash: _Crash, restarted: _Start | None) -> Finding:
+    pod, node = scene.pod, scene.pod.spec.node_name
+    proofs = [quotes.of_pod(pod, str(SEGFAULT), _path(pod, crash, "exitCode"))]
+    if crash.ended.finished_at:
+        proofs.append(quotes.of_pod(pod, crash.ended.finished_at, _path(pod, crash, "finishedAt")))
+    if restarted:
+        started = "{.status.containerStatuses[*].state.running.startedAt}"
+        proofs.append(quotes.of_pod(restarted.pod, restarted.quote, started))
+    key = "hami-core-crash.restarted" if restarted else "hami-core-crash.known"
+    claim = Text(key, container=crash.container.name, node=node or "?")
+    if fact := library_told(scene.plugins):
+        claim, proofs = sentences(claim, fact.sentence), [*proofs, *fact.proofs]
+    recreate = step(Text("hami-core-crash.recreate"), kubectl_pod(pod, "delete"), changes_cluster=True)
+    look = kubectl_pod(pod, "get", "-o", "yaml")
+    advice = step(Text("hami-core-crash.log" if restarted else "hami-core-crash.upgrade"), look)
+    return finding(
+        "hami-core-crash",
+        claim,
+        "suspected",
+        (node,) if node else (),
+        proofs,
+        severity="warning",
+        actions=(recreate, advice) if restarted else (advice, recreate),
+    )
+
+
+def _path(pod: Pod, crash: _Crash, field: str) -> str:
+    return path_in(pod, crash.status.name, f"{crash.place}.terminated.{field}")
+
+
+_GO_TRUE = ("1", "t", "T", "TRUE", "true", "True")
+_MUSL = re.compile(r"(?:^|[/:._-])(?:alpine|musl)", re.IGNORECASE)
+_INNER = re.compile(r"(?:^|[/:_-])dind(?:$|[:_.-])", re.IGNORECASE)
+_SOCKETS = ("docker.sock", "containerd.sock", "crio.sock")
+_SANDBOXES = re.compile(r"kata|gvisor|runsc|firecracker", re.IGNORECASE)
+
+
+_WHYS = {
+    "disabled": "limit-not-enforced.disabled",
+    "own-limit": "limit-not-enforced.own-limit",
+    "all-visible": "limit-not-enforced.all-visible",
+    "by-uuid": "limit-not-enforced.by-uuid",
+    "cores-off": "limit-not-enforced.cores-off",
+    "musl": "limit-not-enforced.musl",
+    "sandbox": "limit-not-enforced.sandbox",
+    "inner": "limit-not-enforced.inner",
+}
+_FIXES = {
+    "disabled": "limit-not-enforced.fix-disabled",
+    "own-limit": "limit-not-enforced.fix-own-limit",
+    "all-visible": "limit-not-enforced.fix-all-visible",
+    "by-uuid": "limit-not-enforced.fix-by-uuid",
+    "cores-off": "limit-not-enforced.fix-cores-off",
+    "musl": "limit-not-enforced.fix-musl",
+    "sandbox": "limit-not-enforced.fix-sandbox",
+    "inner": "limit-not-enforced.fix-inner",
+}
+
+
+class Reason(NamedTuple):
+    """Why the limit of a container cannot hold: `word` names it, `quote` stands in the pod at `path`."""
+
+    word: str
+    container: str
+    quote: str
+    path: str
+    confidence: Confidence = "suspected"
+
+
+@rule("limit-not-enforced", reads=("install",))
+def unenforced_limit(scene: PlacedScene) -> Iterator[Finding]:
+    """The limit of a container that is not in trouble cannot hold: one finding with every reason, the surest first."""
+    pod, node, held = scene.pod, scene.pod.spec.node_name, scene.once(given)
+    if is_troubled(scene) or not is_limited(scene, held):
+        return
+    reasons = [
+        reason
+        for container in held.containers
+        if container in pod.spec.containers
+        for reason in _reasons(pod, container, cores=held.cores)
+    ]
+    reasons.sort(key=lambda reason: reason.confidence != "confirmed")
+    if not reasons:
+        return
+    first, look = reasons[0], kubectl_pod(pod, "get", "-o", "yaml")
+    proofs = [*(quotes.of_pod(pod, reason.quote, reason.path) for reason in reasons), quotes.of_holder(pod)]
+    why = Text(_WHYS[first.word], value=first.quote)
+    yield finding(
+        "limit-not-enforced",
+        Text("limit-not-enforced.claim", container=first.container, why=why),
+        first.confidence,
+        (node,) if node else (),
+        proofs,
+        severity="warning",
+        actions=[step(Text(_FIXES[word]), look) for word in dict.fromkeys(reason.word for reason in reasons)],
+    )
+
+
+def _reasons(pod: Pod, container: Container, *, cores: bool) -> Iterator[Reason]:
+    name = container.name
+    for variable in container.env or ():
+        if word := _turned_off(variable, cores=cores):
+            path = f'{{.spec.containers[?(@.name=="{name}")].env[?(@.name=="{variable.name}")].value}}'
+            yield Reason(word, name, variable.value, path, "confirmed" if word == "disabled" else "suspected")
+    image = f'{{.spec.containers[?(@.name=="{name}")].image}}'
+    if _MUSL.search(container.image):
+        yield Reason("musl", name, container.image, image)
+    if _SANDBOXES.search(pod.spec.runtime_class_name):
+        yield Reason("sandbox", name, pod.spec.runtime_class_name, "{.spec.runtimeClassName}")
+    if _INNER.search(container.image):
+        yield Reason("inner", name, container.image, image)
+    elif socket := _socket_of(pod, container):
+        yield Reason("inner", name, socket, "{.spec.volumes[*].hostPath.path}")
+
+
+def _turned_off(variable: EnvVar, *, cores: bool) -> str:
+    """What a variable of the pod's own does to the limits; the pod's value wins over the device plugin's."""
+    match variable.name:
+        case "CUDA_DISABLE_CONTROL":
+            return "disabled" if variable.value in _GO_TRUE else ""
+        case "NVIDIA_VISIBLE_DEVICES":
+            return "all-visible" if variable.value == "all" else ""
+        case "CUDA_VISIBLE_DEVICES":
+            return "by-uuid" if "GPU-" in variable.value else ""
+        case "GPU_CORE_UTILIZATION_POLICY":
+            return "cores-off" if cores and variable.value.lower() == "disable" else ""
+        case _:
+            return "own-limit" if variable.name.startswith("CUDA_DEVICE_MEMORY_LIMIT") and variable.value else ""
+
+
+def _socket_of(pod: Pod, container: Container) -> str:
+    """The host's container runtime socket that is mounted in the container, empty when none is."""
+    mounted = {volume_mount.name for volume_mount in container.volume_mounts or ()}
+    paths = (volume.host_path.path for volume in pod.spec.volumes or () if volume.host_path and volume.name in mounted)
+    return next((path for path in paths if path.endswith(_SOCKETS)), "")

@@ -21,8 +21,8 @@ from playbooks.gather.scheduler_logs import LogOf
 from playbooks.quotes import kubectl
 from playbooks.rules.common import prose
 from playbooks.rules.common.findings import finding
-from playbooks.rules.installation import open_change
-from playbooks.rules.waiting.pod_log import Logged, Run, Statement
+from playbooks.rules.installation.install_settings import of_record
+from playbooks.rules.waiting.panics import Logged, Run, Statement
 
 NODE_VERDICTS, CARD_FIGURES = 4, 5
 """The verbosities from which HAMi logs its verdict on each node, and each card's figures [pkg/scheduler/score.go,
@@ -229,7 +229,7 @@ def of_flag(log: LogOf) -> Evidence:
     record = read_record(log.change) if log.change else None
     if isinstance(record, Record):
         namespace, _, name = record.target.partition("/")
-        return open_change.of_record(namespace, name, log.change)
+        return of_record(namespace, name, log.change)
     path = f'{{.spec.containers[?(@.name=="{log.container}")].command}}'
     return quotes.of_pod(log.scheduler, log.flag, path)
 

@@ -1,11 +1,10 @@
 """Findings about nodes that refuse a pod: one per cause, with HAMi's words and the objects that bear them out."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import timedelta
 from typing import Literal
 
 from bot.hami.fit import verdicts
-from bot.hami.fit.advice import Change, Slice, largest_slice, smallest_changes
+from bot.hami.fit.advice import Slice, largest_slice
 from bot.hami.nodes.node_state import CORDON_KEY, cordoned_uuids
 from bot.hami.pods.pod_request import INT32_MAX
 from bot.hami.pods.request_parsing import POLICY_KEY
@@ -13,26 +12,23 @@ from bot.hami.scheduler_logs.scheduling_events import NodesReason, reason_of
 from bot.hami.vendors import FIRST
 from bot.kube.models import Node, Pod
 from bot.kube.selectors import SELECTOR_TEXT, TAINT_TEXT
-from bot.kube.times import parse_time
 from bot.report import Confidence, Evidence, Finding, NextAction, Severity, one_line, step
 from bot.texts import Prose, Text
 from playbooks import quotes
 from playbooks.attempt import Attempt
 from playbooks.quotes import kubectl, kubectl_pod
 from playbooks.rule import rule
-from playbooks.rules.capacity import oversized_request, request_amounts
-from playbooks.rules.capacity.impossible_request import over_a_card
+from playbooks.rules.capacity import request_amounts
 from playbooks.rules.capacity.kubernetes_shortage import shortage
-from playbooks.rules.capacity.vendor_words import is_soft, own_words
+from playbooks.rules.capacity.large_request import Largest, admits, proof_of, too_small
+from playbooks.rules.capacity.request_amounts import is_soft, own_words
 from playbooks.rules.common import prose
 from playbooks.rules.common.findings import finding
-from playbooks.rules.nodes.gpu_cordons import uncordon
+from playbooks.rules.nodes.causes import uncordon
 from playbooks.rules.waiting.cause_ranking import Cause, Rank, by_words, family, is_unregistered, unexplained
 from playbooks.scenes.waiting_pod import PodScene
 
 _MAX_TRIED = 20
-_LEAVING = timedelta(minutes=2)
-"""Beyond the moment at which the grace period of a deleted pod is over (metadata.deletionTimestamp)."""
 
 CLAIMS: Mapping[str, str] = {
     "card-insufficient-memory": "card-insufficient-memory.claim",
@@ -95,7 +91,7 @@ def refused(scene: PodScene, cause: Cause) -> Finding:
     confidence: Confidence = "confirmed" if proofs or _all_refused(scene) else "suspected"
     if not proofs:
         proofs = words(scene.attempt)
-    largest = oversized_request.too_small(scene) if cause.text == verdicts.INSUFFICIENT_MEMORY else None
+    largest = too_small(scene) if cause.text == verdicts.INSUFFICIENT_MEMORY else None
     if cause.text == verdicts.QUOTA_NOT_FIT and not cause.nodes:
         claim = Text("resource-quota-not-fit.everywhere", **_values(scene, cause))
     elif largest is None:
@@ -217,62 +213,6 @@ def look_at_pod(pod: Pod, text: str) -> NextAction:
     return step(Text("blocked-after-filter.look"), kubectl_pod(pod, "describe"))
 
 
-def advise(scene: PodScene) -> list[NextAction]:
-    """What would make the pod fit, each tried against the filter; at most three.
-
-    To go elsewhere comes first where the request is larger than the chosen nodes' cards, else last.
-    """
-    elsewhere = loosen_selection(scene)
-    changes = _changes(scene)
-    return [*elsewhere, *changes][:2] if oversized_request.too_small(scene) else [*changes[:2], *elsewhere]
-
-
-def loosen_selection(scene: PodScene) -> list[NextAction]:
-    """To let the pod go to nodes that its own selection leaves out, and that would take it now."""
-    return oversized_request.loosen_selection(scene) if scene.request.containers else []
-
-
-def _changes(scene: PodScene) -> list[NextAction]:
-    if not scene.request.containers or not scene.candidates or len(scene.views) != 1 or scene.view.ledger is None:
-        return []
-    names = scene.view.registered(scene.candidates)
-    changes = smallest_changes(scene.view, names, scene.request)
-    return [_action(scene, change) for change in changes if not _is_sibling(scene, change.pod)]
-
-
-def _is_sibling(scene: PodScene, full_name: str) -> bool:
-    """Whether the pod that would have to end has the same owner: its next one would take the place again."""
-    owners = {owner.uid for owner in scene.pod.metadata.owner_references or () if owner.controller}
-    holders = (pod for pod in scene.view.facts.pods or () if f"{pod.namespace}/{pod.name}" == full_name)
-    return bool(full_name) and any(
-        owner.uid in owners for pod in holders for owner in pod.metadata.owner_references or ()
-    )
-
-
-def _action(scene: PodScene, change: Change) -> NextAction:
-    pod, what = scene.pod, change.what
-    if what == "memory" and over_a_card(scene) and _is_a_whole_card(scene, change):
-        what = "percent"
-    label = request_amounts.change(scene, change, what=what)
-    if change.pod and (since := _overdue_since(scene, change.pod)):
-        label = Text("change.terminating-pod", pod=change.pod, since=since, node=change.node)
-    namespace, _, name = change.pod.partition("/") if change.pod else (pod.namespace, "", pod.name)
-    return step(label, kubectl("-n", namespace, "get", "pod", name, "-o", "yaml"))
-
-
-def _overdue_since(scene: PodScene, full_name: str) -> str:
-    """When the pod should have been gone; empty where it may still go by itself. It holds its GPUs until then."""
-    leaving = (pod for pod in scene.view.facts.pods or () if pod.metadata.deletion_timestamp)  # few of many
-    found = (pod for pod in leaving if f"{pod.namespace}/{pod.name}" == full_name)
-    text = next((pod.metadata.deletion_timestamp or "" for pod in found), "")
-    at = parse_time(text)
-    return text if at is not None and scene.now - at > _LEAVING else ""
-
-
-def _is_a_whole_card(scene: PodScene, change: Change) -> bool:
-    return any(card.card.memory_mib == change.amount for card in scene.view.cards(change.node))
-
-
 def _look_at_cards(scene: PodScene, cause: Cause) -> tuple[NextAction, ...]:
     node = cause.nodes[0]
     if cause.text == verdicts.CORDONED and (undo := _uncordon(scene, cause)):
@@ -287,7 +227,7 @@ def _uncordon(scene: PodScene, cause: Cause) -> tuple[NextAction, ...]:
     cordoned = cordoned_uuids(node)
     wanted = max((container.count for container in scene.request.containers), default=1)
     cards = [card.card for card in scene.view.cards(node.name) if card.card.uuid in cordoned]
-    uuids = [card.uuid for card in cards if oversized_request.admits(scene, card)][:wanted]
+    uuids = [card.uuid for card in cards if admits(scene, card)][:wanted]
     return uncordon(node, uuids) if uuids else ()
 
 
@@ -370,7 +310,7 @@ def _values(scene: PodScene, cause: Cause, slice_: Slice | None = None) -> dict[
     }
 
 
-def _too_small(scene: PodScene, largest: oversized_request.Largest) -> dict[str, object]:
+def _too_small(scene: PodScene, largest: Largest) -> dict[str, object]:
     return {
         "nodes": prose.names(largest.nodes),
         "memory": _memory(scene),
@@ -429,7 +369,7 @@ def _pod_keys(scene: PodScene, code: str) -> tuple[str, ...]:
     return tuple(filter(None, keys.get(code, ())))
 
 
-def _object_proofs(scene: PodScene, cause: Cause, largest: oversized_request.Largest | None) -> list[Evidence]:
+def _object_proofs(scene: PodScene, cause: Cause, largest: Largest | None) -> list[Evidence]:
     """The parts of the objects that the reason rests on."""
     pod = scene.pod
     proofs = [
@@ -452,7 +392,7 @@ def _object_proofs(scene: PodScene, cause: Cause, largest: oversized_request.Lar
     if cause.text == verdicts.QUOTA_NOT_FIT:
         proofs += _quota_proofs(scene)
     if largest is not None:
-        proofs.append(oversized_request.proof_of(scene, largest))
+        proofs.append(proof_of(scene, largest))
     elif cause.nodes:
         proofs += _card_proof(scene, scene.nodes[cause.nodes[0]], cause.text)
     return proofs

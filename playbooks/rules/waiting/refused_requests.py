@@ -1,21 +1,38 @@
-"""A request about a pod that HAMi's extender could not read, by the extender's log: it takes 1 MiB (HAMi 2.9 on)."""
+"""Requests that fail for what they are: too large for HAMi's extender, of resources offered nowhere, or met by a bug.
 
-from collections.abc import Iterable, Iterator
+The extender takes 1 MiB (HAMi 2.9 on), by its log. kube-scheduler finds a resource on no node where nobody offers it,
+or where HAMi does and kube-scheduler was not told to leave it to HAMi's extender.
+"""
+
+import difflib
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
+from msgspec import structs
+
+from bot.finding_codes import Code
+from bot.hami.installation.install import kube_scheduler_of
+from bot.hami.installation.known_bugs import KnownBug, bug_behind
+from bot.hami.installation.kube_scheduler import SchedulerConfig, find_scheduler_config
+from bot.hami.nodes.node_state import has_vendor, is_left, is_offered
+from bot.hami.pods.request_parsing import extended_resources
 from bot.hami.scheduler_logs.log_lines import may_be_refused_request, parse_line
+from bot.hami.scheduler_logs.scheduling_events import finding_code
 from bot.hami.signatures import Signature, find
 from bot.hami.version import Version
 from bot.kube.hami_pods import EXTENDER_CONTAINER
 from bot.kube.models import Pod
 from bot.kube.times import format_time
-from bot.report import Evidence, Finding, step
+from bot.report import Confidence, Evidence, Finding, NextAction, step
 from bot.texts import Text
+from playbooks import quotes
 from playbooks.attempt import Attempt
-from playbooks.quotes import kubectl, shown
+from playbooks.quotes import kubectl, kubectl_pod, shown
 from playbooks.rule import rule
+from playbooks.rules.common import prose
 from playbooks.rules.common.findings import finding
+from playbooks.rules.installation.extender import managed_proof, never_asked
 from playbooks.scenes.waiting_pod import PodScene
 
 _NEAR = timedelta(seconds=10)
@@ -66,3 +83,179 @@ def _line(refused: _Refused) -> Evidence:
         quote=shown(refused.line),
         command=kubectl("-n", scheduler.namespace, "logs", scheduler.name, "-c", EXTENDER_CONTAINER),
     )
+
+
+_CLOSE = 0.5
+
+
+@rule("resource-unknown", "extender-misconfigured", reads=("nodes",))
+def offered_nowhere(scene: PodScene) -> Iterator[Finding]:
+    """The resource that no node can give the pod; nothing where each can be had."""
+    if not scene.nodes:
+        return
+    nodes, seen = scene.nodes.values(), scene.seen
+    config = find_scheduler_config(seen.config_maps, kube_scheduler_of(seen.install))
+    managed = config.ignored if isinstance(config, SchedulerConfig) else frozenset[str]()
+    refused = _refused_for(scene.pod, scene.attempt)
+    for name in extended_resources(scene.pod):
+        ours = scene.config.names(name) or name in managed
+        if (name in scene.config.gpus.all and name not in refused) or (is_left if ours else is_offered)(name, nodes):
+            continue
+        if not ours:
+            yield _unknown(scene, name, managed)
+            return
+        if not has_vendor(name, nodes) and scene.attempt.stage == "filter":
+            yield _without_vendor(scene, name)
+            return
+        if name in refused and scene.pod.spec.scheduler_name == scene.install.scheduler_name:
+            yield from never_asked(seen, ("kind",), _proofs(scene, name)) or [_not_left_to_hami(scene, name, config)]
+            return
+
+
+def unknown_resources(scene: PodScene) -> set[str]:
+    """The pod's resources that are neither HAMi's nor any node's."""
+    if not scene.nodes_seen or not scene.nodes or not scene.config.names_all:
+        return set()
+    nodes = scene.nodes.values()
+    return {
+        name for name in extended_resources(scene.pod) if not scene.config.names(name) and not is_offered(name, nodes)
+    }
+
+
+def _refused_for(pod: Pod, attempt: Attempt) -> set[str]:
+    """The resources that the pod's scheduler itself found too few of."""
+    reasons = attempt.unschedulable.by_kubernetes if attempt.unschedulable else ()
+    return {reason.text.removeprefix("Insufficient ") for reason in reasons} & set(extended_resources(pod))
+
+
+def _unknown(scene: PodScene, name: str, managed: frozenset[str]) -> Finding:
+    known = {resource for node in scene.nodes.values() for resource in node.status.allocatable or () if "/" in resource}
+    known |= (
+        managed
+        | scene.config.other_resources
+        | {resource for device in scene.config.devices for resource in device.resources.all}
+    )
+    near = _nearest(name, sorted(known))
+    claim = Text("resource-unknown.near" if near else "resource-unknown.claim", resource=name, near=near)
+    fix = Text("resource-unknown.rename", near=near) if near else Text("resource-unknown.remove", resource=name)
+    steps = [step(fix, kubectl_pod(scene.pod, "get", "-o", "jsonpath={.spec.containers[*].resources}"))]
+    sure: Confidence = "confirmed" if scene.config.names_all else "suspected"
+    proofs = _proofs(scene, name)
+    return finding("resource-unknown", claim, sure, (), proofs, severity="warning", actions=[*steps, _offers()])
+
+
+def _nearest(name: str, known: Sequence[str]) -> str:
+    """The name that was meant, it seems: of the same domain if there is a near one, else of any."""
+    domain, _, local = name.partition("/")
+    own = [resource.partition("/")[2] for resource in known if resource.partition("/")[0] == domain]
+    if found := difflib.get_close_matches(local, own, n=1, cutoff=_CLOSE):
+        return f"{domain}/{found[0]}"
+    return next(iter(difflib.get_close_matches(name, known, n=1, cutoff=0.8)), "")
+
+
+def _without_vendor(scene: PodScene, name: str) -> Finding:
+    claim = Text("resource-unknown.vendor", resource=name)
+    steps = [step(Text("resource-unknown.install", resource=name), kubectl("get", "daemonsets", "-A"))]
+    if siblings := _siblings(scene, name):
+        claim = Text("resource-unknown.sibling", resource=name, siblings=siblings)
+        look = kubectl_pod(scene.pod, "get", "-o", "jsonpath={.spec.containers[*].resources}")
+        steps = [step(Text("resource-unknown.ask-sibling", resource=name, siblings=siblings), look)]
+    proofs = _proofs(scene, name)
+    steps.append(_offers())
+    return finding("resource-unknown", claim, "confirmed", (), proofs, severity="warning", actions=steps)
+
+
+def _siblings(scene: PodScene, name: str) -> list[str]:
+    """The resources of the same vendor that nodes do offer."""
+    domain = name.partition("/")[0]
+    offered = {resource for node in scene.nodes.values() for resource in node.status.allocatable or ()}
+    return sorted(resource for resource in offered if resource.partition("/")[0] == domain and resource != name)
+
+
+def _not_left_to_hami(scene: PodScene, name: str, config: SchedulerConfig | str | None) -> Finding:
+    """kube-scheduler counts on the nodes what only HAMi registers."""
+    read = config if isinstance(config, SchedulerConfig) else None
+    listed = read is not None and name in read.ignored
+    key = "extender-misconfigured.unmanaged" if read else "extender-misconfigured.unread"
+    claim = Text("extender-misconfigured.listed" if listed else key, resource=name, file=read.key if read else "")
+    proofs = [*_proofs(scene, name), *([managed_proof(read)] if read else [])]
+    namespace = scene.install.namespace
+    deployment = scene.install.deployment
+    if read and not listed:
+        config_map = read.config_map
+        label = Text("extender-misconfigured.add", resource=name)
+        steps = [
+            step(label, kubectl("-n", config_map.namespace, "edit", "configmap", config_map.name), changes_cluster=True)
+        ]
+    else:
+        steps = [step(Text("extender-misconfigured.maps"), kubectl("-n", namespace, "get", "configmaps"))]
+    if deployment:
+        restart = kubectl("-n", namespace, "rollout", "restart", "deployment", deployment.name)
+        steps.append(step(Text("extender-misconfigured.restart"), restart, changes_cluster=True))
+    sure: Confidence = "confirmed" if read and not listed and scene.config.names_all else "suspected"
+    return finding("extender-misconfigured", claim, sure, (), proofs, severity="warning", actions=steps)
+
+
+def _proofs(scene: PodScene, name: str) -> list[Evidence]:
+    asked = quotes.of_pod(scene.pod, name, "{.spec..resources}")
+    return [*([scene.attempt.evidence] if scene.attempt.evidence else []), asked]
+
+
+def _offers() -> NextAction:
+    look = kubectl("get", "nodes", "-o", 'jsonpath={range .items[*]}{.metadata.name} {.status.allocatable}{"\\n"}{end}')
+    return step(Text("resource-unknown.offers"), look)
+
+
+_CONTAINERS = "HAMi#798"
+_MIG_DEVICES = "HAMi#2403"
+
+
+def told_by_bug(found: list[Finding], scene: PodScene) -> list[Finding]:
+    """The findings behind the bug of this version that the first of them shows; the same where it shows none."""
+    if not found or (shown := _shown(found[0], scene)) is None:
+        return found
+    code, bug, signs = shown
+    first = found[0]
+    nodes = first.scope.nodes or tuple(scene.candidates)
+    why, threads = bug.why, ", ".join(bug.threads)
+    claim = Text("known-bug.refused", version=scene.version, nodes=prose.names(nodes), why=why, threads=threads)
+    proofs = [*first.evidence, *signs]
+    result = finding(code, claim, "suspected", nodes, proofs, severity="warning", actions=first.next_actions[:1])
+    return [result, *(structs.replace(finding, severity="info") for finding in found if finding.code != code)]
+
+
+def _shown(first: Finding, scene: PodScene) -> tuple[Code, KnownBug, list[Evidence]] | None:
+    """The code, the bug, and what of the pod and the nodes makes HAMi meet it."""
+    if _refuses_without_reason(first, scene.attempt) and len(scene.request.containers) > 1:
+        code, thread, signs = "node-unfit-pod", _CONTAINERS, _asking(scene)
+    elif first.code == "custom-filter-rule" and (several := _several(scene)):
+        code, thread, signs = "custom-filter-rule", _MIG_DEVICES, several
+    else:
+        return None
+    bug = bug_behind(code, [thread], scene.version)
+    return (code, bug, signs) if bug else None
+
+
+def _refuses_without_reason(first: Finding, attempt: Attempt) -> bool:
+    """Whether HAMi gives no reason for refusing what the objects allow, and its own figures prove no other."""
+    reasons = attempt.unschedulable.by_hami if attempt.unschedulable else ()
+    codes = {finding_code(card.code) for reason in reasons for card in reason.cards}
+    return first.code == "scheduler-ledger-stale" and first.confidence == "suspected" and codes == {"node-unfit-pod"}
+
+
+def _asking(scene: PodScene) -> list[Evidence]:
+    """The containers that ask for GPUs."""
+    return [quotes.of_pod(scene.pod, container.container, "{.spec..name}") for container in scene.request.containers]
+
+
+def _several(scene: PodScene) -> list[Evidence]:
+    """That a container asks for several devices, and as many idle GPUs in MIG mode; empty where either is not so."""
+    asked = next((container for container in scene.request.containers if container.count > 1), None)
+    if asked is None or scene.request.constraints.mode == "hami-core":
+        return []
+    for name in scene.candidates:
+        idle = [card.card for card in scene.view.cards(name) if card.card.mode == "mig" and not card.slots]
+        if len(idle) >= asked.count:
+            count = quotes.of_resource(scene.pod, scene.config.of(asked.word).count, str(asked.count))
+            return [count, *(quotes.of_card(scene.nodes[name], card.uuid, whole=True) for card in idle[: asked.count])]
+    return []

@@ -20,7 +20,7 @@ from playbooks.rule import rule
 from playbooks.rules.common.containers import statuses
 from playbooks.rules.common.findings import finding
 from playbooks.rules.common.signature_findings import fix_of
-from playbooks.rules.nodes.plugin_runs import in_plugin_log
+from playbooks.rules.nodes.plugin_faults import in_plugin_log
 from playbooks.scenes.waiting_pod import PodScene
 
 _DOMAIN = "volcano.sh/"

@@ -1,27 +1,39 @@
-"""Nodes refuse the pod: what would have to change first, weighed by our own fit, or by the schedulers' words alone."""
+"""Nodes refuse the pod: what would have to change first, weighed by our own fit, or by the schedulers' words alone.
 
+kube-scheduler calls nodes that are not ready, under pressure or cordoned tainted like any other; the node says more.
+What an autoscaler says of the pod is told beside: cluster-autoscaler processors/status/eventing_scale_up_processor.go
+(TriggeredScaleUp, NotTriggerScaleUp), karpenter pkg/controllers/provisioning/scheduling/events.go (Nominated,
+FailedScheduling).
+"""
+
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from datetime import timedelta
+from typing import NamedTuple
 
 from msgspec import structs
 
 from bot.finding_codes import CODES, Code
 from bot.hami.fit.verdicts import NODE_UNREGISTERED
 from bot.hami.scheduler_logs.scheduling_events import REASONS
-from bot.report import Finding, NextAction
+from bot.kube.models import Node
+from bot.kube.node_conditions import CORDON_TAINT, NOT_READY_TAINTS, PRESSURE_TAINTS
+from bot.kube.selectors import TAINT_TEXT, UNSCHEDULABLE_TEXT, Obstacle
+from bot.kube.times import parse_time
+from bot.report import Confidence, Evidence, Finding, NextAction, one_line, step
 from bot.texts import Prose, Text, sentences, unstopped
+from playbooks import quotes
+from playbooks.quotes import kubectl
 from playbooks.rule import rule
 from playbooks.rules.capacity.idle_holders import with_waited_for
-from playbooks.rules.capacity.impossible_request import impossible
-from playbooks.rules.capacity.large_request import why_large
+from playbooks.rules.capacity.large_request import advise, impossible, loosen_selection, why_large
 from playbooks.rules.common import prose
+from playbooks.rules.common.findings import finding
 from playbooks.rules.common.gaps import other_vendors
-from playbooks.rules.nodes.node_causes import NODE_CODES
+from playbooks.rules.nodes.node_causes import NODE_CODES, nodes_at_fault
 from playbooks.rules.waiting import refusals
-from playbooks.rules.waiting.autoscaling import with_autoscaler
 from playbooks.rules.waiting.cause_ranking import Cause, Rank, by_words, causes, needs_several, rank_causes, rank_words
-from playbooks.rules.waiting.node_conditions import told_by_state
-from playbooks.rules.waiting.nodes_at_fault import nodes_at_fault
-from playbooks.rules.waiting.request_bugs import told_by_bug
+from playbooks.rules.waiting.refused_requests import told_by_bug
 from playbooks.rules.waiting.stale_scheduler import ghosts_suspected
 from playbooks.rules.waiting.unregistered_nodes import unregistered, untrusted_nodes
 from playbooks.scenes.waiting_pod import PodScene
@@ -105,7 +117,120 @@ def _with_others(found: Sequence[Finding], ranked: Sequence[Cause]) -> Prose:
 def _steps(scene: PodScene, first: Finding) -> list[NextAction]:
     """What to do about the first finding: where that mends the cause itself, it comes before what gets round it."""
     if CODES[first.code].loses_node:
-        return [*first.next_actions, *refusals.loosen_selection(scene)]
+        return [*first.next_actions, *loosen_selection(scene)]
     if CODES[first.code].fix_first:
-        return [*first.next_actions, *refusals.advise(scene)]
-    return [*refusals.advise(scene), *first.next_actions]
+        return [*first.next_actions, *advise(scene)]
+    return [*advise(scene), *first.next_actions]
+
+
+_COMING = ("TriggeredScaleUp", "Nominated")
+_NONE = ("NotTriggerScaleUp", "FailedScheduling")
+_STARTS = timedelta(minutes=20)
+"""A node that was ordered longer ago and is not there is not on its way any more."""
+_LONGEST = 160
+
+
+class _Said(NamedTuple):
+    text: Prose
+    evidence: Evidence
+
+
+def with_autoscaler(scene: PodScene, found: Sequence[Finding]) -> list[Finding]:
+    """The findings, the first of them with what an autoscaler says of the pod, where one does."""
+    said = _said(scene)
+    if said is None or not found or found[0].severity == "info":
+        return list(found)
+    first, *rest = found
+    return [first.saying(sentences(first.text, said.text), evidence=(*first.evidence, said.evidence)), *rest]
+
+
+def _said(scene: PodScene) -> _Said | None:
+    name = scene.pod.namespace, scene.pod.name
+    events = [
+        event
+        for event in scene.cluster.messages.events.get(name, ())
+        if event.of_autoscaler and event.involved_object.uid in ("", scene.pod.metadata.uid)
+    ]
+    newest = max(events, key=lambda event: event.seen_at, default=None)
+    if newest is None:
+        return None
+    scaler, words = newest.component, one_line(quotes.shown(newest.message), _LONGEST).rstrip(".")
+    if newest.reason in _COMING:
+        at = parse_time(newest.seen_at)
+        late = at is None or scene.now - at > _STARTS
+        return None if late else _Said(Text("autoscaler.coming", scaler=scaler, words=words), quotes.of_event(newest))
+    if newest.reason not in _NONE:
+        return None
+    text: Prose = Text("autoscaler.none", scaler=scaler, words=words)
+    if any(name in newest.message for name in scene.asked):
+        text = sentences(text, Text("autoscaler.no-template"))
+    return _Said(text, quotes.of_event(newest))
+
+
+_TAINTS = {
+    **dict.fromkeys(NOT_READY_TAINTS, "not-ready"),
+    **dict.fromkeys(PRESSURE_TAINTS, "pressure"),
+    CORDON_TAINT: "cordoned",
+}
+_CLAIMS = {
+    "not-ready": "kubernetes-filter.not-ready",
+    "pressure": "kubernetes-filter.pressure",
+    "cordoned": "kubernetes-filter.cordoned",
+}
+
+
+class _State(NamedTuple):
+    """What a node is, one of `_CLAIMS`, and the taint that shows it."""
+
+    what: str
+    taint: str
+
+
+def told_by_state(scene: PodScene, cause: Cause) -> list[Finding]:
+    """A finding for each such state of nodes that should have the device, then one for all other nodes of the cause."""
+    by_state: defaultdict[_State, list[str]] = defaultdict(list)
+    for name in cause.nodes if scene.request.containers else ():
+        if (state := _state(scene.obstacles[name])) is not None and scene.expects_gpus(name):
+            by_state[state].append(name)
+    if not by_state:
+        return [refusals.refused(scene, cause)]
+    found = [_finding(scene, cause._replace(nodes=tuple(names)), state) for state, names in by_state.items()]
+    told = {name for names in by_state.values() for name in names}
+    rest = tuple(name for name in cause.nodes if name not in told)
+    if rest:
+        others = refusals.refused(scene, cause._replace(nodes=rest))
+        found.append(structs.replace(others, severity="info"))
+    return found
+
+
+def _state(obstacle: Obstacle) -> _State | None:
+    if obstacle.text == UNSCHEDULABLE_TEXT:
+        return _State("cordoned", CORDON_TAINT)
+    what = _TAINTS.get(obstacle.detail) if obstacle.text == TAINT_TEXT else None
+    return _State(what, obstacle.detail) if what else None
+
+
+def _finding(scene: PodScene, cause: Cause, state: _State) -> Finding:
+    names = cause.nodes
+    claim = Text(_CLAIMS[state.what], nodes=prose.names(names), taint=state.taint)
+    if takers := refusals.takers(scene, cause):
+        claim = Text("kubernetes-filter.taken", claim=claim, nodes=prose.some(takers))
+    steps = [step(Text("nodes.describe", node=names[0]), kubectl("describe", "node", names[0]))]
+    if state.what == "cordoned":
+        uncordon = kubectl("uncordon", names[0])
+        steps.append(step(Text("kubernetes-filter.uncordon", node=names[0]), uncordon, changes_cluster=True))
+    said = refusals.words(scene.attempt) if refusals.said_by_kubernetes(scene.attempt, cause) else []
+    proofs, severity = [*said, *_proof(scene.nodes[names[0]], state)], refusals.severity_of(cause)
+    sure: Confidence = "confirmed" if said else "suspected"
+    return finding("kubernetes-filter", claim, sure, names, proofs, severity=severity, actions=steps)
+
+
+def _proof(node: Node, state: _State) -> list[Evidence]:
+    """The taint, and of a node that is not ready what kubelet or Kubernetes says of that."""
+    has_taint = any(taint.key == state.taint for taint in node.spec.taints or ())
+    path = "{.spec.taints[*].key}" if has_taint else "{.metadata.name}"
+    found = [quotes.of_node(node, state.taint if has_taint else node.name, path)]
+    ready = next((condition for condition in node.status.conditions or () if condition.type == "Ready"), None)
+    if state.what == "not-ready" and ready is not None and ready.message:
+        found.append(quotes.of_node(node, ready.message, '{.status.conditions[?(@.type=="Ready")].message}'))
+    return found

@@ -1,22 +1,32 @@
-"""What of a waiting pod decides its cause: pods that are alike in it are judged once."""
+"""When two pods, or two findings, are alike.
 
+Pods that are alike in all that decides their cause are judged once. Findings of the same cause are told by structured
+facts, never by prose, so that language and wording do not count: for the groups of `pending`, and for whatever tells an
+old finding from a new one.
+"""
+
+import hashlib
 from collections.abc import Container, Hashable
 from datetime import datetime
 from itertools import chain
 
 import msgspec
 
+from bot.finding_codes import CODES
 from bot.hami.fit.mig import MIG_ALLOCATIONS_KEY
 from bot.hami.pods.allocations import NODE_KEY
 from bot.hami.pods.request_parsing import POLICY_KEY, WEIGHTS_KEY, pod_keys
-from bot.hami.scheduler_logs.scheduling_events import chosen_node
+from bot.hami.scheduler_logs.scheduling_events import chosen_node, parse_unschedulable
 from bot.hami.vendors import NAMES
 from bot.hami.webhook import OPT_OUT_LABEL
 from bot.kube import models
 from bot.kube.models import Pod
 from bot.kube.times import parse_time
+from bot.report import Evidence, Finding
 from playbooks.attempt import Attempt
+from playbooks.quotes import PodAsks, PodSays
 from playbooks.rules.waiting.binding import FILTERED_GRACE, UNSCHEDULABLE_FLUSH
+from playbooks.rules.waiting.cause_ranking import family
 
 _RESERVATION = (NODE_KEY, MIG_ALLOCATIONS_KEY)
 _DECIDING = frozenset((*_RESERVATION, POLICY_KEY, WEIGHTS_KEY, *chain.from_iterable(map(pod_keys, NAMES))))
@@ -75,3 +85,26 @@ def attempt_key(pod: Pod, attempt: Attempt, now: datetime) -> Hashable:
 def _steps(moment: datetime | None, now: datetime) -> tuple[bool, ...] | None:
     """Which of the waits that rules allow for are over."""
     return None if moment is None else tuple(now - moment >= step for step in _STEPS)
+
+
+_OF_THE_POD: dict[str, type[Evidence]] = {"says": PodSays, "asks": PodAsks}
+
+
+def cause_signature(finding: Finding) -> str:
+    """Sixteen hexadecimal digits that findings of one cause share, whichever pod and time they are about.
+
+    Made of the code, the nodes in scope, the objects that it rests on other than pods and nodes (a quota, a lease, a
+    deployment), for `kubernetes-filter` the kinds of filters that kube-scheduler named, and for causes that lie in the
+    pod what the pod says, or asks for. Not of claims, severity, confidence, times, names of pods, or amounts else.
+    """
+    facts = sorted({fact for evidence in finding.evidence for fact in _facts(finding, evidence)})
+    return hashlib.sha256(msgspec.json.encode((finding.code, finding.scope.nodes, facts))).hexdigest()[:16]
+
+
+def _facts(finding: Finding, evidence: Evidence) -> list[str]:
+    if evidence.kind not in ("Pod", "Node"):
+        return [evidence.object]
+    if finding.code == "kubernetes-filter" and (refusal := parse_unschedulable(evidence.quote)):
+        return [family(reason.text) for reason in refusal.by_kubernetes]
+    fact = _OF_THE_POD.get(CODES[finding.code].of_the_pod)
+    return [evidence.quote] if fact is not None and isinstance(evidence, fact) else []

@@ -1,0 +1,370 @@
+"""HAMi's webhook as the API server has it: whom it asks, about what, and what becomes of pods when nobody answers.
+
+What to do about a refusal is told by its words: HAMi v2.7 to v2.10, pkg/scheduler/webhook.go and pkg/device/*/
+MutateAdmission.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import NamedTuple
+
+from bot.finding_codes import Code
+from bot.hami.installation.install import Install, extender_of
+from bot.hami.scheduler_logs.log_lines import parse_line
+from bot.kube.hami_pods import EXTENDER_CONTAINER
+from bot.kube.models import Event, LabelSelector, Pod, Service, ServiceReference
+from bot.kube.times import format_time, parse_time
+from bot.report import Confidence, Evidence, Finding, Gap, NextAction, Severity, one_line, step
+from bot.texts import Prose, Text
+from playbooks import quotes
+from playbooks.gather.webhook import (
+    API_CONTAINER,
+    API_NAMESPACE,
+    FAILED_CALL,
+    SERVICE_LABEL,
+    WEBHOOK_NAME,
+    FailedCall,
+    Hook,
+    WebhookSeen,
+)
+from playbooks.quotes import kubectl, of_object
+from playbooks.rule import rule
+from playbooks.rules.common.findings import finding
+from playbooks.scenes.cluster import WebhookScene
+from playbooks.scenes.installation import InstallScene
+
+KIND = "MutatingWebhookConfiguration"
+FAIL = "Fail"
+CERTIFICATE_FLAG = "cert_file"
+
+
+def service_of(hook: Hook) -> ServiceReference | None:
+    """The Service that the API server asks; None where the webhook is named by a URL."""
+    return hook.webhook.client_config.service if hook.webhook.client_config else None
+
+
+def policy(hook: Hook) -> str:
+    """What the API server does when nobody answers; admissionregistration/v1 defaults to Fail."""
+    return hook.webhook.failure_policy or FAIL
+
+
+def serves_webhook(install: Install) -> bool:
+    """Whether the extender is started as a webhook: with the chart's webhook off it gets no certificate."""
+    return CERTIFICATE_FLAG in install.flags
+
+
+def selectors(hook: Hook) -> list[str]:
+    """What the webhook is kept to, in the words of the API."""
+    both = ("namespace", hook.webhook.namespace_selector), ("object", hook.webhook.object_selector)
+    return [f"{name}: {text}" for name, selector in both if selector and (text := _selector(selector))]
+
+
+def _selector(selector: LabelSelector) -> str:
+    parts = [f"{key}={value}" for key, value in (selector.match_labels or {}).items()]
+    for expression in selector.match_expressions or ():
+        values = f" ({', '.join(expression.values)})" if expression.values else ""
+        parts.append(f"{expression.key} {expression.operator}{values}")
+    return ", ".join(parts)
+
+
+def fails(hook: Hook) -> bool:
+    return policy(hook) == FAIL
+
+
+def of_policy(hook: Hook) -> list[Evidence]:
+    text = hook.webhook.failure_policy
+    return [of_object(KIND, hook.config, text, "{.webhooks[*].failurePolicy}")] if text else []
+
+
+def where_it_answers(hook: Hook | None) -> tuple[NextAction, ...]:
+    service = service_of(hook) if hook else None
+    if service is None:
+        return (step(Text("webhook-missing.look"), kubectl("get", KIND.lower())),)
+    look = kubectl("-n", service.namespace, "get", "endpointslices", "-l", f"{SERVICE_LABEL}={service.name}")
+    return (step(Text("webhook-unreachable.look"), look),)
+
+
+def certificates(hook: Hook) -> tuple[NextAction, ...]:
+    look = kubectl("get", KIND.lower(), hook.config.name, "-o", "jsonpath={.webhooks[*].clientConfig.caBundle}")
+    return (step(Text("webhook-untrusted.look"), look),)
+
+
+_OWN_HOSTS = ("127.0.0.1", "::1")
+"""kube-scheduler asks the extender from the same pod."""
+_RECENT = timedelta(minutes=15)
+_OF_CREATION = timedelta(seconds=35)
+"""The API server waits for a webhook for 30 s at most (timeoutSeconds)."""
+_STAMP = re.compile(r"(\d{4}/\d\d/\d\d) (\d\d:\d\d:\d\d) ")
+_REJECTED = re.compile(
+    r"TLS handshake error from (?P<host>\S+):\d+: remote error: tls: "
+    r"(?:bad certificate|unknown certificate(?: authority)?|(?:expired|revoked) certificate)"
+)
+"""net/http's words where the client does not accept the server's certificate [crypto/tls alert.go]."""
+_CALL = re.compile(
+    r'^.*failed calling webhook "[^"]*": (?:failed to call webhook: )?(?:Post "?[^\s"]+"?: )?', re.DOTALL
+)
+_CERTIFICATE_WORDS = re.compile(r"x509|\btls: |certificate")
+
+
+class Asked(NamedTuple):
+    """Where the webhook was read, and of whom it is asked: of a pod that was `created` then, or of the whole cluster.
+
+    `shown` is what proves a fault of that code in the pod's own case.
+    """
+
+    scene: WebhookScene
+    created: datetime | None = None
+    shown: Mapping[Code, Sequence[Evidence]] = {}  # never changed
+
+    def fault(
+        self,
+        code: Code,
+        claim: Text,
+        sure: Confidence,
+        proofs: Sequence[Evidence],
+        actions: Sequence[NextAction],
+        *,
+        severity: Severity = "critical",
+    ) -> Finding:
+        """A fault of the webhook: what shows it in the pod's own case comes first, and makes it sure."""
+        shown = self.shown.get(code, ())
+        return finding(
+            code, claim, "confirmed" if shown else sure, (), [*shown, *proofs], severity=severity, actions=actions
+        )
+
+
+class Rejection(NamedTuple):
+    """A line of the extender's log that tells of it."""
+
+    pod: Pod
+    line: str
+    at: datetime | None
+
+
+def rejections(scene: WebhookScene) -> list[Rejection]:
+    """Connections of the last minutes that a client other than this pod's own ended for the certificate's sake."""
+    found: list[Rejection] = []
+    for pod, line in scene.webhook.handshakes.lines if scene.webhook else ():
+        match = _REJECTED.search(line)
+        if match is None or match["host"].strip("[]") in _OWN_HOSTS:
+            continue
+        stamp = _STAMP.match(line)
+        at = parse_time(f"{stamp[1].replace('/', '-')}T{stamp[2]}Z") if stamp else None
+        if at is None or scene.now - at <= _RECENT:
+            found.append(Rejection(pod, line, at))
+    return found
+
+
+def rejected(asked: Asked, hook: Hook, lines: Sequence[Rejection]) -> Finding:
+    """Only suspected: the log does not say that the client is the API server."""
+    claim = Text("webhook-untrusted.rejected-fail" if fails(hook) else "webhook-untrusted.rejected-ignore")
+    proofs = [*map(of_rejection, lines[-2:]), of_object(KIND, hook.config, hook.webhook.name, "{.webhooks[*].name}")]
+    return asked.fault("webhook-untrusted", claim, "suspected", [*proofs, *of_policy(hook)], certificates(hook))
+
+
+class _Call(NamedTuple):
+    at: datetime
+    call: FailedCall
+
+
+def uncalled(asked: Asked, hook: Hook, lines: Sequence[Rejection]) -> Finding | None:
+    """What an API server last said of its calls, since the scheduler is ready and within the last minutes.
+
+    While a scheduler pod starts, nobody answers: that is over. Only suspected where a pod is asked about and no call
+    failed when it was created.
+    """
+    calls = list(_failed(asked.scene))
+    if not calls:
+        return None
+    near = [call for call in calls if asked.created and abs(call.at - asked.created) <= _OF_CREATION]
+    at, call = (near or calls)[-1]
+    log = kubectl("-n", API_NAMESPACE, "logs", call.pod, "-c", API_CONTAINER, "--since=1h")
+    name = f"Pod {API_NAMESPACE}/{call.pod} container {API_CONTAINER}"
+    proof = Evidence("API server log", name, format_time(at), quotes.shown(call.line), f"{log} | grep {WEBHOOK_NAME}")
+    code, claim, actions = _said(call.line, hook)
+    more = map(of_rejection, lines[-1:]) if code == "webhook-untrusted" else ()
+    sure: Confidence = "suspected" if asked.created and not near else "confirmed"
+    return asked.fault(code, claim, sure, [proof, *more, *of_policy(hook)], actions)
+
+
+def _failed(scene: WebhookScene) -> Iterator[_Call]:
+    """The failed calls that still tell something, the newest last."""
+    conditions = (pod.condition("Ready") for pod in scene.install.ready_pods)
+    turns = (parse_time(condition.last_transition_time) for condition in conditions if condition)
+    ready = max((turn for turn in turns if turn), default=None)
+    lines = ((parse_line(call.line, scene.now), call) for call in (scene.webhook.calls if scene.webhook else ()))
+    calls = [_Call(line.at, call) for line, call in lines if line and line.at]
+    for call in sorted(calls, key=lambda call: call.at):
+        if scene.now - call.at <= _RECENT and (ready is None or call.at > ready):
+            yield call
+
+
+def of_rejection(rejection: Rejection) -> Evidence:
+    """The line as evidence."""
+    log = kubectl("-n", rejection.pod.namespace, "logs", rejection.pod.name, "-c", EXTENDER_CONTAINER, "--since=1h")
+    name = f"Pod {rejection.pod.namespace}/{rejection.pod.name} container {EXTENDER_CONTAINER}"
+    at = format_time(rejection.at) if rejection.at else None
+    return Evidence("scheduler log", name, at, quotes.shown(rejection.line), f"{log} | grep 'TLS handshake error'")
+
+
+def refused_call(refusals: Sequence[Event], hook: Hook | None) -> Finding | None:
+    """What the API server says of a pod that failurePolicy Fail kept from being created; None of any other refusal."""
+    calls = [refusal for refusal in refusals if FAILED_CALL in refusal.message]
+    if not calls:
+        return None
+    code, claim, actions = _said(calls[0].message, hook, denied=True)
+    proofs = [*map(quotes.of_event, calls)]
+    return finding(code, claim, "confirmed", (), proofs, severity="critical", actions=actions)
+
+
+def _said(words: str, hook: Hook | None, *, denied: bool = False) -> tuple[Code, Text, Sequence[NextAction]]:
+    """What the API server's words mean, and where to look: nobody answers, or the certificate is not trusted."""
+    why = one_line(_CALL.sub("", words).strip(), 160).rstrip(".")
+    refused = denied or hook is None or fails(hook)
+    if _CERTIFICATE_WORDS.search(why):
+        key = "webhook-untrusted.said-fail" if refused else "webhook-untrusted.said-ignore"
+        return "webhook-untrusted", Text(key, why=why), certificates(hook) if hook else where_it_answers(hook)
+    key = "webhook-unreachable.said-fail" if refused else "webhook-unreachable.said-ignore"
+    return "webhook-unreachable", Text(key, why=why), where_it_answers(hook)
+
+
+_HTTPS, _PATH = 443, "/webhook"
+
+
+_CODES: tuple[Code, ...] = ("webhook-missing", "webhook-unreachable", "webhook-untrusted")
+
+
+@rule(*_CODES)
+def webhook(scene: InstallScene) -> list[Finding]:
+    """New pods do not come to HAMi: its webhook is missing, answered by nobody, or not trusted."""
+    return faults(Asked(scene), sure=scene.seen.confidence)
+
+
+def faults(asked: Asked, *, sure: Confidence = "confirmed") -> list[Finding]:
+    """Missing, without anybody to answer, or not trusted by the API server; none where that could not be read.
+
+    `sure`: of what is there and what is not.
+    """
+    seen = asked.scene.webhook
+    if seen is None or isinstance(seen.hooks, Gap):
+        return []
+    hook = seen.hook
+    if hook is None:
+        return _missing(asked, sure)
+    if dead := _dead(asked, seen, hook, sure):
+        return [dead]
+    lines = rejections(asked.scene)
+    if said := uncalled(asked, hook, lines):
+        return [said]
+    if lines:
+        return [rejected(asked, hook, lines)]
+    return [] if service_of(hook) is None or _trusted(hook) else [_untrusted(asked, hook)]
+
+
+def _missing(asked: Asked, sure: Confidence) -> list[Finding]:
+    install = asked.scene.install
+    pod = next((pod for pod in install.pods if extender_of(pod.spec)), None)
+    if pod is None or not serves_webhook(install):
+        return []
+    extender = extender_of(pod.spec)
+    words = [*(extender.command or ()), *(extender.args or ())] if extender else []
+    quote = next((word for word in words if CERTIFICATE_FLAG in word), "")
+    proofs = [quotes.of_pod(pod, quote, "{.spec.containers[*].command}")]
+    claim = Text("webhook-missing.claim", scheduler=install.scheduler_name)
+    look = step(Text("webhook-missing.look"), kubectl("get", KIND.lower()))
+    return [asked.fault("webhook-missing", claim, sure, proofs, [look])]
+
+
+def _dead(asked: Asked, seen: WebhookSeen, hook: Hook, sure: Confidence) -> Finding | None:
+    service = service_of(hook)
+    broken = _broken(seen, asked.scene.install, hook, service) if service else None
+    if service is None or broken is None:
+        return None
+    why, shown = broken
+    claim = Text("webhook-unreachable.fail" if fails(hook) else "webhook-unreachable.ignore", why=why)
+    proofs = [
+        of_object(KIND, hook.config, service.name, "{.webhooks[*].clientConfig.service.name}"),
+        *of_policy(hook),
+        *shown,
+    ]
+    return asked.fault("webhook-unreachable", claim, sure, proofs, where_it_answers(hook))
+
+
+def _broken(
+    seen: WebhookSeen, install: Install, hook: Hook, asked: ServiceReference
+) -> tuple[Prose, list[Evidence]] | None:
+    """Where the way from the API server to the extender ends, and the objects that show it."""
+    found, name = seen.service(asked.namespace, asked.name), f"{asked.namespace}/{asked.name}"
+    if found is None:
+        return None if isinstance(seen.services, Gap) else (Text("webhook-unreachable.no-service", service=name), [])
+    spec = found.spec
+    if seen.ready_targets(asked.namespace, asked.name) == []:
+        key, value = _selects_nothing(found, install)
+        text = Text("webhook-unreachable.no-match", service=name, label=f"{key}={value}") if key else ""
+        shown = [of_object("Service", found, value or next(iter(spec.selector or {}), ""), "{.spec.selector}")]
+        return text or Text("webhook-unreachable.no-endpoint", service=name), shown
+    port = asked.port or _HTTPS
+    used = next((service_port for service_port in spec.ports or () if service_port.port == port), None)
+    if spec.ports and used is None:
+        ports = ", ".join(str(service_port.port) for service_port in spec.ports)
+        shown = [of_object("Service", found, str(spec.ports[0].port), "{.spec.ports[*].port}")]
+        shown += (
+            [of_object(KIND, hook.config, str(port), "{.webhooks[*].clientConfig.service.port}")] if asked.port else []
+        )
+        return Text("webhook-unreachable.no-port", service=name, port=port, ports=ports), shown
+    listens = install.flags.get("http_bind", "").rpartition(":")[2]
+    target = (used.target_port or port) if used else ""
+    if listens and isinstance(target, int) and str(target) != listens:
+        shown = [of_object("Service", found, str(target), "{.spec.ports[*].targetPort}")]
+        return Text("webhook-unreachable.other-port", service=name, target=target, listens=listens), shown
+    if asked.path and asked.path.rstrip("/") != _PATH:
+        shown = [of_object(KIND, hook.config, asked.path, "{.webhooks[*].clientConfig.service.path}")]
+        return Text("webhook-unreachable.other-path", path=asked.path, wanted=_PATH), shown
+    return None
+
+
+def _selects_nothing(service: Service, install: Install) -> tuple[str, str]:
+    """The label that the Service selects and no scheduler pod has; empty where each of them is on some pod."""
+    labels = [pod.metadata.labels or {} for pod in install.pods]
+    wanted = (service.spec.selector or {}).items() if labels else ()
+    return next(((key, value) for key, value in wanted if all(label.get(key) != value for label in labels)), ("", ""))
+
+
+def _trusted(hook: Hook) -> bool:
+    return bool(hook.webhook.client_config and hook.webhook.client_config.ca_bundle)
+
+
+def _untrusted(asked: Asked, hook: Hook) -> Finding:
+    """Only suspected: the extender's certificate could be one that the API server trusts anyway."""
+    claim = Text("webhook-untrusted.fail" if fails(hook) else "webhook-untrusted.ignore")
+    proofs = [of_object(KIND, hook.config, hook.webhook.name, "{.webhooks[*].name}"), *of_policy(hook)]
+    return asked.fault("webhook-untrusted", claim, "suspected", proofs, certificates(hook), severity="warning")
+
+
+BY_QUOTA = Text("admission-denied.quota")
+_REMEDIES = {
+    "pod has node assigned": Text("admission-denied.node"),
+    "exceeding resource quota": BY_QUOTA,
+    "is privileged": Text("admission-denied.privileged"),
+    "supported for multiple devices": Text("admission-denied.part-of-several"),
+    "must be 1 or 2*n": Text("admission-denied.modules"),
+    "soft split": Text("admission-denied.soft-split"),
+    "-memory ": Text("admission-denied.too-much"),
+    "request value is invalid": Text("admission-denied.sizes"),
+    "must be set one of": Text("admission-denied.one-of"),
+    "must request single device": Text("admission-denied.single"),
+    "must be greater than 0": Text("admission-denied.positive"),
+    "must be in range (0,100]": Text("admission-denied.percentage"),
+    "percentage between 1 and 100": Text("admission-denied.percentage"),
+    "between 0 and 100": Text("admission-denied.percentage"),
+    "or a multiple of": Text("admission-denied.multiple"),
+    "must be equal to": Text("admission-denied.own-amount"),
+    "must be an integer": Text("admission-denied.whole"),
+    "Limit must be set": Text("admission-denied.limit"),
+}
+
+
+def remedy(words: str) -> Text | None:
+    """What to do; None where the words are not known."""
+    return next((text for part, text in _REMEDIES.items() if part in words), None)
