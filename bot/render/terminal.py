@@ -1,8 +1,9 @@
-"""A report as a person reads it in a shell at night: the verdict, its proof, what to do; then the rest, gaps last.
+"""A report as a person reads it in a shell at night: the verdict, what to do, its proof; then the rest, gaps last.
 
-One layout serves both modes, colour only paints it. Any text of a report may come from an event, a log line or an
-annotation, so every one becomes `visible` on its way to a line. Quotes stand behind a bar and commands never do: a
-quote that looks like a command cannot be taken for one.
+At a glance that is a page of `_TALLEST` lines; whole it is everything that the report holds. One layout serves both
+modes, colour only paints it. Any text of a report may come from an event, a log line or an annotation, so every one
+becomes `visible` on its way to a line. Quotes stand behind a bar and commands never do: a quote that looks like a
+command cannot be taken for one.
 """
 
 import re
@@ -27,6 +28,7 @@ from bot.render.words import (
     visible,
     where,
 )
+from bot.report import SEVERITIES as RANKS
 from bot.report import Change, Evidence, Finding, Gap, NextAction, Report, Severity, Table
 from bot.texts import Prose, Text, Texts, together
 
@@ -38,6 +40,8 @@ _LONGEST_NAME = 40
 _COLUMN_GAP = 2
 _GAPS_EXPLAINED = 3
 _PROBLEMS_SHOWN = 4
+_TALLEST = 25
+"""Lines of a diagnosis at a glance, on 100 columns: it stays on the screen with the prompt that follows."""
 
 # Parameters of ANSI's SGR. The sixteen colours of the reader's own theme: we cannot know what stands out on their
 # background.
@@ -58,17 +62,41 @@ class _Line(NamedTuple):
     style: str = ""
 
 
-def terminal(report: Report, say: Texts, *, width: int = 80, colour: bool) -> str:
+class _Room(NamedTuple):
+    """How much of a diagnosis is shown: steps, quotes, lines of each quote, other findings."""
+
+    steps: int
+    quotes: int
+    quoted: int
+    others: int
+
+
+_ROOMS = (
+    _Room(3, 2, 3, 3),
+    _Room(3, 2, 2, 3),
+    _Room(3, 2, 1, 2),
+    _Room(2, 2, 1, 2),
+    _Room(2, 1, 1, 1),
+    _Room(1, 1, 1, 1),
+)
+"""The first that fits on a page is taken."""
+
+
+def terminal(report: Report, say: Texts, *, width: int = 80, colour: bool, whole: bool = True) -> str:
     """The report as lines of at most `width` cells (40 at least), commands excepted: they are never broken.
 
-    Only tables use more than 120.
+    Only tables use more than 120. Not `whole`, a diagnosis is what a person acts on: two quotes, the steps, one line
+    for each other finding.
 
     Without colour there is no escape sequence in it, whatever the report holds; with colour only our own.
     """
     wide = max(width, _NARROWEST)
     page = _TerminalPage(say, min(wide, _WIDEST_PROSE), wide)
     overview = brief(report, say)
-    sections = page.overview(report, overview) if overview else page.diagnosis(report)
+    if overview:
+        sections = page.overview(report, overview)
+    else:
+        sections = page.whole(report) if whole else page.at_a_glance(report)
     show = _painted if colour else _plain
     return "\n\n".join("\n".join(map(show, section)) for section in sections if section) + "\n"
 
@@ -80,18 +108,48 @@ class _TerminalPage(NamedTuple):
     width: int
     wide: int
 
-    def diagnosis(self, report: Report) -> list[list[_Line]]:
+    def whole(self, report: Report) -> list[list[_Line]]:
+        """All that the report holds."""
         cause, *others = report.findings or (None,)
         return [
             self._head(report, cause),
-            self._evidence(cause.evidence if cause else (), report.taken_at),
             self._change(report.change) if report.change else [],
             self._next(cause.next_actions if cause else ()),
+            self._evidence(cause.evidence if cause else (), report.taken_at),
             self._others([finding for finding in others if finding and finding.severity != "info"]),
             self._background([finding for finding in others if finding and finding.severity == "info"]),
             self._bars(report),
             *(self._table(table) for table in report.tables),
             self._gaps(report.gaps),
+        ]
+
+    def at_a_glance(self, report: Report) -> list[list[_Line]]:
+        """The verdict, what to do, two quotes, a line for each other finding, and what could not be read."""
+        sections = list[list[_Line]]()
+        for room in _ROOMS:
+            sections = [section for section in self._glance(report, room) if section]
+            if sum(map(len, sections)) + len(sections) - 1 <= _TALLEST:
+                break
+        return sections
+
+    def _glance(self, report: Report, room: _Room) -> list[list[_Line]]:
+        cause, *others = report.findings or (None,)
+        doubt = CONFIDENCES["suspected"] if cause and cause.confidence == "suspected" else ""
+        seen = Text("render.glance", about=together(about(report), doubt, by=", "), moment=seen_at(report))
+        steps = cause.next_actions if cause else ()
+        left = len(steps) - room.steps
+        sources = list(dict.fromkeys(gap.source for gap in report.gaps))
+        unread = Text("render.not-read", names=some_names(sources, _PROBLEMS_SHOWN)) if sources else ""
+        return [
+            [
+                *self._verdict(report, cause, whole=False),
+                *self._prose(seen, "  ", style=_LABEL),
+            ],
+            self._change(report.change) if report.change else [],
+            [*self._next(steps[: room.steps]), *self._more(left, Text("render.more-steps", count=left))],
+            self._quotes(cause.evidence[: room.quotes] if cause else (), report.taken_at, room.quoted),
+            self._also([finding for finding in others if finding], room.others),
+            self._cut(self._prose(unread, "  ", style=_LABEL), 1) if unread else [],
         ]
 
     def overview(self, report: Report, overview: Brief) -> list[list[_Line]]:
@@ -100,7 +158,7 @@ class _TerminalPage(NamedTuple):
         problems = overview.problems[:_PROBLEMS_SHOWN]
         more = len(overview.problems) - len(problems)
         return [
-            [*self._verdict(report), *self._prose(seen, "  ", style=_LABEL)],
+            [*self._verdict(report, None), *self._prose(seen, "  ", style=_LABEL)],
             *(self._brief_table(table) for table in overview.tables),
             self._bars(report),
             self._problems(problems, more),
@@ -113,21 +171,57 @@ class _TerminalPage(NamedTuple):
     def _head(self, report: Report, cause: Finding | None) -> list[_Line]:
         facts: list[tuple[Text, Prose]] = [(Text("render.about"), about(report))]
         if cause is not None:
-            if " ".join(cause.claim.split()) != report.verdict:
-                facts.append((Text("render.detail"), cause.claim))
             facts.append((Text("render.finding"), together(cause.code, CONFIDENCES[cause.confidence], by=", ")))
             if cause.scope.nodes:
                 facts.append((Text("render.nodes"), some_names(cause.scope.nodes, _NAMES_SHOWN_OF_CAUSE)))
         facts.append((Text("render.seen"), seen_at(report)))
         leads = self._leads([label for label, _ in facts])
-        lines = [*self._verdict(report), _Line()]
+        lines = [*self._verdict(report, cause), _Line()]
         for lead, (_, text) in zip(leads, facts, strict=True):
             lines += self._prose(text, lead, lead_style=_LABEL)
         return lines
 
-    def _verdict(self, report: Report) -> list[_Line]:
+    def _verdict(self, report: Report, cause: Finding | None, *, whole: bool = True) -> list[_Line]:
+        """The verdict; the claim instead that it is the beginning of, and below it one that says another thing."""
         lead = self.say.words(SEVERITIES[report.severity]).upper() + "  "
-        return self._prose(report.verdict, lead, lead_style=_SEVERITY_STYLES[report.severity], style=_HEADING)
+        claim = " ".join(cause.claim.split()) if cause else ""
+        begun = bool(claim) and claim.startswith(report.verdict.rstrip(".。…"))
+        first = claim if begun else report.verdict
+        lines = self._prose(first, lead, lead_style=_SEVERITY_STYLES[report.severity], style=_HEADING)
+        says_all = claim in first or not (whole or first.endswith("…"))
+        return lines if says_all else [*lines, *self._prose(claim, " " * cells(lead))]
+
+    def _quotes(self, evidence: Sequence[Evidence], taken_at: str, most: int) -> list[_Line]:
+        """Each quote with its place, in at most so many lines."""
+        lines = self._title(Text("render.evidence")) if evidence else []
+        for proof in evidence:
+            place = together(where(proof), moment(proof.at, taken_at) if proof.at else "", by=", ")
+            lines += self._cut(self._prose(place, "  ", style=_LABEL), 1)
+            quote = proof.quote or Text("render.empty")
+            lines += self._cut(self._prose(quote, "    | ", rest="    | ", lead_style=_LABEL), most)
+        return lines
+
+    def _also(self, findings: Sequence[Finding], most: int) -> list[_Line]:
+        """A line for each, the worst first."""
+        findings = sorted(findings, key=lambda finding: -RANKS.index(finding.severity))
+        lines = self._title(Text("render.also")) if findings else []
+        for finding in findings[:most]:
+            lines += self._cut(self._prose(finding.claim, "  - "), 1)
+        left = len(findings) - most
+        return [*lines, *self._more(left, Text("render.more-findings", count=left))]
+
+    def _more(self, count: int, text: Text) -> list[_Line]:
+        return [self._faint(text)] if count > 0 else []
+
+    def _cut(self, lines: list[_Line], most: int) -> list[_Line]:
+        """The first lines; an ellipsis stands for what is left out."""
+        if len(lines) <= most:
+            return lines
+        *kept, last = lines[:most]
+        text = last.text
+        while cells(last.lead + text) >= self.width:
+            text = text[:-1]
+        return [*kept, last._replace(text=text.rstrip(" ,;:") + "…")]
 
     def _evidence(self, evidence: Sequence[Evidence], taken_at: str) -> list[_Line]:
         lines: list[_Line] = []
@@ -157,7 +251,7 @@ class _TerminalPage(NamedTuple):
         lines = self._title(Text("render.problems")) if findings else []
         for finding in findings:
             lines += self._prose(_noted(finding), "  - ")
-        return [*lines, self._faint(Text("render.more-findings", count=more))] if more else lines
+        return [*lines, *self._more(more, Text("render.more-findings", count=more))]
 
     def _others(self, findings: Sequence[Finding]) -> list[_Line]:
         lines = self._title(Text("render.others")) if findings else []
