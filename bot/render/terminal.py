@@ -125,12 +125,16 @@ class _TerminalPage(NamedTuple):
 
     def at_a_glance(self, report: Report) -> list[list[_Line]]:
         """The verdict, what to do, two quotes, a line for each other finding, and what could not be read."""
-        sections = list[list[_Line]]()
+        sections, used = list[list[_Line]](), 0
         for room in _ROOMS:
             sections = [section for section in self._glance(report, room) if section]
-            if sum(map(len, sections)) + len(sections) - 1 <= _TALLEST:
+            if (used := sum(map(len, sections)) + len(sections)) <= _TALLEST + 1:
                 break
-        return sections
+        *told, unread = sections if report.gaps else (*sections, [])
+        for table in report.tables:
+            told.append(self._table_within(table, _TALLEST - used))
+            used += len(told[-1]) + 1
+        return [*told, unread]
 
     def _glance(self, report: Report, room: _Room) -> list[list[_Line]]:
         cause, *others = report.findings or (None,)
@@ -336,6 +340,16 @@ class _TerminalPage(NamedTuple):
         right = [is_numeric(column) for column in zip(*rows, strict=True)]
         lines += [_Line("  ", text, style=_LABEL) for text in _row(header, widths, right)]
         return lines + [_Line("  ", text) for row in rows for text in _row(row, widths, right)] + rest
+
+    def _table_within(self, table: Table, room: int) -> list[_Line]:
+        """The table with as many of its rows as so many lines hold; nothing where that is none."""
+        for count in range(min(len(table.rows), room), 0, -1):
+            left = len(table.rows) - count
+            part = self._table(Table(table.title, table.columns, table.rows[:count]))
+            lines = [*part, *self._more(left, Text("render.all-rows", rows=left))]
+            if len(lines) <= room:
+                return lines
+        return []
 
     def _brief_table(self, brief_table: BriefTable) -> list[_Line]:
         """The table with as many of its columns as fit side by side, from the first on.
