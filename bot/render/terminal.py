@@ -6,11 +6,11 @@ becomes `visible` on its way to a line. Quotes stand behind a bar and commands n
 command cannot be taken for one.
 """
 
-import re
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
+from bot.render.layout import row_lines, side_by_side, wrap
 from bot.render.overview import Brief, BriefTable, bars, brief
 from bot.render.words import (
     CONFIDENCES,
@@ -36,8 +36,6 @@ _WIDEST_PROSE = 120
 _NARROWEST = 40
 _ROWS_SHOWN = 60
 _NAMES_SHOWN_OF_CAUSE = 8
-_LONGEST_NAME = 40
-_COLUMN_GAP = 2
 _GAPS_EXPLAINED = 3
 _PROBLEMS_SHOWN = 4
 _TALLEST = 25
@@ -47,10 +45,6 @@ _TALLEST = 25
 # background.
 _HEADING, _LABEL, _COMMAND = "1", "2", "36"
 _SEVERITY_STYLES: dict[Severity, str] = {"info": "1;32", "warning": "1;33", "critical": "1;31"}
-
-_MARK = re.compile(r"(?<=[,;/])")
-_NOT_AT_LINE_START = frozenset(",.;:!?)]}%，。；：！？）】》」』、…’”\ufe0f")
-_NOT_AT_LINE_END = frozenset("（【《「『‘“")
 
 
 class _Line(NamedTuple):
@@ -318,28 +312,32 @@ class _TerminalPage(NamedTuple):
 
     # --------------------------------------------------------------------------------------------------- tables
 
-    def _table(self, table: Table) -> list[_Line]:
-        """Aligned columns whose cells wrap; a paragraph for each row where the columns do not fit side by side.
+    def _table(self, table: Table, fewest: int | None = None) -> list[_Line]:
+        """Aligned columns whose cells wrap; what is empty, a whole column, is left out.
 
-        What is empty is left out: a whole column, or a cell of a paragraph.
+        Where they do not fit side by side, columns go, from the last on to the `fewest` (all of them when None), then
+        names are shortened in the middle, then more columns go. What went is named below.
         """
         lines = self._prose(table_heading(table), "", style=_HEADING)
         if not table.columns or not table.rows:
             return [*lines, _Line("  ", self.say("words.none"))]
-        header, *rows = [[visible(cell) for cell in row] for row in (table.columns, *table.rows[:_ROWS_SHOWN])]
-        used = [number for number in range(len(header)) if any(row[number] for row in rows)] or [0]
-        header, *rows = [[row[number] for number in used] for row in (header, *rows)]
-        left = len(table.rows) - len(rows)
-        rest = [self._faint(Text("render.more-rows", rows=left))] if left else []
-        widths = _column_widths([header, *rows], self.wide - 2)
-        if widths is None:
-            for row in rows:
-                cells = [f"{column}: {cell}" for column, cell in zip(header, row, strict=True) if cell]
-                lines += self._prose("; ".join(cells), "  - ", rest="    ")
-            return lines + rest
-        right = [is_numeric(column) for column in zip(*rows, strict=True)]
-        lines += [_Line("  ", text, style=_LABEL) for text in _row(header, widths, right)]
-        return lines + [_Line("  ", text) for row in rows for text in _row(row, widths, right)] + rest
+        rows = [[visible(cell) for cell in row] for row in (table.columns, *table.rows[:_ROWS_SHOWN])]
+        used = [number for number, column in enumerate(zip(*rows[1:], strict=True)) if any(column)] or [0]
+        rows = [[row[number] for number in used] for row in rows]
+        left = len(table.rows) - len(rows) + 1
+        (header, *body), widths = side_by_side(rows, self.wide - 2, len(used) if fewest is None else fewest)
+        right = [is_numeric(column) for column in zip(*body, strict=True)]
+        lines += [_Line("  ", text, style=_LABEL) for text in row_lines(header, widths, right)]
+        lines += [_Line("  ", text) for row in body for text in row_lines(row, widths, right)]
+        if missing := rows[0][len(header) :]:
+            names = ", ".join(missing)
+            rest = (
+                Text("render.json-columns", columns=names)
+                if fewest is None
+                else Text("render.all-columns", columns=names)
+            )
+            lines += self._prose(rest, "  ", style=_LABEL)
+        return [*lines, *self._more(left, Text("render.more-rows", rows=left))]
 
     def _table_within(self, table: Table, room: int) -> list[_Line]:
         """The table with as many of its rows as so many lines hold; nothing where that is none."""
@@ -352,23 +350,9 @@ class _TerminalPage(NamedTuple):
         return []
 
     def _brief_table(self, brief_table: BriefTable) -> list[_Line]:
-        """The table with as many of its columns as fit side by side, from the first on.
-
-        A paragraph for each row where too few fit.
-        """
-        table = brief_table.shown
-        fewest = min(brief_table.together, len(table.columns))
-        while _column_widths([table.columns, *table.rows[:_ROWS_SHOWN]], self.wide - 2) is None:
-            if len(table.columns) <= fewest:
-                table = brief_table.shown
-                break
-            table = Table(table.title, table.columns[:-1], tuple(row[:-1] for row in table.rows))
-        lines = self._table(table)
-        if missing := brief_table.shown.columns[len(table.columns) :]:
-            lines += self._prose(Text("render.all-columns", columns=", ".join(missing)), "  ", style=_LABEL)
-        if brief_table.left_out:
-            lines.append(self._faint(Text("render.all-rows", rows=brief_table.left_out)))
-        return lines
+        left = brief_table.left_out
+        table = self._table(brief_table.shown, brief_table.together)
+        return [*table, *self._more(left, Text("render.all-rows", rows=left))]
 
     # ---------------------------------------------------------------------------------------------------- words
 
@@ -396,40 +380,6 @@ def _noted(finding: Finding) -> Text:
     return together(finding.claim, together("[", notes(finding), "]"), by=" ")
 
 
-# ------------------------------------------------------------------------------------------------------- tables
-
-
-def _column_widths(rows: Sequence[Sequence[str]], room: int) -> list[int] | None:
-    """The widest columns give way until all fit; None where that would break words, which are names to copy."""
-    columns = list(zip(*rows, strict=True))
-    widths = [max(map(cells, column)) for column in columns]
-    words = [min(max(map(_longest_word, column)), _LONGEST_NAME) for column in columns]
-    room -= _COLUMN_GAP * (len(columns) - 1)
-    if sum(words) > room:
-        return None
-    widths = [min(wide, room) for wide in widths]
-    while sum(widths) > room:
-        widest = max((at for at in range(len(widths)) if widths[at] > words[at]), key=widths.__getitem__)
-        widths[widest] -= 1
-    return widths
-
-
-def _longest_word(text: str) -> int:
-    return max((cells(unit.rstrip(" ")) for unit in _units(text, len(text) * 2)), default=0)
-
-
-def _row(row: Sequence[str], widths: Sequence[int], right: Sequence[bool]) -> Iterator[str]:
-    """The lines of one row."""
-    columns = [wrap(cell, wide) for cell, wide in zip(row, widths, strict=True)]
-    for number in range(max(map(len, columns))):
-        shown = [column[number] if number < len(column) else "" for column in columns]
-        padded = (
-            " " * (wide - cells(text)) + text if numeric else text + " " * (wide - cells(text))
-            for text, wide, numeric in zip(shown, widths, right, strict=True)
-        )
-        yield (" " * _COLUMN_GAP).join(padded).rstrip(" ")
-
-
 # -------------------------------------------------------------------------------------------------------- lines
 
 
@@ -444,52 +394,3 @@ def _plain(line: _Line) -> str:
 def _painted(line: _Line) -> str:
     parts = ((line.lead, line.lead_style), (line.text, line.style))
     return "".join(f"\x1b[{style}m{text}\x1b[0m" if style and text else text for text, style in parts)
-
-
-# --------------------------------------------------------------------------------------------------------- text
-
-
-def wrap(text: str, room: int, later: int | None = None) -> list[str]:
-    """Visible text as one line or more: the first of at most `room` cells, further ones of at most `later` (or `room`).
-
-    Broken at spaces and between wide characters; inside a word only where it alone is longer than a line. A line has
-    room for one wide character at least.
-    """
-    later = later or room
-    lines, line = list[str](), ""
-    for unit in _units(text, later):
-        if line.strip(" ") and cells((line + unit).rstrip(" ")) > room:
-            lines.append(line.rstrip(" "))
-            line, room = "", later
-        line += unit
-        while cells(line.rstrip(" ")) > room:
-            edge = _edge(line, room)
-            lines.append(line[:edge])
-            line, room = line[edge:], later
-    return [*lines, line.rstrip(" ")] if line.strip(" ") or not lines else lines
-
-
-def _units(text: str, room: int) -> Iterator[str]:
-    """The pieces that stay together, each with the spaces after it; a word too long for a line is a piece per comma."""
-    start = 0
-    for at in range(1, len(text) + 1):
-        if at == len(text) or _may_break(text[at - 1], text[at]):
-            unit = text[start:at]
-            yield from [unit] if cells(unit) <= room else _MARK.split(unit)
-            start = at
-
-
-def _may_break(before: str, after: str) -> bool:
-    if after == " " or before == " ":
-        return after != " "
-    if before in _NOT_AT_LINE_END or after in _NOT_AT_LINE_START or not cells(after):
-        return False
-    return 2 in (cells(before), cells(after))
-
-
-def _edge(word: str, room: int) -> int:
-    """How many characters of a word that is wider than `room` cells fit into them."""
-    edge = used = 0
-    while (used := used + cells(word[edge])) <= room:
-        edge += 1
-    return edge

@@ -282,16 +282,26 @@ def test_cells_of_a_table_wrap_between_words():
     )
 
 
-def test_a_table_too_wide_for_its_names_is_told_row_by_row():
+def test_in_a_table_too_wide_for_its_names_they_are_shortened_in_the_middle():
     columns, row = ("node", "uuid", "pod"), ("gpu-node-01", "GPU-0acbfc59-25eb-401f-8419-23d39872f971", "x" * 38)
     told = plain(report(tables=(Table("nodes", columns, (row, row)),)))
-    assert told.split("Nodes\n")[1] == f"  - node: {row[0]}; uuid: {row[1]}; pod:\n    {row[2]}\n" * 2
+    line = "  gpu-node-01  GPU-0acbfc59…3d39872f971  xxxxxxxxxxxx…xxxxxxxxxxx\n"
+    assert told.split("Nodes\n")[1] == "  node         uuid                      pod\n" + line * 2
 
 
-def test_what_is_empty_in_a_table_is_left_out():
-    columns, rows = ("node", "lock", "state"), (("a", "", "ok"), ("b", "", ""))
-    told = plain(report(tables=(Table("nodes", columns, rows),)))
-    assert told.split("Nodes\n")[1].split() == ["node", "state", "a", "ok", "b"]
+def test_columns_for_which_there_is_no_room_are_named():
+    columns = tuple(f"column{number}" for number in range(9))
+    told = plain(report(tables=(Table("nodes", columns, (columns, columns)),)), width=60)
+    assert "Not shown at this width: column6, column7, column8. -o json has all columns" in " ".join(told.split())
+
+
+@pytest.mark.parametrize("width", [80, 100, 120])
+@pytest.mark.parametrize(
+    "question", questions(), ids=lambda question: f"{question.version} {question.verb} {question.name}"
+)
+def test_no_table_is_told_as_a_list_of_keys_and_values(question, width):
+    shown = terminal(question.ask(), SAY, width=width, colour=False)
+    assert not re.search(r"^  - [\w ]+: [^;]*; [\w ]+: ", shown, re.MULTILINE)
 
 
 def test_a_table_without_rows_says_so():
