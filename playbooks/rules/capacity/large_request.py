@@ -24,13 +24,13 @@ from bot.kube.models import Container, Node, Pod
 from bot.kube.selectors import SELECTOR_TEXT, NodeFilter
 from bot.kube.times import parse_time
 from bot.report import Evidence, Finding, NextAction, step
-from bot.texts import Prose, Text, listed
+from bot.texts import Text, listed
 from playbooks import quotes
 from playbooks.quotes import kubectl, kubectl_pod
 from playbooks.rules.capacity import request_amounts
 from playbooks.rules.capacity.request_amounts import in_words, numbers_given
 from playbooks.rules.common import prose
-from playbooks.rules.common.findings import finding
+from playbooks.rules.common.findings import Part, finding
 from playbooks.rules.common.holders import owner_of
 from playbooks.scenes.waiting_pod import PodScene
 
@@ -48,15 +48,7 @@ _MENDED: tuple[Code, ...] = (
 """Findings that a smaller request may mend."""
 
 
-class Reason(NamedTuple):
-    """A sentence behind the claim, what shows it, and what to set."""
-
-    text: Prose
-    proofs: Sequence[Evidence]
-    steps: Sequence[NextAction]
-
-
-def why_large(scene: PodScene, code: Code) -> Reason | None:
+def why_large(scene: PodScene, code: Code) -> Part | None:
     """More cores than a device has, init containers added up, or a whole GPU because no memory was named.
 
     `code` is the finding's that says what there is too little of.
@@ -67,7 +59,7 @@ def why_large(scene: PodScene, code: Code) -> Reason | None:
     return _added_up(scene) or (None if code == "card-insufficient-core" else _whole(scene))
 
 
-def _whole(scene: PodScene) -> Reason | None:
+def _whole(scene: PodScene) -> Part | None:
     """A container without an amount of memory gets the whole memory of each of its GPUs."""
     resources = scene.gpus
     for container in scene.request.containers:
@@ -77,11 +69,11 @@ def _whole(scene: PodScene) -> Reason | None:
             continue
         memory = max((card.card.memory_mib for name in scene.nodes for card in scene.view.cards(name)), default=0)
         text = Text("large.whole", container=container.container, resource=resources.memory)
-        return Reason(text, [], [_set(scene, container, resources.memory, memory // 2, memory)] if memory else [])
+        return Part(text, [], [_set(scene, container, resources.memory, memory // 2, memory)] if memory else [])
     return None
 
 
-def _added_up(scene: PodScene) -> Reason | None:
+def _added_up(scene: PodScene) -> Part | None:
     """Several init containers that ask for devices, of a version that counts them all at once."""
     inits = [container for container in scene.request.containers if container.init]
     if scene.version is None or scene.version >= _LARGEST_INIT or len(scene.request.containers) < 2 or not inits:
@@ -93,10 +85,10 @@ def _added_up(scene: PodScene) -> Reason | None:
     name = install.deployment.name if install.deployment else "hami-scheduler"
     look = kubectl("-n", install.namespace, "get", "deployment", name, "-o", image)
     steps = [step(Text("large.one-init", owner=_owner(scene.pod)), ""), step(Text("large.upgrade"), look)]
-    return Reason(text, [], steps)
+    return Part(text, [], steps)
 
 
-def _more_cores(scene: PodScene) -> Reason | None:
+def _more_cores(scene: PodScene) -> Part | None:
     """More cores than any device of the kind has, where they are counted by number."""
     for container in scene.request.containers:
         cards = [
@@ -110,7 +102,7 @@ def _more_cores(scene: PodScene) -> Reason | None:
         node = next(name for name in scene.nodes if any(card.card.cores == most for card in scene.view.cards(name)))
         proofs = [quotes.of_card(scene.nodes[node], cards[0].uuid, whole=True)]
         steps = [step(Text("large.drop-cores", owner=_owner(scene.pod), resource=resource, most=most), "")]
-        return Reason(text, proofs, steps)
+        return Part(text, proofs, steps)
     return None
 
 
