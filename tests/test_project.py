@@ -1,5 +1,6 @@
 """The files that install, check and ship the project agree with each other and name nothing of where they were made."""
 
+import ast
 import itertools
 import json
 import os
@@ -62,6 +63,16 @@ def test_the_import_contract_of_playbooks_names_every_verb() -> None:
         if contract.get("containers") == ["playbooks"]
     ]
     assert set(contract["layers"][0].split(" : ")) == set(load())
+
+
+def test_a_class_name_means_one_thing_but_for_the_two_that_every_playbook_has() -> None:
+    modules: dict[str, list[str]] = {}
+    for path in itertools.chain(*((ROOT / folder).rglob("*.py") for folder in ("bot", "handlers", "playbooks"))):
+        for node in ast.walk(ast.parse(path.read_bytes())):
+            if isinstance(node, ast.ClassDef):
+                modules.setdefault(node.name, []).append(str(path.relative_to(ROOT)))
+    several = {name: found for name, found in modules.items() if len(found) > 1}
+    assert several.keys() <= {"Request", "Snapshot"}, several
 
 
 @pytest.mark.parametrize("lock", LOCKS)

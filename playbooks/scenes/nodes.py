@@ -54,7 +54,7 @@ _PREFIXES = ("hami.io/", *(prefix for names in BESIDE for prefix in names.annota
 _NODE_LABELS = tuple(vendor.node_label[0] for vendor in VENDORS if vendor.node_label[0])
 
 
-class _Said(NamedTuple):
+class _AnnotationSaid(NamedTuple):
     """What a node's annotations say of its devices but for their UUIDs, and the UUIDs of the first vendor's."""
 
     texts: tuple[Hashable, ...]
@@ -282,7 +282,7 @@ class NodesScene(OfInstall, frozen=True, dict=True, eq=False, weakref=True):
     def _selects(self) -> Callable[[Mapping[str, str] | None], bool]:
         return label_matcher(self.world.facts.node_selector)
 
-    def _said(self, node: Node) -> _Said | None:
+    def _said(self, node: Node) -> _AnnotationSaid | None:
         """What the annotations say that bears on its faults; None where that is the node's alone."""
         texts = node.metadata.annotations or {}
         own, handshake = texts.get(FIRST.names.register), texts.get(FIRST.names.handshake, "")
@@ -303,7 +303,7 @@ class NodesScene(OfInstall, frozen=True, dict=True, eq=False, weakref=True):
                 uuids = cards.uuids if bearing is FIRST.names else uuids
             elif own is None or key != FIRST.names.handshake:
                 said.append((key, texts[key]))
-        return _Said(tuple(said), uuids)
+        return _AnnotationSaid(tuple(said), uuids)
 
     @cached_property
     def shared_uuids(self) -> dict[tuple[str, ...], list[str]]:

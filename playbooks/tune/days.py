@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from msgspec import structs
 
 from bot.hami.metrics.gpu_usage import IDLE_S
-from bot.hami.scheduler_logs.scheduling_latency import Stage, measure, settled
+from bot.hami.scheduler_logs.scheduling_latency import LatencyStage, measure, settled
 from bot.kube.models import Pod
 from bot.kube.times import format_time
 from bot.report import Evidence, Gap, Report, Subject, new_report
@@ -127,7 +127,7 @@ def _latency(before: PastDay, after: PastDay) -> list[MeasuredRow]:
     return [whole, *(row for row in parts if row.pods_before or row.pods_after)]
 
 
-def _stages(day: PastDay) -> list[Stage]:
+def _stages(day: PastDay) -> list[LatencyStage]:
     return measure(settled(day.lives))
 
 

@@ -59,7 +59,7 @@ class Direct:
             raise _unreached(wanted, error) from error
 
 
-class Objects(Protocol):
+class PodLookup(Protocol):
     """Where a pod's address is looked up: the part of `bot.kube.cluster.Cluster` that is needed."""
 
     async def raw(self, kind: Kind[Any], name: str, namespace: str = "") -> dict[str, Any]: ...
@@ -68,7 +68,7 @@ class Objects(Protocol):
 class DirectPodPorts:
     """`PodPorts` straight to the address that each pod has now; for `trust_any` see `Direct`."""
 
-    def __init__(self, objects: Objects, *, trust_any: bool) -> None:
+    def __init__(self, objects: PodLookup, *, trust_any: bool) -> None:
         self._objects = objects
         self._trust_any = trust_any
 

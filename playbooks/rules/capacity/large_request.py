@@ -13,7 +13,7 @@ from msgspec import structs
 
 from bot.finding_codes import Code
 from bot.hami.fit import verdicts
-from bot.hami.fit.advice import Change, smallest_changes
+from bot.hami.fit.advice import PlacementChange, smallest_changes
 from bot.hami.fit.verdicts import type_allows, uuid_allows
 from bot.hami.nodes.cards import Card, CardState
 from bot.hami.nodes.registration import Unregistered
@@ -48,7 +48,7 @@ _MENDED: tuple[Code, ...] = (
 """Findings that a smaller request may mend."""
 
 
-class Reason(NamedTuple):
+class LargeReason(NamedTuple):
     """A sentence behind the claim, what shows it, and what to set."""
 
     text: Prose
@@ -56,7 +56,7 @@ class Reason(NamedTuple):
     steps: Sequence[NextAction]
 
 
-def why_large(scene: PodScene, code: Code) -> Reason | None:
+def why_large(scene: PodScene, code: Code) -> LargeReason | None:
     """More cores than a device has, init containers added up, or a whole GPU because no memory was named.
 
     `code` is the finding's that says what there is too little of.
@@ -67,7 +67,7 @@ def why_large(scene: PodScene, code: Code) -> Reason | None:
     return _added_up(scene) or (None if code == "card-insufficient-core" else _whole(scene))
 
 
-def _whole(scene: PodScene) -> Reason | None:
+def _whole(scene: PodScene) -> LargeReason | None:
     """A container without an amount of memory gets the whole memory of each of its GPUs."""
     resources = scene.gpus
     for container in scene.request.containers:
@@ -77,11 +77,11 @@ def _whole(scene: PodScene) -> Reason | None:
             continue
         memory = max((card.card.memory_mib for name in scene.nodes for card in scene.view.cards(name)), default=0)
         text = Text("large.whole", container=container.container, resource=resources.memory)
-        return Reason(text, [], [_set(scene, container, resources.memory, memory // 2, memory)] if memory else [])
+        return LargeReason(text, [], [_set(scene, container, resources.memory, memory // 2, memory)] if memory else [])
     return None
 
 
-def _added_up(scene: PodScene) -> Reason | None:
+def _added_up(scene: PodScene) -> LargeReason | None:
     """Several init containers that ask for devices, of a version that counts them all at once."""
     inits = [container for container in scene.request.containers if container.init]
     if scene.version is None or scene.version >= _LARGEST_INIT or len(scene.request.containers) < 2 or not inits:
@@ -93,10 +93,10 @@ def _added_up(scene: PodScene) -> Reason | None:
     name = install.deployment.name if install.deployment else "hami-scheduler"
     look = kubectl("-n", install.namespace, "get", "deployment", name, "-o", image)
     steps = [step(Text("large.one-init", owner=_owner(scene.pod)), ""), step(Text("large.upgrade"), look)]
-    return Reason(text, [], steps)
+    return LargeReason(text, [], steps)
 
 
-def _more_cores(scene: PodScene) -> Reason | None:
+def _more_cores(scene: PodScene) -> LargeReason | None:
     """More cores than any device of the kind has, where they are counted by number."""
     for container in scene.request.containers:
         cards = [
@@ -110,7 +110,7 @@ def _more_cores(scene: PodScene) -> Reason | None:
         node = next(name for name in scene.nodes if any(card.card.cores == most for card in scene.view.cards(name)))
         proofs = [quotes.of_card(scene.nodes[node], cards[0].uuid, whole=True)]
         steps = [step(Text("large.drop-cores", owner=_owner(scene.pod), resource=resource, most=most), "")]
-        return Reason(text, proofs, steps)
+        return LargeReason(text, proofs, steps)
     return None
 
 
@@ -385,7 +385,7 @@ def _is_sibling(scene: PodScene, full_name: str) -> bool:
     )
 
 
-def _action(scene: PodScene, change: Change) -> NextAction:
+def _action(scene: PodScene, change: PlacementChange) -> NextAction:
     pod, what = scene.pod, change.what
     if what == "memory" and over_a_card(scene) and _is_a_whole_card(scene, change):
         what = "percent"
@@ -405,5 +405,5 @@ def _overdue_since(scene: PodScene, full_name: str) -> str:
     return text if at is not None and scene.now - at > _LEAVING else ""
 
 
-def _is_a_whole_card(scene: PodScene, change: Change) -> bool:
+def _is_a_whole_card(scene: PodScene, change: PlacementChange) -> bool:
     return any(card.card.memory_mib == change.amount for card in scene.view.cards(change.node))
