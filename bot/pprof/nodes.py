@@ -6,7 +6,7 @@ Mangled C++ names (`_Z…`) stay mangled: no Go program has them, but through cg
 """
 
 import posixpath
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from bot.errors import SourceError
@@ -14,6 +14,29 @@ from bot.pprof.profile import Function, Location, Profile, SourceLine
 from bot.texts import Text
 
 _WORKING_DIRECTORY = ("/proc/self/cwd/./", "/proc/self/cwd/")
+
+
+Stacks = Callable[[], Iterable[tuple[Sequence[int], int]]]
+"""Location ids, leaf first, and a value, for every sample; the same each time it is called."""
+
+Frame = tuple[int, bool]
+"""A node, and whether it is inlined into the next one."""
+Edge = tuple[int, int]
+"""A caller and its callee."""
+
+
+class NodeWeights(NamedTuple):
+    """By node number: flat goes to the leaf, cum once to each node of a stack."""
+
+    flat: list[int]
+    cum: list[int]
+
+
+class Edges(NamedTuple):
+    """Weight of each call, and whether every call of it was inlined."""
+
+    weights: dict[Edge, int]
+    inline: dict[Edge, bool]
 
 
 class GraphNode(NamedTuple):
