@@ -221,10 +221,10 @@ class HealthMonitor:
     async def _channels(self) -> tuple[str, ...]:
         """Those of the settings, and of digests."""
         try:
-            digests = [digest.channel for digest in await self._deps.store.digests.wanted()]
+            channels = [digest.channel for digest in await self._deps.store.digests.wanted()]
         except StoreError:
-            digests = []
-        rooms = [digest for digest in digests if digest.startswith(("C", "G"))]
+            channels = []
+        rooms = [channel for channel in channels if channel.startswith(("C", "G"))]
         return tuple(dict.fromkeys((*self._watched.channels, *rooms)))
 
     async def _why_closed(self, channel: str) -> Prose:

@@ -207,7 +207,7 @@ async def reply_of(store: Store, head: Head, event: IncidentEvent) -> Draft:
     message = render_news(event.news)
     if event.news.turn not in ENDS:
         return message
-    until = [TimelineEntry(step.at, step.news) for step in await store.timeline.of(head.id) if step.seq <= event.seq]
+    until = [TimelineEntry(past.at, past.news) for past in await store.timeline.of(head.id) if past.seq <= event.seq]
     summary = await summary_of(store, head.id, until, event.at)
     return message._replace(blocks=(*message.blocks, summary_block(head, summary)))
 

@@ -77,7 +77,7 @@ def study_text(study: str, asked: Words, config: Path | None) -> str:
     if study != "compare" or len(versions) != 2:
         return text
     kind = asked.options.get("sample_index", "")
-    before, after = (version.profile for version in versions)
+    before, after = (sourced.profile for sourced in versions)
     kind = kind or compared_type(after)
     options = Options(sample_index=kind, trim=Trim(cum=True, nodecount=_ROWS))
     difference = top(after, before, diff=True, options=options)
@@ -109,7 +109,7 @@ def explained(study: str, taken: Sequence[SourcedProfile], asked: Words, now: fl
         playbook="profile",
         cluster="",
         taken_at=format_time(datetime.fromtimestamp(now, UTC)),
-        subject=Subject("Profile", "", ", ".join(version.object for version in taken)),
+        subject=Subject("Profile", "", ", ".join(sourced.object for sourced in taken)),
         verdict=None if findings else Text("profile-hint.none"),
         findings=findings,
         tables=tables,

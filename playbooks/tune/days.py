@@ -166,14 +166,14 @@ def _figures(before: Day | Gap, after: Day | Gap) -> Iterator[MeasuredRow]:
         return
     yield _levels(
         "memory in use of a GPU, MiB",
-        *([sample.value / _MIB for sample in day.gpu_used.values()] for day in (before, after)),
+        *([average.value / _MIB for average in day.gpu_used.values()] for day in (before, after)),
     )
     yield _levels(
         "cores in use of a GPU, %", *([average.value for average in day.gpu_core.values()] for day in (before, after))
     )
     yield _levels("memory in use of a share's limit, %", _of_limit(before), _of_limit(after))
     known = [len(day.last_kernel) for day in (before, after)]
-    idle = [sum(1 for sample in day.last_kernel.values() if sample.value >= IDLE_S) for day in (before, after)]
+    idle = [sum(1 for average in day.last_kernel.values() if average.value >= IDLE_S) for day in (before, after)]
     yield MeasuredRow(
         "shares without a kernel for 6 h on average",
         known[0],

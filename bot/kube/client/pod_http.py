@@ -129,7 +129,7 @@ def _unreached(wanted: PodGet, error: "httpx.HTTPError") -> SourceError:
 def _system_error(error: BaseException) -> str:
     """What the operating system said; httpx says only that all attempts failed."""
     refusals = (cause for cause in _causes(error) if isinstance(cause, OSError) and not isinstance(cause, ssl.SSLError))
-    numbers = (refusal.errno or 0 for refusal in refusals)
+    numbers = (error.errno or 0 for error in refusals)
     return next((os.strerror(number).lower() for number in numbers if number in errno.errorcode), "")
 
 

@@ -328,7 +328,9 @@ def _selects_nothing(service: Service, install: Install) -> tuple[str, str]:
     """The label that the Service selects and no scheduler pod has; empty where each of them is on some pod."""
     labels = [pod.metadata.labels or {} for pod in install.pods]
     wanted = (service.spec.selector or {}).items() if labels else ()
-    return next(((key, value) for key, value in wanted if all(label.get(key) != value for label in labels)), ("", ""))
+    return next(
+        ((key, value) for key, value in wanted if all(pod_labels.get(key) != value for pod_labels in labels)), ("", "")
+    )
 
 
 def _trusted(hook: Hook) -> bool:

@@ -104,7 +104,7 @@ def claim_finding(scene: PodScene, said: Sequence[Evidence]) -> Finding:
     look = step(
         Text("resource-claim.see"), kubectl("-n", pod.namespace, "get", "resourceclaims,resourceclaimtemplates")
     )
-    proofs = [*(proof for state in states for proof in state.proofs), *said]
+    proofs = [*(proof for told in states for proof in told.proofs), *said]
     # Which driver stands behind a class its selectors say, and HAMi-DRA's own may have been changed.
     sure = "suspected" if first.state is State.NO_SLICE else "confirmed"
     return finding("resource-claim", claim, sure, (), proofs, severity="warning", actions=[look])

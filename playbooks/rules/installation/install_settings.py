@@ -192,7 +192,7 @@ def _outside(scene: InstallScene, port: str) -> list[tuple[Evidence, str]]:
 def _selects(service: Service, scene: InstallScene) -> bool:
     labels = [pod.metadata.labels or {} for pod in scene.install.pods]
     wanted = (service.spec.selector or {}).items()
-    return bool(wanted) and any(wanted <= label.items() for label in labels)
+    return bool(wanted) and any(wanted <= pod_labels.items() for pod_labels in labels)
 
 
 @rule("scheduler-forbidden")

@@ -82,7 +82,7 @@ def set_twice(scene: QuotaScene) -> Iterator[Finding]:
             if len({limit.amount for limit in limits}) > 1:
                 names = prose.names([f"{limit.quota} ({limit.written})" for limit in limits])
                 claim = Text("quota-ambiguous.claim", namespace=space.namespace, quotas=names, resource=limits[0].key)
-                proofs = [quote for limit in limits for quote in proof(limit, scene.quotas)]
+                proofs = [evidence for limit in limits for evidence in proof(limit, scene.quotas)]
                 last = limits[-1]
                 keep = Text("quota-ambiguous.remove", quota=f"{last.namespace}/{last.quota}", resource=last.key)
                 edit = step(keep, _edit(last.namespace, last.quota), changes_cluster=True)

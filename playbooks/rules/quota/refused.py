@@ -97,7 +97,7 @@ def _finding(
     for event, _ in refusals:
         latest.setdefault(event.involved_object.uid or event.metadata.uid, event)
     proofs = [quotes.of_event(event) for event in list(latest.values())[:_MOST_QUOTED]]
-    proofs += [quote for limit in limits for quote in proof(limit, quotas)]
+    proofs += [evidence for limit in limits for evidence in proof(limit, quotas)]
     return finding("admission-denied", claim, "confirmed", (), proofs, severity="warning", actions=_look(newest))
 
 
