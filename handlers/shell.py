@@ -156,7 +156,8 @@ class _Screen:
             report = of_recording(report)
         if self._output in ("text", "markdown"):
             report = _asked_there(report, options)
-        print_out(render(in_words(report, self.say), self._output, self.say))
+        whole = bool(options.get("all", True))  # what has no such option of its own is shown whole
+        print_out(render(in_words(report, self.say), self._output, self.say, whole=whole))
 
 
 def _change(asked: ChangeAsked | OverdueAsked) -> int:

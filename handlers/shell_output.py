@@ -90,8 +90,8 @@ def asked_there(report: Report, kubectl: Sequence[str], ours: Sequence[str]) -> 
     return replace(report, findings=tuple(map(finding, report.findings)))
 
 
-def render(report: Report, output: str, say: Texts) -> str:
-    """The report as `output` names it."""
+def render(report: Report, output: str, say: Texts, *, whole: bool = True) -> str:
+    """The report as `output` names it; as text not `whole`, it is a page."""
     match output:
         case "json":
             return as_json(report)
@@ -102,7 +102,7 @@ def render(report: Report, output: str, say: Texts) -> str:
         case "markdown":
             return markdown(report, say)
         case _:
-            return terminal(report, say, width=width(), colour=has_colours())
+            return terminal(report, say, width=width(), colour=has_colours(), whole=whole)
 
 
 def tell(text: str) -> None:
