@@ -179,9 +179,9 @@ def _cards_of(view: View, name: str, told: "_Told") -> list[CardSeen]:
     if isinstance(seen.state, Unregistered):
         registration = seen.state.registration
         cards = view.cards_of(name, registration).cards if registration else ()
-        return [_seen(view, name, card, _ToldOf(UNREGISTERED, 0), holders) for card in cards]
+        return [_seen(view, name, card, _ToldOf(UNREGISTERED, 0, _used(view, card)), holders) for card in cards]
     if blocked := _blocked(view, node):
-        return [_seen(view, name, card, _ToldOf(blocked, 0), holders) for card in seen.state.cards]
+        return [_seen(view, name, card, _ToldOf(blocked, 0, _used(view, card)), holders) for card in seen.state.cards]
     found: list[CardSeen] = []
     for card, kind in zip(seen.state.cards, seen.kinds, strict=True):
         alike = kind, card.card.numa, card.card.index
@@ -214,6 +214,7 @@ class _ToldOf(NamedTuple):
 
     state: str
     slice_mib: int | None
+    used: Used | None
     unknown: Prose = ""
 
 
@@ -225,18 +226,22 @@ def _seen(
     view: View, name: str, card: CardState, told: _ToldOf, holders: Mapping[str, list[tuple[str, bool]]]
 ) -> CardSeen:
     device = view.facts.config.device_of(card.card.type)
-    count = device.vendor.count_cores
     return CardSeen(
         name,
-        _as_shown(card.card, count),
+        _as_shown(card.card, device.vendor.count_cores),
         told.state,
-        None if view.ledger is None else Used(card.memory_mib, count(card.cores), card.slots),
+        told.used,
         told.slice_mib,
         tuple(sorted(holders.get(card.card.uuid, ()))),
         told.unknown,
         bool(device.resources.memory),
         device.vendor.names.noun,
     )
+
+
+def _used(view: View, card: CardState) -> Used | None:
+    count = view.facts.config.device_of(card.card.type).vendor.count_cores
+    return None if view.ledger is None else Used(card.memory_mib, count(card.cores), card.slots)
 
 
 def _ask(view: View, card: CardState, cordoned: frozenset[str]) -> _ToldOf:
@@ -250,7 +255,7 @@ def _ask(view: View, card: CardState, cordoned: frozenset[str]) -> _ToldOf:
     if view.ledger is None and state not in _WITHOUT_HOLDERS:
         state = UNKNOWN
     slice_mib = None if state == UNKNOWN else max(device.vendor.slices(card), default=0) if state == FREE else 0
-    return _ToldOf(state, slice_mib, verdict.unknown)
+    return _ToldOf(state, slice_mib, _used(view, card), verdict.unknown)
 
 
 def _as_shown(card: Card, count: Callable[[int], int]) -> Card:
