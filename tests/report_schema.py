@@ -6,7 +6,7 @@ from pathlib import Path
 import msgspec
 from jsonschema import Draft202012Validator
 
-from bot.report import Report
+from bot.report import Report, as_json
 
 PUBLISHED = Path(__file__).parent.parent / "docs" / "report.schema.json"
 
@@ -19,5 +19,5 @@ def validator() -> Draft202012Validator:
 
 def validated(report: Report) -> Report:
     """The report itself. Raises ValidationError where its JSON does not follow the published schema."""
-    validator().validate(msgspec.json.decode(msgspec.json.encode(report)))
+    validator().validate(msgspec.json.decode(as_json(report)))
     return report

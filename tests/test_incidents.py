@@ -5,11 +5,11 @@ import re
 from pathlib import Path
 from typing import Any, cast
 
-import msgspec
 import pytest
 
 from bot.errors import SourceError
 from bot.kube.recording.recorded_cluster import RecordedCluster
+from bot.report import as_json
 from tests.cases_support import Files, ask_cluster, text_in, write_recording
 from tests.incidents_support import Incident, incidents, recorded_files
 
@@ -113,7 +113,7 @@ def test_no_answer_shows_a_password_that_another_program_wrote(incident: Inciden
     verbs = ("why", "pending", "nodes", "gpus", "status") if incident.verb == "why" else ("nodes", "gpus", "status")
     for verb in verbs:
         target = {"pod": incident.pod} if verb == "why" else {}
-        report = msgspec.json.encode(ask_cluster(there, verb=verb, **target)).decode()
+        report = as_json(ask_cluster(there, verb=verb, **target))
         assert SECRET not in report, (verb, report[max(0, report.find(SECRET) - 300) : report.find(SECRET)])
 
 

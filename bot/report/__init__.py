@@ -352,4 +352,4 @@ def one_line(text: str, limit: int = VERDICT_LIMIT) -> str:
 
 def as_json(report: Report) -> str:
     """The report with its keys in the contract's order, ending in a newline; equal reports give equal bytes."""
-    return msgspec.json.format(msgspec.json.encode(report), indent=2).decode() + "\n"
+    return msgspec.json.format(msgspec.json.encode(report, enc_hook=tuple), indent=2).decode() + "\n"

@@ -3,9 +3,10 @@
 Their cells are text; what is prose among them is put into words with the report.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any, Generic, TypeVar, cast
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast, overload
 
 import msgspec
 
@@ -14,12 +15,19 @@ from bot.texts import Prose, Text, Texts
 _NAMES_IN_A_CELL = 8
 
 
+if TYPE_CHECKING:
+    Cells = Sequence[tuple[str, ...]]
+else:
+    Cells = tuple[tuple[str, ...], ...]
+"""A tuple, as it is read back from JSON, or `Rows`."""
+
+
 class Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Rows as text; every row has as many cells as `columns`. `Report.typed` gives what a `Sheet` made them of."""
 
     title: str
     columns: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
+    rows: Cells
 
 
 Row = TypeVar("Row", bound=tuple[Any, ...])
@@ -44,15 +52,43 @@ class FirstNames(NameList):
     __slots__ = ()
 
 
-class Rows(tuple[tuple[str, ...], ...], Generic[Row]):  # noqa: SLOT001  # a tuple can have none that hold something
+class Rows(Sequence[tuple[str, ...]], Generic[Row]):
     """The cells of a table that remember the typed rows that they were made of. JSON keeps the cells only.
 
-    `brief` are the rows that an overview shows; None where the table is no part of one.
+    They are made when somebody looks at them: of 40,000 GPUs a terminal shows a dozen. `brief` are the rows that an
+    overview shows; None where the table is no part of one.
     """
 
-    sheet: "Sheet[Row]"
-    typed: tuple[Row, ...]
-    brief: tuple[Row, ...] | None
+    def __init__(self, sheet: "Sheet[Row]", typed: tuple[Row, ...], brief: tuple[Row, ...] | None) -> None:
+        self.sheet = sheet
+        self.typed = typed
+        self.brief = brief
+
+    @cached_property
+    def cells(self) -> tuple[tuple[str, ...], ...]:
+        """All of them."""
+        return tuple(map(self.sheet.cells, self.typed))
+
+    def __len__(self) -> int:
+        return len(self.typed)
+
+    def __iter__(self) -> Iterator[tuple[str, ...]]:
+        return iter(self.cells)
+
+    @overload
+    def __getitem__(self, place: int) -> tuple[str, ...]: ...
+    @overload
+    def __getitem__(self, place: slice) -> tuple[tuple[str, ...], ...]: ...
+    def __getitem__(self, place: int | slice) -> tuple[str, ...] | tuple[tuple[str, ...], ...]:
+        if isinstance(place, int):
+            return self.sheet.cells(self.typed[place])
+        return tuple(map(self.sheet.cells, self.typed[place]))
+
+    def __eq__(self, other: object) -> bool:
+        return self.cells == (cast("Rows[Any]", other).cells if isinstance(other, Rows) else other)
+
+    def __hash__(self) -> int:
+        return hash(self.cells)
 
 
 class Sheet(Generic[Row]):
@@ -90,10 +126,7 @@ class Sheet(Generic[Row]):
 
     def table(self, typed: Iterable[Row], *, brief: Iterable[Row] | None = None) -> Table:
         """The rows as text, in their order. `brief`: those that an overview shows, in its order."""
-        kept = tuple(typed)
-        rows = Rows[Row](map(self.cells, kept))
-        rows.sheet, rows.typed = self, kept
-        rows.brief = None if brief is None else tuple(brief)
+        rows = Rows(self, tuple(typed), None if brief is None else tuple(brief))
         return Table(self.title, self.columns, rows)
 
     def cells(self, row: Row) -> tuple[str, ...]:

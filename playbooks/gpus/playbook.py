@@ -4,6 +4,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from datetime import datetime
+from functools import lru_cache
 from typing import NamedTuple
 
 import click
@@ -203,14 +204,26 @@ def _card_row(card: CardSeen, differs: tuple[int, int] | None) -> GpuRow:
         memory_used=memory,
         memory_free=card.free_mib if card.divided and (card.used is None or card.state != UNREGISTERED) else "",
         memory_total=card.card.memory_mib,
-        holders=NameList(name if bound else f"{name} (reserved)" for name, bound in card.holders),
-        slots=f"{'?' if slots is None else slots}/{card.card.slots}",
+        holders=_names(card.holders) if card.holders else _NOBODY,
+        slots=_slots(slots, card.card.slots),
         cores_used=cores,
         cores_total=card.card.cores,
         memory_counted=differs[0] if differs else "",
         noun=card.noun,
         divided=card.divided,
     )
+
+
+_NOBODY = NameList()
+
+
+def _names(holders: Iterable[tuple[str, bool]]) -> NameList:
+    return NameList([name if bound else f"{name} (reserved)" for name, bound in holders])
+
+
+@lru_cache(maxsize=1024)  # the same few texts for tens of thousands
+def _slots(used: int | None, total: int) -> str:
+    return f"{'?' if used is None else used}/{total}"
 
 
 def _types(cards: Sequence[CardSeen]) -> list[TypeRow]:

@@ -83,7 +83,7 @@ def _report(verb: str, read: _Read, answer: Any) -> Report:
     if not report.verdict:
         raise WrongPlaybookError("the answer has no verdict")
     try:
-        return msgspec.convert(_masked(msgspec.to_builtins(report)), Report)
+        return msgspec.convert(_masked(msgspec.to_builtins(report, enc_hook=tuple)), Report)
     except (TypeError, msgspec.ValidationError) as error:
         raise WrongPlaybookError(f"the answer is no report: {error}") from None
 

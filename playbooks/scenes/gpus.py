@@ -132,11 +132,13 @@ class GpusScene(msgspec.Struct, frozen=True, dict=True, eq=False):
 
     @cached_property
     def of_every_type(self) -> list[CardSeen]:
-        return [card for name in self.names for card in cards_of(self.cluster, name)]
+        return _each(self.cluster, self.names)
 
     @cached_property
     def cards(self) -> list[CardSeen]:
-        return [card for card in self.of_every_type if self.type.casefold() in card.card.type.casefold()]
+        return [
+            card for card in self.of_every_type if not self.type or self.type.casefold() in card.card.type.casefold()
+        ]
 
     @cached_property
     def registered(self) -> list[CardSeen]:
@@ -150,9 +152,19 @@ def largest(cards: Iterable[CardSeen]) -> CardSeen | None:
 
 def cards_of(world: ClusterScene, name: str) -> list[CardSeen]:
     """The cards of a node by index, also of one that HAMi dropped; unknown where its possible versions disagree."""
-    *others, newest = (_cards_of(view, name) for view in world.views)
+    return _each(world, [name])
+
+
+def _each(world: ClusterScene, names: Iterable[str]) -> list[CardSeen]:
+    told: list[_Told] = [{} for _ in world.views]
+    return [card for name in names for card in _cards_on(world, name, told)]
+
+
+def _cards_on(world: ClusterScene, name: str, told: "list[_Told]") -> list[CardSeen]:
+    *others, newest = (_cards_of(view, name, known) for view, known in zip(world.views, told, strict=True))
     by_uuid = [{card.card.uuid: card for card in cards} for cards in others]
-    return [_agreed(card, by_uuid) for card in sorted(newest, key=lambda card: (card.card.index, card.card.uuid))]
+    newest.sort(key=lambda card: (card.card.index, card.card.uuid))
+    return [_agreed(card, by_uuid) for card in newest] if others else newest
 
 
 def _agreed(card: CardSeen, others: list[dict[str, CardSeen]]) -> CardSeen:
@@ -161,21 +173,22 @@ def _agreed(card: CardSeen, others: list[dict[str, CardSeen]]) -> CardSeen:
     return card._replace(state=UNKNOWN, used=None, slice_mib=None)
 
 
-def _cards_of(view: View, name: str) -> list[CardSeen]:
-    state = view.state(name)
-    node = view.facts.nodes[name]
-    if isinstance(state, Unregistered):
-        registration = state.registration
-        cards = view.cards_of(name, registration).cards if registration else ()
-        blocked = UNREGISTERED
-    else:
-        cards, blocked = state.cards, _blocked(view, node)
-    cordoned = frozenset[str]() if isinstance(state, Unregistered) else state.cordoned
+def _cards_of(view: View, name: str, told: "_Told") -> list[CardSeen]:
+    seen, node = view.see(name), view.facts.nodes[name]
     holders = _holders(view, name)
-    return [
-        _seen(view, name, card, cordoned, blocked)._replace(holders=tuple(sorted(holders.get(card.card.uuid, ()))))
-        for card in cards
-    ]
+    if isinstance(seen.state, Unregistered):
+        registration = seen.state.registration
+        cards = view.cards_of(name, registration).cards if registration else ()
+        return [_seen(view, name, card, _ToldOf(UNREGISTERED, 0, _used(view, card)), holders) for card in cards]
+    if blocked := _blocked(view, node):
+        return [_seen(view, name, card, _ToldOf(blocked, 0, _used(view, card)), holders) for card in seen.state.cards]
+    found: list[CardSeen] = []
+    for card, kind in zip(seen.state.cards, seen.kinds, strict=True):
+        alike = kind, card.card.numa, card.card.index
+        if (what := told.get(alike)) is None:
+            what = told[alike] = _ask(view, card, seen.state.cordoned)
+        found.append(_seen(view, name, card, what, holders))
+    return found
 
 
 def _blocked(view: View, node: Node) -> str:
@@ -190,26 +203,59 @@ def _blocked(view: View, node: Node) -> str:
 def _holders(view: View, name: str) -> Mapping[str, list[tuple[str, bool]]]:
     found: dict[str, list[tuple[str, bool]]] = {}
     for holding in view.ledger.on(name) if view.ledger else ():
+        holder = f"{holding.namespace}/{holding.name}", holding.bound
         for uuid in holding.shares:
-            found.setdefault(uuid, []).append((f"{holding.namespace}/{holding.name}", holding.bound))
+            found.setdefault(uuid, []).append(holder)
     return found
 
 
-def _seen(view: View, name: str, card: CardState, cordoned: frozenset[str], blocked: str) -> CardSeen:
-    known, device = view.ledger is not None, view.facts.config.device_of(card.card.type)
-    divided, noun, count = bool(device.resources.memory), device.vendor.names.noun, device.vendor.count_cores
-    used = Used(card.memory_mib, count(card.cores), card.slots) if known else None
-    shown = _as_shown(card.card, count)
-    if blocked:
-        return CardSeen(name, shown, blocked, used, 0, divided=divided, noun=noun)
+class _ToldOf(NamedTuple):
+    """What the filter says of a card."""
+
+    state: str
+    slice_mib: int | None
+    used: Used | None
+    unknown: Prose = ""
+
+
+_Told = dict[tuple[int, int, int], _ToldOf]
+"""By what is equal for cards that differ in nothing but their uuid: tens of thousands are of a few hundred kinds."""
+
+
+def _seen(
+    view: View, name: str, card: CardState, told: _ToldOf, holders: Mapping[str, list[tuple[str, bool]]]
+) -> CardSeen:
+    device = view.facts.config.device_of(card.card.type)
+    return CardSeen(
+        name,
+        _as_shown(card.card, device.vendor.count_cores),
+        told.state,
+        told.used,
+        told.slice_mib,
+        tuple(sorted(holders.get(card.card.uuid, ()))),
+        told.unknown,
+        bool(device.resources.memory),
+        device.vendor.names.noun,
+    )
+
+
+def _used(view: View, card: CardState) -> Used | None:
+    count = view.facts.config.device_of(card.card.type).vendor.count_cores
+    return None if view.ledger is None else Used(card.memory_mib, count(card.cores), card.slots)
+
+
+def _ask(view: View, card: CardState, cordoned: frozenset[str]) -> _ToldOf:
+    """Whether the card would take the smallest pod, and the largest."""
+    device = view.facts.config.device_of(card.card.type)
     least = PodRequest("", "", "", *_least(device, card))
     verdict = view.run(NodeCards([card], cordoned), least, frozenset({verdicts.QUOTA_NOT_FIT}))
     unknown = verdict.fits is None or not (verdict.fits or verdict.codes)  # or a device that the config does not name
+    divided = bool(device.resources.memory)
     state = FREE if verdict.fits else UNKNOWN if unknown else _state(verdict.codes[0], card, divided)
-    if not known and state not in _WITHOUT_HOLDERS:
+    if view.ledger is None and state not in _WITHOUT_HOLDERS:
         state = UNKNOWN
     slice_mib = None if state == UNKNOWN else max(device.vendor.slices(card), default=0) if state == FREE else 0
-    return CardSeen(name, shown, state, used, slice_mib, unknown=verdict.unknown, divided=divided, noun=noun)
+    return _ToldOf(state, slice_mib, _used(view, card), verdict.unknown)
 
 
 def _as_shown(card: Card, count: Callable[[int], int]) -> Card:

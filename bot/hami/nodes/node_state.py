@@ -92,13 +92,9 @@ def node_facts(node: Node, terms: Terms) -> dict[str, Any]:
     return {device.word: device.vendor.node_facts(node) for device in devices_on(node, terms)}
 
 
-def devices_on(node: Node, terms: Terms) -> list[Device]:
+def devices_on(node: Node, terms: Terms) -> tuple[Device, ...]:
     """The devices that some annotation or capacity of the node speaks of, whether or not it makes sense."""
-    registers, counted = terms.config.by_register, terms.config.counted
-    # Views of dictionaries meet without a step of Python for each key: this is asked thrice of each of 5,000 nodes.
-    found = {registers[key].word for key in registers.keys() & (node.metadata.annotations or {}).keys()}
-    found |= {counted[name].word for name in counted.keys() & (node.status.capacity or {}).keys()}
-    return terms.config.in_order(found)
+    return terms.config.named(tuple(node.metadata.annotations or ()), tuple(node.status.capacity or ()))
 
 
 def called_on(nodes: Sequence[Node], config: DeviceConfig) -> str:

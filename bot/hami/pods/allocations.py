@@ -111,10 +111,15 @@ def counted_allocations(metadata: ObjectMeta, version: Version) -> Containers | 
     return tuple(merged) if len(readable) == len(found) else None
 
 
-def allocated_keys(texts: Iterable[str]) -> list[str]:
+def allocated_keys(texts: Iterable[str]) -> tuple[str, ...]:
     """Those of the keys of annotations that hold what HAMi gave."""
+    return _allocated(tuple(texts))
+
+
+@lru_cache(maxsize=4096)  # thousands of pods have the same keys
+def _allocated(keys: tuple[str, ...]) -> tuple[str, ...]:
     began, ended = _OF_CHIPS
-    return [key for key in texts if key in _COUNTED or (key.endswith(ended) and key.startswith(began))]
+    return tuple(key for key in keys if key in _COUNTED or (key.endswith(ended) and key.startswith(began)))
 
 
 def given(metadata: ObjectMeta) -> tuple[str, str] | None:

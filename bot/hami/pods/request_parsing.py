@@ -29,6 +29,7 @@ _FIXED = frozenset(
     name for names in BESIDE for name in (names.count, names.memory, names.cores) if "/" in name
 ) | frozenset(name for names in NAMES for name in names.passed_over)
 """Names that a device config may leave out: some vendors' are set in HAMi's code."""
+MOST_NAMED = 1024
 _MAX_DEPTH = 6
 _GO_TRUE = frozenset({"1", "t", "T", "TRUE", "true", "True"})
 
@@ -75,6 +76,21 @@ class DeviceConfig(msgspec.Struct, frozen=True, dict=True):
     def by_word(self) -> Mapping[str, Device]:
         """The devices by their words."""
         return {device.word: device for device in self.devices}
+
+    @cached_property
+    def _named(self) -> dict[tuple[tuple[str, ...], tuple[str, ...]], tuple[Device, ...]]:
+        return {}
+
+    def named(self, annotations: tuple[str, ...], resources: tuple[str, ...]) -> tuple[Device, ...]:
+        """The devices that a node's annotations or its resources speak of: thousands of nodes have the same ones."""
+        key = annotations, resources
+        if (found := self._named.get(key)) is None:
+            words = {self.by_register[name].word for name in annotations if name in self.by_register}
+            words |= {self.counted[name].word for name in resources if name in self.counted}
+            if len(self._named) >= MOST_NAMED:
+                self._named.clear()
+            found = self._named[key] = tuple(self.in_order(words))
+        return found
 
     @cached_property
     def _by_type(self) -> dict[str, Device]:

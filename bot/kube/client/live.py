@@ -235,16 +235,6 @@ class LiveCluster:
         request = ApiRequest("get", "pods/log", path, wanted.namespace, _filled(query), "*/*")
         return await self._ask(request, lambda answer: matching_lines(answer, wanted))
 
-    async def list_at(self, wanted: Selection[R], shrink: Callable[[R], R]) -> Listed[R]:
-        """The list with what a watch needs to go on from it. `shrink` is asked about each object as its page comes."""
-        query = {"limit": str(PAGE_SIZE), "labelSelector": wanted.labels, "fieldSelector": wanted.fields}
-        accept = METADATA_ONLY if wanted.metadata_only else "application/json"
-        request = ApiRequest("list", resource(wanted.kind), wanted.kind.path(), "", _filled(query), accept)
-        try:
-            return await self._pages(request, wanted.kind, shrink)
-        except StaleListError:
-            return await self._pages(request, wanted.kind, shrink)
-
     async def newest_version(self, kind: Kind[R]) -> str:
         """The resourceVersion that the server is at now."""
         query = (("limit", "1"),)
@@ -342,15 +332,13 @@ class LiveCluster:
                 await self._retired.aclose()
             self._retired, self._link = turned_away, fresh
 
-    async def _pages(
-        self, request: ApiRequest, kind: Kind[R], shrink: Callable[[R], R] | None = None, *, most: int = 0
-    ) -> Listed[R]:
+    async def _pages(self, request: ApiRequest, kind: Kind[R], *, most: int = 0) -> Listed[R]:
         found: list[R] = []
         bad: dict[str, str] = {}
         turn = request
         while True:
             page = page_of(turn, await self._ask(turn, whole_body), kind, bad)
-            found += map(shrink, page.items or ()) if shrink else page.items or ()
+            found += page.items or ()
             if not page.metadata.next or 0 < most <= len(found):
                 break
             turn = request._replace(query=(*request.query, ("continue", page.metadata.next)))

@@ -1,10 +1,44 @@
 """Nodes, what every object has, and parts that several kinds have."""
 
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
 import msgspec
+
+T = TypeVar("T")
 
 
 class Model(msgspec.Struct, rename="camel", frozen=True, gc=False, omit_defaults=True):
     """A narrow, immutable view of an API object; unknown fields are ignored."""
+
+
+keep = msgspec.structs.force_setattr
+"""Replaces a field while the object is made, and at no other time."""
+
+MOST_SHARED = 30_000
+LONGEST_SHARED = 100
+"""What is longer is rarely said twice: registrations, allocations."""
+_LONG = ("kubectl.kubernetes.io/last-applied-configuration", "nfd.node.kubernetes.io/", "csi.volume.kubernetes.io/")
+"""Annotations of kilobytes that no rule reads, by the beginning of their keys."""
+_shared: dict[Any, Any] = {}
+"""Parts of what was decoded, to be the same in other objects: of 5,000 nodes nearly all labels and conditions say the
+same as another node's. That is done while decoding, where what it spares is free again for the next object."""
+
+
+def shared(part: T, key: Any = None) -> T:
+    """The part, as first seen: of one that cannot be hashed by its `key`."""
+    return _shared.setdefault(part if key is None else key, part)
+
+
+def _texts(texts: Mapping[str, str], left_out: tuple[str, ...] = ()) -> dict[str, str]:
+    if len(_shared) > MOST_SHARED:
+        _shared.clear()
+    same = _shared.setdefault
+    return {
+        same(key, key): text if len(text) > LONGEST_SHARED else same(text, text)
+        for key, text in texts.items()
+        if not (left_out and key.startswith(left_out))
+    }
 
 
 class OwnerReference(Model, frozen=True):
@@ -26,6 +60,17 @@ class ObjectMeta(Model, frozen=True):
     annotations: dict[str, str] | None = None
     owner_references: list[OwnerReference] | None = None
 
+    def __post_init__(self) -> None:
+        """What other objects say too is kept once, and what no rule reads not at all."""
+        if self.labels:
+            keep(self, "labels", _texts(self.labels))
+        if self.annotations:
+            keep(self, "annotations", _texts(self.annotations, _LONG))
+        if self.owner_references:
+            keep(self, "owner_references", [shared(owner) for owner in self.owner_references])
+        keep(self, "namespace", shared(self.namespace))
+        keep(self, "creation_timestamp", shared(self.creation_timestamp))
+
     def label(self, key: str) -> str | None:
         """The label's value, None when absent."""
         return self.labels.get(key) if self.labels else None
@@ -34,9 +79,6 @@ class ObjectMeta(Model, frozen=True):
         """The annotation's value, None when absent."""
         return self.annotations.get(key) if self.annotations else None
 
-
-keep = msgspec.structs.force_setattr
-"""Replaces a field while the object is made, and at no other time."""
 
 Quantity = str | int | float
 
@@ -111,6 +153,15 @@ class NodeStatus(Model, frozen=True):
     capacity: dict[str, Quantity] | None = None
     conditions: list[NodeCondition] | None = None
     node_info: NodeInfo = NodeInfo()
+
+    def __post_init__(self) -> None:
+        """Most machines are of a few sizes, and well for the same reasons: that is kept once."""
+        if self.allocatable:
+            keep(self, "allocatable", shared(self.allocatable, tuple(self.allocatable.items())))
+        if self.capacity:
+            keep(self, "capacity", shared(self.capacity, tuple(self.capacity.items())))
+        if self.conditions:
+            keep(self, "conditions", [shared(condition) for condition in self.conditions])
 
 
 class Node(Resource, frozen=True):

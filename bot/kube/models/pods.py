@@ -2,7 +2,6 @@
 most of the memory.
 """
 
-from sys import intern
 from typing import Any
 
 import msgspec
@@ -17,6 +16,7 @@ from bot.kube.models.base import (
     Resource,
     SelectorRequirement,
     keep,
+    shared,
 )
 
 
@@ -198,6 +198,11 @@ class HolderSpec(Model, frozen=True):
     priority: int | None = None
     init_containers: list[Container] | None = None
 
+    def __post_init__(self) -> None:
+        """A node has several pods, a scheduler all of them."""
+        keep(self, "node_name", shared(self.node_name))
+        keep(self, "scheduler_name", shared(self.scheduler_name))
+
 
 class HolderState(Model, frozen=True):
     terminated: StateTerminated | None = None
@@ -222,6 +227,7 @@ class HolderStatus(Model, frozen=True):
 
     def __post_init__(self) -> None:
         """Only containers whose process ended stay: of thousands of pods they are few."""
+        keep(self, "phase", shared(self.phase))
         if self.container_statuses:
             keep(
                 self,
@@ -274,10 +280,6 @@ class DaemonPodMeta(ObjectMeta, frozen=True):
     annotations: dict[str, str] | None = msgspec.field(default=None, name="(left out)")
     owner_references: list[OwnerReference] | None = msgspec.field(default=None, name="(left out too)")
     uid: str = msgspec.field(default="", name="(and this)")
-
-    def __post_init__(self) -> None:
-        """All of a DaemonSet's pods have the same labels: their texts are kept once."""
-        keep(self, "labels", {key: intern(value) for key, value in (self.labels or {}).items()})
 
 
 class DaemonPod(Resource, frozen=True):

@@ -17,7 +17,7 @@ from bot.kube.client.responses import left_out
 from bot.kube.cluster import Clocks, LogLines, LogWanted
 from bot.kube.models import NODES, DaemonPod, Holder, Kind, Node, Pod, Resource
 from bot.kube.object_memo import Kept
-from bot.kube.watch.follow import Follower, FollowPace, Shared, shared
+from bot.kube.watch.follow import Follower, FollowPace, shared
 from bot.report import Gap
 
 R = TypeVar("R", bound=Resource)
@@ -80,7 +80,6 @@ class WatchCache:
     def __init__(self, live: LiveCluster, pace: FollowPace = _AS_USUAL) -> None:
         self.live = live
         self._pace = pace
-        self._shared = Shared()
         self.followed: dict[Selection[Any], Follower[Any]] = {}
         self.kept: Kept = {}
         self.readings = _Readings(live)
@@ -95,7 +94,7 @@ class WatchCache:
         """Who follows that list, begun or not; None when it is not one to follow."""
         known = self.followed.get(wanted)
         if known is None and _is_worth_it(wanted) and len(self.followed) < MOST_LISTS:
-            known = self.followed[wanted] = Follower(self.live, wanted, self._shared, self._pace)
+            known = self.followed[wanted] = Follower(self.live, wanted, self._pace)
         return known
 
 

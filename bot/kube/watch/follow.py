@@ -1,8 +1,4 @@
-"""Keeps a mirror of one list: lists, watches, and lists again when the watch cannot go on.
-
-What is kept is made small (`Shared`): equal texts are one text, and what nobody reads is left out. 5,000 nodes as
-decoded hold 150,000 labels, nearly all of which say the same as another node's.
-"""
+"""Keeps a mirror of one list: lists, watches, and lists again when the watch cannot go on."""
 
 import asyncio
 import logging
@@ -15,7 +11,7 @@ from bot.errors import SourceError
 from bot.gc_tuning import give_back
 from bot.kube.client.live import LiveCluster, Selection
 from bot.kube.client.requests import ForbiddenError, StaleListError
-from bot.kube.models import HOLDERS, DaemonPod, Holder, Node, ObjectMeta, Quantity, Resource
+from bot.kube.models import HOLDERS, Holder, Resource
 from bot.kube.models.base import keep
 from bot.kube.times import parse_time
 from bot.kube.watch.mirror import Bookmark, EventReader, Mirror, WentBackError, version_of
@@ -59,93 +55,33 @@ async def shared(reading: asyncio.Task[T], name: str) -> T:
         raise
 
 
-MOST_PARTS = 30_000
-LONGEST_TEXT = 100
-"""What is longer is rarely said twice: registrations, allocations."""
-_LONG = ("kubectl.kubernetes.io/last-applied-configuration", "nfd.node.kubernetes.io/", "csi.volume.kubernetes.io/")
-"""Annotations of kilobytes that no rule reads, by the beginning of their keys."""
+def take_over(item: Resource, before: Resource | None) -> None:
+    """Gives an object just decoded the texts of what it was before where they have not changed.
+
+    That keeps what is remembered about a long one.
+    """
+    if before is None:
+        return
+    metadata, known = item.metadata, before.metadata
+    keep(metadata, "labels", _unchanged(metadata.labels, known.labels))
+    keep(metadata, "annotations", _unchanged(metadata.annotations, known.annotations))
 
 
-class Shared:
-    """Gives equal parts of different objects the same memory."""
-
-    def __init__(self) -> None:
-        self._known: dict[Any, Any] = {}
-
-    def shrink(self, item: R, known: R | None = None) -> R:
-        """Makes an object smaller, and returns it: one that was just decoded and that nobody else holds.
-
-        `known` is what it was before: what has not changed is taken from there.
-        """
-        if len(self._known) > MOST_PARTS:
-            self._known.clear()
-        self._shrink_metadata(item.metadata, known.metadata if known else None)
-        if isinstance(item, Node):
-            status, before = item.status, known.status if isinstance(known, Node) else None
-            keep(status, "allocatable", self._amounts(status.allocatable, before and before.allocatable))
-            keep(status, "capacity", self._amounts(status.capacity, before and before.capacity))
-            if status.conditions:
-                keep(status, "conditions", [self._same(condition) for condition in status.conditions])
-        elif isinstance(item, Holder | DaemonPod):
-            keep(item.spec, "node_name", self._same(item.spec.node_name))
-            keep(item.status, "phase", self._same(item.status.phase))
-            if isinstance(item, Holder):
-                keep(item.spec, "scheduler_name", self._same(item.spec.scheduler_name))
-        return item
-
-    def _shrink_metadata(self, metadata: ObjectMeta, known: ObjectMeta | None) -> None:
-        keep(metadata, "namespace", self._same(metadata.namespace))
-        keep(metadata, "creation_timestamp", self._same(metadata.creation_timestamp))
-        if metadata.labels:
-            keep(metadata, "labels", self._texts(metadata.labels, known and known.labels))
-        if metadata.annotations:
-            keep(metadata, "annotations", self._texts(metadata.annotations, known and known.annotations, _LONG))
-        if metadata.owner_references:
-            keep(metadata, "owner_references", [self._same(owner) for owner in metadata.owner_references])
-
-    def _same(self, part: T) -> T:
-        """The part, as first seen."""
-        return self._known.setdefault(part, part)
-
-    def _texts(
-        self, texts: dict[str, str], known: dict[str, str] | None, left_out: tuple[str, ...] = ()
-    ) -> dict[str, str]:
-        """The texts, with what was known already in its place; that also keeps what is remembered about a long one."""
-        if not known:
-            return {self._same(key): self._text(text) for key, text in texts.items() if not key.startswith(left_out)}
-        if texts == known:
-            return known
-        found = known.copy()
-        for key in known.keys() - texts.keys():
-            del found[key]
-        for key, text in sorted(texts.items() - known.items()):
-            if not key.startswith(left_out):
-                found[self._same(key)] = self._text(text)
-        # The API's order, so that an answer from memory says no other thing first than one that was read for it.
-        return found if found.keys() <= known.keys() else dict(sorted(found.items()))
-
-    def _text(self, text: str) -> str:
-        return text if len(text) > LONGEST_TEXT else self._same(text)
-
-    def _amounts(
-        self, amounts: dict[str, Quantity] | None, known: dict[str, Quantity] | None
-    ) -> dict[str, Quantity] | None:
-        if not amounts or amounts == known:
-            return known if amounts else amounts
-        return {
-            self._same(key): self._same(amount) if isinstance(amount, str) else amount
-            for key, amount in amounts.items()
-        }
+def _unchanged(texts: dict[str, str] | None, known: dict[str, str] | None) -> dict[str, str] | None:
+    if texts == known:
+        return known
+    if not texts or not known:
+        return texts
+    return {key: known[key] if known.get(key) == text else text for key, text in texts.items()}
 
 
 class Follower(Generic[R]):
     """One list of one cluster, mirrored. Nothing is read before `read`; `close` ends it."""
 
-    def __init__(self, live: LiveCluster, wanted: Selection[R], shared: Shared, pace: FollowPace) -> None:
+    def __init__(self, live: LiveCluster, wanted: Selection[R], pace: FollowPace) -> None:
         self.mirror = Mirror[R]()
         self._live = live
         self.wanted = wanted
-        self._shared = shared
         self._pace = pace
         self._task: asyncio.Task[None] | None = None
         self._listing: asyncio.Task[float] | None = None
@@ -218,7 +154,7 @@ class Follower(Generic[R]):
     async def _list_once(self) -> float:
         """What was there before stays until all of it has come. Without a watch it is of use to those who wait only."""
         asked_at = _now()
-        found = await self._live.list_at(self.wanted, self._shared.shrink)
+        found = await self._live.listed(self.wanted)
         self.mirror.replace(found.items, found.bad, _number(found.version))
         self._told_at, self._lost, self._resumes = None if self._refused else asked_at, False, False
         # In a context of its own: it goes on long after the question that began it.
@@ -246,7 +182,7 @@ class Follower(Generic[R]):
                 else:
                     if event.item is not None:
                         known = self.mirror.get(event.key)
-                        self._shared.shrink(event.item, known)
+                        take_over(event.item, known)
                         if isinstance(event.item, Holder) and isinstance(known, Holder):
                             self._note_start(known, event.item)
                     self.mirror.apply(event)
