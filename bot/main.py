@@ -155,7 +155,7 @@ def _enough(settings: Settings | None) -> tuple[Settings, SlackSettings]:
 
 @asynccontextmanager
 async def open_watched(where: ClusterChoice) -> AsyncGenerator[Sources]:
-    """As `open_sources`; what every question reads of a live cluster is kept, and kept up to date."""
+    """Opens a cluster as `open_sources` does, and keeps up to date what every question reads of a live one."""
     async with open_sources(where) as sources:
         if not isinstance(sources.cluster, LiveCluster):
             yield sources

@@ -114,7 +114,7 @@ class DigestRows:
                 return True
 
     async def wanted(self, channel: str = "") -> list[Digest]:
-        """Those that are not stopped, of one channel or of all."""
+        """The digests that are not stopped, of one channel or of all."""
         here = and_(digests.c.stopped == 0, *([digests.c.channel == channel] if channel else []))
         with store_errors("reading the digests"):
             async with self._engine.connect() as connection:

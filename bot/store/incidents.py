@@ -184,7 +184,7 @@ class IncidentRows:
         return {keys[key] for key in found if key}
 
     async def get(self, incident_id: str) -> Row | None:
-        """That incident, ended or not."""
+        """The incident with this id, ended or not."""
         return await self._one(incidents.c.id == incident_id)
 
     async def of_thread(self, channel: str, thread_ts: str) -> Row | None:

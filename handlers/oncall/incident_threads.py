@@ -245,7 +245,8 @@ RECORDED_S = 60.0
 
 
 class Bounds(NamedTuple):
-    """Of a recording that is attached, and so is kept in the store until Slack has it; `largest` is in bytes.
+    """The bounds of a recording that is attached, and so is kept in the store until Slack has it; `largest` is in
+    bytes.
 
     It holds all pods, since what a node has left depends on every one, and all events: of too many none is made.
     """

@@ -33,7 +33,7 @@ log = logging.getLogger(__name__)
 
 
 class Patience(NamedTuple):
-    """So many minutes may a pod wait, by namespace where that is another (0: for ever). `look_s` is between two looks;
+    """How many minutes a pod may wait, by namespace where that is another (0: for ever). `look_s` is between two looks;
     trouble has to be there at two in a row.
     """
 

@@ -217,8 +217,8 @@ class PastDays(NamedTuple):
 
 
 async def gather_past_days(days: tuple[date, date], sources: Sources) -> PastDays:
-    """Of a day that is not over, what has passed of it. Raises UsageError for days that have not begun, or that are not
-    in their order; what could not be read is a gap.
+    """Reads past days; of a day that is not over, what has passed of it. Raises UsageError for days that have not
+    begun, or that are not in their order; what could not be read is a gap.
     """
     cluster = sources.cluster
     _check(days, cluster.now())

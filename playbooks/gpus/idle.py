@@ -90,13 +90,13 @@ class IdleSnapshot(msgspec.Struct, frozen=True, dict=True, eq=False):
 
     @cached_property
     def idle(self) -> list[MeasuredHolding]:
-        """Those without a kernel for so long, that hold most first."""
+        """The holders without a kernel for so long, those that hold most first."""
         found = [held for held in self.held if held.idle_s is not None and held.idle_s >= self.request.for_s]
         return sorted(found, key=lambda held: (-held.holding.amounts[0], -(held.idle_s or 0), held.name))
 
     @cached_property
     def unknown(self) -> list[MeasuredHolding]:
-        """Those of which it cannot be told."""
+        """The holders of which nobody can tell whether they are idle."""
         return [held for held in self.held if held.idle_s is None]
 
     @property

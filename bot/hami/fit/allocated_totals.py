@@ -70,7 +70,7 @@ class Holding(msgspec.Struct, frozen=True, dict=True):
         return self.given_by("")
 
     def given_by(self, key: str) -> tuple[int, int]:
-        """The same over the cards that one annotation gave; empty means the first vendor's."""
+        """What the pod holds of the cards that one annotation gave; empty means the first vendor's."""
         others = self.others
         shares = [share for uuid, share in self.shares.items() if others.get(uuid, "") == key]
         return sum(share.memory_mib for share in shares), sum(share.cores for share in shares)

@@ -112,7 +112,7 @@ def counted_allocations(metadata: ObjectMeta, version: Version) -> Containers | 
 
 
 def allocated_keys(texts: Iterable[str]) -> list[str]:
-    """Those of the keys of annotations that hold what HAMi gave."""
+    """The keys of annotations that hold what HAMi gave."""
     began, ended = _OF_CHIPS
     return [key for key in texts if key in _COUNTED or (key.endswith(ended) and key.startswith(began))]
 

@@ -181,7 +181,7 @@ def second_plugin(scene: NodesScene) -> list[Finding]:
 
 
 def counted_otherwise(node: NodeScene) -> list[NodeCause]:
-    """The same of one node that was read by itself."""
+    """Causes of one node, read by itself, whose capacity differs from what kubelet offers."""
     if node.side is None or not node.was_read or FIRST not in node.vendors:
         return []
     gpus = node.gpus
