@@ -181,7 +181,7 @@ def second_plugin(scene: NodesScene) -> list[Finding]:
 
 
 def counted_otherwise(node: NodeScene) -> list[NodeCause]:
-    """Causes of one node, read by itself, whose capacity differs from what kubelet offers."""
+    """Causes of one node, read by itself: kubelet counts other GPUs than its plugin registered."""
     if node.side is None or not node.was_read or FIRST not in node.vendors:
         return []
     gpus = node.gpus
