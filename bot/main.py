@@ -237,7 +237,18 @@ async def running(
             front.ears = kept and kept.ears
             who = await reached(gateway, slack, settings, start)
         deps = deps._replace(bot_user=who.identity.user_id, workspace=who.identity.url)
-        parts = _Parts(settings, slack, limits, clock, front, change_supervisor, deps, who, oncall_id, examining)
+        parts = _Parts(
+            settings,
+            slack,
+            limits,
+            clock,
+            front=front,
+            change_supervisor=change_supervisor,
+            deps=deps,
+            who=who,
+            oncall_id=oncall_id,
+            examining=examining,
+        )
         async with _answering(parts):
             yield port
 

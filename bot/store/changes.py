@@ -222,7 +222,17 @@ class Approvals:
     ) -> Approval:
         """Adds a row that waits for its approval."""
         row = Approval(
-            change_id, cluster, target, digest, requester, channel, request, "pending", "", "", now + EXPIRES_S
+            change_id,
+            cluster,
+            target,
+            digest,
+            requester=requester,
+            channel=channel,
+            request=request,
+            state="pending",
+            decided_by="",
+            reason="",
+            expires_at=now + EXPIRES_S,
         )
         with store_errors("noting what is to be approved"):
             async with self._engine.begin() as connection:

@@ -123,7 +123,7 @@ async def gather_idle(wanted: IdleRequest, sources: Sources) -> IdleSnapshot:
     if isinstance(holders, Gap):
         raise SourceError(holders.text, hint=holders.advice)
     usage = await gather_usage(sources, frozenset(holder.spec.node_name for holder in holders))
-    return IdleSnapshot(wanted, cluster.name, cluster.now(), install, holders, usage, is_there)
+    return IdleSnapshot(wanted, cluster.name, cluster.now(), install, holders=holders, usage=usage, is_there=is_there)
 
 
 async def _has_node(cluster: Cluster, name: str) -> bool:
@@ -199,5 +199,12 @@ def _row(holding: MeasuredHolding, owners: dict[tuple[str, str], Owner]) -> Hold
         why = Text("idle.no-process")
     idle = None if holding.idle_s is None else roughly(holding.idle_s)
     return HolderRow(
-        holding.name, holding.holding.node, len(holding.shares), ", ".join(holding.shares), memory, idle, whose, why
+        holding.name,
+        holding.holding.node,
+        len(holding.shares),
+        ", ".join(holding.shares),
+        memory_mib=memory,
+        idle=idle,
+        owner=whose,
+        why=why,
     )

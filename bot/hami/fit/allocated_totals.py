@@ -4,7 +4,6 @@ Rules: HAMi pkg/scheduler/scheduler.go getNodesUsage, pkg/scheduler/pods.go, pkg
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property, lru_cache
 from itertools import chain
@@ -102,8 +101,7 @@ def _seconds(created: str) -> float:
         return 0.0
 
 
-@dataclass(frozen=True)
-class Ledger:
+class Ledger(msgspec.Struct, frozen=True, dict=True, weakref=True):
     """All holdings by node."""
 
     by_node: dict[str, list[Holding]]
