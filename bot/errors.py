@@ -111,7 +111,7 @@ class NoSuchCluster(UsageError):  # noqa: N818  # what the person is told
 
 
 def not_understood(word: str, known: Collection[str]) -> Text:
-    """That a word is none of the known ones, and which of them it looks like."""
+    """Says that a word is none of the known ones, and which of them it looks like."""
     if near := difflib.get_close_matches(word.casefold(), known, n=1):
         return Text("error-command.not-understood-did-you-mean", word=repr(word), near=repr(near[0]))
     return Text("error-command.not-understood", word=repr(word))

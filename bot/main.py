@@ -155,7 +155,7 @@ def _enough(settings: Settings | None) -> tuple[Settings, SlackSettings]:
 
 @asynccontextmanager
 async def open_watched(where: ClusterChoice) -> AsyncGenerator[Sources]:
-    """As `open_sources`; what every question reads of a live cluster is kept, and kept up to date."""
+    """Opens a cluster as `open_sources` does, and keeps up to date what every question reads of a live one."""
     async with open_sources(where) as sources:
         if not isinstance(sources.cluster, LiveCluster):
             yield sources
@@ -237,7 +237,18 @@ async def running(
             front.ears = kept and kept.ears
             who = await reached(gateway, slack, settings, start)
         deps = deps._replace(bot_user=who.identity.user_id, workspace=who.identity.url)
-        parts = _Parts(settings, slack, limits, clock, front, change_supervisor, deps, who, oncall_id, examining)
+        parts = _Parts(
+            settings,
+            slack,
+            limits,
+            clock,
+            front=front,
+            change_supervisor=change_supervisor,
+            deps=deps,
+            who=who,
+            oncall_id=oncall_id,
+            examining=examining,
+        )
         async with _answering(parts):
             yield port
 

@@ -1,0 +1,6 @@
+"""What wakes the bot: words in Slack or a shell, buttons, forms, alerts and timers.
+
+`inbox` answers questions from Slack, `shell` those of a terminal; both read words with `parsing`. Each feature that is
+more than a question has a folder: `changes`, `oncall`, `profiles`, `doctor`. Handlers decide nothing about GPUs: they
+ask a playbook and render what it gives. `deps` is what all of them are given.
+"""

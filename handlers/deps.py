@@ -44,7 +44,7 @@ class Deps(NamedTuple):
         return named or self.channels.get(channel, "") or self.usual
 
     def the_cluster(self, named: str, channel: str) -> str:
-        """As `cluster_of`, for what is kept or changed. Raises NoSuchCluster and WhichCluster."""
+        """The cluster as `cluster_of` gives it, for what is kept or changed. Raises NoSuchCluster and WhichCluster."""
         if named:
             self.check_cluster(named)
         cluster = self.cluster_of(named, channel)

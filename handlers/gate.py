@@ -70,7 +70,7 @@ class Gate:
         return "stranger-guest" if person.is_guest and not self._home.guests else ""
 
     async def why_not_now(self, question: Question) -> WhyNot:
-        """The same of what an earlier process took."""
+        """Why a question that an earlier process took is not answered."""
         return await self.why_not(question.sent_by or Origin(question.user))
 
     def refuse(self, origin: Origin, why: WhyNot, channel: str, *, url: str = "", thread_ts: str = "") -> None:
@@ -89,7 +89,7 @@ class Gate:
 
 
 def home_of(access: AccessSettings, bot: Identity) -> Home:
-    """Whose people a bot answers; nobody's, where neither Slack nor the settings name a team."""
+    """The teams whose people a bot answers; nobody's, where neither Slack nor the settings name a team."""
     own = bot.enterprise_id if bot.is_org_wide else bot.team_id
     return Home(frozenset({own, *access.teams}), bot.enterprise_id, access.guests)
 

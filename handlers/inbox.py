@@ -95,7 +95,9 @@ class Inbox:
         self.deps.work.start(key, job, tell, payload=_kept(question), regardless=True)
 
     async def ask_typed(self, key: str, question: Question) -> None:
-        """As `ask`, but returns when the store has it: for a form that somebody filled in, or at the end of a deed."""
+        """Asks as `ask` does, but returns when the store has it: for a form that somebody filled in, or at the end of a
+        deed.
+        """
         self.ask(key, question)
         await self.deps.work.settled(key)
 
@@ -131,7 +133,7 @@ class Inbox:
         regardless: bool = False,
         longest_s: float | None = None,
     ) -> None:
-        """As `do`, but returns at once. `payload` is the deed for the store."""
+        """Does as `do`, but returns at once. `payload` is the deed for the store."""
         job, tell = partial(self._as_asked, kind, taken), partial(self.tell_of, kind, taken)
         self.deps.work.start(
             taken.key, job, tell, payload=payload, regardless=regardless, is_deed=True, longest_s=longest_s

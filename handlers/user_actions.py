@@ -49,7 +49,7 @@ class NotDone(BotError):  # noqa: N818  # what the person is told
         self._detail = detail
 
     def with_words(self, again: str) -> "NotDone":
-        """The same with what repeats it."""
+        """A copy with the words that repeat the deed."""
         return NotDone(self._why, self._detail, again=again)
 
 

@@ -45,7 +45,7 @@ def kubectl(*words: str) -> str:
 
 
 def kubectl_pod(pod: Pod, verb: str, *more: str) -> str:
-    """The same, about one pod: `kubectl_pod(pod, "get", "-o", "yaml")`."""
+    """A kubectl command about one pod: `kubectl_pod(pod, "get", "-o", "yaml")`."""
     return kubectl("-n", pod.namespace, verb, "pod", pod.name, *more)
 
 

@@ -35,7 +35,7 @@ Due = Wait | Restore | Retime | Forget | Blocked | Ended | UnreadableRecord | No
 
 
 class Objects:
-    """Those of one cluster. `now` is this process's clock, in seconds since 1970."""
+    """The Deployments of one cluster. `now` is this process's clock, in seconds since 1970."""
 
     def __init__(self, writer: Writer, now: Callable[[], float]) -> None:
         self.writer = writer
@@ -61,7 +61,9 @@ class Objects:
     async def act_by_copy(
         self, deployment: Object, change: Open, now: float, *, by: str = "", detail: str = ""
     ) -> ChangeEvent | None:
-        """The same for a change that the object does not carry, by the journal's copy; `unreadable` while it waits."""
+        """Does what is due on a change that the object does not carry, by the journal's copy; `unreadable` while it
+        waits.
+        """
         due, why = decide_by_copy(deployment, change, now), why_not_carried(deployment, change.record)
         if isinstance(due, Wait):
             return ChangeEvent("unreadable", change.record.target, change.record, why, source="copy")

@@ -24,12 +24,12 @@ class Flag(NamedTuple):
 
     @property
     def shown(self) -> str:
-        """As people write it: `-v`, `--profiling`."""
+        """The flag as people write it: `-v`, `--profiling`."""
         return f"-{self.name}" if self.is_short else f"--{self.name}"
 
     @property
     def is_short(self) -> bool:
-        """Of one letter: its value may follow without a sign, as in `-v4`."""
+        """The flag has one letter: its value may follow without a sign, as in `-v4`."""
         return len(self.name) == 1
 
 

@@ -65,7 +65,7 @@ def loudness(setting: FlagSetting, _: DeploymentContext, tell: AddImpact) -> Non
 
 
 def requests_to_come(_: FlagSetting, __: DeploymentContext, tell: AddImpact) -> None:
-    """That the API server gets more requests."""
+    """Tells that the API server gets more requests."""
     tell(Text("blast.more-requests"), "info")
 
 

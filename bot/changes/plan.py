@@ -71,7 +71,7 @@ class Raise(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaul
 
     @property
     def kind(self) -> ChangeKind:
-        """That of the first flag: whatever concerns the change as a whole is the same for the others."""
+        """The kind of the first flag: whatever concerns the change as a whole is the same for the others."""
         return kind_of(self.values[0][0])
 
     @property

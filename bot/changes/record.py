@@ -77,7 +77,7 @@ class Record(msgspec.Struct, frozen=True, omit_defaults=True, rename={"words_bef
 
     @property
     def kind(self) -> ChangeKind:
-        """That of its first flag: whatever concerns the change as a whole is the same for the others."""
+        """The kind of the first flag: whatever concerns the change as a whole is the same for the others."""
         return kind_of(self.flag)
 
     @property

@@ -92,7 +92,7 @@ _GPU_WORDS = re.compile(r"gpu|nvidia|nvlink|xid|dcgm|accelerat", re.IGNORECASE)
 
 
 def reports_fault(type_: str, status: str, reason: str = "", message: str = "") -> Emitter | None:
-    """Whose condition this is, where it says that a GPU of the node is faulty."""
+    """The vendor whose condition this is, where it says that a GPU of the node is faulty."""
     emitter = _emitter(type_, status)
     if emitter is None or (emitter.unless and any(re.search(emitter.unless, text) for text in (reason, message))):
         return None

@@ -54,5 +54,5 @@ def format_duration(seconds: float) -> str:
 
 
 def roughly(seconds: float) -> str:
-    """The same without seconds where they do not matter."""
+    """A duration in words, without seconds where they do not matter."""
     return format_duration(seconds if seconds < _ROUGH_S else round(seconds / 60) * 60)

@@ -92,7 +92,7 @@ class Comparison(NamedTuple):
 
     @property
     def own(self) -> list[FunctionChange]:
-        """Those of the program and its libraries."""
+        """The changes in functions of the program and its libraries."""
         return [change for change in self.significant if is_own(change.name)]
 
 

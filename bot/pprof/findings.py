@@ -42,7 +42,7 @@ class SourcedProfile(NamedTuple):
     object: str
 
     def ready(self) -> "SourcedProfile":
-        """The same with a profile of its own that is prepared: the one that was given stays as it is."""
+        """A copy whose profile is prepared: the one that was given stays as it is."""
         return self._replace(profile=prepared(self.profile.copy()))
 
 

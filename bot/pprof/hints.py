@@ -50,7 +50,7 @@ def function_cum(profile: Profile, index: int) -> dict[str, int]:
 
 
 def nearest_to_leaf(profile: Profile, index: int, names: Iterable[str]) -> str:
-    """Of these functions the one that is nearest to the leaf in the most weight; the first where none has any."""
+    """The one of these functions that is nearest to the leaf in the most weight; the first where none has any."""
     weights = dict.fromkeys(names, 0)
     for ids, value in profile.samples.stacks(index):
         lines = (line for number in ids for line in profile.locations[number].lines)

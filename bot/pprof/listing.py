@@ -48,12 +48,12 @@ class FunctionLines(NamedTuple):
 
     @property
     def flat(self) -> int:
-        """Of all its lines."""
+        """The flat weight of all lines of the function."""
         return int64(sum(line.flat for line in self.lines))
 
     @property
     def cum(self) -> int:
-        """Of all its lines."""
+        """The cumulative weight of all lines of the function."""
         return int64(sum(line.cum for line in self.lines))
 
     def span(self) -> range:

@@ -193,7 +193,7 @@ class Profile:
         self.may_hold_base = may_hold_base
 
     def copy(self) -> "Profile":
-        """The same to make a table of: filters change what they are given."""
+        """A copy to make a table of: filters change what they are given."""
         found = copy.copy(self)
         found.locations = dict(self.locations)
         return found

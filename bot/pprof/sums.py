@@ -148,7 +148,7 @@ _DANGLING = _Dangling()
 
 
 def by_id(entries: Mapping[int, T], missing: T) -> Sequence[T] | Mapping[int, T]:
-    """The same by position where ids are dense, as they mostly are: a third faster to look up.
+    """Entries by position where ids are dense, as they mostly are: a third faster to look up.
 
     An id that has no entry raises LookupError, or gives `missing`.
     """

@@ -13,7 +13,7 @@ _NOT_AT_LINE_END = frozenset("（【《「『‘“")
 
 
 def side_by_side(rows: Sequence[Sequence[str]], room: int, fewest: int) -> tuple[list[list[str]], list[int]]:
-    """As much of the rows, of which the first is the header, as fits side by side, and the columns' widths."""
+    """The part of the rows, of which the first is the header, that fits side by side, and the columns' widths."""
     count = len(rows[0])
     tries = [(columns, longest) for longest in _LONGEST_NAMES for columns in range(count, min(fewest, count) - 1, -1)]
     tries += [(columns, _LONGEST_NAMES[-1]) for columns in range(min(fewest, count) - 1, 0, -1)]

@@ -75,12 +75,12 @@ class _Sizes(NamedTuple):
 
 
 _LAYOUTS = (
-    (24, _Layout(1200, 1, 58, 34, 17, 230, 130)),
-    (40, _Layout(1200, 1, 40, 28, 16, 210, 125)),
-    (130, _Layout(1600, 2, 27, 20, 15, 180, 115)),
+    (24, _Layout(1200, 1, 58, 34, font=17, label=230, says=130)),
+    (40, _Layout(1200, 1, 40, 28, font=16, label=210, says=125)),
+    (130, _Layout(1600, 2, 27, 20, font=15, label=180, says=115)),
 )
 """Up to so many rows; what is more has the densest."""
-_DENSEST = _Layout(1600, 3, 17, 13, 12, 130, 90)
+_DENSEST = _Layout(1600, 3, 17, 13, font=12, label=130, says=90)
 
 
 def picture(report: Report, say: Texts) -> bytes | None:

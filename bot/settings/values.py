@@ -68,7 +68,9 @@ def never_in_clear(url: str) -> str:
 
 
 def parts_of(url: str) -> SplitResult:
-    """Its parts. Raises ValueError, which repeats nothing of it, where Python's own would: it may hold a password."""
+    """The parts of a URL. Raises ValueError, which repeats nothing of it, where Python's own would: it may hold a
+    password.
+    """
     try:
         parts = urlsplit(url)
         port = parts.port

@@ -204,7 +204,7 @@ def _decoded(text: str) -> Any:
 
 
 class Rate(NamedTuple):
-    """So many calls a second on average, and `burst` of them at once after a quiet time."""
+    """A limit: that many calls a second on average, and `burst` of them at once after a quiet time."""
 
     per_second: float
     burst: int

@@ -254,7 +254,7 @@ class Gateway:
         await _or_in_channel(complete, thread_ts)
 
     async def shared(self, channel: str, file_ids: Collection[str], *, thread_ts: str, oldest: float = 0.0) -> set[str]:
-        """Those of the files that stand in the thread, or that were shared in the channel since `oldest`."""
+        """The files that stand in the thread, or that were shared in the channel since `oldest`."""
         conversation, wanted = await self._conversation(channel), set(file_ids)
         found: set[str] = set()
         for place, since in ((thread_ts, 0.0), ("", oldest)):

@@ -54,7 +54,7 @@ SENT_BY: ContextVar[Origin | None] = ContextVar("sent_by", default=None)
 
 
 def origin_of(body: Mapping[str, Any]) -> Origin:
-    """Of an event, a command or an interaction; `user` is empty for what no person did. Raises nothing."""
+    """The origin of an event, a command or an interaction; `user` is empty for what no person did. Raises nothing."""
     event = _part(body, "event")
     return _of_event(body, event) if event else _of_interaction(body)
 

@@ -68,7 +68,7 @@ class Groups:
         return (await self.memberships(user)).groups
 
     async def memberships(self, user: str) -> Memberships:
-        """The same, and whether that may not be all. Raises nothing."""
+        """The groups that a person is in, and whether that may not be all. Raises nothing."""
         groups: set[str] = set()
         unread: SlackFailure | None = None
         for group in self._groups:

@@ -269,7 +269,7 @@ class Work:
 
     @property
     def keys(self) -> set[str]:
-        """Of what is running."""
+        """The keys of the jobs that are running."""
         return set(self._running)
 
     async def ended(self, key: str, within_s: float) -> None:

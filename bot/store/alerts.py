@@ -171,7 +171,7 @@ class IgnoredRows:
                         await count_once(connection, these, IGNORED)
 
     async def reconsider(self) -> None:
-        """Those that still fire are to be sorted again: the routes may be others now."""
+        """Lets the alerts that still fire be sorted again: the routes may be others now."""
         firing = and_(alerts.c.incident == IGNORED, alerts.c.status == "firing")
         ordered = select(alerts.c.number).where(firing)
         ordered = ordered.order_by(alerts.c.source, alerts.c.fingerprint, alerts.c.number)
@@ -181,7 +181,7 @@ class IgnoredRows:
                 await connection.execute(update(alerts).where(firing).values(incident=""))
 
     async def count(self) -> Ignored:
-        """Those that are ignored."""
+        """How many alerts are ignored."""
         query = select(alerts.c.name, alerts.c.status, func.count().label("n")).where(alerts.c.incident == IGNORED)
         with store_errors("counting ignored alerts"):
             async with self._engine.connect() as connection:
@@ -282,7 +282,7 @@ def name_of(alert: Alert) -> tuple[str, str]:
 
 
 def parts(given: Sequence[T]) -> Generator[Sequence[T]]:
-    """As many as a statement takes."""
+    """Cuts values into parts of as many as a statement takes."""
     return (given[start : start + _AT_ONCE] for start in range(0, len(given), _AT_ONCE))
 
 

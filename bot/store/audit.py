@@ -199,4 +199,6 @@ def _ascii(detail: dict[str, Any]) -> str:
 
 def _entry(row: Row[Any]) -> Entry:
     detail = json.loads(row.detail)
-    return Entry(row.seq, row.at, row.actor, row.action, row.target, row.outcome, detail, row.hash)
+    return Entry(
+        row.seq, row.at, row.actor, row.action, target=row.target, outcome=row.outcome, detail=detail, hash=row.hash
+    )

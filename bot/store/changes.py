@@ -100,7 +100,7 @@ class ChangeRows:
         return KnownRecord(record, row.state) if row and isinstance(record, Record) else None
 
     async def opened(self) -> list[Open]:
-        """Those that have not ended, the oldest first."""
+        """The changes that have not ended, the oldest first."""
         wanted = select(changes).where(changes.c.cluster == self._cluster, changes.c.state.in_(_LATER))
         with store_errors("reading the open changes"):
             async with self._engine.connect() as connection:
@@ -222,7 +222,17 @@ class Approvals:
     ) -> Approval:
         """Adds a row that waits for its approval."""
         row = Approval(
-            change_id, cluster, target, digest, requester, channel, request, "pending", "", "", now + EXPIRES_S
+            change_id,
+            cluster,
+            target,
+            digest,
+            requester=requester,
+            channel=channel,
+            request=request,
+            state="pending",
+            decided_by="",
+            reason="",
+            expires_at=now + EXPIRES_S,
         )
         with store_errors("noting what is to be approved"):
             async with self._engine.begin() as connection:
@@ -246,7 +256,7 @@ class Approvals:
         return await self._move(change_id, here, line, state=state, decided_by=by, reason=reason, decided_at=now)
 
     async def clusters(self) -> list[str]:
-        """Those where `left` may find anything, whatever the time is there."""
+        """The clusters where `left` may find anything, whatever the time is there."""
         lately = approvals.c.decided_at > self._now() - _LATELY_S - _OTHER_CLOCK_S
         here = approvals.c.state.in_(("pending", "approved")) | (approvals.c.state.in_(("refused", "void")) & lately)
         with store_errors("reading approvals"):
@@ -255,7 +265,7 @@ class Approvals:
                 return [str(cluster) for cluster in (await connection.execute(wanted)).scalars()]
 
     async def left(self, cluster: str, seconds: float, *, now: float) -> list[Approval]:
-        """Those of a cluster that wait, shown as expired where nobody decided in time; those that were approved at
+        """A cluster's approvals that wait, shown as expired where nobody decided in time; those that were approved at
         least so long ago and of which nobody noted what came of it; and those that were refused or void lately. The
         oldest first.
         """

@@ -80,7 +80,7 @@ class DigestRows:
 
         `once`: the key of a deed; done again, the deed gives the same digest.
         """
-        made = Digest(_id_of(once), channel, cluster, schedule, by, self._now(), kind)
+        made = Digest(_id_of(once), channel, cluster, schedule, by=by, since=self._now(), kind=kind)
         values = {**made._asdict(), "schedule": msgspec.json.encode(tuple(schedule)).decode(), "stopped": 0}
         with store_errors("keeping a digest"):
             async with self._audit.transaction() as (connection, write):
@@ -114,7 +114,7 @@ class DigestRows:
                 return True
 
     async def wanted(self, channel: str = "") -> list[Digest]:
-        """Those that are not stopped, of one channel or of all."""
+        """The digests that are not stopped, of one channel or of all."""
         here = and_(digests.c.stopped == 0, *([digests.c.channel == channel] if channel else []))
         with store_errors("reading the digests"):
             async with self._engine.connect() as connection:
@@ -209,7 +209,9 @@ def _since(digest: Digest, slot: Slot) -> Any:
 
 def _digest(row: RowMapping) -> Digest:
     schedule = Schedule(*msgspec.json.decode(row["schedule"], type=tuple[str, str]))
-    return Digest(row["id"], row["channel"], row["cluster"], schedule, row["by"], row["since"], row["kind"])
+    return Digest(
+        row["id"], row["channel"], row["cluster"], schedule, by=row["by"], since=row["since"], kind=row["kind"]
+    )
 
 
 def _figures(text: str) -> Figures:

@@ -108,7 +108,7 @@ class MarkRows:
                 await connection.execute(new.on_conflict_do_update(index_elements=[marks.c.name], set_=values))
 
     async def all(self, prefix: str) -> list[Mark]:
-        """Those whose names begin so, the oldest first."""
+        """The marks whose names begin so, the oldest first."""
         with store_errors("reading moments"):
             async with self._engine.connect() as connection:
                 query = select(marks).where(marks.c.name.startswith(prefix, autoescape=True)).order_by(marks.c.at)

@@ -184,7 +184,7 @@ class IncidentRows:
         return {keys[key] for key in found if key}
 
     async def get(self, incident_id: str) -> Row | None:
-        """That incident, ended or not."""
+        """The incident with this id, ended or not."""
         return await self._one(incidents.c.id == incident_id)
 
     async def of_thread(self, channel: str, thread_ts: str) -> Row | None:
@@ -338,10 +338,10 @@ def _row(row: RowMapping) -> Row:
         row["cluster"],
         msgspec.json.decode(row["cause"], type=Cause),
         msgspec.json.decode(row["machine"], type=Incident),
-        row["channel"],
-        row["thread_ts"],
-        bool(row["proven"]),
-        row["shown"],
-        row["shown_at"],
-        row["created_at"],
+        channel=row["channel"],
+        thread_ts=row["thread_ts"],
+        proven=bool(row["proven"]),
+        shown=row["shown"],
+        shown_at=row["shown_at"],
+        created_at=row["created_at"],
     )

@@ -80,4 +80,4 @@ def unexplained(
     shown = tuple(f"{label}={value}"[:_LONGEST_LABEL] for label, value in said[:_MOST_LABELS])
     facts = ("unexplained", name, namespace)
     signature = hashlib.sha256(msgspec.json.encode(facts)).hexdigest()[:16]
-    return Cause(signature, "", claim, severity, subject, (), why_not, shown)
+    return Cause(signature, "", claim, severity, subject=subject, nodes=(), why_not=why_not, labels=shown)

@@ -43,7 +43,7 @@ def read_hours(text: str) -> Hours | None:
 
 
 def within(hours: Hours | None, at: float) -> float:
-    """That time if it is within the hours, else when they begin next. Seconds since 1970."""
+    """The given time if it is within the hours, else when they begin next. Seconds since 1970."""
     if hours is None:
         return at
     zone = ZoneInfo(hours.zone)

@@ -51,7 +51,7 @@ WHILE_IT_LASTS = MuteUntil()
 
 
 class Nodes(NamedTuple):
-    """Those that were just seen to be registered, and those of which it was just seen that they do not exist."""
+    """The nodes that were just seen to be registered, and those of which it was just seen that they do not exist."""
 
     registered: frozenset[str] = frozenset()
     gone: frozenset[str] = frozenset()

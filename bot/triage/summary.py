@@ -128,15 +128,15 @@ def summarize(happened: Sequence[TimelineEntry]) -> Summary:
         seen.news.by if seen else "",
         end.at - began if end else None,
         end.news.by if end else "",
-        sum(turn.news.turn in _RETURNS for turn in turns),
-        tuple(event.news.detail for event in happened if event.news.turn in CALLS),
-        sum(event.news.turn == "paged" for event in happened),
-        tuple(
+        returned=sum(turn.news.turn in _RETURNS for turn in turns),
+        called=tuple(event.news.detail for event in happened if event.news.turn in CALLS),
+        pages=sum(event.news.turn == "paged" for event in happened),
+        done=tuple(
             event
             for event in happened
             if event.news.turn in _DONE and (event.news.detail or event.news.turn == "muted")
         ),
-        _owner(happened),
+        owner=_owner(happened),
     )
 
 
@@ -202,9 +202,9 @@ def report_on(cases: Sequence[Case], since: float, until: float) -> OncallReport
         _median(summary.acknowledged_s for summary in summaries),
         _median(summary.ended_s for summary in summaries),
         sum(summary.acknowledged_s is None for summary in summaries),
-        tuple(calls.most_common()),
-        tuple(alerts.most_common()),
-        gpu_time([spell for case in cases for spell in case.spells], until, since),
+        calls=tuple(calls.most_common()),
+        alerts=tuple(alerts.most_common()),
+        affected=gpu_time([spell for case in cases for spell in case.spells], until, since),
     )
 
 

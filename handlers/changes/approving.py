@@ -112,7 +112,7 @@ class Approving:
         await asyncio.gather(*(self.look_after_in(cluster) for cluster in found))
 
     async def look_after_in(self, cluster: str) -> None:
-        """The same of one cluster."""
+        """Looks after the approvals of one cluster."""
         with self._found_again(cluster, f"approvals in {cluster or 'this cluster'}"):
             writable = await self._maker.timed(cluster)
             for approval in await self._deps.store.approvals.left(cluster, _CUT_S, now=writable.changer.time()):

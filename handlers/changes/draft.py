@@ -162,7 +162,7 @@ def typed_words(request: Raise) -> str:
 
 
 def draft_words(draft: ChangeDraft) -> str:
-    """The same of a change that was offered, on its cluster wherever that is typed."""
+    """The words that ask for a change that was offered, on its cluster wherever that is typed."""
     words = typed_words(draft.request)
     return f"--cluster {draft.cluster} {words}" if draft.cluster else words
 

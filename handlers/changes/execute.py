@@ -60,7 +60,9 @@ class ChangeMaker:
         return await self._clusters.of(cluster)
 
     async def timed(self, cluster: str) -> WritableCluster:
-        """The same, once its API server has told its time, which `time` is from then on. Raises SourceError too."""
+        """The cluster to write to, once its API server has told its time, which `time` is from then on. Raises
+        SourceError too.
+        """
         writable = await self.writable(cluster)
         await writable.writer.ask_time()
         return writable
@@ -137,7 +139,7 @@ class ChangeMaker:
     async def open(
         self, writable: WritableCluster, target: str, change_id: str, *, or_copy: bool = False
     ) -> tuple[Record, str]:
-        """Its record, and the basis of the Deployment (see `bot.changes.plan`).
+        """The open change's record, and the basis of the Deployment (see `bot.changes.plan`).
 
         Raises Over when no change, or not this one, is open. An empty `change_id` means whichever is.
 

@@ -25,8 +25,8 @@ log = logging.getLogger(__name__)
 
 
 class ChangeJournal:
-    """Of one cluster; see `bot.changes.journal.Journal`. Changes that name no channel are told in the first of the
-    settings.
+    """The journal of one cluster; see `bot.changes.journal.Journal`. Changes that name no channel are told in the first
+    of the settings.
 
     `deps` raises NotYet while they are not there.
 

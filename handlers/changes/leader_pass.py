@@ -101,7 +101,7 @@ class Leadership:
 
     @property
     def wrong_clock(self) -> str:
-        """That this process's clock is too far from the API server's to raise anything, or empty; whoever leads."""
+        """Why this process raises nothing: its clock is too far from the API server's; empty where it is not."""
         why = skewed(self.writable.changer.skew_s()) if self.writable else None
         return f"{in_english(why)}: nothing is raised from here; {CLOCK_DO}" if why else ""
 

@@ -195,7 +195,7 @@ def change_of(plan: Plan) -> Change:
     record = plan.record
     namespace, _, name = record.target.partition("/")
     first, *others = (
-        ChangeTarget("Deployment", namespace, name, record.container, each.flag, each.old, each.new)
+        ChangeTarget("Deployment", namespace, name, record.container, flag=each.flag, old=each.old, new=each.new)
         for each in record.flags
     )
     return Change(first, plan.patch, plan.revert_patch, plan.impacts, also=tuple(others) or UNSET)

@@ -102,7 +102,13 @@ class ChangeSupervisor:
         async with self._clusters:
             for leadership in self._leaderships:
                 watch = Watch(
-                    leadership.cluster, self._clusters, self._lease_namespace, self._beside, identity, pace, clock
+                    leadership.cluster,
+                    self._clusters,
+                    self._lease_namespace,
+                    self._beside,
+                    identity=identity,
+                    pace=pace,
+                    clock=clock,
                 )
                 self._leads.append(asyncio.create_task(lead(watch, leadership)))
             try:

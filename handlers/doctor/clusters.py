@@ -76,7 +76,7 @@ LEASE = "hami-bot"
 
 
 def needed(settings: Settings | None) -> list[NeededRights]:
-    """Those that a bot with these settings asks for."""
+    """The rights that a bot with these settings asks for."""
     found = [*READING]
     if settings is None or not settings.profiles.direct:
         found.append(PROXYING)
@@ -90,7 +90,7 @@ def needed(settings: Settings | None) -> list[NeededRights]:
 
 
 def of_targets(settings: Settings | None) -> list[Right]:
-    """Those that profiles of pods in other namespaces than HAMi's need."""
+    """The rights that profiles of pods in other namespaces than HAMi's need."""
     if settings is None or settings.profiles.direct:
         return []
     return [Right("get", "pods/proxy", namespace) for namespace in settings.profiles.namespaces]

@@ -59,7 +59,7 @@ def has_failed(links: Iterable[Link]) -> bool:
 
 
 def in_words(links: Iterable[Link], say: Texts) -> list[Link]:
-    """The same links in the language of `say`."""
+    """The links in the language of `say`."""
     return [link._replace(seen=say.words(link.seen), fix=say.words(link.fix)) for link in links]
 
 

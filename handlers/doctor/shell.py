@@ -69,7 +69,7 @@ async def run_doctor(asked: DoctorAsked, where: ClusterChoice, language: Languag
 
 
 def usual_language(where: ClusterChoice) -> Language:
-    """That of the settings, English where these cannot be read."""
+    """The language of the settings, English where these cannot be read."""
     try:
         return language_of(where)
     except UsageError:  # which is the first thing that it tells

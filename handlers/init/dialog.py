@@ -122,11 +122,11 @@ class Files(NamedTuple):
 
     @classmethod
     def of(cls, folder: Path) -> "Files":
-        """Those in that folder."""
+        """The files in that folder."""
         return cls(folder / "hami-bot.yaml", folder / "hami-bot-values.yaml", folder / "hami-bot-secret.yaml")
 
     def there(self) -> list[Path]:
-        """Those that exist."""
+        """The files that exist."""
         return [path for path in self if path.exists() or path.is_symlink()]
 
 

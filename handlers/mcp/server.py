@@ -214,7 +214,7 @@ def given_as_file(playbook: Playbook, text: object) -> dict[str, Any]:
 
 
 def typed_words(playbook: Playbook, arguments: Mapping[str, Any]) -> list[str]:
-    """The same question in a shell. What begins with a hyphen is no option there. Raises UsageError."""
+    """The words of the same question in a shell. What begins with a hyphen is no option there. Raises UsageError."""
     taken = _taken(playbook)
     if unknown := sorted(set(arguments) - set(taken)):
         known = ", ".join(taken) or "none"

@@ -149,7 +149,7 @@ class Rota:
 
 
 async def on_call_now(settings: PagerDutySettings) -> list[_User]:
-    """Those whom the schedules have on call now, in the schedules' order. Raises SourceError."""
+    """The people whom the schedules have on call now, in the schedules' order. Raises SourceError."""
     try:
         async with asyncio.timeout(WITHIN_S):
             entries = await _entries(settings)
@@ -240,7 +240,7 @@ class _Deed(msgspec.Struct, frozen=True):
 
 
 def read_unfinished(payloads: Iterable[str]) -> list[UnfinishedAction]:
-    """What of the store's unfinished work spares others a call, such as an acknowledgement."""
+    """The part of the store's unfinished work that spares others a call, such as an acknowledgement."""
     found: list[UnfinishedAction] = []
     for kept in filter(None, map(read_deed, payloads)):
         asked, what, incident = kept.asked, "", ""

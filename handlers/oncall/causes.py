@@ -83,7 +83,7 @@ def told_alone(alert: Alert, why_not: str = "") -> Cause:
 
 
 def together(found: Iterable[tuple[Cause, list[Alert]]]) -> Sorted:
-    """Those of one cause as one; it is told as of its first, with the first graph that any of them has."""
+    """The alerts of one cause as one; it is told as of its first, with the first graph that any of them has."""
     first: dict[str, Cause] = {}
     members: dict[str, list[Alert]] = {}
     for cause, some in found:

@@ -304,7 +304,9 @@ class Digests:
             self._pictures, snapshot.parts.get("gpus"), [*earlier, PostedDigest(now, after)]
         )
         before = earlier[-1].figures if earlier else None
-        return DigestPost(report, before, after, len(opened), late, report.typed(OwnerRow), rooms(after, now)), files
+        return DigestPost(
+            report, before, after, len(opened), late=late, owners=report.typed(OwnerRow), rooms=rooms(after, now)
+        ), files
 
     def _pictures(self, gpus: object, runs: Sequence[PostedDigest]) -> list[File]:
         say, files = self._deps.say, list[File]()

@@ -176,15 +176,15 @@ def head_of(row: Row, counts: Counts) -> Head:
         row.cluster,
         row.cause,
         row.incident,
-        counts.pods_firing,
-        counts.pods,
-        counts.alerts,
-        counts.subjects,
-        counts.names,
-        row.created_at,
-        counts.namespaces,
-        counts.severities,
-        counts.runbooks,
+        firing=counts.pods_firing,
+        total=counts.pods,
+        alerts=counts.alerts,
+        subjects=counts.subjects,
+        names=counts.names,
+        opened_at=row.created_at,
+        namespaces=counts.namespaces,
+        severities=counts.severities,
+        runbooks=counts.runbooks,
         nodes_firing=counts.nodes_firing,
         nodes=counts.nodes,
         cut=counts.cut,
@@ -245,7 +245,8 @@ RECORDED_S = 60.0
 
 
 class Bounds(NamedTuple):
-    """Of a recording that is attached, and so is kept in the store until Slack has it; `largest` is in bytes.
+    """The bounds of a recording that is attached, and so is kept in the store until Slack has it; `largest` is in
+    bytes.
 
     It holds all pods, since what a node has left depends on every one, and all events: of too many none is made.
     """

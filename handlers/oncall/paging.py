@@ -107,7 +107,15 @@ class Paging:
         link = self._deps.permalink(row.channel, row.thread_ts)
         summary = one_line(self._deps.say.words(row.cause.text), _LONGEST_SUMMARY)
         return PageEvent(
-            page.action, page.key, row.id, summary, extent.severity, row.cluster, link, extent.pods, page.by
+            page.action,
+            page.key,
+            row.id,
+            summary,
+            severity=extent.severity,
+            cluster=row.cluster,
+            link=link,
+            affected=extent.pods,
+            by=page.by,
         )
 
     async def hear(self, heard: PagerAction) -> None:

@@ -90,13 +90,13 @@ def plan(given: OncallSettings, deps: Deps, identity: str, pass_s: float) -> Onc
         given.reopen_minutes * 60.0,
         given.call_minutes * 60.0,
         given.rota,
-        given.silent_hours * 3600.0,
-        given.last_resort,
-        given.repeat_minutes * 60.0,
-        given.lapse_minutes * 60.0,
-        read_hours(given.hours),
-        given.critical_at_once,
-        services_of(given.paging),
+        silent_s=given.silent_hours * 3600.0,
+        last_resort=given.last_resort,
+        repeat_s=given.repeat_minutes * 60.0,
+        lapse_s=given.lapse_minutes * 60.0,
+        hours=read_hours(given.hours),
+        critical_at_once=given.critical_at_once,
+        pagers=services_of(given.paging),
     )
     usual = given.cluster or deps.usual
     return OncallPlan(

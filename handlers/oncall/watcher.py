@@ -33,7 +33,7 @@ log = logging.getLogger(__name__)
 
 
 class Patience(NamedTuple):
-    """So many minutes may a pod wait, by namespace where that is another (0: for ever). `look_s` is between two looks;
+    """How many minutes a pod may wait, by namespace where that is another (0: for ever). `look_s` is between two looks;
     trouble has to be there at two in a row.
     """
 
@@ -143,12 +143,12 @@ def _alert(  # noqa: PLR0917  # private
         since.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
         "firing",
         labels["alertname"],
-        "warning",
-        cluster,
-        labels.get("namespace", ""),
-        labels.get("pod", ""),
-        labels.get("node", ""),
-        labels,
-        {"summary": summary[:500], _UNSEEN: "\n".join(sorted(_sources(gaps)))},
-        SOURCE,
+        level="warning",
+        cluster=cluster,
+        namespace=labels.get("namespace", ""),
+        pod=labels.get("pod", ""),
+        node=labels.get("node", ""),
+        labels=labels,
+        annotations={"summary": summary[:500], _UNSEEN: "\n".join(sorted(_sources(gaps)))},
+        source=SOURCE,
     )

@@ -53,7 +53,7 @@ def profiles_named(study: str, asked: Words) -> list[str]:
 
 
 def with_paths(study: str, asked: Words, paths: Mapping[str, str]) -> Words:
-    """The same words with the path of a file in the place of each profile's name that has one."""
+    """The words with the path of a file in the place of each profile's name that has one."""
     kept = 1 if study == "list" else 0
     plain = [*asked.plain[:kept], *(paths.get(argument, argument) for argument in asked.plain[kept:])]
     bases = {base: paths.get(asked.options[base], asked.options[base]) for base in _BASES if base in asked.options}

@@ -165,7 +165,7 @@ class ReadingRoom:
 
     @asynccontextmanager
     async def study(self) -> AsyncGenerator[None]:
-        """The same for a question about kept ones: a capture of two minutes holds up none."""
+        """Reads for a question about kept profiles: a capture of two minutes holds up none."""
         async with self._turn(self._studies, Text("error-profile.others-being-read", count=AT_ONCE)):
             yield
 

@@ -139,7 +139,7 @@ def _versions(study: str, contents: Contents) -> dict[str, str]:
 
 
 def answer_beside_the_bot(study: str, asked: Words, missing: Sequence[str], config: Path | None) -> str:
-    """The same from the store that the settings name; `missing` are the names of profiles that are no files."""
+    """Answers from the store that the settings name; `missing` are the names of profiles that are no files."""
     wanted = [word for word in missing if is_reference(word)]
     if not wanted:
         return answer_to(study, asked, config)

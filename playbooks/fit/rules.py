@@ -290,7 +290,7 @@ def verdict(scene: AskedScene, told: Told) -> Prose:
 
 
 def endings(scene: AskedScene, told: Told) -> Search:
-    """Whose end would let the pod in, where others hold what it needs."""
+    """The pods whose end would let the pod in, where others hold what it needs."""
     return scene.once(ways).search if told.ended in (LOST, NOWHERE) else Search()
 
 

@@ -143,9 +143,9 @@ def requests(scenes: Iterable[AskedScene]) -> Table:
             scene.pod.namespace,
             container.container,
             container.count,
-            _memory(container),
-            f"{container.cores}%" if container.cores else "",
-            ", ".join(f"{key}: {value}" for key, value in _constraints(scene)),
+            memory=_memory(container),
+            cores=f"{container.cores}%" if container.cores else "",
+            only=", ".join(f"{key}: {value}" for key, value in _constraints(scene)),
         )
         for scene in scenes
         for container in scene.request.containers
@@ -186,9 +186,9 @@ def quota_effect(scenes: Iterable[AskedScene]) -> Table:
             effect.by,
             effect.key,
             effect.limit,
-            effect.used,
-            amounts(asked_on(scene), "d") if is_share(scene, effect) else effect.asked,
-            effect.verdict,
+            used=effect.used,
+            asked=amounts(asked_on(scene), "d") if is_share(scene, effect) else effect.asked,
+            verdict=effect.verdict,
         )
         for scene in scenes
         for effect in effects_on_cards(scene)

@@ -85,7 +85,16 @@ async def gather_components(cluster: Cluster, install: Install, log: ExtenderLin
     known = isinstance(find_device_config(read), DeviceConfig)
     gaps += log.gaps
     return Components(
-        webhook, plugins, plugin_pods, nodes, version, config, known, _refusals(log), slices, tuple(dict.fromkeys(gaps))
+        webhook,
+        plugins,
+        plugin_pods,
+        nodes,
+        server_version=version,
+        scheduler_config=config,
+        resources_known=known,
+        refused=_refusals(log),
+        slices=slices,
+        gaps=tuple(dict.fromkeys(gaps)),
     )
 
 

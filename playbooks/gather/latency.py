@@ -70,7 +70,7 @@ class LatencySeen(NamedTuple):
 
     @property
     def pending(self) -> list[Pod]:
-        """Those of the pods that have no node yet."""
+        """The pods that have no node yet."""
         return [life.pod for life in self.lives if not life.pod.spec.node_name and life.pod.status.phase == "Pending"]
 
 

@@ -277,7 +277,7 @@ async def gather_plugins(cluster: Cluster, node: str = "") -> Read:
 async def gather_plugins_beside(
     cluster: Cluster, nodes: Sequence[Node], config: DeviceConfig, node: str = ""
 ) -> Mapping[str, Read]:
-    """Those of other vendors whose labels are known and whose devices some node is given to."""
+    """Reads the device plugins of other vendors whose labels are known and whose devices some node is given to."""
     found = {device.vendor.names.word: device.vendor for node in nodes for device in given_beside(node, config)}
     vendors = [vendor for vendor in found.values() if vendor.plugin_labels]
     read = await asyncio.gather(*(_plugins_of(cluster, vendor, node) for vendor in vendors))

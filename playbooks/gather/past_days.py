@@ -99,12 +99,12 @@ async def gather_day(prometheus: Prometheus, day: date, until: datetime) -> Day:
         begin,
         at,
         await of_shares("used"),
-        await of_shares("limit"),
-        await of_shares("last_kernel"),
-        await of_gpus(GPU_FIGURES["used"]),
-        await of_gpus(GPU_FIGURES["core"]),
-        await of_gpus(REGISTERED),
-        tuple(sorted(build.labels.get("version", "") for build in builds)),
+        limit=await of_shares("limit"),
+        last_kernel=await of_shares("last_kernel"),
+        gpu_used=await of_gpus(GPU_FIGURES["used"]),
+        gpu_core=await of_gpus(GPU_FIGURES["core"]),
+        registered=await of_gpus(REGISTERED),
+        versions=tuple(sorted(build.labels.get("version", "") for build in builds)),
     )
 
 
@@ -217,8 +217,8 @@ class PastDays(NamedTuple):
 
 
 async def gather_past_days(days: tuple[date, date], sources: Sources) -> PastDays:
-    """Of a day that is not over, what has passed of it. Raises UsageError for days that have not begun, or that are not
-    in their order; what could not be read is a gap.
+    """Reads past days; of a day that is not over, what has passed of it. Raises UsageError for days that have not
+    begun, or that are not in their order; what could not be read is a gap.
     """
     cluster = sources.cluster
     _check(days, cluster.now())
@@ -271,7 +271,7 @@ async def _gather(
     if ran is None and not isinstance(replica_sets, Gap):
         gaps.append(gap("ReplicaSets", Text("error-days.none-left-shows-arguments", day=day)))
     lives = () if isinstance(created, Gap) else tuple(read_lives(created, [], now))
-    return PastDay(day, begin, end, measured, ran, lives, tuple(gaps))
+    return PastDay(day, begin, end, measured, scheduler=ran, lives=lives, gaps=tuple(gaps))
 
 
 async def _measured(prometheus: Prometheus | None, day: date, until: datetime) -> Day | Gap:

@@ -34,7 +34,7 @@ class ExtenderLines(NamedTuple):
     gaps: tuple[Gap, ...] = ()
 
     def holding(self, words: str) -> "ExtenderLines":
-        """Those lines of them that have these words."""
+        """The lines that have these words."""
         return self._replace(lines=tuple(line for line in self.lines if words in line[1]))
 
 

@@ -200,7 +200,8 @@ def unread(process: SchedulerProcess) -> list[Gap]:
 
 
 async def with_ended(cluster: Cluster, process: SchedulerProcess) -> SchedulerProcess:
-    """The same, with when finished pods ended: what they held is free, and the log may not reach back to that.
+    """The scheduler's process with when finished pods ended: what they held is free, and the log may not reach back to
+    that.
 
     Not read where the process tells what it counts.
     """
@@ -220,7 +221,7 @@ async def with_ended(cluster: Cluster, process: SchedulerProcess) -> SchedulerPr
 
 
 async def with_ghosts(sources: Sources, process: SchedulerProcess, pods: Sequence[Holder] | Gap) -> SchedulerProcess:
-    """The same, with the pods of its memory that none of `pods` accounts for, each looked up by its name.
+    """The scheduler's process with the pods of its memory that none of `pods` accounts for, each looked up by its name.
 
     Only what is still counted after that: a pod may have ended meanwhile.
     """
@@ -289,7 +290,7 @@ def panics_in(log: ExtenderLines) -> tuple[PanicLog, ...]:
 
 
 async def earlier_panics(cluster: Cluster, install: Install) -> tuple[tuple[PanicLog, ...], tuple[Gap, ...]]:
-    """The same of runs that a panic may have ended."""
+    """Reads the logs of earlier runs that a panic may have ended."""
     ended = [pod for pod in install.pods if extender_of(pod.spec) and _ended_by_panic(pod) is not None]
     wanted = [
         LogWanted(

@@ -90,13 +90,13 @@ class IdleSnapshot(msgspec.Struct, frozen=True, dict=True, eq=False):
 
     @cached_property
     def idle(self) -> list[MeasuredHolding]:
-        """Those without a kernel for so long, that hold most first."""
+        """The holders without a kernel for so long, those that hold most first."""
         found = [held for held in self.held if held.idle_s is not None and held.idle_s >= self.request.for_s]
         return sorted(found, key=lambda held: (-held.holding.amounts[0], -(held.idle_s or 0), held.name))
 
     @cached_property
     def unknown(self) -> list[MeasuredHolding]:
-        """Those of which it cannot be told."""
+        """The holders of which nobody can tell whether they are idle."""
         return [held for held in self.held if held.idle_s is None]
 
     @property
@@ -123,7 +123,7 @@ async def gather_idle(wanted: IdleRequest, sources: Sources) -> IdleSnapshot:
     if isinstance(holders, Gap):
         raise SourceError(holders.text, hint=holders.advice)
     usage = await gather_usage(sources, frozenset(holder.spec.node_name for holder in holders))
-    return IdleSnapshot(wanted, cluster.name, cluster.now(), install, holders, usage, is_there)
+    return IdleSnapshot(wanted, cluster.name, cluster.now(), install, holders=holders, usage=usage, is_there=is_there)
 
 
 async def _has_node(cluster: Cluster, name: str) -> bool:
@@ -199,5 +199,12 @@ def _row(holding: MeasuredHolding, owners: dict[tuple[str, str], Owner]) -> Hold
         why = Text("idle.no-process")
     idle = None if holding.idle_s is None else roughly(holding.idle_s)
     return HolderRow(
-        holding.name, holding.holding.node, len(holding.shares), ", ".join(holding.shares), memory, idle, whose, why
+        holding.name,
+        holding.holding.node,
+        len(holding.shares),
+        ", ".join(holding.shares),
+        memory_mib=memory,
+        idle=idle,
+        owner=whose,
+        why=why,
     )

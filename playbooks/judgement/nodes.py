@@ -77,7 +77,7 @@ def judge(scene: NodesScene) -> NodesJudgement:
 
 
 def in_question(scene: NodesScene, most: int) -> list[str]:
-    """So many nodes whose logs may tell more, one of each fault before a second one of any."""
+    """At most that many nodes whose logs may tell more, one of each fault before a second one of any."""
     codes: dict[Code, None] = dict.fromkeys(code for stage in NODES for speaks in stage.rules for code in speaks.codes)
     telling = groups(scene, [code for code in codes if code.startswith(_TELLING)])
     telling.sort(key=lambda group: group.fault.severity == "info")

@@ -231,7 +231,7 @@ def judge_all(
 
 
 def by_cause(judged: Iterable[JudgedPod]) -> list[list[JudgedPod]]:
-    """Those of the same cause together, by structured facts; pods that were not judged are in none."""
+    """Pods of the same cause together, by structured facts; pods that were not judged are in none."""
     groups: dict[str, list[JudgedPod]] = {}
     signatures: dict[int, str] = {}  # thousands of pods share a finding, and it may name thousands of nodes
     for judged_pod in judged:

@@ -154,7 +154,7 @@ def _pod_row(life: Life, total: float, slowest: dict[tuple[str, str], tuple[floa
 
 
 def count_rows(counts: ClusterCounts, new: int, pending: int) -> list[CountRow]:
-    """Those of the cluster, then the pods that the figures are of."""
+    """The rows of counts: the cluster's, then the pods that the figures are of."""
     return [
         CountRow("nodes", counts.nodes),
         CountRow("pods", counts.pods),

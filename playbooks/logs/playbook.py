@@ -40,7 +40,7 @@ _ABOUT_CARDS = re.compile("|".join(f'"{re.escape(text)}"' for text in sorted({*C
 
 
 class Request(NamedTuple):
-    """Whose lines, and how far back; `words` is the time as typed."""
+    """What is asked: whose lines, and how far back; `words` is the time as typed."""
 
     subject: SubjectRequest
     since: timedelta
@@ -245,7 +245,7 @@ class _Alike(NamedTuple):
 def tables_of(
     logged: Logged, nodes: Iterable[Node], pod: Pod | None, now: datetime
 ) -> tuple[tuple[Table, ...], list[tuple[str, int]]]:
-    """Those that have rows, and by title how many rows are left out."""
+    """The tables that have rows, and by title how many rows are left out."""
     rows, rows_left = _run_rows(logged, _card_nodes(nodes), pod)
     lines, lines_left = _line_rows(logged)
     tables = (

@@ -43,7 +43,7 @@ _GRACE = timedelta(seconds=30)
 
 
 class Request(NamedTuple):
-    """Of which namespace; empty for all. `all`: everything instead of an overview."""
+    """What is asked: of which namespace; empty for all. `all`: everything instead of an overview."""
 
     namespace: str
     all: bool

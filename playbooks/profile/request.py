@@ -45,7 +45,7 @@ class Request(NamedTuple):
     namespaces: tuple[str, ...] | None = None
 
     def within(self, *, longest_s: int, limit_bytes: int, namespaces: tuple[str, ...] | None = None) -> "Request":
-        """The same with the limits of the settings. Raises UsageError for more seconds than `longest_s`."""
+        """A copy with the limits of the settings. Raises UsageError for more seconds than `longest_s`."""
         if self.seconds > longest_s:
             example = f"profile {self.kind} {longest_s}s      (the limit is the setting profiles.longest_s)"
             raise UsageError(

@@ -65,7 +65,7 @@ def _bearings(keys: tuple[str, ...]) -> list[tuple[str, Names | Literal["text", 
 
 
 def condition_of(condition: NodeCondition) -> Hashable:
-    """What of a condition bears on a node's faults."""
+    """The part of a condition that bears on a node's faults."""
     state = (condition.type, condition.status)
     return state if condition.type == "Ready" else (*state, condition.reason, condition.message)
 

@@ -166,7 +166,7 @@ class NodesScene(OfInstall, frozen=True, dict=True, eq=False, weakref=True):
         return self._plugins.get(name) or Plugin("missing" if self._plugins else "unseen")
 
     def plugins_beside(self, name: str) -> Mapping[str, Plugin]:
-        """Those of other vendors, by the vendor's word, as far as their labels are known."""
+        """The device plugins of other vendors, by the vendor's word, as far as their labels are known."""
         return {word: found for word, pods in self._beside.items() if (found := pods.get(name))}
 
     @cached_property
@@ -182,7 +182,7 @@ class NodesScene(OfInstall, frozen=True, dict=True, eq=False, weakref=True):
         return self.now + self.zone - handshake.at > SCHEDULER_PATIENCE
 
     def questioning(self, questioned: NodesInQuestion, undecodable: tuple[str, ...]) -> Self:
-        """The same scene, with what was read of a few nodes by themselves once it was known of which."""
+        """A scene that adds what was read of a few nodes by themselves once it was known of which."""
         other = structs.replace(self, questioned=questioned, undecodable=undecodable)
         vars(other).update(
             {name: value for name, value in vars(self).items() if name not in ("read", "alike", "_facts")}
@@ -398,7 +398,7 @@ class NodeScene(Remembering, frozen=True, dict=True, eq=False):
 
     @property
     def vendors(self) -> Sequence[Vendor]:
-        """Whose device plugins are looked at."""
+        """The vendors whose device plugins are looked at."""
         own = vendors_of(self.node, self.among.config) if self.was_read else ()
         return self.among.vendors or own or [FIRST]
 

@@ -71,7 +71,7 @@ class PodScene(Remembering, frozen=True, dict=True, eq=False):
         return self._with({"attempt": attempt, "requests": requests}, pod=pod)
 
     def measured(self, usage: MeasuredNodes) -> Self:
-        """The same scene, with the usage that was read once it was known of which nodes."""
+        """A scene that adds the usage that was read once it was known of which nodes."""
         return self._with({}, usage=usage)
 
     def _with(self, known: Mapping[str, Any], **fields: Any) -> Self:
@@ -181,7 +181,7 @@ class PodScene(Remembering, frozen=True, dict=True, eq=False):
 
     @property
     def quotas(self) -> Iterable[ResourceQuota]:
-        """Those that were read, of this and maybe of other namespaces."""
+        """The quotas that were read, of this and maybe of other namespaces."""
         return self.view.facts.quotas or ()
 
     @cached_property
@@ -231,7 +231,7 @@ class PodScene(Remembering, frozen=True, dict=True, eq=False):
         return self.judge_each([name], relax)[name]
 
     def judge_each(self, names: Sequence[str], relax: frozenset[str] = frozenset()) -> dict[str, Verdict]:
-        """The same of several nodes."""
+        """HAMi's verdict on the pod for several nodes."""
         by_version = [
             view.judge_each(names, request, relax) for view, request in zip(self.views, self.requests, strict=True)
         ]

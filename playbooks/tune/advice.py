@@ -274,7 +274,7 @@ def oomkilled(held: MeasuredHolding, scene: TuneScene) -> list[HolderContainer]:
 
 
 def restarted(held: MeasuredHolding, container: str, scene: TuneScene) -> HolderContainer | None:
-    """That container of the pod, if its process ended and was started again."""
+    """The named container of the pod, if its process ended and was started again."""
     own = (status for status in _statuses(scene.holder(held)) if status.name == container)
     return next((status for status in own if status.restart_count), None)
 

@@ -54,7 +54,7 @@ def compare_times(before: Sequence[float], after: Sequence[float], resolution_s:
 
 
 def median(values: Sequence[float]) -> float | None:
-    """Of the values, to two places; None without any."""
+    """The median of the values, to two places; None without any."""
     return round(statistics.median(values), 2) if values else None
 
 

@@ -72,12 +72,12 @@ class Pool(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def gpus(self) -> tuple[CardState, ...]:
-        """Of all its nodes."""
+        """The GPUs of all nodes of the pool."""
         return tuple(state for states in self.by_node for state in states)
 
     @property
     def object(self) -> str:
-        """As the table names it: what the nodes share, and which they are."""
+        """The pool as the table names it: what the nodes share, and which they are."""
         names = [node.name for node in self.nodes]
         more = f" +{len(names) - _MOST_NAMED}" if len(names) > _MOST_NAMED else ""
         return f"{self.label} {','.join(names[:_MOST_NAMED])}{more}"

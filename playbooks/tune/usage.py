@@ -64,7 +64,7 @@ _SHOWN = 3
 
 @AdviceRule
 def monitor(scene: TuneScene) -> list[Advice]:
-    """Of nodes where pods hold GPUs vGPUmonitor gives no figure; of others nothing could be read."""
+    """VGPUmonitor gives no figure of nodes where pods hold GPUs; other nodes could not be read."""
     nodes = sorted({held.holding.node for held in scene.held})
     measured = _measured_nodes(scene)
     missing = [node for node in nodes if node not in measured]

@@ -4,7 +4,6 @@ Rules: HAMi pkg/scheduler/scheduler.go getNodesUsage, pkg/scheduler/pods.go, pkg
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property, lru_cache
 from itertools import chain
@@ -70,7 +69,7 @@ class Holding(msgspec.Struct, frozen=True, dict=True):
         return self.given_by("")
 
     def given_by(self, key: str) -> tuple[int, int]:
-        """The same over the cards that one annotation gave; empty means the first vendor's."""
+        """What the pod holds of the cards that one annotation gave; empty means the first vendor's."""
         others = self.others
         shares = [share for uuid, share in self.shares.items() if others.get(uuid, "") == key]
         return sum(share.memory_mib for share in shares), sum(share.cores for share in shares)
@@ -102,8 +101,7 @@ def _seconds(created: str) -> float:
         return 0.0
 
 
-@dataclass(frozen=True)
-class Ledger:
+class Ledger(msgspec.Struct, frozen=True, dict=True, weakref=True):
     """All holdings by node."""
 
     by_node: dict[str, list[Holding]]

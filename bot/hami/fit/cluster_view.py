@@ -84,7 +84,7 @@ class View:
         return self.see(name).state
 
     def see(self, name: str) -> NodeStock:
-        """The same, with what tells whether other nodes are like it."""
+        """A node's stock, with what tells whether other nodes are like it."""
         if (seen := self._seen.get(name)) is not None:
             return seen
         if self._whole is not None and name not in self._changed:
@@ -95,7 +95,7 @@ class View:
         return seen
 
     def seen(self, names: Iterable[str]) -> list[NodeStock]:
-        """The same of several nodes, in their order."""
+        """The stock of several nodes, in their order."""
         names = list(names)
         if self._whole is not None:
             return [self.see(name) for name in names]
@@ -106,7 +106,7 @@ class View:
         return list(map(known.__getitem__, names))
 
     def registered(self, names: Iterable[str]) -> list[str]:
-        """Those of the nodes whose cards the scheduler has."""
+        """The nodes whose cards the scheduler has."""
         names = list(names)
         both = zip(names, self.seen(names), strict=True)
         return [name for name, seen in both if not isinstance(seen.state, Unregistered)]

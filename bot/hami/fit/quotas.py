@@ -53,7 +53,7 @@ def limits_of(quotas: Iterable[ResourceQuota], config: DeviceConfig) -> Iterator
                 by = _by(key, config)
                 amount = _amount(value, _factor(resource, config), by)
                 used = _used(quota.status.used, key)
-                yield QuotaLimit(by, quota.namespace, quota.name, key, str(value), amount, used)
+                yield QuotaLimit(by, quota.namespace, quota.name, key, written=str(value), amount=amount, used=used)
 
 
 class UnknownKey(NamedTuple):

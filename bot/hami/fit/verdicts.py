@@ -51,7 +51,7 @@ class QuotaRoom(NamedTuple):
 
     @property
     def cores_free(self) -> int:
-        """The same of a limit on cores."""
+        """What a limit on cores leaves free."""
         return (self.cores_limit or 0) - self.cores_used
 
     def after(self, memory_mib: int, cores: int) -> "QuotaRoom":
@@ -92,7 +92,7 @@ class Verdict(NamedTuple):
 
     @property
     def said(self) -> str:
-        """The same, with what HAMi may say instead; empty when it fits whatever chance decides."""
+        """The verdict in HAMi's words, with what HAMi may say instead; empty when it fits whatever chance decides."""
         return " / ".join((self.text() or FIT, *self.instead)) if self.instead else self.text()
 
 

@@ -39,7 +39,7 @@ class Offer(NamedTuple):
 
 
 def of_hami(slices: Iterable[ResourceSlice]) -> list[ResourceSlice]:
-    """Those of drivers that HAMi-DRA's webhook makes claims for."""
+    """The slices of drivers that HAMi-DRA's webhook makes claims for."""
     return [slice_ for slice_ in slices if slice_.spec.driver in _DRIVERS]
 
 

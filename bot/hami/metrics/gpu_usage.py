@@ -110,7 +110,7 @@ class UsageReader:
                 share[1][figure] = sample
 
     def whose(self, sample: Sample) -> ContainerUse:
-        """Whose share of which GPU the sample is about, see `container_of`."""
+        """The container and GPU that the sample is about, see `container_of`."""
         return self._share(sample).of
 
     def _share(self, sample: Sample) -> _Share:
@@ -136,7 +136,7 @@ class UsageReader:
 
 
 def container_of(sample: Sample) -> ContainerUse:
-    """Whose share of which GPU the sample is about, without figures; names are empty where its labels have none.
+    """The container and GPU that the sample is about, without figures; names are empty where its labels have none.
 
     Prometheus keeps the exporter's labels as `exported_*` where the monitor's own pod has some of these names. Up to
     2.8 the exporter's labels have names of their own, beside which those of the monitor's pod stand.

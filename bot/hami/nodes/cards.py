@@ -110,7 +110,7 @@ _json_custom = msgspec.json.Decoder(list[_Custom] | None)
 
 
 def read_json_with_custom(text: str) -> tuple[Card, ...]:
-    """The same with what is registered beside."""
+    """The cards of a JSON annotation, with what is registered beside."""
     beside: list[dict[str, Any]] = [entry.custominfo or {} for entry in _json_custom.decode(text.encode()) or ()]
     return tuple(
         msgspec.structs.replace(

@@ -92,14 +92,18 @@ def judge_by_guides(
 
 
 def judge_as_scheduler(handshake: Handshake | None, version: Version, allocatable: int, now: datetime) -> Judgement:
-    """The same without the guides' rule: to HAMi, unix seconds are a value like any other."""
+    """What HAMi's scheduler makes of a handshake, without the guides' rule: to HAMi, unix seconds are a value like any
+    other.
+    """
     if version >= (2, 8):
         return _judge_by_allocatable(handshake, version, allocatable, now)
     return _judge_by_age(handshake, now)
 
 
 def judge_other_vendor(handshake: Handshake | None, version: Version, allocatable: int, now: datetime) -> Judgement:
-    """The same for a vendor whose plugin still answers: there 2.8 goes by the handshake as 2.7 does."""
+    """What HAMi makes of the handshake of a vendor whose plugin still answers: there 2.8 goes by the handshake as 2.7
+    does.
+    """
     if version >= (2, 9):
         return _judge_by_allocatable(handshake, version, allocatable, now)
     return _judge_by_age(handshake, now)

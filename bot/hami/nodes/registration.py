@@ -77,7 +77,7 @@ def _read(names: Names, word: str, text: str) -> Registration | Unreadable:
 
 
 class CardsDigest(NamedTuple):
-    """Of an annotation's cards what is the same on many nodes, and the UUIDs, which are not."""
+    """An annotation's cards: what is the same on many nodes, and the UUIDs, which are not."""
 
     encoding: Encoding
     cards: tuple[tuple[int, bool, str], ...]

@@ -4,15 +4,18 @@ Encoding: containers end in `;`, cards in `:`, fields `uuid,type,memory MiB,core
 [HAMi pkg/device/devices.go EncodePodSingleDevice, DecodePodDevices].
 """
 
-import re
-from collections.abc import Iterable
-from functools import lru_cache
-from itertools import chain, zip_longest
-from typing import NamedTuple
-
 from bot.hami.vendors import NAMES
 from bot.hami.version import Version
-from bot.kube.models import Holder, ObjectMeta, Pod
+from bot.kube.models import Holder
+from bot.kube.models import ObjectMeta
+from bot.kube.models import Pod
+from collections.abc import Iterable
+from functools import lru_cache
+from itertools import chain
+from itertools import zip_longest
+from typing import NamedTuple
+import re
+
 
 NODE_KEY = "hami.io/vgpu-node"
 BIND_PHASE_KEY = "hami.io/bind-phase"
@@ -112,7 +115,7 @@ def counted_allocations(metadata: ObjectMeta, version: Version) -> Containers | 
 
 
 def allocated_keys(texts: Iterable[str]) -> tuple[str, ...]:
-    """Those of the keys of annotations that hold what HAMi gave."""
+    """The keys of annotations that hold what HAMi gave."""
     return _allocated(tuple(texts))
 
 

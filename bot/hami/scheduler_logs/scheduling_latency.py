@@ -131,7 +131,7 @@ def read_lives(pods: Iterable[Pod], logs: Sequence[SchedulerLog], now: datetime)
 
 
 def settled(lives: Sequence[Life]) -> list[Life]:
-    """Those that run; all where none does. Figures of both together would be of other pods in each stage."""
+    """The pods that run; all where none does. Figures of both together would be of other pods in each stage."""
     return [life for life in lives if MOMENTS[-1] in life.noted] or list(lives)
 
 

@@ -72,12 +72,12 @@ class Signature(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def means(self) -> Text:
-        """Its meaning."""
+        """What the signature means, for people."""
         return literal(self.en.means, self.zh.means)
 
     @property
     def fixed_by(self) -> Text:
-        """Its fix."""
+        """What to do about what the signature shows."""
         return literal(self.en.fix, self.zh.fix)
 
     def holds_for(self, version: Version | None) -> bool:

@@ -48,7 +48,7 @@ def read_usual(names: Names, document: object, key: str, unit_mib: int = 1) -> t
 def read_section(
     names: Names, document: object, key: str, *, count: str, memory: str = "", cores: str = "", unit_mib: int = 1
 ) -> tuple[Resources, ...]:
-    """The same of a section that names them under keys of its own. Raises ValueError where it has another shape."""
+    """The resources of a section that names them under keys of its own. Raises ValueError for another shape."""
     found = section_of(document, key)
     if found is None:
         return ()

@@ -68,7 +68,7 @@ class EnflameGcu(Counted):
 
 
 class SliceProfile(NamedTuple):
-    """So many slices of a card with so much memory."""
+    """A profile hands out a number of slices of a card, with their memory."""
 
     size: int
     gigabytes: int

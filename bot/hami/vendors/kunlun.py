@@ -164,7 +164,7 @@ _SIX = 6
 
 
 def pick(cards: list[CardState], free: list[bool], count: int) -> list[CardState]:
-    """So many of the free cards, none where no such group is free. `cards` are in the order of the policy."""
+    """Picks that many of the free cards, none where no such group is free. `cards` are in the order of the policy."""
     left = [state for state, is_free in zip(cards[:_WING], free, strict=False) if is_free]
     right = [state for state, is_free in zip(cards[_WING:], free[_WING:], strict=True) if is_free]
     if count == _ALL:

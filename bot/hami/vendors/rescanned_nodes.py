@@ -95,7 +95,7 @@ def capacity_of(node: Node, resource: str) -> int:
 
 
 def cards_like(card: Card, count: int, prefix: str) -> list[Card]:
-    """So many of them, with their positions as indexes and in their uuids."""
+    """Makes that many cards alike, with their positions as indexes and in their uuids."""
     return [
         msgspec.structs.replace(card, uuid=f"{prefix}{index}", index=index) for index in range(min(count, MOST_COUNTED))
     ]

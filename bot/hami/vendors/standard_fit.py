@@ -112,7 +112,7 @@ def equal_groups(run: Run, groups: Iterable[list[CardUse]], *, largest_first: bo
 
 
 def of_few_groups(run: Run, passed: list[CardUse], group_of: Callable[[CardState], Hashable]) -> list[CardUse]:
-    """Those that belong together one after the other, the largest group first."""
+    """The cards that belong together one after the other, the largest group first."""
     groups: dict[Hashable, list[CardUse]] = {}
     for use in passed:
         groups.setdefault(group_of(use.state), []).append(use)

@@ -216,7 +216,7 @@ class HolderContainer(Model, frozen=True):
 
     @property
     def end(self) -> StateTerminated | None:
-        """How its process ended last; None where that is not known."""
+        """How the container's process ended last; None where that is not known."""
         return self.state.terminated or self.last_state.terminated
 
 

@@ -111,7 +111,7 @@ class RecordedCluster:
 
     @property
     def device_hints(self) -> Mapping[str, int]:
-        """Those of `meta.json` that it states."""
+        """The device hints that `meta.json` states."""
         said = {name: int(getattr(self._meta, name)) for name in _HINTS}
         return {name: value for name, value in said.items() if value > 0}
 

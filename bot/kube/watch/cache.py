@@ -129,7 +129,7 @@ class CachedCluster:
         self.cache_age_s: int | None = None
 
     def anew(self) -> "CachedCluster":
-        """The same cluster for another question."""
+        """A view of this cluster for another question."""
         return CachedCluster(self._cache)
 
     @property
@@ -164,7 +164,9 @@ class CachedCluster:
         return self._live.clocks
 
     def as_of(self, shown: Iterable[str | None]) -> datetime:
-        """As of a live cluster, but no later than what came from memory is known to have been so."""
+        """The time that the answer is of: as of a live cluster, but no later than what came from memory is known to
+        have been so.
+        """
         moment = self._live.as_of(shown)
         return min(moment, self.now() - timedelta(seconds=self.cache_age_s)) if self.cache_age_s else moment
 

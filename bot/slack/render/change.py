@@ -127,7 +127,7 @@ def render_card(card: ChangeCard) -> blocks.Draft:
 
 
 def render_late(card: ChangeCard, minutes: int, approvers: Sequence[str], by_hand: str) -> blocks.Draft:
-    """That a change could not be undone for so many minutes; calls the approvers, if any are given.
+    """Says that a change could not be reverted for that many minutes; calls the approvers, if any are given.
 
     `by_hand` is the shell line that undoes it.
     """
@@ -139,7 +139,8 @@ def render_late(card: ChangeCard, minutes: int, approvers: Sequence[str], by_han
 
 
 def render_unreadable(target: str, why: str, approvers: Sequence[str], by_hand: str) -> blocks.Draft:
-    """That the record of a change on the Deployment cannot be read, nor a copy of it; calls the approvers, if given.
+    """Says that the record of a change on the Deployment cannot be read, nor a copy of it; calls the approvers, if
+    given.
 
     `by_hand` is the shell line with which a person looks at it.
     """
@@ -162,7 +163,9 @@ def render_over(about: CardButton) -> blocks.Draft:
 
 
 def render_denied(why: Prose, who: Sequence[str], where: Sequence[str]) -> blocks.Draft:
-    """That somebody may not do something, why, and who may, or where. For that person's eyes alone: it names others."""
+    """Says that somebody may not do something, why, and who may, or where. For that person's eyes alone: it names
+    others.
+    """
     denied = Text("card.denied", why=why)
     pieces = [span(inert(denied, DETAIL), "bold")]
     if who:

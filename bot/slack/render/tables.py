@@ -164,7 +164,7 @@ def yaml_files(report: Report) -> list[File]:
 
 
 def whole_answers(files: Sequence[File]) -> list[File]:
-    """Those that hold all of the answer."""
+    """The files that hold all of the answer."""
     return [file for file in files if file.name.startswith(f"{WHOLE_ANSWER}.")]
 
 

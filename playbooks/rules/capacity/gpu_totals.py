@@ -51,7 +51,7 @@ def ghosts(scene: GpusScene) -> list[Finding]:
 
 @rule("capacity", "not-enough-evidence")
 def room(scene: GpusScene) -> Iterator[Finding]:
-    """So many GPUs have room, and the largest free slice is there; or all are full."""
+    """Some GPUs have room, and the largest free slice is there; or all are full."""
     cards, world = scene.registered, scene.cluster
     if not cards:
         return

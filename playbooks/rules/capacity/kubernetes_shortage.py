@@ -64,7 +64,9 @@ class Shortage(NamedTuple):
 
 
 def shortage(scene: PodScene, text: str, names: Sequence[str]) -> Shortage | None:
-    """Of the nodes that have less than the pod asks for; None for what is not about a resource of a whole node."""
+    """The finding about nodes that have less than the pod asks for; None for what is not about a resource of a whole
+    node.
+    """
     resource = text.removeprefix(SHORT)
     offered = {name: amount for name in names if (amount := _offered(scene.nodes[name], resource)) is not None}
     if not text.startswith(SHORT) or not offered:

@@ -61,7 +61,7 @@ def memory(scene: PodScene, container: ContainerRequest) -> Prose:
 
 
 def asked(scene: PodScene, container: ContainerRequest) -> Prose:
-    """The same of all its devices: `2 x 8,000 MiB`, or `2 GPUs` where the vendor hands out no part of one."""
+    """What a container asks of its devices: `2 x 8,000 MiB`, or `2 GPUs` where the vendor hands out no part of one."""
     if own := _own(scene, container):
         return own
     if not scene.config.of(container.word).memory:

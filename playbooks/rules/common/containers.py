@@ -35,7 +35,7 @@ class GpuContainers(NamedTuple):
 
 
 def statuses(pod: Pod) -> list[ContainerStatus]:
-    """Of its init containers, then of the others."""
+    """The statuses of a pod's init containers, then of the others."""
     return [*(pod.status.init_container_statuses or ()), *(pod.status.container_statuses or ())]
 
 
@@ -113,7 +113,7 @@ def _last_error(log: LogSeen) -> str:
 
 
 def last_of(logs: Iterable[LogSeen], end: StateTerminated, *, running: bool) -> LastWords | None:
-    """Of a container's logs the first that tells an error, else the first that tells anything."""
+    """The first of a container's logs that tells an error, else the first that tells anything."""
     found = [words for log in logs if (words := _last_words(log, end, over=log.previous or not running))]
     return next((words for words in found if words.error), found[0] if found else None)
 

@@ -28,7 +28,7 @@ def names(found: Sequence[str], shown: int = _SHOWN) -> Prose:
 
 
 def several(parts: Sequence[Text], shown: int = _SHOWN) -> Text:
-    """The same of texts: a few of them, and how many more there are."""
+    """A list of texts: a few of them, and how many more there are."""
     if len(parts) <= shown:
         return listed(parts)
     return Text("words.and-more", names=listed(parts[: shown - 1]), more=len(parts) - shown + 1)

@@ -32,7 +32,9 @@ _OF_CLAIMS = re.compile(r"(?<!volume)claims?\b", re.IGNORECASE)
 
 
 class State(IntEnum):
-    """Of a claim, what keeps a pod from its node for certain first. `UNSEEN`: no object was read, or none is needed."""
+    """The state of a claim; what keeps a pod from its node for certain stands first. `UNSEEN`: no object was read, or
+    none is needed.
+    """
 
     ABSENT = 0
     NO_TEMPLATE = 1

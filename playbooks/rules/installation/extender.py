@@ -54,8 +54,8 @@ def misconfigured(scene: InstallScene) -> Iterator[Finding]:
 
 
 def never_asked(seen: InstallSeen, words: Collection[str], proofs: Sequence[Evidence] = ()) -> list[Finding]:
-    """That kube-scheduler never asks HAMi, or not where it listens, if one of the words stands in a line that is wrong
-    (`schedulerName`, `urlPrefix` …; `kind` where no extender is named); `proofs` are quoted first.
+    """Says that kube-scheduler never asks HAMi, or not where it listens, if one of the words stands in a line that is
+    wrong (`schedulerName`, `urlPrefix` …; `kind` where no extender is named); `proofs` are quoted first.
     """
     config = find_scheduler_config(seen.config_maps, kube_scheduler_of(seen.install))
     if not isinstance(config, SchedulerConfig) or not seen.install.flags:

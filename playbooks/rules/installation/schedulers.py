@@ -168,7 +168,7 @@ def _no_leader(scene: HamiScene) -> Finding | None:
 
 
 def never_led(scene: HamiScene, proofs: Sequence[Evidence] = ()) -> list[Finding]:
-    """That there is no lease where the extender waits for one; `proofs` are quoted first."""
+    """Says that there is no lease where the extender waits for one; `proofs` are quoted first."""
     seen, install = scene.seen, scene.install
     awaited = install.ready_pods and extender_waits_for_lease(install)
     if install.lease is not None or seen.lease_unread or not awaited:

@@ -40,7 +40,7 @@ def too_old(scene: InstallScene) -> list[Finding]:
 
 
 def background(nodes: Sequence[Node]) -> list[Finding]:
-    """The same, of the nodes that a pod may come to: it may explain another GPU in the container, never a refusal."""
+    """Findings about the nodes that a pod may come to: it may explain another GPU in the container, never a refusal."""
     return unsupported("", nodes, severity="info")
 
 
@@ -126,7 +126,9 @@ def answer_without_hami(verb: str, asked: QuestionSnapshot, seen: InstallSeen) -
 
 @rule("hami-not-installed")
 def without_hami(scene: PodScene) -> Iterator[Finding]:
-    """The same about a pod that waits, with its scheduler's own words; not one that asks through claims alone."""
+    """The finding that HAMi is not there, about a pod that waits, with its scheduler's own words; not one that asks
+    through claims alone.
+    """
     pod, seen, words = scene.pod, scene.seen, scene.attempt.evidence
     if seen.presence == "absent" and (scene.asked or not pod.spec.resource_claims):
         yield _finding(_with_words(_not_installed(seen), pod, words), _proofs(pod, words))
@@ -134,7 +136,7 @@ def without_hami(scene: PodScene) -> Iterator[Finding]:
 
 @rule("not-enough-evidence")
 def perhaps_without_hami(scene: PodScene) -> Iterator[Finding]:
-    """That it is not known whether HAMi is there, for a pod that does not name HAMi's scheduler."""
+    """Says that nobody knows whether HAMi is there, for a pod that does not name HAMi's scheduler."""
     pod, seen, words = scene.pod, scene.seen, scene.attempt.evidence
     if seen.presence != "unknown" or pod.spec.scheduler_name == seen.install.scheduler_name or not scene.asked:
         return

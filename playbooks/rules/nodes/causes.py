@@ -44,7 +44,7 @@ class Group(NamedTuple):
 
     @property
     def shown(self) -> list[NodeScene]:
-        """Those that are quoted."""
+        """The nodes that are quoted."""
         return [self.scene.see(name) for name in self.names[:PROVEN]]
 
     @property

@@ -308,13 +308,13 @@ def plugins_beside(node: NodeScene) -> Iterator[Fault]:
 
 
 def plugin_claim(fault: Fault, names: Sequence[str], plugin: Plugin) -> Text:
-    """That the device plugin of these nodes, as it is on the first of them, does not run."""
+    """Says that the device plugin of these nodes, as it is on the first of them, does not run."""
     key = _PLUGIN_CLAIMS[fault.code, fault.why]
     return Text(key, nodes=prose.names(names), why=plugin.why, count=plugin.restarts)
 
 
 def plugin_trouble(fault: Fault, plugin: Plugin) -> Text:
-    """How it is with the device plugin of a node whose registration is at fault."""
+    """What ails the device plugin of a node whose registration is at fault."""
     return Text(_PLUGIN_TROUBLES[fault.about], why=plugin.why)
 
 

@@ -122,7 +122,7 @@ def reported(node: Node, sure: Confidence = "confirmed") -> NodeCause | None:
                 cordon = quotes.kubectl("cordon", node.name)
                 actions = (*actions, step(Text("card-fault.cordon"), cordon, changes_cluster=True))
             why = f"{condition.type} cordoned" if cordoned else condition.type
-            return NodeCause("card-fault", why, node.name, claim, proofs, actions, sure)
+            return NodeCause("card-fault", why, node.name, claim, proofs=proofs, steps=actions, confidence=sure)
     return None
 
 
@@ -143,7 +143,9 @@ def _counted(side: NodeSide, node: Node, gpus: NodeGpus, short: list[str]) -> No
     proofs.insert(0, quotes.of_node(node, str(capacity), paths))
     sure: Confidence = "confirmed" if gpus.allocatable else "suspected"
     steps = plugin_actions(side.name, side.plugin_pods)
-    return NodeCause("card-fault", f"{name} {capacity} {offered}", side.name, claim, proofs, steps, sure)
+    return NodeCause(
+        "card-fault", f"{name} {capacity} {offered}", side.name, claim, proofs=proofs, steps=steps, confidence=sure
+    )
 
 
 def _settled(side: NodeSide, now: datetime) -> bool:
@@ -181,7 +183,7 @@ def second_plugin(scene: NodesScene) -> list[Finding]:
 
 
 def counted_otherwise(node: NodeScene) -> list[NodeCause]:
-    """The same of one node that was read by itself."""
+    """Causes of one node, read by itself: kubelet counts other GPUs than its plugin registered."""
     if node.side is None or not node.was_read or FIRST not in node.vendors:
         return []
     gpus = node.gpus
@@ -212,7 +214,7 @@ def counted_otherwise(node: NodeScene) -> list[NodeCause]:
         steps.append(step(Text("second-device-plugin.restart"), restart, changes_cluster=True))
     why = f"{gpus.resource} {gpus.capacity} {gpus.slots}{' seen' if others else ''}"
     sure = "confirmed" if others else "suspected"
-    return [NodeCause("second-device-plugin", why, node.name, claim, proofs, steps, sure)]
+    return [NodeCause("second-device-plugin", why, node.name, claim, proofs=proofs, steps=steps, confidence=sure)]
 
 
 def rivals(side: NodeSide) -> list[Pod]:

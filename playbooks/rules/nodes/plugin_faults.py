@@ -215,7 +215,9 @@ def _without_driver(side: NodeSide, ended: NodeCause) -> NodeCause | None:
     look = step(Text("driver-not-loaded.look", pod=name), quotes.kubectl_pod(driver, "describe"))
     proofs = [quotes.of_pod(driver, quote, path), *ended.proofs]
     steps = (look, *ended.steps)
-    return NodeCause("driver-not-loaded", ended.why, side.name, claim, proofs, steps, "suspected")
+    return NodeCause(
+        "driver-not-loaded", ended.why, side.name, claim, proofs=proofs, steps=steps, confidence="suspected"
+    )
 
 
 def _loads_driver(pod: Pod) -> bool:

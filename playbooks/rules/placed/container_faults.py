@@ -85,8 +85,8 @@ def hidden_from_cuda(scene: PlacedScene) -> Iterator[Finding]:
 
 
 def unread_log(scene: PlacedScene, told: Collection[str]) -> Sequence[Gap]:
-    """That a GPU container's log was not read, where it could tell more: the container runs, keeps ending, or what was
-    `told`, by its codes, are other signs.
+    """Says that a GPU container's log was not read, where it could tell more: the container runs, keeps ending, or what
+    was `told`, by its codes, are other signs.
     """
     names = {container.name for container in scene.once(given).containers}
     asking = [status for status in statuses(scene.pod) if status.name in names]

@@ -76,7 +76,8 @@ def paths_told(plugins: Sequence[Pod]) -> LibraryFact | None:
 
 
 def unmeasured(plugins: Sequence[Pod]) -> tuple[LibraryFact, str] | None:
-    """That vGPUmonitor reads another directory than the one into which the containers' figures are written, and that.
+    """Says that vGPUmonitor reads another directory than the one into which the containers' figures are written, and
+    that.
 
     The plugin makes a container's directory below HOOK_PATH, and the monitor reads what the volume `ctrs` shows it
     (HAMi#849; HAMi v2.10.0 charts/hami/templates/device-plugin/daemonsetnvidia.yaml).

@@ -37,7 +37,7 @@ def exceeded(scene: QuotaScene) -> Iterator[Finding]:
 
 @rule("quota-near-limit", reads=("quotas",))
 def nearly_full(scene: QuotaScene) -> Iterator[Finding]:
-    """So much counts against a limit that the next pod may be refused."""
+    """A limit is so nearly used up that the next pod may be refused."""
     for space, limit, used in _used(scene):
         if limit.amount is not None and NEAR * limit.amount <= used <= limit.amount:
             claim = Text("quota-near-limit.claim", **_figures(limit, used))
@@ -75,7 +75,7 @@ def _names(limit: QuotaLimit) -> dict[str, object]:
 
 @rule("quota-ambiguous", reads=("quotas",))
 def set_twice(scene: QuotaScene) -> Iterator[Finding]:
-    """Of several quotas with one key HAMi keeps the one that it read last."""
+    """HAMi keeps only the quota that it read last where several have one key."""
     for space in scene.spaces:
         for resource in scene.measured(space):
             limits = [limit for limit in space.of(resource, "HAMi") if scene.enforces(limit)]

@@ -18,7 +18,7 @@ from playbooks.scenes.quota import QuotaScene, Space
 
 @rule("quota", "not-found", "not-enough-evidence")
 def overview(scene: QuotaScene) -> Iterator[Finding]:
-    """Of some namespaces the fullest quota, of none that has one what its pods hold."""
+    """Tells the fullest quota of some namespaces, or what pods hold where none has a quota."""
     limited = [space for space in scene.spaces if space.limits]
     if not scene.was_read("quotas"):
         look = step(Text("quota.try-again"), kubectl("auth", "can-i", "list", "resourcequotas", "--all-namespaces"))

@@ -49,7 +49,9 @@ _ODD = timedelta(days=180)
 
 
 class LogSubject(NamedTuple):
-    """Whose lines, and of which time. Without a `uid` the newest run tells which pod of that name is meant."""
+    """What is looked for: whose lines, and of which time. Without a `uid` the newest run tells which pod of that name
+    is meant.
+    """
 
     namespace: str
     name: str

@@ -401,7 +401,7 @@ def _unknown_since_restart(scene: PodScene) -> Finding | None:
 
 
 def maybe_unknown(scene: PodScene) -> list[Gap]:
-    """That HAMi may not know nodes that would take the pod, which no object tells for sure."""
+    """Says that HAMi may not know nodes that would take the pod, which no object tells for sure."""
     start = start_of(scene.install)
     names = [
         name

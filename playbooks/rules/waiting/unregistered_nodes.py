@@ -154,7 +154,7 @@ def registration_proof(node: Node, state: Unregistered | None, device: Device) -
 
 
 def registration_proofs(node: Node, state: Unregistered | None, device: Device) -> list[Evidence]:
-    """The same, and that kubelet offers no cards where that is why."""
+    """What shows that a node is not registered, and that kubelet offers no cards where that is why."""
     proofs, count = [registration_proof(node, state, device)], device.resources.count
     if state is not None and state.why == "no-allocatable" and count in (node.status.allocatable or {}):
         proofs.append(quotes.of_allocatable(node, count))
