@@ -96,6 +96,26 @@ def change(scene: PodScene, wanted: Change, *, what: str = "") -> Text:
     return Text(_CHANGES[what], node=wanted.node, amount=amount, pod=wanted.pod)
 
 
+def limits_of(scene: PodScene, wanted: Change, what: str) -> dict[str, int]:
+    """What the container's limits have to say for it, by resource; nothing for a change of something else."""
+    resources = scene.gpus
+    memory = {resources.memory: wanted.amount // resources.memory_factor}
+    match what:
+        case "memory":
+            found = memory
+        case "share":
+            found = {**memory, resources.cores: 0}
+        case "percent":
+            found = {resources.percentage: 100}
+        case "cores":
+            found = {resources.cores: wanted.amount}
+        case "count":
+            found = {resources.count: wanted.amount}
+        case _:
+            found = dict[str, int]()
+    return found if all(found) else {}
+
+
 def _in_units(resources: Resources, memory_mib: int) -> Prose:
     units = memory_mib // resources.memory_factor
     if resources.memory_factor == 1 or not units:

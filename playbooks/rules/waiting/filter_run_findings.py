@@ -4,8 +4,6 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from msgspec import structs
-
 from bot.changes.record import Record, read_record
 from bot.finding_codes import Code
 from bot.hami.nodes.node_lock import lock_complaint
@@ -219,9 +217,8 @@ def verbosity(logs: Sequence[LogOf]) -> list[Finding]:
     listed = ", ".join(f"{container} -v={level}" for container, level in levels)
     proofs = [of_flag(log) for log in {(log.container, log.verbosity): log for log in read}.values()]
     claim = Text("logs.v-nodes" if least < NODE_VERDICTS else key, levels=listed)
-    result = finding("log-verbosity", claim, "confirmed", (), proofs, severity="info")
     more = () if least >= CARD_FIGURES else prose.raise_verbosity()
-    return [structs.replace(result, next_actions=more)]
+    return [finding("log-verbosity", claim, "confirmed", (), proofs, severity="info", actions=more)]
 
 
 def of_flag(log: LogOf) -> Evidence:

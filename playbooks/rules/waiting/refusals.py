@@ -167,12 +167,13 @@ def in_words(
     *,
     sure: bool,
     why: Literal["vendor", "unread"] = "unread",
+    severity: Severity = "warning",
 ) -> Finding:
     """The finding of one cause when only the schedulers' words are known, and `why` no more is."""
     known: Confidence = "confirmed" if sure else "suspected"
     if reason_of(cause.text) is None:
         claim = Text("kubernetes-filter.claim", count=cause.unlocked, text=cause.text)
-        return finding("kubernetes-filter", claim, known, (), words(attempt), severity="warning", actions=steps)
+        return finding("kubernetes-filter", claim, known, (), words(attempt), severity=severity, actions=steps)
     count = max(len(cause.nodes), cause.unlocked)
     claim = (
         Text("said.vendor", count=count, reason=cause.text)
@@ -180,7 +181,7 @@ def in_words(
         else Text("said.claim", count=count, reason=cause.text)
     )
     proofs = attempt.evidence_for(cause.text) or words(attempt)
-    return finding(cause.code, claim, known, cause.nodes, proofs, severity="warning", actions=steps)
+    return finding(cause.code, claim, known, cause.nodes, proofs, severity=severity, actions=steps)
 
 
 @rule("kubernetes-filter", reads=("nodes",))
