@@ -21,7 +21,7 @@ from handlers.inbox import Inbox
 from handlers.parsing.question import Question
 from handlers.parsing.slack_grammar import COMMAND, ManifestWanted, understand
 from handlers.parsing.slack_words import as_delivered, join_words, split_words
-from handlers.user_actions import NOTHING, AcceptedDeed, Kind, Nothing
+from handlers.user_actions import NOTHING, AcceptedDeed, ActionKind, Nothing
 from handlers.verb_listeners import (
     Asked,
     Verb,
@@ -61,7 +61,7 @@ class _Window:
     def __init__(self, inbox: Inbox, verbs: Sequence[Verb]) -> None:
         self._inbox = inbox
         self._verbs = verbs
-        self._to_open = inbox.kinds.add(Kind("fit-open", Nothing, self._open, is_live=True))
+        self._to_open = inbox.kinds.add(ActionKind("fit-open", Nothing, self._open, is_live=True))
 
     async def command(self, ack: Any, body: dict[str, Any]) -> None:
         await ack()

@@ -84,7 +84,7 @@ def asked_there(report: Report, kubectl: Sequence[str], ours: Sequence[str]) -> 
         return replace(action, command=there(action.command))
 
     def finding(original: Finding) -> Finding:
-        evidence = tuple(replace(quote, command=there(quote.command)) for quote in original.evidence)
+        evidence = tuple(replace(proof, command=there(proof.command)) for proof in original.evidence)
         return replace(original, evidence=evidence, next_actions=tuple(map(asking_there, original.next_actions)))
 
     return replace(report, findings=tuple(map(finding, report.findings)))

@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 from bot.__main__ import run
-from bot.changes.journal import Event
+from bot.changes.journal import ChangeEvent
 from bot.changes.plan import unfinished_rollout
 from bot.changes.record import KEY, Record, read_record
 from bot.kube.recording.recorded_cluster import RecordedCluster
@@ -461,7 +461,7 @@ def in_the_store(here: Cluster) -> str:
 
     async def keep() -> None:
         async with open_store(url) as store:
-            await store.changes("").note(Event("raised", record.target, record, uid=live["metadata"]["uid"]))
+            await store.changes("").note(ChangeEvent("raised", record.target, record, uid=live["metadata"]["uid"]))
 
     asyncio.run(keep())
     unrecorded(here)

@@ -17,7 +17,7 @@ from handlers.doctor.words import VERB, ExaminationAsked
 from handlers.inbox import DONE, Inbox
 from handlers.parsing.slack_grammar import understand
 from handlers.parsing.slack_words import split_words
-from handlers.user_actions import NOTHING, AcceptedDeed, Kind, Nothing
+from handlers.user_actions import NOTHING, AcceptedDeed, ActionKind, Nothing
 from handlers.verb_listeners import Asked, Verb, begins_with
 
 Examine = Callable[[], Awaitable[list[Link]]]
@@ -36,7 +36,7 @@ class _Desk:
         self._inbox = inbox
         self._guard = guard
         self._examine = examine
-        self._kind = inbox.kinds.add(Kind(VERB, Nothing, self._answer))
+        self._kind = inbox.kinds.add(ActionKind(VERB, Nothing, self._answer))
 
     async def ask(self, asked: Asked) -> None:
         await self._inbox.do(asked.key, self._kind, asked.question, NOTHING)

@@ -30,7 +30,7 @@ from handlers.parsing.normalise import without_invisible
 from handlers.parsing.question import Question
 from handlers.parsing.slack_grammar import BOT
 from handlers.parsing.slack_words import plain_text, split_words
-from handlers.user_actions import NOTHING, TOO_LATE_S, AcceptedDeed, Kind, Nothing
+from handlers.user_actions import NOTHING, TOO_LATE_S, AcceptedDeed, ActionKind, Nothing
 from handlers.verb_listeners import Asked, Verb, first_action
 
 _OURS = re.compile(r"\s*(?:--cluster[= ]\S+\s+)?(?:(?:triage|oncall)\b|digest(?:\s+(?!--)\S|\s*$))", re.IGNORECASE)
@@ -48,20 +48,20 @@ Reply = Callable[[], Awaitable[str | Message]]
 
 def register(app: App, inbox: Inbox, triage: TriageService | None, digests: Digests) -> Verb:
     """Listens to the form and the buttons of heads; the row of `triage`, `oncall` and `digest` in the table."""
-    window = _Window(inbox, triage, digests)
+    window = _OncallWindow(inbox, triage, digests)
     app.action(re.compile(f"^{re.escape(ACT)}"))(window.pressed)
     app.action(OPEN)(window.chosen)
     app.view(FORM)(window.submitted)
     return Verb(window.takes, window.ask)
 
 
-class _InWords(msgspec.Struct, frozen=True):
+class _IncidentInWords(msgspec.Struct, frozen=True):
     """What was written. `in_short`: without the word `triage`, so that it may be a question."""
 
     in_short: bool = False
 
 
-class _Press(msgspec.Struct, frozen=True):
+class _HeadPress(msgspec.Struct, frozen=True):
     """A button of a head: what it does, to which incident. Either may be made up."""
 
     deed: str
@@ -78,7 +78,7 @@ class _Form(msgspec.Struct, frozen=True):
     mute: str = ""
 
 
-class _Window:
+class _OncallWindow:
     """Where people act on incidents: its listeners, what tells them which messages are theirs, and how what they take
     is carried out.
     """
@@ -89,12 +89,12 @@ class _Window:
         self._digests = digests
         self._say = inbox.deps.say
         add = inbox.kinds.add
-        self._in_words = add(Kind(IN_WORDS, _InWords, self._answer, may_be_question=True))
-        self._of_head = add(Kind(PRESSED, _Press, self._pressed, again=_words_of_press))
-        self._to_open = add(Kind("triage-open", _Press, self._open, is_live=True, again=_words_of_press))
-        self._of_menu = add(Kind("triage-open-cause", CauseChoice, self._chosen))
-        self._of_form = add(Kind(SUBMITTED, _Form, self._submitted, again=_words_of_form))
-        self._of_no_form = add(Kind("triage-forged", Nothing, self._forged))
+        self._in_words = add(ActionKind(IN_WORDS, _IncidentInWords, self._answer, may_be_question=True))
+        self._of_head = add(ActionKind(PRESSED, _HeadPress, self._pressed, again=_words_of_press))
+        self._to_open = add(ActionKind("triage-open", _HeadPress, self._open, is_live=True, again=_words_of_press))
+        self._of_menu = add(ActionKind("triage-open-cause", CauseChoice, self._chosen))
+        self._of_form = add(ActionKind(SUBMITTED, _Form, self._submitted, again=_words_of_form))
+        self._of_no_form = add(ActionKind("triage-forged", Nothing, self._forged))
 
     @property
     def _triage(self) -> TriageService:
@@ -120,9 +120,9 @@ class _Window:
         if in_short:
             question = msgspec.structs.replace(question, words=f"triage {question.words}")
         lasts_s = NOTE_LASTS_S if _NOTE.match(question.words) else TOO_LATE_S
-        await self._inbox.do(asked.key, self._in_words, question, _InWords(in_short), lasts_s=lasts_s)
+        await self._inbox.do(asked.key, self._in_words, question, _IncidentInWords(in_short), lasts_s=lasts_s)
 
-    async def _answer(self, taken: AcceptedDeed[_InWords]) -> None:
+    async def _answer(self, taken: AcceptedDeed[_IncidentInWords]) -> None:
         key, question = taken.key, taken.asked
         in_thread = not taken.details.in_short or await self._triage.is_thread(question.channel, question.thread_ts)
         if not in_thread:  # there it means nothing of ours
@@ -183,12 +183,12 @@ class _Window:
         action = first_action(body)
         deed = str(action.get("action_id", "")).removeprefix(ACT)
         pressed = read_value(str(action.get("value", "")), IncidentButton)
-        press = _Press(deed, pressed.incident if pressed else "")
+        press = _HeadPress(deed, pressed.incident if pressed else "")
         wants_form = deed in ("note", "handover", "mute") and bool(press.incident)
         kind = self._to_open if wants_form else self._of_head
         await self._inbox.do(body["trigger_id"], kind, self._clicked(body), press)
 
-    async def _pressed(self, taken: AcceptedDeed[_Press]) -> None:
+    async def _pressed(self, taken: AcceptedDeed[_HeadPress]) -> None:
         who, press = Person(taken.asked.user, taken.asked.channel), taken.details
         deed: Any = press.deed
 
@@ -200,7 +200,7 @@ class _Window:
 
         await self._reply(taken.key, taken.asked, reply)
 
-    async def _open(self, taken: AcceptedDeed[_Press]) -> None:
+    async def _open(self, taken: AcceptedDeed[_HeadPress]) -> None:
         """Its key is the trigger."""
         press, channel = taken.details, taken.asked.channel
         deed: Any = press.deed
@@ -287,7 +287,7 @@ def _once(taken: AcceptedDeed[Any]) -> DeedTime:
     return DeedTime(taken.key, taken.asked.asked_at, is_again=taken.resumed)
 
 
-def _words_of_press(_: Question, press: _Press) -> str:
+def _words_of_press(_: Question, press: _HeadPress) -> str:
     """As typed anywhere; a note and a handover lack what the form would have asked for."""
     more = {"note": " …", "handover": " @…"}.get(press.deed, "")
     return f"@{BOT} triage {press.deed} {press.incident}{more}"

@@ -11,24 +11,24 @@ from bot.slack.render.report import CANCEL
 from handlers.inbox import DONE, Inbox
 from handlers.profiles.service import ProfileService
 from handlers.profiles.words import VERB
-from handlers.user_actions import NOTHING, AcceptedDeed, Kind, Nothing
+from handlers.user_actions import NOTHING, AcceptedDeed, ActionKind, Nothing
 from handlers.verb_listeners import Asked, Verb, begins_with, by_button, first_action, thread_below
 
 
 def register(app: App, inbox: Inbox, profiles: ProfileService) -> Verb:
     """Listens to the button that cancels; the verb's row in the table."""
-    window = _Window(inbox, profiles)
+    window = _ProfilesWindow(inbox, profiles)
     app.action(CANCEL)(window.cancelled)
     return Verb(begins_with(VERB), window.ask)
 
 
-class _Window:
+class _ProfilesWindow:
     """Its listeners, and what they need."""
 
     def __init__(self, inbox: Inbox, profiles: ProfileService) -> None:
         self._inbox = inbox
         self._profiles = profiles
-        self._of_cancel = inbox.kinds.add(Kind("profile-cancel", Nothing, self._cancel))
+        self._of_cancel = inbox.kinds.add(ActionKind("profile-cancel", Nothing, self._cancel))
 
     async def ask(self, asked: Asked) -> None:
         match asked:

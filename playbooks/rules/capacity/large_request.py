@@ -13,7 +13,7 @@ from msgspec import structs
 
 from bot.finding_codes import Code
 from bot.hami.fit import verdicts
-from bot.hami.fit.advice import Change, smallest_changes
+from bot.hami.fit.advice import PlacementChange, smallest_changes
 from bot.hami.fit.verdicts import type_allows, uuid_allows
 from bot.hami.nodes.cards import Card, CardState
 from bot.hami.nodes.registration import Unregistered
@@ -398,7 +398,7 @@ def _changes(scene: PodScene) -> list[NextAction]:
     ]
 
 
-def _takes_a_whole_gpu_apart(scene: PodScene, change: Change) -> bool:
+def _takes_a_whole_gpu_apart(scene: PodScene, change: PlacementChange) -> bool:
     """Whether a pod that asked for all cores of its GPUs is to take less of them: it wants them for itself."""
     return change.what == "cores" and any(request.cores == _ALL_CORES for request in scene.request.containers)
 
@@ -412,7 +412,7 @@ def _is_sibling(scene: PodScene, full_name: str) -> bool:
     )
 
 
-def _action(scene: PodScene, change: Change) -> NextAction:
+def _action(scene: PodScene, change: PlacementChange) -> NextAction:
     pod, what = scene.pod, change.what
     if what == "memory" and over_a_card(scene) and _is_a_whole_card(scene, change):
         what = "percent"
@@ -457,5 +457,5 @@ def _overdue_since(scene: PodScene, full_name: str) -> str:
     return text if at is not None and scene.now - at > _LEAVING else ""
 
 
-def _is_a_whole_card(scene: PodScene, change: Change) -> bool:
+def _is_a_whole_card(scene: PodScene, change: PlacementChange) -> bool:
     return any(card.card.memory_mib == change.amount for card in scene.view.cards(change.node))

@@ -338,7 +338,7 @@ _PATIENCE = timedelta(seconds=60)
 """A plugin that works reports every 30 s."""
 
 
-class Start(NamedTuple):
+class ExtenderStart(NamedTuple):
     """Since when the extender that leads has been running, and the pod that it runs in."""
 
     at: datetime
@@ -346,17 +346,23 @@ class Start(NamedTuple):
     text: str
 
 
-def start_of(install: Install) -> Start | None:
+def start_of(install: Install) -> ExtenderStart | None:
     """The start of the scheduler that takes nodes in; None where it is not known."""
     pod = install.leader or (install.pods[0] if len(install.pods) == 1 else None)
     statuses = (pod.status.container_statuses or ()) if pod else ()
     running = next((status.state.running for status in statuses if status.name == EXTENDER_CONTAINER), None)
     at = parse_time(running.started_at) if running else None
-    return Start(at, pod, running.started_at or "") if pod and running and at else None
+    return ExtenderStart(at, pod, running.started_at or "") if pod and running and at else None
 
 
 def is_not_taken_in(
-    node: Node, device: Device, version: Version | None, start: Start | None, now: datetime, *, zone: timedelta = _UTC
+    node: Node,
+    device: Device,
+    version: Version | None,
+    start: ExtenderStart | None,
+    now: datetime,
+    *,
+    zone: timedelta = _UTC,
 ) -> bool:
     """Whether the handshake is still one from before the scheduler's start, long after that.
 
@@ -407,12 +413,12 @@ def maybe_unknown(scene: PodScene) -> list[Gap]:
     return [gap("fit", Text("gap.since-restart", nodes=prose.names(names)), Text("gap.since-restart-hint"))]
 
 
-def since_restart(names: Sequence[str], start: Start) -> Text:
+def since_restart(names: Sequence[str], start: ExtenderStart) -> Text:
     """What holds for these nodes."""
     return Text("handshake-stale.restarted", nodes=prose.names(names), started=format_time(start.at))
 
 
-def restart_proofs(nodes: Sequence[Node], device: Device, start: Start) -> list[Evidence]:
+def restart_proofs(nodes: Sequence[Node], device: Device, start: ExtenderStart) -> list[Evidence]:
     """The handshakes, and since when the scheduler runs."""
     key = device.names.handshake
     found = [quotes.of_node_annotation(node, key, (node.metadata.annotation(key) or "")[:200]) for node in nodes]

@@ -17,7 +17,7 @@ from playbooks import quotes
 from playbooks.quotes import kubectl
 from playbooks.rules.common import prose
 from playbooks.rules.common.findings import finding
-from playbooks.rules.waiting.cause_ranking import Cause, is_unregistered
+from playbooks.rules.waiting.cause_ranking import RankedCause, is_unregistered
 from playbooks.rules.waiting.refusals import severity_of, words
 from playbooks.scenes.waiting_pod import PodScene
 
@@ -40,7 +40,7 @@ PluginPods = Mapping[str, Sequence[Pod] | Gap]
 """The pods of the device plugin that the pod needs on unregistered nodes, by node."""
 
 
-def unregistered(scene: PodScene, cause: Cause) -> list[Finding]:
+def unregistered(scene: PodScene, cause: RankedCause) -> list[Finding]:
     """One finding per why; nodes that should have no cards are told of only when there is nothing else."""
     severity, plugins = severity_of(cause), scene.plugins
     expected = [name for name in cause.nodes if scene.expects_gpus(name)]

@@ -30,7 +30,15 @@ from playbooks.rules.common.findings import Part, finding
 from playbooks.rules.common.gaps import other_vendors
 from playbooks.rules.nodes.node_causes import NODE_CODES, nodes_at_fault
 from playbooks.rules.waiting import refusals
-from playbooks.rules.waiting.cause_ranking import Cause, Rank, by_words, causes, needs_several, rank_causes, rank_words
+from playbooks.rules.waiting.cause_ranking import (
+    Rank,
+    RankedCause,
+    by_words,
+    causes,
+    needs_several,
+    rank_causes,
+    rank_words,
+)
 from playbooks.rules.waiting.refused_requests import bug_of_slices, refused_by_bug
 from playbooks.rules.waiting.stale_scheduler import ghosts_suspected
 from playbooks.rules.waiting.unregistered_nodes import unregistered, untrusted_nodes
@@ -89,7 +97,7 @@ def refused_by_nodes(scene: PodScene) -> list[Finding]:
 
 
 def _led(
-    scene: PodScene, found: Sequence[Finding], ranked: Sequence[Cause] = (), *, weighed: bool = False
+    scene: PodScene, found: Sequence[Finding], ranked: Sequence[RankedCause] = (), *, weighed: bool = False
 ) -> list[Finding]:
     """The findings, of which the first says all that leads to it: what else has to change, why the request is so large,
     whom the pod waits for, and what an autoscaler says. `weighed`: its steps were tried against the filter.
@@ -114,7 +122,7 @@ def _led(
     return [leads, *([idle] if idle else []), *rest]
 
 
-def _of_cause(scene: PodScene, cause: Cause) -> Iterator[Finding]:
+def _of_cause(scene: PodScene, cause: RankedCause) -> Iterator[Finding]:
     yield from nodes_at_fault(scene, cause)
     if cause.text == NODE_UNREGISTERED:
         yield from unregistered(scene, cause)
@@ -124,7 +132,7 @@ def _of_cause(scene: PodScene, cause: Cause) -> Iterator[Finding]:
         yield refusals.refused(scene, cause)
 
 
-def _with_others(code: Code, claim: Prose, ranked: Sequence[Cause]) -> Prose:
+def _with_others(code: Code, claim: Prose, ranked: Sequence[RankedCause]) -> Prose:
     """The claim of that code, and that more than this has to change: it waits all the same."""
     codes = (
         "kubernetes-filter" if cause.of_kubernetes else cause.code for cause in ranked if cause.rank is Rank.BACKGROUND
@@ -196,7 +204,7 @@ class _State(NamedTuple):
     taint: str
 
 
-def _by_state(scene: PodScene, cause: Cause) -> list[Finding]:
+def _by_state(scene: PodScene, cause: RankedCause) -> list[Finding]:
     """A finding for each such state of nodes that should have the device, then one for all other nodes of the cause."""
     by_state: defaultdict[_State, list[str]] = defaultdict(list)
     for name in cause.nodes if scene.request.containers else ():
@@ -219,7 +227,7 @@ def _state(obstacle: Obstacle) -> _State | None:
     return _State(what, obstacle.detail) if what else None
 
 
-def _finding(scene: PodScene, cause: Cause, state: _State) -> Finding:
+def _finding(scene: PodScene, cause: RankedCause, state: _State) -> Finding:
     names = cause.nodes
     claim = Text(_CLAIMS[state.what], nodes=prose.names(names), taint=state.taint)
     if takers := refusals.takers(scene, cause):
