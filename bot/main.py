@@ -27,7 +27,7 @@ from bot.periodic_jobs import Clock, in_background
 from bot.readiness import Front, SlackIdentity, Start, opened, reached
 from bot.settings import load_settings
 from bot.settings.schema import Settings, SlackSettings
-from bot.slack.app import App, Grouped, build_app
+from bot.slack.app import Grouped, build_app
 from bot.slack.calls import open_client
 from bot.slack.connection import PING_INTERVAL_S, WATCH_S, Sockets
 from bot.slack.gateway import Gateway
@@ -280,9 +280,8 @@ async def _answering(parts: _Parts) -> AsyncGenerator[None]:
         gate = Gate(deps, home_of(settings.access, who.identity))
         bot_token = slack.bot_token.get_secret_value()
         app = build_app(slack.api_url, bot_token, who.identity, deps.work.kept, lets_in=gate.lets_in, app_id=who.app_id)
-        profiling.register(app, inbox, ProfileService(inbox, settings.profiles))
-        slack_command.register(app, inbox, change.guard, examining)
-        listen(app, inbox, change, oncall)
+        profiles = ProfileService(inbox, settings.profiles)
+        listen(inbox, change, oncall, profiles, examining).register(app)
         (sending,) = await stack.enter_async_context(in_background(deps.outbox.run()))
         sockets: Sockets | None = None
         if slack.mode == "socket":
@@ -349,16 +348,22 @@ def _port(
     )
 
 
-def listen(app: App, inbox: Inbox, change: ChangeService, oncall: Oncall) -> None:
-    """Registers every feature. The order counts: bolt takes the first listener that matches."""
+def listen(
+    inbox: Inbox, change: ChangeService, oncall: Oncall, profiles: ProfileService, examining: slack_command.Examine
+) -> Grouped:
+    """Every feature's listeners. The order counts: bolt and the table of verbs take the first that matches."""
     features = Grouped()
-    listeners.register(features, inbox, change)
-    triage.register(features, inbox, oncall.triage, oncall.digests)
+    verbs = (
+        profiling.register(features, inbox, profiles),
+        slack_command.answering(inbox, change.guard, examining),
+        listeners.register(features, inbox, change),
+        triage.register(features, inbox, oncall.triage, oncall.digests),
+    )
     register_digest_form(features, inbox, oncall.digests)
-    question_listeners.register(features, inbox)
+    question_listeners.register(features, inbox, verbs)
     home.register(features, inbox, change.access, oncall.triage)
     question_listeners.register_unhandled(features)
-    features.register(app)
+    return features
 
 
 def _live(sockets: Sockets | None, outbox: Outbox, sending: asyncio.Task[None]) -> HealthFacts:

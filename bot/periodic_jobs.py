@@ -87,7 +87,7 @@ class Job:
                 self._again = False
                 working = asyncio.create_task(_done(self._work), context=context.copy())
                 await asyncio.wait({working})
-                if working.cancelled() or working.exception():
+                if not over.done() and (working.cancelled() or working.exception()):
                     over.set_result(working)
             self._is_at_work = False
 

@@ -10,7 +10,6 @@ from contextlib import asynccontextmanager
 from typing import NamedTuple
 
 from bot.endpoint import Take
-from bot.errors import BotError, bugs_as_errors
 from bot.health import HealthFacts, SteadyAge, Trouble, judge
 from bot.kube.models import NODES, PODS
 from bot.periodic_jobs import Clock
@@ -20,10 +19,11 @@ from bot.slack.message import Message
 from bot.slack.render.text import escape
 from bot.store import StoreError
 from bot.store.facts import Mark, MarkRows
-from bot.texts import Prose, Text, in_english
+from bot.texts import Prose, in_english
 from bot.triage.webhook import Alert
 from handlers.deps import Deps
-from handlers.doctor.selftest import BLIND
+from handlers.doctor.selftest import BLIND, why_unread
+from playbooks.playbook import Sources
 
 WATCHDOG = "Watchdog"
 """The alert of kube-prometheus-stack that always fires."""
@@ -198,25 +198,9 @@ class HealthMonitor:
 
     async def _ask_clusters(self) -> None:
         names, known = self._deps.clusters or ("",), self._unread or {}
-        found = zip(names, await asyncio.gather(*map(self._why_unread, names)), strict=True)
+        asking = (why_unread(self._deps, name, _read, self._patience_s) for name in names)
+        found = zip(names, await asyncio.gather(*asking), strict=True)
         self._unread = {name: (why, known[name][1] if name in known else self._clock()) for name, why in found if why}
-
-    async def _why_unread(self, cluster: str) -> Prose:
-        """Why the cluster cannot be read, empty if it can.
-
-        A pod is always asked for. Nodes come from memory as long as their watch tells something, and are read anew
-        where it is silent.
-        """
-        try:
-            async with asyncio.timeout(self._patience_s), self._deps.open_sources(cluster) as sources:
-                with bugs_as_errors():
-                    await sources.cluster.list(PODS, metadata_only=True, most=1)
-                    await sources.cluster.list(NODES)
-        except TimeoutError:
-            return Text("doctor.no-answer", seconds=f"{self._patience_s:.0f}")
-        except BotError as error:
-            return error.message
-        return ""
 
     async def _channels(self) -> tuple[str, ...]:
         """Those of the settings, and of digests."""
@@ -317,3 +301,10 @@ class HealthMonitor:
         if trouble.channel.startswith(("C", "G")):
             what = what.replace(trouble.channel, f"<#{trouble.channel}>")
         return Message(say("trouble.message", what=what, cure=trouble.cure))
+
+
+async def _read(sources: Sources) -> Prose:
+    """A pod is always asked for. Nodes come from memory as long as their watch tells something, else they are read."""
+    await sources.cluster.list(PODS, metadata_only=True, most=1)
+    await sources.cluster.list(NODES)
+    return ""

@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 
 from bot.errors import BotError, UsageError, bugs_as_errors
 from bot.report import Report, in_words
-from bot.slack.render.prose import in_words as error_in_words
 from bot.texts import LANGUAGES, Language, Text, Texts
 from handlers.audit_shell import AuditAsked, run_audit
 from handlers.changes.words import ChangeAsked
@@ -24,8 +23,6 @@ from handlers.doctor.shell import DoctorAsked, run_doctor
 from handlers.init.shell import InitAsked, run_init
 from handlers.mcp.words import McpAsked
 from handlers.parsing.grammar import ParsedQuestion, read
-from handlers.profiles.kept import kept_beside_the_bot
-from handlers.profiles.shell import main as run_profile
 from handlers.profiles.words import ProfileAsked, Study
 from handlers.record_shell import RecordAsked, write_capture, write_recording
 from handlers.shell_grammar import (
@@ -73,7 +70,11 @@ def _told(error: BotError, words: Sequence[str]) -> str:
     given = [*words, *map("=".join, pairwise(words))]
     asked: list[Language] = [language for language in LANGUAGES if f"--lang={language}" in given]
     language = asked[0] if asked else _usual_language(_settings_of(words))
-    return str(error) if language == "en" else "\n".join(filter(None, error_in_words(error, Texts(language))))
+    if language == "en":
+        return str(error)
+    from bot.slack.render.prose import in_words as error_in_words  # noqa: PLC0415  # an answer in English needs none of it
+
+    return "\n".join(filter(None, error_in_words(error, Texts(language))))
 
 
 def _settings_of(words: Sequence[str]) -> ClusterChoice:
@@ -212,6 +213,8 @@ def _mcp(asked: McpAsked) -> None:
 def _profile(asked: ProfileAsked) -> int:
     where = chosen_cluster(asked.options)
     if isinstance(asked.request, Study):
+        from handlers.profiles.shell import main as run_profile  # noqa: PLC0415  # what reads profiles, as below
+
         study, *rest = asked.request.words
         language = [f"-lang={lang}"] if (lang := asked.options["lang"]) else []
         return run_profile([study, *language, *rest], where.config)
@@ -227,6 +230,8 @@ def _profile(asked: ProfileAsked) -> int:
         lines += [say("profile.wrote-all")] if written and not asked.options["out"] else []
         tell("".join(f"{line}\n" for line in lines))
         return 0
+    from handlers.profiles.kept import kept_beside_the_bot  # noqa: PLC0415
+
     screen.show(asyncio.run(kept_beside_the_bot(where.config)), {})
     return 0
 

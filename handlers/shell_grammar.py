@@ -14,7 +14,6 @@ from handlers.doctor.shell import doctor_command
 from handlers.init.shell import init_command
 from handlers.mcp.words import mcp_command
 from handlers.parsing.grammar import Grammar, explain, explain_code, help_command
-from handlers.profiles.shell import USAGE as PROFILE_USAGE
 from handlers.profiles.words import VERB as PROFILE
 from handlers.profiles.words import profile_command
 from handlers.record_shell import record_command
@@ -123,6 +122,8 @@ def _help(ctx: click.Context, verb: str | None, lang: Language | None) -> TextAs
 
 
 def _profile_command(program: str) -> click.Command:
+    from handlers.profiles.shell import USAGE as PROFILE_USAGE  # noqa: PLC0415  # with what reads profiles
+
     usage = f"\b\n{PROFILE_USAGE.replace(chr(10) * 2, f'{chr(10)}{chr(10)}{chr(8)}{chr(10)}')}"
     out = click.Option(
         ["--out"],

@@ -1,51 +1,123 @@
-"""What Slack's events say to every listener, and the listeners of a verb that answers in a way of its own."""
+"""What Slack's payloads say to every listener: one place reads them, and one table says which verb's handler answers.
+
+A command, a mention, a direct message and a button under an answer become one `Asked`: its words are normalised here,
+once. `handlers.question_listeners` gives it to the first `Verb` of the table that takes it, else it is a question.
+"""
 
 import hashlib
 import re
-from collections.abc import Mapping
-from typing import Any, Protocol
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Literal, NamedTuple
 
-from bot.slack.app import App
-from bot.slack.render.buttons import ASK, AskButton, read_value
-from handlers.parsing.slack_grammar import COMMAND
-from handlers.parsing.slack_words import command_words
+import msgspec
 
-
-class VerbListeners(Protocol):
-    """What takes the verb: as a command, in a mention, in a direct message, and from a button under an answer."""
-
-    def words_of(self, event: dict[str, Any]) -> str:
-        """What a message says to the bot."""
-        ...
-
-    async def command(self, ack: Any, body: dict[str, Any]) -> None: ...
-    async def mention(self, event: dict[str, Any]) -> None: ...
-    async def said(self, event: dict[str, Any]) -> None: ...
-    async def button(self, ack: Any, body: dict[str, Any]) -> None: ...
+from bot.slack.render.buttons import AskButton, read_value
+from handlers.parsing.question import Question
+from handlers.parsing.slack_words import as_delivered, command_words, mentioned_words
 
 
-def listen_for(app: App, verb: str, listeners: VerbListeners) -> None:
-    """To be called before what listens to all commands, mentions and buttons."""
+class Asked(msgspec.Struct, frozen=True):
+    """What a person asked in words, whichever way: `question` is for the eyes of who asked, in their thread if any.
+
+    `key` is Slack's id of the delivery; `body` is the payload of a command or a button, `button` the button's value.
+    """
+
+    surface: Literal["command", "mention", "direct", "button"]
+    key: str
+    question: Question
+    body: Mapping[str, Any] = {}
+    button: AskButton | None = None
+
+    @property
+    def words(self) -> str:
+        """The words, in their normal form unless a button has them, and still escaped."""
+        return self.question.words
+
+    @property
+    def trigger_id(self) -> str:
+        """What opens a form; empty for a message."""
+        return self.body.get("trigger_id", "")
+
+    def publicly(self) -> Question:
+        """The question of a message, answered for everyone: a mention in a thread, which it begins if it has none."""
+        begun = self.question.asked_ts if self.surface == "mention" else ""
+        thread_ts = self.question.thread_ts or begun
+        return msgspec.structs.replace(self.question, thread_ts=thread_ts, public=True, beside=False)
+
+
+class Verb(NamedTuple):
+    """One row of the table: what a handler takes, and the handler."""
+
+    takes: Callable[[Asked], bool]
+    answer: Callable[[Asked], Awaitable[None]]
+
+
+def begins_with(verb: str) -> Callable[[Asked], bool]:
+    """Whether the verb is the first word behind the options."""
     asking = re.compile(rf"\s*(?:--(?:cluster|lang)[= ]\S+\s+)*{verb}\b")
+    return lambda asked: bool(asking.match(asked.words))
 
-    async def commanded(body: dict[str, Any]) -> bool:
-        return bool(asking.match(command_words(body)))
 
-    async def mentioned(event: dict[str, Any]) -> bool:
-        message = heard(event)
-        return message is not None and bool(asking.match(listeners.words_of(message)))
+def by_command(body: dict[str, Any], now: float) -> Asked:
+    """What a slash command asks."""
+    question = Question(
+        words=command_words(body),
+        user=body["user_id"],
+        channel=body["channel_id"],
+        asked_at=now,
+        response_url=body.get("response_url", ""),
+        beside=True,
+    )
+    return Asked("command", body["trigger_id"], question, body)
 
-    async def said_directly(event: dict[str, Any]) -> bool:
-        return is_direct(event) and await mentioned(event)
 
-    async def asked_by_button(body: dict[str, Any]) -> bool:
-        value = read_value(first_action(body).get("value", ""), AskButton)
-        return bool(value and asking.match(value.words))
+def by_message(event: Mapping[str, Any], now: float, bot_user: str, *, is_mention: bool) -> Asked | None:
+    """What a mention or a direct message asks; None for what no person wrote to the bot."""
+    message = heard(event)
+    if message is None:
+        return None
+    question = Question(
+        words=mentioned_words(message, bot_user),
+        user=message["user"],
+        channel=message["channel"],
+        asked_at=now,
+        thread_ts=message.get("thread_ts", ""),
+        asked_ts=message["ts"],
+        edited_ts=edited_ts(message),
+        beside=True,
+    )
+    return Asked("mention" if is_mention else "direct", key_of(message), question)
 
-    app.command(COMMAND, matchers=[commanded])(listeners.command)
-    app.event("app_mention", matchers=[mentioned])(listeners.mention)
-    app.event("message", matchers=[said_directly])(listeners.said)
-    app.action(re.compile(f"^{re.escape(ASK)}"), matchers=[asked_by_button])(listeners.button)
+
+def by_button(body: dict[str, Any], now: float) -> Asked:
+    """What a button under an answer asks."""
+    value = read_value(first_action(body).get("value", ""), AskButton)
+    room: Mapping[str, Any] = body.get("channel") or {}
+    user: str = body["user"]["id"]
+    question = Question(
+        words=as_delivered(value.words) if value else "",
+        user=user,
+        channel=room.get("id") or user,
+        asked_at=now,
+        response_url=body.get("response_url", ""),
+        beside=True,
+    )
+    return Asked("button", body["trigger_id"], question, body, value)
+
+
+def is_ephemeral(body: Mapping[str, Any]) -> bool:
+    """Whether the message of a button is one that a single person sees."""
+    container: Mapping[str, Any] = body.get("container") or {}
+    return bool(container.get("is_ephemeral"))
+
+
+def thread_below(body: Mapping[str, Any]) -> str:
+    """The thread for an answer to a button: that of its message, which begins one if everybody sees it."""
+    container: Mapping[str, Any] = body.get("container") or {}
+    message: Mapping[str, Any] = body.get("message") or {}
+    # An ephemeral message may itself stand in a thread.
+    thread_ts: str = message.get("thread_ts") or container.get("thread_ts") or ""
+    return thread_ts or ("" if is_ephemeral(body) else container.get("message_ts", ""))
 
 
 def first_action(body: dict[str, Any]) -> dict[str, Any]:

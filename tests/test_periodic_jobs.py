@@ -72,6 +72,21 @@ def test_what_goes_wrong_is_tried_again_and_logged_once_until_it_works(
     assert told[1] == "a test: works again"
 
 
+def test_a_work_that_is_cancelled_while_it_runs_leaves_no_error_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    async def run() -> None:
+        begun, never = asyncio.Event(), asyncio.Event()
+
+        async def work() -> None:
+            begun.set()
+            await never.wait()
+
+        async with Clock() as clock, repeated(clock, NEVER_S, work):
+            await begun.wait()
+
+    asyncio.run(run())
+    assert [record.message for record in caplog.records if record.levelname == "ERROR"] == []
+
+
 def test_it_is_done_at_once_when_somebody_asks_for_it_and_once_more_after_a_time_that_runs() -> None:
     async def run() -> None:
         begun, go_on = asyncio.Event(), asyncio.Event()

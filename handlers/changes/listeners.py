@@ -4,8 +4,7 @@ What is asked is shown first, in a form where one can be opened, else in a messa
 confirm there is done.
 """
 
-import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 import msgspec
@@ -15,7 +14,7 @@ from bot.report import Report, in_words
 from bot.slack.app import App
 from bot.slack.message import Message
 from bot.slack.render import blocks
-from bot.slack.render.buttons import ASK, AskButton, read_value
+from bot.slack.render.buttons import read_value
 from bot.slack.render.change import (
     APPROVE,
     CANCEL,
@@ -62,41 +61,27 @@ from handlers.inbox import DONE, Inbox
 from handlers.parsing.normalise import without_invisible
 from handlers.parsing.question import Question
 from handlers.parsing.slack_grammar import COMMAND, Help, example, understand
-from handlers.parsing.slack_words import as_delivered, command_words, mentioned_words, plain_text
+from handlers.parsing.slack_words import as_delivered, plain_text
 from handlers.user_actions import NOTHING, TOO_LATE_S, AcceptedDeed, ActionKind, NotDone, Nothing
-from handlers.verb_listeners import edited_ts, first_action, heard, is_direct, key_of
+from handlers.verb_listeners import Asked, Verb, first_action
 
 Reply = Callable[[], Awaitable[str | Message | None]]
 """What is to be told; None when it is shown elsewhere."""
 
 
-def register(app: App, inbox: Inbox, changes: ChangeService) -> None:
-    """To be registered before what listens to all commands, mentions and buttons."""
+def register(app: App, inbox: Inbox, changes: ChangeService) -> Verb:
+    """Listens to the form and the buttons of cards; the row of all changing verbs in the table."""
     window = _ChangesWindow(inbox, changes)
-
-    async def commanded(body: dict[str, Any]) -> bool:
-        return is_change(command_words(body))
-
-    async def mentioned(event: dict[str, Any]) -> bool:
-        message = heard(event)
-        return message is not None and is_change(window.words_of(message))
-
-    async def said_directly(event: dict[str, Any]) -> bool:
-        return is_direct(event) and await mentioned(event)
-
-    async def asked_by_button(body: dict[str, Any]) -> bool:
-        value = read_value(first_action(body).get("value", ""), AskButton)
-        return value is not None and is_change(value.words)
-
-    app.command(COMMAND, matchers=[commanded])(window.command)
-    app.event("app_mention", matchers=[mentioned])(window.mention)
-    app.event("message", matchers=[said_directly])(window.mention)
-    app.action(re.compile(f"^{re.escape(ASK)}"), matchers=[asked_by_button])(window.button)
     app.view(FORM)(window.submitted)
     app.action(CONFIRM)(window.confirmed)
     app.action(CANCEL)(window.cancelled)
     for action in (REVERT, EXTEND, APPROVE, REFUSE):
         app.action(action)(window.pressed)
+    return Verb(_takes, window.ask)
+
+
+def _takes(asked: Asked) -> bool:
+    return is_change(asked.words)
 
 
 class _ChangeInWords(msgspec.Struct, frozen=True):
@@ -132,35 +117,17 @@ class _ChangesWindow:
         self._of_offer = add(ActionKind("change-cancel", Nothing, self._cancel))
         self._of_card = add(ActionKind("change-press", _CardPress, self._pressed))
 
-    def words_of(self, event: dict[str, Any]) -> str:
-        return mentioned_words(event, self._inbox.deps.bot_user)
-
     # ----------------------------------------------------------------------------------------------- in words
 
-    async def command(self, ack: Any, body: dict[str, Any]) -> None:
-        await ack()
-        question = self._question(
-            body["user_id"], body["channel_id"], command_words(body), body.get("response_url", "")
-        )
-        await self._ask(body["trigger_id"], question, body["trigger_id"])
-
-    async def mention(self, event: dict[str, Any]) -> None:
-        message = heard(event) or event
-        question = self._question(message["user"], message["channel"], self.words_of(message))
-        where = {"thread_ts": message.get("thread_ts", ""), "asked_ts": message["ts"], "edited_ts": edited_ts(message)}
-        await self._ask(key_of(message), msgspec.structs.replace(question, **where), "")
-
-    async def button(self, ack: Any, body: dict[str, Any]) -> None:
-        await ack()
-        value = read_value(first_action(body)["value"], AskButton)
-        words = as_delivered(as_typed(value.words)) if value else ""
-        if value and value.cluster in self._inbox.deps.clusters:
-            words = f"--cluster {value.cluster} {words}"
-        await self._ask(body["trigger_id"], self._clicked(body, words), body["trigger_id"])
-
-    async def _ask(self, key: str, question: Question, trigger_id: str) -> None:
-        undoes = is_reverting(question.words)
-        await self._inbox.do(key, self._in_words, question, _ChangeInWords(trigger_id), regardless=undoes)
+    async def ask(self, asked: Asked) -> None:
+        question = asked.question
+        if value := asked.button:
+            words = as_delivered(as_typed(value.words))
+            if value.cluster in self._inbox.deps.clusters:
+                words = f"--cluster {value.cluster} {words}"
+            question = self._clicked(asked.body, words)
+        in_words, undoes = _ChangeInWords(asked.trigger_id), is_reverting(question.words)
+        await self._inbox.do(asked.key, self._in_words, question, in_words, regardless=undoes)
 
     async def _answer(self, taken: AcceptedDeed[_ChangeInWords]) -> None:
         question, trigger_id = taken.asked, taken.details.trigger_id
@@ -343,7 +310,7 @@ class _ChangesWindow:
         now = self._inbox.deps.now()
         return Question(words=words, user=user, channel=channel, asked_at=now, response_url=url, beside=True)
 
-    def _clicked(self, body: dict[str, Any], words: str) -> Question:
+    def _clicked(self, body: Mapping[str, Any], words: str) -> Question:
         user: str = body["user"]["id"]
         container: dict[str, Any] = body.get("container") or {}
         room: dict[str, Any] = body.get("channel") or {}

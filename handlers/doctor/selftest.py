@@ -5,6 +5,7 @@ The store remembers what failed, so that every replica tells the same of it: `bo
 
 import asyncio
 import logging
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 from bot.errors import BotError, bugs_as_errors
@@ -69,14 +70,19 @@ class SelfTest:
         await marks.set(TESTED)
 
     async def _unseen(self, cluster: str) -> Prose:
-        try:
-            async with asyncio.timeout(_WITHIN_S), self._deps.open_sources(cluster) as sources:
-                with bugs_as_errors():
-                    return await what_is_unseen(sources)
-        except TimeoutError:
-            return Text("doctor.no-answer", seconds=f"{_WITHIN_S:.0f}")
-        except BotError as error:
-            return error.message
+        return await why_unread(self._deps, cluster, what_is_unseen, _WITHIN_S)
+
+
+async def why_unread(deps: Deps, cluster: str, read: Callable[[Sources], Awaitable[Prose]], within_s: float) -> Prose:
+    """What `read` says of the open cluster, or why it failed or took longer; empty when all is well. Never raises."""
+    try:
+        async with asyncio.timeout(within_s), deps.open_sources(cluster) as sources:
+            with bugs_as_errors():
+                return await read(sources)
+    except TimeoutError:
+        return Text("doctor.no-answer", seconds=f"{within_s:.0f}")
+    except BotError as error:
+        return error.message
 
 
 async def what_is_unseen(sources: Sources) -> Prose:

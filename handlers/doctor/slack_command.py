@@ -2,12 +2,9 @@
 
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any
 
-from bot.slack.app import App
 from bot.slack.message import Message
 from bot.slack.render.blocks import Room
-from bot.slack.render.buttons import AskButton, read_value
 from bot.slack.render.change import render_denied
 from bot.slack.render.limits import TOTAL_BUDGET
 from bot.slack.render.rich import Part, bullets, line, rich_text, span
@@ -18,23 +15,22 @@ from handlers.changes.execute import Guard
 from handlers.doctor.links import STATES, Link, in_words
 from handlers.doctor.words import VERB, ExaminationAsked
 from handlers.inbox import DONE, Inbox
-from handlers.parsing.question import Question
 from handlers.parsing.slack_grammar import understand
-from handlers.parsing.slack_words import command_words, mentioned_words, split_words
+from handlers.parsing.slack_words import split_words
 from handlers.user_actions import NOTHING, AcceptedDeed, ActionKind, Nothing
-from handlers.verb_listeners import edited_ts, first_action, heard, key_of, listen_for
+from handlers.verb_listeners import Asked, Verb, begins_with
 
 Examine = Callable[[], Awaitable[list[Link]]]
 """Looks at every link between the running bot and what it needs."""
 
 
-def register(app: App, inbox: Inbox, guard: Guard, examine: Examine) -> None:
-    """To be registered before what listens to all commands and mentions."""
-    listen_for(app, VERB, _Desk(inbox, guard, examine))
+def answering(inbox: Inbox, guard: Guard, examine: Examine) -> Verb:
+    """The verb's row in the table."""
+    return Verb(begins_with(VERB), _Desk(inbox, guard, examine).ask)
 
 
 class _Desk:
-    """Its listeners, and what they need."""
+    """Its listener, and what it needs."""
 
     def __init__(self, inbox: Inbox, guard: Guard, examine: Examine) -> None:
         self._inbox = inbox
@@ -42,32 +38,8 @@ class _Desk:
         self._examine = examine
         self._kind = inbox.kinds.add(ActionKind(VERB, Nothing, self._answer))
 
-    def words_of(self, event: dict[str, Any]) -> str:
-        return mentioned_words(event, self._inbox.deps.bot_user)
-
-    async def command(self, ack: Any, body: dict[str, Any]) -> None:
-        await ack()
-        words, url = command_words(body), body.get("response_url", "")
-        await self._ask(body["trigger_id"], body["user_id"], body["channel_id"], words, response_url=url)
-
-    async def mention(self, event: dict[str, Any]) -> None:
-        message = heard(event) or event
-        about = {"thread_ts": message.get("thread_ts", ""), "asked_ts": message["ts"], "edited_ts": edited_ts(message)}
-        await self._ask(key_of(message), message["user"], message["channel"], self.words_of(message), **about)
-
-    said = mention
-
-    async def button(self, ack: Any, body: dict[str, Any]) -> None:
-        await ack()
-        value, user = read_value(first_action(body)["value"], AskButton), body["user"]["id"]
-        room: dict[str, Any] = body.get("channel") or {}
-        words, url = value.words if value else VERB, body.get("response_url", "")
-        await self._ask(body["trigger_id"], user, room.get("id") or user, words, response_url=url)
-
-    async def _ask(self, key: str, user: str, channel: str, words: str, **about: Any) -> None:
-        asked_at = self._inbox.deps.now()
-        question = Question(words=words, user=user, channel=channel, asked_at=asked_at, beside=True, **about)
-        await self._inbox.do(key, self._kind, question, NOTHING)
+    async def ask(self, asked: Asked) -> None:
+        await self._inbox.do(asked.key, self._kind, asked.question, NOTHING)
 
     async def _answer(self, taken: AcceptedDeed[Nothing]) -> None:
         question = taken.asked

@@ -28,10 +28,10 @@ from handlers.oncall.service import DeedTime, IncidentDeed, TriageService
 from handlers.oncall.words import DEEDS, IncidentRequest, read_mute, read_words
 from handlers.parsing.normalise import without_invisible
 from handlers.parsing.question import Question
-from handlers.parsing.slack_grammar import BOT, COMMAND
-from handlers.parsing.slack_words import command_words, mentioned_words, plain_text, split_words
+from handlers.parsing.slack_grammar import BOT
+from handlers.parsing.slack_words import plain_text, split_words
 from handlers.user_actions import NOTHING, TOO_LATE_S, AcceptedDeed, ActionKind, Nothing
-from handlers.verb_listeners import edited_ts, first_action, heard, is_direct, key_of
+from handlers.verb_listeners import Asked, Verb, first_action
 
 _OURS = re.compile(r"\s*(?:--cluster[= ]\S+\s+)?(?:(?:triage|oncall)\b|digest(?:\s+(?!--)\S|\s*$))", re.IGNORECASE)
 _IN_SHORT = re.compile(rf"\s*(?:{'|'.join(DEEDS)}|export)\b", re.IGNORECASE)
@@ -46,26 +46,13 @@ NOTE_LASTS_S = 7 * 86400.0
 Reply = Callable[[], Awaitable[str | Message]]
 
 
-def register(app: App, inbox: Inbox, triage: TriageService | None, digests: Digests) -> None:
-    """To be registered before what listens to all commands, mentions and buttons."""
+def register(app: App, inbox: Inbox, triage: TriageService | None, digests: Digests) -> Verb:
+    """Listens to the form and the buttons of heads; the row of `triage`, `oncall` and `digest` in the table."""
     window = _OncallWindow(inbox, triage, digests)
-
-    async def commanded(body: dict[str, Any]) -> bool:
-        return bool(_OURS.match(command_words(body)))
-
-    async def mentioned(event: dict[str, Any]) -> bool:
-        message = heard(event)
-        return message is not None and (bool(_OURS.match(window.words_of(message))) or window.may_be_in_short(message))
-
-    async def said_directly(event: dict[str, Any]) -> bool:
-        return is_direct(event) and await mentioned(event)
-
-    app.command(COMMAND, matchers=[commanded])(window.command)
-    app.event("app_mention", matchers=[mentioned])(window.mention)
-    app.event("message", matchers=[said_directly])(window.mention)
     app.action(re.compile(f"^{re.escape(ACT)}"))(window.pressed)
     app.action(OPEN)(window.chosen)
     app.view(FORM)(window.submitted)
+    return Verb(window.takes, window.ask)
 
 
 class _IncidentInWords(msgspec.Struct, frozen=True):
@@ -118,33 +105,22 @@ class _OncallWindow:
             )
         return self._given
 
-    def words_of(self, event: dict[str, Any]) -> str:
-        return mentioned_words(event, self._inbox.deps.bot_user)
+    def takes(self, asked: Asked) -> bool:
+        """Whether it is a verb of ours, or may act on the incident of its thread without the word `triage`.
 
-    def may_be_in_short(self, event: dict[str, Any]) -> bool:
-        """Whether it acts on the incident of its thread without the word `triage`, should that be an incident's.
-
-        That the store knows, which no ack waits for.
+        Whether the thread is an incident's, the store knows, which no ack waits for.
         """
-        return bool(self._given and event.get("thread_ts") and _IN_SHORT.match(self.words_of(event)))
+        if asked.surface == "button":
+            return False
+        is_short = self._given and asked.question.thread_ts and _IN_SHORT.match(asked.words)
+        return bool(_OURS.match(asked.words) or is_short)
 
-    async def command(self, ack: Any, body: dict[str, Any]) -> None:
-        await ack()
-        question = self._question(body["user_id"], body["channel_id"], command_words(body))
-        question = msgspec.structs.replace(question, response_url=body.get("response_url", ""))
-        await self._do(body["trigger_id"], question, _IncidentInWords())
-
-    async def mention(self, event: dict[str, Any]) -> None:
-        message = heard(event) or event
-        words = self.words_of(message)
-        in_short = not _OURS.match(words)
-        question = self._question(message["user"], message["channel"], f"triage {words}" if in_short else words)
-        where = {"thread_ts": message.get("thread_ts", ""), "asked_ts": message["ts"], "edited_ts": edited_ts(message)}
-        await self._do(key_of(message), msgspec.structs.replace(question, **where), _IncidentInWords(in_short))
-
-    async def _do(self, key: str, question: Question, details: _IncidentInWords) -> None:
+    async def ask(self, asked: Asked) -> None:
+        question, in_short = asked.question, not _OURS.match(asked.words)
+        if in_short:
+            question = msgspec.structs.replace(question, words=f"triage {question.words}")
         lasts_s = NOTE_LASTS_S if _NOTE.match(question.words) else TOO_LATE_S
-        await self._inbox.do(key, self._in_words, question, details, lasts_s=lasts_s)
+        await self._inbox.do(asked.key, self._in_words, question, _IncidentInWords(in_short), lasts_s=lasts_s)
 
     async def _answer(self, taken: AcceptedDeed[_IncidentInWords]) -> None:
         key, question = taken.key, taken.asked

@@ -225,7 +225,7 @@ class Place:
             keeper = Keeper(deps, OncallPlan(self.room, IncidentTimes(), (), "", "test"))
             triage.register(listening, inbox, TriageService(deps, keeper, ()), digests)
             register_digest_form(listening, inbox, digests)
-            question_listeners.FitForm(inbox)
+            question_listeners.register(listening, inbox, ())
             home.register(listening, inbox, change.access, None)
             gate = Gate(deps, Home(frozenset({self.slack.workspace.seed.team_id})))
             yield Bot(inbox, Leftovers(inbox, gate), change, here, deps, life)

@@ -56,8 +56,8 @@ def test_the_ack_of_a_word_in_a_thread_does_not_wait_for_a_store_that_hangs(
 
         identity = await rig.bot.gateway.identity()
         app = build_app(rig.bot.slack.api_url, "xoxb-1", identity, inbox.deps.work.kept, lets_in=lets_in)
-        register(app, inbox, TriageService(inbox.deps, rig.keeper(), ()), Digests(inbox.deps))
-        question_listeners.register_mention(app, inbox)
+        triage = register(app, inbox, TriageService(inbox.deps, rig.keeper(), ()), Digests(inbox.deps))
+        question_listeners.register(app, inbox, [triage])
         await rig.bot.slack.say("ada", ONCALL, "look at this")
         [head] = [
             message
