@@ -17,7 +17,7 @@ from bot.pprof.units import AUTO, label
 from bot.report import Evidence, Finding, NextAction, Report, Subject, Table, gap, new_report, step
 from bot.texts import Prose, Text, spaced
 from playbooks.playbook import Playbook
-from playbooks.profile.fetch import FetchedProfile, Off, Snapshot, TriedPort, gather
+from playbooks.profile.fetch import FetchedProfile, Off, Snapshot, TriedPort, gather, own_address
 from playbooks.profile.request import EXAMPLE, ProfileKind, name_of, request
 from playbooks.quotes import kubectl
 from playbooks.rules.common.findings import finding
@@ -149,9 +149,15 @@ def _off(snapshot: Snapshot, off: Off) -> Finding:
         claim = Text("profiling-off.target", target=snapshot.request.target)
     elif install.version and install.version.version < PROFILING_SINCE:
         claim = Text("profiling-off.too-old", version=install.version.version, since=PROFILING_SINCE)
+        actions.append(step(Text("profiling-off.upgrade", since=PROFILING_SINCE), "status"))
     else:
         claim = Text("profiling-off.claim", count=len({port.address.pod for port in off.tried}))
         actions.append(step(Text("profiling-off.on"), "profiling on for 15m", changes_cluster=True))
+        host, _, port = own_address(install).rpartition(":")
+        if host in ("127.0.0.1", "localhost", "[::1]") and off.tried:
+            place = off.tried[0].address
+            forward = kubectl("-n", place.namespace, "port-forward", f"pod/{place.pod}", f"{port}:{port}")
+            actions.append(step(Text("profiling-off.forward", host=host, port=port), forward))
     proofs = [_refusal(snapshot, port) for port in off.tried] or list(_version(snapshot))
     return finding("profiling-off", claim, "confirmed", (), proofs, severity="warning", actions=actions)
 

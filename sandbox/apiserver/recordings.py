@@ -20,6 +20,7 @@ class Seed(NamedTuple):
 
     objects: dict[str, list[dict[str, Any]]]
     logs: dict[tuple[str, str, str], bytes]
+    previous_logs: dict[tuple[str, str, str], bytes]
     metrics: dict[tuple[str, str, str], bytes]
     profiles: dict[tuple[str, str, str], bytes]
     server_version: str
@@ -36,7 +37,7 @@ def read_recording(path: Path, shift_to: datetime | None = None) -> Seed:
     if shift_to is not None:
         taken_at = datetime.fromisoformat(meta["taken_at"])
         offset, year = whole_seconds(shift_to, taken_at), taken_at.year
-    seed = Seed({}, {}, {}, {}, meta.get("server_version", ""))
+    seed = Seed({}, {}, {}, {}, {}, meta.get("server_version", ""))
     for name, content in files.items():
         match name.parts:
             case ("objects", file):
@@ -44,7 +45,10 @@ def read_recording(path: Path, shift_to: datetime | None = None) -> Seed:
                 seed.objects[file.removesuffix(".json")] = msgspec.json.decode(text)["items"]
             case ("logs", namespace, pod, file):
                 container = file.removesuffix(".log")
-                seed.logs[namespace, pod, container] = shift_log(content, offset, year) if offset else content
+                logs = seed.previous_logs if container.endswith(".previous") else seed.logs
+                logs[namespace, pod, container.removesuffix(".previous")] = (
+                    shift_log(content, offset, year) if offset else content
+                )
             case ("metrics", namespace, pod, file):
                 seed.metrics[namespace, pod, file.removesuffix(".prom")] = content
             case ("pprof", namespace, pod, file):

@@ -117,7 +117,14 @@ class ApiServer:
         seed = read_recording(path, shift_to)
         if seed.server_version:
             options = {"server_version": seed.server_version, **options}
-        return cls(seed.objects, logs=seed.logs, metrics=seed.metrics, profiles=seed.profiles, **options)
+        return cls(
+            seed.objects,
+            logs=seed.logs,
+            previous_logs=seed.previous_logs,
+            metrics=seed.metrics,
+            profiles=seed.profiles,
+            **options,
+        )
 
     async def __aenter__(self) -> Self:
         app = web.Application(middlewares=[self._middleware])

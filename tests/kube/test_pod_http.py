@@ -10,7 +10,7 @@ import pytest
 from aiohttp import web
 from yarl import URL
 
-from bot.errors import SourceError
+from bot.errors import SourceError, Troubled
 from bot.kube.client.connect import open_cluster
 from bot.kube.client.live import LiveCluster
 from bot.kube.client.pod_http import Direct
@@ -65,6 +65,13 @@ def test_what_the_api_server_refuses_says_what_to_grant(tmp_path: Path) -> None:
 def test_a_port_that_nobody_listens_on_is_told(tmp_path: Path) -> None:
     with pytest.raises(SourceError, match="503"):
         proxied(tmp_path, lambda cluster: cluster.pod_get(HEAP._replace(port=9999)))
+
+
+def test_a_pod_that_the_api_server_cannot_reach_is_not_the_api_servers_trouble(tmp_path: Path) -> None:
+    with pytest.raises(SourceError) as told:
+        proxied(tmp_path, lambda cluster: cluster.pod_get(HEAP._replace(port=9999)))
+    assert not isinstance(told.value, Troubled)
+    assert "cannot reach the pod" in in_english(told.value.hint)
 
 
 def test_an_answer_that_does_not_end_in_time_is_given_up(tmp_path: Path) -> None:

@@ -100,7 +100,7 @@ def test_where_no_port_serves_them_it_says_so_with_what_was_said_and_offers_to_s
 def test_a_version_that_has_none_is_not_offered_a_flag_that_would_crash_it(tmp_path: Path) -> None:
     finding = told(fetched(tmp_path, CPU, serving("hami-2.5.1", "profile"))).findings[0]
     assert "2.5.1 serves no profiles" in finding.claim
-    assert finding.next_actions == ()
+    assert [action.command for action in finding.next_actions] == ["status"]
     assert finding.evidence[0].quote.endswith("v2.5.1")
 
 
@@ -338,3 +338,10 @@ def test_a_recording_replays_its_profiles_and_what_it_lacks_is_told() -> None:
     other = RecordedCluster.open(CASES / "hami-2.9.0" / "recording.tar.gz")
     with pytest.raises(SourceError, match="is not in the recording"):
         asyncio.run(gather(HEAP, Sources(other, ports=RecordedPorts(other))))
+
+
+def test_profiles_on_the_pods_loopback_come_with_the_command_that_forwards_the_port(tmp_path: Path) -> None:
+    seed = read_recording(CASES / "hami-2.10" / "recording.tar.gz")
+    text = json.dumps(seed.objects).replace('"--debug"', '"--profiling-bind-address=127.0.0.1:6060"')
+    finding = told(fetched(tmp_path, HEAP, ApiServer(json.loads(text)))).findings[0]
+    assert any(action.command.endswith(" 6060:6060") for action in finding.next_actions)

@@ -39,6 +39,7 @@ def shown(found: Install) -> list[str]:
         ("2.6.0", ["http://kube/a:9395", "https://kube/a:443"]),
         ("2.9.0", ["http://kube/a:9395", "https://kube/a:443"]),
         ("2.10.0", ["https://kube/a:443"]),
+        ("2.11.0", ["http://kube/a:6060"]),
         ("unknown", ["http://kube/a:9395", "https://kube/a:443"]),
     ],
 )
@@ -50,6 +51,11 @@ def test_the_ports_are_those_that_the_flags_set() -> None:
     flags = ("--http_bind=:8443", "--metrics-bind-address=127.0.0.1:9999")
     assert shown(install("2.9.0", flags=flags)) == ["http://kube/a:9999", "http://kube/a:8443"]
     assert shown(install("2.9.0", flags=())) == ["http://kube/a:9395", "http://kube/a:8080"]
+
+
+def test_the_profiles_own_address_is_the_only_one_asked() -> None:
+    flags = (*FLAGS, "--profiling-bind-address=0.0.0.0:7070")
+    assert shown(install("2.11.0", flags=flags)) == ["http://kube/a:7070"]
 
 
 def test_the_leader_is_asked_first_then_those_that_are_ready_and_none_that_ends() -> None:

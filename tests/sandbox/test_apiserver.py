@@ -160,6 +160,19 @@ def test_a_recording_is_served_from_a_folder_and_from_an_archive(recording, pack
     assert asyncio.run(read()) == ("hami-scheduler", "v1.36.2", LOG)
 
 
+def test_the_previous_log_of_a_recording_is_served_as_that_of_the_run_before(recording):
+    namespace, pod, container = EXTENDER
+    (recording / "logs" / namespace / pod / f"{container}.previous.log").write_bytes(b"the run before\n")
+
+    async def read():
+        async with ApiServer.from_recording(recording) as server, aiohttp.ClientSession(server.url) as client:
+            path = f"/api/v1/namespaces/{namespace}/pods/{pod}/log?container={container}"
+            async with client.get(path) as now, client.get(f"{path}&previous=true") as before:
+                return await now.read(), await before.read()
+
+    assert asyncio.run(read()) == (LOG, b"the run before\n")
+
+
 @pytest.mark.process
 def test_the_command_prints_its_url_serves_and_ends_when_interrupted(tmp_path):
     kubeconfig = tmp_path / "kubeconfig"

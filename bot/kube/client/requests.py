@@ -80,11 +80,17 @@ def refused(request: ApiRequest, status: int, body: bytes, credentials: Prose) -
             return SourceError(text, hint=Text("error-kube.api-server-is-busy-asked"))
         case 400:
             return SourceError(text)
+        case 503 if request.resource == "pods/proxy" and _UNREACHED in message:
+            return SourceError(text, hint=Text("error-kube.pod-cannot-be-reached"))
         case _ if status >= 500:
             hint = Text("error-kube.api-server-has-a-problem")
             return Troubled(text, hint=hint)
         case _:
             return SourceError(text, hint=Text("error-kube.check-server-is-kubernetes", credentials=credentials))
+
+
+_UNREACHED = "error trying to reach service"
+"""The API server's own words where it works and the pod's port, or the network to it, does not (apimachinery)."""
 
 
 def _message(body: bytes) -> str:
