@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from msgspec import UNSET
 
+from bot.render.overview import steps_shown
 from bot.render.words import (
     CONFIDENCES,
     SEVERITIES,
@@ -47,7 +48,7 @@ class _MarkdownPage(NamedTuple):
     say: Texts
 
     def sections(self, report: Report) -> list[Sequence[str]]:
-        actions = [action for finding in report.findings for action in finding.next_actions]
+        actions = steps_shown(report)
         return [
             [f"## {_inert(subject_name(report))}: {_inert(report.verdict)}"],
             [self._inert(_origin(report))],

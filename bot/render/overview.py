@@ -13,6 +13,8 @@ from bot.report import Finding, NameList, NextAction, Report, Rows, Table, Uuid
 from bot.rows import FREE, GpuRow
 from bot.texts import Prose, Text, Texts, together
 
+_STEPS_SHOWN = 3
+_WITH_A_CAUSE = ("why", "fit", "pending", "nodes", "status", "quota", "logs", "latency", "gpus", "digest")
 _NAMES_SHOWN = 2
 _SHORTEST = 12
 """Characters of a UUID: `GPU-` and eight more."""
@@ -59,13 +61,29 @@ def brief(report: Report, say: Texts) -> Brief | None:
     tells = any(rows.sheet.tells_findings for _, rows in parts)
     problems = [finding for finding in report.findings if finding.severity != "info" and not tells]
     steps: dict[str, NextAction] = {}
-    for action in (next_action for finding in report.findings for next_action in finding.next_actions):
+    for action in steps_shown(report):
         steps.setdefault(action.command or action.label, action)
     return Brief(
         tables,
         [problem for problem in problems if " ".join(problem.claim.split()) != report.verdict],
         list(steps.values()),
     )
+
+
+def steps_shown(report: Report) -> list[NextAction]:
+    """What to do at a glance: up to three steps of the cause, then one of each other finding while there is room.
+
+    Where several nodes have problems each gets one. An answer without a cause, which is all advice, is shown whole.
+    """
+    if report.playbook not in _WITH_A_CAUSE:
+        return [action for finding in report.findings for action in finding.next_actions]
+    problems = sum(finding.severity != "info" for finding in report.findings)
+    each_alike = report.subject.kind == "Nodes" and problems > 1
+    shown = list[NextAction]()
+    for number, finding in enumerate(report.findings):
+        most = 1 if number or each_alike else _STEPS_SHOWN
+        shown += finding.next_actions[: min(most, _STEPS_SHOWN - len(shown))]
+    return shown
 
 
 def _picked(

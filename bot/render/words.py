@@ -175,9 +175,7 @@ def where(evidence: Evidence) -> str:
 
 def shell_command(action: NextAction) -> str:
     """The action's command as a shell takes it: ours are written without the program's name."""
-    return (
-        action.command if not action.command or action.command.startswith("kubectl ") else f"hami-bot {action.command}"
-    )
+    return f"hami-bot {action.command}" if action.is_ours else action.command
 
 
 _DATED = timedelta(days=30)

@@ -102,6 +102,11 @@ class NextAction(_WithProse, frozen=True):
         """The label."""
         return _prose(self.label, self.key, self.values)
 
+    @property
+    def is_ours(self) -> bool:
+        """Whether it is a question to the bot, and no command for a shell."""
+        return bool(self.command.strip()) and not self.command.startswith("kubectl ")
+
     def about(self, noun: str) -> "NextAction":
         """A step like it, of devices that are called so."""
         return step(about(self.text, noun), self.command, changes_cluster=self.changes_cluster)

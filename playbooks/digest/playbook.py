@@ -112,7 +112,7 @@ def diagnose(snapshot: Snapshot) -> Report:
         taken_at=format_time(snapshot.taken_at),
         subject=Subject("Cluster", "", snapshot.cluster),
         verdict=_without_hami(reports) or _verdict(reports, snapshot.unseen),
-        findings=prose.few_actions(findings),
+        findings=prose.each_once(findings),
         tables=tuple(table for table in tables if table.rows),
         gaps=gaps,
     )

@@ -182,7 +182,7 @@ def diagnose(snapshot: Snapshot) -> Report:
         taken_at=format_time(snapshot.taken_at),
         subject=_subject(wanted, [scene.pod for scene in snapshot.asked]),
         verdict=_verdict(asked, answers[0][1]) if asked else findings[0].text,
-        findings=prose.few_actions(findings),
+        findings=prose.each_once(findings),
         tables=[table for table in shown if table.rows or table.title == tables.NODES.title],
         gaps=gaps,
     )

@@ -142,7 +142,7 @@ def diagnose(snapshot: Snapshot | IdleSnapshot) -> Report:
         cluster=snapshot.cluster,
         taken_at=format_time(snapshot.taken_at),
         subject=Subject("Node", "", scene.node) if scene.node else Subject("GPUs", "", scene.type),
-        findings=prose.few_actions(findings),
+        findings=prose.each_once(findings),
         tables=_tables(scene, all_rows=wanted.all) if scene.cards else (),
         gaps=_gaps(scene),
         noun=world.config.noun_for(card.card.type for card in scene.cards),

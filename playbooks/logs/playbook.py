@@ -126,7 +126,7 @@ def diagnose(snapshot: Snapshot) -> Report:
         cluster=snapshot.cluster,
         taken_at=format_time(scene.taken_at),
         subject=Subject("Pod", about.namespace, about.name),
-        findings=prose.few_actions(findings),
+        findings=prose.each_once(findings),
         tables=tables,
         gaps=gaps,
     )

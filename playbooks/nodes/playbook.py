@@ -8,7 +8,6 @@ from functools import reduce
 from typing import NamedTuple
 
 import click
-from msgspec import structs
 
 from bot.errors import SourceError
 from bot.hami.nodes.node_state import SWEPT_NODES, called_on, read_memory_scaling
@@ -98,15 +97,13 @@ def diagnose(snapshot: Snapshot) -> Report:
     results = [*handed_out_twice(scene), *judged.findings, *_healthy(scene, judged), *given_by_claims(scene)]
     results = results or [_nothing_there(scene)]
     findings = sorted(results, key=lambda finding: finding.severity == "info")
-    if not wanted.node and sum(map(len, judged.problems.values())) > 1:  # one step for each
-        findings = [structs.replace(finding, next_actions=finding.next_actions[:1]) for finding in findings]
     return new_report(
         playbook="nodes",
         cluster=snapshot.cluster,
         taken_at=format_time(snapshot.taken_at),
         subject=Subject("Node", "", wanted.node) if wanted.node else Subject("Nodes", "", ""),
         verdict=_verdict(judged, findings, of_one=bool(wanted.node)),
-        findings=prose.few_actions(findings, scene.install),
+        findings=prose.each_once(findings, scene.install),
         tables=_tables(wanted, scene, judged),
         gaps=scene.once(gaps_of),
         noun=called_on(asked, scene.config),

@@ -120,7 +120,7 @@ def diagnose(snapshot: Snapshot) -> Report:
         taken_at=format_time(snapshot.taken_at),
         subject=Subject("Pods", snapshot.waiting.namespace, ""),
         verdict=verdict,
-        findings=prose.few_actions(findings),
+        findings=prose.each_once(findings),
         tables=tables,
         gaps=gaps,
     )

@@ -160,7 +160,7 @@ def diagnose(snapshot: Snapshot) -> Report:
         cluster=snapshot.cluster,
         taken_at=format_time(snapshot.taken_at),
         subject=Subject("Namespace" if wanted.namespace else "Namespaces", "", wanted.namespace),
-        findings=prose.few_actions(run(QUOTA, scene).findings),
+        findings=prose.each_once(run(QUOTA, scene).findings),
         tables=tables,
         gaps=_gaps(scene),
         noun=_noun(scene),

@@ -123,7 +123,7 @@ def diagnose(snapshot: Snapshot) -> Report:
         cluster=snapshot.cluster,
         taken_at=format_time(snapshot.taken_at),
         subject=Subject("HAMi", install.namespace, install.deployment.name if install.deployment else ""),
-        findings=prose.few_actions(judge(scene), install),
+        findings=prose.each_once(judge(scene), install),
         tables=tables(scene, brief=not snapshot.request.all),
         gaps=gaps(scene),
     )

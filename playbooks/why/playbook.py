@@ -138,7 +138,7 @@ def diagnose(snapshot: Snapshot) -> Report:
         taken_at=format_time(snapshot.taken_at),
         subject=subject,
         verdict=verdict,
-        findings=prose.few_actions([*findings, *background(list(scene.nodes.values()))], scene.install),
+        findings=prose.each_once([*findings, *background(list(scene.nodes.values()))], scene.install),
         tables=tables,
         gaps=gaps,
     )

@@ -17,6 +17,7 @@ from bot.kube.lists import API_KINDS
 from bot.kube.models import ALL_KINDS
 from bot.kube.recording.recorded_cluster import RecordedCluster, RecordedPorts
 from bot.kube.recording.redact import masked
+from bot.render.overview import steps_shown
 from bot.report import VERDICT_LIMIT, Finding, Report, as_json, one_line
 from bot.texts import LANGUAGES, Texts
 from playbooks.fit.manifest import Manifest
@@ -383,7 +384,8 @@ def check(report: Report, seen: str) -> None:
             assert evidence.quote in seen or evidence.quote in masked(seen), evidence
             assert evidence.command
     actions = [action for finding in report.findings for action in finding.next_actions]
-    assert len(actions) <= 3
+    assert len(set(actions)) == len(actions)
+    assert len(steps_shown(report)) <= 3
     assert all(action.label for action in actions)
     assert all(len(row) == len(table.columns) for table in report.tables for row in table.rows)
     assert msgspec.json.decode(as_json(report), type=Report) == validated(report)

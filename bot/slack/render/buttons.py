@@ -60,11 +60,6 @@ def gist(report: Report) -> str:
     return hashlib.sha256(said.encode(errors="replace")).hexdigest()[:16]
 
 
-def is_ours(action: NextAction) -> bool:
-    """Whether the action is a verb of the bot, which a button can ask, and no command for a shell."""
-    return bool(action.command.strip()) and not action.command.startswith("kubectl ")
-
-
 def action_button(action: NextAction, cluster: str, number: int) -> blocks.Element | None:
     """The button that asks for the action, which must be ours; None where it does not fit into a button."""
     value = value_of(AskButton(action.command, cluster))

@@ -12,7 +12,7 @@ from bot.render.picture import amount
 from bot.report import Report
 from bot.slack.message import Block, File, Message
 from bot.slack.render import blocks
-from bot.slack.render.buttons import Pressed, action_button, is_ours, value_of
+from bot.slack.render.buttons import Pressed, action_button, value_of
 from bot.slack.render.limits import SECTION
 from bot.slack.render.rich import Part, bullets, line, rich_text, span
 from bot.slack.render.text import escape, inert, lines, pieced
@@ -150,7 +150,7 @@ def _worst(post: DigestPost) -> list[Block]:
     found: list[Block] = []
     bad = [finding for finding in report.findings if finding.severity != "info"]
     for number, finding in enumerate(bad[:_WORST]):
-        action = next((each for each in finding.next_actions if is_ours(each)), None)
+        action = next((each for each in finding.next_actions if each.is_ours), None)
         button = action_button(action, report.cluster, number) if action else None
         whose = _whose([each for each in post.owners if each.finding == number + 1])
         found.append(blocks.plain_section(f"{number + 1}. {inert(finding.claim, _CLAIM)}", accessory=button))

@@ -15,7 +15,7 @@ import msgspec
 
 from bot.pprof.findings import short_name, top_table
 from bot.pprof.top import TopRow
-from bot.render.overview import brief
+from bot.render.overview import brief, steps_shown
 from bot.render.words import (
     CONFIDENCES,
     SEVERITIES,
@@ -32,7 +32,7 @@ from bot.report import Change, Evidence, Finding, Gap, Impact, NextAction, Repor
 from bot.slack.message import Block, File, Message
 from bot.slack.render import blocks, limits
 from bot.slack.render.blocks import Room
-from bot.slack.render.buttons import EVERYTHING, action_button, closing_buttons, gist, is_ours
+from bot.slack.render.buttons import EVERYTHING, action_button, closing_buttons, gist
 from bot.slack.render.limits import TOTAL_BUDGET, length
 from bot.slack.render.rich import Part, bullets, line, preformatted, quote, rich_text, span, told
 from bot.slack.render.tables import show_tables, table_files, whole_answer
@@ -112,7 +112,7 @@ def render_report(
     head = _head(report, None if overview else cause, room, pieces_of)
     proof = _evidence(cause.evidence if cause and not overview else (), report, room)
     change = _change(report.change, room) if report.change else []
-    steps = overview.steps if overview else cause.next_actions if cause else ()
+    steps = overview.steps if overview else _steps(report)
     following = _next(steps, report, room)
     also = _others(overview.problems if overview else report.findings[1:], room)
     gaps = _gaps(report.gaps, room)
@@ -220,12 +220,18 @@ def _change(change: Change, room: Room) -> list[Block]:
     return [room.take(rich_text(title, *([bullets(*shown)] if shown else [])))]
 
 
+def _steps(report: Report) -> list[NextAction]:
+    """Those of the cause, as far as they are shown at a glance."""
+    cause = report.findings[0].next_actions if report.findings else ()
+    return [action for action in steps_shown(report) if action in cause]
+
+
 def _next(actions: Sequence[NextAction], report: Report, room: Room) -> list[Block]:
     """What to do; a command that several steps share stands below the last of them."""
 
     def show(number: int, action: NextAction) -> Block:
         label = pieced("{}. {}", str(number), _label(action, room))
-        button = action_button(action, report.cluster, number) if is_ours(action) else None
+        button = action_button(action, report.cluster, number) if action.is_ours else None
         if button is not None:
             return blocks.plain_section(label, accessory=button)
         again = number < min(len(actions), _ACTIONS_SHOWN) and actions[number].command == action.command

@@ -13,7 +13,7 @@ from bot.render.words import SEVERITIES
 from bot.report import VERDICT_LIMIT, Severity
 from bot.slack.message import Block
 from bot.slack.render import blocks
-from bot.slack.render.buttons import Pressed, is_ours, value_of
+from bot.slack.render.buttons import Pressed, value_of
 from bot.slack.render.rich import Part, bullets, channel, line, link, moment, rich_text, somebody, span, utc
 from bot.slack.render.text import escape, in_one_line, inert, lines, pieced
 from bot.texts import Prose, Text
@@ -232,7 +232,7 @@ def _step(cause: Cause) -> list[list[Part]]:
     label = inert(cause.step.text, _STEP)
     label = Text("render.changes", label=label) if cause.step.changes_cluster else label
     parts = [span(pieced("{} ", Text("triage.next")), "bold"), span(label)]
-    if is_ours(cause.step) and len(cause.step.command) <= _STEP:
+    if cause.step.is_ours and len(cause.step.command) <= _STEP:
         parts += [span(": "), span(inert(cause.step.command, _STEP), "code")]
     return [parts]
 

@@ -17,7 +17,6 @@ from playbooks import quotes
 from playbooks.quotes import kubectl
 
 _SHOWN = 3
-_MAX_ACTIONS = 3
 
 
 def names(found: Sequence[str], shown: int = _SHOWN) -> Prose:
@@ -90,18 +89,18 @@ def raise_verbosity() -> tuple[NextAction, ...]:
     return (step(Text("changing.raise-it"), "verbosity 5 for 10m", changes_cluster=True),)
 
 
-def few_actions(findings: Sequence[Finding], install: Install | None = None) -> list[Finding]:
-    """At most three next actions in the whole report, none twice: those of the first finding, then one of each other.
+def each_once(findings: Sequence[Finding], install: Install | None = None) -> list[Finding]:
+    """The findings with all their steps, each where it comes first; a question to us is one step, whatever it is for.
 
-    `install`: where a bug of this HAMi can be behind a finding, a step to a release without it comes third in it.
+    `install`: where a bug of this HAMi can be behind a finding, a step to a release without it comes last in it.
     """
-    left, kept = _MAX_ACTIONS, list[Finding]()
+    told, kept = set[str | NextAction](), list[Finding]()
     for finding in findings:
-        steps = [*finding.next_actions[:2], *upgrades(finding, install), *finding.next_actions[2:]]
-        new = [step for step in steps if not any(step in other.next_actions for other in kept)]
-        actions = tuple(new[: min(left, 1) if kept else left])
-        left -= len(actions)
-        kept.append(structs.replace(finding, next_actions=actions))
+        steps: dict[str | NextAction, NextAction] = {}
+        for action in (*finding.next_actions, *upgrades(finding, install)):
+            steps.setdefault(action.command if action.is_ours else action, action)
+        kept.append(structs.replace(finding, next_actions=tuple(steps[key] for key in steps if key not in told)))
+        told.update(steps)
     return kept
 
 

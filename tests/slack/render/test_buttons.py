@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from bot.report import NextAction
-from bot.slack.render.buttons import AskButton, gist, is_ours, read_value, value_of
+from bot.slack.render.buttons import AskButton, gist, read_value, value_of
 from bot.slack.render.limits import BUTTON_VALUE
 from tests.render import any_text, finding, report
 
@@ -55,7 +55,7 @@ def test_a_value_that_is_none_of_ours_asks_nothing(value):
 
 
 def test_a_command_of_kubectl_or_none_is_no_verb_of_ours():
-    asked = [is_ours(NextAction("x", command)) for command in ("gpus --node gpu-1", "kubectl get pods", "", " ")]
+    asked = [NextAction("x", command).is_ours for command in ("gpus --node gpu-1", "kubectl get pods", "", " ")]
     assert asked == [True, False, False, False]
 
 
