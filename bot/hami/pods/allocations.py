@@ -4,18 +4,15 @@ Encoding: containers end in `;`, cards in `:`, fields `uuid,type,memory MiB,core
 [HAMi pkg/device/devices.go EncodePodSingleDevice, DecodePodDevices].
 """
 
-from bot.hami.vendors import NAMES
-from bot.hami.version import Version
-from bot.kube.models import Holder
-from bot.kube.models import ObjectMeta
-from bot.kube.models import Pod
+import re
 from collections.abc import Iterable
 from functools import lru_cache
-from itertools import chain
-from itertools import zip_longest
+from itertools import chain, zip_longest
 from typing import NamedTuple
-import re
 
+from bot.hami.vendors import NAMES
+from bot.hami.version import Version
+from bot.kube.models import Holder, ObjectMeta, Pod
 
 NODE_KEY = "hami.io/vgpu-node"
 BIND_PHASE_KEY = "hami.io/bind-phase"
