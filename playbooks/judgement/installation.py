@@ -29,7 +29,7 @@ from playbooks.rules.installation.install_settings import (
 from playbooks.rules.installation.plugin_coverage import plugins_fail, plugins_missing, plugins_unready
 from playbooks.rules.installation.schedulers import leadership, past_crashes, search, unwell
 from playbooks.rules.installation.surroundings import SHOWS_HAMI, blind, too_old, wrong_clock
-from playbooks.rules.waiting.panics import extender_ended, recovered
+from playbooks.rules.waiting.panics import extender_ended_before, recovered
 from playbooks.rules.waiting.stale_scheduler import counts_ghosts
 from playbooks.scenes.installation import InstallScene
 
@@ -95,7 +95,7 @@ STATUS: tuple[Stage[InstallScene], ...] = (
         ends=True,
         when=_nobody_schedules,
     ),
-    Stage("its scheduler panics", recovered, extender_ended, either=True),
+    Stage("its scheduler panics", recovered, extender_ended_before, either=True),
     Stage("its scheduler counts pods that are gone", counts_ghosts),
     Stage("its scheduler is down or unwell", unwell, past_crashes, either=True),
     Stage("nobody leads, or not who should", leadership),

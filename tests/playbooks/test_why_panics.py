@@ -118,3 +118,10 @@ def test_a_pod_that_fits_and_was_not_asked_about_since_the_panic_hears_of_it(tmp
 def test_a_panic_of_yesterday_is_no_cause(tmp_path: Path) -> None:
     objects = [*scheduler(statuses=[ended(80_000, ready=True)]), gpu_node(), pod()]
     assert codes(ask(tmp_path, objects, others=BEFORE)) == ["waiting-for-retry"]
+
+
+def test_status_tells_a_panic_of_yesterday_as_long_as_the_log_of_that_run_is_kept(tmp_path: Path) -> None:
+    objects = [*scheduler(statuses=[ended(80_000, ready=True)]), gpu_node(), pod()]
+    told = answer("status", record(tmp_path, objects, others=BEFORE), {})
+    (found,) = (found for found in told.findings if found.code == "scheduler-panic")
+    assert (found.severity, FATAL in {proof.quote for proof in found.evidence}) == ("warning", True)

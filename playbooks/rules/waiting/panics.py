@@ -227,11 +227,30 @@ def recovered(scene: HamiScene) -> Iterator[Finding]:
 @rule("scheduler-panic")
 def extender_ended(scene: HamiScene) -> Iterator[Finding]:
     """A panic ended the extender a short while ago, or no scheduler is ready again after it."""
-    down, logs, now = not scene.install.ready_pods, scene.process.panics, scene.now
-    found = [crash for crash in _found(logs) if crash.log.previous and (down or _age(crash.log, now) <= _RECENT)]
+    found = _ends(scene)
+    if scene.install.ready_pods:
+        found = [crash for crash in found if _age(crash.log, scene.now) <= _RECENT]
     if found:
-        claim = Text("scheduler-panic.ended", what=_what(found), pod=found[-1].log.scheduler.name)
-        yield _told(found, [], claim, severity="critical" if down else "warning")
+        yield _end_told(scene, found)
+
+
+@rule("scheduler-panic")
+def extender_ended_before(scene: HamiScene) -> Iterator[Finding]:
+    """A panic ended the extender's run before this one, however long ago: as long as kubelet keeps that run's log."""
+    if found := _ends(scene):
+        yield _end_told(scene, found)
+
+
+def _ends(scene: HamiScene) -> list[_Found]:
+    return [crash for crash in _found(scene.process.panics) if crash.log.previous]
+
+
+def _end_told(scene: HamiScene, found: list[_Found]) -> Finding:
+    log = found[-1].log
+    claim: Prose = Text("scheduler-panic.ended", what=_what(found), pod=log.scheduler.name)
+    if log.ended_at:
+        claim = Text("scheduler-panic.ended-at", what=_what(found), pod=log.scheduler.name, at=log.ended_at)
+    return _told(found, [], claim, severity="warning" if scene.install.ready_pods else "critical")
 
 
 def _may_be_panic(attempt: Attempt) -> bool:
