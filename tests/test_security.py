@@ -6,7 +6,7 @@ from functools import cache
 
 import yaml
 
-from tests.test_project import LOCKS, ROOT
+from tests.project import LOCKS, ROOT
 
 PAGE = (ROOT / "docs" / "threats.md").read_text()
 ROWS = re.findall(r"^\| (?!attack |---)(.+?) \| (.+?) \| `(.+?)::(.+?)` \|$", PAGE, re.MULTILINE)

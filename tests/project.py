@@ -1,0 +1,20 @@
+"""The files of the project that the checks read: its locks, its settings, what is committed."""
+
+import subprocess
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+LOCKS = ("requirements.lock", "requirements-build.lock", "requirements-dev.lock", "requirements-release.lock")
+
+
+def committed_files() -> list[Path]:
+    """What is committed or would be; a copy without git has nothing to tell."""
+    if not (ROOT / ".git").exists():
+        pytest.skip("no git here")
+    command = ["git", "-C", str(ROOT), "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    names = subprocess.run(command, check=True, capture_output=True, text=True).stdout.split("\0")
+    return [ROOT / name for name in names if name and (ROOT / name).is_file()]
