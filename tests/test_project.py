@@ -15,6 +15,8 @@ from playbooks.playbook import load
 from sandbox.demo import POD, RECORDING
 from tests.project import LOCKS, PROJECT, ROOT, committed_files
 
+pytestmark = pytest.mark.source
+
 DIRECT = {
     "requirements.lock": [
         *PROJECT["project"]["dependencies"],
