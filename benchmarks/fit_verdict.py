@@ -17,7 +17,7 @@ import msgspec
 from msgspec.structs import replace
 
 from benchmarks.rows import Row
-from bot.hami.fit.cluster_view import Facts, View
+from bot.hami.fit.cluster_view import ClusterFacts, View
 from bot.hami.pods.request_parsing import DeviceConfig, pod_request, read_device_config
 from bot.hami.version import Version, parse_version
 from bot.kube.models import NODES as NODES_KIND
@@ -66,7 +66,7 @@ def _row(what: str, worlds: Sequence["World"], budget_us: float) -> Row:
 class World(NamedTuple):
     """A cluster and the pods that were tried there."""
 
-    facts: Facts
+    facts: ClusterFacts
     version: Version
     probes: Sequence[Probe]
 
@@ -76,7 +76,9 @@ def _read(path: Path, config: DeviceConfig = DeviceConfig()) -> World:  # noqa: 
     version = parse_version(cluster.hami_version_hint)
     assert version, f"{path} does not say which version of HAMi it is of"
     nodes, pods = asyncio.run(cluster.list(NODES_KIND)), asyncio.run(cluster.list(PODS))
-    return World(Facts({node.name: node for node in nodes}, pods, (), config, cluster.now()), version, _probes(path))
+    return World(
+        ClusterFacts({node.name: node for node in nodes}, pods, (), config, cluster.now()), version, _probes(path)
+    )
 
 
 def _as_one(worlds: Sequence[World]) -> World:
@@ -89,7 +91,7 @@ def _as_one(worlds: Sequence[World]) -> World:
             metadata = replace(node.metadata, name=f"{node.name}-{number}")
             nodes[metadata.name] = replace(node, metadata=metadata)
         pods += [_on_copy(pod, number) for pod in world.facts.pods or () if isinstance(pod, Pod)]
-    facts = Facts(nodes, pods, (), first.facts.config, first.facts.now)
+    facts = ClusterFacts(nodes, pods, (), first.facts.config, first.facts.now)
     return World(facts, first.version, [probe for world in worlds for probe in world.probes[:PROBES]])
 
 

@@ -43,7 +43,7 @@ class Allowed(NamedTuple):
     role: Role
 
 
-class Denied(NamedTuple):
+class WhyDenied(NamedTuple):
     """Why it may not be done, for the person who asked; `who` are the ids of those who may, `where` of channels."""
 
     why: Prose
@@ -66,7 +66,7 @@ def role_of(access: Access, user: str, groups: Collection[str]) -> Role:
 
 def decide_access(
     access: Access, user: str, groups: Collection[str], channel: str, action: Action, *, requester: str = ""
-) -> Allowed | Denied:
+) -> Allowed | WhyDenied:
     """Whether the user may do that in the channel. `requester` is who asked for the change that it is about."""
     role = role_of(access, user, groups)
     if action == "approve":
@@ -78,25 +78,25 @@ def decide_access(
     if role == "viewer":
         return _not_you(access, action)
     if access.channels and channel not in access.channels:
-        return Denied(Text("error-access.changes-are-not-asked"), where=tuple(sorted(access.channels)))
+        return WhyDenied(Text("error-access.changes-are-not-asked"), where=tuple(sorted(access.channels)))
     if access.two_person and channel.startswith(("D", "U", "W")):
-        return Denied(Text("error-access.nobody-else-sees-this"))
+        return WhyDenied(Text("error-access.nobody-else-sees-this"))
     return Allowed(role)
 
 
-def _approving(access: Access, user: str, role: Role, requester: str) -> Allowed | Denied:
+def _approving(access: Access, user: str, role: Role, requester: str) -> Allowed | WhyDenied:
     if role != "approver":
         return _not_you(access, "approve")
     if user == requester:
         others = tuple(sorted(access.approvers - {user}))
-        return Denied(Text("error-access.you-asked-yourself"), others)
+        return WhyDenied(Text("error-access.you-asked-yourself"), others)
     return Allowed(role)
 
 
-def _not_you(access: Access, action: Action) -> Denied:
+def _not_you(access: Access, action: Action) -> WhyDenied:
     deciding = action in ("approve", "refuse")
     who = access.approvers if deciding else access.operators | access.approvers
     if not who:
         setting = "access.approvers" if deciding else "access.operators"
-        return Denied(Text("error-access.nobody-may", action=_WORDS[action], setting=setting))
-    return Denied(Text("error-access.you-may-not", action=_WORDS[action]), tuple(sorted(who)))
+        return WhyDenied(Text("error-access.nobody-may", action=_WORDS[action], setting=setting))
+    return WhyDenied(Text("error-access.you-may-not", action=_WORDS[action]), tuple(sorted(who)))

@@ -38,7 +38,7 @@ def is_bearer(authorization: str, token: str) -> bool:
     return scheme.casefold() == "bearer" and hmac.compare_digest(given.strip().encode(errors="replace"), token.encode())
 
 
-class Refusal(Exception):  # noqa: N818  # an answer
+class PostRefused(Exception):  # noqa: N818  # an answer
     """What a post is answered, for its sender and the log."""
 
     def __init__(self, status: int, why: str, headers: Mapping[str, str] = {}) -> None:
@@ -50,8 +50,8 @@ class Endpoint(NamedTuple):
     """What is posted to one address, in the words of the log, and what happens to it.
 
     `take` gets the body, of at most `largest` bytes, and returns once it is kept. `check`, where the headers prove
-    something, sees them before anything is read. Both raise Refusal; `take` raises BotError for what could not be kept,
-    and is to be sent again. `stopping`: no more is taken.
+    something, sees them before anything is read. Both raise PostRefused; `take` raises BotError for what could not be
+    kept, and is to be sent again. `stopping`: no more is taken.
     """
 
     what: str
@@ -68,7 +68,7 @@ def endpoint_route(endpoint: Endpoint) -> Handler:
     async def posted(request: web.Request) -> web.StreamResponse:
         try:
             await endpoint.take(request, await _checked(request, endpoint))
-        except Refusal as refusal:
+        except PostRefused as refusal:
             refusals.tell(refusal.status, refusal.why)
             return web.Response(status=refusal.status, text=f"{refusal.why}\n", headers=refusal.headers)
         except BotError as error:
@@ -83,16 +83,16 @@ async def _checked(request: web.Request, endpoint: Endpoint) -> bytes:
     if endpoint.check:
         endpoint.check(request)
     if endpoint.stopping():
-        raise Refusal(503, "stopping")
+        raise PostRefused(503, "stopping")
     if request.headers.get("Content-Encoding", "identity") != "identity":
-        raise Refusal(415, "a compressed body is not taken")
+        raise PostRefused(415, "a compressed body is not taken")
     try:
         async with asyncio.timeout(BODY_S):
             body = await read_body(request, endpoint.largest)
     except TimeoutError as error:
-        raise Refusal(408, "the body did not come in time") from error
+        raise PostRefused(408, "the body did not come in time") from error
     if body is None:
-        raise Refusal(413, f"more than {endpoint.largest:,} bytes")
+        raise PostRefused(413, f"more than {endpoint.largest:,} bytes")
     return body
 
 
@@ -159,13 +159,13 @@ def alerts_route(endpoint: AlertsEndpoint) -> Handler:
 
     def check(request: web.Request) -> None:
         if not is_known(request.headers.get("Authorization", ""), endpoint):
-            raise Refusal(401, "the credentials are missing or wrong", _ASKED_FOR)
+            raise PostRefused(401, "the credentials are missing or wrong", _ASKED_FOR)
 
     async def take(_: web.Request, body: bytes) -> None:
         try:
             alerts = await asyncio.to_thread(read_alerts, body)
         except WrongBody as error:
-            raise Refusal(400, str(error)) from error
+            raise PostRefused(400, str(error)) from error
         with request_ids.about(hashlib.sha256(body).hexdigest()):  # sent again it has the same
             await endpoint.take(alerts)
             log.info("%d alerts are kept", len(alerts))

@@ -38,7 +38,7 @@ _CURES: Mapping[Kind, Text] = {
 """What to do about those that Slack can be told of."""
 
 
-class Facts(NamedTuple):
+class HealthFacts(NamedTuple):
     """What is known now. `deaf_s`: seconds without a connection to Slack; `store`: why it takes no writes, or empty.
 
     `closed`: why nothing can be posted to a channel; `oldest_s` is the age of the oldest message that was not sent, to
@@ -94,7 +94,7 @@ class Trouble(NamedTuple):
         return _CURES[self.kind]
 
 
-def judge(facts: Facts) -> list[Trouble]:
+def judge(facts: HealthFacts) -> list[Trouble]:
     """The troubles, those that make the bot unready first."""
     found: list[Trouble] = []
     if facts.stopped:

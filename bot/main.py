@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from bot.errors import UsageError
 from bot.gc_tuning import keep_what_is_loaded
-from bot.health import Facts
+from bot.health import HealthFacts
 from bot.http import Slack, serve_http
 from bot.kube.client.live import LiveCluster
 from bot.kube.client.writer import Writer
@@ -350,8 +350,8 @@ def listen(app: App, inbox: Inbox, change: ChangeService, oncall: Oncall) -> Non
     features.register(app)
 
 
-def _live(sockets: Sockets | None, outbox: Outbox, sending: asyncio.Task[None]) -> Facts:
-    return Facts(sending.done(), not outbox.ready, sockets.down_for_s() if sockets else 0.0)
+def _live(sockets: Sockets | None, outbox: Outbox, sending: asyncio.Task[None]) -> HealthFacts:
+    return HealthFacts(sending.done(), not outbox.ready, sockets.down_for_s() if sockets else 0.0)
 
 
 async def _flush(outbox: Outbox) -> None:

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 import msgspec
 from aiohttp import web
 
-from bot.endpoint import Endpoint, Handler, Refusal, endpoint_route
+from bot.endpoint import Endpoint, Handler, PostRefused, endpoint_route
 from bot.kube.client.pod_http import bounded
 from bot.report import Severity, one_line
 from bot.settings.oncall import PagerDutyPaging, PagingSettings, WebhookPaging
@@ -65,7 +65,7 @@ class PageEvent(NamedTuple):
     by: str = ""
 
 
-class Request(NamedTuple):
+class PagerRequest(NamedTuple):
     """A POST. `secret` stands somewhere in it and nowhere in a log."""
 
     url: str
@@ -80,7 +80,7 @@ def services_of(settings: PagingSettings) -> tuple[str, ...]:
     return tuple(name for name, field in given.items() if field is not None)
 
 
-def request_of(service: str, settings: PagingSettings, event: PageEvent, now: float) -> Request | None:
+def request_of(service: str, settings: PagingSettings, event: PageEvent, now: float) -> PagerRequest | None:
     """The request that tells it; None for a pager that the settings do not have any more."""
     match service:
         case "PagerDuty" if settings.pagerduty:
@@ -96,7 +96,7 @@ def signature(secret: str, timestamp: str, body: bytes) -> str:
     return "v1=" + hmac.new(secret.encode(), timestamp.encode() + b"." + body, hashlib.sha256).hexdigest()
 
 
-def _pagerduty(given: PagerDutyPaging, page: PageEvent) -> Request:
+def _pagerduty(given: PagerDutyPaging, page: PageEvent) -> PagerRequest:
     key = given.routing_key.get_secret_value()
     event: dict[str, object] = {"routing_key": key, "event_action": page.action, "dedup_key": page.key}
     if page.action == "trigger":
@@ -110,14 +110,14 @@ def _pagerduty(given: PagerDutyPaging, page: PageEvent) -> Request:
             "custom_details": _details(page),
         }
     headers = {"Content-Type": "application/json"}
-    return Request(f"{given.url}/v2/enqueue", headers, msgspec.json.encode(event), key)
+    return PagerRequest(f"{given.url}/v2/enqueue", headers, msgspec.json.encode(event), key)
 
 
-def _webhook(given: WebhookPaging, event: PageEvent, now: float) -> Request:
+def _webhook(given: WebhookPaging, event: PageEvent, now: float) -> PagerRequest:
     body = msgspec.json.encode({"version": 1, **event._asdict()})
     secret, timestamp = given.secret.get_secret_value(), f"{now:.0f}"
     signed = {"X-Hami-Bot-Timestamp": timestamp, "X-Hami-Bot-Signature": signature(secret, timestamp, body)}
-    return Request(given.url, {"Content-Type": "application/json", **signed}, body, secret)
+    return PagerRequest(given.url, {"Content-Type": "application/json", **signed}, body, secret)
 
 
 def _details(page: PageEvent) -> dict[str, str]:
@@ -133,7 +133,7 @@ class Outcome(NamedTuple):
     wait_s: float = 0.0
 
 
-async def post(request: Request) -> Outcome:
+async def post(request: PagerRequest) -> Outcome:
     """Posts the request, and says what came of it: never raises, and no reason has the secret."""
     import httpx  # noqa: PLC0415  # slow to import, and needed only once something is paged
 
@@ -164,7 +164,7 @@ async def _outcome_of(answer: "httpx.Response") -> Outcome:
     return Outcome("refused", reason)
 
 
-class _Answer(msgspec.Struct):
+class _PagerAnswer(msgspec.Struct):
     """What PagerDuty explains a refusal with, as many servers do."""
 
     message: str = ""
@@ -173,7 +173,7 @@ class _Answer(msgspec.Struct):
 
 def _errors_of(body: bytes) -> str:
     try:
-        answer = msgspec.json.decode(body, type=_Answer)
+        answer = msgspec.json.decode(body, type=_PagerAnswer)
     except (msgspec.DecodeError, UnicodeDecodeError):
         return ""
     errors = answer.errors if isinstance(answer.errors, list) else list(answer.errors.values())
@@ -210,14 +210,14 @@ class _Incident(msgspec.Struct):
     incident_key: str | None = ""
 
 
-class _Event(msgspec.Struct):
+class _PagerEvent(msgspec.Struct):
     event_type: str
     data: _Incident
     agent: _Agent | None = None
 
 
 class _PagerDuty(msgspec.Struct):
-    event: _Event
+    event: _PagerEvent
 
 
 def is_signed(header: str, body: bytes, secret: str) -> bool:
@@ -253,11 +253,11 @@ def pager_routes(paging: PagingSettings, hear: Hear, stopping: Callable[[], bool
 
     async def signed(request: web.Request, body: bytes) -> None:
         if not is_signed(request.headers.get("X-PagerDuty-Signature", ""), body, secret):
-            raise Refusal(401, "the proof is missing or wrong")
+            raise PostRefused(401, "the proof is missing or wrong")
         try:
             heard = read_pagerduty(body)
         except NoWebhookError as error:
-            raise Refusal(400, str(error)) from error
+            raise PostRefused(400, str(error)) from error
         if heard:
             await hear(heard)
 

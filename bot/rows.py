@@ -2,7 +2,7 @@
 
 from typing import Literal, NamedTuple
 
-from bot.report import Names, Uuid
+from bot.report import NameList, Uuid
 
 FREE = "free"
 UNKNOWN = "unknown"
@@ -25,7 +25,7 @@ class GpuRow(NamedTuple):
     memory_used: int | None
     memory_free: int | Literal[""] | None
     memory_total: int
-    holders: Names
+    holders: NameList
     slots: str
     cores_used: int | None
     cores_total: int

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from bot.endpoint import Take
 from bot.errors import BotError, bugs_as_errors
-from bot.health import Facts, SteadyAge, Trouble, judge
+from bot.health import HealthFacts, SteadyAge, Trouble, judge
 from bot.kube.models import NODES, PODS
 from bot.periodic_jobs import Clock
 from bot.settings.schema import Settings, channels_of
@@ -85,7 +85,7 @@ class HealthMonitor:
         self,
         deps: Deps,
         watched: Watched,
-        live: Callable[[], Facts],
+        live: Callable[[], HealthFacts],
         owner: str,
         pace_s: float = PACE_S,
         *,
@@ -104,7 +104,7 @@ class HealthMonitor:
         self._unread: dict[str, tuple[Prose, float]] | None = None
         """Why a cluster could not be read at the last look, and since when; None before the first look at them."""
         self._looks = self._looked = 0
-        self._seen = Facts(watchdog_s=watched.watchdog_s)
+        self._seen = HealthFacts(watchdog_s=watched.watchdog_s)
         self._store_fails = False
         self._told_directly: tuple[str, ...] = ()
 
@@ -221,10 +221,10 @@ class HealthMonitor:
     async def _channels(self) -> tuple[str, ...]:
         """Those of the settings, and of digests."""
         try:
-            digests = [digest.channel for digest in await self._deps.store.digests.wanted()]
+            channels = [digest.channel for digest in await self._deps.store.digests.wanted()]
         except StoreError:
-            digests = []
-        rooms = [digest for digest in digests if digest.startswith(("C", "G"))]
+            channels = []
+        rooms = [channel for channel in channels if channel.startswith(("C", "G"))]
         return tuple(dict.fromkeys((*self._watched.channels, *rooms)))
 
     async def _why_closed(self, channel: str) -> Prose:

@@ -25,7 +25,7 @@ from handlers.parsing.normalise import normalise
 from handlers.parsing.question import Question
 from handlers.parsing.slack_grammar import example
 from handlers.parsing.slack_words import as_delivered
-from handlers.user_actions import NOTHING, AcceptedDeed, Kind, Nothing
+from handlers.user_actions import NOTHING, AcceptedDeed, ActionKind, Nothing
 from playbooks.playbook import find
 
 FORM = "ask"
@@ -41,7 +41,7 @@ def register(app: App, inbox: Inbox, access: Access, triage: TriageService | Non
     async def open_form(taken: AcceptedDeed[Nothing]) -> None:
         await _open_form(inbox, taken.key)
 
-    to_open = inbox.kinds.add(Kind("ask-open", Nothing, open_form, is_live=True))
+    to_open = inbox.kinds.add(ActionKind("ask-open", Nothing, open_form, is_live=True))
 
     async def opened(body: dict[str, Any], event: dict[str, Any]) -> None:
         if event.get("tab") == "home":

@@ -42,7 +42,7 @@ from handlers.parsing.slack_words import join_words, plain_text, split_words
 from handlers.profiles.words import ProfileAsked
 from handlers.replies import ChannelReply, EphemeralReply, Reply
 from handlers.threads import remember, usual_cluster, words_in_thread
-from handlers.user_actions import TOO_LATE_S, AcceptedDeed, Kind, Kinds, NotDone
+from handlers.user_actions import TOO_LATE_S, AcceptedDeed, ActionKind, Kinds, NotDone
 from playbooks.fit.manifest import Manifest
 from playbooks.gather.subject import pods_named_in
 from playbooks.playbook import Sources, find
@@ -102,7 +102,7 @@ class Inbox:
     async def do(
         self,
         key: str,
-        kind: Kind[D],
+        kind: ActionKind[D],
         asked: Question,
         details: D,
         *,
@@ -125,7 +125,7 @@ class Inbox:
     def carry_out(
         self,
         taken: AcceptedDeed[Any],
-        kind: Kind[Any],
+        kind: ActionKind[Any],
         payload: str,
         *,
         regardless: bool = False,
@@ -137,7 +137,7 @@ class Inbox:
             taken.key, job, tell, payload=payload, regardless=regardless, is_deed=True, longest_s=longest_s
         )
 
-    async def _as_asked(self, kind: Kind[Any], taken: AcceptedDeed[Any]) -> None:
+    async def _as_asked(self, kind: ActionKind[Any], taken: AcceptedDeed[Any]) -> None:
         if kind.may_be_question or await self.is_asked(taken):
             await kind.carry_out(taken)
 
@@ -157,7 +157,7 @@ class Inbox:
         """What repeats a deed: its words, else that its button is there."""
         return words or self.deps.say("desk.press-again")
 
-    async def tell_of(self, kind: Kind[Any], taken: AcceptedDeed[Any], error: BotError) -> None:
+    async def tell_of(self, kind: ActionKind[Any], taken: AcceptedDeed[Any], error: BotError) -> None:
         """Says what went wrong with a deed; of what was not done, how to repeat it."""
         if isinstance(error, NotKept):
             error = NotDone("unkept", error.message)

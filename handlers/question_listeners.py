@@ -17,7 +17,7 @@ from handlers.inbox import Inbox
 from handlers.parsing.question import Question
 from handlers.parsing.slack_grammar import COMMAND, ManifestWanted, understand
 from handlers.parsing.slack_words import as_delivered, command_words, join_words, mentioned_words, split_words
-from handlers.user_actions import NOTHING, AcceptedDeed, Kind, Nothing
+from handlers.user_actions import NOTHING, AcceptedDeed, ActionKind, Nothing
 from handlers.verb_listeners import edited_ts, heard, is_direct, key_of
 from playbooks.fit.manifest import Manifest, read_pods
 
@@ -31,7 +31,7 @@ class FitForm:
 
     def __init__(self, inbox: Inbox) -> None:
         self._inbox = inbox
-        self._to_open = inbox.kinds.add(Kind("fit-open", Nothing, self._open, is_live=True))
+        self._to_open = inbox.kinds.add(ActionKind("fit-open", Nothing, self._open, is_live=True))
 
     async def open(self, trigger_id: str, question: Question) -> None:
         """Opens the form; a trigger is good for three seconds, so nothing is read before."""

@@ -156,11 +156,12 @@ class _Screen:
             report = of_recording(report)
         if self._output in ("text", "markdown"):
             report = _asked_there(report, options)
-        print_out(render(in_words(report, self.say), self._output, self.say))
+        whole = bool(options.get("all", True))  # what has no such option of its own is shown whole
+        print_out(render(in_words(report, self.say), self._output, self.say, whole=whole))
 
 
 def _change(asked: ChangeAsked | OverdueAsked) -> int:
-    from handlers.changes.shell import Consent, Tools, revert_overdue, run_change  # noqa: PLC0415  # aiohttp, as in `cluster_choice`
+    from handlers.changes.shell import Consent, ShellTools, revert_overdue, run_change  # noqa: PLC0415  # aiohttp, as in `cluster_choice`
 
     screen = _Screen(asked.where._asdict() if isinstance(asked, OverdueAsked) else asked.options)
     where, say = screen.where, screen.say
@@ -168,7 +169,7 @@ def _change(asked: ChangeAsked | OverdueAsked) -> int:
     def shown(report: Report) -> str:
         return render(report, "text", say)
 
-    tools = Tools(
+    tools = ShellTools(
         open_sources=lambda: open_sources(where),
         open_writer=lambda: open_writing(where),
         copies=lambda: open_in_the_store(where),

@@ -20,6 +20,7 @@ from handlers.profiles.words import profile_command
 from handlers.record_shell import record_command
 from handlers.tune_shell import VERB as TUNE
 from handlers.tune_shell import tune_command
+from playbooks.playbook import ALL
 
 PROGRAM = "hami-bot"
 FORMATS = ("text", "json", "slack", "markdown")
@@ -88,7 +89,7 @@ def reading_grammar(program: str) -> Grammar:
     """The verbs that read a cluster. `program`: what a person types before them."""
     grammar = Grammar(
         program,
-        _global_options,
+        lambda: [ALL, *_global_options()],
         help="Why GPU pods are pending on a cluster that runs HAMi: the cause, the proof, the next step.",
         epilog=f"Example: {program} why ml/trainer-0      More about a verb: {program} help VERB",
     )

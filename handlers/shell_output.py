@@ -84,14 +84,14 @@ def asked_there(report: Report, kubectl: Sequence[str], ours: Sequence[str]) -> 
         return replace(action, command=there(action.command))
 
     def finding(original: Finding) -> Finding:
-        evidence = tuple(replace(quote, command=there(quote.command)) for quote in original.evidence)
+        evidence = tuple(replace(proof, command=there(proof.command)) for proof in original.evidence)
         return replace(original, evidence=evidence, next_actions=tuple(map(asking_there, original.next_actions)))
 
     return replace(report, findings=tuple(map(finding, report.findings)))
 
 
-def render(report: Report, output: str, say: Texts) -> str:
-    """The report as `output` names it."""
+def render(report: Report, output: str, say: Texts, *, whole: bool = True) -> str:
+    """The report as `output` names it; as text not `whole`, it is a page."""
     match output:
         case "json":
             return as_json(report)
@@ -102,7 +102,7 @@ def render(report: Report, output: str, say: Texts) -> str:
         case "markdown":
             return markdown(report, say)
         case _:
-            return terminal(report, say, width=width(), colour=has_colours())
+            return terminal(report, say, width=width(), colour=has_colours(), whole=whole)
 
 
 def tell(text: str) -> None:

@@ -78,7 +78,7 @@ class Deed(msgspec.Struct, frozen=True, omit_defaults=True):
     lasts_s: float = TOO_LATE_S
 
 
-class Kind(Generic[D]):
+class ActionKind(Generic[D]):
     """One kind of deed. `carry_out` raises BotError with what to tell, NotDone where it is to be repeated.
 
     `is_live`: what it takes is gone after a restart, such as the trigger that lets a form be opened. `again` gives the
@@ -122,15 +122,15 @@ class Kinds:
     """The kinds of deeds by name."""
 
     def __init__(self) -> None:
-        self._kinds: dict[str, Kind[Any]] = {}
+        self._kinds: dict[str, ActionKind[Any]] = {}
 
-    def add(self, kind: Kind[D]) -> Kind[D]:
+    def add(self, kind: ActionKind[D]) -> ActionKind[D]:
         """Registers the kind; each name is one kind's."""
         assert kind.name not in self._kinds, kind.name
         self._kinds[kind.name] = kind
         return kind
 
-    def read(self, key: str, deed: Deed) -> tuple[Kind[Any], AcceptedDeed[Any]] | None:
+    def read(self, key: str, deed: Deed) -> tuple[ActionKind[Any], AcceptedDeed[Any]] | None:
         """How the deed is carried out; None for one of another version."""
         kind = self._kinds.get(deed.kind)
         if kind is None:

@@ -30,8 +30,10 @@ from bot.kube.models import (
 from bot.kube.times import parse_time
 from bot.report import Confidence, Evidence, Finding, Gap, NextAction, Severity, Sheet, Subject, Table
 from bot.texts import Texts
-from playbooks.own.cluster import Cluster, DeviceRequest, Hami, quote_of_request
-from playbooks.own.interface import Answer, Playbook
+from playbooks.own.cluster import DeviceRequest, Hami, quote_of_request
+from playbooks.own.cluster import OwnCluster as Cluster
+from playbooks.own.interface import Answer
+from playbooks.own.interface import OwnPlaybook as Playbook
 from playbooks.quotes import kubectl
 from playbooks.quotes import of_event as quote_of_event
 from playbooks.quotes import of_node as quote_of_node

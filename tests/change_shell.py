@@ -104,7 +104,7 @@ class Cluster:
         return [
             f"{request.method} {request.path}"
             for request in self.server.requests
-            if request.method not in ("GET", "POST")
+            if request.method not in ("GET", "POST") and "dryRun" not in request.query
         ]
 
 

@@ -79,6 +79,8 @@ def _written(tree: ast.AST) -> Iterator[tuple[str, str]]:
             named = [target.elts[0] if isinstance(target, ast.Tuple) else target for target in node.targets]
             if any(getattr(name, "id", "") == "code" for name in named):
                 yield from (("", code) for code in _strings(node.value))
+        elif isinstance(node, ast.AnnAssign) and node.value and getattr(node.target, "id", "") == "code":
+            yield from (("", code) for code in _strings(node.value))
         elif isinstance(node, ast.For) and isinstance(node.target, ast.Tuple) and isinstance(node.iter, ast.Tuple):
             rows = node.iter.elts if getattr(node.target.elts[0], "id", "") == "code" else []
             yield from (("", code) for row in rows for code in _strings(row))

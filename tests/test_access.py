@@ -4,7 +4,7 @@ from itertools import product
 
 import pytest
 
-from bot.access import Access, Action, Allowed, Denied, decide_access, groups_in, role_of
+from bot.access import Access, Action, Allowed, WhyDenied, decide_access, groups_in, role_of
 from bot.texts import in_english
 
 OPERATOR, APPROVER, BOTH, VIEWER = "U0OPERATOR", "U0APPROVER", "U0BOTH", "U0VIEWER"
@@ -85,13 +85,13 @@ def test_a_refusal_says_why_and_who_may() -> None:
 
 def refused(access: Access, user: str, channel: str, action: Action) -> tuple[str, tuple[str, ...], tuple[str, ...]]:
     denied = decide_access(access, user, (), channel, action)
-    assert isinstance(denied, Denied)
+    assert isinstance(denied, WhyDenied)
     return in_english(denied.why), denied.who, denied.where
 
 
 def test_one_who_may_approve_is_told_who_else_may() -> None:
     denied = decide_access(SET, BOTH, (), ROOM, "approve", requester=BOTH)
-    assert isinstance(denied, Denied)
+    assert isinstance(denied, WhyDenied)
     assert denied.who == (BOSSES, APPROVER)
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from bot.changes.journal import Event
+from bot.changes.journal import ChangeEvent
 from bot.changes.record import KEY, Record, read_record
 from bot.kube.recording.recorded_cluster import RecordedCluster
 from bot.store import open_store
@@ -309,7 +309,7 @@ def in_the_store(here: Cluster) -> str:
 
     async def keep() -> None:
         async with open_store(url) as store:
-            await store.changes("").note(Event("raised", record.target, record, uid=live["metadata"]["uid"]))
+            await store.changes("").note(ChangeEvent("raised", record.target, record, uid=live["metadata"]["uid"]))
 
     asyncio.run(keep())
     unrecorded(here)
@@ -356,7 +356,7 @@ def test_a_change_whose_record_is_gone_is_open_until_its_deadline(tmp_path: Path
         nothing = here.hami_bot("verbosity", "revert")
         assert "Nothing to revert" in nothing.stdout
         done = here.hami_bot("verbosity", "revert", "--config", config)
-        assert "is 4 again. The record on the Deployment was damaged or gone" in done.stdout
+        assert "is 4 again. The record on the Deployment was damaged or gone" in " ".join(done.stdout.split())
         assert json.dumps(here.deployment["spec"]) == before
 
 

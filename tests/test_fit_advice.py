@@ -16,7 +16,7 @@ import pytest
 
 from bot.hami.fit.advice import changed, smaller_requests
 from bot.hami.fit.blockers import pods_to_end
-from bot.hami.fit.cluster_view import Facts, View
+from bot.hami.fit.cluster_view import ClusterFacts, View
 from bot.hami.pods.pod_request import PodRequest
 from bot.hami.pods.request_parsing import DeviceConfig, pod_request
 from bot.hami.version import Version, parse_version
@@ -32,7 +32,7 @@ by_archive = pytest.mark.parametrize("archive", ARCHIVES, ids=lambda path: path.
 
 
 class Recorded(NamedTuple):
-    facts: Facts
+    facts: ClusterFacts
     version: Version
     by_all: list[tuple[PodRequest, list[str]]]
     """Pods that every node refused, with the cluster's nodes."""
@@ -51,7 +51,7 @@ def recorded(archive: Path) -> Recorded:
     version = parse_version(cluster.hami_version_hint)
     assert version
     nodes, pods = asyncio.run(cluster.list(NODES)), asyncio.run(cluster.list(PODS))
-    facts = Facts({node.name: node for node in nodes}, pods, (), DeviceConfig(), cluster.now())
+    facts = ClusterFacts({node.name: node for node in nodes}, pods, (), DeviceConfig(), cluster.now())
     with tarfile.open(archive) as files:
         probes = json.load(files.extractfile("probes.json"))  # type: ignore[arg-type]
     refused: list[tuple[PodRequest, list[str]]] = []

@@ -94,7 +94,7 @@ def test_the_ticket_of_a_connection_stays_out_of_a_traceback(log: Log) -> None:
     import bot.slack.connection
 
     error = ValueError("wss://slack.example/?ticket=s3cret")
-    bot.slack.connection.log.error("not connected", exc_info=error)
+    bot.slack.connection.client_log.error("not connected", exc_info=error)
     assert "s3cret" not in log.text
     assert "slack.example/?ticket=" in log.text
 

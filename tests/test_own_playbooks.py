@@ -28,7 +28,7 @@ from handlers.shell import main as shell
 from handlers.shell_grammar import build_grammar
 from playbooks import api
 from playbooks.own import discovery, running
-from playbooks.own.cluster import Cluster
+from playbooks.own.cluster import OwnCluster
 from playbooks.own.discovery import playbook_of
 from playbooks.own.interface import OPTIONS, OwnPlaybookError
 from playbooks.playbook import Sources, load
@@ -502,7 +502,7 @@ def test_all_that_is_promised_can_be_read_with_the_rights_of_the_chart(folder: P
 
 
 def test_the_cluster_that_it_is_given_offers_nothing_but_reading() -> None:
-    assert {name for name in dir(Cluster) if not name.startswith("_")} == {"get", "hami", "list", "name", "now"}
+    assert {name for name in dir(OwnCluster) if not name.startswith("_")} == {"get", "hami", "list", "name", "now"}
 
 
 def test_the_verbs_that_are_reserved_are_those_of_both_grammars() -> None:

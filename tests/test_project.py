@@ -1,9 +1,11 @@
 """The files that install, check and ship the project agree with each other and name nothing of where they were made."""
 
+import ast
 import itertools
 import json
 import os
 import re
+from pathlib import Path
 
 import grimp
 import pytest
@@ -50,6 +52,16 @@ def test_the_import_contract_of_playbooks_names_every_verb() -> None:
         if contract.get("containers") == ["playbooks"]
     ]
     assert set(contract["layers"][0].split(" : ")) == set(load())
+
+
+def test_a_class_name_means_one_thing_but_for_the_two_that_every_playbook_has() -> None:
+    modules: dict[str, list[str]] = {}
+    for path in itertools.chain(*((ROOT / folder).rglob("*.py") for folder in ("bot", "handlers", "playbooks"))):
+        for node in ast.walk(ast.parse(path.read_bytes())):
+            if isinstance(node, ast.ClassDef):
+                modules.setdefault(node.name, []).append(str(path.relative_to(ROOT)))
+    several = {name: found for name, found in modules.items() if len(found) > 1}
+    assert several.keys() <= {"Request", "Snapshot"}, several
 
 
 @pytest.mark.parametrize("lock", LOCKS)
@@ -173,3 +185,24 @@ def test_the_image_is_built_of_locked_packages_and_runs_as_nobody() -> None:
     assert re.search(r"^USER [1-9]\d*:[1-9]\d*$", final, re.MULTILINE)
     assert 'ENTRYPOINT ["hami-bot"]' in final
     assert "RUN" not in final
+
+
+PAGES = sorted(path for pattern in ("*.md", "docs/*.md", "docs/zh/*.md") for path in ROOT.glob(pattern))
+FOLDERS = "bot|handlers|playbooks|sandbox|tests|benchmarks"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_file_and_module_of_ours_that_a_page_names_is_there(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    files = re.findall(rf"(?<![\w./-])(?:{FOLDERS})/[\w./-]*[\w/]", text)
+    dotted = re.findall(rf"(?<![\w./-])(?:{FOLDERS})(?:\.[a-z_]\w*){{2,}}", text)
+    gone = [name for name in files if not (ROOT / name).exists()]
+    assert gone + [name for name in dotted if not is_ours(name)] == []
+
+
+def is_ours(dotted: str) -> bool:
+    """Whether that is a module, or a name in one."""
+    path = ROOT / dotted.replace(".", "/")
+    around = path.parent / "__init__.py" if path.parent.is_dir() else path.parent.with_suffix(".py")
+    is_named = around.is_file() and re.search(rf"\b{path.name}\b", around.read_text(encoding="utf-8"))
+    return path.is_dir() or path.with_suffix(".py").is_file() or bool(is_named)

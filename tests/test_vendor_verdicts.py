@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from bot.hami.fit.cluster_view import Facts, View
+from bot.hami.fit.cluster_view import ClusterFacts, View
 from bot.hami.fit.verdicts import Verdict
 from bot.hami.pods.request_parsing import DeviceConfig, pod_request, read_device_config
 from bot.hami.version import parse_version
@@ -81,7 +81,7 @@ def seen(files: dict[str, Any]) -> View:
 
     meta = files["meta.json"]
     nodes = {node.name: node for node in items("nodes", Node)}
-    facts = Facts(
+    facts = ClusterFacts(
         nodes,
         items("pods", Pod),
         items("resourcequotas", ResourceQuota),

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from bot.changes.deadline import wrong_clock
 from bot.changes.decide import carries, how_it_ended
 from bot.changes.deployments import FOREVER, ChangeFailed, Object, Objects, looked_at, open_record, place_of, set_in_all
-from bot.changes.journal import Event, Journal, Open
+from bot.changes.journal import ChangeEvent, Journal, Open
 from bot.changes.plan import NothingToDo, Plan, Raise, annotation, plan_extension, plan_raise
 from bot.changes.reconciler import Endings, Reconciler, Telling, contradicted
 from bot.changes.record import Record, Refusal, read_record
@@ -130,10 +130,10 @@ class Changer:
             ) from conflict
         except OutcomeUnknown as unknown:
             await looked_at(self._objects, longer, unknown)
-        await self._note(Event("extended", longer.target, longer, by=by))
+        await self._note(ChangeEvent("extended", longer.target, longer, by=by))
         return longer
 
-    async def revert(self, namespace: str, name: str, *, by: str) -> Event:
+    async def revert(self, namespace: str, name: str, *, by: str) -> ChangeEvent:
         """Undoes the open change now, as at its deadline; by the journal's copy where its record is damaged or gone."""
         wanted: Open | None = None
         last: SourceError | None = None
@@ -185,10 +185,10 @@ class Changer:
     async def begin(self, deployment: Object, record: Record) -> Record:
         """What follows once the record stands on the object; done again it is the same. Raises ChangeFailed."""
         await set_in_all(self._objects, deployment, record)
-        await self._note(Event("raised", record.target, record, by=record.by))
+        await self._note(ChangeEvent("raised", record.target, record, by=record.by))
         return record
 
-    async def _note(self, event: Event) -> None:
+    async def _note(self, event: ChangeEvent) -> None:
         await self._telling.note(event._replace(at=self.time()))
 
 

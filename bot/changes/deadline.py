@@ -7,7 +7,7 @@ itself stands in the record, on the Deployment; `bot.changes.decide` says what i
 import math
 from datetime import UTC, datetime
 
-from bot.changes.kinds import Kind
+from bot.changes.kinds import ChangeKind
 from bot.changes.record import Record, Refusal
 from bot.kube.times import format_duration, format_time, roughly
 from bot.texts import Text
@@ -18,7 +18,7 @@ MOST_SKEW_S = 60.0
 """With a clock that is more seconds from the API server's nothing is raised; what is due is reverted all the same."""
 
 
-def no_such_length(kind: Kind, seconds: float) -> Refusal | None:
+def no_such_length(kind: ChangeKind, seconds: float) -> Refusal | None:
     """Why a change of this kind cannot be asked for so many seconds, None where it can."""
     if SHORTEST_S <= seconds <= kind.longest_s:
         return None

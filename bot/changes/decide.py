@@ -10,10 +10,10 @@ import difflib
 from typing import Literal, NamedTuple
 
 from bot.changes.flags import ArgumentList, Object, containers, find_spot, with_words
-from bot.changes.journal import Event, EventKind, Open
+from bot.changes.journal import ChangeEvent, EventKind, Open
 from bot.changes.merge import OurElement, Stand, stand_of
 from bot.changes.plan import Patch, annotation, plan_forget, plan_retime, plan_revert
-from bot.changes.record import Record, Unreadable, id_in, read_record, same_way_back
+from bot.changes.record import Record, UnreadableRecord, id_in, read_record, same_way_back
 from bot.kube.recording.redact import masked_arguments
 
 AHEAD_S = 5
@@ -68,20 +68,20 @@ class Forget(NamedTuple):
 class Ended(NamedTuple):
     """Nothing of ours is left but, where there is a patch, what remains of the record: the patch removes that."""
 
-    event: Event
+    event: ChangeEvent
     patch: Patch = ()
 
 
-def decide(deployment: Object, now: float) -> Wait | Retime | Restore | Forget | Blocked | Unreadable | None:
+def decide(deployment: Object, now: float) -> Wait | Retime | Restore | Forget | Blocked | UnreadableRecord | None:
     """What is due at `now` (seconds since 1970, by the API server's clock); None for an object without a record."""
     text = annotation(deployment)
     if text is None:
         return None
     record = read_record(text)
-    if isinstance(record, Unreadable):
+    if isinstance(record, UnreadableRecord):
         return record
     if (here := _name(deployment)) != record.target:
-        return Unreadable(text, f"it was copied here: it is about {record.target}, this is {here}")
+        return UnreadableRecord(text, f"it was copied here: it is about {record.target}, this is {here}")
     spot = find_spot(deployment, record.container)
     if spot is None:
         return Forget(record, plan_forget(deployment), "container-gone")
@@ -203,12 +203,12 @@ def why_not_carried(deployment: Object, record: Record) -> str:
     if text is None or is_of_another(deployment, record):
         return "its record was removed from the Deployment"
     found = read_record(text)
-    if isinstance(found, Unreadable):
+    if isinstance(found, UnreadableRecord):
         return f"its record on the Deployment cannot be read: {found.why}"
     return "its record on the Deployment was edited"
 
 
-def how_it_ended(deployment: Object, change: Open) -> Event | None:
+def how_it_ended(deployment: Object, change: Open) -> ChangeEvent | None:
     """What became of a change that the object does not carry, from how the object is now.
 
     None where it has not ended as far as can be told: our value is set, and the record alone is damaged or gone.
@@ -245,5 +245,5 @@ def _stand(deployment: Object, record: Record, spot: ArgumentList) -> Stand:
     return stand_of(record, spot)
 
 
-def _found(kind: EventKind, record: Record, detail: str) -> Event:
-    return Event(kind, record.target, record, detail, source="found")
+def _found(kind: EventKind, record: Record, detail: str) -> ChangeEvent:
+    return ChangeEvent(kind, record.target, record, detail, source="found")

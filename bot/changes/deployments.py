@@ -21,17 +21,17 @@ from bot.changes.decide import (
     why_not_carried,
 )
 from bot.changes.flags import Object, find_spot, last_set
-from bot.changes.journal import Event, Open
+from bot.changes.journal import ChangeEvent, Open
 from bot.changes.merge import by_hand
 from bot.changes.plan import Patch, annotation, plan_forget
-from bot.changes.record import Record, Unreadable, read_record
+from bot.changes.record import Record, UnreadableRecord, read_record
 from bot.errors import BotError, NotFound, SourceError
 from bot.kube.client.writer import Conflict, OutcomeUnknown, Writer
 from bot.texts import Text
 
 FOREVER = float("inf")
 
-Due = Wait | Restore | Retime | Forget | Blocked | Ended | Unreadable | None
+Due = Wait | Restore | Retime | Forget | Blocked | Ended | UnreadableRecord | None
 
 
 class Objects:
@@ -54,38 +54,38 @@ class Objects:
         """The Deployment, fresh. Raises SourceError."""
         return await self.writer.deployment(namespace, name)
 
-    async def act(self, deployment: Object, now: float, *, by: str = "", detail: str = "") -> Event | None:
+    async def act(self, deployment: Object, now: float, *, by: str = "", detail: str = "") -> ChangeEvent | None:
         """Does what is due at `now`. Raises Conflict if the object changed, OutcomeUnknown, SourceError."""
         return await self._carried_out(deployment, decide(deployment, now), by, detail)
 
     async def act_by_copy(
         self, deployment: Object, change: Open, now: float, *, by: str = "", detail: str = ""
-    ) -> Event | None:
+    ) -> ChangeEvent | None:
         """The same for a change that the object does not carry, by the journal's copy; `unreadable` while it waits."""
         due, why = decide_by_copy(deployment, change, now), why_not_carried(deployment, change.record)
         if isinstance(due, Wait):
-            return Event("unreadable", change.record.target, change.record, why, source="copy")
+            return ChangeEvent("unreadable", change.record.target, change.record, why, source="copy")
         event = await self._carried_out(deployment, due, by, detail)
         if event is None or isinstance(due, Ended):
             return event
         return event._replace(detail="\n".join(filter(None, (why, event.detail))), source="copy")
 
-    async def _carried_out(self, deployment: Object, due: Due, by: str, detail: str) -> Event | None:
+    async def _carried_out(self, deployment: Object, due: Due, by: str, detail: str) -> ChangeEvent | None:
         meta = deployment["metadata"]
         target = f"{meta['namespace']}/{meta['name']}"
         match due:
             case Restore(record, patch, kept):
                 await set_running(self.writer, deployment, record, record.old)
                 await self._patch(deployment, patch)
-                return Event("reverted", target, record, "\n".join(filter(None, (detail, kept))), by)
+                return ChangeEvent("reverted", target, record, "\n".join(filter(None, (detail, kept))), by)
             case Retime(record, patch, detail):
                 await self._patch(deployment, patch)
-                return Event("retimed", target, record, detail, by)
+                return ChangeEvent("retimed", target, record, detail, by)
             case Forget(record, patch, how, diff):
                 if how == "drifted":  # pods of the words before may still run
                     await set_running(self.writer, deployment, record, level_now(deployment, record))
                 await self._patch(deployment, patch)
-                return Event(how, target, record, diff, by)
+                return ChangeEvent(how, target, record, diff, by)
             case Ended(event, patch):
                 if event.kind == "never-raised" and event.record and annotation(deployment) is None:
                     # Of a plan that was carried out a level may be left: by whoever was killed then, and wrote no more.
@@ -94,9 +94,9 @@ class Objects:
                 await self._patch(deployment, patch)
                 return event._replace(by=by)
             case Blocked(record, why):
-                return Event("failed", target, record, why, by, by_hand=by_hand(deployment, record))
-            case Unreadable(_, why):
-                return Event("unreadable", target, None, why)
+                return ChangeEvent("failed", target, record, why, by, by_hand=by_hand(deployment, record))
+            case UnreadableRecord(_, why):
+                return ChangeEvent("unreadable", target, None, why)
             case _:
                 return None
 

@@ -9,7 +9,7 @@ from typing import Any, cast
 import msgspec
 
 from bot.changes.flags import Object, part_of
-from bot.changes.kinds import AddImpact, DeploymentContext, Setting
+from bot.changes.kinds import AddImpact, DeploymentContext, FlagSetting
 from bot.changes.plan import Plan, owner_of
 from bot.kube.models import Pod, PodTemplate
 from bot.kube.selectors import NodeFilter, label_matcher
@@ -31,7 +31,7 @@ def blast_radius(deployment: Object, plan: Plan, around: DeploymentContext) -> t
         tell(Text("blast.memory-lost"), "info")
         _owner(deployment, tell)
     for each in plan.record.flags:
-        each.kind.brings(Setting(deployment, plan.record.container, each.new), around, tell)
+        each.kind.brings(FlagSetting(deployment, plan.record.container, each.new), around, tell)
     order: tuple[Severity, ...] = ("critical", "warning", "info")
     return tuple(sorted(dict.fromkeys(tell.impacts), key=lambda impact: order.index(impact.severity)))
 

@@ -33,7 +33,7 @@ any more. `found`: nothing was done here.
 """
 
 
-class Event(NamedTuple):
+class ChangeEvent(NamedTuple):
     """Something that happened to a change. `by` is who made it happen, empty for the deadline or what was found.
 
     `unreadable`: the record on the object is damaged or gone. Where the journal has a copy, `record` is that copy, by
@@ -78,7 +78,7 @@ class Journal(Protocol):
         """Before anything is written: that it will be. Without this nothing is changed."""
         ...
 
-    async def note(self, event: Event) -> None:
+    async def note(self, event: ChangeEvent) -> None:
         """What happened. The same event again changes nothing."""
         ...
 

@@ -35,7 +35,7 @@ class DeploymentContext(NamedTuple):
     version: Version | None = None
 
 
-class Setting(NamedTuple):
+class FlagSetting(NamedTuple):
     """The new value of a container's flag, on a Deployment as it is now."""
 
     deployment: Object
@@ -49,11 +49,11 @@ class AddImpact(Protocol):
     def __call__(self, what: Text, severity: Severity) -> None: ...
 
 
-def nothing_more(_: Setting, __: DeploymentContext, ___: AddImpact) -> None:
+def nothing_more(_: FlagSetting, __: DeploymentContext, ___: AddImpact) -> None:
     """For a value that brings nothing worth a warning."""
 
 
-def loudness(setting: Setting, _: DeploymentContext, tell: AddImpact) -> None:
+def loudness(setting: FlagSetting, _: DeploymentContext, tell: AddImpact) -> None:
     """How much more is logged at this level, and whether HAMi has anything to say there."""
     level = int(setting.value)
     if setting.container != EXTENDER_CONTAINER:
@@ -64,12 +64,12 @@ def loudness(setting: Setting, _: DeploymentContext, tell: AddImpact) -> None:
         tell(Text("blast.loud"), "info")
 
 
-def requests_to_come(_: Setting, __: DeploymentContext, tell: AddImpact) -> None:
+def requests_to_come(_: FlagSetting, __: DeploymentContext, tell: AddImpact) -> None:
     """That the API server gets more requests."""
     tell(Text("blast.more-requests"), "info")
 
 
-def exposure(setting: Setting, around: DeploymentContext, tell: AddImpact) -> None:
+def exposure(setting: FlagSetting, around: DeploymentContext, tell: AddImpact) -> None:
     """Who can fetch profiles: the extender's own port serves them without authentication."""
     if around.version is not None and PROFILING_SINCE <= around.version < METRICS_CLOSED_SINCE:
         tell(Text("blast.profiles-served-already", version=around.version), "info")
@@ -110,7 +110,7 @@ _TRUE = frozenset({"1", "t", "T", "true", "TRUE", "True"})
 
 Refused = tuple[Text, Text]
 """Why, and what to do instead."""
-Brings = Callable[[Setting, DeploymentContext, AddImpact], None]
+Brings = Callable[[FlagSetting, DeploymentContext, AddImpact], None]
 """Tells what a new value brings with it."""
 ChangeWords = Callable[[str, str, str], Text]
 """A change in a few words: in which container, from which value, to which."""
@@ -186,7 +186,7 @@ class Number(NamedTuple):
         return None
 
 
-class Kind(msgspec.Struct, frozen=True):
+class ChangeKind(msgspec.Struct, frozen=True):
     """One flag that can be changed for a while.
 
     People type `verb`; `name` is the flag's without its hyphens, and what records of open changes name. Flags with the
@@ -249,7 +249,7 @@ def _high_timeout(value: int, highest: int) -> Refused:
 
 
 # From -v=8 on client-go logs request bodies (k8s.io/client-go/rest/request.go, `logBody`), tokens among them.
-VERBOSITY = Kind(
+VERBOSITY = ChangeKind(
     verb="verbosity",
     name="v",
     values=Number(0, 7, _high_level, shown="LEVEL"),
@@ -260,7 +260,7 @@ VERBOSITY = Kind(
     is_log_level=True,
     brings=loudness,
 )
-PROFILING = Kind(
+PROFILING = ChangeKind(
     verb="profiling",
     name="profiling",
     values=Switch(),
@@ -275,9 +275,9 @@ PROFILING = Kind(
 TRY = "tune try"
 
 
-def _tried(name: str, values: Number, change: ChangeWords, brings: Brings = nothing_more) -> Kind:
+def _tried(name: str, values: Number, change: ChangeWords, brings: Brings = nothing_more) -> ChangeKind:
     """A limit of the extender's API client."""
-    return Kind(
+    return ChangeKind(
         verb=TRY,
         name=name,
         values=values,
@@ -311,7 +311,7 @@ KUBE_TIMEOUT = _tried(
 
 KINDS = {kind.name: kind for kind in (VERBOSITY, PROFILING, KUBE_QPS, KUBE_BURST, KUBE_TIMEOUT)}
 """By the flag that they change, which is named without hyphens."""
-VERBS: dict[str, tuple[Kind, ...]] = {
+VERBS: dict[str, tuple[ChangeKind, ...]] = {
     verb: tuple(kind for kind in KINDS.values() if kind.verb == verb)
     for verb in dict.fromkeys(kind.verb for kind in KINDS.values())
 }
@@ -320,7 +320,7 @@ FORMER = tuple(kind.name for kinds in VERBS.values() if len(kinds) > 1 for kind 
 """Flags that had a verb of their own before they were set together: whoever types it is told the new one."""
 
 
-def kind_of(name: str) -> Kind:
+def kind_of(name: str) -> ChangeKind:
     """The kind that changes the flag, which is named without hyphens. Raises UnknownKind."""
     if name not in KINDS:
         raise UnknownKind(f"this version of hami-bot cannot change {name[:60]!r}, only: {', '.join(KINDS)}")

@@ -22,8 +22,18 @@ from bot.changes.flags import (
     with_value,
     with_words,
 )
-from bot.changes.kinds import Kind, kind_of
-from bot.changes.record import KEY, VERSION, FlagChange, Means, Record, Refusal, Unreadable, read_record, write_record
+from bot.changes.kinds import ChangeKind, kind_of
+from bot.changes.record import (
+    KEY,
+    VERSION,
+    FlagChange,
+    Means,
+    Record,
+    Refusal,
+    UnreadableRecord,
+    read_record,
+    write_record,
+)
 from bot.hami.version import Version
 from bot.kube.hami_pods import EXTENDER_CONTAINER, KUBE_SCHEDULER_CONTAINER
 from bot.report import Impact
@@ -60,7 +70,7 @@ class Raise(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaul
             raise ValueError(f"these cannot be set together: {', '.join(flags)[:200]}")
 
     @property
-    def kind(self) -> Kind:
+    def kind(self) -> ChangeKind:
         """That of the first flag: whatever concerns the change as a whole is the same for the others."""
         return kind_of(self.values[0][0])
 
@@ -267,7 +277,7 @@ def _open_already(deployment: Object) -> Refusal | None:
     if text is None:
         return None
     found = read_record(text)
-    if isinstance(found, Unreadable):
+    if isinstance(found, UnreadableRecord):
         why = Text("refusal.unreadable", target=_target(deployment), annotation=KEY, why=found.why)
         return Refusal("unreadable", why, Text("refusal.unreadable-do"))
     change = {"change": found.shown, "container": found.container, "until": found.at, "by": found.by}
@@ -358,7 +368,7 @@ _MARKS: tuple[tuple[OwnerKind, str, str], ...] = (
 _RELEASE = "meta.helm.sh/release-name"
 
 
-class Owner(NamedTuple):
+class OwningTool(NamedTuple):
     """The tool that owns a Deployment and may undo a change of it; `mark` is the label or annotation that says so."""
 
     kind: OwnerKind
@@ -366,15 +376,17 @@ class Owner(NamedTuple):
     value: str
 
 
-def owner_of(deployment: Object) -> Owner | None:
+def owner_of(deployment: Object) -> OwningTool | None:
     """The first of Argo CD, Flux and Helm that has marked the Deployment as its own."""
     meta = part_of(deployment, "metadata")
     labels, annotations = part_of(meta, "labels"), part_of(meta, "annotations")
     for kind, part, key in _MARKS:
         if value := (labels if part == "labels" else annotations).get(key):
-            return Owner(kind, key, str(value))
+            return OwningTool(kind, key, str(value))
     if labels.get("app.kubernetes.io/managed-by") == "Helm" or annotations.get(_RELEASE):
-        return Owner("helm", _RELEASE, str(annotations.get(_RELEASE) or labels.get("app.kubernetes.io/instance", "?")))
+        return OwningTool(
+            "helm", _RELEASE, str(annotations.get(_RELEASE) or labels.get("app.kubernetes.io/instance", "?"))
+        )
     return None
 
 

@@ -13,10 +13,10 @@ from typing import NamedTuple
 from bot import request_ids
 from bot.changes.decide import Wait, carries, decide, places_of
 from bot.changes.deployments import FOREVER, ChangeFailed, Object, Objects, place_of, set_in_all
-from bot.changes.journal import ENDS, Event, Journal, NotYet, Open
+from bot.changes.journal import ENDS, ChangeEvent, Journal, NotYet, Open
 from bot.changes.merge import by_hand
 from bot.changes.plan import Plan, unfinished_rollout
-from bot.changes.record import KEY, Record, Unreadable, same_way_back
+from bot.changes.record import KEY, Record, UnreadableRecord, same_way_back
 from bot.errors import BotError, Bug, NotFound, SourceError, bugs_as_errors
 from bot.kube.client.writer import Conflict, OutcomeUnknown
 from bot.texts import Text, in_english
@@ -34,7 +34,7 @@ Endings = Callable[[Record], Awaitable[str]]
 log = logging.getLogger(__name__)
 
 
-def contradicted(event: Event, known: Mapping[str, Open] | None) -> Open | None:
+def contradicted(event: ChangeEvent, known: Mapping[str, Open] | None) -> Open | None:
     """The change that ended by a record which somebody had edited: the journal's copy says how it is to be undone."""
     opened = known.get(event.record.id) if known and event.record and event.kind in ENDS else None
     return None if not opened or not event.record or same_way_back(opened.record, event.record) else opened
@@ -58,7 +58,7 @@ class Telling:
             text = Text("error-change.not-changed-not-noted", seconds=f"{self._patience_s:g}")
             raise ChangeFailed(text, hint=Text("error-change.store-does-not-answer")) from error
 
-    async def note(self, event: Event) -> None:
+    async def note(self, event: ChangeEvent) -> None:
         """What was done stays done: if it cannot be noted now, the next pass finds it again."""
         try:
             async with asyncio.timeout(self._patience_s):
@@ -88,7 +88,7 @@ class Telling:
 class _Looked(NamedTuple):
     """What a look at one object gave: what happened to it, or that its change is not due."""
 
-    event: Event | None = None
+    event: ChangeEvent | None = None
     waiting: tuple[Object, Record] | None = None
 
 
@@ -109,7 +109,7 @@ class Reconciler:
         self._bugs: set[str] = set()
         self.trouble = ""
 
-    async def reconcile(self) -> list[Event]:
+    async def reconcile(self) -> list[ChangeEvent]:
         """One pass: everything that is due is undone, and what was found is noted; what happened.
 
         What is due comes first, and needs no journal. Failures with one object, bugs among them, do not keep the others
@@ -150,7 +150,7 @@ class Reconciler:
         self.trouble = "; ".join([*([trouble] if trouble else []), *failed])
         return events
 
-    def _early_failure(self, event: Event) -> bool:
+    def _early_failure(self, event: ChangeEvent) -> bool:
         return event.kind == "failed" and event.record is not None and self._objects.time() < event.record.deadline
 
     async def _pass(self, namespace: str, name: str, *, early: str = "", change: Open | None = None) -> _Looked:
@@ -167,13 +167,13 @@ class Reconciler:
                 if change:
                     return _Looked(await self._by_copy(deployment, change, now, early))
                 due = decide(deployment, now)
-                record = None if due is None or isinstance(due, Unreadable) else due.record
+                record = None if due is None or isinstance(due, UnreadableRecord) else due.record
                 if isinstance(due, Wait):
                     return _Looked(waiting=(deployment, due.record))
                 with _traced(record, f"{namespace}/{name}"):
                     return _Looked(await self._objects.act(deployment, now, detail=early))
         except NotFound:
-            gone = Event("replaced", f"{namespace}/{name}", record, "the Deployment is gone", source="found")
+            gone = ChangeEvent("replaced", f"{namespace}/{name}", record, "the Deployment is gone", source="found")
             return _Looked(gone if change else None)
         except (SourceError, Bug) as error:
             with _traced(record, f"{namespace}/{name}"):
@@ -183,16 +183,16 @@ class Reconciler:
                 return _Looked()  # the next pass looks and decides anew
             complaint = f"{in_english(error.message)}; it is tried again"
             line = by_hand(deployment, record) if record else ""
-            return _Looked(Event("failed", f"{namespace}/{name}", record, complaint, by_hand=line))
+            return _Looked(ChangeEvent("failed", f"{namespace}/{name}", record, complaint, by_hand=line))
 
-    def _attributed(self, event: Event, known: dict[str, Open] | None) -> Event:
+    def _attributed(self, event: ChangeEvent, known: dict[str, Open] | None) -> ChangeEvent:
         """With the change that it is about, where the object could not be read for it."""
         if event.kind != "failed" or event.record is not None or known is None:
             return event
         record = next((change.record for change in known.values() if change.record.target == event.target), None)
         return event._replace(record=record, by_hand=by_hand(None, record) if record else "")
 
-    async def _waiting(self, deployment: Object, record: Record, known: dict[str, Open] | None) -> list[Event]:
+    async def _waiting(self, deployment: Object, record: Record, known: dict[str, Open] | None) -> list[ChangeEvent]:
         if reason := await self._ending(record):
             looked = await self._pass(deployment["metadata"]["namespace"], deployment["metadata"]["name"], early=reason)
             return [looked.event] if looked.event else []
@@ -201,16 +201,16 @@ class Reconciler:
         opened = known.get(record.id)
         if opened and not same_way_back(record, opened.record):
             return []
-        events: list[Event] = []
+        events: list[ChangeEvent] = []
         if opened is None or opened.state == "planned":
             # Whoever raised it may have been killed before every running process had its level.
             await set_in_all(self._objects, deployment, record)
             uid = str(deployment["metadata"].get("uid", ""))
-            events.append(Event("raised", record.target, record, "found on the object", record.by, uid))
+            events.append(ChangeEvent("raised", record.target, record, "found on the object", record.by, uid))
         elif record.extended > opened.record.extended:
-            events.append(Event("extended", record.target, record, "found on the object"))
+            events.append(ChangeEvent("extended", record.target, record, "found on the object"))
         elif record.since < opened.record.since:
-            events.append(Event("retimed", record.target, record, "found on the object"))
+            events.append(ChangeEvent("retimed", record.target, record, "found on the object"))
         if opened is None or opened.state != "effective":
             events += self._effect(deployment, record)
         return events
@@ -224,21 +224,21 @@ class Reconciler:
             log.warning("cannot tell whether %s should end early: %s", record.target, error)
             return ""
 
-    def _effect(self, deployment: Object, record: Record) -> list[Event]:
+    def _effect(self, deployment: Object, record: Record) -> list[ChangeEvent]:
         waits = unfinished_rollout(deployment) if record.means == "patch" else None
         if waits is None:
-            return [Event("effective", record.target, record)]
+            return [ChangeEvent("effective", record.target, record)]
         if self._objects.time() - record.since > STUCK_S:
-            return [Event("stuck", record.target, record, in_english(waits))]
+            return [ChangeEvent("stuck", record.target, record, in_english(waits))]
         return []
 
-    async def _not_carried(self, opened: list[Open], looked_after: list[Record]) -> list[Event]:
+    async def _not_carried(self, opened: list[Open], looked_after: list[Record]) -> list[ChangeEvent]:
         """Of what the objects do not carry: what ended without anybody here noting it, and what is open all the same.
 
         Changes with the records in `looked_after` are left out. Of several changes of one flag the newest goes back
         first, as it was made on top of the others.
         """
-        events: list[Event] = []
+        events: list[ChangeEvent] = []
         above: set[tuple[str, str, str]] = set()
         for change in reversed(opened):
             record = change.record
@@ -254,7 +254,7 @@ class Reconciler:
                 above |= places
         return events
 
-    async def _by_copy(self, deployment: Object, change: Open, now: float, early: str) -> Event | None:
+    async def _by_copy(self, deployment: Object, change: Open, now: float, early: str) -> ChangeEvent | None:
         record = change.record
         underway = change.state == "planned" and self._objects.time() - record.since < UNDERWAY_S
         if carries(deployment, record) or underway:
@@ -277,7 +277,7 @@ def _traced(record: Record | None, target: str) -> AbstractContextManager[None]:
     return request_ids.about(record.id if record else target)
 
 
-def _is_known(unread: Event, events: list[Event], known: dict[str, Open] | None) -> bool:
+def _is_known(unread: ChangeEvent, events: list[ChangeEvent], known: dict[str, Open] | None) -> bool:
     """Whether the journal has what an object's damaged record is about: that change goes back by its copy."""
     ended = {event.record.id: event for event in events if event.record and event.kind in ENDS}
     here = [change.record.id for change in (known or {}).values() if change.record.target == unread.target]

@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple
 import msgspec
 
 from bot.changes.flags import Field
-from bot.changes.kinds import Kind, UnknownKind, kind_of
+from bot.changes.kinds import ChangeKind, UnknownKind, kind_of
 from bot.kube.times import parse_time
 from bot.texts import Text
 
@@ -34,7 +34,7 @@ class FlagChange(msgspec.Struct, frozen=True):
         kind_of(self.flag)
 
     @property
-    def kind(self) -> Kind:
+    def kind(self) -> ChangeKind:
         return kind_of(self.flag)
 
 
@@ -76,7 +76,7 @@ class Record(msgspec.Struct, frozen=True, omit_defaults=True, rename={"words_bef
         return (FlagChange(self.flag, self.old, self.new), *self.also)
 
     @property
-    def kind(self) -> Kind:
+    def kind(self) -> ChangeKind:
         """That of its first flag: whatever concerns the change as a whole is the same for the others."""
         return kind_of(self.flag)
 
@@ -96,26 +96,26 @@ class Record(msgspec.Struct, frozen=True, omit_defaults=True, rename={"words_bef
         return _seconds(self.raised_at)
 
 
-class Unreadable(msgspec.Struct, frozen=True):
+class UnreadableRecord(msgspec.Struct, frozen=True):
     """An annotation under our key that is no record of ours; `why` for people."""
 
     text: str
     why: str
 
 
-def read_record(text: str) -> Record | Unreadable:
+def read_record(text: str) -> Record | UnreadableRecord:
     """The record in the annotation's text."""
     if len(text) > _LONGEST:
-        return Unreadable(text[:200], f"it is {len(text):,} characters long")
+        return UnreadableRecord(text[:200], f"it is {len(text):,} characters long")
     try:
         record = msgspec.json.decode(text, type=Record)
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
         unknown = isinstance(error.__cause__, UnknownKind)
-        return Unreadable(text, str(error.__cause__) if unknown else f"it is no record of a change: {error}")
+        return UnreadableRecord(text, str(error.__cause__) if unknown else f"it is no record of a change: {error}")
     if record.v != VERSION:
-        return Unreadable(text, f"it was written by another version of hami-bot (record version {record.v})")
+        return UnreadableRecord(text, f"it was written by another version of hami-bot (record version {record.v})")
     if parse_time(record.at) is None or parse_time(record.raised_at) is None:
-        return Unreadable(text, "its times cannot be read")
+        return UnreadableRecord(text, "its times cannot be read")
     return record
 
 

@@ -45,7 +45,7 @@ class Rejection(NamedTuple):
         return f'Pod "{pod.name}" is invalid: {self.words}'
 
 
-class Setting(NamedTuple):
+class WebhookSetting(NamedTuple):
     """What the webhook knows: its version, the scheduler that it hands pods to, and the devices of its config."""
 
     version: Version
@@ -53,7 +53,7 @@ class Setting(NamedTuple):
     devices: Sequence[Device]
 
 
-def admit(pod: Pod, setting: Setting) -> Pod | Rejection:
+def admit(pod: Pod, setting: WebhookSetting) -> Pod | Rejection:
     """The pod with what the webhook and the API add; the same pod where the webhook leaves it alone.
 
     Namespace and label selectors, quotas, and what is no resource or annotation (environment, runtime class) are left
@@ -75,7 +75,7 @@ def admit(pod: Pod, setting: Setting) -> Pod | Rejection:
     return Rejection("API", wrong[0] if len(wrong) == 1 else f"[{', '.join(wrong)}]") if wrong else pod
 
 
-def _is_foreign(scheduler: str, setting: Setting) -> bool:
+def _is_foreign(scheduler: str, setting: WebhookSetting) -> bool:
     """Whether the webhook leaves the pod to the scheduler that it names. 2.7 and 2.8 do so even with HAMi's own."""
     since, until = LEAVES_OWN_ALONE
     if setting.version < _RESPECTS_FOREIGN or scheduler in DEFAULT_SCHEDULERS:
@@ -83,7 +83,7 @@ def _is_foreign(scheduler: str, setting: Setting) -> bool:
     return scheduler != setting.scheduler or since <= setting.version < until
 
 
-def _show(pod: Pod, setting: Setting) -> tuple[Pod, bool] | Rejection:
+def _show(pod: Pod, setting: WebhookSetting) -> tuple[Pod, bool] | Rejection:
     """The pod after every container was shown to every vendor, and whether one found something of its own."""
     annotations, found = dict(pod.metadata.annotations or {}), False
     containers = [*inits_of(pod), *pod.spec.containers]

@@ -220,7 +220,7 @@ def explain_change(versions: Sequence[SourcedProfile], *, sample_index_name: str
 
     Raises SourceError for a damaged profile, UsageError for profiles that measure different things.
     """
-    ready = [version.ready() for version in versions]
+    ready = [profile.ready() for profile in versions]
     found = compare([taken.profile for taken in ready], sample_index_name)
     leaks = grown(ready[0].profile, ready[-1].profile) if found.kind.type == GOROUTINES else []
     given = [
@@ -235,7 +235,7 @@ def explain_change(versions: Sequence[SourcedProfile], *, sample_index_name: str
 
 def comparison_tables(versions: Sequence[SourcedProfile], *, sample_index_name: str = "") -> tuple[Table, ...]:
     """Side by side, oldest first: all of it, the collector's part, what was allocated, the ten largest changes."""
-    ready = [version.ready() for version in versions]
+    ready = [profile.ready() for profile in versions]
     found = compare([taken.profile for taken in ready], sample_index_name)
     return (_side_by_side(found, [_version_name(taken) for taken in ready]),)
 

@@ -13,11 +13,11 @@ from bot.pprof.profile import (
     BASE_LABEL,
     Function,
     Label,
-    Line,
     Location,
     Mapping,
     Profile,
-    Sample,
+    ProfileSample,
+    SourceLine,
     ValueType,
 )
 from bot.texts import Text
@@ -241,7 +241,9 @@ class _Tables:
             for location in self._message.location:
                 number = location.id
                 _new_id("location", number, found)
-                lines = tuple([Line(functions[line.function_id], line.line, line.column) for line in location.line])
+                lines = tuple(
+                    [SourceLine(functions[line.function_id], line.line, line.column) for line in location.line]
+                )
                 mapping = mappings.get(location.mapping_id, no_mapping)
                 found[number] = Location(number, mapping, location.address, lines, location.is_folded)
         except KeyError as error:
@@ -265,7 +267,7 @@ class EncodedSamples:
     def __length_hint__(self) -> int:
         return len(self._messages)
 
-    def __iter__(self) -> Iterator[Sample]:
+    def __iter__(self) -> Iterator[ProfileSample]:
         for message in self._messages:
             values = message.value
             if len(values) != self._values:
@@ -274,7 +276,7 @@ class EncodedSamples:
                 labels = tuple([self._label(label) for label in message.label])
             except _MalformedError as error:
                 raise SourceError(Text("error-pprof.malformed", why=str(error))) from error
-            yield Sample(message.location_id, values, labels)
+            yield ProfileSample(message.location_id, values, labels)
 
     def stacks(self, index: int) -> Iterator[tuple[Sequence[int], int]]:
         count = self._values

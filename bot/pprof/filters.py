@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import re2 as untyped
 
 from bot.errors import SourceError, UsageError
-from bot.pprof.profile import Chosen, Label, Line, Location, Profile, Rewritten, Sample
+from bot.pprof.profile import Chosen, Label, Location, Profile, ProfileSample, Rewritten, SourceLine
 from bot.pprof.units import scale
 from bot.texts import Text
 
@@ -154,7 +154,7 @@ def _from(profile: Profile, show_from: Match) -> None:
     profile.samples = Rewritten(profile.samples, below)
 
 
-def _named(line: Line, match: Match) -> bool:
+def _named(line: SourceLine, match: Match) -> bool:
     return match(line.function.name) or match(line.function.filename)
 
 
@@ -166,11 +166,11 @@ def _matches(location: Location, match: Match) -> bool:
     return any(_named(line, match) for line in location.lines) or _in_mapping(location, match)
 
 
-def _unmatched(location: Location, match: Match) -> tuple[Line, ...]:
+def _unmatched(location: Location, match: Match) -> tuple[SourceLine, ...]:
     return () if _in_mapping(location, match) else tuple(line for line in location.lines if not _named(line, match))
 
 
-def _matched(location: Location, match: Match) -> tuple[Line, ...]:
+def _matched(location: Location, match: Match) -> tuple[SourceLine, ...]:
     if _in_mapping(location, match):
         return location.lines
     return tuple(line for line in location.lines if _named(line, match))
@@ -180,7 +180,7 @@ _NUMBER = re.compile(r"([+-]?[0-9]+)([A-Za-z]+)?")
 _LARGEST = (1 << 63) - 1
 _KNOWN_UNITS = {"alignment": "bytes", "request": "bytes"}
 
-TagTest = Callable[[Sample], bool]
+TagTest = Callable[[ProfileSample], bool]
 _Range = Callable[[int, str], bool]
 
 
@@ -200,7 +200,7 @@ def tag_filter(value: str, what: str, profile: Profile) -> TagTest:
     return lambda sample: any(key == wanted and any(test(text) for test in tests) for key, text in _texts(sample))
 
 
-def _texts(sample: Sample) -> list[tuple[str, str]]:
+def _texts(sample: ProfileSample) -> list[tuple[str, str]]:
     return [(label.key, label.text) for label in sample.labels if label.text]
 
 
@@ -209,7 +209,7 @@ def _is_number(label: Label) -> bool:
 
 
 def _by_number(wanted: str, within: _Range, units: dict[str, str]) -> TagTest:
-    def test(sample: Sample) -> bool:
+    def test(sample: ProfileSample) -> bool:
         return any(
             within(label.number, units[label.key])
             for label in sample.labels

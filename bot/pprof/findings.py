@@ -130,7 +130,6 @@ _SYMPTOMS = (
     (Text("symptom.latency"), "cpu 30s"),
     (Text("symptom.memory"), "heap"),
     (Text("symptom.goroutines"), "goroutine"),
-    (Text("symptom.waiting"), "mutex"),
 )
 _OF = {
     "cpu": "profile-of.cpu",
@@ -173,7 +172,7 @@ _WAITING = {
     "sleep": "profile-wait.sleep",
 }
 # Which profile tells more than this one about what a hint found.
-_ELSEWHERE = {"locks": "mutex", "allocation": "allocs", "gc-background": "allocs", "gc-assist": "allocs"}
+_ELSEWHERE = {"allocation": "allocs", "gc-background": "allocs", "gc-assist": "allocs"}
 
 
 def explain(taken: SourcedProfile, *, sample_index_name: str = "") -> tuple[Finding, ...]:
@@ -235,7 +234,7 @@ def _about_all(taken: SourcedProfile, kind: str, found: Hints) -> list[Finding]:
     """What makes every share doubtful."""
     if found.idle is not None:
         claim = Text("profile-hint.idle", share=share(found.idle))
-        actions = _take(["mutex", "goroutine"])
+        actions = _take(["goroutine"])
         return [finding("idle", claim, [headline(taken, kind)], next_actions=actions)]
     if found.few and kind not in _COUNTED:
         longer = taken.profile.duration_nanos > 0  # a snapshot has no length

@@ -9,7 +9,7 @@ from itertools import chain
 from typing import NamedTuple
 
 from bot.errors import SourceError
-from bot.pprof.nodes import Node, NodeTable, node_table
+from bot.pprof.nodes import GraphNode, NodeTable, node_table
 from bot.pprof.profile import Profile, int64, magnitude
 from bot.pprof.sums import Frame, Sums, sums_of
 from bot.pprof.units import fraction_of
@@ -36,7 +36,7 @@ class Trim(NamedTuple):
 class GraphRow(NamedTuple):
     """A node that is shown. `inline` is empty, `(inline)` or `(partial-inline)`."""
 
-    node: Node
+    node: GraphNode
     flat: int
     cum: int
     inline: str = ""
@@ -75,7 +75,7 @@ def trimmed(profile: Profile, index: int, trim: Trim) -> Graph:
 
 
 def _first(
-    kept: list[int], count: int, *, key: Callable[[int], tuple[int, bytes, int]], nodes: list[Node]
+    kept: list[int], count: int, *, key: Callable[[int], tuple[int, bytes, int]], nodes: list[GraphNode]
 ) -> list[int]:
     """The first `count` in the order of `key`, or all for 0. Raises SourceError for more text than is to be had."""
     if 0 < count <= _FEW:

@@ -14,7 +14,7 @@ from urllib.parse import quote
 from bot.errors import UsageError
 from bot.pprof.filters import matcher
 from bot.pprof.graph import check_text
-from bot.pprof.nodes import Node, base_name, node_table
+from bot.pprof.nodes import GraphNode, base_name, node_table
 from bot.pprof.profile import Function, Profile, int64, magnitude
 from bot.pprof.sums import sums_of
 from bot.pprof.units import AUTO, label, percentage
@@ -70,7 +70,7 @@ def function_lines(profile: Profile, index: int, function: str) -> list[Function
     wanted = matcher(function, "list")
     table = node_table(profile, lines=True, inlines=True, objects=True)
     flat, cum = sums_of(profile, index, table).weigh()
-    found: dict[tuple[bytes, bytes], list[tuple[Node, int, int]]] = {}
+    found: dict[tuple[bytes, bytes], list[tuple[GraphNode, int, int]]] = {}
     for node, own, with_callees in zip(table.nodes, flat, cum, strict=True):
         if (own or with_callees) and wanted(node.name):
             key = node.name.encode("utf-8", "surrogateescape"), node.file.encode("utf-8", "surrogateescape")
@@ -82,7 +82,7 @@ def function_lines(profile: Profile, index: int, function: str) -> list[Function
     return [_function(found[key]) for key in sorted(found)]
 
 
-def _function(nodes: list[tuple[Node, int, int]]) -> FunctionLines:
+def _function(nodes: list[tuple[GraphNode, int, int]]) -> FunctionLines:
     by_line: dict[int, tuple[int, int]] = {}
     for node, flat, cum in nodes:
         before = by_line.get(node.line, (0, 0))
@@ -143,7 +143,7 @@ def below(path: str, folders: str) -> str:
     return path
 
 
-def _heaviest(nodes: Iterable[Node], cum: Iterable[int]) -> Text:
+def _heaviest(nodes: Iterable[GraphNode], cum: Iterable[int]) -> Text:
     by_weight = sorted(zip(cum, nodes, strict=True), key=lambda pair: -magnitude(pair[0]))
     names = dict.fromkeys(node.name for _, node in by_weight if node.name)
     return (
@@ -180,7 +180,7 @@ class _Repository(NamedTuple):
     """Of the module in its repository: its tags begin with it."""
 
 
-class Sources:
+class SourceLinks:
     """The links of one profile. `versions` are those that it cannot tell: of `go` and of the program's module."""
 
     def __init__(self, profile: Profile, versions: Mapping[str, str]) -> None:

@@ -11,7 +11,7 @@ from bot.pprof.profile import (
     Location,
     Mapping,
     Profile,
-    Sample,
+    ProfileSample,
     SampleList,
     ValueType,
     int64,
@@ -72,7 +72,7 @@ def _scale(profile: Profile, ratios: Sequence[float]) -> None:
     """Multiply the values of each type; samples that have become zero go."""
     if all(ratio == 1 for ratio in ratios):
         return
-    kept: list[Sample] = []
+    kept: list[ProfileSample] = []
     for sample in profile.samples:
         pairs = list(zip(sample.values, ratios, strict=True))
         scaled = [value if ratio == 1 else _rounded(float(value) * ratio) for value, ratio in pairs]
@@ -125,7 +125,7 @@ class _Merger:
         self._mappings: dict[tuple[int, int, str], Mapping] = {}
         self._functions: dict[tuple[int, str, str, str], Function] = {}
         self._locations: dict[tuple[object, ...], Location] = {}
-        self._samples: dict[tuple[object, ...], tuple[Sample, list[int]]] = {}
+        self._samples: dict[tuple[object, ...], tuple[ProfileSample, list[int]]] = {}
         for profile in (source, base):
             self._add(profile)
         summed = [sample._replace(values=values) for sample, values in self._samples.values() if any(values)]

@@ -6,17 +6,40 @@ Mangled C++ names (`_Z…`) stay mangled: no Go program has them, but through cg
 """
 
 import posixpath
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from bot.errors import SourceError
-from bot.pprof.profile import Function, Line, Location, Profile
+from bot.pprof.profile import Function, Location, Profile, SourceLine
 from bot.texts import Text
 
 _WORKING_DIRECTORY = ("/proc/self/cwd/./", "/proc/self/cwd/")
 
 
-class Node(NamedTuple):
+Stacks = Callable[[], Iterable[tuple[Sequence[int], int]]]
+"""Location ids, leaf first, and a value, for every sample; the same each time it is called."""
+
+Frame = tuple[int, bool]
+"""A node, and whether it is inlined into the next one."""
+Edge = tuple[int, int]
+"""A caller and its callee."""
+
+
+class NodeWeights(NamedTuple):
+    """By node number: flat goes to the leaf, cum once to each node of a stack."""
+
+    flat: list[int]
+    cum: list[int]
+
+
+class Edges(NamedTuple):
+    """Weight of each call, and whether every call of it was inlined."""
+
+    weights: dict[Edge, int]
+    inline: dict[Edge, bool]
+
+
+class GraphNode(NamedTuple):
     """What makes a row its own.
 
     `file` and `line` only with -lines; `object_file` and `start_line` only where there is no name, or for lists.
@@ -48,7 +71,7 @@ class Node(NamedTuple):
 class NodeTable(NamedTuple):
     """Nodes by number, and the numbers of each location's lines, innermost first; never none."""
 
-    nodes: list[Node]
+    nodes: list[GraphNode]
     by_location: dict[int, tuple[int, ...]]
 
 
@@ -57,33 +80,33 @@ def node_table(profile: Profile, *, lines: bool, inlines: bool, objects: bool = 
 
     With `objects` (and `lines`) functions of one name in several binaries, or with several beginnings, stay apart.
     """
-    numbers: dict[Node | str, int] = {}
+    numbers: dict[GraphNode | str, int] = {}
     files: dict[str, str] = {}
     found: dict[int, tuple[int, ...]] = {}
     for number, location in profile.locations.items():
         places = location.lines if inlines else location.lines[-1:]
         if lines or not places:
             keys = [_node(location, place, files, objects=objects) for place in places]
-            keys = keys or [Node("", object_file=_object(location))]
+            keys = keys or [GraphNode("", object_file=_object(location))]
         else:
             keys = [place.function.name or _nameless(location, place) for place in places]
         found[number] = tuple([numbers.setdefault(key, len(numbers)) for key in keys])
-    return NodeTable([Node(key) if isinstance(key, str) else key for key in numbers], found)
+    return NodeTable([GraphNode(key) if isinstance(key, str) else key for key in numbers], found)
 
 
-def _node(location: Location, place: Line, files: dict[str, str], *, objects: bool) -> Node:
+def _node(location: Location, place: SourceLine, files: dict[str, str], *, objects: bool) -> GraphNode:
     """`files` are the cleaned paths so far: one text for all the lines of a file."""
     function = place.function
     file = files.get(function.filename)
     if file is None:
         file = files[function.filename] = _cleaned(function.filename)
     if function.name and not objects:
-        return Node(function.name, file, place.line)
-    return Node(function.name, file, place.line, _object(location), function.start_line)
+        return GraphNode(function.name, file, place.line)
+    return GraphNode(function.name, file, place.line, _object(location), function.start_line)
 
 
-def _nameless(location: Location, place: Line) -> Node:
-    return Node("", object_file=_object(location), start_line=place.function.start_line)
+def _nameless(location: Location, place: SourceLine) -> GraphNode:
+    return GraphNode("", object_file=_object(location), start_line=place.function.start_line)
 
 
 def _object(location: Location) -> str:

@@ -39,7 +39,7 @@ class Function:
         self.start_line = start_line
 
 
-class Line(NamedTuple):
+class SourceLine(NamedTuple):
     """A place in a function."""
 
     function: Function
@@ -64,7 +64,7 @@ class Location(NamedTuple):
     id: int
     mapping: Mapping | None
     address: int
-    lines: tuple[Line, ...]
+    lines: tuple[SourceLine, ...]
     is_folded: bool = False
 
 
@@ -77,7 +77,7 @@ class Label(NamedTuple):
     unit: str
 
 
-class Sample(NamedTuple):
+class ProfileSample(NamedTuple):
     """One stack, leaf first, with a value per sample type."""
 
     location_ids: Sequence[int]
@@ -90,7 +90,7 @@ class Samples(Protocol):
 
     def __length_hint__(self) -> int: ...
 
-    def __iter__(self) -> Iterator[Sample]:
+    def __iter__(self) -> Iterator[ProfileSample]:
         """Every sample with its labels."""
         ...
 
@@ -102,13 +102,13 @@ class Samples(Protocol):
 class SampleList:
     """Samples that are in memory."""
 
-    def __init__(self, samples: Sequence[Sample]) -> None:
+    def __init__(self, samples: Sequence[ProfileSample]) -> None:
         self._samples = samples
 
     def __length_hint__(self) -> int:
         return len(self._samples)
 
-    def __iter__(self) -> Iterator[Sample]:
+    def __iter__(self) -> Iterator[ProfileSample]:
         return iter(self._samples)
 
     def stacks(self, index: int) -> Iterator[tuple[Sequence[int], int]]:
@@ -124,7 +124,7 @@ class Rewritten:
     def __length_hint__(self) -> int:
         return length_hint(self._samples)
 
-    def __iter__(self) -> Iterator[Sample]:
+    def __iter__(self) -> Iterator[ProfileSample]:
         for sample in self._samples:
             if (ids := self._rewrite(sample.location_ids)) is not None:
                 yield sample._replace(location_ids=ids)
@@ -138,13 +138,13 @@ class Rewritten:
 class Chosen:
     """The samples that `keep` accepts."""
 
-    def __init__(self, samples: Samples, keep: Callable[[Sample], bool]) -> None:
+    def __init__(self, samples: Samples, keep: Callable[[ProfileSample], bool]) -> None:
         self._samples, self._keep = samples, keep
 
     def __length_hint__(self) -> int:
         return length_hint(self._samples)
 
-    def __iter__(self) -> Iterator[Sample]:
+    def __iter__(self) -> Iterator[ProfileSample]:
         return filter(self._keep, self._samples)
 
     def stacks(self, index: int) -> Iterator[tuple[Sequence[int], int]]:
@@ -199,7 +199,7 @@ class Profile:
         return found
 
 
-def is_base(sample: Sample) -> bool:
+def is_base(sample: ProfileSample) -> bool:
     """Whether a comparison subtracts the sample (-diff_base)."""
     return any((label.key, label.text) == BASE_LABEL for label in sample.labels)
 

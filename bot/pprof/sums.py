@@ -6,37 +6,15 @@ has the same sums for large profiles.
 """
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from importlib.util import find_spec
 from itertools import chain, compress, islice, pairwise
 from operator import length_hint
-from typing import NamedTuple, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
-from bot.pprof.nodes import NodeTable, no_location
+from bot.pprof.nodes import Edges, Frame, NodeTable, NodeWeights, Stacks, no_location
 from bot.pprof.profile import Profile, int64
-
-Stacks = Callable[[], Iterable[tuple[Sequence[int], int]]]
-"""Location ids, leaf first, and a value, for every sample; the same each time it is called."""
-
-Frame = tuple[int, bool]
-"""A node, and whether it is inlined into the next one."""
-Edge = tuple[int, int]
-"""A caller and its callee."""
-
-
-class NodeWeights(NamedTuple):
-    """By node number: flat goes to the leaf, cum once to each node of a stack."""
-
-    flat: list[int]
-    cum: list[int]
-
-
-class Edges(NamedTuple):
-    """Weight of each call, and whether every call of it was inlined."""
-
-    weights: dict[Edge, int]
-    inline: dict[Edge, bool]
 
 
 class Sums(Protocol):

@@ -12,8 +12,7 @@ os.putenv("OPENBLAS_NUM_THREADS", "1")  # a quarter of numpy's import is threads
 
 import numpy as np
 
-from bot.pprof.nodes import NodeTable, no_location
-from bot.pprof.sums import Edges, Frame, NodeWeights, Stacks
+from bot.pprof.nodes import Edges, Frame, NodeTable, NodeWeights, Stacks, no_location
 
 _BATCH = 512
 _MARKS = 8 << 20  # pairs of a sample and a node that are told apart at a time

@@ -56,7 +56,7 @@ _FAMILIES = (
 )
 
 
-class _Known(NamedTuple):
+class _KnownUnit(NamedTuple):
     """A unit, by any of its aliases."""
 
     family: _Family
@@ -65,7 +65,7 @@ class _Known(NamedTuple):
 
 
 _KNOWN = {
-    alias: _Known(family, name, factor)
+    alias: _KnownUnit(family, name, factor)
     for family in _FAMILIES
     for name, aliases, factor in family.units
     for alias in aliases
@@ -99,7 +99,7 @@ def _converted(family: _Family, value: float, wanted: str) -> tuple[float, str]:
     return value / factor, name
 
 
-def _known(unit: str) -> _Known | None:
+def _known(unit: str) -> _KnownUnit | None:
     alias = unit.lower()
     if len(alias) > 2 or not alias.isascii():
         alias = alias.removesuffix("s") if len(alias.encode("utf-8", "surrogateescape")) > 2 else alias

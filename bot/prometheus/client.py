@@ -48,14 +48,14 @@ class _Series(msgspec.Struct, gc=False):
     value: tuple[float, str]
 
 
-class _Data(msgspec.Struct, rename={"kind": "resultType"}):
+class _QueryData(msgspec.Struct, rename={"kind": "resultType"}):
     kind: str = ""
     result: msgspec.Raw = msgspec.Raw(b"[]")
 
 
-class _Answer(msgspec.Struct, rename={"error_type": "errorType"}):
+class _PrometheusAnswer(msgspec.Struct, rename={"error_type": "errorType"}):
     status: str = ""
-    data: _Data = msgspec.field(default_factory=_Data)
+    data: _QueryData = msgspec.field(default_factory=_QueryData)
     error_type: str = ""
     error: str = ""
 
@@ -111,7 +111,7 @@ class PrometheusClient:
 
     def _samples(self, status: int, body: bytes) -> list[Sample]:
         try:
-            answer = msgspec.json.decode(body, type=_Answer)
+            answer = msgspec.json.decode(body, type=_PrometheusAnswer)
             if answer.status == "success" and answer.data.kind == "vector":
                 return list(_samples(msgspec.json.decode(answer.data.result, type=list[_Series])))
         except (msgspec.DecodeError, UnicodeDecodeError) as error:

@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Any, NamedTuple, cast
 
 from bot.render.words import age, cells, instant, some_names, visible
-from bot.report import Finding, Names, NextAction, Report, Rows, Table, Uuid
+from bot.report import Finding, NameList, NextAction, Report, Rows, Table, Uuid
 from bot.rows import FREE, GpuRow
 from bot.texts import Prose, Text, Texts, together
 
@@ -98,7 +98,7 @@ def _cell(value: Any, now: datetime | None) -> Prose:
             return "?"
         case datetime():
             return age(int((now - value).total_seconds())) if now else "?"
-        case Names():
+        case NameList():
             return some_names(value, _NAMES_SHOWN)
         case tuple():
             return ", ".join(cast("Iterable[str]", value))

@@ -1,15 +1,16 @@
-"""A report as a person reads it in a shell at night: the verdict, its proof, what to do; then the rest, gaps last.
+"""A report as a person reads it in a shell at night: the verdict, what to do, its proof; then the rest, gaps last.
 
-One layout serves both modes, colour only paints it. Any text of a report may come from an event, a log line or an
-annotation, so every one becomes `visible` on its way to a line. Quotes stand behind a bar and commands never do: a
-quote that looks like a command cannot be taken for one.
+At a glance that is a page of `_TALLEST` lines; whole it is everything that the report holds. One layout serves both
+modes, colour only paints it. Any text of a report may come from an event, a log line or an annotation, so every one
+becomes `visible` on its way to a line. Quotes stand behind a bar and commands never do: a quote that looks like a
+command cannot be taken for one.
 """
 
-import re
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
+from bot.render.layout import row_lines, side_by_side, wrap
 from bot.render.overview import Brief, BriefTable, bars, brief
 from bot.render.words import (
     CONFIDENCES,
@@ -27,6 +28,7 @@ from bot.render.words import (
     visible,
     where,
 )
+from bot.report import SEVERITIES as RANKS
 from bot.report import Change, Evidence, Finding, Gap, NextAction, Report, Severity, Table
 from bot.texts import Prose, Text, Texts, together
 
@@ -34,19 +36,15 @@ _WIDEST_PROSE = 120
 _NARROWEST = 40
 _ROWS_SHOWN = 60
 _NAMES_SHOWN_OF_CAUSE = 8
-_LONGEST_NAME = 40
-_COLUMN_GAP = 2
 _GAPS_EXPLAINED = 3
 _PROBLEMS_SHOWN = 4
+_TALLEST = 25
+"""Lines of a diagnosis at a glance, on 100 columns: it stays on the screen with the prompt that follows."""
 
 # Parameters of ANSI's SGR. The sixteen colours of the reader's own theme: we cannot know what stands out on their
 # background.
 _HEADING, _LABEL, _COMMAND = "1", "2", "36"
 _SEVERITY_STYLES: dict[Severity, str] = {"info": "1;32", "warning": "1;33", "critical": "1;31"}
-
-_MARK = re.compile(r"(?<=[,;/])")
-_NOT_AT_LINE_START = frozenset(",.;:!?)]}%，。；：！？）】》」』、…’”\ufe0f")
-_NOT_AT_LINE_END = frozenset("（【《「『‘“")
 
 
 class _Line(NamedTuple):
@@ -58,17 +56,41 @@ class _Line(NamedTuple):
     style: str = ""
 
 
-def terminal(report: Report, say: Texts, *, width: int = 80, colour: bool) -> str:
+class _Room(NamedTuple):
+    """How much of a diagnosis is shown: steps, quotes, lines of each quote, other findings."""
+
+    steps: int
+    quotes: int
+    quoted: int
+    others: int
+
+
+_ROOMS = (
+    _Room(3, 2, 3, 3),
+    _Room(3, 2, 2, 3),
+    _Room(3, 2, 1, 2),
+    _Room(2, 2, 1, 2),
+    _Room(2, 1, 1, 1),
+    _Room(1, 1, 1, 1),
+)
+"""The first that fits on a page is taken."""
+
+
+def terminal(report: Report, say: Texts, *, width: int = 80, colour: bool, whole: bool = True) -> str:
     """The report as lines of at most `width` cells (40 at least), commands excepted: they are never broken.
 
-    Only tables use more than 120.
+    Only tables use more than 120. Not `whole`, a diagnosis is what a person acts on: two quotes, the steps, one line
+    for each other finding.
 
     Without colour there is no escape sequence in it, whatever the report holds; with colour only our own.
     """
     wide = max(width, _NARROWEST)
     page = _TerminalPage(say, min(wide, _WIDEST_PROSE), wide)
     overview = brief(report, say)
-    sections = page.overview(report, overview) if overview else page.diagnosis(report)
+    if overview:
+        sections = page.overview(report, overview)
+    else:
+        sections = page.whole(report) if whole else page.at_a_glance(report)
     show = _painted if colour else _plain
     return "\n\n".join("\n".join(map(show, section)) for section in sections if section) + "\n"
 
@@ -80,18 +102,52 @@ class _TerminalPage(NamedTuple):
     width: int
     wide: int
 
-    def diagnosis(self, report: Report) -> list[list[_Line]]:
+    def whole(self, report: Report) -> list[list[_Line]]:
+        """All that the report holds."""
         cause, *others = report.findings or (None,)
         return [
             self._head(report, cause),
-            self._evidence(cause.evidence if cause else (), report.taken_at),
             self._change(report.change) if report.change else [],
             self._next(cause.next_actions if cause else ()),
+            self._evidence(cause.evidence if cause else (), report.taken_at),
             self._others([finding for finding in others if finding and finding.severity != "info"]),
             self._background([finding for finding in others if finding and finding.severity == "info"]),
             self._bars(report),
             *(self._table(table) for table in report.tables),
             self._gaps(report.gaps),
+        ]
+
+    def at_a_glance(self, report: Report) -> list[list[_Line]]:
+        """The verdict, what to do, two quotes, a line for each other finding, and what could not be read."""
+        sections, used = list[list[_Line]](), 0
+        for room in _ROOMS:
+            sections = [section for section in self._glance(report, room) if section]
+            if (used := sum(map(len, sections)) + len(sections)) <= _TALLEST + 1:
+                break
+        *told, unread = sections if report.gaps else (*sections, [])
+        for table in report.tables:
+            told.append(self._table_within(table, _TALLEST - used))
+            used += len(told[-1]) + 1
+        return [*told, unread]
+
+    def _glance(self, report: Report, room: _Room) -> list[list[_Line]]:
+        cause, *others = report.findings or (None,)
+        doubt = CONFIDENCES["suspected"] if cause and cause.confidence == "suspected" else ""
+        seen = Text("render.glance", about=together(about(report), doubt, by=", "), moment=seen_at(report))
+        steps = cause.next_actions if cause else ()
+        left = len(steps) - room.steps
+        sources = list(dict.fromkeys(gap.source for gap in report.gaps))
+        unread = Text("render.not-read", names=some_names(sources, _PROBLEMS_SHOWN)) if sources else ""
+        return [
+            [
+                *self._verdict(report, cause, whole=False),
+                *self._prose(seen, "  ", style=_LABEL),
+            ],
+            self._change(report.change) if report.change else [],
+            [*self._next(steps[: room.steps]), *self._more(left, Text("render.more-steps", count=left))],
+            self._quotes(cause.evidence[: room.quotes] if cause else (), report.taken_at, room.quoted),
+            self._also([finding for finding in others if finding], room.others),
+            self._cut(self._prose(unread, "  ", style=_LABEL), 1) if unread else [],
         ]
 
     def overview(self, report: Report, overview: Brief) -> list[list[_Line]]:
@@ -100,7 +156,7 @@ class _TerminalPage(NamedTuple):
         problems = overview.problems[:_PROBLEMS_SHOWN]
         more = len(overview.problems) - len(problems)
         return [
-            [*self._verdict(report), *self._prose(seen, "  ", style=_LABEL)],
+            [*self._verdict(report, None), *self._prose(seen, "  ", style=_LABEL)],
             *(self._brief_table(table) for table in overview.tables),
             self._bars(report),
             self._problems(problems, more),
@@ -113,21 +169,57 @@ class _TerminalPage(NamedTuple):
     def _head(self, report: Report, cause: Finding | None) -> list[_Line]:
         facts: list[tuple[Text, Prose]] = [(Text("render.about"), about(report))]
         if cause is not None:
-            if " ".join(cause.claim.split()) != report.verdict:
-                facts.append((Text("render.detail"), cause.claim))
             facts.append((Text("render.finding"), together(cause.code, CONFIDENCES[cause.confidence], by=", ")))
             if cause.scope.nodes:
                 facts.append((Text("render.nodes"), some_names(cause.scope.nodes, _NAMES_SHOWN_OF_CAUSE)))
         facts.append((Text("render.seen"), seen_at(report)))
         leads = self._leads([label for label, _ in facts])
-        lines = [*self._verdict(report), _Line()]
+        lines = [*self._verdict(report, cause), _Line()]
         for lead, (_, text) in zip(leads, facts, strict=True):
             lines += self._prose(text, lead, lead_style=_LABEL)
         return lines
 
-    def _verdict(self, report: Report) -> list[_Line]:
+    def _verdict(self, report: Report, cause: Finding | None, *, whole: bool = True) -> list[_Line]:
+        """The verdict; the claim instead that it is the beginning of, and below it one that says another thing."""
         lead = self.say.words(SEVERITIES[report.severity]).upper() + "  "
-        return self._prose(report.verdict, lead, lead_style=_SEVERITY_STYLES[report.severity], style=_HEADING)
+        claim = " ".join(cause.claim.split()) if cause else ""
+        begun = bool(claim) and claim.startswith(report.verdict.rstrip(".。…"))
+        first = claim if begun else report.verdict
+        lines = self._prose(first, lead, lead_style=_SEVERITY_STYLES[report.severity], style=_HEADING)
+        says_all = claim in first or not (whole or first.endswith("…"))
+        return lines if says_all else [*lines, *self._prose(claim, " " * cells(lead))]
+
+    def _quotes(self, evidence: Sequence[Evidence], taken_at: str, most: int) -> list[_Line]:
+        """Each quote with its place, in at most so many lines."""
+        lines = self._title(Text("render.evidence")) if evidence else []
+        for proof in evidence:
+            place = together(where(proof), moment(proof.at, taken_at) if proof.at else "", by=", ")
+            lines += self._cut(self._prose(place, "  ", style=_LABEL), 1)
+            quote = proof.quote or Text("render.empty")
+            lines += self._cut(self._prose(quote, "    | ", rest="    | ", lead_style=_LABEL), most)
+        return lines
+
+    def _also(self, findings: Sequence[Finding], most: int) -> list[_Line]:
+        """A line for each, the worst first."""
+        findings = sorted(findings, key=lambda finding: -RANKS.index(finding.severity))
+        lines = self._title(Text("render.also")) if findings else []
+        for finding in findings[:most]:
+            lines += self._cut(self._prose(finding.claim, "  - "), 1)
+        left = len(findings) - most
+        return [*lines, *self._more(left, Text("render.more-findings", count=left))]
+
+    def _more(self, count: int, text: Text) -> list[_Line]:
+        return [self._faint(text)] if count > 0 else []
+
+    def _cut(self, lines: list[_Line], most: int) -> list[_Line]:
+        """The first lines; an ellipsis stands for what is left out."""
+        if len(lines) <= most:
+            return lines
+        *kept, last = lines[:most]
+        text = last.text
+        while cells(last.lead + text) >= self.width:
+            text = text[:-1]
+        return [*kept, last._replace(text=text.rstrip(" ,;:") + "…")]
 
     def _evidence(self, evidence: Sequence[Evidence], taken_at: str) -> list[_Line]:
         lines: list[_Line] = []
@@ -157,7 +249,7 @@ class _TerminalPage(NamedTuple):
         lines = self._title(Text("render.problems")) if findings else []
         for finding in findings:
             lines += self._prose(_noted(finding), "  - ")
-        return [*lines, self._faint(Text("render.more-findings", count=more))] if more else lines
+        return [*lines, *self._more(more, Text("render.more-findings", count=more))]
 
     def _others(self, findings: Sequence[Finding]) -> list[_Line]:
         lines = self._title(Text("render.others")) if findings else []
@@ -220,47 +312,47 @@ class _TerminalPage(NamedTuple):
 
     # --------------------------------------------------------------------------------------------------- tables
 
-    def _table(self, table: Table) -> list[_Line]:
-        """Aligned columns whose cells wrap; a paragraph for each row where the columns do not fit side by side.
+    def _table(self, table: Table, fewest: int | None = None) -> list[_Line]:
+        """Aligned columns whose cells wrap; what is empty, a whole column, is left out.
 
-        What is empty is left out: a whole column, or a cell of a paragraph.
+        Where they do not fit side by side, columns go, from the last on to the `fewest` (all of them when None), then
+        names are shortened in the middle, then more columns go. What went is named below.
         """
         lines = self._prose(table_heading(table), "", style=_HEADING)
         if not table.columns or not table.rows:
             return [*lines, _Line("  ", self.say("words.none"))]
-        header, *rows = [[visible(cell) for cell in row] for row in (table.columns, *table.rows[:_ROWS_SHOWN])]
-        used = [number for number in range(len(header)) if any(row[number] for row in rows)] or [0]
-        header, *rows = [[row[number] for number in used] for row in (header, *rows)]
-        left = len(table.rows) - len(rows)
-        rest = [self._faint(Text("render.more-rows", rows=left))] if left else []
-        widths = _column_widths([header, *rows], self.wide - 2)
-        if widths is None:
-            for row in rows:
-                cells = [f"{column}: {cell}" for column, cell in zip(header, row, strict=True) if cell]
-                lines += self._prose("; ".join(cells), "  - ", rest="    ")
-            return lines + rest
-        right = [is_numeric(column) for column in zip(*rows, strict=True)]
-        lines += [_Line("  ", text, style=_LABEL) for text in _row(header, widths, right)]
-        return lines + [_Line("  ", text) for row in rows for text in _row(row, widths, right)] + rest
+        rows = [[visible(cell) for cell in row] for row in (table.columns, *table.rows[:_ROWS_SHOWN])]
+        used = [number for number, column in enumerate(zip(*rows[1:], strict=True)) if any(column)] or [0]
+        rows = [[row[number] for number in used] for row in rows]
+        left = len(table.rows) - len(rows) + 1
+        (header, *body), widths = side_by_side(rows, self.wide - 2, len(used) if fewest is None else fewest)
+        right = [is_numeric(column) for column in zip(*body, strict=True)]
+        lines += [_Line("  ", text, style=_LABEL) for text in row_lines(header, widths, right)]
+        lines += [_Line("  ", text) for row in body for text in row_lines(row, widths, right)]
+        if missing := rows[0][len(header) :]:
+            names = ", ".join(missing)
+            rest = (
+                Text("render.json-columns", columns=names)
+                if fewest is None
+                else Text("render.all-columns", columns=names)
+            )
+            lines += self._prose(rest, "  ", style=_LABEL)
+        return [*lines, *self._more(left, Text("render.more-rows", rows=left))]
+
+    def _table_within(self, table: Table, room: int) -> list[_Line]:
+        """The table with as many of its rows as so many lines hold; nothing where that is none."""
+        for count in range(min(len(table.rows), room), 0, -1):
+            left = len(table.rows) - count
+            part = self._table(Table(table.title, table.columns, table.rows[:count]))
+            lines = [*part, *self._more(left, Text("render.all-rows", rows=left))]
+            if len(lines) <= room:
+                return lines
+        return []
 
     def _brief_table(self, brief_table: BriefTable) -> list[_Line]:
-        """The table with as many of its columns as fit side by side, from the first on.
-
-        A paragraph for each row where too few fit.
-        """
-        table = brief_table.shown
-        fewest = min(brief_table.together, len(table.columns))
-        while _column_widths([table.columns, *table.rows[:_ROWS_SHOWN]], self.wide - 2) is None:
-            if len(table.columns) <= fewest:
-                table = brief_table.shown
-                break
-            table = Table(table.title, table.columns[:-1], tuple(row[:-1] for row in table.rows))
-        lines = self._table(table)
-        if missing := brief_table.shown.columns[len(table.columns) :]:
-            lines += self._prose(Text("render.all-columns", columns=", ".join(missing)), "  ", style=_LABEL)
-        if brief_table.left_out:
-            lines.append(self._faint(Text("render.all-rows", rows=brief_table.left_out)))
-        return lines
+        left = brief_table.left_out
+        table = self._table(brief_table.shown, brief_table.together)
+        return [*table, *self._more(left, Text("render.all-rows", rows=left))]
 
     # ---------------------------------------------------------------------------------------------------- words
 
@@ -288,40 +380,6 @@ def _noted(finding: Finding) -> Text:
     return together(finding.claim, together("[", notes(finding), "]"), by=" ")
 
 
-# ------------------------------------------------------------------------------------------------------- tables
-
-
-def _column_widths(rows: Sequence[Sequence[str]], room: int) -> list[int] | None:
-    """The widest columns give way until all fit; None where that would break words, which are names to copy."""
-    columns = list(zip(*rows, strict=True))
-    widths = [max(map(cells, column)) for column in columns]
-    words = [min(max(map(_longest_word, column)), _LONGEST_NAME) for column in columns]
-    room -= _COLUMN_GAP * (len(columns) - 1)
-    if sum(words) > room:
-        return None
-    widths = [min(wide, room) for wide in widths]
-    while sum(widths) > room:
-        widest = max((at for at in range(len(widths)) if widths[at] > words[at]), key=widths.__getitem__)
-        widths[widest] -= 1
-    return widths
-
-
-def _longest_word(text: str) -> int:
-    return max((cells(unit.rstrip(" ")) for unit in _units(text, len(text) * 2)), default=0)
-
-
-def _row(row: Sequence[str], widths: Sequence[int], right: Sequence[bool]) -> Iterator[str]:
-    """The lines of one row."""
-    columns = [wrap(cell, wide) for cell, wide in zip(row, widths, strict=True)]
-    for number in range(max(map(len, columns))):
-        shown = [column[number] if number < len(column) else "" for column in columns]
-        padded = (
-            " " * (wide - cells(text)) + text if numeric else text + " " * (wide - cells(text))
-            for text, wide, numeric in zip(shown, widths, right, strict=True)
-        )
-        yield (" " * _COLUMN_GAP).join(padded).rstrip(" ")
-
-
 # -------------------------------------------------------------------------------------------------------- lines
 
 
@@ -336,52 +394,3 @@ def _plain(line: _Line) -> str:
 def _painted(line: _Line) -> str:
     parts = ((line.lead, line.lead_style), (line.text, line.style))
     return "".join(f"\x1b[{style}m{text}\x1b[0m" if style and text else text for text, style in parts)
-
-
-# --------------------------------------------------------------------------------------------------------- text
-
-
-def wrap(text: str, room: int, later: int | None = None) -> list[str]:
-    """Visible text as one line or more: the first of at most `room` cells, further ones of at most `later` (or `room`).
-
-    Broken at spaces and between wide characters; inside a word only where it alone is longer than a line. A line has
-    room for one wide character at least.
-    """
-    later = later or room
-    lines, line = list[str](), ""
-    for unit in _units(text, later):
-        if line.strip(" ") and cells((line + unit).rstrip(" ")) > room:
-            lines.append(line.rstrip(" "))
-            line, room = "", later
-        line += unit
-        while cells(line.rstrip(" ")) > room:
-            edge = _edge(line, room)
-            lines.append(line[:edge])
-            line, room = line[edge:], later
-    return [*lines, line.rstrip(" ")] if line.strip(" ") or not lines else lines
-
-
-def _units(text: str, room: int) -> Iterator[str]:
-    """The pieces that stay together, each with the spaces after it; a word too long for a line is a piece per comma."""
-    start = 0
-    for at in range(1, len(text) + 1):
-        if at == len(text) or _may_break(text[at - 1], text[at]):
-            unit = text[start:at]
-            yield from [unit] if cells(unit) <= room else _MARK.split(unit)
-            start = at
-
-
-def _may_break(before: str, after: str) -> bool:
-    if after == " " or before == " ":
-        return after != " "
-    if before in _NOT_AT_LINE_END or after in _NOT_AT_LINE_START or not cells(after):
-        return False
-    return 2 in (cells(before), cells(after))
-
-
-def _edge(word: str, room: int) -> int:
-    """How many characters of a word that is wider than `room` cells fit into them."""
-    edge = used = 0
-    while (used := used + cells(word[edge])) <= room:
-        edge += 1
-    return edge

@@ -12,7 +12,7 @@ import msgspec
 
 from bot.finding_codes import Code
 from bot.report.tables import FirstNames as FirstNames
-from bot.report.tables import Names as Names
+from bot.report.tables import NameList as NameList
 from bot.report.tables import Row as Row
 from bot.report.tables import Rows as Rows
 from bot.report.tables import Sheet as Sheet

@@ -32,13 +32,13 @@ class Uuid(str):
     __slots__ = ()
 
 
-class Names(tuple[str, ...]):
+class NameList(tuple[str, ...]):
     """Names of which people are shown the first ones."""
 
     __slots__ = ()
 
 
-class FirstNames(Names):
+class FirstNames(NameList):
     """Names of which JSON has the first eight, too."""
 
     __slots__ = ()

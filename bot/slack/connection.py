@@ -85,7 +85,7 @@ class Connection:
         self._idle = asyncio.Event()
         self._idle.set()
         self.leaving = ""
-        self._client = _Client(self, app_token, api_url, ping_interval_s, turn)
+        self._client = _PatientClient(self, app_token, api_url, ping_interval_s, turn)
         if ticket:
             self._client.begin_with(ticket)
         self._client.socket_mode_request_listeners.append(self._handle)
@@ -159,7 +159,7 @@ class Connection:
         await self._client.aiohttp_client_session.close()
 
 
-class _Client(SocketModeClient):
+class _PatientClient(SocketModeClient):
     """Waits longer after each refusal: apps.connections.open is Tier 1, and slack-sdk tries again at every ping.
 
     What Slack sends is shown to the connection first. slack-sdk answers a request to go by closing at once, with

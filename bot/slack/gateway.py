@@ -57,7 +57,7 @@ class Identity(NamedTuple):
     is_org_wide: bool = False
 
 
-class Person(NamedTuple):
+class SlackUser(NamedTuple):
     """A user: the ids of their workspaces and their enterprise. `app_id` is a bot's app."""
 
     teams: frozenset[str]
@@ -296,7 +296,7 @@ class Gateway:
         answer, _ = await self._calls.call("usergroups.users.list", {"usergroup": group}, verb="GET")
         return frozenset(map(str, cast("list[Any]", answer.get("users") or [])))
 
-    async def person(self, user: str) -> Person:
+    async def person(self, user: str) -> SlackUser:
         """Who that is, also somebody of another organisation; if the scope users:read was granted."""
         answer, _ = await self._calls.call("users.info", {"user": user}, verb="GET")
         found: Json = answer.get("user") or {}
@@ -304,7 +304,7 @@ class Gateway:
         profile: Json = found.get("profile") or {}
         teams = (found.get("team_id"), grid.get("enterprise_id"), *cast("list[Any]", grid.get("teams") or []))
         is_guest = bool(found.get("is_restricted") or found.get("is_ultra_restricted"))
-        return Person(frozenset(str(team) for team in teams if team), is_guest, str(profile.get("api_app_id") or ""))
+        return SlackUser(frozenset(str(team) for team in teams if team), is_guest, str(profile.get("api_app_id") or ""))
 
     async def react(self, channel: str, ts: str, name: str) -> None:
         """Adds the bot's reaction, which may be there already."""

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from bot.slack.failures import PASSING, SlackFailure
-from bot.slack.gateway import Gateway, Person
+from bot.slack.gateway import Gateway, SlackUser
 from bot.texts import in_english
 
 KEPT_S = 300.0
@@ -27,9 +27,9 @@ class People:
     def __init__(self, gateway: Gateway, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._gateway = gateway
         self._clock = clock
-        self._known: dict[str, tuple[float, Person | None]] = {}
+        self._known: dict[str, tuple[float, SlackUser | None]] = {}
 
-    async def person(self, user: str) -> Person | None:
+    async def person(self, user: str) -> SlackUser | None:
         """The person; None where Slack does not say, or not within 0.8 s."""
         kept = self._known.get(user)
         if kept and self._clock() - kept[0] < (KEPT_S if kept[1] else _UNKNOWN_S):

@@ -24,7 +24,7 @@ from bot.store.tables import audit
 PAGE = 500
 BEGINNING = "0" * 64
 
-Write = Callable[["Line"], Awaitable[int]]
+Write = Callable[["AuditLine"], Awaitable[int]]
 """Adds a row to the log; its number."""
 
 log = logging.getLogger(__name__)
@@ -43,7 +43,7 @@ class Entry(NamedTuple):
     hash: str
 
 
-class Line(NamedTuple):
+class AuditLine(NamedTuple):
     """What is to be written down. `detail` is free, of JSON's types."""
 
     actor: str
@@ -86,7 +86,7 @@ class Audit:
         """Adds a row; its number. What may not be lost is appended before it is done, and what came of it after."""
         with store_errors("writing the audit log"):
             async with self.transaction() as (_, write):
-                return await write(Line(actor, action, target, outcome, detail or {}))
+                return await write(AuditLine(actor, action, target, outcome, detail or {}))
 
     async def read(self, limit: int, *, before: int = 2**31 - 1) -> list[Entry]:
         """The newest rows below the number `before`, newest first."""
@@ -135,7 +135,7 @@ class Audit:
         written: list[dict[str, Any]] = []
         async with self._engine.begin() as connection:
 
-            async def write(line: Line) -> int:
+            async def write(line: AuditLine) -> int:
                 at = datetime.fromtimestamp(self._now(), UTC).isoformat(timespec="microseconds")
                 row = {"at": at, **line._asdict(), "detail": _ascii(dict(line.detail))}
                 written.append(await self._append(connection, row))

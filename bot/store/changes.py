@@ -12,9 +12,9 @@ from sqlalchemy import ColumnElement, RowMapping, func, insert, select, update
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from bot.changes.journal import ENDS, Event, Open
-from bot.changes.record import Record, Unreadable, read_record, with_times_of, write_record
-from bot.store.audit import Audit, Line
+from bot.changes.journal import ENDS, ChangeEvent, Open
+from bot.changes.record import Record, UnreadableRecord, read_record, with_times_of, write_record
+from bot.store.audit import Audit, AuditLine
 from bot.store.engine import store_errors
 from bot.store.tables import approvals, audit, changes
 
@@ -39,7 +39,7 @@ class ChangeRows:
         self._now = now
         self._audit = audit
 
-    async def planned(self, record: Record, uid: str, line: Line | None = None) -> None:
+    async def planned(self, record: Record, uid: str, line: AuditLine | None = None) -> None:
         """Before anything is written to the cluster. Planned again (another attempt) it replaces the plan.
 
         The first time `line` is in the audit log with it.
@@ -54,7 +54,7 @@ class ChangeRows:
                     if line is not None:
                         await write(line)
 
-    async def note(self, event: Event, line: Line | None = None) -> bool:
+    async def note(self, event: ChangeEvent, line: AuditLine | None = None) -> bool:
         """Whether this is news, and `line` is in the audit log: the same event again, and anything after the end,
         changes nothing.
         """
@@ -80,7 +80,7 @@ class ChangeRows:
             except IntegrityError:  # another replica noted it first
                 return False
 
-    async def is_news(self, event: Event) -> bool:
+    async def is_news(self, event: ChangeEvent) -> bool:
         """Whether `note` would change anything. For what has to be done before it is noted, or be lost with us."""
         if event.record is None:
             return False
@@ -108,7 +108,7 @@ class ChangeRows:
         found: list[Open] = []
         for row in rows:
             record = read_record(row.record)
-            if isinstance(record, Unreadable):
+            if isinstance(record, UnreadableRecord):
                 log.error("the store's copy of the change %s of %s cannot be used: %s", row.id, row.target, record.why)
             else:
                 state = cast(Literal["planned", "raised", "effective"], row.state)
@@ -129,7 +129,7 @@ class ChangeRows:
         }
 
 
-def _after(event: Event, row: dict[str, Any]) -> dict[str, Any]:
+def _after(event: ChangeEvent, row: dict[str, Any]) -> dict[str, Any]:
     """What the event changes in the row; nothing if it is no news."""
     record = event.record
     if record is None or (row["state"] not in _LATER and not _was_raised(event, row)):
@@ -149,7 +149,7 @@ def _after(event: Event, row: dict[str, Any]) -> dict[str, Any]:
     return {"trouble": event.detail} if row["trouble"] != event.detail else {}
 
 
-def _was_raised(event: Event, row: dict[str, Any]) -> bool:
+def _was_raised(event: ChangeEvent, row: dict[str, Any]) -> bool:
     """That a change was never raised is inferred from not seeing it: one that is seen later was on its way."""
     seen = event.kind in ENDS or event.kind in _LATER
     return row["state"] == "never-raised" and seen and event.kind != "never-raised"
@@ -239,7 +239,7 @@ class Approvals:
         return None if row is None else _approval(row)
 
     async def decide(
-        self, change_id: str, state: Decision, *, now: float, by: str, reason: str = "", line: Line | None = None
+        self, change_id: str, state: Decision, *, now: float, by: str, reason: str = "", line: AuditLine | None = None
     ) -> bool:
         """Whether this decided it, and `line` is in the audit log: False when it was decided before, or had expired."""
         here = (approvals.c.state == "pending") & (approvals.c.expires_at > now)
@@ -269,18 +269,20 @@ class Approvals:
                 found = [_approval(row) for row in (await connection.execute(wanted)).mappings()]
         return [approval.at(now) for approval in found]
 
-    async def expire(self, change_id: str, line: Line, *, now: float) -> bool:
+    async def expire(self, change_id: str, line: AuditLine, *, now: float) -> bool:
         """Ends one that nobody decided in time; whether this did, and `line` is in the audit log."""
         here = (approvals.c.state == "pending") & (approvals.c.expires_at <= now)
         return await self._move(change_id, here, line, state="expired", decided_at=now)
 
     async def finish(
-        self, change_id: str, state: Literal["done", "not-done"], *, reason: str = "", line: Line | None = None
+        self, change_id: str, state: Literal["done", "not-done"], *, reason: str = "", line: AuditLine | None = None
     ) -> bool:
         """Notes what came of an approved one; whether this did, and `line` is in the audit log."""
         return await self._move(change_id, approvals.c.state == "approved", line, state=state, reason=reason)
 
-    async def _move(self, change_id: str, here: ColumnElement[bool], line: Line | None, **values: str | float) -> bool:
+    async def _move(
+        self, change_id: str, here: ColumnElement[bool], line: AuditLine | None, **values: str | float
+    ) -> bool:
         moved = update(approvals).where(approvals.c.id == change_id, here).values(**values)
         with store_errors("noting a decision"):
             async with self._audit.transaction() as (connection, write):

@@ -18,7 +18,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from bot.digest.figures import Figures
 from bot.digest.schedule import Schedule, Slot
-from bot.store.audit import Audit, Line
+from bot.store.audit import Audit, AuditLine
 from bot.store.engine import store_errors
 from bot.store.facts import is_known, make_known
 from bot.store.leases import HOLDS_S
@@ -46,14 +46,14 @@ class Digest(NamedTuple):
     kind: DigestKind = "digest"
 
 
-class Run(NamedTuple):
+class PostedDigest(NamedTuple):
     """A digest that was posted: when it was due (unix seconds), and what it told."""
 
     at: float
     figures: Figures
 
 
-Noted = Callable[[Digest], Line]
+Noted = Callable[[Digest], AuditLine]
 
 
 class DigestRows:
@@ -97,7 +97,7 @@ class DigestRows:
             async with self._engine.connect() as connection:
                 return await is_known(connection, once)
 
-    async def stop(self, digest_id: str, channel: str, line: Line | None = None, once: str = "") -> bool:
+    async def stop(self, digest_id: str, channel: str, line: AuditLine | None = None, once: str = "") -> bool:
         """Whether there was one of that id in the channel, which is not posted any more, and `line` is in the audit
         log; also where the deed of the key `once` stopped it before.
         """
@@ -179,7 +179,7 @@ class DigestRows:
                     await connection.execute(update(digest_runs).where(begun).values(state="skipped"))
                     await connection.execute(_since(digest, missed[-1]))
 
-    async def last(self, channel: str, cluster: str, most: int) -> list[Run]:
+    async def last(self, channel: str, cluster: str, most: int) -> list[PostedDigest]:
         """What the channel's last digests of that cluster told, the oldest first."""
         about = and_(digests.c.kind == "digest", digests.c.cluster == cluster)
         ours = select(digests.c.id).where(digests.c.channel == channel, about)
@@ -188,7 +188,7 @@ class DigestRows:
             async with self._engine.connect() as connection:
                 query = select(digest_runs.c.at, digest_runs.c.figures).where(here)
                 found = (await connection.execute(query.order_by(digest_runs.c.at.desc()).limit(most))).all()
-        return [Run(row.at, _figures(row.figures)) for row in reversed(found)]
+        return [PostedDigest(row.at, _figures(row.figures)) for row in reversed(found)]
 
     async def sweep(self, now: float) -> None:
         """Forgets runs of long ago."""

@@ -24,18 +24,18 @@ from bot.store.alerts import (
     note_needs,
     parts,
 )
-from bot.store.audit import Audit, Line
+from bot.store.audit import Audit, AuditLine
 from bot.store.engine import store_errors, transaction
 from bot.store.facts import is_known, make_known
 from bot.store.tables import alerts, incident_events, incidents, outbox, spells
-from bot.store.timeline import Event, event_of, note, queue
+from bot.store.timeline import IncidentEvent, event_of, note, queue
 from bot.triage.cause import STORM, Cause, severest
 from bot.triage.state import Incident, News, Step, joined, opened, pages
 from bot.triage.summary import GpuRequest
 from bot.triage.webhook import Alert
 
 Decide = Callable[[Incident, bool], Step | str]
-Noted = Callable[[Step | str], Line]
+Noted = Callable[[Step | str], AuditLine]
 
 KEPT_S = 90 * 86400.0
 """Seconds that an incident that ended can be looked up and exported."""
@@ -46,7 +46,7 @@ _SEEN = tuple(alerts.c[name] for name in ("received_at", "status", "name", "name
 MINUTE_S = 60.0
 
 
-class Limit(NamedTuple):
+class ThreadLimit(NamedTuple):
     """The most threads (`most`) that may open in a channel in a minute; alerts of further causes go into the incident
     of the cause `gathered`.
     """
@@ -55,7 +55,9 @@ class Limit(NamedTuple):
     gathered: Cause
 
 
-async def is_crowded(connection: AsyncConnection, channel: str, severity: Severity, limit: Limit, now: float) -> bool:
+async def is_crowded(
+    connection: AsyncConnection, channel: str, severity: Severity, limit: ThreadLimit, now: float
+) -> bool:
     """Whether as many threads opened in the last minute that are as severe, or more: what is worse never waits for
     what is not.
     """
@@ -97,7 +99,7 @@ class IncidentRows:
         given: Sequence[Alert],
         channel: str,
         *,
-        limit: Limit | None = None,
+        limit: ThreadLimit | None = None,
         out_of: str = "",
         needs: Mapping[tuple[str, str], GpuRequest] | None = None,
     ) -> str:
@@ -121,7 +123,7 @@ class IncidentRows:
         cause: Cause,
         given: Sequence[Alert],
         channel: str,
-        limit: Limit | None,
+        limit: ThreadLimit | None,
         out_of: str,
         needs: Mapping[tuple[str, str], GpuRequest],
     ) -> str:
@@ -276,12 +278,12 @@ class IncidentRows:
             async with self._engine.begin() as connection:
                 await connection.execute(update(incidents).where(incidents.c.id == incident_id).values(**values))
 
-    async def lately(self, since: float) -> list[tuple[Row, list[Event]]]:
+    async def lately(self, since: float) -> list[tuple[Row, list[IncidentEvent]]]:
         """The incidents that had not ended before `since` (unix seconds), the oldest first, with their timelines."""
         here = or_(incidents.c.ended_at == 0.0, incidents.c.ended_at > since)
         ours = select(incidents.c.id).where(here)
         query = select(incident_events).where(incident_events.c.incident.in_(ours)).order_by(incident_events.c.seq)
-        happened: defaultdict[str, list[Event]] = defaultdict(list)
+        happened: defaultdict[str, list[IncidentEvent]] = defaultdict(list)
         with store_errors("reading the incidents of a period"):
             async with self._engine.connect() as connection:
                 ordered = select(incidents).where(here).order_by(incidents.c.created_at, incidents.c.id)

@@ -22,7 +22,7 @@ _UNTOLD = frozenset({"opened", "unmuted"})
 """What the head's edit tells well enough, unless there is more to say about it."""
 
 
-class Event(NamedTuple):
+class IncidentEvent(NamedTuple):
     """Something that happened to an incident."""
 
     seq: int
@@ -47,7 +47,7 @@ class Timeline:
     def __init__(self, engine: AsyncEngine) -> None:
         self._engine = engine
 
-    async def of(self, incident_id: str) -> list[Event]:
+    async def of(self, incident_id: str) -> list[IncidentEvent]:
         """What happened to the incident, in order."""
         query = select(incident_events).where(incident_events.c.incident == incident_id)
         with store_errors("reading what happened to an incident"):
@@ -55,10 +55,10 @@ class Timeline:
                 found = await connection.execute(query.order_by(incident_events.c.seq))
                 return [event_of(row) for row in found]
 
-    async def untold(self) -> dict[str, list[Event]]:
+    async def untold(self) -> dict[str, list[IncidentEvent]]:
         """What still needs a reply, by incident and in order."""
         query = select(incident_events).where(incident_events.c.told == 0)
-        found: defaultdict[str, list[Event]] = defaultdict(list)
+        found: defaultdict[str, list[IncidentEvent]] = defaultdict(list)
         with store_errors("reading what was not told yet"):
             async with self._engine.connect() as connection:
                 for row in await connection.execute(query.order_by(incident_events.c.seq)):
@@ -73,9 +73,9 @@ class Timeline:
                 await connection.execute(update(incident_events).where(here).values(told=1))
 
 
-def event_of(row: Any) -> Event:
+def event_of(row: Any) -> IncidentEvent:
     """The event that a row of `incident_events` is."""
-    return Event(row.seq, row.at, News(row.turn, row.by, json.loads(row.detail)))
+    return IncidentEvent(row.seq, row.at, News(row.turn, row.by, json.loads(row.detail)))
 
 
 KEPT_S = 7 * 86400.0

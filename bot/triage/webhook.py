@@ -97,7 +97,7 @@ class _Alert(msgspec.Struct):
     dashboardURL: str = ""  # noqa: N815
 
 
-class _Data(msgspec.Struct):
+class _Notification(msgspec.Struct):
     version: Literal["4", "1"]
     alerts: list[_Alert]
     truncatedAlerts: int = 0  # noqa: N815
@@ -106,7 +106,7 @@ class _Data(msgspec.Struct):
 def read_alerts(body: bytes) -> list[Alert]:
     """The alerts of a request's body. Raises WrongBody."""
     try:
-        data = msgspec.json.decode(body, type=_Data)
+        data = msgspec.json.decode(body, type=_Notification)
     except msgspec.ValidationError as error:
         raise WrongBody(f"no webhook of version 4 (Alertmanager) or 1 (Grafana): {_where(error)}") from error
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:

@@ -15,7 +15,7 @@ import msgspec
 from bot.changes.journal import ENDS
 from bot.errors import BotError, NotAllowed, bugs_as_errors
 from bot.slack.question_tasks import LONGEST_S
-from bot.store.audit import Line
+from bot.store.audit import AuditLine
 from bot.store.changes import Approval
 from bot.texts import Text, in_english
 from handlers.changes.draft import NotNow, Over, Pending, Person, Refused, pending_of, seal, seal_longer
@@ -291,7 +291,7 @@ class Approving:
         return partial(self._maker.make, writable, found, plan)
 
 
-def _line(actor: str, approval: Approval, outcome: str) -> Line:
+def _line(actor: str, approval: Approval, outcome: str) -> AuditLine:
     detail = about(pending_of(approval).record) | {"digest": approval.digest, "requester": approval.requester}
     why = {"why": approval.reason} if approval.reason else {}
-    return Line(actor, "approve", place(approval.cluster, approval.target), outcome, detail | why)
+    return AuditLine(actor, "approve", place(approval.cluster, approval.target), outcome, detail | why)

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from bot.access import Denied
+from bot.access import WhyDenied
 from bot.changes.kinds import VERBS
 from bot.changes.plan import Plan, Raise
 from bot.changes.record import Record, write_record
@@ -27,7 +27,7 @@ OTHER_CLOCK_S = 120.0
 """What was offered by the clock of another of the API servers is not from the future."""
 
 
-class Draft(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+class ChangeDraft(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """A change that was offered. `shown` seals what would be written; `offered_at` is by the API server's clock,
     in seconds since 1970. `thread_ts` is the thread where it was asked for, empty: in none.
 
@@ -42,21 +42,21 @@ class Draft(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaul
     thread_ts: str = ""
 
 
-def draft_of(plan: Plan, cluster: str, now: float, thread_ts: str = "") -> Draft:
+def draft_of(plan: Plan, cluster: str, now: float, thread_ts: str = "") -> ChangeDraft:
     """The draft of a plan that is shown now; who confirms it, and how it is set then, is seen then."""
     request = msgspec.structs.replace(plan.wanted, by="", means="patch")
-    return Draft(plan.record.id, cluster, request, seal(plan), now, thread_ts)
+    return ChangeDraft(plan.record.id, cluster, request, seal(plan), now, thread_ts)
 
 
-def write_draft(draft: Draft) -> str:
+def write_draft(draft: ChangeDraft) -> str:
     """For a form's private metadata, or a button's value."""
     return msgspec.json.encode(draft).decode()
 
 
-def read_draft(text: str) -> Draft | None:
+def read_draft(text: str) -> ChangeDraft | None:
     """None for anything that is none of ours."""
     try:
-        draft = msgspec.json.decode(text, type=Draft)
+        draft = msgspec.json.decode(text, type=ChangeDraft)
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         return None
     return draft if IS_ID.fullmatch(draft.id) else None
@@ -77,7 +77,7 @@ def seal(plan: Plan, *, basis: str = "") -> str:
 class AccessDenied(NotAllowed):
     """`denied` says who may."""
 
-    def __init__(self, denied: Denied) -> None:
+    def __init__(self, denied: WhyDenied) -> None:
         super().__init__(denied.why)
         self.denied = denied
 
@@ -114,7 +114,7 @@ class Pending(msgspec.Struct, frozen=True):
     """
 
     record: Record
-    draft: Draft | None = None
+    draft: ChangeDraft | None = None
     until: float = 0.0
     basis: str = ""
 
@@ -161,7 +161,7 @@ def typed_words(request: Raise) -> str:
     return as_typed(words_of(request))
 
 
-def draft_words(draft: Draft) -> str:
+def draft_words(draft: ChangeDraft) -> str:
     """The same of a change that was offered, on its cluster wherever that is typed."""
     words = typed_words(draft.request)
     return f"--cluster {draft.cluster} {words}" if draft.cluster else words

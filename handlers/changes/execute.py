@@ -12,13 +12,13 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
-from bot.access import Access, Action, Denied, decide_access
+from bot.access import Access, Action, WhyDenied, decide_access
 from bot.changes.deadline import no_extension
 from bot.changes.decide import carries, how_it_ended
 from bot.changes.deployments import place_of
 from bot.changes.journal import Open
 from bot.changes.plan import Plan, annotation, basis_of
-from bot.changes.record import Record, Refusal, Unreadable, read_record
+from bot.changes.record import Record, Refusal, UnreadableRecord, read_record
 from bot.errors import BotError, NotAllowed, UsageError
 from bot.kube.times import format_time
 from bot.slack.message import File
@@ -150,7 +150,7 @@ class ChangeMaker:
         say = self._deps.say
         if copy := await writable.changer.not_carried(deployment):
             record = copy.record
-        if isinstance(record, Unreadable):
+        if isinstance(record, UnreadableRecord):
             raise Refused(say("changing.unreadable", target=target, why=record.why))
         if record is None or change_id not in ("", record.id):
             raise Over(say("card.ended"), hint=Text("error-change.see-card-for-result"))
@@ -201,7 +201,7 @@ class Guard:
         """Raises AccessDenied, or NotKnown while Slack does not say which groups the person is in."""
         member = await self._groups.memberships(who.user)
         decision = decide_access(self.access, who.user, member.groups, who.channel, action, requester=requester)
-        if not isinstance(decision, Denied):
+        if not isinstance(decision, WhyDenied):
             return
         if member.unread:
             text = Text("error-change.permissions-could-not-be-checked", why=member.unread.message)

@@ -4,13 +4,13 @@ import hashlib
 import logging
 from collections.abc import Callable, Sequence
 
-from bot.changes.journal import ENDS, Event, NotYet, Open
+from bot.changes.journal import ENDS, ChangeEvent, NotYet, Open
 from bot.changes.merge import in_an_editor
 from bot.changes.record import Record
 from bot.settings.schema import AccessSettings
 from bot.slack.message import File, Message
 from bot.slack.render.change import ChangeCard, State, render_card, render_late, render_unreadable
-from bot.store.audit import Line
+from bot.store.audit import AuditLine
 from bot.store.changes import Approval, ChangeRows
 from handlers.deps import Deps
 
@@ -41,7 +41,7 @@ class ChangeJournal:
         self._access = access
         self._channel = next(iter(access.channels), "")
         self._files: dict[str, File] = {}
-        self._ended: dict[str, Event] = {}
+        self._ended: dict[str, ChangeEvent] = {}
 
     @property
     def _rows(self) -> ChangeRows:
@@ -54,7 +54,7 @@ class ChangeJournal:
     async def planned(self, record: Record, uid: str) -> None:
         await self._rows.planned(record, uid, self._line("raise", "planned", record.by, record))
 
-    async def note(self, event: Event) -> None:
+    async def note(self, event: ChangeEvent) -> None:
         record = event.record
         if record is None:
             await self._alarm(event)
@@ -120,7 +120,7 @@ class ChangeJournal:
         )
         await self.show(card)
 
-    async def _call_for_help(self, event: Event, record: Record) -> None:
+    async def _call_for_help(self, event: ChangeEvent, record: Record) -> None:
         """Once for each time: a message of its own, which the channel notices, unlike an edited card. Its key is the
         same for every replica, before and after a restart, so that it comes once.
 
@@ -135,7 +135,7 @@ class ChangeJournal:
         message = render_late(card, reached[-1], called, event.by_hand).in_words(self._deps().say)
         await self._put(f"{key_of(record.id)}:late:{level}", channel, message)
 
-    async def _alarm(self, event: Event) -> None:
+    async def _alarm(self, event: ChangeEvent) -> None:
         """Of a record that nobody can read and of which the store has no copy: nothing will be undone by itself.
 
         Told at once, and then as often as what cannot be undone, counted from now: its deadline is not known.
@@ -167,9 +167,9 @@ class ChangeJournal:
         for where in self._where(channel):
             await self._deps().outbox.put(key, where, message, severity="critical")
 
-    def _line(self, action: str, outcome: str, actor: str, record: Record, detail: str = "") -> Line:
+    def _line(self, action: str, outcome: str, actor: str, record: Record, detail: str = "") -> AuditLine:
         details = about(record) | ({"detail": detail} if detail else {})
-        return Line(actor, action, place(self._cluster, record.target), outcome, details)
+        return AuditLine(actor, action, place(self._cluster, record.target), outcome, details)
 
 
 def _reached(late_s: float) -> list[int]:

@@ -41,7 +41,7 @@ from bot.texts import Text, in_english
 from handlers.changes.draft import (
     FRESH_S,
     AccessDenied,
-    Draft,
+    ChangeDraft,
     Over,
     Person,
     Refused,
@@ -63,7 +63,7 @@ from handlers.parsing.normalise import without_invisible
 from handlers.parsing.question import Question
 from handlers.parsing.slack_grammar import COMMAND, Help, example, understand
 from handlers.parsing.slack_words import as_delivered, command_words, mentioned_words, plain_text
-from handlers.user_actions import NOTHING, TOO_LATE_S, AcceptedDeed, Kind, NotDone, Nothing
+from handlers.user_actions import NOTHING, TOO_LATE_S, AcceptedDeed, ActionKind, NotDone, Nothing
 from handlers.verb_listeners import edited_ts, first_action, heard, is_direct, key_of
 
 Reply = Callable[[], Awaitable[str | Message | None]]
@@ -72,7 +72,7 @@ Reply = Callable[[], Awaitable[str | Message | None]]
 
 def register(app: App, inbox: Inbox, changes: ChangeService) -> None:
     """To be registered before what listens to all commands, mentions and buttons."""
-    window = _Window(inbox, changes)
+    window = _ChangesWindow(inbox, changes)
 
     async def commanded(body: dict[str, Any]) -> bool:
         return is_change(command_words(body))
@@ -99,7 +99,7 @@ def register(app: App, inbox: Inbox, changes: ChangeService) -> None:
         app.action(action)(window.pressed)
 
 
-class _InWords(msgspec.Struct, frozen=True):
+class _ChangeInWords(msgspec.Struct, frozen=True):
     """A request in words. `trigger_id` opens a form, where the person's client gave one."""
 
     trigger_id: str = ""
@@ -108,10 +108,10 @@ class _InWords(msgspec.Struct, frozen=True):
 class _Confirmed(msgspec.Struct, frozen=True):
     """What a form or a button brought back; empty for what is none of ours."""
 
-    draft: Draft | None = None
+    draft: ChangeDraft | None = None
 
 
-class _Press(msgspec.Struct, frozen=True):
+class _CardPress(msgspec.Struct, frozen=True):
     """A button of a card and its value; `ts` is the card's, empty for what only one person sees."""
 
     name: str
@@ -119,7 +119,7 @@ class _Press(msgspec.Struct, frozen=True):
     ts: str = ""
 
 
-class _Window:
+class _ChangesWindow:
     """Where changes are asked for: its listeners, and how what they take is carried out."""
 
     def __init__(self, inbox: Inbox, changes: ChangeService) -> None:
@@ -127,10 +127,10 @@ class _Window:
         self._changes = changes
         self._say = inbox.deps.say
         add = inbox.kinds.add
-        self._in_words = add(Kind("change", _InWords, self._answer))
-        self._of_draft = add(Kind("change-confirm", _Confirmed, self._confirm, again=_words_of_draft))
-        self._of_offer = add(Kind("change-cancel", Nothing, self._cancel))
-        self._of_card = add(Kind("change-press", _Press, self._pressed))
+        self._in_words = add(ActionKind("change", _ChangeInWords, self._answer))
+        self._of_draft = add(ActionKind("change-confirm", _Confirmed, self._confirm, again=_words_of_draft))
+        self._of_offer = add(ActionKind("change-cancel", Nothing, self._cancel))
+        self._of_card = add(ActionKind("change-press", _CardPress, self._pressed))
 
     def words_of(self, event: dict[str, Any]) -> str:
         return mentioned_words(event, self._inbox.deps.bot_user)
@@ -160,9 +160,9 @@ class _Window:
 
     async def _ask(self, key: str, question: Question, trigger_id: str) -> None:
         undoes = is_reverting(question.words)
-        await self._inbox.do(key, self._in_words, question, _InWords(trigger_id), regardless=undoes)
+        await self._inbox.do(key, self._in_words, question, _ChangeInWords(trigger_id), regardless=undoes)
 
-    async def _answer(self, taken: AcceptedDeed[_InWords]) -> None:
+    async def _answer(self, taken: AcceptedDeed[_ChangeInWords]) -> None:
         question, trigger_id = taken.asked, taken.details.trigger_id
         asked = understand(split_change(question.words))
         if isinstance(asked, Help):
@@ -184,7 +184,7 @@ class _Window:
         await self._reply(taken.key, question, reply)
 
     async def _said(
-        self, taken: AcceptedDeed[_InWords], who: Person, cluster: str, request: Show | Raise | Extend | Revert
+        self, taken: AcceptedDeed[_ChangeInWords], who: Person, cluster: str, request: Show | Raise | Extend | Revert
     ) -> str | Message:
         if isinstance(request, Raise) and not request.dry_run:
             return await self._offered(who, cluster, request)
@@ -283,12 +283,12 @@ class _Window:
         action = first_action(body)
         place: dict[str, Any] = body.get("container") or {}
         ts = "" if place.get("is_ephemeral") else str(place.get("message_ts") or "")
-        press = _Press(str(action.get("action_id")), str(action.get("value", "")), ts)
+        press = _CardPress(str(action.get("action_id")), str(action.get("value", "")), ts)
         lasts_s = EXPIRES_S if press.name in (APPROVE, REFUSE) else TOO_LATE_S
         question, undoes = self._clicked(body, ""), press.name == REVERT
         await self._inbox.do(body["trigger_id"], self._of_card, question, press, regardless=undoes, lasts_s=lasts_s)
 
-    async def _pressed(self, taken: AcceptedDeed[_Press]) -> None:
+    async def _pressed(self, taken: AcceptedDeed[_CardPress]) -> None:
         who, name = Person(taken.asked.user, taken.asked.channel), taken.details.name
         about = read_value(taken.details.value, CardButton)
 
@@ -303,7 +303,7 @@ class _Window:
 
         await self._reply(taken.key, taken.asked, reply)
 
-    async def _press(self, taken: AcceptedDeed[_Press], name: str, who: Person, about: CardButton) -> str:
+    async def _press(self, taken: AcceptedDeed[_CardPress], name: str, who: Person, about: CardButton) -> str:
         match name:
             case _ if name == REVERT:
                 return await self._changes.revert(who, about.cluster, about.target, about.key, again=taken.resumed)

@@ -6,10 +6,10 @@ from typing import NamedTuple
 from msgspec import UNSET, UnsetType
 
 from bot.changes.flags import Set, find_spot, last_set
-from bot.changes.journal import Event
-from bot.changes.kinds import VERBS, Kind, kind_of
+from bot.changes.journal import ChangeEvent
+from bot.changes.kinds import VERBS, ChangeKind, kind_of
 from bot.changes.plan import NothingToDo, Plan, Raise, annotation
-from bot.changes.record import Record, Refusal, Unreadable
+from bot.changes.record import Record, Refusal, UnreadableRecord
 from bot.finding_codes import Code, as_code
 from bot.kube.recording.redact import masked_arguments
 from bot.kube.times import format_duration, format_time
@@ -85,7 +85,7 @@ def not_open_report(found: ChangeSnapshot, request: Extend | Revert, program: st
     if record is None:
         key = "changing.none-to-revert" if reverts else "changing.none-to-extend"
         return _report(found, request.verb, [_nothing_open(found, Text(key, target=found.target))])
-    if isinstance(record, Unreadable):
+    if isinstance(record, UnreadableRecord):
         claim = Text("changing.unreadable", target=found.target, why=record.why)
         return _report(found, request.verb, [_of_record(found, "change-unreadable", "warning", claim)])
     other_way = undo(record)[0 if reverts else 1]
@@ -141,13 +141,13 @@ def extended_report(found: ChangeSnapshot, request: Extend, outcome: Record | Re
     return _report(found, request.verb, [_of_record(found, "change-open", "info", claim, undo(outcome))])
 
 
-def ended_report(found: ChangeSnapshot, request: Revert, event: Event) -> Report:
+def ended_report(found: ChangeSnapshot, request: Revert, event: ChangeEvent) -> Report:
     """How the change ended that was open when it was looked at."""
     finding = event_finding(event)
     return _report(found, request.verb, [finding])
 
 
-def event_finding(event: Event) -> Finding:
+def event_finding(event: ChangeEvent) -> Finding:
     """How a change ended, under the code `change-<kind>`."""
     namespace, _, name = event.target.partition("/")
     record = event.record
@@ -159,7 +159,7 @@ def event_finding(event: Event) -> Finding:
     return _finding(code, "info" if restored else "warning", event_claim(event), (proof,), ())
 
 
-def event_claim(event: Event) -> Text:
+def event_claim(event: ChangeEvent) -> Text:
     """What became of a change, in one sentence."""
     record = event.record
     if record is None:
@@ -252,7 +252,7 @@ def _wanted_shown(found: ChangeSnapshot, request: Raise) -> Evidence:
     return _flag_shown(found, request.kind, request.container)
 
 
-def _flag_shown(found: ChangeSnapshot, kind: Kind, container: str) -> Evidence:
+def _flag_shown(found: ChangeSnapshot, kind: ChangeKind, container: str) -> Evidence:
     """The word that sets the flag now; all the container's words where none does, else its name."""
     spot = find_spot(found.deployment, container)
     now = last_set(spot, kind.flag) if spot else None
@@ -303,7 +303,7 @@ class _Setting(NamedTuple):
         return tuple(self)
 
 
-def _setting(found: ChangeSnapshot, container: str, kind: Kind) -> _Setting | None:
+def _setting(found: ChangeSnapshot, container: str, kind: ChangeKind) -> _Setting | None:
     spot = find_spot(found.deployment, container)
     if spot is None:
         return None
@@ -315,7 +315,7 @@ def _setting(found: ChangeSnapshot, container: str, kind: Kind) -> _Setting | No
     return _Setting(container, kind.flag.shown, now.value if now else kind.values.default, word)
 
 
-def _state(settings: Sequence[_Setting], kinds: Sequence[Kind]) -> Text | None:
+def _state(settings: Sequence[_Setting], kinds: Sequence[ChangeKind]) -> Text | None:
     """What is set, in words; empty where the Deployment has none of the containers."""
     if not settings:
         return None

@@ -15,7 +15,7 @@ from bot.changes.effects import blast_radius, needs_nodes
 from bot.changes.flags import Object
 from bot.changes.kinds import DeploymentContext
 from bot.changes.plan import NothingToDo, Plan, Raise, annotation, plan_raise
-from bot.changes.record import Means, Record, Refusal, Unreadable, read_record
+from bot.changes.record import Means, Record, Refusal, UnreadableRecord, read_record
 from bot.errors import NotFound, SourceError
 from bot.hami.installation.install import Install
 from bot.hami.version import Version
@@ -71,7 +71,7 @@ class ChangeSnapshot(NamedTuple):
         return self.around.version
 
     @property
-    def open(self) -> Record | Unreadable | None:
+    def open(self) -> Record | UnreadableRecord | None:
         """The change that is open on it, None when none is."""
         text = annotation(self.deployment)
         return self.copy or (None if text is None else read_record(text))

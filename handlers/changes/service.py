@@ -25,7 +25,7 @@ from handlers.changes.approving import Approving
 from handlers.changes.draft import (
     FRESH_S,
     OTHER_CLOCK_S,
-    Draft,
+    ChangeDraft,
     Pending,
     Person,
     Refused,
@@ -68,7 +68,7 @@ class ChangeService:
 
     # ------------------------------------------------------------------------------------------------- raising
 
-    async def offer(self, who: Person, cluster: str, request: Raise) -> tuple[ChangeOffer, Draft]:
+    async def offer(self, who: Person, cluster: str, request: Raise) -> tuple[ChangeOffer, ChangeDraft]:
         """What would be done now, to be shown; nothing is changed, and the API server has said that it could be."""
         async with self.guard.refusals(who, "raise", cluster, {"asked": words_of(request)}):
             await self.guard.allowed(who, "raise")
@@ -81,7 +81,7 @@ class ChangeService:
         offer = ChangeOffer(plan.record, plan.impacts, cluster, self.access.two_person)
         return offer, draft_of(plan, cluster, writable.changer.time(), who.thread_ts)
 
-    async def confirm(self, who: Person, draft: Draft, *, again: bool = False) -> str:
+    async def confirm(self, who: Person, draft: ChangeDraft, *, again: bool = False) -> str:
         """Does what was shown, or asks for its approval; what to tell. The same draft is done once.
 
         `again`: an earlier process was told the same, and may have begun. The incident in whose thread it was asked for
@@ -92,7 +92,7 @@ class ChangeService:
         await note_done(self.deps, draft.request.channel, draft.thread_ts, news, draft.id)
         return answer
 
-    async def _confirm(self, who: Person, draft: Draft, *, again: bool) -> str:
+    async def _confirm(self, who: Person, draft: ChangeDraft, *, again: bool) -> str:
         deps, say = self.deps, self.deps.say
         if again and (answer := await self._begun_before(draft)):
             return answer
@@ -120,7 +120,7 @@ class ChangeService:
                 await self._maker.make(writable, found, plan)
         return say("card.made")
 
-    async def _begun_before(self, draft: Draft) -> str:
+    async def _begun_before(self, draft: ChangeDraft) -> str:
         """What to tell where the change, or its approval, is in the store: the same as its card. Raises NotDone for one
         that was planned and not made.
         """

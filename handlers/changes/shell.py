@@ -18,7 +18,7 @@ from typing import NamedTuple
 from bot.changes.changer import Changer
 from bot.changes.deadline import later
 from bot.changes.deployments import ChangeFailed
-from bot.changes.journal import Event, Open
+from bot.changes.journal import ChangeEvent, Open
 from bot.changes.plan import Plan, unfinished_rollout
 from bot.changes.reconciler import STUCK_S
 from bot.changes.record import KEY, Record, Refusal
@@ -56,7 +56,7 @@ Capture = Callable[[Sources, ChangeSnapshot, Path], Awaitable[str]]
 """Records what a restart of the scheduler's pods destroys; what was written, for a person."""
 
 
-class Tools(NamedTuple):
+class ShellTools(NamedTuple):
     """What a change from the shell works with. `open_writer` gives None where the cluster is a recording.
 
     `copies` reads the changes that the store has as open, None where the settings name no store; it raises BotError.
@@ -80,13 +80,13 @@ class Consent(NamedTuple):
     no_capture: bool
 
 
-class _Confirmed(NamedTuple):
+class _ReadyChange(NamedTuple):
     found: ChangeSnapshot
     request: Raise
     plan: Plan
 
 
-def run_change(tools: Tools, request: Request, consent: Consent) -> tuple[Report, int]:
+def run_change(tools: ShellTools, request: Request, consent: Consent) -> tuple[Report, int]:
     """Does what is asked; the report, and the exit code.
 
     Raises BotError: UsageError for what needs a yes or a live cluster, NotAllowed, ChangeFailed.
@@ -94,7 +94,7 @@ def run_change(tools: Tools, request: Request, consent: Consent) -> tuple[Report
     if not isinstance(request, Raise):
         return asyncio.run(_at_once(tools, request))
     looked = asyncio.run(_planned(tools, request))
-    if not isinstance(looked, _Confirmed):
+    if not isinstance(looked, _ReadyChange):
         return looked
     if not consent.yes and not sys.stdin.isatty():
         hint = Text("error-change.add-yes-or-dry-run")
@@ -105,7 +105,7 @@ def run_change(tools: Tools, request: Request, consent: Consent) -> tuple[Report
     return asyncio.run(_done(tools, looked, consent)), 0
 
 
-async def _planned(tools: Tools, request: Raise) -> _Confirmed | tuple[Report, int]:
+async def _planned(tools: ShellTools, request: Raise) -> _ReadyChange | tuple[Report, int]:
     """What is to be confirmed; or a report and its exit code where nothing is."""
     async with progress(tools.say), tools.open_sources() as sources, tools.open_writer() as writer:
         if not request.dry_run:
@@ -118,12 +118,12 @@ async def _planned(tools: Tools, request: Raise) -> _Confirmed | tuple[Report, i
             with _as_a_change(), contextlib.suppress(Conflict):
                 await _live(writer).patch_deployment(found.namespace, found.name, outcome.patch, dry_run=True)
     if isinstance(outcome, Plan) and not request.dry_run:
-        return _Confirmed(found, request, outcome)
+        return _ReadyChange(found, request, outcome)
     not_done = isinstance(outcome, Refusal) and not request.dry_run
     return in_words(planned_report(found, request, outcome), tools.say), FAILED if not_done else 0
 
 
-async def _done(tools: Tools, confirmed: _Confirmed, consent: Consent) -> Report:
+async def _done(tools: ShellTools, confirmed: _ReadyChange, consent: Consent) -> Report:
     found, request, plan = confirmed
     async with tools.open_sources() as sources, tools.open_writer() as opened:
         writer = _live(opened)
@@ -152,7 +152,7 @@ async def _on_time(changer: Changer) -> None:
         raise ChangeFailed(Text("error-change.not-changed-because", why=refusal.why), hint=refusal.hint)
 
 
-async def _captured(tools: Tools, sources: Sources, found: ChangeSnapshot, plan: Plan) -> str:
+async def _captured(tools: ShellTools, sources: Sources, found: ChangeSnapshot, plan: Plan) -> str:
     out = Path(f"hami-capture-{plan.record.id}.tar.gz")
     try:
         return await tools.capture(sources, found, out) + "\n"
@@ -161,7 +161,7 @@ async def _captured(tools: Tools, sources: Sources, found: ChangeSnapshot, plan:
         raise ChangeFailed(text, hint=Text("error-change.add-no-capture")) from error
 
 
-async def _rolled_out(tools: Tools, writer: Writer, found: ChangeSnapshot, record: Record) -> str:
+async def _rolled_out(tools: ShellTools, writer: Writer, found: ChangeSnapshot, record: Record) -> str:
     """Waits until the new pods run; what the rollout still waits for when that takes too long."""
     waits: Text | None = None
     for _ in range(int(STUCK_S / _LOOK_EVERY_S)) if record.means == "patch" else ():
@@ -176,7 +176,7 @@ async def _rolled_out(tools: Tools, writer: Writer, found: ChangeSnapshot, recor
     return tools.say.words(waits) if waits else ""
 
 
-async def _at_once(tools: Tools, request: Show | Extend | Revert) -> tuple[Report, int]:
+async def _at_once(tools: ShellTools, request: Show | Extend | Revert) -> tuple[Report, int]:
     """What needs no confirmation: looking, and going back to how things were."""
     async with progress(tools.say), tools.open_sources() as sources:
         if isinstance(request, Show):
@@ -206,7 +206,7 @@ async def _at_once(tools: Tools, request: Show | Extend | Revert) -> tuple[Repor
             return in_words(extended_report(found, request, outcome), tools.say), code
 
 
-async def revert_overdue(tools: Tools, namespace: str) -> tuple[str, int]:
+async def revert_overdue(tools: ShellTools, namespace: str) -> tuple[str, int]:
     """One pass over everything that is due, for a CronJob; what was done, and the exit code.
 
     `namespace` limits it to one; empty: as the settings say, else all. Raises SourceError when nothing can be listed.
@@ -232,12 +232,12 @@ async def revert_overdue(tools: Tools, namespace: str) -> tuple[str, int]:
     return "\n".join(told), FAILED if failed else 0
 
 
-def _is_unknown(event: Event) -> bool:
+def _is_unknown(event: ChangeEvent) -> bool:
     """Whether it is about a record that cannot be read, and of which no copy is known."""
     return event.kind == "unreadable" and event.record is None
 
 
-def _detail(event: Event, say: Texts) -> str:
+def _detail(event: ChangeEvent, say: Texts) -> str:
     return event.detail if event.kind in ("failed", "stuck") or _is_unknown(event) else say.words(event_claim(event))
 
 
@@ -249,7 +249,7 @@ class _Copies(NamedTuple):
     unread: bool = False
 
 
-async def _copies(tools: Tools) -> _Copies:
+async def _copies(tools: ShellTools) -> _Copies:
     try:
         opened = await tools.copies()
     except BotError as error:
@@ -279,7 +279,7 @@ class NoJournal:
     async def planned(self, record: Record, uid: str) -> None:
         log.info("%s (%s): %s", record.target, uid, record)
 
-    async def note(self, event: Event) -> None:
+    async def note(self, event: ChangeEvent) -> None:
         log.info("%s %s %s", event.kind, event.target, event.detail)
 
     async def opened(self) -> Sequence[Open]:

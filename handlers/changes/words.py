@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import click
 
-from bot.changes.kinds import FORMER, VERBS, Kind, kind_of
+from bot.changes.kinds import FORMER, VERBS, ChangeKind, kind_of
 from bot.changes.plan import Raise
 from bot.errors import UsageError, not_understood
 from bot.kube.hami_pods import EXTENDER_CONTAINER, KUBE_SCHEDULER_CONTAINER
@@ -99,7 +99,7 @@ def change_commands(program: str, options: Callable[[], Sequence[click.Parameter
             context_settings={"ignore_unknown_options": True},
         )
 
-    def former(kind: Kind) -> click.Command:
+    def former(kind: ChangeKind) -> click.Command:
         def ask(words: Sequence[str], **_: Any) -> ChangeAsked:
             match words:
                 case [value, *rest] if kind.values.is_value(value):
@@ -210,7 +210,7 @@ def _values(verb: str, words: list[str]) -> tuple[tuple[tuple[str, str], ...], l
     return tuple(found.items()), []
 
 
-def _clauses(kind: Kind, words: list[str]) -> dict[str, str]:
+def _clauses(kind: ChangeKind, words: list[str]) -> dict[str, str]:
     """What follows the keywords; all after `because` is the reason."""
     clauses: dict[str, str] = {}
     while words:
@@ -259,7 +259,7 @@ def _duration(text: str) -> float:
     return seconds
 
 
-def _keywords(kind: Kind) -> tuple[str, ...]:
+def _keywords(kind: ChangeKind) -> tuple[str, ...]:
     return _KEYWORDS if kind.is_log_level else tuple(keyword for keyword in _KEYWORDS if keyword != _UNTIL)
 
 
@@ -283,7 +283,7 @@ def _shown(verb: str) -> str:
     return kinds[0].values.shown if len(kinds) == 1 else " ".join(f"{kind.name}={kind.values.shown}" for kind in kinds)
 
 
-def _not_understood(kind: Kind, word: str) -> _WrongError:
+def _not_understood(kind: ChangeKind, word: str) -> _WrongError:
     if read_duration(word) is not None:
         return _WrongError(Text("error-change.did-you-mean-for", word=repr(word), time=word))
     return _WrongError(not_understood(word, _keywords(kind)))
@@ -299,7 +299,7 @@ def _grammar(verb: str) -> str:
     )
 
 
-def _parameters(kind: Kind) -> list[click.Parameter]:
+def _parameters(kind: ChangeKind) -> list[click.Parameter]:
     found: list[click.Parameter] = [click.Argument(["words"], nargs=-1, metavar="[WORDS]…")]
     if len(kind.containers) > 1:
         shorts = click.Choice([_short(container) for container in kind.containers])

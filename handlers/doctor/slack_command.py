@@ -21,7 +21,7 @@ from handlers.inbox import DONE, Inbox
 from handlers.parsing.question import Question
 from handlers.parsing.slack_grammar import understand
 from handlers.parsing.slack_words import command_words, mentioned_words, split_words
-from handlers.user_actions import NOTHING, AcceptedDeed, Kind, Nothing
+from handlers.user_actions import NOTHING, AcceptedDeed, ActionKind, Nothing
 from handlers.verb_listeners import edited_ts, first_action, heard, key_of, listen_for
 
 Examine = Callable[[], Awaitable[list[Link]]]
@@ -40,7 +40,7 @@ class _Desk:
         self._inbox = inbox
         self._guard = guard
         self._examine = examine
-        self._kind = inbox.kinds.add(Kind(VERB, Nothing, self._answer))
+        self._kind = inbox.kinds.add(ActionKind(VERB, Nothing, self._answer))
 
     def words_of(self, event: dict[str, Any]) -> str:
         return mentioned_words(event, self._inbox.deps.bot_user)

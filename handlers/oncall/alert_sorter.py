@@ -11,13 +11,13 @@ from bot.errors import BotError, bugs_as_errors
 from bot.report import SEVERITIES
 from bot.slack.render.triage_head import digest_of
 from bot.store.alerts import Counts
-from bot.store.incidents import Limit, Row
+from bot.store.incidents import Row, ThreadLimit
 from bot.texts import Text, in_english
 from bot.triage.cause import Cause, gathering, severest
 from bot.triage.routes import Route, route_of, threaded
 from bot.triage.webhook import Alert
 from handlers.deps import Deps
-from handlers.oncall.calling import PATIENCE_S, Plan
+from handlers.oncall.calling import PATIENCE_S, OncallPlan
 from handlers.oncall.causes import AlertCauses, Sorted, find_causes, together, told_alone
 
 SORTED_AT_ONCE = 2000
@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
 class AlertSorter:
     """Sorts the alerts of one cluster at a time; `wake` is called when threads have something new to tell."""
 
-    def __init__(self, deps: Deps, plan: Plan, wake: Callable[[], None]) -> None:
+    def __init__(self, deps: Deps, plan: OncallPlan, wake: Callable[[], None]) -> None:
         self._deps = deps
         self._plan = plan
         self._wake = wake
@@ -60,7 +60,7 @@ class AlertSorter:
             log.info("%d alerts are ignored by oncall.routes: %s", len(unwanted), names)
         return wanted
 
-    async def _in_turn(self, cluster: str, found: Sorted, limit: Limit) -> Sorted:
+    async def _in_turn(self, cluster: str, found: Sorted, limit: ThreadLimit) -> Sorted:
         """The worst first, for they shall have their own threads; those that cannot have one together: of each severity
         the first alone are more than may open.
         """
@@ -74,10 +74,10 @@ class AlertSorter:
                 rest += members
         return [*turns, (limit.gathered, rest)] if rest else turns
 
-    def _limit(self, channel: str) -> Limit | None:
+    def _limit(self, channel: str) -> ThreadLimit | None:
         most = self._plan.threads_per_minute
         claim = self._deps.say("triage.storm", most=most)
-        return Limit(most, gathering(channel, claim)) if most else None
+        return ThreadLimit(most, gathering(channel, claim)) if most else None
 
     async def open_cause(self, row: Row, named: str) -> bool:
         """Gives alerts out of those that were gathered a thread of their cause; whether there are any. `named` is the

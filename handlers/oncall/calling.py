@@ -40,7 +40,7 @@ PATIENCE_S = 60.0
 """Seconds for which a cluster that cannot be read keeps alerts waiting for their cause."""
 
 
-class Plan(NamedTuple):
+class OncallPlan(NamedTuple):
     """How incidents are looked after. An alert is about the one of `clusters` that it names, else about `usual`.
 
     `owner` is this process's name and no other's, `pass_s` is in seconds; for `pagerduty` see `Rota`. If more than
@@ -216,7 +216,7 @@ _WORDS = re.compile(
 )
 
 
-class Unfinished(NamedTuple):
+class UnfinishedAction(NamedTuple):
     """Something that a person did about an incident, and that is not carried out yet. Without `incident` it is about
     that of the thread.
     """
@@ -239,9 +239,9 @@ class _Deed(msgspec.Struct, frozen=True):
     incident: str = ""
 
 
-def read_unfinished(payloads: Iterable[str]) -> list[Unfinished]:
+def read_unfinished(payloads: Iterable[str]) -> list[UnfinishedAction]:
     """What of the store's unfinished work spares others a call, such as an acknowledgement."""
-    found: list[Unfinished] = []
+    found: list[UnfinishedAction] = []
     for kept in filter(None, map(read_deed, payloads)):
         asked, what, incident = kept.asked, "", ""
         if kept.kind == IN_WORDS and (words := _WORDS.match(asked.words)):
@@ -251,7 +251,7 @@ def read_unfinished(payloads: Iterable[str]) -> list[Unfinished]:
                 details = msgspec.json.decode(kept.details, type=_Deed)
                 what, incident = details.deed, details.incident
         if what in _CALM:
-            found.append(Unfinished(incident, asked.channel, asked.thread_ts))
+            found.append(UnfinishedAction(incident, asked.channel, asked.thread_ts))
     return found
 
 

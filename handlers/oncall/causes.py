@@ -148,12 +148,12 @@ async def _of_findings(sources: Sources, named: Mapping[tuple[str, str], list[Al
         for (asked, code), some in named.items():
             for alert in some if asked == verb else ():
                 about = (
-                    bad
-                    for bad in report.findings
-                    if bad.code == code and (not alert.node or alert.node in bad.scope.nodes)
+                    finding
+                    for finding in report.findings
+                    if finding.code == code and (not alert.node or alert.node in finding.scope.nodes)
                 )
-                bad = next(about, None)
-                found.append((_cause(bad, alert.node) if bad else told_alone(alert), [alert]))
+                finding = next(about, None)
+                found.append((_cause(finding, alert.node) if finding else told_alone(alert), [alert]))
     return found
 
 

@@ -38,8 +38,8 @@ from bot.slack.render.digest import (
 )
 from bot.slack.render.prose import error_line, progress
 from bot.store import StoreError
-from bot.store.audit import Line
-from bot.store.digests import Digest, DigestKind, Run
+from bot.store.audit import AuditLine
+from bot.store.digests import Digest, DigestKind, PostedDigest
 from bot.texts import Prose, Text
 from handlers.changes.draft import Person, Refused
 from handlers.deps import Deps
@@ -48,7 +48,7 @@ from handlers.oncall.words import CRON_EXAMPLE, DIGEST_EXAMPLE, REPORT_EXAMPLE, 
 from handlers.parsing.question import Question
 from handlers.parsing.slack_grammar import COMMAND
 from handlers.parsing.slack_words import as_delivered, join_words, split_words
-from handlers.user_actions import AcceptedDeed, Kind
+from handlers.user_actions import AcceptedDeed, ActionKind
 from playbooks.playbook import find
 
 TICK_S = 5.0
@@ -253,7 +253,7 @@ class Digests:
             if kind == "oncall" and (digest := next((digest for digest in found if digest.kind == kind), None)):
                 raise Refused(self._deps.say("digest.report-there", schedule=str(digest.schedule)), hint=REPORT_OFF)
 
-        def noted(added: Digest) -> Line:
+        def noted(added: Digest) -> AuditLine:
             return _line(who, "digest-add", f"{added.id} {schedule}")
 
         added = await self._rows.add(who.channel, cluster, schedule, who.user, kind=kind, noted=noted, once=key)
@@ -300,11 +300,13 @@ class Digests:
             **{f"changes/{record.target} {record.flag} {record.new}": "1" for record in opened},
         }
         now = self._deps.now()
-        files = await asyncio.to_thread(self._pictures, snapshot.parts.get("gpus"), [*earlier, Run(now, after)])
+        files = await asyncio.to_thread(
+            self._pictures, snapshot.parts.get("gpus"), [*earlier, PostedDigest(now, after)]
+        )
         before = earlier[-1].figures if earlier else None
         return DigestPost(report, before, after, len(opened), late, report.typed(OwnerRow), rooms(after, now)), files
 
-    def _pictures(self, gpus: object, runs: Sequence[Run]) -> list[File]:
+    def _pictures(self, gpus: object, runs: Sequence[PostedDigest]) -> list[File]:
         say, files = self._deps.say, list[File]()
         points = trends(runs)
         if trend := trend_picture(points, say):
@@ -319,8 +321,8 @@ class Digests:
         return files
 
 
-def _line(who: Person, action: str, target: str) -> Line:
-    return Line(who.user, action, target, "done", {"channel": who.channel})
+def _line(who: Person, action: str, target: str) -> AuditLine:
+    return AuditLine(who.user, action, target, "done", {"channel": who.channel})
 
 
 def _figures(report: Report) -> Figures:
@@ -359,8 +361,8 @@ def register_digest_form(app: App, inbox: Inbox, digests: Digests) -> None:
             progress(answer) if isinstance(answer, str) else answer, mark=DONE
         )
 
-    to_open = inbox.kinds.add(Kind("digest-open", DigestPlace, show, is_live=True))
-    of_form = inbox.kinds.add(Kind("digest-form", _Typed, add))
+    to_open = inbox.kinds.add(ActionKind("digest-open", DigestPlace, show, is_live=True))
+    of_form = inbox.kinds.add(ActionKind("digest-form", _Typed, add))
 
     async def pressed(ack: Any, body: dict[str, Any]) -> None:
         await ack()

@@ -35,7 +35,7 @@ from bot.slack.render.triage_head import Head, details, render_head
 from bot.store import Store
 from bot.store.alerts import Counts
 from bot.store.incidents import Row, evidence_key, head_key
-from bot.store.timeline import Event
+from bot.store.timeline import IncidentEvent
 from bot.texts import Text
 from bot.triage.cause import severest
 from bot.triage.state import CALLS, IncidentTimes, Nodes, passed
@@ -73,7 +73,9 @@ class IncidentThreads:
         self._rota = rota
         self._wake = wake
 
-    async def keep(self, row: Row, terms: IncidentTimes, counts: Counts, seen: Nodes, untold: Sequence[Event]) -> None:
+    async def keep(
+        self, row: Row, terms: IncidentTimes, counts: Counts, seen: Nodes, untold: Sequence[IncidentEvent]
+    ) -> None:
         """Lets time pass for the incident, and its thread tell what came of it. `terms` are those of now, `seen` are
         nodes that may end its mute. Raises BotError.
         """
@@ -141,7 +143,7 @@ class IncidentThreads:
         asked = EvidenceRequest(verb, row.cause.subject, f"incident-{row.id}.tar.gz", row.cause.nodes, head.severity)
         return await evidence(self._deps, row.cluster, asked)
 
-    async def _reply(self, row: Row, counts: Counts, untold: Sequence[Event]) -> None:
+    async def _reply(self, row: Row, counts: Counts, untold: Sequence[IncidentEvent]) -> None:
         for event in untold:
             severity: Severity = "critical" if event.news.turn in CALLS else "warning"
             reply = await reply_of(self._deps.store, head_of(row, counts), event)
@@ -198,14 +200,14 @@ DAYS = 7
 """What a report covers; a scheduled one begins where the last one ended, also where a clock change lies between."""
 
 
-async def reply_of(store: Store, head: Head, event: Event) -> Draft:
+async def reply_of(store: Store, head: Head, event: IncidentEvent) -> Draft:
     """What the thread is told of the event. What ends the incident is told with its summary up to then: in one message,
     so that what holds for a reply (once, however often it is tried) holds for the summary. Raises StoreError.
     """
     message = render_news(event.news)
     if event.news.turn not in ENDS:
         return message
-    until = [TimelineEntry(step.at, step.news) for step in await store.timeline.of(head.id) if step.seq <= event.seq]
+    until = [TimelineEntry(past.at, past.news) for past in await store.timeline.of(head.id) if past.seq <= event.seq]
     summary = await summary_of(store, head.id, until, event.at)
     return message._replace(blocks=(*message.blocks, summary_block(head, summary)))
 
@@ -229,7 +231,7 @@ async def oncall_report(store: Store, since: float, until: float) -> OncallRepor
     return await asyncio.to_thread(report_on, cases, since, until)
 
 
-def _case(row: Row, counts: Counts, events: Sequence[Event], spells: Sequence[FiringSpan]) -> Case:
+def _case(row: Row, counts: Counts, events: Sequence[IncidentEvent], spells: Sequence[FiringSpan]) -> Case:
     """Where no rule knows the cause, the alert with the most firing stands for it."""
     name = row.cause.code or next((alert for alert, _, _ in counts.by_name), "") or row.cause.claim
     alerts = [(alert, total) for alert, _, total in counts.by_name]

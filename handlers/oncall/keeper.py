@@ -22,7 +22,7 @@ from bot.triage.state import UNSEEN, Nodes
 from bot.triage.webhook import ALERTMANAGER, Alert
 from handlers.deps import Deps, TaskLease
 from handlers.oncall.alert_sorter import AlertSorter
-from handlers.oncall.calling import PATIENCE_S, Plan, Rota, is_asked_for, read_unfinished, terms_now
+from handlers.oncall.calling import PATIENCE_S, OncallPlan, Rota, is_asked_for, read_unfinished, terms_now
 from handlers.oncall.causes import registration_state
 from handlers.oncall.incident_threads import IncidentThreads, attempt
 
@@ -37,26 +37,26 @@ LEASE_S = 8.0
 log = logging.getLogger(__name__)
 
 
-class _Looked(NamedTuple):
+class _NodesLook(NamedTuple):
     """When a look at nodes began, and what was seen of them."""
 
     at: float
     nodes: Nodes = UNSEEN
 
 
-_NEVER = _Looked(-math.inf)
+_NEVER = _NodesLook(-math.inf)
 
 
 class Keeper:
     """Looks after the incidents, each in its channel."""
 
-    def __init__(self, deps: Deps, plan: Plan) -> None:
+    def __init__(self, deps: Deps, plan: OncallPlan) -> None:
         self._deps = deps
         self._store = deps.store
         self._plan = plan
         self.terms = plan.terms
         self.rota = Rota(plan.terms.rota, plan.pagerduty, plan.clock)
-        self._looked: dict[str, _Looked] = {}
+        self._looked: dict[str, _NodesLook] = {}
         self._passes = Job(retried("a pass over the incidents ended early", self._pass))
         self._asking: dict[tuple[str, str], asyncio.Task[bool]] = {}
         self.sorter = AlertSorter(deps, plan, self._passes.soon)
@@ -175,7 +175,7 @@ class Keeper:
     async def _look_for(self, cluster: str, nodes: Collection[str]) -> bool:
         """Which of the nodes are registered by now, or gone; whether any is."""
         began = self._deps.now()
-        self._looked[cluster] = _Looked(began)
+        self._looked[cluster] = _NodesLook(began)
         try:
             async with asyncio.timeout(PATIENCE_S), self._deps.open_sources(cluster) as sources:
                 found = {node: await registration_state(sources, node) for node in sorted(nodes)}
@@ -183,7 +183,7 @@ class Keeper:
             raise SourceError(Text("error-usage.no-answer-within", seconds=f"{PATIENCE_S:g}")) from error
         registered = frozenset(node for node, state in found.items() if state == "registered")
         gone = frozenset(node for node, state in found.items() if state == "unknown")
-        self._looked[cluster] = _Looked(began, Nodes(registered, gone))
+        self._looked[cluster] = _NodesLook(began, Nodes(registered, gone))
         if registered or gone:
             self._passes.soon()
         return bool(registered or gone)

@@ -30,7 +30,7 @@ from handlers.parsing.normalise import without_invisible
 from handlers.parsing.question import Question
 from handlers.parsing.slack_grammar import BOT, COMMAND
 from handlers.parsing.slack_words import command_words, mentioned_words, plain_text, split_words
-from handlers.user_actions import NOTHING, TOO_LATE_S, AcceptedDeed, Kind, Nothing
+from handlers.user_actions import NOTHING, TOO_LATE_S, AcceptedDeed, ActionKind, Nothing
 from handlers.verb_listeners import edited_ts, first_action, heard, is_direct, key_of
 
 _OURS = re.compile(r"\s*(?:--cluster[= ]\S+\s+)?(?:(?:triage|oncall)\b|digest(?:\s+(?!--)\S|\s*$))", re.IGNORECASE)
@@ -48,7 +48,7 @@ Reply = Callable[[], Awaitable[str | Message]]
 
 def register(app: App, inbox: Inbox, triage: TriageService | None, digests: Digests) -> None:
     """To be registered before what listens to all commands, mentions and buttons."""
-    window = _Window(inbox, triage, digests)
+    window = _OncallWindow(inbox, triage, digests)
 
     async def commanded(body: dict[str, Any]) -> bool:
         return bool(_OURS.match(command_words(body)))
@@ -68,13 +68,13 @@ def register(app: App, inbox: Inbox, triage: TriageService | None, digests: Dige
     app.view(FORM)(window.submitted)
 
 
-class _InWords(msgspec.Struct, frozen=True):
+class _IncidentInWords(msgspec.Struct, frozen=True):
     """What was written. `in_short`: without the word `triage`, so that it may be a question."""
 
     in_short: bool = False
 
 
-class _Press(msgspec.Struct, frozen=True):
+class _HeadPress(msgspec.Struct, frozen=True):
     """A button of a head: what it does, to which incident. Either may be made up."""
 
     deed: str
@@ -91,7 +91,7 @@ class _Form(msgspec.Struct, frozen=True):
     mute: str = ""
 
 
-class _Window:
+class _OncallWindow:
     """Where people act on incidents: its listeners, what tells them which messages are theirs, and how what they take
     is carried out.
     """
@@ -102,12 +102,12 @@ class _Window:
         self._digests = digests
         self._say = inbox.deps.say
         add = inbox.kinds.add
-        self._in_words = add(Kind(IN_WORDS, _InWords, self._answer, may_be_question=True))
-        self._of_head = add(Kind(PRESSED, _Press, self._pressed, again=_words_of_press))
-        self._to_open = add(Kind("triage-open", _Press, self._open, is_live=True, again=_words_of_press))
-        self._of_menu = add(Kind("triage-open-cause", CauseChoice, self._chosen))
-        self._of_form = add(Kind(SUBMITTED, _Form, self._submitted, again=_words_of_form))
-        self._of_no_form = add(Kind("triage-forged", Nothing, self._forged))
+        self._in_words = add(ActionKind(IN_WORDS, _IncidentInWords, self._answer, may_be_question=True))
+        self._of_head = add(ActionKind(PRESSED, _HeadPress, self._pressed, again=_words_of_press))
+        self._to_open = add(ActionKind("triage-open", _HeadPress, self._open, is_live=True, again=_words_of_press))
+        self._of_menu = add(ActionKind("triage-open-cause", CauseChoice, self._chosen))
+        self._of_form = add(ActionKind(SUBMITTED, _Form, self._submitted, again=_words_of_form))
+        self._of_no_form = add(ActionKind("triage-forged", Nothing, self._forged))
 
     @property
     def _triage(self) -> TriageService:
@@ -132,7 +132,7 @@ class _Window:
         await ack()
         question = self._question(body["user_id"], body["channel_id"], command_words(body))
         question = msgspec.structs.replace(question, response_url=body.get("response_url", ""))
-        await self._do(body["trigger_id"], question, _InWords())
+        await self._do(body["trigger_id"], question, _IncidentInWords())
 
     async def mention(self, event: dict[str, Any]) -> None:
         message = heard(event) or event
@@ -140,13 +140,13 @@ class _Window:
         in_short = not _OURS.match(words)
         question = self._question(message["user"], message["channel"], f"triage {words}" if in_short else words)
         where = {"thread_ts": message.get("thread_ts", ""), "asked_ts": message["ts"], "edited_ts": edited_ts(message)}
-        await self._do(key_of(message), msgspec.structs.replace(question, **where), _InWords(in_short))
+        await self._do(key_of(message), msgspec.structs.replace(question, **where), _IncidentInWords(in_short))
 
-    async def _do(self, key: str, question: Question, details: _InWords) -> None:
+    async def _do(self, key: str, question: Question, details: _IncidentInWords) -> None:
         lasts_s = NOTE_LASTS_S if _NOTE.match(question.words) else TOO_LATE_S
         await self._inbox.do(key, self._in_words, question, details, lasts_s=lasts_s)
 
-    async def _answer(self, taken: AcceptedDeed[_InWords]) -> None:
+    async def _answer(self, taken: AcceptedDeed[_IncidentInWords]) -> None:
         key, question = taken.key, taken.asked
         in_thread = not taken.details.in_short or await self._triage.is_thread(question.channel, question.thread_ts)
         if not in_thread:  # there it means nothing of ours
@@ -207,12 +207,12 @@ class _Window:
         action = first_action(body)
         deed = str(action.get("action_id", "")).removeprefix(ACT)
         pressed = read_value(str(action.get("value", "")), IncidentButton)
-        press = _Press(deed, pressed.incident if pressed else "")
+        press = _HeadPress(deed, pressed.incident if pressed else "")
         wants_form = deed in ("note", "handover", "mute") and bool(press.incident)
         kind = self._to_open if wants_form else self._of_head
         await self._inbox.do(body["trigger_id"], kind, self._clicked(body), press)
 
-    async def _pressed(self, taken: AcceptedDeed[_Press]) -> None:
+    async def _pressed(self, taken: AcceptedDeed[_HeadPress]) -> None:
         who, press = Person(taken.asked.user, taken.asked.channel), taken.details
         deed: Any = press.deed
 
@@ -224,7 +224,7 @@ class _Window:
 
         await self._reply(taken.key, taken.asked, reply)
 
-    async def _open(self, taken: AcceptedDeed[_Press]) -> None:
+    async def _open(self, taken: AcceptedDeed[_HeadPress]) -> None:
         """Its key is the trigger."""
         press, channel = taken.details, taken.asked.channel
         deed: Any = press.deed
@@ -311,7 +311,7 @@ def _once(taken: AcceptedDeed[Any]) -> DeedTime:
     return DeedTime(taken.key, taken.asked.asked_at, is_again=taken.resumed)
 
 
-def _words_of_press(_: Question, press: _Press) -> str:
+def _words_of_press(_: Question, press: _HeadPress) -> str:
     """As typed anywhere; a note and a handover lack what the form would have asked for."""
     more = {"note": " …", "handover": " @…"}.get(press.deed, "")
     return f"@{BOT} triage {press.deed} {press.incident}{more}"

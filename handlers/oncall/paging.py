@@ -14,7 +14,7 @@ from bot.periodic_jobs import Clock
 from bot.report import one_line
 from bot.settings.oncall import PagingSettings
 from bot.store.alerts import Counts
-from bot.store.audit import Line
+from bot.store.audit import AuditLine
 from bot.store.timeline import PageRow
 from bot.triage.state import Act, Incident, Step, act, incident_of, key_of
 from handlers.deps import Deps, TaskLease
@@ -121,9 +121,11 @@ class Paging:
                 return "same"
             return act(incident, Act(heard.deed, heard.by, at))
 
-        def noted(step: Step | str) -> Line:
+        def noted(step: Step | str) -> AuditLine:
             outcome = step if isinstance(step, str) else "done"
-            return Line(heard.by, f"triage-{heard.deed}", f"incident:{incident_id}", outcome, {"pager": heard.service})
+            return AuditLine(
+                heard.by, f"triage-{heard.deed}", f"incident:{incident_id}", outcome, {"pager": heard.service}
+            )
 
         await self._deps.store.incidents.change(incident_id, decide, noted, knows=heard.service)
         self._soon()

@@ -5,7 +5,7 @@ import re
 from collections.abc import Collection
 from typing import NamedTuple
 
-from bot.access import Denied
+from bot.access import WhyDenied
 from bot.errors import BotError
 from bot.slack.message import Message
 from bot.slack.people import Groups
@@ -14,7 +14,7 @@ from bot.slack.render.summary import post_oncall_report, render_oncall_report
 from bot.slack.render.triage import render_open, render_timeline
 from bot.slack.render.triage_head import Head
 from bot.store.alerts import Counts
-from bot.store.audit import Line
+from bot.store.audit import AuditLine
 from bot.store.incidents import BEFORE, Row
 from bot.texts import Text, in_english
 from bot.triage.state import Act, Deed, Incident, MuteUntil, Step, act
@@ -197,10 +197,10 @@ class TriageService:
             raise self._elsewhere(row)
         if self._responders and not {who.user, *await self._groups.of(who.user)} & self._responders:
             await append(**_line(who, row, deed, "refused")._asdict())
-            raise AccessDenied(Denied(Text("error-oncall.you-may-not-act"), tuple(sorted(self._responders))))
+            raise AccessDenied(WhyDenied(Text("error-oncall.you-may-not-act"), tuple(sorted(self._responders))))
 
     def _elsewhere(self, row: Row) -> AccessDenied:
-        return AccessDenied(Denied(self._deps.say("triage.elsewhere"), where=(row.channel,)))
+        return AccessDenied(WhyDenied(self._deps.say("triage.elsewhere"), where=(row.channel,)))
 
     def _check_complete(self, wanted: IncidentDeed) -> None:
         """What a client sent need not be what its form asks for."""
@@ -242,6 +242,6 @@ def _has_moved(incident: Incident, done: Act, at: float) -> bool:
     return done.deed != "note" and (incident.since > at or 0.0 < done.until.at <= done.at)
 
 
-def _line(who: Person, row: Row, deed: str, outcome: str) -> Line:
+def _line(who: Person, row: Row, deed: str, outcome: str) -> AuditLine:
     about = {"channel": who.channel, "cluster": row.cluster}
-    return Line(who.user, f"triage-{deed}", f"incident:{row.id}", outcome, about)
+    return AuditLine(who.user, f"triage-{deed}", f"incident:{row.id}", outcome, about)

@@ -15,7 +15,7 @@ from bot.triage.state import IncidentTimes
 from handlers.deps import Deps
 from handlers.health_monitor import hearing
 from handlers.inbox import Inbox
-from handlers.oncall.calling import Plan
+from handlers.oncall.calling import OncallPlan
 from handlers.oncall.digests import Digests
 from handlers.oncall.keeper import Keeper
 from handlers.oncall.paging import Paging
@@ -83,7 +83,7 @@ def alerts_endpoint_of(given: OncallSettings, take: Take, stopping: Callable[[],
     return AlertsEndpoint(take, stopping, token, given.user, password, pager_routes(given.paging, hear, stopping))
 
 
-def plan(given: OncallSettings, deps: Deps, identity: str, pass_s: float) -> Plan:
+def plan(given: OncallSettings, deps: Deps, identity: str, pass_s: float) -> OncallPlan:
     """How incidents are looked after. An alert whose label names no cluster of ours is about the usual one."""
     terms = IncidentTimes(
         given.settled_minutes * 60.0,
@@ -99,7 +99,7 @@ def plan(given: OncallSettings, deps: Deps, identity: str, pass_s: float) -> Pla
         services_of(given.paging),
     )
     usual = given.cluster or deps.usual
-    return Plan(
+    return OncallPlan(
         given.channel,
         terms,
         deps.clusters,

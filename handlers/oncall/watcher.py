@@ -131,7 +131,7 @@ def _of_finding(cluster: str, found: Finding, now: datetime, gaps: Sequence[Gap]
     """One for each node that it is about, or one."""
     labels = {"alertname": f"HAMi {found.code}", FINDING: found.code}
     each = [labels | {"node": node} for node in found.scope.nodes] or [labels]
-    return [_alert(cluster, target, found.claim, "", now, gaps) for target in each]
+    return [_alert(cluster, of_alert, found.claim, "", now, gaps) for of_alert in each]
 
 
 def _alert(  # noqa: PLR0917  # private

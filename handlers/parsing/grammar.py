@@ -119,7 +119,7 @@ class Grammar(click.Group):
         return click.Command(
             playbook.verb,
             callback=ask,
-            params=[*playbook.parameters, *self.options()],
+            params=[*playbook.parameters, *(option for option in self.options() if option.name not in own)],
             help=playbook.summary,
             short_help=playbook.summary,
             epilog=f"Example: {self.name} {playbook.example}",

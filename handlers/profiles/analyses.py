@@ -11,7 +11,7 @@ from bot.pprof.compare import compared_type, comparison_tables, explain_change
 from bot.pprof.decode import read
 from bot.pprof.findings import SourcedProfile, explain, symptom_table
 from bot.pprof.graph import Trim
-from bot.pprof.listing import Source, Sources, below, function_lines, listing, read_versions
+from bot.pprof.listing import Source, SourceLinks, below, function_lines, listing, read_versions
 from bot.pprof.profile import sample_index
 from bot.pprof.top import Options, prepared, top, total_of
 from bot.render.terminal import terminal
@@ -39,7 +39,7 @@ def list_text(asked: Words) -> str:
     found = function_lines(profile, index, function)
     source = _reader(folders) if folders else None
     unit, total = profile.sample_types[index].unit, total_of(profile, index)
-    return listing(found, total, unit, source=source, link=Sources(profile, versions).link)
+    return listing(found, total, unit, source=source, link=SourceLinks(profile, versions).link)
 
 
 def _reader(folders: str) -> Source:
@@ -77,7 +77,7 @@ def study_text(study: str, asked: Words, config: Path | None) -> str:
     if study != "compare" or len(versions) != 2:
         return text
     kind = asked.options.get("sample_index", "")
-    before, after = (version.profile for version in versions)
+    before, after = (sourced.profile for sourced in versions)
     kind = kind or compared_type(after)
     options = Options(sample_index=kind, trim=Trim(cum=True, nodecount=_ROWS))
     difference = top(after, before, diff=True, options=options)
@@ -109,7 +109,7 @@ def explained(study: str, taken: Sequence[SourcedProfile], asked: Words, now: fl
         playbook="profile",
         cluster="",
         taken_at=format_time(datetime.fromtimestamp(now, UTC)),
-        subject=Subject("Profile", "", ", ".join(version.object for version in taken)),
+        subject=Subject("Profile", "", ", ".join(sourced.object for sourced in taken)),
         verdict=None if findings else Text("profile-hint.none"),
         findings=findings,
         tables=tables,

@@ -11,7 +11,7 @@ from bot.texts import LANGUAGES, Text
 from handlers.parsing.click_errors import what_click_says
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    pass
 
 
 PROGRAM = "hami-bot"
@@ -134,22 +134,6 @@ def read_file(path: str, read: Callable[[bytes], Any]) -> Any:
         return read(data)
     except SourceError as error:
         raise SourceError(Text("error.at", place=path, why=error.message), hint=error.hint) from error
-
-
-def answer_to(study: str, asked: Words, config: "Path | None" = None) -> str:
-    """The text; `study` is `top`, `list`, `compare` or `hints`, `config` the settings file for its language.
-
-    Raises UsageError and SourceError.
-    """
-    if study == "top":
-        return top_text(asked)
-    if study in ("list", "compare", "hints"):
-        from handlers.profiles import analyses  # noqa: PLC0415
-
-        if study == "list":
-            return analyses.list_text(asked)
-        return analyses.study_text(study, asked, config)
-    raise UsageError(Text("error-profile.no-profile-command", study=repr(study)), example=EXAMPLE)
 
 
 def top_text(asked: Words) -> str:

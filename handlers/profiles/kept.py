@@ -18,7 +18,7 @@ from bot.kube.times import format_time
 from bot.pprof.listing import HAMI
 from bot.report import Finding, Report, Scope, Subject, new_report, prose_table, step
 from bot.texts import Text
-from handlers.profiles.answers_in_files import Words, answer_to, with_paths
+from handlers.profiles.answers_in_files import EXAMPLE, Words, top_text, with_paths
 from playbooks.profile.request import KINDS
 
 if TYPE_CHECKING:
@@ -120,7 +120,7 @@ async def contents_of(words: Sequence[str], rows: "ProfileRows", now: float) -> 
 
 
 def answer_about(study: str, asked: Words, contents: Contents, config: Path | None = None) -> str:
-    """What `answers_in_files.answer_to` says, with kept profiles in the place of the words that name them."""
+    """What `answer_to` says, with kept profiles in the place of the words that name them."""
     with tempfile.TemporaryDirectory(prefix="hami-bot-") as folder:
         paths: dict[str, str] = {}
         for word, content in contents.items():
@@ -213,3 +213,19 @@ def _row(profile: "KeptProfile") -> tuple[str, ...]:
 
 def _moment_of(moment: float) -> str:
     return format_time(datetime.fromtimestamp(moment, UTC))
+
+
+def answer_to(study: str, asked: Words, config: Path | None = None) -> str:
+    """The text; `study` is `top`, `list`, `compare` or `hints`, `config` the settings file for its language.
+
+    Raises UsageError and SourceError.
+    """
+    if study == "top":
+        return top_text(asked)
+    if study in ("list", "compare", "hints"):
+        from handlers.profiles import analyses  # noqa: PLC0415  # all of pprof's comparing
+
+        if study == "list":
+            return analyses.list_text(asked)
+        return analyses.study_text(study, asked, config)
+    raise UsageError(Text("error-profile.no-profile-command", study=repr(study)), example=EXAMPLE)

@@ -11,24 +11,24 @@ from handlers.parsing.question import Question
 from handlers.parsing.slack_words import as_delivered, command_words, mentioned_words
 from handlers.profiles.service import ProfileService
 from handlers.profiles.words import VERB
-from handlers.user_actions import NOTHING, AcceptedDeed, Kind, Nothing
+from handlers.user_actions import NOTHING, AcceptedDeed, ActionKind, Nothing
 from handlers.verb_listeners import edited_ts, first_action, heard, key_of, listen_for
 
 
 def register(app: App, inbox: Inbox, profiles: ProfileService) -> None:
     """To be registered before what listens to all commands, mentions and buttons."""
-    window = _Window(inbox, profiles)
+    window = _ProfilesWindow(inbox, profiles)
     listen_for(app, VERB, window)
     app.action(CANCEL)(window.cancelled)
 
 
-class _Window:
+class _ProfilesWindow:
     """Its listeners, and what they need."""
 
     def __init__(self, inbox: Inbox, profiles: ProfileService) -> None:
         self._inbox = inbox
         self._profiles = profiles
-        self._of_cancel = inbox.kinds.add(Kind("profile-cancel", Nothing, self._cancel))
+        self._of_cancel = inbox.kinds.add(ActionKind("profile-cancel", Nothing, self._cancel))
 
     def words_of(self, event: dict[str, Any]) -> str:
         return mentioned_words(event, self._inbox.deps.bot_user)

@@ -35,7 +35,7 @@ from handlers.profiles.kept import Contents, answer_about, contents_of, is_refer
 from handlers.profiles.words import ProfileAsked, ShowKept
 from handlers.replies import PATIENCE_S, ChannelReply, Reply, within
 from handlers.threads import note_done, usual_cluster
-from handlers.user_actions import NOTHING, AcceptedDeed, Kind, NotDone, Nothing
+from handlers.user_actions import NOTHING, AcceptedDeed, ActionKind, NotDone, Nothing
 from playbooks.profile.fetch import FetchedProfile, Snapshot, gather
 from playbooks.profile.request import KINDS, Request
 
@@ -59,7 +59,7 @@ class ProfileService:
         self._room = ReadingRoom()
         self._waiting: dict[str, asyncio.Task[CaptureAnswer]] = {}
         self._cancelled_by: dict[str, str] = {}
-        self._kind = inbox.kinds.add(Kind("profile", Nothing, self._answer))
+        self._kind = inbox.kinds.add(ActionKind("profile", Nothing, self._answer))
 
     async def ask(self, key: str, question: Question) -> None:
         """Answers once. A profile that is taken is for everyone; lists and looks at kept ones are for who asks."""

@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple
 
 from bot.finding_codes import Code
 from bot.hami.fit import verdicts
-from bot.hami.fit.advice import Change, smaller_requests
+from bot.hami.fit.advice import PlacementChange, smaller_requests
 from bot.hami.fit.blockers import Ending, Search, pods_to_end
 from bot.hami.nodes.registration import Unregistered
 from bot.hami.pods.request_parsing import asked_resources
@@ -315,7 +315,7 @@ def called(scene: AskedScene) -> Prose:
 class _Ways(NamedTuple):
     """What would let the pod onto a node that Kubernetes leaves it: changes of the request, ends of other pods."""
 
-    changes: Sequence[Change]
+    changes: Sequence[PlacementChange]
     search: Search
 
 
@@ -401,7 +401,7 @@ def _end(scene: AskedScene, found: Sequence[Ending]) -> list[NextAction]:
     return [step(label, prose.command(*look))]
 
 
-def _action(scene: AskedScene, change: Change) -> NextAction:
+def _action(scene: AskedScene, change: PlacementChange) -> NextAction:
     """A smaller request; one asked for in words is asked for again in words."""
     in_words = scene.card_words is not None and change.what == "drop-type"
     label = request_amounts.change(scene, change, what="drop-option" if in_words else "")
@@ -418,7 +418,7 @@ def _unit_mib(scene: AskedScene) -> int:
     return device.resources.memory_factor if device else 1
 
 
-def _changed(words: CardWords, change: Change, factor: int) -> CardWords | None:
+def _changed(words: CardWords, change: PlacementChange, factor: int) -> CardWords | None:
     """The words for the smaller request; a memory is a multiple of the factor that the device config sets."""
     memory = change.amount - change.amount % factor
     match change.what:

@@ -13,7 +13,7 @@ from bot.hami.pods.pod_request import PodRequest
 from bot.hami.pods.request_parsing import DeviceConfig
 from bot.hami.vendors import NAMES
 from bot.hami.version import Version
-from bot.hami.webhook import Rejection, Setting, admit, left_alone
+from bot.hami.webhook import Rejection, WebhookSetting, admit, left_alone
 from bot.kube.models import Pod, Quantity, ResourceRequirements
 from bot.kube.quantities import parse_quantity
 from bot.kube.selectors import Obstacle, effective_request
@@ -91,7 +91,7 @@ def admission(pod: Pod, install: Install, config: DeviceConfig) -> Admission:
     created = pod.metadata.uid or pod.metadata.creation_timestamp
     if created or left_alone(pod, config, version, None, None) is not None:
         return Admission(pod)
-    setting = Setting(version, install.scheduler_name, config.devices)
+    setting = WebhookSetting(version, install.scheduler_name, config.devices)
     admitted = admit(pod, setting)
     if isinstance(admitted, Rejection):
         return Admission(pod, None if admitted.words == _NO_NODE else admitted)

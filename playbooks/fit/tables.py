@@ -24,7 +24,7 @@ class ReasonRow(NamedTuple):
     which: Prose
 
 
-class NodeRow(NamedTuple):
+class FitNodeRow(NamedTuple):
     """A pod on a node. `reason` is HAMi's own text, as its extender logs it."""
 
     pod: str
@@ -81,7 +81,7 @@ class EffectRow(NamedTuple):
 
 REASONS = Sheet("by reason", ReasonRow)
 REASONS_OF_ONE = Sheet("by reason", ReasonRow, fields=ReasonRow._fields[1:])
-NODES = Sheet("nodes", NodeRow)
+NODES = Sheet("nodes", FitNodeRow)
 REQUESTS = Sheet("request as read", RequestRow)
 ADMITTED = Sheet("as admitted", AdmittedRow)
 ENDINGS = Sheet("pods to end", EndingRow)
@@ -107,7 +107,7 @@ def by_reason(scenes: Sequence[AskedScene]) -> Table:
 def nodes(scenes: Iterable[AskedScene]) -> Table:
     """One row per pod and node."""
     return NODES.table(
-        NodeRow(scene.name, name, *_judged(scene, name, counted=True), _obstacle(scene, name))
+        FitNodeRow(scene.name, name, *_judged(scene, name, counted=True), _obstacle(scene, name))
         for scene in scenes
         for name in sorted(scene.nodes)
     )

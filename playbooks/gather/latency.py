@@ -26,7 +26,7 @@ _MOST_NAMESPACES = 20
 """Of more, the pods of all namespaces are read at once."""
 
 
-class Counts(NamedTuple):
+class ClusterCounts(NamedTuple):
     """How many objects the cluster has; None where they could not be read. `holders` are pods that were given GPUs."""
 
     nodes: int | None
@@ -41,7 +41,7 @@ class HeldBack(NamedTuple):
     wait: ThrottledRequest
 
 
-class LogSeen(NamedTuple):
+class LogLevelSeen(NamedTuple):
     """A log of one of the scheduler's containers: at which level that writes it, whether it could be read, and whether
     something of it is missing.
     """
@@ -61,11 +61,11 @@ class LatencySeen(NamedTuple):
 
     since: datetime
     lives: tuple[Life, ...]
-    counts: Counts
+    counts: ClusterCounts
     waits: tuple[HeldBack, ...] = ()
     throttling: bool = False
     unread: bool = False
-    logs: tuple[LogSeen, ...] = ()
+    logs: tuple[LogLevelSeen, ...] = ()
     gaps: tuple[Gap, ...] = ()
 
     @property
@@ -99,7 +99,7 @@ async def gather_latency(cluster: Cluster, install: InstallSeen, since: datetime
         throttling=any(log.container == EXTENDER_CONTAINER and not isinstance(log.read, Gap) for log in throttled),
         unread=isinstance(new, Gap),
         logs=tuple(
-            LogSeen(log.container, log.verbosity, not isinstance(log.read, Gap), bool(gaps))
+            LogLevelSeen(log.container, log.verbosity, not isinstance(log.read, Gap), bool(gaps))
             for log, gaps in zip(logs, of_logs, strict=True)
         ),
         gaps=tuple(dict.fromkeys([*lists, *(gap for gaps in of_logs for gap in gaps)])),
@@ -130,11 +130,11 @@ def _is_between(created: str | None, since: datetime, until: datetime) -> bool:
     return at is not None and since <= at <= until
 
 
-def _count(nodes: Sequence[object] | Gap, pods: Sequence[Holder] | Gap) -> Counts:
+def _count(nodes: Sequence[object] | Gap, pods: Sequence[Holder] | Gap) -> ClusterCounts:
     if isinstance(pods, Gap):
-        return Counts(None if isinstance(nodes, Gap) else len(nodes), None, None)
+        return ClusterCounts(None if isinstance(nodes, Gap) else len(nodes), None, None)
     holders = sum(1 for pod in pods if pod.metadata.annotation(NODE_KEY))
-    return Counts(None if isinstance(nodes, Gap) else len(nodes), len(pods), holders)
+    return ClusterCounts(None if isinstance(nodes, Gap) else len(nodes), len(pods), holders)
 
 
 def _as_read(log: LogOf) -> SchedulerLog:

@@ -120,7 +120,7 @@ async def gather_plugin_sets(cluster: Cluster) -> PluginSets:
     if isinstance(sets, Gap):
         return PluginSets(sets, ())
     events = await asyncio.gather(*(_events(cluster, workload) for workload in sets))
-    gap = next((event for event in events if isinstance(event, Gap)), None)
+    gap = next((found for found in events if isinstance(found, Gap)), None)
     return PluginSets(sets, gap or [event for some in events if not isinstance(some, Gap) for event in some])
 
 
@@ -221,7 +221,7 @@ class PluginPods(NamedTuple):
 
     @property
     def gaps(self) -> list[Gap]:
-        return [pods for pods in (self.own, *self.beside.values()) if isinstance(pods, Gap)]
+        return [gap for gap in (self.own, *self.beside.values()) if isinstance(gap, Gap)]
 
 
 class Plugin(NamedTuple):

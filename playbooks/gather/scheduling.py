@@ -182,7 +182,7 @@ async def _looked_for(cluster: Cluster, install: InstallSeen) -> InstallSeen:
         seen("webhooks", cluster.list(WEBHOOKS)),
         seen("nodes", cluster.list(NODES)),
     )
-    unread = [some for some in lists if isinstance(some, Gap)]
+    unread = [gap for gap in lists if isinstance(gap, Gap)]
     by_dra = not isinstance(slices, Gap) and bool(dra.of_hami(slices))
     if by_dra or any(is_trace(item) for some in lists if not isinstance(some, Gap) for item in some):
         return install._replace(slices=slices)

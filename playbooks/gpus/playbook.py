@@ -13,7 +13,7 @@ from bot.hami.nodes.node_state import read_registrations
 from bot.hami.nodes.registration import Registration
 from bot.hami.vendors import BESIDE
 from bot.kube.times import format_time
-from bot.report import Gap, Names, Report, Sheet, Subject, Table, Uuid, gap, new_report
+from bot.report import Gap, NameList, Report, Sheet, Subject, Table, Uuid, gap, new_report
 from bot.rows import FREE, UNKNOWN, UNREGISTERED, GpuRow, TypeRow
 from bot.texts import Text, in_english
 from playbooks.gather.dra import gather_slices
@@ -203,7 +203,7 @@ def _card_row(card: CardSeen, differs: tuple[int, int] | None) -> GpuRow:
         memory_used=memory,
         memory_free=card.free_mib if card.divided and (card.used is None or card.state != UNREGISTERED) else "",
         memory_total=card.card.memory_mib,
-        holders=Names(name if bound else f"{name} (reserved)" for name, bound in card.holders),
+        holders=NameList(name if bound else f"{name} (reserved)" for name, bound in card.holders),
         slots=f"{'?' if slots is None else slots}/{card.card.slots}",
         cores_used=cores,
         cores_total=card.card.cores,

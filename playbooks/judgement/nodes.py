@@ -43,7 +43,7 @@ _TELLING = ("device-plugin-", "allocatable-mismatch", "node-unregistered", "hand
 """Faults of which the node's device plugin may know the cause."""
 
 
-class Judgement(NamedTuple):
+class NodesJudgement(NamedTuple):
     """What is wrong, the worst first; how many nodes have cards or should have some, and which of them are well, with
     so many cards.
     """
@@ -63,7 +63,7 @@ class Judgement(NamedTuple):
         return found
 
 
-def judge(scene: NodesScene) -> Judgement:
+def judge(scene: NodesScene) -> NodesJudgement:
     """The findings about the nodes, none where all are well."""
     found = sorted(run(NODES, scene).findings, key=lambda finding: finding.severity == "info")
     ill, left = {name for finding in found for name in finding.scope.nodes}, excused(scene)
@@ -73,7 +73,7 @@ def judge(scene: NodesScene) -> Judgement:
         fine = [name for name in names if name not in ill and name not in left] if node.registrations else []
         well += fine
         cards += len(fine) * len(node.cards)
-    return Judgement(found, concerned, sorted(well), cards)
+    return NodesJudgement(found, concerned, sorted(well), cards)
 
 
 def in_question(scene: NodesScene, most: int) -> list[str]:

@@ -5,13 +5,13 @@ from typing import NamedTuple
 
 from msgspec import structs
 
-from bot.hami.scheduler_logs.scheduling_latency import Life, Stage
+from bot.hami.scheduler_logs.scheduling_latency import LatencyStage, Life
 from bot.kube.cluster import seen
 from bot.kube.models import EVENTS
 from bot.kube.times import format_time
 from bot.report import Gap, Report, Sheet, Subject, new_report
 from bot.rows import StageRow
-from playbooks.gather.latency import Counts, gather_latency
+from playbooks.gather.latency import ClusterCounts, gather_latency
 from playbooks.gather.scheduling import gather_install, nothing_read
 from playbooks.latency.rules import BY_KUBELET, LATENCY_RULES, LatencyScene, head, unseen_moments
 from playbooks.playbook import ALL, SINCE, Playbook, Sources, read_since
@@ -119,7 +119,7 @@ PODS = Sheet(
 COUNTS = Sheet("objects", CountRow, brief={"objects": "objects", "number": "number"})
 
 
-def stage_rows(stages: list[Stage]) -> list[StageRow]:
+def stage_rows(stages: list[LatencyStage]) -> list[StageRow]:
     """In the order of the stages; a stage that no pod shows has no figures."""
     return [
         StageRow(
@@ -134,7 +134,7 @@ def stage_rows(stages: list[Stage]) -> list[StageRow]:
     ]
 
 
-def pod_rows(stages: list[Stage]) -> list[PodRow]:
+def pod_rows(stages: list[LatencyStage]) -> list[PodRow]:
     """The pods that run, the slowest first."""
     *parts, whole = stages
     slowest: dict[tuple[str, str], tuple[float, str]] = {}
@@ -153,7 +153,7 @@ def _pod_row(life: Life, total: float, slowest: dict[tuple[str, str], tuple[floa
     )
 
 
-def count_rows(counts: Counts, new: int, pending: int) -> list[CountRow]:
+def count_rows(counts: ClusterCounts, new: int, pending: int) -> list[CountRow]:
     """Those of the cluster, then the pods that the figures are of."""
     return [
         CountRow("nodes", counts.nodes),

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import NamedTuple
 
-from bot.hami.scheduler_logs.scheduling_latency import MOMENTS, Life, Moment, PodLogLine, Stage, measure, settled
+from bot.hami.scheduler_logs.scheduling_latency import MOMENTS, LatencyStage, Life, Moment, PodLogLine, measure, settled
 from bot.kube.hami_pods import EXTENDER_CONTAINER, KUBE_SCHEDULER_CONTAINER
 from bot.kube.models import Event
 from bot.kube.times import format_time
@@ -35,12 +35,12 @@ class LatencyScene(OfInstall, frozen=True, dict=True, eq=False):
     events: Sequence[Event] | Gap = ()
 
     @cached_property
-    def stages(self) -> list[Stage]:
+    def stages(self) -> list[LatencyStage]:
         """The stages in their order, the whole time last."""
         return measure(settled(self.latency.lives))
 
     @property
-    def top(self) -> Stage | None:
+    def top(self) -> LatencyStage | None:
         """The stage with the greatest median, of those that some pod shows."""
         parts = [stage for stage in self.stages[:-1] if stage.n]
         return max(parts, key=lambda stage: stage.median_s or 0.0, default=None)
@@ -104,7 +104,7 @@ LATENCY_RULES: tuple[Speaking[LatencyScene], ...] = (
 )
 
 
-def head(scene: LatencyScene, top: Stage) -> Text:
+def head(scene: LatencyScene, top: LatencyStage) -> Text:
     """How long it took, and which stage took the most."""
     whole, values = scene.stages[-1], {"since": scene.since, "stage": top.name, "top": top.median_s}
     if whole.n:
@@ -112,7 +112,7 @@ def head(scene: LatencyScene, top: Stage) -> Text:
     return Text("latency.claim-unstarted", **values, count=top.n)
 
 
-def _slowest(top: Stage) -> list[Evidence]:
+def _slowest(top: LatencyStage) -> list[Evidence]:
     life = top.lives[0]
     ends = (top.start, top.end)
     return [proof for moment in ends for proof in _of_moment(life, moment, exact=moment in life.logged and top.exact)]
@@ -131,7 +131,7 @@ class _Reason(NamedTuple):
     slow: bool = False
 
 
-def _reason(stage: Stage, scene: LatencyScene) -> _Reason:
+def _reason(stage: LatencyStage, scene: LatencyScene) -> _Reason:
     """What is proven about the stage; else what happens in it, as suspected."""
     if stage.start in BY_KUBELET:
         return _of_kubelet(stage, () if isinstance(scene.events, Gap) else scene.events)
@@ -145,7 +145,7 @@ def _reason(stage: Stage, scene: LatencyScene) -> _Reason:
     return _Reason(_unproven(stage), "suspected")
 
 
-def _of_kubelet(stage: Stage, events: Sequence[Event]) -> _Reason:
+def _of_kubelet(stage: LatencyStage, events: Sequence[Event]) -> _Reason:
     if stage.end == "allocated":
         return _Reason(Text("latency.allocation"), "suspected")
     pulls = [quotes.of_event(event) for event in events if event.reason in _PULLS]
@@ -153,7 +153,7 @@ def _of_kubelet(stage: Stage, events: Sequence[Event]) -> _Reason:
     return _Reason(Text(text), "confirmed" if pulls else "suspected", tuple(pulls[:_SHOWN]))
 
 
-def _unproven(stage: Stage) -> Text:
+def _unproven(stage: LatencyStage) -> Text:
     """What happens in the stage."""
     if stage.start == "created":
         return Text("latency.queue" if stage.end in ("first_attempt", "first_filter") else "latency.unknown")
@@ -162,13 +162,13 @@ def _unproven(stage: Stage) -> Text:
     return Text("latency.extender")
 
 
-def _is_throttled(stages: Sequence[Stage], seen: LatencySeen) -> bool:
+def _is_throttled(stages: Sequence[LatencyStage], seen: LatencySeen) -> bool:
     """Whether requests that were held back are at least half of the time that the pods spent in HAMi's scheduler."""
     spent = sum(sum(stage.seconds) for stage in stages[:-1] if stage.start in MOMENTS[2:5])
     return bool(seen.waits) and sum(wait.wait.seconds for wait in seen.waits) >= spent / 2
 
 
-def _holds_up(queue: Stage, stages: Sequence[Stage]) -> bool:
+def _holds_up(queue: LatencyStage, stages: Sequence[LatencyStage]) -> bool:
     """Whether HAMi's filter accounts for the queue: kube-scheduler tries one pod at a time, so the pods' time between
     filter and bind adds up to what the last one waits. At least half of it has to be so explained.
     """

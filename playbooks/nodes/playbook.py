@@ -23,7 +23,7 @@ from playbooks.gather.dra import gather_slices
 from playbooks.gather.node_side import MOST_NODES, PluginPods, gather_plugins, gather_plugins_beside
 from playbooks.gather.nodes_in_question import gather_owners, gather_questioned
 from playbooks.gather.scheduling import NODE_SELECTOR_FLAG, gather_install, times_shown
-from playbooks.judgement.nodes import Judgement, in_question, judge
+from playbooks.judgement.nodes import NodesJudgement, in_question, judge
 from playbooks.nodes.tables import PROBLEMS, WHOLE, NodeRows
 from playbooks.playbook import ALL, Playbook, Sources
 from playbooks.rules.common import prose
@@ -113,7 +113,7 @@ def diagnose(snapshot: Snapshot) -> Report:
     )
 
 
-def _verdict(judged: Judgement, findings: Sequence[Finding], *, of_one: bool) -> Prose:
+def _verdict(judged: NodesJudgement, findings: Sequence[Finding], *, of_one: bool) -> Prose:
     """The claim where there is one thing to tell, else how many nodes have which problem."""
     problems = [finding for finding in findings if finding.severity != "info"]
     if of_one or len(problems) < 2:
@@ -136,7 +136,7 @@ def _listed(parts: Sequence[Text], shown: int) -> Text:
     return Text("words.and-more", names=some, more=len(parts) - shown) if shown < len(parts) else some
 
 
-def _healthy(scene: NodesScene, judged: Judgement) -> list[Finding]:
+def _healthy(scene: NodesScene, judged: NodesJudgement) -> list[Finding]:
     """The nodes that have cards and no fault, as one finding."""
     if not judged.well:
         return []
@@ -173,7 +173,7 @@ def _nothing_there(scene: NodesScene) -> Finding:
     return finding("not-found", claim, "confirmed", (), (), severity="warning", actions=steps or see_all_nodes())
 
 
-def _tables(wanted: Request, scene: NodesScene, judged: Judgement) -> tuple[Table, ...]:
+def _tables(wanted: Request, scene: NodesScene, judged: NodesJudgement) -> tuple[Table, ...]:
     problems = judged.problems
     rows = NodeRows(scene, problems, read_memory_scaling(scene.seen.config_maps))
     if wanted.node:

@@ -91,7 +91,7 @@ T = TypeVar("T")
 _NAME = re.compile(r"[A-Za-z0-9.:_-]+")
 
 
-class Cluster:
+class OwnCluster:
     """The cluster that a question is about, live or recorded. Its methods raise `SourceError` and nothing else."""
 
     __slots__ = ("_loop", "_sources")

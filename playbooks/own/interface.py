@@ -38,7 +38,7 @@ class Answer(NamedTuple):
     subject: Subject | None = None
 
 
-class Playbook(NamedTuple, Generic[S]):
+class OwnPlaybook(NamedTuple, Generic[S]):
     """A question: how it is asked, what it reads, what follows. Its verb is the file's name, or the entry point's.
 
     `summary`: one line of help. `parameters` of the verb, as click has them; their values are `gather`'s keywords.
@@ -55,11 +55,11 @@ class Playbook(NamedTuple, Generic[S]):
     texts: Mapping[str, Mapping[str, str]] = {}
 
 
-def check(made: object) -> "Playbook[Any]":
+def check(made: object) -> "OwnPlaybook[Any]":
     """The playbook itself. Raises WrongPlaybookError for what would break where it is listed or asked."""
-    if not isinstance(made, Playbook):
+    if not isinstance(made, OwnPlaybook):
         raise WrongPlaybookError(f"PLAYBOOK is of the type {type(made).__name__}, not playbooks.api.Playbook")
-    own = cast("Playbook[Any]", made)
+    own = cast("OwnPlaybook[Any]", made)
     given: Any = own  # nothing but a type checker has looked at it
     fits = {
         "summary": isinstance(given.summary, str) and given.summary.strip() != "",

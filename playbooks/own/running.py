@@ -16,7 +16,7 @@ from bot.report import SCHEMA, Evidence, Finding, Gap, Report, Subject, Table, g
 from bot.texts import OwnTexts, Text, Texts
 from playbooks import quotes
 from playbooks.own import interface
-from playbooks.own.cluster import Cluster
+from playbooks.own.cluster import OwnCluster
 from playbooks.own.interface import WrongPlaybookError, told_by_name
 from playbooks.playbook import Playbook, Sources
 
@@ -31,11 +31,11 @@ class _Read(NamedTuple):
     undecodable: tuple[str, ...]
 
 
-def adapted(verb: str, own: "interface.Playbook[Any]", file: str) -> Playbook:
+def adapted(verb: str, own: "interface.OwnPlaybook[Any]", file: str) -> Playbook:
     """The playbook in the shape of ours."""
 
     async def gather(values: dict[str, Any], sources: Sources) -> _Read:
-        cluster = Cluster(sources, asyncio.get_running_loop())
+        cluster = OwnCluster(sources, asyncio.get_running_loop())
         with told_by_name(verb, file):
             snapshot = await awaited_aside(lambda: own.gather(cluster, **values))
         read = sources.cluster

@@ -16,7 +16,7 @@ from bot.report import Gap, one_line
 from bot.texts import Text, in_english
 from playbooks.gather.scheduling import DEPLOYMENTS_SOURCE, gather_install, install_unread, nothing_read
 from playbooks.playbook import Sources
-from playbooks.profile.request import Address, Request
+from playbooks.profile.request import PodPort, Request
 
 _MARGIN_S, _AT_ONCE_S = 20, 60
 """What an answer may take beyond the seconds that were asked for, and where none were (pprof's own: driver/fetch.go).
@@ -26,7 +26,7 @@ _MARGIN_S, _AT_ONCE_S = 20, 60
 class TriedPort(NamedTuple):
     """A port that serves no profiles, and what was said there."""
 
-    address: Address
+    address: PodPort
     quote: str
 
 
@@ -39,8 +39,8 @@ class FetchedProfile(NamedTuple):
     leads: bool
 
     @property
-    def address(self) -> Address:
-        return Address(self.wanted.namespace, self.wanted.pod, self.wanted.scheme, self.wanted.port)
+    def address(self) -> PodPort:
+        return PodPort(self.wanted.namespace, self.wanted.pod, self.wanted.scheme, self.wanted.port)
 
 
 class Off(NamedTuple):
@@ -103,7 +103,7 @@ async def _check_namespace(namespace: str, others: tuple[str, ...] | None, sourc
 
 
 async def _first_served(
-    ports: PodPorts, wanted: Request, places: Sequence[Address], version: str, leader: Pod | None
+    ports: PodPorts, wanted: Request, places: Sequence[PodPort], version: str, leader: Pod | None
 ) -> FetchedProfile | Off:
     """The first that serves profiles. A place that cannot be reached counts where no other serves any."""
     tried: list[TriedPort] = []
@@ -133,7 +133,7 @@ async def _first_served(
     return Off(tuple(tried))
 
 
-def _request(wanted: Request, place: Address) -> PodGet:
+def _request(wanted: Request, place: PodPort) -> PodGet:
     return PodGet(
         namespace=place.namespace,
         pod=place.pod,
@@ -146,7 +146,7 @@ def _request(wanted: Request, place: Address) -> PodGet:
     )
 
 
-async def _version_at(cluster: Cluster, place: Address) -> str:
+async def _version_at(cluster: Cluster, place: PodPort) -> str:
     """The tag of the image that runs there; empty where the pod cannot be read, or has several containers."""
     try:
         pod = await cluster.get(PODS, place.pod, place.namespace)
@@ -223,10 +223,10 @@ def _said(answer: PodAnswer) -> str:
 _MAIN = "127.0.0.1:8080"  # pflag default (cmd/scheduler/main.go)
 
 
-def addresses(install: Install) -> list[Address]:
+def addresses(install: Install) -> list[PodPort]:
     """Where HAMi's own profiles may be, the likeliest first; none for a version that has none."""
     ports = list(_ports(install.flags, install.version.version if install.version else None))
-    return [Address(pod.namespace, pod.name, *port) for pod in _pods(install) for port in ports]
+    return [PodPort(pod.namespace, pod.name, *port) for pod in _pods(install) for port in ports]
 
 
 def _pods(install: Install) -> Sequence[Pod]:

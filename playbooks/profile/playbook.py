@@ -63,9 +63,6 @@ _CLAIMS: Mapping[ProfileKind, str] = {
     "heap": "profile.heap",
     "allocs": "profile.allocs",
     "goroutine": "profile.goroutine",
-    "mutex": "profile.mutex",
-    "block": "profile.block",
-    "threadcreate": "profile.threadcreate",
 }
 
 

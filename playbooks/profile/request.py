@@ -10,7 +10,7 @@ from bot.kube.cluster import Scheme
 from bot.kube.times import read_duration
 from bot.texts import Text
 
-ProfileKind = Literal["cpu", "heap", "allocs", "goroutine", "mutex", "block", "threadcreate"]
+ProfileKind = Literal["cpu", "heap", "allocs", "goroutine"]
 KINDS: tuple[ProfileKind, ...] = get_args(ProfileKind)
 EXAMPLE = "profile cpu 30s"
 USUAL_S = 30
@@ -19,7 +19,7 @@ _TARGET = re.compile(r"(?:(https?)://)?([a-z0-9][a-z0-9.-]*)/([a-z0-9][a-z0-9.-]
 _TLS_PORTS = (443, 6443, 8443, 10250, 10257, 10259)
 
 
-class Address(NamedTuple):
+class PodPort(NamedTuple):
     """One port of one pod."""
 
     namespace: str
@@ -40,7 +40,7 @@ class Request(NamedTuple):
 
     kind: ProfileKind
     seconds: int
-    target: Address | None = None
+    target: PodPort | None = None
     limit_bytes: int = 32 * 1024 * 1024
     namespaces: tuple[str, ...] | None = None
 
@@ -62,7 +62,7 @@ def request(words: Sequence[str], target: str = "") -> Request:
     return Request(kind, _seconds(kind, list(words[1:])), read_target(target) if target else None)
 
 
-def read_target(text: str) -> Address:
+def read_target(text: str) -> PodPort:
     """What `namespace/pod:port` names; https where the port is one that is usually so, unless `http://` stands before.
 
     Raises UsageError.
@@ -74,7 +74,7 @@ def read_target(text: str) -> Address:
         raise UsageError(Text("error-profile.target-is-not-namespace-pod", text=repr(text)), example=example)
     usual: Scheme = "https" if port in _TLS_PORTS else "http"
     given: dict[str | None, Scheme] = {"http": "http", "https": "https"}
-    return Address(found[2], found[3], given.get(found[1], usual), port)
+    return PodPort(found[2], found[3], given.get(found[1], usual), port)
 
 
 def _seconds(kind: ProfileKind, words: list[str]) -> int:

@@ -9,7 +9,7 @@ import click
 from msgspec import structs
 
 from bot.hami.fit.allocated_totals import build_ledger, given_by
-from bot.hami.fit.quotas import Limit, holds_in_filter
+from bot.hami.fit.quotas import QuotaLimit, holds_in_filter
 from bot.hami.fit.version_differences import NEWEST_READ
 from bot.hami.pods.allocations import waits
 from bot.hami.pods.request_parsing import pod_request
@@ -110,7 +110,7 @@ async def _pods(cluster: Cluster, scene: QuotaScene) -> dict[str, list[Pod] | Ga
 
 async def _waiting(sources: Sources, scene: QuotaScene) -> tuple[list[Pod] | Gap, ClusterScene | None]:
     """The pods that wait, the oldest first, and what bears on them: only where a quota has no room for some of them."""
-    cluster, by_hami = sources.cluster, dict[str, list[Limit]]()
+    cluster, by_hami = sources.cluster, dict[str, list[QuotaLimit]]()
     for limit in scene.limits:
         if holds_in_filter(limit, scene.config) and scene.namespace in ("", limit.namespace):
             by_hami.setdefault(limit.namespace, []).append(limit)
@@ -128,7 +128,7 @@ async def _waiting(sources: Sources, scene: QuotaScene) -> tuple[list[Pod] | Gap
     return pods, await gather_scene(sources, scene.seen, Waiting(pods, scene.namespace, ()), capacity)
 
 
-def _no_room(pod: Pod, limits: Sequence[Limit], scene: QuotaScene) -> bool:
+def _no_room(pod: Pod, limits: Sequence[QuotaLimit], scene: QuotaScene) -> bool:
     """Whether the request may be more than a limit leaves: what a share of a card comes to depends on the card."""
     request = pod_request(pod, scene.config, scene.version or NEWEST_READ) if limits else None
     if request is None or not request.containers:

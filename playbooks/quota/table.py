@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import Literal, NamedTuple
 
-from bot.hami.fit.quotas import Limit
+from bot.hami.fit.quotas import QuotaLimit
 from bot.report import Sheet
 from bot.texts import Prose, Text
 from playbooks.rules.common import prose
@@ -94,12 +94,12 @@ def _row(scene: QuotaScene, space: Space, resource: str) -> QuotaRow:
     )
 
 
-def _limits(limits: Iterable[Limit]) -> Prose:
+def _limits(limits: Iterable[QuotaLimit]) -> Prose:
     amounts = (limit.written if limit.amount is None else str(limit.amount) for limit in limits)
     return " or ".join(dict.fromkeys(amounts)) or Text("words.none")
 
 
-def _use(by: str, limits: Sequence[Limit], used: int | None) -> list[Use]:
+def _use(by: str, limits: Sequence[QuotaLimit], used: int | None) -> list[Use]:
     amounts = {limit.amount for limit in limits}
     amount = amounts.pop() if len(amounts) == 1 else None
     return [Use(by, used, amount)] if used is not None and amount else []

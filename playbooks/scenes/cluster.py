@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Protocol, Self, TypeVar, cast
 import msgspec
 
 from bot.hami.fit import verdicts as fit
-from bot.hami.fit.cluster_view import Facts, View, terms, versions_to_try
+from bot.hami.fit.cluster_view import ClusterFacts, View, terms, versions_to_try
 from bot.hami.fit.node_cache import Stock, sizes
 from bot.hami.installation.install import Install
 from bot.hami.nodes.node_state import Terms, wants_own_plugin
@@ -125,10 +125,10 @@ class ClusterScene(OfInstall, frozen=True, dict=True, eq=False):
         return source != "nodes" or self.nodes_seen
 
     @cached_property
-    def facts(self) -> Facts:
+    def facts(self) -> ClusterFacts:
         """What the fit reads."""
         capacity, flags = self.capacity, self.install.flags
-        return Facts(
+        return ClusterFacts(
             nodes={node.name: node for node in self.nodes},
             pods=None if isinstance(capacity.pods, Gap) else capacity.pods,
             quotas=None if isinstance(capacity.quotas, Gap) else capacity.quotas,

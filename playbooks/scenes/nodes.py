@@ -6,18 +6,16 @@ from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import cached_property, lru_cache
-from typing import Literal, NamedTuple, Self, TypeVar
+from typing import NamedTuple, Self, TypeVar
 from weakref import ref
 
 import msgspec
 from msgspec import structs
 
 from bot.hami.installation import dra
-from bot.hami.names import Names
 from bot.hami.nodes.cards import Card
 from bot.hami.nodes.handshake import READS_LOCAL_TIME, SCHEDULER_PATIENCE, Handshake, scheduler_zone
 from bot.hami.nodes.node_state import (
-    NODE_KEYS,
     expects_gpus,
     given_beside,
     is_for_gpus,
@@ -25,24 +23,17 @@ from bot.hami.nodes.node_state import (
     read_registrations,
     vendors_of,
 )
-from bot.hami.nodes.registration import (
-    JSON_SINCE,
-    Registration,
-    Unreadable,
-    Unregistered,
-    digest,
-    kubelet_offers,
-    read_registration,
-)
-from bot.hami.vendors import BESIDE, FIRST, LOCK_KEYS, VENDORS, vendor_of_register_key
+from bot.hami.nodes.registration import Registration, Unreadable, Unregistered, kubelet_offers, read_registration
+from bot.hami.vendors import BESIDE, FIRST, VENDORS
 from bot.hami.vendors.vendor import Device, Vendor
-from bot.kube.models import Node, NodeCondition, ObjectMeta, Pod, Quantity, ResourceSlice
+from bot.kube.models import Node, ObjectMeta, Pod, ResourceSlice
 from bot.kube.quantities import whole
 from bot.kube.selectors import label_matcher
 from bot.report import Gap
 from playbooks.gather.node_side import NodeSide, Plugin, PluginPods, by_node
 from playbooks.gather.nodes_in_question import NodesInQuestion
 from playbooks.gather.scheduling import Capacity
+from playbooks.scenes.alike_nodes import condition_of, devices_of, said_by
 from playbooks.scenes.cluster import ClusterScene, Named, OfInstall, Remembering
 
 T = TypeVar("T")
@@ -50,15 +41,7 @@ T = TypeVar("T")
 _MOST_KEPT = 2_000
 """Nodes of which what was worked out is kept: of all of a large cluster it would be most of the memory."""
 _QUIET = ("ready", "missing", "unseen")
-_PREFIXES = ("hami.io/", *(prefix for names in BESIDE for prefix in names.annotations))
 _NODE_LABELS = tuple(vendor.node_label[0] for vendor in VENDORS if vendor.node_label[0])
-
-
-class _Said(NamedTuple):
-    """What a node's annotations say of its devices but for their UUIDs, and the UUIDs of the first vendor's."""
-
-    texts: tuple[Hashable, ...]
-    uuids: Sequence[str]
 
 
 class OtherDevice(NamedTuple):
@@ -257,16 +240,16 @@ class NodesScene(OfInstall, frozen=True, dict=True, eq=False, weakref=True):
         the device plugin say of it bears on.
         """
         node, status = self._by_name[name], self._by_name[name].status
-        said = self._said(node)
+        said = said_by(node, self.version, self.config.gpus.count)
         if said is None:
             return None
-        allocatable = _devices(status.allocatable)
+        allocatable = devices_of(status.allocatable)
         plugin = self._plugins.get(name)
         key = (
             said.texts,
             allocatable,
-            allocatable if status.capacity is status.allocatable else _devices(status.capacity),
-            tuple(map(_condition, status.conditions or ())),
+            allocatable if status.capacity is status.allocatable else devices_of(status.capacity),
+            tuple(map(condition_of, status.conditions or ())),
             node.spec.unschedulable,
             tuple(node.spec.taints or ()),
             tuple([node.metadata.label(key) for key in _NODE_LABELS]),
@@ -281,29 +264,6 @@ class NodesScene(OfInstall, frozen=True, dict=True, eq=False, weakref=True):
     @cached_property
     def _selects(self) -> Callable[[Mapping[str, str] | None], bool]:
         return label_matcher(self.world.facts.node_selector)
-
-    def _said(self, node: Node) -> _Said | None:
-        """What the annotations say that bears on its faults; None where that is the node's alone."""
-        texts = node.metadata.annotations or {}
-        own, handshake = texts.get(FIRST.names.register), texts.get(FIRST.names.handshake, "")
-        # From 2.8 on the handshake is asked only where kubelet offers nothing; unix seconds are the guides' matter.
-        if self.version is None or self.version < JSON_SINCE or handshake[:1].isdigit():
-            return None
-        if own is not None and not kubelet_offers(node, self.config.gpus.count):
-            return None
-        said, uuids = list[Hashable](), ()
-        for key, bearing in _bearings(tuple(texts)):
-            if bearing == "alone":
-                return None
-            if isinstance(bearing, Names):
-                cards = digest(bearing, texts[key])
-                if cards is None:
-                    return None
-                said.append((key, cards.encoding, cards.cards))
-                uuids = cards.uuids if bearing is FIRST.names else uuids
-            elif own is None or key != FIRST.names.handshake:
-                said.append((key, texts[key]))
-        return _Said(tuple(said), uuids)
 
     @cached_property
     def shared_uuids(self) -> dict[tuple[str, ...], list[str]]:
@@ -463,29 +423,3 @@ class NodeScene(Remembering, frozen=True, dict=True, eq=False):
 def _handshakes_in(keys: tuple[str, ...]) -> list[str]:
     """Those of all vendors: the others' keys begin with the first one's."""
     return [key for key in keys if key.startswith(FIRST.names.handshake)]
-
-
-@lru_cache(maxsize=1024)
-def _bearings(keys: tuple[str, ...]) -> list[tuple[str, Names | Literal["text", "alone"]]]:
-    """The annotations that bear on a node's faults, and how: by the cards of this vendor that they register, by their
-    text, or in a way that has the node looked at by itself.
-    """
-    found = list[tuple[str, Names | Literal["text", "alone"]]]()
-    for key in keys:
-        if key in (*LOCK_KEYS, *NODE_KEYS):
-            found.append((key, "alone"))
-        elif (vendor := vendor_of_register_key(key)) is not None:
-            found.append((key, vendor[0]))
-        elif key.startswith(_PREFIXES):
-            found.append((key, "text"))
-    return found
-
-
-def _condition(condition: NodeCondition) -> Hashable:
-    """What of it bears on a node's faults."""
-    state = (condition.type, condition.status)
-    return state if condition.type == "Ready" else (*state, condition.reason, condition.message)
-
-
-def _devices(amounts: Mapping[str, Quantity] | None) -> tuple[tuple[str, Quantity], ...]:
-    return tuple([item for item in (amounts or {}).items() if "/" in item[0]])

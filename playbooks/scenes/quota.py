@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from bot.hami.fit.allocated_totals import Holding, Ledger, given_by
-from bot.hami.fit.quotas import Limit, is_enforced, limits_of
+from bot.hami.fit.quotas import QuotaLimit, is_enforced, limits_of
 from bot.hami.fit.version_differences import NEWEST_READ, Rules, rules_of
 from bot.hami.vendors.vendor import Device
 from bot.kube.models import Event, Holder, Pod, ResourceQuota
@@ -24,12 +24,12 @@ class Space(NamedTuple):
     """
 
     namespace: str
-    limits: Sequence[Limit]
+    limits: Sequence[QuotaLimit]
     holders: Sequence[Holding]
     used: dict[str, int] | None
     pods: Sequence[Pod] | None
 
-    def of(self, resource: str, by: str) -> list[Limit]:
+    def of(self, resource: str, by: str) -> list[QuotaLimit]:
         return [limit for limit in self.limits if limit.resource == resource and limit.by == by]
 
     def asked(self, resource: str) -> int | None:
@@ -76,14 +76,14 @@ class QuotaScene(OfInstall, frozen=True, dict=True, eq=False):
         return "suspected" if unread or self.version is None else "confirmed"
 
     @cached_property
-    def limits(self) -> list[Limit]:
+    def limits(self) -> list[QuotaLimit]:
         """Every limit on a resource of HAMi's, of all namespaces that were read."""
         return list(limits_of(self.quotas, self.config))
 
     @cached_property
     def spaces(self) -> list[Space]:
         """The namespaces that have a quota on HAMi's resources, then those whose pods hold cards without one."""
-        limited, holding = defaultdict[str, list[Limit]](list), defaultdict[str, list[Holding]](list)
+        limited, holding = defaultdict[str, list[QuotaLimit]](list), defaultdict[str, list[Holding]](list)
         for limit in self.limits:
             limited[limit.namespace].append(limit)
         for held in (held for some in self.ledger.by_node.values() for held in some) if self.ledger else ():
@@ -108,13 +108,13 @@ class QuotaScene(OfInstall, frozen=True, dict=True, eq=False):
         first = (config.gpus.memory, config.gpus.cores)
         return {name: amount for name, amount in counted.items() if amount or name in first}
 
-    def used(self, space: Space, limit: Limit) -> int | None:
+    def used(self, space: Space, limit: QuotaLimit) -> int | None:
         """What counts against a limit: by Kubernetes, or by HAMi where that holds pods against it."""
         if limit.by == "Kubernetes":
             return limit.used
         return space.used.get(limit.resource, 0) if space.used is not None and self.enforces(limit) else None
 
-    def enforces(self, limit: Limit) -> bool:
+    def enforces(self, limit: QuotaLimit) -> bool:
         """Whether HAMi of this version holds pods against the limit."""
         return is_enforced(limit, self.config, self.rules)
 

@@ -19,7 +19,7 @@ from msgspec import structs
 from bot.errors import Unusable
 from bot.hami.installation.install import verbosity_of
 from bot.hami.pods.request_parsing import DEVICE_CONFIG_FILE
-from bot.hami.scheduler_logs.scheduling_latency import Stage, measure, settled
+from bot.hami.scheduler_logs.scheduling_latency import LatencyStage, measure, settled
 from bot.kube.hami_pods import EXTENDER_CONTAINER, KUBE_SCHEDULER_CONTAINER, read_flags
 from bot.kube.models import ConfigMap, Container, Pod
 from bot.kube.times import format_time, parse_time
@@ -101,7 +101,7 @@ class ComparedSide(NamedTuple):
     settings: Mapping[str, Mapping[str, str]]
 
     @property
-    def stages(self) -> list[Stage]:
+    def stages(self) -> list[LatencyStage]:
         return measure(settled(self.latency.lives))
 
     @property
@@ -336,7 +336,7 @@ def _figures(before: ComparedSide, after: ComparedSide) -> list[MeasuredRow]:
     return [whole, *parts, _of_waits(before, after), _of_pending(before, after)]
 
 
-def figure_of_stage(old: Stage, new: Stage) -> MeasuredRow:
+def figure_of_stage(old: LatencyStage, new: LatencyStage) -> MeasuredRow:
     """The medians of one stage."""
     resolution = _EXACT_S if old.exact and new.exact else _WHOLE_S
     answer = compare_times(old.seconds, new.seconds, resolution)

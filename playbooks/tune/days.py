@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from msgspec import structs
 
 from bot.hami.metrics.gpu_usage import IDLE_S
-from bot.hami.scheduler_logs.scheduling_latency import Stage, measure, settled
+from bot.hami.scheduler_logs.scheduling_latency import LatencyStage, measure, settled
 from bot.kube.models import Pod
 from bot.kube.times import format_time
 from bot.report import Evidence, Gap, Report, Subject, new_report
@@ -127,7 +127,7 @@ def _latency(before: PastDay, after: PastDay) -> list[MeasuredRow]:
     return [whole, *(row for row in parts if row.pods_before or row.pods_after)]
 
 
-def _stages(day: PastDay) -> list[Stage]:
+def _stages(day: PastDay) -> list[LatencyStage]:
     return measure(settled(day.lives))
 
 
@@ -166,14 +166,14 @@ def _figures(before: Day | Gap, after: Day | Gap) -> Iterator[MeasuredRow]:
         return
     yield _levels(
         "memory in use of a GPU, MiB",
-        *([sample.value / _MIB for sample in day.gpu_used.values()] for day in (before, after)),
+        *([average.value / _MIB for average in day.gpu_used.values()] for day in (before, after)),
     )
     yield _levels(
         "cores in use of a GPU, %", *([average.value for average in day.gpu_core.values()] for day in (before, after))
     )
     yield _levels("memory in use of a share's limit, %", _of_limit(before), _of_limit(after))
     known = [len(day.last_kernel) for day in (before, after)]
-    idle = [sum(1 for sample in day.last_kernel.values() if sample.value >= IDLE_S) for day in (before, after)]
+    idle = [sum(1 for average in day.last_kernel.values() if average.value >= IDLE_S) for day in (before, after)]
     yield MeasuredRow(
         "shares without a kernel for 6 h on average",
         known[0],

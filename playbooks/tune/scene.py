@@ -269,7 +269,7 @@ class TuneScene(OfInstall, frozen=True, dict=True, eq=False):
     def gaps(self) -> tuple[Gap, ...]:
         """All that could not be read."""
         lists = (self.nodes, self.holders, self.waiting, self.capacity.quotas)
-        unread = [list_ for list_ in lists if isinstance(list_, Gap)]
+        unread = [gap for gap in lists if isinstance(gap, Gap)]
         cores = [self.cores.gap] if self.cores.gap else []
         logs = (*self.throttled.gaps, *self.locked.gaps)
         return tuple(dict.fromkeys([*self.seen.gaps, *unread, *logs, *self.usage.gaps, *cores]))

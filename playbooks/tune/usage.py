@@ -318,7 +318,7 @@ _REFUSED = "CardInsufficientMemory"
 _MOST_TRIED = 10
 
 
-class _Room(NamedTuple):
+class _PoolRoom(NamedTuple):
     """What is free on a node's GPUs, together and at most on one. In MiB."""
 
     node: Node
@@ -389,9 +389,9 @@ def _split(scene: TuneScene) -> Iterator[_Split]:
                 yield _Split(pods[asked], asked, node, gpus, own, left)
 
 
-def _room(node: Node, gpus: tuple[CardState, ...]) -> _Room:
+def _room(node: Node, gpus: tuple[CardState, ...]) -> _PoolRoom:
     free = [state.card.memory_mib - state.memory_mib for state in gpus]
-    return _Room(node, gpus, sum(free), max(free, default=0))
+    return _PoolRoom(node, gpus, sum(free), max(free, default=0))
 
 
 def _told(pod: Pod) -> str:

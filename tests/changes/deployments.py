@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from bot.changes.kinds import KINDS, Kind, Switch
+from bot.changes.kinds import KINDS, ChangeKind, Switch
 from bot.changes.plan import Raise
 from bot.changes.record import Means
 from tests.cases_support import files_of
@@ -29,13 +29,20 @@ NOW = 1_795_237_200.0  # 2026-11-21T05:00:00Z
 
 
 def wants(  # noqa: PLR0917  # as people say it
-    kind: Kind, value: str, container: str, seconds: float, by: str = "", because: str = "", *, means: Means = "patch"
+    kind: ChangeKind,
+    value: str,
+    container: str,
+    seconds: float,
+    by: str = "",
+    because: str = "",
+    *,
+    means: Means = "patch",
 ) -> Raise:
     """What somebody asks for who changes one flag."""
     return Raise(((kind.name, value),), container, seconds, because, by=by, means=means)
 
 
-def but(wanted: Raise, *, kind: Kind | None = None, value: str | None = None, **other: Any) -> Raise:
+def but(wanted: Raise, *, kind: ChangeKind | None = None, value: str | None = None, **other: Any) -> Raise:
     """The same with another flag, another value of it, or whatever else differs."""
     ((flag, now),) = wanted.values
     return msgspec.structs.replace(
@@ -43,7 +50,7 @@ def but(wanted: Raise, *, kind: Kind | None = None, value: str | None = None, **
     )
 
 
-def new_value(kind: Kind) -> str:
+def new_value(kind: ChangeKind) -> str:
     """One that no Deployment here has."""
     return "true" if isinstance(kind.values, Switch) else str(kind.values.highest)
 

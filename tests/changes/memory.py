@@ -18,11 +18,11 @@ import msgspec
 
 from bot.changes.changer import Changer
 from bot.changes.flags import find_spot
-from bot.changes.journal import ENDS, Event, Open
+from bot.changes.journal import ENDS, ChangeEvent, Open
 from bot.changes.plan import annotation
 from bot.changes.record import KEY, FlagChange, Record, read_record, same_way_back, with_times_of, write_record
 from bot.errors import BotError
-from bot.kube.client.requests import Request
+from bot.kube.client.requests import ApiRequest
 from bot.kube.client.responses import ServerClock
 from bot.kube.client.writer import Writer
 from bot.kube.times import format_time
@@ -144,7 +144,7 @@ class Cluster:
         self.store.of(PODS).write(_pod(new))
         self.levels[new] = "3"
 
-    def answer(self, request: Request) -> tuple[int, bytes]:
+    def answer(self, request: ApiRequest) -> tuple[int, bytes]:
         try:
             return 200, self._answer(request)
         except ApiError as error:
@@ -152,7 +152,7 @@ class Cluster:
         except AssertionError as error:
             raise Forbidden(*error.args) from error
 
-    def _answer(self, request: Request) -> bytes:
+    def _answer(self, request: ApiRequest) -> bytes:
         if request.path == "/version":
             return b"{}"
         parts = request.path.strip("/").split("/")
@@ -302,7 +302,7 @@ def _time(seconds: float) -> str:
 
 
 class Way:
-    """One replica's way to the server (`bot.kube.client.live.Link`). `next` is what befalls its next write, once;
+    """One replica's way to the server (`bot.kube.client.live.ServerLink`). `next` is what befalls its next write, once;
     `down` all requests. `failed` counts what did not come through.
     """
 
@@ -314,7 +314,7 @@ class Way:
         self.next: Trouble | None = None
         self.failed = 0
 
-    async def send(self, request: Request, limits: aiohttp.ClientTimeout) -> Any:
+    async def send(self, request: ApiRequest, limits: aiohttp.ClientTimeout) -> Any:
         await asyncio.sleep(0)  # others have their turn
         trouble = None
         if request.method != "GET":
@@ -352,8 +352,8 @@ class MemoryJournal:
 
     def __init__(self) -> None:
         self.down = False
-        self.rows: dict[str, Open | Event] = {}
-        self.told: list[Event] = []
+        self.rows: dict[str, Open | ChangeEvent] = {}
+        self.told: list[ChangeEvent] = []
 
     def _reach(self) -> None:
         if self.down:
@@ -366,14 +366,14 @@ class MemoryJournal:
             raise BotError("it is known already")
         self.rows[record.id] = Open(record, uid, "planned")
 
-    async def note(self, event: Event) -> None:
+    async def note(self, event: ChangeEvent) -> None:
         self._reach()
         record = event.record
         if record is None:
             return
         self.told.append(event)
         row = self.rows.get(record.id)
-        if isinstance(row, Event):
+        if isinstance(row, ChangeEvent):
             if row.kind != "never-raised" or event.kind == "never-raised" or event.kind not in (*ENDS, *_STATES):
                 return
             row = None
@@ -394,7 +394,7 @@ class MemoryJournal:
 
     def ends(self) -> dict[str, str]:
         """How each change that ended did, by id."""
-        return {id_: one.kind for id_, one in self.rows.items() if isinstance(one, Event)}
+        return {id_: one.kind for id_, one in self.rows.items() if isinstance(one, ChangeEvent)}
 
 
 _STATES = ("planned", "raised", "effective")

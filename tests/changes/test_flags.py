@@ -3,7 +3,7 @@
 import pytest
 
 from bot.changes.flags import Flag, Unsuitable, find_spot, last_set, with_value
-from bot.changes.kinds import KINDS, PROFILING, Kind
+from bot.changes.kinds import KINDS, PROFILING, ChangeKind
 from tests.changes.deployments import EXTENDER, deployment
 
 LEVEL, SWITCH = Flag("v"), Flag("profiling", is_bool=True)
@@ -92,7 +92,7 @@ def test_nothing_is_a_flag_after_two_hyphens() -> None:
     ],
 )
 @pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
-def test_what_words_cannot_say_is_refused(lists, word: str, kind: Kind) -> None:
+def test_what_words_cannot_say_is_refused(lists, word: str, kind: ChangeKind) -> None:
     with pytest.raises(Unsuitable, match=word):
         with_value(spot(**lists), kind.flag, "5")
 

@@ -10,7 +10,7 @@ import pytest
 
 from bot.changes.changer import Changer
 from bot.changes.deployments import ChangeFailed
-from bot.changes.journal import Event
+from bot.changes.journal import ChangeEvent
 from bot.changes.kinds import VERBOSITY
 from bot.changes.plan import Plan
 from bot.store import open_store
@@ -34,14 +34,14 @@ def with_rows(folder: Path, talk: Callable[[ChangeRows], Awaitable[Any]]) -> Non
 def test_a_change_that_comes_through_late_is_known_again_after_it_was_given_up(tmp_path: Path) -> None:
     async def talk(rows: ChangeRows) -> None:
         await rows.planned(RECORD, "u-1")
-        assert await rows.note(Event("never-raised", "a/b", RECORD))
+        assert await rows.note(ChangeEvent("never-raised", "a/b", RECORD))
         assert await rows.opened() == []
-        assert await rows.note(Event("raised", "a/b", RECORD))
+        assert await rows.note(ChangeEvent("raised", "a/b", RECORD))
         [one] = await rows.opened()
         assert (one.state, one.uid) == ("raised", "u-1")
-        assert await rows.note(Event("reverted", "a/b", RECORD))
-        assert not await rows.note(Event("raised", "a/b", RECORD))
-        assert not await rows.note(Event("never-raised", "a/b", RECORD))
+        assert await rows.note(ChangeEvent("reverted", "a/b", RECORD))
+        assert not await rows.note(ChangeEvent("raised", "a/b", RECORD))
+        assert not await rows.note(ChangeEvent("never-raised", "a/b", RECORD))
         assert await rows.opened() == []
 
     with_rows(tmp_path, talk)
@@ -49,7 +49,7 @@ def test_a_change_that_comes_through_late_is_known_again_after_it_was_given_up(t
 
 def test_a_change_whose_row_was_lost_is_known_with_its_uid(tmp_path: Path) -> None:
     async def talk(rows: ChangeRows) -> None:
-        assert await rows.note(Event("raised", "a/b", RECORD, uid="u-1"))
+        assert await rows.note(ChangeEvent("raised", "a/b", RECORD, uid="u-1"))
         assert [(change.state, change.uid) for change in await rows.opened()] == [("raised", "u-1")]
 
     with_rows(tmp_path, talk)
@@ -59,7 +59,7 @@ def test_the_row_has_the_record_that_stands_on_the_object(tmp_path: Path) -> Non
     async def talk(rows: ChangeRows) -> None:
         later = msgspec.structs.replace(RECORD, at="2026-11-21T05:11:00Z")
         await rows.planned(RECORD, "u-1")
-        await rows.note(Event("raised", "a/b", later))
+        await rows.note(ChangeEvent("raised", "a/b", later))
         [one] = await rows.opened()
         assert one.record == later
 

@@ -11,9 +11,9 @@ import pytest
 from bot.changes.deadline import SHORTEST_S
 from bot.changes.decide import Restore, decide
 from bot.changes.effects import blast_radius
-from bot.changes.kinds import KINDS, VERBS, DeploymentContext, Kind, Number, kind_of
+from bot.changes.kinds import KINDS, VERBS, ChangeKind, DeploymentContext, Number, kind_of
 from bot.changes.plan import NothingToDo, Plan, Raise, plan_extension, plan_raise
-from bot.changes.record import KEY, Refusal, Unreadable, read_record, write_record
+from bot.changes.record import KEY, Refusal, UnreadableRecord, read_record, write_record
 from bot.errors import UsageError
 from bot.hami.version import Version
 from bot.kube.times import format_duration
@@ -44,15 +44,15 @@ every = pytest.mark.parametrize(("kind", "container"), EVERY)
 languages = pytest.mark.parametrize("language", LANGUAGES)
 
 
-def wanted(kind: Kind, container: str = "") -> Raise:
+def wanted(kind: ChangeKind, container: str = "") -> Raise:
     return wants(kind, new_value(kind), container or kind.containers[0], kind.usual_s, "U1", "a pod hangs")
 
 
-def planned(kind: Kind, container: str = "", version: Version | None = NEWEST) -> Plan | NothingToDo | Refusal:
+def planned(kind: ChangeKind, container: str = "", version: Version | None = NEWEST) -> Plan | NothingToDo | Refusal:
     return plan_raise(recorded("hami-2.10"), wanted(kind, container), now=NOW, change_id="c" * 12, version=version)
 
 
-def the_plan(kind: Kind, container: str = "") -> Plan:
+def the_plan(kind: ChangeKind, container: str = "") -> Plan:
     plan = planned(kind, container)
     assert isinstance(plan, Plan), plan
     return plan
@@ -71,7 +71,7 @@ def asked(text: str) -> Request:
 
 
 @kinds
-def test_the_example_of_the_help_asks_for_the_change(kind: Kind) -> None:
+def test_the_example_of_the_help_asks_for_the_change(kind: ChangeKind) -> None:
     request = asked(kind.example)
     assert isinstance(request, Raise)
     assert (request.verb, request.container) == (kind.verb, kind.containers[0])
@@ -80,28 +80,28 @@ def test_the_example_of_the_help_asks_for_the_change(kind: Kind) -> None:
 
 
 @kinds
-def test_the_words_show_extend_and_revert(kind: Kind) -> None:
+def test_the_words_show_extend_and_revert(kind: ChangeKind) -> None:
     assert asked(kind.verb) == Show(kind.verb)
     assert asked(f"{kind.verb} extend 10m") == Extend(kind.verb, 600)
     assert asked(kind.reverting) == Revert(kind.verb)
 
 
 @every
-def test_what_is_asked_for_can_be_typed_again(kind: Kind, container: str) -> None:
+def test_what_is_asked_for_can_be_typed_again(kind: ChangeKind, container: str) -> None:
     request = Raise(((kind.name, new_value(kind)),), container, kind.usual_s, "a pod hangs")
     assert asked(words_of(request)) == request
     assert " ".join(split_change(typed_words(request))).startswith(f"{kind.verb} ")
 
 
 @kinds
-def test_without_a_time_it_lasts_its_usual_time(kind: Kind) -> None:
+def test_without_a_time_it_lasts_its_usual_time(kind: ChangeKind) -> None:
     request = asked(f"{kind.verb} {kind.asked_as(new_value(kind))}")
     assert isinstance(request, Raise)
     assert request.seconds == kind.usual_s
 
 
 @kinds
-def test_only_what_is_seen_in_the_log_ends_once_it_is_captured(kind: Kind) -> None:
+def test_only_what_is_seen_in_the_log_ends_once_it_is_captured(kind: ChangeKind) -> None:
     text = f"{kind.verb} {kind.asked_as(new_value(kind))} until-captured ml/trainer-0"
     if kind.is_log_level:
         assert asked(text)
@@ -119,14 +119,14 @@ def test_what_is_set_together_has_one_container_and_one_length(verb: str) -> Non
 
 
 @kinds
-def test_off_and_revert_both_revert_it(kind: Kind) -> None:
+def test_off_and_revert_both_revert_it(kind: ChangeKind) -> None:
     for word in ("off", "revert", "Revert"):
         assert asked(f"{kind.verb} {word}") == Revert(kind.verb)
         assert is_reverting(f"{kind.verb} {word}")
 
 
 @kinds
-def test_slack_hears_it_as_a_change(kind: Kind) -> None:
+def test_slack_hears_it_as_a_change(kind: ChangeKind) -> None:
     assert is_change(f"--cluster lab {kind.example}")
     assert is_reverting(kind.reverting)
     assert not is_reverting(kind.example)
@@ -136,7 +136,7 @@ def test_slack_hears_it_as_a_change(kind: Kind) -> None:
 
 
 @every
-def test_it_is_raised_and_reverted_to_the_byte(kind: Kind, container: str) -> None:
+def test_it_is_raised_and_reverted_to_the_byte(kind: ChangeKind, container: str) -> None:
     before, plan = recorded("hami-2.10"), the_plan(kind, container)
     after = apply_json_patch(before, plan.patch)
     assert json.dumps(after["spec"]) != json.dumps(before["spec"])
@@ -146,7 +146,9 @@ def test_it_is_raised_and_reverted_to_the_byte(kind: Kind, container: str) -> No
 
 
 @every
-def test_on_a_cluster_it_is_reverted_at_its_deadline_and_not_before(kind: Kind, container: str, tmp_path: Path) -> None:
+def test_on_a_cluster_it_is_reverted_at_its_deadline_and_not_before(
+    kind: ChangeKind, container: str, tmp_path: Path
+) -> None:
     async def run(lab: Rig) -> None:
         await lab.raise_(lab.bot(), wanted(kind, container))
         await lab.passes(0, kind.usual_s - 1)
@@ -164,7 +166,7 @@ def test_on_a_cluster_it_is_reverted_at_its_deadline_and_not_before(kind: Kind, 
 
 
 @kinds
-def test_what_is_set_already_is_not_set_again(kind: Kind) -> None:
+def test_what_is_set_already_is_not_set_again(kind: ChangeKind) -> None:
     after = apply_json_patch(recorded("hami-2.10"), the_plan(kind).patch)
     del after["metadata"]["annotations"][KEY]
     answer = plan_raise(after, wanted(kind), now=NOW, change_id="c" * 12, version=NEWEST)
@@ -172,7 +174,7 @@ def test_what_is_set_already_is_not_set_again(kind: Kind) -> None:
 
 
 @every
-def test_only_a_value_of_its_own_is_set(kind: Kind, container: str) -> None:
+def test_only_a_value_of_its_own_is_set(kind: ChangeKind, container: str) -> None:
     above = str(kind.values.highest + 1) if isinstance(kind.values, Number) else "1"
     for value in ("", "nonsense", "-1", kind.values.default if above == "1" else above):
         answer = plan_raise(
@@ -183,7 +185,7 @@ def test_only_a_value_of_its_own_is_set(kind: Kind, container: str) -> None:
 
 
 @kinds
-def test_no_container_is_changed_that_has_no_such_flag(kind: Kind) -> None:
+def test_no_container_is_changed_that_has_no_such_flag(kind: ChangeKind) -> None:
     for container in {EXTENDER, KUBE_SCHEDULER, "sidecar"} - set(kind.containers):
         answer = planned(kind, container)
         assert isinstance(answer, Refusal)
@@ -191,7 +193,7 @@ def test_no_container_is_changed_that_has_no_such_flag(kind: Kind) -> None:
 
 
 @kinds
-def test_it_lasts_no_longer_than_its_longest_time(kind: Kind) -> None:
+def test_it_lasts_no_longer_than_its_longest_time(kind: ChangeKind) -> None:
     assert SHORTEST_S <= kind.usual_s <= kind.longest_s
     too_long = but(wanted(kind), seconds=kind.longest_s + 1)
     refusal = plan_raise(recorded("hami-2.10"), too_long, now=NOW, change_id="c", version=NEWEST)
@@ -205,7 +207,7 @@ def test_it_lasts_no_longer_than_its_longest_time(kind: Kind) -> None:
 
 
 @kinds
-def test_an_extender_that_may_not_know_the_flag_is_left_alone(kind: Kind) -> None:
+def test_an_extender_that_may_not_know_the_flag_is_left_alone(kind: ChangeKind) -> None:
     if kind.since is None:
         assert isinstance(planned(kind, version=None), Plan)
         return
@@ -288,7 +290,7 @@ def test_a_change_of_one_such_flag_that_is_open_still_goes_back(old: str) -> Non
 
 @every
 @languages
-def test_every_text_of_it_is_there(kind: Kind, container: str, language: str) -> None:
+def test_every_text_of_it_is_there(kind: ChangeKind, container: str, language: str) -> None:
     say = Texts(language)
     plan = the_plan(kind, container)
     assert new_value(kind) in say.words(what(plan.record))
@@ -301,7 +303,7 @@ def test_every_text_of_it_is_there(kind: Kind, container: str, language: str) ->
 
 
 @kinds
-def test_the_way_back_is_offered_in_words_that_revert_it(kind: Kind) -> None:
+def test_the_way_back_is_offered_in_words_that_revert_it(kind: ChangeKind) -> None:
     back, longer = undo(the_plan(kind).record)
     assert asked(back.command) == Revert(kind.verb)
     assert asked(longer.command) == Extend(kind.verb, 600)
@@ -311,7 +313,7 @@ def test_the_way_back_is_offered_in_words_that_revert_it(kind: Kind) -> None:
 
 
 @kinds
-def test_its_record_and_its_draft_are_read_as_they_were_written(kind: Kind) -> None:
+def test_its_record_and_its_draft_are_read_as_they_were_written(kind: ChangeKind) -> None:
     plan = the_plan(kind)
     assert read_record(write_record(plan.record)) == plan.record
     assert plan.record.kind is kind
@@ -326,7 +328,7 @@ def test_a_record_of_an_unknown_kind_is_told_and_left_alone() -> None:
     text = after["metadata"]["annotations"][KEY].replace('"flag":"v"', '"flag":"http-timeout"')
     after["metadata"]["annotations"][KEY] = text
     found = decide(after, NOW + 10**6)
-    assert isinstance(found, Unreadable)
+    assert isinstance(found, UnreadableRecord)
     assert found.why.startswith("this version of hami-bot cannot change 'http-timeout'")
 
 

@@ -12,7 +12,7 @@ from bot.changes.deadline import later
 from bot.changes.decide import Forget, Restore, Retime, Wait, decide
 from bot.changes.kinds import KINDS, LONGEST_S, PROFILING, VERBOSITY
 from bot.changes.plan import NothingToDo, Plan, Raise, annotation, plan_extension, plan_raise
-from bot.changes.record import KEY, Record, Refusal, Unreadable, read_record, write_record
+from bot.changes.record import KEY, Record, Refusal, UnreadableRecord, read_record, write_record
 from bot.hami.version import Version
 from bot.texts import in_english
 from sandbox.apiserver.jsonpatch import PatchError, apply_json_patch
@@ -128,13 +128,13 @@ def test_a_container_that_is_gone_leaves_nothing_to_undo() -> None:
 
 @pytest.mark.parametrize("text", ["", "{}", "null", "x" * 70_000, '{"v":2}', "[" * 5000])
 def test_a_record_that_cannot_be_read_is_left_where_it_is(text: str) -> None:
-    assert isinstance(decide(deployment(args=["-v=4"], annotations={KEY: text}), NOW), Unreadable)
+    assert isinstance(decide(deployment(args=["-v=4"], annotations={KEY: text}), NOW), UnreadableRecord)
 
 
 def test_a_record_copied_to_another_object_is_not_acted_upon() -> None:
     copied = raised(deployment(args=["-v=4"]))
     copied["metadata"]["name"] = "hami-scheduler-copy"
-    assert isinstance(decide(copied, NOW + 600), Unreadable)
+    assert isinstance(decide(copied, NOW + 600), UnreadableRecord)
 
 
 def test_a_level_set_in_the_running_process_changes_no_words() -> None:

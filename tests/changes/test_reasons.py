@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from bot.changes.plan import Raise
 from bot.errors import UsageError
 from handlers import shell
-from handlers.changes.draft import Draft, draft_words, split_change
+from handlers.changes.draft import ChangeDraft, draft_words, split_change
 from handlers.changes.words import ChangeAsked
 from handlers.parsing.grammar import read
 from handlers.parsing.normalise import normalise, without_invisible
@@ -132,7 +132,7 @@ def test_no_reason_hides_a_dry_run_at_its_end(reason: str, option: str) -> None:
 
 
 def test_the_words_that_repeat_a_change_name_its_cluster() -> None:
-    draft = Draft("0123456789ab", "prod-b", Raise((("v", "5"),), EXTENDER, 600.0, "a pod hangs"), "s", 0.0)
+    draft = ChangeDraft("0123456789ab", "prod-b", Raise((("v", "5"),), EXTENDER, 600.0, "a pod hangs"), "s", 0.0)
     words = draft_words(draft)
     assert words == "--cluster prod-b verbosity 5 for 10m because a pod hangs"
     assert split_change(words)[:2] == ["--cluster", "prod-b"]

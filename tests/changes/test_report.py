@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from bot.changes.kinds import KINDS, VERBOSITY, VERBS, Kind
+from bot.changes.kinds import KINDS, VERBOSITY, VERBS, ChangeKind
 from bot.changes.plan import Raise
 from bot.changes.record import KEY
 from bot.hami.vendors import ANNOTATIONS
@@ -70,7 +70,7 @@ def there_and_back(report: Report, before: dict[str, Any]) -> dict[str, Any]:
 
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize(("kind", "container"), EVERY)
-def test_the_patches_of_a_recorded_chart_go_there_and_back(version: str, kind: Kind, container: str) -> None:
+def test_the_patches_of_a_recorded_chart_go_there_and_back(version: str, kind: ChangeKind, container: str) -> None:
     found = whole(version)
     report = asked(found, Raise(((kind.name, new_value(kind)),), container, 600))
     if kind.since and container == EXTENDER and found.version and found.version < kind.since:
@@ -158,7 +158,7 @@ STATES = {
 
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
-def test_without_words_what_is_set_is_the_verdict(version: str, kind: Kind) -> None:
+def test_without_words_what_is_set_is_the_verdict(version: str, kind: ChangeKind) -> None:
     report = in_words(shown_report(whole(version), Show(kind.verb), ""), Texts("en"))
     assert report.verdict == f"{STATES[kind.verb]}; no change is open"
     (finding,) = report.findings

@@ -20,12 +20,12 @@ import pytest
 
 from bot.changes.changer import Changer
 from bot.changes.deployments import ChangeFailed
-from bot.changes.kinds import VERBOSITY, Kind
+from bot.changes.kinds import VERBOSITY, ChangeKind
 from bot.changes.plan import Plan, Raise, unfinished_rollout
 from bot.errors import BotError
 from bot.hami.version import Version
 from bot.kube.client.connect import open_writer
-from bot.kube.client.requests import Request
+from bot.kube.client.requests import ApiRequest
 from bot.kube.client.responses import ServerClock
 from bot.kube.client.writer import Writer
 from bot.store import open_store
@@ -187,7 +187,7 @@ def test_the_layout_of_the_guides_is_as_it_was(spelling: str, tmp_path: Path) ->
 
 @pytest.mark.parametrize("spelling", ["", "{}={}", "{}={} {}={}"])
 @pytest.mark.parametrize(("kind", "container"), EVERY)
-def test_every_kind_is_changed_and_reverted(spelling: str, kind: Kind, container: str, tmp_path: Path) -> None:
+def test_every_kind_is_changed_and_reverted(spelling: str, kind: ChangeKind, container: str, tmp_path: Path) -> None:
     wanted = but(LEVEL, kind=kind, value=new_value(kind), container=container)
     shown = spelling.format(*[kind.flag.shown, kind.values.default] * 2)
     done(tmp_path, guides(spelled(shown), container), wanted)
@@ -453,7 +453,7 @@ async def namespace_of_our_own(writer: Writer) -> AsyncGenerator[str]:
 
 async def _send(writer: Writer, method: str, path: str, content: dict[str, Any] | None = None) -> None:
     """By the bot's own credentials; the bot itself can neither create nor delete anything."""
-    request = Request(method.lower(), "", path, method=method, content=content)
+    request = ApiRequest(method.lower(), "", path, method=method, content=content)
     link = writer._link  # no other way in
     async with await link.send(request, aiohttp.ClientTimeout(total=30)) as answer:
         assert answer.status < 300, await answer.text()

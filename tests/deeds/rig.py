@@ -43,7 +43,7 @@ from handlers.deps import Deps
 from handlers.gate import Gate
 from handlers.inbox import Inbox
 from handlers.oncall import listeners as triage
-from handlers.oncall.calling import Plan
+from handlers.oncall.calling import OncallPlan
 from handlers.oncall.digests import Digests, register_digest_form
 from handlers.oncall.keeper import Keeper
 from handlers.oncall.service import TriageService
@@ -222,7 +222,7 @@ class Place:
             digests, listening = Digests(deps), Grouped()
             profiling.register(listening, inbox, ProfileService(inbox, ProfileSettings()))
             changes.register(listening, inbox, change)
-            keeper = Keeper(deps, Plan(self.room, IncidentTimes(), (), "", "test"))
+            keeper = Keeper(deps, OncallPlan(self.room, IncidentTimes(), (), "", "test"))
             triage.register(listening, inbox, TriageService(deps, keeper, ()), digests)
             register_digest_form(listening, inbox, digests)
             question_listeners.FitForm(inbox)

@@ -17,7 +17,7 @@ from bot.store.leases import BEAT_S, HOLDS_S
 from bot.store.store import DROPPED, TRIES
 from handlers.inbox import AT_ONCE
 from handlers.parsing.question import Question
-from handlers.user_actions import NOTHING, TOO_LATE_S, AcceptedDeed, Deed, Kind, Nothing
+from handlers.user_actions import NOTHING, TOO_LATE_S, AcceptedDeed, ActionKind, Deed, Nothing
 from sandbox.slack import Fault
 from tests.changes.rig import Killed, When
 from tests.deeds.rig import KEY, Bot, Life, Place, a_place, crash_points
@@ -258,7 +258,7 @@ def test_a_deed_stays_its_replica_s_as_long_as_that_lives_however_long_it_takes(
 
         asked = place.asked("profile cpu 200s")
         async with place.bot() as one, place.bot() as other:
-            kind, _ = [bot.inbox.kinds.add(Kind("takes-long", Nothing, take_long)) for bot in (one, other)]
+            kind, _ = [bot.inbox.kinds.add(ActionKind("takes-long", Nothing, take_long)) for bot in (one, other)]
             await one.inbox.do(KEY, kind, asked, NOTHING, longest_s=330)
             await begun.wait()
             for _ in range(100):
@@ -294,8 +294,8 @@ def test_of_several_deeds_one_ends_every_process_and_the_others_are_done(tmp_pat
             while not place.told():
                 begun.clear()
                 async with place.bot() as bot:
-                    bot.inbox.kinds.add(Kind("kills", Nothing, kill))
-                    bot.inbox.kinds.add(Kind("does", Nothing, do))
+                    bot.inbox.kinds.add(ActionKind("kills", Nothing, kill))
+                    bot.inbox.kinds.add(ActionKind("does", Nothing, do))
                     await _until_killed(bot, begun)
         [told] = place.told()
         assert "do b" in told
@@ -319,8 +319,8 @@ def test_while_one_that_may_end_processes_is_at_work_the_deeds_of_others_are_don
             await _kept(place, "hangs", key=key)
         place.change("update seen set deaths = 6")
         async with place.bot() as bot:
-            bot.inbox.kinds.add(Kind("hangs", Nothing, hang))
-            bot.inbox.kinds.add(Kind("does", Nothing, do))
+            bot.inbox.kinds.add(ActionKind("hangs", Nothing, hang))
+            bot.inbox.kinds.add(ActionKind("does", Nothing, do))
             async with asyncio.timeout(60):
                 await bot.leftovers.resume()
                 await bot.deps.store.claim("c", msgspec.json.encode(Deed("does", place.asked())).decode())

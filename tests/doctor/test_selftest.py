@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from bot.errors import SourceError
-from bot.health import Facts, judge
+from bot.health import HealthFacts, judge
 from bot.kube.recording.recorded_cluster import RecordedCluster
 from bot.main import running
 from bot.store.facts import Mark
@@ -142,7 +142,7 @@ def test_another_replica_does_not_test_as_well(tmp_path: Path) -> None:
 
 
 def test_each_blind_cluster_is_a_trouble_of_its_own_that_keeps_the_bot_ready() -> None:
-    found = judge(Facts(blind={"prod": "no nodes", "lab": "gone"}))
+    found = judge(HealthFacts(blind={"prod": "no nodes", "lab": "gone"}))
     assert [entry.key for entry in found] == ["blind:lab", "blind:prod"]
     assert not any(entry.is_unready for entry in found)
     assert SAY.words(found[1].text) == "the bot is blind on the cluster prod: no nodes"

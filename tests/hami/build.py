@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from bot.hami.fit.cluster_view import Facts, View
+from bot.hami.fit.cluster_view import ClusterFacts, View
 from bot.hami.fit.filter import judge
 from bot.hami.fit.verdicts import NodeCards
 from bot.hami.fit.version_differences import rules_of
@@ -196,7 +196,7 @@ def view(
     **more: Any,
 ) -> View:
     """A cluster at NOW."""
-    facts = Facts(
+    facts = ClusterFacts(
         nodes={node.name: node for node in nodes},
         pods=None if pods is None else list(pods),
         quotas=None if quotas is None else list(quotas),

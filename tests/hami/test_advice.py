@@ -2,7 +2,7 @@
 
 import pytest
 
-from bot.hami.fit.advice import Change, largest_slice, smallest_changes
+from bot.hami.fit.advice import PlacementChange, largest_slice, smallest_changes
 from tests.hami.build import V29, V210, card, gpu_node, holder, mig_card, node, quota, request, view, wants
 
 
@@ -48,8 +48,12 @@ def test_less_memory_is_the_most_that_some_node_would_give():
     nodes = [gpu_node("n1", card("a")), gpu_node("n2", card("b"), card("c"))]
     pods = [used("h", "n1", 10000, "a"), used("i", "n2", 9000, "b"), used("j", "n2", 8000, "c")]
     cluster = view(nodes, pods)
-    assert changes(cluster, request(wants(memory=16000)), ["n1", "n2"])["memory"] == Change("memory", "n2", 8384)
-    assert changes(cluster, request(wants(2, memory=16000)), ["n1", "n2"])["memory"] == Change("memory", "n2", 7384)
+    assert changes(cluster, request(wants(memory=16000)), ["n1", "n2"])["memory"] == PlacementChange(
+        "memory", "n2", 8384
+    )
+    assert changes(cluster, request(wants(2, memory=16000)), ["n1", "n2"])["memory"] == PlacementChange(
+        "memory", "n2", 7384
+    )
 
 
 def test_less_memory_on_a_mig_card_is_a_profile_s():
@@ -70,22 +74,22 @@ def test_less_memory_on_a_mig_card_is_a_profile_s():
     best = largest_slice(cluster, ["n1"], request(wants(memory=16000)))
     assert best is not None
     assert best.memory_mib == 12288
-    assert changes(cluster, request(wants(memory=16000)))["memory"] == Change("memory", "n1", 12288)
+    assert changes(cluster, request(wants(memory=16000)))["memory"] == PlacementChange("memory", "n1", 12288)
 
 
 def test_fewer_cores():
     cluster = view([gpu_node("n1", card())], [used("h", "n1", 100, cores=60)])
-    assert changes(cluster, request(wants(memory=1, cores=50)))["cores"] == Change("cores", "n1", 40)
+    assert changes(cluster, request(wants(memory=1, cores=50)))["cores"] == PlacementChange("cores", "n1", 40)
 
 
 def test_a_pod_that_wants_a_card_alone_may_share_it_with_one_per_cent_less():
     cluster = view([gpu_node("n1", card())], [used("h", "n1", 100)])
-    assert changes(cluster, request(wants(memory=1, cores=100)))["cores"] == Change("cores", "n1", 99)
+    assert changes(cluster, request(wants(memory=1, cores=100)))["cores"] == PlacementChange("cores", "n1", 99)
 
 
 def test_fewer_cards():
     cluster = view([gpu_node("n1", card("a"), card("b"))], [])
-    assert changes(cluster, request(wants(4, memory=1)))["count"] == Change("count", "n1", 2)
+    assert changes(cluster, request(wants(4, memory=1)))["count"] == PlacementChange("count", "n1", 2)
 
 
 @pytest.mark.parametrize(
@@ -99,18 +103,20 @@ def test_fewer_cards():
 )
 def test_an_annotation_dropped(what, constraints):
     cluster = view([node("cpu"), gpu_node("n1", card())])
-    assert list(changes(cluster, request(**constraints), ["cpu", "n1"]).values()) == [Change(what, "n1")]
+    assert list(changes(cluster, request(**constraints), ["cpu", "n1"]).values()) == [PlacementChange(what, "n1")]
 
 
 def test_numa_binding_dropped():
     cluster = view([gpu_node("n1", card("a"), card("b", numa=1))])
-    assert changes(cluster, request(wants(2, memory=1), numa_bind=True))["drop-numa"] == Change("drop-numa", "n1")
+    assert changes(cluster, request(wants(2, memory=1), numa_bind=True))["drop-numa"] == PlacementChange(
+        "drop-numa", "n1"
+    )
 
 
 def test_the_smallest_holder_whose_end_makes_room():
     pods = [used("large", "n1", 9000), used("small", "n1", 2000), used("tiny", "n1", 10)]
     found = changes(view([gpu_node("n1", card())], pods), request(wants(memory=7000)))
-    assert found["end-pod"] == Change("end-pod", "n1", pod="ml/small")
+    assert found["end-pod"] == PlacementChange("end-pod", "n1", pod="ml/small")
 
 
 def test_no_holder_is_named_where_the_quota_was_not_seen():
@@ -136,4 +142,4 @@ def test_nothing_is_proposed_without_the_pods():
 def test_before_2_10_advice_works_alike():
     for version in (V29, V210):
         cluster = view([gpu_node("n1", card())], [used("h", "n1", 10000)], version=version)
-        assert changes(cluster, request(wants(memory=7000)))["memory"] == Change("memory", "n1", 6384)
+        assert changes(cluster, request(wants(memory=7000)))["memory"] == PlacementChange("memory", "n1", 6384)

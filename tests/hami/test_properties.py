@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bot.hami.fit.advice import Change, smallest_changes
+from bot.hami.fit.advice import PlacementChange, smallest_changes
 from bot.hami.fit.filter import judge, read_weights
 from bot.hami.fit.mig import read_mig_allocations
 from bot.hami.fit.verdicts import ALLOCATED_INSUFFICIENT, NodeCards, Verdict
@@ -352,7 +352,7 @@ def clusters(draw: st.DrawFn) -> tuple[list[list[object]], list[Pod]]:
     return [list(given) for given in layout], pods
 
 
-def applied(change: Change, pod: PodRequest) -> PodRequest:
+def applied(change: PlacementChange, pod: PodRequest) -> PodRequest:
     wanted, asked = pod.constraints, pod.containers[0]
     constraints = {
         "drop-uuid": wanted._replace(use_uuid=None, no_use_uuid=None),

@@ -13,7 +13,7 @@ from bot.hami.nodes.cards import CardState
 from bot.hami.pods.pod_request import PodRequest
 from bot.hami.pods.request_parsing import DeviceConfig, pod_request
 from bot.hami.vendors import VENDORS
-from bot.hami.vendors.enflame import Profile, SliceRequest, profile_for, read_profile
+from bot.hami.vendors.enflame import SliceProfile, SliceRequest, profile_for, read_profile
 from bot.hami.vendors.kunlun import rounded
 from bot.kube.models import ResourceQuota
 from playbooks.quotes import of_card
@@ -147,7 +147,7 @@ def test_more_than_all_cores_of_an_sgpu_fit_nowhere_and_a_sick_one_has_a_word_of
     assert judged(shared_cards({"healthy": False}), sgpu("1", "10")) == "1/1 CardUnhealthy"
 
 
-PROFILES = [Profile(1, 8), Profile(2, 16), Profile(3, 24), Profile(6, 48)]
+PROFILES = [SliceProfile(1, 8), SliceProfile(2, 16), SliceProfile(3, 24), SliceProfile(6, 48)]
 
 
 @pytest.mark.parametrize(

@@ -13,14 +13,14 @@ import pytest
 
 from bot.hami.pods.request_parsing import read_device_config
 from bot.hami.version import Version
-from bot.hami.webhook import Rejection, Setting, admit
+from bot.hami.webhook import Rejection, WebhookSetting, admit
 from bot.kube.models import Pod
 from bot.kube.quantities import canonical
 from tests.cases_support import CASES as CASES_FOLDER
 
 CASES = json.loads(gzip.decompress((Path(__file__).parent / "webhook.json.gz").read_bytes()))
 CONFIG = read_device_config((CASES_FOLDER / "fit-vendors" / "device-config.yaml").read_text())
-SETTING = Setting(Version(2, 10, 0), "hami-scheduler", CONFIG.devices)
+SETTING = WebhookSetting(Version(2, 10, 0), "hami-scheduler", CONFIG.devices)
 
 
 def shape(pod: Pod) -> dict:

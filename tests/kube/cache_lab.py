@@ -10,11 +10,11 @@ from bot.kube.client.connect import open_cluster
 from bot.kube.client.live import Selection
 from bot.kube.models import NODES, Node
 from bot.kube.watch.cache import CachedCluster, WatchCache
-from bot.kube.watch.follow import Follower, Pace
+from bot.kube.watch.follow import Follower, FollowPace
 from sandbox.apiserver import ApiServer, Fault
 from tests.kube.live_servers import node, pod, write_kubeconfig
 
-QUICK = Pace(retry_s=0.01, longest_retry_s=0.05)
+QUICK = FollowPace(retry_s=0.01, longest_retry_s=0.05)
 NODES_PATH = "/api/v1/nodes$"
 PATIENCE_S = 120
 
@@ -66,7 +66,12 @@ async def until(holds: Callable[[], bool]) -> None:
 
 @asynccontextmanager
 async def lab(
-    folder: Path, *faults: Fault, pace: Pace = QUICK, objects: Any = None, read_timeout_s: float = 30, **options: Any
+    folder: Path,
+    *faults: Fault,
+    pace: FollowPace = QUICK,
+    objects: Any = None,
+    read_timeout_s: float = 30,
+    **options: Any,
 ) -> AsyncIterator[Lab]:
     seed = objects or {"nodes": [node(number) for number in range(3)], "pods": [pod("trainer-0")]}
     async with ApiServer(seed, faults=faults, **options) as server:

@@ -18,7 +18,7 @@ from bot.triage.routes import Route
 from bot.triage.state import IncidentTimes
 from bot.triage.webhook import Alert
 from handlers.deps import Deps
-from handlers.oncall.calling import Plan
+from handlers.oncall.calling import OncallPlan
 from handlers.oncall.keeper import Keeper
 from playbooks.playbook import Sources
 from sandbox.slack import SlackServer, VirtualClock
@@ -81,7 +81,7 @@ class Rig:
         routes: tuple[Route, ...] = (),
     ) -> Keeper:
         """A process; with `steps` one that may be killed at any call of its store or outbox."""
-        plan = Plan(
+        plan = OncallPlan(
             ONCALL,
             terms,
             (),

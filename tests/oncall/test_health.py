@@ -13,7 +13,7 @@ from typing import Any
 import aiohttp
 
 from bot.errors import SourceError
-from bot.health import Facts, judge
+from bot.health import HealthFacts, judge
 from bot.kube.watch.cache import CachedCluster
 from bot.main import running
 from bot.settings.oncall import OncallSettings
@@ -290,7 +290,7 @@ class Looks:
         deps = self.rig.deps()
         deps = deps._replace(open_sources=sources or deps.open_sources, now=lambda: self.rig.now + self.jumped_s)
         self.monitor = HealthMonitor(
-            deps, self.watched, Facts, "one", clock=self.rig.bot.clock.now, patience_s=patience_s
+            deps, self.watched, HealthFacts, "one", clock=self.rig.bot.clock.now, patience_s=patience_s
         )
 
     async def go_on(self, seconds: float, *, sends: bool = True) -> None:
@@ -409,7 +409,7 @@ def test_a_wall_clock_that_jumps_makes_no_message_old_and_no_alertmanager_silent
 
 
 def test_only_what_could_neither_be_kept_nor_told_makes_the_bot_unready() -> None:
-    facts = Facts(
+    facts = HealthFacts(
         stopped=True,
         token=True,
         deaf_s=31,
@@ -428,5 +428,5 @@ def test_only_what_could_neither_be_kept_nor_told_makes_the_bot_unready() -> Non
 
 
 def test_nothing_is_wrong_at_the_limits() -> None:
-    assert judge(Facts(deaf_s=30, oldest_s=300, unheard_s=600, watchdog_s=600)) == []
-    assert judge(Facts(unheard_s=1e9)) == []
+    assert judge(HealthFacts(deaf_s=30, oldest_s=300, unheard_s=600, watchdog_s=600)) == []
+    assert judge(HealthFacts(unheard_s=1e9)) == []

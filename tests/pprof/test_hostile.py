@@ -16,7 +16,7 @@ from bot.pprof.decode import LONGEST_TEXT, check, read
 from bot.pprof.filters import Filters
 from bot.pprof.findings import SourcedProfile, explain
 from bot.pprof.graph import Trim
-from bot.pprof.listing import HAMI, Sources, function_lines, listing
+from bot.pprof.listing import HAMI, SourceLinks, function_lines, listing
 from bot.pprof.top import Options, top
 from bot.report.tables import table_in_words
 from bot.texts import Texts, in_english
@@ -284,7 +284,7 @@ def everything_said(profile: bytes) -> None:
     msgspec.json.encode(explain_change([one, one]))
     msgspec.json.encode([table_in_words(table, say) for table in comparison_tables([one, one, one])])
     ready = one.ready().profile
-    listing(function_lines(ready, 0, "."), 1, "ns", source=None, link=Sources(ready, {HAMI: "v2.9.0"}).link)
+    listing(function_lines(ready, 0, "."), 1, "ns", source=None, link=SourceLinks(ready, {HAMI: "v2.9.0"}).link)
 
 
 @pytest.mark.parametrize(
@@ -387,7 +387,7 @@ def test_the_lines_of_a_function_whose_name_is_long_are_refused_where_there_are_
     for function in ready.functions:
         function.filename = "/long/" + "d" * 4000
     with pytest.raises(SourceError, match="MiB of names"):
-        listing(function_lines(ready, 0, "."), 1, "ns", source=None, link=Sources(ready, {}).link)
+        listing(function_lines(ready, 0, "."), 1, "ns", source=None, link=SourceLinks(ready, {}).link)
 
 
 def test_a_comment_that_is_repeated_is_refused() -> None:

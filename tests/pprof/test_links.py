@@ -4,7 +4,7 @@ import pytest
 
 from bot.errors import UsageError
 from bot.pprof.decode import read
-from bot.pprof.listing import HAMI, Sources, read_versions
+from bot.pprof.listing import HAMI, SourceLinks, read_versions
 from handlers.profiles.shell import answer
 from tests.pprof.build import Writer, data, number
 from tests.pprof.cases import PROFILES
@@ -13,12 +13,12 @@ LOAD = str(PROFILES / "hami.profile-load.pb.gz")
 HAMI_VERSION = {HAMI: "v2.9.0"}
 
 
-def sources(versions: dict[str, str], *files: tuple[str, str]) -> Sources:
+def sources(versions: dict[str, str], *files: tuple[str, str]) -> SourceLinks:
     writer = Writer()
     for identity, (name, file) in enumerate(files, 1):
         text = writer.text(name)
         writer.raw(data(5, number(1, identity) + number(2, text) + number(3, text) + number(4, writer.text(file))))
-    return Sources(read(writer.bytes()), versions)
+    return SourceLinks(read(writer.bytes()), versions)
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ from bot.texts import Texts, in_english
 from playbooks.playbook import Sources
 from playbooks.profile.fetch import AlreadyProfiling, FetchedProfile, NotServed, Off, Snapshot, content_of, gather
 from playbooks.profile.playbook import diagnose
-from playbooks.profile.request import Address, Request
+from playbooks.profile.request import PodPort, Request
 from sandbox.apiserver import ApiServer, Fault, Rule
 from sandbox.apiserver.recordings import read_recording
 from sandbox.serving import Served
@@ -81,7 +81,7 @@ def test_what_the_api_server_does_not_allow_is_told_with_what_to_grant(tmp_path:
 
 def test_a_named_pod_and_port_is_asked_alone(tmp_path: Path) -> None:
     namespace, name = scheduler_of("hami-2.10")
-    request = HEAP._replace(target=Address(namespace, name, "http", 9395))
+    request = HEAP._replace(target=PodPort(namespace, name, "http", 9395))
     snapshot = fetched(tmp_path, request, serving("hami-2.10", "heap"))
     assert snapshot.outcome.address == request.target
     assert told(snapshot).gaps[0].source == "version"  # which of its containers it is, nothing says
@@ -89,10 +89,10 @@ def test_a_named_pod_and_port_is_asked_alone(tmp_path: Path) -> None:
 
 def test_in_slack_only_pods_in_hamis_namespace_and_those_of_the_setting_are_asked(tmp_path: Path) -> None:
     namespace, name = scheduler_of("hami-2.10")
-    own = HEAP._replace(target=Address(namespace, name, "http", 9395), namespaces=())
+    own = HEAP._replace(target=PodPort(namespace, name, "http", 9395), namespaces=())
     assert isinstance(fetched(tmp_path, own, serving("hami-2.10", "heap")).outcome, FetchedProfile)
     server = serving("hami-2.10", "heap")
-    other = own._replace(target=Address("payments", "api-0", "https", 8443))
+    other = own._replace(target=PodPort("payments", "api-0", "https", 8443))
     with pytest.raises(NotAllowed, match="namespace payments") as refused:
         fetched(tmp_path, other, server)
     assert "profiles.namespaces" in in_english(refused.value.hint)
@@ -102,7 +102,7 @@ def test_in_slack_only_pods_in_hamis_namespace_and_those_of_the_setting_are_aske
 
 
 def test_a_kube_scheduler_that_asks_who_is_there_is_no_lack_of_the_bots_rights(tmp_path: Path) -> None:
-    request = HEAP._replace(target=Address(*scheduler_of("hami-2.10"), "https", 10259))
+    request = HEAP._replace(target=PodPort(*scheduler_of("hami-2.10"), "https", 10259))
     with pytest.raises(SourceError, match='"system:anonymous" cannot get path') as told_:
         fetched(tmp_path, request, serving("hami-2.10", "heap"))
     assert "grant" not in in_english(told_.value.hint)
@@ -110,7 +110,7 @@ def test_a_kube_scheduler_that_asks_who_is_there_is_no_lack_of_the_bots_rights(t
 
 def test_a_named_pod_that_is_not_there_is_told(tmp_path: Path) -> None:
     with pytest.raises(NotFound, match="nobody"):
-        fetched(tmp_path, HEAP._replace(target=Address("ml", "nobody", "http", 1)), serving("hami-2.10"))
+        fetched(tmp_path, HEAP._replace(target=PodPort("ml", "nobody", "http", 1)), serving("hami-2.10"))
 
 
 def test_an_answer_that_never_ends_is_given_up(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from bot.texts import in_english
 from handlers.parsing.slack_grammar import understand
 from handlers.profiles.kept import find_kept, is_reference, kind_meant
 from handlers.profiles.words import ProfileAsked, ShowKept, Study, read_profile
-from playbooks.profile.request import Address, Request
+from playbooks.profile.request import PodPort, Request
 
 NOW = datetime(2026, 11, 21, 15, 30, tzinfo=UTC).timestamp()
 
@@ -50,12 +50,12 @@ def test_what_is_asked_for(words: str, request_: object) -> None:
 @pytest.mark.parametrize(
     ("target", "address"),
     [
-        ("kube-system/sched-0:10259", Address("kube-system", "sched-0", "https", 10259)),
-        ("ml/api-0:6060", Address("ml", "api-0", "http", 6060)),
-        ("https://ml/api-0:6060", Address("ml", "api-0", "https", 6060)),
+        ("kube-system/sched-0:10259", PodPort("kube-system", "sched-0", "https", 10259)),
+        ("ml/api-0:6060", PodPort("ml", "api-0", "http", 6060)),
+        ("https://ml/api-0:6060", PodPort("ml", "api-0", "https", 6060)),
     ],
 )
-def test_another_pod_is_named_with_its_port(target: str, address: Address) -> None:
+def test_another_pod_is_named_with_its_port(target: str, address: PodPort) -> None:
     asked = understand(["profile", "heap", "--target", target])
     assert isinstance(asked, ProfileAsked)
     assert asked.request == Request("heap", 0, address)

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from bot.render.terminal import terminal, visible
 from bot.report import Gap, NextAction, Scope, Subject, Table
 from bot.texts import Texts
+from tests.cases_support import questions, scenarios
 from tests.render import SAY, any_text, evidence, finding, of_gpu_1, report, reports, typical
 
 TYPICAL = """\
@@ -18,6 +19,12 @@ WARNING  No usable GPU of gpu-1, gpu-2 has 24,000 MiB free; the largest free
   finding  card-insufficient-memory, confirmed
   nodes    gpu-1, gpu-2
   read at  2026-11-21 05:00:00 UTC
+
+Next
+  1. Request at most 16,384 MiB per GPU (gpu-2 would take the pod)
+     hami-bot gpus --node gpu-2
+  2. Recreate the pod once it asks for less [changes the cluster]
+     kubectl -n ml delete pod trainer-0
 
 Evidence
   event, Pod ml/trainer-0, 04:59:40 UTC, 20 s earlier
@@ -33,12 +40,6 @@ Evidence
   Node gpu-1
     | 24k
     kubectl get node gpu-1
-
-Next
-  1. Request at most 16,384 MiB per GPU (gpu-2 would take the pod)
-     hami-bot gpus --node gpu-2
-  2. Recreate the pod once it asks for less [changes the cluster]
-     kubectl -n ml delete pod trainer-0
 
 Also found (evidence: -o json)
   warning  gpu-3: the device plugin has registered no GPUs, so HAMi does not
@@ -58,6 +59,31 @@ Candidate nodes
 Could not be read
   - quotas: GET resourcequotas: HTTP 403
     -> grant list on resourcequotas in ml
+"""
+
+AT_A_GLANCE = """\
+WARNING  No usable GPU of gpu-1, gpu-2 has 24,000 MiB free; the largest free slice is 16,384 MiB on
+         gpu-2.
+  Pod ml/trainer-0, cluster lab; read at 2026-11-21 05:00:00 UTC; everything: --all
+
+Next
+  1. Request at most 16,384 MiB per GPU (gpu-2 would take the pod)
+     hami-bot gpus --node gpu-2
+  2. Recreate the pod once it asks for less [changes the cluster]
+     kubectl -n ml delete pod trainer-0
+
+Evidence
+  event, Pod ml/trainer-0, 04:59:40 UTC, 20 s earlier
+    | 2 nodes CardInsufficientMemory(gpu-1,gpu-2)
+  scheduler log, Pod kube-system/hami-scheduler-7c9d container vgpu-scheduler-extender, 02:45:00…
+    | I1121 02:45:00.123456       1 score.go:275] "NodeUnfitPod" pod="ml/trainer-0" node="gpu-1"
+    | reason="8/8 CardInsufficientMemory"
+
+Also
+  - gpu-3: the device plugin has registered no GPUs, so HAMi does not know the node.
+  - 4 node(s) are lost to kubernetes itself, before HAMi is asked: node(s) had untolerated taint(s)
+
+  Not read: quotas
 """
 
 _COLOURS = re.compile(r"\x1b\[[\d;]+m")
@@ -88,6 +114,34 @@ def commands_of(shown):
 
 def test_a_report_reads_from_the_verdict_to_the_gaps():
     assert plain(typical()) == TYPICAL
+
+
+def test_at_a_glance_a_report_is_what_a_person_acts_on():
+    assert terminal(typical(), SAY, width=100, colour=False, whole=False) == AT_A_GLANCE
+
+
+def test_at_a_glance_it_says_how_many_steps_it_leaves_out():
+    steps = tuple(NextAction(f"Step {number}", "") for number in range(5))
+    shown = terminal(report(finding(next_actions=steps)), SAY, width=100, colour=False, whole=False)
+    assert "  3. Step 2\n  … and 2 more steps: --all shows them\n" in shown
+
+
+def test_at_a_glance_the_claim_stands_in_the_place_of_a_verdict_that_cuts_it_off():
+    shown = report(finding(claim="word " * 40), verdict="word " * 27 + "…")
+    told = terminal(shown, SAY, width=100, colour=False, whole=False)
+    assert " ".join(told.partition("WARNING")[2].split("Pod")[0].split()) == "word " * 39 + "word"
+
+
+ON_A_PAGE = [
+    *(scenario.question for scenario in scenarios()),
+    *(question for question in questions() if question.verb in ("fit", "logs")),
+]
+
+
+@pytest.mark.parametrize("question", ON_A_PAGE, ids=lambda question: f"{question.version} {question.name}")
+def test_every_recorded_diagnosis_stands_on_a_page_at_a_glance(question):
+    shown = terminal(question.ask(), SAY, width=100, colour=False, whole=False)
+    assert len(shown.splitlines()) <= 25
 
 
 def test_colour_only_paints_what_stands_there_anyway():
@@ -122,7 +176,7 @@ def test_a_report_without_findings_is_its_verdict():
 
 def test_a_claim_that_the_verdict_cuts_off_is_told_in_full():
     told = plain(report(finding(claim="word " * 40), verdict="word " * 27 + "…"))
-    assert " ".join(told.split("detail")[1].split("finding")[0].split()) == "word " * 39 + "word"
+    assert " ".join(told.partition("WARNING")[2].split("about")[0].split()) == "word " * 39 + "word"
 
 
 def test_a_suspicion_is_called_one_wherever_it_stands():
@@ -174,9 +228,7 @@ def test_a_command_is_one_line_however_long():
 
 
 def test_an_action_without_a_command_is_its_label():
-    assert plain(report(finding(next_actions=(NextAction("Ask the owner", ""),)))).endswith(
-        "Next\n  1. Ask the owner\n"
-    )
+    assert "Next\n  1. Ask the owner\n\n" in plain(report(finding(next_actions=(NextAction("Ask the owner", ""),))))
 
 
 def test_an_empty_quote_is_seen_to_be_empty():
@@ -230,16 +282,26 @@ def test_cells_of_a_table_wrap_between_words():
     )
 
 
-def test_a_table_too_wide_for_its_names_is_told_row_by_row():
+def test_in_a_table_too_wide_for_its_names_they_are_shortened_in_the_middle():
     columns, row = ("node", "uuid", "pod"), ("gpu-node-01", "GPU-0acbfc59-25eb-401f-8419-23d39872f971", "x" * 38)
     told = plain(report(tables=(Table("nodes", columns, (row, row)),)))
-    assert told.split("Nodes\n")[1] == f"  - node: {row[0]}; uuid: {row[1]}; pod:\n    {row[2]}\n" * 2
+    line = "  gpu-node-01  GPU-0acbfc59…3d39872f971  xxxxxxxxxxxx…xxxxxxxxxxx\n"
+    assert told.split("Nodes\n")[1] == "  node         uuid                      pod\n" + line * 2
 
 
-def test_what_is_empty_in_a_table_is_left_out():
-    columns, rows = ("node", "lock", "state"), (("a", "", "ok"), ("b", "", ""))
-    told = plain(report(tables=(Table("nodes", columns, rows),)))
-    assert told.split("Nodes\n")[1].split() == ["node", "state", "a", "ok", "b"]
+def test_columns_for_which_there_is_no_room_are_named():
+    columns = tuple(f"column{number}" for number in range(9))
+    told = plain(report(tables=(Table("nodes", columns, (columns, columns)),)), width=60)
+    assert "Not shown at this width: column6, column7, column8. -o json has all columns" in " ".join(told.split())
+
+
+@pytest.mark.parametrize("width", [80, 100, 120])
+@pytest.mark.parametrize(
+    "question", questions(), ids=lambda question: f"{question.version} {question.verb} {question.name}"
+)
+def test_no_table_is_told_as_a_list_of_keys_and_values(question, width):
+    shown = terminal(question.ask(), SAY, width=width, colour=False)
+    assert not re.search(r"^  - [\w ]+: [^;]*; [\w ]+: ", shown, re.MULTILINE)
 
 
 def test_a_table_without_rows_says_so():

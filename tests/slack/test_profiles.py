@@ -230,13 +230,13 @@ def test_room_is_asked_for_after_the_audit_log_when_nothing_is_waited_for_any_mo
         for kind in ("heap", "allocs"):
             await world.slack.command("ada", ROOM, f"profile {kind} 5s")
         await until(lambda: len(world.waited) == AT_ONCE)
-        await world.slack.command("grace", ROOM, f"profile mutex 5s --target https://{NAMESPACE}/{POD}:443")
+        await world.slack.command("grace", ROOM, f"profile goroutine 5s --target https://{NAMESPACE}/{POD}:443")
         while not await world.audited():  # noqa: ASYNC110  # as in `until`
             await asyncio.sleep(0.01)
         assert len(world.waited) == AT_ONCE
         world.gate.set()
 
-    kinds = ("heap", "allocs", "mutex")
+    kinds = ("heap", "allocs", "goroutine")
     played(tmp_path, scene, held=True, served={(NAMESPACE, POD, kind): b"no profile" for kind in kinds})
 
 

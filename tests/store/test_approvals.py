@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from bot.store import Store, open_store
-from bot.store.audit import Line
+from bot.store.audit import AuditLine
 from bot.store.changes import EXPIRES_S, Approval, Decision
 
 NOW = 1_795_237_200.0
 
-LINE = Line("hami-bot", "approve", "a/b", "expired")
+LINE = AuditLine("hami-bot", "approve", "a/b", "expired")
 
 
 class Clock:

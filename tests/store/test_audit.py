@@ -9,7 +9,7 @@ from sqlalchemy import delete, select, text, update
 
 from bot.digest.schedule import Schedule
 from bot.store import Store, open_audit, open_store
-from bot.store.audit import BEGINNING, Broken, Line, Verified, _seal
+from bot.store.audit import BEGINNING, AuditLine, Broken, Verified, _seal
 from bot.store.tables import audit
 
 Talk = Callable[[Store], Awaitable[Any]]
@@ -155,7 +155,7 @@ def test_rows_from_before_the_first_key_are_told_and_are_held_by_the_first_signa
 
 def test_every_part_of_the_store_that_writes_to_the_log_signs(database: str) -> None:
     async def talk(store: Store) -> Any:
-        line = Line("U1", "digest", "C1", "done")
+        line = AuditLine("U1", "digest", "C1", "done")
         made = await store.digests.add("C1", "", Schedule("0 9 * * *", "UTC"), "U1", noted=lambda _: line)
         await store.digests.stop(made.id, "C1", line)
         return await store.audit.verify()

@@ -5,7 +5,7 @@ import itertools
 from collections import Counter
 from collections.abc import Awaitable, Callable
 
-from bot.changes.journal import Event
+from bot.changes.journal import ChangeEvent
 from bot.store import Store, open_store
 from bot.store.audit import Verified
 from bot.store.leases import HOLDS_S
@@ -131,7 +131,7 @@ def test_what_became_of_a_change_is_news_to_one_of_them(database: str) -> None:
     async def work(one: Store, other: Store) -> None:
         await one.changes("lab").planned(RECORD, "u-1")
         for kind in ("raised", "effective", "reverted"):
-            event = Event(kind, RECORD.target, RECORD)
+            event = ChangeEvent(kind, RECORD.target, RECORD)
             notes = [store.changes("lab").note(event) for store in (one, other) for _ in range(5)]
             assert (await asyncio.gather(*notes)).count(True) == 1
         assert await other.changes("lab").opened() == []
@@ -141,7 +141,7 @@ def test_what_became_of_a_change_is_news_to_one_of_them(database: str) -> None:
 
 def test_a_change_whose_row_was_lost_is_noted_by_one_of_them(database: str) -> None:
     async def work(one: Store, other: Store) -> None:
-        event = Event("raised", RECORD.target, RECORD)
+        event = ChangeEvent("raised", RECORD.target, RECORD)
         notes = [store.changes("lab").note(event) for store in (one, other) for _ in range(5)]
         assert (await asyncio.gather(*notes)).count(True) == 1
         assert [found.state for found in await other.changes("lab").opened()] == ["raised"]

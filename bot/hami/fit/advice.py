@@ -19,7 +19,7 @@ _ANNOTATIONS: tuple[What, ...] = ("drop-uuid", "drop-type", "drop-mode", "drop-n
 _WHOLE = (WHOLE_CARD, verdicts.EXCLUSIVE_CORES)
 
 
-class Change(NamedTuple):
+class PlacementChange(NamedTuple):
     """One change and the node that would then take the pod. `amount` is MiB, cards or percent; `pod` is ns/name."""
 
     what: What
@@ -66,13 +66,13 @@ def _amounts(view: View, card: CardState) -> set[int]:
     return {memory for memory in amounts if 0 < memory <= card.free_memory_mib}
 
 
-def smallest_changes(view: View, names: Sequence[str], request: PodRequest) -> list[Change]:
+def smallest_changes(view: View, names: Sequence[str], request: PodRequest) -> list[PlacementChange]:
     """At most one change of each kind, each tried and found to fit; the least intrusive kinds first."""
     ending = _one_pod_less(view, names, request)
     return [*smaller_requests(view, names, request), *([ending] if ending else [])]
 
 
-def smaller_requests(view: View, names: Sequence[str], request: PodRequest) -> list[Change]:
+def smaller_requests(view: View, names: Sequence[str], request: PodRequest) -> list[PlacementChange]:
     """The changes of the request alone. Of nodes that are alike one has to be tried: it is the first that is named."""
     names = view.unlike(names, request)
     able = _for_the_least(view, names, request)
@@ -85,7 +85,7 @@ def smaller_requests(view: View, names: Sequence[str], request: PodRequest) -> l
     return [change for change in found if change is not None]
 
 
-def changed(request: PodRequest, change: Change) -> PodRequest:
+def changed(request: PodRequest, change: PlacementChange) -> PodRequest:
     """The request with the change made, for every kind but the end of a pod, which changes the cluster."""
     match change.what:
         case "memory":
@@ -127,13 +127,13 @@ def _for_the_least(view: View, names: Sequence[str], request: PodRequest) -> lis
     return [name for name, verdict in view.judge_each(names, least).items() if verdict.fits]
 
 
-def _less_memory(view: View, names: Sequence[str], request: PodRequest) -> Change | None:
+def _less_memory(view: View, names: Sequence[str], request: PodRequest) -> PlacementChange | None:
     """The most memory per card that some node, and the quota, would give, below what is asked."""
     container = _single(request)
     return _most_memory(view, names, request, "memory", container.memory_mib) if container else None
 
 
-def _shared_card(view: View, names: Sequence[str], request: PodRequest) -> Change | None:
+def _shared_card(view: View, names: Sequence[str], request: PodRequest) -> PlacementChange | None:
     """The same for a whole card, whose cores are asked for only because the memory is: a share of it asks for none."""
     container = _single(request)
     if container is None or container.memory_mib or (container.percentage, container.cores) != _WHOLE:
@@ -141,14 +141,16 @@ def _shared_card(view: View, names: Sequence[str], request: PodRequest) -> Chang
     return _most_memory(view, names, request, "share", 0)
 
 
-def _most_memory(view: View, names: Sequence[str], request: PodRequest, what: What, below: int) -> Change | None:
-    best: Change | None = None
+def _most_memory(
+    view: View, names: Sequence[str], request: PodRequest, what: What, below: int
+) -> PlacementChange | None:
+    best: PlacementChange | None = None
     count = request.containers[0].count
     if count > 1 and _shares_one_only(view, request):
         return None
     room = view.quota_room(request.namespace, request.containers[0].word)
     by_quota = None if room is None or room.memory_limit_mib is None else room.memory_free_mib // count
-    least = changed(request, Change(what, "", 1))
+    least = changed(request, PlacementChange(what, "", 1))
     asked_of_kind: dict[int, set[int]] = {}
     for name in names:
         amounts = set[int]()
@@ -165,7 +167,7 @@ def _most_memory(view: View, names: Sequence[str], request: PodRequest, what: Wh
         if not wanted or not view.judge(name, least).fits:
             continue
         for memory in reversed(wanted):
-            change = Change(what, name, memory)
+            change = PlacementChange(what, name, memory)
             if view.judge(name, changed(request, change)).fits:
                 best = change
                 break
@@ -186,14 +188,14 @@ def _shares_one_only(view: View, request: PodRequest) -> bool:
     return device is not None and device.vendor.shares_one_only
 
 
-def _fewer_cores(view: View, names: Sequence[str], request: PodRequest) -> Change | None:
+def _fewer_cores(view: View, names: Sequence[str], request: PodRequest) -> PlacementChange | None:
     container = _single(request)
     if container is None or not container.cores:
         return None
-    best: Change | None = None
+    best: PlacementChange | None = None
     room = view.quota_room(request.namespace, request.containers[0].word)
     by_quota = None if room is None or room.cores_limit is None else room.cores_free // container.count
-    least = changed(request, Change("cores", "", 1))
+    least = changed(request, PlacementChange("cores", "", 1))
     for name in names:
         # One less than asked may be enough too: 100 asks for a card without any other user.
         free = {min(card.free_cores, container.cores - 1) for card in view.cards(name)}
@@ -203,39 +205,39 @@ def _fewer_cores(view: View, names: Sequence[str], request: PodRequest) -> Chang
         if not wanted or not view.judge(name, least).fits:
             continue
         for cores in reversed(wanted):
-            change = Change("cores", name, cores)
+            change = PlacementChange("cores", name, cores)
             if view.judge(name, changed(request, change)).fits:
                 best = change
                 break
     return best
 
 
-def _fewer_cards(view: View, names: Sequence[str], request: PodRequest) -> Change | None:
+def _fewer_cards(view: View, names: Sequence[str], request: PodRequest) -> PlacementChange | None:
     """The most cards that some node would give: a node is asked for one more than the best before it gave."""
     container = _single(request)
     if container is None:
         return None
-    best: Change | None = None
+    best: PlacementChange | None = None
     for name in names:
         while (count := best.amount + 1 if best else 1) < container.count:
-            change = Change("count", name, count)
+            change = PlacementChange("count", name, count)
             if not view.judge(name, changed(request, change)).fits:
                 break
             best = change
     return best
 
 
-def _without(view: View, names: Sequence[str], request: PodRequest, what: What) -> Change | None:
-    dropped = changed(request, Change(what, ""))
+def _without(view: View, names: Sequence[str], request: PodRequest, what: What) -> PlacementChange | None:
+    dropped = changed(request, PlacementChange(what, ""))
     if dropped == request:
         return None
     node = next((name for name in names if view.judge(name, dropped).fits), None)
-    return Change(what, node) if node else None
+    return PlacementChange(what, node) if node else None
 
 
-def _one_pod_less(view: View, names: Sequence[str], request: PodRequest) -> Change | None:
+def _one_pod_less(view: View, names: Sequence[str], request: PodRequest) -> PlacementChange | None:
     """The holder whose end alone would make room, at the least disruption."""
     first = next(iter(pods_to_end(view, names, request, most=1).found), None)
     if first is None or len(first.pods) != 1:
         return None
-    return Change("end-pod", first.node, pod=f"{first.pods[0].namespace}/{first.pods[0].name}")
+    return PlacementChange("end-pod", first.node, pod=f"{first.pods[0].namespace}/{first.pods[0].name}")

@@ -33,7 +33,7 @@ _NO_QUOTA: Mapping[str, QuotaRoom] = {}
 _NOBODY: list[Holding] = []
 
 
-class Facts(NamedTuple):
+class ClusterFacts(NamedTuple):
     """What was read; None where it could not be."""
 
     nodes: Mapping[str, Node]
@@ -48,7 +48,7 @@ class Facts(NamedTuple):
 class View:
     """The cluster under one version's rules."""
 
-    def __init__(self, facts: Facts, version: Version, stock: Stock | None = None) -> None:
+    def __init__(self, facts: ClusterFacts, version: Version, stock: Stock | None = None) -> None:
         """`stock`: what was worked out before, of this version and of these settings."""
         self.facts = facts
         self.version = version
@@ -316,7 +316,7 @@ def _most(limit: int | None, free: int, each: int, count: int, *, modern: bool) 
     return min(count, free // each) if each else count
 
 
-def terms(facts: Facts, version: Version) -> Terms:
+def terms(facts: ClusterFacts, version: Version) -> Terms:
     """What a stock of these facts has to be of."""
     return Terms(version, facts.config, facts.node_selector)
 

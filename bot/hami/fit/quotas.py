@@ -23,7 +23,7 @@ LIMITS, REQUESTS = "limits.", "requests."
 By = Literal["HAMi", "Kubernetes", "nobody"]
 
 
-class Limit(NamedTuple):
+class QuotaLimit(NamedTuple):
     """One key of one quota on a resource that HAMi hands out.
 
     `written` is its text, `amount` what that means to whoever holds pods against it: to HAMi MiB (the memory factor
@@ -44,7 +44,7 @@ class Limit(NamedTuple):
         return self.key.partition(".")[2]
 
 
-def limits_of(quotas: Iterable[ResourceQuota], config: DeviceConfig) -> Iterator[Limit]:
+def limits_of(quotas: Iterable[ResourceQuota], config: DeviceConfig) -> Iterator[QuotaLimit]:
     """Every key of the quotas that names a resource of HAMi's, in the order of the quotas and their keys."""
     for quota in quotas:
         for key, value in sorted((quota.spec.hard or {}).items()):
@@ -53,7 +53,7 @@ def limits_of(quotas: Iterable[ResourceQuota], config: DeviceConfig) -> Iterator
                 by = _by(key, config)
                 amount = _amount(value, _factor(resource, config), by)
                 used = _used(quota.status.used, key)
-                yield Limit(by, quota.namespace, quota.name, key, str(value), amount, used)
+                yield QuotaLimit(by, quota.namespace, quota.name, key, str(value), amount, used)
 
 
 class UnknownKey(NamedTuple):
@@ -92,7 +92,7 @@ def _factor(resource: str, config: DeviceConfig) -> int:
     return 1 if device is None or of_cores else device.resources.memory_factor
 
 
-def is_enforced(limit: Limit, config: DeviceConfig, rules: Rules) -> bool:
+def is_enforced(limit: QuotaLimit, config: DeviceConfig, rules: Rules) -> bool:
     """Whether HAMi of this version holds pods against the limit, when they are created or when it places them."""
     if limit.by != "HAMi" or limit.amount is None:
         return False
@@ -101,7 +101,7 @@ def is_enforced(limit: Limit, config: DeviceConfig, rules: Rules) -> bool:
     return rules.modern
 
 
-def holds_in_filter(limit: Limit, config: DeviceConfig) -> bool:
+def holds_in_filter(limit: QuotaLimit, config: DeviceConfig) -> bool:
     """Whether pods wait for the limit; of other vendors' they are denied when they are created."""
     return limit.by == "HAMi" and config.amounts[limit.resource][0].vendor.obeys_quota
 

@@ -76,7 +76,7 @@ def _read(names: Names, word: str, text: str) -> Registration | Unreadable:
     return Registration(names, word, key, "json" if text.lstrip()[:1] in ("[", "{") else "text", cards)
 
 
-class Digest(NamedTuple):
+class CardsDigest(NamedTuple):
     """Of an annotation's cards what is the same on many nodes, and the UUIDs, which are not."""
 
     encoding: Encoding
@@ -86,7 +86,7 @@ class Digest(NamedTuple):
 
 
 @lru_cache(maxsize=MOST_REMEMBERED)
-def digest(names: Names, text: str) -> Digest | None:
+def digest(names: Names, text: str) -> CardsDigest | None:
     """The digest of what a register annotation registers; None when that cannot be read.
 
     Smaller than the registration itself, which is remembered for those alone who ask for it.
@@ -95,7 +95,7 @@ def digest(names: Names, text: str) -> Digest | None:
     if not isinstance(found, Registration):
         return None
     cards = _as_known(tuple([(card.slots, card.health, card.mode) for card in found.cards]))
-    return Digest(found.encoding, cards, tuple([card.uuid for card in found.cards if card.uuid]))
+    return CardsDigest(found.encoding, cards, tuple([card.uuid for card in found.cards if card.uuid]))
 
 
 @lru_cache(maxsize=1024)

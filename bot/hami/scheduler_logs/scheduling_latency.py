@@ -77,7 +77,7 @@ class Life(NamedTuple):
     filters: int = 0
 
 
-class Stage(NamedTuple):
+class LatencyStage(NamedTuple):
     """The time between two moments over `n` pods, in seconds; None where no pod shows both.
 
     `p95_s` is by nearest rank: the least figure that 95 % of the pods do not exceed. `exact` is false where a moment
@@ -135,7 +135,7 @@ def settled(lives: Sequence[Life]) -> list[Life]:
     return [life for life in lives if MOMENTS[-1] in life.noted] or list(lives)
 
 
-def measure(lives: Sequence[Life]) -> list[Stage]:
+def measure(lives: Sequence[Life]) -> list[LatencyStage]:
     """Each stage in its order, then those that bridge a moment that no pod shows, then creation to start.
 
     A retried pod was bound for the first time before its node was chosen for the last time: no time lies between.
@@ -270,7 +270,7 @@ def _at(life: Life, moment: Moment, exact: bool) -> datetime | None:  # noqa: FB
     return life.logged[moment].at if moment in life.logged else None
 
 
-def _stage(start: Moment, end: Moment, lives: Sequence[Life], exact: Mapping[Moment, bool]) -> Stage:
+def _stage(start: Moment, end: Moment, lives: Sequence[Life], exact: Mapping[Moment, bool]) -> LatencyStage:
     found: list[tuple[float, Life]] = []
     for life in lives:
         begin, done = _at(life, start, exact[start]), _at(life, end, exact[end])
@@ -278,4 +278,4 @@ def _stage(start: Moment, end: Moment, lives: Sequence[Life], exact: Mapping[Mom
             found.append((max(0.0, (done - begin).total_seconds()), life))
     found.sort(key=lambda stage: -stage[0])
     known_exactly = (exact[start] or start == "created") and exact[end]
-    return Stage(start, end, tuple(s for s, _ in found), tuple(life for _, life in found), known_exactly)
+    return LatencyStage(start, end, tuple(s for s, _ in found), tuple(life for _, life in found), known_exactly)

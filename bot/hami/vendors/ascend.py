@@ -96,7 +96,7 @@ class _Written(msgspec.Struct, rename="camel"):
     templates: tuple[_Template, ...] = ()
 
 
-class _Section(msgspec.Struct, rename="camel"):
+class _AscendSection(msgspec.Struct, rename="camel"):
     configs: tuple[_Written, ...] = ()
     hami_vnpu_core: bool = False
 
@@ -140,7 +140,7 @@ class Ascend(Vendor):
         if document is None:
             return tuple(_by_default(word, chip) for word, chip in CHART.items())
         found: Any = section_of(document, "vnpus")
-        section = msgspec.convert(found if isinstance(found, dict) else {"configs": found or []}, _Section)
+        section = msgspec.convert(found if isinstance(found, dict) else {"configs": found or []}, _AscendSection)
         return tuple(_resources(chip, soft=section.hami_vnpu_core) for chip in section.configs if chip.common_word)
 
     def hinted(self, resources: Resources, hints: Mapping[str, int]) -> Resources:

@@ -67,7 +67,7 @@ class EnflameGcu(Counted):
         return ContainerRequest(self.names.word, container.name, count, _MEMORY, 0, WHOLE_CARD) if count else None
 
 
-class Profile(NamedTuple):
+class SliceProfile(NamedTuple):
     """So many slices of a card with so much memory."""
 
     size: int
@@ -114,10 +114,10 @@ def _read(text: str) -> tuple[Card, ...]:
 
 
 @lru_cache(maxsize=256)
-def read_profile(name: str) -> Profile:
+def read_profile(name: str) -> SliceProfile:
     """`2g.16gb`: two slices with 16 GB. A part that is no number is 0."""
     size, _, memory = name.strip().lower().partition(".")
-    return Profile(_integer(size.removesuffix("g")), _integer(memory.partition(".")[0].removesuffix("gb")))
+    return SliceProfile(_integer(size.removesuffix("g")), _integer(memory.partition(".")[0].removesuffix("gb")))
 
 
 def _integer(text: str, absent: int = 0) -> int:
@@ -132,7 +132,7 @@ class SliceRequest(NamedTuple):
     cores: int
 
 
-def profile_for(profiles: Iterable[Profile], wanted: SliceRequest) -> tuple[Profile, int] | None:
+def profile_for(profiles: Iterable[SliceProfile], wanted: SliceRequest) -> tuple[SliceProfile, int] | None:
     """The profile that serves what is wanted, and its share of a card's cores; None for none."""
     candidates = sorted({profile for profile in profiles if profile.size > 0 and profile.gigabytes > 0})
     most = max((candidate.size for candidate in candidates), default=0)

@@ -35,7 +35,7 @@ from bot import process_counters, request_ids
 from bot.errors import SourceError, of_system
 from bot.kube.client.kubeconfig import (
     SHOW,
-    Chosen,
+    ChosenContext,
     PluginError,
     choose,
     place_of,
@@ -43,7 +43,7 @@ from bot.kube.client.kubeconfig import (
     read_kubeconfig,
 )
 from bot.kube.client.live import LiveCluster
-from bot.kube.client.requests import Request
+from bot.kube.client.requests import ApiRequest
 from bot.kube.client.writer import Writer
 from bot.texts import Prose, Text
 
@@ -150,13 +150,13 @@ async def open_writer(
 
 
 class OfficialLink:
-    """See `bot.kube.client.live.Link`; `context` is empty for a service account.
+    """See `bot.kube.client.live.ServerLink`; `context` is empty for a service account.
 
     Inside the cluster nothing is compressed, which saves the API server a second of work on 5,000 nodes. A
     kubeconfig's server may be far away, even at a loopback address; its lists alone are large enough to pay.
     """
 
-    def __init__(self, configuration: Configuration, chosen: "Chosen", credentials: Prose, cluster: str) -> None:
+    def __init__(self, configuration: Configuration, chosen: "ChosenContext", credentials: Prose, cluster: str) -> None:
         configuration.client_session_kwargs = {
             "auto_decompress": False,  # see bot.kube.client.responses
             # For every event that aiohttp takes from a buffer less full than this it asks its parser for more. The
@@ -173,7 +173,7 @@ class OfficialLink:
         self.cluster = cluster
         self._encodings = {"list": "gzip"} if chosen.context else {}
 
-    async def send(self, request: Request, limits: aiohttp.ClientTimeout) -> aiohttp.ClientResponse:
+    async def send(self, request: ApiRequest, limits: aiohttp.ClientTimeout) -> aiohttp.ClientResponse:
         began, status = time.monotonic(), "none"
         try:
             answer = await self._send(request, limits)
@@ -188,7 +188,7 @@ class OfficialLink:
             values = {"cluster": self.cluster, "verb": request.verb, "status": status, "ms": ms}
             log.log(level, "%s: %s in %d ms", request, status, ms, extra=values)
 
-    async def _send(self, request: Request, limits: aiohttp.ClientTimeout) -> aiohttp.ClientResponse:
+    async def _send(self, request: ApiRequest, limits: aiohttp.ClientTimeout) -> aiohttp.ClientResponse:
         try:
             token = (await self._configuration.auth_settings()).get("BearerToken")
         except config.ConfigException as error:  # the service account's token is read again every minute
@@ -230,11 +230,11 @@ class OfficialLink:
         await self._rest.close()
 
 
-def _url(host: str, request: Request) -> str:
+def _url(host: str, request: ApiRequest) -> str:
     return f"{host}{request.path}?{urlencode(request.query)}" if request.query else f"{host}{request.path}"
 
 
-def _content_type(request: Request) -> dict[str, str]:
+def _content_type(request: ApiRequest) -> dict[str, str]:
     match request.content:
         case None:
             return {}
@@ -255,7 +255,7 @@ async def _connect(kubeconfig: Path | None, context: str, cluster: str) -> Offic
         await _log_in(configuration, chosen, credentials)
     else:
         _load_service_account(configuration, context)
-        chosen, credentials = Chosen(), Text("error-kube.service-account")
+        chosen, credentials = ChosenContext(), Text("error-kube.service-account")
     try:
         return OfficialLink(configuration, chosen, credentials, cluster)
     except OSError as error:  # every ssl.SSLError is one
@@ -297,7 +297,7 @@ def _load_service_account(configuration: Configuration, context: str) -> None:
         ) from error
 
 
-async def _log_in(configuration: Configuration, chosen: Chosen, place: Prose) -> None:
+async def _log_in(configuration: Configuration, chosen: ChosenContext, place: Prose) -> None:
     """Fills the configuration. Raises SourceError, which repeats nothing that the official loader quotes of a file."""
     watched = os.isatty(2)
     within_s = PERSON_TIMEOUT_S if watched and chosen.plugin else LOGIN_TIMEOUT_S

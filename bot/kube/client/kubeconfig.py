@@ -54,7 +54,7 @@ class Variable(msgspec.Struct):
     value: str
 
 
-class Plugin(msgspec.Struct):
+class ExecPlugin(msgspec.Struct):
     command: str
     api_version: str = msgspec.field(name="apiVersion")
     args: list[str] | None = None
@@ -68,7 +68,7 @@ class User(msgspec.Struct, rename="kebab"):
     password: str | None = None
     client_certificate: str | None = None
     client_key: str | None = None
-    exec: Plugin | None = None
+    exec: ExecPlugin | None = None
     as_user: str | None = msgspec.field(name="as", default=None)
     as_uid: str | None = None
     as_groups: list[str] | None = None
@@ -87,14 +87,14 @@ class Kubeconfig(msgspec.Struct, rename="kebab"):
     users: list[NamedUser] | None = None
 
 
-class Entry(NamedTuple):
+class KubeconfigEntry(NamedTuple):
     """One context, cluster or user as it stands in the file at `path`."""
 
     content: dict[str, Any]
     path: str
 
 
-class Chosen(NamedTuple):
+class ChosenContext(NamedTuple):
     """What the kubeconfigs say about one context; empty for a service account.
 
     `parts` are all contexts, clusters and users of the files; `user` is what stands there of the context's user, and
@@ -103,9 +103,9 @@ class Chosen(NamedTuple):
 
     context: str = ""
     namespace: str = ""
-    parts: dict[str, list[Entry]] = {}  # noqa: RUF012  # nobody changes it
+    parts: dict[str, list[KubeconfigEntry]] = {}  # noqa: RUF012  # nobody changes it
     user: dict[str, Any] = {}  # noqa: RUF012  # a service account has none to change
-    plugin: Plugin | None = None
+    plugin: ExecPlugin | None = None
     impersonated: Sequence[tuple[str, str]] = ()
 
 
@@ -128,16 +128,16 @@ def read_kubeconfig(file: Path) -> tuple[Kubeconfig, dict[str, Any]]:
     )
 
 
-def choose(files: list[Path], context: str) -> Chosen:
+def choose(files: list[Path], context: str) -> ChosenContext:
     """The context of that name, else the current one. Of what several files name the first counts, as for kubectl."""
-    parts: dict[str, dict[str, Entry]] = {"contexts": {}, "clusters": {}, "users": {}}
+    parts: dict[str, dict[str, KubeconfigEntry]] = {"contexts": {}, "clusters": {}, "users": {}}
     typed: dict[tuple[str, str], Any] = {}
     for file in files:
         content, whole = read_kubeconfig(file)
         context = context or content.current_context or ""
         for kind, found in parts.items():
             for entry, raw in zip(getattr(content, kind) or (), whole.get(kind) or (), strict=True):
-                found.setdefault(entry.name, Entry(raw, str(file.expanduser())))
+                found.setdefault(entry.name, KubeconfigEntry(raw, str(file.expanduser())))
                 typed.setdefault((kind, entry.name), entry)
     contexts = ", ".join(parts["contexts"]) or "none"
     if not context:
@@ -155,7 +155,7 @@ def choose(files: list[Path], context: str) -> Chosen:
     if cluster := typed.get(("clusters", str(chosen.get("cluster")))):
         _check_addresses(cluster.cluster, place)
     entries = {kind: list(found.values()) for kind, found in parts.items()}
-    link = Chosen(context, str(chosen.get("namespace") or ""), entries)
+    link = ChosenContext(context, str(chosen.get("namespace") or ""), entries)
     name = str(chosen.get("user"))
     user: User | None = typed["users", name].user if name in parts["users"] else None
     if user is None:
@@ -216,7 +216,7 @@ def names_of(files: list[Path]) -> str:
     return os.pathsep.join(map(str, files))
 
 
-class Status(msgspec.Struct, rename="camel"):
+class ExecStatus(msgspec.Struct, rename="camel"):
     token: str = ""
     client_certificate_data: str = ""
     client_key_data: str = ""
@@ -226,10 +226,10 @@ class Credential(msgspec.Struct, rename="camel"):
     """What an exec plugin prints (client.authentication.k8s.io)."""
 
     api_version: str
-    status: Status
+    status: ExecStatus
 
 
-async def plugged_in(plugin: Plugin, *, shown: bool) -> dict[str, str]:
+async def plugged_in(plugin: ExecPlugin, *, shown: bool) -> dict[str, str]:
     """The entries of a kubeconfig's user that the plugin gives. Raises PluginError, which repeats nothing it said.
 
     `shown`: what it writes on stderr goes to the terminal at once, such as a code to log in with.

@@ -15,7 +15,7 @@ import msgspec
 from bot.kube.client.logs import LineFilter
 from bot.kube.client.pod_http import answer_of, is_refused_by_pod, too_slow
 from bot.kube.client.requests import (
-    Request,
+    ApiRequest,
     Review,
     Right,
     StaleListError,
@@ -26,7 +26,7 @@ from bot.kube.client.requests import (
     review_of,
 )
 from bot.kube.client.responses import (
-    Page,
+    ListPage,
     ServerClock,
     beginning,
     decoded,
@@ -57,7 +57,7 @@ _FINE = (200, 201)
 """A review is created."""
 
 
-class Link(Protocol):
+class ServerLink(Protocol):
     """An authenticated way to one API server.
 
     `credentials` says in words where they came from; `namespace` is the default namespace that came with them;
@@ -70,7 +70,7 @@ class Link(Protocol):
     cluster: str
     context: str
 
-    async def send(self, request: Request, limits: aiohttp.ClientTimeout) -> aiohttp.ClientResponse:
+    async def send(self, request: ApiRequest, limits: aiohttp.ClientTimeout) -> aiohttp.ClientResponse:
         """The answer, whatever its status, its body unread. Raises aiohttp.ClientError, OSError or SourceError."""
         ...
 
@@ -97,11 +97,11 @@ class Listed(NamedTuple, Generic[R]):
     version: str
 
 
-class Version(msgspec.Struct, frozen=True, rename="camel"):
+class ServerVersion(msgspec.Struct, frozen=True, rename="camel"):
     git_version: str
 
 
-class Refusal(NamedTuple):
+class RefusedAnswer(NamedTuple):
     """An answer other than 200, and how long it asks to wait."""
 
     status: int
@@ -122,8 +122,8 @@ class LiveCluster:
 
     def __init__(
         self,
-        link: Link,
-        reconnect: Callable[[], Awaitable[Link]],
+        link: ServerLink,
+        reconnect: Callable[[], Awaitable[ServerLink]],
         *,
         name: str,
         limits: aiohttp.ClientTimeout,
@@ -138,7 +138,7 @@ class LiveCluster:
         self._link = link
         self._reconnect = reconnect
         self._reconnecting = asyncio.Lock()
-        self._retired: Link | None = None
+        self._retired: ServerLink | None = None
         self._limits = limits
         self._undecodable: dict[tuple[Selection[Any], str], list[str]] = {}
 
@@ -180,8 +180,8 @@ class LiveCluster:
 
     async def server_version(self) -> str:
         """The API server's version, such as `v1.34.1`."""
-        request = Request("get", "version", "/version")
-        return decoded(request, await self._ask(request, whole_body), Version).git_version
+        request = ApiRequest("get", "version", "/version")
+        return decoded(request, await self._ask(request, whole_body), ServerVersion).git_version
 
     async def may(self, right: Right) -> bool:
         """Whether these credentials have the right, as the API server says."""
@@ -190,19 +190,19 @@ class LiveCluster:
 
     async def get(self, kind: Kind[R], name: str, namespace: str = "") -> R:
         path = kind.path(segment(namespace) if namespace else "", segment(name))
-        request = Request("get", resource(kind), path, namespace)
+        request = ApiRequest("get", resource(kind), path, namespace)
         return decoded(request, await self._ask(request, whole_body), kind.type)
 
     async def raw(self, kind: Kind[R], name: str, namespace: str = "") -> dict[str, Any]:
         path = kind.path(segment(namespace) if namespace else "", segment(name))
-        request = Request("get", resource(kind), path, namespace)
+        request = ApiRequest("get", resource(kind), path, namespace)
         return decoded(request, await self._ask(request, whole_body), dict[str, Any])
 
     async def pod_get(self, wanted: PodGet) -> PodAnswer:
         """See `PodPorts`: through the API server, which asks for `get` on `pods/proxy`."""
         address = PODS.path(segment(wanted.namespace), f"{wanted.scheme}:{segment(wanted.pod)}:{wanted.port}")
         path = f"{address}/proxy/{wanted.path}"
-        request = Request("get", "pods/proxy", path, wanted.namespace, wanted.query, "*/*")
+        request = ApiRequest("get", "pods/proxy", path, wanted.namespace, wanted.query, "*/*")
         link = self._link
         answer = await self._pod_answer(link, request, wanted)
         if answer.status == 401 and is_status(answer.body):
@@ -212,7 +212,7 @@ class LiveCluster:
             raise refused(request, answer.status, answer.body, self._link.credentials)
         return answer
 
-    async def _pod_answer(self, link: Link, request: Request, wanted: PodGet) -> PodAnswer:
+    async def _pod_answer(self, link: ServerLink, request: ApiRequest, wanted: PodGet) -> PodAnswer:
         limits = aiohttp.ClientTimeout(total=wanted.within_s, sock_connect=self._limits.sock_connect)
         try:
             async with await link.send(request, limits) as answer:
@@ -232,14 +232,14 @@ class LiveCluster:
             "tailLines": str(wanted.tail) if wanted.tail else "",
             "limitBytes": str(max(1, wanted.limit_bytes)),
         }
-        request = Request("get", "pods/log", path, wanted.namespace, _filled(query), "*/*")
+        request = ApiRequest("get", "pods/log", path, wanted.namespace, _filled(query), "*/*")
         return await self._ask(request, lambda answer: matching_lines(answer, wanted))
 
     async def list_at(self, wanted: Selection[R], shrink: Callable[[R], R]) -> Listed[R]:
         """The list with what a watch needs to go on from it. `shrink` is asked about each object as its page comes."""
         query = {"limit": str(PAGE_SIZE), "labelSelector": wanted.labels, "fieldSelector": wanted.fields}
         accept = METADATA_ONLY if wanted.metadata_only else "application/json"
-        request = Request("list", resource(wanted.kind), wanted.kind.path(), "", _filled(query), accept)
+        request = ApiRequest("list", resource(wanted.kind), wanted.kind.path(), "", _filled(query), accept)
         try:
             return await self._pages(request, wanted.kind, shrink)
         except StaleListError:
@@ -248,8 +248,8 @@ class LiveCluster:
     async def newest_version(self, kind: Kind[R]) -> str:
         """The resourceVersion that the server is at now."""
         query = (("limit", "1"),)
-        request = Request("list", resource(kind), kind.path(), "", query, METADATA_ONLY)
-        return decoded(request, await self._ask(request, whole_body), Page[msgspec.Raw]).metadata.version
+        request = ApiRequest("list", resource(kind), kind.path(), "", query, METADATA_ONLY)
+        return decoded(request, await self._ask(request, whole_body), ListPage[msgspec.Raw]).metadata.version
 
     async def watch(
         self, wanted: Selection[R], version: str, take: Callable[[bytes], None], *, for_s: float, silence_s: float
@@ -268,7 +268,7 @@ class LiveCluster:
             "fieldSelector": wanted.fields,
         }
         accept = WATCHED_METADATA if wanted.metadata_only else "application/json"
-        request = Request("watch", resource(wanted.kind), wanted.kind.path(), "", _filled(query), accept)
+        request = ApiRequest("watch", resource(wanted.kind), wanted.kind.path(), "", _filled(query), accept)
         limits = aiohttp.ClientTimeout(total=None, sock_connect=self._limits.sock_connect, sock_read=silence_s)
 
         async def use(answer: aiohttp.ClientResponse) -> None:
@@ -285,7 +285,7 @@ class LiveCluster:
 
     async def _ask(
         self,
-        request: Request,
+        request: ApiRequest,
         use: Callable[[aiohttp.ClientResponse], Awaitable[T]],
         limits: aiohttp.ClientTimeout | None = None,
     ) -> T:
@@ -305,7 +305,7 @@ class LiveCluster:
                     raise broken(request, error, link.server, link.credentials, limits) from None
                 repetitions -= 1
                 continue
-            if not isinstance(answer, Refusal):
+            if not isinstance(answer, RefusedAnswer):
                 return answer
             if answer.status == 401 and renewals:
                 renewals -= 1
@@ -320,16 +320,16 @@ class LiveCluster:
 
     async def _exchange(
         self,
-        link: Link,
-        request: Request,
+        link: ServerLink,
+        request: ApiRequest,
         limits: aiohttp.ClientTimeout,
         use: Callable[[aiohttp.ClientResponse], Awaitable[T]],
-    ) -> T | Refusal:
+    ) -> T | RefusedAnswer:
         async with await link.send(request, limits) as answer:
             self.clock.answered(request.resource, answer.headers.get("Date", ""))
             return await (use(answer) if answer.status in _FINE else _refusal(answer))
 
-    async def _renew(self, turned_away: Link) -> None:
+    async def _renew(self, turned_away: ServerLink) -> None:
         """Reads the credentials anew, unless a concurrent read has done so since.
 
         The old link may still be bringing other answers, so it is closed with the next renewal only.
@@ -343,7 +343,7 @@ class LiveCluster:
             self._retired, self._link = turned_away, fresh
 
     async def _pages(
-        self, request: Request, kind: Kind[R], shrink: Callable[[R], R] | None = None, *, most: int = 0
+        self, request: ApiRequest, kind: Kind[R], shrink: Callable[[R], R] | None = None, *, most: int = 0
     ) -> Listed[R]:
         found: list[R] = []
         bad: dict[str, str] = {}
@@ -378,21 +378,21 @@ class LiveCluster:
         size = min(wanted.most or PAGE_SIZE, PAGE_SIZE)
         query = _filled({"limit": str(size), "labelSelector": wanted.labels, "fieldSelector": wanted.fields})
         accept = METADATA_ONLY if wanted.metadata_only else "application/json"
-        request = Request("list", resource(kind), path, namespace if kind.namespaced else "", query, accept)
+        request = ApiRequest("list", resource(kind), path, namespace if kind.namespaced else "", query, accept)
         try:
             return await self._pages(request, kind, most=wanted.most)
         except StaleListError:
             return await self._pages(request, kind, most=wanted.most)
 
 
-async def _refusal(answer: aiohttp.ClientResponse) -> Refusal:
+async def _refusal(answer: aiohttp.ClientResponse) -> RefusedAnswer:
     body = bytearray()
     async for piece in answer.content.iter_chunked(ERROR_BODY_LIMIT):
         body += piece
         if len(body) >= ERROR_BODY_LIMIT:
             break
     body_text = beginning(answer, bytes(body), ERROR_BODY_LIMIT)
-    return Refusal(answer.status, body_text, _wait_s(answer.headers.get("Retry-After", "")))
+    return RefusedAnswer(answer.status, body_text, _wait_s(answer.headers.get("Retry-After", "")))
 
 
 def _wait_s(retry_after: str) -> int:

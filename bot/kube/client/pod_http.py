@@ -59,7 +59,7 @@ class Direct:
             raise _unreached(wanted, error) from error
 
 
-class Objects(Protocol):
+class PodLookup(Protocol):
     """Where a pod's address is looked up: the part of `bot.kube.cluster.Cluster` that is needed."""
 
     async def raw(self, kind: Kind[Any], name: str, namespace: str = "") -> dict[str, Any]: ...
@@ -68,7 +68,7 @@ class Objects(Protocol):
 class DirectPodPorts:
     """`PodPorts` straight to the address that each pod has now; for `trust_any` see `Direct`."""
 
-    def __init__(self, objects: Objects, *, trust_any: bool) -> None:
+    def __init__(self, objects: PodLookup, *, trust_any: bool) -> None:
         self._objects = objects
         self._trust_any = trust_any
 
@@ -129,7 +129,7 @@ def _unreached(wanted: PodGet, error: "httpx.HTTPError") -> SourceError:
 def _system_error(error: BaseException) -> str:
     """What the operating system said; httpx says only that all attempts failed."""
     refusals = (cause for cause in _causes(error) if isinstance(cause, OSError) and not isinstance(cause, ssl.SSLError))
-    numbers = (refusal.errno or 0 for refusal in refusals)
+    numbers = (error.errno or 0 for error in refusals)
     return next((os.strerror(number).lower() for number in numbers if number in errno.errorcode), "")
 
 

@@ -19,7 +19,7 @@ _FORBIDDEN = re.compile(
 )
 
 
-class Request(NamedTuple):
+class ApiRequest(NamedTuple):
     """One request: `verb` and `resource` as RBAC names them (`list` `deployments.apps`), the rest as it is sent.
 
     `content` is what a write brings: the operations of a JSON patch, an object, or text.
@@ -47,7 +47,7 @@ class ForbiddenError(SourceError):
     """HTTP 403: the credentials are good and may not read this."""
 
 
-class Status(msgspec.Struct, frozen=True):
+class ApiStatus(msgspec.Struct, frozen=True):
     """The part of a `kind: Status` answer that is read."""
 
     message: str = ""
@@ -57,12 +57,12 @@ class Status(msgspec.Struct, frozen=True):
 def is_status(body: bytes) -> bool:
     """Whether an answer is the API server's own, and not that of what it passes requests on to."""
     try:
-        return msgspec.json.decode(body, type=Status).kind == "Status"
+        return msgspec.json.decode(body, type=ApiStatus).kind == "Status"
     except (ValueError, RecursionError):
         return False
 
 
-def refused(request: Request, status: int, body: bytes, credentials: Prose) -> SourceError:
+def refused(request: ApiRequest, status: int, body: bytes, credentials: Prose) -> SourceError:
     """The error for an answer other than 200; `credentials` says where they came from."""
     message = _message(body)
     text = f"{request}: HTTP {status}: {message}" if message else f"{request}: HTTP {status}"
@@ -89,7 +89,7 @@ def refused(request: Request, status: int, body: bytes, credentials: Prose) -> S
 
 def _message(body: bytes) -> str:
     try:
-        text = msgspec.json.decode(body, type=Status).message
+        text = msgspec.json.decode(body, type=ApiStatus).message
     except (ValueError, RecursionError):
         text = re.sub(r"<(style|script|head)\b.*?</\1>|<[^>]*>", " ", body.decode(errors="replace"), flags=re.DOTALL)
     return quoted(text)
@@ -101,7 +101,7 @@ def quoted(text: str) -> str:
     return line if len(line) <= QUOTE_LIMIT else line[: QUOTE_LIMIT - 1] + "…"
 
 
-def _grant(request: Request, message: str) -> Text:
+def _grant(request: ApiRequest, message: str) -> Text:
     """What an administrator has to grant, from the server's own sentence where it has the usual form."""
     match = _FORBIDDEN.search(message)
     verb, resource, namespace, user = request.verb, request.resource, request.namespace, ""
@@ -126,7 +126,7 @@ def is_cut(error: Exception) -> bool:
 
 
 def broken(
-    request: Request, error: Exception, server: str, credentials: Prose, limits: aiohttp.ClientTimeout
+    request: ApiRequest, error: Exception, server: str, credentials: Prose, limits: aiohttp.ClientTimeout
 ) -> SourceError:
     """The error for an exchange that brought no whole answer: `error` is a ClientError or an OSError.
 
@@ -225,7 +225,7 @@ class Review(msgspec.Struct, frozen=True):
     status: Status = Status()
 
 
-def review_of(right: Right) -> Request:
+def review_of(right: Right) -> ApiRequest:
     """The request that asks whether whoever sends it has the right. Every user may send it (system:basic-user)."""
     resource, _, subresource = right.resource.partition("/")
     plural, _, group = resource.partition(".")
@@ -242,4 +242,4 @@ def review_of(right: Right) -> Request:
         "kind": "SelfSubjectAccessReview",
         "spec": {"resourceAttributes": {name: value for name, value in attributes.items() if value}},
     }
-    return Request("create", "selfsubjectaccessreviews", _PATH, method="POST", content=content)
+    return ApiRequest("create", "selfsubjectaccessreviews", _PATH, method="POST", content=content)

@@ -22,7 +22,7 @@ import msgspec
 from zlib_ng import zlib_ng
 
 from bot.errors import NotFound, Troubled
-from bot.kube.client.requests import Request, quoted
+from bot.kube.client.requests import ApiRequest, quoted
 from bot.kube.cluster import Clocks
 from bot.kube.models import Kind, Resource
 from bot.texts import Text
@@ -39,7 +39,7 @@ class ListMeta(msgspec.Struct, frozen=True, gc=False, rename={"next": "continue"
     version: str = ""
 
 
-class Page(msgspec.Struct, Generic[T], frozen=True, gc=False):
+class ListPage(msgspec.Struct, Generic[T], frozen=True, gc=False):
     """One page of a list. `items` has no default: an answer without it is no list and must not pass for empty."""
 
     items: list[T] | None
@@ -65,7 +65,7 @@ def left_out(kind: Kind[Any], bad: Mapping[str, str]) -> list[str]:
     return [f"{resource(kind)} {name}: {why}" for name, why in bad.items()]
 
 
-def decoded(request: Request, body: bytes, shape: type[T]) -> T:
+def decoded(request: ApiRequest, body: bytes, shape: type[T]) -> T:
     """The answer. Raises Troubled for one that is none of an API server's."""
     try:
         return msgspec.json.decode(body, type=shape)
@@ -79,21 +79,21 @@ def decoded(request: Request, body: bytes, shape: type[T]) -> T:
         ) from error
 
 
-def page_of(request: Request, body: bytes, kind: Kind[R], bad: dict[str, str]) -> Page[R]:
+def page_of(request: ApiRequest, body: bytes, kind: Kind[R], bad: dict[str, str]) -> ListPage[R]:
     """The page's objects; one that does not decode is named in `bad`, and the others stay readable."""
-    shape: type[Page[R]] = Page[kind.type]  # pyright: ignore[reportInvalidTypeArguments]  # known at run time only
+    shape: type[ListPage[R]] = ListPage[kind.type]  # pyright: ignore[reportInvalidTypeArguments]  # known at run time only
     try:
         with _collector_paused():
             return msgspec.json.decode(body, type=shape)
     except UNREADABLE:
-        page = decoded(request, body, Page[msgspec.Raw])
+        page = decoded(request, body, ListPage[msgspec.Raw])
     items: list[R] = []
     for raw in page.items or ():
         try:
             items.append(msgspec.json.decode(raw, type=kind.type))
         except UNREADABLE as error:
             bad[_label(raw)] = quoted(str(error))
-    return Page(items, page.metadata)
+    return ListPage(items, page.metadata)
 
 
 @contextmanager

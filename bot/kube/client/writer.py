@@ -11,9 +11,9 @@ import aiohttp
 import msgspec
 
 from bot.errors import SourceError
-from bot.kube.client.live import ERROR_BODY_LIMIT, METADATA_ONLY, Link
-from bot.kube.client.requests import Request, broken, refused
-from bot.kube.client.responses import UNREADABLE, Page, ServerClock, segment, whole_body
+from bot.kube.client.live import ERROR_BODY_LIMIT, METADATA_ONLY, ServerLink
+from bot.kube.client.requests import ApiRequest, broken, refused
+from bot.kube.client.responses import UNREADABLE, ListPage, ServerClock, segment, whole_body
 from bot.kube.models import DEPLOYMENTS, LEASES, PODS, Resource
 from bot.texts import Text
 
@@ -44,7 +44,12 @@ class Writer:
     """
 
     def __init__(
-        self, link: Link, reconnect: Callable[[], Awaitable[Link]], limits: aiohttp.ClientTimeout, *, home: str = ""
+        self,
+        link: ServerLink,
+        reconnect: Callable[[], Awaitable[ServerLink]],
+        limits: aiohttp.ClientTimeout,
+        *,
+        home: str = "",
     ) -> None:
         self.home = home
         self._link = link
@@ -64,11 +69,11 @@ class Writer:
 
     async def ask_time(self) -> None:
         """Asks what everybody may, so that `clock` has the time of now."""
-        await self._exchange(Request("get", "version", "/version"))
+        await self._exchange(ApiRequest("get", "version", "/version"))
 
     async def deployment(self, namespace: str, name: str) -> dict[str, Any]:
         """The Deployment as it is, read fresh: its JSON."""
-        return _object(await self._send(Request("get", _RESOURCE, _path(namespace, name), namespace)))
+        return _object(await self._send(ApiRequest("get", _RESOURCE, _path(namespace, name), namespace)))
 
     async def annotated(self, key: str, namespace: str = "") -> list[tuple[str, str]]:
         """(namespace, name) of the Deployments with that annotation, in one namespace or in all."""
@@ -76,7 +81,7 @@ class Writer:
         found: list[tuple[str, str]] = []
         following: tuple[tuple[str, str], ...] = ()
         while True:
-            request = Request("list", _RESOURCE, path, namespace, (*query, *following), METADATA_ONLY)
+            request = ApiRequest("list", _RESOURCE, path, namespace, (*query, *following), METADATA_ONLY)
             page = _decoded(request, await self._send(request), Resource)
             found += [
                 (item.namespace, item.name) for item in page.items or () if key in (item.metadata.annotations or {})
@@ -96,7 +101,7 @@ class Writer:
             raise SourceError(text, hint=Text("error-kube.selector-must-be-labels"))
         labels = ",".join(f"{key}={value}" for key, value in selector["matchLabels"].items())
         query = (("labelSelector", labels), ("fieldSelector", "status.phase=Running"))
-        request = Request("list", "pods", PODS.path(segment(namespace)), namespace, query)
+        request = ApiRequest("list", "pods", PODS.path(segment(namespace)), namespace, query)
         return [item.name for item in _decoded(request, await self._send(request), Resource).items or ()]
 
     async def patch_deployment(
@@ -104,22 +109,24 @@ class Writer:
     ) -> dict[str, Any]:
         """The Deployment after the JSON patch. With `dry_run` the server does all but keep it."""
         query = (("fieldManager", FIELD_MANAGER), *((("dryRun", "All"),) if dry_run else ()))
-        request = Request("patch", _RESOURCE, _path(namespace, name), namespace, query, method="PATCH", content=patch)
+        request = ApiRequest(
+            "patch", _RESOURCE, _path(namespace, name), namespace, query, method="PATCH", content=patch
+        )
         return _object(await self._send(request))
 
     async def lease(self, namespace: str, name: str) -> dict[str, Any]:
         """The Lease as it is: its JSON."""
-        return _object(await self._send(Request("get", _LEASE, _lease_path(namespace, name), namespace)))
+        return _object(await self._send(ApiRequest("get", _LEASE, _lease_path(namespace, name), namespace)))
 
     async def create_lease(self, namespace: str, lease: dict[str, Any]) -> dict[str, Any]:
         """The new Lease; Conflict if there is one of that name."""
-        request = Request("create", _LEASE, _lease_path(namespace), namespace, method="POST", content=lease)
+        request = ApiRequest("create", _LEASE, _lease_path(namespace), namespace, method="POST", content=lease)
         return _object(await self._send(request))
 
     async def replace_lease(self, namespace: str, lease: dict[str, Any]) -> dict[str, Any]:
         """The Lease with another content; Conflict unless it still has the resourceVersion that stands in it."""
         path = _lease_path(namespace, lease["metadata"]["name"])
-        return _object(await self._send(Request("update", _LEASE, path, namespace, method="PUT", content=lease)))
+        return _object(await self._send(ApiRequest("update", _LEASE, path, namespace, method="PUT", content=lease)))
 
     async def takes_verbosity(self, namespace: str, pod: str) -> bool:
         """Whether the pod's kube-scheduler lets -v be set while it runs, and lets us; asked without setting anything.
@@ -135,7 +142,7 @@ class Writer:
         """Sets -v of the pod's running kube-scheduler, until it restarts (k8s.io/apiserver, routes/flags.go)."""
         await self._send(_flag_of(namespace, pod, "update")._replace(method="PUT", content=level))
 
-    async def _send(self, request: Request) -> bytes:
+    async def _send(self, request: ApiRequest) -> bytes:
         """The body of a good answer. One that is turned away for its credentials, undone, is sent once more."""
         status, body = await self._exchange(request)
         if status == 401:
@@ -151,7 +158,7 @@ class Writer:
             raise Conflict(error.message, hint=Text("error-kube.changed-meanwhile-look-again")) from error
         raise error
 
-    async def _exchange(self, request: Request) -> tuple[int, bytes]:
+    async def _exchange(self, request: ApiRequest) -> tuple[int, bytes]:
         link = self._link
         try:
             async with await link.send(request, self._limits) as answer:
@@ -165,7 +172,7 @@ class Writer:
             raise OutcomeUnknown(failure.message, hint=_LOOK) from None
 
 
-class _Status(msgspec.Struct):
+class _PatchStatus(msgspec.Struct):
     details: dict[str, Any] | None = None
 
 
@@ -175,15 +182,15 @@ def _failed_test(body: bytes) -> bool:
     As a real API server (1.34) answered both.
     """
     try:
-        return not msgspec.json.decode(body, type=_Status).details
+        return not msgspec.json.decode(body, type=_PatchStatus).details
     except UNREADABLE:
         return False
 
 
-def _flag_of(namespace: str, pod: str, verb: str) -> Request:
+def _flag_of(namespace: str, pod: str, verb: str) -> ApiRequest:
     address = f"https:{segment(pod)}:{KUBE_SCHEDULER_PORT}"
     path = f"{PODS.path(segment(namespace), address)}/proxy/debug/flags/v"
-    return Request(verb, "pods/proxy", path, namespace, (), "*/*")
+    return ApiRequest(verb, "pods/proxy", path, namespace, (), "*/*")
 
 
 def _path(namespace: str, name: str) -> str:
@@ -203,9 +210,9 @@ def _object(body: bytes) -> dict[str, Any]:
         ) from error
 
 
-def _decoded(request: Request, body: bytes, shape: type[R]) -> Page[R]:
+def _decoded(request: ApiRequest, body: bytes, shape: type[R]) -> ListPage[R]:
     try:
-        return msgspec.json.decode(body, type=Page[shape])  # pyright: ignore[reportInvalidTypeArguments]
+        return msgspec.json.decode(body, type=ListPage[shape])  # pyright: ignore[reportInvalidTypeArguments]
     except UNREADABLE as error:
         text = Text("error-kube.answer-cannot-be-read", request=str(request), why=str(error))
         raise SourceError(text, hint=Text("error-kube.really-an-api-server")) from error

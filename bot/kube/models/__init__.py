@@ -71,7 +71,6 @@ from bot.kube.models.pods import (
 )
 from bot.kube.models.workloads import (
     ConfigMap,
-    Endpoint,
     EndpointConditions,
     EndpointSlice,
     Event,
@@ -91,6 +90,7 @@ from bot.kube.models.workloads import (
     ServicePort,
     ServiceReference,
     ServiceSpec,
+    SliceEndpoint,
     Strategy,
     Webhook,
     WebhookClientConfig,
@@ -215,7 +215,6 @@ __all__ = [
     "DaemonPodMeta",
     "DaemonPodSpec",
     "DaemonPodStatus",
-    "Endpoint",
     "EndpointConditions",
     "EndpointSlice",
     "EnvVar",
@@ -270,6 +269,7 @@ __all__ = [
     "ServiceReference",
     "ServiceSpec",
     "SliceDevice",
+    "SliceEndpoint",
     "StateRunning",
     "StateTerminated",
     "StateWaiting",

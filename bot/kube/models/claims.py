@@ -13,14 +13,14 @@ class ClassOfDevice(Model, frozen=True):
     device_class_name: str = ""
 
 
-class DeviceRequest(Model, frozen=True):
+class ClaimDeviceRequest(Model, frozen=True):
     device_class_name: str = ""
     exactly: ClassOfDevice | None = None
     first_available: list[ClassOfDevice] | None = None
 
 
 class RequestedDevices(Model, frozen=True):
-    requests: list[DeviceRequest] | None = None
+    requests: list[ClaimDeviceRequest] | None = None
 
 
 class ClaimSpec(Model, frozen=True):
@@ -37,7 +37,7 @@ class AllocatedDevices(Model, frozen=True):
     results: list[AllocatedDevice] | None = None
 
 
-class Allocation(Model, frozen=True):
+class ClaimAllocation(Model, frozen=True):
     devices: AllocatedDevices = AllocatedDevices()
 
 
@@ -46,7 +46,7 @@ class Consumer(Model, frozen=True):
 
 
 class ClaimStatus(Model, frozen=True):
-    allocation: Allocation | None = None
+    allocation: ClaimAllocation | None = None
     reserved_for: list[Consumer] | None = None
 
 
@@ -114,7 +114,7 @@ class ResourceSlice(Resource, frozen=True):
     spec: SliceSpec = SliceSpec()
 
 
-def _classes(request: DeviceRequest) -> Iterator[str]:
+def _classes(request: ClaimDeviceRequest) -> Iterator[str]:
     yield request.device_class_name
     for class_of_device in (request.exactly, *(request.first_available or ())):
         yield class_of_device.device_class_name if class_of_device else ""

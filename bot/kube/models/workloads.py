@@ -148,13 +148,13 @@ class EndpointConditions(Model, frozen=True):
     ready: bool | None = None
 
 
-class Endpoint(Model, frozen=True):
+class SliceEndpoint(Model, frozen=True):
     conditions: EndpointConditions | None = None
     target_ref: ObjectReference | None = None
 
 
 class EndpointSlice(Resource, frozen=True):
-    endpoints: list[Endpoint] | None = None
+    endpoints: list[SliceEndpoint] | None = None
 
 
 class ServiceReference(Model, frozen=True):

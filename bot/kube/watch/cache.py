@@ -17,14 +17,14 @@ from bot.kube.client.responses import left_out
 from bot.kube.cluster import Clocks, LogLines, LogWanted
 from bot.kube.models import NODES, DaemonPod, Holder, Kind, Node, Pod, Resource
 from bot.kube.object_memo import Kept
-from bot.kube.watch.follow import Follower, Pace, Shared, shared
+from bot.kube.watch.follow import Follower, FollowPace, Shared, shared
 from bot.report import Gap
 
 R = TypeVar("R", bound=Resource)
 
 MOST_LISTS = 12
 """Each is one connection that stays open."""
-_AS_USUAL = Pace()
+_AS_USUAL = FollowPace()
 _OF_ONE_OBJECT = ("metadata.name=", "spec.nodeName=", "involvedObject.")
 _UNPLACED = ("status.phase=Pending", "spec.nodeName=")
 
@@ -77,7 +77,7 @@ def _heard(reading: asyncio.Task[Any]) -> None:
 class WatchCache:
     """What is followed of one cluster. Use as an async context manager; the live cluster is not closed by it."""
 
-    def __init__(self, live: LiveCluster, pace: Pace = _AS_USUAL) -> None:
+    def __init__(self, live: LiveCluster, pace: FollowPace = _AS_USUAL) -> None:
         self.live = live
         self._pace = pace
         self._shared = Shared()

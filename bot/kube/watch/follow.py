@@ -27,7 +27,7 @@ T = TypeVar("T")
 log = logging.getLogger(__name__)
 
 
-class Pace(NamedTuple):
+class FollowPace(NamedTuple):
     """How a follower takes its time, in seconds.
 
     `silence_s`: a watch that says nothing for so long is cut, and what it told before is too old to answer with. Where
@@ -141,7 +141,7 @@ class Shared:
 class Follower(Generic[R]):
     """One list of one cluster, mirrored. Nothing is read before `read`; `close` ends it."""
 
-    def __init__(self, live: LiveCluster, wanted: Selection[R], shared: Shared, pace: Pace) -> None:
+    def __init__(self, live: LiveCluster, wanted: Selection[R], shared: Shared, pace: FollowPace) -> None:
         self.mirror = Mirror[R]()
         self._live = live
         self.wanted = wanted

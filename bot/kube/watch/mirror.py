@@ -15,7 +15,7 @@ R = TypeVar("R", bound=Resource)
 MOST_REMOVED = 4096
 
 
-class Change(NamedTuple, Generic[R]):
+class WatchEvent(NamedTuple, Generic[R]):
     """One event. `item` is None for what was deleted, and for what could not be read; then `bad` says why."""
 
     key: str
@@ -79,7 +79,7 @@ class Mirror(Generic[R]):
         self._removed.clear()
         self.version = self.settled = version
 
-    def apply(self, change: Change[R]) -> None:
+    def apply(self, change: WatchEvent[R]) -> None:
         """Takes over one change, unless a later one of the same object, or a list behind it, is known already."""
         key = change.key
         if change.version <= max(self.settled, self._known(key)):
@@ -142,18 +142,18 @@ class Bookmark(NamedTuple):
     version: int
 
 
-class _Event(msgspec.Struct, Generic[R], frozen=True, gc=False):
+class _WatchedEvent(msgspec.Struct, Generic[R], frozen=True, gc=False):
     type: str
     object: R
 
 
-class _Status(msgspec.Struct, frozen=True):
+class _WatchStatus(msgspec.Struct, frozen=True):
     code: int = 0
     message: str = ""
 
 
-_decode_status = msgspec.json.Decoder(_Event[_Status]).decode  # pyright: ignore[reportInvalidTypeArguments]
-_decode_head = msgspec.json.Decoder(_Event[Resource]).decode
+_decode_status = msgspec.json.Decoder(_WatchedEvent[_WatchStatus]).decode  # pyright: ignore[reportInvalidTypeArguments]
+_decode_head = msgspec.json.Decoder(_WatchedEvent[Resource]).decode
 
 
 class EventReader(Generic[R]):
@@ -164,11 +164,11 @@ class EventReader(Generic[R]):
     """
 
     def __init__(self, model: type[R]) -> None:
-        shape: Any = _Event[model]  # pyright: ignore[reportInvalidTypeArguments]  # known at run time only
+        shape: Any = _WatchedEvent[model]  # pyright: ignore[reportInvalidTypeArguments]  # known at run time only
         self._decode = msgspec.json.Decoder(shape).decode
         self._rest = bytearray()
 
-    def feed(self, piece: bytes) -> Iterator[Change[R] | Bookmark]:
+    def feed(self, piece: bytes) -> Iterator[WatchEvent[R] | Bookmark]:
         """What is complete with this piece. Exhaust it before feeding more."""
         end = piece.find(b"\n")
         if end < 0:
@@ -187,17 +187,17 @@ class EventReader(Generic[R]):
             end = piece.find(b"\n", start)
         self._rest = bytearray(lines[start:])
 
-    def _read(self, line: memoryview) -> Change[R] | Bookmark:
+    def _read(self, line: memoryview) -> WatchEvent[R] | Bookmark:
         try:
-            event: _Event[R] = self._decode(line)
+            event: _WatchedEvent[R] = self._decode(line)
         except _UNREADABLE as error:
             return _read_head(line, error)
         if event.type in ("ADDED", "MODIFIED"):
-            return Change(key_of(event.object), _version(event.object), event.object)
+            return WatchEvent(key_of(event.object), _version(event.object), event.object)
         return _other(event, line)
 
 
-def _read_head(line: memoryview, error: Exception) -> Change[Any] | Bookmark:
+def _read_head(line: memoryview, error: Exception) -> WatchEvent[Any] | Bookmark:
     """The event of an object that does not have its model's types: its metadata say which one."""
     try:
         event = _decode_head(line)
@@ -205,14 +205,14 @@ def _read_head(line: memoryview, error: Exception) -> Change[Any] | Bookmark:
         start = quoted(bytes(line[:80]).decode(errors="replace"))
         raise SourceError(Text("error-kube.watch-sent-no-event", why=str(error), start=repr(start))) from error
     if event.type in ("ADDED", "MODIFIED"):
-        return Change(key_of(event.object), _version(event.object), None, bad=quoted(str(error)))
+        return WatchEvent(key_of(event.object), _version(event.object), None, bad=quoted(str(error)))
     return _other(event, line)
 
 
-def _other(event: _Event[Any], line: memoryview) -> Change[Any] | Bookmark:
+def _other(event: _WatchedEvent[Any], line: memoryview) -> WatchEvent[Any] | Bookmark:
     match event.type:
         case "DELETED":
-            return Change(key_of(event.object), _version(event.object), None)
+            return WatchEvent(key_of(event.object), _version(event.object), None)
         case "BOOKMARK":
             return Bookmark(_version(event.object))
         case "ERROR":

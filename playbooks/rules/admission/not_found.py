@@ -35,7 +35,7 @@ def webhook_unanswered(scene: AbsentScene) -> list[Finding]:
     if call is None or webhook is None:
         return [call] if call else []
     broken = faults(Asked(scene, shown={call.code: call.evidence}))
-    return broken if call.code in {fault.code for fault in broken} else [call, *broken]
+    return broken if call.code in {finding.code for finding in broken} else [call, *broken]
 
 
 @rule("not-found", reads=("absent",))

@@ -134,7 +134,7 @@ class Asked(NamedTuple):
         )
 
 
-class Rejection(NamedTuple):
+class RejectionLine(NamedTuple):
     """A line of the extender's log that tells of it."""
 
     pod: Pod
@@ -142,9 +142,9 @@ class Rejection(NamedTuple):
     at: datetime | None
 
 
-def rejections(scene: WebhookScene) -> list[Rejection]:
+def rejections(scene: WebhookScene) -> list[RejectionLine]:
     """Connections of the last minutes that a client other than this pod's own ended for the certificate's sake."""
-    found: list[Rejection] = []
+    found: list[RejectionLine] = []
     for pod, line in scene.webhook.handshakes.lines if scene.webhook else ():
         match = _REJECTED.search(line)
         if match is None or match["host"].strip("[]") in _OWN_HOSTS:
@@ -152,11 +152,11 @@ def rejections(scene: WebhookScene) -> list[Rejection]:
         stamp = _STAMP.match(line)
         at = parse_time(f"{stamp[1].replace('/', '-')}T{stamp[2]}Z") if stamp else None
         if at is None or scene.now - at <= _RECENT:
-            found.append(Rejection(pod, line, at))
+            found.append(RejectionLine(pod, line, at))
     return found
 
 
-def rejected(asked: Asked, hook: Hook, lines: Sequence[Rejection]) -> Finding:
+def rejected(asked: Asked, hook: Hook, lines: Sequence[RejectionLine]) -> Finding:
     """Only suspected: the log does not say that the client is the API server."""
     claim = Text("webhook-untrusted.rejected-fail" if fails(hook) else "webhook-untrusted.rejected-ignore")
     proofs = [*map(of_rejection, lines[-2:]), of_object(KIND, hook.config, hook.webhook.name, "{.webhooks[*].name}")]
@@ -168,7 +168,7 @@ class _Call(NamedTuple):
     call: FailedCall
 
 
-def uncalled(asked: Asked, hook: Hook, lines: Sequence[Rejection]) -> Finding | None:
+def uncalled(asked: Asked, hook: Hook, lines: Sequence[RejectionLine]) -> Finding | None:
     """What an API server last said of its calls, since the scheduler is ready and within the last minutes.
 
     While a scheduler pod starts, nobody answers: that is over. Only suspected where a pod is asked about and no call
@@ -200,7 +200,7 @@ def _failed(scene: WebhookScene) -> Iterator[_Call]:
             yield call
 
 
-def of_rejection(rejection: Rejection) -> Evidence:
+def of_rejection(rejection: RejectionLine) -> Evidence:
     """The line as evidence."""
     log = kubectl("-n", rejection.pod.namespace, "logs", rejection.pod.name, "-c", EXTENDER_CONTAINER, "--since=1h")
     name = f"Pod {rejection.pod.namespace}/{rejection.pod.name} container {EXTENDER_CONTAINER}"
@@ -328,7 +328,9 @@ def _selects_nothing(service: Service, install: Install) -> tuple[str, str]:
     """The label that the Service selects and no scheduler pod has; empty where each of them is on some pod."""
     labels = [pod.metadata.labels or {} for pod in install.pods]
     wanted = (service.spec.selector or {}).items() if labels else ()
-    return next(((key, value) for key, value in wanted if all(label.get(key) != value for label in labels)), ("", ""))
+    return next(
+        ((key, value) for key, value in wanted if all(pod_labels.get(key) != value for pod_labels in labels)), ("", "")
+    )
 
 
 def _trusted(hook: Hook) -> bool:

@@ -14,7 +14,7 @@ from bot.texts import Text
 from playbooks import quotes
 from playbooks.quotes import kubectl, kubectl_pod, of_object
 from playbooks.rule import rule
-from playbooks.rules.admission.webhook import KIND, Asked, Rejection, faults, of_rejection, rejections
+from playbooks.rules.admission.webhook import KIND, Asked, RejectionLine, faults, of_rejection, rejections
 from playbooks.rules.common.findings import finding
 from playbooks.rules.waiting.refused_requests import unknown_resources
 from playbooks.scenes.cluster import WebhookScene
@@ -124,7 +124,7 @@ def _broken(scene: PodOfHami, *, alone: bool) -> list[Finding]:
     return faults(Asked(scene, parse_time(scene.pod.metadata.creation_timestamp), {"webhook-untrusted": shown}))
 
 
-def _at_creation(scene: PodOfHami) -> list[Rejection]:
+def _at_creation(scene: PodOfHami) -> list[RejectionLine]:
     """The connections that the API server ended when the pod was created."""
     created = parse_time(scene.pod.metadata.creation_timestamp)
     return [

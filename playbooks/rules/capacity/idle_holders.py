@@ -7,8 +7,6 @@ ones is HAMi's filter's to say.
 from collections.abc import Sequence
 from datetime import timedelta
 
-from msgspec import structs
-
 from bot.finding_codes import Code
 from bot.hami.fit.allocated_totals import Holding
 from bot.hami.metrics.gpu_usage import IDLE_S, MeasuredHolding, held_by
@@ -55,15 +53,6 @@ def in_question(scene: PodScene) -> dict[str, list[str]]:
 def _may_be_idle(holding: Holding, before: str) -> bool:
     """The API writes every time in the same form, so texts compare as times do."""
     return holding.bound and not holding.ending and "" < holding.created <= before
-
-
-def with_waited_for(findings: Sequence[Finding], scene: PodScene) -> list[Finding]:
-    """The findings; behind the first, where it says that there is no room, whom the pod waits for without need."""
-    if not findings or findings[0].code not in NO_ROOM or (result := waited_for(scene)) is None:
-        return list(findings)
-    first, *rest = findings
-    first = structs.replace(first, next_actions=(*result.next_actions, *first.next_actions))
-    return [first, structs.replace(result, next_actions=()), *rest]
 
 
 def waited_for(scene: PodScene) -> Finding | None:

@@ -4,7 +4,7 @@ No end of another pod helps a request that no empty node can hold. For the other
 HAMi's filter: to ask for less, to go to nodes that the pod's own selection leaves out, or to end a holder.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from itertools import islice
 from typing import NamedTuple
@@ -13,24 +13,24 @@ from msgspec import structs
 
 from bot.finding_codes import Code
 from bot.hami.fit import verdicts
-from bot.hami.fit.advice import Change, smallest_changes
+from bot.hami.fit.advice import PlacementChange, smallest_changes
 from bot.hami.fit.verdicts import type_allows, uuid_allows
 from bot.hami.nodes.cards import Card, CardState
 from bot.hami.nodes.registration import Unregistered
 from bot.hami.pods.pod_request import UNSET_PERCENTAGE, ContainerRequest, written
 from bot.hami.vendors import FIRST
 from bot.hami.version import Version
-from bot.kube.models import Node, Pod
+from bot.kube.models import Container, Node, Pod
 from bot.kube.selectors import SELECTOR_TEXT, NodeFilter
 from bot.kube.times import parse_time
 from bot.report import Evidence, Finding, NextAction, step
-from bot.texts import Prose, Text
+from bot.texts import Text, listed
 from playbooks import quotes
 from playbooks.quotes import kubectl, kubectl_pod
 from playbooks.rules.capacity import request_amounts
 from playbooks.rules.capacity.request_amounts import in_words, numbers_given
 from playbooks.rules.common import prose
-from playbooks.rules.common.findings import finding
+from playbooks.rules.common.findings import Part, finding
 from playbooks.rules.common.holders import owner_of
 from playbooks.scenes.waiting_pod import PodScene
 
@@ -48,15 +48,7 @@ _MENDED: tuple[Code, ...] = (
 """Findings that a smaller request may mend."""
 
 
-class Reason(NamedTuple):
-    """A sentence behind the claim, what shows it, and what to set."""
-
-    text: Prose
-    proofs: Sequence[Evidence]
-    steps: Sequence[NextAction]
-
-
-def why_large(scene: PodScene, code: Code) -> Reason | None:
+def why_large(scene: PodScene, code: Code) -> Part | None:
     """More cores than a device has, init containers added up, or a whole GPU because no memory was named.
 
     `code` is the finding's that says what there is too little of.
@@ -67,7 +59,7 @@ def why_large(scene: PodScene, code: Code) -> Reason | None:
     return _added_up(scene) or (None if code == "card-insufficient-core" else _whole(scene))
 
 
-def _whole(scene: PodScene) -> Reason | None:
+def _whole(scene: PodScene) -> Part | None:
     """A container without an amount of memory gets the whole memory of each of its GPUs."""
     resources = scene.gpus
     for container in scene.request.containers:
@@ -77,11 +69,11 @@ def _whole(scene: PodScene) -> Reason | None:
             continue
         memory = max((card.card.memory_mib for name in scene.nodes for card in scene.view.cards(name)), default=0)
         text = Text("large.whole", container=container.container, resource=resources.memory)
-        return Reason(text, [], [_set(scene, container, resources.memory, memory // 2, memory)] if memory else [])
+        return Part(text, [], [_set(scene, container, resources.memory, memory // 2, memory)] if memory else [])
     return None
 
 
-def _added_up(scene: PodScene) -> Reason | None:
+def _added_up(scene: PodScene) -> Part | None:
     """Several init containers that ask for devices, of a version that counts them all at once."""
     inits = [container for container in scene.request.containers if container.init]
     if scene.version is None or scene.version >= _LARGEST_INIT or len(scene.request.containers) < 2 or not inits:
@@ -93,10 +85,10 @@ def _added_up(scene: PodScene) -> Reason | None:
     name = install.deployment.name if install.deployment else "hami-scheduler"
     look = kubectl("-n", install.namespace, "get", "deployment", name, "-o", image)
     steps = [step(Text("large.one-init", owner=_owner(scene.pod)), ""), step(Text("large.upgrade"), look)]
-    return Reason(text, [], steps)
+    return Part(text, [], steps)
 
 
-def _more_cores(scene: PodScene) -> Reason | None:
+def _more_cores(scene: PodScene) -> Part | None:
     """More cores than any device of the kind has, where they are counted by number."""
     for container in scene.request.containers:
         cards = [
@@ -110,7 +102,7 @@ def _more_cores(scene: PodScene) -> Reason | None:
         node = next(name for name in scene.nodes if any(card.card.cores == most for card in scene.view.cards(name)))
         proofs = [quotes.of_card(scene.nodes[node], cards[0].uuid, whole=True)]
         steps = [step(Text("large.drop-cores", owner=_owner(scene.pod), resource=resource, most=most), "")]
-        return Reason(text, proofs, steps)
+        return Part(text, proofs, steps)
     return None
 
 
@@ -130,14 +122,39 @@ def _owner(pod: Pod) -> str:
 
 def _set(scene: PodScene, container: ContainerRequest, resource: str, amount: int, most: int) -> NextAction:
     """To write an amount into the template of the pod's owner; a pod alone has to be created again."""
-    owner = owner_of(scene.pod)
     label = Text("large.set", owner=_owner(scene.pod), resource=resource, amount=f"{amount:,}", memory=prose.mib(most))
-    if owner.kind not in ("Deployment", "StatefulSet", "DaemonSet"):
-        return step(label, kubectl("-n", scene.pod.namespace, "get", "pod", scene.pod.name, "-o", "yaml"))
+    return _edit(scene.pod, label, container.container, {resource: amount})
+
+
+_ROLLED_OUT = ("Deployment", "StatefulSet", "DaemonSet")
+"""Owners that create their pods anew when their template changes."""
+
+
+def _edit(pod: Pod, label: Text, container: str, limits: Mapping[str, int]) -> NextAction:
+    """The command that sets the limits where the owner rolls them out; else the one that shows what to edit."""
+    owner = owner_of(pod)
+    if owner.kind not in _ROLLED_OUT:
+        kind, name = ("pod", pod.name) if owner.kind == "Namespace" else (owner.kind.lower(), owner.name)
+        return step(label, kubectl("-n", pod.namespace, "get", kind, name, "-o", "yaml"))
+    found = next((one for one in pod.spec.containers if one.name == container), None)
+    requests = (found.resources.requests if found and found.resources else None) or {}
+    both = {key: amount for key, amount in limits.items() if key in requests}
+    amounts = [f"--limits={_pairs(limits)}", *([f"--requests={_pairs(both)}"] if both else [])]
     target = f"{owner.kind.lower()}/{owner.name}"
-    limits = ("-c", container.container, f"--limits={resource}={amount}")
-    command = kubectl("-n", owner.namespace, "set", "resources", target, *limits)
+    command = kubectl("-n", owner.namespace, "set", "resources", target, "-c", container, *amounts)
     return step(label, command, changes_cluster=True)
+
+
+def _pairs(amounts: Mapping[str, int]) -> str:
+    return ",".join(f"{key}={amount}" for key, amount in amounts.items())
+
+
+def _anew(pod: Pod) -> Text:
+    """What a change of the template costs."""
+    kind = owner_of(pod).kind
+    if kind in _ROLLED_OUT:
+        return Text("change.rolled-out")
+    return Text("change.pod-fixed") if kind == "Namespace" else Text("change.template-fixed", kind=kind)
 
 
 _LEAVING = timedelta(minutes=2)
@@ -178,7 +195,7 @@ def loosen(scene: PodScene, names: Sequence[str]) -> Loosened | None:
 
 def _missed(pod: Pod, node: Node) -> tuple[str, ...]:
     labels = node.metadata.labels or {}
-    keys = [key for key, value in (pod.spec.node_selector or {}).items() if labels.get(key) != value]
+    keys = [f"{key}={value}" for key, value in (pod.spec.node_selector or {}).items() if labels.get(key) != value]
     left = NodeFilter(_without(pod, affinity=False)).obstacle(node)
     return *keys, *([BY_AFFINITY] if left is not None and left.text == SELECTOR_TEXT else [])
 
@@ -248,8 +265,9 @@ def loosen_selection(scene: PodScene) -> list[NextAction]:
     loosened = loosen(scene, list(scene.obstacles)) if scene.request.containers else None
     if loosened is None:
         return []
+    label = Text("change.in-owner", change=loosened.label(), owner=_owner(scene.pod), anew=_anew(scene.pod))
     path = "{.spec.affinity.nodeAffinity}" if loosened.by_affinity else "{.spec.nodeSelector}"
-    return [step(loosened.label(), kubectl_pod(scene.pod, "get", "-o", f"jsonpath={path}"))]
+    return [step(label, kubectl_pod(scene.pod, "get", "-o", f"jsonpath={path}"))]
 
 
 def impossible(scene: PodScene, words: Sequence[Evidence]) -> Finding | None:
@@ -373,7 +391,16 @@ def _changes(scene: PodScene) -> list[NextAction]:
         return []
     names = scene.view.registered(scene.candidates)
     changes = smallest_changes(scene.view, names, scene.request)
-    return [_action(scene, change) for change in changes if not _is_sibling(scene, change.pod)]
+    return [
+        _action(scene, change)
+        for change in changes
+        if not _is_sibling(scene, change.pod) and not _takes_a_whole_gpu_apart(scene, change)
+    ]
+
+
+def _takes_a_whole_gpu_apart(scene: PodScene, change: PlacementChange) -> bool:
+    """Whether a pod that asked for all cores of its GPUs is to take less of them: it wants them for itself."""
+    return change.what == "cores" and any(request.cores == _ALL_CORES for request in scene.request.containers)
 
 
 def _is_sibling(scene: PodScene, full_name: str) -> bool:
@@ -385,15 +412,40 @@ def _is_sibling(scene: PodScene, full_name: str) -> bool:
     )
 
 
-def _action(scene: PodScene, change: Change) -> NextAction:
+def _action(scene: PodScene, change: PlacementChange) -> NextAction:
     pod, what = scene.pod, change.what
     if what == "memory" and over_a_card(scene) and _is_a_whole_card(scene, change):
         what = "percent"
     label = request_amounts.change(scene, change, what=what)
-    if change.pod and (since := _overdue_since(scene, change.pod)):
-        label = Text("change.terminating-pod", pod=change.pod, since=since, node=change.node)
-    namespace, _, name = change.pod.partition("/") if change.pod else (pod.namespace, "", pod.name)
-    return step(label, kubectl("-n", namespace, "get", "pod", name, "-o", "yaml"))
+    if change.pod:
+        if since := _overdue_since(scene, change.pod):
+            label = Text("change.terminating-pod", pod=change.pod, since=since, node=change.node)
+        namespace, _, name = change.pod.partition("/")
+        return step(label, kubectl("-n", namespace, "get", "pod", name, "-o", "yaml"))
+    container = _only_container(scene)
+    limits = request_amounts.limits_of(scene, change, what)
+    if container is None or not limits:
+        label = Text("change.in-owner", change=label, owner=_owner(pod), anew=_anew(pod))
+        return step(label, kubectl_pod(pod, "get", "-o", "yaml"))
+    told = [_from_to(container, resource, amount) for resource, amount in limits.items()]
+    label = Text("change.limits", change=label, owner=_owner(pod), limits=listed(told), anew=_anew(pod))
+    return _edit(pod, label, container.name, limits)
+
+
+def _only_container(scene: PodScene) -> Container | None:
+    """The container that asks for devices, where it is the only one."""
+    asking = {request.container for request in scene.request.containers}
+    found = [container for container in scene.pod.spec.containers if container.name in asking]
+    return found[0] if len(asking) == 1 and found else None
+
+
+def _from_to(container: Container, resource: str, amount: int) -> Text:
+    now = written(container, resource)
+    return (
+        Text("change.from-to", resource=resource, amount=amount, now=str(now))
+        if now is not None
+        else Text("change.from-unset", resource=resource, amount=amount)
+    )
 
 
 def _overdue_since(scene: PodScene, full_name: str) -> str:
@@ -405,5 +457,5 @@ def _overdue_since(scene: PodScene, full_name: str) -> str:
     return text if at is not None and scene.now - at > _LEAVING else ""
 
 
-def _is_a_whole_card(scene: PodScene, change: Change) -> bool:
+def _is_a_whole_card(scene: PodScene, change: PlacementChange) -> bool:
     return any(card.card.memory_mib == change.amount for card in scene.view.cards(change.node))

@@ -7,7 +7,7 @@ pkg/device/kunlun/topo.go, awsneuron, metax, mthreads and ascend device.go.
 from collections.abc import Iterable, Mapping, Sequence
 
 from bot.hami.fit import verdicts
-from bot.hami.fit.advice import Change
+from bot.hami.fit.advice import PlacementChange
 from bot.hami.pods.pod_request import WHOLE_CARD, ContainerRequest, Resources, amount_of, written
 from bot.hami.pods.request_parsing import asked_resources
 from bot.hami.vendors import FIRST
@@ -17,7 +17,7 @@ from bot.report import Evidence
 from bot.texts import Prose, Text
 from playbooks import quotes
 from playbooks.rules.common import prose
-from playbooks.rules.waiting.cause_ranking import Cause
+from playbooks.rules.waiting.cause_ranking import RankedCause
 from playbooks.scenes.waiting_pod import PodScene
 
 
@@ -85,7 +85,7 @@ def cores(scene: PodScene, container: ContainerRequest, amount: int | None = Non
     return f"{vendor.cores_each(container) if amount is None else amount}{vendor.cores_unit}"
 
 
-def change(scene: PodScene, wanted: Change, *, what: str = "") -> Text:
+def change(scene: PodScene, wanted: PlacementChange, *, what: str = "") -> Text:
     """A change in words, memory also in the unit of the vendor's resource where that is not MiB."""
     what = what or wanted.what
     amount = f"{wanted.amount:,}"
@@ -94,6 +94,26 @@ def change(scene: PodScene, wanted: Change, *, what: str = "") -> Text:
     elif what in ("memory", "share"):
         amount = _in_units(scene.gpus, wanted.amount)
     return Text(_CHANGES[what], node=wanted.node, amount=amount, pod=wanted.pod)
+
+
+def limits_of(scene: PodScene, wanted: PlacementChange, what: str) -> dict[str, int]:
+    """What the container's limits have to say for it, by resource; nothing for a change of something else."""
+    resources = scene.gpus
+    memory = {resources.memory: wanted.amount // resources.memory_factor}
+    match what:
+        case "memory":
+            found = memory
+        case "share":
+            found = {**memory, resources.cores: 0}
+        case "percent":
+            found = {resources.percentage: 100}
+        case "cores":
+            found = {resources.cores: wanted.amount}
+        case "count":
+            found = {resources.count: wanted.amount}
+        case _:
+            found = dict[str, int]()
+    return found if all(found) else {}
 
 
 def _in_units(resources: Resources, memory_mib: int) -> Prose:
@@ -129,7 +149,7 @@ _NUMBERS: Mapping[str, tuple[int, ...]] = {"kunlun": _XPU_NUMBERS, "XPU": _XPU_N
 _INSTANCE_LABEL = "node.kubernetes.io/instance-type"
 
 
-def own_words(scene: PodScene, cause: Cause) -> Prose | None:
+def own_words(scene: PodScene, cause: RankedCause) -> Prose | None:
     """The claim about a cause of nodes that refuse one other vendor's devices; None where the usual one holds."""
     containers = scene.request.containers
     words = {container.word for container in containers}

@@ -1,7 +1,7 @@
 """How every rule makes a finding."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from bot.finding_codes import Code
 from bot.kube.recording.redact import masked
@@ -10,6 +10,14 @@ from bot.texts import Prose, Text, kept
 
 _LONGEST = 401
 """Characters of a value that are looked at: a claim has 400."""
+
+
+class Part(NamedTuple):
+    """What a rule's finding says beside its cause: a sentence behind the claim, proofs, and steps before its own."""
+
+    text: Prose = ""
+    proofs: Sequence[Evidence] = ()
+    steps: Sequence[NextAction] = ()
 
 
 def finding(

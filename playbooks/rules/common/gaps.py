@@ -22,7 +22,7 @@ def scene_gaps(scene: ClusterScene, undecodable: Sequence[str]) -> list[Gap]:
     """What could not be read of what decides about pods that wait."""
     gaps = [*capacity_gaps(scene.seen, scene.capacity, undecodable), *scene.messages.gaps]
     gaps += [*scene.process.gaps, *scene.questioned.gaps, *(scene.webhook.gaps if scene.webhook else ())]
-    return gaps + [owner for owner in scene.lock_owners.values() if isinstance(owner, Gap)]
+    return gaps + [gap for gap in scene.lock_owners.values() if isinstance(gap, Gap)]
 
 
 def confidence_in(install: InstallSeen, capacity: Capacity, undecodable: Sequence[str]) -> Confidence:

@@ -46,7 +46,7 @@ class State(IntEnum):
 _DECIDE = (State.ABSENT, State.NO_TEMPLATE)
 
 
-class _Told(NamedTuple):
+class _ClaimTold(NamedTuple):
     state: State
     claim: Prose
     proofs: list[Evidence]
@@ -62,7 +62,7 @@ def is_about(reason: str) -> bool:
     return bool(_OF_CLAIMS.search(reason))
 
 
-def states_of(scene: PodScene) -> list[_Told]:
+def states_of(scene: PodScene) -> list[_ClaimTold]:
     """What is known of each of the pod's claims, the one that stands most in its way first."""
     pod = scene.pod
     found = (_state(pod, claim, scene.claims) for claim in pod.spec.resource_claims or ())
@@ -104,19 +104,19 @@ def claim_finding(scene: PodScene, said: Sequence[Evidence]) -> Finding:
     look = step(
         Text("resource-claim.see"), kubectl("-n", pod.namespace, "get", "resourceclaims,resourceclaimtemplates")
     )
-    proofs = [*(proof for state in states for proof in state.proofs), *said]
+    proofs = [*(proof for told in states for proof in told.proofs), *said]
     # Which driver stands behind a class its selectors say, and HAMi-DRA's own may have been changed.
     sure = "suspected" if first.state is State.NO_SLICE else "confirmed"
     return finding("resource-claim", claim, sure, (), proofs, severity="warning", actions=[look])
 
 
-def _state(pod: Pod, claim: PodResourceClaim, seen: ClaimsSeen | None) -> _Told:
+def _state(pod: Pod, claim: PodResourceClaim, seen: ClaimsSeen | None) -> _ClaimTold:
     named = quotes.of_pod(pod, claim.name, "{.spec.resourceClaims[*].name}")
     made = next((status for status in pod.status.resource_claim_statuses or () if status.name == claim.name), None)
     name = claim.resource_claim_name or (made.resource_claim_name if made else None)
     needless = made is not None and not name  # [core/v1 PodResourceClaimStatus: "generating was not necessary"]
     if needless or seen is None or isinstance(seen.claims, Gap):
-        return _Told(State.UNSEEN, "", [named])
+        return _ClaimTold(State.UNSEEN, "", [named])
     if not name:
         return _of_template(pod, claim, seen)
     found = next(
@@ -131,11 +131,11 @@ def _state(pod: Pod, claim: PodResourceClaim, seen: ClaimsSeen | None) -> _Told:
         proof = quotes.of_pod(pod, name, "{.spec.resourceClaims[*].resourceClaimName}")
         if not claim.resource_claim_name:
             proof = quotes.of_pod(pod, name, "{.status.resourceClaimStatuses[*].resourceClaimName}")
-        return _Told(State.ABSENT, Text("resource-claim.absent", claim=name), [proof])
+        return _ClaimTold(State.ABSENT, Text("resource-claim.absent", claim=name), [proof])
     return _allocated(pod, found) if found.status.allocation else _unallocated(found, seen)
 
 
-def _of_template(pod: Pod, claim: PodResourceClaim, seen: ClaimsSeen) -> _Told:
+def _of_template(pod: Pod, claim: PodResourceClaim, seen: ClaimsSeen) -> _ClaimTold:
     """A claim that is still to be made."""
     template = claim.resource_claim_template_name
     proof = quotes.of_pod(pod, template or claim.name, "{.spec.resourceClaims[*]}")
@@ -145,37 +145,37 @@ def _of_template(pod: Pod, claim: PodResourceClaim, seen: ClaimsSeen) -> _Told:
         else {resource_claim_template.name for resource_claim_template in seen.templates}
     )
     if known is not None and template and template not in known:
-        return _Told(State.NO_TEMPLATE, Text("resource-claim.no-template", template=template), [proof])
-    return _Told(State.UNMADE, Text("resource-claim.unmade", claim=claim.name), [proof])
+        return _ClaimTold(State.NO_TEMPLATE, Text("resource-claim.no-template", template=template), [proof])
+    return _ClaimTold(State.UNMADE, Text("resource-claim.unmade", claim=claim.name), [proof])
 
 
-def _unallocated(claim: ResourceClaim, seen: ClaimsSeen) -> _Told:
+def _unallocated(claim: ResourceClaim, seen: ClaimsSeen) -> _ClaimTold:
     """Which device it is to get only kube-scheduler can tell: the driver's devices are counted, not judged."""
     classes = ", ".join(dict.fromkeys(claim.classes))
     proofs = [of_object("ResourceClaim", claim, claim.classes[0] if classes else "", "{.spec.devices.requests}")]
     driver = dra.driver_of(claim)
     if not driver or isinstance(seen.slices, Gap) or isinstance(seen.claims, Gap):
-        return _Told(State.UNALLOCATED, Text("resource-claim.unallocated", claim=claim.name), proofs)
+        return _ClaimTold(State.UNALLOCATED, Text("resource-claim.unallocated", claim=claim.name), proofs)
     offer = next((offer for offer in dra.offers(seen.slices, seen.claims) if offer.driver == driver), None)
     if offer is None:
         text = Text("resource-claim.no-slice", claim=claim.name, driver=driver, **{"class": classes})
-        return _Told(State.NO_SLICE, text, proofs)
+        return _ClaimTold(State.NO_SLICE, text, proofs)
     text = Text("resource-claim.offered", claim=claim.name, **_counted(offer))
-    return _Told(State.UNALLOCATED, text, [*proofs, of_slice(offer)])
+    return _ClaimTold(State.UNALLOCATED, text, [*proofs, of_slice(offer)])
 
 
 def _counted(offer: Offer) -> dict[str, object]:
     return {"driver": offer.driver, "devices": offer.devices, "free": offer.free}
 
 
-def _allocated(pod: Pod, claim: ResourceClaim) -> _Told:
+def _allocated(pod: Pod, claim: ResourceClaim) -> _ClaimTold:
     devices = [f"{device.driver}/{device.pool}/{device.device}" for device in claim.devices][:_DEVICES]
     users = [consumer.name for consumer in claim.status.reserved_for or ()]
     text = Text("resource-claim.allocated", claim=claim.name, devices=", ".join(devices) or "-", pod=pod.name)
     if users:
         names = ", ".join(users[:_DEVICES])
         text = Text("resource-claim.reserved", claim=claim.name, devices=", ".join(devices) or "-", pods=names)
-    return _Told(State.ALLOCATED, text, list(_proofs(claim)))
+    return _ClaimTold(State.ALLOCATED, text, list(_proofs(claim)))
 
 
 def _proofs(claim: ResourceClaim) -> Iterator[Evidence]:

@@ -37,7 +37,7 @@ _DEFAULT_RETRY_S = 28.0
 """--node-lock-retry-timeout: a bind waits so long for a node's lock (HAMi cmd/scheduler/main.go at v2.10)."""
 
 
-class Fault(NamedTuple):
+class ExtenderFault(NamedTuple):
     """What is wrong, a word of the line that shows it, and how far it reaches."""
 
     text: Prose
@@ -79,7 +79,7 @@ def never_asked_about(scene: PodScene) -> list[Finding]:
 
 
 def _finding(
-    config: SchedulerConfig, faults: Sequence[Fault], sure: Confidence, proofs: Sequence[Evidence] = ()
+    config: SchedulerConfig, faults: Sequence[ExtenderFault], sure: Confidence, proofs: Sequence[Evidence] = ()
 ) -> Finding:
     lines = dict.fromkeys(_proof(config, fault.word) for fault in faults)
     claim = Text("extender-misconfigured.claim", file=config.key, why=clauses(fault.text for fault in faults))
@@ -102,37 +102,39 @@ def _proof(config: SchedulerConfig, word: str) -> Evidence:
     return of_object("ConfigMap", config.config_map, line, f"{{.data.{config.key.replace('.', chr(92) + '.')}}}")
 
 
-def _faults(scene: InstallScene, config: SchedulerConfig) -> Iterator[Fault]:
+def _faults(scene: InstallScene, config: SchedulerConfig) -> Iterator[ExtenderFault]:
     yield from _of_asking(scene.seen, config)
     if (extender := config.extender(scene.config.gpus.count)) is None:
         return
     if not extender.node_cache_capable:
-        yield Fault(Text("extender-misconfigured.nodes"), "nodeCacheCapable")
+        yield ExtenderFault(Text("extender-misconfigured.nodes"), "nodeCacheCapable")
     if extender.ignorable:
-        yield Fault(Text("extender-misconfigured.ignorable"), "ignorable")
+        yield ExtenderFault(Text("extender-misconfigured.ignorable"), "ignorable")
     yield from _unmanaged(scene, extender)
     yield from _timeout(scene, extender)
 
 
-def _of_asking(seen: InstallSeen, config: SchedulerConfig) -> Iterator[Fault]:
+def _of_asking(seen: InstallSeen, config: SchedulerConfig) -> Iterator[ExtenderFault]:
     """Whether it has a profile of the scheduler's name, and where and what that asks of HAMi."""
     name = seen.install.scheduler_name
     if config.names and name not in config.names:
-        yield Fault(Text("extender-misconfigured.profile", name=name, names=", ".join(config.names)), "schedulerName")
+        yield ExtenderFault(
+            Text("extender-misconfigured.profile", name=name, names=", ".join(config.names)), "schedulerName"
+        )
     extender = config.extender(seen.config.gpus.count)
     if extender is None:
-        yield Fault(Text("extender-misconfigured.none"), "kind")
+        yield ExtenderFault(Text("extender-misconfigured.none"), "kind")
         return
     for key, value, wanted in (
         ("filterVerb", extender.filter_verb, "filter"),
         ("bindVerb", extender.bind_verb, "bind"),
     ):
         if value.strip("/") != wanted:
-            yield Fault(Text("extender-misconfigured.verb", field=key, value=value, wanted=wanted), key)
+            yield ExtenderFault(Text("extender-misconfigured.verb", field=key, value=value, wanted=wanted), key)
     yield from _address(seen.install, extender)
 
 
-def _address(install: Install, extender: Extender) -> Iterator[Fault]:
+def _address(install: Install, extender: Extender) -> Iterator[ExtenderFault]:
     """The address that kube-scheduler asks, against the one that the extender listens at."""
     main = install.flags.get("http_bind", "")
     own = install.flags.get(EXTENDER_BIND, "")
@@ -141,14 +143,18 @@ def _address(install: Install, extender: Extender) -> Iterator[Fault]:
         asked = urlsplit(extender.url_prefix)
         port = asked.port or (443 if asked.scheme == "https" else 80)
     except ValueError:
-        yield Fault(Text("extender-misconfigured.address", url=masked(extender.url_prefix), bind=bind), "urlPrefix")
+        yield ExtenderFault(
+            Text("extender-misconfigured.address", url=masked(extender.url_prefix), bind=bind), "urlPrefix"
+        )
         return
     scheme = "https" if install.flags.get("cert_file") else "http"
     right = str(port) == bind.rpartition(":")[2] and (bool(own) or asked.scheme == scheme)
     right = right or (not own and port == _OWN_PORT and _may_have_own_port(install))
     if bind and extender.is_local and not right:
         where = bind if own else f"{scheme}://{bind}"
-        yield Fault(Text("extender-misconfigured.address", url=masked(extender.url_prefix), bind=where), "urlPrefix")
+        yield ExtenderFault(
+            Text("extender-misconfigured.address", url=masked(extender.url_prefix), bind=where), "urlPrefix"
+        )
 
 
 def _may_have_own_port(install: Install) -> bool:
@@ -156,7 +162,7 @@ def _may_have_own_port(install: Install) -> bool:
     return install.version is None or install.version.version > NEWEST_READ
 
 
-def _unmanaged(scene: InstallScene, extender: Extender) -> Iterator[Fault]:
+def _unmanaged(scene: InstallScene, extender: Extender) -> Iterator[ExtenderFault]:
     """The resources that kube-scheduler itself would look for on the nodes, where nobody registers them.
 
     Of other vendors only those that the scheduler's flags leave on and whose devices are there: charts leave out the
@@ -177,10 +183,10 @@ def _unmanaged(scene: InstallScene, extender: Extender) -> Iterator[Fault]:
     ]
     if own or missing:
         text = Text("extender-misconfigured.resources", names=prose.names([*own, *missing], 4))
-        yield Fault(text, "managedResources", "critical" if own else "warning")
+        yield ExtenderFault(text, "managedResources", "critical" if own else "warning")
 
 
-def _timeout(scene: InstallScene, extender: Extender) -> Iterator[Fault]:
+def _timeout(scene: InstallScene, extender: Extender) -> Iterator[ExtenderFault]:
     """Since 2.10 a bind may wait for a node's lock longer than kube-scheduler waits for the bind."""
     waits = extender.timeout_s
     if waits is None or scene.version is None or scene.version < _RETRIES_SINCE:
@@ -189,4 +195,4 @@ def _timeout(scene: InstallScene, extender: Extender) -> Iterator[Fault]:
     retries = _DEFAULT_RETRY_S if text is None else seconds(text)
     if retries and waits <= retries:
         given = extender.http_timeout or f"{DEFAULT_TIMEOUT_S:.0f}s"
-        yield Fault(Text("extender-misconfigured.timeout", timeout=given, retry=text or "28s"), "httpTimeout")
+        yield ExtenderFault(Text("extender-misconfigured.timeout", timeout=given, retry=text or "28s"), "httpTimeout")

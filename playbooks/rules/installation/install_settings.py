@@ -7,8 +7,8 @@ from datetime import datetime
 from itertools import islice
 from typing import NamedTuple
 
-from bot.changes.kinds import PROFILING, VERBOSITY, Kind
-from bot.changes.record import KEY, Record, Unreadable, read_record
+from bot.changes.kinds import PROFILING, VERBOSITY, ChangeKind
+from bot.changes.record import KEY, Record, UnreadableRecord, read_record
 from bot.finding_codes import Code
 from bot.hami.installation.install import (
     METRICS_CLOSED_SINCE,
@@ -192,7 +192,7 @@ def _outside(scene: InstallScene, port: str) -> list[tuple[Evidence, str]]:
 def _selects(service: Service, scene: InstallScene) -> bool:
     labels = [pod.metadata.labels or {} for pod in scene.install.pods]
     wanted = (service.spec.selector or {}).items()
-    return bool(wanted) and any(wanted <= label.items() for label in labels)
+    return bool(wanted) and any(wanted <= pod_labels.items() for pod_labels in labels)
 
 
 @rule("scheduler-forbidden")
@@ -271,7 +271,7 @@ def opened(scene: InstallScene) -> Iterator[Finding]:
         yield open_change(deployment, text, scene.now)
 
 
-def open_for(deployment: Workload | None, kind: Kind, now: datetime) -> Record | None:
+def open_for(deployment: Workload | None, kind: ChangeKind, now: datetime) -> Record | None:
     """The open change of that kind, None when there is none or its time is over."""
     text = deployment.metadata.annotation(KEY) if deployment else None
     record = read_record(text) if text is not None else None
@@ -284,7 +284,7 @@ def open_change(deployment: Workload, text: str, now: datetime) -> Finding:
     """`text` is what stands under our key on the Deployment."""
     record = read_record(text)
     proof = of_record(deployment.namespace, deployment.name, text)
-    if isinstance(record, Unreadable):
+    if isinstance(record, UnreadableRecord):
         claim = Text("changing.unreadable", target=f"{deployment.namespace}/{deployment.name}", why=record.why)
         look = kubectl("-n", deployment.namespace, "get", "deployment", deployment.name, "-o", "yaml")
         return _finding("change-unreadable", "warning", claim, proof, step(Text("changing.compare"), look))

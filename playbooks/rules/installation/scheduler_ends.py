@@ -20,7 +20,7 @@ _LEASE = re.compile(r"^[EF]\d{4} .*(leaderelection|[Ll]ease|resource lock)")
 Proven = tuple[Hit, Sequence[Evidence]]
 
 
-class Reason(NamedTuple):
+class EndReason(NamedTuple):
     """Whole sentences, what shows it, and what to do where that is known."""
 
     means: Prose
@@ -28,28 +28,28 @@ class Reason(NamedTuple):
     actions: tuple[NextAction, ...] = ()
 
 
-def why_it_ends(pods: Iterable[Pod], runs: Sequence[LogSeen], version: Version | None) -> Reason | None:
+def why_it_ends(pods: Iterable[Pod], runs: Sequence[LogSeen], version: Version | None) -> EndReason | None:
     """The reason of the first container that does not run, by a signature where one is known; None without any end."""
     sick = [(pod, status) for pod in pods for status in statuses(pod) if not status.ready and _ails(status)]
     for pod, status in sick:
         if known := _signed(pod, status, runs, version):
             (hit, proofs), end = known, _end(status)
             ended = [_of_end(pod, status, end)] if end and "scheduler-log" in hit.signature.where else []
-            return Reason(hit.signature.means, (*proofs, *ended), (fix_of(hit),))
+            return EndReason(hit.signature.means, (*proofs, *ended), (fix_of(hit),))
     told = (_told(pod, status, end, runs) for pod, status in sick if (end := _end(status)))
     return next(told, None)
 
 
-def why_nobody_leads(runs: Sequence[LogSeen]) -> Reason | None:
+def why_nobody_leads(runs: Sequence[LogSeen]) -> EndReason | None:
     """What kube-scheduler last logged about the lease; None where it logged no error about it."""
     logs = [log for log in runs if log.container == KUBE_SCHEDULER_CONTAINER]
     for hit, proof in (found for log in logs for found in in_log("scheduler-log", log, None)):
         if hit.signature.code == "scheduler-no-leader":
-            return Reason(hit.signature.means, (proof,), (fix_of(hit),))
+            return EndReason(hit.signature.means, (proof,), (fix_of(hit),))
     for log in logs:
         if line := next((line for line in reversed(log.lines) if _LEASE.match(line)), ""):
             words = LastWords(log, line, error=True)
-            return Reason(Text("scheduler-down.error", line=_unstopped(words.text)), (log_line(log, line),))
+            return EndReason(Text("scheduler-down.error", line=_unstopped(words.text)), (log_line(log, line),))
     return None
 
 
@@ -80,7 +80,7 @@ def _logs(pod: Pod, status: ContainerStatus, runs: Sequence[LogSeen]) -> list[Lo
     return sorted(own, key=lambda log: log.previous != (status.state.running is not None))
 
 
-def _told(pod: Pod, status: ContainerStatus, end: StateTerminated, runs: Sequence[LogSeen]) -> Reason:
+def _told(pod: Pod, status: ContainerStatus, end: StateTerminated, runs: Sequence[LogSeen]) -> EndReason:
     """How it ended and what it said last, without a reading of it."""
     never = end.reason in NEVER_STARTED and end.message
     how = f"{end.reason}: {quotes.shown(end.message)}" if never else _how(end)
@@ -91,7 +91,7 @@ def _told(pod: Pod, status: ContainerStatus, end: StateTerminated, runs: Sequenc
         means = sentences(means, said)
         proofs = [log_line(words.log, words.line), *_continued(words.log, words.line), *proofs]
     memory = step(Text("scheduler-down.memory", container=status.name), "")
-    return Reason(means, tuple(proofs), (memory,) if end.reason == "OOMKilled" else ())
+    return EndReason(means, tuple(proofs), (memory,) if end.reason == "OOMKilled" else ())
 
 
 def _unstopped(line: str) -> str:

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from bot.hami.fit.allocated_totals import Ledger
 from bot.hami.metrics.scheduler_metrics import SchedulerCounts
-from bot.report import Names, Sheet, Table
+from bot.report import NameList, Sheet, Table
 from playbooks.gather.scheduler_process import SchedulerProcess
 
 Gpu = tuple[str, str]
@@ -21,7 +21,7 @@ class LedgerRow(NamedTuple):
     hami_counts: int
     pods_hold: int
     difference: int
-    only_counted: Names
+    only_counted: NameList
 
 
 LEDGER = Sheet(
@@ -69,4 +69,4 @@ def ledger_table(
 
 def _row(node: str, amounts: Collection[tuple[int, int]], only_counted: Collection[str]) -> LedgerRow:
     counts, holds = sum(count for count, _ in amounts), sum(held for _, held in amounts)
-    return LedgerRow(node, len(amounts), counts, holds, counts - holds, Names(only_counted))
+    return LedgerRow(node, len(amounts), counts, holds, counts - holds, NameList(only_counted))

@@ -99,7 +99,7 @@ def blind(scene: InstallScene) -> Iterator[Finding]:
 _LONGEST_WORDS = 200
 
 
-class Asked(Protocol):
+class QuestionSnapshot(Protocol):
     """The snapshot of a question."""
 
     @property
@@ -109,7 +109,7 @@ class Asked(Protocol):
     def taken_at(self) -> datetime: ...
 
 
-def answer_without_hami(verb: str, asked: Asked, seen: InstallSeen) -> Report | None:
+def answer_without_hami(verb: str, asked: QuestionSnapshot, seen: InstallSeen) -> Report | None:
     """The whole answer to the verb where HAMi is not installed; None where it is, or where that is not known."""
     if seen.presence != "absent":
         return None

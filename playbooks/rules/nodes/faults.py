@@ -81,7 +81,7 @@ def excused(scene: NodesScene) -> set[str]:
 def gaps_of(scene: NodesScene) -> list[Gap]:
     """What could not be read of the nodes."""
     gaps = capacity_gaps(scene.seen, Capacity([], [], []), scene.undecodable)
-    gaps += [owner for owner in scene.owners.values() if isinstance(owner, Gap)]
+    gaps += [gap for gap in scene.owners.values() if isinstance(gap, Gap)]
     gaps += [*(scene.plugins.gaps if scene.plugins else ()), *scene.questioned.gaps]
     gaps += [scene.slices] if isinstance(scene.slices, Gap) else []
     unknown = scene.plugins and not isinstance(scene.plugins.own, Gap) and not scene.plugins_known
@@ -104,8 +104,8 @@ def faults_of(node: NodeScene) -> list[Fault]:
 
 def _told(node: NodeScene) -> list[NodeCause]:
     """What keeps a node that was read by itself from its work."""
-    facts = (plugin_faults, kept_off, counted_otherwise, gpu_faults)
-    return [cause for fact in facts for cause in node.once(fact)] or node.once(monitor_fault)
+    searches = (plugin_faults, kept_off, counted_otherwise, gpu_faults)
+    return [cause for search in searches for cause in node.once(search)] or node.once(monitor_fault)
 
 
 def _of_kubernetes(node: NodeScene) -> Iterator[Fault]:
@@ -219,8 +219,8 @@ def _locks(node: NodeScene) -> Iterator[Fault]:
 
 
 def _cards(node: NodeScene) -> Iterator[Fault]:
-    for vendor in sorted(unhealthy(node)):
-        if vendor != FIRST.names.word or node.among.version is None:
+    for word in sorted(unhealthy(node)):
+        if word != FIRST.names.word or node.among.version is None:
             yield Fault("card-not-healthy", "seen")
         else:
             yield Fault("card-not-healthy", "kept" if node.among.version >= _HEEDS_HEALTH else "used")
@@ -299,9 +299,9 @@ def plugins_beside(node: NodeScene) -> Iterator[Fault]:
     """Device plugins that do not run although what they registered still stands."""
     known = set[str]()
     for device in node.beside:
-        vendor, plugin = device.device.vendor.names.word, _plugin_of(node, device.device)
-        if plugin and plugin.health in _DOWN and vendor not in known and not isinstance(device.state, Unregistered):
-            known.add(vendor)
+        word, plugin = device.device.vendor.names.word, _plugin_of(node, device.device)
+        if plugin and plugin.health in _DOWN and word not in known and not isinstance(device.state, Unregistered):
+            known.add(word)
             why = "monitor" if plugin.monitor else "claim"
             code = as_code(f"device-plugin-{plugin.health}")
             yield Fault(code, why, about=plugin.why, device=device.device.word)
@@ -328,7 +328,7 @@ def told_beside(group: Group) -> Told:
     if fault.code.startswith("device-plugin-") and plugin and plugin.pod:
         claim = plugin_claim(fault, names, plugin)
         found = (_plugin_of(node, device) for node in shown)
-        proofs = [quotes.of_plugin(device.pod, device.why) for device in found if device and device.pod]
+        proofs = [quotes.of_plugin(own.pod, own.why) for own in found if own and own.pod]
         return claim, proofs, [plugin_log(plugin.pod)]
     if fault.code == "allocatable-mismatch":
         slots = sum(
@@ -356,8 +356,8 @@ def told_beside(group: Group) -> Told:
 
 def _is_another_chip(node: NodeScene, device: OtherDevice) -> bool:
     """Whether the vendor's plugin registered a chip that HAMi's scheduler does not read."""
-    vendor = device.device.vendor.names.word
-    return any(other.vendor.word == vendor and other.word != device.device.word for other in node.others)
+    word = device.device.vendor.names.word
+    return any(other.vendor.word == word and other.word != device.device.word for other in node.others)
 
 
 def _may_be_of_others(node: NodeScene, device: OtherDevice) -> bool:

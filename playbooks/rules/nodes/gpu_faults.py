@@ -89,7 +89,7 @@ def _logged(side: NodeSide, node: Node, short: Iterable[str]) -> NodeCause | Non
             if log.pod.metadata.uid != pod.metadata.uid or log.previous or log.container not in by_name:
                 continue
             found = [
-                fault for fault in in_plugin_log(log, by_name[log.container]) if fault[0].signature.code == "card-fault"
+                known for known in in_plugin_log(log, by_name[log.container]) if known[0].signature.code == "card-fault"
             ]
             if found:
                 means = found[0][0].signature.means

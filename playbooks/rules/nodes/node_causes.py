@@ -18,7 +18,7 @@ from playbooks.rule import Stage, run
 from playbooks.rules.nodes.gpu_faults import faulty_gpus, second_plugin
 from playbooks.rules.nodes.not_selected import none_selected, not_selected
 from playbooks.rules.nodes.plugin_faults import plugin_down
-from playbooks.rules.waiting.cause_ranking import Cause, Rank
+from playbooks.rules.waiting.cause_ranking import Rank, RankedCause
 from playbooks.scenes.nodes import NodesScene
 from playbooks.scenes.waiting_pod import PodScene
 
@@ -49,7 +49,7 @@ def scene_of(
 _OF_THE_NODE = (verdicts.NODE_UNREGISTERED, verdicts.NOT_HEALTHY)
 
 
-def nodes_at_fault(scene: PodScene, cause: Cause) -> list[Finding]:
+def nodes_at_fault(scene: PodScene, cause: RankedCause) -> list[Finding]:
     """What is wrong with the nodes that HAMi refuses for this cause; not with those that could not take the pod."""
     questioned = scene.cluster.questioned
     if cause.text not in _OF_THE_NODE:

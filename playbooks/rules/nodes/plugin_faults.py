@@ -77,7 +77,7 @@ def plugin_faults(node: NodeScene) -> list[NodeCause]:
     if node.side is None:
         return []
     found = (_fault_of(node.side, vendor, node.among.now, silent=_is_silent(node, vendor)) for vendor in node.vendors)
-    return [fault for fault in found if fault is not None]
+    return [cause for cause in found if cause is not None]
 
 
 def _is_silent(node: NodeScene, vendor: Vendor) -> bool:
@@ -140,7 +140,7 @@ def _signed(
     found: list[Proven] = [(hit, proof) for hit, proof, _ in in_messages(pod, sick, None)]
     found += _in_logs(side, pod, read)
     found += in_events((event for event in side.events if event.involved_object.uid in ("", pod.metadata.uid)), None)
-    found.sort(key=lambda fault: fault[0].signature.code == "gpu-start-failure")
+    found.sort(key=lambda known: known[0].signature.code == "gpu-start-failure")
     if not found:
         return None
     hit = found[0][0]
@@ -343,7 +343,7 @@ def in_plugin_log(log: LogSeen, status: ContainerStatus) -> list[tuple[Hit, Evid
         lines = _since(lines, _REGISTERED)
     found = in_log(where, log._replace(lines=tuple(lines)), version_of(log.pod, log.container))
     written = max((at for at, line in enumerate(lines) if any(marker in line for marker in _WRITTEN)), default=-1)
-    return [fault for fault in found if fault[0].signature.id not in _UNTIL_WRITTEN or fault[0].line > written]
+    return [known for known in found if known[0].signature.id not in _UNTIL_WRITTEN or known[0].line > written]
 
 
 def has_registered(log: LogSeen) -> bool:

@@ -36,8 +36,8 @@ def shares(pod: Pod) -> list[Allocation]:
     counted = counted_allocations(pod.metadata, _KEEPS_SUFFIX)
     return [
         allocation
-        for container in counted or ()
-        for allocation in container
+        for allocations in counted or ()
+        for allocation in allocations
         if not allocation.uuid.startswith("MIG-") and "[" not in allocation.uuid
     ]
 

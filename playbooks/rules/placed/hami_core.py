@@ -29,7 +29,7 @@ from playbooks.rules.placed.container_faults import given, is_limited, is_troubl
 from playbooks.scenes.placed_pod import PlacedScene
 
 
-class Fact(NamedTuple):
+class LibraryFact(NamedTuple):
     """A fact to tell, and what shows it."""
 
     sentence: Text
@@ -54,16 +54,16 @@ def library_of(plugins: Sequence[Pod]) -> Library | None:
     return next((Library(version, plugin, image) for version, plugin, image in images if version), None)
 
 
-def library_told(plugins: Sequence[Pod]) -> Fact | None:
+def library_told(plugins: Sequence[Pod]) -> LibraryFact | None:
     """Which HAMi-core it is; None where no image tells."""
     library = library_of(plugins)
     if library is None:
         return None
     proof = quotes.of_pod(library.plugin, library.image, "{.spec.containers[*].image}")
-    return Fact(Text("hami-core.version", version=library.version), (proof,))
+    return LibraryFact(Text("hami-core.version", version=library.version), (proof,))
 
 
-def paths_told(plugins: Sequence[Pod]) -> Fact | None:
+def paths_told(plugins: Sequence[Pod]) -> LibraryFact | None:
     """Where the DaemonSet's paths differ, so that the library is not in the container.
 
     The plugin copies the library to the volume `lib`, and mounts it into containers from HOOK_PATH with /vgpu
@@ -71,11 +71,11 @@ def paths_told(plugins: Sequence[Pod]) -> Fact | None:
     """
     for hook, lib, proofs in _hooks(plugins, "lib"):
         if f"{hook.rstrip('/')}/vgpu" != lib.rstrip("/"):
-            return Fact(Text("hami-core.paths", hook=hook, lib=lib), proofs)
+            return LibraryFact(Text("hami-core.paths", hook=hook, lib=lib), proofs)
     return None
 
 
-def unmeasured(plugins: Sequence[Pod]) -> tuple[Fact, str] | None:
+def unmeasured(plugins: Sequence[Pod]) -> tuple[LibraryFact, str] | None:
     """That vGPUmonitor reads another directory than the one into which the containers' figures are written, and that.
 
     The plugin makes a container's directory below HOOK_PATH, and the monitor reads what the volume `ctrs` shows it
@@ -84,7 +84,7 @@ def unmeasured(plugins: Sequence[Pod]) -> tuple[Fact, str] | None:
     for hook, read, proofs in _hooks(plugins, "ctrs"):
         written = f"{hook.rstrip('/')}/vgpu/containers"
         if read.rstrip("/") != written:
-            return Fact(Text("limit-remark.unmeasured", read=read, written=written), proofs), written
+            return LibraryFact(Text("limit-remark.unmeasured", read=read, written=written), proofs), written
     return None
 
 
@@ -251,7 +251,7 @@ _FIXES = {
 }
 
 
-class Reason(NamedTuple):
+class UnenforcedReason(NamedTuple):
     """Why the limit of a container cannot hold: `word` names it, `quote` stands in the pod at `path`."""
 
     word: str
@@ -290,21 +290,21 @@ def unenforced_limit(scene: PlacedScene) -> Iterator[Finding]:
     )
 
 
-def _reasons(pod: Pod, container: Container, *, cores: bool) -> Iterator[Reason]:
+def _reasons(pod: Pod, container: Container, *, cores: bool) -> Iterator[UnenforcedReason]:
     name = container.name
     for variable in container.env or ():
         if word := _turned_off(variable, cores=cores):
             path = f'{{.spec.containers[?(@.name=="{name}")].env[?(@.name=="{variable.name}")].value}}'
-            yield Reason(word, name, variable.value, path, "confirmed" if word == "disabled" else "suspected")
+            yield UnenforcedReason(word, name, variable.value, path, "confirmed" if word == "disabled" else "suspected")
     image = f'{{.spec.containers[?(@.name=="{name}")].image}}'
     if _MUSL.search(container.image):
-        yield Reason("musl", name, container.image, image)
+        yield UnenforcedReason("musl", name, container.image, image)
     if _SANDBOXES.search(pod.spec.runtime_class_name):
-        yield Reason("sandbox", name, pod.spec.runtime_class_name, "{.spec.runtimeClassName}")
+        yield UnenforcedReason("sandbox", name, pod.spec.runtime_class_name, "{.spec.runtimeClassName}")
     if _INNER.search(container.image):
-        yield Reason("inner", name, container.image, image)
+        yield UnenforcedReason("inner", name, container.image, image)
     elif socket := _socket_of(pod, container):
-        yield Reason("inner", name, socket, "{.spec.volumes[*].hostPath.path}")
+        yield UnenforcedReason("inner", name, socket, "{.spec.volumes[*].hostPath.path}")
 
 
 def _turned_off(variable: EnvVar, *, cores: bool) -> str:

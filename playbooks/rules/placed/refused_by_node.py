@@ -39,7 +39,7 @@ _ANSWERED = re.compile(r"rpc error: code = (?!Unavailable|DeadlineExceeded|Cance
 _MOST_LINES = 3
 
 
-class Refusal(NamedTuple):
+class StartRefusal(NamedTuple):
     """`words` are kubelet's or the device plugin's; `stripped` shows that HAMi bound the pod to its node although the
     annotations that Bind leaves are gone; `logged` is what the device plugin logged of the pod.
     """
@@ -53,10 +53,10 @@ class Refusal(NamedTuple):
         return (*self.words, *self.stripped, *self.logged)
 
 
-def refusal(scene: PlacedScene) -> Refusal | None:
+def refusal(scene: PlacedScene) -> StartRefusal | None:
     """How the node refused the pod's devices; None where it did not."""
     words = _words(scene)
-    return Refusal(words, _bound_by_hami(scene), _logged(scene)) if words else None
+    return StartRefusal(words, _bound_by_hami(scene), _logged(scene)) if words else None
 
 
 @rule("allocate-failed")
@@ -122,7 +122,7 @@ def placed_without_hami(scene: PlacedScene) -> list[Finding]:
     return missed(scene, asked, said.proofs, owner) or _not_asked_about(pod, asked, scene.seen, said)
 
 
-def _not_asked_about(pod: Pod, asked: dict[str, str], seen: InstallSeen, said: Refusal) -> list[Finding]:
+def _not_asked_about(pod: Pod, asked: dict[str, str], seen: InstallSeen, said: StartRefusal) -> list[Finding]:
     """HAMi's kube-scheduler asks the extender only about pods with a resource that the extender manages."""
     if asked and (unnamed := never_asked(seen, ("kind",), said.proofs)):
         return unnamed

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from typing import Literal, NamedTuple
 
 from bot.hami.fit.allocated_totals import Ledger, given_by
-from bot.hami.fit.quotas import Limit, holds_in_filter, is_enforced, limits_of
+from bot.hami.fit.quotas import QuotaLimit, holds_in_filter, is_enforced, limits_of
 from bot.hami.fit.version_differences import Rules
 from bot.hami.pods.pod_request import ContainerRequest, PodRequest
 from bot.hami.pods.request_parsing import DeviceConfig
@@ -20,7 +20,7 @@ QuotaVerdict = Literal["fits", "refused", "not enforced", "unknown"]
 class Effect(NamedTuple):
     """One limit with the pod in it. `used` and `asked` are in the limit's unit, None where they cannot be told."""
 
-    of: Limit
+    of: QuotaLimit
     used: int | None
     asked: int | None
     verdict: QuotaVerdict
@@ -51,12 +51,12 @@ def refusal(scene: PodScene) -> Effect | None:
     )
 
 
-def _waits_for(scene: PodScene, limit: Limit) -> bool:
+def _waits_for(scene: PodScene, limit: QuotaLimit) -> bool:
     """Whether a pod that exceeds the limit is created and waits."""
     return limit.by == "HAMi" and holds_in_filter(limit, scene.config)
 
 
-def _effect(scene: PodScene, limit: Limit) -> Effect:
+def _effect(scene: PodScene, limit: QuotaLimit) -> Effect:
     if limit.by == "HAMi":
         return effect_by_hami(limit, scene.request, scene.view.ledger, scene.config, scene.view.rules)
     asked = int(effective_request(scene.pod, limit.resource))
@@ -68,7 +68,7 @@ def _effect(scene: PodScene, limit: Limit) -> Effect:
 
 
 def effect_by_hami(
-    limit: Limit, request: PodRequest, ledger: Ledger | None, config: DeviceConfig, rules: Rules
+    limit: QuotaLimit, request: PodRequest, ledger: Ledger | None, config: DeviceConfig, rules: Rules
 ) -> Effect:
     """The effect on a limit of HAMi's. `ledger`: who holds what, None where that was not seen."""
     device, of_cores = config.amounts[limit.resource]
@@ -116,7 +116,7 @@ def _verdict(limit: int | None, used: int | None, asked: int | None) -> QuotaVer
     return "unknown" if used is None else "fits"
 
 
-def proof(limit: Limit, quotas: Iterable[ResourceQuota]) -> list[Evidence]:
+def proof(limit: QuotaLimit, quotas: Iterable[ResourceQuota]) -> list[Evidence]:
     """The limit as its quota has it."""
     there = any((quota.namespace, quota.name) == (limit.namespace, limit.quota) for quota in quotas)
     return quoted(limit.namespace, limit.quota, limit.written) if there else []

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from bot.hami.fit.quotas import Limit, unknown_keys
+from bot.hami.fit.quotas import QuotaLimit, unknown_keys
 from bot.kube.selectors import effective_request
 from bot.report import Finding, NextAction, step
 from bot.texts import Text, clauses
@@ -45,7 +45,7 @@ def nearly_full(scene: QuotaScene) -> Iterator[Finding]:
             yield finding("quota-near-limit", claim, scene.confidence, (), proofs, severity="warning", actions=[look])
 
 
-def _used(scene: QuotaScene) -> Iterator[tuple[Space, Limit, int]]:
+def _used(scene: QuotaScene) -> Iterator[tuple[Space, QuotaLimit, int]]:
     """The limits of which it is known what counts against them."""
     for space in scene.spaces:
         for limit in space.limits:
@@ -53,11 +53,11 @@ def _used(scene: QuotaScene) -> Iterator[tuple[Space, Limit, int]]:
                 yield space, limit, used
 
 
-def _figures(limit: Limit, used: int) -> dict[str, object]:
+def _figures(limit: QuotaLimit, used: int) -> dict[str, object]:
     return {**_names(limit), "by": limit.by, "used": f"{used:,}", "limit": f"{limit.amount:,}"}
 
 
-def _look(scene: QuotaScene, space: Space, limit: Limit) -> NextAction:
+def _look(scene: QuotaScene, space: Space, limit: QuotaLimit) -> NextAction:
     """At the pod that HAMi counts most memory of; else at the quota, beside what Kubernetes counts."""
     memory = scene.config.amounts[limit.resource][0].resources.memory if limit.by == "HAMi" else ""
     largest = max(space.holders, key=lambda holder: scene.held(holder, memory), default=None) if memory else None
@@ -69,7 +69,7 @@ def _look(scene: QuotaScene, space: Space, limit: Limit) -> NextAction:
     return step(label, kubectl("-n", largest.namespace, "get", "pod", largest.name, "-o", "wide"))
 
 
-def _names(limit: Limit) -> dict[str, object]:
+def _names(limit: QuotaLimit) -> dict[str, object]:
     return {"quota": f"{limit.namespace}/{limit.quota}", "resource": limit.key}
 
 
@@ -82,7 +82,7 @@ def set_twice(scene: QuotaScene) -> Iterator[Finding]:
             if len({limit.amount for limit in limits}) > 1:
                 names = prose.names([f"{limit.quota} ({limit.written})" for limit in limits])
                 claim = Text("quota-ambiguous.claim", namespace=space.namespace, quotas=names, resource=limits[0].key)
-                proofs = [quote for limit in limits for quote in proof(limit, scene.quotas)]
+                proofs = [evidence for limit in limits for evidence in proof(limit, scene.quotas)]
                 last = limits[-1]
                 keep = Text("quota-ambiguous.remove", quota=f"{last.namespace}/{last.quota}", resource=last.key)
                 edit = step(keep, _edit(last.namespace, last.quota), changes_cluster=True)

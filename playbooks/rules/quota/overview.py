@@ -49,7 +49,7 @@ def _fullest(scene: QuotaScene, limited: Sequence[Space]) -> Finding:
         part=f"{part:.0%}",
         free=len(scene.spaces) - len(limited),
     )
-    proofs = [quote for limit in fullest.limits for quote in proof(limit, scene.quotas)]
+    proofs = [evidence for limit in fullest.limits for evidence in proof(limit, scene.quotas)]
     steps = () if scene.namespace else prose.see_quota(fullest.namespace)
     return finding("quota", claim, scene.confidence, (), proofs, severity="info", actions=steps)
 

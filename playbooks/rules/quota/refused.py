@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
 from itertools import groupby
 
-from bot.hami.fit.quotas import Limit
+from bot.hami.fit.quotas import QuotaLimit
 from bot.kube.models import Event, ResourceQuota
 from bot.kube.quantities import parse_quantity
 from bot.kube.times import format_time, parse_time
@@ -36,7 +36,7 @@ _MOST_QUOTED = 3
 @rule("admission-denied")
 def refused(scene: QuotaScene) -> Iterator[Finding]:
     """A quota refuses new pods when they are created: told of each namespace, with its newest refusals."""
-    by_namespace: dict[str, list[Limit]] = {}
+    by_namespace: dict[str, list[QuotaLimit]] = {}
     for limit in scene.limits:
         by_namespace.setdefault(limit.namespace, []).append(limit)
     refusals = [
@@ -55,7 +55,7 @@ def _lasts(event: Event, now: datetime) -> bool:
     return at is not None and now - at <= _TRIES_AGAIN
 
 
-def _exceeded(event: Event, own: Iterable[Limit]) -> list[Limit]:
+def _exceeded(event: Event, own: Iterable[QuotaLimit]) -> list[QuotaLimit]:
     """The namespace's limits on HAMi's resources that the refusal is about: HAMi does not say which of its two."""
     if WEBHOOK_NAME in event.message and _BY_HAMI in event.message:
         return [limit for limit in own if limit.by == "HAMi"]
@@ -74,13 +74,15 @@ def _amounts(text: str) -> dict[str, str]:
     return {key: value for key, _, value in (part.strip().partition("=") for part in text.split(","))}
 
 
-def _stands(limit: Limit, then: str | None) -> bool:
+def _stands(limit: QuotaLimit, then: str | None) -> bool:
     """Whether the limit is what it was when the pod was refused, as far as the refusal tells."""
     before, now = (None if text is None else parse_quantity(text) for text in (then, limit.written))
     return before is None or now is None or before == now
 
 
-def _finding(namespace: str, refusals: Sequence[tuple[Event, list[Limit]]], quotas: Sequence[ResourceQuota]) -> Finding:
+def _finding(
+    namespace: str, refusals: Sequence[tuple[Event, list[QuotaLimit]]], quotas: Sequence[ResourceQuota]
+) -> Finding:
     newest, limits = refusals[0]
     owners = list(dict.fromkeys(f"{event.involved_object.kind} {event.involved_object.name}" for event, _ in refusals))
     at = parse_time(newest.seen_at)
@@ -95,7 +97,7 @@ def _finding(namespace: str, refusals: Sequence[tuple[Event, list[Limit]]], quot
     for event, _ in refusals:
         latest.setdefault(event.involved_object.uid or event.metadata.uid, event)
     proofs = [quotes.of_event(event) for event in list(latest.values())[:_MOST_QUOTED]]
-    proofs += [quote for limit in limits for quote in proof(limit, quotas)]
+    proofs += [evidence for limit in limits for evidence in proof(limit, quotas)]
     return finding("admission-denied", claim, "confirmed", (), proofs, severity="warning", actions=_look(newest))
 
 

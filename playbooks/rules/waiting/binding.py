@@ -8,8 +8,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
-from msgspec import structs
-
 from bot.finding_codes import Code, as_code
 from bot.hami.installation.install import Install, read_forbidden
 from bot.hami.nodes.node_lock import LOCK_KEY, USUAL_ALLOCATION, LockState, Owner, judge_lock, parse_lock, read_timeout
@@ -19,7 +17,7 @@ from bot.hami.vendors import FIRST
 from bot.hami.vendors.vendor import Vendor
 from bot.kube.models import Node, Pod
 from bot.kube.times import format_time, parse_time
-from bot.report import Confidence, Evidence, Finding, Gap, NextAction, one_line, step
+from bot.report import Confidence, Evidence, Finding, Gap, NextAction, Severity, one_line, step
 from bot.texts import Prose, Text
 from playbooks import quotes
 from playbooks.quotes import kubectl, kubectl_pod
@@ -96,11 +94,7 @@ def passing_lock(scene: PodScene) -> Finding | None:
     locks = {name: held for name in scene.fitting if (held := _judge(scene, name))}
     if not locks or len(locks) < len(scene.fitting):
         return None
-    return structs.replace(
-        _lock_finding(scene, locks, _of_owner(scene, next(iter(locks))), "suspected"),
-        severity="info",
-        next_actions=(),
-    )
+    return _lock_finding(scene, locks, _of_owner(scene, next(iter(locks))), "suspected", severity="info", steps=False)
 
 
 def _refused_by_lock(scene: PodScene, name: str) -> Finding | None:
@@ -115,8 +109,8 @@ def _refused_by_lock(scene: PodScene, name: str) -> Finding | None:
     if name in scene.nodes:
         late = scene.attempt.at is None or scene.now - scene.attempt.at > UNSCHEDULABLE_FLUSH
         locks = {name: NodeLock(code, Text("node-lock.gone", node=name))}
-        gone = _lock_finding(scene, locks, [scene.attempt.evidence], "suspected")
-        return structs.replace(gone, severity="warning" if late else "info", next_actions=())
+        severity: Severity = "warning" if late else "info"
+        return _lock_finding(scene, locks, [scene.attempt.evidence], "suspected", severity=severity, steps=False)
     said = "node-lock-malformed.said" if scene.attempt.lock.malformed else "node-lock-held.said"
     claim = Text(said, node=name or "?")
     locks = {name: NodeLock("node-lock-malformed" if scene.attempt.lock.malformed else "binding-failed", claim)}
@@ -124,15 +118,21 @@ def _refused_by_lock(scene: PodScene, name: str) -> Finding | None:
 
 
 def _lock_finding(
-    scene: PodScene, locks: Mapping[str, NodeLock], proofs: Sequence[Evidence], confidence: Confidence
+    scene: PodScene,
+    locks: Mapping[str, NodeLock],
+    proofs: Sequence[Evidence],
+    confidence: Confidence,
+    *,
+    severity: Severity = "warning",
+    steps: bool = True,
 ) -> Finding:
     names = [name for name in locks if name]
     held = next(iter(locks.values()))
     shown = [scene.nodes[name] for name in names if name in scene.nodes][:_MAX_LOCKS_SHOWN]
     texts = [(node, node.metadata.annotation(held.key)) for node in shown]
-    actions = lock_actions(names[0], held) if names else []
+    actions = lock_actions(names[0], held) if names and steps else []
     proofs = [*proofs, *(quotes.of_node_annotation(node, held.key, text) for node, text in texts if text)]
-    return finding(held.code, held.claim, confidence, names, proofs, severity="warning", actions=actions)
+    return finding(held.code, held.claim, confidence, names, proofs, severity=severity, actions=actions)
 
 
 def _of_owner(scene: PodScene, name: str) -> list[Evidence]:

@@ -40,7 +40,7 @@ class Rank(IntEnum):
     NORMAL = 7  # a node without cards, or with another vendor's alone; a summary of other reasons
 
 
-class Cause(NamedTuple):
+class RankedCause(NamedTuple):
     """One reason over all nodes that have it. `text` is HAMi's or kube-scheduler's own words."""
 
     rank: Rank
@@ -59,7 +59,7 @@ class Cause(NamedTuple):
         )
 
 
-def rank_causes(scene: PodScene) -> list[Cause]:
+def rank_causes(scene: PodScene) -> list[RankedCause]:
     """Every reason of every node, the most likely cause first. Needs the nodes to have been seen.
 
     Where no single change would help, what HAMi names comes before the rest, and Kubernetes' own filters come last. A
@@ -70,7 +70,7 @@ def rank_causes(scene: PodScene) -> list[Cause]:
         return causes
     named = _named_by_hami(scene.attempt)
     if all(cause.of_kubernetes for cause in causes) and _forbidden_by_quota(scene):
-        return [Cause(Rank.BACKGROUND, fit.QUOTA_NOT_FIT, ()), *causes]
+        return [RankedCause(Rank.BACKGROUND, fit.QUOTA_NOT_FIT, ()), *causes]
     return sorted(causes, key=lambda cause: (cause.rank, cause.of_kubernetes, cause.text not in named))
 
 
@@ -86,7 +86,7 @@ def by_words(scene: PodScene) -> bool:
     return unknown and any(card.of for reason in reasons for card in reason.cards)
 
 
-def causes(scene: PodScene) -> list[Cause]:
+def causes(scene: PodScene) -> list[RankedCause]:
     """The ranked causes, with those that hide behind them where the answer advises."""
     ranked = rank_causes(scene)
     return ranked + behind(scene, ranked) if scene.advises else ranked
@@ -98,7 +98,7 @@ def _forbidden_by_quota(scene: PodScene) -> bool:
     return bool(verdicts) and all(verdict.fits is False and fit.QUOTA_NOT_FIT in verdict.codes for verdict in verdicts)
 
 
-def needs_several(causes: Sequence[Cause]) -> bool:
+def needs_several(causes: Sequence[RankedCause]) -> bool:
     """Whether the pod waits for more than one change: without any single one of these it would wait all the same."""
     return bool(causes) and causes[0].rank is Rank.BACKGROUND
 
@@ -109,7 +109,7 @@ def _named_by_hami(attempt: Attempt) -> set[str]:
     return events | {card.code for reason in reasons for card in reason.cards}
 
 
-def rank_words(attempt: Attempt) -> list[Cause]:
+def rank_words(attempt: Attempt) -> list[RankedCause]:
     """The reasons in the schedulers' words alone, for when the nodes cannot be seen: nothing can be tried then.
 
     What the pod rules out itself, and what hides other reasons, goes behind what does neither.
@@ -124,9 +124,11 @@ def rank_words(attempt: Attempt) -> list[Cause]:
     for reason in attempt.unschedulable.by_hami if attempt.unschedulable else ():
         for card in reason.cards:
             counts[card.code] += reason.nodes
-    causes = [Cause(_rank_of_word(text), text, tuple(sorted(nodes[text])), counts[text]) for text in {*nodes, *counts}]
+    causes = [
+        RankedCause(_rank_of_word(text), text, tuple(sorted(nodes[text])), counts[text]) for text in {*nodes, *counts}
+    ]
     lost = attempt.unschedulable.by_kubernetes if attempt.unschedulable else ()
-    causes += [Cause(Rank.BACKGROUND, reason.text, (), reason.nodes) for reason in lost]
+    causes += [RankedCause(Rank.BACKGROUND, reason.text, (), reason.nodes) for reason in lost]
     return sorted(causes, key=_sort_key)
 
 
@@ -139,7 +141,7 @@ def _rank_of_word(text: str) -> Rank:
     return {"pod": Rank.POD, "card": Rank.UNSEEN, "node": Rank.UNSEEN, "summary": Rank.UNSEEN}[reason.nature]
 
 
-def _sort_key(cause: Cause) -> tuple[int, int, int, int, str]:
+def _sort_key(cause: RankedCause) -> tuple[int, int, int, int, str]:
     return cause.rank, -cause.unlocked, -len(cause.nodes), _ORDER.get(cause.text, len(_ORDER)), cause.text
 
 
@@ -166,7 +168,7 @@ def _as_cards(verdict: Verdict) -> tuple[CardCount, ...]:
     return tuple(CardCount(code, 0, 0) for code in verdict.codes)
 
 
-def _hami_causes(scene: PodScene) -> Iterable[Cause]:
+def _hami_causes(scene: PodScene) -> Iterable[RankedCause]:
     nodes: dict[str, list[str]] = defaultdict(list)
     ranked: dict[str, Counter[Rank]] = defaultdict(Counter)
     for cards, names in _nodes_by_reason(scene).items():
@@ -177,7 +179,7 @@ def _hami_causes(scene: PodScene) -> Iterable[Cause]:
             nodes[text] += names
     for text, names in nodes.items():
         best = min(ranked[text])
-        yield Cause(best, text, tuple(sorted(names)), ranked[text][best] if best < Rank.UNSEEN else 0)
+        yield RankedCause(best, text, tuple(sorted(names)), ranked[text][best] if best < Rank.UNSEEN else 0)
 
 
 def _telling(cards: tuple[CardCount, ...]) -> set[str]:
@@ -211,7 +213,7 @@ def _rank_on(scene: PodScene, name: str, text: str) -> Rank:
     return Rank.STATE
 
 
-def behind(scene: PodScene, causes: Sequence[Cause]) -> list[Cause]:
+def behind(scene: PodScene, causes: Sequence[RankedCause]) -> list[RankedCause]:
     """Where nothing would help alone, what stands behind the reasons that were given: HAMi names one for each card.
 
     The filter is run again on every node of such a reason.
@@ -225,7 +227,9 @@ def behind(scene: PodScene, causes: Sequence[Cause]) -> list[Cause]:
         for name, verdict in scene.judge_each(cause.nodes, frozenset({cause.text})).items():
             for code in _telling(_as_cards(verdict)) if verdict.fits is False else ():
                 nodes[code].add(name)
-    found = (Cause(Rank.BACKGROUND, text, tuple(sorted(some))) for text, some in nodes.items() if text not in known)
+    found = (
+        RankedCause(Rank.BACKGROUND, text, tuple(sorted(some))) for text, some in nodes.items() if text not in known
+    )
     return sorted(found, key=_sort_key)
 
 
@@ -240,14 +244,14 @@ def _rank_unregistered(scene: PodScene, name: str) -> Rank:
     return Rank.STATE if fits else Rank.UNSEEN if fits is None else Rank.BACKGROUND
 
 
-def _kubernetes_causes(scene: PodScene) -> Iterable[Cause]:
+def _kubernetes_causes(scene: PodScene) -> Iterable[RankedCause]:
     nodes: dict[str, list[str]] = defaultdict(list)
     for name, obstacle in scene.obstacles.items():
         nodes[obstacle.text].append(name)
     for text, names in nodes.items():
         unlocked = sum(1 for name in names[:_SAMPLE] if scene.judge(name).fits is not False)
         useful = Rank.SELECTOR if text == SELECTOR_TEXT else Rank.KUBERNETES
-        yield Cause(useful if unlocked else Rank.BACKGROUND, text, tuple(names), unlocked)
+        yield RankedCause(useful if unlocked else Rank.BACKGROUND, text, tuple(names), unlocked)
 
 
 def family(text: str) -> str:

@@ -4,8 +4,6 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from msgspec import structs
-
 from bot.changes.record import Record, read_record
 from bot.finding_codes import Code
 from bot.hami.nodes.node_lock import lock_complaint
@@ -22,7 +20,7 @@ from playbooks.quotes import kubectl
 from playbooks.rules.common import prose
 from playbooks.rules.common.findings import finding
 from playbooks.rules.installation.install_settings import of_record
-from playbooks.rules.waiting.panics import Logged, Run, Statement
+from playbooks.rules.waiting.panics import Logged, RunInLog, Statement
 
 NODE_VERDICTS, CARD_FIGURES = 4, 5
 """The verbosities from which HAMi logs its verdict on each node, and each card's figures [pkg/scheduler/score.go,
@@ -68,7 +66,7 @@ def newest_run(logged: Logged, wording: RunWording) -> list[Finding]:
     return _unexplained(logged, run, wording)
 
 
-def _chosen(logged: Logged, run: Run, wording: RunWording) -> Finding:
+def _chosen(logged: Logged, run: RunInLog, wording: RunWording) -> Finding:
     cycle, values = run.cycle, _values(logged, run, wording)
     if error := cycle.bind_error:
         complaint = lock_complaint(error)
@@ -79,14 +77,14 @@ def _chosen(logged: Logged, run: Run, wording: RunWording) -> Finding:
     return _told("blocked-after-filter", Text("logs.chosen", **values), run, wording)
 
 
-def _told(code: Code, claim: Text, run: Run, wording: RunWording) -> Finding:
+def _told(code: Code, claim: Text, run: RunInLog, wording: RunWording) -> Finding:
     cycle = run.cycle
     proofs = [of_line(run.log, line, wording) for line in (cycle.outcome, cycle.choice, cycle.start) if line]
     nodes = [cycle.chosen] if cycle.chosen else []
     return finding(code, claim, wording.confidence, nodes, proofs, severity=wording.severity)
 
 
-def _refused(logged: Logged, run: Run, reasons: dict[str, list[str]], wording: RunWording) -> list[Finding]:
+def _refused(logged: Logged, run: RunInLog, reasons: dict[str, list[str]], wording: RunWording) -> list[Finding]:
     """One finding per code; the first, of most nodes, sums the run up."""
     cycle = run.cycle
     judged = {node.node for node in cycle.nodes}
@@ -121,7 +119,7 @@ def _refused(logged: Logged, run: Run, reasons: dict[str, list[str]], wording: R
     return list(found.values())
 
 
-def _unexplained(logged: Logged, run: Run, wording: RunWording) -> list[Finding]:
+def _unexplained(logged: Logged, run: RunInLog, wording: RunWording) -> list[Finding]:
     """No verdict with a reason: what is said of cards (up to 2.5), else kube-scheduler's sum of HAMi's answer."""
     cycle = run.cycle
     refused = len({verdict.node for verdict in cycle.refused}) or cycle.unfit
@@ -154,7 +152,7 @@ def _card_reasons(cycle: Cycle) -> Text:
     return listed([*told, *([Text("logs.no-reason", count=unsaid)] if unsaid > 0 else [])])
 
 
-def _by_cards(run: Run, claim: Prose, proofs: Sequence[Evidence], wording: RunWording) -> Finding:
+def _by_cards(run: RunInLog, claim: Prose, proofs: Sequence[Evidence], wording: RunWording) -> Finding:
     """Up to 2.5 some refusals of cards are only logged at -v=5: the reason is known when each card tried has one."""
     cycle = run.cycle
     code = Counter(card.code for card in cycle.cards).most_common(1)[0][0]
@@ -180,7 +178,7 @@ def _summed(statement: Statement | None, cycle: Cycle) -> tuple[str, str] | None
     return reasons[0].cards[0].code, ", ".join(f"{reason.text} {reason.nodes}" for reason in reasons)
 
 
-def _counts(logged: Logged, run: Run, wording: RunWording) -> dict[str, object]:
+def _counts(logged: Logged, run: RunInLog, wording: RunWording) -> dict[str, object]:
     at = run.cycle.at
     return {
         "pod": wording.pod,
@@ -190,7 +188,7 @@ def _counts(logged: Logged, run: Run, wording: RunWording) -> dict[str, object]:
     }
 
 
-def _values(logged: Logged, run: Run, wording: RunWording) -> dict[str, object]:
+def _values(logged: Logged, run: RunInLog, wording: RunWording) -> dict[str, object]:
     return {"node": run.cycle.chosen, "why": run.cycle.bind_error, **_counts(logged, run, wording)}
 
 
@@ -219,9 +217,8 @@ def verbosity(logs: Sequence[LogOf]) -> list[Finding]:
     listed = ", ".join(f"{container} -v={level}" for container, level in levels)
     proofs = [of_flag(log) for log in {(log.container, log.verbosity): log for log in read}.values()]
     claim = Text("logs.v-nodes" if least < NODE_VERDICTS else key, levels=listed)
-    result = finding("log-verbosity", claim, "confirmed", (), proofs, severity="info")
     more = () if least >= CARD_FIGURES else prose.raise_verbosity()
-    return [structs.replace(result, next_actions=more)]
+    return [finding("log-verbosity", claim, "confirmed", (), proofs, severity="info", actions=more)]
 
 
 def of_flag(log: LogOf) -> Evidence:

@@ -74,7 +74,7 @@ class PodLog(NamedTuple):
     open_ended: int
 
 
-class Run(NamedTuple):
+class RunInLog(NamedTuple):
     """A filter run and the log that it stands in."""
 
     log: LogOf
@@ -95,7 +95,7 @@ class Logged(NamedTuple):
     namespace: str
     others: tuple[str, ...]
     logs: tuple[PodLog, ...]
-    runs: tuple[Run, ...]
+    runs: tuple[RunInLog, ...]
     earlier: int
     statement: Statement | None
 
@@ -135,7 +135,7 @@ def read_logs(logs: Sequence[LogOf], about: LogSubject) -> Logged:
     )
     read = tuple(_one_log(log, about) for log in logs)
     of_hami = [log for log in read if log.log.container == EXTENDER_CONTAINER]
-    runs = [Run(log.log, cycle) for log in of_hami for cycle in rebuild(log.lines)]
+    runs = [RunInLog(log.log, cycle) for log in of_hami for cycle in rebuild(log.lines)]
     runs.sort(key=lambda run: run.cycle.at or _LONG_AGO)
     uid = about.uid or next((run.cycle.uid for run in reversed(runs) if run.cycle.uid), "")
     own = tuple(run for run in runs if run.cycle.uid in ("", uid))
@@ -248,7 +248,7 @@ def _age(log: PanicLog, now: datetime) -> timedelta:
     return now - at if at else timedelta()
 
 
-def panicked_in(runs: Sequence[Run], logs: tuple[PanicLog, ...]) -> list[Finding]:
+def panicked_in(runs: Sequence[RunInLog], logs: tuple[PanicLog, ...]) -> list[Finding]:
     """The newest filter run has no result, and the extender panicked in the seconds after it began."""
     began = runs[-1].cycle.at if runs else None
     if began is None or runs[-1].cycle.has_result:

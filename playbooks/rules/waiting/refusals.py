@@ -25,7 +25,7 @@ from playbooks.rules.capacity.request_amounts import is_soft, own_words
 from playbooks.rules.common import prose
 from playbooks.rules.common.findings import finding
 from playbooks.rules.nodes.causes import uncordon
-from playbooks.rules.waiting.cause_ranking import Cause, Rank, by_words, family, is_unregistered, unexplained
+from playbooks.rules.waiting.cause_ranking import Rank, RankedCause, by_words, family, is_unregistered, unexplained
 from playbooks.scenes.waiting_pod import PodScene
 
 _MAX_TRIED = 20
@@ -82,7 +82,7 @@ _OF_CARDS = frozenset(
 """Reasons that a look at the cards and their holders explains."""
 
 
-def refused(scene: PodScene, cause: Cause) -> Finding:
+def refused(scene: PodScene, cause: RankedCause) -> Finding:
     """The finding of one cause of registered nodes, or of kube-scheduler's own."""
     severity = severity_of(cause)
     if cause.of_kubernetes:
@@ -104,7 +104,7 @@ def refused(scene: PodScene, cause: Cause) -> Finding:
     return finding(cause.code, claim, confidence, cause.nodes, proofs, severity=severity, actions=steps)
 
 
-def _steps(scene: PodScene, cause: Cause) -> tuple[NextAction, ...]:
+def _steps(scene: PodScene, cause: RankedCause) -> tuple[NextAction, ...]:
     """Where to look, or whom to ask, by what HAMi named."""
     if cause.text == verdicts.QUOTA_NOT_FIT:
         return prose.see_quota(scene.pod.namespace)
@@ -126,7 +126,7 @@ def _set_mode(scene: PodScene, node: str) -> tuple[NextAction, ...]:
     return (step(Text("mode-not-fit.ask-soft", node=node), look),)
 
 
-def _usual(scene: PodScene, cause: Cause, slice_: Slice | None) -> Text:
+def _usual(scene: PodScene, cause: RankedCause, slice_: Slice | None) -> Text:
     """What tells it: some GPUs may pass, but too few; some words mean another thing for other vendors."""
     values = _values(scene, cause, slice_)
     if cause.text in _TOO_FEW and _some_pass(scene, cause.nodes):
@@ -138,7 +138,7 @@ def _usual(scene: PodScene, cause: Cause, slice_: Slice | None) -> Text:
     return Text(CLAIMS[cause.code], **values)
 
 
-def _slice(scene: PodScene, cause: Cause) -> Slice | None:
+def _slice(scene: PodScene, cause: RankedCause) -> Slice | None:
     """Of the nodes that lack memory the largest piece that one GPU could give, whatever else is asked for."""
     return largest_slice(scene.view, cause.nodes, scene.request) if cause.text == verdicts.INSUFFICIENT_MEMORY else None
 
@@ -155,24 +155,25 @@ def _some_pass(scene: PodScene, names: Iterable[str]) -> bool:
     )
 
 
-def severity_of(cause: Cause) -> Severity:
+def severity_of(cause: RankedCause) -> Severity:
     """What would not help alone is background."""
     return "warning" if cause.rank < Rank.BACKGROUND else "info"
 
 
 def in_words(
     attempt: Attempt,
-    cause: Cause,
+    cause: RankedCause,
     steps: Sequence[NextAction],
     *,
     sure: bool,
     why: Literal["vendor", "unread"] = "unread",
+    severity: Severity = "warning",
 ) -> Finding:
     """The finding of one cause when only the schedulers' words are known, and `why` no more is."""
     known: Confidence = "confirmed" if sure else "suspected"
     if reason_of(cause.text) is None:
         claim = Text("kubernetes-filter.claim", count=cause.unlocked, text=cause.text)
-        return finding("kubernetes-filter", claim, known, (), words(attempt), severity="warning", actions=steps)
+        return finding("kubernetes-filter", claim, known, (), words(attempt), severity=severity, actions=steps)
     count = max(len(cause.nodes), cause.unlocked)
     claim = (
         Text("said.vendor", count=count, reason=cause.text)
@@ -180,7 +181,7 @@ def in_words(
         else Text("said.claim", count=count, reason=cause.text)
     )
     proofs = attempt.evidence_for(cause.text) or words(attempt)
-    return finding(cause.code, claim, known, cause.nodes, proofs, severity="warning", actions=steps)
+    return finding(cause.code, claim, known, cause.nodes, proofs, severity=severity, actions=steps)
 
 
 @rule("kubernetes-filter", reads=("nodes",))
@@ -213,7 +214,7 @@ def look_at_pod(pod: Pod, text: str) -> NextAction:
     return step(Text("blocked-after-filter.look"), kubectl_pod(pod, "describe"))
 
 
-def _look_at_cards(scene: PodScene, cause: Cause) -> tuple[NextAction, ...]:
+def _look_at_cards(scene: PodScene, cause: RankedCause) -> tuple[NextAction, ...]:
     node = cause.nodes[0]
     if cause.text == verdicts.CORDONED and (undo := _uncordon(scene, cause)):
         return undo
@@ -221,7 +222,7 @@ def _look_at_cards(scene: PodScene, cause: Cause) -> tuple[NextAction, ...]:
     return (*first, *prose.see_cards(node))
 
 
-def _uncordon(scene: PodScene, cause: Cause) -> tuple[NextAction, ...]:
+def _uncordon(scene: PodScene, cause: RankedCause) -> tuple[NextAction, ...]:
     """To take back into service as many cards as the pod asks for, of those that it may have."""
     node = scene.nodes[cause.nodes[0]]
     cordoned = cordoned_uuids(node)
@@ -231,7 +232,7 @@ def _uncordon(scene: PodScene, cause: Cause) -> tuple[NextAction, ...]:
     return uncordon(node, uuids) if uuids else ()
 
 
-def _kubernetes(scene: PodScene, cause: Cause, severity: Severity) -> Finding:
+def _kubernetes(scene: PodScene, cause: RankedCause, severity: Severity) -> Finding:
     quoted = said_by_kubernetes(scene.attempt, cause)
     able = takers(scene, cause)
     first = scene.nodes[(able or cause.nodes)[0]]
@@ -253,13 +254,13 @@ def _kubernetes(scene: PodScene, cause: Cause, severity: Severity) -> Finding:
     return finding("kubernetes-filter", claim, confidence, cause.nodes, proofs, severity=severity, actions=actions)
 
 
-def said_by_kubernetes(attempt: Attempt, cause: Cause) -> list[NodesReason]:
+def said_by_kubernetes(attempt: Attempt, cause: RankedCause) -> list[NodesReason]:
     """What kube-scheduler itself said that is of the cause's kind."""
     reasons = attempt.unschedulable.by_kubernetes if attempt.unschedulable else ()
     return [reason for reason in reasons if family(reason.text) == family(cause.text)]
 
 
-def takers(scene: PodScene, cause: Cause) -> list[str]:
+def takers(scene: PodScene, cause: RankedCause) -> list[str]:
     """Some of the nodes that HAMi would give the pod if kubernetes let it."""
     if not scene.request.containers or not cause.unlocked:
         return []
@@ -290,7 +291,7 @@ def words(attempt: Attempt) -> list[Evidence]:
     return [attempt.evidence] if attempt.evidence else [attempt.none_fit] if attempt.none_fit else []
 
 
-def _values(scene: PodScene, cause: Cause, slice_: Slice | None = None) -> dict[str, object]:
+def _values(scene: PodScene, cause: RankedCause, slice_: Slice | None = None) -> dict[str, object]:
     wanted = scene.request.constraints
     return {
         "nodes": prose.names(cause.nodes),
@@ -369,7 +370,7 @@ def _pod_keys(scene: PodScene, code: str) -> tuple[str, ...]:
     return tuple(filter(None, keys.get(code, ())))
 
 
-def _object_proofs(scene: PodScene, cause: Cause, largest: Largest | None) -> list[Evidence]:
+def _object_proofs(scene: PodScene, cause: RankedCause, largest: Largest | None) -> list[Evidence]:
     """The parts of the objects that the reason rests on."""
     pod = scene.pod
     proofs = [

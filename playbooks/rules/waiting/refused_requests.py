@@ -9,8 +9,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
-from msgspec import structs
-
 from bot.finding_codes import Code
 from bot.hami.installation.install import kube_scheduler_of
 from bot.hami.installation.known_bugs import KnownBug, bug_behind
@@ -210,37 +208,44 @@ _CONTAINERS = "HAMi#798"
 _MIG_DEVICES = "HAMi#2403"
 
 
-def told_by_bug(found: list[Finding], scene: PodScene) -> list[Finding]:
-    """The findings behind the bug of this version that the first of them shows; the same where it shows none."""
-    if not found or (shown := _shown(found[0], scene)) is None:
-        return found
-    code, bug, signs = shown
-    first = found[0]
-    nodes = first.scope.nodes or tuple(scene.candidates)
-    why, threads = bug.why, ", ".join(bug.threads)
-    claim = Text("known-bug.refused", version=scene.version, nodes=prose.names(nodes), why=why, threads=threads)
-    proofs = [*first.evidence, *signs]
-    result = finding(code, claim, "suspected", nodes, proofs, severity="warning", actions=first.next_actions[:1])
-    return [result, *(structs.replace(finding, severity="info") for finding in found if finding.code != code)]
+class MetBug(NamedTuple):
+    """A bug of this version that can be why HAMi refuses the pod, and what of the pod and the nodes meets it."""
+
+    code: Code
+    bug: KnownBug
+    signs: Sequence[Evidence]
 
 
-def _shown(first: Finding, scene: PodScene) -> tuple[Code, KnownBug, list[Evidence]] | None:
-    """The code, the bug, and what of the pod and the nodes makes HAMi meet it."""
-    if _refuses_without_reason(first, scene.attempt) and len(scene.request.containers) > 1:
-        code, thread, signs = "node-unfit-pod", _CONTAINERS, _asking(scene)
-    elif first.code == "custom-filter-rule" and (several := _several(scene)):
-        code, thread, signs = "custom-filter-rule", _MIG_DEVICES, several
-    else:
-        return None
-    bug = bug_behind(code, [thread], scene.version)
-    return (code, bug, signs) if bug else None
-
-
-def _refuses_without_reason(first: Finding, attempt: Attempt) -> bool:
-    """Whether HAMi gives no reason for refusing what the objects allow, and its own figures prove no other."""
-    reasons = attempt.unschedulable.by_hami if attempt.unschedulable else ()
+def bug_of_containers(scene: PodScene) -> MetBug | None:
+    """HAMi gives no reason for refusing several containers: a bug, where the objects allow them and nothing else is
+    proven.
+    """
+    reasons = scene.attempt.unschedulable.by_hami if scene.attempt.unschedulable else ()
     codes = {finding_code(card.code) for reason in reasons for card in reason.cards}
-    return first.code == "scheduler-ledger-stale" and first.confidence == "suspected" and codes == {"node-unfit-pod"}
+    if codes != {"node-unfit-pod"} or len(scene.request.containers) < 2:
+        return None
+    return _met(scene, "node-unfit-pod", _CONTAINERS, _asking(scene))
+
+
+def bug_of_slices(scene: PodScene, code: Code) -> MetBug | None:
+    """HAMi's own filter rule, if `code` says so, refuses a container that asks for several devices, of which enough are
+    idle.
+    """
+    signs = _several(scene) if code == "custom-filter-rule" else []
+    return _met(scene, "custom-filter-rule", _MIG_DEVICES, signs) if signs else None
+
+
+def _met(scene: PodScene, code: Code, thread: str, signs: Sequence[Evidence]) -> MetBug | None:
+    bug = bug_behind(code, [thread], scene.version)
+    return MetBug(code, bug, signs) if bug else None
+
+
+def refused_by_bug(scene: PodScene, met: MetBug, refusal: Finding, steps: Sequence[NextAction]) -> Finding:
+    """That the bug may be why HAMi refuses the pod as it does; `steps`: what else to do about that."""
+    nodes, threads = refusal.scope.nodes or tuple(scene.candidates), ", ".join(met.bug.threads)
+    claim = Text("known-bug.refused", version=scene.version, nodes=prose.names(nodes), why=met.bug.why, threads=threads)
+    shown = [*refusal.evidence, *met.signs]
+    return finding(met.code, claim, "suspected", nodes, shown, severity="warning", actions=steps[:1])
 
 
 def _asking(scene: PodScene) -> list[Evidence]:

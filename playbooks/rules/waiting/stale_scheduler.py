@@ -15,8 +15,6 @@ from collections.abc import Collection, Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
-from msgspec import structs
-
 from bot.finding_codes import Code
 from bot.hami.fit.verdicts import NODE_UNREGISTERED, QUOTA_NOT_FIT
 from bot.hami.installation.install import Install
@@ -29,7 +27,7 @@ from bot.hami.version import Version
 from bot.kube.hami_pods import EXTENDER_CONTAINER
 from bot.kube.models import DaemonPod, Node, Pod
 from bot.kube.times import format_time, parse_time
-from bot.report import Confidence, Evidence, Finding, Gap, NextAction, gap, step
+from bot.report import Confidence, Evidence, Finding, Gap, NextAction, Severity, gap, step
 from bot.texts import Text, sentences
 from playbooks import quotes
 from playbooks.attempt import Attempt
@@ -40,7 +38,7 @@ from playbooks.rules.common import prose
 from playbooks.rules.common.findings import finding
 from playbooks.rules.nodes.node_causes import NODE_CODES, with_nodes_behind
 from playbooks.rules.waiting.cause_ranking import by_words
-from playbooks.rules.waiting.refused_requests import told_by_bug
+from playbooks.rules.waiting.refused_requests import bug_of_containers, refused_by_bug
 from playbooks.rules.waiting.unregistered_nodes import plugin_actions, untrusted_nodes
 from playbooks.scenes.installation import InstallScene
 from playbooks.scenes.waiting_pod import PodScene
@@ -76,10 +74,12 @@ def disagrees(scene: PodScene) -> list[Finding]:
     if untrusted is not None and untrusted.severity != "info":
         return []
     stale = _disagrees(scene)
-    if scene.once(by_words):
-        return told_by_bug(with_nodes_behind(scene, stale), scene)
-    found = [] if stale is None else [stale, untrusted]
-    return told_by_bug([finding for finding in found if finding], scene)
+    if stale is None:
+        return []
+    found = with_nodes_behind(scene, stale) if scene.once(by_words) else [stale, *([untrusted] if untrusted else [])]
+    if stale.severity != "info" or (bug := scene.once(bug_of_containers)) is None:
+        return found
+    return [refused_by_bug(scene, bug, stale, stale.next_actions), *found]
 
 
 def _disagrees(scene: PodScene) -> Finding | None:
@@ -141,11 +141,7 @@ def _ledger(dispute: _Dispute) -> Finding | None:
     (scene, names), process = dispute, dispute.scene.cluster.process
     ghosts = [ghost for ghost in process.ghosts if any(taken.node in names for taken in ghost.taken)]
     if ghosts:
-        result = _told(ghosts, process, scene.install, scene.attempt)
-        proofs = [*scene.words, *result.evidence]
-        return finding(
-            result.code, result.text, "confirmed", names, proofs, severity="warning", actions=result.next_actions
-        )
+        return _told(ghosts, process, scene.install, scene.attempt, names=names, said=scene.words)
     if (namesake := _namesake(dispute)) is not None:
         return namesake
     if isinstance(process.counted, SchedulerCounts) or not dispute.stands:
@@ -180,8 +176,8 @@ def _namesake(dispute: _Dispute) -> Finding | None:
     proofs = [*scene.words, *(_of_sample(use, process.scheduler, process.port) for use in taken[:_MAX_SHOWN])]
     proofs += [quotes.of_event(event) for event in earlier[-1:]]
     sure: Confidence = "confirmed" if earlier and dispute.stands else "suspected"
-    steps = restart(scene.install)
-    return finding("scheduler-ledger-stale", claim, sure, names, proofs, severity="warning", actions=steps)
+    steps, severity = restart(scene.install), _severity(scene) if sure == "suspected" else "warning"
+    return finding("scheduler-ledger-stale", claim, sure, names, proofs, severity=severity, actions=steps)
 
 
 def ghosts_suspected(scene: PodScene) -> Finding | None:
@@ -193,7 +189,7 @@ def ghosts_suspected(scene: PodScene) -> Finding | None:
         return None
     if not ghosts:
         return _namesake(_Dispute(scene, sorted(_named(attempt))))
-    return structs.replace(_told(ghosts, process, scene.install, attempt), confidence="suspected")
+    return _told(ghosts, process, scene.install, attempt, "suspected")
 
 
 @rule("scheduler-ledger-stale")
@@ -208,14 +204,24 @@ def ghosts_told(process: SchedulerProcess, install: Install, nodes: Collection[s
     return [_told(ghosts, process, install, None)] if ghosts else []
 
 
-def _told(ghosts: Sequence[Ghost], process: SchedulerProcess, install: Install, attempt: Attempt | None) -> Finding:
+def _told(
+    ghosts: Sequence[Ghost],
+    process: SchedulerProcess,
+    install: Install,
+    attempt: Attempt | None,
+    sure: Confidence = "confirmed",
+    *,
+    names: Sequence[str] = (),
+    said: Sequence[Evidence] = (),
+) -> Finding:
+    """`names`: the nodes that it is about, those of the ghosts where none is named; `said`: the schedulers' words."""
     taken = [use for ghost in ghosts for use in ghost.taken]
     times = [*(parse_time(ghost.heard) for ghost in ghosts), attempt.since if attempt else None]
     since = min((moment for moment in times if moment is not None), default=None)
-    names = [f"{ghost.taken[0].namespace}/{ghost.taken[0].pod}" for ghost in ghosts]
+    pods = [f"{ghost.taken[0].namespace}/{ghost.taken[0].pod}" for ghost in ghosts]
     claim = Text(
         "scheduler-ledger-stale.claim",
-        pods=prose.names(names),
+        pods=prose.names(pods),
         memory=prose.mib(sum(use.memory_mib for use in taken)),
         gpus=len({(use.node, use.uuid) for use in taken}),
         nodes=prose.names(sorted({use.node for use in taken})),
@@ -224,9 +230,9 @@ def _told(ghosts: Sequence[Ghost], process: SchedulerProcess, install: Install, 
     scheduler = process.scheduler
     proofs = [_of_sample(use, scheduler, process.port) for use in taken[:_MAX_SHOWN] if scheduler]
     proofs += [quotes.of_pod_age(ghost.pod) for ghost in ghosts[:_MAX_SHOWN] if ghost.pod is not None]
-    nodes = sorted({share.node for share in taken})
-    actions = restart(install)
-    return finding("scheduler-ledger-stale", claim, "confirmed", nodes, proofs, severity="warning", actions=actions)
+    nodes = names or sorted({share.node for share in taken})
+    proofs, actions = [*said, *proofs], restart(install)
+    return finding("scheduler-ledger-stale", claim, sure, nodes, proofs, severity="warning", actions=actions)
 
 
 def _of_sample(taken: CountedShare, scheduler: Pod, port: int) -> Evidence:
@@ -298,7 +304,13 @@ def _suspected(code: Code, dispute: _Dispute) -> Finding:
     if code == "scheduler-ledger-stale" and scene.cluster.process.unread:
         claim = sentences(claim, Text("scheduler-ledger-stale.unread"))
         actions = prose.see_cards(names[0])
-    return finding(code, claim, "suspected", names, proofs, severity="warning", actions=actions)
+    severity = _severity(scene) if code == "scheduler-ledger-stale" else "warning"
+    return finding(code, claim, "suspected", names, proofs, severity=severity, actions=actions)
+
+
+def _severity(scene: PodScene) -> Severity:
+    """What is only suspected stays behind the known bug that explains it."""
+    return "info" if scene.once(bug_of_containers) else "warning"
 
 
 def _of_gpus(scene: PodScene, names: Sequence[str]) -> list[Evidence]:
@@ -326,7 +338,7 @@ _PATIENCE = timedelta(seconds=60)
 """A plugin that works reports every 30 s."""
 
 
-class Start(NamedTuple):
+class ExtenderStart(NamedTuple):
     """Since when the extender that leads has been running, and the pod that it runs in."""
 
     at: datetime
@@ -334,17 +346,23 @@ class Start(NamedTuple):
     text: str
 
 
-def start_of(install: Install) -> Start | None:
+def start_of(install: Install) -> ExtenderStart | None:
     """The start of the scheduler that takes nodes in; None where it is not known."""
     pod = install.leader or (install.pods[0] if len(install.pods) == 1 else None)
     statuses = (pod.status.container_statuses or ()) if pod else ()
     running = next((status.state.running for status in statuses if status.name == EXTENDER_CONTAINER), None)
     at = parse_time(running.started_at) if running else None
-    return Start(at, pod, running.started_at or "") if pod and running and at else None
+    return ExtenderStart(at, pod, running.started_at or "") if pod and running and at else None
 
 
 def is_not_taken_in(
-    node: Node, device: Device, version: Version | None, start: Start | None, now: datetime, *, zone: timedelta = _UTC
+    node: Node,
+    device: Device,
+    version: Version | None,
+    start: ExtenderStart | None,
+    now: datetime,
+    *,
+    zone: timedelta = _UTC,
 ) -> bool:
     """Whether the handshake is still one from before the scheduler's start, long after that.
 
@@ -395,12 +413,12 @@ def maybe_unknown(scene: PodScene) -> list[Gap]:
     return [gap("fit", Text("gap.since-restart", nodes=prose.names(names)), Text("gap.since-restart-hint"))]
 
 
-def since_restart(names: Sequence[str], start: Start) -> Text:
+def since_restart(names: Sequence[str], start: ExtenderStart) -> Text:
     """What holds for these nodes."""
     return Text("handshake-stale.restarted", nodes=prose.names(names), started=format_time(start.at))
 
 
-def restart_proofs(nodes: Sequence[Node], device: Device, start: Start) -> list[Evidence]:
+def restart_proofs(nodes: Sequence[Node], device: Device, start: ExtenderStart) -> list[Evidence]:
     """The handshakes, and since when the scheduler runs."""
     key = device.names.handshake
     found = [quotes.of_node_annotation(node, key, (node.metadata.annotation(key) or "")[:200]) for node in nodes]

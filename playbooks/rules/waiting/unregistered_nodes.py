@@ -3,8 +3,6 @@
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 
-from msgspec import structs
-
 from bot.finding_codes import Code, as_code
 from bot.hami.fit import verdicts
 from bot.hami.nodes.handshake import GUIDES_THRESHOLD, parse_handshake
@@ -19,7 +17,7 @@ from playbooks import quotes
 from playbooks.quotes import kubectl
 from playbooks.rules.common import prose
 from playbooks.rules.common.findings import finding
-from playbooks.rules.waiting.cause_ranking import Cause, is_unregistered
+from playbooks.rules.waiting.cause_ranking import RankedCause, is_unregistered
 from playbooks.rules.waiting.refusals import severity_of, words
 from playbooks.scenes.waiting_pod import PodScene
 
@@ -42,7 +40,7 @@ PluginPods = Mapping[str, Sequence[Pod] | Gap]
 """The pods of the device plugin that the pod needs on unregistered nodes, by node."""
 
 
-def unregistered(scene: PodScene, cause: Cause) -> list[Finding]:
+def unregistered(scene: PodScene, cause: RankedCause) -> list[Finding]:
     """One finding per why; nodes that should have no cards are told of only when there is nothing else."""
     severity, plugins = severity_of(cause), scene.plugins
     expected = [name for name in cause.nodes if scene.expects_gpus(name)]
@@ -57,18 +55,9 @@ def unregistered(scene: PodScene, cause: Cause) -> list[Finding]:
     for (code, why), names in sorted(by_why.items(), key=lambda item: (-len(item[1]), item[0])):
         claim = claim_of((code, why), names, scene.device, str(scene.version or "?"))
         shown = registration_proofs(scene.nodes[names[0]], is_unregistered(scene, names[0]), scene.device)
-        found.append(
-            finding(
-                code,
-                claim,
-                confidence,
-                names,
-                [*(proofs or words(scene.attempt)), *shown],
-                severity=severity,
-            )
-        )
         actions = registration_actions(names[0], why, plugins.get(names[0]), scene.device.vendor)
-        found[-1] = structs.replace(found[-1], next_actions=actions)
+        shown = [*(proofs or words(scene.attempt)), *shown]
+        found.append(finding(code, claim, confidence, names, shown, severity=severity, actions=actions))
     normal = [name for name in cause.nodes if name not in expected]
     if normal and not found:
         claim = Text("node-unregistered.normal", nodes=prose.names(normal))
@@ -106,7 +95,7 @@ def untrusted_nodes(scene: PodScene) -> Finding | None:
     proofs = scene.attempt.evidence_for(verdicts.NODE_UNREGISTERED)
     threshold = int(GUIDES_THRESHOLD.total_seconds())
     text = scene.nodes[names[0]].metadata.annotation(FIRST.names.handshake) or ""
-    result = finding(
+    return finding(
         "handshake-stale",
         Text("handshake-stale.guides", nodes=prose.names(names), threshold=threshold),
         "confirmed" if proofs and explains else "suspected",
@@ -116,8 +105,8 @@ def untrusted_nodes(scene: PodScene) -> Finding | None:
             quotes.of_node_annotation(scene.nodes[names[0]], FIRST.names.handshake, text),
         ],
         severity="warning" if explains else "info",
+        actions=plugin_actions(names[0], None) if explains else (),
     )
-    return structs.replace(result, next_actions=plugin_actions(names[0], None) if explains else ())
 
 
 def is_untrusted(node: Node, now: datetime) -> bool:

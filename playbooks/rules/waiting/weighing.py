@@ -11,8 +11,6 @@ from collections.abc import Iterator, Sequence
 from datetime import timedelta
 from typing import NamedTuple
 
-from msgspec import structs
-
 from bot.finding_codes import CODES, Code
 from bot.hami.fit.verdicts import NODE_UNREGISTERED
 from bot.hami.scheduler_logs.scheduling_events import REASONS
@@ -20,20 +18,28 @@ from bot.kube.models import Node
 from bot.kube.node_conditions import CORDON_TAINT, NOT_READY_TAINTS, PRESSURE_TAINTS
 from bot.kube.selectors import TAINT_TEXT, UNSCHEDULABLE_TEXT, Obstacle
 from bot.kube.times import parse_time
-from bot.report import Confidence, Evidence, Finding, NextAction, one_line, step
+from bot.report import Confidence, Evidence, Finding, NextAction, Severity, one_line, step
 from bot.texts import Prose, Text, sentences, unstopped
 from playbooks import quotes
 from playbooks.quotes import kubectl
 from playbooks.rule import rule
-from playbooks.rules.capacity.idle_holders import with_waited_for
+from playbooks.rules.capacity.idle_holders import NO_ROOM, waited_for
 from playbooks.rules.capacity.large_request import advise, impossible, loosen_selection, why_large
 from playbooks.rules.common import prose
-from playbooks.rules.common.findings import finding
+from playbooks.rules.common.findings import Part, finding
 from playbooks.rules.common.gaps import other_vendors
 from playbooks.rules.nodes.node_causes import NODE_CODES, nodes_at_fault
 from playbooks.rules.waiting import refusals
-from playbooks.rules.waiting.cause_ranking import Cause, Rank, by_words, causes, needs_several, rank_causes, rank_words
-from playbooks.rules.waiting.refused_requests import told_by_bug
+from playbooks.rules.waiting.cause_ranking import (
+    Rank,
+    RankedCause,
+    by_words,
+    causes,
+    needs_several,
+    rank_causes,
+    rank_words,
+)
+from playbooks.rules.waiting.refused_requests import bug_of_slices, refused_by_bug
 from playbooks.rules.waiting.stale_scheduler import ghosts_suspected
 from playbooks.rules.waiting.unregistered_nodes import unregistered, untrusted_nodes
 from playbooks.scenes.waiting_pod import PodScene
@@ -52,12 +58,17 @@ def refused_by_words(scene: PodScene) -> list[Finding]:
     telling = [cause for cause in ranked if cause.code != "node-unfit-pod"] or ranked
     steps, attempt = prose.scheduler_log(scene.install, scene.pod.name), scene.attempt
     steps = [*steps, refusals.look_at_pod(scene.pod, "")]
-    found = [refusals.in_words(attempt, cause, steps, sure=len(ranked) == 1, why=why) for cause in telling]
-    if ghosts := ghosts_suspected(scene):
-        found = [ghosts, *(structs.replace(finding, severity="info") for finding in found)]
+    ghosts, sure = ghosts_suspected(scene), len(ranked) == 1
+    met = bug_of_slices(scene, telling[0].code) if telling and not ghosts else None
+    severity: Severity = "info" if ghosts or met else "warning"
+    found = [refusals.in_words(attempt, cause, steps, sure=sure, why=why, severity=severity) for cause in telling]
+    found = [ghosts, *found] if ghosts else found
+    if met:
+        bug = refused_by_bug(scene, met, found[0], found[0].next_actions)
+        found = [bug, *(each for each in found if each.code != met.code)]
     if not found and scene.nodes_seen:
         found = [refusals.refused(scene, cause) for cause in rank_causes(scene) if cause.of_kubernetes]
-    return _with_more(scene, found)
+    return _led(scene, found)
 
 
 @rule(
@@ -71,56 +82,76 @@ def refused_by_words(scene: PodScene) -> list[Finding]:
 def refused_by_nodes(scene: PodScene) -> list[Finding]:
     """What would have to change for some node to take the pod, the most likely first."""
     untrusted, ranked = scene.once(untrusted_nodes), scene.once(causes)
-    found = [untrusted] if untrusted is not None and untrusted.severity != "info" else []
+    too_large = impossible(scene, refusals.words(scene.attempt))
+    background = [untrusted] if untrusted is not None and untrusted.severity == "info" else []
+    found = [each for each in (too_large, untrusted) if each is not None and each not in background]
+    met = bug_of_slices(scene, ranked[0].code) if ranked and not found else None
+    if met is not None:
+        refusal = refusals.refused(scene, ranked[0])
+        found = [refused_by_bug(scene, met, refusal, _steps(scene, refusal.code, refusal.next_actions))]
+        rest = [cause._replace(rank=Rank.BACKGROUND) for cause in ranked if cause.code != met.code]
+        return _led(scene, [*found, *(told for cause in rest for told in _of_cause(scene, cause)), *background])
     for cause in ranked:
         found += _of_cause(scene, cause)
-    if too_large := impossible(scene, refusals.words(scene.attempt)):
-        found.insert(0, too_large)
-    if found and needs_several(ranked) and found[0].severity == "info":
-        found[0] = found[0].saying(_with_others(found, ranked), severity="warning")
-    if found and scene.advises:
-        found[0] = structs.replace(found[0], next_actions=tuple(_steps(scene, found[0])))
-    found += [untrusted] if untrusted is not None and untrusted not in found else []
-    return _with_more(scene, found)
+    return _led(scene, [*found, *background], ranked, weighed=bool(found))
 
 
-def _with_more(scene: PodScene, found: list[Finding]) -> list[Finding]:
-    """The first finding with why the request is so large, whom the pod waits for, and what an autoscaler says."""
-    if found and (large := why_large(scene, found[0].code)) is not None:
-        first, *rest = found
-        proofs, steps = (*first.evidence, *large.proofs), (*large.steps, *first.next_actions)
-        found = [first.saying(sentences(first.text, large.text), evidence=proofs, next_actions=steps), *rest]
-    return with_autoscaler(scene, with_waited_for(told_by_bug(found, scene), scene))
+def _led(
+    scene: PodScene, found: Sequence[Finding], ranked: Sequence[RankedCause] = (), *, weighed: bool = False
+) -> list[Finding]:
+    """The findings, of which the first says all that leads to it: what else has to change, why the request is so large,
+    whom the pod waits for, and what an autoscaler says. `weighed`: its steps were tried against the filter.
+    """
+    if not found:
+        return []
+    first, *rest = found
+    code, claim, severity, steps = first.code, first.text, first.severity, first.next_actions
+    if weighed and severity == "info" and needs_several(ranked):
+        claim, severity = _with_others(code, claim, ranked), "warning"
+    if weighed:
+        steps = _steps(scene, code, steps)
+    idle = waited_for(scene) if code in NO_ROOM else None
+    asking = Part(steps=idle.next_actions) if idle else None
+    said = by_autoscaler(scene) if severity != "info" else None
+    parts = [part for part in (why_large(scene, code), asking, said) if part is not None]
+    for part in parts:
+        claim = sentences(claim, part.text) if part.text else claim
+        steps = (*part.steps, *steps)
+    proofs = [*first.evidence, *(proof for part in parts for proof in part.proofs)]
+    leads = finding(code, claim, first.confidence, first.scope.nodes, proofs, severity=severity, actions=steps)
+    return [leads, *([idle] if idle else []), *rest]
 
 
-def _of_cause(scene: PodScene, cause: Cause) -> Iterator[Finding]:
+def _of_cause(scene: PodScene, cause: RankedCause) -> Iterator[Finding]:
     yield from nodes_at_fault(scene, cause)
     if cause.text == NODE_UNREGISTERED:
         yield from unregistered(scene, cause)
     elif cause.of_kubernetes:
-        yield from told_by_state(scene, cause)
+        yield from _by_state(scene, cause)
     else:
         yield refusals.refused(scene, cause)
 
 
-def _with_others(found: Sequence[Finding], ranked: Sequence[Cause]) -> Prose:
-    """The first finding's claim, and that more than this has to change: it waits all the same."""
+def _with_others(code: Code, claim: Prose, ranked: Sequence[RankedCause]) -> Prose:
+    """The claim of that code, and that more than this has to change: it waits all the same."""
     codes = (
         "kubernetes-filter" if cause.of_kubernetes else cause.code for cause in ranked if cause.rank is Rank.BACKGROUND
     )
-    others = [code for code in dict.fromkeys(codes) if code != found[0].code]
+    others = [other for other in dict.fromkeys(codes) if other != code]
     if not others:
-        return found[0].text
-    return Text("obstacles.several", claim=unstopped(found[0].text), others=", ".join(others))
+        return claim
+    return Text("obstacles.several", claim=unstopped(claim), others=", ".join(others))
 
 
-def _steps(scene: PodScene, first: Finding) -> list[NextAction]:
-    """What to do about the first finding: where that mends the cause itself, it comes before what gets round it."""
-    if CODES[first.code].loses_node:
-        return [*first.next_actions, *loosen_selection(scene)]
-    if CODES[first.code].fix_first:
-        return [*first.next_actions, *advise(scene)]
-    return [*advise(scene), *first.next_actions]
+def _steps(scene: PodScene, code: Code, steps: tuple[NextAction, ...]) -> tuple[NextAction, ...]:
+    """What to do about what leads: where `steps` mend the cause itself, they come before what gets round it."""
+    if not scene.advises:
+        return steps
+    if CODES[code].loses_node:
+        return (*steps, *loosen_selection(scene))
+    if CODES[code].fix_first:
+        return (*steps, *advise(scene))
+    return (*advise(scene), *steps)
 
 
 _COMING = ("TriggeredScaleUp", "Nominated")
@@ -130,21 +161,8 @@ _STARTS = timedelta(minutes=20)
 _LONGEST = 160
 
 
-class _Said(NamedTuple):
-    text: Prose
-    evidence: Evidence
-
-
-def with_autoscaler(scene: PodScene, found: Sequence[Finding]) -> list[Finding]:
-    """The findings, the first of them with what an autoscaler says of the pod, where one does."""
-    said = _said(scene)
-    if said is None or not found or found[0].severity == "info":
-        return list(found)
-    first, *rest = found
-    return [first.saying(sentences(first.text, said.text), evidence=(*first.evidence, said.evidence)), *rest]
-
-
-def _said(scene: PodScene) -> _Said | None:
+def by_autoscaler(scene: PodScene) -> Part | None:
+    """What an autoscaler says of the pod, where one does."""
     name = scene.pod.namespace, scene.pod.name
     events = [
         event
@@ -158,13 +176,13 @@ def _said(scene: PodScene) -> _Said | None:
     if newest.reason in _COMING:
         at = parse_time(newest.seen_at)
         late = at is None or scene.now - at > _STARTS
-        return None if late else _Said(Text("autoscaler.coming", scaler=scaler, words=words), quotes.of_event(newest))
+        return None if late else Part(Text("autoscaler.coming", scaler=scaler, words=words), [quotes.of_event(newest)])
     if newest.reason not in _NONE:
         return None
     text: Prose = Text("autoscaler.none", scaler=scaler, words=words)
     if any(name in newest.message for name in scene.asked):
         text = sentences(text, Text("autoscaler.no-template"))
-    return _Said(text, quotes.of_event(newest))
+    return Part(text, [quotes.of_event(newest)])
 
 
 _TAINTS = {
@@ -186,7 +204,7 @@ class _State(NamedTuple):
     taint: str
 
 
-def told_by_state(scene: PodScene, cause: Cause) -> list[Finding]:
+def _by_state(scene: PodScene, cause: RankedCause) -> list[Finding]:
     """A finding for each such state of nodes that should have the device, then one for all other nodes of the cause."""
     by_state: defaultdict[_State, list[str]] = defaultdict(list)
     for name in cause.nodes if scene.request.containers else ():
@@ -198,8 +216,7 @@ def told_by_state(scene: PodScene, cause: Cause) -> list[Finding]:
     told = {name for names in by_state.values() for name in names}
     rest = tuple(name for name in cause.nodes if name not in told)
     if rest:
-        others = refusals.refused(scene, cause._replace(nodes=rest))
-        found.append(structs.replace(others, severity="info"))
+        found.append(refusals.refused(scene, cause._replace(nodes=rest, rank=Rank.BACKGROUND)))
     return found
 
 
@@ -210,7 +227,7 @@ def _state(obstacle: Obstacle) -> _State | None:
     return _State(what, obstacle.detail) if what else None
 
 
-def _finding(scene: PodScene, cause: Cause, state: _State) -> Finding:
+def _finding(scene: PodScene, cause: RankedCause, state: _State) -> Finding:
     names = cause.nodes
     claim = Text(_CLAIMS[state.what], nodes=prose.names(names), taint=state.taint)
     if takers := refusals.takers(scene, cause):

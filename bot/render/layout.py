@@ -1,0 +1,113 @@
+"""Text and columns within so many cells: lines broken where a word ends, columns that give way to each other."""
+
+import re
+from collections.abc import Iterator, Sequence
+
+from bot.render.words import cells
+
+_COLUMN_GAP = 2
+_LONGEST_NAMES = 40, 24, 16, 8
+_MARK = re.compile(r"(?<=[,;/])")
+_NOT_AT_LINE_START = frozenset(",.;:!?)]}%，。；：！？）】》」』、…’”\ufe0f")
+_NOT_AT_LINE_END = frozenset("（【《「『‘“")
+
+
+def side_by_side(rows: Sequence[Sequence[str]], room: int, fewest: int) -> tuple[list[list[str]], list[int]]:
+    """As much of the rows, of which the first is the header, as fits side by side, and the columns' widths."""
+    count = len(rows[0])
+    tries = [(columns, longest) for longest in _LONGEST_NAMES for columns in range(count, min(fewest, count) - 1, -1)]
+    tries += [(columns, _LONGEST_NAMES[-1]) for columns in range(min(fewest, count) - 1, 0, -1)]
+    shown: list[list[str]] = []
+    for columns, longest in tries:
+        shown = [[_shortened(cell, longest) for cell in row[:columns]] for row in rows]
+        if widths := _column_widths(shown, room, longest):
+            return shown, widths
+    return shown, [room] * len(shown[0])
+
+
+def _shortened(cell: str, longest: int) -> str:
+    """The cell with an ellipsis in the middle of each longer word; at the first of the limits none is cut."""
+    if longest == _LONGEST_NAMES[0] or len(cell) <= longest:
+        return cell
+    half = longest // 2
+    words = (
+        word if len(word) <= longest else f"{word[:half]}…{word[half + 1 - longest :]}" for word in cell.split(" ")
+    )
+    return " ".join(words)
+
+
+def _column_widths(rows: Sequence[Sequence[str]], room: int, longest: int) -> list[int] | None:
+    """The widest columns give way until all fit; None where that would break words, which are names to copy."""
+    columns = list(zip(*rows, strict=True))
+    widths = [max(map(cells, column)) for column in columns]
+    words = [min(max(map(_longest_word, column)), longest) for column in columns]
+    room -= _COLUMN_GAP * (len(columns) - 1)
+    if sum(words) > room:
+        return None
+    widths = [min(wide, room) for wide in widths]
+    while sum(widths) > room:
+        widest = max((at for at in range(len(widths)) if widths[at] > words[at]), key=widths.__getitem__)
+        widths[widest] -= 1
+    return widths
+
+
+def _longest_word(text: str) -> int:
+    return max((cells(unit.rstrip(" ")) for unit in _units(text, len(text) * 2)), default=0)
+
+
+def row_lines(row: Sequence[str], widths: Sequence[int], right: Sequence[bool]) -> Iterator[str]:
+    """The lines of one row."""
+    columns = [wrap(cell, wide) for cell, wide in zip(row, widths, strict=True)]
+    for number in range(max(map(len, columns))):
+        shown = [column[number] if number < len(column) else "" for column in columns]
+        padded = (
+            " " * (wide - cells(text)) + text if numeric else text + " " * (wide - cells(text))
+            for text, wide, numeric in zip(shown, widths, right, strict=True)
+        )
+        yield (" " * _COLUMN_GAP).join(padded).rstrip(" ")
+
+
+def wrap(text: str, room: int, later: int | None = None) -> list[str]:
+    """Visible text as one line or more: the first of at most `room` cells, further ones of at most `later` (or `room`).
+
+    Broken at spaces and between wide characters; inside a word only where it alone is longer than a line. A line has
+    room for one wide character at least.
+    """
+    later = later or room
+    lines, line = list[str](), ""
+    for unit in _units(text, later):
+        if line.strip(" ") and cells((line + unit).rstrip(" ")) > room:
+            lines.append(line.rstrip(" "))
+            line, room = "", later
+        line += unit
+        while cells(line.rstrip(" ")) > room:
+            edge = _edge(line, room)
+            lines.append(line[:edge])
+            line, room = line[edge:], later
+    return [*lines, line.rstrip(" ")] if line.strip(" ") or not lines else lines
+
+
+def _units(text: str, room: int) -> Iterator[str]:
+    """The pieces that stay together, each with the spaces after it; a word too long for a line is a piece per comma."""
+    start = 0
+    for at in range(1, len(text) + 1):
+        if at == len(text) or _may_break(text[at - 1], text[at]):
+            unit = text[start:at]
+            yield from [unit] if cells(unit) <= room else _MARK.split(unit)
+            start = at
+
+
+def _may_break(before: str, after: str) -> bool:
+    if after == " " or before == " ":
+        return after != " "
+    if before in _NOT_AT_LINE_END or after in _NOT_AT_LINE_START or not cells(after):
+        return False
+    return 2 in (cells(before), cells(after))
+
+
+def _edge(word: str, room: int) -> int:
+    """How many characters of a word that is wider than `room` cells fit into them."""
+    edge = used = 0
+    while (used := used + cells(word[edge])) <= room:
+        edge += 1
+    return edge
