@@ -19,6 +19,7 @@ COMMANDS ?= 20000
 INPUTS ?= 1000000
 
 DIST := dist
+SOURCE_CHECKS := $(patsubst %,tests/test_%.py,finding_codes project readme security texts)
 
 .PHONY: demo test test-all lint bench soak hours fuzz lock manifest dist sbom audit clean
 
@@ -37,6 +38,7 @@ lint: $(VENV)/installed-dev
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports
 	$(BIN)/pyright --pythonpath $(BIN)/python
+	$(BIN)/python -m pytest -n 0 --enumerations=source $(SOURCE_CHECKS)
 
 bench: $(VENV)/installed-dev
 	$(BIN)/python -m benchmarks

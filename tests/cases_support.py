@@ -220,3 +220,6 @@ def ask_cluster(
     request = playbook.request(**({"pod": pod} if pod else {}), **values)
     sources = Sources(cluster, ports=RecordedPorts(cluster), workload_logs=True)
     return validated(playbook.report(asyncio.run(playbook.gather(request, sources)), Texts(language)))
+
+
+ARCHIVES = sorted((CASES / "fit").glob("*.tar.gz"))

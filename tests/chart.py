@@ -81,3 +81,8 @@ def install_manifest() -> str:
     )
     objects = [_HELMS_OWN.sub("", object_) for object_ in objects]
     return comment + "---\n".join(object_ for object_ in objects if object_.strip())
+
+
+def environment(objects: list[Manifest]) -> dict[str, Any]:
+    (bot,) = of_kind("Deployment", objects)
+    return {container["name"]: container for container in bot["spec"]["template"]["spec"]["containers"][0]["env"]}

@@ -14,6 +14,7 @@ from bot.hami.signatures import signatures
 from bot.pprof.hints import ALLOCATION_RULES, CPU_RULES, GOROUTINE_RULES, MEMORY_RULES, WAIT_RULES
 from bot.report import SEVERITIES
 from playbooks.gather.node_side import Health
+from tests.project import tree_of
 
 _ROOT = Path(__file__).parents[1]
 _RULES = (*CPU_RULES, *WAIT_RULES, *ALLOCATION_RULES, *GOROUTINE_RULES, *MEMORY_RULES)
@@ -43,7 +44,7 @@ def finding_codes() -> set[str]:
     for folder in ("bot", "handlers", "playbooks"):
         for path in (_ROOT / folder).rglob("*.py"):
             prefix = "profile-" if "pprof" in path.parts else ""
-            for maker, code in _written(ast.parse(path.read_text(encoding="utf-8"))):
+            for maker, code in _written(tree_of(path)):
                 found.add(f"{prefix}unlike-{code}" if maker == "Unlike" else prefix + code)
     return {code for code in found if re.fullmatch(r"[a-z-]+", code)} - set(SEVERITIES)
 
@@ -51,7 +52,7 @@ def finding_codes() -> set[str]:
 def fault_codes() -> set[str]:
     """Those of what is wrong with nodes, as the sources of its facts write them or put them together."""
     folder = _ROOT / "playbooks" / "rules" / "nodes"
-    written = [found for path in folder.glob("*.py") for found in _written(ast.parse(path.read_text(encoding="utf-8")))]
+    written = [found for path in folder.glob("*.py") for found in _written(tree_of(path))]
     made = {"device-plugin-" + health for health in get_args(Health) if health not in ("ready", "unseen")}
     made |= {"node-lock-" + phase for phase in get_args(LockState.__annotations__["phase"])}
     made |= {"handshake-stale", "handshake-deleted", "node-unregistered", "registration-ignored"}
@@ -60,7 +61,7 @@ def fault_codes() -> set[str]:
 
 def impact_codes() -> set[str]:
     """What a change brings with it."""
-    trees = [ast.parse(path.read_text(encoding="utf-8")) for path in (_ROOT / "bot" / "changes").glob("*.py")]
+    trees = [tree_of(path) for path in (_ROOT / "bot" / "changes").glob("*.py")]
     nodes = [node for tree in trees for node in ast.walk(tree) if isinstance(node, ast.Call)]
     keys = {key for node in nodes if getattr(node.func, "id", "") == "Text" for key in _strings(node.args[0])}
     return {key.removeprefix("blast.") for key in keys if key.startswith("blast.")} | {"gitops-argocd", "gitops-flux"}

@@ -4,7 +4,8 @@ Of a test of many parameters, `USUAL` cases are run, or as many as `@pytest.mark
 enumerates in a loop asks for the fixture `sample` and runs what that gives. A file whose tests are dear, as they start
 the whole bot, says `pytestmark = pytest.mark.few(8)`: so many cases of the whole file are run; in the folders where
 most files start the bot it is `FEW` unless the file says another number. What starts a process, a browser or a database
-server (`pytest.mark.process`) is left to `make test-all`.
+server (`pytest.mark.process`) is left to `make test-all`; what only reads the project's own files
+(`pytest.mark.source`) to `make lint`, where one process parses each of them once.
 Of the databases, and of the ways to Slack, each case is run on one. Of the examples of a property, a fifth is tried,
 and all of them in the rest.
 """
@@ -21,7 +22,7 @@ T = TypeVar("T")
 USUAL = 3
 FEW = 2
 _DEAR = ("tests/slack/test_", "tests/oncall/test_", "tests/deeds/test_")
-_EXAMPLES = {"sample": 20, "rest": 100, "whole": 100}
+_EXAMPLES = {"sample": 20, "rest": 100, "whole": 100, "source": 100}
 _SEED = 13
 _ALTERNATIVES = ("new_database", "new_empty_database", "mode")
 """Parameters of which `make test` takes one value for each case."""
@@ -38,15 +39,17 @@ class Sample(Protocol):
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--enumerations",
-        choices=["sample", "rest", "whole"],
+        choices=["sample", "rest", "whole", "source"],
         default="sample",
-        help="of long enumerations run a sample, only what the sample leaves out, or all (default: %(default)s)",
+        help="of long enumerations run a sample, only what the sample leaves out, or all; "
+        "`source`: only what reads the project's own files (default: %(default)s)",
     )
 
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "sampled(most): `make test` runs that many of the test's cases")
     config.addinivalue_line("markers", "process: starts a process, a browser or a database server; left to `test-all`")
+    config.addinivalue_line("markers", "source: reads the project's own files and runs nothing; left to `make lint`")
     config.addinivalue_line("markers", "few(most): `make test` runs that many of all cases of the file")
     if not config.getoption("--hypothesis-profile"):
         most = _EXAMPLES[_enumerations(config)]
@@ -58,10 +61,16 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     which = _enumerations(config)
     if which == "whole":
         return
-    sampled = _sampled(items)
+    checks = {item for item in items if item.get_closest_marker("source") and not item.get_closest_marker("process")}
+    sampled = _sampled([item for item in items if item not in checks])
     for item in items:
         item.stash[_WHOLE] = item not in sampled
-    chosen = sampled if which == "sample" else {item for item in items if item not in sampled or _enumerates(item)}
+    if which == "source":
+        chosen = checks
+    elif which == "sample":
+        chosen = sampled
+    else:
+        chosen = {item for item in items if item not in sampled or _enumerates(item)} - checks
     config.hook.pytest_deselected(items=[item for item in items if item not in chosen])
     items[:] = [item for item in items if item in chosen]
 

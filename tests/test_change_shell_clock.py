@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.test_change_shell import cluster, report_of
+from tests.change_shell import cluster, report_of
 
 
 def off_by(hours: int) -> Callable[[], datetime]:

@@ -21,6 +21,7 @@ from tests.chart import (
     DEAD_MAN,
     PROXYING,
     Manifest,
+    environment,
     granted,
     install_manifest,
     manifests,
@@ -53,11 +54,6 @@ def pods(objects: list[Manifest]) -> list[Manifest]:
     return found + [
         object_["spec"]["jobTemplate"]["spec"]["template"]["spec"] for object_ in of_kind("CronJob", objects)
     ]
-
-
-def environment(objects: list[Manifest]) -> dict[str, Any]:
-    (bot,) = of_kind("Deployment", objects)
-    return {container["name"]: container for container in bot["spec"]["template"]["spec"]["containers"][0]["env"]}
 
 
 @with_each

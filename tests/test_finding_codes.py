@@ -14,6 +14,8 @@ from playbooks.judgement.nodes import NODES
 from tests.cases_support import CASES
 from tests.finding_codes import fault_codes, finding_codes
 
+pytestmark = pytest.mark.source
+
 
 def test_the_registry_has_exactly_the_codes_that_rules_give() -> None:
     assert set(CODES) == set(get_args(Code)) == finding_codes()

@@ -22,7 +22,7 @@ from bot.hami.pods.request_parsing import DeviceConfig, pod_request
 from bot.hami.version import Version, parse_version
 from bot.kube.models import NODES, PODS, Pod
 from bot.kube.recording.recorded_cluster import RecordedCluster
-from tests.test_fit_verdicts import ARCHIVES
+from tests.cases_support import ARCHIVES
 
 EVERY = 5
 """Whose end would help is asked for one in so many of the refusals of single nodes, and all of whole clusters."""

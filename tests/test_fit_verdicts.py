@@ -13,9 +13,7 @@ from typing import NamedTuple
 import pytest
 
 from playbooks.fit.manifest import Manifest
-from tests.cases_support import CASES, ask
-
-ARCHIVES = sorted((CASES / "fit").glob("*.tar.gz"))
+from tests.cases_support import ARCHIVES, ask
 
 
 class Difference(NamedTuple):

@@ -6,7 +6,7 @@ import tomllib
 
 import pytest
 
-from tests.test_shell import POD, RECORDING, ROOT, hami_bot
+from tests.shell import POD, RECORDING, ROOT, hami_bot
 
 pytestmark = pytest.mark.process
 

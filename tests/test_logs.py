@@ -24,9 +24,9 @@ from sandbox.apiserver import ApiServer, Fault
 from sandbox.serving import Served
 from tests.changes.rig import Steps, rig
 from tests.kube.cache_lab import lab, until
+from tests.oncall.alerts import Taken
 from tests.oncall.bot import webhook
 from tests.oncall.rig import a_rig, pending
-from tests.oncall.test_alerts_endpoint import Taken
 from tests.slack.bot import POD, RECORDING, a_bot
 from tests.stores import new_store
 

@@ -9,6 +9,7 @@ import pytest
 
 from bot.slack.app import NEEDED_SCOPES, WISHED_SCOPES
 from handlers.manifest import EVENTS, manifest
+from tests.project import tree_of
 
 ROOT = Path(__file__).parents[1]
 SCOPES = {*NEEDED_SCOPES, *WISHED_SCOPES}
@@ -42,7 +43,7 @@ IF_GRANTED = {"conversations.join"}
 
 def called_methods() -> set[str]:
     """Every string of the gateway that looks like a method of Slack's Web API, but for those of `IF_GRANTED`."""
-    trees = [ast.parse(path.read_text()) for path in (ROOT / "bot" / "slack").glob("*.py")]
+    trees = [tree_of(path) for path in (ROOT / "bot" / "slack").glob("*.py")]
     strings = {
         node.value
         for tree in trees

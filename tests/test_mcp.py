@@ -25,7 +25,7 @@ from handlers.shell import main as shell
 from playbooks.playbook import find
 from tests.cases_support import CASES, VERSIONS
 from tests.report_schema import PUBLISHED, validated
-from tests.test_shell import POD, RECORDING, ROOT, hami_bot, served
+from tests.shell import POD, RECORDING, ROOT, hami_bot, served
 
 pytestmark = pytest.mark.process
 

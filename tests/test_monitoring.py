@@ -13,8 +13,8 @@ import yaml
 from bot.hami.pods.request_parsing import DeviceConfig
 from sandbox.demo import TOKEN, demo
 from tests.dashboard import DASHBOARD
+from tests.metric_names import names_told
 from tests.prometheus.server import asked, program, prometheus_that_scrapes_at
-from tests.test_metrics import names_told
 from tests.update_docs import RULES
 
 pytestmark = pytest.mark.process

@@ -34,22 +34,14 @@ from playbooks.own.interface import OPTIONS, OwnPlaybookError
 from playbooks.playbook import Sources, load
 from sandbox.apiserver import ApiServer
 from tests.chart import BOT, granted, manifests
+from tests.cluster_rights import Noting
 from tests.own_api import PROMISED, lines
+from tests.own_playbooks import ENDS, WORKS
 from tests.playbooks.world import cause, check, cluster, container, gpu, pod, record, text_of
-from tests.test_rbac import Noting
-from tests.test_shell import POD, RECORDING, ROOT, served
+from tests.shell import POD, RECORDING, ROOT, served
 
 EXAMPLES = ROOT / "docs" / "examples"
 Ask = Callable[..., tuple[int, str, str]]
-
-WORKS = """
-from playbooks.api import Answer, Cluster, Playbook, Texts, finding
-async def gather(cluster: Cluster) -> str:
-    return cluster.name
-def diagnose(snapshot: str, say: Texts) -> Answer:
-    return Answer("fine", [finding("fine", severity="info")])
-"""
-ENDS = 'PLAYBOOK = Playbook("Is it fine?", gather, diagnose)\n'
 
 
 @pytest.fixture

@@ -5,8 +5,6 @@ import itertools
 import json
 import os
 import re
-import subprocess
-import tomllib
 from pathlib import Path
 
 import grimp
@@ -17,10 +15,10 @@ from packaging.utils import canonicalize_name
 
 from playbooks.playbook import load
 from sandbox.demo import POD, RECORDING
+from tests.project import LOCKS, PROJECT, ROOT, committed_files
 
-ROOT = Path(__file__).parents[1]
-PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
-LOCKS = ("requirements.lock", "requirements-build.lock", "requirements-dev.lock", "requirements-release.lock")
+pytestmark = pytest.mark.source
+
 DIRECT = {
     "requirements.lock": [
         *PROJECT["project"]["dependencies"],
@@ -37,15 +35,6 @@ HASH = re.compile(r"    --hash=sha256:[0-9a-f]{64}( \\)?")
 def pins(lock: str) -> dict[str, str]:
     found = map(PIN.fullmatch, (ROOT / lock).read_text().splitlines())
     return {entry["name"]: entry["version"] for entry in found if entry}
-
-
-def committed_files() -> list[Path]:
-    """What is committed or would be; a copy without git has nothing to tell."""
-    if not (ROOT / ".git").exists():
-        pytest.skip("no git here")
-    command = ["git", "-C", str(ROOT), "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
-    names = subprocess.run(command, check=True, capture_output=True, text=True).stdout.split("\0")
-    return [ROOT / name for name in names if name and (ROOT / name).is_file()]
 
 
 def lines_that_match(pattern: re.Pattern[str]) -> list[str]:

@@ -23,41 +23,14 @@ from handlers.cluster_choice import ClusterChoice, open_sources
 from playbooks.playbook import Sources, find
 from sandbox.apiserver import ApiServer, Rule
 from sandbox.apiserver.access import Access
-from sandbox.apiserver.statuses import Target
 from tests.cases_support import CASES, VERSIONS, questions, scenarios
+from tests.change_shell import Cluster, cluster, overdue
 from tests.chart import BOT, CHANGING, DEAD_MAN, NAMESPACE, PROXYING, granted, manifests
+from tests.cluster_rights import OWNERS, Noting
 from tests.incidents_support import INCIDENTS, Incident, incidents, open_incident
 from tests.playbooks.dra_support import claiming
-from tests.test_change_shell import Cluster, cluster, overdue
 
 pytestmark = pytest.mark.few(5)
-
-OWNERS = ("deploy/none", "rs/none", "sts/none", "ds/none", "job/none")
-"""Asked about by name, so that lists of their kind are read."""
-
-
-class Noting(Access):
-    """Grants exactly these rules, and keeps what was asked for."""
-
-    def __init__(self, rules: list[Rule]) -> None:
-        super().__init__(rules)
-        self.rules = rules
-        self.asked: set[tuple[Target, str]] = set()
-
-    def allows(self, target: Target, verb: str) -> bool:
-        self.asked.add((target, verb))
-        return super().allows(target, verb)
-
-    @property
-    def refusals(self) -> list[str]:
-        return sorted(f"{verb} {target}" for target, verb in self.asked if not super(Noting, self).allows(target, verb))
-
-    @property
-    def unneeded(self) -> list[Rule]:
-        """The rules without which every request so far would have been granted as well."""
-        covering = [[rule for rule in self.rules if rule.covers(*request)] for request in self.asked]
-        needed = [rules[0] for rules in covering if len(rules) == 1]
-        return [rule for rule in self.rules if rule not in needed]
 
 
 async def answer_everything(server: ApiServer, folder: Path, version: str) -> None:

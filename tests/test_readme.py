@@ -28,7 +28,7 @@ from tests.update_docs import (
     settings_page,
 )
 
-pytestmark = pytest.mark.process
+pytestmark = pytest.mark.source
 
 ROOT = Path(__file__).parents[1]
 PAGES = {
@@ -84,12 +84,14 @@ def test_the_readme_is_short() -> None:
     assert len(README.splitlines()) <= 200
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(("command", "shown"), SHOWN, ids=[command for command, _ in SHOWN])
 def test_a_command_prints_what_the_docs_show(command: str, shown: str) -> None:
     printed = run(command, ROOT)
     assert agrees(printed, shown), printed
 
 
+@pytest.mark.process
 def test_the_example_of_a_playbook_works_as_it_is_written(tmp_path: Path) -> None:
     for folder in ("bot", "handlers", "playbooks"):
         shutil.copytree(ROOT / folder, tmp_path / folder, ignore=shutil.ignore_patterns("__pycache__", "taints"))

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.test_project import PROJECT, ROOT, committed_files
+from tests.project import PROJECT, ROOT, committed_files
 
 pytestmark = pytest.mark.process  # each process that runs one builds the wheel
 

@@ -25,10 +25,10 @@ from sandbox.apiserver import ApiServer, Rule
 from sandbox.apiserver.access import Access
 from sandbox.apiserver.statuses import Target
 from tests.cases_support import CASES, in_full
+from tests.change_shell import Cluster, cluster, overdue
 from tests.chart import BOT, DEAD_MAN, NAMESPACE, PROXYING, granted, manifests
+from tests.cluster_rights import OWNERS, Noting
 from tests.playbooks.dra_support import claiming
-from tests.test_change_shell import Cluster, cluster, overdue
-from tests.test_rbac import OWNERS, Noting
 
 pytestmark = pytest.mark.few(2)
 

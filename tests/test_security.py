@@ -4,9 +4,12 @@ import ast
 import re
 from functools import cache
 
+import pytest
 import yaml
 
-from tests.test_project import LOCKS, ROOT
+from tests.project import LOCKS, ROOT, tree_of
+
+pytestmark = pytest.mark.source
 
 PAGE = (ROOT / "docs" / "threats.md").read_text()
 ROWS = re.findall(r"^\| (?!attack |---)(.+?) \| (.+?) \| `(.+?)::(.+?)` \|$", PAGE, re.MULTILINE)
@@ -14,7 +17,7 @@ ROWS = re.findall(r"^\| (?!attack |---)(.+?) \| (.+?) \| `(.+?)::(.+?)` \|$", PA
 
 @cache
 def functions_of(path: str) -> set[str]:
-    tree = ast.parse((ROOT / path).read_text())
+    tree = tree_of(ROOT / path)
     return {node.name for node in tree.body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)}
 
 

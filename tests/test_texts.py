@@ -37,6 +37,9 @@ from bot.texts import (
     unstopped,
 )
 from playbooks.rules.waiting.refusals import CLAIMS
+from tests.project import tree_of
+
+pytestmark = pytest.mark.source
 
 _ROOT = Path(__file__).parents[1]
 _PACKAGES = ("bot", "playbooks", "handlers")
@@ -150,7 +153,7 @@ def _calls_of(scope: ast.AST, place: str, tables: Names) -> list[Call]:
 @cache
 def _trees() -> dict[str, ast.Module]:
     files = (file for package in _PACKAGES for file in sorted((_ROOT / package).rglob("*.py")))
-    return {str(file.relative_to(_ROOT)): ast.parse(file.read_text(encoding="utf-8")) for file in files}
+    return {str(file.relative_to(_ROOT)): tree_of(file) for file in files}
 
 
 def _tables(tree: ast.Module) -> Names:

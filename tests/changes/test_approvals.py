@@ -13,40 +13,21 @@ from bot.access import Access
 from bot.changes.changer import Changer
 from bot.errors import BotError, SourceError
 from bot.settings.schema import AccessSettings
-from bot.slack.outbox import Outbox
 from bot.slack.people import Groups
 from bot.store import Store, open_store
 from bot.store.changes import State
-from bot.texts import Texts
 from handlers.changes.draft import Pending, Person
 from handlers.changes.execute import Capture
 from handlers.changes.journal import ChangeJournal
 from handlers.changes.leader_pass import WritableCluster, WritableClusters
 from handlers.changes.service import ChangeService
-from handlers.deps import Deps
 from tests.changes.deployments import NOW
 from tests.changes.memory import Cluster, Replica
-from tests.changes.test_journal import RECORD
+from tests.changes.records import RECORD
+from tests.changes.replicas import UNUSED, lent_of
 from tests.stores import new_store
 
-UNUSED: Any = None
 LINUS = Person("U2", "C1")
-
-
-def lent_of(store: Store, now: Callable[[], float], clusters: tuple[str, ...]) -> Deps:
-    """What needs neither Slack nor what is read of a cluster."""
-    return Deps(
-        gateway=UNUSED,
-        outbox=Outbox(store, UNUSED),
-        store=store,
-        work=UNUSED,
-        open_sources=UNUSED,
-        clusters=clusters,
-        channels={},
-        say=Texts("en"),
-        bot_user="",
-        now=now,
-    )
 
 
 class Clusters:

@@ -41,8 +41,8 @@ from handlers.deps import Deps
 from playbooks.playbook import Sources
 from sandbox.apiserver import ApiServer
 from sandbox.slack import SlackServer
+from tests.changes.crashes import crash_points
 from tests.changes.rig import Killed, Steps, When
-from tests.changes.test_crashes import crash_points
 from tests.sampling import Sample
 from tests.slack.bot import RECORDING
 from tests.slack.changing import ADA, EXTENDER, LINUS, NAME, NAMESPACE, QUICK, ROOM

@@ -19,9 +19,8 @@ from bot.texts import in_english
 from handlers.changes.journal import ChangeJournal
 from tests.changes.deployments import NOW, but
 from tests.changes.memory import Cluster, Replica
+from tests.changes.replicas import LEVEL, Record, Several, lent_of
 from tests.changes.rig import NAME, NAMESPACE, NEWEST, Killed, Steps, When, rig
-from tests.changes.test_approvals import lent_of
-from tests.changes.test_replicas import LEVEL, Record, Several
 from tests.stores import new_store
 
 DATE = "Sat, 21 Nov 2026 05:00:00 GMT"

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.changes.test_crashes import ACTS, crash_points, killed, steps_of
+from tests.changes.crashes import ACTS, crash_points, killed, steps_of
 from tests.sampling import Sample
 from tests.stores import NewDatabase
 

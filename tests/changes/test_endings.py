@@ -8,34 +8,18 @@ from pathlib import Path
 
 import pytest
 
-from bot.changes.record import VERSION, Record
+from bot.changes.record import Record
 from bot.kube.client.connect import open_cluster
 from bot.kube.hami_pods import EXTENDER_CONTAINER, KUBE_SCHEDULER_CONTAINER
 from bot.kube.models import PODS
 from handlers.changes.scheduler_log import LOUD_FOR_S, LOUDEST_BYTES_S, Endings
 from playbooks.playbook import Sources
 from sandbox.apiserver import ApiServer
+from tests.changes.endings import LEVEL, NAMESPACE, POD
 from tests.slack.bot import RECORDING
 
-NAMESPACE, POD = "hami-system", "hami-scheduler"
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 LINE = b"I1121 11:59:59.000000       1 scheduler.go:1] " + b"x" * 977 + b"\n"
-LEVEL = Record(
-    v=VERSION,
-    id="c1",
-    target=f"{NAMESPACE}/hami-scheduler",
-    flag="v",
-    container=EXTENDER_CONTAINER,
-    field="command",
-    words_before=("scheduler", "-v=2"),
-    words_after=("scheduler", "-v=4"),
-    old="2",
-    new="4",
-    means="patch",
-    raised_at="2026-11-21T11:55:00Z",
-    at="2026-11-21T12:05:00Z",
-    by="U1",
-)
 
 
 def why_ended(folder: Path, kib: int, container: str = EXTENDER_CONTAINER, record: Record = LEVEL) -> str:

@@ -13,18 +13,14 @@ from bot.changes.deployments import ChangeFailed
 from bot.changes.journal import ChangeEvent
 from bot.changes.kinds import VERBOSITY
 from bot.changes.plan import Plan
-from bot.changes.record import Record
 from bot.store import open_store
 from bot.store.changes import ChangeRows
 from tests.changes.deployments import EXTENDER, NOW, but, wants
 from tests.changes.memory import Cluster, MemoryJournal, Replica
+from tests.changes.records import RECORD
 from tests.changes.rig import NAME, NAMESPACE, NEWEST, Killed, Steps
 
 LEVEL = wants(VERBOSITY, "5", EXTENDER, 600, "U1")
-RECORD = Record(
-    v=1, id="c1", target="a/b", flag="v", container="c", field="args", words_before=("-v=4",), words_after=("-v=5",),
-    old="4", new="5", means="patch", raised_at="2026-11-21T05:00:00Z", at="2026-11-21T05:10:00Z", by="U1",
-)  # fmt: skip
 
 
 def with_rows(folder: Path, talk: Callable[[ChangeRows], Awaitable[Any]]) -> None:

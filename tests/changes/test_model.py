@@ -37,6 +37,7 @@ from bot.errors import BotError
 from bot.kube.client.writer import OutcomeUnknown
 from tests.changes.deployments import EXTENDER, KUBE_SCHEDULER, NOW, new_value, wants
 from tests.changes.memory import NAME, NAMESPACE, Cluster, MemoryJournal, Replica, Trouble, scheduler
+from tests.changes.records import DAMAGES
 from tests.changes.rig import NEWEST, Killed, Rig, Steps, When, rig
 from tests.sampling import examples
 
@@ -100,15 +101,6 @@ EDITS: dict[str, Edit] = {
         name=EXTENDER
     ),
 }
-DAMAGES: dict[str, Callable[[str], str | None]] = {
-    "off": lambda _: None,
-    "broken": lambda _: "{",
-    "cut": lambda text: text[: len(text) // 2],
-    "of another version": lambda text: text.replace('"v":1', '"v":2'),
-    "edited": lambda text: json.dumps(json.loads(text) | {"new": "1", "to": ["other"]}),
-    "copied from elsewhere": lambda text: json.dumps(json.loads(text) | {"target": "a/b"}),
-}
-"""What becomes of the record under our key."""
 HARMLESS = ["a word", "another container", "an annotation", "the words back", "helm resets", "reordered"]
 
 bots = st.integers(0, 2)

@@ -7,7 +7,7 @@ from bot.changes.record import KEY, read_record, write_record
 from bot.kube.models import Workload
 from bot.kube.recording.redact import MASK, redacted
 from playbooks.rules.installation.install_settings import of_record
-from tests.changes.test_endings import LEVEL
+from tests.changes.endings import LEVEL
 
 
 def annotation(text: str) -> str:

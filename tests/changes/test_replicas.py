@@ -20,49 +20,18 @@ import pytest
 
 from bot.changes.changer import Changer
 from bot.changes.deployments import ChangeFailed
-from bot.changes.kinds import VERBOSITY
-from bot.changes.plan import Plan, Raise
+from bot.changes.plan import Plan
 from bot.errors import BotError
 from bot.store import open_store
-from tests.changes.deployments import EXTENDER, NOW, wants
+from tests.changes.crashes import reworded
+from tests.changes.deployments import NOW
 from tests.changes.memory import Cluster, MemoryJournal, Replica, Trouble
+from tests.changes.replicas import LEVEL, TROUBLES, Record, Several
 from tests.changes.rig import NAME, NAMESPACE, NEWEST, Killed, Steps, When
-from tests.changes.test_crashes import reworded
 from tests.sampling import Sample
 
-LEVEL = wants(VERBOSITY, "5", EXTENDER, 600, "U1", "a pod hangs")
 SKEWS = (0, 10_800, -10_800)
 WHENS: tuple[When, ...] = ("before", "after")
-TROUBLES: tuple[Trouble, ...] = ("down", "lost, done", "lost, not done", "500, done", "500, not done")
-Record = Callable[[str, object], None]
-
-
-class Several:
-    """Replicas of one bot. `bots` is how many."""
-
-    def __init__(self, bots: int = 2, skews: Sequence[float] = (0, 0, 0)) -> None:
-        self.cluster = Cluster()
-        self.journal = MemoryJournal()
-        self.replicas = [Replica(self.cluster, self.journal, skew) for skew in skews[:bots]]
-
-    async def raise_(self, bot: Changer, wanted: Raise = LEVEL) -> None:
-        plan = await bot.plan(NAMESPACE, NAME, wanted, NEWEST, "c1")
-        assert isinstance(plan, Plan), plan
-        await bot.raise_(plan, NEWEST)
-
-    async def passes(self, *at: float) -> None:
-        """At each of these times (seconds after the beginning) every replica makes its pass."""
-        for moment in at:
-            self.cluster.now = max(self.cluster.now, NOW + moment)
-            for replica in self.replicas:
-                await replica.changer().passes.reconcile()
-
-    def is_as_before(self) -> bool:
-        return json.dumps(self.cluster.live()["spec"]) == self.cluster.original and self.cluster.record() is None
-
-    def assert_undone(self) -> None:
-        assert self.is_as_before()
-        assert self.cluster.done["revert", "c1"] == self.cluster.done["raise", "c1"]
 
 
 UNTIL = (15, 300, 585, 600, 615, 630)

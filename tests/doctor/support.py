@@ -1,6 +1,7 @@
 """A bot that could run: a Slack workspace, an API server with HAMi, and a settings file that names both."""
 
-from collections.abc import AsyncGenerator
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -61,3 +62,11 @@ async def a_world(folder: Path, seed: Seed | None = None, **server: Any) -> Asyn
             "store": {"url": f"sqlite+aiosqlite:///{folder}/state.db"},
         }
         yield World(slack, api, folder, settings)
+
+
+def with_world(folder: Path, work: Callable[[World], Awaitable[None]], **options: Any) -> None:
+    async def main() -> None:
+        async with a_world(folder, **options) as world:
+            await work(world)
+
+    asyncio.run(main())

@@ -3,7 +3,6 @@
 import asyncio
 import json
 import time
-from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -22,17 +21,9 @@ from handlers.health_monitor import HEARD
 from sandbox.apiserver import Rule
 from sandbox.slack import App, Seed
 from tests.chart import BOT, NAMESPACE, PROXYING, granted, manifests
-from tests.doctor.support import World, a_world
+from tests.doctor.support import World, with_world
 
 HAMI = "hami-system"
-
-
-def with_world(folder: Path, work: Callable[[World], Awaitable[None]], **options: Any) -> None:
-    async def main() -> None:
-        async with a_world(folder, **options) as world:
-            await work(world)
-
-    asyncio.run(main())
 
 
 def test_where_everything_is_as_it_should_be_no_link_fails(tmp_path: Path) -> None:

@@ -9,10 +9,8 @@ from aiohttp import web
 from bot.endpoint import AlertsEndpoint
 from bot.http import serve_http
 from sandbox.serving import Served
-from tests.doctor.support import World
-from tests.doctor.test_doctor import with_world
-from tests.oncall.pagers import Pagers
-from tests.oncall.test_on_call_now import entry, page
+from tests.doctor.support import World, with_world
+from tests.oncall.pagers import Pagers, entry, page
 
 KEY = "pd-7f3a-secret"
 

@@ -28,9 +28,8 @@ from handlers.manifest import create_link, manifest
 from handlers.shell_grammar import build_grammar
 from sandbox.apiserver import ApiServer
 from sandbox.slack import SlackServer
-from tests.chart import manifests, of_kind, rendered
+from tests.chart import environment, manifests, of_kind, rendered
 from tests.doctor.support import RECORDING
-from tests.test_chart import environment
 
 SAY = Texts("en")
 ROOM = "C0GPUONC01"

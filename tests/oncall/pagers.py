@@ -120,3 +120,14 @@ def signed(body: bytes, secret: str = SIGNING) -> dict[str, str]:
     other = hmac.new(b"the-old-one", body, hashlib.sha256).hexdigest()
     ours = hmac.new(secret.encode(), body, hashlib.sha256).hexdigest()
     return {"X-PagerDuty-Signature": f"v1={other},v1={ours}"}
+
+
+def entry(email: str | None, schedule: str, level: int = 1) -> dict[str, Any]:
+    name = (email or "nobody").partition("@")[0]
+    user = {"id": f"P{name.upper()}", "type": "user", "summary": name, "email": email}
+    where = {"id": schedule, "type": "schedule_reference", "summary": "GPUs"}
+    return {"user": user, "schedule": where, "escalation_level": level, "start": None, "end": None}
+
+
+def page(*entries: dict[str, Any], more: bool = False) -> web.Response:
+    return web.json_response({"oncalls": list(entries), "limit": 100, "offset": 0, "more": more, "total": None})

@@ -185,3 +185,11 @@ def with_rig(database: str, recording: Path, scene: Callable[[Rig], Awaitable[No
             await scene(rig)
 
     asyncio.run(play())
+
+
+WRITES = frozenset({"take", "sort", "change", "find_threads", "show", "proven", "told", "put"})
+
+
+def files(rig: Rig) -> list[dict[str, Any]]:
+    everything = rig.bot.slack.workspace.everything(ONCALL)
+    return [file for only_for, message in everything if not only_for for file in message.get("files", [])]

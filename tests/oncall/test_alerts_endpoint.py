@@ -13,26 +13,13 @@ from aiohttp import web
 
 from bot.endpoint import ALERTS_PATH, AlertsEndpoint, alerts_route
 from bot.errors import BotError
-from bot.triage.webhook import LARGEST_BODY, Alert
+from bot.triage.webhook import LARGEST_BODY
 from sandbox.serving import Served
+from tests.oncall.alerts import Taken
 from tests.oncall.bot import webhook
 
 SECRET = "s3cret-of-alerts"
 BODY = json.dumps(webhook("trainer-0")).encode()
-
-
-class Taken:
-    """What was taken; with `error` nothing is."""
-
-    def __init__(self, error: BotError | None = None, *, stopping: bool = False) -> None:
-        self.alerts: list[Alert] = []
-        self._error = error
-        self.stopping = stopping
-
-    async def take(self, alerts: list[Alert]) -> None:
-        if self._error:
-            raise self._error
-        self.alerts += alerts
 
 
 def posted(

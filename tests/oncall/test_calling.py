@@ -15,9 +15,8 @@ from handlers.parsing.question import Question
 from handlers.user_actions import Deed
 from tests.changes.rig import Killed, Steps, When
 from tests.oncall.bot import GIVEN
-from tests.oncall.rig import TERMS, Rig, a_rig, pending, text, with_rig
+from tests.oncall.rig import TERMS, WRITES, Rig, a_rig, pending, text, with_rig
 from tests.oncall.scenes import busy_cluster
-from tests.oncall.test_crashes import WRITES
 from tests.sampling import Sample
 from tests.slack.outbox_support import ONCALL
 from tests.stores import NewDatabase

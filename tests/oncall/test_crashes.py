@@ -18,13 +18,11 @@ import pytest
 from bot.triage.webhook import Alert
 from handlers.oncall.keeper import Keeper
 from tests.changes.rig import Killed, Steps, When
-from tests.oncall.rig import Rig, a_rig, pending, text, with_rig
+from tests.oncall.rig import WRITES, Rig, a_rig, files, pending, text, with_rig
 from tests.oncall.scenes import busy_cluster
-from tests.oncall.test_evidence import files
 from tests.sampling import Sample
 from tests.stores import NewDatabase
 
-WRITES = frozenset({"take", "sort", "change", "find_threads", "show", "proven", "told", "put"})
 FIRST = [pending(0), pending(3)]
 MORE = [pending(6), pending(9, name="KubePodNotReady")]
 Act = Callable[[Rig, Keeper], Awaitable[None]]

@@ -11,8 +11,8 @@ import pytest
 from bot.triage.state import Turn
 from handlers.changes.draft import Person
 from handlers.oncall.service import DeedTime, IncidentDeed, TriageService
+from tests.changes.crashes import crash_points
 from tests.changes.rig import Killed, Steps
-from tests.changes.test_crashes import crash_points
 from tests.oncall.rig import Rig, a_rig, pending
 from tests.oncall.scenes import busy_cluster
 from tests.sampling import Sample

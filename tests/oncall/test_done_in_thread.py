@@ -17,11 +17,10 @@ from bot.triage.state import News
 from bot.triage.summary import TimelineEntry, summarize
 from handlers.oncall.service import TriageService
 from tests.oncall.bot import CHANNEL, TOKEN
+from tests.oncall.heads import ADA, head
 from tests.oncall.rig import Rig, pending, with_rig
 from tests.oncall.scenes import busy_cluster
-from tests.oncall.test_render import head
-from tests.oncall.test_store import CAUSE
-from tests.oncall.test_summary import ADA
+from tests.oncall.stored import CAUSE
 from tests.slack import changing, test_profiles
 from tests.slack.outbox_support import ONCALL
 

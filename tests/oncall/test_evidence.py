@@ -17,18 +17,13 @@ from handlers.oncall.causes import answer
 from handlers.oncall.incident_threads import Bounds, EvidenceRequest, evidence
 from playbooks.playbook import Sources
 from sandbox.slack.content import strings_of
-from tests.oncall.rig import Rig, pending, with_rig
+from tests.oncall.rig import Rig, files, pending, with_rig
 from tests.oncall.scenes import busy_cluster
 from tests.playbooks.world import cluster, gpu, gpu_node, none_of, pod, record, refused, running
 from tests.slack.outbox_support import ONCALL
 from tests.stores import NewDatabase
 
 SECRET = "hunter2secret"
-
-
-def files(rig: Rig) -> list[dict[str, Any]]:
-    everything = rig.bot.slack.workspace.everything(ONCALL)
-    return [file for only_for, message in everything if not only_for for file in message.get("files", [])]
 
 
 async def content(file: dict[str, Any]) -> bytes:

@@ -13,9 +13,9 @@ from bot.triage.webhook import Alert
 from handlers.oncall.keeper import Keeper
 from handlers.oncall.service import TriageService
 from sandbox.slack.content import strings_of
+from tests.oncall.heads import ADA
 from tests.oncall.rig import Rig, pending, with_rig
 from tests.oncall.scenes import busy_cluster
-from tests.oncall.test_summary import ADA
 from tests.playbooks.world import cluster, gpu, gpu_node, none_of, pod, record, refused, running
 from tests.slack.outbox_support import START
 from tests.stores import NewDatabase

@@ -5,14 +5,11 @@ every alert that got its 200 is counted in one thread, and no thread, reply or d
 """
 
 import asyncio
-import contextlib
-import json
-import os
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import AsyncGenerator, Callable, Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -23,62 +20,16 @@ import pytest
 from bot.digest.schedule import Schedule
 from bot.store import Store, open_store
 from sandbox.slack import Fault, SlackServer
-from tests.oncall.bot import CHANNEL, ROOM, World
+from tests.oncall.bot import CHANNEL, ROOM
+from tests.oncall.killing import ROOT, Life, Process, told
 from tests.oncall.rig import text
 from tests.oncall.scenes import CAUSES, busy_cluster
 from tests.stores import NewDatabase
 
 pytestmark = pytest.mark.process
 
-ROOT = Path(__file__).parents[2]
 HOUR = 3600.0
-LATER_S = 400.0
-"""So much later the next life begins: what the killed one had claimed has lapsed."""
 FIRST, MORE = ("trainer-0", "trainer-3"), ("trainer-6",)
-
-
-class Process:
-    """The one that lives are forked from; one life at a time."""
-
-    def __init__(self, process: subprocess.Popen[str], told: dict[str, Any]) -> None:
-        self._process = process
-        self._told = told
-        self._starts_at = time.time()
-        """The first life has Slack's time: were its clock minutes ahead, it would not find its own messages."""
-
-    @contextlib.asynccontextmanager
-    async def life(self, slack: SlackServer, session: aiohttp.ClientSession) -> AsyncGenerator["Life"]:
-        began = time.time()
-        life = await self.begin(slack, session, starts_at=self._starts_at)
-        try:
-            yield life
-        except BaseException:
-            await self.ended(life, signal.SIGKILL)  # else whoever forked it would wait for it
-            raise
-        self._starts_at += self._told["speed"] * (time.time() - began) + LATER_S
-
-    async def begin(self, slack: SlackServer, session: aiohttp.ClientSession, **told: Any) -> "Life":
-        """A life that whoever began it has to end."""
-        assert self._process.stdin
-        self._process.stdin.write(json.dumps(self._told | told) + "\n")
-        self._process.stdin.flush()
-        begun: dict[str, Any] = await self._line()
-        assert isinstance(begun, dict), begun
-        return Life(begun["pid"], World(slack, begun["url"], session))
-
-    async def ended(self, life: "Life", how: signal.Signals) -> int:
-        """Sends the signal; the exit status, negative for a signal."""
-        os.kill(life.pid, how)
-        return await self._line()
-
-    async def _line(self) -> Any:
-        assert self._process.stdout
-        return json.loads(await asyncio.to_thread(self._process.stdout.readline))
-
-
-class Life(NamedTuple):
-    pid: int
-    world: World
 
 
 @pytest.fixture(scope="module")
@@ -87,12 +38,6 @@ def forking() -> Iterator[subprocess.Popen[str]]:
     arguments, pipe = (sys.executable, "-m", "tests.oncall.killed_process"), subprocess.PIPE
     with subprocess.Popen(arguments, cwd=ROOT, stdin=pipe, stdout=pipe, text=True) as process:
         yield process
-
-
-def told(slack: SlackServer, store: str, recording: Path, speed: float = 30.0) -> dict[str, Any]:
-    """What a life is told. Its time passes `speed` times as fast."""
-    tokens = {"api_url": slack.api_url, "bot_token": slack.bot_token, "app_token": slack.app_token}
-    return tokens | {"store": store, "recording": str(recording), "speed": speed}
 
 
 class Moment(NamedTuple):

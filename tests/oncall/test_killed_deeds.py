@@ -18,8 +18,8 @@ import pytest
 from bot.store import open_store
 from sandbox.slack import Ack, SlackServer
 from tests.oncall.bot import ROOM
+from tests.oncall.killing import ROOT, Process, told
 from tests.oncall.scenes import CAUSES, busy_cluster
-from tests.oncall.test_killed import ROOT, Process, told
 from tests.stores import NewDatabase
 
 pytestmark = pytest.mark.process

@@ -30,8 +30,8 @@ from bot.store.tables import digest_runs, incidents
 from bot.triage.state import CALLS, opened
 from sandbox.slack import Fault, SlackServer
 from tests.oncall.bot import CHANNEL, ROOM, World
+from tests.oncall.killing import ROOT, Life, Process
 from tests.oncall.scenes import CAUSES, busy_cluster
-from tests.oncall.test_killed import ROOT, Life, Process
 from tests.sampling import Sample
 from tests.stores import NewDatabase, blocked
 

@@ -14,6 +14,7 @@ from bot.settings.oncall import OncallSettings, PagerDutySettings
 from handlers.oncall.calling import KEPT_S, LARGEST_PAGE, Rota
 from sandbox.serving import Served
 from tests.oncall.bot import GIVEN
+from tests.oncall.pagers import entry, page
 from tests.oncall.rig import TERMS, Rig, a_rig, pending
 from tests.oncall.scenes import busy_cluster
 from tests.stores import NewDatabase
@@ -21,17 +22,6 @@ from tests.stores import NewDatabase
 TOKEN = "pd-7f3a-secret"
 GRACE, LINUS, USUAL = "U0GRACE001", "U0LINUS001", "S0ONCALL01"
 PEOPLE = {"Grace@Example.com": GRACE, "linus@example.com": LINUS}
-
-
-def entry(email: str | None, schedule: str, level: int = 1) -> dict[str, Any]:
-    name = (email or "nobody").partition("@")[0]
-    user = {"id": f"P{name.upper()}", "type": "user", "summary": name, "email": email}
-    where = {"id": schedule, "type": "schedule_reference", "summary": "GPUs"}
-    return {"user": user, "schedule": where, "escalation_level": level, "start": None, "end": None}
-
-
-def page(*entries: dict[str, Any], more: bool = False) -> web.Response:
-    return web.json_response({"oncalls": list(entries), "limit": 100, "offset": 0, "more": more, "total": None})
 
 
 Answer = Callable[[web.Request], web.Response]

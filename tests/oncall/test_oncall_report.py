@@ -13,10 +13,9 @@ from bot.triage.summary import Case, OncallReport, TimelineEntry, report_on
 from handlers.oncall.service import IncidentDeed, TriageService
 from handlers.oncall.words import read_words
 from sandbox.slack.content import strings_of
+from tests.oncall.heads import ADA, HOSTILE, head
 from tests.oncall.rig import Rig, pending, with_rig
 from tests.oncall.scenes import busy_cluster
-from tests.oncall.test_render import HOSTILE, head
-from tests.oncall.test_summary import ADA
 from tests.slack.render import NOTHING, assert_fits, parsed, read
 
 

@@ -15,37 +15,13 @@ from bot.slack.render.digest import DigestPost, render_digest
 from bot.slack.render.triage import TriageForm, form, render_news, render_open, render_timeline
 from bot.slack.render.triage_head import Head, IncidentButton, render_head
 from bot.texts import LANGUAGES, Language, Texts
-from bot.triage.cause import Cause
 from bot.triage.routes import Ignored
-from bot.triage.state import CALLS, Call, Deed, Incident, MuteUntil, News, State, Turn
+from bot.triage.state import CALLS, Deed, Incident, MuteUntil, News, State, Turn
 from bot.triage.summary import TimelineEntry, summarize
 from sandbox.slack.content import strings_of
 from sandbox.slack.validate import validate_view
+from tests.oncall.heads import CAUSE, HOSTILE, head
 from tests.slack.render import NOTHING, assert_fits, parsed, read, texts
-
-HOSTILE = "<!channel> <@U0EVIL> *b* `c` | http://evil \u202e\n# x " + "x" * 3000
-CAUSE = Cause(
-    "s", HOSTILE, HOSTILE, "critical", HOSTILE, (HOSTILE,) * 50, HOSTILE, (HOSTILE,) * 9, f"https://p/{'x' * 1900}"
-)
-
-
-def head(state: State) -> Head:
-    incident = Incident(state, 1.0, owner=HOSTILE, muted_until=MuteUntil(1_800_000_000.0))
-    return Head(
-        "0123abcd",
-        HOSTILE,
-        CAUSE,
-        incident,
-        3,
-        500,
-        1000,
-        (HOSTILE,) * 20,
-        (HOSTILE,) * 20,
-        1.8e9,
-        (HOSTILE,) * 9,
-        (HOSTILE,),
-        call=Call(HOSTILE, 1.8e9),
-    )
 
 
 def buttons_of(shown: Head) -> dict[str, dict[str, Any]]:

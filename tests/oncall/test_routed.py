@@ -19,7 +19,7 @@ from handlers.oncall.watcher import Patience, Watcher
 from tests.oncall.bot import CHANNEL, ROOM, TOKEN, World, played, webhook
 from tests.oncall.rig import Rig, pending, text, with_rig
 from tests.oncall.scenes import busy_cluster
-from tests.oncall.test_watcher import seen, waiting
+from tests.oncall.watching import seen, waiting
 from tests.slack.outbox_support import ONCALL
 from tests.stores import NewDatabase
 

@@ -26,7 +26,7 @@ from tests.oncall.bot import BEARER, GIVEN, ROOM, webhook
 from tests.oncall.pagers import ROUTING_KEY, SIGNING, Pagers, pagerduty_posts, signed
 from tests.oncall.rig import text
 from tests.slack.bot import PATIENT, recorded, settings
-from tests.slack.test_change_outages import free_port, readiness
+from tests.slack.outages import free_port, readiness
 
 LIMITS = PATIENT._replace(oncall=0.05, pace=Pace(pass_s=0.1))
 CRITICAL = webhook("trainer-0", severity="critical")

@@ -13,12 +13,11 @@ from bot.store import Store, open_store
 from bot.store.alerts import keep
 from bot.store.audit import AuditLine
 from bot.store.incidents import KEPT_S
-from bot.triage.cause import Cause, unexplained
+from bot.triage.cause import unexplained
 from bot.triage.state import Act, IncidentTimes, Step, act, passed
 from tests.oncall.rig import pending
+from tests.oncall.stored import CAUSE
 from tests.stores import NewDatabase, blocked
-
-CAUSE = Cause("0123456789abcdef", "card-insufficient-memory", "No card is large enough", "warning", "ml/trainer-0")
 
 
 class Clock:

@@ -10,15 +10,11 @@ from bot.slack.render.summary import summary_block
 from bot.texts import LANGUAGES, Language, Texts
 from bot.triage.state import News
 from bot.triage.summary import Summary, TimelineEntry, summarize
-from handlers.changes.draft import Person
 from handlers.oncall.service import IncidentDeed, TriageService
+from tests.oncall.heads import ADA, GRACE, HOSTILE, head
 from tests.oncall.rig import Rig, pending, with_rig
 from tests.oncall.scenes import busy_cluster
-from tests.oncall.test_render import HOSTILE, head
-from tests.slack.outbox_support import ONCALL
 from tests.slack.render import NOTHING, assert_fits, parsed, read
-
-ADA, GRACE = Person("U0ADA00001", ONCALL), Person("U0GRACE001", ONCALL)
 
 
 def timeline(*happened: tuple[float, str, str, str]) -> Summary:

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.change_shell import cluster, report_of
 from tests.playbooks.status_support import ask, healthy
 from tests.playbooks.world import codes
-from tests.test_change_shell import cluster, report_of
 
 
 def off_by(seconds: int) -> Callable[[], datetime]:

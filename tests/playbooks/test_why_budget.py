@@ -14,8 +14,8 @@ from bot.texts import Texts
 from playbooks.gather.nodes_in_question import gather_nodes_in_question
 from playbooks.playbook import Sources, find
 from sandbox.apiserver import ApiServer
+from tests.playbooks.inside_support import looping, placed
 from tests.playbooks.node_side_support import NONE_HEALTHY, counted, crashing, plugin, refused_pod
-from tests.playbooks.test_why_inside import looping, placed
 from tests.playbooks.world import Object, bind_error, cluster, codes, gpu_node, none_of, pod, record, refused
 
 LOG_BYTES = 2 * 1024 * 1024

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.playbooks.test_why_started import PLACED, container_status, placed
+from tests.playbooks.started_support import PLACED, container_status, placed
 from tests.playbooks.world import Object, ago, ask, cause, cluster, codes, event, owner, pod, quotes
 
 CDI = "failed to create containerd container: CDI device injection failed: unresolvable CDI devices {}"

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from bot.report import Report
+from tests.playbooks.inside_support import HALF, WHOLE, asked, ended, env, looping, placed, runs, with_container
 from tests.playbooks.world import (
     Object,
     ago,
@@ -18,12 +18,9 @@ from tests.playbooks.world import (
     gpu,
     gpu_node,
     plugin_pod,
-    pod,
     quotes,
 )
 
-HALF = given("gpu-1", ("GPU-0", 8000, 0))
-WHOLE = given("gpu-1", ("GPU-0", 16384, 100))
 TWO_WHOLE = given("gpu-1", ("GPU-0", 16384, 100), ("GPU-1", 16384, 100))
 CORE = "[HAMI-core {} (pid:1 thread=140 allocator.c:52)]: "
 OOM = CORE.format("ERROR") + "Device 0 OOM 17179869184 / 16777216000"
@@ -33,26 +30,6 @@ PRELOAD = "ERROR: ld.so: object '/usr/local/vgpu/libvgpu.so' from /etc/ld.so.pre
 GONE, SHORT = PRELOAD.format("cannot open shared object file"), PRELOAD.format("file too short")
 
 
-def ended(code: int, finished: float = 30, lasted: float = 9, **fields: object) -> Object:
-    one = {"exitCode": code, "reason": "Error", "startedAt": ago(finished + lasted), "finishedAt": ago(finished)}
-    return {"terminated": one | fields}
-
-
-def looping(code: int, restarts: int = 3, name: str = "main", **times: float) -> Object:
-    """A container in its back-off."""
-    state = {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off 40s"}}
-    return {"name": name, "state": state, "lastState": ended(code, **times), "restartCount": restarts}
-
-
-def runs(name: str = "main", **fields: object) -> Object:
-    return {"name": name, "ready": True, "restartCount": 0, "state": {"running": {"startedAt": ago(900)}}} | fields
-
-
-def placed(*statuses: Object, annotations: Object = HALF, age: float = 1000, **fields: object) -> Object:
-    status = {"phase": "Running", "startTime": ago(age), "containerStatuses": list(statuses or [runs()])}
-    return pod(annotations=annotations, nodeName="gpu-1", age=age, status=status, **fields)
-
-
 def plugin(started: float, image: str = "docker.io/projecthami/hami:v2.10.0", **fields: object) -> Object:
     """HAMi's device plugin of gpu-1, running for so many seconds."""
     one = plugin_pod("gpu-1")
@@ -60,12 +37,6 @@ def plugin(started: float, image: str = "docker.io/projecthami/hami:v2.10.0", **
     state = {"name": "device-plugin", "ready": True, "state": {"running": {"startedAt": ago(started)}}} | fields
     one["status"]["containerStatuses"] = [state]
     return one
-
-
-def asked(tmp_path: Path, one: Object, *others: Object, log: str = "", last: str = "", allowed: bool = True) -> Report:
-    logs = {name: text for name, text in (("ml/wl/main", log), ("ml/wl/main.previous", last)) if text}
-    node = gpu_node("gpu-1", card("GPU-0"), card("GPU-1"))
-    return ask(tmp_path, cluster(one, node, *others), others=logs, settings={"workload_logs": allowed})
 
 
 # ---------------------------------------------------------------------------------------------- by its log
@@ -324,15 +295,6 @@ def test_an_upgrade_is_a_step_only_against_the_bug_that_the_crash_shows(
 
 
 # ---------------------------------------------------------------------------------------- limits that cannot hold
-
-
-def with_container(annotations: Object = HALF, limits: Object | None = None, **fields: object) -> Object:
-    more = {key: fields.pop(key) for key in ("volumes", "runtimeClassName") if key in fields}
-    return placed(annotations=annotations, containers=[container(limits or gpu(memory=8000), **fields)], **more)
-
-
-def env(name: str, value: str) -> Object:
-    return {"env": [{"name": name, "value": value}]}
 
 
 SOCKET = {

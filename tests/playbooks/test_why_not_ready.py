@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.playbooks.test_why_started import PLACED, REJECTED, container_status, placed, report_on
+from tests.playbooks.started_support import PLACED, REJECTED, container_status, placed, report_on
 from tests.playbooks.world import Object, ago, ask, cause, cluster, codes, event, gpu_node, quotes
 
 RUNNING = {"running": {"startedAt": ago(220)}}

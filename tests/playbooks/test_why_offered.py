@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from bot.report import Report
+from tests.playbooks.offered_support import DEVICES
 from tests.playbooks.status_support import CONFIG, scheduler_config
 from tests.playbooks.world import (
     Object,
@@ -22,29 +23,6 @@ from tests.playbooks.world import (
     refused,
     scheduler,
 )
-
-DEVICES = """\
-nvidia:
-  resourceCountName: nvidia.com/gpu
-  resourceMemoryName: nvidia.com/gpumem
-  resourceMemoryPercentageName: nvidia.com/gpumem-percentage
-  resourceCoreName: nvidia.com/gpucores
-metax:
-  resourceCountName: metax-tech.com/gpu
-  resourceVCountName: metax-tech.com/sgpu
-  resourceVMemoryName: metax-tech.com/vmemory
-hygon:
-  resourceCountName: hygon.com/dcunum
-  resourceMemoryName: hygon.com/dcumem
-vnpus:
-- commonWord: Ascend910B3
-  resourceName: huawei.com/Ascend910B3
-  resourceMemoryName: huawei.com/Ascend910B3-memory
-- commonWord: Ascend310P
-  resourceName: huawei.com/Ascend310P
-  resourceMemoryName: huawei.com/Ascend310P-memory
-"""
-"""What HAMi hands out in this cluster."""
 
 
 def about(folder: Path, asked: Object, refusal: str, *nodes: Object, **fields: str) -> Report:

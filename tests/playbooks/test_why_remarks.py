@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.playbooks.inside_support import asked, env, placed, with_container
 from tests.playbooks.node_side_support import crashing, plugin
-from tests.playbooks.test_why_inside import asked, env, placed, with_container
 from tests.playbooks.world import Object, ask, card, cause, cluster, codes, container, given, gpu_node, quotes, running
 
 CORES = given("gpu-1", ("GPU-0", 16384, 40))

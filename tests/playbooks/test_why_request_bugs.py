@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.playbooks.refused_support import refused_again
 from tests.playbooks.scheduler_metrics import GIB, counted, scrape
-from tests.playbooks.test_why_stale import refused_again
 from tests.playbooks.world import (
     Object,
     ask,

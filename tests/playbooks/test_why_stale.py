@@ -8,6 +8,7 @@ from bot.hami.pods.allocations import NODE_KEY
 from bot.kube.cluster import PodAnswer, PodGet
 from bot.report import Report
 from playbooks.gather.scheduler_process import MOST_FINISHED
+from tests.playbooks.refused_support import FULL, refused_again
 from tests.playbooks.scheduler_metrics import GIB, counted, scrape
 from tests.playbooks.world import (
     EXTENDER,
@@ -31,16 +32,6 @@ from tests.playbooks.world import (
     running,
     scheduler,
 )
-
-FULL = "1 1/1 CardInsufficientMemory"
-
-
-def refused_again(reasons: str = FULL, *, first: float = 3600, last: float = 30, count: int = 12) -> list[Object]:
-    """A pod that HAMi refused so often, and the event that says so."""
-    message = none_of(1, reasons)
-    waiting = pod(age=first + 10, said=refused(message, first))
-    series = {"series": {"count": count, "lastObservedTime": ago(last)}}
-    return [waiting, event(waiting, "FailedScheduling", message, first, **series)]
 
 
 def by_metrics(tmp_path: Path, objects: list[Object], *lines: str) -> Report:

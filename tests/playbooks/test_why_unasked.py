@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from tests.playbooks.refused_support import refused_on_the_node
 from tests.playbooks.status_support import CONFIG, configured, healthy, without
-from tests.playbooks.test_why_webhook import refused_on_the_node
 from tests.playbooks.world import (
     HAMI,
     Object,

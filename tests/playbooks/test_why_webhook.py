@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from bot.report import Report
+from tests.playbooks.refused_support import refused_on_the_node
 from tests.playbooks.status_support import CONFIG, changed, endpoints, healthy, scheduler_config, webhook, without
 from tests.playbooks.world import (
     Object,
@@ -31,20 +32,11 @@ from tests.playbooks.world import (
 POST = 'failed to call webhook: Post "https://x.svc:443/webhook?timeout=10s": '
 INSUFFICIENT = refused(none_of(3, "3 Insufficient nvidia.com/gpumem"))
 REJECTED = "2026/11/21 04:58:00 http: TLS handshake error from 10.0.0.9:4711: remote error: tls: bad certificate\n"
-NO_BINDING = "rpc error: code = Unknown desc = no binding pod found on node gpu-1"
-ADMISSION = f"Pod was rejected: Allocate failed due to {NO_BINDING}, which is unexpected"
 
 
 def bypassed(**fields: Any) -> Object:
     """A pod that default-scheduler refuses, 2 minutes old."""
     return pod(**{"schedulerName": "default-scheduler", "said": INSUFFICIENT} | fields)
-
-
-def refused_on_the_node(**fields: Any) -> Object:
-    """A pod that default-scheduler bound and kubelet refused."""
-    one = pod(**{"schedulerName": "default-scheduler", "nodeName": "gpu-1"} | fields)
-    one["status"] |= {"phase": "Failed", "reason": "UnexpectedAdmissionError", "message": ADMISSION}
-    return one
 
 
 def namespace(name: str = "ml", **labels: str) -> Object:

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.playbooks.test_why_inside import HALF, WHOLE, Object, asked, looping, placed
-from tests.playbooks.world import cause, codes, container, gpu, quotes
+from tests.playbooks.inside_support import HALF, WHOLE, asked, looping, placed
+from tests.playbooks.world import Object, cause, codes, container, gpu, quotes
 
 NO_DRIVER = "RuntimeError: Found no NVIDIA driver on your system. Please check that you have an NVIDIA GPU"
 NO_NVML = "pynvml.nvml.NVMLError_LibraryNotFound: NVML Shared Library Not Found"

@@ -8,7 +8,7 @@ from bot.errors import SourceError
 from bot.texts import in_english
 from playbooks.profile.fetch import FetchedProfile
 from tests.chart import BOT, granted, manifests
-from tests.profiles.test_fetch import HEAP, fetched, serving
+from tests.profiles.serving import HEAP, fetched, serving
 
 PROXY = {"podsProxy": {"enabled": True}}
 

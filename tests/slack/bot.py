@@ -23,6 +23,7 @@ POD = "s03-card-insufficient-memory"
 VERDICT: str = json.loads((RECORDING.parent / "answers.json").read_text())[f"why ml/{POD}"]["verdict"]
 
 Mode = Literal["socket", "http"]
+MODES = ["socket", "http"]
 
 PATIENT = Limits(deed_s=60, ping_interval_s=60)
 """On a busy machine the store may take longer than a person waits, and a sign of life longer than Slack does."""

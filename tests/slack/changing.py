@@ -34,7 +34,7 @@ from sandbox.apiserver import ApiServer, Timing
 from sandbox.slack import SlackServer
 from sandbox.slack.content import elements_of, strings_of
 from tests.slack.bot import PATIENT, RECORDING, Mode, settings
-from tests.slack.test_bot_deliveries import sent
+from tests.slack.deliveries import sent
 
 ROOM = "gpu-oncall"
 ADA, GRACE, LINUS, ONCALL = "U0ADA00001", "U0GRACE001", "U0LINUS001", "S0ONCALL01"
@@ -294,3 +294,6 @@ async def a_bot(
         if mode == "http":
             world.slack.delivery, world.slack.request_url = "http", f"{address}/slack/events"
         yield
+
+
+TWO = AccessSettings(operators=(ADA,), approvers=(LINUS, GRACE), two_person=True)

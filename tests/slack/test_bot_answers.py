@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import re
 import sqlite3
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -14,44 +14,22 @@ import pytest
 
 from bot.errors import SourceError
 from bot.kube.recording.recorded_cluster import RecordedCluster
-from bot.main import Limits, running
+from bot.main import running
 from bot.settings.schema import ClusterSettings
 from bot.slack.render.buttons import EVERYTHING
 from handlers.inbox import AT_ONCE
 from playbooks.playbook import Sources
 from sandbox.slack import Fault, Seed, SlackServer, VirtualClock
-from tests.slack.bot import PATIENT, POD, RECORDING, VERDICT, Gated, Here, Mode, a_bot, connected, recorded, settings
-from tests.slack.test_bot_deliveries import later, sent
-from tests.slack.test_surfaces import button, text_of
+from tests.slack.answering import played
+from tests.slack.bot import PATIENT, POD, RECORDING, VERDICT, Gated, Here, Mode, connected, recorded, settings
+from tests.slack.deliveries import later, sent
+from tests.slack.surfaces import button, text_of
 
-MODES = ["socket", "http"]
 LOOKING = "Looking at the cluster"
 QUICK = PATIENT._replace(answer_s=0.3)
 OUTSIDE = replace(
     Seed(), channels=tuple(replace(channel, with_app=channel.name != "gpu-oncall") for channel in Seed().channels)
 )
-
-
-@pytest.fixture(params=MODES)
-def mode(request: pytest.FixtureRequest) -> Mode:
-    return request.param
-
-
-def played(
-    tmp_path: Path,
-    scene: Callable[[Here], Awaitable[None]],
-    *,
-    mode: Mode = "socket",
-    opener=recorded,
-    limits: Limits = PATIENT,
-    slack: Callable[[], SlackServer] = SlackServer,
-) -> None:
-    async def play() -> None:
-        async with asyncio.timeout(180), a_bot(tmp_path, mode, opener=opener, limits=limits, slack=slack()) as here:
-            await scene(here)
-            assert here.slack.unknown_methods == []
-
-    asyncio.run(play())
 
 
 def test_few_questions_at_once_read_a_cluster_and_the_others_wait_their_turn(tmp_path: Path) -> None:

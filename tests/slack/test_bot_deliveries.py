@@ -6,16 +6,15 @@ import json
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any
 from urllib.parse import urlencode
 
 import aiohttp
 import pytest
 
-from sandbox.slack import Ack, App, Command, Fault, Seed, Shortcut, SlackServer, sign
-from sandbox.slack.payloads import interaction
+from sandbox.slack import App, Command, Fault, Seed, Shortcut, SlackServer, sign
 from tests.slack.bot import POD, VERDICT, Here, Mode, a_bot
-from tests.slack.test_surfaces import button
+from tests.slack.deliveries import acks, later, sent
+from tests.slack.surfaces import button
 
 MODES = ["socket", "http"]
 Scene = Callable[[Here], Awaitable[None]]
@@ -32,22 +31,6 @@ def played(tmp_path: Path, mode: Mode, scene: Scene, seed: Seed | None = None) -
             await scene(here)
 
     asyncio.run(play())
-
-
-def acks(slack: SlackServer, containing: str) -> int:
-    return len([call for call in slack.journal.of("ack", containing) if call.ok])
-
-
-async def sent(slack: SlackServer, kind: str, **payload: Any) -> Ack:
-    """An interaction that is not made by the pretended client, and so can be anything."""
-    made = interaction(slack._world, kind, "U0ADA00001") | {"trigger_id": "1.2.3"} | payload
-    return await slack._world.delivery.send("interactive", made, kind)
-
-
-async def later(slack: SlackServer) -> None:
-    """Comes back when a question that was asked now is answered: what was asked before would have been, too."""
-    await slack.say("linus", slack.dm("linus"), "help")
-    await slack.wait_for(channel=slack.dm("linus"), containing="You can ask")
 
 
 @pytest.mark.parametrize("kind", ["duplicate", "replay"])

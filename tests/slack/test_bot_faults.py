@@ -13,10 +13,10 @@ import pytest
 from bot.main import Limits
 from bot.store.leases import sender
 from sandbox.slack import Fault, SlackServer
+from tests.slack.asking import Asking
 from tests.slack.bot import PATIENT, POD, VERDICT, Gated, Here, Mode, a_bot, connected, recorded
-from tests.slack.test_bot_deliveries import later
-from tests.slack.test_bot_process import Asking
-from tests.slack.test_bot_sockets import readiness, readiness_is
+from tests.slack.deliveries import later
+from tests.slack.sockets import readiness, readiness_is
 
 
 def played(

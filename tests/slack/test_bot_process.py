@@ -8,26 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from sandbox.slack import Ack, Fault, SlackServer, VirtualClock
-from sandbox.slack.content import strings_of
+from sandbox.slack import Fault, SlackServer, VirtualClock
+from tests.slack.asking import Asking
 from tests.slack.bot import a_process, environment
 
 pytestmark = pytest.mark.process
 
 OUTAGE_S = 600
-
-
-def answers(slack: SlackServer, number: int) -> int:
-    """How many messages of the bot, wherever they are and whoever sees them, answer that question."""
-    named = f"question-{number:03}"
-    return len(
-        [
-            message
-            for channel in slack.workspace.channels
-            for _, message in slack.workspace.everything(channel)
-            if message.get("bot_id") and named in "\n".join(strings_of(message))
-        ]
-    )
 
 
 @contextlib.asynccontextmanager
@@ -45,36 +32,6 @@ async def passing(clock: VirtualClock) -> AsyncGenerator[None]:
     finally:
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
-
-
-class Asking:
-    """Numbers the questions, and notes which of them the bot acknowledged."""
-
-    def __init__(self, slack: SlackServer) -> None:
-        self._slack = slack
-        self._number = 0
-        self.taken: list[int] = []
-
-    async def everywhere(self) -> None:
-        """A command, a mention and a direct message of everybody."""
-        for user in ("ada", "grace", "linus"):
-            self._note(await self._slack.command(user, "gpu-oncall", self._next()))
-            self._note(await self._slack.mention(user, "general", self._next()))
-            self._note(await self._slack.say(user, self._slack.dm(user), self._next()))
-
-    def answered(self) -> bool:
-        return all(answers(self._slack, number) for number in self.taken)
-
-    def counts(self) -> list[int]:
-        return [answers(self._slack, number) for number in self.taken]
-
-    def _next(self) -> str:
-        self._number += 1
-        return f"why ml/question-{self._number:03}"
-
-    def _note(self, ack: Ack) -> None:
-        if ack.ok:
-            self.taken.append(self._number)
 
 
 async def is_up(slack: SlackServer, process: asyncio.subprocess.Process) -> None:

@@ -7,7 +7,6 @@ import re
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
-import aiohttp
 import pytest
 from slack_bolt.app.async_app import AsyncApp
 from slack_bolt.context.ack.async_ack import AsyncAck
@@ -18,6 +17,7 @@ from bot.slack.connection import Connection, Turn
 from handlers.changes.leader_pass import Pace
 from sandbox.slack import Fault, SlackServer
 from tests.slack.bot import PATIENT, Here, a_bot
+from tests.slack.sockets import readiness, readiness_is
 
 Scene = Callable[[Here], Awaitable[None]]
 BRISK = PATIENT._replace(ping_interval_s=0.5, watch_s=0.1)
@@ -206,19 +206,6 @@ def test_a_limit_on_new_connections_with_half_a_second_in_it_is_waited_for(tmp_p
         await asked(here)
 
     played(tmp_path, scene, BRISK)
-
-
-async def readiness_is(here: Here, status: int) -> str:
-    """What the bot says of itself once its state is that one: it finds out at its next look."""
-    async with asyncio.timeout(180):
-        while (said := await readiness(here))[0] != status:
-            continue
-    return said[1]
-
-
-async def readiness(here: Here) -> tuple[int, str]:
-    async with aiohttp.ClientSession() as session, session.get(f"{here.address}/readyz") as answer:
-        return answer.status, await answer.text()
 
 
 def test_half_a_minute_without_any_connection_is_not_ready_and_says_so(tmp_path: Path) -> None:

@@ -12,8 +12,8 @@ import pytest
 from bot.store.store import TRIES
 from sandbox.slack import Fault, SlackServer
 from tests.slack.bot import PATIENT, POD, VERDICT, Gated, Here, a_bot, connected
-from tests.slack.test_bot_deliveries import acks, later
-from tests.slack.test_surfaces import text_of
+from tests.slack.deliveries import acks, later
+from tests.slack.surfaces import text_of
 
 
 def sql(folder: Path, *statements: str) -> None:

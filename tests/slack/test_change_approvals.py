@@ -10,10 +10,9 @@ from bot.settings.schema import AccessSettings
 from sandbox.apiserver import Rule
 from sandbox.slack import Fault
 from tests.slack.bot import Mode
-from tests.slack.changing import ADA, GRACE, LINUS, ONCALL, World, a_bot, a_place, actions, played, text_of
+from tests.slack.changing import ADA, GRACE, LINUS, ONCALL, TWO, World, a_bot, a_place, actions, played, text_of
 
 ASKED = "verbosity 5 for 10m because it hangs"
-TWO = AccessSettings(operators=(ADA,), approvers=(LINUS, GRACE), two_person=True)
 BOTH_ROLES = AccessSettings(operators=(ADA,), approvers=(LINUS, ADA), two_person=True)
 
 

@@ -6,9 +6,8 @@ from typing import Any
 
 import aiohttp
 
-from tests.slack.changing import World, a_bot, a_place, played, text_of
-from tests.slack.test_change_approvals import TWO
-from tests.slack.test_change_outages import free_port
+from tests.slack.changing import TWO, World, a_bot, a_place, played, text_of
+from tests.slack.outages import free_port
 
 
 async def passes(world: World) -> None:

@@ -1,18 +1,15 @@
 """What is due is undone, and told when it can be, whatever is out of reach when the bot starts."""
 
 import asyncio
-import contextlib
-import random
-import socket
 from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
-import aiohttp
 import pytest
 
 from sandbox.slack import Fault
 from tests.slack.changing import World, a_bot, a_place
+from tests.slack.outages import free_port, readiness
 
 Outage = Callable[[World], AbstractContextManager[None]]
 
@@ -66,23 +63,3 @@ async def running(world: World, bind: str, started: asyncio.Event, ended: asynci
     async with a_bot(world, bind=bind):
         started.set()
         await ended.wait()
-
-
-def free_port() -> str:
-    """Below the ports that the kernel gives to whoever takes any, so that no other test gets it meanwhile."""
-    while True:
-        port = random.randrange(10_000, 32_000)
-        with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", port)):
-            return f"127.0.0.1:{port}"
-
-
-async def readiness(bind: str) -> str:
-    """What /readyz says once it answers that the bot is not ready."""
-    async with aiohttp.ClientSession() as session:
-        while True:
-            try:
-                async with session.get(f"http://{bind}/readyz") as answer:
-                    if answer.status == 503:
-                        return await answer.text()
-            except aiohttp.ClientConnectionError:
-                await asyncio.sleep(0.02)

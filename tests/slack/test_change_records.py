@@ -9,7 +9,7 @@ import pytest
 from bot.changes.plan import KEY_PATH
 from sandbox.apiserver import Rule
 from tests.slack.changing import ADA, LINUS, NAME, NAMESPACE, World, a_bot, a_place, actions, played, text_of
-from tests.slack.test_change_outages import free_port
+from tests.slack.outages import free_port
 
 DAMAGES = ["removed", "cut", "of another version"]
 

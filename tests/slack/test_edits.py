@@ -15,8 +15,8 @@ from handlers.parsing.question import Question
 from sandbox.slack import SlackServer
 from tests.slack import changing
 from tests.slack.bot import POD, VERDICT, Gated, Here, a_bot, recorded
-from tests.slack.test_bot_deliveries import later
-from tests.slack.test_surfaces import text_of
+from tests.slack.deliveries import later
+from tests.slack.surfaces import text_of
 
 
 def played(folder: Path, scene: Callable[[Here], Awaitable[None]], opener=recorded) -> None:

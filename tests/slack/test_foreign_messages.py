@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from bot.slack.foreign_messages import LONGEST, said_in
 from sandbox.slack import strangers
 from tests.slack.bot import POD, VERDICT, Here
-from tests.slack.test_surfaces import played
+from tests.slack.surfaces import played
 
 LABELS = {"alertname": "PodPending", "namespace": "ml", "pod": POD}
 ALERTS = {

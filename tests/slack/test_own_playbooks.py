@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from playbooks.own import discovery
+from tests.own_playbooks import ENDS, WORKS
+from tests.slack.answering import played
 from tests.slack.bot import POD, VERDICT, Here
-from tests.slack.test_bot_answers import played
-from tests.test_own_playbooks import ENDS, WORKS
 
 pytestmark = pytest.mark.few(1)
 

@@ -31,7 +31,7 @@ from sandbox.slack import SlackServer
 from tests.pprof.cases import PROFILES
 from tests.slack.bot import AUDIT_KEY, PATIENT, RECORDING, settings
 from tests.slack.changing import actions, text_of
-from tests.slack.test_bot_deliveries import sent
+from tests.slack.deliveries import sent
 
 ROOM = "gpu-oncall"
 SEED = read_recording(RECORDING)

@@ -17,9 +17,8 @@ from bot.slack.app import WrongInstall
 from sandbox.slack import App, Person, Said, Seed, SlackServer
 from sandbox.slack.payloads import command_payload, event_payload, interaction
 from sandbox.slack.seed import PAT, SHARED
-from tests.slack.bot import PATIENT, POD, VERDICT, Gated, Mode, recorded, settings
-from tests.slack.test_bot_deliveries import later
-from tests.slack.test_surfaces import MODES
+from tests.slack.bot import MODES, PATIENT, POD, VERDICT, Gated, Mode, recorded, settings
+from tests.slack.deliveries import later
 
 pytestmark = pytest.mark.few(12)
 

@@ -13,38 +13,8 @@ import pytest
 from bot.errors import NotFound, Unusable
 from bot.kube.recording.recorded_cluster import RecordedCluster
 from playbooks.playbook import Sources
-from sandbox.slack.content import elements_of, strings_of
 from tests.slack.bot import POD, RECORDING, VERDICT, Here, Mode, a_bot
-
-MODES = ["socket", "http"]
-
-
-@pytest.fixture(params=MODES)
-def mode(request: pytest.FixtureRequest) -> Mode:
-    return request.param
-
-
-def played(tmp_path: Path, mode: Mode, scene) -> None:
-    """Plays the scene with a bot that is connected."""
-
-    async def play() -> None:
-        async with asyncio.timeout(180), a_bot(tmp_path, mode) as here:
-            await scene(here)
-            assert here.slack.unknown_methods == []
-
-    asyncio.run(play())
-
-
-def text_of(message) -> str:
-    return "\n".join(strings_of(message))
-
-
-def button(message, action: str) -> str:
-    """The action id of the first button whose id begins so."""
-    ids = [
-        element["action_id"] for block in message["blocks"] for element in elements_of(block) if "action_id" in element
-    ]
-    return next(id_ for id_ in ids if id_.startswith(action))
+from tests.slack.surfaces import button, played, text_of
 
 
 class Passing:

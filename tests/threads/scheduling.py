@@ -1,7 +1,7 @@
 """Threads in which HAMi or kube-scheduler refuses the pod for what it asks, or by what the scheduler remembers."""
 
+from tests.playbooks.refused_support import refused_again
 from tests.playbooks.scheduler_metrics import GIB, counted, scrape
-from tests.playbooks.test_why_stale import refused_again
 from tests.playbooks.world import (
     HANDSHAKE,
     bind_error,

@@ -1,7 +1,7 @@
 """Threads about the GPUs and NPUs of other vendors, and about Volcano."""
 
+from tests.playbooks.offered_support import DEVICES
 from tests.playbooks.status_support import CONFIG, configured
-from tests.playbooks.test_why_offered import DEVICES
 from tests.playbooks.world import Object, container, node, pod, refused, scheduler
 from tests.threads.scene import base, placed, rejected, runs, waiting
 from tests.threads.thread import Scene, Thread

@@ -5,10 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.sandbox.page.browsing import open_modal, put
 from tests.sandbox.page.samples import EVERY_BLOCK, LONG, mrkdwn
 from tests.sandbox.page.support import CHANNEL, Chrome, violations_of
-from tests.sandbox.page.test_messages import put
-from tests.sandbox.page.test_views import open_modal
 
 pytestmark = pytest.mark.process
 

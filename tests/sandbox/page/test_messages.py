@@ -3,8 +3,9 @@
 import pytest
 
 from sandbox.slack.seed import Person, Room
+from tests.sandbox.page.browsing import put
 from tests.sandbox.page.samples import EVERY_BLOCK, HOSTILE, LONG, NODES, mrkdwn, option, plain
-from tests.sandbox.page.support import CHANNEL, Chrome, SlackServer
+from tests.sandbox.page.support import CHANNEL, Chrome
 
 pytestmark = pytest.mark.process
 
@@ -14,14 +15,6 @@ PIXEL = bytes.fromhex(
     "89504e470d0a1a0a0000000d4948445200000001000000010802000000907753de"
     "0000000c4944415408d763f8cfc000000301010018dd8db00000000049454e44ae426082"
 )
-
-
-def put(slack: SlackServer, channel: str = CHANNEL, **message) -> str:
-    """A message of the app, past the server's rules."""
-    ts = slack.workspace.stamp()
-    whole = {"type": "message", "bot_id": "B0HAMIBOT1", "user": "U0HAMIBOT1", "text": "", "ts": ts} | message
-    slack.workspace.add(channel, whole)
-    return ts
 
 
 def test_every_kind_of_block_is_drawn(chrome: Chrome) -> None:

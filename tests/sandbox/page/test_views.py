@@ -1,25 +1,14 @@
 """Modals, the Home tab, the inspector."""
 
-from typing import Any
-
 import pytest
 
+from tests.sandbox.page.browsing import open_modal
 from tests.sandbox.page.samples import EVERY_INPUT, NODES, mrkdwn, plain
 from tests.sandbox.page.support import CHANNEL, Chrome
 
 pytestmark = pytest.mark.process
 
 AT_CHANNEL = f"#/c/{CHANNEL}"
-
-
-async def open_modal(app, page, view: dict[str, Any] = EVERY_INPUT) -> Any:
-    app.answers["/hami"] = app.opens(view)
-    field = page.locator("#main textarea")
-    await field.fill("/hami open")
-    await field.press("Enter")
-    dialog = page.get_by_role("dialog")
-    await dialog.wait_for()
-    return dialog
 
 
 def test_a_modal_takes_focus_and_sends_what_was_filled_in(chrome: Chrome) -> None:
