@@ -23,7 +23,7 @@ from handlers.parsing.slack_grammar import COMMAND, ManifestWanted, understand
 from handlers.parsing.slack_words import as_delivered, join_words, split_words
 from handlers.user_actions import NOTHING, AcceptedDeed, ActionKind, Nothing
 from handlers.verb_listeners import (
-    Asked,
+    HeardWords,
     Verb,
     by_button,
     by_command,
@@ -84,7 +84,7 @@ class _Window:
         await ack()
         await self._answer(by_button(body, self._inbox.deps.now()))
 
-    async def _answer(self, asked: Asked) -> None:
+    async def _answer(self, asked: HeardWords) -> None:
         verb = next((verb for verb in self._verbs if verb.takes(asked)), None)
         if verb:
             await verb.answer(asked)
@@ -105,7 +105,7 @@ class _Window:
         await ack()
         self._ask(by_button(body, self._inbox.deps.now()), public=True, beside=False)
 
-    def _ask(self, asked: Asked, *, public: bool, beside: bool, everything: bool = False) -> None:
+    def _ask(self, asked: HeardWords, *, public: bool, beside: bool, everything: bool = False) -> None:
         words, value, clusters = asked.words, asked.button, self._inbox.deps.clusters
         if value and value.cluster in clusters and len(clusters) > 1 and "--cluster" not in words:
             words = as_delivered(join_words([*split_words(words), "--cluster", value.cluster]))

@@ -1,7 +1,8 @@
 """What Slack's payloads say to every listener: one place reads them, and one table says which verb's handler answers.
 
-A command, a mention, a direct message and a button under an answer become one `Asked`: its words are normalised here,
-once. `handlers.question_listeners` gives it to the first `Verb` of the table that takes it, else it is a question.
+A command, a mention, a direct message and a button under an answer become one `HeardWords`: its words are normalised
+here, once. `handlers.question_listeners` gives it to the first `Verb` of the table that takes it, else it is a
+question.
 """
 
 import hashlib
@@ -16,7 +17,7 @@ from handlers.parsing.question import Question
 from handlers.parsing.slack_words import as_delivered, command_words, mentioned_words
 
 
-class Asked(msgspec.Struct, frozen=True):
+class HeardWords(msgspec.Struct, frozen=True):
     """What a person asked in words, whichever way: `question` is for the eyes of who asked, in their thread if any.
 
     `key` is Slack's id of the delivery; `body` is the payload of a command or a button, `button` the button's value.
@@ -48,17 +49,17 @@ class Asked(msgspec.Struct, frozen=True):
 class Verb(NamedTuple):
     """One row of the table: what a handler takes, and the handler."""
 
-    takes: Callable[[Asked], bool]
-    answer: Callable[[Asked], Awaitable[None]]
+    takes: Callable[[HeardWords], bool]
+    answer: Callable[[HeardWords], Awaitable[None]]
 
 
-def begins_with(verb: str) -> Callable[[Asked], bool]:
+def begins_with(verb: str) -> Callable[[HeardWords], bool]:
     """Whether the verb is the first word behind the options."""
     asking = re.compile(rf"\s*(?:--(?:cluster|lang)[= ]\S+\s+)*{verb}\b")
     return lambda asked: bool(asking.match(asked.words))
 
 
-def by_command(body: dict[str, Any], now: float) -> Asked:
+def by_command(body: dict[str, Any], now: float) -> HeardWords:
     """What a slash command asks."""
     question = Question(
         words=command_words(body),
@@ -68,10 +69,10 @@ def by_command(body: dict[str, Any], now: float) -> Asked:
         response_url=body.get("response_url", ""),
         beside=True,
     )
-    return Asked("command", body["trigger_id"], question, body)
+    return HeardWords("command", body["trigger_id"], question, body)
 
 
-def by_message(event: Mapping[str, Any], now: float, bot_user: str, *, is_mention: bool) -> Asked | None:
+def by_message(event: Mapping[str, Any], now: float, bot_user: str, *, is_mention: bool) -> HeardWords | None:
     """What a mention or a direct message asks; None for what no person wrote to the bot."""
     message = heard(event)
     if message is None:
@@ -86,10 +87,10 @@ def by_message(event: Mapping[str, Any], now: float, bot_user: str, *, is_mentio
         edited_ts=edited_ts(message),
         beside=True,
     )
-    return Asked("mention" if is_mention else "direct", key_of(message), question)
+    return HeardWords("mention" if is_mention else "direct", key_of(message), question)
 
 
-def by_button(body: dict[str, Any], now: float) -> Asked:
+def by_button(body: dict[str, Any], now: float) -> HeardWords:
     """What a button under an answer asks."""
     value = read_value(first_action(body).get("value", ""), AskButton)
     room: Mapping[str, Any] = body.get("channel") or {}
@@ -102,7 +103,7 @@ def by_button(body: dict[str, Any], now: float) -> Asked:
         response_url=body.get("response_url", ""),
         beside=True,
     )
-    return Asked("button", body["trigger_id"], question, body, value)
+    return HeardWords("button", body["trigger_id"], question, body, value)
 
 
 def is_ephemeral(body: Mapping[str, Any]) -> bool:

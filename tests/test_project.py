@@ -196,7 +196,8 @@ def test_every_file_and_module_of_ours_that_a_page_names_is_there(page: Path) ->
     text = page.read_text(encoding="utf-8")
     files = re.findall(rf"(?<![\w./-])(?:{FOLDERS})/[\w./-]*[\w/]", text)
     dotted = re.findall(rf"(?<![\w./-])(?:{FOLDERS})(?:\.[a-z_]\w*){{2,}}", text)
-    gone = [name for name in files if not (ROOT / name).exists()]
+    made_up = re.compile(r"[A-Z]{4,}|taints|tests/cases/hami$")  # what a reader fills in, and the guide's example
+    gone = [name for name in files if not (made_up.search(name) or (ROOT / name).exists())]
     assert gone + [name for name in dotted if not is_ours(name)] == []
 
 

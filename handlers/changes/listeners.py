@@ -63,7 +63,7 @@ from handlers.parsing.question import Question
 from handlers.parsing.slack_grammar import COMMAND, Help, example, understand
 from handlers.parsing.slack_words import as_delivered, plain_text
 from handlers.user_actions import NOTHING, TOO_LATE_S, AcceptedDeed, ActionKind, NotDone, Nothing
-from handlers.verb_listeners import Asked, Verb, first_action
+from handlers.verb_listeners import HeardWords, Verb, first_action
 
 Reply = Callable[[], Awaitable[str | Message | None]]
 """What is to be told; None when it is shown elsewhere."""
@@ -80,7 +80,7 @@ def register(app: App, inbox: Inbox, changes: ChangeService) -> Verb:
     return Verb(_takes, window.ask)
 
 
-def _takes(asked: Asked) -> bool:
+def _takes(asked: HeardWords) -> bool:
     return is_change(asked.words)
 
 
@@ -119,7 +119,7 @@ class _ChangesWindow:
 
     # ----------------------------------------------------------------------------------------------- in words
 
-    async def ask(self, asked: Asked) -> None:
+    async def ask(self, asked: HeardWords) -> None:
         question = asked.question
         if value := asked.button:
             words = as_delivered(as_typed(value.words))

@@ -18,7 +18,7 @@ from handlers.inbox import DONE, Inbox
 from handlers.parsing.slack_grammar import understand
 from handlers.parsing.slack_words import split_words
 from handlers.user_actions import NOTHING, AcceptedDeed, ActionKind, Nothing
-from handlers.verb_listeners import Asked, Verb, begins_with
+from handlers.verb_listeners import HeardWords, Verb, begins_with
 
 Examine = Callable[[], Awaitable[list[Link]]]
 """Looks at every link between the running bot and what it needs."""
@@ -38,7 +38,7 @@ class _Desk:
         self._examine = examine
         self._kind = inbox.kinds.add(ActionKind(VERB, Nothing, self._answer))
 
-    async def ask(self, asked: Asked) -> None:
+    async def ask(self, asked: HeardWords) -> None:
         await self._inbox.do(asked.key, self._kind, asked.question, NOTHING)
 
     async def _answer(self, taken: AcceptedDeed[Nothing]) -> None:

@@ -31,7 +31,7 @@ from handlers.parsing.question import Question
 from handlers.parsing.slack_grammar import BOT
 from handlers.parsing.slack_words import plain_text, split_words
 from handlers.user_actions import NOTHING, TOO_LATE_S, AcceptedDeed, ActionKind, Nothing
-from handlers.verb_listeners import Asked, Verb, first_action
+from handlers.verb_listeners import HeardWords, Verb, first_action
 
 _OURS = re.compile(r"\s*(?:--cluster[= ]\S+\s+)?(?:(?:triage|oncall)\b|digest(?:\s+(?!--)\S|\s*$))", re.IGNORECASE)
 _IN_SHORT = re.compile(rf"\s*(?:{'|'.join(DEEDS)}|export)\b", re.IGNORECASE)
@@ -105,7 +105,7 @@ class _OncallWindow:
             )
         return self._given
 
-    def takes(self, asked: Asked) -> bool:
+    def takes(self, asked: HeardWords) -> bool:
         """Whether it is a verb of ours, or may act on the incident of its thread without the word `triage`.
 
         Whether the thread is an incident's, the store knows, which no ack waits for.
@@ -115,7 +115,7 @@ class _OncallWindow:
         is_short = self._given and asked.question.thread_ts and _IN_SHORT.match(asked.words)
         return bool(_OURS.match(asked.words) or is_short)
 
-    async def ask(self, asked: Asked) -> None:
+    async def ask(self, asked: HeardWords) -> None:
         question, in_short = asked.question, not _OURS.match(asked.words)
         if in_short:
             question = msgspec.structs.replace(question, words=f"triage {question.words}")

@@ -12,7 +12,7 @@ from handlers.inbox import DONE, Inbox
 from handlers.profiles.service import ProfileService
 from handlers.profiles.words import VERB
 from handlers.user_actions import NOTHING, AcceptedDeed, ActionKind, Nothing
-from handlers.verb_listeners import Asked, Verb, begins_with, by_button, first_action, thread_below
+from handlers.verb_listeners import HeardWords, Verb, begins_with, by_button, first_action, thread_below
 
 
 def register(app: App, inbox: Inbox, profiles: ProfileService) -> Verb:
@@ -30,11 +30,11 @@ class _ProfilesWindow:
         self._profiles = profiles
         self._of_cancel = inbox.kinds.add(ActionKind("profile-cancel", Nothing, self._cancel))
 
-    async def ask(self, asked: Asked) -> None:
+    async def ask(self, asked: HeardWords) -> None:
         match asked:
-            case Asked(surface="command", question=question):
+            case HeardWords(surface="command", question=question):
                 pass
-            case Asked(button=AskButton() as value):
+            case HeardWords(button=AskButton() as value):
                 words = asked.words
                 if value.cluster in self._inbox.deps.clusters and "--cluster" not in words:
                     words = f"--cluster {value.cluster} {words}"

@@ -4,8 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bot.kube.models import DAEMON_PODS, HOLDERS, NODES, Node
+from bot.kube.watch.follow import take_over
 from sandbox.synthetic import synthetic_cluster
-from tests.kube.test_leader import take_over
 
 LONG = "kubectl.kubernetes.io/last-applied-configuration"
 
