@@ -8,13 +8,15 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple, cast
 
+from bot.finding_codes import Proof, about
 from bot.render.words import age, cells, instant, some_names, visible
 from bot.report import Finding, NameList, NextAction, Report, Rows, Table, Uuid
 from bot.rows import FREE, GpuRow
 from bot.texts import Prose, Text, Texts, together
 
 _STEPS_SHOWN = 3
-_WITH_A_CAUSE = ("why", "fit", "pending", "nodes", "status", "quota", "logs", "latency", "gpus", "digest")
+_OF_ADVICE: tuple[Proof, ...] = ("usage", "profile", "profiles")
+"""How findings are proven that are advice: each of their steps stands by itself."""
 _NAMES_SHOWN = 2
 _SHORTEST = 12
 """Characters of a UUID: `GPU-` and eight more."""
@@ -75,7 +77,8 @@ def steps_shown(report: Report) -> list[NextAction]:
 
     Where several nodes have problems each gets one. An answer without a cause, which is all advice, is shown whole.
     """
-    if report.playbook not in _WITH_A_CAUSE:
+    first = about(report.findings[0].code) if report.findings else None
+    if first is None or first.proof in _OF_ADVICE or report.findings[0].code == "own-finding":
         return [action for finding in report.findings for action in finding.next_actions]
     problems = sum(finding.severity != "info" for finding in report.findings)
     each_alike = report.subject.kind == "Nodes" and problems > 1
