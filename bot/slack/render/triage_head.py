@@ -25,7 +25,7 @@ BUTTONS: tuple[Deed, ...] = ("ack", "take", "note", "handover", "mute", "close")
 _NAME, _PLACE, _STEP = 200, 60, 160
 _NAMES_IN_HEAD, _NAMES_IN_DETAILS = 2, 10
 _ALERTS_SHOWN, _OPTIONS, _ALERT_NAME, _OPTION = 15, 25, 60, 75
-_WHOM = 80
+_WHOM = 50
 _UNKNOWN = "?"
 """Who PagerDuty has on call, while that was not asked yet."""
 _LIST = 150
