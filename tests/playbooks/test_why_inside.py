@@ -89,6 +89,34 @@ def test_a_process_that_went_on_after_its_wait_does_not_hang(tmp_path: Path, aft
     assert codes(asked(tmp_path, placed(), log=f"{WAITS}\n{after}\n")) == ["running"]
 
 
+STARTS = "[HAMI-core Msg(1:140:libvgpu.c:838)]: Initializing....."
+NCCL = "(Worker pid=9) INFO 11-20 09:50:09 [pynccl.py:113] vLLM is using nccl==2.28.9"
+
+
+@pytest.mark.parametrize(
+    ("log", "ran_s", "codes_told"),
+    [
+        (STARTS, 900, ["hami-core-hang"]),
+        (STARTS, 60, ["running"]),
+        (f"{STARTS}\n[HAMI-core Msg(1:140:libvgpu.c:900)]: Initialized", 900, ["running"]),
+    ],
+)
+def test_a_start_of_hami_core_that_does_not_end_for_minutes_is_a_hang(
+    tmp_path: Path, log: str, ran_s: float, codes_told: list[str]
+) -> None:
+    report = asked(tmp_path, placed(runs(state={"running": {"startedAt": ago(ran_s)}})), log=log)
+    assert codes(report) == codes_told
+    assert codes_told == ["running"] or cause(report).confidence == "suspected"
+
+
+@pytest.mark.parametrize(("annotations", "codes_told"), [(TWO_WHOLE, ["hami-core-hang"]), (None, ["running"])])
+def test_vllm_that_stands_still_at_nccl_is_a_hang_on_several_gpus_alone(
+    tmp_path: Path, annotations: Object | None, codes_told: list[str]
+) -> None:
+    pod = placed(**({"annotations": annotations} if annotations else {}))
+    assert codes(asked(tmp_path, pod, log=NCCL)) == codes_told
+
+
 @pytest.mark.parametrize("line", [GONE, SHORT])
 def test_a_library_that_is_not_loaded_is_missing(tmp_path: Path, line: str) -> None:
     report = asked(tmp_path, placed(), log=f"{line}\n{line}\nserving on :9000\n")

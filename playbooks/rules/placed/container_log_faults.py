@@ -2,13 +2,14 @@
 
 import re
 from collections.abc import Iterator, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from bot.hami.pods.allocations import given as given_by_hami
 from bot.hami.pods.allocations import is_finished
 from bot.hami.signatures import CORE_HEADER, Hit, find, signatures
 from bot.kube.models import ContainerStatus, Pod
+from bot.kube.times import parse_time
 from bot.report import Evidence, Finding, Gap
 from bot.texts import Text, sentences
 from playbooks import quotes
@@ -20,7 +21,7 @@ from playbooks.rules.common.containers import in_trouble, path_in, statuses
 from playbooks.rules.common.findings import finding
 from playbooks.rules.common.signature_findings import fix_of, log_line
 from playbooks.rules.placed.container_faults import given, is_limited
-from playbooks.rules.placed.hami_core import library_told, paths_told
+from playbooks.rules.placed.hami_core import FIRST_WITHOUT_CRASHES, library_of, library_told, paths_told
 from playbooks.rules.waiting import volcano
 from playbooks.scenes.placed_pod import PlacedScene
 
@@ -34,7 +35,7 @@ _OF_LIMIT = ("core-torch-oom", "core-kv-cache")
 """Other programs' words, of any GPU that is full: they count where the container has a limit."""
 _ONLY_AT_AN_END = ("core-no-gpu-seen", *_OF_LIMIT)
 """Words after which a program may go on without a GPU, or with less memory."""
-_UNSURE = ("core-preload-class", "core-no-platform", *_OF_LIMIT)
+_UNSURE = ("core-preload-class", "core-no-platform", "core-starting", "core-nccl-start", "core-worker-died", *_OF_LIMIT)
 """Words that have other causes too: the loader says the first also in a 32-bit helper beside a program that loads
 HAMi-core.
 """
@@ -46,6 +47,9 @@ _OPENS_QUOTE = re.compile(r"""(?<![:=])(?<!": )(?<!=[bru])["'`\u201c\u2018]$""")
 """At the end of what precedes words that somebody quotes; the value of a field (`msg="…`, `"msg": "…`) is no quote."""
 _NO_ERROR = re.compile(r"\b(INFO|DEBUG|TRACE)\b|\blevel\W{1,4}(info|debug|trace)\b")
 """In what precedes words of a line that its own logger does not call an error."""
+_NCCL = "core-nccl-start"
+_STANDS_STILL = timedelta(minutes=3)
+"""After so long without a word a start hangs: HAMi-core takes seconds, NCCL on several GPUs half a minute."""
 _GPU_FULL, _ALL_GPUS = "core-gpu-full", "NVIDIA_VISIBLE_DEVICES"
 _MOST_OTHERS = 2
 _SURE = 3
@@ -94,8 +98,22 @@ def _concerns(word: _Word, scene: PlacedScene) -> bool:
             return _limit_seen(word, scene) is not None
         case "core-kv-cache":
             return bool(_limits_mib(scene))
+        case "core-starting":
+            return _stands_still(word, scene.now)
+        case "core-nccl-start":
+            return len(scene.once(given).shares) > 1 and _stands_still(word, scene.now)
+        case "core-worker-died":
+            library = library_of(scene.plugins)
+            return len(scene.once(given).shares) > 1 and library is not None and library.version < FIRST_WITHOUT_CRASHES
         case _:
             return True
+
+
+def _stands_still(word: _Word, now: datetime) -> bool:
+    """Whether the container has run for minutes since, as far as its start tells: a log has no times of its own."""
+    running = None if word.log.previous else word.status.state.running
+    started = parse_time(running.started_at if running else None)
+    return started is not None and now - started > _STANDS_STILL
 
 
 def _has_gpus(scene: PlacedScene) -> bool:
@@ -127,7 +145,7 @@ def _means_it(word: _Word, now: datetime) -> bool:
     after = word.log.lines[word.hit.line + 1 :]
     last = sum(1 for line in after if line.strip() and not _CORE_LINE.search(line)) <= _AFTER
     signature, trouble = word.hit.signature, in_trouble(word.status, now)
-    if not signature.core and _is_quoted(word, sound=not trouble):
+    if not signature.core and signature.id != _NCCL and _is_quoted(word, sound=not trouble):
         return False
     match signature.code:
         case "hami-core-crash":
@@ -143,10 +161,10 @@ def _means_it(word: _Word, now: datetime) -> bool:
 def _is_sure(word: _Word, now: datetime) -> bool:
     """Whether the words prove it. In the log of a program that runs, others than HAMi-core's may be anybody's."""
     signature = word.hit.signature
-    if signature.code == "hami-core-hang":
-        return _count(word) >= _SURE
     if signature.id in _UNSURE:
         return False
+    if signature.code == "hami-core-hang":
+        return _count(word) >= _SURE
     if signature.code == "hami-core-missing":
         return True
     return signature.core or in_trouble(word.status, now)

@@ -25,7 +25,8 @@ from playbooks.quotes import kubectl_pod
 from playbooks.rule import rule
 from playbooks.rules.common.containers import in_trouble, path_in, run_time, statuses
 from playbooks.rules.common.findings import finding
-from playbooks.rules.placed.container_faults import given, is_limited, is_troubled
+from playbooks.rules.common.signature_findings import log_line
+from playbooks.rules.placed.container_faults import GpuContainers, given, is_limited, is_troubled
 from playbooks.scenes.placed_pod import PlacedScene
 
 
@@ -116,7 +117,7 @@ _BEFORE, _AFTER = timedelta(seconds=15), timedelta(seconds=120)
 """Around the plugin's start: it copies the library at its start, and processes trip over it at their next call."""
 _BACK_OFF = (0, 10, 20, 40, 80, 160, 300, 300)
 """Seconds that kubelet waits before each restart of a container that keeps ending."""
-_GOOD = Version(2, 8, 3)
+FIRST_WITHOUT_CRASHES = Version(2, 8, 3)
 """HAMi-core 5091a2f: the first without the crashes of NCCL and vLLM."""
 _LIBRARIES = re.compile(r"vllm|sglang|nccl|torch|deepspeed|megatron|tensorrt|trt-?llm|lmdeploy|triton", re.IGNORECASE)
 
@@ -139,7 +140,10 @@ class _Start(NamedTuple):
 
 @rule("hami-core-crash", reads=("install",))
 def segfault(scene: PlacedScene) -> Iterator[Finding]:
-    """A GPU container ended with a segmentation fault, and something points at HAMi-core."""
+    """A GPU container ended with a segmentation fault, and something points at HAMi-core.
+
+    One that runs again counts where the device plugin's start explains its end: the next start does it again.
+    """
     crash, held = next(_crashes(scene), None), scene.once(given)
     if crash is None or not held.shares:
         return
@@ -147,8 +151,9 @@ def segfault(scene: PlacedScene) -> Iterator[Finding]:
     restarted = next(
         (start for start in map(_start_of, scene.plugins) if start and _broke(scene.pod, crash, start)), None
     )
-    prone = len(held.shares) > 1 or _LIBRARIES.search(crash.container.image)
-    if restarted is not None or (prone and library and library.version < _GOOD):
+    troubled = in_trouble(crash.status, scene.now)
+    prone = troubled and (len(held.shares) > 1 or _LIBRARIES.search(crash.container.image))
+    if restarted is not None or (prone and library and library.version < FIRST_WITHOUT_CRASHES):
         yield _finding(scene, crash, restarted)
 
 
@@ -157,7 +162,7 @@ def _crashes(scene: PlacedScene) -> Iterator[_Crash]:
     for status in statuses(scene.pod):
         for place, state in (("state", status.state), ("lastState", status.last_state)):
             ended = state.terminated
-            if ended and ended.exit_code == SEGFAULT and status.name in by_name and in_trouble(status, scene.now):
+            if ended and ended.exit_code == SEGFAULT and status.name in by_name:
                 yield _Crash(by_name[status.name], status, ended, place)
 
 
@@ -264,9 +269,13 @@ class UnenforcedReason(NamedTuple):
 
 @rule("limit-not-enforced", reads=("install",))
 def unenforced_limit(scene: PlacedScene) -> Iterator[Finding]:
-    """The limit of a container that is not in trouble cannot hold: one finding with every reason, the surest first."""
+    """The limit of a container cannot hold: one finding with every reason, the surest first.
+
+    One that is in trouble has other troubles, unless its log shows that it sees more memory than its limit.
+    """
     pod, node, held = scene.pod, scene.pod.spec.node_name, scene.once(given)
-    if is_troubled(scene) or not is_limited(scene, held):
+    seen = _more_seen(scene, held)
+    if not is_limited(scene, held) or (is_troubled(scene) and seen is None):
         return
     reasons = [
         reason
@@ -279,6 +288,7 @@ def unenforced_limit(scene: PlacedScene) -> Iterator[Finding]:
         return
     first, look = reasons[0], kubectl_pod(pod, "get", "-o", "yaml")
     proofs = [*(quotes.of_pod(pod, reason.quote, reason.path) for reason in reasons), quotes.of_holder(pod)]
+    proofs += [seen] if seen else []
     why = Text(_WHYS[first.word], value=first.quote)
     yield finding(
         "limit-not-enforced",
@@ -289,6 +299,22 @@ def unenforced_limit(scene: PlacedScene) -> Iterator[Finding]:
         severity="warning",
         actions=[step(Text(_FIXES[word]), look) for word in dict.fromkeys(reason.word for reason in reasons)],
     )
+
+
+_CAPACITY = re.compile(r"total capacity of ([\d.]+) (GiB|MiB)")
+_FAR_ABOVE = 1.05
+"""PyTorch rounds, and HAMi-core reports its limit exactly."""
+
+
+def _more_seen(scene: PlacedScene, held: GpuContainers) -> Evidence | None:
+    """The line in which PyTorch calls more than the container's limit the capacity of its GPU."""
+    most = max((share.memory_mib for share in held.shares), default=0)
+    for log in scene.own_logs or ():
+        for line in reversed(log.lines):
+            found = _CAPACITY.search(line)
+            if found and most and float(found[1]) * (1024 if found[2] == "GiB" else 1) > most * _FAR_ABOVE:
+                return log_line(log, line)
+    return None
 
 
 def _reasons(pod: Pod, container: Container, *, cores: bool) -> Iterator[UnenforcedReason]:
