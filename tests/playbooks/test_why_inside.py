@@ -89,6 +89,14 @@ def test_a_process_that_went_on_after_its_wait_does_not_hang(tmp_path: Path, aft
     assert codes(asked(tmp_path, placed(), log=f"{WAITS}\n{after}\n")) == ["running"]
 
 
+def test_of_a_user_s_line_only_the_capacity_that_proves_it_is_quoted(tmp_path: Path) -> None:
+    pod = with_container(**env("CUDA_DISABLE_CONTROL", "true"))
+    report = asked(tmp_path, pod, log="key=hunter2 GPU 0 has a total capacity of 23.53 GiB of which 1 MiB is free")
+    assert codes(report)[0] == "limit-not-enforced"
+    assert "total capacity of 23.53 GiB" in quotes(report)
+    assert "hunter2" not in str(report)
+
+
 STARTS = "[HAMI-core Msg(1:140:libvgpu.c:838)]: Initializing....."
 NCCL = "(Worker pid=9) INFO 11-20 09:50:09 [pynccl.py:113] vLLM is using nccl==2.28.9"
 

@@ -307,13 +307,13 @@ _FAR_ABOVE = 1.05
 
 
 def _more_seen(scene: PlacedScene, held: GpuContainers) -> Evidence | None:
-    """The line in which PyTorch calls more than the container's limit the capacity of its GPU."""
+    """PyTorch's words, of a line of the user's, that call more than the limit the capacity of its GPU."""
     most = max((share.memory_mib for share in held.shares), default=0)
     for log in scene.own_logs or ():
         for line in reversed(log.lines):
             found = _CAPACITY.search(line)
             if found and most and float(found[1]) * (1024 if found[2] == "GiB" else 1) > most * _FAR_ABOVE:
-                return log_line(log, line)
+                return log_line(log, found[0])
     return None
 
 
