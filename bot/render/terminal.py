@@ -139,10 +139,7 @@ class _TerminalPage(NamedTuple):
         sources = list(dict.fromkeys(gap.source for gap in report.gaps))
         unread = Text("render.not-read", names=some_names(sources, _PROBLEMS_SHOWN)) if sources else ""
         return [
-            [
-                *self._verdict(report, cause, whole=False),
-                *self._prose(seen, "  ", style=_LABEL),
-            ],
+            [*self._verdict(report, cause, whole=False), *self._prose(seen, "  ", style=_LABEL)],
             self._change(report.change) if report.change else [],
             [*self._next(steps[: room.steps]), *self._more(left, Text("render.more-steps", count=left))],
             self._quotes(cause.evidence[: room.quotes] if cause else (), report.taken_at, room.quoted),

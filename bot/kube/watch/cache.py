@@ -53,12 +53,11 @@ class _Readings:
         key = wanted, namespace
         if before := self._running.get(key):
             await asyncio.wait([before])
-        here = self._running[key] = self._next.pop(key)
+        self._running[key] = self._next.pop(key)
         try:
             return await self._live.listed(wanted, namespace)
         finally:
-            if self._running[key] is here:
-                del self._running[key]
+            del self._running[key]
 
     async def close(self) -> None:
         """Ends what is read."""
