@@ -84,9 +84,9 @@ def run(program: Path, *words: str, folder: Path) -> str:
 
 def test_the_wheel_alone_explains_a_pod_of_a_recording(installed: Path, here: Path) -> None:
     answer = run(installed / "hami-bot", "why", SCENARIO, "--recording", "recording", folder=here)
-    assert "card-insufficient-memory, confirmed" in answer
+    assert answer.startswith("WARNING  Waiting will not help")
     chinese = run(installed / "hami-bot", "why", SCENARIO, "--recording", "recording", "--lang", "zh", folder=here)
-    assert "card-insufficient-memory" in chinese
+    assert "s03-card-insufficient-memory" in chinese
     assert chinese != answer
 
 

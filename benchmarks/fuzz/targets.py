@@ -43,7 +43,7 @@ from bot.pprof.decode import read as read_profile
 from bot.pprof.top import top
 from bot.render.markdown import markdown
 from bot.render.terminal import terminal
-from bot.report import Report
+from bot.report import Report, as_json
 from bot.safe_yaml import parse_documents
 from bot.slack.render.report import render_report
 from bot.texts import Texts
@@ -210,7 +210,7 @@ def _reports() -> list[Any]:
             found.append(playbook.report(snapshot, Texts("en")))
         return found
 
-    return [json.loads(msgspec.json.encode(report)) for report in asyncio.run(answers())]
+    return [json.loads(as_json(report)) for report in asyncio.run(answers())]
 
 
 def _hostile() -> list[bytes]:

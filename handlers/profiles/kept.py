@@ -18,7 +18,8 @@ from bot.kube.times import format_time
 from bot.pprof.listing import HAMI
 from bot.report import Finding, Report, Scope, Subject, new_report, prose_table, step
 from bot.texts import Text
-from handlers.profiles.answers_in_files import EXAMPLE, Words, top_text, with_paths
+from handlers.profiles.answers_in_files import Words, with_paths
+from handlers.profiles.studies import answer_to
 from playbooks.profile.request import KINDS
 
 if TYPE_CHECKING:
@@ -213,19 +214,3 @@ def _row(profile: "KeptProfile") -> tuple[str, ...]:
 
 def _moment_of(moment: float) -> str:
     return format_time(datetime.fromtimestamp(moment, UTC))
-
-
-def answer_to(study: str, asked: Words, config: Path | None = None) -> str:
-    """The text; `study` is `top`, `list`, `compare` or `hints`, `config` the settings file for its language.
-
-    Raises UsageError and SourceError.
-    """
-    if study == "top":
-        return top_text(asked)
-    if study in ("list", "compare", "hints"):
-        from handlers.profiles import analyses  # noqa: PLC0415  # all of pprof's comparing
-
-        if study == "list":
-            return analyses.list_text(asked)
-        return analyses.study_text(study, asked, config)
-    raise UsageError(Text("error-profile.no-profile-command", study=repr(study)), example=EXAMPLE)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from bot.errors import BotError, bugs_as_errors
 from handlers.profiles.answers_in_files import PROGRAM, profiles_named, read_words, with_paths
-from handlers.profiles.kept import answer_to
+from handlers.profiles.studies import answer_to
 
 if TYPE_CHECKING:  # it takes as long to import as a small table to make; below paths are texts
     from pathlib import Path
