@@ -36,6 +36,7 @@ from playbooks.gather.scheduling import (
     times_shown,
 )
 from playbooks.gather.subject import AbsentPod, SubjectRequest, only_own_namespace
+from playbooks.gather.usage import FEW_WITHIN_S, MeasuredNodes, scraped
 from playbooks.gather.webhook import FAILED_CALL, gather_webhook, went_past_hami
 from playbooks.playbook import Sources
 from playbooks.scenes.cluster import ClusterScene, Messages, Named
@@ -278,10 +279,11 @@ async def gather_placed_pod(pod: Pod, sources: Sources) -> PlacedScene:
     )
     bare = pod.status.phase == "Failed" and not side.plugin_pods
     past = not _runs_well(pod) and went_past_hami(pod, install.install, install.config)
-    sets, webhook, owner = await asyncio.gather(
+    sets, webhook, owner, measured = await asyncio.gather(
         gather_plugin_sets(cluster) if bare else _nothing(),
         gather_webhook(cluster, install.install, [pod.namespace]) if past else _nothing(),
         seen("owner", _owner(cluster, pod)) if past else _nothing(),
+        scraped(sources.ports, side.plugin_pods, within_s=FEW_WITHIN_S) if sources.ports and _runs(pod) else _nothing(),
     )
     return PlacedScene(
         pod,
@@ -294,6 +296,7 @@ async def gather_placed_pod(pod: Pod, sources: Sources) -> PlacedScene:
         plugin_sets=sets,
         webhook=webhook,
         owner=owner,
+        measured=None if measured is None else MeasuredNodes(measured, cluster.now()),
     )
 
 
@@ -308,6 +311,10 @@ async def _owner(cluster: Cluster, pod: Pod) -> Workload | None:
     if about is None or kind is None:
         return None
     return next(iter(await cluster.list(kind, pod.namespace, fields=f"metadata.name={about.name}")), None)
+
+
+def _runs(pod: Pod) -> bool:
+    return any(status.state.running for status in pod.status.container_statuses or ())
 
 
 def _runs_well(pod: Pod) -> bool:

@@ -246,7 +246,8 @@ async def _got(ports: PodPorts, wanted: PodGet, source: str) -> PodAnswer | Gap:
 
 MOST_MEASURED = 3
 """Nodes whose vGPUmonitor one question asks."""
-_FEW_WITHIN_S = 3.0
+FEW_WITHIN_S = 3.0
+"""For the figures of a few nodes, which an answer can do without."""
 _KEPT = ("used", "last_kernel")
 _UUID = re.compile(r"[\w-]+")
 """Whoever may write a pod's annotations names its GPUs: no other characters get into a query."""
@@ -271,7 +272,7 @@ async def gather_usage_of(sources: Sources, find: Callable[[], Mapping[str, Coll
         return asked
     found = await asyncio.gather(*(_plugins(sources, name) for name in names))
     pods = [pod for some in found if not isinstance(some, Gap) for pod in some]
-    measured = await scraped(sources.ports, pods, within_s=_FEW_WITHIN_S)
+    measured = await scraped(sources.ports, pods, within_s=FEW_WITHIN_S)
     return measured._replace(gaps=(*asked.gaps, *measured.gaps)) if measured.monitors else asked
 
 
@@ -287,14 +288,14 @@ async def _asked_about(prometheus: Prometheus, sources: Sources, uuids: Collecti
         return UsageSeen(Usage())
     samples: list[Sample] = []
     try:
-        async with asyncio.timeout(_FEW_WITHIN_S):
+        async with asyncio.timeout(FEW_WITHIN_S):
             for number, label in enumerate(("device_uuid", "deviceuuid")):
                 names = "|".join(CONTAINER_FIGURES[figure][number] for figure in _KEPT)
                 query = f'{{__name__=~"{names}",{label}=~"({pattern}).*"}}'
                 samples += await prometheus.query(query, sources.cluster.now())
     except TimeoutError:
         return UsageSeen(
-            Usage(), gaps=(gap(SOURCE, Text("error-usage.no-answer-within", seconds=f"{_FEW_WITHIN_S:g}")),)
+            Usage(), gaps=(gap(SOURCE, Text("error-usage.no-answer-within", seconds=f"{FEW_WITHIN_S:g}")),)
         )
     except SourceError as error:
         return UsageSeen(Usage(), gaps=(gap(SOURCE, error.message, error.hint),))

@@ -16,6 +16,7 @@ from bot.report import Gap
 from playbooks.gather.node_side import LogSeen, NodeSide, PluginSets
 from playbooks.gather.scheduling import InstallSeen
 from playbooks.gather.subject import AbsentPod, SubjectRequest
+from playbooks.gather.usage import MeasuredNodes
 from playbooks.gather.webhook import WebhookSeen
 from playbooks.scenes.cluster import Remembering
 
@@ -28,7 +29,7 @@ class PlacedScene(Remembering, frozen=True, dict=True, eq=False):
     `seen` and what follows are read where it asks for devices and has not ended well: HAMi's install, the GPU side of
     its node, and the newest lines of its own GPU containers (`own_logs`; None where the settings do not allow to read
     them). `plugin_sets` are read where the node has no device plugin, `webhook` and `owner`, what made the pod, where
-    it went past HAMi.
+    it went past HAMi. `measured`, what vGPUmonitor of its node measures, is read where it runs; no answer needs it.
     """
 
     pod: Pod
@@ -42,6 +43,7 @@ class PlacedScene(Remembering, frozen=True, dict=True, eq=False):
     plugin_sets: PluginSets | None = None
     webhook: WebhookSeen | None = None
     owner: Workload | Gap | None = None
+    measured: MeasuredNodes | None = None
 
     @property
     def gaps(self) -> list[Gap]:
@@ -72,6 +74,11 @@ class PlacedScene(Remembering, frozen=True, dict=True, eq=False):
     @property
     def config(self) -> DeviceConfig:
         return self.seen.config if self.seen else DeviceConfig()
+
+    @property
+    def log_unread(self) -> bool:
+        """Whether nothing is known of what its GPU containers print."""
+        return self.own_logs is None or (not self.own_logs and bool(self.own_log_gaps))
 
     @property
     def node(self) -> Node | None:

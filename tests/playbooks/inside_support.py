@@ -40,7 +40,10 @@ def placed(*statuses: Object, annotations: Object = HALF, age: float = 1000, **f
     return pod(annotations=annotations, nodeName="gpu-1", age=age, status=status, **fields)
 
 
-def asked(tmp_path: Path, one: Object, *others: Object, log: str = "", last: str = "", allowed: bool = True) -> Report:
+def asked(
+    tmp_path: Path, one: Object, *others: Object, log: str = "ready\n", last: str = "", allowed: bool = True
+) -> Report:
+    """What `why` says. `log` and `last`, of the run before, are the container's; an empty one is not recorded."""
     logs = {name: text for name, text in (("ml/wl/main", log), ("ml/wl/main.previous", last)) if text}
     node = gpu_node("gpu-1", card("GPU-0"), card("GPU-1"))
     return ask(tmp_path, cluster(one, node, *others), others=logs, settings={"workload_logs": allowed})

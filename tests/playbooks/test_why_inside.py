@@ -18,6 +18,7 @@ from tests.playbooks.world import (
     gpu,
     gpu_node,
     plugin_pod,
+    pod,
     quotes,
 )
 
@@ -434,3 +435,118 @@ def test_a_pod_that_runs_on_a_node_with_a_faulty_gpu_is_running(tmp_path: Path) 
 def test_without_the_node_a_limit_that_was_asked_for_still_counts(tmp_path: Path) -> None:
     one = with_container(**env("CUDA_DISABLE_CONTROL", "true"))
     assert codes(ask(tmp_path, cluster(one), missing=["nodes"])) == ["limit-not-enforced"]
+
+
+# ------------------------------------------------------------- by the whole sentence, and by who else is on the GPU
+
+SHORT_OF = (
+    "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 784.00 MiB. GPU 0 has a total capacity of 7.81 GiB"
+    " of which {} is free. Process 41 has 3.04 GiB memory in use."
+)
+
+
+@pytest.mark.parametrize(
+    ("free", "code"),
+    [("7.44 GiB", "limit-not-enforced"), ("512.00 MiB", "gpu-memory-limit"), ("0 bytes", "gpu-memory-limit")],
+)
+def test_what_was_free_of_the_limit_decides_whether_the_gpu_itself_is_full(
+    tmp_path: Path, free: str, code: str
+) -> None:
+    found = cause(asked(tmp_path, placed(looping(1)), log=SHORT_OF.format(free)))
+    assert (found.code, found.confidence) == (code, "suspected")
+    assert ("the GPU itself is full" in found.claim) == (code == "limit-not-enforced")
+
+
+@pytest.mark.parametrize(
+    ("fields", "told"),
+    [
+        ({"runtimeClassName": "nvidia"}, "the NVIDIA runtime starts them"),
+        ({"containers": [container({}, securityContext={"privileged": True})]}, "are privileged"),
+        ({"containers": [container({}, **env("NVIDIA_VISIBLE_DEVICES", "all"))]}, "NVIDIA_VISIBLE_DEVICES=all"),
+    ],
+)
+def test_pods_that_may_use_the_full_gpu_without_a_share_are_named(tmp_path: Path, fields: Object, told: str) -> None:
+    usual: Object = {"containers": [container({})], "nodeName": "gpu-1", "status": {"phase": "Running"}} | fields
+    one, of_node = pod("stray", None, **usual), pod("agent", None, **usual)
+    of_node["metadata"]["ownerReferences"] = [{"kind": "DaemonSet", "name": "agent", "uid": "1", "controller": True}]
+    others = [one] if "VISIBLE" in told else [one, of_node]
+    claim = cause(asked(tmp_path, placed(looping(1)), *others, log=SHORT_OF.format("7.44 GiB"))).claim
+    assert "ml/stray" in claim
+    assert told in claim
+    assert "ml/agent" not in claim
+
+
+def test_a_neighbour_that_turns_hami_core_off_is_named_where_the_gpu_is_full(tmp_path: Path) -> None:
+    off = container(gpu(memory=4000), **env("CUDA_DISABLE_CONTROL", "true"))
+    other = pod("greedy", annotations=given("gpu-1", ("GPU-0", 4000, 0)), nodeName="gpu-1", containers=[off])
+    other["status"] |= {"phase": "Running"}
+    assert "ml/greedy turn" in cause(asked(tmp_path, placed(looping(1)), other, log=SHORT_OF.format("7 GiB"))).claim
+
+
+# ------------------------------------------------------------------------- by its node, its annotations, its metrics
+
+
+@pytest.mark.parametrize(
+    ("driver", "image", "log", "first"),
+    [
+        ("595.58.03", "hami:v2.8.2", "\n", "hami-core-hang"),
+        ("595.58.03", "hami:v2.8.2", "serving on :9000\n", "running"),
+        ("595.58.03", "hami:v2.9.0", "\n", "running"),
+        ("570.86.15", "hami:v2.8.2", "\n", "running"),
+    ],
+)
+def test_silence_under_a_driver_that_hami_core_does_not_know_is_a_hang(
+    tmp_path: Path, driver: str, image: str, log: str, first: str
+) -> None:
+    node = gpu_node("gpu-1", card("GPU-0"), labels={"nvidia.com/cuda.driver-version.full": driver})
+    objects = cluster(placed(), node, plugin(5000, image))
+    report = ask(tmp_path, objects, others={"ml/wl/main": log}, settings={"workload_logs": True})
+    assert codes(report) == [first]
+    assert (driver in quotes(report)) == (first == "hami-core-hang")
+
+
+def test_a_driver_that_hami_core_does_not_know_is_told_of_a_running_pod_whose_log_was_not_read(tmp_path: Path) -> None:
+    node = gpu_node("gpu-1", card("GPU-0"), labels={"nvidia.com/cuda.driver.major": "595"})
+    report = ask(tmp_path, cluster(placed(), node, plugin(5000, "hami:v2.8.2")))
+    assert codes(report) == ["running"]
+    assert "driver 595 is newer" in cause(report).claim
+
+
+LIMIT = (
+    'vGPU_device_memory_limit_in_bytes{{ctrname="main",deviceuuid="GPU-0",podname="wl",podnamespace="ml",vdeviceid="0",'
+    'zone="vGPU"}} {}\n'
+)
+
+
+@pytest.mark.parametrize(("mib", "told"), [(8000, False), (4000, True), (0, False)])
+def test_a_measured_limit_that_hami_did_not_give_is_another_pod_s(tmp_path: Path, mib: int, told: bool) -> None:
+    other = pod("twin", annotations=given("gpu-1", ("GPU-0", 4000, 0)), nodeName="gpu-1")
+    other["status"] |= {"phase": "Running"}
+    objects = cluster(placed(), gpu_node("gpu-1", card("GPU-0")), plugin(5000), other)
+    report = ask(tmp_path, objects, monitors={"gpu-1": LIMIT.format(mib * 1024 * 1024)})
+    assert codes(report)[0] == ("limit-not-enforced" if told else "running")
+    assert ("ml/twin was given" in cause(report).claim) == told
+
+
+LEFT = {"hami.io/vgpu-devices-to-allocate": "GPU-0,NVIDIA,8000,0:;", "hami.io/bind-phase": "success"}
+
+
+@pytest.mark.parametrize(("beside", "told"), [(None, True), (";", True), ("GPU-0,NVIDIA,100,0:;", False)])
+def test_devices_that_were_never_struck_out_are_told_unless_the_plugin_strikes_out_none(
+    tmp_path: Path, beside: str | None, told: bool
+) -> None:
+    others: list[Object] = []
+    if beside is not None:
+        left = {"hami.io/vgpu-devices-to-allocate": beside, "hami.io/bind-phase": "success"}
+        others = [pod("other", annotations=given("gpu-1", ("GPU-0", 100, 0)) | left, nodeName="gpu-1")]
+    report = asked(tmp_path, placed(annotations=HALF | LEFT), *others)
+    assert (codes(report), report.severity) == (["running"], "info")
+    assert ("devices-to-allocate" in cause(report).claim) == told
+
+
+@pytest.mark.parametrize(("allowed", "log"), [(False, OOM), (True, "")])
+def test_a_running_pod_whose_log_was_not_read_is_not_simply_running(tmp_path: Path, allowed: bool, log: str) -> None:
+    found = cause(asked(tmp_path, placed(), log=log, allowed=allowed))
+    assert (found.code, found.severity) == ("running", "info")
+    assert "log was not read" in found.claim
+    assert "logs wl -c main" in found.next_actions[-1].command

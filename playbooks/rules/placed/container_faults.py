@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterator, Sequence
 
-from bot.hami.pods.allocations import Allocation, counted_allocations
+from bot.hami.pods.allocations import Allocation, counted_allocations, is_finished
 from bot.hami.vendors import FIRST
 from bot.hami.version import Version
 from bot.kube.models import ContainerStatus, Pod
@@ -52,6 +52,15 @@ def is_limited(scene: PlacedScene, held: GpuContainers) -> bool:
         return any(share.memory_mib < size[share.uuid] for share in held.shares)
     asked = {name for container in held.containers if container.resources for name in container.resources.limits or ()}
     return not asked.isdisjoint({gpus.memory, gpus.percentage})
+
+
+def sharers(scene: PlacedScene, held: GpuContainers) -> list[Pod] | None:
+    """The other pods on its GPUs; None where they could not be read."""
+    mine, pods = {share.uuid for share in held.shares}, scene.side.pods if scene.side else ()
+    if isinstance(pods, Gap):
+        return None
+    others = (other for other in pods if other.metadata.uid != scene.pod.metadata.uid and not is_finished(other))
+    return [other for other in others if mine & {share.uuid for share in shares(other)}]
 
 
 def is_troubled(scene: PlacedScene) -> bool:

@@ -5,23 +5,32 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
+from bot.finding_codes import Code
 from bot.hami.pods.allocations import given as given_by_hami
 from bot.hami.pods.allocations import is_finished
 from bot.hami.signatures import CORE_HEADER, Hit, find, signatures
 from bot.kube.models import ContainerStatus, Pod
 from bot.kube.times import parse_time
-from bot.report import Evidence, Finding, Gap
+from bot.report import Evidence, Finding, Gap, NextAction, step
 from bot.texts import Text, sentences
 from playbooks import quotes
 from playbooks.gather.node_side import LogSeen, is_monitor
 from playbooks.gather.pods import asks_for_devices
+from playbooks.quotes import kubectl_pod
 from playbooks.rule import rule
 from playbooks.rules.common import prose
-from playbooks.rules.common.containers import in_trouble, path_in, statuses
+from playbooks.rules.common.containers import gpu_containers, in_trouble, path_in, statuses
 from playbooks.rules.common.findings import finding
 from playbooks.rules.common.signature_findings import fix_of, log_line
-from playbooks.rules.placed.container_faults import given, is_limited
-from playbooks.rules.placed.hami_core import FIRST_WITHOUT_CRASHES, library_of, library_told, paths_told
+from playbooks.rules.placed.container_faults import given, is_limited, sharers
+from playbooks.rules.placed.hami_core import (
+    FIRST_WITHOUT_CRASHES,
+    library_of,
+    library_told,
+    newer_driver,
+    paths_told,
+    reasons_in,
+)
 from playbooks.rules.waiting import volcano
 from playbooks.scenes.placed_pod import PlacedScene
 
@@ -39,7 +48,11 @@ _UNSURE = ("core-preload-class", "core-no-platform", "core-starting", "core-nccl
 """Words that have other causes too: the loader says the first also in a 32-bit helper beside a program that loads
 HAMi-core.
 """
-_TOTAL = re.compile(r"([\d.]+) GiB(?: total capacity|$)")
+_TORCH = re.compile(
+    r"allocate (?P<asked>[\d.]+ \w+).*?(?:; (?P<before>[\d.]+) GiB total|capaci?ty of (?P<total>[\d.]+) GiB)"
+    r"(?:.*?(?:; |which )(?P<free>[\d.]+ \w+) (?:is )?free)?"
+)
+_UNITS = {"bytes": 1 / 1024 / 1024, "KiB": 1 / 1024, "MiB": 1.0, "GiB": 1024.0}
 _GIB_IN_MIB = 1024
 _ROUNDING = 0.01
 """In GiB: PyTorch gives two digits."""
@@ -50,6 +63,8 @@ _NO_ERROR = re.compile(r"\b(INFO|DEBUG|TRACE)\b|\blevel\W{1,4}(info|debug|trace)
 _NCCL = "core-nccl-start"
 _STANDS_STILL = timedelta(minutes=3)
 """After so long without a word a start hangs: HAMi-core takes seconds, NCCL on several GPUs half a minute."""
+_OF_THE_NODE = ("DaemonSet", "Node")
+"""What makes pods that look after a node; a static pod belongs to its node."""
 _GPU_FULL, _ALL_GPUS = "core-gpu-full", "NVIDIA_VISIBLE_DEVICES"
 _MOST_OTHERS = 2
 _SURE = 3
@@ -87,6 +102,27 @@ def own_log_fault(scene: PlacedScene) -> Iterator[Finding]:
         yield _finding(scene, meant)
 
 
+@rule("hami-core-hang", reads=("install", "node"), after=own_log_fault)
+def silent_start(scene: PlacedScene) -> Iterator[Finding]:
+    """A GPU container has printed nothing for minutes, and its node's driver is newer than its HAMi-core knows."""
+    fact, pod = newer_driver(scene), scene.pod
+    names = {container.name for container in scene.once(given).containers}
+    for log in scene.own_logs or ():
+        if fact is None or log.previous or log.container not in names or any(line.strip() for line in log.lines):
+            continue
+        running = next((one.state.running for one in statuses(pod) if one.name == log.container), None)
+        started = parse_time(running.started_at) if running else None
+        if running is None or started is None or scene.now - started <= _STANDS_STILL:
+            continue
+        claim = sentences(Text("in-container.silent", container=log.container, node=pod.spec.node_name), fact.sentence)
+        since = quotes.of_pod(pod, running.started_at or "", path_in(pod, log.container, "state.running.startedAt"))
+        fix = step(Text("in-container.fix-driver"), kubectl_pod(pod, "get", "-o", "yaml"))
+        proofs = [*fact.proofs, since]
+        nodes = (pod.spec.node_name,)
+        yield finding("hami-core-hang", claim, "suspected", nodes, proofs, severity="warning", actions=[fix])
+        return
+
+
 def _concerns(word: _Word, scene: PlacedScene) -> bool:
     """Whether the words can be about what the pod's containers have of GPUs."""
     match word.hit.signature.id:
@@ -95,7 +131,7 @@ def _concerns(word: _Word, scene: PlacedScene) -> bool:
         case "core-no-gpu-seen":
             return _has_gpus(scene)
         case "core-torch-oom":
-            return _limit_seen(word, scene) is not None
+            return _shortage(word, scene) is not None
         case "core-kv-cache":
             return bool(_limits_mib(scene))
         case "core-starting":
@@ -127,11 +163,65 @@ def _limits_mib(scene: PlacedScene) -> list[int]:
     return [share.memory_mib for share in held.shares] if is_limited(scene, held) else []
 
 
-def _limit_seen(word: _Word, scene: PlacedScene) -> int | None:
-    """The memory limit that PyTorch saw as the GPU's total capacity."""
-    total = _TOTAL.search(word.hit.quote)
-    seen = float(total[1]) if total else 0.0
-    return next((limit for limit in _limits_mib(scene) if abs(limit / _GIB_IN_MIB - seen) <= _ROUNDING), None)
+class _Shortage(NamedTuple):
+    """What PyTorch says, in MiB, of a container whose limit it took for the GPU's size: `free` of that, where it says
+    so, when it asked for `asked` more.
+    """
+
+    limit: int
+    asked: float
+    free: float | None
+
+    @property
+    def of_the_gpu(self) -> bool:
+        """Whether the limit leaves enough: then the GPU itself is full."""
+        return self.free is not None and self.free > self.asked
+
+
+def _shortage(word: _Word, scene: PlacedScene) -> _Shortage | None:
+    """None where what it took for the GPU's size is not the container's limit, or it has no limit and no room."""
+    held, said = scene.once(given), _TORCH.search(word.hit.quote)
+    total = float(said["before"] or said["total"]) if said else 0.0
+    near = [one.memory_mib for one in held.shares if abs(one.memory_mib / _GIB_IN_MIB - total) <= _ROUNDING]
+    if said is None or not near:
+        return None
+    found = _Shortage(near[0], _mib(said["asked"]), _mib(said["free"]) if said["free"] else None)
+    return found if found.of_the_gpu or is_limited(scene, held) else None
+
+
+def _mib(amount: str) -> float:
+    number, _, unit = amount.partition(" ")
+    return float(number) * _UNITS.get(unit, 1.0)
+
+
+class _Meaning(NamedTuple):
+    """What words mean of this container, and what to do about it. `full`: its GPU's own memory is used up."""
+
+    code: Code
+    sentence: Text
+    fix: NextAction
+    full: bool = False
+
+
+def _meaning(word: _Word, scene: PlacedScene) -> _Meaning:
+    """As the signature says, or by the amounts that the words hold."""
+    signature, fix = word.hit.signature, fix_of(word.hit)
+    if signature.id == "core-oom" and (amounts := _AMOUNTS.search(word.hit.quote)):
+        needed, limit = (int(amount) // _MIB for amount in amounts.groups())
+        return _Meaning(signature.code, Text("in-container.memory", needed=f"{needed:,}", limit=f"{limit:,}"), fix)
+    short = _shortage(word, scene) if signature.id == "core-torch-oom" else None
+    if short is None:
+        return _Meaning(signature.code, signature.means, fix, full=signature.id == _GPU_FULL)
+    limit = f"{short.limit:,}"
+    if not short.of_the_gpu:
+        return _Meaning(signature.code, Text("in-container.memory-seen", limit=limit), fix)
+    amounts = {"asked": f"{short.asked:,.0f}", "limit": limit, "free": f"{short.free or 0:,.0f}"}
+    scaling = scene.config.gpus.memory_scaling or 1.0
+    if scaling > 1:
+        sentence = Text("in-container.gpu-scaled", scaling=f"{scaling:g}", **amounts)
+        return _Meaning("limit-not-enforced", sentence, step(Text("in-container.fix-scaled"), ""), full=True)
+    sentence = Text("in-container.gpu-full", **amounts)
+    return _Meaning("limit-not-enforced", sentence, step(Text("in-container.fix-full"), ""), full=True)
 
 
 def _is_quoted(word: _Word, *, sound: bool) -> bool:
@@ -173,7 +263,8 @@ def _is_sure(word: _Word, now: datetime) -> bool:
 def _finding(scene: PlacedScene, words: Sequence[_Word]) -> Finding:
     pod, now, first = scene.pod, scene.now, words[0]
     signature = first.hit.signature
-    same = [word for word in words if word.hit.signature.code == signature.code]
+    means = _meaning(first, scene)
+    same = [word for word in words if _meaning(word, scene).code == means.code]
     proofs: list[Evidence] = [log_line(word.log, word.hit.quote) for word in same]
     ended = first.status.last_state.terminated or first.status.state.terminated
     if ended is not None and in_trouble(first.status, now):
@@ -184,48 +275,77 @@ def _finding(scene: PlacedScene, words: Sequence[_Word]) -> Finding:
     if signature.id in _OF_LIMIT:
         proofs.append(quotes.of_holder(pod))
     node = pod.spec.node_name
-    claim = Text("in-container.claim", container=first.log.container, node=node or "?", means=_meaning(first, scene))
-    if signature.code in _OF_LIBRARY and (fact := _OF_LIBRARY[signature.code](scene.plugins)):
+    claim = Text("in-container.claim", container=first.log.container, node=node or "?", means=means.sentence)
+    if means.code in _OF_LIBRARY and (fact := _OF_LIBRARY[means.code](scene.plugins)):
         claim, proofs = sentences(claim, fact.sentence), [*proofs, *fact.proofs]
-    if signature.id == _GPU_FULL and (others := _outside_hami(scene)):
-        names = [f"{other.namespace}/{other.name}" for other in others]
-        claim = sentences(claim, Text("in-container.outside", pods=prose.names(names)))
-        proofs += [quotes.of_pod(other, _ALL_GPUS, "{.spec.containers[*].env}") for other in others[:_MOST_OTHERS]]
+    for key, takers in (_takers(scene) if means.full else {}).items():
+        names = [f"{taker.pod.namespace}/{taker.pod.name}" for taker in takers]
+        claim = sentences(claim, Text(_TAKERS[key], pods=prose.names(names)))
+        proofs += [quotes.of_pod(*taker) for taker in takers[:_MOST_OTHERS]]
     return finding(
-        signature.code,
+        means.code,
         claim,
         "confirmed" if _is_sure(first, now) else "suspected",
         (node,) if node else (),
         proofs,
         severity="warning",
-        actions=(fix_of(first.hit),),
+        actions=(means.fix,),
     )
 
 
-def _outside_hami(scene: PlacedScene) -> list[Pod]:
-    """The pods of the node that see every GPU without a share of HAMi's; not HAMi's own."""
+_TAKERS = {
+    "off": "in-container.others-off",
+    "all": "in-container.outside",
+    "privileged": "in-container.outside-privileged",
+    "runtime": "in-container.outside-runtime",
+}
+"""Who else may take memory of a GPU that HAMi does not count."""
+
+
+class _Taker(NamedTuple):
+    """A pod, and what in it shows that it may: `quote` stands at `path`."""
+
+    pod: Pod
+    quote: str
+    path: str
+
+
+def _takers(scene: PlacedScene) -> dict[str, list[_Taker]]:
+    """The other pods of the node whose use of the GPU nothing limits, by why; none of HAMi's own."""
     side = scene.side
     if side is None or isinstance(side.pods, Gap):
-        return []
-    own = {pod.metadata.uid for pod in side.plugin_pods}
-    return [
-        pod
-        for pod in side.pods
-        if pod.metadata.uid not in own and not is_finished(pod) and not asks_for_devices(pod)
-        if not any(is_monitor(each.name) for each in pod.spec.containers)
-        if any(one.name == _ALL_GPUS and one.value == "all" for each in pod.spec.containers for one in each.env or ())
-    ]
+        return {}
+    held, own = scene.once(given), {scene.pod.metadata.uid, *(pod.metadata.uid for pod in side.plugin_pods)}
+    beside = {pod.metadata.uid for pod in sharers(scene, held) or ()}
+    found: dict[str, list[_Taker]] = {}
+    for pod in side.pods:
+        if pod.metadata.uid in own or is_finished(pod) or any(is_monitor(each.name) for each in pod.spec.containers):
+            continue
+        if taken := _unlimited(pod, scene) if pod.metadata.uid in beside else _outside_hami(pod):
+            found.setdefault(taken[0], []).append(taken[1])
+    return {key: found[key] for key in _TAKERS if key in found}
 
 
-def _meaning(word: _Word, scene: PlacedScene) -> Text:
-    """With the amounts, where the words hold them."""
-    signature = word.hit.signature
-    if signature.id == "core-oom" and (amounts := _AMOUNTS.search(word.hit.quote)):
-        needed, limit = (int(amount) // _MIB for amount in amounts.groups())
-        return Text("in-container.memory", needed=f"{needed:,}", limit=f"{limit:,}")
-    if signature.id == "core-torch-oom" and (seen := _limit_seen(word, scene)) is not None:
-        return Text("in-container.memory-seen", limit=f"{seen:,}")
-    return signature.means
+def _unlimited(pod: Pod, scene: PlacedScene) -> tuple[str, _Taker] | None:
+    """A pod with a share of the same GPU that turns HAMi-core off."""
+    reasons = (reason for each in gpu_containers(pod, scene.config) for reason in reasons_in(pod, each, cores=False))
+    return next((("off", _Taker(pod, one.quote, one.path)) for one in reasons if one.word == "disabled"), None)
+
+
+def _outside_hami(pod: Pod) -> tuple[str, _Taker] | None:
+    """A pod that sees GPUs without a share of HAMi's; a DaemonSet's privileged pods look after the node."""
+    if asks_for_devices(pod):
+        return None
+    parts = pod.spec.containers
+    if any(one.name == _ALL_GPUS and one.value == "all" for each in parts for one in each.env or ()):
+        return "all", _Taker(pod, _ALL_GPUS, "{.spec.containers[*].env}")
+    if any(owner.kind in _OF_THE_NODE for owner in pod.metadata.owner_references or ()):
+        return None
+    if "nvidia" in pod.spec.runtime_class_name:
+        return "runtime", _Taker(pod, pod.spec.runtime_class_name, "{.spec.runtimeClassName}")
+    if any(each.security_context and each.security_context.privileged for each in parts):
+        return "privileged", _Taker(pod, "true", "{.spec.containers[*].securityContext.privileged}")
+    return None
 
 
 def _count(word: _Word) -> int:

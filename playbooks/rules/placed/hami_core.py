@@ -25,9 +25,17 @@ from playbooks.quotes import kubectl_pod
 from playbooks.rule import rule
 from playbooks.rules.common.containers import in_trouble, path_in, run_time, statuses
 from playbooks.rules.common.findings import finding
+from playbooks.rules.common.holders import of_use
 from playbooks.rules.common.signature_findings import log_line
-from playbooks.rules.placed.container_faults import GpuContainers, given, is_limited, is_troubled
+from playbooks.rules.placed.container_faults import GpuContainers, given, is_limited, is_troubled, sharers, shares
 from playbooks.scenes.placed_pod import PlacedScene
+
+_DRIVER_LABELS = (
+    "nvidia.com/cuda.driver-version.full",
+    "nvidia.com/cuda.driver-version.major",
+    "nvidia.com/cuda.driver.major",
+)
+_TOO_NEW = 595
 
 
 class LibraryFact(NamedTuple):
@@ -62,6 +70,26 @@ def library_told(plugins: Sequence[Pod]) -> LibraryFact | None:
         return None
     proof = quotes.of_pod(library.plugin, library.image, "{.spec.containers[*].image}")
     return LibraryFact(Text("hami-core.version", version=library.version), (proof,))
+
+
+def newer_driver(scene: PlacedScene) -> LibraryFact | None:
+    """Says that the node's driver is newer than its HAMi-core knows, by the label of GPU feature discovery; None also
+    where the pod has HAMi-core turned off.
+
+    Under driver 595 HAMi-core up to HAMi 2.8.2 takes a whole CPU before it prints anything (HAMi#1834).
+    """
+    library, labels = library_of(scene.plugins), (scene.node and scene.node.metadata.labels) or {}
+    key = next((key for key in _DRIVER_LABELS if labels.get(key, "").partition(".")[0].isdigit()), "")
+    if library is None or scene.node is None or not key or library.version >= FIRST_WITHOUT_CRASHES:
+        return None
+    parts = scene.once(given).containers
+    if any(reason.word == "disabled" for part in parts for reason in reasons_in(scene.pod, part, cores=False)):
+        return None
+    if int(labels[key].partition(".")[0]) < _TOO_NEW:
+        return None
+    image = quotes.of_pod(library.plugin, library.image, "{.spec.containers[*].image}")
+    said = Text("hami-core.driver", driver=labels[key], version=library.version)
+    return LibraryFact(said, (quotes.of_label(scene.node, key), image))
 
 
 def paths_told(plugins: Sequence[Pod]) -> LibraryFact | None:
@@ -281,7 +309,7 @@ def unenforced_limit(scene: PlacedScene) -> Iterator[Finding]:
         reason
         for container in held.containers
         if container in pod.spec.containers
-        for reason in _reasons(pod, container, cores=held.cores)
+        for reason in reasons_in(pod, container, cores=held.cores)
     ]
     reasons.sort(key=lambda reason: reason.confidence != "confirmed")
     if not reasons:
@@ -301,6 +329,40 @@ def unenforced_limit(scene: PlacedScene) -> Iterator[Finding]:
     )
 
 
+@rule("limit-not-enforced", reads=("install",), after=unenforced_limit)
+def other_limit(scene: PlacedScene) -> Iterator[Finding]:
+    """VGPUmonitor measures another memory limit of a container than HAMi gave the pod of that GPU.
+
+    The device plugin then gave the container another pod's share: up to 2.4 it could not tell two pods of a node apart
+    that start at once (HAMi#404).
+    """
+    pod, node, held = scene.pod, scene.pod.spec.node_name, scene.once(given)
+    for use in scene.measured.usage.usage.containers if scene.measured else ():
+        own = [share.memory_mib for share in held.shares if share.uuid == use.uuid]
+        limit = round(use.limit.value / 1024 / 1024) if use.limit else 0
+        if (use.namespace, use.pod) != (pod.namespace, pod.name) or not own or not limit:
+            continue
+        if use.limit is None or scene.measured is None or any(abs(limit - memory) <= 1 for memory in own):
+            continue
+        values = {"container": use.container, "limit": f"{limit:,}", "given": f"{max(own):,}"}
+        claim, proofs = Text("limit-not-enforced.other", **values), [quotes.of_holder(pod)]
+        proofs.append(of_use(use, use.limit, node, scene.measured))
+        if other := _holder_of(limit, use.uuid, scene, held):
+            claim = sentences(claim, Text("limit-not-enforced.others-share", pod=f"{other.namespace}/{other.name}"))
+            proofs.append(quotes.of_holder(other))
+        recreate = step(Text("limit-not-enforced.fix-other"), kubectl_pod(pod, "delete"), changes_cluster=True)
+        yield finding("limit-not-enforced", claim, "confirmed", (node,), proofs, severity="warning", actions=[recreate])
+        return
+
+
+def _holder_of(memory: int, uuid: str, scene: PlacedScene, held: GpuContainers) -> Pod | None:
+    """The other pod on that GPU which was given so much of it."""
+    for other in sharers(scene, held) or ():
+        if any(share.uuid == uuid and abs(share.memory_mib - memory) <= 1 for share in shares(other)):
+            return other
+    return None
+
+
 _CAPACITY = re.compile(r"total capacity of ([\d.]+) (GiB|MiB)")
 _FAR_ABOVE = 1.05
 """PyTorch rounds, and HAMi-core reports its limit exactly."""
@@ -317,7 +379,8 @@ def _more_seen(scene: PlacedScene, held: GpuContainers) -> Evidence | None:
     return None
 
 
-def _reasons(pod: Pod, container: Container, *, cores: bool) -> Iterator[UnenforcedReason]:
+def reasons_in(pod: Pod, container: Container, *, cores: bool) -> Iterator[UnenforcedReason]:
+    """Why the limits of a container cannot hold, as far as the pod itself tells."""
     name = container.name
     for variable in container.env or ():
         if word := _turned_off(variable, cores=cores):

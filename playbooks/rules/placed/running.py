@@ -13,7 +13,7 @@ from datetime import timedelta
 from typing import NamedTuple
 
 from bot.hami.pods.allocations import given as given_by_hami
-from bot.hami.pods.allocations import is_finished
+from bot.hami.pods.allocations import was_allocated
 from bot.hami.pods.request_parsing import device_asked, extended_resources
 from bot.hami.vendors import FIRST
 from bot.hami.version import Version
@@ -28,8 +28,8 @@ from playbooks.quotes import kubectl, kubectl_pod
 from playbooks.rule import rule
 from playbooks.rules.common.containers import GpuContainers
 from playbooks.rules.common.findings import finding
-from playbooks.rules.placed.container_faults import given, is_limited, shares
-from playbooks.rules.placed.hami_core import unmeasured
+from playbooks.rules.placed.container_faults import given, is_limited, sharers
+from playbooks.rules.placed.hami_core import newer_driver, unmeasured
 from playbooks.rules.placed.not_started import runs
 from playbooks.rules.waiting import volcano
 from playbooks.scenes.placed_pod import PlacedScene
@@ -39,6 +39,7 @@ _SSH_PORT = 22
 _WITH_INITS = Version(2, 9, 0)
 (_PRIORITY,) = FIRST.names.passed_over
 _KILLER = "ACTIVE_OOM_KILLER"
+_TO_GIVE = "hami.io/vgpu-devices-to-allocate"
 _POLICY = "GPU_CORE_UTILIZATION_POLICY"
 
 
@@ -57,6 +58,7 @@ def running(scene: PlacedScene) -> Iterator[Finding]:
     if not runs(scene):
         return
     remarks = _remarks(scene) if scene.seen else []
+    remarks += _of_log(scene, [remark for remark in remarks if remark.sentence])
     first = next((remark for remark in remarks if remark.sentence), None)
     claim = Text("running.claim", pod=f"{pod.namespace}/{pod.name}", node=node)
     proofs = [quotes.of_pod(pod, "Running", "{.status.phase}")]
@@ -76,19 +78,44 @@ def _remarks(scene: PlacedScene) -> list[Remark]:
     if vgpus := volcano.limited_containers(pod):
         return _of_limits(scene, GpuContainers(vgpus, ()), None)
     held = scene.once(given)
+    if found := [*_unemptied(scene), *_of_driver(scene)]:
+        return found
     held = held._replace(shares=[share for share in held.shares if share.uuid not in mig])
     if not held.shares or not is_limited(scene, held):
         return []
-    return [*_unmeasured(scene), *_of_limits(scene, held, _sharers(scene, held)), *_of_entries(scene)]
+    return [*_unmeasured(scene), *_of_limits(scene, held, sharers(scene, held)), *_of_entries(scene)]
 
 
-def _sharers(scene: PlacedScene, held: GpuContainers) -> list[Pod] | None:
-    """The other pods on its GPUs; None where they could not be read."""
-    mine, pods = {share.uuid for share in held.shares}, scene.side.pods if scene.side else ()
-    if isinstance(pods, Gap):
-        return None
-    others = (other for other in pods if other.metadata.uid != scene.pod.metadata.uid and not is_finished(other))
-    return [other for other in others if mine & {share.uuid for share in shares(other)}]
+def _of_log(scene: PlacedScene, told: Sequence[Remark]) -> Iterator[Remark]:
+    """That nothing is known of what it prints, where no other fact of it was `told`."""
+    held, mig = scene.once(given), {card.uuid for card in scene.cards if card.mode == "mig"}
+    names = [container.name for container in held.containers]
+    if scene.log_unread and names and any(share.uuid not in mig for share in held.shares):
+        look = kubectl("-n", scene.pod.namespace, "logs", scene.pod.name, "-c", names[0], "--tail=200")
+        fact = "" if told else Text("running.log-unread")
+        yield Remark(step(Text("running.read-log"), look), fact)
+
+
+def _unemptied(scene: PlacedScene) -> Iterator[Remark]:
+    """What the device plugin had to give it stands in its annotation still, though it has given (HAMi#987).
+
+    It strikes out each container's devices as it gives them. Where no pod of the node has had its own struck out, there
+    is no sign that this plugin does that.
+    """
+    left, pods = scene.pod.metadata.annotation(_TO_GIVE) or "", scene.side.pods if scene.side else ()
+    if "," not in left or not was_allocated(scene.pod) or isinstance(pods, Gap):
+        return
+    beside = [pod for pod in pods if pod.metadata.uid != scene.pod.metadata.uid and was_allocated(pod)]
+    if all("," in (pod.metadata.annotation(_TO_GIVE) or "") for pod in beside) and beside:
+        return
+    fix = step(Text("limit-remark.fix-unemptied"), kubectl_pod(scene.pod, "get", "-o", "yaml"))
+    yield Remark(fix, Text("limit-remark.unemptied"), (quotes.of_pod_annotation(scene.pod, _TO_GIVE),))
+
+
+def _of_driver(scene: PlacedScene) -> Iterator[Remark]:
+    """Its node's driver is newer than its HAMi-core knows: where its log was read, `silent_start` tells it."""
+    if scene.log_unread and scene.node is not None and (fact := newer_driver(scene)):
+        yield Remark(step(Text("in-container.fix-driver"), fact.proofs[0].command), fact.sentence, fact.proofs)
 
 
 def _other_chip(scene: PlacedScene) -> Iterator[Remark]:
