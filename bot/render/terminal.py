@@ -7,8 +7,10 @@ command cannot be taken for one.
 """
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
+
+import msgspec
 
 from bot.render.layout import row_lines, side_by_side, wrap
 from bot.render.overview import Brief, BriefTable, bars, brief
@@ -36,10 +38,12 @@ _WIDEST_PROSE = 120
 _NARROWEST = 40
 _ROWS_SHOWN = 60
 _NAMES_SHOWN_OF_CAUSE = 8
-_GAPS_EXPLAINED = 3
+_FEWEST_ROWS = 4
 _PROBLEMS_SHOWN = 4
 _TALLEST = 25
 """Lines of a diagnosis at a glance, on 100 columns: it stays on the screen with the prompt that follows."""
+_OVERVIEW_LINES: Mapping[str, int] = {"pending": 45, "nodes": 35, "gpus": 60, "status": 45, "digest": 45, "quota": 35}
+"""The same of an overview, on 110 columns; of any other as many as the longest of them."""
 
 # Parameters of ANSI's SGR. The sixteen colours of the reader's own theme: we cannot know what stands out on their
 # background.
@@ -136,29 +140,41 @@ class _TerminalPage(NamedTuple):
         seen = Text("render.glance", about=together(about(report), doubt, by=", "), moment=seen_at(report))
         steps = cause.next_actions if cause else ()
         left = len(steps) - room.steps
-        sources = list(dict.fromkeys(gap.source for gap in report.gaps))
-        unread = Text("render.not-read", names=some_names(sources, _PROBLEMS_SHOWN)) if sources else ""
         return [
             [*self._verdict(report, cause, whole=False), *self._prose(seen, "  ", style=_LABEL)],
             self._change(report.change) if report.change else [],
             [*self._next(steps[: room.steps]), *self._more(left, Text("render.more-steps", count=left))],
             self._quotes(cause.evidence[: room.quotes] if cause else (), report.taken_at, room.quoted),
             self._also([finding for finding in others if finding], room.others),
-            self._cut(self._prose(unread, "  ", style=_LABEL), 1) if unread else [],
+            self._not_read(report.gaps),
         ]
 
     def overview(self, report: Report, overview: Brief) -> list[list[_Line]]:
-        """The verdict, the tables, what no table tells, what to do."""
+        """The verdict, the tables, what no table tells, what to do; of each table as many rows as fit the screen."""
+        most = _OVERVIEW_LINES.get(report.playbook, max(_OVERVIEW_LINES.values()))
+        sections = list[list[_Line]]()
+        for rows in range(_ROWS_SHOWN, _FEWEST_ROWS - 1, -1):
+            sections = [section for section in self._overview(report, overview, rows) if section]
+            if sum(map(len, sections)) + len(sections) <= most + 1:
+                break
+        return sections
+
+    def _overview(self, report: Report, overview: Brief, rows: int) -> list[list[_Line]]:
         seen = Text("render.overview", about=about(report), moment=seen_at(report))
         problems = overview.problems[:_PROBLEMS_SHOWN]
         more = len(overview.problems) - len(problems)
+        good_news = report.verdict_severity != report.severity
         return [
-            [*self._verdict(report, None), *self._prose(seen, "  ", style=_LABEL)],
-            *(self._brief_table(table) for table in overview.tables),
-            self._bars(report),
-            self._problems(problems, more),
+            [
+                *self._verdict(report, None),
+                *(self._loud(problems, more) if good_news else []),
+                *self._prose(seen, "  ", style=_LABEL),
+            ],
+            *(self._brief_table(table, rows) for table in overview.tables),
+            self._bars(report, rows),
+            [] if good_news else self._problems(problems, more),
             self._next(overview.steps),
-            self._gaps(report.gaps, _GAPS_EXPLAINED),
+            self._not_read(report.gaps),
         ]
 
     # ------------------------------------------------------------------------------------------------- sections
@@ -177,14 +193,14 @@ class _TerminalPage(NamedTuple):
         return lines
 
     def _verdict(self, report: Report, cause: Finding | None, *, whole: bool = True) -> list[_Line]:
-        """The verdict; the claim instead that it is the beginning of, and below it one that says another thing."""
-        lead = self.say.words(SEVERITIES[report.severity]).upper() + "  "
-        claim = " ".join(cause.claim.split()) if cause else ""
-        begun = bool(claim) and claim.startswith(report.verdict.rstrip(".。…"))
-        first = claim if begun else report.verdict
-        lines = self._prose(first, lead, lead_style=_SEVERITY_STYLES[report.severity], style=_HEADING)
-        says_all = claim in first or not (whole or first.endswith("…"))
-        return lines if says_all else [*lines, *self._prose(claim, " " * cells(lead))]
+        """The verdict, and below it, `whole`, what the cause claims where that is another thing."""
+        severity = report.verdict_severity
+        lead = self._severity(severity)
+        verdict = report.whole_verdict
+        lines = self._prose(verdict, lead, lead_style=_SEVERITY_STYLES[severity], style=_HEADING)
+        if whole and cause is not None and cause is not report.told_by:
+            lines += self._prose(cause.claim, " " * cells(lead))
+        return lines
 
     def _quotes(self, evidence: Sequence[Evidence], taken_at: str, most: int) -> list[_Line]:
         """Each quote with its place, in at most so many lines."""
@@ -242,6 +258,17 @@ class _TerminalPage(NamedTuple):
             lines += self._action(action, f"  {number}. ")
         return lines
 
+    def _loud(self, findings: Sequence[Finding], more: int) -> list[_Line]:
+        """A line for each below the verdict, as bad as it is."""
+        lines = list[_Line]()
+        for finding in findings:
+            style = _SEVERITY_STYLES[finding.severity]
+            lines += self._prose(_noted(finding), self._severity(finding.severity), lead_style=style)
+        return [*lines, *self._more(more, Text("render.more-findings", count=more))]
+
+    def _severity(self, severity: Severity) -> str:
+        return self.say.words(SEVERITIES[severity]).upper() + "  "
+
     def _problems(self, findings: Sequence[Finding], more: int) -> list[_Line]:
         lines = self._title(Text("render.problems")) if findings else []
         for finding in findings:
@@ -272,11 +299,14 @@ class _TerminalPage(NamedTuple):
         label = Text("render.changes", label=action.label) if action.changes_cluster else action.label
         return [*self._prose(label, lead), *_command(shell_command(action), " " * cells(lead))]
 
-    def _gaps(self, gaps: Sequence[Gap], most: int | None = None) -> list[_Line]:
-        """Several of one kind, as logs, stand together with the first one's reason.
+    def _not_read(self, gaps: Sequence[Gap]) -> list[_Line]:
+        """One line that names what could not be read."""
+        sources = list(dict.fromkeys(gap.source for gap in gaps))
+        unread = Text("render.not-read", names=some_names(sources, _PROBLEMS_SHOWN))
+        return self._cut(self._prose(unread, "  ", style=_LABEL), 1) if sources else []
 
-        Of more than `most` only the names.
-        """
+    def _gaps(self, gaps: Sequence[Gap]) -> list[_Line]:
+        """Several of one kind, as logs, stand together with the first one's reason."""
         lines = self._title(Text("render.gaps")) if gaps else []
         alike: dict[tuple[str, str], list[Gap]] = defaultdict(list)
         for gap in gaps:
@@ -286,17 +316,15 @@ class _TerminalPage(NamedTuple):
             Text("words.and-more", names=some[0].source, more=len(some) - 1) if len(some) > 1 else some[0].source
             for some in alike.values()
         ]
-        if most is not None and len(named) > most:
-            return [*lines, *self._prose(Text("render.gaps-named", names=together(*named, by=", ")), "  ")]
         for (_, hint), sources, some in zip(alike, named, alike.values(), strict=True):
             lines += self._prose(together(sources, some[0].why, by=": "), "  - ")
             if hint:
                 lines += self._prose(hint, "    -> ")
         return lines
 
-    def _bars(self, report: Report) -> list[_Line]:
-        """The cards as bars, where they are the answer."""
-        found = bars(report)
+    def _bars(self, report: Report, most: int = _ROWS_SHOWN) -> list[_Line]:
+        """The cards as bars, where they are the answer: at most so many."""
+        found = bars(report, most)
         if found is None:
             return []
         lines = self._title(Text("bars.title"))
@@ -346,9 +374,10 @@ class _TerminalPage(NamedTuple):
                 return lines
         return []
 
-    def _brief_table(self, brief_table: BriefTable) -> list[_Line]:
-        left = brief_table.left_out
-        table = self._table(brief_table.shown, brief_table.together)
+    def _brief_table(self, brief_table: BriefTable, most: int) -> list[_Line]:
+        title, columns, rows = msgspec.structs.astuple(brief_table.shown)
+        left = brief_table.left_out + max(len(rows) - most, 0)
+        table = self._table(Table(title, columns, rows[:most]), brief_table.together)
         return [*table, *self._more(left, Text("render.all-rows", rows=left))]
 
     # ---------------------------------------------------------------------------------------------------- words

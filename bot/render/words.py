@@ -23,6 +23,8 @@ SEVERITIES: Mapping[Severity, Text] = {
     "warning": Text("render.warning"),
     "critical": Text("render.critical"),
 }
+MARKS: Mapping[Severity, str] = {"info": "🟢", "warning": "🟡", "critical": "🔴"}
+"""What shows the severity before its word is read; a shell paints the word in these colours."""
 CONFIDENCES: Mapping[Confidence, Text] = {
     "confirmed": Text("render.confirmed"),
     "suspected": Text("render.suspected"),
@@ -178,6 +180,7 @@ def shell_command(action: NextAction) -> str:
     return f"hami-bot {action.command}" if action.is_ours else action.command
 
 
+_FRESH_S = 60
 _DATED = timedelta(days=30)
 """An age from which on the date tells more than "1501 d earlier"."""
 
@@ -195,11 +198,11 @@ def moment(at: str, taken_at: str | None) -> Prose:
 
 
 def seen_at(report: Report) -> Prose:
-    """When the cluster was read, and how much older than that the answer may be for what came from a cache."""
+    """When the cluster was read, and how old the answer may be, where some of it came from a cache."""
     shown = moment(report.taken_at, None)
-    if report.cache_age_s is UNSET:
+    if report.cache_age_s is UNSET or report.cache_age_s < _FRESH_S:
         return shown
-    return Text("render.cached", moment=shown, seconds=report.cache_age_s)
+    return Text("render.cached", moment=shown, age=age(report.cache_age_s))
 
 
 def instant(text: str) -> datetime | None:

@@ -261,6 +261,26 @@ class Report(Value, frozen=True):
     change: Change | msgspec.UnsetType = msgspec.UNSET
     cache_age_s: int | msgspec.UnsetType = msgspec.UNSET
 
+    @property
+    def whole_verdict(self) -> Prose:
+        """The verdict, which `verdict` may be the beginning of."""
+        told = self.told_by
+        return told.text if told else _prose(self.verdict, self.verdict_key, self.verdict_values)
+
+    @property
+    def told_by(self) -> Finding | None:
+        """The finding whose claim is the verdict; None for a verdict of its own."""
+        if self.verdict_key:
+            said = self.verdict_key, self.verdict_values
+            return next((finding for finding in self.findings if (finding.key, finding.values) == said), None)
+        literal = (finding for finding in self.findings if not finding.key)
+        return next((finding for finding in literal if one_line(finding.claim) == self.verdict), None)
+
+    @property
+    def verdict_severity(self) -> Severity:
+        """How bad the verdict is; something else that was found may be worse."""
+        return self.told_by.severity if self.told_by else self.severity
+
     def typed(self, row: type[Row]) -> list[Row]:
         """The rows of that type, in all tables; none in a report that was read back from JSON."""
         made = (getattr(table.rows, "typed", ()) for table in self.tables)

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bot.render.terminal import terminal, visible
-from bot.report import Gap, NextAction, Scope, Subject, Table
+from bot.report import Gap, NextAction, Scope, Subject, Table, one_line
 from bot.texts import Texts
 from tests.cases_support import questions, scenarios
 from tests.render import SAY, any_text, evidence, finding, of_gpu_1, report, reports, typical
@@ -127,7 +127,7 @@ def test_at_a_glance_it_says_how_many_steps_it_leaves_out():
 
 
 def test_at_a_glance_the_claim_stands_in_the_place_of_a_verdict_that_cuts_it_off():
-    shown = report(finding(claim="word " * 40), verdict="word " * 27 + "…")
+    shown = report(finding(claim="word " * 40), verdict=one_line("word " * 40))
     told = terminal(shown, SAY, width=100, colour=False, whole=False)
     assert " ".join(told.partition("WARNING")[2].split("Pod")[0].split()) == "word " * 39 + "word"
 
@@ -175,7 +175,7 @@ def test_a_report_without_findings_is_its_verdict():
 
 
 def test_a_claim_that_the_verdict_cuts_off_is_told_in_full():
-    told = plain(report(finding(claim="word " * 40), verdict="word " * 27 + "…"))
+    told = plain(report(finding(claim="word " * 40), verdict=one_line("word " * 40)))
     assert " ".join(told.partition("WARNING")[2].split("about")[0].split()) == "word " * 39 + "word"
 
 

@@ -18,6 +18,7 @@ from bot.pprof.top import TopRow
 from bot.render.overview import brief, steps_shown
 from bot.render.words import (
     CONFIDENCES,
+    MARKS,
     SEVERITIES,
     about,
     changed,
@@ -154,11 +155,13 @@ def _askers(report: Report) -> set[str]:
 def _head(report: Report, cause: Finding | None, room: Room, pieces_of: Callable[..., list[Part]]) -> list[Block]:
     """The verdict and what it is about. `pieces_of` gives text as pieces of rich text."""
     verdict = room.text(report.verdict, _VERDICT)
-    severity = made(heading, SEVERITIES[report.severity])
-    title = room.say.words(Text("slack.verdict", severity=severity, verdict=verdict))
+    level = report.verdict_severity
+    title = room.say.words(
+        Text("slack.verdict", mark=MARKS[level], severity=made(heading, SEVERITIES[level]), verdict=verdict)
+    )
     facts = [(Text("render.about"), room.text(about(report), _NAME))]
     if cause is not None:
-        if " ".join(cause.claim.split()) != report.verdict:
+        if cause is not report.told_by or report.verdict.endswith("…"):
             facts.append((Text("render.detail"), room.text(cause.claim, _CLAIM)))
         finding = pieced("{}, {}", cause.code, CONFIDENCES[cause.confidence])
         facts.append((Text("render.finding"), room.text(finding, _NAME)))

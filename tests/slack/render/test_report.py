@@ -88,7 +88,7 @@ def test_the_verdict_leads_and_the_buttons_close():
     message = shown(typical())
     assert kinds(message)[:2] == ["header", "rich_text"]
     assert kinds(message)[-2:] == ["context", "actions"]
-    assert message.blocks[0]["text"]["text"].startswith("Warning: No usable GPU of gpu-1")
+    assert message.blocks[0]["text"]["text"].startswith("🟡 Warning: No usable GPU of gpu-1")
 
 
 def test_the_parts_stand_in_the_order_in_which_they_are_needed():
@@ -161,7 +161,7 @@ def test_a_quote_a_command_and_a_name_are_shown_raw():
 def test_a_verdict_too_long_for_a_header_is_bold_text():
     message = shown(report(verdict="<" * 140))
     assert kinds(message)[0] == "rich_text"
-    assert "Info: " + "<" * 140 in texts(message)
+    assert "🟢 Info: " + "<" * 140 in texts(message)
 
 
 def test_a_claim_that_is_not_the_verdict_is_a_fact():
