@@ -23,6 +23,7 @@ from bot.render.words import (
     is_numeric,
     moment,
     notes,
+    quoted,
     seen_at,
     shell_command,
     some_names,
@@ -208,8 +209,7 @@ class _TerminalPage(NamedTuple):
         for proof in evidence:
             place = together(where(proof), moment(proof.at, taken_at) if proof.at else "", by=", ")
             lines += self._cut(self._prose(place, "  ", style=_LABEL), 1)
-            quote = proof.quote or Text("render.empty")
-            lines += self._cut(self._prose(quote, "    | ", rest="    | ", lead_style=_LABEL), most)
+            lines += self._cut(self._prose(quoted(proof), "    | ", rest="    | ", lead_style=_LABEL), most)
         return lines
 
     def _also(self, findings: Sequence[Finding], most: int) -> list[_Line]:
@@ -240,8 +240,7 @@ class _TerminalPage(NamedTuple):
             lines += [_Line()] if lines else self._title(Text("render.evidence"))
             place = together(where(proof), moment(proof.at, taken_at) if proof.at else "", by=", ")
             lines += self._prose(place, "  ", rest="    ", style=_LABEL)
-            quote = proof.quote or Text("render.empty")
-            lines += self._prose(quote, "    | ", rest="    | ", lead_style=_LABEL)
+            lines += self._prose(quoted(proof), "    | ", rest="    | ", lead_style=_LABEL)
             lines += _command(proof.command, "    ")
         return lines
 

@@ -63,6 +63,10 @@ _HEADINGS: Mapping[str, Text] = {
 }
 """By the title, which is the same in every language in JSON and in a file's name."""
 
+_JSON_PATH = re.compile(r"jsonpath='?\{\.([^}]+)\}")
+_PATH_STEP = re.compile(r'\w+\[\?\(@\.\w+=="([^"]*)"\)\]|((?:\\.|[^.\[\]*])+)')
+"""What a filter picks, or a name with its escaped dots."""
+_NOT_NAMED = frozenset({"metadata", "spec", "status", "template", "resources", "containers", "annotations"})
 _NAMES_SHOWN = 3
 _NAME = re.compile(r"[a-z0-9](?:[a-z0-9./-]*[a-z0-9])?", re.ASCII | re.IGNORECASE)
 """Of an object of the cluster, alone or after its namespace."""
@@ -173,6 +177,18 @@ def where(evidence: Evidence) -> str:
     """`event, Pod ml/trainer-0`; a source that is the object itself is not named twice."""
     itself = evidence.object.lower().startswith(f"{evidence.source.lower()} ")
     return evidence.object if itself else ", ".join(filter(None, (evidence.source, evidence.object)))
+
+
+def quoted(evidence: Evidence) -> Prose:
+    """The quote, behind the field whose value it is, where the command shows one: `schedulerName = volcano`."""
+    if not evidence.quote:
+        return Text("render.empty")
+    path = _JSON_PATH.search(evidence.command)
+    if path is None or evidence.source == "condition":
+        return evidence.quote
+    steps = (found[1] or found[2].replace("\\", "") for found in _PATH_STEP.finditer(path[1]))
+    field = " ".join(step for step in steps if step not in _NOT_NAMED)
+    return f"{field} = {evidence.quote}" if field else evidence.quote
 
 
 def shell_command(action: NextAction) -> str:

@@ -25,6 +25,7 @@ from bot.render.words import (
     heading,
     moment,
     names_told,
+    quoted,
     seen_at,
     some_names,
     where,
@@ -194,7 +195,7 @@ def _evidence(quotes: Sequence[Evidence], report: Report, room: Room) -> list[Bl
         first = [span(pieced("{}\n", Text("render.evidence")), "bold")] if number == 1 else []
         return [
             line(*first, span(room.text(place, _PLACE).strip() or _EMPTY, "italic")),
-            quote(room.text(evidence.quote, _QUOTE).strip() or _EMPTY),
+            quote(room.text(quoted(evidence), _QUOTE).strip() or _EMPTY),
         ]
 
     every = set(chain.from_iterable(finding.evidence for finding in report.findings))
