@@ -73,7 +73,7 @@ def render_links(links: Sequence[Link], say: Texts) -> Message:
         pieces += [span(f"\n{say('doctor.fix')}: {room.text(str(link.fix), _FIX)}")] if link.fix else []
         return line(*pieces)
 
-    items = room.fill("links", ordered, shown, share=room.characters, most=len(ordered))
-    left_out = room.left_out["links"]
+    items = room.fill(ordered, shown, share=room.characters, most=len(ordered))
+    left_out = len(ordered) - len(items)
     more = [line(span(say("doctor.left-out", count=left_out)))] if left_out else []
     return Message(escape(summary), (rich_text(line(span(summary, "bold")), bullets(*items), *more),))

@@ -187,12 +187,6 @@ async def _why(sources: Sources, name: Name) -> tuple[Report, Pod | None]:
     return await asyncio.to_thread(playbook.diagnose, snapshot), pod if is_it else None
 
 
-async def cards_of(sources: Sources, node: str) -> Report:
-    """What `gpus` says of the node, or of all, before it is words."""
-    playbook = find("gpus")
-    return await _diagnosed(playbook, playbook.request(node=node), sources)
-
-
 async def registration_state(sources: Sources, node: str) -> Literal["registered", "lost", "unknown"]:
     """Whether HAMi counts on the node: its cards are registered, and nothing says that they are not any more.
 
