@@ -278,8 +278,8 @@ class Report(Value, frozen=True):
 
     @property
     def verdict_severity(self) -> Severity:
-        """How bad the verdict is; something else that was found may be worse."""
-        return self.told_by.severity if self.told_by else self.severity
+        """How bad the verdict is: good news stays good where something else that was found is not."""
+        return "info" if self.told_by and self.told_by.severity == "info" else self.severity
 
     def typed(self, row: type[Row]) -> list[Row]:
         """The rows of that type, in all tables; none in a report that was read back from JSON."""

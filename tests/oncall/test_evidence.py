@@ -132,8 +132,8 @@ def test_head_and_evidence_tell_one_severity(database: str, tmp_path: Path) -> N
         await rig.passes(60, keeper, step_s=30)
         [head] = rig.heads()
         [reply] = rig.replies(head)
-        assert head["text"].startswith("Open, critical: ")
-        assert "\nCritical: " in reply
+        assert head["text"].startswith("🔴 Open, critical: ")
+        assert "🔴 Critical: " in reply
         assert "Warning: " not in reply
 
     with_rig(database, busy_cluster(tmp_path, 3), scene)
@@ -149,7 +149,7 @@ def test_the_evidence_of_what_is_critical_waits_for_no_head_of_what_is_not(datab
         await keeper.look()
         await rig.send()
         said = [message["text"] for message in rig._said()]
-        assert said[0].startswith("Open, critical: ")
+        assert said[0].startswith("🔴 Open, critical: ")
         assert "\nCritical, " in said[1]
 
     with_rig(database, busy_cluster(tmp_path, 3), scene)

@@ -72,7 +72,7 @@ def test_a_thread_is_called_and_acted_on_and_resolves_in_its_own_channel(databas
         await keeper.take([of_team(0, "ml", status="resolved")])
         await rig.passes(600, keeper, step_s=100)
         [head] = rig.heads(OTHER)
-        assert head["text"].startswith("Resolved")
+        assert head["text"].startswith("✅ Resolved")
         assert rig.heads() == []
 
     with_rig(database, busy_cluster(tmp_path, 3), scene)
@@ -87,7 +87,7 @@ def test_a_thread_stays_where_it_is_when_the_routes_change_over_a_restart(databa
         await later.take([of_team(0, "ml", status="resolved")])
         await rig.passes(600, later, step_s=100)
         [head] = rig.heads(OTHER)
-        assert head["text"].startswith("Resolved")
+        assert head["text"].startswith("✅ Resolved")
         await later.take([of_team(3, "ml")])
         await rig.passes(10, later)
         assert len(rig.heads()) == 1
