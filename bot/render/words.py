@@ -129,9 +129,9 @@ def some_names(names: Sequence[str], shown: int) -> Prose:
     return Text("words.and-more", names=", ".join(names[: shown - 1]), more=len(names) - shown + 1)
 
 
-def names_told(finding: Finding) -> set[str]:
-    """The names among the facts that the claim tells; of a claim that is words alone, those in it."""
-    return _names({"key": finding.key, "values": finding.values} if finding.key else finding.claim)
+def names_told(told: Prose) -> set[str]:
+    """The names among the facts that a text tells; of words alone, those in them."""
+    return _names(told if isinstance(told, str) else {"key": told.key, "values": told.data})
 
 
 def _names(fact: Any) -> set[str]:
@@ -152,7 +152,7 @@ def notes(finding: Finding) -> Text:
     """What a line with the claim adds to it: the code, a doubt, and the nodes if the claim does not name them."""
     doubt = CONFIDENCES["suspected"] if finding.confidence == "suspected" else ""
     nodes = finding.scope.nodes
-    told = names_told(finding).issuperset(nodes[: _NAMES_SHOWN - 1])
+    told = names_told(finding.text).issuperset(nodes[: _NAMES_SHOWN - 1])
     return together(together(finding.code, doubt, by=", "), "" if told else some_names(nodes, _NAMES_SHOWN), by=": ")
 
 

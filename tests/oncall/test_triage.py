@@ -444,7 +444,8 @@ def test_after_an_outage_of_slack_the_most_severe_comes_first(database: str, tmp
             await rig.bot.clock.advance(10)
         await rig.bot.clock.advance(600)
         await rig.send()
-        assert [head["text"].split(":")[0] for head in rig.heads()] == ["🔴 Open, critical", "🟡 Open, warning", "🟢 Open, info"]
+        heads = [head["text"].split(":")[0] for head in rig.heads()]
+        assert heads == ["🔴 Open, critical", "🟡 Open, warning", "🟢 Open, info"]
 
     with_rig(database, busy_cluster(tmp_path, 1), scene)
 

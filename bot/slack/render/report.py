@@ -157,7 +157,7 @@ def _head(report: Report, cause: Finding | None, room: Room, pieces_of: Callable
     if cause is not None:
         if cause is not report.told_by or report.verdict.endswith("…"):
             facts.append((Text("render.detail"), room.text(cause.claim, _CLAIM)))
-        if not names_told(cause).issuperset(cause.scope.nodes):
+        if not names_told(cause.text).issuperset(cause.scope.nodes):
             named = some_names(cause.scope.nodes, _NAMES_SHOWN)
             facts.append((Text("render.nodes"), room.text(named, _NAME)))
     pieces: list[Part] = []

@@ -9,7 +9,7 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from bot.render.words import MARKS, SEVERITIES
+from bot.render.words import MARKS, SEVERITIES, names_told
 from bot.report import VERDICT_LIMIT, Severity
 from bot.slack.message import Block
 from bot.slack.render import blocks
@@ -97,6 +97,9 @@ def render_head(head: Head) -> blocks.Draft:
     state, severity = STATE[head.incident.state], SEVERITIES[head.severity]
     mark = _OVER if head.incident.state in ("resolved", "closed") else MARKS[head.severity]
     verdict = in_one_line(head.cause.text, VERDICT_LIMIT)
+    whom = head.subjects or head.cause.nodes
+    if whom and whom[0] not in names_told(head.cause.text):
+        verdict = Text("triage.of-whom", whom=_some(whom, 1), verdict=verdict)
     title = Text("triage.title", mark=mark, state=state, severity=severity, verdict=verdict)
     parts = [line(span(inert(title, 3 * _NAME), "bold")), *(line(*fact) for fact in _facts(head))]
     built: list[Block] = [
