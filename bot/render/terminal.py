@@ -28,6 +28,7 @@ from bot.render.words import (
     shell_command,
     some_names,
     table_heading,
+    timed,
     visible,
     where,
 )
@@ -90,7 +91,7 @@ def terminal(report: Report, say: Texts, *, width: int = 80, colour: bool, whole
     Without colour there is no escape sequence in it, whatever the report holds; with colour only our own.
     """
     wide = max(width, _NARROWEST)
-    page = _TerminalPage(say, min(wide, _WIDEST_PROSE), wide)
+    page = _TerminalPage(say, min(wide, _WIDEST_PROSE), wide, report.taken_at)
     overview = brief(report, say)
     if overview:
         sections = page.overview(report, overview)
@@ -106,6 +107,7 @@ class _TerminalPage(NamedTuple):
     say: Texts
     width: int
     wide: int
+    taken_at: str
 
     def whole(self, report: Report) -> list[list[_Line]]:
         """All that the report holds."""
@@ -114,7 +116,7 @@ class _TerminalPage(NamedTuple):
             self._head(report, cause),
             self._change(report.change) if report.change else [],
             self._next(cause.next_actions if cause else ()),
-            self._evidence(cause.evidence if cause else (), report.taken_at),
+            self._evidence(cause.evidence if cause else ()),
             self._others([finding for finding in others if finding and finding.severity != "info"]),
             self._background([finding for finding in others if finding and finding.severity == "info"]),
             self._bars(report),
@@ -145,7 +147,7 @@ class _TerminalPage(NamedTuple):
             [*self._verdict(report, cause, whole=False), *self._prose(seen, "  ", style=_LABEL)],
             self._change(report.change) if report.change else [],
             [*self._next(steps[: room.steps]), *self._more(left, Text("render.more-steps", count=left))],
-            self._quotes(cause.evidence[: room.quotes] if cause else (), report.taken_at, room.quoted),
+            self._evidence(cause.evidence[: room.quotes] if cause else (), room.quoted),
             self._also([finding for finding in others if finding], room.others),
             self._not_read(report.gaps),
         ]
@@ -203,15 +205,6 @@ class _TerminalPage(NamedTuple):
             lines += self._prose(cause.claim, " " * cells(lead))
         return lines
 
-    def _quotes(self, evidence: Sequence[Evidence], taken_at: str, most: int) -> list[_Line]:
-        """Each quote with its place, in at most so many lines."""
-        lines = self._title(Text("render.evidence")) if evidence else []
-        for proof in evidence:
-            place = together(where(proof), moment(proof.at, taken_at) if proof.at else "", by=", ")
-            lines += self._cut(self._prose(place, "  ", style=_LABEL), 1)
-            lines += self._cut(self._prose(quoted(proof), "    | ", rest="    | ", lead_style=_LABEL), most)
-        return lines
-
     def _also(self, findings: Sequence[Finding], most: int) -> list[_Line]:
         """A line for each, the worst first."""
         findings = sorted(findings, key=lambda finding: -RANKS.index(finding.severity))
@@ -234,14 +227,17 @@ class _TerminalPage(NamedTuple):
             text = text[:-1]
         return [*kept, last._replace(text=text.rstrip(" ,;:") + "…")]
 
-    def _evidence(self, evidence: Sequence[Evidence], taken_at: str) -> list[_Line]:
-        lines: list[_Line] = []
-        for proof in evidence:
-            lines += [_Line()] if lines else self._title(Text("render.evidence"))
-            place = together(where(proof), moment(proof.at, taken_at) if proof.at else "", by=", ")
-            lines += self._prose(place, "  ", rest="    ", style=_LABEL)
-            lines += self._prose(quoted(proof), "    | ", rest="    | ", lead_style=_LABEL)
-            lines += _command(proof.command, "    ")
+    def _evidence(self, evidence: Sequence[Evidence], most: int | None = None) -> list[_Line]:
+        """Each quote with its place: in at most so many lines, else whole and with the command that shows it again."""
+        lines = self._title(Text("render.evidence")) if evidence else []
+        for number, proof in enumerate(evidence):
+            place = together(where(proof), moment(proof.at, self.taken_at) if proof.at else "", by=", ")
+            placed = self._prose(place, "  ", rest="    ", style=_LABEL)
+            quote = self._prose(quoted(proof), "    | ", rest="    | ", lead_style=_LABEL, verbatim=True)
+            if most is None:
+                lines += [*([_Line()] if number else []), *placed, *quote, *_command(proof.command, "    ")]
+            else:
+                lines += [*self._cut(placed, 1), *self._cut(quote, most)]
         return lines
 
     def _change(self, change: Change) -> list[_Line]:
@@ -393,10 +389,13 @@ class _TerminalPage(NamedTuple):
         wide = max(map(cells, words), default=0)
         return [f"  {word}{' ' * (wide - cells(word))}  " for word in words]
 
-    def _prose(self, prose: Prose, lead: str, *, rest: str = "", lead_style: str = "", style: str = "") -> list[_Line]:
+    def _prose(
+        self, prose: Prose, lead: str, *, rest: str = "", lead_style: str = "", style: str = "", verbatim: bool = False
+    ) -> list[_Line]:
         """Words behind their lead, wrapped; further lines begin with `rest`, or are indented to where they began."""
         rest = rest or " " * cells(lead)
         text = visible(self.say.words(prose))
+        text = text if verbatim else timed(text, self.taken_at)
         first, *others = wrap(text, self.width - cells(lead), self.width - cells(rest))
         return [_Line(lead, first, lead_style, style), *(_Line(rest, other, lead_style, style) for other in others)]
 

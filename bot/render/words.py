@@ -67,6 +67,7 @@ _JSON_PATH = re.compile(r"jsonpath='?\{\.([^}]+)\}")
 _PATH_STEP = re.compile(r'\w+\[\?\(@\.\w+=="([^"]*)"\)\]|((?:\\.|[^.\[\]*])+)')
 """What a filter picks, or a name with its escaped dots."""
 _NOT_NAMED = frozenset({"metadata", "spec", "status", "template", "resources", "containers", "annotations"})
+_TIME = re.compile(r"\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
 _NAMES_SHOWN = 3
 _NAME = re.compile(r"[a-z0-9](?:[a-z0-9./-]*[a-z0-9])?", re.ASCII | re.IGNORECASE)
 """Of an object of the cluster, alone or after its namespace."""
@@ -211,6 +212,16 @@ def moment(at: str, taken_at: str | None) -> Prose:
     if taken is None or then > taken or taken - then > _DATED:
         return shown
     return Text("render.earlier", moment=shown, age=age(int((taken - then).total_seconds())))
+
+
+def timed(text: str, taken_at: str) -> str:
+    """Our own words with their times as people read them: without the date where it is that of the answer."""
+    return _TIME.sub(lambda found: _clock(found[0], taken_at), text)
+
+
+def _clock(at: str, taken_at: str) -> str:
+    date = "" if at[:10] == taken_at[:10] else f"{at[:10]} "
+    return f"{date}{at[11:16]} UTC"
 
 
 def seen_at(report: Report) -> Prose:
