@@ -9,13 +9,14 @@ from bot.hami.scheduler_logs.log_lines import read_line
 from bot.hami.scheduler_logs.scheduling_events import REASONS
 from bot.kube.models import Node, Pod
 from bot.kube.times import format_time, parse_time
-from bot.report import Finding, Gap
+from bot.report import Finding, Gap, step
 from bot.texts import Prose, Text
 from playbooks.gather.scheduler_logs import MAX_SCHEDULERS, LogOf
 from playbooks.gather.scheduler_process import PanicLog
 from playbooks.gather.subject import AbsentPod, FoundPod, SubjectRequest
 from playbooks.rule import Stage, Told, rule
 from playbooks.rules.admission.not_found import not_found
+from playbooks.rules.common import prose
 from playbooks.rules.common.findings import finding
 from playbooks.rules.waiting import filter_run_findings
 from playbooks.rules.waiting.filter_run_findings import RunWording
@@ -68,7 +69,7 @@ class LogsScene(OfInstall, frozen=True, dict=True, eq=False):
 
     @cached_property
     def wording(self) -> RunWording:
-        """How the findings are told."""
+        """How the findings are told; of a pod that is there, the first step is to ask why it waits."""
         about, pod = self.about, self.pod
         full = f"{about.namespace}/{about.name}" if about.namespace else about.name
         unread = self.seen.gaps or any(_newest_unread(log) for log in self.logs)
@@ -82,6 +83,7 @@ class LogsScene(OfInstall, frozen=True, dict=True, eq=False):
             window=_window(self),
             waits=waits,
             sure=not unread,
+            steps=(step(Text("logs.why", pod=full), prose.command("why", full)),) if pod else (),
         )
 
     def was_read(self, source: str) -> bool:
@@ -112,7 +114,7 @@ def _newest_unread(log: LogOf) -> bool:
 @rule("scheduler-panic")
 def panicked(scene: LogsScene) -> list[Finding]:
     """The newest run has no result, and HAMi's scheduler panicked as it began."""
-    return panicked_in(scene.logged.runs, scene.panics)
+    return panicked_in(scene.logged.runs, scene.panics, scene.wording.steps)
 
 
 @rule("placed", "no-device-request", "node-lock-malformed", "binding-failed", "blocked-after-filter", *_OF_HAMI)
@@ -134,7 +136,7 @@ def nothing_logged(scene: LogsScene) -> Iterator[Finding]:
     read = [log for log in scene.logged.logs if not isinstance(log.log.read, Gap)]
     if not read:
         claim = Text("logs.none-read", pod=wording.pod)
-        yield finding("not-enough-evidence", claim, "suspected", (), (), severity="warning")
+        yield finding("not-enough-evidence", claim, "suspected", (), (), severity="warning", actions=wording.steps)
         return
     lines = [(log, log.lines[-1]) for log in read if log.lines]
     if not lines and isinstance(scene.subject, AbsentPod):
@@ -146,7 +148,7 @@ def nothing_logged(scene: LogsScene) -> Iterator[Finding]:
         proof, claim = filter_run_findings.of_line(log.log, line, wording), Text("logs.no-run", **values)
     else:
         proof, claim = filter_run_findings.of_flag(read[0].log), Text("logs.nothing", count=len(read), **values)
-    yield finding("not-in-log", claim, wording.confidence, (), [proof], severity="info")
+    yield finding("not-in-log", claim, wording.confidence, (), [proof], severity="info", actions=wording.steps)
 
 
 def _why_not(scene: LogsScene) -> Text:

@@ -12,7 +12,7 @@ from bot.hami.scheduler_logs.log_lines import LogLine
 from bot.hami.scheduler_logs.scheduling_events import finding_code
 from bot.kube.hami_pods import EXTENDER_CONTAINER
 from bot.kube.times import format_time
-from bot.report import Confidence, Evidence, Finding, Severity
+from bot.report import Confidence, Evidence, Finding, NextAction, Severity
 from bot.texts import Prose, Text, listed
 from playbooks import quotes
 from playbooks.gather.scheduler_logs import LogOf
@@ -32,6 +32,7 @@ class RunWording(NamedTuple):
     """How the findings are told: the pod in words, how far back was to be looked and how far it was, in words.
 
     `waits`: the pod has no node yet. `sure` is false when a newer run than those read may be in a log that was not.
+    `steps` are those of every finding, before its own.
     """
 
     pod: Prose
@@ -40,6 +41,7 @@ class RunWording(NamedTuple):
     window: Prose
     waits: bool
     sure: bool
+    steps: tuple[NextAction, ...] = ()
 
     @property
     def severity(self) -> Severity:
@@ -60,7 +62,7 @@ def newest_run(logged: Logged, wording: RunWording) -> list[Finding]:
     if run.cycle.chosen:
         return [_chosen(logged, run, wording)]
     if run.cycle.asked_nothing:
-        return [_told("no-device-request", Text("logs.passed", **_values(logged, run, wording)), run, wording)]
+        return [_passed("no-device-request", Text("logs.passed", **_values(logged, run, wording)), run, wording)]
     if reasons := run.cycle.nodes_by_code():
         return _refused(logged, run, reasons, wording)
     return _unexplained(logged, run, wording)
@@ -71,17 +73,31 @@ def _chosen(logged: Logged, run: RunInLog, wording: RunWording) -> Finding:
     if error := cycle.bind_error:
         complaint = lock_complaint(error)
         code: Code = "node-lock-malformed" if complaint and complaint.malformed else "binding-failed"
-        return _told(code, Text("logs.bind-failed", **values), run, wording)
+        return _passed(code, Text("logs.bind-failed", **values), run, wording)
     if cycle.bound:
-        return _told("placed", Text("logs.bound", **values), run, wording._replace(waits=False))
-    return _told("blocked-after-filter", Text("logs.chosen", **values), run, wording)
+        return _passed("placed", Text("logs.bound", **values), run, wording._replace(waits=False))
+    return _passed("blocked-after-filter", Text("logs.chosen", **values), run, wording)
 
 
-def _told(code: Code, claim: Text, run: RunInLog, wording: RunWording) -> Finding:
+def _passed(code: Code, claim: Text, run: RunInLog, wording: RunWording) -> Finding:
     cycle = run.cycle
     proofs = [of_line(run.log, line, wording) for line in (cycle.outcome, cycle.choice, cycle.start) if line]
     nodes = [cycle.chosen] if cycle.chosen else []
-    return finding(code, claim, wording.confidence, nodes, proofs, severity=wording.severity)
+    return _told(code, claim, nodes, proofs, wording)
+
+
+def _told(
+    code: Code,
+    claim: Text,
+    nodes: Sequence[str],
+    proofs: Sequence[Evidence],
+    wording: RunWording,
+    *,
+    sure: bool = True,
+    leads: bool = True,
+) -> Finding:
+    severity, confidence = wording.severity if leads else "info", wording.confidence if sure else "suspected"
+    return finding(code, claim, confidence, nodes, proofs, severity=severity, actions=wording.steps)
 
 
 def _refused(logged: Logged, run: RunInLog, reasons: dict[str, list[str]], wording: RunWording) -> list[Finding]:
@@ -106,14 +122,7 @@ def _refused(logged: Logged, run: RunInLog, reasons: dict[str, list[str]], wordi
     for (code, nodes), claim in zip(reasons.items(), claims, strict=True):
         proof = cycle.proof_of(code)
         proofs = [of_line(run.log, line, wording) for line in (proof, None if found else cycle.none_fit) if line]
-        refusal = finding(
-            finding_code(code),
-            claim,
-            wording.confidence,
-            nodes,
-            proofs,
-            severity=wording.severity if not found else "info",
-        )
+        refusal = _told(finding_code(code), claim, nodes, proofs, wording, leads=not found)
         # Codes of refusal family share a finding: the first speaks for it.
         found.setdefault(refusal.code, refusal)
     return list(found.values())
@@ -139,11 +148,11 @@ def _unexplained(logged: Logged, run: RunInLog, wording: RunWording) -> list[Fin
             [of_line(logged.statement.log, logged.statement.line, wording), *proofs] if logged.statement else proofs
         )
         claim = Text("logs.summed", reasons=listed, **counts)
-        return [finding(finding_code(code), claim, wording.confidence, nodes, proofs, severity=wording.severity)]
+        return [_told(finding_code(code), claim, nodes, proofs, wording)]
     proofs = proofs or [of_line(run.log, line, wording) for line in cycle.lines[:1]]
     key = "logs.unsaid" if refused or cycle.none_fit else "logs.no-verdict"
     claim = Text(key, refused=refused, **counts)
-    return [finding("node-unfit-pod", claim, "suspected", nodes, proofs, severity=wording.severity)]
+    return [_told("node-unfit-pod", claim, nodes, proofs, wording, sure=False)]
 
 
 def _card_reasons(cycle: Cycle) -> Text:
@@ -152,20 +161,14 @@ def _card_reasons(cycle: Cycle) -> Text:
     return listed([*told, *([Text("logs.no-reason", count=unsaid)] if unsaid > 0 else [])])
 
 
-def _by_cards(run: RunInLog, claim: Prose, proofs: Sequence[Evidence], wording: RunWording) -> Finding:
+def _by_cards(run: RunInLog, claim: Text, proofs: Sequence[Evidence], wording: RunWording) -> Finding:
     """Up to 2.5 some refusals of cards are only logged at -v=5: the reason is known when each card tried has one."""
     cycle = run.cycle
     code = Counter(card.code for card in cycle.cards).most_common(1)[0][0]
     whole = 0 < cycle.cards_tried <= len(cycle.cards)
-    proof = cycle.proof_of(code)
-    return finding(
-        finding_code(code if whole else ""),
-        claim,
-        wording.confidence if whole else "suspected",
-        sorted({verdict.node for verdict in cycle.refused}),
-        [*([of_line(run.log, proof, wording)] if proof else []), *proofs],
-        severity=wording.severity,
-    )
+    proof, nodes = cycle.proof_of(code), sorted({verdict.node for verdict in cycle.refused})
+    proofs = [*([of_line(run.log, proof, wording)] if proof else []), *proofs]
+    return _told(finding_code(code if whole else ""), claim, nodes, proofs, wording, sure=whole)
 
 
 def _summed(statement: Statement | None, cycle: Cycle) -> tuple[str, str] | None:
@@ -201,9 +204,8 @@ def by_kubernetes(logged: Logged, wording: RunWording) -> list[Finding]:
     dropped = sum(reason.nodes for reason in reasons)
     listed = ", ".join(f"{reason.text} {reason.nodes}" for reason in reasons)
     claim = Text("logs.kubernetes", pod=wording.pod, dropped=dropped, total=total, reasons=listed)
-    severity: Severity = wording.severity if dropped == total else "info"
     proofs = [of_line(statement.log, statement.line, wording)]
-    return [finding("kubernetes-filter", claim, wording.confidence, (), proofs, severity=severity)]
+    return [_told("kubernetes-filter", claim, (), proofs, wording, leads=dropped == total)]
 
 
 def verbosity(logs: Sequence[LogOf]) -> list[Finding]:
