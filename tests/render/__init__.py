@@ -54,7 +54,10 @@ def of_gpu_1() -> list[Finding]:
         Text("running.claim", pod="ml/trainer-0", node="gpu-10"),
         fitting([Text("running.claim", pod="p" * 90, node="gpu-1"), "gpu-10 runs it."], 60),
     )
-    return [finding_in_words(new_finding("running", "info", claim, nodes=["gpu-1"]), SAY) for claim in claims]
+    return [
+        finding_in_words(new_finding("card-insufficient-memory", "warning", claim, [evidence()], nodes=["gpu-1"]), SAY)
+        for claim in claims
+    ]
 
 
 def report(*findings: Finding, **changed: Any) -> Report:
