@@ -18,7 +18,7 @@ from bot.kube.client.leader import Leader
 from bot.kube.client.live import LiveCluster
 from bot.texts import Texts
 from handlers.cluster_choice import ClusterChoice
-from handlers.doctor.clusters import examine_cluster
+from handlers.doctor.checks import examine_cluster
 from handlers.doctor.links import in_words
 from playbooks.playbook import Sources, find, load
 from sandbox.apiserver import ApiServer, Rule

@@ -1,4 +1,4 @@
-"""`hami-bot doctor`: what the bot needs, link by link, and how to mend what is broken."""
+"""`doctor` as it is asked for, in a shell and in Slack: what the bot needs, and how to mend what is broken."""
 
 import asyncio
 import time
@@ -12,11 +12,12 @@ from bot.kube.times import read_duration
 from bot.texts import Language, Text, Texts
 from handlers.cluster_choice import ClusterChoice
 from handlers.cluster_choice import language as language_of
-from handlers.doctor.words import SUMMARY, VERB
 
 if TYPE_CHECKING:
     from handlers.doctor.links import Link
 
+VERB = "doctor"
+SUMMARY = "Check all that the bot needs: settings, Slack, store, clusters and rights, with a fix for each fault."
 FAILED = 3
 """The exit code where a link failed: as for a source that cannot be read."""
 _EXAMPLE = f"{VERB} --wait 2m"
@@ -46,7 +47,18 @@ def doctor_command(program: str, options: Sequence[click.Parameter]) -> click.Co
     )
 
 
-def _read(wait: str, output: str, **options: Any) -> DoctorAsked:
+def slack_doctor_command(program: str, options: Sequence[click.Parameter]) -> click.Command:
+    """The command of Slack's grammar; what it gives is a DoctorAsked."""
+    return click.Command(
+        VERB,
+        callback=_read,
+        help=f"{SUMMARY} For operators; only you see the answer.",
+        epilog=f"Example: {program} {VERB}",
+        params=list(options),
+    )
+
+
+def _read(wait: str = "", output: str = "text", **options: Any) -> DoctorAsked:
     wait_s = read_duration(wait) if wait else 0.0
     if wait_s is None:
         raise UsageError(Text("error-doctor.wait-is-no-time", wait=wait), example=_EXAMPLE)
@@ -55,7 +67,7 @@ def _read(wait: str, output: str, **options: Any) -> DoctorAsked:
 
 async def run_doctor(asked: DoctorAsked, where: ClusterChoice, language: Language | None) -> tuple[str, int]:
     """What to print, and the exit code; without a language in that of the settings, if these can be read."""
-    from handlers.doctor.examination import examine  # noqa: PLC0415  # Slack's client and the store, a second
+    from handlers.doctor.checks import examine  # noqa: PLC0415  # Slack's client and the store, a second
     from handlers.doctor.links import as_json, as_text, has_failed, in_words  # noqa: PLC0415
 
     say = Texts(language or usual_language(where))

@@ -13,7 +13,7 @@ from bot.texts import Texts
 from handlers.changes.draft import Person
 from handlers.changes.execute import Guard
 from handlers.doctor.links import STATES, Link, in_words
-from handlers.doctor.words import VERB, ExaminationAsked
+from handlers.doctor.shell import VERB, DoctorAsked
 from handlers.inbox import DONE, Inbox
 from handlers.parsing.slack_grammar import understand
 from handlers.parsing.slack_words import split_words
@@ -44,7 +44,7 @@ class _Desk:
     async def _answer(self, taken: AcceptedDeed[Nothing]) -> None:
         question = taken.asked
         asked = understand(split_words(question.words))
-        say = self._inbox.deps.texts(asked.options.get("lang") if isinstance(asked, ExaminationAsked) else None)
+        say = self._inbox.deps.texts(asked.options.get("lang") if isinstance(asked, DoctorAsked) else None)
         reply = self._inbox.reply(taken.key, question)
         if refused := await self._guard.denied(Person(question.user, question.channel), "examine", ""):
             denied = refused.denied

@@ -11,7 +11,7 @@ from bot.changes.kinds import VERBS
 from bot.errors import UsageError
 from bot.texts import LANGUAGES, Language, Text, Texts
 from handlers.changes.words import HOW_TO_REVERT, REVERT_SUMMARY, ChangeAsked, change_commands
-from handlers.doctor import words as doctor
+from handlers.doctor import shell as doctor
 from handlers.oncall import words as oncall
 from handlers.parsing.grammar import (
     Grammar,
@@ -65,7 +65,7 @@ class ManifestWanted(NamedTuple):
 
 def understand(
     words: Sequence[str],
-) -> ParsedQuestion | ChangeAsked | doctor.ExaminationAsked | Help | ManifestWanted | ProfileAsked:
+) -> ParsedQuestion | ChangeAsked | doctor.DoctorAsked | Help | ManifestWanted | ProfileAsked:
     """What the words ask for. Raises UsageError, whose hint ends with an example."""
     asked = takewhile(lambda word: word != "because", words)  # a reason is free text
     if flag := next((word for word in asked if word in _HELP_FLAGS), None):

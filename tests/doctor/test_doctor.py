@@ -12,12 +12,11 @@ import pytest
 
 from bot.store import open_store
 from handlers.cluster_choice import ClusterChoice
-from handlers.doctor import examination, shell
-from handlers.doctor.clusters import WITHOUT, Part, Place, needed, spelled
+from handlers.doctor import checks, shell
+from handlers.doctor.checks import BLIND, HEARD
+from handlers.doctor.clusters import WITHOUT, Part, needed, spelled
 from handlers.doctor.links import Link, has_failed
-from handlers.doctor.selftest import BLIND
 from handlers.doctor.shell import DoctorAsked, run_doctor
-from handlers.health_monitor import HEARD
 from sandbox.apiserver import Rule
 from sandbox.slack import App, Seed
 from tests.chart import BOT, NAMESPACE, PROXYING, granted, manifests
@@ -194,7 +193,7 @@ def test_the_rights_are_those_of_the_chart(proxying: bool) -> None:
         for resource in rule.resources
         for group in rule.groups
     }
-    places: dict[Place, str] = {"everywhere": "", "hami": HAMI, "home": NAMESPACE}
+    places: dict[str, str] = {"everywhere": "", "hami": HAMI, "home": NAMESPACE}
     entries = needed(a_settings(direct=not proxying))
     asked = {right[:3] for entry in entries for right in spelled(entry, places, "hami-scheduler")}
     without_a_restart = {("update", "pods/proxy", HAMI)}
@@ -288,7 +287,7 @@ def lately(monkeypatch: pytest.MonkeyPatch, *answers: list[Link]) -> None:
         del where
         return left.pop(0) if len(left) > 1 else left[0]
 
-    monkeypatch.setattr(examination, "examine", examine)
+    monkeypatch.setattr(checks, "examine", examine)
     monkeypatch.setattr(shell, "_PAUSE_S", 0.0)
 
 
