@@ -14,7 +14,6 @@ from contextlib import asynccontextmanager
 from typing import NamedTuple
 
 from bot.endpoint import Take
-from bot.errors import BotError, bugs_as_errors
 from bot.health import HealthFacts, SteadyAge, Trouble, judge
 from bot.periodic_jobs import Clock
 from bot.settings.schema import Settings, channels_of
@@ -23,10 +22,10 @@ from bot.slack.message import Message
 from bot.slack.render.text import escape
 from bot.store import StoreError
 from bot.store.facts import Mark, MarkRows
-from bot.texts import Prose, Text, in_english
+from bot.texts import Prose, in_english
 from bot.triage.webhook import Alert
 from handlers.deps import Deps, TaskLease
-from handlers.doctor.checks import BLIND, HEARD, Itself, Kept, Run, blind_marks, found, of_cluster
+from handlers.doctor.checks import BLIND, HEARD, Itself, Kept, at_cluster, blind_marks, found
 from handlers.doctor.links import wrong_with
 from handlers.doctor.slack import Workspace, is_of_token
 
@@ -159,9 +158,7 @@ class HealthMonitor:
         found = self.troubles()
         await self._tell_of_store(next((trouble for trouble in found if trouble.kind == "store"), None))
         if not self._seen.store:
-            await self._tell(
-                [trouble for trouble in found if trouble.kind in {"channel", "outbox", "watchdog", "blind"}]
-            )
+            await self._tell([trouble for trouble in found if not trouble.is_unready])
 
     # ------------------------------------------------------------------------------------------------------ asking
 
@@ -202,8 +199,9 @@ class HealthMonitor:
 
     async def _ask_clusters(self) -> None:
         names, known = self._deps.clusters or ("",), self._unread or {}
-        asking = (_why_unread(self._deps, "monitor", name, self._patience_s) for name in names)
-        found = zip(names, await asyncio.gather(*asking), strict=True)
+        opened, within_s = self._deps.open_sources, self._patience_s
+        asking = (at_cluster("monitor", opened(name), name, within_s=within_s) for name in names)
+        found = zip(names, map(wrong_with, await asyncio.gather(*asking)), strict=True)
         self._unread = {name: (why, known[name][1] if name in known else self._clock()) for name, why in found if why}
 
     async def _channels(self) -> tuple[str, ...]:
@@ -287,18 +285,6 @@ class HealthMonitor:
         return Message(say("trouble.message", what=what, cure=trouble.cure))
 
 
-async def _why_unread(deps: Deps, run: Run, cluster: str, within_s: float) -> Prose:
-    """What the checks of that run find wrong with the cluster, or that they took longer. Never raises."""
-    try:
-        async with asyncio.timeout(within_s), deps.open_sources(cluster) as sources:
-            with bugs_as_errors():
-                return wrong_with(await of_cluster(run, sources))
-    except TimeoutError:
-        return Text("doctor.no-answer", seconds=f"{within_s:.0f}")
-    except BotError as error:
-        return error.message
-
-
 EVERY_S = 3600.0
 TEST_PACE_S = 300.0
 """Between two tests while something is wrong, and between two looks whether one is due."""
@@ -334,9 +320,12 @@ class SelfTest:
         """One test of everything, noted in the store."""
         marks, known = self._deps.store.marks, set(await blind_marks(self._deps.store.marks))
         wrong = wrong_with(await found("self-test", Itself()))
-        names = self._deps.clusters or ("",)
-        why = {name: wrong or await _why_unread(self._deps, "self-test", name, _TEST_WITHIN_S) for name in names}
-        failed = {name: self._deps.say.words(prose) for name, prose in why.items() if prose}
+        failed: dict[str, str] = {}
+        for name in self._deps.clusters or ("",):
+            opened = self._deps.open_sources(name)
+            links = [] if wrong else await at_cluster("self-test", opened, name, within_s=_TEST_WITHIN_S)
+            if why := wrong or wrong_with(links):
+                failed[name] = self._deps.say.words(why)
         for name, why in failed.items():
             log.warning("the self-test of the cluster %s failed: %s", name or "(default)", why)
             if name in self._failed and name not in known:

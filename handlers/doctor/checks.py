@@ -8,6 +8,7 @@ import asyncio
 import shlex
 import time
 from collections.abc import Awaitable, Callable, Collection, Iterable
+from contextlib import AbstractAsyncContextManager
 from itertools import chain, groupby
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -122,7 +123,7 @@ async def examine(where: ClusterChoice) -> list[Link]:
     parts = await asyncio.gather(
         _examine_bot(settings),
         found("doctor", Itself()),
-        *(examine_cluster(cluster, settings) for cluster in _clusters(where, settings)),
+        *(at_cluster("doctor", open_sources(one), one.cluster, settings) for one in _clusters(where, settings)),
     )
     return [link for part in parts for link in part]
 
@@ -158,13 +159,22 @@ async def _examine_store(settings: Settings) -> list[Link]:
         return [broken("store", error)]
 
 
-async def examine_cluster(where: ClusterChoice, settings: Settings | None) -> list[Link]:
-    """The links of the cluster that `where` names. Never raises."""
+async def at_cluster(
+    run: Run,
+    opened: AbstractAsyncContextManager[Sources],
+    about: str,
+    settings: Settings | None = None,
+    within_s: float | None = None,
+) -> list[Link]:
+    """What the checks of that run find at the cluster, or that it took longer to find. Never raises."""
     try:
-        async with open_sources(where) as sources:
-            return await of_cluster("doctor", sources, settings)
+        async with asyncio.timeout(within_s), opened as sources:
+            with bugs_as_errors():
+                return await of_cluster(run, sources, settings)
+    except TimeoutError:
+        return [Link("cluster", "failed", Text("doctor.no-answer", seconds=f"{within_s:.0f}"), about=about)]
     except BotError as error:
-        return [broken("cluster", error, where.cluster)]
+        return [broken("cluster", error, about)]
 
 
 async def of_cluster(run: Run, sources: Sources, settings: Settings | None = None) -> list[Link]:

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Mapping
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
@@ -23,54 +23,41 @@ from playbooks.profile.fetch import Off
 from playbooks.profile.fetch import gather as fetch_profile
 from playbooks.profile.request import Request
 
-Part = Literal["answers", "background", "logs", "metrics", "targets", "changes", "leading"]
-"""What a right is for: without one of `answers` the bot answers nothing."""
-WITHOUT: dict[Part, Text] = {
-    "answers": Text("doctor.without-answers"),
-    "background": Text("doctor.without-background"),
-    "logs": Text("doctor.without-logs"),
-    "metrics": Text("doctor.without-metrics"),
-    "targets": Text("doctor.without-targets"),
-    "changes": Text("doctor.without-changes"),
-    "leading": Text("doctor.without-leading"),
-}
-"""What is missing without a right of that part."""
-
 
 class NeededRights(NamedTuple):
-    """Rights of the same place: `home` is the bot's own namespace, `hami` that of HAMi; others are called by name."""
+    """Rights of the same place, and what is missing without them.
 
-    part: Part
+    The place `home` is the bot's own namespace, `hami` that of HAMi; others are called by name.
+    """
+
+    without: Text
     place: str
     verbs: tuple[str, ...]
     resources: tuple[str, ...]
     name: str = ""
 
 
+_ANSWERS, _BACKGROUND = Text("doctor.without-answers"), Text("doctor.without-background")
+_CHANGES, _LEADING = Text("doctor.without-changes"), Text("doctor.without-leading")
 READING = (
-    NeededRights("answers", "everywhere", ("get", "list", "watch"), ("pods",)),
-    NeededRights("answers", "everywhere", ("list", "watch"), ("nodes",)),
-    NeededRights("background", "everywhere", ("list",), ("events", "resourcequotas", "namespaces")),
+    NeededRights(_ANSWERS, "everywhere", ("get", "list", "watch"), ("pods",)),
+    NeededRights(_ANSWERS, "everywhere", ("list", "watch"), ("nodes",)),
     NeededRights(
-        "background",
+        _BACKGROUND,
         "everywhere",
         ("list",),
-        ("deployments.apps", "replicasets.apps", "statefulsets.apps", "daemonsets.apps", "jobs.batch"),
+        (
+            *("events", "resourcequotas", "namespaces"),
+            *("deployments.apps", "replicasets.apps", "statefulsets.apps", "daemonsets.apps", "jobs.batch"),
+            "mutatingwebhookconfigurations.admissionregistration.k8s.io",
+            *(f"{kind}.resource.k8s.io" for kind in ("resourceclaims", "resourceclaimtemplates", "resourceslices")),
+        ),
     ),
-    NeededRights(
-        "background", "everywhere", ("list",), ("mutatingwebhookconfigurations.admissionregistration.k8s.io",)
-    ),
-    NeededRights(
-        "background",
-        "everywhere",
-        ("list",),
-        tuple(f"{plural}.resource.k8s.io" for plural in ("resourceclaims", "resourceclaimtemplates", "resourceslices")),
-    ),
-    NeededRights("background", "hami", ("list",), ("configmaps", "services", "endpointslices.discovery.k8s.io")),
-    NeededRights("background", "hami", ("get", "list"), ("leases.coordination.k8s.io",)),
-    NeededRights("logs", "hami", ("get",), ("pods/log",)),
+    NeededRights(_BACKGROUND, "hami", ("list",), ("configmaps", "services", "endpointslices.discovery.k8s.io")),
+    NeededRights(_BACKGROUND, "hami", ("get", "list"), ("leases.coordination.k8s.io",)),
+    NeededRights(Text("doctor.without-logs"), "hami", ("get",), ("pods/log",)),
 )
-PROXYING = NeededRights("metrics", "hami", ("get",), ("pods/proxy",))
+PROXYING = NeededRights(Text("doctor.without-metrics"), "hami", ("get",), ("pods/proxy",))
 DEPLOYMENT = "deployments.apps"
 LEASE = "hami-bot"
 
@@ -80,24 +67,24 @@ def needed(settings: Settings | None) -> list[NeededRights]:
     found = [*READING]
     if settings is None or not settings.profiles.direct:
         others = settings.profiles.namespaces if settings else ()
-        found += [PROXYING, *(NeededRights("targets", name, ("get",), ("pods/proxy",)) for name in others)]
+        found += [
+            PROXYING,
+            *(NeededRights(Text("doctor.without-targets"), name, ("get",), ("pods/proxy",)) for name in others),
+        ]
     if settings and settings.access.operators:
         found += [
-            NeededRights("changes", "hami", ("get", "patch"), (DEPLOYMENT,), "scheduler"),
-            NeededRights("leading", "home", ("create",), ("leases.coordination.k8s.io",)),
-            NeededRights("leading", "home", ("get", "update"), ("leases.coordination.k8s.io",), LEASE),
+            NeededRights(_CHANGES, "hami", ("get", "patch"), (DEPLOYMENT,), "scheduler"),
+            NeededRights(_LEADING, "home", ("create",), ("leases.coordination.k8s.io",)),
+            NeededRights(_LEADING, "home", ("get", "update"), ("leases.coordination.k8s.io",), LEASE),
         ]
     return found
 
 
 def spelled(entry: NeededRights, namespaces: Mapping[str, str], deployment: str) -> list[Right]:
     """Each right of it; `deployment` is the name of HAMi's scheduler."""
-    name = deployment if entry.part == "changes" else entry.name
-    return [
-        Right(verb, resource, namespaces.get(entry.place, entry.place), name)
-        for resource in entry.resources
-        for verb in entry.verbs
-    ]
+    name = deployment if entry.without == _CHANGES else entry.name
+    namespace = namespaces.get(entry.place, entry.place)
+    return [Right(verb, resource, namespace, name) for resource in entry.resources for verb in entry.verbs]
 
 
 _AT_ONCE = 8
@@ -171,8 +158,8 @@ async def rights(place: Installed) -> list[Link]:
     scheduler = install.deployment.name if install.deployment else sources.scheduler_deployment or _USUAL_DEPLOYMENT
     chosen = settings.clusters.get(cluster.name) if settings else None
     home = (chosen.lease_namespace if chosen else "") or cluster.home or hami
-    asked: list[tuple[Part, Right]] = [
-        (entry.part, right)
+    asked: list[tuple[Text, Right]] = [
+        (entry.without, right)
         for entry in needed(settings)
         for right in spelled(entry, {"everywhere": "", "hami": hami, "home": home}, scheduler)
     ]
@@ -183,22 +170,22 @@ async def rights(place: Installed) -> list[Link]:
             return await cluster.may(right)
 
     answers = await asyncio.gather(*(allowed(right) for _, right in asked))
-    missing: dict[Part, list[Right]] = {}
-    for (part, right), granted in zip(asked, answers, strict=True):
+    missing: dict[Text, list[Right]] = {}
+    for (without, right), granted in zip(asked, answers, strict=True):
         if not granted:
-            missing.setdefault(part, []).append(right)
-    links = [_lacking(part, rights, cluster.name) for part, rights in missing.items()]
+            missing.setdefault(without, []).append(right)
+    links = [_lacking(without, rights, cluster.name) for without, rights in missing.items()]
     granted = sum(answers)
     whole = Link("rights", "ok", Text("doctor.rights", granted=granted, asked=len(asked)), about=cluster.name)
     return [*links, *([whole] if granted else [])]
 
 
-def _lacking(part: Part, rights: list[Right], about: str) -> Link:
+def _lacking(without: Text, rights: list[Right], about: str) -> Link:
     named: list[Prose] = [str(right) for right in rights[:_MOST_SHOWN]]
     named += [Text("doctor.more", count=len(rights) - _MOST_SHOWN)] if len(rights) > _MOST_SHOWN else []
-    seen = Text("doctor.lacking", rights=listed(named), without=WITHOUT[part])
+    seen = Text("doctor.lacking", rights=listed(named), without=without)
     fix = Text("doctor.grant", command=rights[0].command)
-    return Link("rights", "failed" if part == "answers" else "degraded", seen, fix, about)
+    return Link("rights", "failed" if without == _ANSWERS else "degraded", seen, fix, about)
 
 
 async def metrics(place: Installed) -> list[Link]:
@@ -207,12 +194,10 @@ async def metrics(place: Installed) -> list[Link]:
         return []
     process = await gather_memory(place.sources, place.seen.install)
     counted, about = process.counted, place.about
-    if isinstance(counted, Gap):
-        fix = counted.advice or Text("doctor.metrics-fix")
-        return [Link("scheduler-metrics", "degraded", counted.text, fix, about)]
-    if counted is None:
-        return [Link("scheduler-metrics", "degraded", Text("doctor.no-metrics"), Text("doctor.metrics-fix"), about)]
-    return [Link("scheduler-metrics", "ok", Text("doctor.metrics", port=process.port), about=about)]
+    if counted is not None and not isinstance(counted, Gap):
+        return [Link("scheduler-metrics", "ok", Text("doctor.metrics", port=process.port), about=about)]
+    seen, fix = (counted.text, counted.advice) if counted else (Text("doctor.no-metrics"), "")
+    return [Link("scheduler-metrics", "degraded", seen, fix or Text("doctor.metrics-fix"), about)]
 
 
 async def profiles(place: Installed) -> list[Link]:

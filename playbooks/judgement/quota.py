@@ -57,14 +57,13 @@ def keeps_out(scene: QuotaScene) -> Iterator[Finding]:
 def _of_group(group: WaitingGroup, cluster: ClusterScene) -> Finding:
     """The cause of the oldest, told of all of them."""
     first, several, scene = group.cause, len(group.pods) > 1, PodScene(group.pods[0], cluster)
-    namespace, name = scene.pod.namespace, f"{scene.pod.namespace}/{scene.pod.name}"
     values: dict[str, object] = {
         "count": len(group.pods),
-        "namespace": namespace,
+        "namespace": scene.pod.namespace,
         "pods": prose.names([pod.name for pod in group.pods]),
         **_figures(_effect(scene)),
     }
-    look = step(Text("pending.why", pod=name), prose.command("why", name))
+    look = step(Text("pending.why", pod=group.oldest), prose.command("why", group.oldest))
     smaller = () if several else advise(scene)[:1]
     return finding(
         _KEPT_OUT,

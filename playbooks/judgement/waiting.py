@@ -225,6 +225,10 @@ class WaitingGroup(NamedTuple):
     causes: list[Finding]
 
     @property
+    def oldest(self) -> str:
+        return f"{self.pods[0].namespace}/{self.pods[0].name}"
+
+    @property
     def cause(self) -> Finding:
         return self.causes[0]
 

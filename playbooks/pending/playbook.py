@@ -187,11 +187,10 @@ def _others_rows(pods: Sequence[Pod]) -> list[OthersRow]:
 
 def _held(group: WaitingGroup, now: datetime) -> Finding:
     """Pods that wait for the same, by the cause of the oldest."""
-    oldest, cause = group.pods[0], group.cause
-    name = f"{oldest.namespace}/{oldest.name}"
+    cause = group.cause
     key = "pending.group" if len(group.pods) > 1 else "pending.alone"
-    text = Text(key, count=len(group.pods), oldest=name, cause=cause.text)
-    look = step(Text("pending.why", pod=name), prose.command("why", name))
+    text = Text(key, count=len(group.pods), oldest=group.oldest, cause=cause.text)
+    look = step(Text("pending.why", pod=group.oldest), prose.command("why", group.oldest))
     return finding(
         cause.code,
         text,
@@ -206,37 +205,25 @@ def _held(group: WaitingGroup, now: datetime) -> Finding:
 def _verdict(groups: Sequence[WaitingGroup], total: int) -> Text:
     if not groups:
         return Text("pending.verdict-none", total=total)
-    first, oldest = groups[0], groups[0].pods[0]
-    name = f"{oldest.namespace}/{oldest.name}"
+    first = groups[0]
     if total == 1:
-        return Text("pending.alone", oldest=name, cause=first.cause.text)
-    values = {"total": total, "code": first.cause.code, "oldest": name}
+        return Text("pending.alone", oldest=first.oldest, cause=first.cause.text)
+    values = {"total": total, "code": first.cause.code, "oldest": first.oldest}
     if len(first.pods) == total:
         return Text("pending.verdict-all", **values)
     return Text("pending.verdict", causes=len(groups), count=len(first.pods), **values)
 
 
 def _cause_row(group: WaitingGroup) -> CauseRow:
-    oldest = group.pods[0]
-    return CauseRow(
-        cause=group.cause.code,
-        pods=len(group.pods),
-        oldest=f"{oldest.namespace}/{oldest.name}",
-        waiting_since=parse_time(oldest.metadata.creation_timestamp),
-        nodes=FirstNames(group.cause.scope.nodes),
-    )
+    since, nodes = parse_time(group.pods[0].metadata.creation_timestamp), FirstNames(group.cause.scope.nodes)
+    return CauseRow(group.cause.code, len(group.pods), group.oldest, since, nodes)
 
 
 def _pod_rows(judged: Sequence[JudgedPod], groups: Sequence[WaitingGroup], snapshot: Snapshot) -> Iterator[PendingRow]:
     """Every pod, in the order of the causes; those that were not judged last."""
-    of_pod = {id(judged_pod.pod): judged_pod.cause for judged_pod in judged}
-    ordered = [pod for group in groups for pod in group.pods] + [
-        judged_pod.pod for judged_pod in judged if judged_pod.cause is None
-    ]
-    config, now = snapshot.install.config, snapshot.taken_at
-    for pod in ordered:
-        cause = of_pod[id(pod)]
-        row = waiting_row(pod, config, now)
+    known = (pair for group in groups for pair in zip(group.pods, group.causes, strict=True))
+    for pod, cause in [*known, *(each for each in judged if each.cause is None)]:
+        row = waiting_row(pod, snapshot.install.config, snapshot.taken_at)
         yield PendingRow(*row, cause.code if cause else None, len(cause.scope.nodes) if cause else None)
 
 

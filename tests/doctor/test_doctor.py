@@ -6,7 +6,7 @@ import time
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import pytest
 
@@ -14,7 +14,7 @@ from bot.store import open_store
 from handlers.cluster_choice import ClusterChoice
 from handlers.doctor import checks, shell
 from handlers.doctor.checks import BLIND, HEARD
-from handlers.doctor.clusters import WITHOUT, Part, needed, spelled
+from handlers.doctor.clusters import needed, spelled
 from handlers.doctor.links import Link, has_failed
 from handlers.doctor.shell import DoctorAsked, run_doctor
 from sandbox.apiserver import Rule
@@ -314,7 +314,3 @@ def test_a_fix_stands_under_its_link_and_json_has_every_field(monkeypatch: pytes
     assert json.loads(shown) == {
         "links": [{"name": "store", "state": "failed", "seen": "locked", "fix": "end the other", "about": ""}]
     }
-
-
-def test_every_part_has_a_text_for_what_is_missing_without_it() -> None:
-    assert set(WITHOUT) == set(get_args(Part))
