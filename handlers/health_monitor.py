@@ -25,7 +25,7 @@ from bot.store.facts import Mark, MarkRows
 from bot.texts import Prose, in_english
 from bot.triage.webhook import Alert
 from handlers.deps import Deps, TaskLease
-from handlers.doctor.checks import BLIND, HEARD, Itself, Kept, at_cluster, blind_marks, found
+from handlers.doctor.checks import BLIND, HEARD, Kept, at_cluster, blind_marks, found
 from handlers.doctor.links import wrong_with
 from handlers.doctor.slack import Workspace, is_of_token
 
@@ -319,7 +319,7 @@ class SelfTest:
     async def test(self) -> None:
         """One test of everything, noted in the store."""
         marks, known = self._deps.store.marks, set(await blind_marks(self._deps.store.marks))
-        wrong = wrong_with(await found("self-test", Itself()))
+        wrong = wrong_with(await found("self-test", None))
         failed: dict[str, str] = {}
         for name in self._deps.clusters or ("",):
             opened = self._deps.open_sources(name)

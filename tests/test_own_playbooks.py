@@ -17,7 +17,7 @@ from bot.kube.client.connect import open_cluster
 from bot.kube.recording.recorded_cluster import RecordedCluster
 from bot.report import Report
 from bot.texts import LANGUAGES, Texts
-from handlers.doctor.checks import Itself, own_playbooks
+from handlers.doctor.checks import own_playbooks
 from handlers.doctor.links import Link, in_words
 from handlers.mcp.server import USUAL, chosen, input_schema
 from handlers.parsing.sentences import from_verb, wants_pod
@@ -187,7 +187,7 @@ def test_it_is_a_tool_of_the_mcp_server(examples: Path) -> None:
 
 
 def found_by_doctor() -> list[Link]:
-    return in_words(asyncio.run(own_playbooks(Itself())), Texts("en"))
+    return in_words(asyncio.run(own_playbooks(None)), Texts("en"))
 
 
 def test_doctor_has_a_line_for_each(examples: Path) -> None:

@@ -17,7 +17,7 @@ from bot.kube.client.connect import open_cluster, open_writer
 from bot.kube.client.leader import Leader
 from bot.kube.client.live import LiveCluster
 from bot.texts import Texts
-from handlers.cluster_choice import ClusterChoice
+from handlers.cluster_choice import ClusterChoice, open_sources
 from handlers.doctor.checks import at_cluster
 from handlers.doctor.links import in_words
 from playbooks.playbook import Sources, find, load

@@ -85,28 +85,11 @@ async def _told(check: Check, place: object) -> Iterable[Link]:
         return [broken(check.name, error, about, check.unasked)]
 
 
-class Itself(NamedTuple):
-    """The program, without settings."""
-
-
-class Configured(NamedTuple):
-    """The settings; None where there are none."""
-
-    settings: Settings | None
-
-
 class Kept(NamedTuple):
     """The store."""
 
     marks: MarkRows
     oncall: OncallSettings | None = None
-
-
-class OnCall(NamedTuple):
-    """Who is told, and how alerts come in."""
-
-    settings: Settings
-    oncall: OncallSettings
 
 
 # -------------------------------------------------------------------------------------------------------- doctor
@@ -122,18 +105,19 @@ async def examine(where: ClusterChoice) -> list[Link]:
         return [broken("settings", error)]
     parts = await asyncio.gather(
         _examine_bot(settings),
-        found("doctor", Itself()),
+        found("doctor", None),
         *(at_cluster("doctor", open_sources(one), one.cluster, settings) for one in _clusters(where, settings)),
     )
     return [link for part in parts for link in part]
 
 
 async def _examine_bot(settings: Settings | None) -> list[Link]:
-    links = await found("doctor", Configured(settings))
-    if settings is None or settings.slack is None:
+    if settings is None:
+        return [Link("settings", "degraded", Text("doctor.no-settings"), Text("doctor.no-settings-fix"))]
+    links = await found("doctor", settings)
+    if settings.slack is None:
         return links
-    links += [*await _examine_slack(settings, settings.slack), *await _examine_store(settings)]
-    return [*links, *await found("doctor", OnCall(settings, settings.oncall))] if settings.oncall else links
+    return [*links, *await _examine_slack(settings, settings.slack), *await _examine_store(settings)]
 
 
 async def _examine_slack(settings: Settings, given: SlackSettings) -> list[Link]:
@@ -197,10 +181,7 @@ def _clusters(where: ClusterChoice, settings: Settings | None) -> list[ClusterCh
 # --------------------------------------------------------------------------------------------- settings, playbooks
 
 
-async def _settings(place: Configured) -> list[Link]:
-    settings = place.settings
-    if settings is None:
-        return [Link("settings", "degraded", Text("doctor.no-settings"), Text("doctor.no-settings-fix"))]
+async def _settings(settings: Settings) -> list[Link]:
     clusters: Prose = ", ".join(settings.clusters) or Text("doctor.one-cluster")
     links = [Link("settings", "ok", Text("doctor.settings", clusters=clusters))]
     if settings.slack is None:
@@ -208,7 +189,7 @@ async def _settings(place: Configured) -> list[Link]:
     return links
 
 
-async def own_playbooks(_: Itself) -> list[Link]:
+async def own_playbooks(_: None) -> list[Link]:
     """A line for each that was found. Imports all of them."""
     links = [
         Link("playbook", "degraded", error.message, error.hint, source.verb)
@@ -229,7 +210,6 @@ async def own_playbooks(_: Itself) -> list[Link]:
 
 HEARD, BLIND, _PROBE = "watchdog", "blind:", "probe"
 """Marks in the store: when Alertmanager's Watchdog was heard, and by cluster why the running bot is blind there."""
-_MINUTE_S = 60
 
 
 async def _opens(place: Kept) -> list[Link]:
@@ -244,11 +224,9 @@ async def _takes_writes(place: Kept) -> list[Link]:
 
 async def _blind(place: Kept) -> list[Link]:
     """What the running bot found out about itself, with the credentials that it has."""
-    found = [
-        (name, Text("doctor.blind", minutes=_minutes_since(mark.at), why=mark.text))
-        for name, mark in (await blind_marks(place.marks)).items()
-    ]
-    return [Link("self-test", "failed", seen, Text("doctor.blind-fix"), name) for name, seen in found]
+    marks = await blind_marks(place.marks)
+    seen = {name: Text("doctor.blind", minutes=_minutes_since(mark.at), why=mark.text) for name, mark in marks.items()}
+    return [Link("self-test", "failed", text, Text("doctor.blind-fix"), name) for name, text in seen.items()]
 
 
 async def blind_marks(marks: MarkRows) -> dict[str, Mark]:
@@ -257,7 +235,7 @@ async def blind_marks(marks: MarkRows) -> dict[str, Mark]:
 
 
 def _minutes_since(at: float) -> int:
-    return round((time.time() - at) / _MINUTE_S)
+    return round((time.time() - at) / 60)
 
 
 async def _alertmanager(place: Kept) -> list[Link]:
@@ -269,8 +247,7 @@ async def _alertmanager(place: Kept) -> list[Link]:
         return [Link("alertmanager", "degraded", Text("doctor.never-heard"), Text("doctor.heard-fix"))]
     minutes = _minutes_since(heard)
     if place.oncall.watchdog_minutes and minutes > place.oncall.watchdog_minutes:
-        seen = Text("doctor.not-heard", minutes=minutes)
-        return [Link("alertmanager", "failed", seen, Text("doctor.heard-fix"))]
+        return [Link("alertmanager", "failed", Text("doctor.not-heard", minutes=minutes), Text("doctor.heard-fix"))]
     return [Link("alertmanager", "ok", Text("doctor.heard", minutes=minutes))]
 
 
@@ -281,37 +258,38 @@ _ANY_HOST = {"0.0.0.0": "127.0.0.1", "[::]": "[::1]", "::": "[::1]"}  # noqa: S1
 _UNAUTHORIZED = 401
 
 
-async def _alerts(place: OnCall) -> list[Link]:
+async def _alerts(settings: Settings) -> list[Link]:
     """Whether the running bot takes alerts there: without credentials it asks for them, and keeps nothing."""
-    host, _, port = place.settings.http.bind.rpartition(":")
+    if settings.oncall is None:
+        return []
+    host, _, port = settings.http.bind.rpartition(":")
     url = f"http://{_ANY_HOST.get(host, host)}:{port}{ALERTS_PATH}"
     try:
-        status = await _status("POST", url)
-    except SourceError:
-        return [Link("alert-endpoint", "degraded", Text("doctor.alerts-nobody", url=url), Text("doctor.alerts-fix"))]
-    if status != _UNAUTHORIZED:
+        if (status := await _status("POST", url)) == _UNAUTHORIZED:
+            return [Link("alert-endpoint", "ok", Text("doctor.alerts", url=url))]
         seen = Text("doctor.alerts-other", url=url, status=status)
-        return [Link("alert-endpoint", "degraded", seen, Text("doctor.alerts-fix"))]
-    return [Link("alert-endpoint", "ok", Text("doctor.alerts", url=url))]
+    except SourceError:
+        seen = Text("doctor.alerts-nobody", url=url)
+    return [Link("alert-endpoint", "degraded", seen, Text("doctor.alerts-fix"))]
 
 
-async def _on_call(place: OnCall) -> list[Link]:
-    pagerduty = place.oncall.pagerduty
-    if pagerduty is None:
+async def _on_call(settings: Settings) -> list[Link]:
+    if settings.oncall is None or (pagerduty := settings.oncall.pagerduty) is None:
         return []
     schedules = ", ".join(pagerduty.schedules)
     try:
-        people = await on_call_now(pagerduty)
+        if people := await on_call_now(pagerduty):
+            return [Link("on-call", "ok", Text("doctor.on-call", count=len(people), schedules=schedules))]
+        seen: Prose = Text("doctor.nobody-on-call", schedules=schedules)
     except SourceError as error:
-        return [Link("on-call", "degraded", error.message, Text("doctor.on-call-fix"))]
-    if not people:
-        nobody = Text("doctor.nobody-on-call", schedules=schedules)
-        return [Link("on-call", "degraded", nobody, Text("doctor.on-call-fix"))]
-    return [Link("on-call", "ok", Text("doctor.on-call", count=len(people), schedules=schedules))]
+        seen = error.message
+    return [Link("on-call", "degraded", seen, Text("doctor.on-call-fix"))]
 
 
-async def _pagers(place: OnCall) -> list[Link]:
-    paging = place.oncall.paging
+async def _pagers(settings: Settings) -> list[Link]:
+    if settings.oncall is None:
+        return []
+    paging = settings.oncall.paging
     pagers = {PAGERDUTY: paging.pagerduty, WEBHOOK: paging.webhook}
     return await asyncio.gather(*(_pager(name, pager.url) for name, pager in pagers.items() if pager))
 
@@ -349,7 +327,7 @@ CODE, QUOTE = "impossible-anywhere", "1 4/4 CardInsufficientMemory"
 """One node with GPUs of 15,360 MiB, and a pod that asks for 20,000 MiB."""
 
 
-async def known_answer(_: Itself) -> list[Link]:
+async def known_answer(_: None) -> list[Link]:
     """Asks it as Slack does, in every language: whether the answer is what it has to be."""
     asked = understand(WORDS)
     assert isinstance(asked, ParsedQuestion)
@@ -376,8 +354,10 @@ def _wrong_with(report: Report) -> Prose:
     return ""
 
 
+_NOTHING = type(None)
+"""What is looked at for the program alone."""
 CHECKS: tuple[Check, ...] = (
-    Check("settings", Configured, _settings),
+    Check("settings", Settings, _settings),
     Check("slack-token", Workspace, slack.token, ("doctor", "monitor"), "failed", ends=True),
     Check("slack-scopes", Workspace, slack.scopes, unasked="failed"),
     Check("socket-mode", Workspace, slack.connection, unasked="failed"),
@@ -386,11 +366,11 @@ CHECKS: tuple[Check, ...] = (
     Check("store", Kept, _takes_writes, ("monitor",), "failed"),
     Check("self-test", Kept, _blind),
     Check("alertmanager", Kept, _alertmanager),
-    Check("alert-endpoint", OnCall, _alerts),
-    Check("on-call", OnCall, _on_call),
-    Check("pager", OnCall, _pagers),
-    Check("self-test", Itself, known_answer, ("doctor", "self-test")),
-    Check("playbook", Itself, own_playbooks),
+    Check("alert-endpoint", Settings, _alerts),
+    Check("on-call", Settings, _on_call),
+    Check("pager", Settings, _pagers),
+    Check("self-test", _NOTHING, known_answer, ("doctor", "self-test")),
+    Check("playbook", _NOTHING, own_playbooks),
     Check("cluster", ClusterSeen, clusters.answers, ("doctor", "self-test"), "failed", ends=True),
     Check("cluster", ClusterSeen, clusters.lists, ("monitor", "self-test"), "failed", ends=True),
     Check("clock", ClusterSeen, clusters.clock),

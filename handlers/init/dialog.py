@@ -46,7 +46,7 @@ async def check_bot_token(token: str) -> list[Link]:
         async with _gateway(token) as gateway:
             return await found("doctor", Workspace(gateway), "slack-token", "slack-scopes")
     except WrongValue as error:
-        return [_no_secret("slack-token", error)]
+        return [Link("slack-token", "failed", error.text)]
 
 
 async def check_app_token(token: str, bot_token: str) -> list[Link]:
@@ -54,7 +54,7 @@ async def check_app_token(token: str, bot_token: str) -> list[Link]:
     try:
         fits_a_header(SecretStr(token))
     except WrongValue as error:
-        return [_no_secret("socket-mode", error)]
+        return [Link("socket-mode", "failed", error.text)]
     async with _gateway(bot_token) as gateway:
         return await found("doctor", Workspace(gateway, token), "socket-mode")
 
@@ -99,10 +99,6 @@ async def _gateway(bot_token: str) -> AsyncGenerator[Gateway]:
     token = fits_a_header(SecretStr(bot_token)).get_secret_value()
     async with open_client(api_url, token) as (client, session):
         yield Gateway(client, session)
-
-
-def _no_secret(name: str, error: WrongValue) -> Link:
-    return Link(name, "failed", error.text)
 
 
 _SETTINGS = "# Settings of hami-bot. They hold its tokens. docs/settings.md lists every key.\n"

@@ -14,7 +14,7 @@ from bot.main import running
 from bot.store.facts import Mark
 from bot.texts import Texts
 from handlers.doctor import checks
-from handlers.doctor.checks import BLIND, Itself, found, of_cluster
+from handlers.doctor.checks import BLIND, found, of_cluster
 from handlers.doctor.links import wrong_with
 from handlers.health_monitor import EVERY_S, SelfTest
 from playbooks.playbook import Sources
@@ -34,7 +34,7 @@ SAY = Texts("en")
 
 
 def wrong() -> str:
-    return SAY.words(wrong_with(asyncio.run(found("self-test", Itself()))))
+    return SAY.words(wrong_with(asyncio.run(found("self-test", None))))
 
 
 def test_the_known_question_is_answered_as_it_has_to_be() -> None:
