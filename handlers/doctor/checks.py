@@ -103,10 +103,12 @@ async def examine(where: ClusterChoice) -> list[Link]:
         settings = load_settings(where.config)
     except UsageError as error:
         return [broken("settings", error)]
+    typed = where.cluster or where.recording or where.kubeconfig or where.context
+    named = [where._replace(cluster=name) for name in settings.clusters] if settings and not typed else []
     parts = await asyncio.gather(
         _examine_bot(settings),
         found("doctor", None),
-        *(at_cluster("doctor", open_sources(one), one.cluster, settings) for one in _clusters(where, settings)),
+        *(at_cluster("doctor", open_sources(one), one.cluster, settings) for one in named or [where]),
     )
     return [link for part in parts for link in part]
 
@@ -169,13 +171,6 @@ async def of_cluster(run: Run, sources: Sources, settings: Settings | None = Non
     if run == "monitor" or has_failed(links):
         return links
     return [*links, *await found(run, Installed(sources, settings, seen=await gather_install(sources)))]
-
-
-def _clusters(where: ClusterChoice, settings: Settings | None) -> list[ClusterChoice]:
-    typed = where.cluster or where.recording or where.kubeconfig or where.context
-    if typed or settings is None or not settings.clusters:
-        return [where]
-    return [where._replace(cluster=name) for name in settings.clusters]
 
 
 # --------------------------------------------------------------------------------------------- settings, playbooks

@@ -27,7 +27,7 @@ from playbooks.profile.request import Request
 class NeededRights(NamedTuple):
     """Rights of the same place, and what is missing without them.
 
-    The place `home` is the bot's own namespace, `hami` that of HAMi; others are called by name.
+    The place `<home>` is the bot's own namespace, `<hami>` that of HAMi; others are called by name.
     """
 
     without: Text
@@ -40,11 +40,11 @@ class NeededRights(NamedTuple):
 _ANSWERS, _BACKGROUND = Text("doctor.without-answers"), Text("doctor.without-background")
 _CHANGES, _LEADING = Text("doctor.without-changes"), Text("doctor.without-leading")
 READING = (
-    NeededRights(_ANSWERS, "everywhere", ("get", "list", "watch"), ("pods",)),
-    NeededRights(_ANSWERS, "everywhere", ("list", "watch"), ("nodes",)),
+    NeededRights(_ANSWERS, "<everywhere>", ("get", "list", "watch"), ("pods",)),
+    NeededRights(_ANSWERS, "<everywhere>", ("list", "watch"), ("nodes",)),
     NeededRights(
         _BACKGROUND,
-        "everywhere",
+        "<everywhere>",
         ("list",),
         (
             *("events", "resourcequotas", "namespaces"),
@@ -53,11 +53,10 @@ READING = (
             *(f"{kind}.resource.k8s.io" for kind in ("resourceclaims", "resourceclaimtemplates", "resourceslices")),
         ),
     ),
-    NeededRights(_BACKGROUND, "hami", ("list",), ("configmaps", "services", "endpointslices.discovery.k8s.io")),
-    NeededRights(_BACKGROUND, "hami", ("get", "list"), ("leases.coordination.k8s.io",)),
-    NeededRights(Text("doctor.without-logs"), "hami", ("get",), ("pods/log",)),
+    NeededRights(_BACKGROUND, "<hami>", ("list",), ("configmaps", "services", "endpointslices.discovery.k8s.io")),
+    NeededRights(_BACKGROUND, "<hami>", ("get", "list"), ("leases.coordination.k8s.io",)),
+    NeededRights(Text("doctor.without-logs"), "<hami>", ("get",), ("pods/log",)),
 )
-PROXYING = NeededRights(Text("doctor.without-metrics"), "hami", ("get",), ("pods/proxy",))
 DEPLOYMENT = "deployments.apps"
 LEASE = "hami-bot"
 
@@ -67,15 +66,13 @@ def needed(settings: Settings | None) -> list[NeededRights]:
     found = [*READING]
     if settings is None or not settings.profiles.direct:
         others = settings.profiles.namespaces if settings else ()
-        found += [
-            PROXYING,
-            *(NeededRights(Text("doctor.without-targets"), name, ("get",), ("pods/proxy",)) for name in others),
-        ]
+        places = {"<hami>": Text("doctor.without-metrics"), **dict.fromkeys(others, Text("doctor.without-targets"))}
+        found += [NeededRights(without, place, ("get",), ("pods/proxy",)) for place, without in places.items()]
     if settings and settings.access.operators:
         found += [
-            NeededRights(_CHANGES, "hami", ("get", "patch"), (DEPLOYMENT,), "scheduler"),
-            NeededRights(_LEADING, "home", ("create",), ("leases.coordination.k8s.io",)),
-            NeededRights(_LEADING, "home", ("get", "update"), ("leases.coordination.k8s.io",), LEASE),
+            NeededRights(_CHANGES, "<hami>", ("get", "patch"), (DEPLOYMENT,), "scheduler"),
+            NeededRights(_LEADING, "<home>", ("create",), ("leases.coordination.k8s.io",)),
+            NeededRights(_LEADING, "<home>", ("get", "update"), ("leases.coordination.k8s.io",), LEASE),
         ]
     return found
 
@@ -161,7 +158,7 @@ async def rights(place: Installed) -> list[Link]:
     asked: list[tuple[Text, Right]] = [
         (entry.without, right)
         for entry in needed(settings)
-        for right in spelled(entry, {"everywhere": "", "hami": hami, "home": home}, scheduler)
+        for right in spelled(entry, {"<everywhere>": "", "<hami>": hami, "<home>": home}, scheduler)
     ]
     turn = asyncio.Semaphore(_AT_ONCE)
 

@@ -193,11 +193,20 @@ def test_the_rights_are_those_of_the_chart(proxying: bool) -> None:
         for resource in rule.resources
         for group in rule.groups
     }
-    places: dict[str, str] = {"everywhere": "", "hami": HAMI, "home": NAMESPACE}
+    places: dict[str, str] = {"<everywhere>": "", "<hami>": HAMI, "<home>": NAMESPACE}
     entries = needed(a_settings(direct=not proxying))
     asked = {right[:3] for entry in entries for right in spelled(entry, places, "hami-scheduler")}
     without_a_restart = {("update", "pods/proxy", HAMI)}
     assert asked == by_chart - without_a_restart
+
+
+def test_a_namespace_that_is_called_hami_is_asked_about_by_its_own_name() -> None:
+    from bot.settings.schema import Settings  # the environment is read when it is made
+
+    settings = Settings.model_validate({"profiles": {"namespaces": ["hami"]}})
+    places = {"<everywhere>": "", "<hami>": HAMI, "<home>": NAMESPACE}
+    asked = [right for entry in needed(settings) for right in spelled(entry, places, "hami-scheduler")]
+    assert [right.namespace for right in asked if right.resource == "pods/proxy"] == [HAMI, "hami"]
 
 
 def a_settings(*, direct: bool) -> Any:
