@@ -32,7 +32,7 @@ from bot.slack.responder import FileNotices, Responder
 from bot.texts import LANGUAGES, Text, Texts
 from handlers.changes.words import ChangeAsked
 from handlers.deps import Deps
-from handlers.doctor.shell import DoctorAsked
+from handlers.doctor.words import DoctorAsked
 from handlers.message_edits import Edits
 from handlers.parsing.grammar import ParsedQuestion
 from handlers.parsing.question import Question

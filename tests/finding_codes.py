@@ -25,6 +25,8 @@ _MAKERS = {
     "NodeCause": 0,
     "fault": 0,
     "_finding": 2,
+    "new_finding": 0,
+    "_passed": 0,
     "_of_record": 1,
     "_told": 0,
     "Unlike": 0,

@@ -32,12 +32,14 @@ from bot.slack.render.report import render_report
 from bot.store import StoreError, open_marks
 from bot.store.engine import NoStoreError, OlderStoreError
 from bot.store.facts import Mark, MarkRows
-from bot.texts import LANGUAGES, Prose, Text, Texts
-from handlers.cluster_choice import ClusterChoice, open_sources
+from bot.texts import LANGUAGES, Language, Prose, Text, Texts
+from handlers.cluster_choice import ClusterChoice, open_sources, usual_language
 from handlers.doctor import clusters, slack
 from handlers.doctor.clusters import ClusterSeen, Installed
-from handlers.doctor.links import Link, State, broken, has_failed
+from handlers.doctor.links import Link, State, as_json, as_text, broken, has_failed
+from handlers.doctor.links import in_words as links_in_words
 from handlers.doctor.slack import Workspace
+from handlers.doctor.words import DoctorAsked
 from handlers.oncall.calling import on_call_now
 from handlers.parsing.grammar import ParsedQuestion
 from handlers.parsing.slack_grammar import understand
@@ -111,6 +113,23 @@ async def examine(where: ClusterChoice) -> list[Link]:
         *(at_cluster("doctor", open_sources(one), one.cluster, settings) for one in named or [where]),
     )
     return [link for part in parts for link in part]
+
+
+FAILED = 3
+"""The exit code where a link failed: as for a source that cannot be read."""
+_PAUSE_S = 5.0
+
+
+async def run_doctor(asked: DoctorAsked, where: ClusterChoice, language: Language | None) -> tuple[str, int]:
+    """What to print, and the exit code; without a language in that of the settings, if these can be read."""
+    say = Texts(language or usual_language(where))
+    until = time.monotonic() + asked.wait_s
+    links = await examine(where)
+    while has_failed(links) and time.monotonic() < until:
+        await asyncio.sleep(_PAUSE_S)
+        links = await examine(where)
+    text = as_json(links_in_words(links, say)) if asked.output == "json" else as_text(links, say)
+    return text, FAILED if has_failed(links) else 0
 
 
 async def _examine_bot(settings: Settings | None) -> list[Link]:

@@ -13,7 +13,7 @@ from bot.texts import Texts
 from handlers.changes.draft import Person
 from handlers.changes.execute import Guard
 from handlers.doctor.links import STATES, Link, in_words
-from handlers.doctor.shell import VERB, DoctorAsked
+from handlers.doctor.words import VERB, DoctorAsked
 from handlers.inbox import DONE, Inbox
 from handlers.parsing.slack_grammar import understand
 from handlers.parsing.slack_words import split_words

@@ -11,7 +11,7 @@ from bot.changes.kinds import VERBS
 from bot.errors import UsageError
 from bot.texts import LANGUAGES, Language, Text, Texts
 from handlers.changes.words import HOW_TO_REVERT, REVERT_SUMMARY, ChangeAsked, change_commands
-from handlers.doctor import shell as doctor
+from handlers.doctor import words as doctor
 from handlers.oncall import words as oncall
 from handlers.parsing.grammar import (
     Grammar,

@@ -12,11 +12,11 @@ import pytest
 
 from bot.store import open_store
 from handlers.cluster_choice import ClusterChoice
-from handlers.doctor import checks, shell
-from handlers.doctor.checks import BLIND, HEARD
+from handlers.doctor import checks
+from handlers.doctor.checks import BLIND, HEARD, run_doctor
 from handlers.doctor.clusters import needed, spelled
 from handlers.doctor.links import Link, has_failed
-from handlers.doctor.shell import DoctorAsked, run_doctor
+from handlers.doctor.words import DoctorAsked
 from sandbox.apiserver import Rule
 from sandbox.slack import App, Seed
 from tests.chart import BOT, NAMESPACE, PROXYING, granted, manifests
@@ -297,7 +297,7 @@ def lately(monkeypatch: pytest.MonkeyPatch, *answers: list[Link]) -> None:
         return left.pop(0) if len(left) > 1 else left[0]
 
     monkeypatch.setattr(checks, "examine", examine)
-    monkeypatch.setattr(shell, "_PAUSE_S", 0.0)
+    monkeypatch.setattr(checks, "_PAUSE_S", 0.0)
 
 
 BAD, GOOD = [Link("store", "failed", "locked", "end the other")], [Link("store", "ok", "opens")]
