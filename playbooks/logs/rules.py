@@ -4,7 +4,6 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 from functools import cached_property
-from typing import NamedTuple
 
 from bot.changes.record import Record, read_record
 from bot.finding_codes import Code
@@ -50,30 +49,6 @@ _IN_SECONDS = 120
 """Shorter times are told in seconds."""
 
 
-class RunWording(NamedTuple):
-    """How the findings are told: the pod in words, how far back was to be looked and how far it was, in words.
-
-    `waits`: the pod has no node yet. `sure` is false when a newer run than those read may be in a log that was not.
-    `steps` are those of every finding, before its own.
-    """
-
-    pod: Prose
-    name: str
-    since: str
-    window: Prose
-    waits: bool
-    sure: bool
-    steps: tuple[NextAction, ...] = ()
-
-    @property
-    def severity(self) -> Severity:
-        return "warning" if self.waits else "info"
-
-    @property
-    def confidence(self) -> Confidence:
-        return "confirmed" if self.sure else "suspected"
-
-
 class LogsScene(OfInstall, frozen=True, dict=True, eq=False):
     """The logs, and what is known of the pod itself. `nodes` is empty where no line is about a card.
 
@@ -111,23 +86,37 @@ class LogsScene(OfInstall, frozen=True, dict=True, eq=False):
         return read_logs(self.logs, self.about)
 
     @cached_property
-    def wording(self) -> RunWording:
-        """How the findings are told; of a pod that is there, the first step is to ask why it waits."""
-        about, pod = self.about, self.pod
-        full = f"{about.namespace}/{about.name}" if about.namespace else about.name
-        unread = self.seen.gaps or any(_newest_unread(log) for log in self.logs)
-        unread = unread or len(self.install.pods) > MAX_SCHEDULERS
-        waits = isinstance(self.subject, Gap) or bool(pod and pod.status.phase == "Pending" and not pod.spec.node_name)
+    def called(self) -> Prose:
+        """The pod in words; of one that is gone only the log tells."""
         gone = isinstance(self.subject, AbsentPod) and bool(self.logged.lines)
-        return RunWording(
-            pod=Text("logs.gone", pod=full) if gone else full,
-            name=about.name,
-            since=self.words,
-            window=_window(self),
-            waits=waits,
-            sure=not unread,
-            steps=(step(Text("logs.why", pod=full), prose.command("why", full)),) if pod else (),
-        )
+        return Text("logs.gone", pod=self._name) if gone else self._name
+
+    @property
+    def _name(self) -> str:
+        return f"{self.about.namespace}/{self.about.name}" if self.about.namespace else self.about.name
+
+    @cached_property
+    def window(self) -> Prose:
+        """How far back was looked."""
+        return _window(self)
+
+    @property
+    def severity(self) -> Severity:
+        """That of a finding which keeps the pod from a node: a warning where it has none."""
+        pod = self.pod
+        waits = isinstance(self.subject, Gap) or bool(pod and pod.status.phase == "Pending" and not pod.spec.node_name)
+        return "warning" if waits else "info"
+
+    @cached_property
+    def confidence(self) -> Confidence:
+        """Nothing is certain when a newer run than those read may be in a log that was not."""
+        unread = self.seen.gaps or any(_newest_unread(log) for log in self.logs)
+        return "suspected" if unread or len(self.install.pods) > MAX_SCHEDULERS else "confirmed"
+
+    @property
+    def steps(self) -> tuple[NextAction, ...]:
+        """The first step of every finding about a pod that is there: to ask why it waits."""
+        return (step(Text("logs.why", pod=self._name), prose.command("why", self._name)),) if self.pod else ()
 
     def was_read(self, source: str) -> bool:
         """Whether rules may conclude anything from it: a source is named as its gap would be."""
@@ -155,60 +144,53 @@ def _newest_unread(log: LogOf) -> bool:
 @rule("scheduler-panic")
 def panicked(scene: LogsScene) -> list[Finding]:
     """The newest run has no result, and HAMi's scheduler panicked as it began."""
-    return panicked_in(scene.logged.runs, scene.panics, scene.wording.steps)
+    return panicked_in(scene.logged.runs, scene.panics, scene.steps)
 
 
 @rule("placed", "no-device-request", "node-lock-malformed", "binding-failed", "blocked-after-filter", *_OF_HAMI)
 def newest_run(scene: LogsScene) -> list[Finding]:
     """What the newest run says of the nodes, its main reason first; nothing when HAMi was not asked."""
-    logged, wording = scene.logged, scene.wording
-    if not logged.runs:
+    if not scene.logged.runs:
         return []
-    run = logged.runs[-1]
-    if run.cycle.mixed:
-        wording = wording._replace(sure=False)
-    if run.cycle.chosen:
-        return [_chosen(logged, run, wording)]
-    if run.cycle.asked_nothing:
-        return [_passed("no-device-request", Text("logs.passed", **_values(logged, run, wording)), run, wording)]
-    if reasons := run.cycle.nodes_by_code():
-        return _refused(logged, run, reasons, wording)
-    return _unexplained(logged, run, wording)
-
-
-def _chosen(logged: Logged, run: RunInLog, wording: RunWording) -> Finding:
-    cycle, values = run.cycle, _values(logged, run, wording)
-    if error := cycle.bind_error:
+    run = scene.logged.runs[-1]
+    cycle, values = run.cycle, {"node": run.cycle.chosen, "why": run.cycle.bind_error, **_counts(scene, run)}
+    if cycle.chosen and (error := cycle.bind_error):
         complaint = lock_complaint(error)
         code: Code = "node-lock-malformed" if complaint and complaint.malformed else "binding-failed"
-        return _passed(code, Text("logs.bind-failed", **values), run, wording)
-    if cycle.bound:
-        return _passed("placed", Text("logs.bound", **values), run, wording._replace(waits=False))
-    return _passed("blocked-after-filter", Text("logs.chosen", **values), run, wording)
+        return [_passed(scene, run, code, Text("logs.bind-failed", **values))]
+    if cycle.chosen and cycle.bound:
+        return [_passed(scene, run, "placed", Text("logs.bound", **values), leads=False)]
+    if cycle.chosen:
+        return [_passed(scene, run, "blocked-after-filter", Text("logs.chosen", **values))]
+    if cycle.asked_nothing:
+        return [_passed(scene, run, "no-device-request", Text("logs.passed", **values))]
+    if reasons := cycle.nodes_by_code():
+        return _refused(scene, run, reasons)
+    return _unexplained(scene, run)
 
 
-def _passed(code: Code, claim: Text, run: RunInLog, wording: RunWording) -> Finding:
+def _passed(scene: LogsScene, run: RunInLog, code: Code, claim: Text, *, leads: bool = True) -> Finding:
     cycle = run.cycle
-    proofs = [_line(run.log, line, wording) for line in (cycle.outcome, cycle.choice, cycle.start) if line]
+    proofs = [_line(scene, run.log, line) for line in (cycle.outcome, cycle.choice, cycle.start) if line]
     nodes = [cycle.chosen] if cycle.chosen else []
-    return _told(code, claim, nodes, proofs, wording)
+    return _told(scene, code, claim, nodes, proofs, sure=not cycle.mixed, leads=leads)
 
 
 def _told(
+    scene: LogsScene,
     code: Code,
     claim: Text,
     nodes: Sequence[str],
     proofs: Sequence[Evidence],
-    wording: RunWording,
     *,
     sure: bool = True,
     leads: bool = True,
 ) -> Finding:
-    severity, confidence = wording.severity if leads else "info", wording.confidence if sure else "suspected"
-    return finding(code, claim, confidence, nodes, proofs, severity=severity, actions=wording.steps)
+    severity, confidence = scene.severity if leads else "info", scene.confidence if sure else "suspected"
+    return finding(code, claim, confidence, nodes, proofs, severity=severity, actions=scene.steps)
 
 
-def _refused(logged: Logged, run: RunInLog, reasons: dict[str, list[str]], wording: RunWording) -> list[Finding]:
+def _refused(scene: LogsScene, run: RunInLog, reasons: dict[str, list[str]]) -> list[Finding]:
     """One finding per code; the first, of most nodes, sums the run up."""
     cycle = run.cycle
     judged = {node.node for node in cycle.nodes}
@@ -221,7 +203,7 @@ def _refused(logged: Logged, run: RunInLog, reasons: dict[str, list[str]], wordi
     if sum(map(len, reasons.values())) > len(explained):
         told_of = Text("logs.several", reasons=told_of)
     amounts = {"refused": refused, "all": max(len(judged), refused), "reasons": told_of}
-    claims = [Text("logs.refused", **amounts, **_counts(logged, run, wording))]
+    claims = [Text("logs.refused", **amounts, **_counts(scene, run))]
     claims += [
         Text("logs.also", reason=code, count=len(nodes), nodes=prose.names(nodes))
         for code, nodes in list(reasons.items())[1:]
@@ -229,36 +211,35 @@ def _refused(logged: Logged, run: RunInLog, reasons: dict[str, list[str]], wordi
     found: dict[str, Finding] = {}
     for (code, nodes), claim in zip(reasons.items(), claims, strict=True):
         proof = cycle.proof_of(code)
-        proofs = [_line(run.log, line, wording) for line in (proof, None if found else cycle.none_fit) if line]
-        refusal = _told(finding_code(code), claim, nodes, proofs, wording, leads=not found)
+        proofs = [_line(scene, run.log, line) for line in (proof, None if found else cycle.none_fit) if line]
+        refusal = _told(scene, finding_code(code), claim, nodes, proofs, sure=not cycle.mixed, leads=not found)
         # Codes of refusal family share a finding: the first speaks for it.
         found.setdefault(refusal.code, refusal)
     return list(found.values())
 
 
-def _unexplained(logged: Logged, run: RunInLog, wording: RunWording) -> list[Finding]:
+def _unexplained(scene: LogsScene, run: RunInLog) -> list[Finding]:
     """No verdict with a reason: what is said of cards (up to 2.5), else kube-scheduler's sum of HAMi's answer."""
-    cycle = run.cycle
+    cycle, statement, counts = run.cycle, scene.logged.statement, _counts(scene, run)
     refused = len({verdict.node for verdict in cycle.refused}) or cycle.unfit
-    counts = _counts(logged, run, wording)
     nodes = sorted({verdict.node for verdict in cycle.refused})
     proofs = [
-        _line(run.log, line, wording)
+        _line(scene, run.log, line)
         for line in (*(verdict.line for verdict in cycle.refused[:1]), cycle.none_fit)
         if line
     ]
     if cycle.cards:
         claim = Text("logs.cards", refused=refused, reasons=_card_reasons(cycle), **counts)
-        return [_by_cards(run, claim, proofs, wording)]
-    if summed := _summed(logged.statement, cycle):
+        return [_by_cards(scene, run, claim, proofs)]
+    if summed := _summed(statement, cycle):
         code, listed = summed
-        proofs = [_line(logged.statement.log, logged.statement.line, wording), *proofs] if logged.statement else proofs
+        proofs = [_line(scene, statement.log, statement.line), *proofs] if statement else proofs
         claim = Text("logs.summed", reasons=listed, **counts)
-        return [_told(finding_code(code), claim, nodes, proofs, wording)]
-    proofs = proofs or [_line(run.log, line, wording) for line in cycle.lines[:1]]
+        return [_told(scene, finding_code(code), claim, nodes, proofs, sure=not cycle.mixed)]
+    proofs = proofs or [_line(scene, run.log, line) for line in cycle.lines[:1]]
     key = "logs.unsaid" if refused or cycle.none_fit else "logs.no-verdict"
     claim = Text(key, refused=refused, **counts)
-    return [_told("node-unfit-pod", claim, nodes, proofs, wording, sure=False)]
+    return [_told(scene, "node-unfit-pod", claim, nodes, proofs, sure=False)]
 
 
 def _card_reasons(cycle: Cycle) -> Text:
@@ -267,14 +248,14 @@ def _card_reasons(cycle: Cycle) -> Text:
     return listed([*told, *([Text("logs.no-reason", count=unsaid)] if unsaid > 0 else [])])
 
 
-def _by_cards(run: RunInLog, claim: Text, proofs: Sequence[Evidence], wording: RunWording) -> Finding:
+def _by_cards(scene: LogsScene, run: RunInLog, claim: Text, proofs: Sequence[Evidence]) -> Finding:
     """Up to 2.5 some refusals of cards are only logged at -v=5: the reason is known when each card tried has one."""
     cycle = run.cycle
     code = Counter(card.code for card in cycle.cards).most_common(1)[0][0]
     whole = 0 < cycle.cards_tried <= len(cycle.cards)
     proof, nodes = cycle.proof_of(code), sorted({verdict.node for verdict in cycle.refused})
-    proofs = [*([_line(run.log, proof, wording)] if proof else []), *proofs]
-    return _told(finding_code(code if whole else ""), claim, nodes, proofs, wording, sure=whole)
+    proofs = [*([_line(scene, run.log, proof)] if proof else []), *proofs]
+    return _told(scene, finding_code(code if whole else ""), claim, nodes, proofs, sure=whole and not cycle.mixed)
 
 
 def _summed(statement: Statement | None, cycle: Cycle) -> tuple[str, str] | None:
@@ -287,54 +268,49 @@ def _summed(statement: Statement | None, cycle: Cycle) -> tuple[str, str] | None
     return reasons[0].cards[0].code, ", ".join(f"{reason.text} {reason.nodes}" for reason in reasons)
 
 
-def _counts(logged: Logged, run: RunInLog, wording: RunWording) -> dict[str, object]:
+def _counts(scene: LogsScene, run: RunInLog) -> dict[str, object]:
     at = run.cycle.at
     return {
-        "pod": wording.pod,
-        "count": len(logged.runs),
-        "since": wording.window,
-        "at": "?" if at is None else f"{at:%m-%d %H:%M:%S}" if wording.since.endswith("d") else f"{at:%H:%M:%S}",
+        "pod": scene.called,
+        "count": len(scene.logged.runs),
+        "since": scene.window,
+        "at": "?" if at is None else f"{at:%m-%d %H:%M:%S}" if scene.words.endswith("d") else f"{at:%H:%M:%S}",
     }
-
-
-def _values(logged: Logged, run: RunInLog, wording: RunWording) -> dict[str, object]:
-    return {"node": run.cycle.chosen, "why": run.cycle.bind_error, **_counts(logged, run, wording)}
 
 
 @rule("kubernetes-filter")
 def by_kubernetes(scene: LogsScene) -> list[Finding]:
     """The nodes that kube-scheduler dropped before HAMi was asked, as its newest sum has them."""
-    statement, wording = scene.logged.statement, scene.wording
+    statement = scene.logged.statement
     if statement is None or not statement.said.by_kubernetes:
         return []
     total, reasons = statement.said.total, statement.said.by_kubernetes
     dropped = sum(reason.nodes for reason in reasons)
     listed = ", ".join(f"{reason.text} {reason.nodes}" for reason in reasons)
-    claim = Text("logs.kubernetes", pod=wording.pod, dropped=dropped, total=total, reasons=listed)
-    proofs = [_line(statement.log, statement.line, wording)]
-    return [_told("kubernetes-filter", claim, (), proofs, wording, leads=dropped == total)]
+    claim = Text("logs.kubernetes", pod=scene.called, dropped=dropped, total=total, reasons=listed)
+    proofs = [_line(scene, statement.log, statement.line)]
+    return [_told(scene, "kubernetes-filter", claim, (), proofs, leads=dropped == total)]
 
 
 @rule("not-enough-evidence", "not-found", "not-in-log")
 def nothing_logged(scene: LogsScene) -> Iterator[Finding]:
     """HAMi logged no run of the pod and kube-scheduler said nothing: why that may be."""
-    wording = scene.wording
     read = [log for log in scene.logged.logs if not isinstance(log.log.read, Gap)]
     if not read:
-        claim = Text("logs.none-read", pod=wording.pod)
-        yield finding("not-enough-evidence", claim, "suspected", (), (), severity="warning", actions=wording.steps)
+        claim = Text("logs.none-read", pod=scene.called)
+        yield finding("not-enough-evidence", claim, "suspected", (), (), severity="warning", actions=scene.steps)
         return
     lines = [(log, log.lines[-1]) for log in read if log.lines]
     if not lines and isinstance(scene.subject, AbsentPod):
         yield not_found(scene.subject, scene.wanted, "logs")
         return
-    values = {"pod": wording.pod, "since": wording.since, "why": _why_not(scene)}
+    values = {"pod": scene.called, "since": scene.words, "why": _why_not(scene)}
     if lines:
         log, line = lines[-1]
-        proof, claim = _line(log.log, line, wording), Text("logs.no-run", **values)
+        proof, claim = _line(scene, log.log, line), Text("logs.no-run", **values)
     else:
         proof, claim = _flag(read[0].log), Text("logs.nothing", count=len(read), **values)
-    yield finding("not-in-log", claim, wording.confidence, (), [proof], severity="info", actions=wording.steps)
+    yield finding("not-in-log", claim, scene.confidence, (), [proof], severity="info", actions=scene.steps)
 
 
 def _why_not(scene: LogsScene) -> Text:
@@ -381,25 +357,18 @@ def _flag(log: LogOf) -> Evidence:
     return quotes.of_pod(log.scheduler, log.flag, path)
 
 
-def _line(log: LogOf, line: LogLine, wording: RunWording) -> Evidence:
+def _line(scene: LogsScene, log: LogOf, line: LogLine) -> Evidence:
     """A line of the log."""
+    days, pod = scene.words.removesuffix("d"), log.scheduler
+    since = f"{int(days) * 24}h" if days != scene.words else scene.words  # kubectl knows no days
+    words = ("-n", pod.namespace, "logs", pod.name, "-c", log.container, *(["--previous"] if log.previous else []))
     return Evidence(
         source="scheduler log",
-        object=f"Pod {log.scheduler.namespace}/{log.scheduler.name} container {log.container}",
+        object=f"Pod {pod.namespace}/{pod.name} container {log.container}",
         at=format_time(line.at) if line.at else None,
         quote=quotes.shown(line.raw),
-        command=_command(log, wording),
+        command=f"{kubectl(*words, f'--since={since}')} | grep {prose.command(scene.about.name)}",
     )
-
-
-def _command(log: LogOf, wording: RunWording) -> str:
-    previous = ("--previous",) if log.previous else ()
-    days = wording.since.removesuffix("d")
-    # kubectl knows no days.
-    since = f"--since={int(days) * 24}h" if days != wording.since else f"--since={wording.since}"
-    scheduler = log.scheduler
-    words = kubectl("-n", scheduler.namespace, "logs", scheduler.name, "-c", log.container, *previous, since)
-    return f"{words} | grep {prose.command(wording.name)}"
 
 
 def _nothing_told(_: LogsScene, told: Told) -> bool:
