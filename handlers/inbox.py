@@ -32,7 +32,7 @@ from bot.slack.responder import FileNotices, Responder
 from bot.texts import LANGUAGES, Text, Texts
 from handlers.changes.words import ChangeAsked
 from handlers.deps import Deps
-from handlers.doctor.words import ExaminationAsked
+from handlers.doctor.words import DoctorAsked
 from handlers.message_edits import Edits
 from handlers.parsing.grammar import ParsedQuestion
 from handlers.parsing.question import Question
@@ -226,7 +226,7 @@ class Inbox:
             asked = ParsedQuestion(fit, fit.request(file=manifest, namespace=asked.namespace), asked.options)
         if isinstance(asked, ChangeAsked):  # a form or a message of ours asked for it, which shows nothing to confirm
             raise UsageError(Text("error-not-done.ask-change-with-command"), example=example(words))
-        if isinstance(asked, ExaminationAsked):
+        if isinstance(asked, DoctorAsked):
             raise UsageError(Text("error-not-done.ask-with-command"), example=example(words))
         if isinstance(asked, ProfileAsked):  # taken over from a process that ended: nobody waits through it twice
             raise GaveUp(self.deps.say("profile.interrupted"), example=example(words))

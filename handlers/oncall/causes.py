@@ -208,6 +208,14 @@ async def _diagnosed(playbook: Playbook, request: Any, sources: Sources) -> Repo
 
 
 def _cause(finding: Finding, subject: str) -> Cause:
-    found = Cause(cause_signature(finding), finding.code, finding.claim, finding.severity, subject, finding.scope.nodes)
-    step = next(iter(finding.next_actions), None)
-    return msgspec.structs.replace(found, step=step, key=finding.key, values=finding.values)
+    return Cause(
+        cause_signature(finding),
+        finding.code,
+        finding.claim,
+        finding.severity,
+        subject,
+        finding.scope.nodes,
+        step=next(iter(finding.next_actions), None),
+        key=finding.key,
+        values=finding.values,
+    )

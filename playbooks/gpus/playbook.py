@@ -26,7 +26,6 @@ from playbooks.gpus.idle import IdleRequest, IdleSnapshot, diagnose_idle, gather
 from playbooks.judgement.gpus import GPUS, NOTHING
 from playbooks.playbook import ALL, Playbook, Sources
 from playbooks.rule import run
-from playbooks.rules.common import prose
 from playbooks.rules.common.gaps import capacity_gaps
 from playbooks.rules.installation.scheduler_totals import differing, ledger_table
 from playbooks.rules.installation.surroundings import answer_without_hami
@@ -143,7 +142,7 @@ def diagnose(snapshot: Snapshot | IdleSnapshot) -> Report:
         cluster=snapshot.cluster,
         taken_at=format_time(snapshot.taken_at),
         subject=Subject("Node", "", scene.node) if scene.node else Subject("GPUs", "", scene.type),
-        findings=prose.each_once(findings),
+        findings=findings,
         tables=_tables(scene, all_rows=wanted.all) if scene.cards else (),
         gaps=_gaps(scene),
         noun=world.config.noun_for(card.card.type for card in scene.cards),

@@ -5,7 +5,6 @@ from datetime import datetime, timedelta
 from typing import NamedTuple
 
 import click
-from msgspec import structs
 
 from bot.kube.models import Pod
 from bot.kube.times import format_time, parse_time
@@ -15,7 +14,7 @@ from playbooks import quotes
 from playbooks.gather.pods import Waiting, gather_scene, gather_waiting
 from playbooks.gather.scheduling import InstallSeen
 from playbooks.gather.subject import EmptyNamespace, gather_deserted
-from playbooks.judgement.waiting import JudgedPod, by_cause, judge_all, waiting_row
+from playbooks.judgement.waiting import JudgedPod, WaitingGroup, by_cause, judge_all, waiting_row
 from playbooks.pending.rows import CauseRow, OthersRow, PendingRow
 from playbooks.playbook import ALL, Playbook, Sources
 from playbooks.rules.admission.not_found import no_such_namespace
@@ -65,14 +64,6 @@ class Snapshot(NamedTuple):
     undecodable: tuple[str, ...]
 
 
-class WaitingGroup(NamedTuple):
-    """Pods of one cause, the oldest first; `cause` is the oldest's."""
-
-    cause: Finding
-    severity: Severity
-    pods: list[Pod]
-
-
 def request(namespace: str = "", all: bool = False) -> Request:  # noqa: A002, FBT001, FBT002  # the options' names
     """The namespace as typed."""
     return Request(namespace.strip(), all)
@@ -105,7 +96,7 @@ def diagnose(snapshot: Snapshot) -> Report:
         judged, more = judge_all(snapshot.scene, waiting, snapshot.undecodable)
         gaps += more
         groups = _grouped(judged, snapshot.scene.now)
-        findings = [_finding(group) for group in groups[:_MAX_GROUPS]]
+        findings = [_held(group, snapshot.scene.now) for group in groups[:_MAX_GROUPS]]
         rows = [_cause_row(group) for group in groups]
         causes = CAUSES.table(rows, brief=None if snapshot.request.all else rows)
         tables = causes, PODS.table(_pod_rows(judged, groups, snapshot))
@@ -120,7 +111,7 @@ def diagnose(snapshot: Snapshot) -> Report:
         taken_at=format_time(snapshot.taken_at),
         subject=Subject("Pods", snapshot.waiting.namespace, ""),
         verdict=verdict,
-        findings=prose.each_once(findings),
+        findings=findings,
         tables=tables,
         gaps=gaps,
     )
@@ -128,25 +119,21 @@ def diagnose(snapshot: Snapshot) -> Report:
 
 def _grouped(judged: Sequence[JudgedPod], now: datetime) -> list[WaitingGroup]:
     return sorted(
-        (_group(members, now) for members in by_cause(judged)),
-        key=lambda group: (-SEVERITIES.index(group.severity), -len(group.pods), _age_key(group.pods[0])),
+        by_cause(judged),
+        key=lambda group: (-SEVERITIES.index(_severity(group, now)), -len(group.pods), _age_key(group.pods[0])),
     )
 
 
-def _group(members: Sequence[JudgedPod], now: datetime) -> WaitingGroup:
-    """As sure as the least sure of its pods, and as severe as the most severe that has waited for a while."""
-    causes = [member.cause for member in members if member.cause is not None]
-    severity = SEVERITIES[max(SEVERITIES.index(_severity(member, now)) for member in members)]
-    unsure = any(cause.confidence == "suspected" for cause in causes)
-    first = structs.replace(causes[0], confidence="suspected") if unsure else causes[0]
-    return WaitingGroup(first, severity, [member.pod for member in members])
+def _severity(group: WaitingGroup, now: datetime) -> Severity:
+    """As severe as the most severe of its pods that has waited for a while."""
+    each = (_severity_of(pod, cause, now) for pod, cause in zip(group.pods, group.causes, strict=True))
+    return SEVERITIES[max(map(SEVERITIES.index, each))]
 
 
-def _severity(judged: JudgedPod, now: datetime) -> Severity:
-    created = parse_time(judged.pod.metadata.creation_timestamp)
-    severity = judged.cause.severity if judged.cause else "info"
+def _severity_of(pod: Pod, cause: Finding, now: datetime) -> Severity:
+    created = parse_time(pod.metadata.creation_timestamp)
     just_came = created is not None and now - created < _GRACE
-    return "info" if just_came and severity == "warning" else severity
+    return "info" if just_came and cause.severity == "warning" else cause.severity
 
 
 def _age_key(pod: Pod) -> tuple[str, str, str]:
@@ -198,49 +185,45 @@ def _others_rows(pods: Sequence[Pod]) -> list[OthersRow]:
     ]
 
 
-def _finding(group: WaitingGroup) -> Finding:
-    oldest = group.pods[0]
-    name = f"{oldest.namespace}/{oldest.name}"
+def _held(group: WaitingGroup, now: datetime) -> Finding:
+    """Pods that wait for the same, by the cause of the oldest."""
+    cause = group.cause
     key = "pending.group" if len(group.pods) > 1 else "pending.alone"
-    text = Text(key, count=len(group.pods), oldest=name, cause=group.cause.text)
-    look = step(Text("pending.why", pod=name), prose.command("why", name))
-    return group.cause.saying(text, severity=group.severity, next_actions=(look,))
+    text = Text(key, count=len(group.pods), oldest=group.oldest, cause=cause.text)
+    look = step(Text("pending.why", pod=group.oldest), prose.command("why", group.oldest))
+    return finding(
+        cause.code,
+        text,
+        group.confidence,
+        cause.scope.nodes,
+        cause.evidence,
+        severity=_severity(group, now),
+        actions=[look],
+    )
 
 
 def _verdict(groups: Sequence[WaitingGroup], total: int) -> Text:
     if not groups:
         return Text("pending.verdict-none", total=total)
-    first, oldest = groups[0], groups[0].pods[0]
-    name = f"{oldest.namespace}/{oldest.name}"
+    first = groups[0]
     if total == 1:
-        return Text("pending.alone", oldest=name, cause=first.cause.text)
-    values = {"total": total, "code": first.cause.code, "oldest": name}
+        return Text("pending.alone", oldest=first.oldest, cause=first.cause.text)
+    values = {"total": total, "code": first.cause.code, "oldest": first.oldest}
     if len(first.pods) == total:
         return Text("pending.verdict-all", **values)
     return Text("pending.verdict", causes=len(groups), count=len(first.pods), **values)
 
 
 def _cause_row(group: WaitingGroup) -> CauseRow:
-    oldest = group.pods[0]
-    return CauseRow(
-        cause=group.cause.code,
-        pods=len(group.pods),
-        oldest=f"{oldest.namespace}/{oldest.name}",
-        waiting_since=parse_time(oldest.metadata.creation_timestamp),
-        nodes=FirstNames(group.cause.scope.nodes),
-    )
+    since, nodes = parse_time(group.pods[0].metadata.creation_timestamp), FirstNames(group.cause.scope.nodes)
+    return CauseRow(group.cause.code, len(group.pods), group.oldest, since, nodes)
 
 
 def _pod_rows(judged: Sequence[JudgedPod], groups: Sequence[WaitingGroup], snapshot: Snapshot) -> Iterator[PendingRow]:
     """Every pod, in the order of the causes; those that were not judged last."""
-    of_pod = {id(judged_pod.pod): judged_pod.cause for judged_pod in judged}
-    ordered = [pod for group in groups for pod in group.pods] + [
-        judged_pod.pod for judged_pod in judged if judged_pod.cause is None
-    ]
-    config, now = snapshot.install.config, snapshot.taken_at
-    for pod in ordered:
-        cause = of_pod[id(pod)]
-        row = waiting_row(pod, config, now)
+    known = (pair for group in groups for pair in zip(group.pods, group.causes, strict=True))
+    for pod, cause in [*known, *(each for each in judged if each.cause is None)]:
+        row = waiting_row(pod, snapshot.install.config, snapshot.taken_at)
         yield PendingRow(*row, cause.code if cause else None, len(cause.scope.nodes) if cause else None)
 
 

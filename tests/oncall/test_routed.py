@@ -204,7 +204,7 @@ def test_a_thread_tells_the_worst_of_the_causes_that_it_opens_with() -> None:
 def test_membership_of_the_routes_channels_is_watched_too() -> None:
     routes = (RouteSettings(match=("a=b",), channel=OTHER), RouteSettings(match=("a=c",), ignore=True))
     oncall = OncallSettings(channel=CHANNEL, token=SecretStr(TOKEN), routes=routes)
-    assert watched(Settings(oncall=oncall), ()).channels == (CHANNEL, OTHER)
+    assert watched(Settings(oncall=oncall)).channels == (CHANNEL, OTHER)
 
 
 def test_the_running_bot_sends_alerts_where_its_settings_say(tmp_path: Path) -> None:
