@@ -20,7 +20,7 @@ from bot.report.tables import Table as Table
 from bot.report.tables import Uuid as Uuid
 from bot.report.tables import prose_table as prose_table
 from bot.report.tables import table_in_words
-from bot.texts import Prose, Texts, kept
+from bot.texts import GPU, NOUN_VALUE, Prose, Texts, kept
 
 SCHEMA = "hami-bot.report/v1"
 NEWER_HAMI = "newer HAMi"
@@ -143,6 +143,11 @@ class Finding(_WithProse, frozen=True):
     def text(self) -> Prose:
         """The claim."""
         return _prose(self.claim, self.key, self.values)
+
+    @property
+    def noun(self) -> str:
+        """What the devices are called that the claim is about; `device` of any vendor."""
+        return str(self.values.get(NOUN_VALUE, GPU))
 
     def about(self, noun: str) -> "Finding":
         """A finding like it with its steps, of devices that are called so."""

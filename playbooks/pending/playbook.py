@@ -1,15 +1,17 @@
 """Which pods wait for HAMi's cards, and for what: each judged as `why` does, together with those of the same cause."""
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
 import click
 
+from bot.finding_codes import CODES, Code, PendingClass, words_of
 from bot.kube.models import Pod
 from bot.kube.times import format_time, parse_time
 from bot.report import SEVERITIES, Finding, FirstNames, Gap, Report, Severity, Sheet, Subject, gap, new_report, step
-from bot.texts import Text
+from bot.texts import Text, listed
 from playbooks import quotes
 from playbooks.gather.pods import Waiting, gather_scene, gather_waiting
 from playbooks.gather.scheduling import InstallSeen
@@ -25,7 +27,15 @@ from playbooks.scenes.cluster import ClusterScene
 CAUSES = Sheet(
     "causes",
     CauseRow,
-    brief={"cause": "cause", "pods": "pods", "oldest": "oldest pod", "waiting_since": "waits", "nodes": "nodes"},
+    fields=CauseRow._fields[:-2],
+    brief={
+        "acts": "acts",
+        "meaning": "cause",
+        "pods": "pods",
+        "oldest": "oldest pod",
+        "waiting_since": "waits",
+    },
+    together=4,
     tells_findings=True,
 )
 PODS = Sheet("pending", PendingRow)
@@ -35,6 +45,21 @@ OTHERS = Sheet(
     brief={"scheduler": "scheduler", "pods": "pods", "oldest": "oldest pod", "waiting_since": "waits"},
 )
 
+_BY_WHO_ACTS: tuple[PendingClass, ...] = ("platform_fault", "misconfigured", "capacity", "retry", "unknown")
+_WHO_ACTS: Mapping[PendingClass, str] = {
+    "platform_fault": "pending.acts-platform",
+    "misconfigured": "pending.acts-owner",
+    "capacity": "pending.acts-capacity",
+    "retry": "pending.acts-retry",
+    "unknown": "pending.acts-unknown",
+}
+_HELD_BY: Mapping[PendingClass, str] = {
+    "platform_fault": "pending.held-platform",
+    "misconfigured": "pending.held-owner",
+    "capacity": "pending.held-capacity",
+    "retry": "pending.held-retry",
+    "unknown": "pending.held-unknown",
+}
 _MAX_GROUPS = 10
 _PROVEN = 3
 _GRACE = timedelta(seconds=30)
@@ -81,7 +106,7 @@ async def gather(wanted: Request, sources: Sources) -> Snapshot:
 
 
 def diagnose(snapshot: Snapshot) -> Report:
-    """The causes in the order of their severity, then of how many pods they hold, then of age."""
+    """The causes by who has to act, the platform first, then by their severity, number of pods, and age."""
     gaps = [*snapshot.waiting.gaps, *_unjudged(snapshot.waiting)]
     if snapshot.scene is None:
         gaps += [
@@ -97,8 +122,8 @@ def diagnose(snapshot: Snapshot) -> Report:
         gaps += more
         groups = _grouped(judged, snapshot.scene.now)
         findings = [_held(group, snapshot.scene.now) for group in groups[:_MAX_GROUPS]]
-        rows = [_cause_row(group) for group in groups]
-        causes = CAUSES.table(rows, brief=None if snapshot.request.all else rows)
+        brief = None if snapshot.request.all else _once_each(groups)
+        causes = CAUSES.table([_cause_row(group.cause.code, [group]) for group in groups], brief=brief)
         tables = causes, PODS.table(_pod_rows(judged, groups, snapshot))
         verdict = _verdict(groups, len(judged))
     if anothers := snapshot.waiting.of_others:
@@ -120,7 +145,12 @@ def diagnose(snapshot: Snapshot) -> Report:
 def _grouped(judged: Sequence[JudgedPod], now: datetime) -> list[WaitingGroup]:
     return sorted(
         by_cause(judged),
-        key=lambda group: (-SEVERITIES.index(_severity(group, now)), -len(group.pods), _age_key(group.pods[0])),
+        key=lambda group: (
+            _BY_WHO_ACTS.index(CODES[group.cause.code].pending_class),
+            -SEVERITIES.index(_severity(group, now)),
+            -len(group.pods),
+            _age_key(group.pods[0]),
+        ),
     )
 
 
@@ -208,15 +238,33 @@ def _verdict(groups: Sequence[WaitingGroup], total: int) -> Text:
     first = groups[0]
     if total == 1:
         return Text("pending.alone", oldest=first.oldest, cause=first.cause.text)
-    values = {"total": total, "code": first.cause.code, "oldest": first.oldest}
-    if len(first.pods) == total:
-        return Text("pending.verdict-all", **values)
-    return Text("pending.verdict", causes=len(groups), count=len(first.pods), **values)
+    held = Counter[PendingClass]()
+    for group in groups:
+        held[CODES[group.cause.code].pending_class] += len(group.pods)
+    why = listed(Text(_HELD_BY[who], count=held[who]) for who in _BY_WHO_ACTS if held[who])
+    return Text("pending.verdict", total=total, why=why, oldest=first.oldest, cause=first.cause.text)
 
 
-def _cause_row(group: WaitingGroup) -> CauseRow:
-    since, nodes = parse_time(group.pods[0].metadata.creation_timestamp), FirstNames(group.cause.scope.nodes)
-    return CauseRow(group.cause.code, len(group.pods), group.oldest, since, nodes)
+def _once_each(groups: Sequence[WaitingGroup]) -> list[CauseRow]:
+    """A row for each code: on whatever nodes it holds pods."""
+    by_code: dict[Code, list[WaitingGroup]] = {}
+    for group in groups:
+        by_code.setdefault(group.cause.code, []).append(group)
+    return [_cause_row(code, some) for code, some in by_code.items()]
+
+
+def _cause_row(code: Code, groups: Sequence[WaitingGroup]) -> CauseRow:
+    oldest = min((group.pods[0] for group in groups), key=_age_key)
+    nodes = sorted({node for group in groups for node in group.cause.scope.nodes})
+    return CauseRow(
+        cause=code,
+        pods=sum(len(group.pods) for group in groups),
+        oldest=f"{oldest.namespace}/{oldest.name}",
+        waiting_since=parse_time(oldest.metadata.creation_timestamp),
+        nodes=FirstNames(nodes),
+        acts=Text(_WHO_ACTS[CODES[code].pending_class]),
+        meaning=words_of(code, "meaning").about(groups[0].cause.noun),
+    )
 
 
 def _pod_rows(judged: Sequence[JudgedPod], groups: Sequence[WaitingGroup], snapshot: Snapshot) -> Iterator[PendingRow]:
