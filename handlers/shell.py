@@ -41,6 +41,7 @@ from handlers.shell_grammar import (
     build_grammar,
     chosen_cluster,
     reading_grammar,
+    with_usual_config,
 )
 from handlers.shell_output import agrees, asked_there, of_recording, print_out, progress, render, tell
 from handlers.tune_shell import CompareAsked, compare_recordings
@@ -193,7 +194,7 @@ def _change(asked: ChangeAsked | OverdueAsked) -> int:
 def _doctor(asked: DoctorAsked) -> int:
     from handlers.doctor.checks import run_doctor  # noqa: PLC0415  # Slack's client and the store, a second
 
-    where = chosen_cluster(asked.options)
+    where = with_usual_config(chosen_cluster(asked.options))
     text, code = asyncio.run(run_doctor(asked, where, asked.options["lang"]))
     print_out(text)
     return code

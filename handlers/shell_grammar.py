@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import click
 
 from bot.errors import UsageError
+from bot.settings import usual_config
 from bot.texts import LANGUAGES, Language, Text, Texts
 from handlers.audit_shell import audit_command
 from handlers.changes.words import change_commands
@@ -139,13 +140,13 @@ def _serve_command() -> click.Command:
         "serve",
         callback=_read_serve,
         help="Run the Slack bot until it is told to stop.",
-        epilog=f"Example: {PROGRAM} serve --config hami-bot.yaml",
+        epilog=f"Example: {PROGRAM} serve      It reads ./hami-bot.yaml where no settings are named.",
         params=_options_but("output", "lang"),
     )
 
 
 def _read_serve(**options: Any) -> ServeAsked:
-    return ServeAsked(chosen_cluster(options))
+    return ServeAsked(with_usual_config(chosen_cluster(options)))
 
 
 def _overdue_command() -> click.Command:
@@ -186,6 +187,11 @@ def _demo_command() -> click.Command:
             )
         ],
     )
+
+
+def with_usual_config(where: ClusterChoice) -> ClusterChoice:
+    """With ./hami-bot.yaml, for what sets the bot up or runs it where no settings are named."""
+    return where._replace(config=usual_config(where.config))
 
 
 def chosen_cluster(options: dict[str, Any]) -> ClusterChoice:

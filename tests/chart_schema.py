@@ -1,7 +1,9 @@
 """Makes the JSON schema of the chart's values: `python -m tests.update_docs` writes it."""
 
 import json
-from typing import Any
+from typing import Any, cast
+
+from bot.settings.schema import Settings
 
 Schema = dict[str, Any]
 
@@ -25,6 +27,15 @@ def _keys(*required: str, **properties: Schema) -> Schema:
     return made | ({"required": list(required)} if required else {})
 
 
+_BETWEEN: dict[str, Schema] = {
+    "AccessSettings": {
+        "if": {"required": ["two_person"], "properties": {"two_person": {"const": True}}},
+        "then": {"required": ["approvers"], "properties": {"approvers": {"minItems": 1, "minLength": 1}}},
+    },
+    "OncallSettings": {"dependencies": {"user": ["password"], "password": ["user"], "pagerduty": ["rota"]}},
+    "PrometheusSettings": {"dependencies": {"user": ["password"], "password": ["user"]}},
+}
+"""What validators refuse that look at two settings."""
 _VALUES = _keys(
     image=_keys(
         repository=_FILLED, tag=_TEXT, digest=_DIGEST, pullPolicy={"enum": ["Always", "IfNotPresent", "Never"]}
@@ -34,7 +45,7 @@ _VALUES = _keys(
     slack=_keys(mode={"enum": ["socket", "http"]}, secretName=_NAME),
     hami=_keys(namespace=_NAME, schedulerDeployment=_NAME),
     rbac=_keys(cluster=_keys(enabled=_SWITCH), hami=_keys(enabled=_SWITCH)),
-    settings=_ANY | {"description": "The settings file: docs/settings.md lists the keys."},
+    settings={"$ref": "#/definitions/Settings"},
     oncall=_keys(secretName=_TEXT, key=_FILLED, pagerdutyKey=_TEXT, paging=_keys(**dict.fromkeys(_PAGERS, _TEXT))),
     changes=_keys(enabled=_SWITCH),
     deadMan=_keys(enabled=_SWITCH),
@@ -42,7 +53,7 @@ _VALUES = _keys(
     workloadLogs=_keys(namespaces=_NAMES),
     playbooks=_keys(configMap=_TEXT),
     store=_keys(
-        persistence=_keys(size=_QUANTITY, storageClass=_TEXT),
+        persistence=_keys(enabled=_SWITCH, size=_QUANTITY, storageClass=_TEXT),
         auditKey=_keys(secretName=_TEXT, key=_FILLED),
         postgres=_keys(secretName=_TEXT, key=_FILLED),
     ),
@@ -63,9 +74,36 @@ _VALUES = _keys(
 )
 
 
+def _settings() -> Schema:
+    """Every section of the settings as `serve` takes it, by its name; also what holds between two settings."""
+    made = Settings.model_json_schema(ref_template="#/definitions/{model}")
+    sections = made.pop("$defs") | {"Settings": made}
+    for name, one in _BETWEEN.items():
+        sections[name] |= one
+    for one in sections.values():
+        given = [name for name in one.get("required", ()) if "writeOnly" not in one["properties"][name]]
+        one["required"] = given  # secrets come from a Secret
+    return _bare(sections, names=True)
+
+
+_SAID = {"title", "default", "format", "writeOnly", "description"}
+
+
+def _bare(schema: Any, *, names: bool = False) -> Any:
+    """Without titles, defaults, formats and descriptions, which refuse nothing. `names`: its keys are settings."""
+    match schema:
+        case list():
+            return [_bare(one) for one in cast("list[Any]", schema)]
+        case dict():
+            held = cast("Schema", schema).items()
+            return {key: _bare(one, names=key == "properties") for key, one in held if names or key not in _SAID}
+        case _:
+            return schema
+
+
 def values_schema() -> str:
     """`values.schema.json`, by which Helm refuses values that make no sense."""
     head = {"$schema": "http://json-schema.org/draft-07/schema#", "title": "Values of the chart hami-bot"}
     more = {"global": _ANY | {"description": "Helm passes it to charts that are part of another."}}
-    made = head | _VALUES | {"properties": _VALUES["properties"] | more}
+    made = head | _VALUES | {"properties": _VALUES["properties"] | more, "definitions": _settings()}
     return json.dumps(made, indent=2) + "\n"

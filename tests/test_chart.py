@@ -14,6 +14,7 @@ import yaml
 
 from bot.endpoint import ALERTS_PATH
 from bot.settings import load_settings
+from bot.settings.schema import Settings
 from tests.chart import (
     BOT,
     CHANGING,
@@ -35,6 +36,7 @@ from tests.update_docs import RULES, VALUES_SCHEMA
 
 DOCS = CHART.parents[1] / "docs"
 MONITORING = {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "monitoring"}}}
+ONCALL = {"channel": "C0123ABCD"}
 POSTGRES = {"replicas": 3, "store": {"postgres": {"secretName": "database"}}}
 VALUES: dict[str, dict[str, Any]] = {
     "as it is": {},
@@ -164,6 +166,21 @@ def test_one_replica_has_a_volume_and_several_have_postgresql() -> None:
     assert of_kind("PersistentVolumeClaim", several) == []
 
 
+def test_a_trial_needs_no_volume_and_the_notes_say_what_that_costs() -> None:
+    trial = {"store": {"persistence": {"enabled": False}}}
+    objects = manifests(trial)
+    assert of_kind("PersistentVolumeClaim", objects) == []
+    assert {"name": "state", "emptyDir": {}} in pods(objects)[0]["volumes"]
+    assert "lost with the pod" in rendered(trial)["NOTES.txt"]
+    assert "lost with the pod" not in rendered()["NOTES.txt"]
+
+
+def test_the_notes_say_what_to_do_next() -> None:
+    notes = rendered()["NOTES.txt"]
+    for word in ("/invite @hami-bot", "/hami\n", "exec deploy/hami-bot -- hami-bot doctor"):
+        assert word in notes
+
+
 def test_several_replicas_without_postgresql_are_refused() -> None:
     with pytest.raises(helm.HelmError, match="more than one replica needs PostgreSQL"):
         rendered({"replicas": 2})
@@ -216,7 +233,7 @@ def test_the_bot_reaches_the_port_of_every_address_in_the_settings() -> None:
     prometheus = {"url": "http://thanos.monitoring:10902"}
     settings = {
         "clusters": {"lab": {"prometheus": prometheus}, "b": {"prometheus": {"url": "https://prometheus.example"}}},
-        "oncall": {"paging": {"webhook": {"url": "https://pager.example:8443/hook"}}},
+        "oncall": ONCALL | {"paging": {"webhook": {"url": "https://pager.example:8443/hook"}}},
     }
     opened = anywhere(policies({"settings": settings})[BOT]) - anywhere(policies()[BOT])
     assert opened == {("TCP", 10902), ("TCP", 8443)}
@@ -374,7 +391,20 @@ def test_the_charts_own_page_installs_as_the_manual_does_and_names_values_that_e
 # ------------------------------------------------------------------------------------------------- values.schema.json
 
 
-@with_each
+SETTINGS = [
+    yaml.safe_load(text.replace("…", "xxxx"))
+    for text in re.findall(
+        r"```yaml\n(.*?)```", "".join((DOCS / page).read_text() for page in ("settings.md", "oncall.md")), re.DOTALL
+    )
+]
+FULL = [
+    {"settings": one | ({"oncall": ONCALL | one["oncall"]} if "oncall" in one else {})}
+    for one in SETTINGS
+    if set(one) <= set(Settings.model_fields)
+]
+
+
+@pytest.mark.parametrize("values", [*VALUES.values(), *FULL])
 def test_the_schema_of_the_values_takes_what_the_chart_takes(values: dict[str, Any]) -> None:
     with helm.Chart.load(CHART) as chart:
         chart.validate_schema(chart.merge_values(values))
@@ -391,6 +421,16 @@ def test_the_schema_of_the_values_takes_what_the_chart_takes(values: dict[str, A
         ({"store": {"persistence": {"size": "one gig"}}}, "size"),
         ({"image": {"digest": "1.2.3"}}, "digest"),
         ({"networkPolicy": {"ports": ["https"]}}, "ports"),
+        ({"settings": {"languge": "zh"}}, "languge"),
+        ({"settings": {"language": "de"}}, "language"),
+        ({"settings": {"oncall": {"rota": ["U0123ABCD"]}}}, "channel"),
+        ({"settings": {"oncall": {"channel": "gpu-oncall"}}}, "channel"),
+        ({"settings": {"access": {"operators": ["ada"]}}}, "operators"),
+        ({"settings": {"access": {"two_person": True}}}, "approvers"),
+        ({"settings": {"profiles": {"longest_s": 600}}}, "longest_s"),
+        ({"settings": {"oncall": {"channel": "C0123ABCD", "paging": {"webhook": {"url": "http://a.b"}}}}}, "webhook"),
+        ({"settings": {"clusters": {"lab": {}}, "channels": {"C0123ABCD": {"cluster": "prod"}}}}, "prod"),
+        ({"settings": {"clusters": {"lab": {}}, "oncall": {"channel": "C0123ABCD", "cluster": "prod"}}}, "prod"),
         ({"networkPolicy": {"ports": []}}, "ports"),  # in a policy no port means every port
     ],
 )

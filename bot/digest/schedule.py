@@ -6,7 +6,7 @@ the moment after the gap; where the clock shows it twice, it comes the first tim
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 from itertools import islice, takewhile
 from typing import NamedTuple
@@ -71,6 +71,15 @@ def read_schedule(days: str, at: str, zone: str) -> Schedule | str:
     if found is None:
         return f"{at!r} is not a time of day, such as 09:00"
     return read_cron(f"{int(found[2])} {int(found[1])} * * {which}", zone)
+
+
+def read_words(words: Sequence[str]) -> Schedule | str:
+    """From days, time and zone, or a cron expression of five words and a zone; a text says what is wrong with them."""
+    if len(words) == 3:
+        return read_schedule(*words)
+    if len(words) == 6:
+        return read_cron(" ".join(words[:5]), words[5])
+    return "a digest needs its days, its time and its time zone"
 
 
 def read_cron(cron: str, zone: str) -> Schedule | str:

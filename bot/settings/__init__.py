@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 PREFIX = "HAMI_BOT_"
 CONFIG_VARIABLE = "HAMI_BOT_CONFIG"
+USUAL_FILE = Path("hami-bot.yaml")
+"""What `init` writes, and `serve` and `doctor` find where they are started."""
 _SERVICE_VARIABLES = ("HAMI_BOT_SERVICE_", "HAMI_BOT_PORT")
 """What kubelet sets in every pod of a namespace with a Service called hami-bot."""
 _NOT_SETTINGS = (CONFIG_VARIABLE, "HAMI_BOT_TEST_KUBECONFIG", "HAMI_BOT_TEST_POSTGRES")
@@ -63,6 +65,12 @@ def load_settings(config: Path | None = None) -> "Settings | None":
         if path:
             raise UsageError(Text("error-settings.wrong-in-file", path=path, problems=problems)) from None
         raise UsageError(Text("error-settings.wrong", problems=problems)) from None
+
+
+def usual_config(config: Path | None) -> Path | None:
+    """The file that was named, else the usual one where neither a file nor HAMI_BOT_CONFIG is named and it is there."""
+    named = config or os.environ.get(CONFIG_VARIABLE)  # noqa: TID251  # this module is the one reader
+    return config if named or not USUAL_FILE.is_file() else USUAL_FILE
 
 
 def variable(name: str) -> str:

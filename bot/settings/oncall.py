@@ -3,19 +3,22 @@
 import re
 from typing import Annotated, Any, Self
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator, model_validator
 
 from bot.errors import WrongValue
 from bot.settings.values import (
     CHANNEL,
     PERSON,
+    Address,
+    BaseAddress,
+    Channel,
     HeaderSecret,
     Ids,
-    channel_id,
+    MaybeChannel,
+    People,
     fits_a_header,
-    listed,
     named_people,
-    never_in_clear,
+    written,
     wrong_ones,
 )
 from bot.texts import Text
@@ -39,13 +42,8 @@ class PagerDutySettings(BaseModel):
     """Ids of schedules (`PI7DH85`, as in their addresses), in the order in which they are called."""
     people: dict[str, str] = Field(min_length=1)
     """Maps the e-mail address in PagerDuty to the id in Slack (`ada@example.com: U0123ABCD`)."""
-    url: str = "https://api.pagerduty.com"
+    url: BaseAddress = "https://api.pagerduty.com"
     """PagerDuty's REST API; `https://api.eu.pagerduty.com` for accounts of its EU region."""
-
-    @field_validator("schedules", mode="before")
-    @classmethod
-    def _list(cls, given: object) -> object:
-        return listed(given)
 
     @field_validator("schedules")
     @classmethod
@@ -70,16 +68,8 @@ class PagerDutySettings(BaseModel):
             raise WrongValue(Text("error-settings.rest-key-is-not-visible"))
         return stripped
 
-    @field_validator("url")
-    @classmethod
-    def _secret_stays_so(cls, url: str) -> str:
-        return never_in_clear(url).rstrip("/")
-
 
 _NONE = SecretStr("")
-
-Address = Annotated[str, AfterValidator(never_in_clear)]
-BaseAddress = Annotated[str, AfterValidator(lambda url: never_in_clear(url).rstrip("/"))]
 
 
 class PagerDutyPaging(BaseModel):
@@ -143,17 +133,12 @@ class RouteSettings(BaseModel):
 
     match: tuple[str, ...]
     """Alertmanager's matchers, such as `team="ml"`. All of them have to match."""
-    channel: str = ""
+    channel: MaybeChannel = ""
     """Id of the channel where the thread is opened."""
     ignore: bool = False
     """`true`: these alerts open no thread."""
     group_by: tuple[str, ...] = ()
     """Labels. Alerts with equal values of them share one thread, whatever their causes."""
-
-    @field_validator("channel")
-    @classmethod
-    def _room(cls, channel: str) -> str:
-        return channel_id(channel) if channel else channel
 
     @model_validator(mode="after")
     def _is_one(self) -> Self:
@@ -172,23 +157,25 @@ class RouteSettings(BaseModel):
 
 
 class OncallSettings(BaseModel):
-    """Alerts, triage threads and who is called. There have to be credentials for Alertmanager."""
+    """Alerts, triage threads and who is called."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    channel: str
-    """Id of the channel where triage threads are opened. Without `oncall` the bot takes no alerts."""
+    channel: Channel
+    """Id of the channel where triage threads are opened. Without `oncall` the bot opens none."""
     token: SecretStr = SecretStr("")
-    """The bearer token that Alertmanager sends. Set this, or `oncall.user` and `oncall.password`."""
+    """The bearer token that Alertmanager sends. Without it, and without `oncall.user` and `oncall.password`, the bot
+    takes no alerts: its threads are about what it notices by itself.
+    """
     user: str = ""
     """The user that Alertmanager sends with basic authentication."""
     password: SecretStr = SecretStr("")
     """The password that Alertmanager sends with basic authentication."""
     cluster: str = ""
     """The cluster of alerts without a `cluster` label that names one of yours."""
-    responders: Ids = ()
+    responders: People = ()
     """Ids of the users and user groups who may act on threads. Everybody without it."""
-    rota: Ids = ()
+    rota: People = ()
     """Ids of the people who are called, in this order, while nobody acknowledges. Nobody is called without it."""
     pagerduty: PagerDutySettings | None = None
     paging: PagingSettings = PagingSettings()
@@ -200,7 +187,7 @@ class OncallSettings(BaseModel):
     """
     critical_at_once: bool = False
     """`true`: a critical thread calls the first person as soon as it opens, without waiting `oncall.call_minutes`."""
-    last_resort: str = ""
+    last_resort: Annotated[str, written(f"{CHANNEL.pattern}|{PERSON.pattern}|")] = ""
     """Who is called after the whole rota: the id of a user group, of a channel (the bot posts there) or of a user (gets
     a direct message).
     """
@@ -231,20 +218,10 @@ class OncallSettings(BaseModel):
     pending_minutes_in: dict[str, int] = Field(default_factory=dict)
     """Maps namespaces to other values of `oncall.pending_minutes`."""
 
-    @field_validator("responders", "rota", mode="before")
-    @classmethod
-    def _list(cls, given: object) -> object:
-        return listed(given)
-
-    @field_validator("responders", "rota")
-    @classmethod
-    def _people(cls, ids: tuple[str, ...]) -> tuple[str, ...]:
-        return named_people(ids)
-
-    @field_validator("channel")
-    @classmethod
-    def _room(cls, channel: str) -> str:
-        return channel_id(channel)
+    @property
+    def takes_alerts(self) -> bool:
+        """Whether somebody can prove that an alert is Alertmanager's."""
+        return bool(self.token.get_secret_value() or self.user)
 
     @field_validator("hours")
     @classmethod
@@ -263,8 +240,6 @@ class OncallSettings(BaseModel):
     def _proves_itself(self) -> Self:
         if bool(self.user) != bool(self.password.get_secret_value()):
             raise WrongValue(Text("error-settings.user-and-password"))
-        if not self.token.get_secret_value() and not self.user:
-            raise WrongValue(Text("error-settings.nothing-proves-alert"))
         if self.pagerduty and not self.rota:
             raise WrongValue(Text("error-settings.rota-is-missing"))
         return self

@@ -1,23 +1,26 @@
 """What may be set, and what it means."""
 
 from pathlib import Path
-from typing import Literal, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator, model_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
+from bot.digest.schedule import read_words
 from bot.errors import WrongValue
 from bot.settings.oncall import OncallSettings
 from bot.settings.values import (
     CHANNEL,
-    TEAM,
     VISIBLE,
+    Channels,
+    Folder,
     HeaderSecret,
     Ids,
-    listed,
-    named_people,
+    People,
+    Teams,
     never_in_clear,
     parts_of,
+    written,
     wrong_ones,
 )
 from bot.texts import Language, Text
@@ -32,7 +35,7 @@ class PrometheusSettings(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    url: str
+    url: Annotated[str, written("https?://.+")]
     """The address of the cluster's Prometheus, such as `http://prometheus.monitoring:9090`. With a token or password it
     begins with https:// (http:// only on loopback).
     """
@@ -90,6 +93,17 @@ class ChannelSettings(BaseModel):
 
     cluster: str
     """The cluster of a question in this Slack channel (`C0123ABCD`) that names none."""
+    digest: str = ""
+    """Posts a digest of that cluster in the channel: `weekdays 09:00 Europe/Berlin`, or a cron expression with its time
+    zone (`0 9 * * 1-5 Asia/Shanghai`). Others are asked for in Slack.
+    """
+
+    @field_validator("digest")
+    @classmethod
+    def _comes(cls, digest: str) -> str:
+        if digest and isinstance(why := read_words(digest.split()), str):
+            raise WrongValue(why)
+        return digest
 
 
 class SlackSettings(BaseModel):
@@ -105,16 +119,11 @@ class SlackSettings(BaseModel):
     """The app-level token, `xapp-…`. Required in Socket Mode."""
     signing_secret: SecretStr = SecretStr("")
     """The secret that proves that a request is Slack's. Required in HTTP mode."""
-    api_url: str = "https://slack.com/api/"
+    api_url: Folder = "https://slack.com/api/"
     """Slack's API, or a server that stands in for it; plain http only on loopback."""
     newer_blocks: bool = True
     """Show overviews as tables that can be sorted, and progress as task cards. If Slack refuses them, the bot sends
     the usual blocks at once and from then on."""
-
-    @field_validator("api_url")
-    @classmethod
-    def _secret_stays_so(cls, url: str) -> str:
-        return never_in_clear(url).rstrip("/") + "/"
 
     @model_validator(mode="after")
     def _complete(self) -> Self:
@@ -132,48 +141,24 @@ class AccessSettings(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    operators: Ids = ()
+    operators: People = ()
     """Who may ask for temporary changes: ids of Slack users (`U…`) and user groups (`S…`), as a list or separated by
     commas. Nobody without it.
     """
-    approvers: Ids = ()
+    approvers: People = ()
     """Who may also approve the changes of others, in the same form."""
-    channels: Ids = ()
+    channels: Channels = ()
     """Ids of the only channels where changes may be asked for. All channels without it."""
     two_person: bool = False
     """`true`: somebody else has to approve each change and each extension."""
     changes_per_hour: int = Field(default=6, ge=1)
     """The most changes that one person may ask for in an hour."""
-    teams: Ids = ()
+    teams: Teams = ()
     """Ids of further workspaces (`T…`) and Enterprise Grids (`E…`) whose people may ask, as a list or separated by
     commas. Without it only those of the bot's own workspace may, or of its Grid if the app is installed for all of it.
     """
     guests: bool = True
     """`false`: Slack's guests may not ask. Needs the scope `users:read`."""
-
-    @field_validator("operators", "approvers", "channels", "teams", mode="before")
-    @classmethod
-    def _list(cls, given: object) -> object:
-        return listed(given)
-
-    @field_validator("operators", "approvers")
-    @classmethod
-    def _people(cls, ids: tuple[str, ...]) -> tuple[str, ...]:
-        return named_people(ids)
-
-    @field_validator("channels")
-    @classmethod
-    def _rooms(cls, ids: tuple[str, ...]) -> tuple[str, ...]:
-        if wrong := wrong_ones(ids, CHANNEL):
-            raise WrongValue(Text("error-settings.entry-is-no-channel-id", wrong=wrong))
-        return ids
-
-    @field_validator("teams")
-    @classmethod
-    def _workspaces(cls, ids: tuple[str, ...]) -> tuple[str, ...]:
-        if wrong := wrong_ones(ids, TEAM):
-            raise WrongValue(Text("error-settings.entry-is-no-workspace-id", wrong=wrong))
-        return ids
 
     @model_validator(mode="after")
     def _somebody_else(self) -> Self:
@@ -189,7 +174,7 @@ class HttpSettings(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    bind: str = "0.0.0.0:8080"  # kubelet's probes come from outside the pod
+    bind: Annotated[str, written(".+:[0-9]{1,5}")] = "0.0.0.0:8080"  # kubelet's probes come from outside the pod
     """HOST:PORT of the bot's own port."""
 
     @field_validator("bind")
@@ -267,11 +252,6 @@ class ProfileSettings(BaseModel):
     """How long the bot keeps them, in days."""
     kept_bytes: int = Field(default=256 * 1024 * 1024, ge=1024)
     """How much all kept profiles may take together, in bytes. A larger profile is not kept."""
-
-    @field_validator("namespaces", mode="before")
-    @classmethod
-    def _list(cls, given: object) -> object:
-        return listed(given)
 
 
 class PlaybookSettings(BaseModel):

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from typing import Annotated
 from urllib.parse import SplitResult, urlsplit
 
-from pydantic import AfterValidator, SecretStr
+from pydantic import AfterValidator, BeforeValidator, SecretStr, WithJsonSchema
 from pydantic_settings import NoDecode
 
 from bot.errors import WrongValue
@@ -21,15 +21,23 @@ CHANNEL = re.compile(r"[CGD][A-Z0-9]{2,}")
 PERSON = re.compile(r"[UWS][A-Z0-9]{2,}")
 TEAM = re.compile(r"[TE][A-Z0-9]{2,}")
 
-Ids = Annotated[tuple[str, ...], NoDecode]
-"""In the environment a JSON list, or ids with commas between them."""
-
 
 def channel_id(given: str) -> str:
     """The text, if it is a channel's id. Raises ValueError."""
     if not CHANNEL.fullmatch(given):
         raise WrongValue(Text("error-settings.no-channel-id"))
     return given
+
+
+def written(pattern: str) -> WithJsonSchema:
+    """What a schema can say of a text that a validator checks whole: Helm refuses the rest before anything runs."""
+    return WithJsonSchema({"type": "string", "pattern": f"^({pattern})$"})
+
+
+def _lists(pattern: str) -> WithJsonSchema:
+    several = rf"^\s*({pattern})?(\s*,\s*({pattern}))*\s*$"
+    one = {"type": "string", "pattern": f"^({pattern})$"}
+    return WithJsonSchema({"type": ["array", "string"], "items": one, "pattern": several})
 
 
 def wrong_ones(given: Iterable[str], form: re.Pattern[str]) -> str:
@@ -52,6 +60,27 @@ def named_people(ids: tuple[str, ...]) -> tuple[str, ...]:
         raise WrongValue(Text("error-settings.entry-is-no-person-id", wrong=wrong))
     return ids
 
+
+def _channels(ids: tuple[str, ...]) -> tuple[str, ...]:
+    if wrong := wrong_ones(ids, CHANNEL):
+        raise WrongValue(Text("error-settings.entry-is-no-channel-id", wrong=wrong))
+    return ids
+
+
+def _workspaces(ids: tuple[str, ...]) -> tuple[str, ...]:
+    if wrong := wrong_ones(ids, TEAM):
+        raise WrongValue(Text("error-settings.entry-is-no-workspace-id", wrong=wrong))
+    return ids
+
+
+Channel = Annotated[str, AfterValidator(channel_id), written(CHANNEL.pattern)]
+MaybeChannel = Annotated[str, AfterValidator(lambda given: given and channel_id(given)), written(f"{CHANNEL.pattern}|")]
+Listed = BeforeValidator(listed)
+"""In the environment a JSON list, or ids with commas between them."""
+Ids = Annotated[tuple[str, ...], NoDecode, Listed, _lists("[^,]+")]
+People = Annotated[tuple[str, ...], NoDecode, Listed, AfterValidator(named_people), _lists(PERSON.pattern)]
+Channels = Annotated[tuple[str, ...], NoDecode, Listed, AfterValidator(_channels), _lists(CHANNEL.pattern)]
+Teams = Annotated[tuple[str, ...], NoDecode, Listed, AfterValidator(_workspaces), _lists(TEAM.pattern)]
 
 VISIBLE = re.compile(r"[!-~]+")
 """ASCII without spaces: what a header, or an address, may have."""
@@ -89,6 +118,11 @@ def fits_a_header(secret: SecretStr) -> SecretStr:
     return SecretStr(stripped)
 
 
+_SAFE = written(r"https://.+|http://(localhost|127\.|\[::1\]).*")
+Address = Annotated[str, AfterValidator(never_in_clear), _SAFE]
+BaseAddress = Annotated[str, AfterValidator(lambda url: never_in_clear(url).rstrip("/")), _SAFE]
+Folder = Annotated[str, AfterValidator(lambda url: never_in_clear(url).rstrip("/") + "/"), _SAFE]
+"""An address that ends with a slash."""
 HeaderSecret = Annotated[SecretStr, AfterValidator(fits_a_header)]
 
 

@@ -26,6 +26,8 @@ from bot.store.tables import digest_runs, digests
 
 AGAIN_S = 300.0
 """Seconds after which a digest is tried again that could not be made."""
+_SETTINGS = "settings"
+"""Who asked for a digest that the settings name."""
 RUNS_KEPT_S = 400 * 86400.0
 
 
@@ -44,6 +46,14 @@ class Digest(NamedTuple):
     by: str
     since: float
     kind: DigestKind = "digest"
+
+
+class GivenDigest(NamedTuple):
+    """A digest that the settings name."""
+
+    channel: str
+    cluster: str
+    schedule: Schedule
 
 
 class PostedDigest(NamedTuple):
@@ -90,6 +100,21 @@ class DigestRows:
                     if noted is not None:
                         await write(noted(made))
         return made
+
+    async def keep_given(self, given: Sequence[GivenDigest]) -> None:
+        """Adds the digests that the settings name, and forgets those that they no longer do; one that people stopped
+        stays so.
+        """
+        named = {_id_of(json.dumps(one)): one for one in given}
+        with store_errors("keeping the digests of the settings"), contextlib.suppress(IntegrityError):
+            async with self._engine.begin() as connection:
+                ours = digests.c.by == _SETTINGS
+                await connection.execute(delete(digests).where(ours, digests.c.id.not_in(named)))
+                there = set(await connection.scalars(select(digests.c.id).where(ours)))
+                for one in (named[missing] for missing in named.keys() - there):
+                    values = {"id": _id_of(json.dumps(one)), "by": _SETTINGS, "since": self._now(), "stopped": 0}
+                    schedule = msgspec.json.encode(tuple(one.schedule)).decode()
+                    await connection.execute(insert(digests).values(**one._asdict() | {"schedule": schedule}, **values))
 
     async def is_added(self, once: str) -> bool:
         """Whether the deed of that key added its digest before."""

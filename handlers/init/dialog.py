@@ -13,11 +13,12 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 import yaml
 from pydantic import SecretStr
 
+from bot.digest.schedule import read_words
 from bot.errors import BotError, UsageError, WrongValue, of_system
 from bot.kube.client.connect import known_contexts, open_cluster
-from bot.settings import variable
+from bot.settings import USUAL_FILE, variable
 from bot.settings.schema import SlackSettings
-from bot.settings.values import channel_id, fits_a_header, never_in_clear
+from bot.settings.values import channel_id, fits_a_header, named_people, never_in_clear
 from bot.slack.calls import open_client
 from bot.slack.gateway import Gateway
 from bot.texts import Language, Prose, Text, Texts
@@ -69,6 +70,26 @@ async def check_channel(channel: str, bot_token: str) -> list[Link]:
         return await found("doctor", Workspace(gateway, channels=[channel]), "slack-channel")
 
 
+async def check_people(ids: str) -> list[Link]:
+    """Whether these are ids of people and groups, with commas between them."""
+    try:
+        return [Link("people", "ok", ", ".join(named_people(_ids(ids))))]
+    except WrongValue as error:
+        return [Link("people", "failed", error.text, Text("init.people-fix"))]
+
+
+async def check_digest(when: str) -> list[Link]:
+    """Whether that is when a digest can come."""
+    schedule = read_words(when.split())
+    if isinstance(schedule, str):
+        return [Link("digest", "failed", schedule, Text("init.digest-fix"))]
+    return [Link("digest", "ok", str(schedule))]
+
+
+def _ids(given: str) -> tuple[str, ...]:
+    return tuple(given.replace(",", " ").split())
+
+
 async def check_cluster(wanted: FoundCluster) -> tuple[list[Link], FoundCluster]:
     """The links of the cluster of that context, and what was found; by its context's name unless it has one."""
     try:
@@ -118,7 +139,7 @@ class Files(NamedTuple):
     @classmethod
     def of(cls, folder: Path) -> "Files":
         """The files in that folder."""
-        return cls(folder / "hami-bot.yaml", folder / "hami-bot-values.yaml", folder / "hami-bot-secret.yaml")
+        return cls(folder / USUAL_FILE, folder / "hami-bot-values.yaml", folder / "hami-bot-secret.yaml")
 
     def there(self) -> list[Path]:
         """The files that exist."""
@@ -126,12 +147,16 @@ class Files(NamedTuple):
 
 
 class Answers(NamedTuple):
-    """What was asked and checked. Without a channel it is empty."""
+    """What was asked and checked; what is not wanted is empty. The digest comes on call, else in the channel."""
 
     bot_token: str
     app_token: str
     cluster: FoundCluster
     channel: str = ""
+    oncall: str = ""
+    rota: tuple[str, ...] = ()
+    operators: tuple[str, ...] = ()
+    digest: str = ""
     language: Language = "en"
 
 
@@ -186,13 +211,25 @@ def _values(answers: Answers) -> dict[str, Any]:
     cluster = answers.cluster
     named = {"namespace": cluster.hami_namespace, "schedulerDeployment": cluster.scheduler_deployment}
     hami = {name: value for name, value in named.items() if value}
-    return {**({"hami": hami} if hami else {}), "settings": {"clusters": {cluster.name: {}}, **_both(answers)}}
+    values: dict[str, Any] = {"hami": hami} if hami else {}
+    if answers.operators:
+        values["changes"] = {"enabled": True}
+    return values | {"settings": {"clusters": {cluster.name: {}}, **_both(answers)}}
 
 
 def _both(answers: Answers) -> dict[str, Any]:
     """What holds here and in the cluster."""
-    channels = {"channels": {answers.channel: {"cluster": answers.cluster.name}}} if answers.channel else {}
-    return {**channels, **({"language": answers.language} if answers.language != "en" else {})}
+    rooms = {room: {"cluster": answers.cluster.name} for room in (answers.oncall, answers.channel) if room}
+    if answers.digest:
+        next(iter(rooms.values()))["digest"] = answers.digest
+    rota = {"rota": list(answers.rota)} if answers.rota else {}
+    wanted = {
+        "channels": rooms,
+        "oncall": {"channel": answers.oncall, **rota} if answers.oncall else {},
+        "access": {"operators": list(answers.operators)} if answers.operators else {},
+        "language": answers.language if answers.language != "en" else "",
+    }
+    return {name: value for name, value in wanted.items() if value}
 
 
 def _secret(answers: Answers) -> dict[str, Any]:
@@ -226,6 +263,10 @@ class Given(NamedTuple):
     context: str = ""
     cluster: str = ""
     channel: str = ""
+    oncall_channel: str = ""
+    rota: str = ""
+    operators: str = ""
+    digest: str = ""
     out: Path = Path()
     force: bool = False
 
@@ -254,8 +295,8 @@ class Dialog:
         replace = self._may_replace(files)
         bot_token, app_token = self._tokens()
         cluster = self._cluster()
-        channel = self._channel(bot_token)
-        write_files(files, Answers(bot_token, app_token, cluster, channel, self._say.language), replace=replace)
+        answers = Answers(bot_token, app_token, cluster, language=self._say.language)
+        write_files(files, self._people(answers), replace=replace)
         return "\n".join(map(self._say.words, _next(files)))
 
     def _may_replace(self, files: Files) -> bool:
@@ -314,15 +355,26 @@ class Dialog:
             return current
         return self._asking.line(self._say("init.context", names=", ".join(names)), current)
 
-    def _channel(self, bot_token: str) -> str:
-        """A channel that the bot may post to, or none."""
-        channel = self._given.channel
+    def _people(self, answers: Answers) -> Answers:
+        """With where the bot speaks by itself, whom it calls, and who may change something; each may be left out."""
+        given, check = self._given, partial(check_channel, bot_token=answers.bot_token)
+        channel = self._wanted(given.channel, Text("init.channel"), check)
+        oncall = self._wanted(given.oncall_channel, Text("init.oncall"), check)
+        rota = self._wanted(given.rota, Text("init.rota"), check_people) if oncall else ""
+        operators = self._wanted(given.operators, Text("init.operators"), check_people)
+        digest = self._wanted(given.digest, Text("init.digest"), check_digest) if oncall or channel else ""
+        return answers._replace(
+            channel=channel, oncall=oncall, rota=_ids(rota), operators=_ids(operators), digest=digest
+        )
+
+    def _wanted(self, given: str, question: Text, check: Check) -> str:
+        """An answer that passes its check, or none."""
         while True:
-            if not channel and self._asking:
-                channel = self._asking.line(self._say("init.channel"), "").strip()
-            if not channel or self._passes(self._run(check_channel(channel, bot_token))):
-                return channel
-            channel = ""
+            if not given and self._asking:
+                given = self._asking.line(self._say.words(question), "").strip()
+            if not given or self._passes(self._run(check(given))):
+                return given
+            given = ""
 
     def _run(self, check: Coroutine[Any, Any, T]) -> T:
         async def shown() -> T:
@@ -351,7 +403,7 @@ def _next(files: Files) -> list[Prose]:
         Text("init.written", settings=files.settings, values=files.values, secret=files.secret),
         "",
         Text("init.here"),
-        f"  hami-bot serve --config {settings}",
+        f"  hami-bot serve{'' if files.settings == USUAL_FILE else f' --config {settings}'}",
         "",
         Text("init.there"),
         "  kubectl create namespace hami-bot",

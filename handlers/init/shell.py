@@ -27,8 +27,8 @@ def init_command(program: str, kubeconfig: Sequence[click.Parameter]) -> click.C
     return click.Command(
         VERB,
         callback=_read,
-        help="Set the bot up: ask for the Slack tokens, the cluster and a channel, check each, write the settings and "
-        "the Helm chart's values. Without a terminal the options and HAMI_BOT_SLACK__BOT_TOKEN and "
+        help="Set the bot up: ask for the Slack tokens, the cluster, channels, people and a digest, check each, write "
+        "the settings and the Helm chart's values. Without a terminal the options and HAMI_BOT_SLACK__BOT_TOKEN and "
         "HAMI_BOT_SLACK__APP_TOKEN answer.",
         epilog=f"Example: {program} {VERB}",
         params=[
@@ -37,6 +37,10 @@ def init_command(program: str, kubeconfig: Sequence[click.Parameter]) -> click.C
             *kubeconfig,
             click.Option(["--cluster"], default="", metavar="NAME", help="Its name in answers; the context's if none."),
             click.Option(["--channel"], default="", metavar="ID", help="A Slack channel of that cluster: C0123ABCD."),
+            click.Option(["--oncall-channel"], default="", metavar="ID", help="Where triage threads are opened."),
+            click.Option(["--rota"], default="", metavar="IDS", help="Who is called there, in this order: U…,U…."),
+            click.Option(["--operators"], default="", metavar="IDS", help="Who may make temporary changes: U… and S…."),
+            click.Option(["--digest"], default="", metavar="WHEN", help='Such as "weekdays 09:00 Europe/Berlin".'),
             click.Option(
                 ["--out"],
                 type=click.Path(path_type=Path, file_okay=False),

@@ -39,7 +39,7 @@ from bot.slack.render.digest import (
 from bot.slack.render.prose import error_line, progress
 from bot.store import StoreError
 from bot.store.audit import AuditLine
-from bot.store.digests import Digest, DigestKind, PostedDigest
+from bot.store.digests import Digest, DigestKind, GivenDigest, PostedDigest
 from bot.texts import Prose, Text
 from handlers.changes.draft import Person, Refused
 from handlers.deps import Deps
@@ -135,11 +135,14 @@ def _without_zone(schedule: Schedule | str, example: str) -> UsageError:
 
 class Digests:
     """The digests of all channels. `report` makes the on-call report between two moments (seconds since 1970), with the
-    time it was due if that is past; without it there are no incidents.
+    time it was due if that is past; without it there are no incidents. `given` are those of the settings.
     """
 
-    def __init__(self, deps: Deps, *, report: MakeReport | None = None) -> None:
+    def __init__(
+        self, deps: Deps, *, report: MakeReport | None = None, given: Sequence[GivenDigest] | None = None
+    ) -> None:
         self._deps = deps
+        self._given = given
         self._report = report
         self._rows = deps.store.digests
         self._failed: dict[str, str] = {}
@@ -150,6 +153,9 @@ class Digests:
 
     async def look(self) -> None:
         """Posts what is due; marks what was missed for good."""
+        if self._given is not None:
+            await self._rows.keep_given(self._given)
+            self._given = None  # once for each process
         turns = asyncio.Semaphore(AT_ONCE)
         looks = (self._look_in_turn(digest, turns) for digest in await self._rows.wanted())
         for error in await asyncio.gather(*looks, return_exceptions=True):

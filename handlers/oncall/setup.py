@@ -4,12 +4,14 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from typing import NamedTuple
 
+from bot.digest.schedule import Schedule, read_words
 from bot.endpoint import AlertsEndpoint, Take
 from bot.pager import Hear, pager_routes, services_of
 from bot.periodic_jobs import Clock, in_background
 from bot.readiness import Receivers
 from bot.settings.oncall import OncallSettings
 from bot.settings.schema import Settings
+from bot.store.digests import GivenDigest
 from bot.triage.hours import read_hours
 from bot.triage.state import IncidentTimes
 from handlers.deps import Deps
@@ -50,9 +52,15 @@ async def oncall_desk(
     reading = deps._replace(open_sources=inbox.reading)  # whoever asks for digests waits as for other answers
     async with incidents_kept(settings, deps, clock, identity=identity, pace=pace) as kept:
         triage = TriageService(deps, kept.keeper, given.responders) if kept and given else None
-        digests = Digests(reading, report=triage.posted_report) if triage else Digests(reading)
+        digests = Digests(reading, report=triage and triage.posted_report, given=_digests_of(settings))
         async with in_background(digests.run(clock)):
             yield Oncall(digests, triage, kept and kept.ears)
+
+
+def _digests_of(settings: Settings) -> list[GivenDigest]:
+    """The digests that the settings name."""
+    named = ((room, one.cluster, read_words(one.digest.split())) for room, one in settings.channels.items())
+    return [GivenDigest(room, cluster, when) for room, cluster, when in named if isinstance(when, Schedule)]
 
 
 @asynccontextmanager

@@ -33,6 +33,9 @@ from tests.doctor.support import RECORDING
 
 SAY = Texts("en")
 ROOM = "C0GPUONC01"
+DAILY = "daily 08:30 Asia/Shanghai"
+NOTHING = ("", "", "")
+"""No on-call channel, no operators and no digest."""
 
 
 class Servers(NamedTuple):
@@ -160,6 +163,30 @@ def test_the_secret_is_the_one_that_the_chart_names(world: World) -> None:
         assert named["key"] in secret["stringData"]
 
 
+def test_with_operators_the_chart_gives_the_right_to_change_and_on_call_needs_no_secret(world: World) -> None:
+    given = world.given._replace(oncall_channel=ROOM, operators="U0ADA00001,S0ADMINS01", digest=DAILY)
+    Dialog(given, None, SAY).set_up()
+    values = yaml.safe_load(world.files.values.read_text())
+    assert values["changes"] == {"enabled": True}
+    assert values["settings"]["access"] == {"operators": ["U0ADA00001", "S0ADMINS01"]}
+    assert values["settings"]["oncall"] == {"channel": ROOM}
+    assert "HAMI_BOT_ONCALL__TOKEN" not in environment(manifests(values))
+
+
+@pytest.mark.process
+def test_doctor_and_serve_find_the_settings_where_they_are_started(world: World) -> None:
+    Dialog(world.given, None, SAY).set_up()
+    words = [sys.executable, "-m", "bot", "doctor", "-o", "json"]
+    found = subprocess.run(words, cwd=world.given.out, capture_output=True, text=True, check=False)
+    links = {link["name"]: link["state"] for link in json.loads(found.stdout)["links"]}
+    assert links["settings"] == "ok"
+    assert links["slack-token"] == "ok"
+    (world.files.settings).write_text("languge: zh\n")
+    words = [sys.executable, "-m", "bot", "serve"]
+    refused = subprocess.run(words, cwd=world.given.out, capture_output=True, text=True, check=False)
+    assert "hami-bot.yaml" in refused.stderr
+
+
 def test_asked_in_chinese_the_bot_answers_in_chinese(world: World) -> None:
     Dialog(world.given, None, Texts("zh")).set_up()
     settings = load_settings(world.files.settings)
@@ -192,13 +219,17 @@ def test_what_is_replaced_is_readable_by_its_owner_alone_afterwards(world: World
 
 def test_all_is_asked_and_a_wrong_answer_is_asked_again(world: World, capsys: pytest.CaptureFixture[str]) -> None:
     slack, given = world.servers.slack, Given(kubeconfig=world.given.kubeconfig, out=world.given.out)
-    person = Typed("xoxb-wrong", slack.bot_token, "xapp-wrong", slack.app_token, "", "general", "C0NOSUCH01", ROOM)
+    tokens = ("xoxb-wrong", slack.bot_token, "xapp-wrong", slack.app_token)
+    person = Typed(*tokens, "", "general", "C0NOSUCH01", ROOM, ROOM, "ada", "U0ADA00001", "", "daily", DAILY)
     Dialog(given, person, SAY).set_up()
     kinds = [question.split()[0] for question in person.asked]
-    assert kinds == ["Bot", "Bot", "App-level", "App-level", "Context", "Id", "Id", "Id"]
+    rooms = ["Id"] * 4
+    assert kinds == ["Bot", "Bot", "App-level", "App-level", "Context", *rooms, "Whom", "Whom", "Who", "When", "When"]
     settings = load_settings(world.files.settings)
     assert settings
-    assert list(settings.channels) == [ROOM]
+    assert {room: one.digest for room, one in settings.channels.items()} == {ROOM: DAILY}
+    assert settings.oncall
+    assert (settings.oncall.channel, settings.oncall.rota) == (ROOM, ("U0ADA00001",))
     shown = capsys.readouterr()
     assert "failed    slack-token" in shown.err
     assert "ok        socket-mode" in shown.err
@@ -211,9 +242,9 @@ def test_all_is_asked_and_a_wrong_answer_is_asked_again(world: World, capsys: py
 def test_tokens_of_the_environment_are_not_asked_for(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HAMI_BOT_SLACK__BOT_TOKEN", world.servers.slack.bot_token)
     monkeypatch.setenv("HAMI_BOT_SLACK__APP_TOKEN", world.servers.slack.app_token)
-    person = Typed("", "")
+    person = Typed("", "", "", "")
     Dialog(Given(kubeconfig=world.given.kubeconfig, out=world.given.out), person, SAY).set_up()
-    assert [question.split()[0] for question in person.asked] == ["Context", "Id"]
+    assert [question.split()[0] for question in person.asked] == ["Context", "Id", "Id", "Who"]
     settings = load_settings(world.files.settings)
     assert settings
     assert settings.channels == {}
@@ -221,7 +252,7 @@ def test_tokens_of_the_environment_are_not_asked_for(world: World, monkeypatch: 
 
 def test_a_context_that_there_is_not_is_asked_again(world: World) -> None:
     current = yaml.safe_load(world.servers.kubeconfig)["current-context"]
-    person = Typed(current)
+    person = Typed(current, *NOTHING)
     Dialog(world.given._replace(context="gone"), person, SAY).set_up()
     assert current in person.asked[0]
 
@@ -230,7 +261,7 @@ def test_a_cluster_that_does_not_answer_is_used_if_the_person_insists(world: Wor
     kubeconfig = yaml.safe_load(world.servers.kubeconfig)
     kubeconfig["clusters"][0]["cluster"]["server"] = "http://127.0.0.1:1"
     (world.folder / "kubeconfig").write_text(yaml.safe_dump(kubeconfig))
-    person = Typed("", "y")
+    person = Typed("", "y", *NOTHING)
     Dialog(world.given, person, SAY).set_up()
     assert person.asked[1] == "Use this cluster nevertheless?"
     assert world.wrote() == list(world.files)
@@ -253,6 +284,9 @@ def test_a_token_that_is_missing_is_named_with_both_ways_to_give_it(lacking: str
         ({"app_token_file": "xapp-wrong"}, "socket-mode"),
         ({"bot_token_file": "xoxb-\u00e4"}, "visible ASCII"),
         ({"channel": "C0NOSUCH01"}, "slack-channel C0NOSUCH01"),
+        ({"oncall_channel": "C0NOSUCH01"}, "slack-channel C0NOSUCH01"),
+        ({"operators": "ada"}, "entry 1"),
+        ({"digest": "at nine"}, "its time zone"),
         ({"context": "gone"}, "no context 'gone'"),
     ],
 )
@@ -295,6 +329,7 @@ def test_on_a_terminal_what_is_typed_as_a_token_is_not_shown(world: World) -> No
     words = ["init", "--out", str(world.given.out), "--kubeconfig", kubeconfig]
     slack = world.servers.slack
     typed = [("not shown): ", slack.bot_token), ("not shown): ", slack.app_token), ("]: ", ""), ("none): ", ROOM)]
+    typed += [("none): ", ROOM), ("nobody): ", "U0ADA00001"), ("nobody): ", ""), ("never): ", "")]
     code, seen = on_a_terminal([sys.executable, "-m", "bot", *words], typed)
     assert code == 0, seen
     assert ROOM in seen

@@ -14,6 +14,7 @@ from bot.digest.schedule import Schedule
 from bot.errors import SourceError, UsageError
 from bot.periodic_jobs import Clock
 from bot.settings.schema import Settings
+from bot.store.digests import GivenDigest
 from bot.store.tables import digest_runs
 from bot.texts import in_english
 from handlers.changes.draft import Person
@@ -248,6 +249,28 @@ def test_digests_that_are_asked_for_wait_for_their_turn_to_read_the_cluster(data
         assert most == AT_ONCE
 
     with_rig(database, busy_cluster(tmp_path, 1), scene)
+
+
+def test_a_digest_of_the_settings_comes_until_they_no_longer_name_it_and_one_that_was_stopped_stays_so(
+    new_database: NewDatabase, tmp_path: Path
+) -> None:
+    async def scene(rig: Rig) -> None:
+        given = [GivenDigest(ONCALL, "", NINE)]
+        one, two = (Digests(rig.deps(), given=given) for _ in range(2))
+        await after(rig, 1, one, two)
+        await after(rig, TO_NINE + 60, one, two)
+        assert len(rig.heads()) == 1
+        (found,) = await rig.store.digests.wanted(ONCALL)
+        await digests(rig).do("stop", WHO, Stop(found.id), "")
+        await Digests(rig.deps(), given=given).look()
+        assert await rig.store.digests.wanted(ONCALL) == []
+        later = [GivenDigest(ONCALL, "", NINE._replace(cron="30 9 * * *"))]
+        await Digests(rig.deps(), given=later).look()
+        assert [digest.schedule.cron for digest in await rig.store.digests.wanted()] == ["30 9 * * *"]
+        await Digests(rig.deps(), given=[]).look()
+        assert await rig.store.digests.wanted() == []
+
+    with_rig(new_database(), busy_cluster(tmp_path, 2), scene)
 
 
 def test_two_replicas_post_one(new_database: NewDatabase, tmp_path: Path) -> None:
