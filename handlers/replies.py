@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import logging
-import time
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
@@ -134,7 +133,7 @@ class ChannelReply:
         if not self._url:
             return True
         try:
-            await self._gateway.find(self._channel, self._key, oldest=time.time())
+            await self._gateway.look_into(self._channel)
         except SlackFailure as failure:
             return failure.problem not in {Problem.FORBIDDEN, Problem.GONE}
         return True

@@ -23,17 +23,17 @@ NEEDED_SCOPES = {
     "chat:write": "answers",
     "commands": "/hami and the message shortcut",
     "files:write": "attaches what is too long for a message, and pictures",
-    "groups:history": "the same as channels:history, in private channels",
     "im:history": "hears messages sent to the bot directly, and looks its own up there",
     "im:write": "finds its direct messages with a person again, to look its own up there",
-    "reactions:write": "marks a question as seen, done or failed",
-    "usergroups:read": "knows who is in the user groups that may change something",
 }
 """Every bot scope that is needed, and why. `deploy/slack-manifest.json` is made from this table and the next."""
 WISHED_SCOPES = {
+    "groups:history": "the same as channels:history, in private channels",
+    "reactions:write": "marks a question as seen, done or failed",
+    "usergroups:read": "knows who is in the user groups that may change something",
     "users:read": "knows who is of another organisation where a shared channel does not say it, and who is a guest",
 }
-"""Those that it does without, where they are not granted: then it answers fewer people."""
+"""Those that it does without, where they are not granted."""
 
 LetsIn = Callable[[dict[str, Any]], Awaitable[bool]]
 """Whether a payload may reach a listener."""
@@ -57,7 +57,8 @@ def check_scopes(granted: frozenset[str], *, guests: bool = True) -> None:
     """Raises WrongInstall that names what is missing and why it is needed. Unless `guests` may ask, Slack has to say
     who is one.
     """
-    needed = NEEDED_SCOPES if guests else NEEDED_SCOPES | WISHED_SCOPES
+    told = "users:read"
+    needed = NEEDED_SCOPES if guests else NEEDED_SCOPES | {told: WISHED_SCOPES[told]}
     missing = sorted(needed.keys() - granted)
     if missing:
         reasons = "; ".join(f"{scope} ({needed[scope]})" for scope in missing)

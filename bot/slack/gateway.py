@@ -275,6 +275,14 @@ class Gateway:
                 return Posted(conversation, message.ts)
         return None
 
+    async def look_into(self, channel: str) -> None:
+        """Raises SlackFailure where the bot may not post, as far as its scopes let it see that."""
+        try:
+            await self.find(channel, "", oldest=time.time())
+        except SlackFailure as failure:
+            if failure.error != "missing_scope":
+                raise
+
     async def keyed(self, channel: str, prefix: str, *, oldest: float) -> list[Keyed]:
         """The bot's messages since `oldest`, not those in threads, whose keys begin so; as `find` looks for them."""
         conversation = await self._conversation(channel)

@@ -36,7 +36,7 @@ from handlers.changes.draft import (
     seal_longer,
 )
 from handlers.changes.execute import Capture, ChangeMaker, Guard, time_of
-from handlers.changes.journal import key_of, place
+from handlers.changes.journal import place
 from handlers.changes.leader_pass import WritableClusters
 from handlers.changes.request import ChangeSnapshot
 from handlers.changes.words import words_of
@@ -160,7 +160,7 @@ class ChangeService:
         if who.channel.startswith(("U", "W")):
             return
         try:
-            await self.deps.gateway.find(who.channel, key_of(""), oldest=self.deps.now())
+            await self.deps.gateway.look_into(who.channel)
         except SlackFailure as failure:
             if failure.problem in {Problem.FORBIDDEN, Problem.GONE}:
                 hint = Text("error-change.invite-me-channel-ask-again")

@@ -1,6 +1,5 @@
 """The links to Slack: token, scopes, connection, and channels. Nothing is posted."""
 
-import time
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -10,8 +9,6 @@ from bot.slack.failures import Problem, SlackFailure
 from bot.slack.gateway import Gateway
 from bot.texts import Text
 from handlers.doctor.links import Link, State, broken
-
-_PROBE = "hami-bot-doctor"
 
 
 class Workspace(NamedTuple):
@@ -37,8 +34,9 @@ async def scopes(place: Workspace) -> list[Link]:
     """Whether the app has those that the bot needs. Raises WrongInstall."""
     granted = (await place.gateway.identity()).scopes
     check_scopes(granted, guests=place.guests)
-    if wished := ", ".join(sorted(WISHED_SCOPES.keys() - granted)):
-        return [Link("slack-scopes", "ok", Text("doctor.scopes-wished", scope=wished))]
+    if wished := sorted(WISHED_SCOPES.keys() - granted):
+        without = "; ".join(f"{scope} ({WISHED_SCOPES[scope]})" for scope in wished)
+        return [Link("slack-scopes", "ok", Text("doctor.scopes-wished", scopes=without))]
     return [Link("slack-scopes", "ok", Text("doctor.scopes"))]
 
 
@@ -61,7 +59,7 @@ async def channels(place: Workspace) -> list[Link]:
 async def _channel(place: Workspace, channel: str) -> Link:
     gateway = place.gateway
     try:
-        await gateway.find(channel, _PROBE, oldest=time.time())
+        await gateway.look_into(channel)
     except SlackFailure as failure:
         if failure.error != "not_in_channel" or "channels:join" not in (await gateway.identity()).scopes:
             return _closed(channel, failure, "degraded")

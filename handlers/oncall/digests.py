@@ -242,7 +242,7 @@ class Digests:
     async def _check_room(self, channel: str) -> None:
         """Raises Refused where the bot may not post: a digest would be given up there, and nobody told."""
         try:
-            await self._deps.gateway.find(channel, "digest", oldest=self._deps.now())
+            await self._deps.gateway.look_into(channel)
         except SlackFailure as failure:
             if failure.problem in {Problem.FORBIDDEN, Problem.GONE}:
                 hint = Text("error-oncall.invite-me")

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from bot.slack.app import NEEDED_SCOPES, WISHED_SCOPES
 from bot.store import open_store
 from handlers.cluster_choice import ClusterChoice
 from handlers.doctor import checks
@@ -100,6 +101,16 @@ def test_a_scope_that_is_missing_is_named_with_what_it_is_for(tmp_path: Path) ->
 
     kept = tuple(scope for scope in App().scopes if scope != "files:write")
     with_world(tmp_path, work, seed=Seed(app=replace(App(), scopes=kept)))
+
+
+def test_only_seven_scopes_are_required_and_the_others_are_named_with_what_they_are_for(tmp_path: Path) -> None:
+    async def work(world: World) -> None:
+        link = await world.link("slack-scopes")
+        assert link.state == "ok"
+        assert all(scope in link.seen for scope in WISHED_SCOPES)
+
+    assert len(NEEDED_SCOPES) == 7
+    with_world(tmp_path, work, seed=Seed(app=replace(App(), scopes=tuple(NEEDED_SCOPES))))
 
 
 @pytest.mark.parametrize("guests", [True, False])

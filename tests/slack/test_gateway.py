@@ -100,6 +100,15 @@ def test_a_file_that_cannot_be_shared_is_named_in_the_thread():
     with_bot(work, seed(scopes=("chat:write",)))
 
 
+def test_where_a_scope_for_looking_is_missing_a_channel_is_not_taken_for_closed():
+    async def work(bot: Bot) -> None:
+        await bot.gateway.look_into(ONCALL)
+        with pytest.raises(SlackFailure):
+            await bot.gateway.find(ONCALL, "key", oldest=0.0)
+
+    with_bot(work, seed(scopes=("chat:write",)))
+
+
 def test_an_upload_into_direct_messages_needs_only_the_users_id():
     async def work(bot: Bot) -> None:
         await bot.gateway.upload(ADA, [File("use.csv", b"1", "Use")])
