@@ -8,6 +8,7 @@ from bot.errors import UsageError
 from bot.texts import Text
 
 if TYPE_CHECKING:
+    from bot.texts import Language
     from handlers.cluster_choice import ClusterChoice
 
 
@@ -49,7 +50,7 @@ async def _serve(where: "ClusterChoice") -> None:
     await serve(where)
 
 
-async def _demo(port: int) -> None:
+async def _demo(port: int, language: "Language") -> None:
     try:
         from sandbox.demo import run as run_demo  # noqa: PLC0415  # the one command that knows the sandbox
     except ModuleNotFoundError as error:
@@ -58,7 +59,7 @@ async def _demo(port: int) -> None:
         ) from error
 
     gc.enable()
-    await run_demo(port)
+    await run_demo(port, language)
 
 
 if __name__ == "__main__":

@@ -55,7 +55,7 @@ class Processes(NamedTuple):
     """What a command starts that stays: the bot in Slack, and the demo on a port."""
 
     serve: Callable[[ClusterChoice], Coroutine[Any, Any, None]]
-    demo: Callable[[int], Coroutine[Any, Any, None]]
+    demo: Callable[[int, Language], Coroutine[Any, Any, None]]
 
 
 def main(processes: Processes, words: Sequence[str], program: str = PROGRAM) -> int:
@@ -131,7 +131,7 @@ def _run(processes: Processes, asked: Any) -> int:
     elif isinstance(asked, McpAsked):
         _mcp(asked)
     elif isinstance(asked, DemoAsked):
-        asyncio.run(processes.demo(asked.port))
+        asyncio.run(processes.demo(asked.port, asked.lang))
     return 0
 
 

@@ -40,9 +40,10 @@ class OverdueAsked(NamedTuple):
 
 
 class DemoAsked(NamedTuple):
-    """The demo, on that port of 127.0.0.1."""
+    """The demo, on that port of 127.0.0.1, in that language."""
 
     port: int
+    lang: Language
 
 
 class TextAsked(NamedTuple):
@@ -184,7 +185,8 @@ def _demo_command() -> click.Command:
         params=[
             click.Option(
                 ["--port"], type=int, default=8400, show_default=True, help="On 127.0.0.1; 0 for any free port."
-            )
+            ),
+            click.Option(["--lang"], type=click.Choice(LANGUAGES), default="en", help="Of answers; en by default."),
         ],
     )
 
