@@ -29,7 +29,7 @@ from bot.slack.render.report import render_report
 from bot.slack.render.tables import yaml_files
 from bot.slack.render.text import escape
 from bot.slack.responder import FileNotices, Responder
-from bot.texts import LANGUAGES, Text, Texts
+from bot.texts import LANGUAGES, Language, Text, Texts, is_chinese
 from handlers.changes.words import ChangeAsked
 from handlers.deps import Deps
 from handlers.doctor.words import DoctorAsked
@@ -232,6 +232,8 @@ class Inbox:
             raise GaveUp(self.deps.say("profile.interrupted"), example=example(words))
         if not isinstance(asked, ParsedQuestion):
             return render_help(asked.text.replace(f"{COMMAND} ", f"{question.program} ".lstrip()))
+        if is_chinese(question.words) and not asked.options.get("lang"):
+            asked = asked._replace(options={**asked.options, "lang": "zh"})
         say = self.deps.texts(asked.options.get("lang"))
         cluster = asked.options.get("cluster") or await usual_cluster(self.deps, question)
         try:
@@ -329,7 +331,8 @@ class Inbox:
         words = _words_of(question)
         given = [value for option, value in pairwise([*words, ""]) if option == "--lang"]
         given += [word.removeprefix("--lang=") for word in words if word.startswith("--lang=")]
-        return self.deps.texts(next((language for language in LANGUAGES if language in given), None))
+        typed: Language | None = "zh" if is_chinese(question.words) else None
+        return self.deps.texts(next((language for language in LANGUAGES if language in given), typed))
 
     def _files_of(self, question: Question) -> str:
         """The line that stands with the files of an answer to one person, elsewhere than the answer."""

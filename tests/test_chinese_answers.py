@@ -1,16 +1,24 @@
 """Answers in Chinese read as Chinese: no needless blanks or half-width punctuation, counts with their measure words."""
 
+import importlib
+import pkgutil
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+import playbooks
 from bot.kube.recording.recorded_cluster import RecordedCluster
 from bot.report import Report
+from bot.report.tables import Sheet
+from bot.texts import Texts
+from handlers.shell_output import render
 from tests import cases_support
 from tests.cases_support import CASES, Question, ask_cluster, in_full
 from tests.playbooks.world import card, cluster, gpu_node, record, running
 
+_SAME_IN_BOTH = {"GPU", "MiB", "HAMi %", "guide", "n", "numa", "only"}
 _WIDE = "、。《》「」（），：；！？"
 _NEEDLESS_BLANK = re.compile(f"[一-鿿{_WIDE}] [一-鿿{_WIDE}]|[{_WIDE}] | [{_WIDE}]")
 _HALF_WIDTH = re.compile(r"[一-鿿][;,:!?]|[;,:] ?[一-鿿]|; ")
@@ -45,3 +53,23 @@ def test_each_count_of_nodes_has_its_measure_word_and_reasons_of_one_node_are_li
 def test_how_far_the_log_reaches_is_told_in_chinese() -> None:
     report = chinese(in_full()["logs"])
     assert report.verdict.startswith("日志覆盖的 3 分钟内 HAMi 过滤 ml/s03-card-insufficient-memory 1 次；")
+
+
+def test_every_column_of_a_table_has_its_chinese_and_json_keeps_it_in_english() -> None:
+    columns = {column for sheet in sheets() for column in (*sheet.columns, *sheet.brief.values())}
+    assert len(columns) > 100
+    assert {column for column in columns if Texts("zh").name(column) == column} <= _SAME_IN_BOTH
+    report = chinese(in_full()["gpus"])
+    assert "node" in report.tables[0].columns
+
+
+def test_a_tables_columns_and_states_are_told_in_chinese() -> None:
+    shown = render(chinese(in_full()["gpus"]), "text", Texts("zh"), whole=False)
+    heading = next(line for line in shown.splitlines() if "GPU " in line and "状态" in line)
+    assert heading.split()[0] == "节点"
+    assert "已隔离" in shown
+
+
+def sheets() -> list[Sheet[Any]]:
+    modules = [importlib.import_module(found.name) for found in pkgutil.walk_packages(playbooks.__path__, "playbooks.")]
+    return [held for module in modules for held in vars(module).values() if isinstance(held, Sheet)]

@@ -15,6 +15,7 @@ from bot.render.words import (
     CONFIDENCES,
     SEVERITIES,
     changed,
+    for_people,
     quoted,
     seen_at,
     shell_command,
@@ -104,6 +105,7 @@ class _MarkdownPage(NamedTuple):
     def _table(self, table: Table) -> list[str]:
         if not table.columns or not table.rows:
             return [self.say("words.none")]
+        table = for_people(table, self.say)
         header, *rows = ([_cell(cell) for cell in row] for row in (table.columns, *table.rows))
         return [f"| {' | '.join(row)} |" for row in (header, ["---"] * len(header), *rows)]
 

@@ -20,6 +20,7 @@ from bot.render.words import (
     about,
     cells,
     changed,
+    for_people,
     is_numeric,
     moment,
     notes,
@@ -341,7 +342,8 @@ class _TerminalPage(NamedTuple):
         lines = self._prose(table_heading(table), "", style=_HEADING)
         if not table.columns or not table.rows:
             return [*lines, _Line("  ", self.say("words.none"))]
-        rows = [[visible(cell) for cell in row] for row in (table.columns, *table.rows[:_ROWS_SHOWN])]
+        shown = for_people(Table(table.title, table.columns, table.rows[:_ROWS_SHOWN]), self.say)
+        rows = [[visible(cell) for cell in row] for row in (shown.columns, *shown.rows)]
         used = [number for number, column in enumerate(zip(*rows[1:], strict=True)) if any(column)] or [0]
         rows = [[row[number] for number in used] for row in rows]
         left = len(table.rows) - len(rows) + 1

@@ -10,7 +10,7 @@ from typing import Any, cast
 from msgspec import UNSET
 
 from bot.report import Change, ChangeTarget, Confidence, Evidence, Finding, NextAction, Report, Severity, Table
-from bot.texts import Prose, Text, listed, together
+from bot.texts import Prose, Text, Texts, listed, together
 
 # Control and format characters (escape sequences, bidi overrides, zero widths, tags), lone surrogates, line and
 # paragraph separators, and what this Unicode version does not know and so cannot measure.
@@ -63,6 +63,8 @@ _HEADINGS: Mapping[str, Text] = {
 }
 """By the title, which is the same in every language in JSON and in a file's name."""
 
+_STATES = frozenset({"state", "verdict", "plugin", "lock", "handshake", "kubernetes", "acts", "direction", "do"})
+"""Columns whose cells are the bot's own words."""
 _JSON_PATH = re.compile(r"jsonpath='?\{\.([^}]+)\}")
 _PATH_STEP = re.compile(r'\w+\[\?\(@\.\w+=="([^"]*)"\)\]|((?:\\.|[^.\[\]*])+)')
 """What a filter picks, or a name with its escaped dots."""
@@ -116,6 +118,19 @@ def about(report: Report) -> Text:
 def heading(title: str) -> str:
     """A word of ours as it stands among headings."""
     return title[:1].upper() + title[1:]
+
+
+def for_people(table: Table, say: Texts) -> Table:
+    """The table with its columns, and what the bot itself calls a state, in words; a program reads them in English."""
+    if say.language == "en":
+        return table
+    states = [number for number, column in enumerate(table.columns) if column in _STATES]
+
+    def row(cells: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(say.name(cell) if number in states else cell for number, cell in enumerate(cells))
+
+    rows = tuple(map(row, table.rows)) if states else table.rows
+    return Table(table.title, tuple(map(say.name, table.columns)), rows)
 
 
 def table_heading(table: Table) -> Prose:

@@ -17,6 +17,7 @@ What stands inside a value, such as a quote or a command, is never touched.
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache, lru_cache
+from itertools import chain
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeVar, cast, get_args
 
@@ -29,6 +30,7 @@ _LINES: Mapping[Language, re.Pattern[str]] = {
     language: re.compile(rf"^([^=\n]+)\.{language}( = .*)$", re.MULTILINE) for language in LANGUAGES
 }
 _FACT = re.compile(r"^\w+ = .*$", re.MULTILINE)
+_HAN = re.compile("[\u3400-\u4dbf\u4e00-\u9fff]")
 GPU = "GPU"
 NOUN_VALUE = "gpu"
 _ANY_DEVICE = "device"
@@ -217,6 +219,10 @@ class Texts:
         """The text in this language; words that are to be taken as they are stay so."""
         return prose if isinstance(prose, str) else self.filled(prose.key, prose.values)
 
+    def name(self, word: str) -> str:
+        """What people read for a word that programs read in English: a column or a state of a table."""
+        return _names(self.language).get(word, word)
+
     def joined(self, clauses: Iterable[str]) -> str:
         """Clauses as one: `a; b`."""
         return self.semicolon.join(clauses)
@@ -318,6 +324,18 @@ def facts(section: str) -> Mapping[str, Any]:
     import tomllib  # noqa: PLC0415  # as above
 
     return tomllib.loads("\n".join(_FACT.findall(_sections()[section].decode())))
+
+
+@cache
+def _names(language: Language) -> Mapping[str, str]:
+    """Without those of English, in which a program reads them."""
+    pairs = chain(*facts("names").values()) if language == "zh" else ()
+    return dict(pair.split(": ", 1) for pair in pairs)
+
+
+def is_chinese(text: str) -> bool:
+    """Whether somebody wrote it in Chinese."""
+    return _HAN.search(text) is not None
 
 
 def _about(noun: str, text: str) -> str:

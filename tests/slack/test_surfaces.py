@@ -380,7 +380,6 @@ def test_an_example_is_as_it_is_typed_where_the_mistake_was_made(tmp_path: Path)
         "Why is my pod `{}` still pending?",
         "kubectl describe pod {} -n ml",
         "why can’t ml/{} start",
-        "为什么 {} 一直 pending？",
         "> /hami ｗｈｙ\u3000ml/{}。",
     ],
 )
@@ -388,6 +387,14 @@ def test_a_sentence_about_a_pod_is_answered(tmp_path: Path, sentence: str) -> No
     async def scene(here: Here) -> None:
         asked = await here.slack.mention("ada", "gpu-oncall", sentence.format(POD))
         await here.slack.wait_for(channel="gpu-oncall", containing=VERDICT, thread_ts=asked.ts)
+
+    played(tmp_path, "socket", scene)
+
+
+def test_a_question_in_chinese_is_answered_in_chinese(tmp_path: Path) -> None:
+    async def scene(here: Here) -> None:
+        asked = await here.slack.mention("ada", "gpu-oncall", f"为什么 {POD} 一直 pending？")
+        await here.slack.wait_for(channel="gpu-oncall", containing="等待无济于事", thread_ts=asked.ts)
 
     played(tmp_path, "socket", scene)
 

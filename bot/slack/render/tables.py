@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from bot.render.markdown import markdown
 from bot.render.overview import Brief, BriefTable
-from bot.render.words import is_numeric, table_heading, visible
+from bot.render.words import for_people, is_numeric, table_heading, visible
 from bot.report import Report, Table
 from bot.slack.message import Block, File
 from bot.slack.render import blocks, limits
@@ -79,7 +79,8 @@ def show_tables(report: Report, overview: Brief | None, room: Room, *, newer: bo
         else:
             most = limits.TABLE_COLUMNS if newer else _COLUMNS_SHOWN
             columns = list(range(len(table.columns)))[:most] if overview else _columns_shown(table)
-            rows = _pages(table, columns, room, title["text"]) if newer else _rows(table, columns, room)
+            told = for_people(table, room.say)
+            rows = _pages(told, columns, room, title["text"]) if newer else _rows(told, columns, room)
             has_rows = True
             rows_left = left_out + len(table.rows) - (len(rows["rows"]) - 1 if rows else 0)
             shown += ([rows] if newer else [rich_text(line(title)), rows]) if rows else []
