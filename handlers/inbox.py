@@ -332,7 +332,8 @@ class Inbox:
         given = [value for option, value in pairwise([*words, ""]) if option == "--lang"]
         given += [word.removeprefix("--lang=") for word in words if word.startswith("--lang=")]
         typed: Language | None = "zh" if is_chinese(question.words) else None
-        return self.deps.texts(next((language for language in LANGUAGES if language in given), typed))
+        asked: list[Language] = [language for language in LANGUAGES if language in given]
+        return self.deps.texts(asked[0] if asked else typed)
 
     def _files_of(self, question: Question) -> str:
         """The line that stands with the files of an answer to one person, elsewhere than the answer."""
