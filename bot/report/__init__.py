@@ -20,7 +20,7 @@ from bot.report.tables import Table as Table
 from bot.report.tables import Uuid as Uuid
 from bot.report.tables import prose_table as prose_table
 from bot.report.tables import table_in_words
-from bot.texts import Prose, Texts, kept
+from bot.texts import Prose, Texts, beginning, kept
 
 SCHEMA = "hami-bot.report/v1"
 VERDICT_LIMIT = 140
@@ -280,8 +280,10 @@ def new_report(
     noun: str = "",
     change: Change | msgspec.UnsetType = msgspec.UNSET,
 ) -> Report:
-    """A report before it is words. `verdict`: the first finding's claim by default; `noun`: the devices' name."""
-    words, key, values = _parts(findings[0].text if verdict is None else verdict)
+    """A report before it is words. `verdict`: by default the first finding's claim, as many sentences as fit; `noun`:
+    the devices' name.
+    """
+    words, key, values = _parts(beginning(findings[0].text, VERDICT_LIMIT) if verdict is None else verdict)
     made = Report(
         schema=SCHEMA,
         playbook=playbook,

@@ -172,10 +172,12 @@ def sentences(*parts: Prose) -> Text:
     return Text(_SENTENCES, parts=tuple(part for part in parts if part))
 
 
-def first_sentence(prose: Prose) -> Prose:
-    """The first of several sentences, the words themselves where they are none."""
-    parts = prose.values["parts"] if isinstance(prose, Text) and prose.key == _SENTENCES else ()
-    return next((cast("Prose", part) for part in cast("Sequence[object]", parts) if part), prose)
+def beginning(prose: Prose, limit: int) -> Prose:
+    """As many of several sentences as have so many characters, but at least the first."""
+    if not isinstance(prose, Text) or prose.key != _SENTENCES:
+        return prose
+    parts = cast("Sequence[Prose]", prose.values["parts"])
+    return fitting((sentences(*parts[:count]) for count in range(len(parts), 0, -1)), limit) if parts else prose
 
 
 def made(make: Callable[..., str], *parts: Prose) -> Text:

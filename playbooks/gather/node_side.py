@@ -1,7 +1,8 @@
 """What the API shows of one node's GPU side: the node, the pods there, and the logs of the device plugins."""
 
 import asyncio
-from collections.abc import Collection, Mapping, Sequence
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Literal, NamedTuple
 
@@ -20,6 +21,7 @@ from bot.kube.models import (
     EVENTS,
     NODES,
     PODS,
+    Container,
     DaemonPod,
     Event,
     Node,
@@ -73,6 +75,12 @@ class NodeSide(NamedTuple):
         return [pod for pod in pods if any(vendor.is_plugin(pod) for vendor in VENDORS)]
 
     @property
+    def drivers(self) -> list[tuple[Pod, "Driver"]]:
+        """The pods there that make the node's GPUs usable before any device plugin starts, and what each does."""
+        pods = () if isinstance(self.pods, Gap) else self.pods
+        return [(pod, driver) for pod in pods if (driver := driver_of(pod, pod.spec.containers))]
+
+    @property
     def gaps(self) -> tuple[Gap, ...]:
         return (*(gap for gap in (self.node, self.pods) if isinstance(gap, Gap)), *self.log_gaps)
 
@@ -86,6 +94,29 @@ class PluginSets(NamedTuple):
     @property
     def gaps(self) -> tuple[Gap, ...]:
         return tuple(gap for gap in self if isinstance(gap, Gap))
+
+
+Driver = Literal["driver", "toolkit", "validator"]
+_DRIVERS: Mapping[Driver, tuple[Mapping[str, str], re.Pattern[str]]] = {
+    "driver": (
+        {"app": "nvidia-driver-daemonset", "app.kubernetes.io/component": "nvidia-driver"},
+        re.compile(r"(?:^|/)(?:nvidia/driver|nvidia-driver\b[\w-]*)[:@]"),
+    ),
+    "toolkit": ({"app": "nvidia-container-toolkit-daemonset"}, re.compile(r"/container-toolkit[:@]")),
+    "validator": ({"app": "nvidia-operator-validator"}, re.compile(r"/gpu-operator-validator[:@]")),
+}
+"""By one of these labels, or by an image (NVIDIA/gpu-operator assets/state-driver, -container-toolkit, and
+-operator-validation). Pods of the operator's that wait for these run the validator's image as an init container.
+"""
+
+
+def driver_of(what: Resource, containers: Iterable[Container]) -> Driver | None:
+    """Which part of NVIDIA's driver a pod or DaemonSet with these containers is; None for any other."""
+    for driver, (labels, image) in _DRIVERS.items():
+        labelled = any(what.metadata.label(key) == value for key, value in labels.items())
+        if labelled or any(image.search(part.image) for part in containers):
+            return driver
+    return None
 
 
 def is_monitor(name: str) -> bool:
@@ -104,7 +135,7 @@ async def gather_node_side(cluster: Cluster, name: str, *, logs: bool) -> NodeSi
         return side
     plugins = side.every_plugin
     read, events = await asyncio.gather(
-        gather_logs(cluster, plugins),
+        gather_logs(cluster, [*plugins, *(pod for pod, _ in side.drivers if not is_ready(pod))]),
         asyncio.gather(*(_events(cluster, pod) for pod in plugins if not is_ready(pod))),
     )
     return side._replace(
@@ -208,20 +239,27 @@ PLUGIN_SOURCE = "device plugin pods"
 
 _MANY_RESTARTS = 3
 _RECENTLY = timedelta(hours=1)
+_STARTING = ("ContainerCreating", "PodInitializing", "Running", "Pending", "")
+_BUILT = timedelta(minutes=20)
 
 Health = Literal["ready", "not-ready", "restarting", "missing", "unseen"]
 Read = Sequence[DaemonPod] | Gap
 
 
 class PluginPods(NamedTuple):
-    """The pods of HAMi's own device plugin, and those of other vendors' by the vendor's word."""
+    """The pods of HAMi's own device plugin, and those of other vendors' by the vendor's word.
+
+    `drivers`: those of the DaemonSets of NVIDIA's driver of which not every pod is ready.
+    """
 
     own: Read
     beside: Mapping[str, Read]
+    drivers: Sequence[tuple[Driver, Read]] | Gap = ()
 
     @property
     def gaps(self) -> list[Gap]:
-        return [gap for gap in (self.own, *self.beside.values()) if isinstance(gap, Gap)]
+        drivers = [self.drivers] if isinstance(self.drivers, Gap) else [pods for _, pods in self.drivers]
+        return [gap for gap in (self.own, *self.beside.values(), *drivers) if isinstance(gap, Gap)]
 
 
 class Plugin(NamedTuple):
@@ -233,6 +271,12 @@ class Plugin(NamedTuple):
     why: str = ""
     monitor: bool = False
     """Whether vGPUmonitor alone is in trouble: GPUs are handed out all the same."""
+
+    def fails(self, now: datetime) -> bool:
+        """Whether it is in trouble, and not only because it was just created: a driver is built for minutes."""
+        made = parse_time(self.pod.metadata.creation_timestamp) if self.pod else None
+        starts = self.why in _STARTING and made is not None and now - made < _BUILT
+        return self.health in ("not-ready", "restarting") and not starts
 
 
 def by_node(pods: Read, now: datetime) -> dict[str, Plugin]:
@@ -287,3 +331,28 @@ async def gather_plugins_beside(
 async def _plugins_of(cluster: Cluster, vendor: Vendor, node: str) -> Read:
     fields = f"spec.nodeName={node}" if node else ""
     return await seen(PLUGIN_SOURCE, cluster.list(DAEMON_PODS, labels=vendor.plugin_labels, fields=fields))
+
+
+async def gather_drivers(cluster: Cluster, node: str = "") -> Sequence[tuple[Driver, Read]] | Gap:
+    """Reads the pods of NVIDIA's driver, of all nodes or of one, where their DaemonSets say that some are not ready."""
+    sets = await seen("daemon sets", cluster.list(DAEMON_SETS))
+    if isinstance(sets, Gap):
+        return sets
+
+    async def pods_of(daemon_set: Workload, driver: Driver) -> tuple[Driver, Read]:
+        labels = (daemon_set.spec.selector and daemon_set.spec.selector.match_labels) or {}
+        selector = ",".join(f"{key}={value}" for key, value in labels.items())
+        fields = f"spec.nodeName={node}" if node else ""
+        pods = cluster.list(DAEMON_PODS, daemon_set.namespace, labels=selector, fields=fields)
+        return driver, await seen("driver pods", pods)
+
+    lists = [
+        pods_of(daemon_set, driver)
+        for daemon_set in sets
+        if not _all_ready(daemon_set) and (driver := driver_of(daemon_set, daemon_set.spec.template.spec.containers))
+    ]
+    return await asyncio.gather(*lists)
+
+
+def _all_ready(daemon_set: Workload) -> bool:
+    return daemon_set.status.number_ready >= daemon_set.status.desired_number_scheduled

@@ -16,10 +16,12 @@ from bot.hami.installation import dra
 from bot.hami.nodes.cards import Card
 from bot.hami.nodes.handshake import READS_LOCAL_TIME, SCHEDULER_PATIENCE, Handshake, scheduler_zone
 from bot.hami.nodes.node_state import (
+    PluginSettings,
     expects_gpus,
     given_beside,
     is_for_gpus,
     is_given_by_label_alone,
+    read_plugin_settings,
     read_registrations,
     vendors_of,
 )
@@ -30,7 +32,7 @@ from bot.kube.models import Node, ObjectMeta, Pod, ResourceSlice
 from bot.kube.quantities import whole
 from bot.kube.selectors import label_matcher
 from bot.report import Gap
-from playbooks.gather.node_side import NodeSide, Plugin, PluginPods, by_node
+from playbooks.gather.node_side import Driver, NodeSide, Plugin, PluginPods, by_node
 from playbooks.gather.nodes_in_question import NodesInQuestion
 from playbooks.gather.scheduling import Capacity
 from playbooks.scenes.alike_nodes import condition_of, devices_of, said_by
@@ -157,6 +159,24 @@ class NodesScene(OfInstall, frozen=True, dict=True, eq=False, weakref=True):
         of_vendors = ((word, by_node(pods, self.now)) for word, pods in beside)
         return {word: found for word, found in of_vendors if found}
 
+    @cached_property
+    def _drivers(self) -> Sequence[tuple[Driver, Mapping[str, Plugin]]]:
+        read = self.plugins.drivers if self.plugins and not isinstance(self.plugins.drivers, Gap) else ()
+        return [(driver, by_node(pods, self.now)) for driver, pods in read]
+
+    def drivers(self, name: str) -> list[tuple[Driver, Plugin]]:
+        """The pods of NVIDIA's driver on the node that do not work, and are not just starting."""
+        return [
+            (driver, pod)
+            for driver, pods in self._drivers
+            if (pod := pods.get(name)) is not None and pod.fails(self.now)
+        ]
+
+    @cached_property
+    def settings(self) -> PluginSettings:
+        """What HAMi's config maps set for the nodes' GPUs."""
+        return read_plugin_settings(self.seen.config_maps)
+
     @property
     def plugins_known(self) -> bool:
         return bool(self._plugins)
@@ -241,7 +261,7 @@ class NodesScene(OfInstall, frozen=True, dict=True, eq=False, weakref=True):
         """
         node, status = self._by_name[name], self._by_name[name].status
         said = said_by(node, self.version, self.config.gpus.count)
-        if said is None:
+        if said is None or name in self.settings.by_node:
             return None
         allocatable = devices_of(status.allocatable)
         plugin = self._plugins.get(name)
@@ -258,6 +278,7 @@ class NodesScene(OfInstall, frozen=True, dict=True, eq=False, weakref=True):
             plugin and (plugin.health, plugin.why, plugin.monitor),
             tuple([(state.health, state.why) for pods in self._beside.values() if (state := pods.get(name))]),
             name in self.by_drivers,
+            tuple([(driver, state.why) for driver, state in self.drivers(name)]) if self._drivers else (),
         )
         return key, said.uuids
 

@@ -198,7 +198,9 @@ def _covered(scene: InstallScene) -> Iterator[ComponentRow]:
         return
     with_gpus = {node.name for node in nodes if wants_own_plugin(node, scene.config)}
     covered = with_gpus & {pod.spec.node_name for pod in pods}
-    yield ComponentRow(_PLUGIN, "nodes with GPUs", f"{len(covered)} of {len(with_gpus)} have a plugin pod", "", "")
+    read = sum(bool(side.logs) for side in scene.questioned.sides.values())
+    have = f"{len(covered)} of {len(with_gpus)} have a plugin pod, logs read of {read}"
+    yield ComponentRow(_PLUGIN, "nodes with GPUs", have, "", "")
 
 
 def _flags(scene: InstallScene) -> Iterator[FlagRow]:

@@ -20,7 +20,7 @@ from bot.hami.fit.version_differences import NEWEST_READ, rules_of
 from bot.hami.installation.install import Install, flags_of
 from bot.hami.metrics.gpu_usage import MeasuredHolding, held_by
 from bot.hami.nodes.cards import Card, CardState
-from bot.hami.nodes.node_state import memory_factor, read_memory_scaling, read_registrations
+from bot.hami.nodes.node_state import memory_factor, read_plugin_settings, read_registrations
 from bot.hami.nodes.registration import Registration
 from bot.hami.scheduler_logs.log_lines import NEEDLE, ThrottledRequest, read_waits
 from bot.hami.scheduler_logs.scheduling_events import REASONS
@@ -116,7 +116,7 @@ def pool_row(pool: Pool) -> PoolRow:
 
 def pools_of(nodes: Iterable[Node], everyone: Iterable[MeasuredHolding], seen: InstallSeen) -> list[Pool]:
     """The pools in which GPUs are registered, the largest first; `everyone` are the pods that hold some."""
-    settings = read_memory_scaling(seen.config_maps)
+    settings = read_plugin_settings(seen.config_maps)
     version = seen.install.version
     rules = rules_of(version.version if version else NEWEST_READ)
     by_node: dict[str, list[MeasuredHolding]] = defaultdict(list)

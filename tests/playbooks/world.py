@@ -291,6 +291,17 @@ def cluster(*objects: Object, version: str = "2.10.0") -> list[Object]:
 # ---------------------------------------------------------------------------------------------------- asking
 
 
+def _write_quiet_logs(path: Path, item: Object) -> None:
+    """A device plugin that is ready has nothing to tell, unless a test gives its log."""
+    metadata, status = item["metadata"], item.get("status", {})
+    if metadata.get("labels", {}).items() >= PLUGIN.items() and item["kind"] == "Pod":
+        for part in status.get("containerStatuses", ()):
+            file = path / "logs" / metadata["namespace"] / metadata["name"] / f"{part['name']}.log"
+            if part.get("ready") and not file.exists():
+                file.parent.mkdir(parents=True, exist_ok=True)
+                file.write_text("", encoding="utf-8")
+
+
 def record(
     folder: Path,
     objects: Sequence[Object],
@@ -327,6 +338,7 @@ def record(
         file.write_text(text, encoding="utf-8")
     if "logs" not in missing:
         for item in objects:
+            _write_quiet_logs(path, item)
             containers = item.get("spec", {}).get("containers", ()) if item["kind"] == "Pod" else ()
             if any(part["name"] == EXTENDER for part in containers):
                 file = path / "logs" / item["metadata"]["namespace"] / item["metadata"]["name"] / f"{EXTENDER}.log"

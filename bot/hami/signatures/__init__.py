@@ -20,6 +20,7 @@ from bot.texts import Text, literal
 Where = Literal[
     "plugin-log",
     "monitor-log",
+    "driver-log",
     "workload-log",
     "scheduler-log",
     "extender-log",

@@ -13,7 +13,7 @@ from bot.report import Evidence, Finding, Severity, step
 from bot.texts import Prose, Text
 from playbooks import quotes
 from playbooks.quotes import kubectl, of_object
-from playbooks.rule import rule, run
+from playbooks.rule import Stage, rule, run
 from playbooks.rules.common import prose
 from playbooks.rules.common.containers import statuses, stuck
 from playbooks.rules.common.findings import finding
@@ -22,15 +22,18 @@ from playbooks.rules.installation.schedulers import what_ails
 from playbooks.rules.nodes.node_causes import HANDS_OUT_NOTHING, NODE_CODES, scene_of
 from playbooks.rules.nodes.not_selected import keeps_off, none_selected, refused_pods
 from playbooks.rules.nodes.plugin_faults import monitor_down
+from playbooks.rules.nodes.sweep import set_otherwise
 from playbooks.scenes.installation import InstallScene
+from playbooks.scenes.nodes import NodesScene
 
 _STARTING = timedelta(minutes=2)
 
 
+_SETTINGS = Stage[NodesScene]("settings", set_otherwise)
 _READS = ("daemon sets", "device plugin pods")
 
 
-@rule(*NODE_CODES, reads=_READS)
+@rule(*NODE_CODES, "mode-not-fit", "registered-otherwise", reads=_READS)
 def plugins_fail(scene: InstallScene) -> list[Finding]:
     """Why plugin pods are down, or are not created, as far as a few nodes and the events tell."""
     if not scene.plugins:
@@ -38,7 +41,8 @@ def plugins_fail(scene: InstallScene) -> list[Finding]:
     sides, sets = scene.questioned
     read = scene_of(sides.values(), sets, scene.seen, scene.now)
     # That pods are not ready is told anyway.
-    found = [told for told in run([HANDS_OUT_NOTHING], read).findings if told.code != "device-plugin-not-ready"]
+    stages = [HANDS_OUT_NOTHING, *([_SETTINGS] if scene.was_read("nodes") else [])]
+    found = [told for told in run(stages, read).findings if told.code != "device-plugin-not-ready"]
     refused = [cause.told() for cause in refused_pods(sets)] if sets else []
     return [*(found or monitor_down(read)), *(refused or (none_selected(sets, scene.nodes) if sets else []))]
 

@@ -34,14 +34,14 @@ _GROUP_KEYS = ("scheduling.k8s.io/group-name", "scheduling.volcano.sh/group-name
 _GIVEN_KEYS = ("volcano.sh/vgpu-node", "volcano.sh/bind-phase")
 
 
-class _Meaning(NamedTuple):
+class _VolcanoWords(NamedTuple):
     pattern: re.Pattern[str]
     means: Text
     fix: Text
 
 
 _MEANINGS = tuple(
-    _Meaning(re.compile(pattern), means, fix)
+    _VolcanoWords(re.compile(pattern), means, fix)
     for pattern, means, fix in (
         (r"error reading from server: EOF", Text("volcano-scheduled.ended"), Text("volcano-scheduled.fix-ended")),
         (r"n(?:o|ot) enough gpu cards", Text("volcano-scheduled.cards"), Text("volcano-scheduled.fix-cards")),
