@@ -23,14 +23,17 @@ from tests.playbooks.world import (
     Object,
     ago,
     answer,
+    ask,
     card,
     cause,
     cluster,
     codes,
     gpu_node,
+    none_of,
     pod,
     quotes,
     record,
+    refused,
 )
 
 NOT_LOADED = "nvidia-container-cli: initialization error: nvml error: driver not loaded: unknown"
@@ -254,3 +257,11 @@ def test_of_how_many_nodes_the_logs_were_read_is_said(tmp_path: Path) -> None:
     assert "logs were read on 0 of 5 nodes. Ask about one node" in cause(many).claim
     few = nodes(tmp_path / "few", *well("gpu-1"), *well("gpu-2"))
     assert "logs were read on 2 of 2 nodes." in cause(few).claim
+
+
+def test_a_pod_that_asks_for_the_mode_that_a_node_is_set_to_is_told_why_it_has_another(tmp_path: Path) -> None:
+    said = refused(none_of(1, "1 1/1 CardTypeMismatch"))
+    asks = pod(annotations={"nvidia.com/vgpu-mode": "mig"}, said=said)
+    set_ = configured(operatingmode="mig")
+    report = ask(tmp_path, cluster(asks, gpu_node("gpu-1"), plugin(), set_))
+    assert "operatingmode mig, and the GPUs are registered as hami-core" in cause(report).claim

@@ -7,7 +7,14 @@ from datetime import datetime
 from bot.finding_codes import Code, as_code
 from bot.hami.fit import verdicts
 from bot.hami.nodes.handshake import GUIDES_THRESHOLD, parse_handshake
-from bot.hami.nodes.node_state import MODE_SETTING, PLUGIN_CONFIG_FILE, PluginSettings, SetOtherwise
+from bot.hami.nodes.node_state import (
+    MODE_SETTING,
+    PLUGIN_CONFIG_FILE,
+    PluginSettings,
+    SetOtherwise,
+    read_plugin_settings,
+    set_otherwise,
+)
 from bot.hami.nodes.registration import Unregistered
 from bot.hami.vendors import FIRST
 from bot.hami.vendors.vendor import Device, Vendor
@@ -19,8 +26,8 @@ from playbooks import quotes
 from playbooks.quotes import kubectl
 from playbooks.rules.common import prose
 from playbooks.rules.common.findings import finding
-from playbooks.rules.waiting.cause_ranking import RankedCause, is_unregistered
-from playbooks.rules.waiting.refusals import severity_of, words
+from playbooks.rules.nodes.causes import Told
+from playbooks.rules.waiting.cause_ranking import RankedCause, is_unregistered, severity_of, words
 from playbooks.scenes.waiting_pod import PodScene
 
 _EMPTY = ("", "[]", "null", ":", "{}")
@@ -179,6 +186,20 @@ def registered_otherwise(
         path = f"{{.data.{PLUGIN_CONFIG_FILE.replace('.', chr(92) + '.')}}}"
         proofs.insert(0, quotes.of_object("ConfigMap", config_map, found[0] if found else setting.key, path))
     return claim, proofs
+
+
+def set_as_asked(scene: PodScene, cause: RankedCause) -> Told | None:
+    """That HAMi's ConfigMap sets a node to the mode that the pod asks for, and its cards are registered in another."""
+    asked = scene.request.constraints.mode
+    if cause.text not in (verdicts.TYPE_MISMATCH, verdicts.MODE_NOT_FIT) or not asked:
+        return None
+    settings = read_plugin_settings(scene.cluster.seen.config_maps)
+    for name in (name for name in cause.nodes if name in settings.by_node):
+        differs = [other for state in scene.view.cards(name) for other in set_otherwise(name, state.card, settings)]
+        if differs and differs[0].key == MODE_SETTING and differs[0].wanted == asked:
+            claim, proofs = registered_otherwise(differs[0], name, settings, scene.nodes[name])
+            return claim, proofs, plugin_actions(name, scene.plugins.get(name))
+    return None
 
 
 def registration_actions(

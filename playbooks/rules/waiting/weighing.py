@@ -38,6 +38,8 @@ from playbooks.rules.waiting.cause_ranking import (
     needs_several,
     rank_causes,
     rank_words,
+    severity_of,
+    words,
 )
 from playbooks.rules.waiting.refused_requests import bug_of_slices, refused_by_bug
 from playbooks.rules.waiting.stale_scheduler import ghosts_suspected
@@ -82,7 +84,7 @@ def refused_by_words(scene: PodScene) -> list[Finding]:
 def refused_by_nodes(scene: PodScene) -> list[Finding]:
     """What would have to change for some node to take the pod, the most likely first."""
     untrusted, ranked = scene.once(untrusted_nodes), scene.once(causes)
-    too_large = impossible(scene, refusals.words(scene.attempt))
+    too_large = impossible(scene, words(scene.attempt))
     background = [untrusted] if untrusted is not None and untrusted.severity == "info" else []
     found = [each for each in (too_large, untrusted) if each is not None and each not in background]
     met = bug_of_slices(scene, ranked[0].code) if ranked and not found else None
@@ -236,8 +238,8 @@ def _finding(scene: PodScene, cause: RankedCause, state: _State) -> Finding:
     if state.what == "cordoned":
         uncordon = kubectl("uncordon", names[0])
         steps.append(step(Text("kubernetes-filter.uncordon", node=names[0]), uncordon, changes_cluster=True))
-    said = refusals.words(scene.attempt) if refusals.said_by_kubernetes(scene.attempt, cause) else []
-    proofs, severity = [*said, *_proof(scene.nodes[names[0]], state)], refusals.severity_of(cause)
+    said = words(scene.attempt) if refusals.said_by_kubernetes(scene.attempt, cause) else []
+    proofs, severity = [*said, *_proof(scene.nodes[names[0]], state)], severity_of(cause)
     sure: Confidence = "confirmed" if said else "suspected"
     return finding("kubernetes-filter", claim, sure, names, proofs, severity=severity, actions=steps)
 
