@@ -14,6 +14,7 @@ from playbooks.rule import rule
 from playbooks.rules.common.containers import GpuContainers, gpu_containers, in_trouble, statuses
 from playbooks.rules.common.findings import finding
 from playbooks.rules.nodes.gpu_faults import reported
+from playbooks.rules.waiting.volcano import limited_containers
 from playbooks.scenes.placed_pod import PlacedScene
 
 _KEEPS_SUFFIX = Version(2, 10, 0)
@@ -97,7 +98,8 @@ def unread_log(scene: PlacedScene, told: Collection[str]) -> Sequence[Gap]:
     """Says that a GPU container's log was not read, where it could tell more: the container runs, keeps ending, or what
     was `told`, by its codes, are other signs.
     """
-    names = {container.name for container in scene.once(given).containers}
+    containers = (*scene.once(given).containers, *limited_containers(scene.pod))
+    names = {container.name for container in containers}
     asking = [status for status in statuses(scene.pod) if status.name in names]
     ran = any(status.state.running or (in_trouble(status, scene.now) and _ran(status)) for status in asking)
     if scene.seen is None or (not ran and _SIGNS.isdisjoint(told)):
