@@ -121,6 +121,7 @@ def _attributes(model: type[msgspec.Struct]) -> dict[str, str]:
 
 
 SELECTOR_TEXT = "node(s) didn't match Pod's node affinity/selector"
+AFFINITY = "nodeAffinity"
 TAINT_TEXT = "node(s) had untolerated taint(s)"
 UNSCHEDULABLE_TEXT = "node(s) were unschedulable"
 
@@ -199,7 +200,7 @@ def _unselected(pod: Pod, node: Node) -> str:
     if required is None:
         return ""
     terms = required.node_selector_terms or []
-    return "" if any(_matches(term, node) for term in terms) else "nodeAffinity"
+    return "" if any(_matches(term, node) for term in terms) else AFFINITY
 
 
 def _matches(term: NodeSelectorTerm, node: Node) -> bool:

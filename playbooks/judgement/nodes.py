@@ -88,5 +88,5 @@ def in_question(scene: NodesScene, most: int) -> list[str]:
     of_drivers = (names for node, names in scene.alike if node.once(plugin_faults))
     ill = [*of_drivers, *(group.names for group in telling)]
     found = dict.fromkeys(names[at] for at in range(most) for names in ill if at < len(names))
-    every = [name for _, names in scene.alike for name in names]
+    every = [scene.wanted] if scene.wanted else [name for _, names in scene.alike for name in names]
     return list(dict.fromkeys([*found, *(every if len(every) <= most else ())]))[:most]

@@ -83,7 +83,8 @@ async def gather(wanted: Request, sources: Sources) -> Snapshot:
         slices=slices,
         wanted=wanted.node,
     )
-    questioned = await gather_questioned(cluster, in_question(scene, MOST_NODES))
+    names = [name for name in in_question(scene, MOST_NODES) if name in scene.names]
+    questioned = await gather_questioned(cluster, names)
     scene = scene.questioning(questioned, tuple(cluster.undecodable))
     return Snapshot(wanted, cluster.name, cluster.now(), scene)
 

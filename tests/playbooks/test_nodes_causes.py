@@ -29,6 +29,7 @@ from tests.playbooks.world import (
     cluster,
     codes,
     gpu_node,
+    node,
     none_of,
     pod,
     quotes,
@@ -123,6 +124,41 @@ def test_a_condition_about_gpus_that_nobody_knows_is_quoted_and_not_judged(tmp_p
     report = nodes(tmp_path, *objects, node="gpu-1")
     assert codes(report) == ["nodes-healthy"]
     assert about(report)["AcmeGpuCheck"] == "True, Hot: GPU 2 is at 91 C"
+
+
+TAINT = [{"key": "nvidia.com/gpu", "value": "true", "effect": "NoSchedule"}]
+
+
+@pytest.mark.parametrize("verb", ["nodes", "status"])
+def test_a_node_with_the_plugin_s_label_and_a_taint_that_it_does_not_tolerate_is_no_purpose(
+    tmp_path: Path, verb: str
+) -> None:
+    objects = cluster(*well("gpu-1"), unlabelled(labels={"gpu": "on"}, taints=TAINT), daemon_set(1))
+    report = answer(verb, record(tmp_path, objects), {})
+    (told,) = [found for found in report.findings if "nvidia.com/gpu=true:NoSchedule" in found.claim]
+    assert told.severity == "warning"
+    assert "devicePlugin.tolerations" in told.next_actions[0].label
+
+
+def test_a_label_and_a_toleration_that_are_both_missing_are_both_told(tmp_path: Path) -> None:
+    report = nodes(tmp_path, *well("gpu-1"), unlabelled(taints=TAINT), daemon_set(1), node="gpu-9")
+    assert "lacks that label. Nor does the DaemonSet tolerate the taint nvidia.com/gpu=true" in cause(report).claim
+    assert [action.changes_cluster for action in cause(report).next_actions] == [True, True, False]
+
+
+def test_a_daemon_set_whose_affinity_leaves_a_node_out_is_told(tmp_path: Path) -> None:
+    one = daemon_set(1)
+    terms = [{"matchExpressions": [{"key": "pool", "operator": "In", "values": ["t4"]}]}]
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
+    one["spec"]["template"]["spec"] |= {"nodeSelector": {}, "affinity": {"nodeAffinity": required}}
+    report = nodes(tmp_path, *well("gpu-1"), unlabelled(), one, node="gpu-9")
+    assert "the node affinity of its DaemonSet leaves the node out" in cause(report).claim
+
+
+def test_a_node_asked_for_is_known_to_have_gpus_by_its_cloud_s_label_too(tmp_path: Path) -> None:
+    bare = node("gpu-9", labels={"k8s.amazonaws.com/accelerator": "nvidia-l4"})
+    report = nodes(tmp_path, *well("gpu-1"), bare, daemon_set(1), node="gpu-9")
+    assert codes(report) == ["device-plugin-not-selected"]
 
 
 # ------------------------------------------------------------------------------------------ nothing is wrong is earned
