@@ -219,10 +219,11 @@ class VolcanoPluginsSeen(NamedTuple):
 
 
 async def gather_volcano_plugins(cluster: Cluster, pod: Pod) -> VolcanoPluginsSeen:
-    """Read where the pod asks for Volcano's vGPUs, else nothing; never raises."""
+    """Read where the pod asks for Volcano's vGPUs, of its node where it has one, else nothing; never raises."""
     if not any(name.startswith(_VGPU) for name in extended_resources(pod)):
         return VolcanoPluginsSeen()
-    pods = await seen("Volcano's device plugin pods", cluster.list(PODS, labels=_LABEL))
+    fields = f"spec.nodeName={pod.spec.node_name}" if pod.spec.node_name else ""
+    pods = await seen("Volcano's device plugin pods", cluster.list(PODS, labels=_LABEL, fields=fields))
     if isinstance(pods, Gap):
         return VolcanoPluginsSeen(gaps=(pods,))
     first = sorted(pods, key=lambda one: one.spec.node_name or "")[:_MOST_PODS]

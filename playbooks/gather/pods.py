@@ -19,6 +19,7 @@ from bot.texts import Text
 from playbooks.gather.dra import gather_claims
 from playbooks.gather.node_side import (
     LogSeen,
+    VolcanoPluginsSeen,
     gather_logs,
     gather_node_side,
     gather_plugin_sets,
@@ -279,11 +280,12 @@ async def gather_placed_pod(pod: Pod, sources: Sources) -> PlacedScene:
     )
     bare = pod.status.phase == "Failed" and not side.plugin_pods
     past = not _runs_well(pod) and went_past_hami(pod, install.install, install.config)
-    sets, webhook, owner, measured = await asyncio.gather(
+    sets, webhook, owner, measured, volcano_plugins = await asyncio.gather(
         gather_plugin_sets(cluster) if bare else _nothing(),
         gather_webhook(cluster, install.install, [pod.namespace]) if past else _nothing(),
         seen("owner", _owner(cluster, pod)) if past else _nothing(),
         scraped(sources.ports, side.plugin_pods, within_s=FEW_WITHIN_S) if sources.ports and _runs(pod) else _nothing(),
+        gather_volcano_plugins(cluster, pod) if _may_be_refused(pod) else _nothing(),
     )
     return PlacedScene(
         pod,
@@ -297,6 +299,7 @@ async def gather_placed_pod(pod: Pod, sources: Sources) -> PlacedScene:
         webhook=webhook,
         owner=owner,
         measured=None if measured is None else MeasuredNodes(measured, cluster.now()),
+        volcano_plugins=volcano_plugins or VolcanoPluginsSeen(),
     )
 
 

@@ -13,7 +13,7 @@ from bot.hami.pods.request_parsing import DeviceConfig
 from bot.hami.version import Version
 from bot.kube.models import Event, Node, Pod, Workload
 from bot.report import Gap
-from playbooks.gather.node_side import LogSeen, NodeSide, PluginSets
+from playbooks.gather.node_side import LogSeen, NodeSide, PluginSets, VolcanoPluginsSeen
 from playbooks.gather.scheduling import InstallSeen
 from playbooks.gather.subject import AbsentPod, SubjectRequest
 from playbooks.gather.usage import MeasuredNodes
@@ -44,12 +44,14 @@ class PlacedScene(Remembering, frozen=True, dict=True, eq=False):
     webhook: WebhookSeen | None = None
     owner: Workload | Gap | None = None
     measured: MeasuredNodes | None = None
+    volcano_plugins: VolcanoPluginsSeen = VolcanoPluginsSeen()
 
     @property
     def gaps(self) -> list[Gap]:
         parts = (self.seen, self.side, self.plugin_sets, self.webhook)
         read = (gap for part in parts if part for gap in part.gaps)
-        return [gap for gap in (self.events_read, *read, self.owner) if isinstance(gap, Gap)]
+        others = (self.events_read, *read, self.owner, *self.volcano_plugins.gaps)
+        return [gap for gap in others if isinstance(gap, Gap)]
 
     def was_read(self, source: str) -> bool:
         """Whether rules may conclude anything from it: HAMi's `install`, or the pod's `node`."""
