@@ -77,9 +77,10 @@ def refused(scene: PlacedScene) -> Iterator[Finding]:
     actions.append(step(Text("allocate-failed.recreate"), kubectl_pod(pod, "delete"), changes_cluster=True))
     key = "allocate-failed.stripped" if said.stripped else "allocate-failed.unplaced"
     scheduler = pod.spec.scheduler_name or "?"
-    key = "allocate-failed.claim" if placed or of_volcano else key
-    claim = Text(key, node=node or "?", why=why, scheduler=scheduler)
-    # Of a pod whose annotations are gone, that is what kubelet's words mean. Of Volcano's they have other meanings.
+    claim = Text(
+        "allocate-failed.claim" if placed or of_volcano else key, node=node or "?", why=why, scheduler=scheduler
+    )
+    # Of a pod whose annotations are gone, that is what kubelet's words mean; of Volcano's they mean something else.
     read = [evidence.quote for evidence in said.words] if scene.seen and not of_volcano else []
     known = find("kubelet-message", read)
     if known and not said.stripped:
