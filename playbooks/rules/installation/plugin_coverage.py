@@ -44,7 +44,7 @@ def plugins_fail(scene: InstallScene) -> list[Finding]:
     # That pods are not ready is told anyway.
     stages = [HANDS_OUT_NOTHING, *([_SETTINGS] if scene.was_read("nodes") else [])]
     found = [told for told in run(stages, read).findings if told.code != "device-plugin-not-ready"]
-    refused = [cause.told() for cause in refused_pods(sets)] if sets else []
+    refused = [cause.told(of=scene.install) for cause in refused_pods(sets)] if sets else []
     return [*(found or monitor_down(read)), *(refused or (none_selected(sets, scene.nodes) if sets else []))]
 
 

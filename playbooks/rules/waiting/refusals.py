@@ -113,7 +113,9 @@ def refused(scene: PodScene, cause: RankedCause) -> Finding:
     if (own := set_as_asked(scene, cause)) is not None:
         claim, proofs = sentences(claim, own[0]), [*proofs, *own[1]]
         steps = (*own[2], *steps) if steps else ()
-    return finding(cause.code, claim, confidence, cause.nodes, proofs, severity=severity, actions=steps)
+    return finding(
+        cause.code, claim, confidence, cause.nodes, proofs, severity=severity, actions=steps, of=scene.install
+    )
 
 
 def _steps(scene: PodScene, cause: RankedCause) -> tuple[NextAction, ...]:
