@@ -3,7 +3,7 @@
 import weakref
 from collections.abc import Awaitable, Coroutine, Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import Any, Literal, NamedTuple, Protocol, TypeVar, runtime_checkable
+from typing import Any, Literal, NamedTuple, Protocol, TypedDict, TypeVar, Unpack, runtime_checkable
 
 from msgspec import structs
 
@@ -72,6 +72,19 @@ class Clocks(NamedTuple):
     def skew_s(self) -> float:
         """How many seconds this machine's clock is ahead of the API server's; negative: behind."""
         return self.here - self.served
+
+
+class Which(TypedDict, total=False):
+    """Which objects of a kind are listed, by Kubernetes' label and field selectors.
+
+    With `metadata_only` a live cluster sends no spec and no status. `most`: no more are read, whichever come first; 0
+    for all of them.
+    """
+
+    labels: str
+    fields: str
+    metadata_only: bool
+    most: int
 
 
 class Cluster(Protocol):
@@ -149,21 +162,8 @@ class Cluster(Protocol):
         """One object with all its fields, as JSON builtins, read fresh: for what is planned to be changed."""
         ...
 
-    async def list(
-        self,
-        kind: Kind[R],
-        namespace: str = "",
-        *,
-        labels: str = "",
-        fields: str = "",
-        metadata_only: bool = False,
-        most: int = 0,
-    ) -> list[R]:
-        """All objects of a kind, in one namespace or in all, that match Kubernetes label and field selectors.
-
-        With `metadata_only` a live cluster sends no spec and no status. `most`: no more are read, whichever
-        come first; 0 for all of them.
-        """
+    async def list(self, kind: Kind[R], namespace: str = "", **which: Unpack[Which]) -> list[R]:
+        """All objects of a kind, in one namespace or in all, or which of them are asked for."""
         ...
 
     async def log(self, wanted: LogWanted) -> LogLines:

@@ -12,29 +12,6 @@ from bot.kube.models import Kind, Resource
 
 R = TypeVar("R", bound=Resource)
 
-API_KINDS = {
-    "nodes": "Node",
-    "pods": "Pod",
-    "events": "Event",
-    "resourcequotas": "ResourceQuota",
-    "namespaces": "Namespace",
-    "runtimeclasses": "RuntimeClass",
-    "configmaps": "ConfigMap",
-    "services": "Service",
-    "deployments": "Deployment",
-    "replicasets": "ReplicaSet",
-    "statefulsets": "StatefulSet",
-    "daemonsets": "DaemonSet",
-    "jobs": "Job",
-    "leases": "Lease",
-    "endpointslices": "EndpointSlice",
-    "mutatingwebhookconfigurations": "MutatingWebhookConfiguration",
-    "resourceclaims": "ResourceClaim",
-    "resourceclaimtemplates": "ResourceClaimTemplate",
-    "resourceslices": "ResourceSlice",
-}
-"""What the API calls one object of each plural."""
-
 
 class BadItem(NamedTuple):
     """An item of a list that could not be read: its place, from 0, and why. A name that is unreadable too is empty."""
@@ -104,7 +81,7 @@ def decode_list(kind: Kind[R], data: bytes) -> Decoded[R]:
     head, data = _head(kind, data)
     raw_items = head.items or []
     identities = [_identity(raw) for raw in raw_items]
-    ours = {API_KINDS[kind.plural], ""}
+    ours = {kind.singular, ""}
     if all(identity is not None and identity.kind in ours for identity in identities):
         try:
             return Decoded(_items_decoder(kind.type)(data).items or [], [])
@@ -114,7 +91,7 @@ def decode_list(kind: Kind[R], data: bytes) -> Decoded[R]:
     for position, (raw, identity) in enumerate(zip(raw_items, identities, strict=True)):
         at = identity.metadata if identity else _Name()
         if identity and identity.kind not in ours:
-            why = f"expected a {API_KINDS[kind.plural]}, got a {identity.kind}"
+            why = f"expected a {kind.singular}, got a {identity.kind}"
             decoded.bad.append(BadItem(position, at.namespace, at.name, why))
             continue
         try:
@@ -140,7 +117,7 @@ def raw_item(kind: Kind[R], data: bytes, namespace: str, name: str) -> dict[str,
 def encode_list(kind: Kind[R], items: Iterable[dict[str, Any]]) -> bytes:
     """A List of objects (as builtins, without their kind and version), one object a line."""
     version = f"{kind.group}/{kind.version}" if kind.group else kind.version
-    typed = {"apiVersion": version, "kind": API_KINDS[kind.plural]}
+    typed = {"apiVersion": version, "kind": kind.singular}
     lines = b",\n".join(msgspec.json.encode(typed | item) for item in items)
     return b'{"apiVersion":"v1","kind":"List","items":[\n' + lines + b"\n]}\n"
 
@@ -157,7 +134,7 @@ def _head(kind: Kind[R], data: bytes) -> tuple[_Head, bytes]:
             head = _decode_head(data)
         except _UNREADABLE as error:
             raise NotAListError(f"is no List: {error}") from error
-    if head.kind not in ("List", f"{API_KINDS[kind.plural]}List") or head.items is msgspec.UNSET:
+    if head.kind not in ("List", f"{kind.singular}List") or head.items is msgspec.UNSET:
         raise NotAListError(f"is no List of {kind.plural}: its kind is {head.kind!r}")
     if head.metadata and head.metadata.more:
         raise NotAListError("is one page of a longer list: its metadata.continue is set")

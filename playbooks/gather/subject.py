@@ -21,11 +21,11 @@ from bot.kube.models import (
     Event,
     Kind,
     ObjectMeta,
-    ObjectReference,
     Pod,
     Resource,
     Workload,
 )
+from bot.kube.models.base import ObjectReference
 from bot.report import Gap, Subject, gap
 from bot.texts import Text, clauses
 from playbooks.quotes import REPLICA_FAILURE

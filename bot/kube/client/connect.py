@@ -33,15 +33,7 @@ import aiohttp
 
 from bot import process_counters, request_ids
 from bot.errors import SourceError, of_system
-from bot.kube.client.kubeconfig import (
-    SHOW,
-    ChosenContext,
-    PluginError,
-    choose,
-    place_of,
-    plugged_in,
-    read_kubeconfig,
-)
+from bot.kube.client.kubeconfig import SHOW, ChosenContext, PluginError, choose, place_of, plugged_in, read_kubeconfig
 from bot.kube.client.live import LiveCluster
 from bot.kube.client.requests import ApiRequest
 from bot.kube.client.writer import Writer
