@@ -7,7 +7,7 @@ from pathlib import Path
 
 from bot.errors import UsageError
 from bot.kube.times import format_time
-from bot.pprof.compare import compared_type, comparison_tables, explain_change
+from bot.pprof.compare import compared_type, explain_change
 from bot.pprof.decode import read
 from bot.pprof.findings import SourcedProfile, explain, symptom_table
 from bot.pprof.graph import Trim
@@ -100,8 +100,8 @@ def explained(study: str, taken: Sequence[SourcedProfile], asked: Words, now: fl
     """
     kind = asked.options.get("sample_index", "")
     if study == "compare":
-        findings = explain_change(taken, sample_index_name=kind)
-        tables = comparison_tables(taken, sample_index_name=kind)
+        findings, table = explain_change(taken, sample_index_name=kind)
+        tables = (table,)
     else:
         findings = explain(taken[0], sample_index_name=kind)
         tables = () if findings else (symptom_table(),)
