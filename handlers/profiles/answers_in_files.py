@@ -1,7 +1,11 @@
-"""The words behind `hami-bot profile top`, `list`, `compare` and `hints`: options are Go's flags, on every surface."""
+"""`profile top`, `list`, `compare` and `hints`: their words, whose options are Go's flags everywhere, and answers.
+
+Nothing slow is loaded for what is not asked.
+"""
 
 import difflib
-from collections.abc import Callable, Mapping, Sequence
+import os.path
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
@@ -10,9 +14,10 @@ from bot.errors import SourceError, UsageError, of_system
 from bot.texts import LANGUAGES, Text
 from handlers.parsing.click_errors import what_click_says
 
-if TYPE_CHECKING:
-    pass
+if TYPE_CHECKING:  # it takes as long to import as a small table to make
+    from pathlib import Path
 
+    from bot.pprof.profile import Profile
 
 PROGRAM = "hami-bot"
 _MORE = f"      More: {PROGRAM} profile --help"
@@ -50,14 +55,6 @@ def profiles_named(study: str, asked: Words) -> list[str]:
     """The words that name a profile: neither the function of `list` nor the value of any other option does."""
     plain = asked.plain[1:] if study == "list" else asked.plain
     return [*plain, *(asked.options[base] for base in _BASES if asked.options.get(base))]
-
-
-def with_paths(study: str, asked: Words, paths: Mapping[str, str]) -> Words:
-    """The words with the path of a file in the place of each profile's name that has one."""
-    kept = 1 if study == "list" else 0
-    plain = [*asked.plain[:kept], *(paths.get(argument, argument) for argument in asked.plain[kept:])]
-    bases = {base: paths.get(asked.options[base], asked.options[base]) for base in _BASES if base in asked.options}
-    return Words(plain, {**asked.options, **bases})
 
 
 def read_words(words: Sequence[str]) -> Words:
@@ -113,10 +110,24 @@ def _unknown(words: Sequence[str]) -> UsageError:
 
 
 _MAX_FILE = 256 << 20
+SUFFIX = ".pb.gz"
+"""How `--out` saves a profile, which is then called by its name without it."""
 
 
-def read_file(path: str, read: Callable[[bytes], Any]) -> Any:
-    """What `read` makes of the file, whose name goes into every SourceError."""
+class LoadedProfile(NamedTuple):
+    """`name` is what commands call it by: its path, or the id of a kept one."""
+
+    profile: "Profile"
+    name: str
+
+
+Load = Callable[[str], LoadedProfile]
+"""The profile of a name. Raises SourceError."""
+
+
+def load_file(path: str) -> LoadedProfile:
+    """The profile in a file. Raises SourceError."""
+    path = f"{path}{SUFFIX}" if os.path.isfile(f"{path}{SUFFIX}") else path  # noqa: PTH113
     try:
         with open(path, "rb") as file:  # noqa: PTH123
             data = file.read(_MAX_FILE + 1)
@@ -130,7 +141,60 @@ def read_file(path: str, read: Callable[[bytes], Any]) -> Any:
             Text("error-profile.larger-than-mib", path=path, most=_MAX_FILE >> 20),
             hint=Text("error-profile.read-with-go-tool-pprof"),
         )
+    return load(data, path)
+
+
+def load(data: bytes, name: str) -> LoadedProfile:
+    """The profile that these bytes are; the name goes into every SourceError."""
+    from bot.pprof.decode import read  # noqa: PLC0415  # protobuf; words that make no sense are told at once
+
     try:
-        return read(data)
+        return LoadedProfile(read(data), name)
     except SourceError as error:
-        raise SourceError(Text("error.at", place=path, why=error.message), hint=error.hint) from error
+        raise SourceError(Text("error.at", place=name, why=error.message), hint=error.hint) from error
+
+
+def answer_to(study: str, asked: Words, config: "Path | None" = None, load: Load = load_file) -> str:
+    """The text; `study` is `top`, `list`, `compare` or `hints`, `config` the settings file for its language.
+
+    Raises UsageError and SourceError.
+    """
+    if study == "top":
+        return _top_text(asked, load)
+    if study in ("list", "compare", "hints"):
+        from handlers.profiles import analyses  # noqa: PLC0415  # all of pprof's comparing
+
+        if study == "list":
+            return analyses.list_text(asked, load)
+        return analyses.study_text(study, asked, config, load)
+    raise UsageError(Text("error-profile.no-profile-command", study=repr(study)), example=EXAMPLE)
+
+
+def _top_text(asked: Words, load: Load) -> str:
+    files, given = asked
+    if len(files) != 1:
+        several = Text("error-profile.name-one-profile-not", count=len(files), files=" ".join(files))
+        raise UsageError(several if files else Text("error-profile.name-one-profile"), example=EXAMPLE)
+    from bot.pprof.filters import Filters  # noqa: PLC0415  # as `decode.read`
+    from bot.pprof.graph import Trim  # noqa: PLC0415
+    from bot.pprof.top import Options, top  # noqa: PLC0415
+
+    trim = Trim(
+        cum=given.get("cum", False),
+        nodecount=given.get("nodecount", 0),
+        nodefraction=given.get("nodefraction", Trim().nodefraction),
+        lines=given.get("lines", False),
+        inlines=not given.get("noinlines", False),
+        drop_negative=given.get("drop_negative", False),
+    )
+    options = Options(
+        sample_index=given.get("sample_index", ""),
+        unit=given.get("unit") or Options().unit,
+        relative_percentages=given.get("relative_percentages", False),
+        normalize=given.get("normalize", False),
+        trim=trim,
+        filters=Filters(**{name: given[name] for name in FILTERS if name in given}),
+    )
+    base = given.get("diff_base") or given.get("base")
+    profiles = [load(path).profile for path in (files[0], base) if path]
+    return top(*profiles, diff=bool(given.get("diff_base")), options=options)

@@ -10,8 +10,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from bot.errors import BotError, bugs_as_errors
-from handlers.profiles.answers_in_files import PROGRAM, profiles_named, read_words, with_paths
-from handlers.profiles.studies import answer_to
+from handlers.profiles.answers_in_files import PROGRAM, SUFFIX, answer_to, profiles_named, read_words
 
 if TYPE_CHECKING:  # it takes as long to import as a small table to make; below paths are texts
     from pathlib import Path
@@ -56,8 +55,6 @@ Options of top, with one dash or two; list, compare and hints take -sample_index
 
 Example: {PROGRAM} profile top --cum --nodecount=20 cpu.pb.gz
 """
-_SUFFIX = ".pb.gz"
-"""How `--out` saves a profile, which is then called by its name without it."""
 _INTERRUPTED = 130
 
 
@@ -85,9 +82,7 @@ def _answer_with_kept(words: Sequence[str], config: "Path | None") -> str:
         return USAGE
     asked = read_words(words[1:])
     named = profiles_named(words[0], asked)
-    saved = {path: f"{path}{_SUFFIX}" for path in named if os.path.isfile(f"{path}{_SUFFIX}")}  # noqa: PTH113
-    asked = with_paths(words[0], asked, saved)
-    missing = [path for path in named if path not in saved and not os.path.exists(path)]  # noqa: PTH110
+    missing = [path for path in named if not (os.path.exists(path) or os.path.isfile(f"{path}{SUFFIX}"))]  # noqa: PTH110, PTH113
     if not missing:
         return answer_to(words[0], asked, config)
     from handlers.profiles.kept import answer_beside_the_bot  # noqa: PLC0415  # few ask for those
