@@ -11,7 +11,7 @@ from bot.errors import NotFound, SourceError
 from bot.kube.models import Kind, Resource
 from bot.kube.object_memo import Kept
 from bot.report import Gap, gap
-from bot.texts import in_english
+from bot.texts import Text, in_english
 
 R = TypeVar("R", bound=Resource)
 T = TypeVar("T")
@@ -237,6 +237,18 @@ class PodPorts(Protocol):
         Cancelled, it closes the request, and a server that is at work for it notices.
         """
         ...
+
+
+async def served(source: str, ports: PodPorts, wanted: PodGet) -> str | Gap:
+    """The text that a pod's port serves, such as its metrics; or the gap where it cannot be read whole."""
+    answer = await seen(source, ports.pod_get(wanted))
+    if isinstance(answer, Gap):
+        return answer
+    if answer.status != 200 or answer.cut:
+        most = Text("error-oncall.more-than-bytes", most=f"{wanted.limit_bytes:,}")
+        why = most if answer.cut else f"HTTP {answer.status}"
+        return gap(source, Text("error.at", place=f"GET {wanted}", why=why))
+    return answer.body.decode("utf-8", "replace")
 
 
 class TooSlow(SourceError):  # noqa: N818  # what the person is told

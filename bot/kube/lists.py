@@ -8,9 +8,12 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 import msgspec
 
-from bot.kube.models import Kind, Resource
+from bot.kube.models import ALL_KINDS, Kind, Resource
 
 R = TypeVar("R", bound=Resource)
+
+API_KINDS = {kind.plural: kind.one or kind.type.__name__ for kind in ALL_KINDS}
+"""What the API calls one object of each plural."""
 
 
 class BadItem(NamedTuple):
@@ -81,7 +84,7 @@ def decode_list(kind: Kind[R], data: bytes) -> Decoded[R]:
     head, data = _head(kind, data)
     raw_items = head.items or []
     identities = [_identity(raw) for raw in raw_items]
-    ours = {kind.singular, ""}
+    ours = {API_KINDS[kind.plural], ""}
     if all(identity is not None and identity.kind in ours for identity in identities):
         try:
             return Decoded(_items_decoder(kind.type)(data).items or [], [])
@@ -91,7 +94,7 @@ def decode_list(kind: Kind[R], data: bytes) -> Decoded[R]:
     for position, (raw, identity) in enumerate(zip(raw_items, identities, strict=True)):
         at = identity.metadata if identity else _Name()
         if identity and identity.kind not in ours:
-            why = f"expected a {kind.singular}, got a {identity.kind}"
+            why = f"expected a {API_KINDS[kind.plural]}, got a {identity.kind}"
             decoded.bad.append(BadItem(position, at.namespace, at.name, why))
             continue
         try:
@@ -117,7 +120,7 @@ def raw_item(kind: Kind[R], data: bytes, namespace: str, name: str) -> dict[str,
 def encode_list(kind: Kind[R], items: Iterable[dict[str, Any]]) -> bytes:
     """A List of objects (as builtins, without their kind and version), one object a line."""
     version = f"{kind.group}/{kind.version}" if kind.group else kind.version
-    typed = {"apiVersion": version, "kind": kind.singular}
+    typed = {"apiVersion": version, "kind": API_KINDS[kind.plural]}
     lines = b",\n".join(msgspec.json.encode(typed | item) for item in items)
     return b'{"apiVersion":"v1","kind":"List","items":[\n' + lines + b"\n]}\n"
 
@@ -134,7 +137,7 @@ def _head(kind: Kind[R], data: bytes) -> tuple[_Head, bytes]:
             head = _decode_head(data)
         except _UNREADABLE as error:
             raise NotAListError(f"is no List: {error}") from error
-    if head.kind not in ("List", f"{kind.singular}List") or head.items is msgspec.UNSET:
+    if head.kind not in ("List", f"{API_KINDS[kind.plural]}List") or head.items is msgspec.UNSET:
         raise NotAListError(f"is no List of {kind.plural}: its kind is {head.kind!r}")
     if head.metadata and head.metadata.more:
         raise NotAListError("is one page of a longer list: its metadata.continue is set")

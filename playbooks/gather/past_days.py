@@ -277,10 +277,7 @@ async def _gather(
 async def _measured(prometheus: Prometheus | None, day: date, until: datetime) -> Day | Gap:
     if prometheus is None:
         return gap(SOURCE, Text("error-days.settings-name-none-for-cluster"), Text("error-days.set-prometheus-url"))
-    try:
-        return await gather_day(prometheus, day, until)
-    except SourceError as error:
-        return gap(SOURCE, error.message, error.hint)
+    return await seen(SOURCE, gather_day(prometheus, day, until))
 
 
 def _of_deployment(replica_sets: Iterable[Workload], install: InstallSeen) -> list[Workload]:

@@ -4,7 +4,7 @@ About one pod: every replica, both containers, and the run before a restart. Bes
 """
 
 import asyncio
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import timedelta
 from typing import NamedTuple
 
@@ -61,8 +61,21 @@ class LogOf(NamedTuple):
 async def gather_scheduler_logs(cluster: Cluster, install: Install, name: str, since: timedelta) -> list[LogOf]:
     """The logs that are there to read, the ready replicas' first; reading them never raises."""
     found = [log for scheduler in install.pods[:MAX_SCHEDULERS] for log in _logs_of(cluster, install, scheduler, since)]
-    seconds = max(1, int(since.total_seconds()))
-    results = await _read(cluster, [(_source(log), _wanted(log, name, seconds)) for log in found])
+    wanted = (
+        LogWanted(
+            log.scheduler.namespace,
+            log.scheduler.name,
+            log.container,
+            name.encode(),
+            since_s=max(1, int(since.total_seconds())),
+            limit_bytes=LIMIT_BYTES,
+            previous=log.previous,
+            stamped=True,
+        )
+        for log in found
+    )
+    names = (f"log of {log.scheduler.namespace}/{log.label}" for log in found)
+    results = await asyncio.gather(*(seen(of, cluster.log(want)) for of, want in zip(names, wanted, strict=True)))
     return [log._replace(read=result) for log, result in zip(found, results, strict=True)]
 
 
@@ -86,7 +99,7 @@ def _as_it_runs(log: LogOf, deployment: Workload | None) -> LogOf:
         return log
     if (record.means, record.kind, record.container) != ("debug-flags", VERBOSITY, log.container):
         return log
-    status = next((it for it in log.scheduler.status.container_statuses or () if it.name == log.container), None)
+    status = log.scheduler.container(log.container)
     began = parse_time(status.state.running.started_at) if status and status.state.running else None
     if began is not None and began.timestamp() > record.since:
         return log
@@ -95,42 +108,12 @@ def _as_it_runs(log: LogOf, deployment: Workload | None) -> LogOf:
 
 def _restarted(cluster: Cluster, scheduler: Pod, container: str, since: timedelta) -> bool:
     """Whether an earlier run of the container ended in the window, or it is not said when."""
-    status = next(
-        (
-            container_status
-            for container_status in scheduler.status.container_statuses or ()
-            if container_status.name == container
-        ),
-        None,
-    )
+    status = scheduler.container(container)
     ended = status.last_state.terminated if status else None
     if status is None or ended is None:
         return False
     at = parse_time(ended.finished_at)
     return at is None or at >= cluster.now() - since
-
-
-def _source(log: LogOf) -> str:
-    return f"log of {log.scheduler.namespace}/{log.label}"
-
-
-def _wanted(log: LogOf, name: str, seconds: int) -> LogWanted:
-    scheduler = log.scheduler
-    return LogWanted(
-        scheduler.namespace,
-        scheduler.name,
-        log.container,
-        name.encode(),
-        since_s=seconds,
-        limit_bytes=LIMIT_BYTES,
-        previous=log.previous,
-        stamped=True,
-    )
-
-
-async def _read(cluster: Cluster, logs: Iterable[tuple[str, LogWanted]]) -> list[LogLines | Gap]:
-    """Each log, or the gap that it leaves under its name."""
-    return await asyncio.gather(*(seen(source, cluster.log(wanted)) for source, wanted in logs))
 
 
 async def gather_extender_lines(
@@ -161,7 +144,9 @@ async def gather_extender_lines(
         )
         for pod in read
     )
-    logs = await _read(cluster, zip(map(source_of, read), wanted, strict=True))
+    logs = await asyncio.gather(
+        *(seen(source_of(pod), cluster.log(want)) for pod, want in zip(read, wanted, strict=True))
+    )
     lines: list[tuple[Pod, str]] = []
     gaps: list[Gap] = []
     for scheduler, log in zip(read, logs, strict=True):

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from bot.errors import SourceError
 from bot.hami.metrics.exposition import Sample, read_samples
 from bot.hami.metrics.gpu_usage import CONTAINER_FIGURES, NAMES, PORT, ContainerUse, Usage, UsageReader, read_usage
-from bot.kube.cluster import PodAnswer, PodGet, PodPorts, seen
+from bot.kube.cluster import PodGet, PodPorts, seen, served
 from bot.kube.hami_pods import COMPONENT_LABEL, PLUGIN_COMPONENT
 from bot.kube.models import PODS, Pod
 from bot.prometheus import SOURCE, Prometheus, sharing_labels
@@ -170,7 +170,11 @@ async def scraped(ports: PodPorts, plugin_pods: Sequence[Pod], *, within_s: floa
     answers = await asyncio.gather(*(_scrape(ports, pod, turn, until) for pod in asked))
     read = [(pod, answer) for pod, answer in zip(asked, answers, strict=True) if not isinstance(answer, Gap)]
     failed = [(pod, answer) for pod, answer in zip(asked, answers, strict=True) if isinstance(answer, Gap)]
-    empty = [_without_figure(pod) for pod, samples in read if not samples]
+    empty = [
+        gap(_source(pod), Text("error-usage.no-figure-of-monitor", wanted=_wanted(pod)))
+        for pod, samples in read
+        if not samples
+    ]
     gaps = _unread([*empty, *(gap for _, gap in failed)], len(asked))
     left = plugin_pods[_MOST_MONITORS:]
     if left:
@@ -216,10 +220,6 @@ def _wanted(pod: Pod, within_s: float = _WITHIN_S) -> PodGet:
     return PodGet(pod.namespace, pod.name, "http", PORT, "metrics", within_s=within_s, limit_bytes=_MOST_BYTES)
 
 
-def _without_figure(pod: Pod) -> Gap:
-    return gap(_source(pod), Text("error-usage.no-figure-of-monitor", wanted=_wanted(pod)))
-
-
 async def _scrape(ports: PodPorts, pod: Pod, turn: asyncio.Semaphore, until: float) -> list[Sample] | Gap:
     """What it measures, nothing where the answer has no figure; a gap where none could be read."""
     source = _source(pod)
@@ -227,21 +227,8 @@ async def _scrape(ports: PodPorts, pod: Pod, turn: asyncio.Semaphore, until: flo
         left = until - asyncio.get_running_loop().time()
         if left <= 0:
             return gap(source, Text("error-usage.others-took-all-time"))
-        wanted = _wanted(pod, min(_WITHIN_S, left))
-        answer = await _got(ports, wanted, source)
-    if isinstance(answer, Gap):
-        return answer
-    if answer.status != 200 or answer.cut:
-        why = Text("error-oncall.more-than-bytes", most=f"{_MOST_BYTES:,}") if answer.cut else f"HTTP {answer.status}"
-        return gap(source, Text("error.at", place=f"GET {wanted}", why=why))
-    return read_samples(answer.body.decode("utf-8", "replace"), NAMES)
-
-
-async def _got(ports: PodPorts, wanted: PodGet, source: str) -> PodAnswer | Gap:
-    try:
-        return await ports.pod_get(wanted)
-    except SourceError as error:
-        return gap(source, error.message, error.hint)
+        text = await served(source, ports, _wanted(pod, min(_WITHIN_S, left)))
+    return text if isinstance(text, Gap) else read_samples(text, NAMES)
 
 
 MOST_MEASURED = 3

@@ -139,7 +139,7 @@ async def gather_side(sources: Sources) -> ComparedSide:
 
 
 def _started(pod: Pod) -> datetime | None:
-    status = next((it for it in pod.status.container_statuses or () if it.name == EXTENDER_CONTAINER), None)
+    status = pod.container(EXTENDER_CONTAINER)
     return parse_time(status.state.running.started_at) if status and status.state.running else None
 
 

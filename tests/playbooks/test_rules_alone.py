@@ -19,7 +19,7 @@ from bot.report import Evidence, Finding, gap
 from playbooks.fit.rules import FIT
 from playbooks.fit.scene import AskedScene
 from playbooks.gather.dra import ClaimsSeen
-from playbooks.gather.node_side import NodeSide, PluginPods, PluginSets, VolcanoPluginsSeen
+from playbooks.gather.node_side import ContainerLogs, NodeSide, PluginPods, PluginSets
 from playbooks.gather.nodes_in_question import NodesInQuestion
 from playbooks.gather.past_days import CoresSeen
 from playbooks.gather.scheduler_logs import ExtenderLines
@@ -135,7 +135,7 @@ OF_WAITING: Mapping[str, Callable[[PodScene], PodScene]] = {
     "the webhook": of_cluster(webhook=None),
     "claims": lambda scene: structs.replace(scene, claims=scene.claims and ClaimsSeen(UNREAD, UNREAD, UNREAD)),
     "the PodGroup": lambda scene: structs.replace(scene, group_events=UNREAD),
-    "Volcano's plugin": lambda scene: structs.replace(scene, volcano_plugins=VolcanoPluginsSeen()),
+    "Volcano's plugin": lambda scene: structs.replace(scene, volcano_plugins=ContainerLogs()),
     "usage": lambda scene: structs.replace(scene, usage=None),
 }
 

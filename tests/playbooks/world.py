@@ -13,6 +13,7 @@ from typing import Any
 
 import msgspec
 
+from bot.kube.lists import API_KINDS
 from bot.kube.models import ALL_KINDS
 from bot.kube.recording.recorded_cluster import RecordedCluster, RecordedPorts
 from bot.kube.recording.redact import masked
@@ -36,7 +37,7 @@ EXTENDER = "vgpu-scheduler-extender"
 COMPONENT = {"app.kubernetes.io/component": "hami-scheduler"}
 PLUGIN = {"app.kubernetes.io/component": "hami-device-plugin"}
 
-FILES = {kind.singular: f"objects/{kind.file_name}" for kind in ALL_KINDS}
+FILES = {API_KINDS[kind.plural]: f"objects/{kind.file_name}" for kind in ALL_KINDS}
 _NO_QUOTE_NEEDED = ("not-found", "not-enough-evidence", "bot-blind", "nothing-pending", "hami-not-installed")
 
 

@@ -56,11 +56,6 @@ class Kind(msgspec.Struct, Generic[T], frozen=True):
     one: str = ""
 
     @property
-    def singular(self) -> str:
-        """What the API calls one object: `Pod`."""
-        return self.one or self.type.__name__
-
-    @property
     def file_name(self) -> str:
         """The file under `objects/` of a recording: `pods.json`, `leases.coordination.k8s.io.json`."""
         return f"{self.plural}.{self.group}.json" if self.group else f"{self.plural}.json"
@@ -74,8 +69,8 @@ class Kind(msgspec.Struct, Generic[T], frozen=True):
 
 
 PODS = Kind("pods", Pod)
-HOLDERS = Kind("pods", Holder, one="Pod")
-DAEMON_PODS = Kind("pods", DaemonPod, one="Pod")
+HOLDERS = Kind("pods", Holder)
+DAEMON_PODS = Kind("pods", DaemonPod)
 NODES = Kind("nodes", Node, namespaced=False)
 EVENTS = Kind("events", Event)
 NAMESPACES = Kind("namespaces", Namespace, namespaced=False)

@@ -191,6 +191,10 @@ class Pod(Resource, frozen=True):
         """The condition of that type, None when the status has none."""
         return next((condition for condition in self.status.conditions or () if condition.type == kind), None)
 
+    def container(self, name: str) -> ContainerStatus | None:
+        """The status of that container, None when there is none."""
+        return next((status for status in self.status.container_statuses or () if status.name == name), None)
+
 
 class HolderSpec(Model, frozen=True):
     node_name: str = ""

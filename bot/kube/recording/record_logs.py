@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 
 from bot.errors import SourceError
 from bot.kube.client.logs import newest_lines
-from bot.kube.cluster import PLUGIN_LOG_BYTES, PLUGIN_LOG_LINES, Cluster, LogWanted, PodGet, PodPorts, seen
+from bot.kube.cluster import PLUGIN_LOG_BYTES, PLUGIN_LOG_LINES, Cluster, LogWanted, PodGet, PodPorts, served
 from bot.kube.hami_pods import EXTENDER_CONTAINER, OF_NO_POD, is_plugin, is_scheduler, metrics_port, read_flags
 from bot.kube.models import Pod
 from bot.kube.recording.files import log_name
@@ -123,16 +123,11 @@ def _too_late(pod: Pod) -> Gap:
 
 
 async def _metrics(ports: PodPorts, pod: Pod, port: int, turn: asyncio.Semaphore) -> bytes | Gap:
-    at = f"metrics of {pod.namespace}/{pod.name}"
     wanted = PodGet(pod.namespace, pod.name, "http", port, "metrics", within_s=_METRICS_WITHIN_S)
     async with turn:
-        answer = await seen(at, ports.pod_get(wanted))
-    if isinstance(answer, Gap):
-        return answer
-    if answer.status != 200:
-        return gap(at, Text("error-recording.port-answered-http", port=port, status=answer.status))
+        text = await served(f"metrics of {pod.namespace}/{pod.name}", ports, wanted)
     # In a thread: a bot that records meanwhile answers others.
-    return (await asyncio.to_thread(masked, answer.body.decode("utf-8", "replace"))).encode()
+    return text if isinstance(text, Gap) else (await asyncio.to_thread(masked, text)).encode()
 
 
 def _metrics_port(scheduler: Pod) -> int:
