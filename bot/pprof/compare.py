@@ -25,7 +25,6 @@ from bot.pprof.findings import (
     short_name,
 )
 from bot.pprof.hints import (
-    CPU_RULES,
     GroupGrowth,
     function_cum,
     grown,
@@ -213,9 +212,6 @@ _EVERYTHING = ("main.main", "runtime.main")
 _CHANGED = 2
 _NAMED = 3
 _LISTED = 5
-_GARBAGE = "|".join(
-    cpu_rule.pattern.pattern for cpu_rule in CPU_RULES if cpu_rule.code in ("gc-background", "gc-assist")
-)
 
 
 def explain_change(
@@ -280,7 +276,6 @@ def _ratio(change: FunctionChange) -> Prose:
 
 
 def _changed(ready: Sequence[SourcedProfile], found: Comparison) -> list[Finding]:
-    """The whole, and the own functions whose change is more than noise."""
     changed = [change for change in found.own if not (change.gone or change.new) and change.name not in _EVERYTHING]
     if found.total.noise and not changed:
         return []
@@ -349,7 +344,6 @@ def _version_name(taken: SourcedProfile) -> str:
 
 
 def _measured(found: Comparison) -> Text:
-    """What the values are."""
     kind = printable(found.kind.type)
     if not found.per_second:
         return Text("profile-change.values", kind=kind)
@@ -362,7 +356,6 @@ def _told(name: Prose, found: Comparison, change: FunctionChange) -> Text:
 
 
 def _gone_and_new(ready: Sequence[SourcedProfile], found: Comparison) -> list[Finding]:
-    """Own functions that only one of the two has: no sample, which is not never run."""
     kind = found.kind.type
     given: list[Finding] = []
     for code, chosen, there in (
@@ -384,17 +377,15 @@ def _unchanged(ready: Sequence[SourcedProfile], found: Comparison) -> Finding:
 
 
 def _collector_shares(ready: Sequence[SourcedProfile], found: Comparison) -> list[Finding]:
-    """Another part of the whole for the garbage collector."""
     if found.gc is None or found.gc.noise:
         return []
     before, after = found.gc.values[0], found.gc.values[-1]
     claim = Text("profile-change.gc-share", before=share(before), after=share(after))
-    evidence = [focused(taken, found.kind.type, _GARBAGE, str.isspace, rows=0)[0] for taken in (ready[0], ready[-1])]
+    evidence = [focused(taken, found.kind.type, GC.pattern, str.isspace, rows=0)[0] for taken in (ready[0], ready[-1])]
     return [finding("gc-changed", claim, evidence)]
 
 
 def _unlike(ready: Sequence[SourcedProfile], found: Comparison) -> list[Finding]:
-    """What makes the profiles differ beyond what they measure."""
     evidence = [headline(taken, found.kind.type) for taken in (ready[0], ready[-1])]
     return [finding(f"unlike-{warning.code}", warning.text, evidence) for warning in found.warnings]
 

@@ -217,7 +217,6 @@ def _nothing(taken: SourcedProfile, kind: str) -> Finding:
 
 
 def _about_all(taken: SourcedProfile, kind: str, found: Hints) -> list[Finding]:
-    """What makes every share doubtful."""
     if found.idle is not None:
         claim = Text("profile-hint.idle", share=share(found.idle))
         return [finding("idle", claim, [headline(taken, kind)], next_actions=_take("goroutine"))]

@@ -1,13 +1,16 @@
 """What stands out in a profile, by fixed rules with figures: shares of it, never causes.
 
-A share is of the samples with a match anywhere in the stack. What the profile says about taking profiles is left out.
+The rules are in `hints.toml`. What the profile says about taking profiles is left out.
 Every pattern reads the same in Python and in RE2, so that `-focus` shows what a hint counted.
 
 Where goroutines wait is grouped by stack; between two profiles the groups that grow are a suspected leak.
 """
 
 import re
+import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache
+from importlib.resources import files
 from typing import Literal, NamedTuple
 
 from bot.pprof.filters import literally
@@ -170,11 +173,7 @@ PROFILER = re.compile(r"net/http/pprof\.|runtime/pprof\.([a-z(]|Lookup|Start|Sto
 
 
 class HintRule(NamedTuple):
-    """`note` and `warning` are shares from which on the hint is given; None for never.
-
-    Samples in which the rule `unless` matches too do not count. With `holder` it is the share of the own function that
-    is nearest to the most of it which counts.
-    """
+    """A row of `hints.toml`, which says what its fields mean."""
 
     code: str
     pattern: re.Pattern[str]
@@ -184,50 +183,15 @@ class HintRule(NamedTuple):
     holder: bool = False
 
 
-_JSON = re.compile(r"encoding/json|github\.com/json-iterator/|sigs\.k8s\.io/json")
-_LISTS = re.compile(r".*(\bListPods\b|client-go/tools/cache\.\(\*Reflector\))")
-_LOGGING = re.compile(r"k8s\.io/klog|log\.|go\.uber\.org/zap|fmt\.Sprint")
-_RATE_LIMITER = re.compile(r".*flowcontrol\..*(Wait|Accept)|golang\.org/x/time/rate\..*[Ww]ait")
-
-CPU_RULES = (
-    HintRule("gc-background", re.compile(r"runtime\.(gcBgMarkWorker|bgsweep|bgscavenge)"), 0.10, 0.25),
-    HintRule("gc-assist", re.compile(r"runtime\.gcAssistAlloc"), 0.03),
-    HintRule("allocation", re.compile(r"runtime\.(mallocgc|growslice|makeslice|newobject)"), 0.10, 0.25),
-    HintRule("cgo", re.compile(r"runtime\.cgocall"), 0.20),
-    HintRule("syscalls", re.compile(r"(syscall|internal/runtime/syscall)\."), 0.15),
-    HintRule(
-        "locks",
-        re.compile(r"(internal/)?sync\.\((\*Mutex\)\.(Lock|lockSlow)|\*RWMutex\))|runtime\.(semacquire|lock2|futex$)"),
-        0.05,
-        0.20,
-    ),
-    HintRule("json", _JSON, 0.10, 0.50),
-    HintRule("reflection", re.compile(r"reflect\."), 0.10, unless="json"),
-    HintRule("regexp", re.compile(r"regexp\."), 0.10),
-    HintRule("regexp-compile", re.compile(r"regexp\.(Must)?Compile"), 0.02, 0.02),
-    HintRule("logging", _LOGGING, 0.10),
-    HintRule("list-storm", _LISTS, 0.20),
-    HintRule("scheduler", re.compile(r"runtime\.(schedule|findRunnable|park_m)$"), 0.15),
-)
-WAIT_RULES = (
-    HintRule("rate-limiter", _RATE_LIMITER, 0.05, 0.20),
-    HintRule("lock-contention", re.compile(r"(internal/)?sync\.\(\*(RW)?Mutex\)\."), 0.30),
-    HintRule("runtime-locks", re.compile(r"runtime\.unlock"), 0.30),
-)
-ALLOCATION_RULES = (
-    HintRule("json", _JSON, 0.20, 0.50),
-    HintRule("list-storm", _LISTS, 0.20),
-    HintRule("logging", _LOGGING, 0.10),
-)
-GOROUTINE_RULES = (HintRule("rate-limiter", _RATE_LIMITER, 0.05, 0.20),)
-MEMORY_RULES = (HintRule("holder", re.compile(""), 0.30, holder=True),)
-_RULES = {
-    "cpu": CPU_RULES,
-    **dict.fromkeys(("contentions", "delay"), WAIT_RULES),
-    **dict.fromkeys(("alloc_objects", "alloc_space"), ALLOCATION_RULES),
-    **dict.fromkeys(("inuse_objects", "inuse_space"), MEMORY_RULES),
-    "goroutine": GOROUTINE_RULES,
-}
+@cache
+def hint_rules() -> dict[str, list[HintRule]]:
+    """The rules by sample type."""
+    found: dict[str, list[HintRule]] = {}
+    for row in tomllib.loads(files("bot.pprof").joinpath("hints.toml").read_text(encoding="utf-8"))["rule"]:
+        kinds, pattern = row.pop("of"), re.compile(row.pop("pattern"))
+        for kind in kinds:
+            found.setdefault(kind, []).append(HintRule(**row, pattern=pattern))
+    return found
 
 
 class Hint(NamedTuple):
@@ -264,19 +228,24 @@ def hints(profile: Profile, index: int) -> Hints:
     profile.samples = Rewritten(samples, _without_profiler(profile))
     try:
         others = total(profile, index)
-        rules = _RULES.get(kind.type, ()) if others else ()
+        rules = hint_rules().get(kind.type, ()) if others else ()
         unless = {rule.code: rule.unless for rule in rules if rule.unless}
         found = shares(profile, index, {rule.code: rule.pattern for rule in rules}, unless)
         observed = observations(profile, index) if others else 0.0
     finally:
         profile.samples = samples
-    given = [hint for rule in rules if (hint := _hint(rule, found[rule.code], others, whole))]
+    patterns = {rule.code: rule.pattern.pattern for rule in rules}
+    given = [
+        hint
+        for rule in rules
+        if (hint := _hint(rule, found[rule.code], others, whole, unless=patterns.get(rule.unless, "")))
+    ]
     busy = others / profile.duration_nanos if kind.type == "cpu" and profile.duration_nanos > 0 else None
     idle = busy if busy is not None and busy < _IDLE else None
     return Hints(sorted(given, key=lambda hint: -hint.share), observed, idle)
 
 
-def _hint(rule: HintRule, share: FunctionShare, others: int, whole: int) -> Hint | None:
+def _hint(rule: HintRule, share: FunctionShare, others: int, whole: int, *, unless: str) -> Hint | None:
     """Judged without the profiler's own samples; what is told is the share of all, as every table has it."""
     pattern, weight = rule.pattern.pattern, share.weight
     if rule.holder and share.callers:
@@ -288,9 +257,6 @@ def _hint(rule: HintRule, share: FunctionShare, others: int, whole: int) -> Hint
         return None
     warns = rule.warning is not None and weight / others >= rule.warning
     callers = [(name, own / whole) for name, own in share.callers[: 1 if rule.holder else _CALLERS]]
-    unless = next(
-        (cpu_rule.pattern.pattern for cpu_rule in CPU_RULES if rule.unless and cpu_rule.code == rule.unless), ""
-    )
     return Hint(rule.code, "warning" if warns else "note", weight / whole, callers, pattern, unless)
 
 

@@ -58,7 +58,6 @@ def _types(profile: Profile) -> str:
 
 
 def _normalize(source: Profile, base: Profile) -> None:
-    """Scale the source's values to the base's sums."""
     before, after = (
         [int64(sum(column)) for column in zip(*(sample.values for sample in profile.samples), strict=True)]
         or [0] * len(profile.sample_types)

@@ -151,7 +151,6 @@ class ProfileService:
             return await self._room.run(partial(answer, snapshot), contents)
 
     async def _awaited(self, key: str, waiting: asyncio.Task[CaptureAnswer]) -> CaptureAnswer | None:
-        """None when somebody cancelled it."""
         self._waiting[key] = waiting
         try:
             return await waiting

@@ -173,7 +173,6 @@ def _gaps_of(log: LogOf, since: datetime, now: datetime) -> list[Gap]:
 
 
 def _began(log: LogOf, at: datetime) -> bool:
-    """Whether the container itself began then: nothing of its log is missing."""
     status = log.scheduler.container(log.container)
     started = parse_time(status.state.running.started_at) if status and status.state.running else None
     return started is not None and abs((at - started).total_seconds()) < 60

@@ -25,8 +25,8 @@ from playbooks.gather.node_side import (
     gather_volcano_plugins,
 )
 from playbooks.gather.nodes_in_question import gather_nodes_in_question, gather_owners
-from playbooks.gather.scheduler_logs import ExtenderLines
-from playbooks.gather.scheduler_process import gather_process, unasked, with_ended, with_ghosts
+from playbooks.gather.scheduler_logs import ExtenderLines, unasked
+from playbooks.gather.scheduler_process import gather_process, with_ended, with_ghosts
 from playbooks.gather.scheduling import (
     Capacity,
     InstallSeen,
@@ -133,7 +133,6 @@ async def gather_scene(
 
 
 def _reads_long(waiting: Waiting, nodes: int) -> bool:
-    """Whether what names every node is read."""
     return len(waiting.pods) <= _FEW_PODS or nodes <= _LONG_EVENTS_UP_TO
 
 
@@ -173,7 +172,6 @@ async def _events(
 
 
 def _lines(log: ExtenderLines, waiting: Waiting, now: datetime) -> dict[Named, list[tuple[Pod, LogLine]]]:
-    """The lines of filter runs."""
     names = {(pod.namespace, pod.name) for pod in waiting.pods}
     lines: dict[Named, list[tuple[Pod, LogLine]]] = {}
     for scheduler, raw in log.lines:
@@ -223,7 +221,6 @@ async def gather_waiting_pod(pod: Pod, sources: Sources, group: str) -> PodScene
 
 
 def _messages(pod: Pod, events: Sequence[Event] | Gap, log: ExtenderLines, now: datetime) -> Messages:
-    """What the schedulers said of the one pod."""
     name, about = (pod.namespace, pod.name), log.holding(pod.name)
     lines = [
         (scheduler, line) for scheduler, raw in about.lines for line in lines_about([raw], pod.namespace, pod.name, now)
@@ -249,7 +246,6 @@ def asks_for_devices(pod: Pod) -> bool:
 
 
 def _asking(pod: Pod) -> set[str]:
-    """The containers that ask for an extended resource."""
     return {
         container.name
         for container in (*pod.spec.containers, *(pod.spec.init_containers or ()))

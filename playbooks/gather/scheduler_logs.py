@@ -6,7 +6,7 @@ About one pod: every replica, both containers, and the run before a restart. Bes
 import asyncio
 from collections.abc import Iterator, Sequence
 from datetime import timedelta
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from bot.changes.kinds import VERBOSITY
 from bot.changes.record import KEY, Record, read_record
@@ -17,6 +17,8 @@ from bot.kube.models import Pod, Workload
 from bot.kube.times import parse_time
 from bot.report import Gap, gap
 from bot.texts import Text
+
+T = TypeVar("T")
 
 CONTAINERS = (EXTENDER_CONTAINER, KUBE_SCHEDULER_CONTAINER)
 MAX_SCHEDULERS = 8
@@ -171,3 +173,8 @@ def left_out(source: str, log: LogLines) -> Gap:
     if log.ends_early:
         return gap(source, Text("error-gather.newest-lines-missing"), Text("error-gather.shorter-time-is-whole"))
     return gap(source, Text("error-gather.older-lines-missing"))
+
+
+async def unasked(value: T) -> T:
+    """Stands among readings for one that is not needed."""
+    return value

@@ -7,7 +7,7 @@ that no list or figure that is a moment older makes a ghost.
 import asyncio
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 from bot.errors import NotFound
 from bot.hami.installation.install import Install, extender_of, lacks_leader
@@ -37,7 +37,7 @@ from bot.kube.models import PODS, Holder, Pod
 from bot.report import Gap, gap
 from bot.texts import Text
 from playbooks.gather.node_side import ContainerLogs, LogSeen, events_of, gather_logs
-from playbooks.gather.scheduler_logs import ExtenderLines, gather_extender_lines, left_out, source_of
+from playbooks.gather.scheduler_logs import ExtenderLines, gather_extender_lines, left_out, source_of, unasked
 from playbooks.gather.scheduling import InstallSeen
 from playbooks.playbook import Sources
 
@@ -141,14 +141,6 @@ async def gather_process(
     return process._replace(refused=log.holding(UNDECODED).lines if broke else ()), log._replace(lines=own)
 
 
-_T = TypeVar("_T")
-
-
-async def unasked(value: _T) -> _T:
-    """Stands among readings for one that is not needed."""
-    return value
-
-
 async def gather_memory(sources: Sources, install: Install) -> SchedulerProcess:
     """What the process that decides counts. A way to pods' ports may be missing."""
     asked = _deciding(install)
@@ -174,7 +166,6 @@ def _with_releases(process: SchedulerProcess, install: Install, log: ExtenderLin
 
 
 def _deciding(install: Install) -> Sequence[Pod]:
-    """The process that decides, or those that may."""
     return [install.leader] if install.leader else install.ready_pods[:_MOST_EXTENDERS]
 
 
@@ -349,7 +340,6 @@ def _wanted(seen: InstallSeen, now: datetime) -> list[tuple[Pod, list[str]]]:
 
 
 def _sick(pod: Pod) -> list[str]:
-    """The containers that are not ready and were started once: others have no log."""
     both = (*(pod.status.init_container_statuses or ()), *(pod.status.container_statuses or ()))
     sick = (status for status in both if not status.ready)
     return [it.name for it in sick if it.restart_count or it.state.running or it.state.terminated]

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Iterator, Sequence
 from datetime import datetime
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, TypeVar
 
 from bot.errors import NotFound, Unusable
 from bot.hami.fit.version_differences import NEWEST_READ
@@ -28,9 +28,11 @@ from bot.kube.models import (
     WEBHOOKS,
     ConfigMap,
     Holder,
+    Kind,
     Lease,
     Node,
     Pod,
+    Resource,
     ResourceQuota,
     ResourceSlice,
     Workload,
@@ -42,6 +44,8 @@ from bot.report import Confidence, Gap, gap
 from bot.texts import Text
 from playbooks.gather.dra import gather_slices
 from playbooks.playbook import NEWER_HAMI, Sources
+
+R = TypeVar("R", bound=Resource)
 
 UNFINISHED = "status.phase!=Succeeded,status.phase!=Failed"
 _UNZONED = ("Requesting_", "Deleted_")
@@ -118,7 +122,7 @@ async def gather_install(sources: Sources) -> InstallSeen:
     cluster = sources.cluster
     deployments, pods = await asyncio.gather(
         seen(DEPLOYMENTS_SOURCE, _deployments(sources)),
-        seen(PODS_SOURCE, _scheduler_pods(cluster, sources.hami_namespace)),
+        seen(PODS_SOURCE, _labelled(cluster, PODS, sources.hami_namespace)),
     )
     if pods == [] and not isinstance(deployments, Gap):
         pods = await seen(PODS_SOURCE, _pods_of(cluster, deployments))
@@ -203,18 +207,16 @@ async def _deployments(sources: Sources) -> list[Workload]:
     cluster = sources.cluster
     if sources.hami_namespace and sources.scheduler_deployment:
         return [await cluster.get(DEPLOYMENTS, sources.scheduler_deployment, sources.hami_namespace)]
-    key, value = GUIDES_LABEL
-    for labels in (f"{COMPONENT_LABEL}={SCHEDULER_COMPONENT}", f"{key}={value}"):
-        if found := await cluster.list(DEPLOYMENTS, sources.hami_namespace, labels=labels):
-            return found
+    if found := await _labelled(cluster, DEPLOYMENTS, sources.hami_namespace):
+        return found
     everything = await cluster.list(DEPLOYMENTS, sources.hami_namespace)
     return [workload for workload in everything if extender_of(workload.spec.template.spec)]
 
 
-async def _scheduler_pods(cluster: Cluster, namespace: str) -> list[Pod]:
-    key, value = GUIDES_LABEL
-    for labels in (f"{COMPONENT_LABEL}={SCHEDULER_COMPONENT}", f"{key}={value}"):
-        if found := await cluster.list(PODS, namespace, labels=labels):
+async def _labelled(cluster: Cluster, kind: Kind[R], namespace: str) -> list[R]:
+    """What has the chart's label for HAMi's scheduler; where nothing has, the guides'."""
+    for labels in (f"{COMPONENT_LABEL}={SCHEDULER_COMPONENT}", "=".join(GUIDES_LABEL)):
+        if found := await cluster.list(kind, namespace, labels=labels):
             return found
     return []
 
@@ -276,7 +278,6 @@ def times_shown(cluster: Cluster, nodes: Sequence[Node], install: Install) -> It
 
 
 def _newest_time(node: Node) -> datetime | None:
-    """Of the heartbeats and the handshake."""
     texts = {condition.last_heartbeat_time for condition in node.status.conditions or ()}
     moments = [moment for moment in map(parse_time, texts) if moment]
     handshake = node.metadata.annotation(FIRST.names.handshake)

@@ -10,7 +10,7 @@ import pytest
 from bot.pprof.compare import explain_change
 from bot.pprof.decode import read
 from bot.pprof.findings import SourcedProfile, explain, short_name, symptom_table
-from bot.pprof.hints import ALLOCATION_RULES, CPU_RULES, GOROUTINE_RULES, MEMORY_RULES, WAIT_RULES
+from bot.pprof.hints import hint_rules
 from bot.report import Finding, Table, finding_in_words
 from bot.report.tables import table_in_words
 from bot.texts import LANGUAGES, Texts
@@ -315,5 +315,5 @@ def test_names_are_short_enough_for_a_sentence(function: str, short: str) -> Non
 
 def test_every_code_is_documented() -> None:
     page = (Path(__file__).parents[2] / "docs" / "findings.md").read_text(encoding="utf-8")
-    rules = (*CPU_RULES, *WAIT_RULES, *ALLOCATION_RULES, *GOROUTINE_RULES, *MEMORY_RULES)
+    rules = [rule for rules in hint_rules().values() for rule in rules]
     assert [rule.code for rule in rules if f"`profile-{rule.code}`" not in page] == []

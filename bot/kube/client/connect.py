@@ -319,7 +319,6 @@ async def _log_in(configuration: Configuration, chosen: ChosenContext, place: Pr
 
 
 def _unusable(error: Exception) -> Prose:
-    """Of what was raised the part that quotes no file."""
     text = str(error)
     if isinstance(error, FileNotFoundError) or text.startswith("File does not exist"):
         return Text("error-kube.named-file-does-not-exist")

@@ -203,7 +203,6 @@ class HolderSpec(Model, frozen=True):
     init_containers: list[Container] | None = None
 
     def __post_init__(self) -> None:
-        """A node has several pods, a scheduler all of them."""
         keep(self, "node_name", shared(self.node_name))
         keep(self, "scheduler_name", shared(self.scheduler_name))
 

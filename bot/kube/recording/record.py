@@ -135,7 +135,6 @@ async def _all_of(cluster: Cluster, kind: Kind[Resource]) -> list[Resource]:
 
 
 def _times(item: Resource) -> Iterator[str | None]:
-    """The times by which an object shows how late it is in the cluster."""
     yield item.metadata.creation_timestamp
     if isinstance(item, Event):
         yield item.seen_at

@@ -142,7 +142,6 @@ def _well(pod: Pod) -> bool:
 
 
 def _runs(pod: Pod, named: str = "") -> list[LogWanted]:
-    """Each container's log, and that of its run before where it was restarted."""
     restarted = {status.name for status in pod.status.container_statuses or () if status.restart_count}
     return [
         LogWanted(

@@ -167,7 +167,6 @@ class Follower(Generic[R]):
         return _number(await self._live.newest_version(self.wanted.kind)) < self.mirror.version
 
     async def _watch(self) -> bool:
-        """Follows until the server ends the watch; whether it said anything."""
         reader = EventReader(self.wanted.kind.type)
         heard = False
         if self.wanted.kind is HOLDERS and not self.wanted.metadata_only:
