@@ -1,7 +1,4 @@
-"""`profile top`, `list`, `compare` and `hints`: their words, whose options are Go's flags everywhere, and answers.
-
-Nothing slow is loaded for what is not asked.
-"""
+"""The words behind `profile top`, `list`, `compare` and `hints`, whose options are Go's flags, and the files they name."""
 
 import difflib
 import os.path
@@ -14,9 +11,7 @@ from bot.errors import SourceError, UsageError, of_system
 from bot.texts import LANGUAGES, Text
 from handlers.parsing.click_errors import what_click_says
 
-if TYPE_CHECKING:  # it takes as long to import as a small table to make
-    from pathlib import Path
-
+if TYPE_CHECKING:
     from bot.pprof.profile import Profile
 
 PROGRAM = "hami-bot"
@@ -152,49 +147,3 @@ def load(data: bytes, name: str) -> LoadedProfile:
         return LoadedProfile(read(data), name)
     except SourceError as error:
         raise SourceError(Text("error.at", place=name, why=error.message), hint=error.hint) from error
-
-
-def answer_to(study: str, asked: Words, config: "Path | None" = None, load: Load = load_file) -> str:
-    """The text; `study` is `top`, `list`, `compare` or `hints`, `config` the settings file for its language.
-
-    Raises UsageError and SourceError.
-    """
-    if study == "top":
-        return _top_text(asked, load)
-    if study in ("list", "compare", "hints"):
-        from handlers.profiles import analyses  # noqa: PLC0415  # all of pprof's comparing
-
-        if study == "list":
-            return analyses.list_text(asked, load)
-        return analyses.study_text(study, asked, config, load)
-    raise UsageError(Text("error-profile.no-profile-command", study=repr(study)), example=EXAMPLE)
-
-
-def _top_text(asked: Words, load: Load) -> str:
-    files, given = asked
-    if len(files) != 1:
-        several = Text("error-profile.name-one-profile-not", count=len(files), files=" ".join(files))
-        raise UsageError(several if files else Text("error-profile.name-one-profile"), example=EXAMPLE)
-    from bot.pprof.filters import Filters  # noqa: PLC0415  # as `decode.read`
-    from bot.pprof.graph import Trim  # noqa: PLC0415
-    from bot.pprof.top import Options, top  # noqa: PLC0415
-
-    trim = Trim(
-        cum=given.get("cum", False),
-        nodecount=given.get("nodecount", 0),
-        nodefraction=given.get("nodefraction", Trim().nodefraction),
-        lines=given.get("lines", False),
-        inlines=not given.get("noinlines", False),
-        drop_negative=given.get("drop_negative", False),
-    )
-    options = Options(
-        sample_index=given.get("sample_index", ""),
-        unit=given.get("unit") or Options().unit,
-        relative_percentages=given.get("relative_percentages", False),
-        normalize=given.get("normalize", False),
-        trim=trim,
-        filters=Filters(**{name: given[name] for name in FILTERS if name in given}),
-    )
-    base = given.get("diff_base") or given.get("base")
-    profiles = [load(path).profile for path in (files[0], base) if path]
-    return top(*profiles, diff=bool(given.get("diff_base")), options=options)
