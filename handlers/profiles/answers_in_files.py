@@ -1,4 +1,4 @@
-"""The words behind `profile top`, `list`, `compare` and `hints`, whose options are Go's flags, and the files they name."""
+"""The words behind `profile top`, `list`, `compare` and `hints`, whose options are Go's flags, and files of profiles."""
 
 import difflib
 import os.path
