@@ -11,6 +11,8 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
+import msgspec
+
 from bot.errors import UsageError
 from bot.pprof.findings import (
     GOROUTINES,
@@ -78,7 +80,7 @@ class Unlike(NamedTuple):
     text: Text
 
 
-class Comparison(NamedTuple):
+class Comparison(msgspec.Struct, frozen=True):
     """`functions` by the size of the change, of everything that any of the profiles has.
 
     `gc` is the garbage collector's share of each profile. It and `allocated` are None where the profiles do not tell.

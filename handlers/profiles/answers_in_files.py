@@ -1,4 +1,4 @@
-"""The words behind `profile top`, `list`, `compare` and `hints`, whose options are Go's flags, and files of profiles."""
+"""The words behind `profile top`, `list`, `compare` and `hints`, with Go's flags as options, and files of profiles."""
 
 import difflib
 import os.path

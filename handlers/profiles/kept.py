@@ -171,14 +171,14 @@ def kept_report(kept: "Sequence[KeptProfile]", now: float) -> Report:
     """The newest first; `now` is in unix seconds."""
     claim = Text("profile.kept", count=len(kept)) if kept else Text("profile.kept-none")
     actions = () if kept else (step(Text("profile.take-one"), "profile cpu 30s"),)
-    finding = Finding("profiles-kept", "", "info", "confirmed", Scope(), (), actions).saying(claim)
+    found = Finding("profiles-kept", "", "info", "confirmed", Scope(), evidence=(), next_actions=actions)
     rows = [_row(profile) for profile in kept]
     return new_report(
         playbook="profile",
         cluster="",
         taken_at=_moment_of(now),
         subject=Subject("Profiles", "", ""),
-        findings=(finding,),
+        findings=(found.saying(claim),),
         tables=(prose_table(Text("kept.title"), _COLUMNS, rows),) if rows else (),
     )
 

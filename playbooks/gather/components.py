@@ -3,6 +3,8 @@
 import asyncio
 from typing import NamedTuple
 
+import msgspec
+
 from bot.hami.installation.install import Forbidden, Install, find_device_config, kube_scheduler_of, read_forbidden
 from bot.hami.installation.kube_scheduler import SchedulerConfig, find_scheduler_config
 from bot.hami.pods.request_parsing import DeviceConfig
@@ -29,7 +31,7 @@ class RefusedLine(NamedTuple):
     what: Forbidden
 
 
-class Components(NamedTuple):
+class Components(msgspec.Struct, frozen=True):
     """What was read, or why it was not. `resources_known`: HAMi's device config was found, no name is assumed."""
 
     webhook: WebhookSeen

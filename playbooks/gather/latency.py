@@ -5,6 +5,8 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
+import msgspec
+
 from bot.hami.pods.allocations import NODE_KEY
 from bot.hami.pods.request_parsing import asked_resources
 from bot.hami.scheduler_logs.log_lines import NEEDLE as THROTTLED
@@ -52,7 +54,7 @@ class LogLevelSeen(NamedTuple):
     has_gap: bool
 
 
-class LatencySeen(NamedTuple):
+class LatencySeen(msgspec.Struct, frozen=True):
     """The GPU pods of HAMi's scheduler that were created since `since`, each with its moments.
 
     `waits` are the requests that the extenders held back since then; `throttling` is false where none of their logs

@@ -8,6 +8,8 @@ from collections.abc import Iterator, Sequence
 from datetime import timedelta
 from typing import NamedTuple, TypeVar
 
+import msgspec
+
 from bot.changes.kinds import VERBOSITY
 from bot.changes.record import KEY, Record, read_record
 from bot.hami.installation.install import Install, extender_of, verbosity_of
@@ -40,7 +42,7 @@ class ExtenderLines(NamedTuple):
         return self._replace(lines=tuple(line for line in self.lines if words in line[1]))
 
 
-class LogOf(NamedTuple):
+class LogOf(msgspec.Struct, frozen=True):
     """One container's log: its lines that hold the pod's name, or why there are none.
 
     `flag` is the word of its command line that sets `verbosity`, empty when none does; `change` the text of the record
@@ -78,7 +80,7 @@ async def gather_scheduler_logs(cluster: Cluster, install: Install, name: str, s
     )
     names = (f"log of {log.scheduler.namespace}/{log.label}" for log in found)
     results = await asyncio.gather(*(seen(of, cluster.log(want)) for of, want in zip(names, wanted, strict=True)))
-    return [log._replace(read=result) for log, result in zip(found, results, strict=True)]
+    return [msgspec.structs.replace(log, read=result) for log, result in zip(found, results, strict=True)]
 
 
 def _logs_of(cluster: Cluster, install: Install, scheduler: Pod, since: timedelta) -> Iterator[LogOf]:
@@ -90,7 +92,7 @@ def _logs_of(cluster: Cluster, install: Install, scheduler: Pod, since: timedelt
         log = LogOf(scheduler, name, previous=False, verbosity=level, flag=flag, read=LogLines(()))
         yield _as_it_runs(log, install.deployment)
         if _restarted(cluster, scheduler, name, since):
-            yield log._replace(previous=True)
+            yield msgspec.structs.replace(log, previous=True)
 
 
 def _as_it_runs(log: LogOf, deployment: Workload | None) -> LogOf:
@@ -105,7 +107,7 @@ def _as_it_runs(log: LogOf, deployment: Workload | None) -> LogOf:
     began = parse_time(status.state.running.started_at) if status and status.state.running else None
     if began is not None and began.timestamp() > record.since:
         return log
-    return log._replace(verbosity=int(record.new), change=text)
+    return msgspec.structs.replace(log, verbosity=int(record.new), change=text)
 
 
 def _restarted(cluster: Cluster, scheduler: Pod, container: str, since: timedelta) -> bool:

@@ -9,6 +9,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
+import msgspec
+from msgspec import structs
+
 from bot.errors import NotFound
 from bot.hami.installation.install import Install, extender_of, lacks_leader
 from bot.hami.metrics.scheduler_metrics import CountedShare, SchedulerCounts, read_counted, unheld
@@ -77,7 +80,7 @@ class Ghost(NamedTuple):
     heard: str = ""
 
 
-class SchedulerProcess(NamedTuple):
+class SchedulerProcess(msgspec.Struct, frozen=True):
     """What was read of the process that decides. `counted` is None where it was not asked for.
 
     `scheduler` is the pod whose metrics they are, on `port`; `released` are its lines about pods whose GPUs it took
@@ -137,8 +140,8 @@ async def gather_process(
         memory = _with_releases(memory, install, log, sources.cluster.now())
     read = (*panics_in(log), *earlier) if panicked else ()
     own = tuple(line for line in log.lines if any(needle in line[1] for needle in needles))
-    process = memory._replace(panics=read, runs=runs.logs, gaps=(*gaps, *runs.gaps))
-    return process._replace(refused=log.holding(UNDECODED).lines if broke else ()), log._replace(lines=own)
+    process = structs.replace(memory, panics=read, runs=runs.logs, gaps=(*gaps, *runs.gaps))
+    return structs.replace(process, refused=log.holding(UNDECODED).lines if broke else ()), log._replace(lines=own)
 
 
 async def gather_memory(sources: Sources, install: Install) -> SchedulerProcess:
@@ -157,12 +160,14 @@ def _with_releases(process: SchedulerProcess, install: Install, log: ExtenderLin
     """With what the process that decides says it took back: that is newer than a refusal before it."""
     deciding = _deciding(install)
     if not deciding:
-        return process._replace(unread=(gap("scheduler log", Text("error-gather.no-scheduler-pod-decides")),))
+        return structs.replace(process, unread=(gap("scheduler log", Text("error-gather.no-scheduler-pod-decides")),))
     names = {pod.name for pod in deciding}
     others = {source_of(pod) for pod in install.pods if pod.name not in names}
     lines = (parse_line(raw, now) for pod, raw in log.holding(RELEASE).lines if pod.name in names)
     released = tuple(line for line in lines if line is not None and line.message in RELEASED)
-    return process._replace(released=released, unread=tuple(gap for gap in log.gaps if gap.source not in others))
+    return structs.replace(
+        process, released=released, unread=tuple(gap for gap in log.gaps if gap.source not in others)
+    )
 
 
 def _deciding(install: Install) -> Sequence[Pod]:
@@ -200,7 +205,8 @@ async def with_ended(cluster: Cluster, process: SchedulerProcess) -> SchedulerPr
     if len(pods) >= MOST_FINISHED:
         gaps = (gap("finished pods", Text("error-gather.no-more-than-were-read", most=f"{MOST_FINISHED:,}")),)
     ends = (status.state.terminated for pod in pods for status in pod.status.container_statuses or ())
-    return process._replace(
+    return structs.replace(
+        process,
         ended=tuple(state.finished_at for state in ends if state and state.finished_at),
         unread=(*process.unread, *gaps),
         gaps=(*process.gaps, *gaps),
@@ -233,7 +239,7 @@ async def with_ghosts(sources: Sources, process: SchedulerProcess, pods: Sequenc
         for ghost in looked_up
         if ghost.pod is None or unheld(SchedulerCounts(ghost.taken, {}, frozenset()), [ghost.pod])
     )
-    process = process._replace(ghosts=ghosts, gaps=(*process.gaps, *dict.fromkeys(gaps)))
+    process = structs.replace(process, ghosts=ghosts, gaps=(*process.gaps, *dict.fromkeys(gaps)))
     return await _still_counted(sources, process) if ghosts else process
 
 
@@ -243,10 +249,10 @@ async def _still_counted(sources: Sources, process: SchedulerProcess) -> Schedul
         return process
     again = await _counted(sources.ports, process.scheduler, process.port)
     if not isinstance(again, SchedulerCounts):
-        return process._replace(counted=again, ghosts=())
+        return structs.replace(process, counted=again, ghosts=())
     now = {share[:4] for share in again.taken}
     kept = (ghost._replace(taken=tuple(use for use in ghost.taken if use[:4] in now)) for ghost in process.ghosts)
-    return process._replace(ghosts=tuple(ghost for ghost in kept if ghost.taken))
+    return structs.replace(process, ghosts=tuple(ghost for ghost in kept if ghost.taken))
 
 
 async def _look_up(cluster: Cluster, namespace: str, name: str) -> Ghost:

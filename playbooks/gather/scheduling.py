@@ -5,6 +5,8 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import Literal, NamedTuple, TypeVar
 
+import msgspec
+
 from bot.errors import NotFound, Unusable
 from bot.hami.fit.version_differences import NEWEST_READ
 from bot.hami.installation import dra
@@ -57,7 +59,7 @@ LEASE_SOURCE = "scheduler lease"
 NODE_SELECTOR_FLAG = "node-label-selector"
 
 
-class InstallSeen(NamedTuple):
+class InstallSeen(msgspec.Struct, frozen=True):
     """HAMi's install and device config; what could not be read of them is in `gaps`. The maps are of its namespace."""
 
     install: Install
@@ -182,11 +184,11 @@ async def _looked_for(cluster: Cluster, install: InstallSeen) -> InstallSeen:
     unread = [gap for gap in lists if isinstance(gap, Gap)]
     by_dra = not isinstance(slices, Gap) and bool(dra.of_hami(slices))
     if by_dra or any(is_trace(item) for some in lists if not isinstance(some, Gap) for item in some):
-        return install._replace(slices=slices)
+        return msgspec.structs.replace(install, slices=slices)
     if is_absent(install) and not unread:
-        return install._replace(slices=slices, presence="absent")
+        return msgspec.structs.replace(install, slices=slices, presence="absent")
     gaps = tuple(dict.fromkeys((*install.gaps, *unread)))
-    return install._replace(slices=slices, presence="unknown", gaps=gaps)
+    return msgspec.structs.replace(install, slices=slices, presence="unknown", gaps=gaps)
 
 
 def _bad_selector(install: Install) -> Gap | None:

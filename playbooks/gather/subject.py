@@ -6,6 +6,8 @@ import re
 from collections.abc import Iterable
 from typing import NamedTuple, TypeVar
 
+import msgspec
+
 from bot.errors import NotFound, SourceError, UsageError
 from bot.kube.cluster import Cluster, seen
 from bot.kube.models import (
@@ -89,7 +91,7 @@ def _no_pod(text: str) -> Text:
     return Text("error-gather.no-pod-or-owner", text=repr(text[:120]))
 
 
-class FoundPod(NamedTuple):
+class FoundPod(msgspec.Struct, frozen=True):
     """The pod the question is about. `gaps` are where none was looked for.
 
     `by_prefix`: nobody has the name that was typed, and only this one's begins with it.
@@ -100,7 +102,7 @@ class FoundPod(NamedTuple):
     gaps: tuple[Gap, ...] = ()
 
 
-class AbsentPod(NamedTuple):
+class AbsentPod(msgspec.Struct, frozen=True):
     """No such pod. `candidates` are names that could have been meant, `refusals` the owner's FailedCreate events, or
     its condition.
 
@@ -136,7 +138,7 @@ async def resolve(cluster: Cluster, wanted: SubjectRequest, *, whole_name: bool 
         if not cluster.namespace:
             raise
         found = await resolve(cluster, wanted._replace(namespace=cluster.namespace), whole_name=whole_name)
-        return found._replace(gaps=(only_own_namespace(cluster.namespace, error),))
+        return msgspec.structs.replace(found, gaps=(only_own_namespace(cluster.namespace, error),))
     if len(exact) == 1:
         return FoundPod(exact[0])
     if exact:
@@ -153,7 +155,7 @@ def only_own_namespace(namespace: str, error: SourceError) -> Gap:
 async def _elsewhere(cluster: Cluster, wanted: SubjectRequest, absent: AbsentPod) -> AbsentPod:
     """What is not in the namespace that was asked for may be in another one."""
     same = await seen("pods", cluster.list(PODS, fields=f"metadata.name={wanted.name}"))
-    return absent if isinstance(same, Gap) else absent._replace(candidates=_subjects(same))
+    return absent if isinstance(same, Gap) else msgspec.structs.replace(absent, candidates=_subjects(same))
 
 
 async def pods_named_in(cluster: Cluster, text: str) -> tuple[Subject, ...]:

@@ -301,19 +301,19 @@ async def gather_scene(sources: Sources) -> TuneScene:
     cores = await gather_cores(week, ledger.all(), cluster.now())
     return TuneScene(
         install,
-        cluster.name,
-        cluster.now(),
-        nodes,
-        holders,
-        waiting,
-        without_share,
-        Capacity(nodes, holders, quotas, cluster.kept),
-        cluster.as_of(shown),
-        throttled,
-        locked,
-        ledger,
-        usage,
-        cores,
+        cluster=cluster.name,
+        taken_at=cluster.now(),
+        nodes=nodes,
+        holders=holders,
+        waiting=waiting,
+        without_share=without_share,
+        capacity=Capacity(nodes, holders, quotas, cluster.kept),
+        as_of=cluster.as_of(shown),
+        throttled=throttled,
+        locked=locked,
+        ledger=ledger,
+        usage=usage,
+        cores=cores,
     )
 
 

@@ -204,7 +204,7 @@ class OfficialLink:
         try:
             answer = await self._rest.request(
                 request.method,
-                _url(self._configuration.host, request),
+                f"{self._configuration.host}{request.path}{'?' if request.query else ''}{urlencode(request.query)}",
                 headers,
                 list(request.content) if isinstance(request.content, tuple) else request.content,
                 _request_timeout=limits,
@@ -220,10 +220,6 @@ class OfficialLink:
 
     async def aclose(self) -> None:
         await self._rest.close()
-
-
-def _url(host: str, request: ApiRequest) -> str:
-    return f"{host}{request.path}?{urlencode(request.query)}" if request.query else f"{host}{request.path}"
 
 
 def _content_type(request: ApiRequest) -> dict[str, str]:

@@ -368,12 +368,10 @@ async def _refusal(answer: aiohttp.ClientResponse) -> RefusedAnswer:
         if len(body) >= ERROR_BODY_LIMIT:
             break
     body_text = beginning(answer, bytes(body), ERROR_BODY_LIMIT)
-    return RefusedAnswer(answer.status, body_text, _wait_s(answer.headers.get("Retry-After", "")))
-
-
-def _wait_s(retry_after: str) -> int:
-    """Kubernetes sends whole seconds; the other legal form, a date, is not worth a parser for a wait this short."""
-    return min(int(retry_after), LONGEST_WAIT_S) if retry_after.isdecimal() else 1
+    # Kubernetes sends whole seconds; the other legal form, a date, is not worth a parser for a wait this short.
+    retry_after = answer.headers.get("Retry-After", "")
+    wait_s = min(int(retry_after), LONGEST_WAIT_S) if retry_after.isdecimal() else 1
+    return RefusedAnswer(answer.status, body_text, wait_s)
 
 
 def _filled(query: dict[str, str]) -> tuple[tuple[str, str], ...]:

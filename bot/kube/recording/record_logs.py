@@ -78,17 +78,8 @@ async def metrics_of_hami(ports: PodPorts, pods: Iterable[Pod]) -> tuple[dict[st
     wanted = [(pod, _metrics_port(pod)) for pod in filter(is_scheduler, of_hami)] + [
         (pod, MONITOR_PORT) for pod in asked
     ]
-    tasks = [asyncio.create_task(_metrics(ports, pod, port, turn)) for pod, port in wanted]
-    try:
-        if tasks:
-            await asyncio.wait(tasks, timeout=_ALL_METRICS_WITHIN_S)
-        answers = [
-            task.result() if task.done() else _too_late(pod) for task, (pod, _) in zip(tasks, wanted, strict=True)
-        ]
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+    until = asyncio.get_running_loop().time() + _ALL_METRICS_WITHIN_S
+    answers = await asyncio.gather(*(_metrics(ports, pod, port, turn, until) for pod, port in wanted))
     found: dict[str, bytes] = {}
     gaps: list[Gap] = []
     for (pod, port), answer in zip(wanted, answers, strict=True):
@@ -115,17 +106,14 @@ async def metrics_of_hami(ports: PodPorts, pods: Iterable[Pod]) -> tuple[dict[st
     return found, gaps
 
 
-def _too_late(pod: Pod) -> Gap:
-    return gap(
-        f"metrics of {pod.namespace}/{pod.name}",
-        Text("error-recording.not-read-within-s", seconds=f"{_ALL_METRICS_WITHIN_S:g}"),
-    )
-
-
-async def _metrics(ports: PodPorts, pod: Pod, port: int, turn: asyncio.Semaphore) -> bytes | Gap:
-    wanted = PodGet(pod.namespace, pod.name, "http", port, "metrics", within_s=_METRICS_WITHIN_S)
+async def _metrics(ports: PodPorts, pod: Pod, port: int, turn: asyncio.Semaphore, until: float) -> bytes | Gap:
+    source = f"metrics of {pod.namespace}/{pod.name}"
     async with turn:
-        text = await served(f"metrics of {pod.namespace}/{pod.name}", ports, wanted)
+        left = until - asyncio.get_running_loop().time()
+        if left <= 0:
+            return gap(source, Text("error-recording.not-read-within-s", seconds=f"{_ALL_METRICS_WITHIN_S:g}"))
+        within_s = min(_METRICS_WITHIN_S, left)
+        text = await served(source, ports, PodGet(pod.namespace, pod.name, "http", port, "metrics", within_s=within_s))
     # In a thread: a bot that records meanwhile answers others.
     return text if isinstance(text, Gap) else (await asyncio.to_thread(masked, text)).encode()
 

@@ -123,7 +123,11 @@ class Follower(Generic[R]):
     async def _follow(self) -> None:
         while True:
             try:
-                if self._lost or (self._resumes and await self._has_gone_back()):
+                if self._resumes and not self._lost:
+                    # Of a server that has gone back to an older version, a watch would wait, and tell nothing.
+                    newest = await self._live.newest_version(self.wanted.kind)
+                    self._lost = _number(newest) < self.mirror.version
+                if self._lost:
                     await self._list()
                 self._resumes = True
                 heard = await self._watch()
@@ -161,10 +165,6 @@ class Follower(Generic[R]):
         self._task = self._task or asyncio.create_task(self._follow(), context=Context())
         await asyncio.to_thread(give_back)
         return asked_at
-
-    async def _has_gone_back(self) -> bool:
-        """Whether the server is at an older version than it was: a watch from then on would wait, and tell nothing."""
-        return _number(await self._live.newest_version(self.wanted.kind)) < self.mirror.version
 
     async def _watch(self) -> bool:
         reader = EventReader(self.wanted.kind.type)
