@@ -53,6 +53,16 @@ class PodTemplate(Model, frozen=True):
     spec: PodSpec = PodSpec()
 
 
+class RollingUpdate(Model, frozen=True):
+    max_unavailable: int | str | None = None
+    max_surge: int | str | None = None
+
+
+class Strategy(Model, frozen=True):
+    type: str = ""
+    rolling_update: RollingUpdate | None = None
+
+
 class WorkloadMeta(ObjectMeta, frozen=True):
     generation: int = 0
 
@@ -62,6 +72,7 @@ class WorkloadSpec(Model, frozen=True):
 
     replicas: int | None = None
     selector: LabelSelector | None = None
+    strategy: Strategy | None = None
     paused: bool = False
     suspend: bool = False
     template: PodTemplate = PodTemplate()
@@ -70,6 +81,9 @@ class WorkloadSpec(Model, frozen=True):
 class WorkloadStatus(Model, frozen=True):
     replicas: int = 0
     ready_replicas: int = 0
+    updated_replicas: int = 0
+    available_replicas: int = 0
+    observed_generation: int = 0
     number_ready: int = 0
     desired_number_scheduled: int = 0
     updated_number_scheduled: int = 0
