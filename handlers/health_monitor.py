@@ -11,7 +11,7 @@ import logging
 import time
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from bot.endpoint import Take
 from bot.health import HealthFacts, SteadyAge, Trouble, judge
@@ -279,9 +279,12 @@ class HealthMonitor:
 
     def _message(self, trouble: Trouble) -> Message:
         say = self._deps.say
-        what = escape(say.words(trouble.text))
-        if trouble.channel.startswith(("C", "G")):
-            what = what.replace(trouble.channel, f"<#{trouble.channel}>")
+        link = f"<#{trouble.channel}>" if trouble.channel.startswith(("C", "G")) else ""
+        values = {
+            name: link if link and value == trouble.channel else escape(say.words(cast("Prose", value)))
+            for name, value in trouble.text.values.items()
+        }
+        what = say(trouble.text.key, **values)
         return Message(say("trouble.message", what=what, cure=trouble.cure))
 
 
