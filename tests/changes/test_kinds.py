@@ -11,7 +11,7 @@ import pytest
 from bot.changes.deadline import SHORTEST_S
 from bot.changes.decide import Restore, decide
 from bot.changes.effects import blast_radius
-from bot.changes.kinds import KINDS, VERBS, ChangeKind, DeploymentContext, Number, kind_of
+from bot.changes.kinds import KINDS, PROFILING, VERBS, ChangeKind, DeploymentContext, Number, kind_of
 from bot.changes.plan import NothingToDo, Plan, Raise, plan_extension, plan_raise
 from bot.changes.record import KEY, Refusal, UnreadableRecord, read_record, write_record
 from bot.errors import UsageError
@@ -240,6 +240,40 @@ def test_of_several_flags_only_those_are_set_that_are_lower() -> None:
     plan = plan_raise(before, TOGETHER, now=NOW, change_id="c" * 12, version=NEWEST)
     assert isinstance(plan, Plan)
     assert [each.flag for each in plan.record.flags] == ["kube-burst", "kube-timeout"]
+
+
+PROFILES = wants(PROFILING, "true", EXTENDER, 600, "U1")
+
+
+@pytest.mark.parametrize(
+    ("flags", "version", "set_"),
+    [
+        ([], NEWEST, {"profiling": "true"}),
+        ([], Version(2, 11, 0), {"profiling": "true", "profiling-bind-address": "0.0.0.0:6060"}),
+        (["--profiling"], Version(2, 11, 0), {"profiling-bind-address": "0.0.0.0:6060"}),
+        (
+            ["--profiling-bind-address=127.0.0.1:7070"],
+            NEWEST,
+            {"profiling": "true", "profiling-bind-address": "0.0.0.0:7070"},
+        ),
+        (["--profiling-bind-address=:7070"], Version(2, 12, 0), {"profiling": "true"}),
+    ],
+    ids=str,
+)
+def test_profiles_that_only_the_pod_itself_reaches_are_opened_and_closed_with_the_switch(
+    flags: list[str], version: Version, set_: dict[str, str]
+) -> None:
+    before = deployment(command=["scheduler", *flags, "--debug"])
+    plan = plan_raise(before, PROFILES, now=NOW, change_id="c" * 12, version=version)
+    assert isinstance(plan, Plan)
+    assert {each.flag: each.new for each in plan.record.flags} == set_
+    assert plan.record.kind.verb == "profiling"
+    told = {impact.code for impact in blast_radius(before, plan, DeploymentContext(services=[], version=version))}
+    assert "profiles-inside" in told
+    due = decide(apply_json_patch(before, plan.patch), NOW + 600)
+    assert isinstance(due, Restore)
+    restored = apply_json_patch(apply_json_patch(before, plan.patch), due.patch)
+    assert json.dumps(restored["spec"]) == json.dumps(before["spec"])
 
 
 def test_flags_of_two_lists_are_not_set_by_one_change() -> None:
