@@ -12,12 +12,12 @@ from bot.kube.client.requests import Right
 from bot.kube.times import roughly
 from bot.report import Gap
 from bot.settings.schema import Settings
-from bot.texts import Prose, Text, clauses, listed
+from bot.texts import Prose, Text, clauses, listed, sentences
 from handlers.cluster_choice import ClusterChoice, open_sources
 from handlers.doctor.links import Link, broken
 from playbooks.gather.scheduler_process import gather_memory
 from playbooks.gather.scheduling import gather_install
-from playbooks.playbook import Sources
+from playbooks.playbook import NEWER_HAMI, Sources
 from playbooks.profile.fetch import Off
 from playbooks.profile.fetch import gather as fetch_profile
 from playbooks.profile.request import Request
@@ -159,6 +159,8 @@ def _hami(install: Install, gaps: tuple[Gap, ...], about: str) -> Link:
     if install.version is None:
         return Link("hami", "degraded", Text("doctor.hami-unknown", where=where), Text("doctor.hami-version"), about)
     seen = Text("doctor.hami", version=install.version.version, where=where, ready=ready)
+    if newer := next((gap for gap in gaps if gap.source == NEWER_HAMI), None):
+        return Link("hami", "degraded", sentences(seen, newer.text), newer.advice, about)
     return Link("hami", "ok" if ready else "degraded", seen, "" if ready else "hami-bot status", about)
 
 

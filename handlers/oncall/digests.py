@@ -49,7 +49,7 @@ from handlers.parsing.question import Question
 from handlers.parsing.slack_grammar import COMMAND
 from handlers.parsing.slack_words import as_delivered, join_words, split_words
 from handlers.user_actions import AcceptedDeed, ActionKind
-from playbooks.playbook import find
+from playbooks.playbook import NEWER_HAMI, find
 
 TICK_S = 5.0
 READING_S = 120.0
@@ -304,9 +304,9 @@ class Digests:
             self._pictures, snapshot.parts.get("gpus"), [*earlier, PostedDigest(now, after)]
         )
         before = earlier[-1].figures if earlier else None
-        return DigestPost(
-            report, before, after, len(opened), late=late, owners=report.typed(OwnerRow), rooms=rooms(after, now)
-        ), files
+        newer = next((gap.why for gap in report.gaps if gap.source == NEWER_HAMI), "")
+        owners, room = report.typed(OwnerRow), rooms(after, now)
+        return DigestPost(report, before, after, len(opened), late, owners, room, newer), files
 
     def _pictures(self, gpus: object, runs: Sequence[PostedDigest]) -> list[File]:
         say, files = self._deps.say, list[File]()

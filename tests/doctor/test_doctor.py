@@ -22,6 +22,7 @@ from sandbox.apiserver import Rule
 from sandbox.slack import App, Seed
 from tests.chart import BOT, NAMESPACE, PROXYING, granted, manifests
 from tests.doctor.support import World, with_world
+from tests.playbooks.test_newer_hami import newer_recording
 
 HAMI = "hami-system"
 
@@ -265,6 +266,16 @@ def test_a_clock_that_is_off_is_told(hours: int, seen: str, tmp_path: Path) -> N
         return datetime.now(UTC) + timedelta(hours=hours)  # noqa: TID251  # a server's clock
 
     with_world(tmp_path, work, clock=served)
+
+
+def test_a_hami_that_is_newer_than_any_the_bot_knows_is_named(tmp_path: Path) -> None:
+    async def work(world: World) -> None:
+        link = await world.link("hami")
+        assert link.state == "degraded"
+        assert "HAMi 2.11.0 is newer than 2.10.0" in link.seen
+        assert "suspected" in link.fix
+
+    with_world(tmp_path, work, recording=newer_recording(tmp_path))
 
 
 def test_a_cluster_without_hami_fails_and_says_what_to_set(tmp_path: Path) -> None:

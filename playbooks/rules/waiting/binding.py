@@ -282,6 +282,7 @@ _CLAIMS = {
     ("held", "nameless"): "node-lock-held.nameless",
     ("held", "unseen"): "node-lock-held.unseen",
     ("dangling", "claim"): "node-lock-dangling.claim",
+    ("held", "expired"): "node-lock-held.expired",
     ("dangling", "kept"): "node-lock-dangling.kept",
     ("dangling", "served"): "node-lock-dangling.served",
     ("dangling", "expired"): "node-lock-dangling.expired",
