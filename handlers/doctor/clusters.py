@@ -9,6 +9,9 @@ from bot.hami.installation.install import Install
 from bot.hami.metrics.gpu_usage import NAMES
 from bot.kube.client.live import LiveCluster
 from bot.kube.client.requests import Right
+from bot.kube.hami_pods import is_plugin, is_scheduler
+from bot.kube.models import PODS
+from bot.kube.recording.recorded_cluster import RecordedCluster
 from bot.kube.times import roughly
 from bot.report import Gap
 from bot.settings.schema import Settings
@@ -121,8 +124,9 @@ async def examine_cluster(where: ClusterChoice, settings: Settings | None) -> li
 async def examine_sources(sources: Sources, settings: Settings | None) -> list[Link]:
     """The links of a cluster that is open, in the order of `examine_cluster`."""
     cluster, about = sources.cluster, sources.cluster.name
-    if not isinstance(cluster, LiveCluster):
-        return [Link("cluster", "ok", Text("doctor.recording"), about=about)]
+    if isinstance(cluster, RecordedCluster):
+        return [Link("cluster", "ok", Text("doctor.recording", count=await _logged(cluster)), about=about)]
+    assert isinstance(cluster, LiveCluster)
     try:
         version = await cluster.server_version()
     except SourceError as error:
@@ -138,6 +142,14 @@ async def examine_sources(sources: Sources, settings: Settings | None) -> list[L
     if install.seen:
         links += await asyncio.gather(_metrics(sources, install), _profiles(sources))
     return [*links, *([await _prometheus(sources)] if sources.prometheus else [])]
+
+
+async def _logged(cluster: RecordedCluster) -> int:
+    """How many pods of users a recording holds the logs of."""
+    pods = await cluster.list(PODS)
+    own = {(pod.namespace, pod.name) for pod in pods if is_scheduler(pod) or is_plugin(pod)}
+    found = {(namespace, pod) for _, namespace, pod, *_ in (name.split("/") for name in cluster.files("logs/"))}
+    return len(found - own)
 
 
 def _clock(cluster: LiveCluster) -> Link:

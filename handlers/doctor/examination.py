@@ -27,6 +27,7 @@ from handlers.doctor.slack import examine_slack
 from handlers.health_monitor import HEARD
 from handlers.oncall.calling import on_call_now
 from playbooks.own import discovery
+from playbooks.quotes import let_read_logs
 
 
 async def examine(where: ClusterChoice) -> list[Link]:
@@ -50,6 +51,9 @@ async def _bot(settings: Settings | None) -> list[Link]:
         return [Link("settings", "degraded", Text("doctor.no-settings"), Text("doctor.no-settings-fix"))]
     clusters: Prose = ", ".join(settings.clusters) or Text("doctor.one-cluster")
     links = [Link("settings", "ok", Text("doctor.settings", clusters=clusters))]
+    allow = Text("doctor.no-workload-logs-fix", role=let_read_logs("NAMESPACE"))
+    off = Link("workload-logs", "ok", Text("doctor.no-workload-logs"), allow)  # a choice, and no fault
+    links.append(Link("workload-logs", "ok", Text("doctor.workload-logs")) if settings.workload_logs else off)
     if settings.slack is None:
         return [*links, Link("slack-token", "degraded", Text("doctor.no-slack"), Text("doctor.no-slack-fix"))]
     links += [*await examine_slack(settings, settings.slack), *await examine_store(settings)]

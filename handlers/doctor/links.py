@@ -32,6 +32,7 @@ Name = Literal[
     "profiles",
     "prometheus",
     "playbook",
+    "workload-logs",
 ]
 
 

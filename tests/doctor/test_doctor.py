@@ -11,10 +11,12 @@ from typing import Any, get_args
 import pytest
 
 from bot.store import open_store
+from bot.texts import Texts
 from handlers.cluster_choice import ClusterChoice
 from handlers.doctor import examination, shell
 from handlers.doctor.clusters import WITHOUT, Part, Place, needed, spelled
-from handlers.doctor.links import Link, has_failed
+from handlers.doctor.examination import examine
+from handlers.doctor.links import Link, has_failed, in_words
 from handlers.doctor.selftest import BLIND
 from handlers.doctor.shell import DoctorAsked, run_doctor
 from handlers.health_monitor import HEARD
@@ -22,6 +24,7 @@ from sandbox.apiserver import Rule
 from sandbox.slack import App, Seed
 from tests.chart import BOT, NAMESPACE, PROXYING, granted, manifests
 from tests.doctor.support import World, with_world
+from tests.incidents_support import INCIDENTS
 from tests.playbooks.test_newer_hami import newer_recording
 
 HAMI = "hami-system"
@@ -74,6 +77,24 @@ def test_without_slack_the_rest_is_examined(tmp_path: Path) -> None:
         assert "cluster" in [link.name for link in links]
 
     with_world(tmp_path, work)
+
+
+@pytest.mark.parametrize("allowed", [True, False])
+def test_whether_users_logs_are_read_is_told_with_the_role_that_allows_it(allowed: bool, tmp_path: Path) -> None:
+    async def work(world: World) -> None:
+        world.settings["workload_logs"] = allowed
+        link = await world.link("workload-logs")
+        assert link.state == "ok"
+        assert ("create rolebinding hami-bot-workload-logs" in link.fix) is not allowed
+
+    with_world(tmp_path, work)
+
+
+@pytest.mark.parametrize(("incident", "told"), [("a3-oom-at-hami-limit", "of 1 pod"), ("HAMi-960", "of 0 pods")])
+def test_a_recording_says_whether_it_holds_users_logs(incident: str, told: str) -> None:
+    recording = INCIDENTS / incident / "recording.tar.gz"
+    links = asyncio.run(examine(ClusterChoice(recording=recording)))
+    assert [told in link.seen for link in in_words(links, Texts("en")) if link.name == "cluster"] == [True]
 
 
 # ---------------------------------------------------------------------------------------------------------- Slack
