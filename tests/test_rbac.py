@@ -16,10 +16,12 @@ from bot.errors import SourceError
 from bot.kube.client.connect import open_cluster, open_writer
 from bot.kube.client.leader import Leader
 from bot.kube.hami_pods import EXTENDER_CONTAINER
+from bot.kube.recording.recorded_cluster import RecordedCluster
 from bot.kube.watch.cache import CachedCluster, WatchCache
 from bot.report import Report
 from bot.texts import Texts
 from handlers.cluster_choice import ClusterChoice, open_sources
+from handlers.record_shell import write_recording
 from playbooks.playbook import Sources, find
 from sandbox.apiserver import ApiServer, Rule
 from sandbox.apiserver.access import Access
@@ -120,6 +122,22 @@ def test_the_log_of_a_workload_is_read_where_the_setting_and_a_role_of_its_names
     assert report.findings[0].code == first
     assert access.refusals == []
     assert ("container log" in [gap.source for gap in report.gaps]) == (setting == "false")
+
+
+def test_a_recording_made_with_the_rights_of_the_chart_lacks_nothing_of_hami(tmp_path: Path) -> None:
+    case, out = CASES / "hami-2.10" / "recording.tar.gz", tmp_path / "out"
+
+    async def main() -> str:
+        async with ApiServer.from_recording(case) as server:
+            server.access = Noting(granted(manifests(PROXYING), BOT))
+            (tmp_path / "kubeconfig").write_text(server.kubeconfig())
+            async with open_sources(ClusterChoice(kubeconfig=tmp_path / "kubeconfig")) as sources:
+                return await write_recording(sources, out, None)
+
+    assert "services" not in asyncio.run(main())
+    assert {path.name for path in (out / "objects").iterdir()} >= {
+        name.removeprefix("objects/") for name in RecordedCluster.open(case).files("objects/")
+    }
 
 
 def change_everything(here: Cluster, access: Noting) -> None:
