@@ -9,13 +9,14 @@ from bot.hami.scheduler_logs.log_lines import read_line
 from bot.hami.scheduler_logs.scheduling_events import REASONS
 from bot.kube.models import Node, Pod
 from bot.kube.times import format_time, parse_time
-from bot.report import Finding, Gap
+from bot.report import Finding, Gap, step
 from bot.texts import Prose, Text
 from playbooks.gather.scheduler_logs import MAX_SCHEDULERS, LogOf
 from playbooks.gather.scheduler_process import PanicLog
 from playbooks.gather.subject import AbsentPod, FoundPod, SubjectRequest
 from playbooks.rule import Stage, Told, rule
 from playbooks.rules.admission.not_found import not_found
+from playbooks.rules.common import prose
 from playbooks.rules.common.findings import finding
 from playbooks.rules.waiting import filter_run_findings
 from playbooks.rules.waiting.filter_run_findings import RunWording
@@ -134,7 +135,9 @@ def nothing_logged(scene: LogsScene) -> Iterator[Finding]:
     read = [log for log in scene.logged.logs if not isinstance(log.log.read, Gap)]
     if not read:
         claim = Text("logs.none-read", pod=wording.pod)
-        yield finding("not-enough-evidence", claim, "suspected", (), (), severity="warning")
+        rights = step(Text("blind.doctor"), prose.command("doctor"))
+        steps = [*prose.scheduler_log(scene.install, wording.name), rights]
+        yield finding("not-enough-evidence", claim, "suspected", (), (), severity="warning", actions=steps)
         return
     lines = [(log, log.lines[-1]) for log in read if log.lines]
     if not lines and isinstance(scene.subject, AbsentPod):

@@ -91,6 +91,7 @@ def raise_verbosity() -> tuple[NextAction, ...]:
 
 def each_once(findings: Sequence[Finding], install: Install | None = None) -> list[Finding]:
     """The findings with all their steps, each where it comes first; a question to us is one step, whatever it is for.
+    A warning of which every step came before keeps one: none is told without anything to do.
 
     `install`: where a bug of this HAMi can be behind a finding, a step to a release without it comes last in it.
     """
@@ -99,7 +100,9 @@ def each_once(findings: Sequence[Finding], install: Install | None = None) -> li
         steps: dict[str | NextAction, NextAction] = {}
         for action in (*finding.next_actions, *upgrades(finding, install)):
             steps.setdefault(action.command if action.is_ours else action, action)
-        kept.append(structs.replace(finding, next_actions=tuple(steps[key] for key in steps if key not in told)))
+        new = tuple(steps[key] for key in steps if key not in told)
+        again = () if new or finding.severity == "info" else tuple(steps.values())[:1]
+        kept.append(structs.replace(finding, next_actions=new or again))
         told.update(steps)
     return kept
 

@@ -132,7 +132,8 @@ def _lock_finding(
     held = next(iter(locks.values()))
     shown = [scene.nodes[name] for name in names if name in scene.nodes][:_MAX_LOCKS_SHOWN]
     texts = [(node, node.metadata.annotation(held.key)) for node in shown]
-    actions = lock_actions(names[0], held) if names and steps else []
+    look = prose.scheduler_log(scene.install, scene.pod.name) if severity != "info" else ()
+    actions = lock_actions(names[0], held) if names and steps else look
     proofs = [*proofs, *(quotes.of_node_annotation(node, held.key, text) for node, text in texts if text)]
     return finding(held.code, held.claim, confidence, names, proofs, severity=severity, actions=actions)
 

@@ -12,7 +12,7 @@ from bot.hami.scheduler_logs.log_lines import LogLine
 from bot.hami.scheduler_logs.scheduling_events import finding_code
 from bot.kube.hami_pods import EXTENDER_CONTAINER
 from bot.kube.times import format_time
-from bot.report import Confidence, Evidence, Finding, Severity
+from bot.report import Confidence, Evidence, Finding, Severity, step
 from bot.texts import Prose, Text, listed
 from playbooks import quotes
 from playbooks.gather.scheduler_logs import LogOf
@@ -203,7 +203,9 @@ def by_kubernetes(logged: Logged, wording: RunWording) -> list[Finding]:
     claim = Text("logs.kubernetes", pod=wording.pod, dropped=dropped, total=total, reasons=listed)
     severity: Severity = wording.severity if dropped == total else "info"
     proofs = [of_line(statement.log, statement.line, wording)]
-    return [finding("kubernetes-filter", claim, wording.confidence, (), proofs, severity=severity)]
+    why = step(Text("pending.why", pod=wording.pod), prose.command("why", str(wording.pod)))
+    steps = [] if severity == "info" else [why]
+    return [finding("kubernetes-filter", claim, wording.confidence, (), proofs, severity=severity, actions=steps)]
 
 
 def verbosity(logs: Sequence[LogOf]) -> list[Finding]:
