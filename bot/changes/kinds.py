@@ -356,8 +356,6 @@ VERBS: dict[str, tuple[ChangeKind, ...]] = {
     for verb in dict.fromkeys(kind.verb for kind in KINDS.values())
 }
 """The kinds that are set together, by the verb that people type."""
-FORMER = tuple(kind.name for kinds in VERBS.values() if len(kinds) > 1 for kind in kinds)
-"""Flags that had a verb of their own before they were set together: whoever types it is told the new one."""
 
 
 def kind_of(name: str) -> ChangeKind:

@@ -293,22 +293,6 @@ def test_a_draft_that_nobody_could_type_is_none_of_ours(values: tuple[tuple[str,
     assert read_draft(json.dumps(draft)) is None
 
 
-@pytest.mark.parametrize(
-    ("typed", "now"),
-    [
-        ("kube-qps 50 for 30m", "tune try kube-qps=50 for 30m"),
-        ("kube-burst 100", "tune try kube-burst=100"),
-        ("kube-timeout", "tune try"),
-        ("kube-qps revert", "revert"),
-        ("kube-qps extend 10m", "tune try"),
-    ],
-)
-def test_a_former_verb_is_answered_with_the_new_one(typed: str, now: str) -> None:
-    with pytest.raises(UsageError) as told:
-        asked(typed)
-    assert told.value.example == f"/hami {now}"
-
-
 @pytest.mark.parametrize("old", ["kube-qps", "kube-burst", "kube-timeout"])
 def test_a_change_of_one_such_flag_that_is_open_still_goes_back(old: str) -> None:
     before, plan = recorded("hami-2.10"), the_plan(KINDS[old])
