@@ -17,7 +17,7 @@ from bot.periodic_jobs import Clock
 from bot.render.picture import picture
 from bot.render.trend import trend_picture, trend_words
 from bot.render.words import visible
-from bot.report import Report, one_line
+from bot.report import NEWER_HAMI, Report, one_line
 from bot.slack.app import App
 from bot.slack.failures import Problem, SlackFailure
 from bot.slack.message import File, Message
@@ -49,7 +49,7 @@ from handlers.parsing.question import Question
 from handlers.parsing.slack_grammar import COMMAND
 from handlers.parsing.slack_words import as_delivered, join_words, split_words
 from handlers.user_actions import AcceptedDeed, ActionKind
-from playbooks.playbook import NEWER_HAMI, find
+from playbooks.playbook import find
 
 TICK_S = 5.0
 READING_S = 120.0

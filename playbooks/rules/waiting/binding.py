@@ -135,7 +135,9 @@ def _lock_finding(
     look = prose.scheduler_log(scene.install, scene.pod.name) if severity != "info" else ()
     actions = lock_actions(names[0], held) if names and steps else look
     proofs = [*proofs, *(quotes.of_node_annotation(node, held.key, text) for node, text in texts if text)]
-    return finding(held.code, held.claim, confidence, names, proofs, severity=severity, actions=actions)
+    return finding(
+        held.code, held.claim, confidence, names, proofs, severity=severity, actions=actions, of=scene.install
+    )
 
 
 def _of_owner(scene: PodScene, name: str) -> list[Evidence]:
@@ -183,7 +185,9 @@ def _refused_with_error(scene: PodScene) -> Finding | None:
             steps = (step(Text("binding-failed.volumes"), kubectl("-n", scene.pod.namespace, "get", "pvc")),)
     else:
         claim = Text("binding-failed.timeout" if _TIMED_OUT.search(why) else "binding-failed.claim", why=why)
-    return finding(code, claim, "confirmed", (), [scene.attempt.evidence], severity="warning", actions=steps)
+    return finding(
+        code, claim, "confirmed", (), [scene.attempt.evidence], severity="warning", actions=steps, of=scene.install
+    )
 
 
 def late_binds(pods: Iterable[Pod], install: Install) -> Iterator[Finding]:
@@ -200,8 +204,7 @@ def late_binds(pods: Iterable[Pod], install: Install) -> Iterator[Finding]:
     if bug := bug_behind("binding-failed", [why.message for _, why in late], version):
         claim = sentences(claim, Text("known-bug.in", version=version, why=bug.why, threads=", ".join(bug.threads)))
     steps = prose.scheduler_log(install, late[0][0].name)
-    found = finding("binding-failed", claim, "confirmed", (), proofs, severity="warning", actions=steps)
-    yield from prose.each_once([found], install)
+    yield finding("binding-failed", claim, "confirmed", (), proofs, severity="warning", actions=steps, of=install)
 
 
 @rule("scheduler-degraded", "scheduler-panic")
@@ -213,7 +216,9 @@ def extender_silent(scene: PodScene) -> Iterator[Finding]:
     look = kubectl("-n", scene.install.namespace, "get", "pods", *(pod.name for pod in pods))
     steps = [step(Text("scheduler-degraded.pods"), look)] if pods else []
     proofs = [scene.attempt.evidence]
-    yield finding("scheduler-degraded", claim, "confirmed", (), proofs, severity="critical", actions=steps)
+    yield finding(
+        "scheduler-degraded", claim, "confirmed", (), proofs, severity="critical", actions=steps, of=scene.install
+    )
     yield from panicked_elsewhen(scene)
 
 
