@@ -16,7 +16,7 @@ pod was allocated was too short. Slow binds of a throttled scheduler are no reas
 """
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Any, Literal, NamedTuple
 
@@ -29,10 +29,12 @@ from bot.kube.hami_pods import EXTENDER_CONTAINER
 from bot.kube.models import ContainerStatus, Pod
 from bot.kube.quantities import whole
 from bot.kube.times import parse_time
-from bot.report import Evidence, Gap, NextAction, step
+from bot.report import Evidence, Finding, Gap, NextAction, step
 from bot.texts import Prose, Text
 from playbooks import quotes
+from playbooks.rule import rule
 from playbooks.rules.common.prose import command
+from playbooks.rules.waiting.binding import late_binds
 from playbooks.tune.advice import (
     Advice,
     AdviceRow,
@@ -124,8 +126,10 @@ def _more_memory(pod: Pod, status: ContainerStatus, scene: TuneScene) -> Advice:
     where = "state" if ended is not None and ended.reason == _OOM else "lastState"
     reason = f'{{.status.containerStatuses[?(@.name=="{status.name}")].{where}.terminated.reason}}'
     restarts = f'jsonpath={{.status.containerStatuses[?(@.name=="{status.name}")].restartCount}}'
+    heap = step(Text("tune.scheduler-heap"), command("profile", "heap"))
     actions = (
         step(Text("tune.set", value=value, risk=Text("tune.scheduler-risk")), ""),
+        *([heap] if status.name == EXTENDER_CONTAINER else []),
         step(Text("tune.scheduler-check", name=status.name), quotes.kubectl_pod(pod, "get", "-o", restarts)),
     )
     proofs = (
@@ -259,6 +263,13 @@ def _timeout(wanted: Client, scene: TuneScene, nodes: int | None) -> Advice:
 
 def _no_rate(topic: Topic, scene: TuneScene, why: Prose) -> Advice:
     return unknown(topic, why, current=scene.flags.get(topic, ""))
+
+
+@rule("binding-failed", reads=("pending pods",))
+def bind_timeouts(scene: TuneScene) -> Iterator[Finding]:
+    """Many pods of HAMi's scheduler wait since binding them took longer than kube-scheduler waits."""
+    waiting, own = () if isinstance(scene.waiting, Gap) else scene.waiting, scene.install.scheduler_name
+    return late_binds((pod for pod in waiting if pod.spec.scheduler_name == own), scene.install)
 
 
 TOPIC = "node-lock-timeout"

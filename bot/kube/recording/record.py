@@ -19,6 +19,7 @@ import msgspec
 
 from bot.errors import SourceError, UsageError
 from bot.kube.client.live import LiveCluster
+from bot.kube.client.requests import ForbiddenError
 from bot.kube.cluster import Cluster, PodPorts, list_served, seen
 from bot.kube.hami_pods import COMPONENT_LABEL, SCHEDULER_COMPONENT
 from bot.kube.lists import encode_list
@@ -50,7 +51,7 @@ from bot.kube.times import format_time
 from bot.report import Gap
 from bot.texts import Text
 
-_PRIVATE = ("configmaps", "leases")
+_PRIVATE, _GRANTED_THERE = ("configmaps", "leases"), ("services", "endpointslices")
 _LATEST = 2**32 - 1  # of a time in a gzip header
 ObjectsOf = Callable[[Kind[Resource]], Awaitable[list[Resource]]]
 
@@ -126,9 +127,15 @@ def _encoded(kind: Kind[Resource], items: list[Resource], annotations: tuple[str
 
 
 async def _all_of(cluster: Cluster, kind: Kind[Resource]) -> list[Resource]:
-    """All objects of the kind; of what applications keep private, only those where HAMi's scheduler runs."""
+    """All objects of the kind; where HAMi's scheduler runs alone, what applications keep private, and what the chart's
+    role lets the bot read nowhere else.
+    """
     if kind.plural not in _PRIVATE:
-        return await list_served(cluster, kind)
+        try:
+            return await list_served(cluster, kind)
+        except ForbiddenError:
+            if kind.plural not in _GRANTED_THERE:
+                raise
     schedulers = await cluster.list(PODS, labels=f"{COMPONENT_LABEL}={SCHEDULER_COMPONENT}")
     found = [await cluster.list(kind, namespace) for namespace in sorted({pod.namespace for pod in schedulers})]
     return [item for items in found for item in items]

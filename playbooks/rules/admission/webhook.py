@@ -350,6 +350,7 @@ BY_QUOTA = Text("admission-denied.quota")
 _REMEDIES = {
     "pod has node assigned": Text("admission-denied.node"),
     "exceeding resource quota": BY_QUOTA,
+    "is written by the scheduler": Text("admission-denied.annotated"),
     "is privileged": Text("admission-denied.privileged"),
     "supported for multiple devices": Text("admission-denied.part-of-several"),
     "must be 1 or 2*n": Text("admission-denied.modules"),

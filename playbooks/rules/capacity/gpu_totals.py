@@ -64,7 +64,8 @@ def room(scene: GpusScene) -> Iterator[Finding]:
     if isinstance(world.capacity.pods, Gap):
         memory = prose.mib(sum(card.card.memory_mib for card in cards))
         claim = Text("capacity.unseen", cards=len(cards), memory=memory)
-        yield finding("not-enough-evidence", claim, "suspected", nodes, proofs, severity="warning")
+        rights = step(Text("blind.doctor"), prose.command("doctor"))
+        yield finding("not-enough-evidence", claim, "suspected", nodes, proofs, severity="warning", actions=[rights])
     elif not free:
         claim = Text("capacity.full", cards=len(cards), why=_by_state(cards))
         proofs += _of_holder(world, shown)
