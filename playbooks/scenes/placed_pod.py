@@ -13,7 +13,7 @@ from bot.hami.pods.request_parsing import DeviceConfig
 from bot.hami.version import Version
 from bot.kube.models import Event, Node, Pod, Workload
 from bot.report import Gap
-from playbooks.gather.node_side import LogSeen, NodeSide, PluginSets, VolcanoPluginsSeen
+from playbooks.gather.node_side import ContainerLogs, LogSeen, NodeSide, PluginSets
 from playbooks.gather.scheduling import InstallSeen
 from playbooks.gather.subject import AbsentPod, SubjectRequest
 from playbooks.gather.usage import MeasuredNodes
@@ -44,7 +44,7 @@ class PlacedScene(Remembering, frozen=True, dict=True, eq=False):
     webhook: WebhookSeen | None = None
     owner: Workload | Gap | None = None
     measured: MeasuredNodes | None = None
-    volcano_plugins: VolcanoPluginsSeen = VolcanoPluginsSeen()
+    volcano_plugins: ContainerLogs = ContainerLogs()
 
     @property
     def gaps(self) -> list[Gap]:

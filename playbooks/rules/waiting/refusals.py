@@ -109,7 +109,7 @@ def refused(scene: PodScene, cause: RankedCause) -> Finding:
     else:
         claim = Text("card-insufficient-memory.never", **_too_small(scene, largest))
     proofs = [*proofs, *_object_proofs(scene, cause, largest)]
-    steps = () if severity == "info" else _steps(scene, cause)
+    steps = () if severity == "info" else where_to_look(scene, cause)
     if (own := set_as_asked(scene, cause)) is not None:
         claim, proofs = sentences(claim, own[0]), [*proofs, *own[1]]
         steps = (*own[2], *steps) if steps else ()
@@ -118,8 +118,10 @@ def refused(scene: PodScene, cause: RankedCause) -> Finding:
     )
 
 
-def _steps(scene: PodScene, cause: RankedCause) -> tuple[NextAction, ...]:
-    """Where to look, or whom to ask, by what HAMi named."""
+def where_to_look(scene: PodScene, cause: RankedCause) -> tuple[NextAction, ...]:
+    """Where to look, or whom to ask, by what HAMi or kube-scheduler named."""
+    if cause.of_kubernetes:
+        return (look_at_pod(scene.pod, cause.text),)
     if cause.text == verdicts.QUOTA_NOT_FIT:
         return prose.see_quota(scene.pod.namespace)
     if cause.code == "node-unfit-pod":

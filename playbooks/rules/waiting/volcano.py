@@ -261,7 +261,7 @@ def _by_its_words(pod: Pod, named: str, quoted: Sequence[Evidence]) -> tuple[Pro
     by = "volcano-scheduled.by-kubelet" if _OF_KUBELET.search(words) else "volcano-scheduled.claim"
     claim = Text(by, scheduler=named, words=one_line(words, 160).rstrip("."))
     if meaning is None:
-        return claim, []
+        return claim, [step(Text("blocked-after-filter.look"), kubectl_pod(pod, "describe"))]
     look = kubectl_pod(pod, "get", "-o", "jsonpath={.spec.containers[*].resources.limits}")
     return sentences(claim, meaning.means), [step(meaning.fix, look)]
 
