@@ -26,6 +26,7 @@ from bot.kube.models import (
     Event,
     Node,
     Pod,
+    Resource,
     Workload,
 )
 from bot.kube.times import parse_time
