@@ -20,7 +20,7 @@ from bot.report.tables import Table as Table
 from bot.report.tables import Uuid as Uuid
 from bot.report.tables import prose_table as prose_table
 from bot.report.tables import table_in_words
-from bot.texts import GPU, NOUN_VALUE, Prose, Texts, kept
+from bot.texts import GPU, NOUN_VALUE, Prose, Texts, first_sentence, fitting, kept
 
 SCHEMA = "hami-bot.report/v1"
 NEWER_HAMI = "newer HAMi"
@@ -364,7 +364,7 @@ def in_words(report: Report, say: Texts) -> Report:
     gaps = (replace(gap, why=say.words(gap.text), hint=say.words(gap.advice)) for gap in report.gaps)
     return replace(
         report,
-        verdict=one_line(say.words(_prose(report.verdict, report.verdict_key, report.verdict_values))),
+        verdict=one_line(say.words(_short(_prose(report.verdict, report.verdict_key, report.verdict_values)))),
         findings=tuple(_shown(report, say)),
         tables=tuple(table_in_words(table, say) for table in report.tables),
         gaps=tuple(dict.fromkeys(gaps)),
@@ -380,6 +380,12 @@ def _shown(report: Report, say: Texts) -> Iterator[Finding]:
         for action in finding.next_actions:
             told.setdefault(action.command if action.is_ours else action, action)
         yield finding_in_words(finding, say, [*told.values()][before:], sure)
+
+
+def _short(verdict: Prose) -> Prose:
+    """The verdict, or its first sentence where the whole would be too long."""
+    first = first_sentence(verdict)
+    return verdict if first is verdict else fitting((verdict, first), VERDICT_LIMIT)
 
 
 def finding_in_words(

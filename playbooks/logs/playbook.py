@@ -16,6 +16,7 @@ import click
 from bot.errors import SourceError, Unusable
 from bot.hami.nodes.node_state import read_registrations
 from bot.hami.nodes.registration import Registration
+from bot.hami.pods.allocations import waits
 from bot.hami.scheduler_logs.filter_runs import ALLOCATING, CARD_CODES, CARD_TRIED, Cycle
 from bot.hami.scheduler_logs.log_lines import LogLine, read_line
 from bot.hami.scheduler_logs.scheduling_events import LOG_TEXTS
@@ -24,15 +25,19 @@ from bot.kube.models import NODES, Node, Pod
 from bot.kube.times import format_time
 from bot.report import Gap, Report, Sheet, Subject, Table, gap, new_report
 from bot.texts import Text
+from playbooks.gather.pods import gather_waiting_pod
 from playbooks.gather.scheduler_logs import MAX_SCHEDULERS, gather_scheduler_logs
 from playbooks.gather.scheduler_process import gather_panics
 from playbooks.gather.scheduling import gather_install, install_unread, nothing_read
 from playbooks.gather.subject import AbsentPod, FoundPod, SubjectRequest, parse_subject, resolve
+from playbooks.judgement.waiting import judge
 from playbooks.logs.rules import LOGS_RULES, SLACK, UNSAID, LogsScene
 from playbooks.playbook import SINCE, Playbook, Sources, read_since
 from playbooks.rule import run
 from playbooks.rules.installation.surroundings import answer_without_hami
 from playbooks.rules.waiting.panics import Logged, PodLog, newest_time
+from playbooks.rules.waiting.volcano import pod_group
+from playbooks.scenes.waiting_pod import PodScene
 
 _ABOUT_CARDS = re.compile("|".join(f'"{re.escape(text)}"' for text in sorted({*CARD_CODES, *LOG_TEXTS})))
 
@@ -46,11 +51,12 @@ class Request(NamedTuple):
 
 
 class Snapshot(NamedTuple):
-    """What was read."""
+    """What was read. `waiting` is what `why` judges a pod by that waits for a node."""
 
     request: Request
     cluster: str
     scene: LogsScene
+    waiting: PodScene | None
 
     @property
     def taken_at(self) -> datetime:
@@ -89,7 +95,9 @@ async def gather(wanted: Request, sources: Sources) -> Snapshot:
         nodes=nodes,
         undecodable=tuple(cluster.undecodable),
     )
-    return Snapshot(wanted, cluster.name, scene)
+    pod = scene.pod
+    waiting = await gather_waiting_pod(pod, sources, pod_group(pod)) if pod is not None and waits(pod) else None
+    return Snapshot(wanted, cluster.name, scene, waiting)
 
 
 async def _subject(cluster: Cluster, wanted: SubjectRequest) -> FoundPod | AbsentPod | Gap:
@@ -102,7 +110,7 @@ async def _subject(cluster: Cluster, wanted: SubjectRequest) -> FoundPod | Absen
 
 
 def diagnose(snapshot: Snapshot) -> Report:
-    """What the newest run says, then what kube-scheduler made of it, then how closely was looked."""
+    """Why the pod waits, as `why` says it; the newest run, what kube-scheduler made of it, how closely was looked."""
     scene = snapshot.scene
     if (without := answer_without_hami("logs", snapshot, scene.seen)) is not None:
         return without
@@ -111,12 +119,15 @@ def diagnose(snapshot: Snapshot) -> Report:
     tables, left = tables_of(scene.logged, nodes, pod, scene.taken_at)
     gaps = [*_gaps(scene)]
     gaps += [gap(title, Text("logs.left-out", count=count), Text("logs.shorter")) for title, count in left if count]
+    found = run(LOGS_RULES, scene).findings
+    cause = judge(snapshot.waiting).findings[0] if snapshot.waiting else None
+    leads = [cause] if cause is not None and cause.code not in ("not-enough-evidence", found[0].code) else []
     return new_report(
         playbook="logs",
         cluster=snapshot.cluster,
         taken_at=format_time(scene.taken_at),
         subject=Subject("Pod", about.namespace, about.name),
-        findings=run(LOGS_RULES, scene).findings,
+        findings=[*leads, *found],
         tables=tables,
         gaps=gaps,
     )

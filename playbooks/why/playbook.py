@@ -17,8 +17,8 @@ from bot.hami.pods.allocations import waits
 from bot.kube.cluster import Cluster
 from bot.kube.models import Pod
 from bot.kube.times import format_time
-from bot.report import VERDICT_LIMIT, FirstNames, Gap, Report, Sheet, Subject, Table, gap, new_report
-from bot.texts import Prose, Text, first_sentence, fitting, in_english
+from bot.report import FirstNames, Gap, Report, Sheet, Subject, Table, gap, new_report
+from bot.texts import Prose, Text, in_english
 from playbooks.gather.pods import events_of, gather_absent_pod, gather_placed_pod, gather_waiting_pod
 from playbooks.gather.subject import AbsentPod, FoundPod, SubjectRequest, parse_subject, resolve
 from playbooks.gather.usage import MeasuredNodes, gather_usage_of
@@ -126,11 +126,7 @@ def diagnose(snapshot: Snapshot) -> Report:
             findings = run(ABSENT, scene).findings
             gaps += scene.gaps
     claim = findings[0].text
-    if snapshot.by_prefix:
-        verdict = Text("not-found.instead", pod=full, name=name, claim=claim)
-    else:
-        short = first_sentence(claim)
-        verdict = claim if short is claim else fitting((claim, short), VERDICT_LIMIT)
+    verdict = Text("not-found.instead", pod=full, name=name, claim=claim) if snapshot.by_prefix else claim
     return new_report(
         playbook="why",
         cluster=snapshot.cluster,

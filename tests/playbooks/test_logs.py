@@ -9,6 +9,7 @@ from bot.changes.record import KEY, Record, write_record
 from bot.errors import UsageError
 from bot.report import Report
 from playbooks.logs.playbook import MOST_LINES, request
+from tests.cases_support import Question, Scenario, scenarios
 from tests.playbooks.world import (
     EXTENDER,
     HAMI,
@@ -217,7 +218,7 @@ def test_nothing_in_the_log_says_why_that_may_be(tmp_path: Path) -> None:
     assert codes(report) == ["not-in-log", "log-verbosity"]
     assert "no scheduler has tried the pod yet" in report.verdict
     other = ask(tmp_path, start(name="another"), objects=(pod(schedulerName="default-scheduler"),))
-    assert "the pod names the scheduler default-scheduler, HAMi's is hami-scheduler" in other.verdict
+    assert "the pod names the scheduler default-scheduler, HAMi's is hami-scheduler" in other.findings[1].claim
 
 
 def test_a_log_that_begins_later_than_asked_for_says_how_far_it_was_looked_back(tmp_path: Path) -> None:
@@ -344,3 +345,12 @@ def test_how_far_back(typed: str, seconds: int) -> None:
 def test_a_time_that_is_none_is_said_to_be(typed: str) -> None:
     with pytest.raises(UsageError, match="not a time to look back"):
         request("ml/wl", since=typed)
+
+
+@pytest.mark.parametrize("scenario", scenarios(), ids=lambda scenario: f"{scenario.version} {scenario.pod}")
+def test_logs_of_a_pod_that_waits_begin_with_the_cause_that_why_names(scenario: Scenario) -> None:
+    why, logs = (
+        Question(scenario.version, verb, scenario.pod, {"pod": scenario.pod}).ask() for verb in ("why", "logs")
+    )
+    if any(table.title == "candidate nodes" for table in why.tables):  # nodes have a say: it waits
+        assert logs.findings[0].code == why.findings[0].code
