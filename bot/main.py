@@ -231,6 +231,7 @@ async def running(
             bot_user="",
             now=store.now,
             usual=meant,
+            mine=settings.mine,
         )
         oncall_id = uuid.uuid4().hex
         async with incidents_kept(settings, deps, clock, identity=oncall_id, pace=limits.oncall) as kept:

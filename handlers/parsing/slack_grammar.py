@@ -1,6 +1,6 @@
 """What may be asked in Slack: the grammar of the shell without what reads the bot's own files."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache, partial
 from itertools import takewhile
 from typing import Any, NamedTuple
@@ -18,7 +18,7 @@ from handlers.parsing.grammar import (
     ParsedQuestion,
     example_of,
     explain,
-    explain_code,
+    explain_word,
     help_command,
     nearest,
     read,
@@ -47,6 +47,17 @@ _SUMMARIES = {
     "digest": oncall.DIGEST_SUMMARY,
     doctor.VERB: f"{doctor.SUMMARY} For operators.",
 }
+_MORE = "more"
+FIRST = {
+    "why ml/trainer-0": Text("start.why"),
+    "pending": Text("start.pending"),
+    "gpus": Text("start.gpus"),
+    "nodes gpu-node-07": Text("start.nodes"),
+    "fit 2x16Gi": Text("start.fit"),
+    "status": Text("start.status"),
+    f"help {_MORE}": Text("start.more"),
+}
+"""What help shows first."""
 _HELP_FLAGS = ("--help", "-h", "?", "--version")
 
 
@@ -144,18 +155,29 @@ def _lang() -> list[click.Parameter]:
 
 @click.pass_context
 def _help(ctx: click.Context, verb: str | None, lang: Language | None) -> Help:
-    if verb is not None:
-        code = explain_code(verb)
-        return Help(Texts(lang or "en").words(code) if code else explain(ctx, verb))
+    if verb is not None and verb != _MORE:
+        word = explain_word(verb) if len(verb.split()) > 1 or not _is_verb(verb) else None
+        return Help(Texts(lang or "en").words(word) if word else explain(ctx, verb))
+    if verb is None:
+        say = Texts(lang or "en")
+        first = {example: say.words(summary) for example, summary in FIRST.items()}
+        return Help("\n".join([say("start.ask"), *_rows(first)]))
     in_order = sorted(load(), key=lambda verb: (verb != "why", verb))
     examples = {find(verb).example: find(verb).summary for verb in in_order if verb not in _EXAMPLES}
     examples["digest now"] = find("digest").summary
     examples |= {_EXAMPLES[verb]: _SUMMARIES[verb] for verb in _EXAMPLES}
     examples |= {example_of(verb): build_grammar().playbook(verb).help or "" for verb in discovery.own().sources}
     examples |= {"fit": "Would a pod fit whose manifest you paste into a form?", "help why": "More about a verb."}
+    return Help("\n".join(["You can ask, for example:", *_rows(examples)]))
+
+
+def _rows(examples: Mapping[str, str]) -> Iterator[str]:
     wide = max(map(len, examples))
-    asked = [f"{COMMAND} {words:<{wide}}  {summary}" for words, summary in examples.items()]
-    return Help("\n".join(["You can ask, for example:", *asked]))
+    return (f"{COMMAND} {words:<{wide}}  {summary}" for words, summary in examples.items())
+
+
+def _is_verb(word: str) -> bool:
+    return is_verb(word) or word in build_grammar().commands
 
 
 def _plain(error: UsageError, example: str) -> UsageError:
