@@ -7,7 +7,6 @@ from collections import defaultdict
 from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import asynccontextmanager, contextmanager, nullcontext
 from functools import partial
-from itertools import pairwise
 from typing import Any, TypeVar
 
 import msgspec
@@ -28,7 +27,7 @@ from bot.slack.render.report import render_report
 from bot.slack.render.tables import yaml_files
 from bot.slack.render.text import escape
 from bot.slack.responder import FileNotices, Responder
-from bot.texts import LANGUAGES, Language, Text, Texts
+from bot.texts import Text, Texts
 from handlers.changes.words import ChangeAsked
 from handlers.deps import Deps
 from handlers.doctor.words import ExaminationAsked
@@ -315,11 +314,7 @@ class Inbox:
 
     def _texts(self, question: Question) -> Texts:
         """The words in the language that was asked for, where the question cannot be read as a whole."""
-        words = _words_of(question)
-        given = [value for option, value in pairwise([*words, ""]) if option == "--lang"]
-        given += [word.removeprefix("--lang=") for word in words if word.startswith("--lang=")]
-        named: Language | None = next((language for language in LANGUAGES if language in given), None)
-        return self.deps.texts(named or language_of(question.words))
+        return self.deps.texts(language_of(question.words))
 
     def _files_of(self, question: Question) -> str:
         """The line that stands with the files of an answer to one person, elsewhere than the answer."""

@@ -306,7 +306,8 @@ def _word_meant(word: str, known: Sequence[str]) -> str:
 
 def _near_word(word: str, known: Sequence[str]) -> str:
     """The code or word that is nearest; empty where a verb is nearer, or none is near."""
-    spelt = {**{key: one.spelt for key, one in _glossary().items()}, **{_key(verb): "" for verb in known}}
+    spelt = {key: one.spelt for key, one in _glossary().items() if not any(_key(verb) in key for verb in _CHANGING)}
+    spelt |= {_key(verb): "" for verb in known}
     near = difflib.get_close_matches(_key(word), spelt, n=1, cutoff=_CLOSE_WORD)
     return spelt[near[0]] if near else ""
 

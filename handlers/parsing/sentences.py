@@ -13,9 +13,9 @@ from importlib.resources import files
 from typing import Any, Literal, NamedTuple
 
 from bot.errors import UsageError
-from bot.texts import Language
+from bot.texts import LANGUAGES, Language
 from handlers.changes.words import HOW_TO_REVERT, IS_ID
-from handlers.parsing.grammar import from_kubectl, known_word, phrases_in
+from handlers.parsing.grammar import from_kubectl, known_word, nearest, phrases_in
 from handlers.parsing.slack_grammar import build_grammar, understand
 from playbooks.gather.subject import KINDS_OF_OWNERS, NOBODY_KNOWN, Names
 from playbooks.own.discovery import is_verb
@@ -44,9 +44,9 @@ _TAIL = "._/@:=%-"
 _NAME = re.compile(r"(?:[a-z0-9.-]+/)*(?=[a-z0-9./-]*[0-9/-])[a-z0-9][a-z0-9./-]*[a-z0-9]")
 """What looks like a pod's name: few words of a sentence have a digit, a hyphen or a slash."""
 _SPACE = "(?:命名|名字|名称|名稱)(?:空间|空間)"
-_NAMESPACE = re.compile(
-    rf"(?:(?<![\w-])(?:-n|--namespace|namespace|ns|in|for|of)[=\s:]+|{_SPACE}[\s是为為:]*)[`*_]*([a-z0-9][a-z0-9-]*)"
-    rf"|(?<![a-z0-9-])([a-z0-9][a-z0-9-]*)[`*_]*\s*(?:namespace|ns\b|的?{_SPACE}|里|裡|中|下|的(?:配额|额度|pod))"
+_NAMESPACE = re.compile(  # overlapping: of "in namespace ml" the first two words are none
+    rf"(?=(?:(?<![\w-])(-n|--namespace|namespace|ns|in|for|of)[=\s:]+|({_SPACE})[\s是为為:]*)[`*_]*([a-z0-9][a-z0-9-]*)"
+    rf"|(?<![a-z0-9-])([a-z0-9][a-z0-9-]*)[`*_]*\s*(?:namespace|ns\b|的?{_SPACE}|里|裡|中|下|的(?:配额|额度|pod)))"
 )
 _MARKED_AS_POD = re.compile(r"(?:\b(?:pods?|po|jobs?|workload|deployment|notebook)\b|/)\s*[`*_]*$")
 _PASTED = re.compile(
@@ -55,22 +55,7 @@ _PASTED = re.compile(
     r"UnexpectedAdmissionError)\b.*\s\S+\s\S+"
 )
 """The text of an event, a condition or a log line."""
-_THANKS = re.compile(
-    r"(?:(?:ok(?:ay)?|great|perfect|nice|cool|awesome|super|good|bot|job|got|it|all|that|thats|that's|so|very|much|a|lot|"
-    r"many|works?|worked|fixed|solved|done|now|you|the|help|for|your|thank|thanks|thx|ty|cheers|lgtm|yes|yep|sure|"
-    r"谢谢|多谢|感谢|谢了|好的|好|收到|明白了?|了解|辛苦了?|搞定了?|解决了|您|你|们|啦|了|太|棒|赞|非常|很|十分|嗯|大家)[\s,.!~。，！]*)+"
-)
-_HELLO = re.compile(
-    r"(?:hi|hey|hello|yo|good (?:morning|evening|afternoon)|greetings|你好|您好|大家好|嗨|哈喽|在吗|早|早上好)"
-    r"(?:[\s,.!]+(?:there|all|bot|team|everyone))*[\s,.!，。]*(?:.*(?:what can you do|how do (?:i|we|you)|who are you|"
-    r"help).*)?|(?:so )?what (?:can|do) you do.*|how (?:do|can|should) (?:i|we) use (?:you|this|it).*|who are you|"
-    r"help(?: me)?(?: please)?|(?:使用)?(?:帮助|幫助|说明|說明)|怎[么麼](?:使)?用.*|"
-    "你?(?:能|会|可以)(?:做|干)(?:什么|啥).*"
-)
-_MINE = re.compile(
-    r"\b(?:my|our)\b(?: \w+){0,2} (?:pods?|jobs?|workloads?|training|trainings|notebooks?|runs?|deployments?|tasks?|"
-    r"experiments?|containers?|stuff)\b|^mine$|我们?的?(?:那个|这个)?\s*(?:pods?|任务|作业|训练|容器|实验|服务|job)"
-)
+_WHY = re.compile(r"\bwhy\b|[为為](?:什[么麼]|啥|何)|什[么麼]原因|咋|怎[么麼]")
 _MORE = re.compile(r"\b(?:else|others?|there|namespace|elsewhere)\b|其他|其它|别的|还有")
 _POINTS = re.compile(r"\b(?:it|this|that|there|its|he|one)\b|它|这个|那个|这台|那台|这里|那里")
 _AND = re.compile(r"^(?:and|what about|how about|also|again|still|now|so)\b|呢|还是|再(?:看|查)")
@@ -138,8 +123,8 @@ def as_command(words: Sequence[str]) -> list[str] | None:
         return None
     try:
         understand(cleaned)
-    except UsageError:
-        return None
+    except UsageError:  # told as it is to who types options
+        return cleaned if any(word.startswith("--") for word in cleaned) else None
     return cleaned
 
 
@@ -163,8 +148,10 @@ def lacks_pod(words: Sequence[str]) -> bool:
 
 
 def language_of(text: str) -> Language | None:
-    """Chinese for a text with Chinese characters, None for any other."""
-    return "zh" if re.search(r"[\u4e00-\u9fff]", text) else None
+    """The language that a text asks for, by `--lang` or by being Chinese; None for any other."""
+    asked = _LANGUAGE.search(text)
+    named: Language | None = next((language for language in LANGUAGES if asked and asked[1] == language), None)
+    return named or ("zh" if _CHINESE.search(text) else None)
 
 
 def in_thread(words: Sequence[str], about: Sequence[str]) -> list[str]:
@@ -209,9 +196,9 @@ def meant(text: str, names: Names = NOBODY_KNOWN, about: Sequence[str] = ()) -> 
     """What a message asks that is no command; `about` are the words that its thread is about."""
     plain = " ".join(text.split())
     bare = plain.lower().strip(" `*_~.!?。！？🙏👍🎉❤️😀🙂:+")
-    if _HELLO.fullmatch(bare):
+    if _whole("hello").fullmatch(bare):
         return Meant(["help"])
-    if _THANKS.fullmatch(f"{bare} "):
+    if _whole("thanks").fullmatch(f"{bare} "):
         return Meant([], says="thanks")
     found = _found(plain, names)
     if _PASTED.search(plain):
@@ -229,7 +216,7 @@ def _command(found: _Found, intents: Sequence[str], about: Sequence[str]) -> Mea
     before, first = _subject_of(about), next((one for one in intents if one not in ("meaning", "fit")), "")
     if first in _SHOWN:
         return Meant([first])
-    mine = not found.pods and bool(_MINE.search(found.rest)) and not about
+    mine = not found.pods and bool(_whole("mine").search(found.rest)) and not about
     if first in ("watch", "unwatch"):
         pods = found.pods or before.pods
         return _about_pods(first, pods) if pods else Meant([], says="mine")
@@ -248,9 +235,20 @@ def _command(found: _Found, intents: Sequence[str], about: Sequence[str]) -> Mea
             return Meant(["pending", before.of("namespace")])
         if first or _AND.search(found.rest) or _POINTS.search(found.rest):
             return Meant(["why", before.pods[0]])
+    if (pod := _left_over(found)) and first in ("", "pending") and not about:
+        return Meant(["why", f"{found.namespace}/{pod}" if found.namespace else pod])
     if before.nodes and (_POINTS.search(found.rest) or _AND.search(found.rest)) and not found.namespace:
         return _about_nodes(before.nodes, first, about)
     return _overview(found, first, intents, about)
+
+
+def _left_over(found: _Found) -> str:
+    """The one word of a question for a reason that stands in no other question: whom it is about."""
+    if not _WHY.search(found.rest):
+        return ""
+    words = [word.rstrip(_TAIL) for word in _TOKEN.findall(found.rest)]
+    left = [word for word in words if word not in _filler() and word not in (found.namespace, "why")]
+    return left[0] if len(left) == 1 and not left[0].isdigit() else ""
 
 
 def _overview(found: _Found, first: str, intents: Sequence[str], about: Sequence[str]) -> Meant | None:
@@ -292,7 +290,9 @@ def _about_nodes(nodes: Sequence[str], first: str, about: Sequence[str]) -> Mean
 
 def _unsure(found: _Found, intents: Sequence[str]) -> Meant:
     """Three commands that read: about what was named, then what the other words come near, then the usual ones."""
-    offers = [f"{verb} {pod}" for pod in found.pods[:1] for verb in ("why", "logs")]
+    near = nearest(first, list(_SUBJECT)) if (first := found.rest.partition(" ")[0]) else []
+    offers = [verb for verb in near if _SUBJECT[verb] != "pod"]
+    offers += [f"{verb} {pod}" for pod in found.pods[:1] for verb in ("why", "logs")]
     offers += [f"{verb} {node}" for node in found.nodes[:1] for verb in ("nodes", "gpus")]
     offers += [f"{verb} {found.namespace}" for verb in ("pending", "quota") if found.namespace]
     verbs = (_VERB_OF.get(intent, intent) for intent in intents)
@@ -338,6 +338,8 @@ def _found(text: str, names: Names) -> _Found:
     return _Found(tuple(pods), tuple(nodes), namespace, kind, " ".join(others.translate(_QUOTES).split()))
 
 
+_LANGUAGE = re.compile(r"--lang[=\s]+(\w+)")
+_CHINESE = re.compile(r"[\u4e00-\u9fff]")
 _QUOTES = str.maketrans({**dict.fromkeys('`*_~?!()[]"', " "), "’": "'", "，": " ", "。": " ", "？": " ", "！": " "})
 
 
@@ -347,9 +349,9 @@ def _is_plain(word: str) -> bool:
 
 
 def _known_space(hit: re.Match[str], names: Names) -> str:
-    word = hit[1] or hit[2]
-    flagged = hit[0].lstrip().startswith(("-n", "--n", "namespace", "ns")) or not hit[0].isascii() or bool(hit[2])
-    return word if word in names.namespaces or (flagged and not names.namespaces and word not in _filler()) else ""
+    preposition, word = hit[1] in ("in", "for", "of"), hit[3] or hit[4]
+    taken = not names.namespaces and not preposition and word not in _filler()
+    return word if word in names.namespaces or taken else ""
 
 
 def _subjects(word: str, namespace: str, names: Names, *, plain: bool) -> list[str]:
@@ -430,6 +432,11 @@ def _table() -> dict[str, Any]:
 @cache
 def _filler() -> frozenset[str]:
     return frozenset(_table()["filler"]["words"].split())
+
+
+@cache
+def _whole(section: str) -> re.Pattern[str]:
+    return re.compile("".join(_table()[section]["pattern"]))
 
 
 @cache
