@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import time
+import uuid
 from collections import defaultdict
 from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import asynccontextmanager, contextmanager, nullcontext
@@ -35,12 +36,13 @@ from handlers.message_edits import Edits
 from handlers.parsing.grammar import ParsedQuestion
 from handlers.parsing.question import Question
 from handlers.parsing.sentences import language_of
-from handlers.parsing.slack_grammar import COMMAND, Help, ManifestWanted, example, understand, with_program
+from handlers.parsing.slack_grammar import COMMAND, Help, ManifestWanted, WatchAsked, example, understand, with_program
 from handlers.parsing.slack_words import join_words, plain_text, split_words
 from handlers.profiles.words import ProfileAsked
 from handlers.replies import ChannelReply, EphemeralReply, Reply
 from handlers.threads import ForAskerAlone, Meanings, remember, usual_cluster
 from handlers.user_actions import TOO_LATE_S, AcceptedDeed, ActionKind, Kinds, NotDone
+from handlers.watches import Watches, waiting_pod
 from playbooks.fit.manifest import Manifest
 from playbooks.playbook import Sources, find
 
@@ -72,6 +74,7 @@ class Inbox:
         self.kinds = Kinds()
         self.edits = Edits(deps.store)
         self.meanings = Meanings(deps, self._reading_for)
+        self.watches = Watches(deps, uuid.uuid4().hex)
         self._turns: defaultdict[str, Turns] = defaultdict(lambda: Turns(AT_ONCE, of_one=AT_ONCE - 1))
 
     def ask(self, key: str, question: Question) -> None:
@@ -206,7 +209,7 @@ class Inbox:
             return await self.meanings.said_back(question, meaning)
         words = meaning.words
         asked = understand(words)
-        if isinstance(asked, ParsedQuestion | Help) and "--lang" not in words:
+        if isinstance(asked, ParsedQuestion | Help | WatchAsked) and "--lang" not in words:
             words = [*words, *(["--lang", language] if (language := language_of(question.words)) else [])]
             asked = understand(words)
         if isinstance(asked, ManifestWanted):
@@ -225,12 +228,15 @@ class Inbox:
             raise UsageError(Text("error-not-done.ask-with-command"), example=example(words))
         if isinstance(asked, ProfileAsked):  # taken over from a process that ended: nobody waits through it twice
             raise GaveUp(self.deps.say("profile.interrupted"), example=example(words))
-        if not isinstance(asked, ParsedQuestion):
+        if not isinstance(asked, ParsedQuestion | WatchAsked):
             return render_help(asked.text.replace(f"{COMMAND} ", f"{question.program} ".lstrip()))
         say = self.deps.texts(asked.options.get("lang"))
         cluster = asked.options.get("cluster") or await usual_cluster(self.deps, question)
         try:
-            report = await self._report(asked, cluster, _asker(question))
+            if isinstance(asked, WatchAsked):
+                reading = self.reading(cluster, _asker(question))
+                raise ForAskerAlone(await self.watches.answer(question, asked, cluster, reading))
+            report, waiting = await self._report(asked, cluster, _asker(question))
         except WhichCluster as error:
             if question.manifest:
                 raise
@@ -249,6 +255,7 @@ class Inbox:
             everything=question.everything,
             direct=question.is_direct,
             names=is_other or not question.public,
+            watch=waiting,
         )
         message = await self.deps.work.beside(partial(with_picture, rendered, report, say), _asker(question))
         if is_other:
@@ -256,7 +263,8 @@ class Inbox:
             raise ForAskerAlone(Message(f"{escape(note)}\n{message.text}", (blocks.context(note), *message.blocks)))
         return message
 
-    async def _report(self, asked: ParsedQuestion, cluster: str, asker: Asker) -> Report:
+    async def _report(self, asked: ParsedQuestion, cluster: str, asker: Asker) -> tuple[Report, str]:
+        """The report, and the pod that it is about where that waits."""
         say = self.deps.texts(asked.options.get("lang"))
         if getattr(asked.request, "mine", False):
             whose = await self.meanings.whose(asker.user)
@@ -267,7 +275,8 @@ class Inbox:
                 snapshot = await asked.playbook.gather(asked.request, sources)
                 report = await self.deps.work.beside(partial(asked.playbook.report, snapshot, say), asker)
             age_s = sources.cluster.cache_age_s
-        return report if age_s is None else msgspec.structs.replace(report, cache_age_s=age_s)
+        report = report if age_s is None else msgspec.structs.replace(report, cache_age_s=age_s)
+        return report, waiting_pod(snapshot)
 
     @asynccontextmanager
     async def reading(self, cluster: str, asker: Asker = NOBODY) -> AsyncGenerator[Sources]:

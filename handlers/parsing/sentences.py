@@ -37,6 +37,7 @@ _SUBJECT: Mapping[str, Kind] = {
 _DEFAULT: Mapping[Kind, str] = {"pod": "why", "node": "nodes", "namespace": "pending"}
 _VERB_OF = {"using": "gpus", "free": "gpus"}
 """The verb of a section of `phrases.toml` that has another name."""
+_READING = ("help", "fit", "digest", "watch", "unwatch")
 _SHOWN = ("revert", "oncall", "verbosity")
 _CARDS = ("idle", "using", "free", "gpus")
 _TOKEN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/@:=%-]*")
@@ -114,7 +115,7 @@ def as_command(words: Sequence[str]) -> list[str] | None:
     if not typed or not begins_as_command(typed[0]):
         return None
     verb = typed[0].lower()
-    if verb in build_grammar().commands and verb not in ("help", "fit", "digest"):
+    if verb in build_grammar().commands and verb not in _READING:
         return typed  # what changes something has free text
     cleaned = [verb, *(word.strip("`") if word.startswith("`") else word for word in typed[1:])]
     if len(cleaned) == 1 and verb in _SUBJECT:

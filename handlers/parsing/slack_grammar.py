@@ -26,11 +26,13 @@ from handlers.parsing.grammar import (
 from handlers.profiles.words import VERB as PROFILE
 from handlers.profiles.words import ProfileAsked, profile_command
 from playbooks.fit.manifest import ManifestFile
+from playbooks.gather.subject import parse_subject
 from playbooks.own import discovery
 from playbooks.own.discovery import is_verb, verbs
 from playbooks.playbook import find, load
 
 COMMAND = "/hami"
+WATCH, UNWATCH = "watch", "unwatch"
 BOT = "hami-bot"
 """Its name in the workspace, as the manifest gives it."""
 _EXAMPLES = {
@@ -39,6 +41,7 @@ _EXAMPLES = {
     **oncall.EXAMPLES,
     "digest": oncall.DIGEST_EXAMPLE,
     doctor.VERB: doctor.VERB,
+    WATCH: f"{WATCH} ml/trainer-0",
 }
 _SUMMARIES = {
     **{verb: kinds[0].summary for verb, kinds in VERBS.items()},
@@ -46,6 +49,7 @@ _SUMMARIES = {
     **oncall.SUMMARIES,
     "digest": oncall.DIGEST_SUMMARY,
     doctor.VERB: f"{doctor.SUMMARY} For operators.",
+    WATCH: "Tell me once when that pod runs, fails or waits for another cause; unwatch ends that.",
 }
 _MORE = "more"
 FIRST = {
@@ -74,9 +78,17 @@ class ManifestWanted(NamedTuple):
     options: dict[str, Any]
 
 
+class WatchAsked(NamedTuple):
+    """What was typed: which pod, if any, and whether to begin or to end."""
+
+    verb: str
+    pod: str
+    options: dict[str, Any]
+
+
 def understand(
     words: Sequence[str],
-) -> ParsedQuestion | ChangeAsked | doctor.ExaminationAsked | Help | ManifestWanted | ProfileAsked:
+) -> ParsedQuestion | ChangeAsked | doctor.ExaminationAsked | Help | ManifestWanted | ProfileAsked | WatchAsked:
     """What the words ask for. Raises UsageError, whose hint ends with an example."""
     asked = takewhile(lambda word: word != "because", words)  # a reason is free text
     if flag := next((word for word in asked if word in _HELP_FLAGS), None):
@@ -114,8 +126,34 @@ def build_grammar() -> Grammar:
     for command in oncall.oncall_commands(COMMAND):
         grammar.add_command(command)
     grammar.add_command(doctor.slack_doctor_command(COMMAND, _lang()))
+    for command in _watch_commands():
+        grammar.add_command(command)
     grammar.add_command(oncall.explain_digest(grammar.playbook("digest"), COMMAND))
     return grammar
+
+
+def _watch_commands() -> list[click.Command]:
+    """`watch` and `unwatch`, which a shell has not: it is closed before the pod runs."""
+    helps = {
+        WATCH: "Tell you once when a pod runs, fails, or waits for another cause; alone, list what you watch.",
+        UNWATCH: "Stop watching a pod, or all of yours.",
+    }
+    return [
+        click.Command(
+            verb,
+            callback=partial(_watch, verb),
+            params=[click.Argument(["pod"], default="", required=False, metavar="[POD]"), *_options()],
+            help=about,
+            epilog=f"Example: {COMMAND} {verb} ml/trainer-0",
+        )
+        for verb, about in helps.items()
+    ]
+
+
+def _watch(verb: str, pod: str, **options: Any) -> WatchAsked:
+    if pod:
+        parse_subject(pod)
+    return WatchAsked(verb, pod, options)
 
 
 def _fit_command() -> click.Command:

@@ -82,6 +82,7 @@ def render_report(
     direct: bool = False,
     names: bool = False,
     files: bool = True,
+    watch: str = "",
 ) -> Message:
     """The report as a message within Slack's limits; what it does not show is in its files.
 
@@ -92,6 +93,7 @@ def render_report(
     change are shown by name in the verdict and its detail, which calls them unless one person alone sees it, and times
     in the reader's own zone. Without
     `files` there are none, and nothing says what is left out: for an answer that its verdict gives whole.
+    `watch` is the pod, where it waits: a button tells when it runs.
     """
     room = Room(TOTAL_BUDGET - _FRAME, say)
     closing = room.take(
@@ -103,6 +105,7 @@ def render_report(
             private=channel_buttons,
             everything=everything,
             direct=direct,
+            watch=watch,
         )
     )
     cause = report.findings[0] if report.findings else None
