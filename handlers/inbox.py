@@ -179,8 +179,10 @@ class Inbox:
         except ForAskerAlone as other:
             mark = DONE if other.is_answer else FAILED
             if other.shown:
-                alone = question if question.is_direct else msgspec.structs.replace(question, public=False, beside=True)
-                await self.reply(key, msgspec.structs.replace(alone, read="")).answer(other.shown, mark=mark)
+                # Slack shows what one person alone may see in a thread only where that has begun.
+                thread_ts = question.thread_ts if question.in_thread else ""
+                alone = msgspec.structs.replace(question, public=False, beside=True, read="", thread_ts=thread_ts)
+                await self.reply(key, question if question.is_direct else alone).answer(other.shown, mark=mark)
             if isinstance(reply, ChannelReply):
                 await reply.marked(mark)
         else:

@@ -33,7 +33,7 @@ from handlers.parsing.sentences import (
 from handlers.parsing.slack_grammar import with_program
 from handlers.parsing.slack_words import plain_text, split_words
 from playbooks.gather.pods import gather_waiting, is_of
-from playbooks.gather.subject import NOBODY_KNOWN, Names, gather_names, pods_named_in
+from playbooks.gather.subject import NOBODY_KNOWN, KnownNames, gather_names, pods_named_in
 from playbooks.playbook import Sources
 
 _SHOWN = 80
@@ -139,7 +139,7 @@ class Meanings:
             return []
         return await self.pods_in(question, head) if head else []
 
-    async def _names(self, question: Question) -> Names:
+    async def _names(self, question: Question) -> KnownNames:
         """The names in the cluster that it is about; none where it cannot be read, or is not known yet."""
         try:
             async with self._reading(question) as sources:

@@ -39,7 +39,7 @@ _PASSING = ("waiting-for-retry", "not-enough-evidence", "bot-blind", "placed")
 log = logging.getLogger(__name__)
 
 
-class Watch(msgspec.Struct, frozen=True):
+class PodWatch(msgspec.Struct, frozen=True):
     """A pod that somebody waits for. `cause` is what held it when it was asked for, `news` another cause seen once."""
 
     user: str
@@ -106,7 +106,7 @@ class Watches:
             seen = await look_at(asked.pod, sources, say)
         if seen.state != "waits":
             return _report(seen, say("watch.not-waiting", pod=seen.name), say)
-        watch = Watch(question.user, cluster, seen.name, seen.cause, language)
+        watch = PodWatch(question.user, cluster, seen.name, seen.cause, language)
         await self._marks.set(watch.name, _written(watch))
         return _told(say("watch.begun", pod=watch.pod))
 
@@ -126,7 +126,7 @@ class Watches:
             except BotError as error:
                 log.warning("the watch of %s: %s", watch.pod, error)
 
-    async def _look_at(self, watch: Watch, mark: Mark) -> None:
+    async def _look_at(self, watch: PodWatch, mark: Mark) -> None:
         say = Texts(watch.language)
         if self._deps.now() - mark.at > LONGEST_S:
             await self._tell(watch, mark, _told(say("watch.over", pod=watch.pod)))
@@ -149,7 +149,7 @@ class Watches:
             message = _report(seen, said, say)
         await self._tell(watch, mark, message)
 
-    async def _tell(self, watch: Watch, mark: Mark, message: Message) -> None:
+    async def _tell(self, watch: PodWatch, mark: Mark, message: Message) -> None:
         """Once, however often it is tried."""
         await self._deps.outbox.put(f"{mark.name}:{mark.at:.0f}", watch.user, message, asker=watch.user)
         await self._marks.drop(mark.name)
@@ -180,15 +180,15 @@ def _of(user: str) -> str:
     return f"{_PREFIX}{user}:"
 
 
-def _watch(mark: Mark) -> Watch:
-    return msgspec.json.decode(mark.text, type=Watch)
+def _watch(mark: Mark) -> PodWatch:
+    return msgspec.json.decode(mark.text, type=PodWatch)
 
 
-def _written(watch: Watch) -> str:
+def _written(watch: PodWatch) -> str:
     return msgspec.json.encode(watch).decode()
 
 
-def _names(watches: Sequence[Watch]) -> str:
+def _names(watches: Sequence[PodWatch]) -> str:
     return ", ".join(sorted(watch.pod for watch in watches))
 
 

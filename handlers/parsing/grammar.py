@@ -165,7 +165,7 @@ def explain_code(text: str) -> Text | None:
     )
 
 
-class _Word(NamedTuple):
+class _GlossaryWord(NamedTuple):
     """A word of the glossary, as it is spelt, what it means, and the finding code that tells more, if one does."""
 
     spelt: str
@@ -210,7 +210,7 @@ def phrases_in(text: str) -> list[str]:
     return [word.spelt for word in _glossary().values() if " " in word.spelt and word.spelt.lower() in low]
 
 
-def _look_up(text: str) -> _Word | None:
+def _look_up(text: str) -> _GlossaryWord | None:
     words, key = _glossary(), _key(text)
     if found := words.get(key) or words.get(_key(text.partition("=")[0])):
         return found
@@ -218,7 +218,7 @@ def _look_up(text: str) -> _Word | None:
         return found._replace(spelt=text)
     parts = {*text.lower().split()}
     codes = CODES if len(parts) > 1 else ()
-    return next((_Word(code, None, code) for code in codes if parts == set[str](code.split("-"))), None)
+    return next((_GlossaryWord(code, None, code) for code in codes if parts == set[str](code.split("-"))), None)
 
 
 def _key(text: str) -> str:
@@ -227,17 +227,17 @@ def _key(text: str) -> str:
 
 
 @cache
-def _glossary() -> Mapping[str, _Word]:
+def _glossary() -> Mapping[str, _GlossaryWord]:
     """By key: finding codes, HAMi's reasons, and the words of `glossary.toml`."""
     import tomllib  # noqa: PLC0415  # whoever asks about a pod needs no glossary
 
     from bot.hami.scheduler_logs.scheduling_events import REASONS  # noqa: PLC0415  # as above
 
     table = tomllib.loads(files("handlers.parsing").joinpath("glossary.toml").read_text(encoding="utf-8"))["word"]
-    words = [_Word(code, None, code) for code in CODES]
-    words += [_Word(reason.text, None, reason.finding) for reason in REASONS]
+    words = [_GlossaryWord(code, None, code) for code in CODES]
+    words += [_GlossaryWord(reason.text, None, reason.finding) for reason in REASONS]
     words += [
-        _Word(name, literal(word["en"], word["zh"]), word.get("code", ""))
+        _GlossaryWord(name, literal(word["en"], word["zh"]), word.get("code", ""))
         for word in table
         for name in reversed(word["names"])
     ]

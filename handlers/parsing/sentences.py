@@ -17,7 +17,7 @@ from bot.texts import LANGUAGES, Language
 from handlers.changes.words import HOW_TO_REVERT, IS_ID
 from handlers.parsing.grammar import from_kubectl, known_word, nearest, phrases_in
 from handlers.parsing.slack_grammar import build_grammar, understand
-from playbooks.gather.subject import KINDS_OF_OWNERS, NOBODY_KNOWN, Names
+from playbooks.gather.subject import KINDS_OF_OWNERS, NOBODY_KNOWN, KnownNames
 from playbooks.own.discovery import is_verb
 
 Says = Literal["", "thanks", "unsure", "several", "mine", "pasted"]
@@ -81,7 +81,7 @@ class Meant(NamedTuple):
     codes: tuple[str, ...] = ()
 
 
-class _Found(NamedTuple):
+class _Heard(NamedTuple):
     """The names in a message, as a command has them, and its other words in lower case."""
 
     pods: tuple[str, ...] = ()
@@ -169,31 +169,31 @@ def names_somebody(words: Sequence[str]) -> bool:
     return bool(found.pods or found.nodes or found.namespace)
 
 
-def _subject_of(words: Sequence[str]) -> _Found:
+def _subject_of(words: Sequence[str]) -> _Heard:
     kind = _SUBJECT.get(words[0]) if words else None
     named = [word for word in words[1:] if not word.startswith("-")] if kind else []
     for flag in ("-n", "--namespace", "--node"):
         if flag in words[:-1]:
             value = words[words.index(flag) + 1]
             if flag == "--node":
-                return _Found(nodes=(value,))
+                return _Heard(nodes=(value,))
             pods = tuple(f"{value}/{name}" for name in named[:1] if name != value and kind == "pod")
-            return _Found(pods, namespace=value)
+            return _Heard(pods, namespace=value)
     match kind, named:
         case "pod", [name, *_]:
-            return _Found(pods=(name,))
+            return _Heard(pods=(name,))
         case "node", [name, *_] if name != "for":
-            return _Found(nodes=(name,))
+            return _Heard(nodes=(name,))
         case "namespace", [name, *_]:
-            return _Found(namespace=name)
+            return _Heard(namespace=name)
         case _:
-            return _Found()
+            return _Heard()
 
 
 # ------------------------------------------------------------------------------------------------------ sentences
 
 
-def meant(text: str, names: Names = NOBODY_KNOWN, about: Sequence[str] = ()) -> Meant:
+def meant(text: str, names: KnownNames = NOBODY_KNOWN, about: Sequence[str] = ()) -> Meant:
     """What a message asks that is no command; `about` are the words that its thread is about."""
     plain = " ".join(text.split())
     bare = plain.lower().strip(" `*_~.!?。！？🙏👍🎉❤️😀🙂:+")
@@ -212,7 +212,7 @@ def meant(text: str, names: Names = NOBODY_KNOWN, about: Sequence[str] = ()) -> 
     return _word_meant(plain, found, intents) or _command(found, intents, about) or _unsure(found, intents)
 
 
-def _command(found: _Found, intents: Sequence[str], about: Sequence[str]) -> Meant | None:
+def _command(found: _Heard, intents: Sequence[str], about: Sequence[str]) -> Meant | None:
     """The command of the first intent that there is one for, about what was named, or else about what is pointed at."""
     before, first = _subject_of(about), next((one for one in intents if one not in ("meaning", "fit")), "")
     if first in _SHOWN:
@@ -243,7 +243,7 @@ def _command(found: _Found, intents: Sequence[str], about: Sequence[str]) -> Mea
     return _overview(found, first, intents, about)
 
 
-def _left_over(found: _Found) -> str:
+def _left_over(found: _Heard) -> str:
     """The one word of a question for a reason that stands in no other question: whom it is about."""
     if not _WHY.search(found.rest):
         return ""
@@ -252,7 +252,7 @@ def _left_over(found: _Found) -> str:
     return left[0] if len(left) == 1 and not left[0].isdigit() else ""
 
 
-def _overview(found: _Found, first: str, intents: Sequence[str], about: Sequence[str]) -> Meant | None:
+def _overview(found: _Heard, first: str, intents: Sequence[str], about: Sequence[str]) -> Meant | None:
     """The command that looks at a whole namespace or cluster."""
     before = _subject_of(about)
     if not first and found.namespace:
@@ -289,7 +289,7 @@ def _about_nodes(nodes: Sequence[str], first: str, about: Sequence[str]) -> Mean
     return Meant([verb, nodes[0], *(["--idle"] if first == "idle" else [])])
 
 
-def _unsure(found: _Found, intents: Sequence[str]) -> Meant:
+def _unsure(found: _Heard, intents: Sequence[str]) -> Meant:
     """Three commands that read: about what was named, then what the other words come near, then the usual ones."""
     near = nearest(first, list(_SUBJECT)) if (first := found.rest.partition(" ")[0]) else []
     offers = [verb for verb in near if _SUBJECT[verb] != "pod"]
@@ -304,7 +304,7 @@ def _unsure(found: _Found, intents: Sequence[str]) -> Meant:
 # ----------------------------------------------------------------------------------------------------------- names
 
 
-def _found(text: str, names: Names) -> _Found:
+def _found(text: str, names: KnownNames) -> _Heard:
     """The names in a text; where it names nobody known, what looks like a pod's name."""
     low = text.lower()
     namespace = next((one for hit in _NAMESPACE.finditer(low) if (one := _known_space(hit, names))), "")
@@ -336,7 +336,7 @@ def _found(text: str, names: Names) -> _Found:
     others = "".join([*rest, low[end:]])
     if not (pods or nodes):
         pods = maybe
-    return _Found(tuple(pods), tuple(nodes), namespace, kind, " ".join(others.translate(_QUOTES).split()))
+    return _Heard(tuple(pods), tuple(nodes), namespace, kind, " ".join(others.translate(_QUOTES).split()))
 
 
 _LANGUAGE = re.compile(r"--lang[=\s]+(\w+)")
@@ -349,13 +349,13 @@ def _is_plain(word: str) -> bool:
     return bool(re.fullmatch(r"[\d./:-]+[a-z%]{0,3}|\d+x\d+\w*|[ap]m|24/7", word) or known_word(word))
 
 
-def _known_space(hit: re.Match[str], names: Names) -> str:
+def _known_space(hit: re.Match[str], names: KnownNames) -> str:
     preposition, word = hit[1] in ("in", "for", "of"), hit[3] or hit[4]
     taken = not names.namespaces and not preposition and word not in _filler()
     return word if word in names.namespaces or taken else ""
 
 
-def _subjects(word: str, namespace: str, names: Names, *, plain: bool) -> list[str]:
+def _subjects(word: str, namespace: str, names: KnownNames, *, plain: bool) -> list[str]:
     """The pods, or the owner, of that name as a command has them; `plain`: also a name that could be any word."""
     *path, name = word.split("/")
     given = path[-1] if path and path[-1] in names.namespaces else namespace
@@ -373,7 +373,7 @@ def _subjects(word: str, namespace: str, names: Names, *, plain: bool) -> list[s
 # ------------------------------------------------------------------------------------------- words of HAMi, requests
 
 
-def _word_meant(text: str, found: _Found, intents: Sequence[str]) -> Meant | None:
+def _word_meant(text: str, found: _Heard, intents: Sequence[str]) -> Meant | None:
     """`help WORD` for a question about a word, or for a word alone."""
     said = _TOKEN.findall(text)
     special = [word for word in (one.rstrip(_TAIL) for one in said) if _is_special(word) and known_word(word)]
@@ -403,7 +403,7 @@ def _codes_in(text: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*found, *phrases_in(text))))
 
 
-def _cards(found: _Found, *, needs_fit: bool) -> list[str]:
+def _cards(found: _Heard, *, needs_fit: bool) -> list[str]:
     """The words of `fit` for the GPUs that a message asks for; without a phrase that asks, only `2x16Gi` counts."""
     shape = _SHAPE.search(found.rest)
     kind = ["--type", found.type] if found.type else []

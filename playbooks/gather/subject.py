@@ -183,7 +183,7 @@ def _like_a_pod(word: str) -> bool:
     return "-" in word or any(letter.isdigit() for letter in word)
 
 
-class Names(NamedTuple):
+class KnownNames(NamedTuple):
     """What is in a cluster that a message may name: of pods and owners where they are, by name. GPU types in words.
 
     An owner is named as a command does: `ml/job/train`.
@@ -196,12 +196,12 @@ class Names(NamedTuple):
     types: frozenset[str]
 
 
-NOBODY_KNOWN = Names({}, {}, frozenset(), frozenset(), frozenset())
+NOBODY_KNOWN = KnownNames({}, {}, frozenset(), frozenset(), frozenset())
 _TEMPLATE_HASH = re.compile(r"-[a-z0-9]{5,10}$")
 _TYPE_WORD = re.compile(r"(?=[a-z]*\d)[a-z0-9]{2,}")
 
 
-async def gather_names(cluster: Cluster) -> Names:
+async def gather_names(cluster: Cluster) -> KnownNames:
     """The names in a cluster, as far as they can be read."""
     pods, nodes = await asyncio.gather(
         seen("pods", cluster.list(PODS, metadata_only=True)),
@@ -218,7 +218,7 @@ async def gather_names(cluster: Cluster) -> Names:
             owners[name]["/".join(filter(None, (pod.namespace, kind if kind in _OWNERS else "", name)))] = None
     known = [] if isinstance(nodes, Gap) else nodes
     cards = [card for node in known for found in read_registrations(node) for card in _cards_of(found)]
-    return Names(
+    return KnownNames(
         {name: tuple(some) for name, some in spaces.items()},
         {name: tuple(some) for name, some in owners.items() if name not in {node.name for node in known}},
         frozenset(node.name for node in known),

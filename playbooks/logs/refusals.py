@@ -35,7 +35,7 @@ _MOST = 10
 """Reasons that are told; the tables have all."""
 
 
-class ReasonRow(NamedTuple):
+class RefusalRow(NamedTuple):
     """A reason, with the pods and nodes it was given for and the newest time."""
 
     reason: str
@@ -45,7 +45,7 @@ class ReasonRow(NamedTuple):
     pod: str
 
 
-class PodRow(NamedTuple):
+class RefusedRow(NamedTuple):
     """A pod whose newest run failed."""
 
     pod: str
@@ -57,14 +57,14 @@ class PodRow(NamedTuple):
 
 BY_REASON = Sheet(
     "refusals",
-    ReasonRow,
+    RefusalRow,
     brief={"reason": "reason", "pods": "pods", "newest": "ago", "pod": "newest pod", "nodes": "nodes"},
     tells_findings=True,
 )
-BY_POD = Sheet("refused pods", PodRow, brief={"pod": "pod", "reason": "reason", "newest": "ago", "nodes": "nodes"})
+BY_POD = Sheet("refused pods", RefusedRow, brief={"pod": "pod", "reason": "reason", "newest": "ago", "nodes": "nodes"})
 
 
-class Refused(NamedTuple):
+class RefusedPod(NamedTuple):
     """A pod whose newest run chose no node, with its reasons, each with its nodes, and its runs in the logs."""
 
     pod: str
@@ -87,7 +87,7 @@ class RefusalsScene(OfInstall, frozen=True, dict=True, eq=False):
     taken_at: datetime
 
     @cached_property
-    def refused(self) -> list[Refused]:
+    def refused(self) -> list[RefusedPod]:
         """The pods whose newest run failed, the newest first."""
         lines: defaultdict[str, list[LogLine]] = defaultdict(list)
         source: dict[str, Pod] = {}
@@ -108,13 +108,13 @@ def _moment(cycle: Cycle) -> float:
     return cycle.at.timestamp() if cycle.at else 0.0
 
 
-def _refused(pod: str, cycles: list[Cycle], scheduler: Pod) -> Refused | None:
+def _refused(pod: str, cycles: list[Cycle], scheduler: Pod) -> RefusedPod | None:
     told = [cycle for cycle in cycles if cycle.has_result or cycle.bind_error]
     if not told or (told[-1].chosen and not told[-1].bind_error) or told[-1].asked_nothing:
         return None
     newest = told[-1]
     reasons = {"BindingFailed": [newest.chosen]} if newest.bind_error else newest.nodes_by_code() or {_UNSAID: []}
-    return Refused(pod, newest, scheduler, reasons, sum(not cycle.chosen for cycle in told))
+    return RefusedPod(pod, newest, scheduler, reasons, sum(not cycle.chosen for cycle in told))
 
 
 async def gather_refusals(sources: Sources, since: timedelta, words: str) -> RefusalsScene:
@@ -157,7 +157,7 @@ def _code(reason: str) -> Code:
     return "binding-failed" if reason == "BindingFailed" else finding_code(reason)
 
 
-def _by_reason(scene: RefusalsScene) -> list[tuple[str, list[Refused]]]:
+def _by_reason(scene: RefusalsScene) -> list[tuple[str, list[RefusedPod]]]:
     counted = Counter(reason for one in scene.refused for reason in one.reasons)
     return [(reason, [one for one in scene.refused if reason in one.reasons]) for reason, _ in counted.most_common()]
 
@@ -168,7 +168,7 @@ def report_of(scene: RefusalsScene) -> Report:
         return without
     findings, by_reason = run(REFUSALS, scene).findings, _by_reason(scene)
     rows = [
-        ReasonRow(
+        RefusalRow(
             reason,
             len(some),
             FirstNames(tuple(sorted({node for one in some for node in one.reasons[reason] if node}))),
@@ -178,7 +178,7 @@ def report_of(scene: RefusalsScene) -> Report:
         for reason, some in by_reason
     ]
     pods = [
-        PodRow(
+        RefusedRow(
             one.pod,
             ", ".join(one.reasons),
             FirstNames(tuple(sorted({node for nodes in one.reasons.values() for node in nodes if node}))),

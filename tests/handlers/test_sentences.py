@@ -13,18 +13,18 @@ from handlers.parsing.normalise import normalise
 from handlers.parsing.sentences import Meant, as_command, in_thread, meant
 from handlers.parsing.slack_grammar import understand
 from handlers.parsing.slack_words import split_words
-from playbooks.gather.subject import NOBODY_KNOWN, Names, gather_names
+from playbooks.gather.subject import NOBODY_KNOWN, KnownNames, gather_names
 
 RECORDING = Path(__file__).parents[1] / "cases" / "hami-2.10" / "recording.tar.gz"
 TYPED: dict[str, list[list[str]]] = json.loads(Path(__file__).with_name("questions.json").read_text(encoding="utf-8"))
 
 
 @cache
-def recorded() -> Names:
+def recorded() -> KnownNames:
     return asyncio.run(gather_names(RecordedCluster.open(RECORDING)))
 
 
-def asked(text: str, about: str = "", names: Names = NOBODY_KNOWN) -> Meant:
+def asked(text: str, about: str = "", names: KnownNames = NOBODY_KNOWN) -> Meant:
     typed = normalise(text)
     command = as_command(split_words(typed)) if typed.count("'") % 2 == 0 else None
     return meant(typed, names, about.split()) if command is None else Meant(in_thread(command, about.split()))
