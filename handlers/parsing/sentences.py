@@ -15,10 +15,10 @@ from typing import Any, Literal, NamedTuple
 from bot.errors import UsageError
 from bot.texts import LANGUAGES, Language
 from handlers.changes.words import HOW_TO_REVERT, IS_ID
-from handlers.parsing.grammar import from_kubectl, known_word, nearest, phrases_in
+from handlers.parsing.grammar import example_of, from_kubectl, known_word, nearest, phrases_in
 from handlers.parsing.slack_grammar import build_grammar, understand
 from playbooks.gather.subject import KINDS_OF_OWNERS, NOBODY_KNOWN, KnownNames
-from playbooks.own.discovery import is_verb
+from playbooks.own.discovery import is_verb, verbs
 
 Says = Literal["", "thanks", "unsure", "several", "mine", "pasted"]
 Kind = Literal["pod", "node", "namespace"]
@@ -125,7 +125,10 @@ def as_command(words: Sequence[str]) -> list[str] | None:
     try:
         understand(cleaned)
     except UsageError:  # told as it is to who types options
-        return cleaned if any(word.startswith("--") for word in cleaned) else None
+        is_options = any(word.startswith("--") for word in cleaned) or (
+            cleaned[2:3] != [] and cleaned[2].startswith("-")
+        )
+        return cleaned if is_options else None
     return cleaned
 
 
@@ -291,8 +294,8 @@ def _about_nodes(nodes: Sequence[str], first: str, about: Sequence[str]) -> Mean
 
 def _unsure(found: _Heard, intents: Sequence[str]) -> Meant:
     """Three commands that read: about what was named, then what the other words come near, then the usual ones."""
-    near = nearest(first, list(_SUBJECT)) if (first := found.rest.partition(" ")[0]) else []
-    offers = [verb for verb in near if _SUBJECT[verb] != "pod"]
+    near = nearest(first, verbs()) if (first := found.rest.partition(" ")[0]) else []
+    offers = [example_of(verb) for verb in near if _SUBJECT.get(verb) != "pod"]
     offers += [f"{verb} {pod}" for pod in found.pods[:1] for verb in ("why", "logs")]
     offers += [f"{verb} {node}" for node in found.nodes[:1] for verb in ("nodes", "gpus")]
     offers += [f"{verb} {found.namespace}" for verb in ("pending", "quota") if found.namespace]
