@@ -37,8 +37,7 @@ _SUBJECT: Mapping[str, Kind] = {
 _DEFAULT: Mapping[Kind, str] = {"pod": "why", "node": "nodes", "namespace": "pending"}
 _VERB_OF = {"using": "gpus", "free": "gpus"}
 """The verb of a section of `phrases.toml` that has another name."""
-_READING = ("help", "fit", "digest", "watch", "unwatch")
-_SHOWN = ("revert", "oncall", "verbosity")
+_READING, _SHOWN = ("help", "fit", "digest", "watch", "unwatch"), ("revert", "oncall", "verbosity")
 _CARDS = ("idle", "using", "free", "gpus")
 _TOKEN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/@:=%-]*")
 _TAIL = "._/@:=%-"
@@ -125,10 +124,10 @@ def as_command(words: Sequence[str]) -> list[str] | None:
     try:
         understand(cleaned)
     except UsageError:  # told as it is to who types options
-        is_options = any(word.startswith("--") for word in cleaned) or (
-            cleaned[2:3] != [] and cleaned[2].startswith("-")
+        typed = any(
+            word.startswith("--") or (number == 2 and word.startswith("-")) for number, word in enumerate(cleaned)
         )
-        return cleaned if is_options else None
+        return cleaned if typed else None
     return cleaned
 
 
@@ -153,9 +152,8 @@ def lacks_pod(words: Sequence[str]) -> bool:
 
 def language_of(text: str) -> Language | None:
     """The language that a text asks for, by `--lang` or by being Chinese; None for any other."""
-    asked = _LANGUAGE.search(text)
-    named: Language | None = next((language for language in LANGUAGES if asked and asked[1] == language), None)
-    return named or ("zh" if _CHINESE.search(text) else None)
+    named = [language for language in LANGUAGES if language in _LANGUAGE.findall(text)]
+    return named[0] if named else "zh" if _CHINESE.search(text) else None
 
 
 def in_thread(words: Sequence[str], about: Sequence[str]) -> list[str]:
@@ -299,8 +297,8 @@ def _unsure(found: _Heard, intents: Sequence[str]) -> Meant:
     offers += [f"{verb} {pod}" for pod in found.pods[:1] for verb in ("why", "logs")]
     offers += [f"{verb} {node}" for node in found.nodes[:1] for verb in ("nodes", "gpus")]
     offers += [f"{verb} {found.namespace}" for verb in ("pending", "quota") if found.namespace]
-    verbs = (_VERB_OF.get(intent, intent) for intent in intents)
-    offers += [verb for verb in verbs if (verb in _SUBJECT and _SUBJECT[verb] != "pod") or verb in ("status", "digest")]
+    meant_by = (_VERB_OF.get(intent, intent) for intent in intents)
+    offers += [verb for verb in meant_by if _SUBJECT.get(verb, "pod") != "pod" or verb in ("status", "digest")]
     return Meant([], tuple(dict.fromkeys((*offers, "gpus", "status", "pending")))[:3], "unsure")
 
 
