@@ -35,8 +35,7 @@ _SUBJECT: Mapping[str, Kind] = {
 }
 """What a verb may be about."""
 _DEFAULT: Mapping[Kind, str] = {"pod": "why", "node": "nodes", "namespace": "pending"}
-_VERB_OF = {"using": "gpus", "free": "gpus"}
-"""The verb of a section of `phrases.toml` that has another name."""
+_VERB_OF = {"using": "gpus", "free": "gpus"}  # of sections of `phrases.toml` that have another name
 _READING, _SHOWN = ("help", "fit", "digest", "watch", "unwatch"), ("revert", "oncall", "verbosity")
 _CARDS = ("idle", "using", "free", "gpus")
 _TOKEN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/@:=%-]*")

@@ -16,7 +16,7 @@ from bot.hami.scheduler_logs.scheduling_events import REASONS, finding_code
 from bot.kube.models import Pod
 from bot.kube.times import format_time
 from bot.report import Finding, FirstNames, Report, Sheet, Subject, new_report, step
-from bot.texts import Text
+from bot.texts import Prose, Text, listed
 from playbooks import quotes
 from playbooks.gather.scheduler_logs import ExtenderLines, gather_extender_lines
 from playbooks.gather.scheduling import gather_install, install_unread, nothing_read
@@ -30,7 +30,7 @@ from playbooks.scenes.cluster import OfInstall
 _NEEDLES = ("FilteringFailed", "BindingFailed", "FilteringSucceed", *FILTER_STARTS, *NODE_UNFIT)
 _LIMIT_BYTES = 128 * 1024 * 1024
 _CODES: set[Code] = {"node-unfit-pod", *(reason.finding for reason in REASONS)}
-_UNSAID = "no reason logged"
+_UNSAID = ""
 _MOST = 10
 """Reasons that are told; the tables have all."""
 
@@ -38,7 +38,7 @@ _MOST = 10
 class RefusalRow(NamedTuple):
     """A reason, with the pods and nodes it was given for and the newest time."""
 
-    reason: str
+    reason: Prose
     pods: int
     nodes: FirstNames
     newest: datetime | None
@@ -49,7 +49,7 @@ class RefusedRow(NamedTuple):
     """A pod whose newest run failed."""
 
     pod: str
-    reason: str
+    reason: Prose
     nodes: FirstNames
     runs: int
     newest: datetime | None
@@ -134,7 +134,7 @@ def newest_refusals(scene: RefusalsScene) -> Iterator[Finding]:
     for reason, some in _by_reason(scene)[:_MOST]:
         newest = some[0]
         nodes = sorted({node for one in some for node in one.reasons[reason] if node})
-        values = {"reason": reason, "count": len(some), "nodes": len(nodes), "pod": newest.pod}
+        values = {"reason": _shown(reason), "count": len(some), "nodes": len(nodes), "pod": newest.pod}
         key = "refusals.on-nodes" if nodes else "refusals.reason"
         look = step(Text("logs.why", pod=newest.pod), prose.command("why", newest.pod))
         proof = quotes.of_words(newest.line_of(reason), newest.scheduler, newest.pod.rpartition("/")[2])
@@ -157,6 +157,10 @@ def _code(reason: str) -> Code:
     return "binding-failed" if reason == "BindingFailed" else finding_code(reason)
 
 
+def _shown(reason: str) -> Prose:
+    return reason or Text("refusals.unsaid")
+
+
 def _by_reason(scene: RefusalsScene) -> list[tuple[str, list[RefusedPod]]]:
     counted = Counter(reason for one in scene.refused for reason in one.reasons)
     return [(reason, [one for one in scene.refused if reason in one.reasons]) for reason, _ in counted.most_common()]
@@ -169,7 +173,7 @@ def report_of(scene: RefusalsScene) -> Report:
     findings, by_reason = run(REFUSALS, scene).findings, _by_reason(scene)
     rows = [
         RefusalRow(
-            reason,
+            _shown(reason),
             len(some),
             FirstNames(tuple(sorted({node for one in some for node in one.reasons[reason] if node}))),
             some[0].cycle.at,
@@ -180,7 +184,7 @@ def report_of(scene: RefusalsScene) -> Report:
     pods = [
         RefusedRow(
             one.pod,
-            ", ".join(one.reasons),
+            listed(map(_shown, one.reasons)),
             FirstNames(tuple(sorted({node for nodes in one.reasons.values() for node in nodes if node}))),
             one.runs,
             one.cycle.at,
@@ -189,7 +193,7 @@ def report_of(scene: RefusalsScene) -> Report:
     ]
     total, first = len(scene.refused), by_reason[0] if by_reason else None
     values = {"total": total, "since": scene.words}
-    verdict = Text("refusals.verdict", reason=first[0], count=len(first[1]), **values) if first else None
+    verdict = Text("refusals.verdict", reason=_shown(first[0]), count=len(first[1]), **values) if first else None
     return new_report(
         playbook="logs",
         cluster=scene.cluster,
