@@ -34,11 +34,11 @@ _SUBJECT: Mapping[str, Kind] = {
     "pending": "namespace",
 }
 """What a verb may be about."""
-_DEFAULT: Mapping[Kind, str] = {"pod": "why", "node": "nodes", "namespace": "pending"}
 _VERB_OF = {"using": "gpus", "free": "gpus"}  # of sections of `phrases.toml` that have another name
 _READING, _SHOWN = ("help", "fit", "digest", "watch", "unwatch"), ("revert", "oncall", "verbosity")
-_CARDS = ("idle", "using", "free", "gpus")
+_CARDS = "idle", "using", "free", "gpus"
 _TOKEN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/@:=%-]*")
+_NEAR, _LONGEST = 24, 400  # characters before a name, and of a sentence's other words, that are looked at
 _TAIL = "._/@:=%-"
 _NAME = re.compile(r"(?:[a-z0-9.-]+/)*(?=[a-z0-9./-]*[0-9/-])[a-z0-9][a-z0-9./-]*[a-z0-9]")
 """What looks like a pod's name: few words of a sentence have a digit, a hyphen or a slash."""
@@ -151,8 +151,8 @@ def lacks_pod(words: Sequence[str]) -> bool:
 
 def language_of(text: str) -> Language | None:
     """The language that a text asks for, by `--lang` or by being Chinese; None for any other."""
-    named = [language for language in LANGUAGES if language in _LANGUAGE.findall(text)]
-    return named[0] if named else "zh" if _CHINESE.search(text) else None
+    named: list[Language] = [language for language in LANGUAGES if language in _LANGUAGE.findall(text)]
+    return next(iter(named), "zh" if _CHINESE.search(text) else None)
 
 
 def in_thread(words: Sequence[str], about: Sequence[str]) -> list[str]:
@@ -196,11 +196,9 @@ def _subject_of(words: Sequence[str]) -> _Heard:
 def meant(text: str, names: KnownNames = NOBODY_KNOWN, about: Sequence[str] = ()) -> Meant:
     """What a message asks that is no command; `about` are the words that its thread is about."""
     plain = " ".join(text.split())
-    bare = plain.lower().strip(" `*_~.!?。！？🙏👍🎉❤️😀🙂:+")
-    if _whole("hello").fullmatch(bare):
-        return Meant(["help"])
-    if _whole("thanks").fullmatch(f"{bare} "):
-        return Meant([], says="thanks")
+    bare = plain.lower().strip(" `*_~.!?。！？🙏👍🎉❤️😀🙂:+")[:_LONGEST]
+    if _whole("hello").fullmatch(bare) or _whole("thanks").fullmatch(f"{bare} "):
+        return Meant(["help"]) if _whole("hello").fullmatch(bare) else Meant([], says="thanks")
     found = _found(plain, names)
     if _PASTED.search(plain):
         if pods := [pod for pod in found.pods if pod.rpartition("/")[2] in names.pods]:
@@ -291,7 +289,7 @@ def _about_nodes(nodes: Sequence[str], first: str, about: Sequence[str]) -> Mean
 
 def _unsure(found: _Heard, intents: Sequence[str]) -> Meant:
     """Three commands that read: about what was named, then what the other words come near, then the usual ones."""
-    near = nearest(first, verbs()) if (first := found.rest.partition(" ")[0]) else []
+    near = nearest(first[:_NEAR], verbs()) if (first := found.rest.partition(" ")[0]) else []
     offers = [example_of(verb) for verb in near if _SUBJECT.get(verb) != "pod"]
     offers += [f"{verb} {pod}" for pod in found.pods[:1] for verb in ("why", "logs")]
     offers += [f"{verb} {node}" for node in found.nodes[:1] for verb in ("nodes", "gpus")]
@@ -311,16 +309,17 @@ def _found(text: str, names: KnownNames) -> _Heard:
     pods: dict[str, None] = {}
     maybe: dict[str, None] = {}
     nodes: dict[str, None] = {}
-    kind, end = "", 0
-    rest: list[str] = []
+    kind, end, rest = "", 0, list[str]()
     for token in _TOKEN.finditer(low):
         word = token[0].rstrip(_TAIL)
         name, before = word.rpartition("/")[2], word.rpartition("/")[0].rpartition("/")[2]
-        marked = bool(_MARKED_AS_POD.search(low[: token.start()]))
+        plain = word not in _filler() or (
+            name in names.pods and _MARKED_AS_POD.search(low[max(0, token.start() - _NEAR) : token.start()])
+        )
         gpu_type = word if word in names.types else word.removesuffix("s")
         if name in names.nodes and before in ("", "node", "nodes", "no"):
             nodes[name] = None
-        elif subjects := _subjects(word, namespace, names, plain=marked or word not in _filler()):
+        elif subjects := _subjects(word, namespace, names, plain=bool(plain)):
             pods |= dict.fromkeys(subjects)
         elif before in KINDS_OF_OWNERS and name:
             pods[word] = None
@@ -332,11 +331,12 @@ def _found(text: str, names: KnownNames) -> _Heard:
             maybe[word if "/" in word or not namespace else f"{namespace}/{word}"] = None
         else:
             continue
-        rest, end = [*rest, low[end : token.start()], " "], token.start() + len(word)
+        rest += [low[end : token.start()], " "]
+        end = token.start() + len(word)
     others = "".join([*rest, low[end:]])
     if not (pods or nodes):
         pods = maybe
-    return _Heard(tuple(pods), tuple(nodes), namespace, kind, " ".join(others.translate(_QUOTES).split()))
+    return _Heard(tuple(pods), tuple(nodes), namespace, kind, " ".join(others.translate(_QUOTES).split())[:_LONGEST])
 
 
 _LANGUAGE = re.compile(r"--lang[=\s]+(\w+)")
