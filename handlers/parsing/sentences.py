@@ -152,7 +152,8 @@ def lacks_pod(words: Sequence[str]) -> bool:
 def language_of(text: str) -> Language | None:
     """The language that a text asks for, by `--lang` or by being Chinese; None for any other."""
     named: list[Language] = [language for language in LANGUAGES if language in _LANGUAGE.findall(text)]
-    return next(iter(named), "zh" if _CHINESE.search(text) else None)
+    chinese: Language | None = "zh" if _CHINESE.search(text) else None
+    return named[0] if named else chinese
 
 
 def in_thread(words: Sequence[str], about: Sequence[str]) -> list[str]:

@@ -88,7 +88,7 @@ class WatchAsked(NamedTuple):
 
 def understand(
     words: Sequence[str],
-) -> ParsedQuestion | ChangeAsked | doctor.ExaminationAsked | Help | ManifestWanted | ProfileAsked | WatchAsked:
+) -> ParsedQuestion | ChangeAsked | doctor.DoctorAsked | Help | ManifestWanted | ProfileAsked | WatchAsked:
     """What the words ask for. Raises UsageError, whose hint ends with an example."""
     asked = takewhile(lambda word: word != "because", words)  # a reason is free text
     if flag := next((word for word in asked if word in _HELP_FLAGS), None):

@@ -82,7 +82,7 @@ def closing_buttons(
     direct: bool = False,
     watch: str = "",
 ) -> list[blocks.Element]:
-    """[Look again]; where only the asker sees the answer also [Show everything], unless it does, and [Post to channel].
+    """[Look again], [Show everything] unless the answer does, and [Post to channel] where only the asker sees it.
 
     `watch` is a pod that waits: before all [Tell me when it runs]. `direct`: there is no channel to post it to. `read`
     is the answer's gist. None where the question does not fit into a button.
@@ -95,7 +95,7 @@ def closing_buttons(
         offered.insert(
             0, blocks.button(Text("desk.watch"), f"{ASK}watch", value_of(AskButton(f"watch {watch}", cluster)))
         )
-    if (private or direct) and not everything:
+    if not everything:
         offered.append(blocks.button(Text("slack.everything"), EVERYTHING, value))
     if private and not direct:
         offered.append(blocks.button(Text("slack.post"), POST, posted))
