@@ -152,8 +152,7 @@ def lacks_pod(words: Sequence[str]) -> bool:
 def language_of(text: str) -> Language | None:
     """The language that a text asks for, by `--lang` or by being Chinese; None for any other."""
     named: list[Language] = [language for language in LANGUAGES if language in _LANGUAGE.findall(text)]
-    chinese: Language | None = "zh" if _CHINESE.search(text) else None
-    return named[0] if named else chinese
+    return named[0] if named else ("zh" if _CHINESE.search(text) else None)
 
 
 def in_thread(words: Sequence[str], about: Sequence[str]) -> list[str]:
