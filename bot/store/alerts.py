@@ -6,14 +6,14 @@ The functions below the classes work inside a transaction of these classes or of
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Generator, Mapping, Sequence
+from collections.abc import Collection, Generator, Mapping, Sequence
 from itertools import groupby
 from typing import Any, NamedTuple, TypeVar
 
-from sqlalchemy import RowMapping, and_, bindparam, delete, exists, func, insert, or_, select, update
-from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
+from sqlalchemy import Row, and_, bindparam, delete, exists, func, insert, or_, select, update
+from sqlalchemy.ext.asyncio import AsyncConnection
 
-from bot.store.engine import OvertakenError, store_errors, transaction
+from bot.store.engine import OvertakenError, Rows, transaction
 from bot.store.firing_periods import note_spells
 from bot.store.tables import alerts, incidents
 from bot.store.timeline import note
@@ -63,12 +63,8 @@ class Counts(NamedTuple):
     by_name: tuple[tuple[str, int, int], ...] = ()
 
 
-class AlertRows:
+class AlertRows(Rows):
     """Every method is one transaction (`take`: one for each few hundred alerts) and raises only StoreError."""
-
-    def __init__(self, engine: AsyncEngine, now: Callable[[], float]) -> None:
-        self._engine = engine
-        self._now = now
 
     async def take(self, given: Sequence[Alert]) -> int:
         """Keeps the alerts; how often one began or ended by them. Sent again, or out of order, none does."""
@@ -91,23 +87,20 @@ class AlertRows:
     async def _silence(self, which: Any, turn: Turn) -> None:
         quiet = and_(which, alerts.c.status == "firing")
         ordered = select(alerts.c.incident).where(quiet).order_by(alerts.c.fingerprint, alerts.c.number)
-        with store_errors("ending alerts that nobody repeats"):
-            async with self._engine.begin() as connection:
-                counted = Counter((await connection.scalars(ordered.with_for_update())).all())
-                if not counted:
-                    return
-                values = {"status": "silent", "changed_at": self._now()}
-                await connection.execute(update(alerts).where(quiet).values(**values))
-                here = select(incidents.c.id).where(incidents.c.id.in_(counted)).order_by(incidents.c.id)
-                for found in (await connection.scalars(here.with_for_update())).all():
-                    await note(connection, found, (News(turn, detail=str(counted[found])),), self._now())
+        async with self._writing("ending alerts that nobody repeats") as connection:
+            counted = Counter((await connection.scalars(ordered.with_for_update())).all())
+            if not counted:
+                return
+            values = {"status": "silent", "changed_at": self._now()}
+            await connection.execute(update(alerts).where(quiet).values(**values))
+            here = select(incidents.c.id).where(incidents.c.id.in_(counted)).order_by(incidents.c.id)
+            for found in (await connection.scalars(here.with_for_update())).all():
+                await note(connection, found, (News(turn, detail=str(counted[found])),), self._now())
 
     async def unsorted_labels(self) -> set[str]:
         """The clusters' names, as alerts have them, of which there are alerts whose cause was not looked for yet."""
         query = select(alerts.c.cluster).where(alerts.c.incident == "").distinct()
-        with store_errors("looking for new alerts"):
-            async with self._engine.connect() as connection:
-                return set((await connection.scalars(query)).all())
+        return set(await self._scalars("looking for new alerts", query))
 
     async def unsorted(self, most: int, label: str = "", but: Collection[str] | None = None) -> list[Alert]:
         """The oldest alerts whose cause was not looked for yet: with that name of a cluster, or one that `but` lacks.
@@ -117,23 +110,17 @@ class AlertRows:
         named_so = alerts.c.cluster == label
         here = named_so if but is None else or_(named_so, alerts.c.cluster.not_in(but))
         query = select(alerts).where(alerts.c.incident == "", here).order_by(alerts.c.received_at).limit(most)
-        with store_errors("reading new alerts"):
-            async with self._engine.connect() as connection:
-                return [alert_of(row) for row in (await connection.execute(query)).mappings()]
+        return [alert_of(row) for row in await self._read("reading new alerts", query)]
 
     async def firing_of(self, source: str, cluster: str) -> list[Alert]:
         """What fires now by that source in that cluster."""
         here = and_(alerts.c.source == source, alerts.c.cluster == cluster, alerts.c.status == "firing")
-        with store_errors("reading alerts"):
-            async with self._engine.connect() as connection:
-                return [alert_of(row) for row in (await connection.execute(select(alerts).where(here))).mappings()]
+        return [alert_of(row) for row in await self._read("reading alerts", select(alerts).where(here))]
 
     async def firing_in(self, incident_id: str, name: str) -> list[Alert]:
         """The alerts of that name that fire and are sorted into the incident."""
         here = and_(alerts.c.incident == incident_id, alerts.c.name == name, alerts.c.status == "firing")
-        with store_errors("reading the alerts of an incident"):
-            async with self._engine.connect() as connection:
-                return [alert_of(row) for row in (await connection.execute(select(alerts).where(here))).mappings()]
+        return [alert_of(row) for row in await self._read("reading alerts", select(alerts).where(here))]
 
     async def counts(self, incident_ids: Collection[str]) -> dict[str, Counts]:
         """How many alerts and pods these incidents have."""
@@ -143,49 +130,40 @@ class AlertRows:
             for name in ("incident", "status", "name", "namespace", "pod", "node", "severity", "runbook", "cut")
         ]
         grouped = select(*said, func.count().label("n")).where(here).group_by(*said)
-        with store_errors("counting alerts"):
-            async with self._engine.connect() as connection:
-                found = (await connection.execute(grouped)).all()
+        found = await self._read("counting alerts", grouped)
         by_incident: defaultdict[str, list[Any]] = defaultdict(list)
         for row in found:
             by_incident[row.incident].append(row)
         return {incident: counted(rows) for incident, rows in by_incident.items()}
 
 
-class IgnoredRows:
+class IgnoredRows(Rows):
     """Every method is one transaction and raises only StoreError. Rows are locked in the order of their keys."""
-
-    def __init__(self, engine: AsyncEngine) -> None:
-        self._engine = engine
 
     async def add(self, given: Sequence[Alert]) -> None:
         """Ignores these, as far as they are in no incident yet."""
-        with store_errors("ignoring alerts"):
-            async with self._engine.begin() as connection:
-                for some in parts(sorted(given, key=name_of)):
-                    for these in named(some):
-                        fresh = and_(these, alerts.c.incident == "")
-                        ordered = select(alerts.c.number).where(fresh).order_by(alerts.c.fingerprint, alerts.c.number)
-                        await connection.execute(ordered.with_for_update())
-                        await connection.execute(update(alerts).where(fresh).values(incident=IGNORED))
-                        await count_once(connection, these, IGNORED)
+        async with self._writing("ignoring alerts") as connection:
+            for some in parts(sorted(given, key=name_of)):
+                for these in named(some):
+                    fresh = and_(these, alerts.c.incident == "")
+                    ordered = select(alerts.c.number).where(fresh).order_by(alerts.c.fingerprint, alerts.c.number)
+                    await connection.execute(ordered.with_for_update())
+                    await connection.execute(update(alerts).where(fresh).values(incident=IGNORED))
+                    await count_once(connection, these, IGNORED)
 
     async def reconsider(self) -> None:
         """Lets the alerts that still fire be sorted again: the routes may be others now."""
         firing = and_(alerts.c.incident == IGNORED, alerts.c.status == "firing")
         ordered = select(alerts.c.number).where(firing)
         ordered = ordered.order_by(alerts.c.source, alerts.c.fingerprint, alerts.c.number)
-        with store_errors("looking at ignored alerts again"):
-            async with self._engine.begin() as connection:
-                await connection.execute(ordered.with_for_update())
-                await connection.execute(update(alerts).where(firing).values(incident=""))
+        async with self._writing("looking at ignored alerts again") as connection:
+            await connection.execute(ordered.with_for_update())
+            await connection.execute(update(alerts).where(firing).values(incident=""))
 
     async def count(self) -> Ignored:
         """How many alerts are ignored."""
         query = select(alerts.c.name, alerts.c.status, func.count().label("n")).where(alerts.c.incident == IGNORED)
-        with store_errors("counting ignored alerts"):
-            async with self._engine.connect() as connection:
-                rows = (await connection.execute(query.group_by(alerts.c.name, alerts.c.status))).all()
+        rows = await self._read("counting ignored alerts", query.group_by(alerts.c.name, alerts.c.status))
         firing = [row for row in rows if row.status == "firing"]
         total = sum(row.n for row in rows)
         return Ignored(sum(row.n for row in firing), total, tuple(sorted(row.name for row in firing)))
@@ -292,10 +270,10 @@ def named(some: Sequence[Alert]) -> Generator[Any]:
         yield and_(alerts.c.source == source, alerts.c.fingerprint.in_({alert.fingerprint for alert in ours}))
 
 
-def alert_of(row: RowMapping) -> Alert:
+def alert_of(row: Row[Any]) -> Alert:
     """The alert, as it was when it began but for its status."""
-    values = {name: row[name] for name in Alert._fields}
-    return Alert(**{**values, "labels": json.loads(row["labels"]), "annotations": json.loads(row["annotations"])})
+    values = {name: getattr(row, name) for name in Alert._fields}
+    return Alert(**{**values, "labels": json.loads(row.labels), "annotations": json.loads(row.annotations)})
 
 
 async def _newest(connection: AsyncConnection, some: Sequence[Alert]) -> dict[tuple[str, str], Outbreak]:
@@ -309,9 +287,9 @@ async def _newest(connection: AsyncConnection, some: Sequence[Alert]) -> dict[tu
     found: dict[tuple[str, str], Outbreak] = {}
     for these in named(some):
         query = select(alerts).where(these, newest).order_by(alerts.c.fingerprint).with_for_update()
-        for row in (await connection.execute(query)).mappings():
-            outbreak = Outbreak(**{name: row[name] for name in Outbreak._fields})
-            found[row["source"], row["fingerprint"]] = outbreak
+        for row in await connection.execute(query):
+            outbreak = Outbreak(**{name: getattr(row, name) for name in Outbreak._fields})
+            found[row.source, row.fingerprint] = outbreak
         numbers = select(alerts.c.source, alerts.c.fingerprint, func.max(alerts.c.number)).where(these)
         for source, fingerprint, number in await connection.execute(numbers.group_by("source", "fingerprint")):
             known = found.get((source, fingerprint))

@@ -5,11 +5,12 @@ import contextlib
 import importlib.util
 import sqlite3
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from sqlalchemy import URL, event, make_url
+from sqlalchemy import URL, Executable, Row, Table, UpdateBase, event, make_url
+from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import ArgumentError, IntegrityError, NoSuchModuleError, SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 from sqlalchemy.pool import AsyncAdaptedQueuePool
@@ -35,6 +36,10 @@ class NoStoreError(StoreError):
     """There is no store yet."""
 
 
+class TakenError(StoreError):
+    """Another process wrote a row of the same key first."""
+
+
 class OlderStoreError(StoreError):
     """The store is of an older hami-bot, which the next start upgrades."""
 
@@ -50,9 +55,66 @@ def store_errors(what: str) -> Generator[None]:
         yield
     except SQLAlchemyError as error:
         reason = getattr(error, "orig", None) or error
-        raise StoreError(f"{what}: {reason}", hint=_hint(str(reason))) from error
+        kind = TakenError if isinstance(error, IntegrityError) else StoreError
+        raise kind(f"{what}: {reason}", hint=_hint(str(reason))) from error
     except OSError as error:
         raise StoreError(f"{what}: {error}", hint=Text("error-store.check-database")) from error
+
+
+_INSERT = {"sqlite": sqlite.insert, "postgresql": postgresql.insert}
+
+
+def insert_unless(database: AsyncEngine | AsyncConnection, table: Table) -> Any:
+    """An insert that can say what is to happen where the key is there: nothing, or an update."""
+    return _INSERT[database.dialect.name](table)
+
+
+def columns(row: Row[Any]) -> dict[str, Any]:
+    """The row by the names of its columns."""
+    return row._asdict()  # pyright: ignore[reportPrivateUsage]  # public, in spite of its name
+
+
+class Rows:
+    """A part of the store. Each method is one transaction, unless it says otherwise, and raises only StoreError.
+
+    `now` gives seconds since 1970.
+    """
+
+    def __init__(self, engine: AsyncEngine, now: Callable[[], float]) -> None:
+        self._engine = engine
+        self._now = now
+
+    @contextlib.asynccontextmanager
+    async def _reading(self, what: str) -> AsyncGenerator[AsyncConnection]:
+        with store_errors(what):
+            async with self._engine.connect() as connection:
+                yield connection
+
+    @contextlib.asynccontextmanager
+    async def _writing(self, what: str) -> AsyncGenerator[AsyncConnection]:
+        with store_errors(what):
+            async with self._engine.begin() as connection:
+                yield connection
+
+    async def _read(self, what: str, query: Executable) -> Sequence[Row[Any]]:
+        async with self._reading(what) as connection:
+            return (await connection.execute(query)).all()
+
+    async def _first(self, what: str, query: Executable) -> Row[Any] | None:
+        async with self._reading(what) as connection:
+            return (await connection.execute(query)).first()
+
+    async def _scalars(self, what: str, query: Executable) -> Sequence[Any]:
+        return [row[0] for row in await self._read(what, query)]
+
+    async def _scalar(self, what: str, query: Executable) -> Any:
+        row = await self._first(what, query)
+        return row[0] if row else None
+
+    async def _write(self, what: str, statement: UpdateBase) -> int:
+        """How many rows it changed."""
+        async with self._writing(what) as connection:
+            return (await connection.execute(statement)).rowcount
 
 
 async def transaction(engine: AsyncEngine, what: str, work: Callable[[AsyncConnection], Awaitable[T]]) -> T:
@@ -79,20 +141,13 @@ def _hint(reason: str) -> Text:
 
 
 @contextlib.asynccontextmanager
-async def open_engine(url: str, patience: float) -> AsyncGenerator[AsyncEngine]:
-    """The database with its tables made and upgraded. SQLite waits `patience` seconds for another process's lock."""
-    async with connect(url, patience) as (engine, shown):
+async def open_engine(url: str, patience: float, *, make: bool = True) -> AsyncGenerator[AsyncEngine]:
+    """The database with its tables, which are made and upgraded unless they are not to be. SQLite waits `patience`
+    seconds for another process's lock.
+    """
+    async with connect(url, patience, make=make) as (engine, shown):
         with store_errors(f"opening the store {shown}"):
-            await _prepare(engine, shown)
-        yield engine
-
-
-@contextlib.asynccontextmanager
-async def open_engine_as_it_is(url: str, patience: float) -> AsyncGenerator[AsyncEngine]:
-    """The database of a store that was opened before, by this version; nothing of it is changed."""
-    async with connect(url, patience, make=False) as (engine, shown):
-        with store_errors(f"opening the store {shown}"):
-            await _check(engine, shown)
+            await (_prepare if make else _check)(engine, shown)
         yield engine
 
 

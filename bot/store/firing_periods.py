@@ -6,10 +6,10 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from sqlalchemy import bindparam, insert, select, update
-from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
+from sqlalchemy.ext.asyncio import AsyncConnection
 
 from bot.kube.times import parse_time
-from bot.store.engine import store_errors
+from bot.store.engine import Rows, columns
 from bot.store.tables import alerts, spells
 from bot.triage.summary import FiringSpan
 
@@ -21,11 +21,8 @@ _MERGED = update(spells).where(
 _Place = tuple[str, str, int]
 
 
-class SpellRows:
+class SpellRows(Rows):
     """Every method raises only StoreError."""
-
-    def __init__(self, engine: AsyncEngine) -> None:
-        self._engine = engine
 
     async def of(self, incident_ids: Collection[str]) -> dict[str, list[FiringSpan]]:
         """The spells of these incidents, none for one without pods. Of a spell that ended because nobody repeated the
@@ -34,15 +31,12 @@ class SpellRows:
         found: defaultdict[str, list[FiringSpan]] = defaultdict(list)
         newest = select(alerts).where(alerts.c.incident.in_(incident_ids), alerts.c.pod != "")
         before = select(spells).where(spells.c.incident.in_(incident_ids))
-        with store_errors("reading how long pods were affected"):
-            async with self._engine.connect() as connection:
-                for row in await connection.execute(newest):
-                    found[row.incident].append(FiringSpan((row.namespace, row.pod), row.gpus, *_period(row)))
-                for row in await connection.execute(before):
-                    share = row.fired_s / (row.ended - row.began)
-                    found[row.incident].append(
-                        FiringSpan((row.namespace, row.pod), row.gpus, row.began, row.ended, share)
-                    )
+        async with self._reading("reading how long pods were affected") as connection:
+            for row in await connection.execute(newest):
+                found[row.incident].append(FiringSpan((row.namespace, row.pod), row.gpus, *_period(row)))
+            for row in await connection.execute(before):
+                share = row.fired_s / (row.ended - row.began)
+                found[row.incident].append(FiringSpan((row.namespace, row.pod), row.gpus, row.began, row.ended, share))
         return found
 
 
@@ -79,11 +73,11 @@ async def _known(
 ) -> dict[_Place, Mapping[str, Any]]:
     here = spells.c.incident == incident_id
     named = spells.c.fingerprint.in_({place[1] for place in places}), spells.c.day.in_({place[2] for place in places})
-    columns = [column for column in spells.c if column.name != "incident"]
-    found = (await connection.execute(select(*columns).where(here, *named))).mappings()
+    wanted = [column for column in spells.c if column.name != "incident"]
+    found = await connection.execute(select(*wanted).where(here, *named))
     return {
-        (row["source"], row["fingerprint"], row["day"]): {
-            name: value for name, value in row.items() if name not in _NAMED
+        (row.source, row.fingerprint, row.day): {
+            name: value for name, value in columns(row).items() if name not in _NAMED
         }
         for row in found
     }

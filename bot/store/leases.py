@@ -9,13 +9,13 @@ import logging
 import socket
 import time
 import uuid
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from typing import NamedTuple
 
 from sqlalchemy import and_, insert, or_, select, text, update
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
-from bot.store.engine import store_errors, transaction
+from bot.store.engine import Rows, transaction
 from bot.store.tables import duties
 
 BEAT_S = 2.0
@@ -25,11 +25,11 @@ HOLDS_S = 8.0
 _NOW = text("SELECT CAST(extract(epoch FROM clock_timestamp()) AS double precision)")
 
 
-class DatabaseClock:
+class DatabaseClock(Rows):
     """Gives seconds since 1970 by PostgreSQL's clock as it was at the last `read`: this machine's may be hours off."""
 
     def __init__(self, engine: AsyncEngine) -> None:
-        self._engine = engine
+        super().__init__(engine, self)
         self._ahead_s = 0.0  # of the monotonic clock, which nobody sets
 
     def __call__(self) -> float:
@@ -37,19 +37,13 @@ class DatabaseClock:
 
     async def read(self) -> None:
         """Raises StoreError."""
-        with store_errors("reading the database's clock"):
-            async with self._engine.connect() as connection:
-                asked = time.monotonic()
-                at = (await connection.execute(_NOW)).scalar_one()
+        asked = time.monotonic()
+        at = await self._scalar("reading the database's clock", _NOW)
         self._ahead_s = at - (asked + time.monotonic()) / 2
 
 
-class TaskLeases:
+class TaskLeases(Rows):
     """Every method is one transaction and raises only StoreError."""
-
-    def __init__(self, engine: AsyncEngine, now: Callable[[], float]) -> None:
-        self._engine = engine
-        self._now = now
 
     async def hold(self, name: str, owner: str, seconds: float) -> bool:
         """Whether that owner holds the lease of a task for so long from now.

@@ -15,7 +15,7 @@ from bot.settings import load_settings
 from bot.settings.oncall import OncallSettings, PagerDutySettings
 from bot.settings.schema import Settings
 from bot.slack.calls import proxy_for
-from bot.store import StoreError, open_marks
+from bot.store import StoreError, open_beside
 from bot.store.engine import NoStoreError, OlderStoreError
 from bot.store.facts import Mark
 from bot.texts import Prose, Text
@@ -161,9 +161,9 @@ async def examine_store(settings: Settings) -> list[Link]:
     """The store is read as it is: nothing is made, upgraded or taken over from the bot that has it open."""
     oncall = settings.oncall
     try:
-        async with open_marks(settings.store.url.get_secret_value()) as marks:
-            heard = await marks.all(HEARD)
-            blind = await marks.all(BLIND)
+        async with open_beside(settings.store.url.get_secret_value()) as store:
+            heard = await store.marks.all(HEARD)
+            blind = await store.marks.all(BLIND)
     except (NoStoreError, OlderStoreError) as error:
         return [broken("store", error, state="degraded")]
     except StoreError as error:
