@@ -34,7 +34,7 @@ from bot.slack.gateway import Gateway
 from bot.slack.outbox import Outbox
 from bot.slack.question_tasks import DEED_S, KEEPING_S, LONGEST_S, Work
 from bot.store import StoreError, open_store
-from bot.store.leases import BEAT_S, sender
+from bot.store.engine import BEAT_S, sender
 from bot.texts import Text, Texts
 from handlers import home, question_listeners
 from handlers.changes import listeners

@@ -11,7 +11,7 @@ from bot.periodic_jobs import Clock
 from bot.report import one_line
 from bot.slack.origin import SENT_BY, Origin
 from bot.slack.question_tasks import Tell
-from bot.store.leases import BEAT_S
+from bot.store.engine import BEAT_S
 from bot.store.store import DROPPED, Unfinished
 from bot.texts import Text
 from handlers.gate import Gate

@@ -283,8 +283,8 @@ class Approvals(AuditedRows):
         Each is written down before it is counted, so that of two at once, in whatever replica, none goes uncounted.
         """
         here = (audit.c.actor == actor) & (audit.c.at >= since) & audit.c.outcome.in_(_COUNTED)
-        counted = select(audit.c.outcome, func.count()).where(here).group_by(audit.c.outcome)
-        found: dict[str, int] = {row[0]: row[1] for row in await self._read("counting changes", counted)}
+        counted = select(audit.c.outcome, func.count().label("n")).where(here).group_by(audit.c.outcome)
+        found = {row.outcome: int(row.n) for row in await self._read("counting changes", counted)}
         return found.get("requested", 0) - found.get("over-limit", 0)
 
 

@@ -17,9 +17,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 from bot.digest.figures import Figures
 from bot.digest.schedule import Schedule, Slot
 from bot.store.audit import Audit, AuditedRows, AuditLine
-from bot.store.engine import insert_unless
+from bot.store.engine import HOLDS_S, insert_unless
 from bot.store.facts import is_known, make_known
-from bot.store.leases import HOLDS_S
 from bot.store.tables import digest_runs, digests
 
 AGAIN_S = 300.0
@@ -55,7 +54,7 @@ Noted = Callable[[Digest], AuditLine]
 
 
 class DigestRows(AuditedRows):
-    """Every method is one transaction, or tries one twice, and raises only StoreError."""
+    """The digests that are wanted, and what became of each."""
 
     def __init__(self, engine: AsyncEngine, now: Callable[[], float], audit_log: Audit, owner: str) -> None:
         super().__init__(engine, now, audit_log)

@@ -25,7 +25,7 @@ class Fact(NamedTuple):
 
 
 class Facts(Rows):
-    """Every method is one transaction and raises only StoreError."""
+    """The facts."""
 
     async def get(self, key: str) -> str | None:
         """The fact, None where there is none."""
@@ -77,7 +77,7 @@ class Mark(NamedTuple):
 
 
 class MarkRows(Rows):
-    """Each method is one transaction and raises only StoreError."""
+    """The moments."""
 
     async def set(self, name: str, text: str = "") -> None:
         """Marks this moment; it replaces an earlier one."""

@@ -85,7 +85,7 @@ class Row(NamedTuple):
 
 
 class IncidentRows(AuditedRows):
-    """Every method is one transaction and raises only StoreError."""
+    """The incidents."""
 
     async def sort(  # what an incident is made of
         self,

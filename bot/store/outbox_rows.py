@@ -78,7 +78,7 @@ def stored_file(about: Values, content: bytes) -> StoredFile:
 
 
 class OutboxRows(Rows):
-    """Each method is one transaction and raises only StoreError. `now` is seconds since 1970."""
+    """The rows of the outbox. `now` is seconds since 1970."""
 
     async def put(
         self,

@@ -15,15 +15,13 @@ from typing import NamedTuple
 from sqlalchemy import ColumnElement, and_, case, delete, not_, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
-from bot.store.alerts import AlertRows, IgnoredRows
+from bot.store.alerts import AlertRows, IgnoredRows, SpellRows
 from bot.store.audit import Audit
 from bot.store.changes import Approvals, ChangeRows
 from bot.store.digests import DigestRows
-from bot.store.engine import Rows, insert_unless, open_engine
+from bot.store.engine import HOLDS_S, DatabaseClock, Rows, TaskLeases, insert_unless, open_engine
 from bot.store.facts import Facts, MarkRows
-from bot.store.firing_periods import SpellRows
 from bot.store.incidents import IncidentRows
-from bot.store.leases import HOLDS_S, DatabaseClock, TaskLeases
 from bot.store.outbox_rows import OutboxRows
 from bot.store.profiles import ProfileRows
 from bot.store.tables import outbox, seen, threads

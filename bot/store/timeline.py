@@ -42,7 +42,7 @@ async def note(connection: AsyncConnection, incident_id: str, news: Sequence[New
 
 
 class Timeline(Rows):
-    """Every method is one transaction and raises only StoreError."""
+    """What happened to incidents."""
 
     async def of(self, incident_id: str) -> list[IncidentEvent]:
         """What happened to the incident, in order."""
@@ -97,7 +97,7 @@ async def queue(connection: AsyncConnection, incident_id: str, given: Sequence[P
 
 
 class PageRows(Rows):
-    """Every method is one transaction and raises only StoreError."""
+    """What pagers are to be told."""
 
     async def next(self, service: str) -> PageRow | None:
         """The oldest that the pager was not told, whenever its turn is; those that a newer one replaces are skipped."""

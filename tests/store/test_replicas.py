@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from bot.changes.journal import ChangeEvent
 from bot.store import Store, open_store
 from bot.store.audit import Verified
-from bot.store.leases import HOLDS_S
+from bot.store.engine import HOLDS_S
 from bot.store.outbox_rows import SPACING
 from bot.store.store import DROPPED, TRIES
 from tests.records import RECORD
