@@ -43,7 +43,7 @@ from handlers.changes.request import ChangeSnapshot
 from handlers.changes.service import ChangeService
 from handlers.changes.setup import READ_ONLY, ChangeDeps, ChangeSupervisor
 from handlers.cluster_choice import ClusterChoice, open_sources, open_writing
-from handlers.deps import Deps
+from handlers.deps import Deps, KeptOpen, Opener
 from handlers.doctor import slack_command
 from handlers.doctor.examination import examine
 from handlers.doctor.selftest import PACE_S as TEST_PACE_S
@@ -55,7 +55,6 @@ from handlers.metrics_poller import Observer
 from handlers.oncall import listeners as triage
 from handlers.oncall.digests import register_digest_form
 from handlers.oncall.setup import Oncall, alerts_endpoint_of, incidents_kept, oncall_desk
-from handlers.open_clusters import KeptOpen, Opener
 from handlers.profiles import listeners as profiling
 from handlers.profiles.service import ProfileService
 from handlers.record_shell import write_capture

@@ -15,10 +15,10 @@ from handlers.changes.execute import Guard
 from handlers.doctor.links import STATES, Link, in_words
 from handlers.doctor.words import VERB, ExaminationAsked
 from handlers.inbox import DONE, Inbox
+from handlers.parsing.question import HeardWords, Verb, beginning
 from handlers.parsing.slack_grammar import understand
 from handlers.parsing.slack_words import split_words
 from handlers.user_actions import NOTHING, AcceptedDeed, ActionKind, Nothing
-from handlers.verb_listeners import HeardWords, Verb, begins_with
 
 Examine = Callable[[], Awaitable[list[Link]]]
 """Looks at every link between the running bot and what it needs."""
@@ -26,7 +26,7 @@ Examine = Callable[[], Awaitable[list[Link]]]
 
 def answering(inbox: Inbox, guard: Guard, examine: Examine) -> Verb:
     """The verb's row in the table."""
-    return Verb(begins_with(VERB), _Desk(inbox, guard, examine).ask)
+    return Verb(beginning(VERB), _Desk(inbox, guard, examine).ask)
 
 
 class _Desk:
@@ -50,7 +50,7 @@ class _Desk:
             denied = refused.denied
             await reply.answer(render_denied(denied.why, denied.who, denied.where).in_words(say), mark=DONE)
             return
-        async with reply.expecting(escape(say("doctor.progress"))):
+        async with reply.expecting(lambda: escape(say("doctor.progress"))):
             links = await self._examine()
         await reply.answer(render_links(links, say), mark=DONE)
 

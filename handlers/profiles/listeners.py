@@ -9,17 +9,17 @@ from bot.slack.message import Message
 from bot.slack.render.buttons import AskButton
 from bot.slack.render.report import CANCEL
 from handlers.inbox import DONE, Inbox
+from handlers.parsing.question import HeardWords, Verb, beginning, by_button, first_action, thread_below
 from handlers.profiles.service import ProfileService
 from handlers.profiles.words import VERB
 from handlers.user_actions import NOTHING, AcceptedDeed, ActionKind, Nothing
-from handlers.verb_listeners import HeardWords, Verb, begins_with, by_button, first_action, thread_below
 
 
 def register(app: App, inbox: Inbox, profiles: ProfileService) -> Verb:
     """Listens to the button that cancels; the verb's row in the table."""
     window = _ProfilesWindow(inbox, profiles)
     app.action(CANCEL)(window.cancelled)
-    return Verb(begins_with(VERB), window.ask)
+    return Verb(beginning(VERB), window.ask)
 
 
 class _ProfilesWindow:

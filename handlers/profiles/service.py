@@ -19,6 +19,7 @@ from bot.slack.message import File, Message
 from bot.slack.render.blocks import Draft
 from bot.slack.render.prose import render_help
 from bot.slack.render.report import render_report, taking
+from bot.slack.responder import PATIENCE_S, ChannelReply, Reply, announced
 from bot.store import StoreError
 from bot.store.profiles import ProfileRows
 from bot.texts import Prose, Text, Texts, spaced
@@ -33,7 +34,6 @@ from handlers.profiles.captures import PATIENCE_S as ROOM_S
 from handlers.profiles.captures import CaptureAnswer, CaptureRequest, Captures, ReadingRoom, answer_to, audited
 from handlers.profiles.kept import Contents, answer_about, contents_of, is_reference, kept_report
 from handlers.profiles.words import ProfileAsked, ShowKept
-from handlers.replies import PATIENCE_S, ChannelReply, Reply, within
 from handlers.threads import note_done, usual_cluster
 from handlers.user_actions import NOTHING, AcceptedDeed, ActionKind, NotDone, Nothing
 from playbooks.profile.fetch import FetchedProfile, Snapshot, gather
@@ -201,22 +201,8 @@ async def _showing(reply: Reply, message: Callable[[], Message]) -> AsyncGenerat
     if not isinstance(reply, ChannelReply):
         yield
         return
-    ended = asyncio.Event()
-    showing = asyncio.create_task(_show(reply.progress, message, ended))
-    try:
+    async with announced(lambda: reply.progress(message()), PATIENCE_S, _EVERY_S):
         yield
-    finally:
-        ended.set()
-        await showing
-
-
-async def _show(
-    show: Callable[[Message], Awaitable[None]], message: Callable[[], Message], ended: asyncio.Event
-) -> None:
-    wait = PATIENCE_S
-    while not await within(ended, wait):
-        await show(message())
-        wait = _EVERY_S
 
 
 def _capture_in(words: str) -> Request | None:

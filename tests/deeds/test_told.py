@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from bot.errors import BotError
-from bot.slack.origin import Origin
+from bot.slack.people import Origin
 from bot.slack.question_tasks import OF_ONE, Asker
 from bot.store import Store
 from bot.store.engine import BEAT_S, HOLDS_S

@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from bot.slack.app import Grouped
-from bot.slack.origin import Home
+from bot.slack.people import Home
 from bot.slack.question_tasks import Work
 from bot.store import Store, open_store
 from bot.store.engine import HOLDS_S
