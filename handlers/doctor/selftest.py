@@ -12,8 +12,8 @@ from bot.errors import BotError, bugs_as_errors
 from bot.kube.recording.recorded_cluster import RecordedCluster
 from bot.periodic_jobs import Clock
 from bot.report import Report, in_words
-from bot.slack.render.limits import total_text
 from bot.slack.render.report import render_report
+from bot.slack.render.text import total_text
 from bot.texts import LANGUAGES, Prose, Text, Texts
 from handlers.deps import Deps, TaskLease
 from handlers.parsing.grammar import ParsedQuestion

@@ -6,9 +6,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from bot.slack.message import Message
 from bot.slack.render.blocks import Room
 from bot.slack.render.change import render_denied
-from bot.slack.render.limits import TOTAL_BUDGET
-from bot.slack.render.rich import Part, bullets, line, rich_text, span
-from bot.slack.render.text import escape
+from bot.slack.render.text import TOTAL_BUDGET, Part, bullets, escape, line, rich_text, span
 from bot.texts import Texts
 from handlers.changes.draft import Person
 from handlers.changes.execute import Guard

@@ -16,7 +16,7 @@ from bot.hami.installation.install import (
     is_trace,
     read_install,
 )
-from bot.hami.nodes.handshake import parse_handshake
+from bot.hami.nodes.registration import parse_handshake
 from bot.hami.pods.allocations import NODE_KEY
 from bot.hami.pods.request_parsing import DeviceConfig
 from bot.hami.vendors import FIRST

@@ -17,9 +17,17 @@ import msgspec
 from bot.hami.fit.verdicts import CardUse, Run, Verdict
 from bot.hami.names import Names
 from bot.hami.nodes.cards import CardState
-from bot.hami.nodes.handshake import Handshake, judge_other_vendor, parse_handshake
 from bot.hami.nodes.node_lock import LOCK_KEY
-from bot.hami.nodes.registration import Registration, Unreadable, Unregistered, kubelet_offers, read_registration
+from bot.hami.nodes.registration import (
+    Handshake,
+    Registration,
+    Unreadable,
+    Unregistered,
+    judge_other_vendor,
+    kubelet_offers,
+    parse_handshake,
+    read_registration,
+)
 from bot.hami.pods.pod_request import WHOLE_CARD, Constraints, ContainerRequest, Resources
 from bot.hami.vendors import standard_fit
 from bot.hami.vendors.config_section import USUAL_KEYS, amount_in, count_in, read_section, whole_or

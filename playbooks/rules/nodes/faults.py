@@ -8,10 +8,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
 
 from bot.finding_codes import Code, as_code
-from bot.hami.nodes.handshake import Handshake, Judgement, judge_other_vendor, parse_handshake
 from bot.hami.nodes.node_lock import USUAL_ALLOCATION, LockState
 from bot.hami.nodes.node_state import cordoned_uuids, handshake_of, wants_own_plugin
-from bot.hami.nodes.registration import Registration, Unregistered
+from bot.hami.nodes.registration import (
+    Handshake,
+    Judgement,
+    Registration,
+    Unregistered,
+    judge_other_vendor,
+    parse_handshake,
+)
 from bot.hami.vendors import FIRST, OWN_LOCKS
 from bot.hami.vendors.vendor import Device, Vendor
 from bot.kube.node_conditions import is_cordoned, not_ready, pressures

@@ -19,7 +19,7 @@ from bot.finding_codes import Code
 from bot.hami.fit.verdicts import NODE_UNREGISTERED, QUOTA_NOT_FIT
 from bot.hami.installation.install import Install
 from bot.hami.metrics.scheduler_metrics import CountedShare, SchedulerCounts
-from bot.hami.nodes.handshake import parse_handshake
+from bot.hami.nodes.registration import parse_handshake
 from bot.hami.scheduler_logs.scheduling_events import reason_of
 from bot.hami.vendors import FIRST
 from bot.hami.vendors.vendor import Device
