@@ -1,9 +1,9 @@
-"""What a node registers of one vendor's GPUs, or why the scheduler knows none of them; and the handshake beside it, with
-what each HAMi version concludes from that.
+"""What a node registers of one vendor's GPUs, or why the scheduler knows none of them; and the handshake beside it.
 
-Forms of the handshake seen on real nodes: `Reported <Go time>` by the plugin, `Requesting_<time>` and `Deleted_<time>` by
-the scheduler, without a zone. The guides' plain unix seconds exist on no node that HAMi wrote, and are understood all the
-same. Rules per version: HAMi pkg/device/nvidia/device.go CheckHealth and pkg/scheduler/scheduler.go register loop.
+Forms of the handshake seen on real nodes: `Reported <Go time>` by the plugin, `Requesting_<time>` and `Deleted_<time>`
+by the scheduler, without a zone. The guides' plain unix seconds exist on no node that HAMi wrote, and are understood
+all the same. What each version of HAMi concludes: pkg/device/nvidia/device.go CheckHealth and
+pkg/scheduler/scheduler.go register loop.
 """
 
 import re

@@ -22,8 +22,8 @@ from bot.report import one_line
 from bot.slack.message import Block
 from bot.texts import Prose, Text, made
 
-# Slack's limits that the bot keeps to, from docs.slack.dev (block and element pages) and Slack's own type definitions in
-# November 2026; `sandbox.slack.rules` has the others, against which the tests hold messages.
+# Slack's limits that the bot keeps to, from docs.slack.dev (block and element pages) and Slack's own type definitions
+# in November 2026; `sandbox.slack.rules` has the others, against which the tests hold messages.
 BLOCKS_OF_VIEW = 100
 HEADER = 150
 SECTION = 3000
