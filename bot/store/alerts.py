@@ -16,7 +16,7 @@ from sqlalchemy import Row, and_, bindparam, delete, exists, func, insert, or_, 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from bot.kube.times import parse_time
-from bot.store.engine import OvertakenError, Rows, columns, transaction
+from bot.store.engine import OvertakenError, StoredRows, columns, transaction
 from bot.store.tables import alerts, incidents, spells
 from bot.store.timeline import note
 from bot.triage.routes import Ignored
@@ -65,7 +65,7 @@ class Counts(NamedTuple):
     by_name: tuple[tuple[str, int, int], ...] = ()
 
 
-class AlertRows(Rows):
+class AlertRows(StoredRows):
     """The alerts. `take` is a transaction for each few hundred."""
 
     async def take(self, given: Sequence[Alert]) -> int:
@@ -139,7 +139,7 @@ class AlertRows(Rows):
         return {incident: counted(rows) for incident, rows in by_incident.items()}
 
 
-class IgnoredRows(Rows):
+class IgnoredRows(StoredRows):
     """Alerts that are in no incident. Rows are locked in the order of their keys."""
 
     async def add(self, given: Sequence[Alert]) -> None:
@@ -331,7 +331,7 @@ _MERGED = update(spells).where(
 _Place = tuple[str, str, int]
 
 
-class SpellRows(Rows):
+class SpellRows(StoredRows):
     """When alerts about pods fired."""
 
     async def of(self, incident_ids: Collection[str]) -> dict[str, list[FiringSpan]]:

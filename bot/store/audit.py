@@ -18,7 +18,7 @@ import msgspec
 from sqlalchemy import Row, insert, select, text
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
-from bot.store.engine import Rows, columns
+from bot.store.engine import StoredRows, columns
 from bot.store.tables import audit
 
 PAGE = 500
@@ -72,7 +72,7 @@ class Verified(NamedTuple):
     kept_at: int = 0
 
 
-class Audit(Rows):
+class Audit(StoredRows):
     """The log. The first of the keys signs, all of them verify."""
 
     def __init__(self, engine: AsyncEngine, now: Callable[[], float], keys: Sequence[str] = ()) -> None:
@@ -160,7 +160,7 @@ class Audit(Rows):
         return [columns(row) for row in await self._read("reading the audit log", wanted)]
 
 
-class AuditedRows(Rows):
+class AuditedRows(StoredRows):
     """Rows whose changes stand in the audit log, too."""
 
     def __init__(self, engine: AsyncEngine, now: Callable[[], float], audit_log: Audit) -> None:

@@ -83,7 +83,7 @@ def columns(row: Row[Any]) -> dict[str, Any]:
     return row._asdict()  # pyright: ignore[reportPrivateUsage]  # public, in spite of its name
 
 
-class Rows:
+class StoredRows:
     """A part of the store. Each method is one transaction, unless it says otherwise, and raises only StoreError.
 
     `now` gives seconds since 1970.
@@ -300,7 +300,7 @@ HOLDS_S = 8.0
 _NOW = text("SELECT CAST(extract(epoch FROM clock_timestamp()) AS double precision)")
 
 
-class DatabaseClock(Rows):
+class DatabaseClock(StoredRows):
     """Gives seconds since 1970 by PostgreSQL's clock as it was at the last `read`: this machine's may be hours off."""
 
     def __init__(self, engine: AsyncEngine) -> None:
@@ -317,7 +317,7 @@ class DatabaseClock(Rows):
         self._ahead_s = at - (asked + time.monotonic()) / 2
 
 
-class TaskLeases(Rows):
+class TaskLeases(StoredRows):
     """Leases of periodic tasks."""
 
     async def hold(self, name: str, owner: str, seconds: float) -> bool:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from sqlalchemy import delete, insert, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from bot.store.engine import Rows, insert_unless
+from bot.store.engine import StoredRows, insert_unless
 from bot.store.tables import facts, marks
 
 KEPT_S = 8 * 86400.0
@@ -24,7 +24,7 @@ class Fact(NamedTuple):
     value: str
 
 
-class Facts(Rows):
+class Facts(StoredRows):
     """The facts."""
 
     async def get(self, key: str) -> str | None:
@@ -76,7 +76,7 @@ class Mark(NamedTuple):
     text: str
 
 
-class MarkRows(Rows):
+class MarkRows(StoredRows):
     """The moments."""
 
     async def set(self, name: str, text: str = "") -> None:

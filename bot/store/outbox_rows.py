@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from sqlalchemy import Row, and_, case, delete, exists, func, insert, not_, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from bot.store.engine import Rows, columns, insert_unless
+from bot.store.engine import StoredRows, columns, insert_unless
 from bot.store.facts import Fact, keep
 from bot.store.tables import outbox, outbox_files
 
@@ -77,7 +77,7 @@ def stored_file(about: Values, content: bytes) -> StoredFile:
     return StoredFile(digest, about, content)
 
 
-class OutboxRows(Rows):
+class OutboxRows(StoredRows):
     """The rows of the outbox. `now` is seconds since 1970."""
 
     async def put(

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from sqlalchemy import Row, delete, insert, or_, select
 
 from bot.errors import NotFound
-from bot.store.engine import Rows, TakenError
+from bot.store.engine import StoredRows, TakenError
 from bot.store.tables import profiles
 from bot.texts import Text
 
@@ -34,7 +34,7 @@ class KeptProfile(NamedTuple):
 _ABOUT = [profiles.c[name] for name in KeptProfile._fields]
 
 
-class ProfileRows(Rows):
+class ProfileRows(StoredRows):
     """Every method is one transaction and raises only StoreError, or the NotFound that it names."""
 
     async def keep(self, about: KeptProfile, content: bytes, *, most: int, days: float, most_bytes: int) -> None:

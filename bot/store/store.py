@@ -19,7 +19,7 @@ from bot.store.alerts import AlertRows, IgnoredRows, SpellRows
 from bot.store.audit import Audit
 from bot.store.changes import Approvals, ChangeRows
 from bot.store.digests import DigestRows
-from bot.store.engine import HOLDS_S, DatabaseClock, Rows, TaskLeases, insert_unless, open_engine
+from bot.store.engine import HOLDS_S, DatabaseClock, StoredRows, TaskLeases, insert_unless, open_engine
 from bot.store.facts import Facts, MarkRows
 from bot.store.incidents import IncidentRows
 from bot.store.outbox_rows import OutboxRows
@@ -44,7 +44,7 @@ class Unfinished(NamedTuple):
     deaths: int = 0
 
 
-class Store(Rows):
+class Store(StoredRows):
     """The bot's memory. Every method is one transaction and raises only StoreError.
 
     `now` gives the seconds since 1970 with which its times are compared; the processes that share it agree on them.

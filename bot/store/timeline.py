@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from sqlalchemy import and_, delete, exists, func, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from bot.store.engine import Rows
+from bot.store.engine import StoredRows
 from bot.store.tables import incident_events, incidents, pages
 from bot.triage.state import Action, News, Page
 
@@ -41,7 +41,7 @@ async def note(connection: AsyncConnection, incident_id: str, news: Sequence[New
         await connection.execute(insert(incident_events).values(**values, detail=json.dumps(step.detail), told=seen))
 
 
-class Timeline(Rows):
+class Timeline(StoredRows):
     """What happened to incidents."""
 
     async def of(self, incident_id: str) -> list[IncidentEvent]:
@@ -96,7 +96,7 @@ async def queue(connection: AsyncConnection, incident_id: str, given: Sequence[P
         await connection.execute(insert(pages).values(**values, tries=0, next_try_at=0.0, told=0))
 
 
-class PageRows(Rows):
+class PageRows(StoredRows):
     """What pagers are to be told."""
 
     async def next(self, service: str) -> PageRow | None:
