@@ -1,7 +1,7 @@
 """Incidents, and which alerts are sorted into them.
 
 What must be once is so by keys: an outbreak by its alert and number, an open incident by its cluster and cause.
-StoredRows are locked in one order: alerts by their keys, then incidents, then what is written down.
+Rows are locked in one order: alerts by their keys, then incidents, then what is written down.
 """
 
 import hashlib
