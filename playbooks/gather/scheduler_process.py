@@ -11,7 +11,7 @@ from typing import NamedTuple, TypeVar
 
 from bot.errors import NotFound, SourceError
 from bot.hami.installation.install import Install, extender_of, lacks_leader
-from bot.hami.metrics.scheduler_metrics import CountedShare, SchedulerCounts, read_counted, unheld
+from bot.hami.metrics.exposition import CountedShare, SchedulerCounts, read_counted, unheld
 from bot.hami.pods.allocations import NODE_KEY
 from bot.hami.scheduler_logs.log_lines import (
     EXIT_CODE,

@@ -28,7 +28,7 @@ from playbooks import quotes
 from playbooks.gather.node_side import PLUGIN_SOURCE, Plugin
 from playbooks.gather.scheduling import Capacity
 from playbooks.rules.common import prose
-from playbooks.rules.common.gaps import capacity_gaps
+from playbooks.rules.common.findings import capacity_gaps
 from playbooks.rules.nodes.causes import Fault, Group, NodeCause, Told
 from playbooks.rules.nodes.gpu_faults import counted_otherwise, gpu_faults
 from playbooks.rules.nodes.not_selected import kept_off
