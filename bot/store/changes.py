@@ -173,10 +173,10 @@ class Approval(NamedTuple):
     requester: str
     channel: str
     request: str
-    state: State
-    decided_by: str
-    reason: str
-    expires_at: float
+    state: State = "pending"
+    decided_by: str = ""
+    reason: str = ""
+    expires_at: float = 0.0
 
     def at(self, now: float) -> "Approval":
         """The row as it is then: expired where nobody decided in time."""
@@ -192,35 +192,11 @@ class Approval(NamedTuple):
 class Approvals(AuditedRows):
     """The changes that wait for somebody else's yes."""
 
-    async def ask(
-        self,
-        *,
-        change_id: str,
-        cluster: str,
-        target: str,
-        digest: str,
-        requester: str,
-        channel: str,
-        request: str,
-        now: float,
-    ) -> Approval:
-        """Adds a row that waits for its approval."""
-        row = Approval(
-            change_id,
-            cluster,
-            target,
-            digest,
-            requester=requester,
-            channel=channel,
-            request=request,
-            state="pending",
-            decided_by="",
-            reason="",
-            expires_at=now + EXPIRES_S,
-        )
-        await self._write(
-            "noting what is to be approved", insert(approvals).values(**row._asdict(), created_at=now, decided_at=0.0)
-        )
+    async def ask(self, asked: Approval, now: float) -> Approval:
+        """Adds a row that waits for its approval, for `EXPIRES_S` from now on."""
+        row = asked._replace(expires_at=now + EXPIRES_S)
+        new = insert(approvals).values(**row._asdict(), created_at=now, decided_at=0.0)
+        await self._write("noting what is to be approved", new)
         return row
 
     async def get(self, change_id: str) -> Approval | None:
