@@ -11,6 +11,9 @@ import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from enum import StrEnum
 from html import unescape
+from typing import ClassVar
+
+import msgspec
 
 from bot.slack.failures import Problem, SlackFailure
 from bot.slack.gateway import Gateway
@@ -219,7 +222,7 @@ class Responder:
         await self._outbox.put(f"answer:{self._name}:{self._answers}", self._user, message, severity="warning")
 
 
-class ChannelReply:
+class ChannelReply(msgspec.Struct):
     """A message in the channel or thread, kept until Slack has it; `key` is its key in the outbox, `answered` that of
     the fact that it is the answer; `asker` is the person's id.
 
@@ -227,44 +230,29 @@ class ChannelReply:
     `clears`: what that person was shown is taken away.
     """
 
-    replaces = True
+    gateway: Gateway
+    outbox: Outbox
+    key: str
+    channel: str
+    answered: str
+    asker: str
+    thread_ts: str
+    asked_ts: str
+    url: str
+    clears: bool
+    seen: asyncio.Task[None] | None = None
+    replaces: ClassVar[bool] = True
     """The answer replaces what was announced."""
-
-    def __init__(
-        self,
-        gateway: Gateway,
-        outbox: Outbox,
-        key: str,
-        channel: str,
-        *,
-        answered: str,
-        asker: str,
-        thread_ts: str,
-        asked_ts: str,
-        url: str,
-        clears: bool,
-    ) -> None:
-        self._gateway = gateway
-        self._outbox = outbox
-        self._key = key
-        self._channel = channel
-        self._answered = answered
-        self._asker = asker
-        self._thread_ts = thread_ts
-        self._asked_ts = asked_ts
-        self._url = url
-        self._clears = clears
-        self._seen: asyncio.Task[None] | None = None
 
     @contextlib.asynccontextmanager
     async def expecting(self, words: Callable[[], str]) -> AsyncGenerator[None]:
         """Marks the question as seen; posts them, which the answer replaces, when what happens inside takes long."""
-        self._seen = asyncio.create_task(self._mark("eyes"))  # nothing waits for a receipt
+        self.seen = asyncio.create_task(self._mark("eyes"))  # nothing waits for a receipt
         try:
             async with announced(lambda: self.progress(Message(words())), PATIENCE_S):
                 yield
         except asyncio.CancelledError:
-            self._seen.cancel()
+            self.seen.cancel()
             raise
 
     async def answer(self, message: Message, *, mark: str) -> None:
@@ -274,37 +262,37 @@ class ChannelReply:
         """
         if await self._may_post():
             try:
-                await self._put(message, Fact(self._answered, mark))
+                await self._put(message, Fact(self.answered, mark))
             except StoreError as error:
                 log.warning("an answer goes round the outbox: %s", error)
-                await self._gateway.post(self._channel, message, thread_ts=self._thread_ts, key=self._key)
+                await self.gateway.post(self.channel, message, thread_ts=self.thread_ts, key=self.key)
         else:
-            await self._gateway.fit(message, self._respond)
+            await self.gateway.fit(message, self._respond)
         await self.marked(mark)
-        if self._url and self._clears:
+        if self.url and self.clears:
             with _said_or_logged("removing what is posted now"):
-                await self._gateway.respond(self._url, message, delete=True)
+                await self.gateway.respond(self.url, message, delete=True)
 
     async def marked(self, mark: str) -> None:
         """Marks the question as answered."""
-        if self._seen:
-            await self._seen
+        if self.seen:
+            await self.seen
         await self._mark(mark)
         await self._mark("eyes", remove=True)
 
     async def _may_post(self) -> bool:
         """A command, and the buttons of its answer, work also where the bot is no member and may not post."""
-        if not self._url:
+        if not self.url:
             return True
         try:
-            await self._gateway.find(self._channel, self._key, oldest=time.time())
+            await self.gateway.find(self.channel, self.key, oldest=time.time())
         except SlackFailure as failure:
             return failure.problem not in {Problem.FORBIDDEN, Problem.GONE}
         return True
 
     async def _respond(self, message: Message) -> None:
         shown = without_files(message, _INVITE) if message.files else message
-        await self._gateway.respond(self._url, shown, in_channel=True, thread_ts=self._thread_ts)
+        await self.gateway.respond(self.url, shown, in_channel=True, thread_ts=self.thread_ts)
 
     async def progress(self, message: Message) -> None:
         """Shows what the answer will replace, where the bot may post."""
@@ -314,16 +302,14 @@ class ChannelReply:
 
     async def _put(self, message: Message, fact: Fact | None = None) -> None:
         """Under one key, so that the answer replaces the progress, also when another process gives it."""
-        await self._outbox.put(
-            self._key, self._channel, message, thread_ts=self._thread_ts, fact=fact, asker=self._asker
-        )
+        await self.outbox.put(self.key, self.channel, message, thread_ts=self.thread_ts, fact=fact, asker=self.asker)
 
     async def _mark(self, name: str, *, remove: bool = False) -> None:
-        if not self._asked_ts:
+        if not self.asked_ts:
             return
         with _said_or_logged(f"reaction {name}"):
-            act = self._gateway.unreact if remove else self._gateway.react
-            await act(self._channel, self._asked_ts, name)
+            act = self.gateway.unreact if remove else self.gateway.react
+            await act(self.channel, self.asked_ts, name)
 
 
 Reply = Responder | ChannelReply
