@@ -11,6 +11,7 @@ from bot.changes.kinds import FORMER, VERBS
 from bot.errors import UsageError
 from bot.texts import LANGUAGES, Language, Text, Texts
 from handlers.cluster_choice import ClusterChoice
+from handlers.doctor.words import doctor_command
 from handlers.parsing.grammar import Grammar, explain, explain_code, help_command
 from playbooks.playbook import ALL
 
@@ -84,7 +85,6 @@ def _change_commands() -> Sequence[click.Command]:
 
 def _operators_commands() -> Sequence[click.Command]:
     from handlers.audit_shell import audit_command  # noqa: PLC0415
-    from handlers.doctor.shell import doctor_command  # noqa: PLC0415
     from handlers.init.shell import init_command  # noqa: PLC0415
     from handlers.mcp.words import mcp_command  # noqa: PLC0415
 

@@ -50,7 +50,9 @@ def none_found(scene: PodScene) -> Iterator[Finding]:
         return
     proofs = [quotes.of_pod(pod, pod.spec.scheduler_name or pod.name, "{.spec.schedulerName}")]
     claim = Text("scheduler-down.none")
-    yield finding("scheduler-down", claim, "suspected", (), proofs, severity="critical", actions=[search()])
+    yield finding(
+        "scheduler-down", claim, "suspected", (), proofs, severity="critical", actions=[search()], of=scene.install
+    )
 
 
 def search() -> NextAction:
@@ -105,6 +107,7 @@ def _down(scene: HamiScene) -> Finding | None:
         ),
         severity="critical",
         actions=(scale,) if to_zero else (describe,),
+        of=install,
     )
 
 
@@ -131,6 +134,7 @@ def _not_ready(install: Install, runs: Sequence[LogSeen]) -> Finding:
         (*(reason.proofs if reason else ()), *worst),
         severity="critical",
         actions=[*(reason.actions if reason else ()), *steps],
+        of=install,
     )
 
 
@@ -242,7 +246,9 @@ def past_crashes(scene: HamiScene) -> Iterator[Finding]:
         proofs, look = [quotes.of_pod(pod, why, path)], [_last_words(pod, status.name)]
         if ended.reason == _OUT_OF_MEMORY and status.name == EXTENDER_CONTAINER:
             look.insert(0, step(Text("scheduler-degraded.heap"), prose.command("profile", "heap")))
-        yield finding("scheduler-degraded", claim, "confirmed", (), proofs, severity="warning", actions=look)
+        yield finding(
+            "scheduler-degraded", claim, "confirmed", (), proofs, severity="warning", actions=look, of=scene.install
+        )
 
 
 def _last_words(pod: Pod, container: str) -> NextAction:
@@ -264,6 +270,7 @@ def _degraded(install: Install, now: datetime) -> Finding | None:
                 (quotes.of_pod(pod, quote, path),),
                 severity="warning",
                 actions=(_last_words(pod, EXTENDER_CONTAINER),),
+                of=install,
             )
     if not install.ready_pods:
         return None
