@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import click
 
-from bot.changes.kinds import FORMER, VERBS
+from bot.changes.kinds import VERBS
 from bot.errors import UsageError
 from bot.texts import LANGUAGES, Language, Text, Texts
 from handlers.cluster_choice import ClusterChoice
@@ -66,7 +66,7 @@ def _options_but(*names: str) -> list[click.Parameter]:
 def build_grammar() -> Grammar:
     """All verbs of the terminal."""
     grammar = reading_grammar(PROGRAM)
-    grammar.add_later(_change_commands, [*VERBS, "revert"], hidden=["undo", *FORMER])
+    grammar.add_later(_change_commands, [*VERBS, "revert"], hidden=["undo"])
     grammar.add_later(_operators_commands, ["audit", "doctor", "init", "mcp"])
     grammar.add_command(_overdue_command())
     grammar.add_command(_serve_command())
@@ -146,9 +146,9 @@ def _help(ctx: click.Context, verb: str | None, lang: Language | None) -> TextAs
 
 
 def _profile_command(program: str) -> click.Command:
-    from handlers.profiles.shell import USAGE as PROFILE_USAGE  # noqa: PLC0415  # with what reads profiles
+    from handlers.profiles.shell import usage as profile_usage  # noqa: PLC0415  # with what reads profiles
 
-    usage = f"\b\n{PROFILE_USAGE.replace(chr(10) * 2, f'{chr(10)}{chr(10)}{chr(8)}{chr(10)}')}"
+    usage = f"\b\n{profile_usage().replace(chr(10) * 2, f'{chr(10)}{chr(10)}{chr(8)}{chr(10)}')}"
     out = click.Option(
         ["--out"],
         type=click.Path(path_type=Path),
