@@ -19,7 +19,7 @@ from bot.render.picture import picture
 from bot.render.words import visible
 from bot.report import Report, one_line
 from bot.slack.message import File, Message
-from bot.slack.origin import SENT_BY
+from bot.slack.people import SENT_BY
 from bot.slack.question_tasks import NOBODY, Asker, NotKept, Turns
 from bot.slack.render import blocks
 from bot.slack.render.buttons import gist, render_clusters
@@ -27,20 +27,18 @@ from bot.slack.render.prose import render_error, render_help
 from bot.slack.render.report import render_report
 from bot.slack.render.tables import yaml_files
 from bot.slack.render.text import escape
-from bot.slack.responder import FileNotices, Responder
+from bot.slack.responder import ChannelReply, Reply, Responder
 from bot.texts import Text, Texts
 from handlers.changes.words import ChangeAsked
 from handlers.deps import Deps
 from handlers.doctor.words import DoctorAsked
-from handlers.message_edits import Edits
 from handlers.parsing.grammar import ParsedQuestion
 from handlers.parsing.question import Question
 from handlers.parsing.sentences import language_of
 from handlers.parsing.slack_grammar import COMMAND, Help, ManifestWanted, WatchAsked, example, understand, with_program
 from handlers.parsing.slack_words import join_words, plain_text, split_words
 from handlers.profiles.words import ProfileAsked
-from handlers.replies import ChannelReply, EphemeralReply, Reply
-from handlers.threads import ForAskerAlone, Meanings, remember, usual_cluster
+from handlers.threads import Edits, ForAskerAlone, Meanings, remember, usual_cluster
 from handlers.user_actions import TOO_LATE_S, AcceptedDeed, ActionKind, Kinds, NotDone
 from handlers.watches import Watches, waiting_pod
 from playbooks.fit.manifest import Manifest
@@ -197,8 +195,11 @@ class Inbox:
                 return None
             if news == "changed":
                 await self.edits.note(key, question)
-        words = one_line(plain_text(question.words), SHOWN_WORDS)
-        progress = escape(self.deps.say("desk.progress" if reply.replaces else "desk.progress-stays", words=words))
+
+        def progress() -> str:
+            words = one_line(plain_text(question.words), SHOWN_WORDS)
+            return escape(self.deps.say("desk.progress" if reply.replaces else "desk.progress-stays", words=words))
+
         async with nullcontext() if question.read else reply.expecting(progress):
             return await self._message(key, question)
 
@@ -331,7 +332,7 @@ class Inbox:
     def _files_of(self, question: Question) -> str:
         """The line that stands with the files of an answer to one person, elsewhere than the answer."""
         words = one_line(plain_text(question.words), SHOWN_WORDS)
-        return escape(self.deps.say("desk.files-of", words=words)) if words else FileNotices().line
+        return escape(self.deps.say("desk.files-of", words=words)) if words else ""
 
     def reply(self, key: str, question: Question) -> Reply:
         """The way to answer the question; what an edited message asks is answered where its first words were."""
@@ -350,19 +351,17 @@ class Inbox:
                 url=question.response_url,
                 clears=not question.beside,
             )
-        return EphemeralReply(
-            Responder(
-                deps.gateway,
-                deps.outbox,
-                question.response_url,
-                question.channel,
-                question.user,
-                key=key,
-                thread_ts=question.thread_ts,
-                replaces=not question.beside,
-                now=deps.now,
-                words=FileNotices(line=self._files_of(question)),
-            )
+        return Responder(
+            deps.gateway,
+            deps.outbox,
+            question.response_url,
+            question.channel,
+            question.user,
+            key=key,
+            thread_ts=question.thread_ts,
+            replaces=not question.beside,
+            now=deps.now,
+            files_line=partial(self._files_of, question),
         )
 
 

@@ -1,11 +1,15 @@
 """What a message in Slack means, by its words, by its thread and by what is in the cluster.
 
-A question below an answer need not repeat whom it asks about, or its cluster.
+A question below an answer need not repeat whom it asks about, or its cluster, and a message is one question, however
+often it is edited.
 """
 
 import logging
 from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
+from typing import Literal
+
+import msgspec
 
 from bot.errors import SourceError, UsageError, WhichCluster
 from bot.report import Report, one_line
@@ -14,11 +18,10 @@ from bot.slack.message import Message
 from bot.slack.people import Groups
 from bot.slack.render.buttons import render_choice
 from bot.slack.render.prose import render_told
-from bot.store import StoreError
+from bot.store import Store, StoreError
 from bot.triage.state import News
 from handlers.deps import Deps
 from handlers.parsing.grammar import meaning_of
-from handlers.parsing.normalise import LONGEST
 from handlers.parsing.question import Question
 from handlers.parsing.sentences import (
     Meant,
@@ -31,7 +34,7 @@ from handlers.parsing.sentences import (
     names_somebody,
 )
 from handlers.parsing.slack_grammar import with_program
-from handlers.parsing.slack_words import plain_text, split_words
+from handlers.parsing.slack_words import LONGEST, plain_text, split_words
 from playbooks.gather.pods import gather_waiting, is_of
 from playbooks.gather.subject import NOBODY_KNOWN, KnownNames, gather_names, pods_named_in
 from playbooks.playbook import Sources
@@ -201,3 +204,70 @@ def _about_pod(report: Report) -> str:
     subject = report.subject
     kind = "" if subject.kind == "Pod" else subject.kind.lower()
     return f"{report.playbook} {'/'.join(filter(None, (subject.namespace, kind, subject.name)))}"
+
+
+EditNews = Literal["first", "same", "changed"]
+
+log = logging.getLogger(__name__)
+
+
+class _Words(msgspec.Struct, frozen=True):
+    """The words of a message, the key of what asked them last, and when that was edited, empty for the first words."""
+
+    key: str
+    words: str
+    edited_ts: str = ""
+
+
+class Edits:
+    """Raises nothing: while the store cannot be asked, every message is a new one."""
+
+    def __init__(self, store: Store) -> None:
+        self._facts = store.facts
+
+    async def news(self, key: str, question: Question) -> EditNews:
+        """Whether nobody asked by that message before, or the same words, or others. Asked again by one key after a
+        crash it is the same. Words that were edited since, and come late, ask nothing either.
+        """
+        try:
+            known = await self._known(question)
+            if known is None and question.message:
+                known = _read(await self._facts.first(_fact(question), _written(key, question)))
+        except StoreError as error:
+            log.warning("cannot tell whether a message was edited: %s", error)
+            return "first"
+        if known is None or known.key == key:
+            return "first"
+        is_late = question.edited_ts < known.edited_ts or not question.edited_ts
+        return "same" if is_late or known.words == question.words else "changed"
+
+    async def note(self, key: str, question: Question) -> None:
+        """The message has these words now."""
+        try:
+            await self._facts.put(_fact(question), _written(key, question))
+        except StoreError as error:
+            log.warning("an edited message could not be stored: %s", error)
+
+    async def is_newest(self, key: str, question: Question) -> bool:
+        """Whether the message still has these words."""
+        try:
+            known = await self._known(question)
+        except StoreError:
+            return True
+        return known is None or known.key == key
+
+    async def _known(self, question: Question) -> _Words | None:
+        text = await self._facts.get(_fact(question)) if question.message else None
+        return _read(text) if text else None
+
+
+def _fact(question: Question) -> str:
+    return f"words:{question.message}"
+
+
+def _read(text: str) -> _Words:
+    return msgspec.json.decode(text, type=_Words)
+
+
+def _written(key: str, question: Question) -> str:
+    return msgspec.json.encode(_Words(key, question.words, question.edited_ts)).decode()

@@ -508,7 +508,7 @@ def test_the_cluster_that_it_is_given_offers_nothing_but_reading() -> None:
 
 
 def test_the_verbs_that_are_reserved_are_those_of_both_grammars() -> None:
-    taken = {*build_grammar().commands, *slack_grammar().commands} - set(load())
+    taken = {*build_grammar().commands, *build_grammar().later, *slack_grammar().commands} - set(load())
     assert taken <= discovery.RESERVED
     assert discovery.RESERVED - taken <= {"init"}
 

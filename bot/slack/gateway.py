@@ -17,8 +17,7 @@ from slack_sdk.web.async_client import AsyncWebClient
 
 from bot.slack.calls import INTERACTIVE, TIMEOUT, UPLOAD_TIMEOUT, Calls, Headers, Json
 from bot.slack.failures import Problem, SlackFailure, answered
-from bot.slack.foreign_messages import said_in
-from bot.slack.message import File, Message
+from bot.slack.message import File, Message, said_in
 from bot.slack.render.degrade import degraded
 from bot.texts import Text, in_english
 

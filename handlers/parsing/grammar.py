@@ -18,7 +18,6 @@ from bot.changes.kinds import VERBS
 from bot.errors import UsageError
 from bot.finding_codes import CODES, PROOFS, about, words_of
 from bot.texts import LANGUAGES, Prose, Text, Texts, in_english, literal, together
-from handlers.parsing.click_errors import what_click_says
 from playbooks.own.discovery import RESERVED, is_verb, playbook_of, verbs
 from playbooks.own.interface import OwnPlaybookError
 from playbooks.playbook import Playbook
@@ -60,22 +59,37 @@ class ParsedQuestion(NamedTuple):
 class Grammar(click.Group):
     """The verbs. `options` are the surface's own and may stand before or after the verb.
 
-    `instead` makes the command of a playbook's verb that takes more words than the playbook.
+    `instead` makes the command of a playbook's verb that takes more words than the playbook, `later` others: nothing of
+    them is imported before one of their group is asked for.
     """
 
     def __init__(self, name: str, options: Callable[[], Sequence[click.Parameter]], **attrs: Any) -> None:
         super().__init__(name, params=list(options()), invoke_without_command=True, **attrs)
         self.options = options
         self.instead: dict[str, Callable[[], click.Command]] = {}
+        self.later: dict[str, Callable[[], Sequence[click.Command]]] = {}
+        self._hidden: set[str] = set()
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002  # click's signature
-        return sorted({*verbs(), *(name for name, command in self.commands.items() if not command.hidden)})
+        shown = {name for name, command in self.commands.items() if not command.hidden}
+        return sorted({*verbs(), *shown, *(self.later.keys() - self._hidden)})
+
+    def add_later(
+        self, make: Callable[[], Sequence[click.Command]], names: Sequence[str], *, hidden: Sequence[str] = ()
+    ) -> None:
+        """Adds a group of commands of these names, of which the `hidden` are not listed."""
+        self.later |= dict.fromkeys((*names, *hidden), make)
+        self._hidden |= {*hidden}
 
     def add_command(self, cmd: click.Command, name: str | None = None) -> None:
         cmd.short_help = cmd.short_help or _SENTENCES.split(cmd.help or "")[0]  # of which click shows 45 characters
         super().add_command(cmd, name)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002  # click's
+        if make := self.later.get(cmd_name):
+            for command in make():
+                self.add_command(command)
+                self.later.pop(command.name or "")
         if cmd_name in self.commands:
             return self.commands[cmd_name]
         if cmd_name in self.instead:
@@ -355,6 +369,8 @@ def read(grammar: Grammar, words: Sequence[str]) -> Any:
     try:
         return grammar.main(_options_last(grammar, words), prog_name=grammar.name, standalone_mode=False)
     except click.ClickException as error:
+        from handlers.parsing.click_errors import what_click_says  # noqa: PLC0415  # words that are understood need none
+
         context = getattr(error, "ctx", None)
         if isinstance(error, click.MissingParameter) and context and error.param:
             verb, what = context.info_name, _named(error.param)
@@ -386,6 +402,6 @@ def _options_last(grammar: Grammar, words: Sequence[str]) -> list[str]:
     while words and words[0].split("=")[0] in flags:
         taken = 1 if "=" in words[0] or len(words) == 1 else 2
         moved, words = moved + words[:taken], words[taken:]
-    if " ".join(words[:2]).lower() in grammar.commands:  # a verb of two words
+    if " ".join(words[:2]).lower() in {*grammar.commands, *grammar.later}:  # a verb of two words
         words = [" ".join(words[:2]).lower(), *words[2:]]
     return [*words[:1], *moved, *words[1:]] if words else moved

@@ -11,21 +11,9 @@ from bot.hami.nodes.node_state import given_beside
 from bot.hami.pods.request_parsing import DeviceConfig, extended_resources
 from bot.hami.vendors import FIRST, VENDORS
 from bot.hami.vendors.vendor import Vendor
-from bot.kube.client.logs import newest_lines, newest_missing
-from bot.kube.cluster import PLUGIN_LOG_BYTES, PLUGIN_LOG_LINES, Cluster, LogWanted, seen
+from bot.kube.cluster import PLUGIN_LOG_BYTES, PLUGIN_LOG_LINES, Cluster, LogWanted, newest_lines, newest_missing, seen
 from bot.kube.hami_pods import COMPONENT_LABEL, PLUGIN_COMPONENT
-from bot.kube.models import (
-    DAEMON_PODS,
-    DAEMON_SETS,
-    EVENTS,
-    NODES,
-    PODS,
-    DaemonPod,
-    Event,
-    Node,
-    Pod,
-    Workload,
-)
+from bot.kube.models import DAEMON_PODS, DAEMON_SETS, EVENTS, NODES, PODS, DaemonPod, Event, Node, Pod, Workload
 from bot.kube.times import parse_time
 from bot.report import Gap
 from bot.texts import Text

@@ -26,7 +26,7 @@ from playbooks.gpus.idle import IdleRequest, IdleSnapshot, diagnose_idle, gather
 from playbooks.judgement.gpus import GPUS, NOTHING
 from playbooks.playbook import ALL, Playbook, Sources
 from playbooks.rule import run
-from playbooks.rules.common.gaps import capacity_gaps
+from playbooks.rules.common.findings import capacity_gaps
 from playbooks.rules.installation.scheduler_totals import differing, ledger_table
 from playbooks.rules.installation.surroundings import answer_without_hami
 from playbooks.scenes.cluster import ClusterScene

@@ -14,8 +14,7 @@ import msgspec
 from bot.report import NextAction, Report
 from bot.slack.message import Message
 from bot.slack.render import blocks
-from bot.slack.render.limits import BUTTON_VALUE
-from bot.slack.render.text import escape
+from bot.slack.render.text import BUTTON_VALUE, escape
 from bot.texts import Text
 
 ASK = "ask:"

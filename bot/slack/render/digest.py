@@ -13,9 +13,7 @@ from bot.report import Report
 from bot.slack.message import Block, File, Message
 from bot.slack.render import blocks
 from bot.slack.render.buttons import Pressed, action_button, value_of
-from bot.slack.render.limits import SECTION
-from bot.slack.render.rich import Part, bullets, line, rich_text, span
-from bot.slack.render.text import escape, inert, lines, pieced
+from bot.slack.render.text import SECTION, Part, bullets, escape, inert, line, lines, pieced, rich_text, span
 from bot.texts import Prose, Text, clauses, together
 
 _AREAS = {

@@ -8,9 +8,20 @@ from bot.errors import BotError
 from bot.render.words import visible
 from bot.slack.message import Message
 from bot.slack.render.blocks import Draft, plain_section
-from bot.slack.render.limits import TOTAL_BUDGET
-from bot.slack.render.rich import line, preformatted, rich_text, span, told, told_mrkdwn
-from bot.slack.render.text import cut, escape, inert, lines, pieced
+from bot.slack.render.text import (
+    TOTAL_BUDGET,
+    cut,
+    escape,
+    inert,
+    line,
+    lines,
+    pieced,
+    preformatted,
+    rich_text,
+    span,
+    told,
+    told_mrkdwn,
+)
 from bot.texts import Text, Texts, made, spaced
 
 _MESSAGE, _HINT, _EXAMPLE = 1000, 1000, 300

@@ -33,8 +33,7 @@ from playbooks.gather.webhook import (
 from playbooks.quotes import kubectl, of_object
 from playbooks.rule import rule
 from playbooks.rules.common.findings import finding
-from playbooks.scenes.cluster import WebhookScene
-from playbooks.scenes.installation import InstallScene
+from playbooks.scenes.cluster import InstallScene, WebhookScene
 
 KIND = "MutatingWebhookConfiguration"
 FAIL = "Fail"

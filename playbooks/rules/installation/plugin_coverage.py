@@ -22,7 +22,7 @@ from playbooks.rules.installation.schedulers import what_ails
 from playbooks.rules.nodes.node_causes import HANDS_OUT_NOTHING, NODE_CODES, scene_of
 from playbooks.rules.nodes.not_selected import keeps_off, none_selected, refused_pods
 from playbooks.rules.nodes.plugin_faults import monitor_down
-from playbooks.scenes.installation import InstallScene
+from playbooks.scenes.cluster import InstallScene
 
 _STARTING = timedelta(minutes=2)
 

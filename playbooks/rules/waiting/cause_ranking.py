@@ -16,7 +16,7 @@ from bot.hami.nodes.registration import Unregistered
 from bot.hami.scheduler_logs.scheduling_events import REASONS, CardCount, finding_code, reason_of
 from bot.kube.selectors import SELECTOR_TEXT
 from playbooks.attempt import Attempt
-from playbooks.rules.common.gaps import other_vendors
+from playbooks.rules.common.findings import other_vendors
 from playbooks.scenes.waiting_pod import PodScene
 
 _SAMPLE = 20
