@@ -127,6 +127,7 @@ def diagnose(snapshot: Snapshot) -> Report:
             findings = run(ABSENT, scene).findings
             gaps += scene.gaps
     claim = findings[0].text
+    plugin = scene.plugin_version if isinstance(scene, PlacedScene) else None
     if snapshot.by_prefix:
         verdict = Text("not-found.instead", pod=full, name=name, claim=claim)
     else:
@@ -138,7 +139,7 @@ def diagnose(snapshot: Snapshot) -> Report:
         taken_at=format_time(snapshot.taken_at),
         subject=subject,
         verdict=verdict,
-        findings=prose.each_once([*findings, *background(list(scene.nodes.values()))], scene.install),
+        findings=prose.each_once([*findings, *background(list(scene.nodes.values()))], scene.install, plugin),
         tables=tables,
         gaps=gaps,
     )

@@ -8,6 +8,7 @@ from bot.hami.fit.verdicts import type_allows, uuid_allows
 from bot.hami.fit.version_differences import NEWEST_READ, rules_of
 from bot.hami.names import Names
 from bot.hami.nodes.cards import Card, CardState
+from bot.hami.nodes.node_state import memory_factor, read_memory_scaling
 from bot.hami.pods.allocations import Allocation, counted_allocations, decode_allocations, is_finished
 from bot.hami.pods.pod_request import Constraints, ContainerRequest, Resources, written
 from bot.hami.pods.request_parsing import device_asked, pod_request, read_constraints
@@ -142,6 +143,14 @@ def _differing(
         if gpus.cores in explicit and request.cores != share.cores:
             return gpus.cores, request.cores, share.cores
     return None
+
+
+def scaling_of(scene: PlacedScene) -> float | None:
+    """How much more memory is registered of the pod's GPUs than they have: 1 is none, None where nothing tells."""
+    settings, node = read_memory_scaling(scene.seen.config_maps if scene.seen else ()), scene.pod.spec.node_name
+    own = {share.uuid for share in [*shares(scene.pod), *volcano.shares(scene.pod)]}
+    factors = [memory_factor(card, node, settings) for card in scene.cards if card.uuid in own]
+    return max((factor for factor in factors if factor), default=settings.by_node.get(node, settings.default))
 
 
 class Promised(NamedTuple):

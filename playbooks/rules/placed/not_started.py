@@ -253,20 +253,22 @@ _NEVER = datetime.min.replace(tzinfo=UTC)
 def start_fault(scene: PlacedScene) -> Iterator[Finding]:
     """The container runtime said of a start that failed what a signature knows.
 
-    A container that runs again says no more what is wrong now, however its last start ended.
+    A container that runs again says no more what is wrong now, however its last start ended. Of each container the
+    first is told.
     """
     pod = scene.pod
     halted = [status for status in statuses(pod) if in_trouble(status, scene.now)]
-    found = in_messages(pod, halted, scene.version)
+    found = in_messages(pod, halted, scene.plugin_version)
     found += [(hit, proof, "") for hit, proof in _of_events(scene, halted=bool(halted))]
-    if not found:
-        return
-    hit, _, container = found[0]
-    proofs = [proof for other, proof, _ in found if other.signature.code == hit.signature.code]
-    node = pod.spec.node_name
-    key = "start-fault.claim" if container else "start-fault.pod"
-    claim = Text(key, container=container, node=node or "?", means=hit.signature.means)
-    yield signed(hit, proofs, claim, (node,) if node else ())
+    node, told = pod.spec.node_name, set[str]()
+    for hit, _, container in found:
+        if hit.signature.code in told or (told and not container) or container in told:
+            continue
+        proofs = [proof for other, proof, _ in found if other.signature.code == hit.signature.code]
+        key = "start-fault.claim" if container else "start-fault.pod"
+        claim = Text(key, container=container, node=node or "?", means=hit.means)
+        yield signed(hit, proofs, claim, (node,) if node else (), pod)
+        told |= {hit.signature.code, container}
 
 
 def _of_events(scene: PlacedScene, *, halted: bool) -> list[tuple[Hit, Evidence]]:
@@ -279,7 +281,7 @@ def _of_events(scene: PlacedScene, *, halted: bool) -> list[tuple[Hit, Evidence]
     since = {_SANDBOX: max(started + made, default=_NEVER), _CONTAINER: max(started, default=_NEVER)}
     wanted = (_SANDBOX, _CONTAINER) if halted else (_SANDBOX,)
     said = (event for event in scene.events if event.reason in wanted and _time(event.seen_at) >= since[event.reason])
-    return in_events(said, scene.version)
+    return in_events(said, scene.plugin_version)
 
 
 def _time(text: str | None) -> datetime:

@@ -11,7 +11,6 @@ import re
 from collections.abc import Iterator, Sequence
 from datetime import timedelta
 
-from bot.hami.nodes.node_state import memory_factor, read_memory_scaling
 from bot.hami.pods.allocations import BIND_TIME_KEY, bound_at, is_finished, was_allocated
 from bot.hami.pods.allocations import given as given_by_hami
 from bot.hami.pods.request_parsing import POLICY_KEY, device_asked, extended_resources
@@ -29,7 +28,15 @@ from playbooks.rule import rule
 from playbooks.rules.common import prose
 from playbooks.rules.common.containers import GpuContainers
 from playbooks.rules.common.findings import Part, finding
-from playbooks.rules.placed.container_faults import contradictions, given, is_limited, promised, sharers, shares
+from playbooks.rules.placed.container_faults import (
+    contradictions,
+    given,
+    is_limited,
+    promised,
+    scaling_of,
+    sharers,
+    shares,
+)
 from playbooks.rules.placed.hami_core import library_of, newer_driver, unmeasured
 from playbooks.rules.placed.not_started import runs
 from playbooks.rules.waiting import volcano
@@ -117,11 +124,9 @@ def _unemptied(scene: PlacedScene) -> Iterator[Part]:
 
 def _of_scaling(scene: PlacedScene) -> Iterator[Part]:
     """More of its GPU was given than the GPU has, as memory scaling allows: HAMi-core swaps nothing (HAMi#705)."""
-    settings = read_memory_scaling(scene.seen.config_maps if scene.seen else ())
-    for one in promised(scene):
-        card = next((card for card in scene.cards if card.uuid == one.uuid), None)
-        factor = memory_factor(card, scene.pod.spec.node_name, settings) if card else None
-        if factor and factor > 1 and one.size / factor < one.total <= one.size:
+    factor = scaling_of(scene)
+    for one in promised(scene) if factor and factor > 1 else ():
+        if factor and one.size / factor < one.total <= one.size:
             fact = Text("limit-remark.scaled", **one.values, has=f"{one.size / factor:,.0f}", scaling=f"{factor:g}")
             look = prose.command("gpus", "--node", scene.pod.spec.node_name)
             yield Part(fact, one.proofs, [step(Text("in-container.fix-scaled"), look)])

@@ -159,7 +159,7 @@ def scheduled_by_volcano(
         claim, proofs, steps = sentences(claim, lacking.claim), [*proofs, lacking.proof], [lacking.step]
     steps += _look(pod)
     if broken := _broken_plugin(logs):
-        means = broken.hit.signature.means
+        means = broken.hit.means
         claim = Text("volcano-scheduled.plugin", claim=claim, node=broken.node, means=means)
         proofs, steps = [*proofs, broken.proof], [broken.fix, *steps]
     return finding(
