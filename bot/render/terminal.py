@@ -153,7 +153,10 @@ class _TerminalPage(NamedTuple):
         problems = overview.problems[:_PROBLEMS_SHOWN]
         more = len(overview.problems) - len(problems)
         return [
-            [*self._verdict(report, None), *self._prose(seen, "  ", style=_LABEL)],
+            [
+                *self._verdict(report, next(iter(report.findings), None), whole=False),
+                *self._prose(seen, "  ", style=_LABEL),
+            ],
             *(self._brief_table(table) for table in overview.tables),
             self._bars(report),
             self._problems(problems, more),
