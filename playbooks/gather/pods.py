@@ -19,6 +19,7 @@ from bot.texts import Text
 from playbooks.gather.dra import gather_claims
 from playbooks.gather.node_side import (
     LogSeen,
+    driver_label,
     gather_logs,
     gather_node_side,
     gather_plugin_sets,
@@ -277,6 +278,9 @@ async def gather_placed_pod(pod: Pod, sources: Sources) -> PlacedScene:
         gather_node_side(cluster, pod.spec.node_name, logs=_may_be_refused(pod)),
         gather_logs(cluster, [pod], only=_asking(pod)) if sources.workload_logs else _nothing(),
     )
+    if _runs(pod) and not isinstance(side.node, Gap) and not driver_label(side.node) and not side.logs:
+        logs = await gather_logs(cluster, side.plugin_pods)  # they may tell the driver's version
+        side = side._replace(logs=tuple(log for log in logs if isinstance(log, LogSeen)))
     bare = pod.status.phase == "Failed" and not side.plugin_pods
     past = not _runs_well(pod) and went_past_hami(pod, install.install, install.config)
     sets, webhook, owner, measured = await asyncio.gather(

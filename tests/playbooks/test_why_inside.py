@@ -623,3 +623,50 @@ def test_a_limit_in_hami_core_s_words_that_hami_did_not_give_is_told(tmp_path: P
     report = asked(tmp_path, placed(looping(1)), log=OOM)
     assert "its limit is 16,000 MiB" in cause(report).claim
     assert "HAMi gave the pod 8,000 MiB" in cause(report).claim
+
+
+@pytest.mark.parametrize(
+    ("log", "words"),
+    [
+        (
+            "serving\npanic: runtime error: index out of range [3] with length 3\n\ngoroutine 1 [running]:",
+            "index out of range",
+        ),
+        ("fatal error: concurrent map writes\n\ngoroutine 7 [running]:", "concurrent map writes"),
+        ('panic: cannot log in as "root" with hunter2\n\ngoroutine 1 [running]:', "panicked (panic)"),
+    ],
+)
+def test_a_panic_in_a_container_s_log_is_quoted_as_one(tmp_path: Path, log: str, words: str) -> None:
+    report = asked(tmp_path, placed(looping(2)), log="starts\n", last=log)
+    assert codes(report) == ["image-or-start-failure"]
+    assert words in cause(report).claim
+    assert "hunter2" not in str(report)
+
+
+def test_a_stack_that_a_running_program_logs_is_no_end_of_its(tmp_path: Path) -> None:
+    assert codes(asked(tmp_path, placed(), log="panic: runtime error: index out of range [3]\nrecovered\n")) == [
+        "running"
+    ]
+
+
+@pytest.mark.parametrize(("off", "told"), [("true", ["limit-not-enforced"]), ("false", ["hami-core-hang"])])
+def test_where_hami_core_is_turned_off_it_is_not_what_stands_still(tmp_path: Path, off: str, told: list[str]) -> None:
+    two = given("gpu-1", ("GPU-0", 8000, 0), ("GPU-1", 8000, 0))
+    one = with_container(two, **env("CUDA_DISABLE_CONTROL", off))
+    assert codes(asked(tmp_path, one, log=NCCL)) == told
+
+
+@pytest.mark.parametrize(
+    ("driver", "version", "told"), [("595.45", "2.8.2", True), ("580.95", "2.8.2", False), ("595.45", "2.9.0", False)]
+)
+def test_the_driver_s_version_is_read_in_the_device_plugin_s_log_too(
+    tmp_path: Path, driver: str, version: str, *, told: bool
+) -> None:
+    daemon = plugin(7200, f"projecthami/hami:v{version}")
+    world = [*scheduler(version), placed(), gpu_node("gpu-1", card("GPU-0")), daemon]
+    line = f"I1121 03:00:02.000000       1 nvml.go:41] NVML initialized, driver version: {driver}.01, CUDA 13.2\n"
+    name = f"{daemon['metadata']['namespace']}/{daemon['metadata']['name']}/device-plugin"
+    logs = {name: line, "ml/wl/main": "\n"}
+    report = ask(tmp_path, world, others=logs, settings={"workload_logs": True})
+    assert (codes(report) == ["hami-core-hang"]) == told
+    assert not told or f"driver version: {driver}.01" in " ".join(quotes(report))

@@ -178,7 +178,8 @@ def _ended(side: NodeSide, pod: Pod, status: ContainerStatus, *, by_driver: bool
     logs = [log for log in side.logs if log.pod.metadata.uid == pod.metadata.uid and log.container == status.name]
     logs.sort(key=lambda log: log.previous)
     words = last_of(logs, end, running=status.state.running is not None)
-    kind = Text(_KINDS[_kind(end) if is_plugin(pod) else _kind_of_any(end)], code=end.exit_code)
+    of = "panic" if words and words.line.startswith("panic: ") else ""
+    kind = Text(_KINDS[of or (_kind(end) if is_plugin(pod) else _kind_of_any(end))], code=end.exit_code)
     if words:
         key = "device-plugin-crash.said" if words.error else "device-plugin-crash.last"
     else:

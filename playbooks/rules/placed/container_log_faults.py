@@ -25,6 +25,7 @@ from playbooks.rules.common.signature_findings import fix_of, log_line
 from playbooks.rules.placed.container_faults import given, is_limited, scaling_of, sharers
 from playbooks.rules.placed.hami_core import (
     FIRST_WITHOUT_CRASHES,
+    is_turned_off,
     library_of,
     library_told,
     newer_driver,
@@ -150,7 +151,8 @@ def _concerns(word: _Word, scene: PlacedScene) -> bool:
         case "core-starting":
             return _stands_still(word, scene.now)
         case "core-nccl-start":
-            return len(scene.once(given).shares) > 1 and _stands_still(word, scene.now)
+            turned_off = scene.once(is_turned_off)
+            return len(scene.once(given).shares) > 1 and _stands_still(word, scene.now) and not turned_off
         case "core-worker-died":
             library = library_of(scene.plugins)
             return len(scene.once(given).shares) > 1 and library is not None and library.version < FIRST_WITHOUT_CRASHES

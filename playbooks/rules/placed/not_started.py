@@ -10,13 +10,13 @@ from bot.kube.models import ContainerStatus, Event, Pod
 from bot.kube.recording.redact import NEVER_STARTED
 from bot.kube.times import parse_time
 from bot.report import Evidence, Finding, NextAction, Severity, step
-from bot.texts import Prose, Text, spaced
+from bot.texts import Prose, Text, sentences, spaced
 from playbooks import quotes
 from playbooks.quotes import kubectl_pod
 from playbooks.rule import rule
 from playbooks.rules.common.containers import between_restarts, in_trouble, path_in, statuses, stuck
 from playbooks.rules.common.findings import finding
-from playbooks.rules.common.signature_findings import in_events, in_messages, signed
+from playbooks.rules.common.signature_findings import in_events, in_messages, log_line, signed
 from playbooks.scenes.placed_pod import PlacedScene
 
 _START_EVENTS = (
@@ -143,12 +143,28 @@ def not_started(scene: PlacedScene) -> Iterator[Finding]:
     if crashed and halted is not None:
         in_init = pod.status.phase == "Pending" and _is_init(pod, halted)
         key = "image-or-start-failure.crashing-init" if in_init else "image-or-start-failure.crashing"
-    claim = Text(key, node=pod.spec.node_name or "?", why=why)
+    claim: Prose = Text(key, node=pod.spec.node_name or "?", why=why)
+    if crashed and halted is not None and (panic := _panic(scene, halted.name)):
+        claim, proofs = sentences(claim, Text("image-or-start-failure.panic", words=panic.quote)), [*proofs, panic]
     bound = pod.condition("PodScheduled")
     since = parse_time(bound.last_transition_time if bound else None) or parse_time(pod.metadata.creation_timestamp)
     calm = halted is None and last is None and since is not None and now - since <= _CALM
     proofs = proofs or [quotes.of_pod(pod, pod.spec.node_name, "{.spec.nodeName}")]
     yield _start_failure(pod, claim, proofs, severity="info" if calm else "warning")
+
+
+_PANIC = re.compile(r"^(?:panic: (?:runtime error: [\w :\[\]-]{1,100})?|fatal error: [\w :-]{1,100})")
+"""What Go prints when a program panics; of what the program says itself only that it does."""
+
+
+def _panic(scene: PlacedScene, container: str) -> Evidence | None:
+    """The panic in the container's own log, the newest first."""
+    logs = [log for log in scene.own_logs or () if log.container == container]
+    for log in sorted(logs, key=lambda log: log.previous):
+        for line in reversed(log.lines):
+            if words := _PANIC.match(line):
+                return log_line(log, words[0].rstrip(" :"))
+    return None
 
 
 def _is_init(pod: Pod, status: ContainerStatus) -> bool:
