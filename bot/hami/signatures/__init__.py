@@ -38,6 +38,7 @@ CORE_HEADER = r"\[(?:HAMI-core|4pdvGPU) [^\]\n]{1,200}\]:? ?"
 """Before each line of HAMi-core; `4pdvGPU` is its older name."""
 
 
+_NAME = re.compile(r"\(\?P<\w+>")
 _NO_CLASS = "no class"
 _PARTS = re.compile(r"\[\[([<>=.\d ]+|no class): (.*?)(?: \| (.*?))?\]\]")
 
@@ -46,7 +47,7 @@ class SignatureText(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What a signature means, and the fix, in one language. Whole sentences.
 
     `[[<=2.9: this | that]]` says the one of these versions, or where the version is unknown, and the other of any else;
-    `[[no class: this | that]]` the one of a pod without NVIDIA's runtime class.
+    `[[no class: this | that]]` the one of a pod without NVIDIA's runtime class; `{file}` what the group `file` matched.
     """
 
     means: str
@@ -112,6 +113,9 @@ class Hit(NamedTuple):
         return any(that and not self._holds(when) for when, _, that in _PARTS.findall(self.signature.en.means))
 
     def _said(self, text: str) -> str:
+        named = _compiled(self.signature.pattern).search(self.quote)
+        for name, words in (named.groupdict() if named else {}).items():
+            text = text.replace(f"{{{name}}}", words or "")
         said = _PARTS.sub(lambda part: part[2] if self._holds(part[1]) else part[3] or "", text)
         return " ".join(said.split())
 
@@ -157,7 +161,7 @@ def _either(where: Where) -> re.Pattern[str]:
     found = [signature.pattern for signature in _signatures(where) if not signature.core]
     if core := [signature.pattern.removeprefix(CORE_HEADER) for signature in _signatures(where) if signature.core]:
         found.append(f"{CORE_HEADER}(?:{'|'.join(core)})")
-    return re.compile("|".join(f"(?:{pattern})" for pattern in found) or r"(?!)")
+    return re.compile("|".join(f"(?:{_NAME.sub('(?:', pattern)})" for pattern in found) or r"(?!)")
 
 
 @cache

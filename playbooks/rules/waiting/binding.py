@@ -283,6 +283,7 @@ _CLAIMS = {
     ("held", "unseen"): "node-lock-held.unseen",
     ("dangling", "claim"): "node-lock-dangling.claim",
     ("dangling", "kept"): "node-lock-dangling.kept",
+    ("dangling", "ended"): "node-lock-dangling.ended",
     ("dangling", "served"): "node-lock-dangling.served",
     ("dangling", "expired"): "node-lock-dangling.expired",
     ("dangling", "nameless"): "node-lock-dangling.nameless",
