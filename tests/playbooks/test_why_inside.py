@@ -670,3 +670,10 @@ def test_the_driver_s_version_is_read_in_the_device_plugin_s_log_too(
     report = ask(tmp_path, world, others=logs, settings={"workload_logs": True})
     assert (codes(report) == ["hami-core-hang"]) == told
     assert not told or f"driver version: {driver}.01" in " ".join(quotes(report))
+
+
+def test_nvidia_s_words_of_another_vendor_s_pod_are_no_reason_for_nvidia_s_runtime(tmp_path: Path) -> None:
+    dcu = {"hygon.com/dcunum": "1", "hygon.com/dcumem": "2000"}
+    given_dcu = {"hami.io/vgpu-node": "gpu-1", "hami.io/dcu-devices-allocated": "DCU-0,DCU,2000,10:;"}
+    report = asked(tmp_path, placed(looping(1), annotations=given_dcu, limits=dcu), log=MISSING)
+    assert codes(report) == ["image-or-start-failure"]

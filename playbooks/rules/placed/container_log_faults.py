@@ -8,7 +8,9 @@ from typing import NamedTuple
 from bot.finding_codes import Code
 from bot.hami.pods.allocations import given as given_by_hami
 from bot.hami.pods.allocations import is_finished
+from bot.hami.pods.request_parsing import extended_resources
 from bot.hami.signatures import CORE_HEADER, Hit, find, signatures
+from bot.hami.vendors import vendor_of_resource
 from bot.kube.models import ContainerStatus, Pod
 from bot.kube.times import parse_time
 from bot.report import Evidence, Finding, Gap, NextAction, step
@@ -138,7 +140,9 @@ def silent_start(scene: PlacedScene) -> Iterator[Finding]:
 
 
 def _concerns(word: _Word, scene: PlacedScene) -> bool:
-    """Whether the words can be about what the pod's containers have of GPUs."""
+    """Whether the words can be about what the pod's containers have of GPUs: all but one speak of NVIDIA's."""
+    if scene.once(_is_anothers):
+        return word.hit.signature.id == "core-ascend-dcmi"
     match word.hit.signature.id:
         case "core-host-pid":
             return scene.once(given).cores
@@ -165,6 +169,12 @@ def _stands_still(word: _Word, now: datetime) -> bool:
     running = None if word.log.previous else word.status.state.running
     started = parse_time(running.started_at if running else None)
     return started is not None and now - started > _STANDS_STILL
+
+
+def _is_anothers(scene: PlacedScene) -> bool:
+    """Whether the pod asks for devices of other vendors alone."""
+    asked = {*extended_resources(scene.pod)}
+    return asked.isdisjoint(scene.config.gpus.all) and any(map(vendor_of_resource, asked))
 
 
 def _has_gpus(scene: PlacedScene) -> bool:

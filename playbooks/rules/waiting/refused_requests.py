@@ -126,6 +126,18 @@ def _refused_for(pod: Pod, attempt: Attempt) -> set[str]:
     return {reason.text.removeprefix("Insufficient ") for reason in reasons} & set(extended_resources(pod))
 
 
+_PROJECTS = {
+    "4pd.io/": "HAMi's predecessor (k8s-vgpu-scheduler)",
+    "aliyun.com/gpu-": "gpushare (Alibaba Cloud)",
+    "tencent.com/vcuda-": "gpu-manager (Tencent)",
+    "nvidia.com/gpu.shared": "k8s-device-plugin (NVIDIA, time-slicing)",
+    "koordinator.sh/gpu": "Koordinator",
+    "nvshare.com/": "nvshare",
+    "run.ai/": "Run:ai",
+}
+"""Other projects that share GPUs, by how their resources begin."""
+
+
 def _unknown(scene: PodScene, name: str, managed: frozenset[str]) -> Finding:
     known = {resource for node in scene.nodes.values() for resource in node.status.allocatable or () if "/" in resource}
     known |= (
@@ -138,7 +150,10 @@ def _unknown(scene: PodScene, name: str, managed: frozenset[str]) -> Finding:
     fix = Text("resource-unknown.rename", near=near) if near else Text("resource-unknown.remove", resource=name)
     steps = [step(fix, kubectl_pod(scene.pod, "get", "-o", "jsonpath={.spec.containers[*].resources}"))]
     sure: Confidence = "confirmed" if scene.config.names_all else "suspected"
-    proofs = _proofs(scene, name)
+    proofs, ours = _proofs(scene, name), {"count": scene.config.gpus.count, "memory": scene.config.gpus.memory}
+    if project := next((known for begins, known in _PROJECTS.items() if name.startswith(begins)), ""):
+        claim = Text("resource-unknown.other", resource=name, project=project)
+        steps = [step(Text("resource-unknown.ask-hami", project=project, **ours), steps[0].command)]
     return finding("resource-unknown", claim, sure, (), proofs, severity="warning", actions=[*steps, _offers()])
 
 
