@@ -219,7 +219,7 @@ def _mib(amount: str) -> float:
     return float(number) * _UNITS.get(unit, 1.0)
 
 
-class _Meaning(NamedTuple):
+class _WordMeaning(NamedTuple):
     """What words mean of this container, and what to do about it. `full`: its GPU's own memory is used up."""
 
     code: Code
@@ -228,7 +228,7 @@ class _Meaning(NamedTuple):
     full: bool = False
 
 
-def _meaning(word: _Word, scene: PlacedScene) -> _Meaning:
+def _meaning(word: _Word, scene: PlacedScene) -> _WordMeaning:
     """As the signature says, or by the amounts that the words hold."""
     signature, fix = word.hit.signature, fix_of(word.hit, scene.pod)
     if signature.id == "core-oom" and (amounts := _AMOUNTS.search(word.hit.quote)):
@@ -237,22 +237,22 @@ def _meaning(word: _Word, scene: PlacedScene) -> _Meaning:
         own = [share.memory_mib for share in scene.once(given).shares]
         if own and not any(abs(memory - limit) <= 1 for memory in own):
             sentence = sentences(sentence, Text("in-container.memory-other", given=f"{max(own):,}"))
-        return _Meaning(signature.code, sentence, fix)
+        return _WordMeaning(signature.code, sentence, fix)
     short = _shortage(word, scene) if signature.id == "core-torch-oom" else None
     scaling = scene.once(scaling_of)
     scaled = step(Text("in-container.fix-scaled"), ""), step(Text("in-container.fix-full"), "")
     if signature.id == _GPU_FULL and scaling is not None:
-        key = "in-container.full-scaled" if scaling > 1 else "in-container.full-plain"
-        return _Meaning(signature.code, Text(key, scaling=f"{scaling:g}"), scaled[scaling <= 1], full=True)
+        full = "in-container.full-scaled" if scaling > 1 else "in-container.full-plain"
+        return _WordMeaning(signature.code, Text(full, scaling=f"{scaling:g}"), scaled[scaling <= 1], full=True)
     if short is None:
-        return _Meaning(signature.code, word.hit.means, fix, full=signature.id == _GPU_FULL)
+        return _WordMeaning(signature.code, word.hit.means, fix, full=signature.id == _GPU_FULL)
     limit = f"{short.limit:,}"
     if not short.of_the_gpu:
-        return _Meaning(signature.code, Text("in-container.memory-seen", limit=limit), fix)
+        return _WordMeaning(signature.code, Text("in-container.memory-seen", limit=limit), fix)
     amounts = {"asked": f"{short.asked:,.0f}", "limit": limit, "free": f"{short.free or 0:,.0f}"}
     key = "in-container.gpu-scaled" if (scaling or 1) > 1 else "in-container.gpu-full"
     sentence = Text(key, scaling=f"{scaling or 1:g}", **amounts)
-    return _Meaning("limit-not-enforced", sentence, scaled[(scaling or 1) <= 1], full=True)
+    return _WordMeaning("limit-not-enforced", sentence, scaled[(scaling or 1) <= 1], full=True)
 
 
 def _is_quoted(word: _Word, *, sound: bool) -> bool:
