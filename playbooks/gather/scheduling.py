@@ -45,10 +45,10 @@ from bot.kube.models import (
 from bot.kube.object_memo import Kept, of_each
 from bot.kube.selectors import label_matcher
 from bot.kube.times import parse_time
-from bot.report import Confidence, Gap, gap
+from bot.report import NEWER_HAMI, Confidence, Gap, gap
 from bot.texts import Text
 from playbooks.gather.dra import gather_slices
-from playbooks.playbook import NEWER_HAMI, Sources
+from playbooks.playbook import Sources
 
 UNFINISHED = "status.phase!=Succeeded,status.phase!=Failed"
 _UNZONED = ("Requesting_", "Deleted_")

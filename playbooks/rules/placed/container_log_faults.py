@@ -135,7 +135,17 @@ def silent_start(scene: PlacedScene) -> Iterator[Finding]:
         fix = step(Text("in-container.fix-driver"), kubectl_pod(pod, "get", "-o", "yaml"))
         proofs = [*fact.proofs, since]
         nodes = (pod.spec.node_name,)
-        yield finding("hami-core-hang", claim, "suspected", nodes, proofs, severity="warning", actions=[fix])
+        yield finding(
+            "hami-core-hang",
+            claim,
+            "suspected",
+            nodes,
+            proofs,
+            severity="warning",
+            actions=[fix],
+            of=scene.install,
+            plugin=scene.plugin_version,
+        )
         return
 
 
@@ -321,6 +331,8 @@ def _finding(scene: PlacedScene, words: Sequence[_Word]) -> Finding:
         proofs,
         severity="warning",
         actions=(means.fix,),
+        of=scene.install,
+        plugin=scene.plugin_version,
     )
 
 

@@ -260,6 +260,8 @@ def _finding(scene: PlacedScene, crash: _Crash, restarted: _Start | None) -> Fin
         proofs,
         severity="warning",
         actions=(recreate, advice) if restarted else (advice, recreate),
+        of=scene.install,
+        plugin=scene.plugin_version,
     )
 
 

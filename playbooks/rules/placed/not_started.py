@@ -283,7 +283,7 @@ def start_fault(scene: PlacedScene) -> Iterator[Finding]:
         proofs = [proof for other, proof, _ in found if other.signature.code == hit.signature.code]
         key = "start-fault.claim" if container else "start-fault.pod"
         claim = Text(key, container=container, node=node or "?", means=hit.means)
-        yield signed(hit, proofs, claim, (node,) if node else (), pod)
+        yield signed(hit, proofs, claim, (node,) if node else (), scene.install, pod=pod)
         told |= {hit.signature.code, container}
 
 
