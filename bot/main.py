@@ -54,7 +54,7 @@ from handlers.oncall import listeners as triage
 from handlers.oncall.digests import register_digest_form
 from handlers.oncall.setup import Oncall, alerts_endpoint_of, incidents_kept, oncall_desk
 from handlers.open_clusters import KeptOpen, Opener
-from handlers.profiles import listeners as profiling
+from handlers.profiles import service as profiling
 from handlers.profiles.service import ProfileService
 from handlers.record_shell import write_capture
 from handlers.unfinished_work import Leftovers
@@ -229,6 +229,7 @@ async def running(
             bot_user="",
             now=store.now,
             usual=meant,
+            mine=settings.mine,
         )
         oncall_id = uuid.uuid4().hex
         async with incidents_kept(settings, deps, clock, identity=oncall_id, pace=limits.oncall) as kept:
@@ -307,6 +308,7 @@ async def _answering(parts: _Parts) -> AsyncGenerator[None]:
             await stack.enter_async_context(in_background(Observer(deps, front.exposition).run(clock)))
         self_test = SelfTest(deps, owner=uuid.uuid4().hex, pace_s=limits.test_s)
         await stack.enter_async_context(in_background(self_test.run(clock)))
+        await stack.enter_async_context(in_background(inbox.watches.run(clock)))
         async with health_monitor.looking(clock), in_background(Leftovers(inbox, gate).run(clock)) as (resuming,):
             try:
                 if sockets:
