@@ -82,6 +82,19 @@ class PluginSets(NamedTuple):
         return tuple(gap for gap in self if isinstance(gap, Gap))
 
 
+_DRIVER_LABELS = (
+    "nvidia.com/cuda.driver-version.full",
+    "nvidia.com/cuda.driver-version.major",
+    "nvidia.com/cuda.driver.major",
+)
+
+
+def driver_label(node: Node) -> str:
+    """The label by which GPU feature discovery tells the driver's version; empty where the node has none."""
+    labels = node.metadata.labels or {}
+    return next((key for key in _DRIVER_LABELS if labels.get(key, "").partition(".")[0].isdigit()), "")
+
+
 def is_monitor(name: str) -> bool:
     """Whether a container of that name is vGPUmonitor: it serves metrics and hands out nothing."""
     return "monitor" in name

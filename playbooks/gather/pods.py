@@ -18,6 +18,7 @@ from bot.report import Gap, gap
 from bot.texts import Text
 from playbooks.gather.dra import gather_claims
 from playbooks.gather.node_side import (
+    driver_label,
     events_of,
     gather_logs,
     gather_node_side,
@@ -273,8 +274,11 @@ async def gather_placed_pod(pod: Pod, sources: Sources) -> PlacedScene:
         gather_node_side(cluster, pod.spec.node_name, logs=_may_be_refused(pod)),
         gather_logs(cluster, [pod], only=_asking(pod)) if sources.workload_logs else unasked(None),
     )
-    bare = pod.status.phase == "Failed" and not side.plugin_pods
     runs = any(status.state.running for status in pod.status.container_statuses or ())
+    if runs and not isinstance(side.node, Gap) and not driver_label(side.node) and not side.logs:
+        told = await gather_logs(cluster, side.plugin_pods)  # they may tell the driver's version
+        side = side._replace(logs=tuple(told.logs))
+    bare = pod.status.phase == "Failed" and not side.plugin_pods
     past = not _runs_well(pod) and went_past_hami(pod, install.install, install.config)
     sets, webhook, owner, measured = await asyncio.gather(
         gather_plugin_sets(cluster) if bare else unasked(None),

@@ -7,6 +7,7 @@ from bot.finding_codes import Code
 from bot.hami.installation.install import Install
 from bot.hami.installation.known_bugs import bug_behind
 from bot.hami.pods.request_parsing import asked_resources
+from bot.hami.version import Version
 from bot.kube.recording.redact import masked
 from bot.report import Confidence, Evidence, Finding, Gap, NextAction, Severity, gap, new_finding, one_line, step
 from bot.texts import LITERAL, Prose, Text, in_english, kept
@@ -37,25 +38,30 @@ def finding(
     severity: Severity,
     actions: Sequence[NextAction] = (),
     of: Install | None = None,
+    plugin: Version | None = None,
 ) -> Finding:
     """The claim without credentials, for it may name what other programs wrote; each proof once.
 
-    Where a bug of this install, `of`, can be behind it, the last step is to upgrade to a release without that bug.
+    Where a bug of this install, `of`, can be behind it, or of a device plugin of version `plugin`, the last step is to
+    upgrade to a release without that bug.
     """
     told = one_line(masked(claim, _LONGEST)) if isinstance(claim, str) else _masked(claim)
-    last = _upgrade(code, told, proofs, of) if of else ()
+    last = _upgrade(code, told, proofs, of, plugin) if of else ()
     steps = [*(action for action in actions if action not in last), *last]
     return new_finding(code, severity, told, proofs, steps, confidence=confidence, nodes=nodes)
 
 
-def _upgrade(code: Code, claim: Prose, proofs: Sequence[Evidence], install: Install) -> tuple[NextAction, ...]:
+def _upgrade(
+    code: Code, claim: Prose, proofs: Sequence[Evidence], install: Install, plugin: Version | None
+) -> tuple[NextAction, ...]:
     if install.version is None or install.deployment is None:
         return ()
     said = [*_facts(claim), *(proof.quote for proof in proofs)]
-    if (bug := bug_behind(code, said, install.version.version)) is None:
+    if (bug := bug_behind(code, said, install.version.version, plugin)) is None:
         return ()
+    version = plugin if bug.plugin and plugin else install.version.version
     threads = ", ".join(bug.threads)
-    label = Text("known-bug.upgrade", fixed=bug.fixed, version=install.version.version, why=bug.why, threads=threads)
+    label = Text("known-bug.upgrade", fixed=bug.fixed, version=version, why=bug.why, threads=threads)
     path = "jsonpath={.spec.template.spec.containers[*].image}"
     return (step(label, kubectl("-n", install.namespace, "get", "deployment", install.deployment.name, "-o", path)),)
 

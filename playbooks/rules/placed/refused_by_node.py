@@ -79,13 +79,21 @@ def refused(scene: PlacedScene) -> Iterator[Finding]:
     scheduler = pod.spec.scheduler_name or "?"
     claim = Text("allocate-failed.claim" if placed else key, node=node or "?", why=why, scheduler=scheduler)
     # Of a pod whose annotations are gone, that is what kubelet's words mean.
-    known = find("kubelet-message", [evidence.quote for evidence in said.words]) if scene.seen else []
+    known = find("kubelet-message", [one.quote for one in said.words], scene.plugin_version) if scene.seen else []
     if known and not said.stripped:
-        claim = Text("allocate-failed.means", claim=unstopped(claim), means=known[0].signature.means)
+        claim = Text("allocate-failed.means", claim=unstopped(claim), means=known[0].means)
         actions.insert(0, fix_of(known[0]))
     nodes = (node,) if node else ()
     yield finding(
-        "allocate-failed", claim, "confirmed", nodes, said.proofs, severity="warning", actions=actions, of=scene.install
+        "allocate-failed",
+        claim,
+        "confirmed",
+        nodes,
+        said.proofs,
+        severity="warning",
+        actions=actions,
+        of=scene.install,
+        plugin=scene.plugin_version,
     )
 
 
