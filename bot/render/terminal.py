@@ -169,7 +169,7 @@ class _TerminalPage(NamedTuple):
         good_news = report.verdict_severity != report.severity
         return [
             [
-                *self._verdict(report, None),
+                *self._verdict(report, next(iter(report.findings), None), whole=False),
                 *(self._loud(problems, more) if good_news else []),
                 *self._prose(seen, "  ", style=_LABEL),
             ],

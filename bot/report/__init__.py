@@ -319,10 +319,8 @@ def new_report(
     noun: str = "",
     change: Change | msgspec.UnsetType = msgspec.UNSET,
 ) -> Report:
-    """A report before it is words. `verdict`: by default the first finding's claim, as many sentences as fit; `noun`:
-    the devices' name.
-    """
-    words, key, values = _parts(beginning(findings[0].text, VERDICT_LIMIT) if verdict is None else verdict)
+    """A report before it is words. `verdict`: the first finding's claim by default; `noun`: the devices' name."""
+    words, key, values = _parts(findings[0].text if verdict is None else verdict)
     made = Report(
         schema=SCHEMA,
         playbook=playbook,
@@ -364,9 +362,10 @@ def in_words(report: Report, say: Texts) -> Report:
         impacts = tuple(replace(impact, text=say.words(impact.prose)) for impact in change.blast_radius)
         change = replace(change, blast_radius=impacts)
     gaps = (replace(gap, why=say.words(gap.text), hint=say.words(gap.advice)) for gap in report.gaps)
+    verdict = _prose(report.verdict, report.verdict_key, report.verdict_values)
     return replace(
         report,
-        verdict=one_line(say.words(_prose(report.verdict, report.verdict_key, report.verdict_values))),
+        verdict=one_line(say.words(beginning(verdict, VERDICT_LIMIT))),
         findings=tuple(_shown(report, say)),
         tables=tuple(table_in_words(table, say) for table in report.tables),
         gaps=tuple(dict.fromkeys(gaps)),

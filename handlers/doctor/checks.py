@@ -28,9 +28,9 @@ from bot.settings.oncall import OncallSettings
 from bot.settings.schema import Settings, SlackSettings, channels_of
 from bot.slack.calls import open_client, proxy_for
 from bot.slack.gateway import Gateway
-from bot.slack.render.limits import total_text
 from bot.slack.render.report import render_report
-from bot.store import StoreError, open_marks
+from bot.slack.render.text import total_text
+from bot.store import StoreError, open_beside
 from bot.store.engine import NoStoreError, OlderStoreError
 from bot.store.facts import Mark, MarkRows
 from bot.texts import LANGUAGES, Language, Prose, Text, Texts
@@ -158,8 +158,8 @@ async def _examine_slack(settings: Settings, given: SlackSettings) -> list[Link]
 async def _examine_store(settings: Settings) -> list[Link]:
     """The store is read as it is: nothing is made, upgraded or taken over from the bot that has it open."""
     try:
-        async with open_marks(settings.store.url.get_secret_value()) as marks:
-            return await found("doctor", Kept(marks, settings.oncall))
+        async with open_beside(settings.store.url.get_secret_value()) as store:
+            return await found("doctor", Kept(store.marks, settings.oncall))
     except (NoStoreError, OlderStoreError) as error:
         return [broken("store", error, state="degraded")]
     except StoreError as error:

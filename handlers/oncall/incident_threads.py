@@ -16,8 +16,7 @@ from uuid import uuid4
 
 import msgspec
 
-from bot import request_ids
-from bot.errors import BotError, SourceError, bugs_as_errors
+from bot.errors import BotError, SourceError, begin_request, bugs_as_errors
 from bot.hami.vendors import ANNOTATIONS
 from bot.kube.cluster import Cluster, seen
 from bot.kube.models import EVENTS, PODS, Kind
@@ -333,7 +332,7 @@ async def attempt(what: str, work: Callable[[], Awaitable[bool]]) -> bool:
 
     In a task of its own: its lines in the log, and its calls to the cluster, have an id of their own.
     """
-    request_ids.begin(uuid4().hex)
+    begin_request(uuid4().hex)
     try:
         with bugs_as_errors():
             return await work()

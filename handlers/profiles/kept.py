@@ -153,12 +153,12 @@ def answer_beside_the_bot(study: str, asked: Words, missing: Sequence[str], conf
 async def _store(config: Path | None) -> AsyncGenerator["ProfileRows"]:
     from bot.settings import load_settings  # noqa: PLC0415  # and what follows: half a second, where it is asked for
     from bot.settings.schema import StoreSettings  # noqa: PLC0415
-    from bot.store import open_profiles  # noqa: PLC0415
+    from bot.store import open_beside  # noqa: PLC0415
 
     settings = load_settings(config)
     store = settings.store if settings else StoreSettings()
-    async with open_profiles(store.url.get_secret_value()) as rows:
-        yield rows
+    async with open_beside(store.url.get_secret_value()) as opened:
+        yield opened.profiles
 
 
 _COLUMNS = (

@@ -23,12 +23,13 @@ from bot.slack.render.blocks import Draft
 from bot.slack.render.buttons import AskButton
 from bot.slack.render.prose import render_help
 from bot.slack.render.report import CANCEL, render_report, taking
+from bot.slack.responder import PATIENCE_S, ChannelReply, Reply, announced
 from bot.store import StoreError
 from bot.store.profiles import ProfileRows
 from bot.texts import Prose, Text, Texts, spaced
 from bot.triage.state import News
 from handlers.inbox import DONE, Inbox
-from handlers.parsing.question import Question
+from handlers.parsing.question import HeardWords, Question, Verb, beginning, by_button, first_action, thread_below
 from handlers.parsing.slack_grammar import Help, example, understand
 from handlers.parsing.slack_words import join_words, split_words
 from handlers.profiles.analyses import explained, profiles_of
@@ -37,10 +38,8 @@ from handlers.profiles.captures import PATIENCE_S as ROOM_S
 from handlers.profiles.captures import CaptureAnswer, CaptureRequest, Captures, ReadingRoom, answer_to, audited
 from handlers.profiles.kept import Contents, answer_about, contents_of, is_reference, kept_report, loader
 from handlers.profiles.words import VERB, ProfileAsked, ShowKept
-from handlers.replies import PATIENCE_S, ChannelReply, Reply, within
 from handlers.threads import note_done, usual_cluster
 from handlers.user_actions import NOTHING, AcceptedDeed, ActionKind, NotDone, Nothing
-from handlers.verb_listeners import HeardWords, Verb, begins_with, by_button, first_action, thread_below
 from playbooks.profile.fetch import FetchedProfile, Snapshot, gather
 from playbooks.profile.request import KINDS, Request
 
@@ -205,22 +204,8 @@ async def _showing(reply: Reply, message: Callable[[], Message]) -> AsyncGenerat
     if not isinstance(reply, ChannelReply):
         yield
         return
-    ended = asyncio.Event()
-    showing = asyncio.create_task(_show(reply.progress, message, ended))
-    try:
+    async with announced(lambda: reply.progress(message()), PATIENCE_S, _EVERY_S):
         yield
-    finally:
-        ended.set()
-        await showing
-
-
-async def _show(
-    show: Callable[[Message], Awaitable[None]], message: Callable[[], Message], ended: asyncio.Event
-) -> None:
-    wait = PATIENCE_S
-    while not await within(ended, wait):
-        await show(message())
-        wait = _EVERY_S
 
 
 def _capture_in(words: str) -> Request | None:
@@ -291,7 +276,7 @@ def register(app: App, inbox: Inbox, profiles: ProfileService) -> Verb:
     """Listens to the button that cancels; the verb's row in the table."""
     window = _ProfilesWindow(inbox, profiles)
     app.action(CANCEL)(window.cancelled)
-    return Verb(begins_with(VERB), window.ask)
+    return Verb(beginning(VERB), window.ask)
 
 
 class _ProfilesWindow:

@@ -37,8 +37,7 @@ from playbooks.rules.admission.webhook import remedy
 from playbooks.rules.capacity import request_amounts
 from playbooks.rules.capacity.idle_holders import NO_ROOM, waited_for
 from playbooks.rules.common import prose
-from playbooks.rules.common.findings import finding
-from playbooks.rules.common.gaps import other_vendors
+from playbooks.rules.common.findings import finding, other_vendors
 from playbooks.rules.dra.claims import claims_of
 from playbooks.rules.quota.effects import Effect, proof, refusal
 

@@ -21,7 +21,7 @@ from bot.report import Confidence, Gap
 from bot.texts import Prose, Text
 from playbooks.fit.gpu_words import CardWords
 from playbooks.rules.common import prose
-from playbooks.rules.common.gaps import confidence_in
+from playbooks.rules.common.findings import confidence_in
 from playbooks.rules.quota.effects import Effect, effects
 from playbooks.scenes.waiting_pod import PodScene
 

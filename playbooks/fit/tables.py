@@ -9,7 +9,7 @@ from bot.report import Sheet, Table
 from bot.texts import Prose, Text
 from playbooks.fit.scene import AskedScene, amounts, asked_on, changes, effects_on_cards, is_share
 from playbooks.rules.common import prose
-from playbooks.rules.common.gaps import other_vendors
+from playbooks.rules.common.findings import other_vendors
 from playbooks.scenes.waiting_pod import PodScene
 
 

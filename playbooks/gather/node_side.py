@@ -12,8 +12,7 @@ from bot.hami.nodes.node_state import given_beside
 from bot.hami.pods.request_parsing import DeviceConfig, extended_resources
 from bot.hami.vendors import FIRST, VENDORS
 from bot.hami.vendors.vendor import Vendor
-from bot.kube.client.logs import newest_lines, newest_missing
-from bot.kube.cluster import PLUGIN_LOG_BYTES, PLUGIN_LOG_LINES, Cluster, LogWanted, seen
+from bot.kube.cluster import PLUGIN_LOG_BYTES, PLUGIN_LOG_LINES, Cluster, LogWanted, newest_lines, newest_missing, seen
 from bot.kube.hami_pods import COMPONENT_LABEL, PLUGIN_COMPONENT
 from bot.kube.models import (
     DAEMON_PODS,
@@ -101,6 +100,19 @@ class PluginSets(NamedTuple):
     @property
     def gaps(self) -> tuple[Gap, ...]:
         return tuple(gap for gap in self if isinstance(gap, Gap))
+
+
+_DRIVER_LABELS = (
+    "nvidia.com/cuda.driver-version.full",
+    "nvidia.com/cuda.driver-version.major",
+    "nvidia.com/cuda.driver.major",
+)
+
+
+def driver_label(node: Node) -> str:
+    """The label by which GPU feature discovery tells the driver's version; empty where the node has none."""
+    labels = node.metadata.labels or {}
+    return next((key for key in _DRIVER_LABELS if labels.get(key, "").partition(".")[0].isdigit()), "")
 
 
 Driver = Literal["driver", "toolkit", "validator"]

@@ -19,6 +19,7 @@ from bot.texts import Text
 from playbooks.gather.dra import gather_claims
 from playbooks.gather.node_side import (
     ContainerLogs,
+    driver_label,
     events_of,
     gather_logs,
     gather_node_side,
@@ -88,6 +89,15 @@ async def gather_waiting(sources: Sources, namespace: str) -> tuple[InstallSeen,
     asking = [(is_anothers(pod.spec.scheduler_name, install.install), pod) for pod in waiting if concerns_hami(pod)]
     pods, of_others = ([pod for anothers, pod in asking if anothers is it] for it in (False, True))
     return install, found._replace(pods=pods, by_claims=claiming, of_others=of_others)
+
+
+def is_of(pod: Pod, whose: Sequence[str]) -> bool:
+    """Whether it is in one of the namespaces or has one of the labels: `ml`, `owner=ada`. Nobody's words fit all."""
+    labels = pod.metadata.labels or {}
+    return not whose or any(
+        labels.get(word.partition("=")[0]) == word.partition("=")[2] if "=" in word else pod.namespace == word
+        for word in whose
+    )
 
 
 async def _pending(cluster: Cluster, namespace: str) -> Waiting:
@@ -265,8 +275,11 @@ async def gather_placed_pod(pod: Pod, sources: Sources) -> PlacedScene:
         gather_node_side(cluster, pod.spec.node_name, logs=_may_be_refused(pod)),
         gather_logs(cluster, [pod], only=_asking(pod)) if sources.workload_logs else unasked(None),
     )
-    bare = pod.status.phase == "Failed" and not side.plugin_pods
     runs = any(status.state.running for status in pod.status.container_statuses or ())
+    if runs and not isinstance(side.node, Gap) and not driver_label(side.node) and not side.logs:
+        told = await gather_logs(cluster, side.plugin_pods)  # they may tell the driver's version
+        side = side._replace(logs=tuple(told.logs))
+    bare = pod.status.phase == "Failed" and not side.plugin_pods
     past = not _runs_well(pod) and went_past_hami(pod, install.install, install.config)
     sets, webhook, owner, measured, volcano_plugins = await asyncio.gather(
         gather_plugin_sets(cluster) if bare else unasked(None),

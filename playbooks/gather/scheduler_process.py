@@ -14,7 +14,7 @@ from msgspec import structs
 
 from bot.errors import NotFound
 from bot.hami.installation.install import Install, extender_of, lacks_leader
-from bot.hami.metrics.scheduler_metrics import CountedShare, SchedulerCounts, read_counted, unheld
+from bot.hami.metrics.exposition import CountedShare, SchedulerCounts, read_counted, unheld
 from bot.hami.pods.allocations import NODE_KEY
 from bot.hami.scheduler_logs.log_lines import (
     EXIT_CODE,

@@ -11,7 +11,7 @@ from bot.errors import NotFound, Unusable
 from bot.hami.fit.version_differences import NEWEST_READ
 from bot.hami.installation import dra
 from bot.hami.installation.install import GUIDES_LABEL, Install, extender_of, find_device_config, is_trace, read_install
-from bot.hami.nodes.handshake import parse_handshake
+from bot.hami.nodes.registration import parse_handshake
 from bot.hami.pods.allocations import NODE_KEY
 from bot.hami.pods.request_parsing import DeviceConfig
 from bot.hami.vendors import FIRST

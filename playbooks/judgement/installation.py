@@ -32,7 +32,7 @@ from playbooks.rules.installation.surroundings import SHOWS_HAMI, blind, too_old
 from playbooks.rules.nodes.faults import logs_looked_at
 from playbooks.rules.waiting.panics import extender_ended_before, recovered
 from playbooks.rules.waiting.stale_scheduler import counts_ghosts
-from playbooks.scenes.installation import InstallScene
+from playbooks.scenes.cluster import InstallScene
 
 
 @rule("not-found", reads=SHOWS_HAMI)

@@ -17,8 +17,7 @@ from playbooks.quotes import kubectl
 from playbooks.rule import Stage, Told, before, rule, run
 from playbooks.rules.admission.before_scheduling import amounts_unread, anothers, gated, nothing_asked
 from playbooks.rules.admission.webhook_bypassed import went_past, why_left_alone
-from playbooks.rules.common.findings import finding
-from playbooks.rules.common.gaps import fit_gaps, scene_gaps
+from playbooks.rules.common.findings import finding, fit_gaps, scene_gaps
 from playbooks.rules.dra.claims import claims_alone, claims_decide
 from playbooks.rules.dra.devices import unclaimed
 from playbooks.rules.installation.extender import never_asked_about

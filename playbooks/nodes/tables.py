@@ -7,10 +7,9 @@ from typing import Literal, NamedTuple
 
 from bot.finding_codes import Code
 from bot.hami.nodes.cards import Card
-from bot.hami.nodes.handshake import judge_by_guides, parse_handshake
 from bot.hami.nodes.node_lock import LockState
 from bot.hami.nodes.node_state import cordoned_uuids, core_factor, memory_factor
-from bot.hami.nodes.registration import JSON_SINCE, Unreadable, Unregistered
+from bot.hami.nodes.registration import JSON_SINCE, Unreadable, Unregistered, judge_by_guides, parse_handshake
 from bot.hami.vendors import FIRST, LOCK_KEYS
 from bot.kube.models import NodeCondition, Pod
 from bot.kube.node_conditions import is_about_gpus, is_cordoned, not_ready, other_taints, pressures

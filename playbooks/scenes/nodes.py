@@ -14,7 +14,6 @@ from msgspec import structs
 
 from bot.hami.installation import dra
 from bot.hami.nodes.cards import Card
-from bot.hami.nodes.handshake import READS_LOCAL_TIME, SCHEDULER_PATIENCE, Handshake, scheduler_zone
 from bot.hami.nodes.node_state import (
     PluginSettings,
     expects_gpus,
@@ -25,7 +24,17 @@ from bot.hami.nodes.node_state import (
     read_registrations,
     vendors_of,
 )
-from bot.hami.nodes.registration import Registration, Unreadable, Unregistered, kubelet_offers, read_registration
+from bot.hami.nodes.registration import (
+    READS_LOCAL_TIME,
+    SCHEDULER_PATIENCE,
+    Handshake,
+    Registration,
+    Unreadable,
+    Unregistered,
+    kubelet_offers,
+    read_registration,
+    scheduler_zone,
+)
 from bot.hami.vendors import BESIDE, FIRST, VENDORS
 from bot.hami.vendors.vendor import Device, Vendor
 from bot.kube.models import Node, ObjectMeta, Pod, ResourceSlice

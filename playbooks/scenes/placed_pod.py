@@ -10,7 +10,7 @@ from bot.hami.nodes.cards import Card
 from bot.hami.nodes.node_state import read_registrations
 from bot.hami.nodes.registration import Registration
 from bot.hami.pods.request_parsing import DeviceConfig
-from bot.hami.version import Version
+from bot.hami.version import Version, parse_version
 from bot.kube.models import Event, Node, Pod, Workload
 from bot.report import Gap
 from playbooks.gather.node_side import ContainerLogs, LogSeen, NodeSide, PluginSets
@@ -72,6 +72,12 @@ class PlacedScene(Remembering, frozen=True, dict=True, eq=False):
     def version(self) -> Version | None:
         """HAMi's version, None when it could not be told."""
         return self.install.version.version if self.install.version else None
+
+    @cached_property
+    def plugin_version(self) -> Version | None:
+        """HAMi's version by the image of the node's device plugin, which brings HAMi-core; else its scheduler's."""
+        images = (parse_version(part.image) for plugin in self.plugins for part in plugin.spec.containers)
+        return next(filter(None, images), self.version)
 
     @property
     def config(self) -> DeviceConfig:

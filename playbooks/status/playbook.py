@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from bot.hami.metrics.scheduler_metrics import SchedulerCounts
+from bot.hami.metrics.exposition import SchedulerCounts
 from bot.kube.cluster import Cluster, seen
 from bot.kube.hami_pods import PANIC
 from bot.kube.models import Holder
@@ -38,7 +38,7 @@ from playbooks.judgement.installation import gaps, judge
 from playbooks.playbook import ALL, Playbook, Sources
 from playbooks.rules.installation.plugin_coverage import plugins_down
 from playbooks.rules.installation.surroundings import answer_without_hami
-from playbooks.scenes.installation import InstallScene
+from playbooks.scenes.cluster import InstallScene
 from playbooks.status.tables import tables
 
 

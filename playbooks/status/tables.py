@@ -25,7 +25,7 @@ from playbooks.gather.components import PLUGIN_CONTAINER
 from playbooks.rules.admission.webhook import policy, selectors, serves_webhook, service_of
 from playbooks.rules.installation.install_settings import chart_release
 from playbooks.rules.installation.scheduler_totals import ledger_table
-from playbooks.scenes.installation import InstallScene
+from playbooks.scenes.cluster import InstallScene
 
 _EXTENDER, _KUBE_SCHEDULER, _PLUGIN = "scheduler", "kube-scheduler", "device plugin"
 _NEEDLESS = frozenset(

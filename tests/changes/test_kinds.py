@@ -23,7 +23,6 @@ from bot.texts import LANGUAGES, Texts, in_english
 from handlers.changes.draft import (
     Refused,
     draft_of,
-    is_change,
     is_reverting,
     pending_of,
     read_draft,
@@ -31,6 +30,7 @@ from handlers.changes.draft import (
     typed_words,
     write_draft,
 )
+from handlers.changes.listeners import CHANGE
 from handlers.changes.words import ChangeAsked, Extend, Request, Revert, Show, change_commands, words_of
 from handlers.parsing.grammar import Grammar, read
 from handlers.parsing.slack_words import split_words
@@ -127,7 +127,7 @@ def test_off_and_revert_both_revert_it(kind: ChangeKind) -> None:
 
 @kinds
 def test_slack_hears_it_as_a_change(kind: ChangeKind) -> None:
-    assert is_change(f"--cluster lab {kind.example}")
+    assert CHANGE.match(f"--cluster lab {kind.example}")
     assert is_reverting(kind.reverting)
     assert not is_reverting(kind.example)
 

@@ -29,8 +29,8 @@ from bot.settings.schema import AccessSettings, ProfileSettings, Settings
 from bot.slack.app import Grouped
 from bot.slack.calls import open_client
 from bot.slack.gateway import Gateway
-from bot.slack.origin import Home
 from bot.slack.outbox import Outbox
+from bot.slack.people import Home
 from bot.slack.question_tasks import Work
 from bot.store import Store, open_store
 from bot.texts import Texts

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import parse_qs, urlsplit
 
+import click
 import pytest
 import yaml
 
@@ -275,7 +276,8 @@ def test_what_fails_its_check_ends_it_and_nothing_is_written(wrong: dict[str, st
 
 
 def test_no_option_takes_a_token_itself() -> None:
-    command = build_grammar().commands["init"]
+    command = build_grammar().get_command(click.Context(click.Command("hami-bot")), "init")
+    assert command
     assert {param.name for param in command.params if "token" in (param.name or "")} == {
         "bot_token_file",
         "app_token_file",

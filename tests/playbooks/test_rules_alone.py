@@ -37,9 +37,8 @@ from playbooks.latency.rules import LATENCY_RULES, LatencyScene
 from playbooks.logs.rules import LOGS_RULES, LogsScene
 from playbooks.playbook import Sources, find
 from playbooks.rule import Stage
-from playbooks.scenes.cluster import Messages
+from playbooks.scenes.cluster import InstallScene, Messages
 from playbooks.scenes.gpus import GpusScene
-from playbooks.scenes.installation import InstallScene
 from playbooks.scenes.nodes import NodesScene
 from playbooks.scenes.placed_pod import AbsentScene, PlacedScene
 from playbooks.scenes.quota import QuotaScene

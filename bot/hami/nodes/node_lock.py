@@ -65,7 +65,7 @@ class LockState(NamedTuple):
     """
 
     phase: Literal["held", "dangling", "malformed"]
-    why: Literal["claim", "unseen", "nameless", "kept", "served", "expired"]
+    why: Literal["claim", "unseen", "nameless", "kept", "ended", "served", "expired"]
     lock: Lock | None
     age: timedelta = timedelta()
     passing: bool = False
@@ -86,7 +86,7 @@ def judge_lock(text: str, version: Version | None, now: datetime, expiry: timede
     if owner == "gone" and version is not None and version >= _RELEASES_DANGLING:
         return LockState("dangling", "claim", lock, age, passing=True)
     if owner in ("gone", "finished"):
-        return LockState("dangling", "kept", lock, age)
+        return LockState("dangling", "kept" if owner == "gone" else "ended", lock, age)
     if owner == "served":
         return LockState("dangling", "served", lock, age)
     return LockState("held", "unseen" if owner == "unseen" else "claim", lock, age)

@@ -15,13 +15,14 @@ from msgspec import structs
 
 from bot.hami.names import Names
 from bot.hami.nodes.cards import Card
-from bot.hami.nodes.handshake import Handshake, parse_handshake
 from bot.hami.nodes.registration import (
+    Handshake,
     Registration,
     Unreadable,
     Unregistered,
     count_cards,
     kubelet_offers,
+    parse_handshake,
     read_registration,
 )
 from bot.hami.pods.request_parsing import DEVICE_CONFIG_FILE, DeviceConfig, read_device_config

@@ -31,8 +31,8 @@ from urllib.parse import urlencode
 
 import aiohttp
 
-from bot import process_counters, request_ids
-from bot.errors import SourceError, of_system
+from bot import process_counters
+from bot.errors import SourceError, of_system, request_id
 from bot.kube.client.kubeconfig import SHOW, ChosenContext, PluginError, choose, place_of, plugged_in, read_kubeconfig
 from bot.kube.client.live import LiveCluster
 from bot.kube.client.requests import ApiRequest
@@ -174,9 +174,7 @@ class OfficialLink:
         finally:
             process_counters.KUBERNETES_REQUESTS[self.cluster, request.verb, status] += 1
             ms = round((time.monotonic() - began) * 1000)
-            level = (
-                logging.INFO if request_ids.request_id() else logging.DEBUG
-            )  # what is asked all day long is not told
+            level = logging.INFO if request_id() else logging.DEBUG  # what is asked all day long is not told
             values = {"cluster": self.cluster, "verb": request.verb, "status": status, "ms": ms}
             log.log(level, "%s: %s in %d ms", request, status, ms, extra=values)
 

@@ -12,7 +12,6 @@ from typing import Any, Generic, NamedTuple, Protocol, Self, TypeVar, Unpack
 import aiohttp
 import msgspec
 
-from bot.kube.client.logs import LineFilter
 from bot.kube.client.pod_http import answer_of, is_refused_by_pod, too_slow
 from bot.kube.client.requests import (
     ApiRequest,
@@ -37,7 +36,7 @@ from bot.kube.client.responses import (
     unpacked,
     whole_body,
 )
-from bot.kube.cluster import Clocks, LogLines, LogWanted, PodAnswer, PodGet, Which
+from bot.kube.cluster import Clocks, LineFilter, LogLines, LogWanted, PodAnswer, PodGet, Which
 from bot.kube.models import PODS, Kind, Resource
 from bot.kube.times import parse_time
 from bot.report import Gap

@@ -100,6 +100,8 @@ class Workload(Resource, frozen=True):
 
 class QuotaSpec(Model, frozen=True):
     hard: dict[str, Quantity] | None = None
+    scopes: list[str] | None = None
+    scope_selector: dict[str, object] | None = None
 
 
 class QuotaStatus(Model, frozen=True):
@@ -110,6 +112,11 @@ class QuotaStatus(Model, frozen=True):
 class ResourceQuota(Resource, frozen=True):
     spec: QuotaSpec = QuotaSpec()
     status: QuotaStatus = QuotaStatus()
+
+    @property
+    def is_scoped(self) -> bool:
+        """Whether Kubernetes holds only some of the namespace's pods against it."""
+        return bool(self.spec.scopes or self.spec.scope_selector)
 
 
 class ConfigMap(Resource, frozen=True):

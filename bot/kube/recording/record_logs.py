@@ -4,8 +4,16 @@ import asyncio
 from collections.abc import Iterable, Sequence
 
 from bot.errors import SourceError
-from bot.kube.client.logs import newest_lines
-from bot.kube.cluster import PLUGIN_LOG_BYTES, PLUGIN_LOG_LINES, Cluster, LogWanted, PodGet, PodPorts, served
+from bot.kube.cluster import (
+    PLUGIN_LOG_BYTES,
+    PLUGIN_LOG_LINES,
+    Cluster,
+    LogWanted,
+    PodGet,
+    PodPorts,
+    newest_lines,
+    served,
+)
 from bot.kube.hami_pods import EXTENDER_CONTAINER, OF_NO_POD, is_plugin, is_scheduler, metrics_port, read_flags
 from bot.kube.models import Pod
 from bot.kube.recording.files import log_name

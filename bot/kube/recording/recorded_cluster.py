@@ -13,8 +13,7 @@ from typing import Any, TypeVar, Unpack
 import msgspec
 
 from bot.errors import NotFound, SourceError, Unusable
-from bot.kube.client.logs import MOST_BYTES, LineFilter
-from bot.kube.cluster import LogLines, LogWanted, PodAnswer, PodGet, Which
+from bot.kube.cluster import MOST_BYTES, LineFilter, LogLines, LogWanted, PodAnswer, PodGet, Which
 from bot.kube.lists import Decoded, NotAListError, decode_list, raw_item
 from bot.kube.models import ALL_KINDS, Kind, Resource
 from bot.kube.recording.files import FORMAT, META, NotRecordedError, RecordingFiles, archive_stem, log_name, open_files

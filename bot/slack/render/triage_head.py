@@ -14,8 +14,23 @@ from bot.report import VERDICT_LIMIT, Severity
 from bot.slack.message import Block
 from bot.slack.render import blocks
 from bot.slack.render.buttons import Pressed, value_of
-from bot.slack.render.rich import Part, bullets, channel, line, link, moment, rich_text, somebody, span, utc
-from bot.slack.render.text import escape, in_one_line, inert, lines, pieced
+from bot.slack.render.text import (
+    Part,
+    bullets,
+    channel,
+    escape,
+    in_one_line,
+    inert,
+    line,
+    lines,
+    link,
+    moment,
+    pieced,
+    rich_text,
+    somebody,
+    span,
+    utc,
+)
 from bot.texts import Prose, Text
 from bot.triage.cause import STORM, Cause, severest
 from bot.triage.state import PAGER, Call, Deed, Incident, MuteUntil, State

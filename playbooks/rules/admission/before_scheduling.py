@@ -19,8 +19,7 @@ from playbooks.gather.webhook import WEBHOOK_NAME
 from playbooks.quotes import kubectl, kubectl_pod
 from playbooks.rule import rule
 from playbooks.rules.admission.webhook import BY_QUOTA, remedy
-from playbooks.rules.common.findings import finding
-from playbooks.rules.common.gaps import other_vendors
+from playbooks.rules.common.findings import finding, other_vendors
 from playbooks.rules.waiting.volcano import of_group
 from playbooks.scenes.placed_pod import AbsentScene, PlacedScene
 from playbooks.scenes.waiting_pod import PodScene

@@ -23,7 +23,7 @@ def refused_by_known_words(scene: AbsentScene) -> Iterator[Finding]:
     """The pod was refused at its creation in words that a signature knows."""
     if refused := in_events(scene.refusals, None):
         hit, proofs = refused[0][0], [proof for _, proof in refused]
-        claim = Text("admission-denied.signed", pod=scene.wanted.name, means=hit.signature.means)
+        claim = Text("admission-denied.signed", pod=scene.wanted.name, means=hit.means)
         yield signed(hit, proofs, claim, (), scene.install)
 
 

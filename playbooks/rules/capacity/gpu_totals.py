@@ -14,8 +14,7 @@ from bot.texts import Text
 from playbooks import quotes
 from playbooks.rule import rule
 from playbooks.rules.common import prose
-from playbooks.rules.common.findings import finding
-from playbooks.rules.common.gaps import confidence_in
+from playbooks.rules.common.findings import confidence_in, finding
 from playbooks.rules.common.prose import near_names, see_all_nodes
 from playbooks.rules.dra.devices import served
 from playbooks.rules.waiting.stale_scheduler import ghosts_told

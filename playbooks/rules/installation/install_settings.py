@@ -32,7 +32,7 @@ from playbooks.gather.components import PLUGIN_CONTAINER, RefusedLine
 from playbooks.quotes import kubectl, of_object
 from playbooks.rule import rule
 from playbooks.rules.common.findings import finding
-from playbooks.scenes.installation import InstallScene
+from playbooks.scenes.cluster import InstallScene
 
 _JSON_SINCE = Version(2, 8, 0)
 _LOUD, _TELLTALE = 5, 8

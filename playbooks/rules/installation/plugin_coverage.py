@@ -24,7 +24,7 @@ from playbooks.rules.nodes.node_causes import HANDS_OUT_NOTHING, NODE_CODES, sce
 from playbooks.rules.nodes.not_selected import KeptOff, keeps_off, none_selected, refused_pods
 from playbooks.rules.nodes.plugin_faults import monitor_down
 from playbooks.rules.nodes.sweep import set_otherwise
-from playbooks.scenes.installation import InstallScene
+from playbooks.scenes.cluster import InstallScene
 from playbooks.scenes.nodes import NodesScene
 
 _STARTING = timedelta(minutes=2)

@@ -8,10 +8,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
 
 from bot.finding_codes import Code, as_code
-from bot.hami.nodes.handshake import Handshake, Judgement, judge_other_vendor, parse_handshake
 from bot.hami.nodes.node_lock import USUAL_ALLOCATION, LockState
 from bot.hami.nodes.node_state import MODE_SETTING, cordoned_uuids, handshake_of, set_otherwise, wants_own_plugin
-from bot.hami.nodes.registration import Registration, Unregistered
+from bot.hami.nodes.registration import (
+    Handshake,
+    Judgement,
+    Registration,
+    Unregistered,
+    judge_other_vendor,
+    parse_handshake,
+)
 from bot.hami.vendors import FIRST, OWN_LOCKS
 from bot.hami.vendors.vendor import Device, Vendor
 from bot.kube.node_conditions import is_cordoned, not_ready, pressures
@@ -22,7 +28,7 @@ from playbooks import quotes
 from playbooks.gather.node_side import PLUGIN_SOURCE, NodeSide, Plugin
 from playbooks.gather.scheduling import Capacity
 from playbooks.rules.common import prose
-from playbooks.rules.common.gaps import capacity_gaps
+from playbooks.rules.common.findings import capacity_gaps
 from playbooks.rules.nodes.causes import Fault, Group, NodeCause, Told
 from playbooks.rules.nodes.gpu_faults import MIG, counted_otherwise, gpu_faults
 from playbooks.rules.nodes.not_selected import kept_off

@@ -92,7 +92,7 @@ def _logged(side: NodeSide, node: Node, short: Iterable[str]) -> NodeCause | Non
                 known for known in in_plugin_log(log, by_name[log.container]) if known[0].signature.code == "card-fault"
             ]
             if found:
-                means = found[0][0].signature.means
+                means = found[0][0].means
                 proofs = [proof for _, proof in found] + [quotes.of_allocatable(node, name) for name in short]
                 claim = Text("card-fault.claim", node=side.name, means=means)
                 why = found[0][0].signature.id

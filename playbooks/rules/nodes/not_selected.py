@@ -165,7 +165,7 @@ def refused_pods(sets: PluginSets, node: str = "") -> list[NodeCause]:
             hit.signature.code,
             hit.signature.id,
             node,
-            Text("device-plugin-not-selected.refused", means=hit.signature.means),
+            Text("device-plugin-not-selected.refused", means=hit.means),
             [proof],
             [fix_of(hit)],
         )

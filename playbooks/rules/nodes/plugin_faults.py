@@ -159,12 +159,12 @@ def monitor_fault(node: NodeScene) -> list[NodeCause]:
         if not down and not found:
             continue
         proofs = [*(proof for _, proof in found), *(_of_status(pod, status) for status in down[:1])]
-        means = found[0][0].signature.means if found else ""
+        means = found[0][0].means if found else ""
         if down:
             claim = Text("device-plugin-not-ready.monitor", nodes=node.name, why=_why(down[0]))
         else:
             claim = Text("device-plugin-not-ready.monitor-says", nodes=node.name)
-        steps = (*(fix_of(hit) for hit, _ in found), plugin_log(pod))
+        steps = (*(fix_of(hit, pod) for hit, _ in found), plugin_log(pod))
         why = f"monitor: {found[0][0].signature.id if found else _why(down[0])}"
         return [NodeCause("device-plugin-not-ready", why, node.name, sentences(claim, means), proofs, steps)]
     return []
@@ -180,21 +180,23 @@ def _signed(
     side: NodeSide, pod: Pod, sick: Iterable[ContainerStatus], read: Iterable[ContainerStatus]
 ) -> NodeCause | None:
     """What a signature proves: the runtime's words about the last start, the plugin's own, then events."""
-    found: list[Proven] = [(hit, proof) for hit, proof, _ in in_messages(pod, sick, None)]
+    version = next((known for part in pod.spec.containers if (known := version_of(pod, part.name))), None)
+    found: list[Proven] = [(hit, proof) for hit, proof, _ in in_messages(pod, sick, version)]
     found += _in_logs(side, pod, read)
-    found += in_events((event for event in side.events if event.involved_object.uid in ("", pod.metadata.uid)), None)
+    about = (event for event in side.events if event.involved_object.uid in ("", pod.metadata.uid))
+    found += in_events(about, version)
     found.sort(key=lambda known: known[0].signature.code == "gpu-start-failure")
     if not found:
         return None
     hit = found[0][0]
     proofs = [proof for other, proof in found if other.signature.code == hit.signature.code]
-    means = hit.signature.means
+    means = hit.means
     if hit.signature.code == "card-fault":
         claim = Text("card-fault.claim", node=side.name, means=means)
     else:
         claim = Text("plugin-fault.claim", node=side.name, plugin=_called(pod), means=means)
     code = "device-plugin-crash" if hit.signature.code == "gpu-start-failure" else hit.signature.code
-    return NodeCause(code, hit.signature.id, side.name, claim, proofs, [fix_of(hit)])
+    return NodeCause(code, hit.signature.id, side.name, claim, proofs, [fix_of(hit, pod)])
 
 
 def _in_logs(side: NodeSide, pod: Pod, statuses: Iterable[ContainerStatus]) -> list[Proven]:
@@ -216,7 +218,8 @@ def _ended(side: NodeSide, pod: Pod, status: ContainerStatus) -> NodeCause | Non
     logs = [log for log in side.logs if log.pod.metadata.uid == pod.metadata.uid and log.container == status.name]
     logs.sort(key=lambda log: log.previous)
     words = last_of(logs, end, running=status.state.running is not None)
-    kind = Text(_KINDS[_kind(end) if is_plugin(pod) else _kind_of_any(end)], code=end.exit_code)
+    of = "panic" if words and words.line.startswith("panic: ") else ""
+    kind = Text(_KINDS[of or (_kind(end) if is_plugin(pod) else _kind_of_any(end))], code=end.exit_code)
     if words:
         key = "device-plugin-crash.said" if words.error else "device-plugin-crash.last"
     else:
@@ -253,7 +256,7 @@ def _of_driver(pods: Iterable[_DriverPod], side: NodeSide, node: str, ended: Nod
     claim = sentences(
         *([ended.claim] if ended else []),
         Text(_DRIVER_CLAIMS[driver], node=node, pod=name, why=why),
-        *(hit.signature.means for hit, _ in hits),
+        *(hit.means for hit, _ in hits),
         *([Text("driver-not-loaded.said", line=lines[0].quote)] if lines and not hits else []),
     )
     look = step(Text("driver-not-loaded.look", pod=name), kubectl("-n", pod.namespace, "describe", "pod", pod.name))

@@ -5,9 +5,8 @@ ones and what to do.
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from bot.finding_codes import Code
-from bot.hami.nodes.handshake import GUIDES_THRESHOLD
 from bot.hami.nodes.node_state import CORDON_KEY, SetOtherwise, cordoned_uuids
-from bot.hami.nodes.registration import Unregistered
+from bot.hami.nodes.registration import GUIDES_THRESHOLD, Unregistered
 from bot.hami.vendors import FIRST, OWN_LOCKS, vendor_of_register_key
 from bot.hami.vendors.vendor import Device
 from bot.kube.models import Node

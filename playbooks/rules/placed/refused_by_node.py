@@ -82,13 +82,21 @@ def refused(scene: PlacedScene) -> Iterator[Finding]:
     )
     # Of a pod whose annotations are gone, that is what kubelet's words mean; of Volcano's they mean something else.
     read = [evidence.quote for evidence in said.words] if scene.seen and not of_volcano else []
-    known = find("kubelet-message", read)
+    known = find("kubelet-message", read, scene.plugin_version)
     if known and not said.stripped:
-        claim = Text("allocate-failed.means", claim=unstopped(claim), means=known[0].signature.means)
+        claim = Text("allocate-failed.means", claim=unstopped(claim), means=known[0].means)
         actions.insert(0, fix_of(known[0]))
     nodes = (node,) if node else ()
     yield finding(
-        "allocate-failed", claim, "confirmed", nodes, said.proofs, severity="warning", actions=actions, of=scene.install
+        "allocate-failed",
+        claim,
+        "confirmed",
+        nodes,
+        said.proofs,
+        severity="warning",
+        actions=actions,
+        of=scene.install,
+        plugin=scene.plugin_version,
     )
 
 

@@ -310,6 +310,7 @@ _CLAIMS = {
     ("dangling", "claim"): "node-lock-dangling.claim",
     ("held", "expired"): "node-lock-held.expired",
     ("dangling", "kept"): "node-lock-dangling.kept",
+    ("dangling", "ended"): "node-lock-dangling.ended",
     ("dangling", "served"): "node-lock-dangling.served",
     ("dangling", "expired"): "node-lock-dangling.expired",
     ("dangling", "nameless"): "node-lock-dangling.nameless",

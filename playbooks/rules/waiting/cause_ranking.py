@@ -17,7 +17,7 @@ from bot.hami.scheduler_logs.scheduling_events import REASONS, CardCount, findin
 from bot.kube.selectors import SELECTOR_TEXT
 from bot.report import Evidence, Severity
 from playbooks.attempt import Attempt
-from playbooks.rules.common.gaps import other_vendors
+from playbooks.rules.common.findings import other_vendors
 from playbooks.scenes.waiting_pod import PodScene
 
 _SAMPLE = 20

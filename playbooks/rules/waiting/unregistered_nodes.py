@@ -6,7 +6,6 @@ from datetime import datetime
 
 from bot.finding_codes import Code, as_code
 from bot.hami.fit import verdicts
-from bot.hami.nodes.handshake import GUIDES_THRESHOLD, parse_handshake
 from bot.hami.nodes.node_state import (
     MODE_SETTING,
     PLUGIN_CONFIG_FILE,
@@ -15,7 +14,7 @@ from bot.hami.nodes.node_state import (
     read_plugin_settings,
     set_otherwise,
 )
-from bot.hami.nodes.registration import Unregistered
+from bot.hami.nodes.registration import GUIDES_THRESHOLD, Unregistered, parse_handshake
 from bot.hami.vendors import FIRST
 from bot.hami.vendors.vendor import Device, Vendor
 from bot.kube.hami_pods import COMPONENT_LABEL, PLUGIN_COMPONENT, SCHEDULER_COMPONENT

@@ -7,7 +7,9 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from bot.hami.fit.version_differences import NEWEST_READ
 from bot.hami.installation.install import KUBERNETES_SCHEDULER, VOLCANO_SCHEDULERS, Install
+from bot.hami.pods.allocations import Allocation, decode_allocations
 from bot.hami.pods.request_parsing import DeviceConfig, asked_resources, extended_resources
 from bot.kube.models import Container, Event, Node, Pod
 from bot.report import Evidence, Finding, Gap, NextAction, one_line, step
@@ -34,6 +36,7 @@ _HELD = re.compile(r"requested number of devices unavailable for volcano\.sh/")
 _OF_KUBELET = re.compile(r"^(?:Pod was rejected: )?(?:Allocate failed|requested number of devices unavailable)")
 _DELETED = "{.metadata.deletionTimestamp}"
 _GROUP_KEYS = ("scheduling.k8s.io/group-name", "scheduling.volcano.sh/group-name")
+GIVEN_KEY = "volcano.sh/vgpu-ids-new"
 _GIVEN_KEYS = ("volcano.sh/vgpu-node", "volcano.sh/bind-phase")
 
 
@@ -188,18 +191,19 @@ def placed_by_volcano(scene: PodScene) -> Iterator[Finding]:
 
 def _lacks(scene: PodScene) -> _Lack | None:
     """More GPUs for one container than any node registers, or a resource offered at 0 where GPUs are registered."""
-    cards = {node.name: _cards(node) for node in scene.nodes.values()}
-    most = max(cards, key=lambda name: len(cards[name]), default="")
-    if not most or not cards[most]:
+    registered = {node.name: cards(node) for node in scene.nodes.values()}
+    node = max(registered, key=lambda name: len(registered[name]), default="")
+    most = len(registered[node]) if node else 0
+    if not most:
         return None
     asked = extended_resources(scene.pod)
     number = asked.get(_NUMBER, "")
-    if number.isdecimal() and int(number) > len(cards[most]):
-        claim = Text("volcano-scheduled.too-many", resource=_NUMBER, asked=number, most=len(cards[most]), node=most)
+    if number.isdecimal() and int(number) > most:
+        claim = Text("volcano-scheduled.too-many", resource=_NUMBER, asked=number, most=most, node=node)
         look = kubectl_pod(scene.pod, "get", "-o", "jsonpath={.spec.containers[*].resources.limits}")
-        fewer = step(Text("volcano-scheduled.fewer", resource=_NUMBER, most=len(cards[most])), look)
-        return _Lack(claim, quotes.of_node_annotation(scene.nodes[most], _REGISTER, cards[most][0]), fewer)
-    for name, found in cards.items():
+        fewer = step(Text("volcano-scheduled.fewer", resource=_NUMBER, most=most), look)
+        return _Lack(claim, quotes.of_node_annotation(scene.nodes[node], _REGISTER, registered[node][0][0]), fewer)
+    for name, found in registered.items():
         offered = scene.nodes[name].status.allocatable or {}
         none = next((resource for resource in asked if found and str(offered.get(resource)) == "0"), "")
         if none:
@@ -214,10 +218,16 @@ def _asks_for_vgpus(pod: Pod) -> bool:
     return any(name.startswith(_VGPU) for name in extended_resources(pod))
 
 
-def _cards(node: Node) -> list[str]:
-    """The GPUs that Volcano's device plugin registers there: `UUID,slots,MiB,cores,type,…` each."""
-    register = node.metadata.annotation(_REGISTER) or ""
-    return [card for card in register.split(":") if card.count(",") >= _FIELDS]
+def cards(node: Node) -> list[tuple[str, int]]:
+    """The UUID and the MiB of each GPU that Volcano's device plugin registers there: `UUID,slots,MiB,cores,type,…`."""
+    entries = (entry.split(",") for entry in (node.metadata.annotation(_REGISTER) or "").split(":"))
+    return [(entry[0], int(entry[2])) for entry in entries if len(entry) > _FIELDS and entry[2].isdecimal()]
+
+
+def shares(pod: Pod) -> list[Allocation]:
+    """What Volcano gave the pod of GPUs; it writes that as HAMi does."""
+    given = decode_allocations(pod.metadata.annotation(GIVEN_KEY) or "", NEWEST_READ) or ()
+    return [share for shares in given for share in shares if share.uuid]
 
 
 class _Plugin(NamedTuple):
@@ -237,7 +247,7 @@ def _broken_plugin(logs: Sequence[LogSeen]) -> _Plugin | None:
         for hit, proof in in_plugin_log(log, status) if status else ():
             runtime = hit.signature.code == "gpu-runtime-missing"
             fix = step(Text("volcano-scheduled.fix-plugin", node=node), "") if runtime else fix_of(hit)
-            return _Plugin(node, hit.signature.means, proof, fix)
+            return _Plugin(node, hit.means, proof, fix)
         end = status.last_state.terminated if status and not status.state.running else None
         words = last_of([log], end, running=False) if end else None
         if words and words.error:
