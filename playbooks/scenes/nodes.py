@@ -170,26 +170,20 @@ class NodesScene(OfInstall, frozen=True, dict=True, eq=False, weakref=True):
         return {word: found for word, found in of_vendors if found}
 
     @cached_property
-    def _drivers(self) -> Sequence[tuple[Driver, Mapping[str, Plugin]]]:
+    def drivers(self) -> Mapping[str, list[tuple[Driver, Plugin]]]:
+        """By node the pods of NVIDIA's driver that do not work, and are not just starting."""
         read = self.plugins.drivers if self.plugins and not isinstance(self.plugins.drivers, Gap) else ()
-        return [(driver, by_node(pods, self.now)) for driver, pods in read]
-
-    def drivers(self, name: str) -> list[tuple[Driver, Plugin]]:
-        """The pods of NVIDIA's driver on the node that do not work, and are not just starting."""
-        return [
-            (driver, pod)
-            for driver, pods in self._drivers
-            if (pod := pods.get(name)) is not None and pod.fails(self.now)
-        ]
+        found = defaultdict[str, list[tuple[Driver, Plugin]]](list)
+        for driver, pods in read:
+            for name, pod in by_node(pods, self.now).items():
+                if pod.fails(self.now):
+                    found[name].append((driver, pod))
+        return found
 
     @cached_property
     def settings(self) -> PluginSettings:
         """What HAMi's config maps set for the nodes' GPUs."""
         return read_plugin_settings(self.seen.config_maps)
-
-    @property
-    def plugins_known(self) -> bool:
-        return bool(self._plugins)
 
     def plugin(self, name: str) -> Plugin:
         """HAMi's own device plugin on the node."""
@@ -288,7 +282,7 @@ class NodesScene(OfInstall, frozen=True, dict=True, eq=False, weakref=True):
             plugin and (plugin.health, plugin.why, plugin.monitor),
             tuple([(state.health, state.why) for pods in self._beside.values() if (state := pods.get(name))]),
             name in self.by_drivers,
-            tuple([(driver, state.why) for driver, state in self.drivers(name)]) if self._drivers else (),
+            tuple([(driver, pod.why) for driver, pod in self.drivers.get(name, ())]),
         )
         return key, said.uuids
 

@@ -25,7 +25,7 @@ from bot.kube.quantities import whole
 from bot.report import Gap, Severity, gap
 from bot.texts import Text
 from playbooks import quotes
-from playbooks.gather.node_side import PLUGIN_SOURCE, NodeSide, Plugin
+from playbooks.gather.node_side import PLUGIN_SOURCE, NodeSide, Plugin, by_node
 from playbooks.gather.scheduling import Capacity
 from playbooks.rules.common import prose
 from playbooks.rules.common.findings import capacity_gaps
@@ -90,7 +90,7 @@ def gaps_of(scene: NodesScene) -> list[Gap]:
     gaps += [gap for gap in scene.owners.values() if isinstance(gap, Gap)]
     gaps += [*(scene.plugins.gaps if scene.plugins else ()), *scene.questioned.gaps]
     gaps += [scene.slices] if isinstance(scene.slices, Gap) else []
-    unknown = scene.plugins and not isinstance(scene.plugins.own, Gap) and not scene.plugins_known
+    unknown = scene.plugins and not isinstance(scene.plugins.own, Gap) and not by_node(scene.plugins.own, scene.now)
     if unknown and any(wants_own_plugin(node, scene.config) for node in scene.nodes):
         gaps.append(gap(PLUGIN_SOURCE, Text("nodes.plugins-unknown"), Text("nodes.plugins-hint")))
     return gaps

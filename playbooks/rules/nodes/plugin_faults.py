@@ -94,7 +94,7 @@ def plugin_faults(node: NodeScene) -> list[NodeCause]:
     """What is wrong with the device plugins of a node that was read by itself, else with its driver's pods."""
     side, now = node.side, node.among.now
     if side is None:
-        listed = () if not_ready(node.node) else node.among.drivers(node.name)
+        listed = () if not_ready(node.node) else node.among.drivers.get(node.name, ())
         down = (
             _DriverPod(kind, one.pod, one.why, quotes.of_plugin(one.pod, one.why)) for kind, one in listed if one.pod
         )
