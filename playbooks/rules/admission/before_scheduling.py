@@ -7,7 +7,13 @@ from msgspec import structs
 from bot.finding_codes import Code
 from bot.hami.installation.install import is_anothers
 from bot.hami.pods.allocations import given
-from bot.hami.pods.request_parsing import DeviceConfig, asked_resources, pod_request
+from bot.hami.pods.request_parsing import (
+    DeviceConfig,
+    UnknownPolicy,
+    asked_resources,
+    pod_request,
+    unknown_policies,
+)
 from bot.hami.vendors import FIRST
 from bot.hami.version import Version
 from bot.hami.webhook import DEFAULT_SCHEDULERS, LEAVES_OWN_ALONE
@@ -116,6 +122,26 @@ def amounts_unread(scene: PodScene) -> Iterator[Finding]:
     """Containers whose amounts HAMi takes as no request, beside others that it reads."""
     if scene.request.containers:
         yield from unread_containers(scene.pod, scene.config, scene.version)
+
+
+@rule("unknown-policy")
+def policies_unread(scene: PodScene | PlacedScene) -> Iterator[Finding]:
+    """HAMi knows no such policy, says nothing of it and takes its own."""
+    for strange in unknown_policies(scene.pod, scene.version):
+        proof = quotes.of_pod_annotation(scene.pod, strange.key)
+        yield policy_finding(strange, proof, step(remedied(strange), proof.command))
+
+
+def policy_finding(strange: UnknownPolicy, proof: Evidence, fix: NextAction) -> Finding:
+    """The finding about a policy that HAMi does not know."""
+    values = {"key": strange.key, "value": one_line(strange.value, _LONGEST), "instead": strange.instead}
+    claim = Text("unknown-policy.claim", **values, known=", ".join(strange.known))
+    return _finding("unknown-policy", claim, [proof], fix)
+
+
+def remedied(strange: UnknownPolicy) -> Text:
+    """What to write instead."""
+    return Text("unknown-policy.set", key=strange.key, known=", ".join(strange.known))
 
 
 def _finding(
