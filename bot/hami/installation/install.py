@@ -101,7 +101,12 @@ def is_trace(item: Workload | MutatingWebhookConfiguration | Node) -> bool:
         names += (item.metadata.labels or {}).values()
         for container in item.spec.template.spec.containers:
             names += (container.name, container.image)
-    return any(map(_OF_HAMI.search, names))
+    return any(map(is_of_hami, names))
+
+
+def is_of_hami(name: str) -> bool:
+    """Whether the name of a workload, an image or a webhook is like HAMi's."""
+    return bool(_OF_HAMI.search(name))
 
 
 def is_anothers(scheduler: str, install: Install) -> bool:
