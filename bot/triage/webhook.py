@@ -56,6 +56,7 @@ _OWNERS = (
 _SCRAPED = ("job", "service")
 """Labels of what was scraped, after which its pods are called."""
 _MEASURES = re.compile(r"exporter|kube-state-metrics|cadvisor|node-problem-detector")
+_TELLS_OF_PODS = re.compile(r"kube-state-metrics|kubelet|cadvisor")
 
 ALERTMANAGER = "alertmanager"
 
@@ -178,10 +179,11 @@ def _only_measures(labels: Mapping[str, str]) -> bool:
     Of a program that tells of itself the pod is the subject.
     """
     pod, scraped = labels["pod"], [labels.get(name, "").rpartition("/")[2] for name in _SCRAPED]
-    if any(scraped) and not any(name and name in pod for name in scraped):
-        return False
-    others = (*_NODES, *_GPUS, *(label for label, _ in _OWNERS))
-    return bool(_MEASURES.search(pod)) or any(labels.get(name) for name in others)
+    names_other = any(labels.get(name) for name in (*_NODES, *_GPUS, *(label for label, _ in _OWNERS)))
+    measures = bool(_MEASURES.search(pod)) or (names_other and pod.startswith("hami-"))
+    if any(name and name in pod for name in scraped):
+        return measures or names_other
+    return measures and not any(_TELLS_OF_PODS.search(name) for name in scraped)
 
 
 def _where(error: msgspec.ValidationError) -> str:
