@@ -32,6 +32,7 @@ API_KINDS = {
     "resourceclaims": "ResourceClaim",
     "resourceclaimtemplates": "ResourceClaimTemplate",
     "resourceslices": "ResourceSlice",
+    "workloads": "Workload",
 }
 """What the API calls one object of each plural."""
 

@@ -66,6 +66,7 @@ READING = (
         ("list",),
         tuple(f"{plural}.resource.k8s.io" for plural in ("resourceclaims", "resourceclaimtemplates", "resourceslices")),
     ),
+    NeededRights("background", "everywhere", ("list",), ("workloads.kueue.x-k8s.io",)),
     NeededRights("background", "hami", ("list",), ("configmaps", "services", "endpointslices.discovery.k8s.io")),
     NeededRights("background", "hami", ("get", "list"), ("leases.coordination.k8s.io",)),
     NeededRights("logs", "hami", ("get",), ("pods/log",)),

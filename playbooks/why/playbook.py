@@ -167,7 +167,7 @@ def diagnose(snapshot: Snapshot) -> Report:
 def _unread(scene: PodScene, judged: Judgement, undecodable: Sequence[str]) -> list[Gap]:
     """What could not be read of what decides about a waiting pod, and where our own fit is not sure."""
     process, gaps = scene.cluster.process, scene_gaps(scene.cluster, undecodable)
-    gaps += [scene.group_events] if isinstance(scene.group_events, Gap) else []
+    gaps += [read for read in (scene.group_events, scene.queued) if isinstance(read, Gap)]
     gaps += [*(scene.claims.gaps if scene.claims else ()), *scene.volcano_plugins.gaps]
     if judged.findings[0].code in _OF_MEMORY:
         counted = [process.counted] if isinstance(process.counted, Gap) else []

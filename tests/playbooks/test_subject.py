@@ -145,6 +145,32 @@ def test_a_job_that_is_suspended_says_so(tmp_path: Path) -> None:
     assert commands(report) == ["kubectl -n ml describe job train"]
 
 
+def queued(name: str, age: int, owner: str, priority: int = 0, **condition: str) -> Object:
+    """Kueue's Workload of what has that uid."""
+    metadata = {"name": name, "namespace": "ml", "uid": f"uid-{name}", "creationTimestamp": ago(age)}
+    metadata |= {"ownerReferences": [{"kind": "Job", "name": "x", "uid": owner}]}
+    conditions = [{"type": "QuotaReserved", "status": "False", **condition}]
+    spec = {"queueName": "gpu-queue", "priority": priority}
+    return {"kind": "Workload", "metadata": metadata, "spec": spec, "status": {"conditions": conditions}}
+
+
+SAID = {"reason": "WaitingForQuota", "message": "couldn't assign flavors: insufficient unused quota for nvidia.com/gpu"}
+
+
+def test_what_kueue_holds_is_told_with_its_place_and_kueue_s_own_words(tmp_path: Path) -> None:
+    job = suspended(**{"kueue.x-k8s.io/queue-name": "gpu-queue"})
+    gated = pod("gated", schedulingGates=[{"name": "kueue.x-k8s.io/admission"}])
+    done = queued("done", 900, "another") | {"status": {"conditions": [{"type": "QuotaReserved", "status": "True"}]}}
+    line = [queued("a", 500, job["metadata"]["uid"], **SAID), queued("b", 600, "uid-gated", **SAID), done]
+    objects = cluster(gpu_node("gpu-1"), job, gated, *line, queued("c", 100, "third", priority=9))
+    assert ask(tmp_path, objects, "job/train").verdict == (
+        "Job ml/train has no pod, because it is suspended: it waits in Kueue's queue gpu-queue."
+    )
+    claims = [cause(ask(tmp_path, objects, typed)).claim for typed in ("job/train", "ml/gated")]
+    assert ["number 3 of 3 that wait in queue gpu-queue" in claims[0], "number 2 of 3" in claims[1]] == [True, True]
+    assert all("Kueue says WaitingForQuota: couldn't assign flavors" in claim for claim in claims)
+
+
 def test_a_job_that_kueue_holds_names_the_queue(tmp_path: Path) -> None:
     report = ask(tmp_path, cluster(suspended(**{"kueue.x-k8s.io/queue-name": "gpu-queue"})), "job/train")
     assert report.verdict == "Job ml/train has no pod, because it is suspended: it waits in Kueue's queue gpu-queue."

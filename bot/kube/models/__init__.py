@@ -81,6 +81,9 @@ from bot.kube.models.workloads import (
     MutatingWebhookConfiguration,
     Namespace,
     PodTemplate,
+    QueuedSpec,
+    QueuedStatus,
+    QueuedWorkload,
     QuotaSpec,
     QuotaStatus,
     ResourceQuota,
@@ -154,6 +157,7 @@ _BETAS = ("v1beta2", "v1beta1")
 RESOURCE_CLAIMS = Kind("resourceclaims", ResourceClaim, RESOURCE_GROUP, older=_BETAS)
 CLAIM_TEMPLATES = Kind("resourceclaimtemplates", ResourceClaimTemplate, RESOURCE_GROUP, older=_BETAS)
 RESOURCE_SLICES = Kind("resourceslices", ResourceSlice, RESOURCE_GROUP, namespaced=False, older=_BETAS)
+QUEUED_WORKLOADS = Kind("workloads", QueuedWorkload, "kueue.x-k8s.io", "v1beta2", older=("v1beta1",))
 
 ALL_KINDS: tuple[Kind[Resource], ...] = (
     NODES,
@@ -175,6 +179,7 @@ ALL_KINDS: tuple[Kind[Resource], ...] = (
     RESOURCE_CLAIMS,
     CLAIM_TEMPLATES,
     RESOURCE_SLICES,
+    QUEUED_WORKLOADS,
 )  # pyright: ignore[reportAssignmentType]  # Kind is invariant; here only names and paths are used
 
 __all__ = [
@@ -192,6 +197,7 @@ __all__ = [
     "NAMESPACES",
     "NODES",
     "PODS",
+    "QUEUED_WORKLOADS",
     "REPLICA_SETS",
     "RESOURCE_CLAIMS",
     "RESOURCE_QUOTAS",
@@ -251,6 +257,9 @@ __all__ = [
     "PodStatus",
     "PodTemplate",
     "Quantity",
+    "QueuedSpec",
+    "QueuedStatus",
+    "QueuedWorkload",
     "QuotaSpec",
     "QuotaStatus",
     "Resource",
