@@ -76,6 +76,14 @@ class InstallSeen(NamedTuple):
     """The kubeconfig's context, where the cluster is not called by it."""
 
     @property
+    def not_installed(self) -> Text | None:
+        """That HAMi is not installed in this cluster; None where it is, or where that is not known."""
+        if self.presence != "absent":
+            return None
+        key = "hami-not-installed.context" if self.context else "hami-not-installed.claim"
+        return Text(key, cluster=self.cluster, context=self.context)
+
+    @property
     def lease_unread(self) -> bool:
         """Whether the lease could not be read: one that is not there is None in `install` as well."""
         return any(gap.source == LEASE_SOURCE for gap in self.gaps)

@@ -7,12 +7,16 @@ from typing import Any
 
 import pytest
 
-from bot.errors import SourceError
+from bot.errors import NotFound, SourceError
 from bot.kube.client.connect import open_cluster
 from bot.kube.recording.recorded_cluster import RecordedCluster
 from bot.report import Report
 from bot.texts import Texts
+from handlers.changes.request import look
+from handlers.changes.words import Revert
 from playbooks.playbook import Sources, find
+from playbooks.profile.fetch import gather as fetch_profile
+from playbooks.profile.request import Request
 from sandbox.apiserver.server import ApiServer
 from tests.cases_support import ask_cluster
 from tests.incidents_support import INCIDENTS
@@ -155,3 +159,18 @@ def test_a_cluster_that_settings_call_otherwise_is_told_with_its_context(tmp_pat
     context = re.fullmatch(r"HAMi is not installed in cluster training, context (\S+)\.", report.verdict)
     assert context
     assert f"current-context: {context[1]}" in (tmp_path / "kubeconfig").read_text().replace('"', "")
+
+
+def test_a_profile_and_a_change_are_answered_with_that_too(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with ApiServer.from_recording(INCIDENTS / "no-hami" / "recording.tar.gz") as server:
+            config = tmp_path / "kubeconfig"
+            config.write_text(server.kubeconfig())
+            async with await open_cluster(kubeconfig=config, name="training") as live:
+                sources = Sources(live, ports=live)
+                with pytest.raises(NotFound, match="HAMi is not installed in cluster training"):
+                    await fetch_profile(Request("heap", 0), sources)
+                with pytest.raises(NotFound, match="HAMi is not installed in cluster training"):
+                    await look(sources, Revert("verbosity"))
+
+    asyncio.run(main())
