@@ -13,8 +13,8 @@ from bot.hami.installation.install import (
     Install,
     extender_of,
     find_device_config,
-    is_trace,
     read_install,
+    trace_of,
 )
 from bot.hami.nodes.handshake import parse_handshake
 from bot.hami.pods.allocations import NODE_KEY
@@ -69,8 +69,8 @@ class InstallSeen(NamedTuple):
     config_maps: tuple[ConfigMap, ...] = ()
     slices: Sequence[ResourceSlice] | Gap = ()
     """What DRA drivers offer; read only where no HAMi scheduler was found."""
-    presence: Literal["found", "absent", "unknown"] = "found"
-    """Whether anything of HAMi is in the cluster: `absent` only where all that would show it was read."""
+    presence: Literal["found", "volcano", "absent", "unknown"] = "found"
+    """Whether anything of HAMi is in the cluster, or only its plugin for Volcano; `absent` only where all was read."""
     cluster: str = ""
     context: str = ""
     """The kubeconfig's context, where the cluster is not called by it."""
@@ -192,8 +192,9 @@ async def _looked_for(cluster: Cluster, install: InstallSeen) -> InstallSeen:
     )
     unread = [gap for gap in lists if isinstance(gap, Gap)]
     by_dra = not isinstance(slices, Gap) and bool(dra.of_hami(slices))
-    if by_dra or any(is_trace(item) for some in lists if not isinstance(some, Gap) for item in some):
-        return install._replace(slices=slices)
+    traces = {trace_of(item) for some in lists if not isinstance(some, Gap) for item in some} - {""}
+    if by_dra or traces:
+        return install._replace(slices=slices, presence="found" if by_dra or "hami" in traces else "volcano")
     if is_absent(install) and not unread:
         return install._replace(slices=slices, presence="absent")
     gaps = tuple(dict.fromkeys((*install.gaps, *unread)))

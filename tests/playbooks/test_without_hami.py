@@ -128,6 +128,7 @@ def test_what_only_looks_like_hami_s_is_no_trace_of_it(tmp_path: Path) -> None:
         workload("Deployment", "hami-bot", "example/project-hami/hami-bot:1", **labels),
         workload("DaemonSet", "nvidia-vgpu-device-manager", "nvcr.io/nvidia/cloud-native/vgpu-device-manager:v0.3"),
         hook("admission.gpu-operator.example"),
+        workload("Deployment", "mohamid-web", "example/sahami:1"),
     ]
     assert codes(told(tmp_path, "status", plain(*others))) == ["hami-not-installed"]
 
@@ -174,3 +175,16 @@ def test_a_profile_and_a_change_are_answered_with_that_too(tmp_path: Path) -> No
                     await look(sources, Revert("verbosity"))
 
     asyncio.run(main())
+
+
+def test_volcano_with_its_vgpu_plugin_misses_no_scheduler_of_hami_s(tmp_path: Path) -> None:
+    plugin = workload("DaemonSet", "volcano-device-plugin", "projecthami/volcano-vgpu-device-plugin:v1.11")
+    for verb in ("why", "pending", "status", "digest"):
+        report = told(tmp_path / verb, verb, plain(plugin))
+        assert not {"hami-not-installed", "scheduler-down"} & set(codes(report)), verb
+
+
+def test_tune_never_says_that_nothing_has_to_change_where_nothing_was_measured(tmp_path: Path) -> None:
+    verdict = told(tmp_path, "tune", plain(workload("DaemonSet", "hami-device-plugin", "projecthami/hami:v2"))).verdict
+    assert "Nothing to change" not in verdict
+    assert "cannot tell what to change" in verdict
