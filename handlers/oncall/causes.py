@@ -47,7 +47,7 @@ class AlertCauses(NamedTuple):
     needs: Mapping[Name, GpuRequest] = {}
 
 
-class Asked(NamedTuple):
+class AlertQuestion(NamedTuple):
     """What is asked about an alert: the verb with its subject, which `status` and `nodes` of all have not. Both are
     empty where the alert is about nothing that the bot knows. `about` is what people call it.
     """
@@ -67,7 +67,7 @@ async def find_causes(sources: Sources, given: Sequence[Alert]) -> AlertCauses:
             by_finding.setdefault(("nodes" if alert.node else "status", alert.labels[FINDING]), []).append(alert)
         else:
             others.append(alert)
-    by_question: dict[Asked, list[Alert]] = {}
+    by_question: dict[AlertQuestion, list[Alert]] = {}
     for alert, asked in zip(others, await questions(sources, others) if others else (), strict=True):
         namespace, _, pod = asked.subject.partition("/")
         if asked.verb == "why" and "/" not in pod:
@@ -85,7 +85,7 @@ async def find_causes(sources: Sources, given: Sequence[Alert]) -> AlertCauses:
     return AlertCauses([*await _on_gpus(sources, found)], needs)
 
 
-async def questions(sources: Sources, given: Sequence[Alert]) -> list[Asked]:
+async def questions(sources: Sources, given: Sequence[Alert]) -> list[AlertQuestion]:
     """What each alert is about, most telling first: HAMi itself, a pod, what owns pods, a node, the node of a GPU."""
     install = (await gather_install(sources)).install if any(alert.namespace for alert in given) else None
     unsure = any(not alert.pod and not alert.owner for alert in given)
@@ -113,7 +113,7 @@ def _by_uuid(alert: Alert, by_gpu: Mapping[str, str]) -> str:
     return (by_gpu.get(uuid) or by_gpu.get(f"GPU-{uuid}", "")) if uuid else ""
 
 
-def _of_hami(alert: Alert, install: Install | None) -> Asked | None:
+def _of_hami(alert: Alert, install: Install | None) -> AlertQuestion | None:
     """HAMi's own workloads: what is wrong with its device plugin `nodes` says, with the rest of it `status`."""
     kind, _, name = alert.owner.partition("/")[2].partition("/")
     named = name or alert.pod or alert.labels.get("service") or alert.labels.get("job", "")
@@ -124,14 +124,14 @@ def _of_hami(alert: Alert, install: Install | None) -> Asked | None:
     if not name and not alert.pod and (alert.node or alert.gpu):
         return None  # HAMi's metrics tell of nodes and GPUs
     on_nodes = kind == "ds" or "device-plugin" in named
-    return Asked("nodes" if on_nodes else "status", "", f"{alert.namespace}/{kind}/{name}" if name else named)
+    return AlertQuestion("nodes" if on_nodes else "status", "", f"{alert.namespace}/{kind}/{name}" if name else named)
 
 
-def _asked(alert: Alert, node: str) -> Asked:
+def _asked(alert: Alert, node: str) -> AlertQuestion:
     if subject := f"{alert.namespace}/{alert.pod}" if alert.pod else alert.owner:
-        return Asked("why", subject, subject)
+        return AlertQuestion("why", subject, subject)
     node = node or alert.node
-    return Asked("nodes", node, node) if node else Asked()
+    return AlertQuestion("nodes", node, node) if node else AlertQuestion()
 
 
 def told_alone(alert: Alert, why_not: str = "") -> Cause:
@@ -195,7 +195,7 @@ def _judged(scene: ClusterScene, pods: Sequence[Pod]) -> list[tuple[Name, Findin
     return [((pod.namespace, pod.name), judge.cause(pod)) for pod in pods]
 
 
-async def _of_question(sources: Sources, asked: Asked, some: list[Alert]) -> Sorted:
+async def _of_question(sources: Sources, asked: AlertQuestion, some: list[Alert]) -> Sorted:
     """The cause is the first finding of the answer that explains anything; its evidence is that answer."""
     report = await answer(sources, asked.verb, asked.subject)
     bad = next(filter(_explains, report.findings), None)

@@ -46,7 +46,7 @@ class CandidateRow(NamedTuple):
     nodes: FirstNames
 
 
-class RoleRow(NamedTuple):
+class OwnedRow(NamedTuple):
     """Pods of the owner that was asked about, and what each asks for. `wanted` is empty where nothing says it."""
 
     role: str
@@ -57,7 +57,7 @@ class RoleRow(NamedTuple):
     asks: str
 
 
-ROLES = Sheet("roles", RoleRow, names={"gpus_each": "GPUs each"})
+ROLES = Sheet("roles", OwnedRow, names={"gpus_each": "GPUs each"})
 CANDIDATES = Sheet("candidate nodes", CandidateRow, names={"number": "count"})
 _MAX_ROWS = 50
 _OF_MEMORY = ("scheduler-ledger-stale", "registration-ignored", "waiting-for-retry")
@@ -184,7 +184,7 @@ def _roles(wanted: SubjectRequest, found: FoundPod, config: DeviceConfig) -> Tab
         asks = ", ".join(f"{name}: {value}" for name, value in extended_resources(pod).items())
         grouped[role_of(pod) or wanted.name, asks].append(pod)
     return ROLES.table(
-        RoleRow(
+        OwnedRow(
             role,
             len(pods),
             found.wanted if found.wanted is not None and len(grouped) == 1 else "",

@@ -11,7 +11,7 @@ from bot.report import Report
 from bot.texts import Texts, in_english
 from playbooks.gather.subject import SubjectRequest, parse_subject
 from playbooks.playbook import Sources, find
-from playbooks.why.playbook import RoleRow
+from playbooks.why.playbook import OwnedRow
 from sandbox.apiserver import ApiServer, Fault
 from tests.playbooks.world import (
     Object,
@@ -328,7 +328,7 @@ def test_what_operators_make_pods_for_is_asked_about_by_its_kind(
     others = [running("pt-1", "gpu-1", owner=of_pod), running("web-1", "gpu-1")]
     others[0]["metadata"]["labels"] |= labels
     report = ask(tmp_path, cluster(gpu_node("gpu-1"), *middle, waiting, *others), typed)
-    (row,) = report.typed(RoleRow)
+    (row,) = report.typed(OwnedRow)
     assert (report.subject.name, row.pods, row.waiting, row.gpus_each) == ("pt-0", 2, 1, 1)
     assert any("has 2 pods; ml/pt-0" in gap.why for gap in report.gaps)
 
