@@ -155,7 +155,10 @@ def read_pods(manifests: Iterable[Manifest]) -> list[ManifestPod]:
     """One pod for each role of what the manifests hold, in order. Raises UsageError where there is none."""
     walks = [(_Walk(manifest), manifest) for manifest in manifests]
     found = (pod for walk, manifest in walks for document in _documents(manifest) for pod in walk.pods(document))
-    pods = list(islice(found, _MAX_PODS + 1))
+    try:
+        pods = list(islice(found, _MAX_PODS + 1))
+    except RecursionError as error:  # an alias of what it stands in
+        raise UsageError(Text("error-fit.neither-yaml-nor-json", path=walks[-1][1].path, why=reason(error))) from error
     if len(pods) > _MAX_PODS:
         raise UsageError(Text("error-fit.more-than-pods", most=_MAX_PODS), hint=Text("error-fit.split-the-manifest"))
     if not pods:
@@ -169,7 +172,7 @@ def read_pods(manifests: Iterable[Manifest]) -> list[ManifestPod]:
 def _documents(manifest: Manifest) -> list[object]:
     text = manifest.text.lstrip("\ufeff")
     if _HELM.search(text):
-        raise UsageError(Text("error-fit.helm-template", path=manifest.path), hint=Text("error-fit.render-it"))
+        raise _template(manifest)
     try:
         if text.lstrip()[:1] in ("{", "["):
             try:
@@ -178,8 +181,14 @@ def _documents(manifest: Manifest) -> list[object]:
                 pass  # flow-style YAML begins with a brace too
         return [document for document in parse_documents(text) if document is not None]
     except (RecursionError, WrongValue) as error:
+        if "{{" in text:
+            raise _template(manifest) from error
         why = error.text if isinstance(error, WrongValue) else reason(error)
         raise UsageError(Text("error-fit.neither-yaml-nor-json", path=manifest.path, why=why)) from error
+
+
+def _template(manifest: Manifest) -> UsageError:
+    return UsageError(Text("error-fit.helm-template", path=manifest.path), hint=Text("error-fit.render-it"))
 
 
 class _Place(NamedTuple):
@@ -216,7 +225,7 @@ class _Walk:
 
     def pods(self, document: object) -> Iterator[ManifestPod]:
         """One pod for each role. `empty` are the kinds of objects that have none. Raises UsageError."""
-        for entry in _list(document) or [document]:
+        for entry in cast("list[object]", document) if isinstance(document, list) else [document]:
             fields = _fields(entry)
             kind = fields.get("kind")
             if isinstance(kind, str) and kind.endswith("List") and "items" in fields:
@@ -296,13 +305,15 @@ def _counted(fields: dict[str, object], at: _Place) -> _Place:
     """With how many pods there are of each below, and what they have in common."""
     numbers = [fields[key] for key in _COUNTS if isinstance(fields.get(key), int)]
     hosts, parallel, most = (fields.get(key) for key in ("numOfHosts", "parallelism", "completions"))
-    if isinstance(parallel, int) and "template" in fields:
-        numbers.append(min(parallel, most) if isinstance(most, int) else parallel)
+    if numbers and at.replicas is not None:  # of something in which others had theirs it is no multiple
+        at = at._replace(replicas=numbers[0])
+    if isinstance(parallel, int):  # of a Job; of a workflow it is how many of its steps run at once
+        parallel = None if "template" not in fields else min(parallel, most) if isinstance(most, int) else parallel
     if isinstance(least := fields.get("minAvailable"), int):
         at = at._replace(least=least)
     if common := {key: fields[key] for key in _IN_COMMON if key in fields}:
         at = at._replace(inherited={**at.inherited, **common})
-    for number in (*numbers[:1], hosts):
+    for number in (parallel, hosts):
         at = at.times(number) if isinstance(number, int) else at
     return at
 
@@ -313,7 +324,8 @@ def _in_role(key: str, fields: dict[str, object], at: _Place) -> _Place:
     if key == "workerTemplate" and isinstance(size, int):
         at = at.times(size - 1 if fields.get("leaderTemplate") else size)
     name = _ENDING.sub("", key)
-    return at if name.lower() in _NAMELESS else at._replace(named=name)
+    of_one = at.named and _is_amounts(_fields(_fields(fields[key]).get("resources")))
+    return at if of_one or name.lower() in _NAMELESS else at._replace(named=name)
 
 
 def _is_pod_spec(fields: dict[str, object]) -> bool:
