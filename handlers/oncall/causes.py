@@ -91,12 +91,19 @@ async def questions(sources: Sources, given: Sequence[Alert]) -> list[AlertQuest
     unsure = any(not alert.pod and not alert.owner for alert in given)
     nodes = await seen("nodes", sources.cluster.list(NODES)) if unsure else []
     by_place = {} if isinstance(nodes, Gap) else {place: node.name for node in nodes for place in _places(node)}
-    by_gpu: dict[str, str] = {}
+    by_gpu: Mapping[str, GpuRow] = {}
     if any(alert.gpu and not _node(alert, by_place) for alert in given if not alert.pod):
-        by_gpu = {row.card.upper(): row.node for row in (await cards_of(sources, "")).typed(GpuRow)}
+        by_gpu = await _gpus(sources)
     return [
-        _of_hami(alert, install) or _asked(alert, _node(alert, by_place) or _by_uuid(alert, by_gpu)) for alert in given
+        _of_hami(alert, install) or _asked(alert, _node(alert, by_place), by_gpu.get(alert.gpu.upper()))
+        for alert in given
     ]
+
+
+async def _gpus(sources: Sources) -> Mapping[str, GpuRow]:
+    """By their UUIDs, which some exporters write without what they begin with."""
+    rows = (await cards_of(sources, "")).typed(GpuRow)
+    return {uuid: row for row in rows for uuid in (row.card.upper(), row.card.upper().removeprefix("GPU-"))}
 
 
 def _places(node: Node) -> list[str]:
@@ -106,11 +113,6 @@ def _places(node: Node) -> list[str]:
 
 def _node(alert: Alert, by_place: Mapping[str, str]) -> str:
     return next((by_place[place] for place in alert.places if place in by_place), "")
-
-
-def _by_uuid(alert: Alert, by_gpu: Mapping[str, str]) -> str:
-    uuid = alert.gpu.upper()
-    return (by_gpu.get(uuid) or by_gpu.get(f"GPU-{uuid}", "")) if uuid else ""
 
 
 def _of_hami(alert: Alert, install: Install | None) -> AlertQuestion | None:
@@ -127,10 +129,10 @@ def _of_hami(alert: Alert, install: Install | None) -> AlertQuestion | None:
     return AlertQuestion("nodes" if on_nodes else "status", "", f"{alert.namespace}/{kind}/{name}" if name else named)
 
 
-def _asked(alert: Alert, node: str) -> AlertQuestion:
+def _asked(alert: Alert, node: str, gpu: GpuRow | None) -> AlertQuestion:
     if subject := f"{alert.namespace}/{alert.pod}" if alert.pod else alert.owner:
         return AlertQuestion("why", subject, subject)
-    node = node or alert.node
+    node = node or (gpu.node if gpu else alert.node)
     return AlertQuestion("nodes", node, node) if node else AlertQuestion()
 
 
@@ -206,10 +208,9 @@ async def _of_question(sources: Sources, asked: AlertQuestion, some: list[Alert]
 
 async def _on_gpus(sources: Sources, found: Sorted) -> Sorted:
     """Where an alert names a GPU, whose pods it is told with them."""
-    named = {alert.gpu for _, some in found for alert in some if alert.gpu and not alert.pod}
-    if not named:
+    if not any(alert.gpu and not alert.pod for _, some in found for alert in some):
         return found
-    cards = {row.card.upper(): row for row in (await cards_of(sources, "")).typed(GpuRow)}
+    cards = await _gpus(sources)
     return [(_on_gpu(cause, some, cards), some) for cause, some in found]
 
 
@@ -217,7 +218,7 @@ def _on_gpu(cause: Cause, some: Sequence[Alert], cards: Mapping[str, GpuRow]) ->
     uuid = next((alert.gpu for alert in some if alert.gpu and not alert.pod), "")
     if not uuid or cause.verb != "nodes":
         return cause
-    card = cards.get(uuid.upper()) or cards.get(f"GPU-{uuid.upper()}")
+    card = cards.get(uuid.upper())
     holders = Text("triage.gpu-unregistered")
     if card is not None:
         holders = (
