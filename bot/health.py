@@ -1,7 +1,7 @@
 """What keeps the bot from hearing or telling people something, judged from facts alone."""
 
 from collections.abc import Mapping
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from bot.texts import Prose, Text
 
@@ -14,28 +14,6 @@ BLIND_S = 270.0
 """
 
 _UNNAMED = "(default)"
-
-Kind = Literal["stopped", "token", "deaf", "store", "channel", "outbox", "watchdog", "blind"]
-
-
-_TEXTS: Mapping[Kind, str] = {
-    "stopped": "trouble.stopped",
-    "token": "trouble.token",
-    "deaf": "trouble.deaf",
-    "store": "trouble.store",
-    "channel": "trouble.channel",
-    "outbox": "trouble.outbox",
-    "watchdog": "trouble.watchdog",
-    "blind": "trouble.blind",
-}
-_CURES: Mapping[Kind, Text] = {
-    "store": Text("trouble.store-cure"),
-    "channel": Text("trouble.channel-cure"),
-    "outbox": Text("trouble.outbox-cure"),
-    "watchdog": Text("trouble.watchdog-cure"),
-    "blind": Text("trouble.blind-cure"),
-}
-"""What to do about those that Slack can be told of."""
 
 
 class HealthFacts(NamedTuple):
@@ -61,12 +39,14 @@ class HealthFacts(NamedTuple):
 
 
 class Trouble(NamedTuple):
-    """One trouble. `channel` or `cluster` is the one that it is about, `values` those of its text. `may_pass`: it is
-    too young to be told in Slack.
+    """One trouble: what is wrong in one line, and what to do about it where Slack can be told.
+
+    `channel` or `cluster` is the one that it is about. `may_pass`: it is too young to be told in Slack.
     """
 
-    kind: Kind
-    values: Mapping[str, Prose] = {}
+    kind: str
+    text: Text
+    cure: Prose = ""
     channel: str = ""
     cluster: str = ""
     may_pass: bool = False
@@ -83,43 +63,32 @@ class Trouble(NamedTuple):
         """Whether nothing should be sent to this process: what it takes could be neither kept nor told."""
         return self.kind in {"stopped", "token", "deaf", "store"}
 
-    @property
-    def text(self) -> Text:
-        """What is wrong, in one line."""
-        return Text(_TEXTS[self.kind], **self.values)
-
-    @property
-    def cure(self) -> Text:
-        """What to do about it. Raises KeyError for a trouble that nobody can be told of in Slack."""
-        return _CURES[self.kind]
-
 
 def judge(facts: HealthFacts) -> list[Trouble]:
     """The troubles, those that make the bot unready first."""
     found: list[Trouble] = []
     if facts.stopped:
-        found.append(Trouble("stopped"))
+        found.append(Trouble("stopped", Text("trouble.stopped")))
     if facts.token:
-        found.append(Trouble("token"))
+        found.append(Trouble("token", Text("trouble.token")))
     if facts.deaf_s > DEAF_S:
-        found.append(Trouble("deaf", {"seconds": f"{facts.deaf_s:.0f}"}))
+        found.append(Trouble("deaf", Text("trouble.deaf", seconds=f"{facts.deaf_s:.0f}")))
     if facts.store:
-        found.append(Trouble("store", {"why": facts.store}))
-    found += [
-        Trouble("channel", {"channel": channel, "why": facts.closed[channel]}, channel)
-        for channel in sorted(facts.closed)
-    ]
+        found.append(Trouble("store", Text("trouble.store", why=facts.store), Text("trouble.store-cure")))
+    for channel, why in sorted(facts.closed.items()):
+        text = Text("trouble.channel", channel=channel, why=why)
+        found.append(Trouble("channel", text, Text("trouble.channel-cure"), channel))
     if facts.oldest_s > WAITING_S:
-        values = {"channel": facts.oldest_for, "minutes": f"{facts.oldest_s / 60:.0f}"}
-        found.append(Trouble("outbox", values, facts.oldest_for))
+        text = Text("trouble.outbox", channel=facts.oldest_for, minutes=f"{facts.oldest_s / 60:.0f}")
+        found.append(Trouble("outbox", text, Text("trouble.outbox-cure"), facts.oldest_for))
     if facts.watchdog_s and facts.unheard_s > facts.watchdog_s:
-        found.append(Trouble("watchdog", {"minutes": f"{facts.unheard_s / 60:.0f}"}))
+        text = Text("trouble.watchdog", minutes=f"{facts.unheard_s / 60:.0f}")
+        found.append(Trouble("watchdog", text, Text("trouble.watchdog-cure")))
     for name in sorted({*facts.blind, *facts.unread}):
-        blind: Prose = facts.blind.get(name, "")
-        why, unread_s = facts.unread.get(name, (blind, 0.0))
+        why, unread_s = facts.unread.get(name, (facts.blind.get(name, ""), 0.0))
+        text = Text("trouble.blind", cluster=name or _UNNAMED, why=why)
         may_pass = name not in facts.blind and unread_s < BLIND_S
-        values = {"cluster": name or _UNNAMED, "why": why}
-        found.append(Trouble("blind", values, cluster=name, may_pass=may_pass))
+        found.append(Trouble("blind", text, Text("trouble.blind-cure"), cluster=name, may_pass=may_pass))
     return found
 
 

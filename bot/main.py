@@ -45,11 +45,9 @@ from handlers.changes.setup import READ_ONLY, ChangeDeps, ChangeSupervisor
 from handlers.cluster_choice import ClusterChoice, open_sources, open_writing
 from handlers.deps import Deps
 from handlers.doctor import slack_command
-from handlers.doctor.examination import examine
-from handlers.doctor.selftest import PACE_S as TEST_PACE_S
-from handlers.doctor.selftest import SelfTest
+from handlers.doctor.checks import examine
 from handlers.gate import Gate, home_of
-from handlers.health_monitor import PACE_S, HealthMonitor, watched
+from handlers.health_monitor import PACE_S, TEST_PACE_S, HealthMonitor, SelfTest, watched
 from handlers.inbox import Inbox
 from handlers.metrics_poller import Observer
 from handlers.oncall import listeners as triage
@@ -297,7 +295,7 @@ async def _answering(parts: _Parts) -> AsyncGenerator[None]:
             stack.push_async_callback(sockets.close)
         health_monitor = HealthMonitor(
             deps,
-            watched(settings, who.identity.scopes),
+            watched(settings),
             partial(_live, sockets, deps.outbox, sending),
             owner=uuid.uuid4().hex,
             pace_s=limits.look_s,

@@ -3,6 +3,7 @@
 from typing import Literal, NamedTuple
 
 from bot.report import NameList, Uuid
+from bot.texts import Text
 
 FREE = "free"
 UNKNOWN = "unknown"
@@ -13,13 +14,14 @@ UNREGISTERED = "unregistered"
 class GpuRow(NamedTuple):
     """One GPU, the most telling fields first: a message shows few. Memory in MiB; None is not known.
 
-    `memory_free` is empty for a GPU that HAMi dropped, and where HAMi hands out no part of its memory (`divided` is
-    false): such a one is given or not. `noun` is what its users call it. `slots` is `USED/TOTAL`. `memory_counted` is
-    what HAMi's scheduler counts as used where that was read and is not `memory_used`.
+    `card` of a row that stands for several GPUs, as in an overview, is their number. `memory_free` is empty for a GPU
+    that HAMi dropped, and where HAMi hands out no part of its memory (`divided` is false): such a one is given or not.
+    `noun` is what its users call it. `slots` is `USED/TOTAL`. `memory_counted` is what HAMi's scheduler counts as used
+    where that was read and is not `memory_used`.
     """
 
     node: str
-    card: Uuid
+    card: Uuid | Text
     type: str
     state: str
     memory_used: int | None

@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from bot.errors import NoSuchCluster, UsageError, WhichCluster
+from bot.errors import BotError, NoSuchCluster, UsageError, WhichCluster
 from bot.kube.cluster import PodPorts
 from bot.kube.recording.recorded_cluster import RecordedCluster, RecordedPorts
 from bot.settings import load_settings
@@ -115,6 +115,14 @@ def language(where: ClusterChoice) -> Language:
     """The language of the settings."""
     settings = load_settings(where.config)
     return settings.language if settings else "en"
+
+
+def usual_language(where: ClusterChoice) -> Language:
+    """The language of the settings, English where these cannot be read: whoever reads them next says why."""
+    try:
+        return language(where)
+    except BotError:
+        return "en"
 
 
 def _with_settings(where: ClusterChoice) -> tuple[ClusterChoice, tuple[str, str]]:

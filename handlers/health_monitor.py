@@ -1,29 +1,33 @@
-"""Checks now and then whether the bot can still hear and tell, and tells whoever is left when it cannot."""
+"""Checks now and then whether the bot can still hear and tell, and tells whoever is left when it cannot.
+
+Less often the bot tests itself: by a question whose answer is known, and by what it has to read of each cluster. The
+store remembers what failed, so that every replica tells the same of it: `bot.health`, /metrics and `doctor`.
+"""
 
 import asyncio
 import contextlib
 import json
 import logging
 import time
-from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from bot.endpoint import Take
 from bot.health import HealthFacts, SteadyAge, Trouble, judge
-from bot.kube.models import NODES, PODS
 from bot.periodic_jobs import Clock
 from bot.settings.schema import Settings, channels_of
-from bot.slack.failures import Problem, SlackFailure
+from bot.slack.failures import SlackFailure
 from bot.slack.message import Message
 from bot.slack.render.text import escape
 from bot.store import StoreError
 from bot.store.facts import Mark, MarkRows
 from bot.texts import Prose, in_english
 from bot.triage.webhook import Alert
-from handlers.deps import Deps
-from handlers.doctor.selftest import BLIND, why_unread
-from playbooks.playbook import Sources
+from handlers.deps import Deps, TaskLease
+from handlers.doctor.checks import BLIND, HEARD, Kept, at_cluster, blind_marks, found
+from handlers.doctor.links import wrong_with
+from handlers.doctor.slack import Workspace, is_of_token
 
 WATCHDOG = "Watchdog"
 """The alert of kube-prometheus-stack that always fires."""
@@ -36,7 +40,7 @@ _TOLD_S = 900.0
 """What another replica, or this one before it was started again, told of the store so long ago is not told again."""
 READ_S = 20.0
 """A cluster that was not read within so many seconds could not be read."""
-_LEASE, HEARD, _PROBE, _OPEN = "troubles", "watchdog", "probe", "trouble:"
+_LEASE, _OPEN = "troubles", "trouble:"
 
 log = logging.getLogger(__name__)
 
@@ -44,22 +48,21 @@ log = logging.getLogger(__name__)
 class Watched(NamedTuple):
     """`channels` are those of the settings, the first told first; `people` get direct messages where none is left.
 
-    `watchdog_s` may pass between two Watchdog alerts, 0: any time. `may_join`: public channels, by the bot's scopes.
+    `watchdog_s` may pass between two Watchdog alerts, 0: any time.
     """
 
     channels: tuple[str, ...] = ()
     people: tuple[str, ...] = ()
     watchdog_s: float = 0.0
-    may_join: bool = False
 
 
-def watched(settings: Settings, scopes: Iterable[str]) -> Watched:
+def watched(settings: Settings) -> Watched:
     """What the settings name. User groups get no direct messages."""
     oncall, access = settings.oncall, settings.access
     rota = [person for person in (oncall.rota if oncall else ()) if person.startswith(("U", "W"))]
     people = rota or [operator for operator in access.operators if operator.startswith(("U", "W"))]
     minutes = oncall.watchdog_minutes if oncall else 0
-    return Watched(channels_of(settings), tuple(people[:_MOST_PEOPLE]), minutes * 60.0, "channels:join" in scopes)
+    return Watched(channels_of(settings), tuple(people[:_MOST_PEOPLE]), minutes * 60.0)
 
 
 def hearing(take: Take, marks: MarkRows) -> Take:
@@ -155,19 +158,19 @@ class HealthMonitor:
         found = self.troubles()
         await self._tell_of_store(next((trouble for trouble in found if trouble.kind == "store"), None))
         if not self._seen.store:
-            await self._tell(
-                [trouble for trouble in found if trouble.kind in {"channel", "outbox", "watchdog", "blind"}]
-            )
+            await self._tell([trouble for trouble in found if not trouble.is_unready])
 
     # ------------------------------------------------------------------------------------------------------ asking
 
     async def _ask_store(self) -> None:
         store, now, at = self._deps.store, self._deps.now(), self._clock()
+        if why := wrong_with(await found("monitor", Kept(store.marks))):
+            self._seen = self._seen._replace(store=why)
+            return
         try:
-            await store.marks.set(_PROBE)
             oldest = await store.outbox.oldest()
             heard = await store.marks.all(HEARD)
-            blind = {mark.name.removeprefix(BLIND): mark.text for mark in await store.marks.all(BLIND)}
+            blind = {cluster: mark.text for cluster, mark in (await blind_marks(store.marks)).items()}
         except StoreError as error:
             self._seen = self._seen._replace(store=error.message)
             return
@@ -179,27 +182,26 @@ class HealthMonitor:
         )
 
     async def _ask_slack(self) -> None:
-        """Whether the token is good, which was proven at the start, and whether the bot may post to its channels."""
+        """Whether the token is good, and whether the bot may post to its channels. A public channel is joined."""
         closed = dict(self._seen.closed)
         channels = await self._channels()
         some = channels if self._looked % _ALL_EVERY == 0 else {*closed, *self._deps.outbox.refused()} & {*channels}
-        try:
-            if self._looked:
-                await self._deps.gateway.identity()
-            for channel in some:
-                closed |= {channel: await self._why_closed(channel)}
-        except SlackFailure as failure:
-            refused = self._seen.token or failure.problem is Problem.AUTH  # what else it may be says nothing of it
-            self._seen = self._seen._replace(token=refused)
+        links = await found("monitor", Workspace(self._deps.gateway, channels=tuple(some), joins=True))
+        refused = any(map(is_of_token, links))
+        if refused or links[0].state != "ok":  # what else may be wrong says nothing of the token
+            self._seen = self._seen._replace(token=self._seen.token or refused)
             return
+        asked = {link.about: link for link in links if link.name == "slack-channel" and link.state != "degraded"}
+        closed |= {channel: link.seen if link.state == "failed" else "" for channel, link in asked.items()}
         shut = {channel: why for channel, why in closed.items() if why and channel in channels}
         self._seen = self._seen._replace(token=False, closed=shut)
-        self._looked += 1
+        self._looked += len(asked) == len(some)
 
     async def _ask_clusters(self) -> None:
         names, known = self._deps.clusters or ("",), self._unread or {}
-        asking = (why_unread(self._deps, name, _read, self._patience_s) for name in names)
-        found = zip(names, await asyncio.gather(*asking), strict=True)
+        opened, within_s = self._deps.open_sources, self._patience_s
+        asking = (at_cluster("monitor", opened(name), name, within_s=within_s) for name in names)
+        found = zip(names, map(wrong_with, await asyncio.gather(*asking)), strict=True)
         self._unread = {name: (why, known[name][1] if name in known else self._clock()) for name, why in found if why}
 
     async def _channels(self) -> tuple[str, ...]:
@@ -210,26 +212,6 @@ class HealthMonitor:
             channels = []
         rooms = [channel for channel in channels if channel.startswith(("C", "G"))]
         return tuple(dict.fromkeys((*self._watched.channels, *rooms)))
-
-    async def _why_closed(self, channel: str) -> Prose:
-        """Why the bot cannot post there, empty if it can. A public channel is joined. Raises SlackFailure."""
-        gateway = self._deps.gateway
-        try:
-            await gateway.find(channel, _PROBE, oldest=self._deps.now())
-        except SlackFailure as failure:
-            if failure.problem not in {Problem.FORBIDDEN, Problem.GONE}:
-                raise
-            if failure.error != "not_in_channel" or not self._watched.may_join:
-                return failure.error or failure.message
-        else:
-            return ""
-        try:
-            await gateway.join(channel)
-        except SlackFailure as failure:
-            if failure.problem is Problem.AUTH:
-                raise
-            return failure.error or failure.message
-        return ""
 
     # ----------------------------------------------------------------------------------------------------- telling
 
@@ -297,14 +279,61 @@ class HealthMonitor:
 
     def _message(self, trouble: Trouble) -> Message:
         say = self._deps.say
-        what = escape(say.words(trouble.text))
-        if trouble.channel.startswith(("C", "G")):
-            what = what.replace(trouble.channel, f"<#{trouble.channel}>")
+        link = f"<#{trouble.channel}>" if trouble.channel.startswith(("C", "G")) else ""
+        values = {
+            name: link if link and value == trouble.channel else escape(say.words(cast("Prose", value)))
+            for name, value in trouble.text.values.items()
+        }
+        what = say(trouble.text.key, **values)
         return Message(say("trouble.message", what=what, cure=trouble.cure))
 
 
-async def _read(sources: Sources) -> Prose:
-    """A pod is always asked for. Nodes come from memory as long as their watch tells something, else they are read."""
-    await sources.cluster.list(PODS, metadata_only=True, most=1)
-    await sources.cluster.list(NODES)
-    return ""
+EVERY_S = 3600.0
+TEST_PACE_S = 300.0
+"""Between two tests while something is wrong, and between two looks whether one is due."""
+_TESTED = "self-test"
+"""The mark in the store of when the last test was."""
+_TEST_WITHIN_S = 120.0
+
+
+class SelfTest:
+    """In one replica at a time. A cluster is told as blind when two tests in a row say so."""
+
+    def __init__(self, deps: Deps, owner: str, pace_s: float = TEST_PACE_S) -> None:
+        self._deps = deps
+        self._lease = TaskLease(deps, _TESTED, owner, 2.5 * pace_s)
+        self._pace_s = pace_s
+        self._failed: set[str] = set()
+
+    async def run(self, clock: Clock) -> None:
+        """Every hour until it is cancelled; the first time after the pace."""
+        await clock.repeat(self._pace_s, "the self-test ended early", self._look, at_once=False)
+
+    async def _look(self) -> None:
+        if await self._lease.is_mine() and await self._is_due():
+            await self.test()
+
+    async def _is_due(self) -> bool:
+        marks = self._deps.store.marks
+        if self._failed or await marks.all(BLIND):
+            return True
+        return all(self._deps.now() - mark.at >= EVERY_S for mark in await marks.all(_TESTED))
+
+    async def test(self) -> None:
+        """One test of everything, noted in the store."""
+        marks, known = self._deps.store.marks, set(await blind_marks(self._deps.store.marks))
+        wrong = wrong_with(await found("self-test", None))
+        failed: dict[str, str] = {}
+        for name in self._deps.clusters or ("",):
+            opened = self._deps.open_sources(name)
+            links = [] if wrong else await at_cluster("self-test", opened, name, within_s=_TEST_WITHIN_S)
+            if why := wrong or wrong_with(links):
+                failed[name] = self._deps.say.words(why)
+        for name, why in failed.items():
+            log.warning("the self-test of the cluster %s failed: %s", name or "(default)", why)
+            if name in self._failed and name not in known:
+                await marks.set(f"{BLIND}{name}", why)
+        for name in known - failed.keys():
+            await marks.drop(f"{BLIND}{name}")
+        self._failed = set(failed)
+        await marks.set(_TESTED)

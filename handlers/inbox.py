@@ -32,7 +32,7 @@ from bot.slack.responder import FileNotices, Responder
 from bot.texts import LANGUAGES, Text, Texts
 from handlers.changes.words import ChangeAsked
 from handlers.deps import Deps
-from handlers.doctor.words import ExaminationAsked
+from handlers.doctor.words import DoctorAsked
 from handlers.message_edits import Edits
 from handlers.parsing.grammar import ParsedQuestion
 from handlers.parsing.question import Question
@@ -226,7 +226,7 @@ class Inbox:
             asked = ParsedQuestion(fit, fit.request(file=manifest, namespace=asked.namespace), asked.options)
         if isinstance(asked, ChangeAsked):  # a form or a message of ours asked for it, which shows nothing to confirm
             raise UsageError(Text("error-not-done.ask-change-with-command"), example=example(words))
-        if isinstance(asked, ExaminationAsked):
+        if isinstance(asked, DoctorAsked):
             raise UsageError(Text("error-not-done.ask-with-command"), example=example(words))
         if isinstance(asked, ProfileAsked):  # taken over from a process that ended: nobody waits through it twice
             raise GaveUp(self.deps.say("profile.interrupted"), example=example(words))
@@ -255,7 +255,8 @@ class Inbox:
             direct=question.is_direct,
             names=is_other or not question.public,
         )
-        message = await self.deps.work.beside(partial(with_picture, rendered, report, say), _asker(question))
+        work = partial(with_files, rendered, report, say, everything=question.everything)
+        message = await self.deps.work.beside(work, _asker(question))
         if is_other:
             note = say("desk.another-answer")
             raise AnotherAnswer(Message(f"{escape(note)}\n{message.text}", (blocks.context(note), *message.blocks)))
@@ -394,13 +395,14 @@ def _words_of(question: Question) -> list[str]:
         return []
 
 
-def with_picture(rendered: Callable[[], Message], report: Report, say: Texts) -> Message:
-    """The message with the report's pictures and YAML, if it has any. All take a while: not for the event loop."""
+def with_files(rendered: Callable[[], Message], report: Report, say: Texts, *, everything: bool) -> Message:
+    """The message with the report's YAML and, with `everything`, its pictures. Slow: not for the event loop."""
     message = rendered()
-    drawn = picture(report, say)
-    files = [File(f"{report.playbook}.png", drawn, report.verdict, visible(report.verdict))] if drawn else []
-    files += [File(f"{chart.name}.png", chart.png, chart.alt_text, chart.alt_text) for chart in charts(report, say)]
-    files += yaml_files(report)
+    files = list(yaml_files(report))
+    if everything:
+        drawn = picture(report, say)
+        files += [File(f"{report.playbook}.png", drawn, report.verdict, visible(report.verdict))] if drawn else []
+        files += [File(f"{chart.name}.png", chart.png, chart.alt_text, chart.alt_text) for chart in charts(report, say)]
     return message._replace(files=(*files, *message.files))
 
 

@@ -18,7 +18,7 @@ from bot.store import StoreError
 from bot.texts import in_english
 from bot.triage.summary import ENDS
 from handlers.deps import Deps
-from handlers.doctor.selftest import BLIND
+from handlers.doctor.checks import blind_marks
 from playbooks.pending.rows import PendingRow
 from playbooks.playbook import Sources, find
 
@@ -51,8 +51,7 @@ class Observer:
     async def _ask_store(self) -> None:
         try:
             self._figures.bot = await self._own()
-            marks = await self._deps.store.marks.all(BLIND)
-            self._figures.blind = frozenset(mark.name.removeprefix(BLIND) for mark in marks)
+            self._figures.blind = frozenset(await blind_marks(self._deps.store.marks))
         except StoreError as error:
             if self._figures.bot:
                 log.warning("no metrics of the store: %s", in_english(error.message))

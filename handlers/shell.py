@@ -17,9 +17,16 @@ from bot.report import Report, in_words
 from bot.texts import LANGUAGES, Language, Text, Texts
 from handlers.audit_shell import AuditAsked, run_audit
 from handlers.changes.words import ChangeAsked
-from handlers.cluster_choice import ClusterChoice, open_in_the_store, open_sources, open_writing, playbooks_folder
+from handlers.cluster_choice import (
+    ClusterChoice,
+    open_in_the_store,
+    open_sources,
+    open_writing,
+    playbooks_folder,
+    usual_language,
+)
 from handlers.cluster_choice import language as language_of
-from handlers.doctor.shell import DoctorAsked, run_doctor
+from handlers.doctor.words import DoctorAsked
 from handlers.init.shell import InitAsked, run_init
 from handlers.mcp.words import McpAsked
 from handlers.parsing.grammar import ParsedQuestion, read
@@ -69,7 +76,7 @@ def _told(error: BotError, words: Sequence[str]) -> str:
     """In the language that the words name, else the settings: either may be what is wrong."""
     given = [*words, *map("=".join, pairwise(words))]
     asked: list[Language] = [language for language in LANGUAGES if f"--lang={language}" in given]
-    language = asked[0] if asked else _usual_language(_settings_of(words))
+    language = asked[0] if asked else usual_language(_settings_of(words))
     if language == "en":
         return str(error)
     from bot.slack.render.prose import in_words as error_in_words  # noqa: PLC0415  # an answer in English needs none of it
@@ -82,13 +89,6 @@ def _settings_of(words: Sequence[str]) -> ClusterChoice:
     given = [*words, *map("=".join, pairwise(words))]
     config = [word.removeprefix("--config=") for word in given if word.startswith("--config=")]
     return ClusterChoice(config=Path(config[0]) if config else None)
-
-
-def _usual_language(where: ClusterChoice) -> Language:
-    try:
-        return language_of(where)
-    except BotError:
-        return "en"
 
 
 def _until_nobody_reads(processes: Processes, words: Sequence[str], program: str) -> int:
@@ -191,6 +191,8 @@ def _change(asked: ChangeAsked | OverdueAsked) -> int:
 
 
 def _doctor(asked: DoctorAsked) -> int:
+    from handlers.doctor.checks import run_doctor  # noqa: PLC0415  # Slack's client and the store, a second
+
     where = chosen_cluster(asked.options)
     text, code = asyncio.run(run_doctor(asked, where, asked.options["lang"]))
     print_out(text)

@@ -10,7 +10,7 @@ from bot.texts import LANGUAGES, Language, Text, Texts
 from handlers.audit_shell import audit_command
 from handlers.changes.words import change_commands
 from handlers.cluster_choice import ClusterChoice
-from handlers.doctor.shell import doctor_command
+from handlers.doctor.words import doctor_command
 from handlers.init.shell import init_command
 from handlers.mcp.words import mcp_command
 from handlers.parsing.grammar import Grammar, explain, explain_code, help_command

@@ -7,12 +7,11 @@ import importlib
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import timedelta
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import click
-from msgspec import structs
 
 import playbooks
 from bot.errors import UsageError
@@ -23,8 +22,6 @@ from bot.texts import Text, Texts
 
 ALL = click.Option(["--all"], is_flag=True, help="Everything: all rows and columns, the evidence, the background.")
 """The option of an overview."""
-NEWER_HAMI = "newer HAMi"
-"""The source of the gap that says that HAMi is newer than any version whose rules are known."""
 
 
 class Sources(NamedTuple):
@@ -74,18 +71,7 @@ def load() -> Mapping[str, str]:
 
 def find(verb: str) -> Playbook:
     """The playbook of a verb that `load` lists."""
-    playbook: Playbook = importlib.import_module(load()[verb]).PLAYBOOK
-    return playbook._replace(diagnose=partial(_carefully, playbook.diagnose))
-
-
-def _carefully(diagnose: Callable[[Any], Report], snapshot: Any) -> Report:
-    """The report, in which nothing is certain where HAMi is newer than the rules that it follows from."""
-    report = diagnose(snapshot)
-    if all(gap.source != NEWER_HAMI for gap in report.gaps):
-        return report
-    return structs.replace(
-        report, findings=tuple(structs.replace(finding, confidence="suspected") for finding in report.findings)
-    )
+    return importlib.import_module(load()[verb]).PLAYBOOK
 
 
 SINCE = click.Option(["--since"], default="1h", metavar="TIME", help="How far back: 30s, 10m, 1h (the default), 2d.")

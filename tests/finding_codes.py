@@ -25,8 +25,10 @@ _MAKERS = {
     "NodeCause": 0,
     "fault": 0,
     "_finding": 2,
+    "new_finding": 0,
+    "_passed": 2,
     "_of_record": 1,
-    "_told": 0,
+    "_told": 1,
     "Unlike": 0,
 }
 """What makes a finding, and among how many of its first arguments the code is (from 0)."""

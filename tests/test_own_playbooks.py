@@ -17,8 +17,8 @@ from bot.kube.client.connect import open_cluster
 from bot.kube.recording.recorded_cluster import RecordedCluster
 from bot.report import Report
 from bot.texts import LANGUAGES, Texts
-from handlers.doctor.examination import examine_playbooks
-from handlers.doctor.links import in_words
+from handlers.doctor.checks import own_playbooks
+from handlers.doctor.links import Link, in_words
 from handlers.mcp.server import USUAL, chosen, input_schema
 from handlers.parsing.sentences import from_verb, wants_pod
 from handlers.parsing.slack_grammar import Help, example, understand
@@ -186,8 +186,12 @@ def test_it_is_a_tool_of_the_mcp_server(examples: Path) -> None:
     assert schema["properties"] == {"namespace": {"type": "string", "description": "[NAMESPACE]"}}
 
 
+def found_by_doctor() -> list[Link]:
+    return in_words(asyncio.run(own_playbooks(None)), Texts("en"))
+
+
 def test_doctor_has_a_line_for_each(examples: Path) -> None:
-    links = in_words(examine_playbooks(), Texts("en"))
+    links = found_by_doctor()
     assert [(link.name, link.state, link.about) for link in links] == [
         ("playbook", "ok", "evictions"),
         ("playbook", "ok", "whole-gpus"),
@@ -197,7 +201,7 @@ def test_doctor_has_a_line_for_each(examples: Path) -> None:
 def test_doctor_warns_of_a_folder_and_of_files_that_everybody_may_change(examples: Path) -> None:
     for path in (examples, examples / "evictions.py"):
         path.chmod(path.stat().st_mode | 0o002)
-    links = in_words(examine_playbooks(), Texts("en"))
+    links = found_by_doctor()
     warned = [(link.state, link.seen, link.fix) for link in links if link.state != "ok"]
     assert warned == [
         (
@@ -221,7 +225,7 @@ def test_an_installed_package_adds_a_verb(
     monkeypatch.syspath_prepend(site)
     assert json.loads(ask("acme", "--recording", RECORDING, "-o", "json")[1])["verdict"] == "fine"
     assert "the playbook lost does not work: ModuleNotFoundError" in ask("lost", "--recording", RECORDING)[2]
-    links = {link.about: (link.state, link.seen) for link in in_words(examine_playbooks(), Texts("en"))}
+    links = {link.about: (link.state, link.seen) for link in found_by_doctor()}
     assert links["acme"] == ("ok", "A playbook of your own: acme_hami:PLAYBOOK of acme-hami.")
     assert links["lost"][0] == "degraded"
     assert "there is a verb why already" in links["why"][1]
@@ -279,7 +283,7 @@ def test_a_file_that_does_not_import_is_told_wherever_it_is_asked(folder: Path, 
     assert example(["broken"]) == "/hami broken"
     assert not wants_pod("broken")
     assert tuple(chosen(())) == (*USUAL[:7], "fine")
-    links = {link.about: link for link in in_words(examine_playbooks(), Texts("en"))}
+    links = {link.about: link for link in found_by_doctor()}
     assert (links["broken"].state, links["fine"].state) == ("degraded", "ok")
     assert told in links["broken"].seen
 
@@ -366,7 +370,7 @@ def test_a_name_that_is_taken_or_no_verb_is_left_out_and_told(
 ) -> None:
     add(folder, name, WORKS + ENDS)
     assert ask("why", POD, "--recording", RECORDING, "-o", "json")[1].startswith('{\n  "schema": "hami-bot.report/v1"')
-    (link,) = in_words(examine_playbooks(), Texts("en"))
+    (link,) = found_by_doctor()
     assert (link.state, bool(link.fix)) == ("degraded", True)
     assert told in link.seen
     discovery.log_left_out()
@@ -376,7 +380,7 @@ def test_a_name_that_is_taken_or_no_verb_is_left_out_and_told(
 def test_a_folder_that_is_not_there_is_told(folder: Path, ask: Ask) -> None:
     folder.rmdir()
     assert ask("why", POD, "--recording", RECORDING)[0] == 0
-    (link,) = in_words(examine_playbooks(), Texts("en"))
+    (link,) = found_by_doctor()
     assert f"There is no folder {folder}" in link.seen
 
 

@@ -17,8 +17,8 @@ from bot.kube.client.connect import open_cluster, open_writer
 from bot.kube.client.leader import Leader
 from bot.kube.client.live import LiveCluster
 from bot.texts import Texts
-from handlers.cluster_choice import ClusterChoice
-from handlers.doctor.clusters import examine_cluster
+from handlers.cluster_choice import ClusterChoice, open_sources
+from handlers.doctor.checks import at_cluster
 from handlers.doctor.links import in_words
 from playbooks.playbook import Sources, find, load
 from sandbox.apiserver import ApiServer, Rule
@@ -115,7 +115,7 @@ async def unread_without_each(server: ApiServer, config: Path) -> dict[str, str]
 
 
 async def _doctor(config: Path, right: str) -> str:
-    links = in_words(await examine_cluster(ClusterChoice(kubeconfig=config), None), Texts("en"))
+    links = in_words(await at_cluster("doctor", open_sources(ClusterChoice(kubeconfig=config)), ""), Texts("en"))
     return next((link.seen for link in links if link.state != "ok" and right in link.seen), "")
 
 

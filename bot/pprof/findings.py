@@ -16,7 +16,18 @@ from bot.pprof.graph import Trim
 from bot.pprof.hints import PROFILER, Hint, Hints, hints
 from bot.pprof.profile import Profile, sample_index, shown_type
 from bot.pprof.top import Options, TopRow, listing, prepared
-from bot.report import Confidence, Evidence, Finding, NextAction, Scope, Sheet, Table, prose_table, step
+from bot.report import (
+    Confidence,
+    Evidence,
+    Finding,
+    NextAction,
+    Severity,
+    Sheet,
+    Table,
+    new_finding,
+    prose_table,
+    step,
+)
 from bot.texts import Prose, Text
 
 PROGRAM = "hami-bot"
@@ -211,16 +222,8 @@ def finding(
     next_actions: Sequence[NextAction] = (),
 ) -> Finding:
     """A finding about a profile: it concerns no node."""
-    made = Finding(
-        code=as_code(f"profile-{code}"),
-        claim="",
-        severity="warning" if warns else "info",
-        confidence=confidence,
-        scope=Scope(),
-        evidence=tuple(evidence),
-        next_actions=tuple(next_actions),
-    )
-    return made.saying(claim)
+    severity: Severity = "warning" if warns else "info"
+    return new_finding(as_code(f"profile-{code}"), severity, claim, evidence, next_actions, confidence=confidence)
 
 
 def _nothing(taken: SourcedProfile, kind: str) -> Finding:

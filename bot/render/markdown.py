@@ -15,6 +15,7 @@ from bot.render.words import (
     CONFIDENCES,
     SEVERITIES,
     changed,
+    quoted,
     seen_at,
     shell_command,
     some_names,
@@ -75,7 +76,8 @@ class _MarkdownPage(NamedTuple):
             quoted.update(finding.evidence)
 
     def _evidence(self, evidence: Evidence, *, again: bool) -> Iterator[str]:
-        quote = _code(evidence.quote) if evidence.quote else self.say("render.empty")
+        words = quoted(evidence)
+        quote = _code(words) if isinstance(words, str) else self.say.words(words)
         if again and len(evidence.quote) > _SHORT_QUOTE:
             quote = self.say("render.above")
         yield f"  - {_inert(', '.join(filter(None, (where(evidence), evidence.at))))}: {quote}"

@@ -67,7 +67,7 @@ def brief(report: Report, say: Texts) -> Brief | None:
         steps.setdefault(action.command or action.label, action)
     return Brief(
         tables,
-        [problem for problem in problems if " ".join(problem.claim.split()) != report.verdict],
+        [problem for problem in problems if problem is not report.told_by],
         list(steps.values()),
     )
 
@@ -95,9 +95,12 @@ def _picked(
     """The headings and the rows of those columns that tell something."""
     fields = list(rows.sheet.brief)
     values = [[getattr(row, field) for field in fields] for row in shown]
-    uuids = [field for field in fields if isinstance(getattr(shown[0], field), Uuid)]
+    uuids = [field for field in fields if isinstance(getattr(rows.typed[0], field), Uuid)]
     short = short_uuids(getattr(row, field) for field in uuids for row in rows.typed)
-    columns = [[short.get(value) or _cell(value, now) for value in column] for column in zip(*values, strict=True)]
+    columns = [
+        [short[value] if isinstance(value, Uuid) else _cell(value, now) for value in column]
+        for column in zip(*values, strict=True)
+    ]
     picked = [
         number
         for number, cells in enumerate(columns)
@@ -125,6 +128,8 @@ def _cell(value: Any, now: datetime | None) -> Prose:
             return ", ".join(cast("Iterable[str]", value))
         case int():
             return f"{value:,}"
+        case Text():
+            return value
         case _:
             return str(value)
 
@@ -155,8 +160,8 @@ def gpus_by_node(report: Report) -> dict[str, list[GpuRow]]:
     return found
 
 
-def bars(report: Report) -> Bars | None:
-    """The GPUs of a report; None for a report that has none."""
+def bars(report: Report, most: int = MOST_LINES) -> Bars | None:
+    """The GPUs of a report in at most so many lines; None for a report that has none."""
     by_node = gpus_by_node(report)
     if not by_node:
         return None
@@ -166,9 +171,9 @@ def bars(report: Report) -> Bars | None:
         rows = [(visible(short[row.card]), _long(row), [row]) for row in gpus]
     else:
         rows = [(node, "".join(map(_short, gpus)), gpus) for node, gpus in by_node.items()]
-        if len(rows) > MOST_LINES:
+        if len(rows) > most:
             rows.sort(key=lambda row: -sum(gpu.room for gpu in row[2]))
-    shown = rows[:MOST_LINES]
+    shown = rows[:most]
     label, wide = max(cells(name) for name, _, _ in shown), max(len(bar) for _, bar, _ in shown)
     lines = [
         together(f"{name}{' ' * (label - cells(name))}  {bar}{' ' * (wide - len(bar))}  ", _says(some))

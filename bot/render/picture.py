@@ -114,7 +114,7 @@ def _rows(by_node: dict[str, list[GpuRow]]) -> list[_Row]:
     if len(by_node) == 1:
         return [
             _Row(
-                visible(bar.card),
+                visible(str(bar.card)),
                 visible(", ".join((bar.type, *bar.holders))),
                 (bar,),
                 Text("picture.slots", used=bar.slots),

@@ -7,8 +7,10 @@ command cannot be taken for one.
 """
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
+
+import msgspec
 
 from bot.render.layout import row_lines, side_by_side, wrap
 from bot.render.overview import Brief, BriefTable, bars, brief
@@ -21,10 +23,12 @@ from bot.render.words import (
     is_numeric,
     moment,
     notes,
+    quoted,
     seen_at,
     shell_command,
     some_names,
     table_heading,
+    timed,
     visible,
     where,
 )
@@ -36,10 +40,12 @@ _WIDEST_PROSE = 120
 _NARROWEST = 40
 _ROWS_SHOWN = 60
 _NAMES_SHOWN_OF_CAUSE = 8
-_GAPS_EXPLAINED = 3
+_FEWEST_ROWS = 4
 _PROBLEMS_SHOWN = 4
 _TALLEST = 25
 """Lines of a diagnosis at a glance, on 100 columns: it stays on the screen with the prompt that follows."""
+_OVERVIEW_LINES: Mapping[str, int] = {"pending": 45, "nodes": 35, "gpus": 60, "status": 45, "digest": 45, "quota": 35}
+"""The same of an overview, on 110 columns; of any other as many as the longest of them."""
 
 # Parameters of ANSI's SGR. The sixteen colours of the reader's own theme: we cannot know what stands out on their
 # background.
@@ -85,7 +91,7 @@ def terminal(report: Report, say: Texts, *, width: int = 80, colour: bool, whole
     Without colour there is no escape sequence in it, whatever the report holds; with colour only our own.
     """
     wide = max(width, _NARROWEST)
-    page = _TerminalPage(say, min(wide, _WIDEST_PROSE), wide)
+    page = _TerminalPage(say, min(wide, _WIDEST_PROSE), wide, report.taken_at)
     overview = brief(report, say)
     if overview:
         sections = page.overview(report, overview)
@@ -101,6 +107,7 @@ class _TerminalPage(NamedTuple):
     say: Texts
     width: int
     wide: int
+    taken_at: str
 
     def whole(self, report: Report) -> list[list[_Line]]:
         """All that the report holds."""
@@ -109,7 +116,7 @@ class _TerminalPage(NamedTuple):
             self._head(report, cause),
             self._change(report.change) if report.change else [],
             self._next(cause.next_actions if cause else ()),
-            self._evidence(cause.evidence if cause else (), report.taken_at),
+            self._evidence(cause.evidence if cause else ()),
             self._others([finding for finding in others if finding and finding.severity != "info"]),
             self._background([finding for finding in others if finding and finding.severity == "info"]),
             self._bars(report),
@@ -136,29 +143,41 @@ class _TerminalPage(NamedTuple):
         seen = Text("render.glance", about=together(about(report), doubt, by=", "), moment=seen_at(report))
         steps = cause.next_actions if cause else ()
         left = len(steps) - room.steps
-        sources = list(dict.fromkeys(gap.source for gap in report.gaps))
-        unread = Text("render.not-read", names=some_names(sources, _PROBLEMS_SHOWN)) if sources else ""
         return [
             [*self._verdict(report, cause, whole=False), *self._prose(seen, "  ", style=_LABEL)],
             self._change(report.change) if report.change else [],
             [*self._next(steps[: room.steps]), *self._more(left, Text("render.more-steps", count=left))],
-            self._quotes(cause.evidence[: room.quotes] if cause else (), report.taken_at, room.quoted),
+            self._evidence(cause.evidence[: room.quotes] if cause else (), room.quoted),
             self._also([finding for finding in others if finding], room.others),
-            self._cut(self._prose(unread, "  ", style=_LABEL), 1) if unread else [],
+            self._not_read(report.gaps),
         ]
 
     def overview(self, report: Report, overview: Brief) -> list[list[_Line]]:
-        """The verdict, the tables, what no table tells, what to do."""
+        """The verdict, the tables, what no table tells, what to do; of each table as many rows as fit the screen."""
+        most = _OVERVIEW_LINES.get(report.playbook, max(_OVERVIEW_LINES.values()))
+        sections = list[list[_Line]]()
+        for rows in range(_ROWS_SHOWN, _FEWEST_ROWS - 1, -1):
+            sections = [section for section in self._overview(report, overview, rows) if section]
+            if sum(map(len, sections)) + len(sections) <= most + 1:
+                break
+        return sections
+
+    def _overview(self, report: Report, overview: Brief, rows: int) -> list[list[_Line]]:
         seen = Text("render.overview", about=about(report), moment=seen_at(report))
         problems = overview.problems[:_PROBLEMS_SHOWN]
         more = len(overview.problems) - len(problems)
+        good_news = report.verdict_severity != report.severity
         return [
-            [*self._verdict(report, None), *self._prose(seen, "  ", style=_LABEL)],
-            *(self._brief_table(table) for table in overview.tables),
-            self._bars(report),
-            self._problems(problems, more),
+            [
+                *self._verdict(report, None),
+                *(self._loud(problems, more) if good_news else []),
+                *self._prose(seen, "  ", style=_LABEL),
+            ],
+            *(self._brief_table(table, rows) for table in overview.tables),
+            self._bars(report, rows),
+            [] if good_news else self._problems(problems, more),
             self._next(overview.steps),
-            self._gaps(report.gaps, _GAPS_EXPLAINED),
+            self._not_read(report.gaps),
         ]
 
     # ------------------------------------------------------------------------------------------------- sections
@@ -177,23 +196,13 @@ class _TerminalPage(NamedTuple):
         return lines
 
     def _verdict(self, report: Report, cause: Finding | None, *, whole: bool = True) -> list[_Line]:
-        """The verdict; the claim instead that it is the beginning of, and below it one that says another thing."""
-        lead = self.say.words(SEVERITIES[report.severity]).upper() + "  "
-        claim = " ".join(cause.claim.split()) if cause else ""
-        begun = bool(claim) and claim.startswith(report.verdict.rstrip(".。…"))
-        first = claim if begun else report.verdict
-        lines = self._prose(first, lead, lead_style=_SEVERITY_STYLES[report.severity], style=_HEADING)
-        says_all = claim in first or not (whole or first.endswith("…"))
-        return lines if says_all else [*lines, *self._prose(claim, " " * cells(lead))]
-
-    def _quotes(self, evidence: Sequence[Evidence], taken_at: str, most: int) -> list[_Line]:
-        """Each quote with its place, in at most so many lines."""
-        lines = self._title(Text("render.evidence")) if evidence else []
-        for proof in evidence:
-            place = together(where(proof), moment(proof.at, taken_at) if proof.at else "", by=", ")
-            lines += self._cut(self._prose(place, "  ", style=_LABEL), 1)
-            quote = proof.quote or Text("render.empty")
-            lines += self._cut(self._prose(quote, "    | ", rest="    | ", lead_style=_LABEL), most)
+        """The verdict, and below it, `whole`, what the cause claims where that is another thing."""
+        severity = report.verdict_severity
+        lead = self._severity(severity)
+        verdict = report.whole_verdict
+        lines = self._prose(verdict, lead, lead_style=_SEVERITY_STYLES[severity], style=_HEADING)
+        if whole and cause is not None and cause is not report.told_by:
+            lines += self._prose(cause.claim, " " * cells(lead))
         return lines
 
     def _also(self, findings: Sequence[Finding], most: int) -> list[_Line]:
@@ -218,15 +227,17 @@ class _TerminalPage(NamedTuple):
             text = text[:-1]
         return [*kept, last._replace(text=text.rstrip(" ,;:") + "…")]
 
-    def _evidence(self, evidence: Sequence[Evidence], taken_at: str) -> list[_Line]:
-        lines: list[_Line] = []
-        for proof in evidence:
-            lines += [_Line()] if lines else self._title(Text("render.evidence"))
-            place = together(where(proof), moment(proof.at, taken_at) if proof.at else "", by=", ")
-            lines += self._prose(place, "  ", rest="    ", style=_LABEL)
-            quote = proof.quote or Text("render.empty")
-            lines += self._prose(quote, "    | ", rest="    | ", lead_style=_LABEL)
-            lines += _command(proof.command, "    ")
+    def _evidence(self, evidence: Sequence[Evidence], most: int | None = None) -> list[_Line]:
+        """Each quote with its place: in at most so many lines, else whole and with the command that shows it again."""
+        lines = self._title(Text("render.evidence")) if evidence else []
+        for number, proof in enumerate(evidence):
+            place = together(where(proof), moment(proof.at, self.taken_at) if proof.at else "", by=", ")
+            placed = self._prose(place, "  ", rest="    ", style=_LABEL)
+            quote = self._prose(quoted(proof), "    | ", rest="    | ", lead_style=_LABEL, verbatim=True)
+            if most is None:
+                lines += [*([_Line()] if number else []), *placed, *quote, *_command(proof.command, "    ")]
+            else:
+                lines += [*self._cut(placed, 1), *self._cut(quote, most)]
         return lines
 
     def _change(self, change: Change) -> list[_Line]:
@@ -241,6 +252,17 @@ class _TerminalPage(NamedTuple):
         for number, action in enumerate(actions, 1):
             lines += self._action(action, f"  {number}. ")
         return lines
+
+    def _loud(self, findings: Sequence[Finding], more: int) -> list[_Line]:
+        """A line for each below the verdict, as bad as it is."""
+        lines = list[_Line]()
+        for finding in findings:
+            style = _SEVERITY_STYLES[finding.severity]
+            lines += self._prose(_noted(finding), self._severity(finding.severity), lead_style=style)
+        return [*lines, *self._more(more, Text("render.more-findings", count=more))]
+
+    def _severity(self, severity: Severity) -> str:
+        return self.say.words(SEVERITIES[severity]).upper() + "  "
 
     def _problems(self, findings: Sequence[Finding], more: int) -> list[_Line]:
         lines = self._title(Text("render.problems")) if findings else []
@@ -272,11 +294,14 @@ class _TerminalPage(NamedTuple):
         label = Text("render.changes", label=action.label) if action.changes_cluster else action.label
         return [*self._prose(label, lead), *_command(shell_command(action), " " * cells(lead))]
 
-    def _gaps(self, gaps: Sequence[Gap], most: int | None = None) -> list[_Line]:
-        """Several of one kind, as logs, stand together with the first one's reason.
+    def _not_read(self, gaps: Sequence[Gap]) -> list[_Line]:
+        """One line that names what could not be read."""
+        sources = list(dict.fromkeys(gap.source for gap in gaps))
+        unread = Text("render.not-read", names=some_names(sources, _PROBLEMS_SHOWN))
+        return self._cut(self._prose(unread, "  ", style=_LABEL), 1) if sources else []
 
-        Of more than `most` only the names.
-        """
+    def _gaps(self, gaps: Sequence[Gap]) -> list[_Line]:
+        """Several of one kind, as logs, stand together with the first one's reason."""
         lines = self._title(Text("render.gaps")) if gaps else []
         alike: dict[tuple[str, str], list[Gap]] = defaultdict(list)
         for gap in gaps:
@@ -286,17 +311,15 @@ class _TerminalPage(NamedTuple):
             Text("words.and-more", names=some[0].source, more=len(some) - 1) if len(some) > 1 else some[0].source
             for some in alike.values()
         ]
-        if most is not None and len(named) > most:
-            return [*lines, *self._prose(Text("render.gaps-named", names=together(*named, by=", ")), "  ")]
         for (_, hint), sources, some in zip(alike, named, alike.values(), strict=True):
             lines += self._prose(together(sources, some[0].why, by=": "), "  - ")
             if hint:
                 lines += self._prose(hint, "    -> ")
         return lines
 
-    def _bars(self, report: Report) -> list[_Line]:
-        """The cards as bars, where they are the answer."""
-        found = bars(report)
+    def _bars(self, report: Report, most: int = _ROWS_SHOWN) -> list[_Line]:
+        """The cards as bars, where they are the answer: at most so many."""
+        found = bars(report, most)
         if found is None:
             return []
         lines = self._title(Text("bars.title"))
@@ -346,9 +369,10 @@ class _TerminalPage(NamedTuple):
                 return lines
         return []
 
-    def _brief_table(self, brief_table: BriefTable) -> list[_Line]:
-        left = brief_table.left_out
-        table = self._table(brief_table.shown, brief_table.together)
+    def _brief_table(self, brief_table: BriefTable, most: int) -> list[_Line]:
+        title, columns, rows = msgspec.structs.astuple(brief_table.shown)
+        left = brief_table.left_out + max(len(rows) - most, 0)
+        table = self._table(Table(title, columns, rows[:most]), brief_table.together)
         return [*table, *self._more(left, Text("render.all-rows", rows=left))]
 
     # ---------------------------------------------------------------------------------------------------- words
@@ -365,10 +389,13 @@ class _TerminalPage(NamedTuple):
         wide = max(map(cells, words), default=0)
         return [f"  {word}{' ' * (wide - cells(word))}  " for word in words]
 
-    def _prose(self, prose: Prose, lead: str, *, rest: str = "", lead_style: str = "", style: str = "") -> list[_Line]:
+    def _prose(
+        self, prose: Prose, lead: str, *, rest: str = "", lead_style: str = "", style: str = "", verbatim: bool = False
+    ) -> list[_Line]:
         """Words behind their lead, wrapped; further lines begin with `rest`, or are indented to where they began."""
         rest = rest or " " * cells(lead)
         text = visible(self.say.words(prose))
+        text = text if verbatim else timed(text, self.taken_at)
         first, *others = wrap(text, self.width - cells(lead), self.width - cells(rest))
         return [_Line(lead, first, lead_style, style), *(_Line(rest, other, lead_style, style) for other in others)]
 

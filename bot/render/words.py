@@ -23,6 +23,8 @@ SEVERITIES: Mapping[Severity, Text] = {
     "warning": Text("render.warning"),
     "critical": Text("render.critical"),
 }
+MARKS: Mapping[Severity, str] = {"info": "🟢", "warning": "🟡", "critical": "🔴"}
+"""What shows the severity before its word is read; a shell paints the word in these colours."""
 CONFIDENCES: Mapping[Confidence, Text] = {
     "confirmed": Text("render.confirmed"),
     "suspected": Text("render.suspected"),
@@ -61,6 +63,11 @@ _HEADINGS: Mapping[str, Text] = {
 }
 """By the title, which is the same in every language in JSON and in a file's name."""
 
+_JSON_PATH = re.compile(r"jsonpath='?\{\.([^}]+)\}")
+_PATH_STEP = re.compile(r'\w+\[\?\(@\.\w+=="([^"]*)"\)\]|((?:\\.|[^.\[\]*])+)')
+"""What a filter picks, or a name with its escaped dots."""
+_NOT_NAMED = frozenset({"metadata", "spec", "status", "template", "resources", "containers", "annotations"})
+_TIME = re.compile(r"\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
 _NAMES_SHOWN = 3
 _NAME = re.compile(r"[a-z0-9](?:[a-z0-9./-]*[a-z0-9])?", re.ASCII | re.IGNORECASE)
 """Of an object of the cluster, alone or after its namespace."""
@@ -123,9 +130,9 @@ def some_names(names: Sequence[str], shown: int) -> Prose:
     return Text("words.and-more", names=", ".join(names[: shown - 1]), more=len(names) - shown + 1)
 
 
-def names_told(finding: Finding) -> set[str]:
-    """The names among the facts that the claim tells; of a claim that is words alone, those in it."""
-    return _names({"key": finding.key, "values": finding.values} if finding.key else finding.claim)
+def names_told(told: Prose) -> set[str]:
+    """The names among the facts that a text tells; of words alone, those in them."""
+    return _names(told if isinstance(told, str) else {"key": told.key, "values": told.data})
 
 
 def _names(fact: Any) -> set[str]:
@@ -146,7 +153,7 @@ def notes(finding: Finding) -> Text:
     """What a line with the claim adds to it: the code, a doubt, and the nodes if the claim does not name them."""
     doubt = CONFIDENCES["suspected"] if finding.confidence == "suspected" else ""
     nodes = finding.scope.nodes
-    told = names_told(finding).issuperset(nodes[: _NAMES_SHOWN - 1])
+    told = names_told(finding.text).issuperset(nodes[: _NAMES_SHOWN - 1])
     return together(together(finding.code, doubt, by=", "), "" if told else some_names(nodes, _NAMES_SHOWN), by=": ")
 
 
@@ -173,11 +180,24 @@ def where(evidence: Evidence) -> str:
     return evidence.object if itself else ", ".join(filter(None, (evidence.source, evidence.object)))
 
 
+def quoted(evidence: Evidence) -> Prose:
+    """The quote, behind the field whose value it is, where the command shows one: `schedulerName = volcano`."""
+    if not evidence.quote:
+        return Text("render.empty")
+    path = _JSON_PATH.search(evidence.command)
+    if path is None or evidence.source == "condition":
+        return evidence.quote
+    steps = (found[1] or found[2].replace("\\", "") for found in _PATH_STEP.finditer(path[1]))
+    field = " ".join(step for step in steps if step not in _NOT_NAMED)
+    return f"{field} = {evidence.quote}" if field else evidence.quote
+
+
 def shell_command(action: NextAction) -> str:
     """The action's command as a shell takes it: ours are written without the program's name."""
     return f"hami-bot {action.command}" if action.is_ours else action.command
 
 
+_FRESH_S = 60
 _DATED = timedelta(days=30)
 """An age from which on the date tells more than "1501 d earlier"."""
 
@@ -194,12 +214,22 @@ def moment(at: str, taken_at: str | None) -> Prose:
     return Text("render.earlier", moment=shown, age=age(int((taken - then).total_seconds())))
 
 
+def timed(text: str, taken_at: str) -> str:
+    """Our own words with their times as people read them: without the date where it is that of the answer."""
+    return _TIME.sub(lambda found: _clock(found[0], taken_at), text)
+
+
+def _clock(at: str, taken_at: str) -> str:
+    date = "" if at[:10] == taken_at[:10] else f"{at[:10]} "
+    return f"{date}{at[11:16]} UTC"
+
+
 def seen_at(report: Report) -> Prose:
-    """When the cluster was read, and how much older than that the answer may be for what came from a cache."""
+    """When the cluster was read, and how old the answer may be, where some of it came from a cache."""
     shown = moment(report.taken_at, None)
-    if report.cache_age_s is UNSET:
+    if report.cache_age_s is UNSET or report.cache_age_s < _FRESH_S:
         return shown
-    return Text("render.cached", moment=shown, seconds=report.cache_age_s)
+    return Text("render.cached", moment=shown, age=age(report.cache_age_s))
 
 
 def instant(text: str) -> datetime | None:

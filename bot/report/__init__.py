@@ -5,7 +5,7 @@ A report carries no markup, no colour and no limit of the place it will be shown
 report that was kept can be put into another language. Prose without a key is taken as it is.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 import msgspec
@@ -20,9 +20,11 @@ from bot.report.tables import Table as Table
 from bot.report.tables import Uuid as Uuid
 from bot.report.tables import prose_table as prose_table
 from bot.report.tables import table_in_words
-from bot.texts import Prose, Texts, kept
+from bot.texts import GPU, NOUN_VALUE, Prose, Texts, kept
 
 SCHEMA = "hami-bot.report/v1"
+NEWER_HAMI = "newer HAMi"
+"""The source of the gap that says that HAMi is newer than any version whose rules are known."""
 VERDICT_LIMIT = 140
 _LONGEST_CLAIM = 400
 
@@ -142,15 +144,32 @@ class Finding(_WithProse, frozen=True):
         """The claim."""
         return _prose(self.claim, self.key, self.values)
 
-    def saying(self, claim: Prose, **changes: Any) -> "Finding":
-        """A finding like it with another claim, and what else `changes`."""
-        words, key, values = _parts(claim)
-        return msgspec.structs.replace(self, claim=words, key=key, values=values, **changes)
+    @property
+    def noun(self) -> str:
+        """What the devices are called that the claim is about; `device` of any vendor."""
+        return str(self.values.get(NOUN_VALUE, GPU))
 
     def about(self, noun: str) -> "Finding":
         """A finding like it with its steps, of devices that are called so."""
+        words, key, values = _parts(about(self.text, noun))
         steps = tuple(action.about(noun) for action in self.next_actions)
-        return msgspec.structs.replace(self.saying(about(self.text, noun)), next_actions=steps)
+        return msgspec.structs.replace(self, claim=words, key=key, values=values, next_actions=steps)
+
+
+def new_finding(
+    code: Code,
+    severity: Severity,
+    claim: Prose,
+    evidence: Iterable[Evidence] = (),
+    next_actions: Iterable[NextAction] = (),
+    *,
+    confidence: Confidence = "confirmed",
+    nodes: Iterable[str] = (),
+) -> Finding:
+    """A finding before it is words, with each proof once."""
+    words, key, values = _parts(claim)
+    proofs, scope = tuple(dict.fromkeys(evidence)), Scope(tuple(sorted(nodes)))
+    return Finding(code, words, severity, confidence, scope, proofs, tuple(next_actions), key, values)
 
 
 class Gap(_WithProse, frozen=True):
@@ -261,6 +280,26 @@ class Report(Value, frozen=True):
     change: Change | msgspec.UnsetType = msgspec.UNSET
     cache_age_s: int | msgspec.UnsetType = msgspec.UNSET
 
+    @property
+    def whole_verdict(self) -> Prose:
+        """The verdict, which `verdict` may be the beginning of."""
+        told = self.told_by
+        return told.text if told else _prose(self.verdict, self.verdict_key, self.verdict_values)
+
+    @property
+    def told_by(self) -> Finding | None:
+        """The finding whose claim is the verdict; None for a verdict of its own."""
+        if self.verdict_key:
+            said = self.verdict_key, self.verdict_values
+            return next((finding for finding in self.findings if (finding.key, finding.values) == said), None)
+        literal = (finding for finding in self.findings if not finding.key)
+        return next((finding for finding in literal if one_line(finding.claim) == self.verdict), None)
+
+    @property
+    def verdict_severity(self) -> Severity:
+        """How bad the verdict is: good news stays good where something else that was found is not."""
+        return "info" if self.told_by and self.told_by.severity == "info" else self.severity
+
     def typed(self, row: type[Row]) -> list[Row]:
         """The rows of that type, in all tables; none in a report that was read back from JSON."""
         made = (getattr(table.rows, "typed", ()) for table in self.tables)
@@ -312,7 +351,11 @@ def _report_about(report: Report, noun: str) -> Report:
 
 
 def in_words(report: Report, say: Texts) -> Report:
-    """The report with its prose in the language of `say`; what has no key stays as it is."""
+    """The report as it is shown, with its prose in the language of `say`; what has no key stays as it is.
+
+    Each step stands where it comes first: a question to us is one step, whatever it is for. Nothing is certain where
+    HAMi is newer than the rules that the report follows from.
+    """
     replace = msgspec.structs.replace
     change = report.change
     if isinstance(change, Change):
@@ -322,21 +365,34 @@ def in_words(report: Report, say: Texts) -> Report:
     return replace(
         report,
         verdict=one_line(say.words(_prose(report.verdict, report.verdict_key, report.verdict_values))),
-        findings=tuple(finding_in_words(finding, say) for finding in report.findings),
+        findings=tuple(_shown(report, say)),
         tables=tuple(table_in_words(table, say) for table in report.tables),
         gaps=tuple(dict.fromkeys(gaps)),
         change=change,
     )
 
 
-def finding_in_words(finding: Finding, say: Texts) -> Finding:
-    """The finding with its prose in the language of `say`."""
-    steps = tuple(
+def _shown(report: Report, say: Texts) -> Iterator[Finding]:
+    sure: Confidence | None = "suspected" if any(gap.source == NEWER_HAMI for gap in report.gaps) else None
+    told = dict[str | NextAction, NextAction]()
+    for finding in report.findings:
+        before = len(told)
+        for action in finding.next_actions:
+            told.setdefault(action.command if action.is_ours else action, action)
+        yield finding_in_words(finding, say, [*told.values()][before:], sure)
+
+
+def finding_in_words(
+    finding: Finding, say: Texts, steps: Iterable[NextAction] | None = None, confidence: Confidence | None = None
+) -> Finding:
+    """The finding with its prose in the language of `say`; of its steps these alone, and that sure, where given."""
+    shown = tuple(
         msgspec.structs.replace(action, label=say.words(action.text)) if action.key else action
-        for action in finding.next_actions
+        for action in (finding.next_actions if steps is None else steps)
     )
     claim = one_line(say.words(finding.text), _LONGEST_CLAIM) if finding.key else finding.claim
-    return msgspec.structs.replace(finding, claim=claim, next_actions=steps)
+    sure = confidence or finding.confidence
+    return msgspec.structs.replace(finding, claim=claim, next_actions=shown, confidence=sure)
 
 
 def worst(findings: tuple[Finding, ...]) -> Severity:

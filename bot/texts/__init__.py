@@ -29,8 +29,8 @@ _LINES: Mapping[Language, re.Pattern[str]] = {
     language: re.compile(rf"^([^=\n]+)\.{language}( = .*)$", re.MULTILINE) for language in LANGUAGES
 }
 _FACT = re.compile(r"^\w+ = .*$", re.MULTILINE)
-_GPU = "GPU"
-_NOUN_VALUE = "gpu"
+GPU = "GPU"
+NOUN_VALUE = "gpu"
 _ANY_DEVICE = "device"
 _DEVICE: Mapping[Language, str] = {"en": "device", "zh": "设备"}
 _SPOKEN_WITH_A_VOWEL = "AEFHILMNORSX"
@@ -75,9 +75,7 @@ class Text:
 
     def about(self, noun: str) -> "Text":
         """A text like it about devices that are called so; `device` is of any vendor."""
-        return (
-            self if noun == _GPU or _NOUN_VALUE in self.values else Text(self.key, **{**self.values, _NOUN_VALUE: noun})
-        )
+        return self if noun == GPU or NOUN_VALUE in self.values else Text(self.key, **{**self.values, NOUN_VALUE: noun})
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Text) and (self.key, self.values) == (other.key, other.values)
@@ -186,7 +184,7 @@ def made(make: Callable[..., str], *parts: Prose) -> Text:
 class Texts:
     """The texts of one language: `say("running.claim", pod="ml/trainer-0", node="gpu-1")`, or of a `Text`."""
 
-    def __init__(self, language: Language, noun: str = _GPU) -> None:
+    def __init__(self, language: Language, noun: str = GPU) -> None:
         """`noun`: what the devices are called; `device` is of any vendor."""
         self.language: Language = language
         self.noun = noun
@@ -230,7 +228,7 @@ class Texts:
 
     def filled(self, key: str, values: Mapping[str, object]) -> str:
         """The text for the key, which may be one that joins others, with the values."""
-        noun = values.get(_NOUN_VALUE)
+        noun = values.get(NOUN_VALUE)
         if noun is not None and noun != self.noun:
             return self.about(str(noun)).filled(key, values)
         if key in _JOINED:
@@ -274,7 +272,7 @@ class OwnTexts(Texts):
 
     def __init__(self, language: Language, texts: Mapping[str, Mapping[str, str]]) -> None:
         self.language = language
-        self.noun = _GPU
+        self.noun = GPU
         any_language = {name: text for own in texts.values() for name, text in own.items()}
         templates = {**any_language, **texts.get("en", {}), **texts.get(language, {})}
         self._to_fill = _open_beside_values(templates) if language == "zh" else templates

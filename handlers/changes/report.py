@@ -22,10 +22,10 @@ from bot.report import (
     Impact,
     NextAction,
     Report,
-    Scope,
     Severity,
     Subject,
     Table,
+    new_finding,
     new_report,
     step,
 )
@@ -58,7 +58,7 @@ def shown_report(found: ChangeSnapshot, request: Show, program: str) -> Report:
     if finding is None:
         claim = Text("changing.shown", state=state) if state else Text("changing.none-open", target=found.target)
         proof = _flag_shown(found, *asked[0])
-        finding = _finding("no-change-open", "info", claim, (proof,), ())
+        finding = new_finding("no-change-open", "info", claim, (proof,))
     elif finding.severity == "info" and state:
         verdict = Text("changing.shown-open", state=state)
         return _report(found, request.verb, [finding], verdict=verdict, tables=(table,))
@@ -96,7 +96,7 @@ def not_open_report(found: ChangeSnapshot, request: Extend | Revert, program: st
         command=f"{program} {other_way.command}",
     )
     proof = _flag_shown(found, record.kind, record.container)
-    return _report(found, request.verb, [_finding("change-refused", "warning", claim, (proof,), (other_way,))])
+    return _report(found, request.verb, [new_finding("change-refused", "warning", claim, (proof,), (other_way,))])
 
 
 def planned_report(found: ChangeSnapshot, request: Raise, outcome: Plan | NothingToDo | Refusal) -> Report:
@@ -105,14 +105,14 @@ def planned_report(found: ChangeSnapshot, request: Raise, outcome: Plan | Nothin
         claim = _planned(request, outcome)
         actions = (step(Text("changing.do-it"), words_of(request), changes_cluster=True),)
         severity = worst_of(outcome.impacts)
-        finding = _finding("change-planned", severity, claim, (_wanted_shown(found, request),), actions)
+        finding = new_finding("change-planned", severity, claim, (_wanted_shown(found, request),), actions)
         return _report(found, request.verb, [finding], change=change_of(outcome))
     if isinstance(outcome, NothingToDo):
         has = zip(request.values, outcome.values, strict=True)
         change = " ".join(f"{kind_of(flag).flag.shown}={value}" for (flag, _), value in has)
         claim = Text("changing.enough", change=change, container=request.container, target=found.target)
         proofs = (_wanted_shown(found, request),)
-        finding = _finding("already-enough", "info", claim, proofs, (_see_log(found, request),))
+        finding = new_finding("already-enough", "info", claim, proofs, (_see_log(found, request),))
         return _report(found, request.verb, [finding])
     finding = _refused(found, request, outcome)
     return _report(found, request.verb, [finding])
@@ -127,7 +127,7 @@ def raised_report(
         claim = sentences(claim, Text("changing.rolling", waits=waits) if waits else Text("changing.effective"))
     actions = (*undo(record), _see_log(found, request))
     severity: Severity = "warning" if waits else "info"
-    finding = _finding("change-open", severity, claim, proofs or (_record_shown(found, record.id),), actions)
+    finding = new_finding("change-open", severity, claim, proofs or (_record_shown(found, record.id),), actions)
     return _report(found, request.verb, [finding], change=change_of(plan))
 
 
@@ -156,7 +156,7 @@ def event_finding(event: ChangeEvent) -> Finding:
     proof = Evidence("deployment", f"Deployment {event.target}", None, quote, look)
     code = as_code("change-unreadable" if record is None else f"change-{event.kind}")
     restored = record is not None and event.kind in ("reverted", "reverted-by-another")
-    return _finding(code, "info" if restored else "warning", event_claim(event), (proof,), ())
+    return new_finding(code, "info" if restored else "warning", event_claim(event), (proof,))
 
 
 def event_claim(event: ChangeEvent) -> Text:
@@ -234,7 +234,7 @@ def _refused(found: ChangeSnapshot, request: Raise, refusal: Refusal) -> Finding
     claim = Text("changing.refused", why=_why(refusal))
     if refusal.record is not None:
         return _of_record(found, "change-refused", "warning", claim, undo(refusal.record))
-    return _finding("change-refused", "warning", claim, (_wanted_shown(found, request),), ())
+    return new_finding("change-refused", "warning", claim, (_wanted_shown(found, request),))
 
 
 def _why(refusal: Refusal) -> Text:
@@ -267,7 +267,7 @@ def _of_record(
     found: ChangeSnapshot, code: Code, severity: Severity, claim: Text, actions: tuple[NextAction, ...] = ()
 ) -> Finding:
     text = annotation(found.deployment)
-    return _finding(code, severity, claim, (_record_shown(found, text or found.name),), actions)
+    return new_finding(code, severity, claim, (_record_shown(found, text or found.name),), actions)
 
 
 def _record_shown(found: ChangeSnapshot, quote: str) -> Evidence:
@@ -279,12 +279,6 @@ def _record_shown(found: ChangeSnapshot, quote: str) -> Evidence:
 def _shown(found: ChangeSnapshot, quote: str, path: str) -> Evidence:
     command = kubectl("-n", found.namespace, "get", "deployment", found.name, "-o", f"jsonpath={path}")
     return Evidence("deployment", f"Deployment {found.target}", None, quote, command)
-
-
-def _finding(
-    code: Code, severity: Severity, claim: Text, proofs: tuple[Evidence, ...], actions: tuple[NextAction, ...]
-) -> Finding:
-    return Finding(code, "", severity, "confirmed", Scope(), proofs, actions).saying(claim)
 
 
 # ------------------------------------------------------------------------------------------------------- the report

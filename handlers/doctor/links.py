@@ -11,51 +11,36 @@ from bot.texts import Prose, Texts
 State = Literal["ok", "degraded", "failed"]
 STATES: tuple[State, ...] = get_args(State)
 """The best first."""
-Name = Literal[
-    "settings",
-    "self-test",
-    "slack-token",
-    "slack-scopes",
-    "socket-mode",
-    "http-mode",
-    "slack-channel",
-    "store",
-    "alertmanager",
-    "alert-endpoint",
-    "on-call",
-    "pager",
-    "cluster",
-    "clock",
-    "hami",
-    "rights",
-    "scheduler-metrics",
-    "profiles",
-    "prometheus",
-    "playbook",
-]
 
 
 class Link(NamedTuple):
     """One link. `about` is the cluster or channel of it; `seen` what was found, `fix` what to do unless it is ok.
 
-    Degraded: the bot runs and something that it can do is not there. Failed: it cannot run, or answer.
+    `error` is what asking gave where it failed. Degraded: the bot runs and something that it can do is not there.
+    Failed: it cannot run, or answer.
     """
 
-    name: Name
+    name: str
     state: State
     seen: Prose
     fix: Prose = ""
     about: str = ""
+    error: BotError | None = None
 
 
-def broken(name: Name, error: BotError, about: str = "", state: State = "failed") -> Link:
+def broken(name: str, error: BotError, about: str = "", state: State = "failed") -> Link:
     """A link of which asking gave this error."""
-    return Link(name, state, error.message, error.hint, about)
+    return Link(name, state, error.message, error.hint, about, error)
 
 
 def has_failed(links: Iterable[Link]) -> bool:
     """Whether one of them failed."""
     return any(link.state == "failed" for link in links)
+
+
+def wrong_with(links: Iterable[Link]) -> Prose:
+    """What was found at the first of them that failed, else empty."""
+    return next((link.seen for link in links if link.state == "failed"), "")
 
 
 def in_words(links: Iterable[Link], say: Texts) -> list[Link]:
@@ -77,5 +62,5 @@ def as_text(links: Iterable[Link], say: Texts) -> str:
 
 def as_json(links: Iterable[Link]) -> str:
     """Links in words: `{"links": [{"name": …, "state": …, "seen": …, "fix": …, "about": …}]}`."""
-    rows: list[dict[str, Any]] = [link._asdict() for link in links]
+    rows: list[dict[str, Any]] = [dict(zip(Link._fields[:-1], link[:-1], strict=True)) for link in links]
     return msgspec.json.format(msgspec.json.encode({"links": rows})).decode()

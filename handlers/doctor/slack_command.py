@@ -13,7 +13,7 @@ from bot.texts import Texts
 from handlers.changes.draft import Person
 from handlers.changes.execute import Guard
 from handlers.doctor.links import STATES, Link, in_words
-from handlers.doctor.words import VERB, ExaminationAsked
+from handlers.doctor.words import VERB, DoctorAsked
 from handlers.inbox import DONE, Inbox
 from handlers.parsing.slack_grammar import understand
 from handlers.parsing.slack_words import split_words
@@ -26,33 +26,26 @@ Examine = Callable[[], Awaitable[list[Link]]]
 
 def answering(inbox: Inbox, guard: Guard, examine: Examine) -> Verb:
     """The verb's row in the table."""
-    return Verb(begins_with(VERB), _Desk(inbox, guard, examine).ask)
 
-
-class _Desk:
-    """Its listener, and what it needs."""
-
-    def __init__(self, inbox: Inbox, guard: Guard, examine: Examine) -> None:
-        self._inbox = inbox
-        self._guard = guard
-        self._examine = examine
-        self._kind = inbox.kinds.add(ActionKind(VERB, Nothing, self._answer))
-
-    async def ask(self, asked: HeardWords) -> None:
-        await self._inbox.do(asked.key, self._kind, asked.question, NOTHING)
-
-    async def _answer(self, taken: AcceptedDeed[Nothing]) -> None:
+    async def answer(taken: AcceptedDeed[Nothing]) -> None:
         question = taken.asked
         asked = understand(split_words(question.words))
-        say = self._inbox.deps.texts(asked.options.get("lang") if isinstance(asked, ExaminationAsked) else None)
-        reply = self._inbox.reply(taken.key, question)
-        if refused := await self._guard.denied(Person(question.user, question.channel), "examine", ""):
+        say = inbox.deps.texts(asked.options.get("lang") if isinstance(asked, DoctorAsked) else None)
+        reply = inbox.reply(taken.key, question)
+        if refused := await guard.denied(Person(question.user, question.channel), "examine", ""):
             denied = refused.denied
             await reply.answer(render_denied(denied.why, denied.who, denied.where).in_words(say), mark=DONE)
             return
         async with reply.expecting(escape(say("doctor.progress"))):
-            links = await self._examine()
+            links = await examine()
         await reply.answer(render_links(links, say), mark=DONE)
+
+    kind = inbox.kinds.add(ActionKind(VERB, Nothing, answer))
+
+    async def ask(asked: HeardWords) -> None:
+        await inbox.do(asked.key, kind, asked.question, NOTHING)
+
+    return Verb(begins_with(VERB), ask)
 
 
 _SEEN, _FIX = 600, 600
@@ -73,7 +66,7 @@ def render_links(links: Sequence[Link], say: Texts) -> Message:
         pieces += [span(f"\n{say('doctor.fix')}: {room.text(str(link.fix), _FIX)}")] if link.fix else []
         return line(*pieces)
 
-    items = room.fill("links", ordered, shown, share=room.characters, most=len(ordered))
-    left_out = room.left_out["links"]
+    items = room.fill(ordered, shown, share=room.characters, most=len(ordered))
+    left_out = len(ordered) - len(items)
     more = [line(span(say("doctor.left-out", count=left_out)))] if left_out else []
     return Message(escape(summary), (rich_text(line(span(summary, "bold")), bullets(*items), *more),))

@@ -21,9 +21,9 @@ from bot.settings.values import channel_id, fits_a_header, never_in_clear
 from bot.slack.calls import open_client
 from bot.slack.gateway import Gateway
 from bot.texts import Language, Prose, Text, Texts
-from handlers.doctor.clusters import examine_sources
-from handlers.doctor.links import Link, Name, as_text, broken, has_failed
-from handlers.doctor.slack import examine_channel, examine_socket, examine_token
+from handlers.doctor.checks import found, of_cluster
+from handlers.doctor.links import Link, as_text, broken, has_failed
+from handlers.doctor.slack import Workspace
 from handlers.manifest import create_link
 from handlers.shell_output import progress, tell
 from playbooks.gather.scheduling import gather_install
@@ -44,9 +44,9 @@ async def check_bot_token(token: str) -> list[Link]:
     """Whether Slack takes it, and its scopes."""
     try:
         async with _gateway(token) as gateway:
-            return (await examine_token(gateway))[0]
+            return await found("doctor", Workspace(gateway), "slack-token", "slack-scopes")
     except WrongValue as error:
-        return [_no_secret("slack-token", error)]
+        return [Link("slack-token", "failed", error.text)]
 
 
 async def check_app_token(token: str, bot_token: str) -> list[Link]:
@@ -54,9 +54,9 @@ async def check_app_token(token: str, bot_token: str) -> list[Link]:
     try:
         fits_a_header(SecretStr(token))
     except WrongValue as error:
-        return [_no_secret("socket-mode", error)]
+        return [Link("socket-mode", "failed", error.text)]
     async with _gateway(bot_token) as gateway:
-        return [await examine_socket(gateway, token)]
+        return await found("doctor", Workspace(gateway, token), "socket-mode")
 
 
 async def check_channel(channel: str, bot_token: str) -> list[Link]:
@@ -66,8 +66,7 @@ async def check_channel(channel: str, bot_token: str) -> list[Link]:
     except WrongValue as error:
         return [Link("slack-channel", "failed", error.text, Text("init.channel-fix"), channel)]
     async with _gateway(bot_token) as gateway:
-        _, scopes = await examine_token(gateway)
-        return [await examine_channel(gateway, channel, may_join="channels:join" in scopes)]
+        return await found("doctor", Workspace(gateway, channels=[channel]), "slack-channel")
 
 
 async def check_cluster(wanted: FoundCluster) -> tuple[list[Link], FoundCluster]:
@@ -77,7 +76,7 @@ async def check_cluster(wanted: FoundCluster) -> tuple[list[Link], FoundCluster]
             name=wanted.name, kubeconfig=wanted.kubeconfig, context=wanted.context
         ) as cluster:
             sources = Sources(cluster, ports=cluster)
-            links = await examine_sources(sources, None)
+            links = await of_cluster("doctor", sources)
             install = (await gather_install(sources)).install
             deployment = install.deployment.name if install.deployment else ""
             found = wanted._replace(
@@ -100,10 +99,6 @@ async def _gateway(bot_token: str) -> AsyncGenerator[Gateway]:
     token = fits_a_header(SecretStr(bot_token)).get_secret_value()
     async with open_client(api_url, token) as (client, session):
         yield Gateway(client, session)
-
-
-def _no_secret(name: Name, error: WrongValue) -> Link:
-    return Link(name, "failed", error.text)
 
 
 _SETTINGS = "# Settings of hami-bot. They hold its tokens. docs/settings.md lists every key.\n"

@@ -9,8 +9,7 @@ from typing import Any, NamedTuple
 import click
 
 from bot.texts import LANGUAGES, Texts
-from handlers.cluster_choice import ClusterChoice
-from handlers.doctor.shell import usual_language
+from handlers.cluster_choice import ClusterChoice, usual_language
 from handlers.shell_output import print_out, tell
 
 VERB = "init"

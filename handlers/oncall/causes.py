@@ -102,8 +102,10 @@ async def questions(sources: Sources, given: Sequence[Alert]) -> list[AlertQuest
 
 async def _gpus(sources: Sources) -> Mapping[str, GpuRow]:
     """By their UUIDs, which some exporters write without what they begin with."""
-    rows = (await cards_of(sources, "")).typed(GpuRow)
-    return {uuid: row for row in rows for uuid in (row.card.upper(), row.card.upper().removeprefix("GPU-"))}
+    playbook = find("gpus")
+    rows = (await _diagnosed(playbook, playbook.request(all=True), sources)).typed(GpuRow)
+    named = ((str(row.card).upper(), row) for row in rows if isinstance(row.card, str))
+    return {key: row for uuid, row in named for key in (uuid, uuid.removeprefix("GPU-"))}
 
 
 def _places(node: Node) -> list[str]:
@@ -292,12 +294,6 @@ async def _why(sources: Sources, name: Name) -> tuple[Report, Pod | None]:
     return await asyncio.to_thread(playbook.diagnose, snapshot), pod if is_it else None
 
 
-async def cards_of(sources: Sources, node: str) -> Report:
-    """What `gpus` says of the node, or of all, before it is words."""
-    playbook = find("gpus")
-    return await _diagnosed(playbook, playbook.request(node=node), sources)
-
-
 async def registration_state(sources: Sources, node: str) -> Literal["registered", "lost", "unknown"]:
     """Whether HAMi counts on the node: its cards are registered, and nothing says that they are not any more.
 
@@ -319,6 +315,14 @@ async def _diagnosed(playbook: Playbook, request: Any, sources: Sources) -> Repo
 
 
 def _cause(finding: Finding, subject: str) -> Cause:
-    found = Cause(cause_signature(finding), finding.code, finding.claim, finding.severity, subject, finding.scope.nodes)
-    step = next(iter(finding.next_actions), None)
-    return msgspec.structs.replace(found, step=step, key=finding.key, values=finding.values)
+    return Cause(
+        cause_signature(finding),
+        finding.code,
+        finding.claim,
+        finding.severity,
+        subject,
+        finding.scope.nodes,
+        step=next(iter(finding.next_actions), None),
+        key=finding.key,
+        values=finding.values,
+    )

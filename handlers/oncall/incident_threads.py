@@ -51,9 +51,8 @@ from bot.triage.summary import (
     summarize,
 )
 from handlers.deps import Deps
-from handlers.inbox import with_picture
 from handlers.oncall.calling import Rota, call_to_come, extent_of, told_elsewhere
-from handlers.oncall.causes import answer, cards_of, is_about_all
+from handlers.oncall.causes import answer, is_about_all
 from playbooks.playbook import Sources
 
 DEBOUNCE_S = 45.0
@@ -141,7 +140,7 @@ class IncidentThreads:
         if not cause.verb and not (cause.code and cause.subject):
             return progress(self._deps.say("triage.alerts-say"))
         verb = cause.verb or ("why" if "/" in cause.subject else "nodes")
-        asked = EvidenceRequest(verb, cause.subject, f"incident-{row.id}.tar.gz", cause.nodes, head.severity)
+        asked = EvidenceRequest(verb, cause.subject, f"incident-{row.id}.tar.gz", head.severity)
         return await evidence(self._deps, row.cluster, asked)
 
     async def _reply(self, row: Row, counts: Counts, untold: Sequence[IncidentEvent]) -> None:
@@ -261,14 +260,11 @@ _BOUNDS = Bounds()
 
 
 class EvidenceRequest(NamedTuple):
-    """What was asked about, the name that its recording has, the nodes whose cards are shown, and how severe its head
-    says that it is: people are told one severity.
-    """
+    """What was asked about, the name that its recording has, and how severe its head says that it is."""
 
     verb: str
     subject: str
     recording: str
-    nodes: tuple[str, ...] = ()
     severity: Severity = "warning"
 
 
@@ -285,17 +281,7 @@ async def evidence(deps: Deps, cluster: str, asked: EvidenceRequest, bounds: Bou
         return render_error(error).in_words(say)
     report = await asyncio.to_thread(in_words, msgspec.structs.replace(found, severity=asked.severity), say)
     words = asked.verb if is_about_all(asked.verb, asked.subject) else f"{asked.verb} {asked.subject}"
-    rendered = partial(render_report, report, say, channel_buttons=False, words=words)
-    try:
-        async with asyncio.timeout(ANSWERED_S), deps.open_sources(cluster) as sources:
-            cards = await cards_of(sources, asked.nodes[0] if len(asked.nodes) == 1 else "")
-        message = await asyncio.to_thread(lambda: with_picture(rendered, in_words(cards, say), say))
-    except TimeoutError:
-        message = _noted(
-            rendered(), say("triage.no-picture", why=Text("error-kube.not-finished-within", seconds=f"{ANSWERED_S:g}"))
-        )
-    except BotError as error:
-        message = _noted(rendered(), say("triage.no-picture", why=told(error, say)[0]))
+    message = render_report(report, say, channel_buttons=False, words=words)
     try:
         async with asyncio.timeout(RECORDED_S), deps.open_sources(cluster) as sources:
             content, unread = await _recording(sources, asked, bounds)

@@ -14,13 +14,13 @@ from bot.errors import BotError, bugs_as_errors
 from bot.finding_codes import watched_in
 from bot.kube.times import parse_time
 from bot.periodic_jobs import Clock
-from bot.report import Finding, Gap, finding_in_words
+from bot.report import NEWER_HAMI, Finding, Gap, finding_in_words
 from bot.triage.webhook import Alert
 from handlers.deps import Deps, TaskLease
 from handlers.oncall.causes import FINDING, all_findings
 from handlers.oncall.keeper import Keeper
 from playbooks.gather.pods import gather_waiting
-from playbooks.playbook import NEWER_HAMI, Sources
+from playbooks.playbook import Sources
 
 WATCHED = {verb: watched_in(verb) for verb in ("status", "nodes")}
 """By question, the findings that somebody has to look at."""

@@ -65,7 +65,7 @@ class ManifestWanted(NamedTuple):
 
 def understand(
     words: Sequence[str],
-) -> ParsedQuestion | ChangeAsked | doctor.ExaminationAsked | Help | ManifestWanted | ProfileAsked:
+) -> ParsedQuestion | ChangeAsked | doctor.DoctorAsked | Help | ManifestWanted | ProfileAsked:
     """What the words ask for. Raises UsageError, whose hint ends with an example."""
     asked = takewhile(lambda word: word != "because", words)  # a reason is free text
     if flag := next((word for word in asked if word in _HELP_FLAGS), None):

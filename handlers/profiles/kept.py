@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from bot.errors import NotFound, UsageError
 from bot.kube.times import format_time
 from bot.pprof.listing import HAMI
-from bot.report import Finding, Report, Scope, Subject, new_report, prose_table, step
+from bot.report import Report, Subject, new_finding, new_report, prose_table, step
 from bot.texts import Text
 from handlers.profiles.answers_in_files import Words, with_paths
 from handlers.profiles.studies import answer_to
@@ -180,7 +180,7 @@ def kept_report(kept: "Sequence[KeptProfile]", now: float) -> Report:
     """The newest first; `now` is in unix seconds."""
     claim = Text("profile.kept", count=len(kept)) if kept else Text("profile.kept-none")
     actions = () if kept else (step(Text("profile.take-one"), "profile cpu 30s"),)
-    finding = Finding("profiles-kept", "", "info", "confirmed", Scope(), (), actions).saying(claim)
+    finding = new_finding("profiles-kept", "info", claim, next_actions=actions)
     rows = [_row(profile) for profile in kept]
     return new_report(
         playbook="profile",

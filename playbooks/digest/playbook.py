@@ -17,7 +17,6 @@ from bot.texts import Prose, Text, clauses, in_english
 from playbooks.digest.figures import AREA, FindingOrigin, bad, figures_of, idle_figures, owners_of, waiting
 from playbooks.gather.usage import UsageSeen, gather_usage
 from playbooks.playbook import ALL, Playbook, Sources, find
-from playbooks.rules.common import prose
 
 ASKED = ("pending", "nodes", "gpus", "quota", "status")
 FIGURES = Sheet("figures", FigureRow, brief={"area": "area", "what": "what", "value": "value"}, together=3)
@@ -112,7 +111,7 @@ def diagnose(snapshot: Snapshot) -> Report:
         taken_at=format_time(snapshot.taken_at),
         subject=Subject("Cluster", "", snapshot.cluster),
         verdict=_without_hami(reports) or _verdict(reports, snapshot.unseen),
-        findings=prose.each_once(findings),
+        findings=findings,
         tables=tuple(table for table in tables if table.rows),
         gaps=gaps,
     )

@@ -32,7 +32,6 @@ from playbooks.playbook import Playbook, Sources
 from playbooks.rule import Told, run
 from playbooks.rules.admission.not_found import no_such_namespace
 from playbooks.rules.capacity.idle_holders import in_question
-from playbooks.rules.common import prose
 from playbooks.rules.common.gaps import capacity_gaps, fit_gaps
 from playbooks.rules.dra.devices import given_by_claims, handed_out_twice, served
 from playbooks.rules.installation.surroundings import answer_without_hami
@@ -184,7 +183,7 @@ def diagnose(snapshot: Snapshot) -> Report:
         taken_at=format_time(snapshot.taken_at),
         subject=_subject(wanted, [scene.pod for scene in snapshot.asked]),
         verdict=_verdict(asked, answers[0][1]) if asked else findings[0].text,
-        findings=prose.each_once(findings),
+        findings=findings,
         tables=[table for table in shown if table.rows or table.title == tables.NODES.title],
         gaps=gaps,
     )

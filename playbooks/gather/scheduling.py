@@ -8,14 +8,7 @@ from typing import Literal, NamedTuple
 from bot.errors import NotFound, Unusable
 from bot.hami.fit.version_differences import NEWEST_READ
 from bot.hami.installation import dra
-from bot.hami.installation.install import (
-    GUIDES_LABEL,
-    Install,
-    extender_of,
-    find_device_config,
-    read_install,
-    trace_of,
-)
+from bot.hami.installation.install import GUIDES_LABEL, Install, extender_of, find_device_config, read_install, trace_of
 from bot.hami.nodes.handshake import parse_handshake
 from bot.hami.pods.allocations import NODE_KEY
 from bot.hami.pods.request_parsing import DeviceConfig
@@ -45,10 +38,10 @@ from bot.kube.models import (
 from bot.kube.object_memo import Kept, of_each
 from bot.kube.selectors import label_matcher
 from bot.kube.times import parse_time
-from bot.report import Confidence, Gap, gap
+from bot.report import NEWER_HAMI, Confidence, Gap, gap
 from bot.texts import Text
 from playbooks.gather.dra import gather_slices
-from playbooks.playbook import NEWER_HAMI, Sources
+from playbooks.playbook import Sources
 
 UNFINISHED = "status.phase!=Succeeded,status.phase!=Failed"
 _UNZONED = ("Requesting_", "Deleted_")

@@ -5,7 +5,8 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from functools import lru_cache
-from typing import NamedTuple
+from itertools import chain
+from typing import Literal, NamedTuple
 
 import click
 
@@ -25,7 +26,6 @@ from playbooks.gpus.idle import IdleRequest, IdleSnapshot, diagnose_idle, gather
 from playbooks.judgement.gpus import GPUS, NOTHING
 from playbooks.playbook import ALL, Playbook, Sources
 from playbooks.rule import run
-from playbooks.rules.common import prose
 from playbooks.rules.common.gaps import capacity_gaps
 from playbooks.rules.installation.scheduler_totals import differing, ledger_table
 from playbooks.rules.installation.surroundings import answer_without_hami
@@ -142,7 +142,7 @@ def diagnose(snapshot: Snapshot | IdleSnapshot) -> Report:
         cluster=snapshot.cluster,
         taken_at=format_time(snapshot.taken_at),
         subject=Subject("Node", "", scene.node) if scene.node else Subject("GPUs", "", scene.type),
-        findings=prose.each_once(findings),
+        findings=findings,
         tables=_tables(scene, all_rows=wanted.all) if scene.cards else (),
         gaps=_gaps(scene),
         noun=world.config.noun_for(card.card.type for card in scene.cards),
@@ -182,8 +182,8 @@ def _tables(scene: GpusScene, *, all_rows: bool) -> tuple[Table, ...]:
     if all_rows:
         tables = TYPES.table(types), CARDS.table(rows)
     else:
-        notable = [row for row in rows if scene.node or _is_notable(row)]
-        tables = TYPES.table(types, brief=types), CARDS.table(rows, brief=notable[:_MOST_ROWS])
+        brief = rows if scene.node else _alike(filter(_is_notable, rows))
+        tables = TYPES.table(types, brief=types), CARDS.table(rows, brief=brief[:_MOST_ROWS])
     counts = ledger_table(process, ledger, scene.names, brief=not all_rows)
     return (*(tables[::-1] if scene.node else tables), *counts)
 
@@ -192,6 +192,31 @@ def _is_notable(row: GpuRow) -> bool:
     """Whether it takes no pod, although something is left of it."""
     left = row.memory_free != 0 if row.divided else row.given[0] < row.given[1]
     return row.state != FREE and left
+
+
+def _alike(rows: Iterable[GpuRow]) -> list[GpuRow]:
+    """Those of one node, type and state as one row."""
+    groups: dict[tuple[str, str, str], list[GpuRow]] = {}
+    for row in rows:
+        groups.setdefault((row.node, row.type, row.state), []).append(row)
+    return [_together(some) if len(some) > 1 else some[0] for some in groups.values()]
+
+
+def _together(rows: Sequence[GpuRow]) -> GpuRow:
+    return rows[0]._replace(
+        card=Text("gpus.count", count=len(rows)).about(rows[0].noun),
+        memory_used=_sum(row.memory_used for row in rows),
+        memory_free=_sum(row.memory_free for row in rows),
+        holders=NameList(chain.from_iterable(row.holders for row in rows)),
+        slots="",
+        cores_used=_sum(row.cores_used for row in rows),
+    )
+
+
+def _sum(numbers: Iterable[int | Literal[""] | None]) -> int | Literal[""] | None:
+    """None where one is not known."""
+    known = list(numbers)
+    return None if None in known else sum(number for number in known if isinstance(number, int))
 
 
 def _card_row(card: CardSeen, differs: tuple[int, int] | None) -> GpuRow:

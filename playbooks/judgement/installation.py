@@ -115,11 +115,15 @@ STATUS: tuple[Stage[InstallScene], ...] = (
 
 
 def judge(scene: InstallScene) -> list[Finding]:
-    """At least one finding, the worst first; without a scheduler first what stands in its place."""
+    """At least one finding, the worst first; without a scheduler first what stands in its place.
+
+    An open change leads all that is not critical: it may be why something is odd, and somebody has to know whose it is.
+    """
     told = run(STATUS, scene)
     if told.ended:
         return told.findings
-    return sorted(told.findings, key=lambda result: -SEVERITIES.index(result.severity))
+    ordered = sorted(told.findings, key=lambda result: -SEVERITIES.index(result.severity))
+    return sorted(ordered, key=lambda result: (result.severity != "critical", result.code != "change-open"))
 
 
 def gaps(scene: InstallScene) -> list[Gap]:

@@ -9,7 +9,7 @@ from bot.hami.fit.verdicts import QUOTA_NOT_FIT
 from bot.hami.scheduler_logs.scheduling_events import finding_code
 from bot.report import Finding, Gap, NextAction, step
 from bot.texts import Text
-from playbooks.judgement.waiting import JudgedPod, by_cause, judge_all
+from playbooks.judgement.waiting import WaitingGroup, by_cause, judge_all
 from playbooks.quotes import kubectl
 from playbooks.rule import Stage, Told, before, rule
 from playbooks.rules.capacity.large_request import advise
@@ -29,7 +29,7 @@ _KEPT_OUT = finding_code(QUOTA_NOT_FIT)
 class KeptOut(NamedTuple):
     """Pods that wait for a quota, those of one namespace and cause together; what could not be seen of those asked."""
 
-    groups: Sequence[Sequence[JudgedPod]]
+    groups: Sequence[WaitingGroup]
     gaps: Sequence[Gap]
 
 
@@ -54,23 +54,21 @@ def keeps_out(scene: QuotaScene) -> Iterator[Finding]:
             yield _of_group(group, scene.cluster)
 
 
-def _of_group(group: Sequence[JudgedPod], cluster: ClusterScene) -> Finding:
-    """The cause of the oldest, told of all of them; as sure as the least sure."""
-    first, *others = [judged.cause for judged in group if judged.cause is not None]
-    scene = PodScene(group[0].pod, cluster)
-    namespace, name = scene.pod.namespace, f"{scene.pod.namespace}/{scene.pod.name}"
+def _of_group(group: WaitingGroup, cluster: ClusterScene) -> Finding:
+    """The cause of the oldest, told of all of them."""
+    first, several, scene = group.cause, len(group.pods) > 1, PodScene(group.pods[0], cluster)
     values: dict[str, object] = {
-        "count": len(group),
-        "namespace": namespace,
-        "pods": prose.names([judged.pod.name for judged in group]),
+        "count": len(group.pods),
+        "namespace": scene.pod.namespace,
+        "pods": prose.names([pod.name for pod in group.pods]),
         **_figures(_effect(scene)),
     }
-    look = step(Text("pending.why", pod=name), prose.command("why", name))
-    smaller = () if others else advise(scene)[:1]
+    look = step(Text("pending.why", pod=group.oldest), prose.command("why", group.oldest))
+    smaller = () if several else advise(scene)[:1]
     return finding(
         _KEPT_OUT,
-        Text("quota.keeps-many" if others else "quota.keeps-one", **values),
-        "suspected" if any(cause.confidence == "suspected" for cause in (first, *others)) else "confirmed",
+        Text("quota.keeps-many" if several else "quota.keeps-one", **values),
+        group.confidence,
         first.scope.nodes,
         first.evidence,
         severity=first.severity,

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from bot.hami.pods.request_parsing import DeviceConfig, asked_resources
 from bot.kube.models import Pod
 from bot.kube.times import parse_time
-from bot.report import Evidence, Finding, Gap, gap, step
+from bot.report import Confidence, Evidence, Finding, Gap, gap, step
 from bot.texts import Text
 from playbooks.gather.webhook import went_past_hami
 from playbooks.quotes import kubectl
@@ -219,6 +219,26 @@ class JudgedPod(NamedTuple):
     cause: Finding | None
 
 
+class WaitingGroup(NamedTuple):
+    """Pods of one cause and why each waits, the first of both first."""
+
+    pods: list[Pod]
+    causes: list[Finding]
+
+    @property
+    def oldest(self) -> str:
+        return f"{self.pods[0].namespace}/{self.pods[0].name}"
+
+    @property
+    def cause(self) -> Finding:
+        return self.causes[0]
+
+    @property
+    def confidence(self) -> Confidence:
+        """As sure as the least sure of its pods."""
+        return "suspected" if any(cause.confidence == "suspected" for cause in self.causes) else "confirmed"
+
+
 def judge_all(
     scene: ClusterScene, pods: Iterable[Pod], undecodable: Sequence[str]
 ) -> tuple[list[JudgedPod], list[Gap]]:
@@ -231,15 +251,17 @@ def judge_all(
     return judged, gaps
 
 
-def by_cause(judged: Iterable[JudgedPod]) -> list[list[JudgedPod]]:
+def by_cause(judged: Iterable[JudgedPod]) -> list[WaitingGroup]:
     """Pods of the same cause together, by structured facts; pods that were not judged are in none."""
-    groups: dict[str, list[JudgedPod]] = {}
+    groups: dict[str, WaitingGroup] = {}
     signatures: dict[int, str] = {}  # thousands of pods share a finding, and it may name thousands of nodes
-    for judged_pod in judged:
-        if judged_pod.cause is not None:
-            signature = signatures.get(id(judged_pod.cause)) or cause_signature(judged_pod.cause)
-            signatures[id(judged_pod.cause)] = signature
-            groups.setdefault(signature, []).append(judged_pod)
+    for pod, cause in judged:
+        if cause is not None:
+            signature = signatures.get(id(cause)) or cause_signature(cause)
+            signatures[id(cause)] = signature
+            group = groups.setdefault(signature, WaitingGroup([], []))
+            group.pods.append(pod)
+            group.causes.append(cause)
     return list(groups.values())
 
 

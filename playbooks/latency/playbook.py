@@ -16,7 +16,6 @@ from playbooks.gather.scheduling import gather_install, nothing_read
 from playbooks.latency.rules import BY_KUBELET, LATENCY_RULES, LatencyScene, head, unseen_moments
 from playbooks.playbook import ALL, SINCE, Playbook, Sources, read_since
 from playbooks.rule import run
-from playbooks.rules.common.prose import each_once
 from playbooks.rules.installation.surroundings import answer_without_hami
 
 _SHOWN_PODS = 5
@@ -76,7 +75,7 @@ def diagnose(snapshot: Snapshot) -> Report:
         taken_at=format_time(snapshot.taken_at),
         subject=Subject("Cluster", "", ""),
         verdict=head(scene, scene.top) if scene.top else findings[0].text,
-        findings=each_once(findings),
+        findings=findings,
         tables=(*tables, COUNTS.table(counts, brief=counts if overview else None)),
         gaps=[*scene.gaps, *([scene.events] if isinstance(scene.events, Gap) else []), *unseen_moments(latency)],
     )

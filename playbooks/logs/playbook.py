@@ -12,7 +12,6 @@ from datetime import datetime, timedelta
 from typing import NamedTuple
 
 import click
-from msgspec import structs
 
 from bot.errors import SourceError, Unusable
 from bot.hami.nodes.node_state import read_registrations
@@ -23,7 +22,7 @@ from bot.hami.scheduler_logs.scheduling_events import LOG_TEXTS
 from bot.kube.cluster import Cluster, seen
 from bot.kube.models import NODES, Node, Pod
 from bot.kube.times import format_time
-from bot.report import Gap, Report, Sheet, Subject, Table, gap, new_report, step
+from bot.report import Gap, Report, Sheet, Subject, Table, gap, new_report
 from bot.texts import Text
 from playbooks.gather.scheduler_logs import MAX_SCHEDULERS, gather_scheduler_logs
 from playbooks.gather.scheduler_process import gather_panics
@@ -32,7 +31,6 @@ from playbooks.gather.subject import AbsentPod, FoundPod, SubjectRequest, parse_
 from playbooks.logs.rules import LOGS_RULES, SLACK, UNSAID, LogsScene
 from playbooks.playbook import SINCE, Playbook, Sources, read_since
 from playbooks.rule import run
-from playbooks.rules.common import prose
 from playbooks.rules.installation.surroundings import answer_without_hami
 from playbooks.rules.waiting.panics import Logged, PodLog, newest_time
 
@@ -104,19 +102,11 @@ async def _subject(cluster: Cluster, wanted: SubjectRequest) -> FoundPod | Absen
 
 
 def diagnose(snapshot: Snapshot) -> Report:
-    """What the newest run says, then what kube-scheduler made of it, then how closely was looked.
-
-    Of a pod that is there, the first step is to ask why it waits.
-    """
+    """What the newest run says, then what kube-scheduler made of it, then how closely was looked."""
     scene = snapshot.scene
     if (without := answer_without_hami("logs", snapshot, scene.seen)) is not None:
         return without
     pod, about = scene.pod, scene.about
-    findings = run(LOGS_RULES, scene).findings
-    if pod:
-        full = f"{pod.namespace}/{pod.name}"
-        why = step(Text("logs.why", pod=full), prose.command("why", full))
-        findings[0] = structs.replace(findings[0], next_actions=(why, *findings[0].next_actions))
     nodes = () if isinstance(scene.nodes, Gap) else scene.nodes
     tables, left = tables_of(scene.logged, nodes, pod, scene.taken_at)
     gaps = [*_gaps(scene)]
@@ -126,7 +116,7 @@ def diagnose(snapshot: Snapshot) -> Report:
         cluster=snapshot.cluster,
         taken_at=format_time(scene.taken_at),
         subject=Subject("Pod", about.namespace, about.name),
-        findings=prose.each_once(findings),
+        findings=run(LOGS_RULES, scene).findings,
         tables=tables,
         gaps=gaps,
     )

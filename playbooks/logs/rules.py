@@ -1,27 +1,46 @@
 """What the newest filter run of a pod says, what kube-scheduler made of it, and how closely was looked."""
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 from functools import cached_property
 
+from bot.changes.record import Record, read_record
 from bot.finding_codes import Code
-from bot.hami.scheduler_logs.log_lines import read_line
-from bot.hami.scheduler_logs.scheduling_events import REASONS
+from bot.hami.nodes.node_lock import lock_complaint
+from bot.hami.scheduler_logs.filter_runs import Cycle
+from bot.hami.scheduler_logs.log_lines import LogLine, read_line
+from bot.hami.scheduler_logs.scheduling_events import REASONS, finding_code
+from bot.kube.hami_pods import EXTENDER_CONTAINER
 from bot.kube.models import Node, Pod
 from bot.kube.times import format_time, parse_time
-from bot.report import Finding, Gap
-from bot.texts import Prose, Text
+from bot.report import Confidence, Evidence, Finding, Gap, NextAction, Severity, step
+from bot.texts import Prose, Text, listed
+from playbooks import quotes
 from playbooks.gather.scheduler_logs import MAX_SCHEDULERS, LogOf
 from playbooks.gather.scheduler_process import PanicLog
 from playbooks.gather.subject import AbsentPod, FoundPod, SubjectRequest
+from playbooks.quotes import kubectl
 from playbooks.rule import Stage, Told, rule
 from playbooks.rules.admission.not_found import not_found
+from playbooks.rules.common import prose
 from playbooks.rules.common.findings import finding
-from playbooks.rules.waiting import filter_run_findings
-from playbooks.rules.waiting.filter_run_findings import RunWording
-from playbooks.rules.waiting.panics import Logged, LogSubject, namespaces_named, panicked_in, read_logs
+from playbooks.rules.installation.install_settings import of_record
+from playbooks.rules.waiting.panics import (
+    Logged,
+    LogSubject,
+    RunInLog,
+    Statement,
+    namespaces_named,
+    panicked_in,
+    read_logs,
+)
 from playbooks.scenes.cluster import OfInstall
 
+NODE_VERDICTS, CARD_FIGURES = 4, 5
+"""The verbosities from which HAMi logs its verdict on each node, and each card's figures [pkg/scheduler/score.go,
+pkg/device/nvidia/device.go at v2.6 to v2.10]."""
+_MAX_CODES = 4
 UNSAID = "?"
 SLACK = timedelta(minutes=1)
 """A log that begins this much after the window does has lost its beginning; a quiet one may begin a little later."""
@@ -67,22 +86,37 @@ class LogsScene(OfInstall, frozen=True, dict=True, eq=False):
         return read_logs(self.logs, self.about)
 
     @cached_property
-    def wording(self) -> RunWording:
-        """How the findings are told."""
-        about, pod = self.about, self.pod
-        full = f"{about.namespace}/{about.name}" if about.namespace else about.name
-        unread = self.seen.gaps or any(_newest_unread(log) for log in self.logs)
-        unread = unread or len(self.install.pods) > MAX_SCHEDULERS
-        waits = isinstance(self.subject, Gap) or bool(pod and pod.status.phase == "Pending" and not pod.spec.node_name)
+    def called(self) -> Prose:
+        """The pod in words; of one that is gone only the log tells."""
         gone = isinstance(self.subject, AbsentPod) and bool(self.logged.lines)
-        return RunWording(
-            pod=Text("logs.gone", pod=full) if gone else full,
-            name=about.name,
-            since=self.words,
-            window=_window(self),
-            waits=waits,
-            sure=not unread,
-        )
+        return Text("logs.gone", pod=self._name) if gone else self._name
+
+    @property
+    def _name(self) -> str:
+        return f"{self.about.namespace}/{self.about.name}" if self.about.namespace else self.about.name
+
+    @cached_property
+    def window(self) -> Prose:
+        """How far back was looked."""
+        return _window(self)
+
+    @property
+    def severity(self) -> Severity:
+        """That of a finding which keeps the pod from a node: a warning where it has none."""
+        pod = self.pod
+        waits = isinstance(self.subject, Gap) or bool(pod and pod.status.phase == "Pending" and not pod.spec.node_name)
+        return "warning" if waits else "info"
+
+    @cached_property
+    def confidence(self) -> Confidence:
+        """Nothing is certain when a newer run than those read may be in a log that was not."""
+        unread = self.seen.gaps or any(_newest_unread(log) for log in self.logs)
+        return "suspected" if unread or len(self.install.pods) > MAX_SCHEDULERS else "confirmed"
+
+    @property
+    def steps(self) -> tuple[NextAction, ...]:
+        """The first step of every finding about a pod that is there: to ask why it waits."""
+        return (step(Text("logs.why", pod=self._name), prose.command("why", self._name)),) if self.pod else ()
 
     def was_read(self, source: str) -> bool:
         """Whether rules may conclude anything from it: a source is named as its gap would be."""
@@ -91,7 +125,7 @@ class LogsScene(OfInstall, frozen=True, dict=True, eq=False):
 
 def _window(scene: LogsScene) -> Prose:
     """How far back the extenders' logs were looked at: the time as typed, or as far as the oldest of them reaches."""
-    logs = [log.read for log in scene.logs if log.container == filter_run_findings.EXTENDER_CONTAINER]
+    logs = [log.read for log in scene.logs if log.container == EXTENDER_CONTAINER]
     first = [read_line(log.first, scene.taken_at) for log in logs if not isinstance(log, Gap)]
     begun = [line.at for line in first if line and line.at]
     if not begun or len(begun) < len(first) or min(begun) <= scene.about.since + SLACK:
@@ -104,49 +138,179 @@ def _window(scene: LogsScene) -> Prose:
 
 def _newest_unread(log: LogOf) -> bool:
     """Whether newer lines of the extender may exist than were read."""
-    return log.container == filter_run_findings.EXTENDER_CONTAINER and (
-        isinstance(log.read, Gap) or log.read.ends_early
-    )
+    return log.container == EXTENDER_CONTAINER and (isinstance(log.read, Gap) or log.read.ends_early)
 
 
 @rule("scheduler-panic")
 def panicked(scene: LogsScene) -> list[Finding]:
     """The newest run has no result, and HAMi's scheduler panicked as it began."""
-    return panicked_in(scene.logged.runs, scene.panics)
+    return panicked_in(scene.logged.runs, scene.panics, scene.steps)
 
 
 @rule("placed", "no-device-request", "node-lock-malformed", "binding-failed", "blocked-after-filter", *_OF_HAMI)
 def newest_run(scene: LogsScene) -> list[Finding]:
-    """What the newest run says of the nodes, its main reason first."""
-    return filter_run_findings.newest_run(scene.logged, scene.wording)
+    """What the newest run says of the nodes, its main reason first; nothing when HAMi was not asked."""
+    if not scene.logged.runs:
+        return []
+    run = scene.logged.runs[-1]
+    cycle, values = run.cycle, {"node": run.cycle.chosen, "why": run.cycle.bind_error, **_counts(scene, run)}
+    if cycle.chosen and (error := cycle.bind_error):
+        complaint = lock_complaint(error)
+        code: Code = "node-lock-malformed" if complaint and complaint.malformed else "binding-failed"
+        return [_passed(scene, run, code, Text("logs.bind-failed", **values))]
+    if cycle.chosen and cycle.bound:
+        return [_passed(scene, run, "placed", Text("logs.bound", **values), leads=False)]
+    if cycle.chosen:
+        return [_passed(scene, run, "blocked-after-filter", Text("logs.chosen", **values))]
+    if cycle.asked_nothing:
+        return [_passed(scene, run, "no-device-request", Text("logs.passed", **values))]
+    if reasons := cycle.nodes_by_code():
+        return _refused(scene, run, reasons)
+    return _unexplained(scene, run)
+
+
+def _passed(scene: LogsScene, run: RunInLog, code: Code, claim: Text, *, leads: bool = True) -> Finding:
+    cycle = run.cycle
+    proofs = [_line(scene, run.log, line) for line in (cycle.outcome, cycle.choice, cycle.start) if line]
+    nodes = [cycle.chosen] if cycle.chosen else []
+    return _told(scene, code, claim, nodes, proofs, sure=not cycle.mixed, leads=leads)
+
+
+def _told(
+    scene: LogsScene,
+    code: Code,
+    claim: Text,
+    nodes: Sequence[str],
+    proofs: Sequence[Evidence],
+    *,
+    sure: bool = True,
+    leads: bool = True,
+) -> Finding:
+    severity, confidence = scene.severity if leads else "info", scene.confidence if sure else "suspected"
+    return finding(code, claim, confidence, nodes, proofs, severity=severity, actions=scene.steps)
+
+
+def _refused(scene: LogsScene, run: RunInLog, reasons: dict[str, list[str]]) -> list[Finding]:
+    """One finding per code; the first, of most nodes, sums the run up."""
+    cycle = run.cycle
+    judged = {node.node for node in cycle.nodes}
+    explained = {node for nodes in reasons.values() for node in nodes}
+    refused = max(len(explained), len({verdict.node for verdict in cycle.refused}), cycle.unfit)
+    reasons_told: list[Prose] = [f"{code} {len(nodes)}" for code, nodes in list(reasons.items())[:_MAX_CODES]]
+    if more := refused - len(explained):
+        reasons_told.append(Text("logs.no-reason", count=more))
+    told_of = listed(reasons_told)
+    if sum(map(len, reasons.values())) > len(explained):
+        told_of = Text("logs.several", reasons=told_of)
+    amounts = {"refused": refused, "all": max(len(judged), refused), "reasons": told_of}
+    claims = [Text("logs.refused", **amounts, **_counts(scene, run))]
+    claims += [
+        Text("logs.also", reason=code, count=len(nodes), nodes=prose.names(nodes))
+        for code, nodes in list(reasons.items())[1:]
+    ]
+    found: dict[str, Finding] = {}
+    for (code, nodes), claim in zip(reasons.items(), claims, strict=True):
+        proof = cycle.proof_of(code)
+        proofs = [_line(scene, run.log, line) for line in (proof, None if found else cycle.none_fit) if line]
+        refusal = _told(scene, finding_code(code), claim, nodes, proofs, sure=not cycle.mixed, leads=not found)
+        # Codes of refusal family share a finding: the first speaks for it.
+        found.setdefault(refusal.code, refusal)
+    return list(found.values())
+
+
+def _unexplained(scene: LogsScene, run: RunInLog) -> list[Finding]:
+    """No verdict with a reason: what is said of cards (up to 2.5), else kube-scheduler's sum of HAMi's answer."""
+    cycle, statement, counts = run.cycle, scene.logged.statement, _counts(scene, run)
+    refused = len({verdict.node for verdict in cycle.refused}) or cycle.unfit
+    nodes = sorted({verdict.node for verdict in cycle.refused})
+    proofs = [
+        _line(scene, run.log, line)
+        for line in (*(verdict.line for verdict in cycle.refused[:1]), cycle.none_fit)
+        if line
+    ]
+    if cycle.cards:
+        claim = Text("logs.cards", refused=refused, reasons=_card_reasons(cycle), **counts)
+        return [_by_cards(scene, run, claim, proofs)]
+    if summed := _summed(statement, cycle):
+        code, listed = summed
+        proofs = [_line(scene, statement.log, statement.line), *proofs] if statement else proofs
+        claim = Text("logs.summed", reasons=listed, **counts)
+        return [_told(scene, finding_code(code), claim, nodes, proofs, sure=not cycle.mixed)]
+    proofs = proofs or [_line(scene, run.log, line) for line in cycle.lines[:1]]
+    key = "logs.unsaid" if refused or cycle.none_fit else "logs.no-verdict"
+    claim = Text(key, refused=refused, **counts)
+    return [_told(scene, "node-unfit-pod", claim, nodes, proofs, sure=False)]
+
+
+def _card_reasons(cycle: Cycle) -> Text:
+    told = [f"{code} {count}" for code, count in Counter(card.code for card in cycle.cards).most_common(_MAX_CODES)]
+    unsaid = cycle.cards_tried - len(cycle.cards)
+    return listed([*told, *([Text("logs.no-reason", count=unsaid)] if unsaid > 0 else [])])
+
+
+def _by_cards(scene: LogsScene, run: RunInLog, claim: Text, proofs: Sequence[Evidence]) -> Finding:
+    """Up to 2.5 some refusals of cards are only logged at -v=5: the reason is known when each card tried has one."""
+    cycle = run.cycle
+    code = Counter(card.code for card in cycle.cards).most_common(1)[0][0]
+    whole = 0 < cycle.cards_tried <= len(cycle.cards)
+    proof, nodes = cycle.proof_of(code), sorted({verdict.node for verdict in cycle.refused})
+    proofs = [*([_line(scene, run.log, proof)] if proof else []), *proofs]
+    return _told(scene, finding_code(code if whole else ""), claim, nodes, proofs, sure=whole and not cycle.mixed)
+
+
+def _summed(statement: Statement | None, cycle: Cycle) -> tuple[str, str] | None:
+    """HAMi's reasons in kube-scheduler's text about this run, the most nodes first; None when it has none."""
+    if statement is None or (statement.line.at and cycle.at and statement.line.at < cycle.at):
+        return None
+    reasons = sorted(statement.said.by_hami, key=lambda reason: -reason.nodes)
+    if not reasons:
+        return None
+    return reasons[0].cards[0].code, ", ".join(f"{reason.text} {reason.nodes}" for reason in reasons)
+
+
+def _counts(scene: LogsScene, run: RunInLog) -> dict[str, object]:
+    at = run.cycle.at
+    return {
+        "pod": scene.called,
+        "count": len(scene.logged.runs),
+        "since": scene.window,
+        "at": "?" if at is None else f"{at:%m-%d %H:%M:%S}" if scene.words.endswith("d") else f"{at:%H:%M:%S}",
+    }
 
 
 @rule("kubernetes-filter")
 def by_kubernetes(scene: LogsScene) -> list[Finding]:
-    """kube-scheduler dropped nodes before HAMi was asked."""
-    return filter_run_findings.by_kubernetes(scene.logged, scene.wording)
+    """The nodes that kube-scheduler dropped before HAMi was asked, as its newest sum has them."""
+    statement = scene.logged.statement
+    if statement is None or not statement.said.by_kubernetes:
+        return []
+    total, reasons = statement.said.total, statement.said.by_kubernetes
+    dropped = sum(reason.nodes for reason in reasons)
+    listed = ", ".join(f"{reason.text} {reason.nodes}" for reason in reasons)
+    claim = Text("logs.kubernetes", pod=scene.called, dropped=dropped, total=total, reasons=listed)
+    proofs = [_line(scene, statement.log, statement.line)]
+    return [_told(scene, "kubernetes-filter", claim, (), proofs, leads=dropped == total)]
 
 
 @rule("not-enough-evidence", "not-found", "not-in-log")
 def nothing_logged(scene: LogsScene) -> Iterator[Finding]:
     """HAMi logged no run of the pod and kube-scheduler said nothing: why that may be."""
-    wording = scene.wording
     read = [log for log in scene.logged.logs if not isinstance(log.log.read, Gap)]
     if not read:
-        claim = Text("logs.none-read", pod=wording.pod)
-        yield finding("not-enough-evidence", claim, "suspected", (), (), severity="warning")
+        claim = Text("logs.none-read", pod=scene.called)
+        yield finding("not-enough-evidence", claim, "suspected", (), (), severity="warning", actions=scene.steps)
         return
     lines = [(log, log.lines[-1]) for log in read if log.lines]
     if not lines and isinstance(scene.subject, AbsentPod):
         yield not_found(scene.subject, scene.wanted, "logs")
         return
-    values = {"pod": wording.pod, "since": wording.since, "why": _why_not(scene)}
+    values = {"pod": scene.called, "since": scene.words, "why": _why_not(scene)}
     if lines:
         log, line = lines[-1]
-        proof, claim = filter_run_findings.of_line(log.log, line, wording), Text("logs.no-run", **values)
+        proof, claim = _line(scene, log.log, line), Text("logs.no-run", **values)
     else:
-        proof, claim = filter_run_findings.of_flag(read[0].log), Text("logs.nothing", count=len(read), **values)
-    yield finding("not-in-log", claim, wording.confidence, (), [proof], severity="info")
+        proof, claim = _flag(read[0].log), Text("logs.nothing", count=len(read), **values)
+    yield finding("not-in-log", claim, scene.confidence, (), [proof], severity="info", actions=scene.steps)
 
 
 def _why_not(scene: LogsScene) -> Text:
@@ -169,8 +333,42 @@ def _why_not(scene: LogsScene) -> Text:
 
 @rule("log-verbosity")
 def verbosity(scene: LogsScene) -> list[Finding]:
-    """At which level the logs were written, and what a higher one would add."""
-    return filter_run_findings.verbosity(scene.logs)
+    """At which -v the logs were written, and what HAMi's would add at a higher one."""
+    read = [log for log in scene.logs if not log.previous]
+    if not read:
+        return []
+    levels = sorted({(log.container, log.verbosity) for log in read}, reverse=True)
+    least = min((log.verbosity for log in read if log.container == EXTENDER_CONTAINER), default=CARD_FIGURES)
+    key = "logs.v-cards" if least < CARD_FIGURES else "logs.v-all"
+    listed = ", ".join(f"{container} -v={level}" for container, level in levels)
+    proofs = [_flag(log) for log in {(log.container, log.verbosity): log for log in read}.values()]
+    claim = Text("logs.v-nodes" if least < NODE_VERDICTS else key, levels=listed)
+    more = () if least >= CARD_FIGURES else prose.raise_verbosity()
+    return [finding("log-verbosity", claim, "confirmed", (), proofs, severity="info", actions=more)]
+
+
+def _flag(log: LogOf) -> Evidence:
+    """What sets the verbosity: an open change, else the word of the command line; the pod's name when neither does."""
+    record = read_record(log.change) if log.change else None
+    if isinstance(record, Record):
+        namespace, _, name = record.target.partition("/")
+        return of_record(namespace, name, log.change)
+    path = f'{{.spec.containers[?(@.name=="{log.container}")].command}}'
+    return quotes.of_pod(log.scheduler, log.flag, path)
+
+
+def _line(scene: LogsScene, log: LogOf, line: LogLine) -> Evidence:
+    """A line of the log."""
+    days, pod = scene.words.removesuffix("d"), log.scheduler
+    since = f"{int(days) * 24}h" if days != scene.words else scene.words  # kubectl knows no days
+    words = ("-n", pod.namespace, "logs", pod.name, "-c", log.container, *(["--previous"] if log.previous else []))
+    return Evidence(
+        source="scheduler log",
+        object=f"Pod {pod.namespace}/{pod.name} container {log.container}",
+        at=format_time(line.at) if line.at else None,
+        quote=quotes.shown(line.raw),
+        command=f"{kubectl(*words, f'--since={since}')} | grep {prose.command(scene.about.name)}",
+    )
 
 
 def _nothing_told(_: LogsScene, told: Told) -> bool:

@@ -103,7 +103,7 @@ def diagnose(snapshot: Snapshot) -> Report:
         taken_at=format_time(snapshot.taken_at),
         subject=Subject("Node", "", wanted.node) if wanted.node else Subject("Nodes", "", ""),
         verdict=_verdict(judged, findings, of_one=bool(wanted.node)),
-        findings=prose.each_once(findings, scene.install),
+        findings=findings,
         tables=_tables(wanted, scene, judged),
         gaps=scene.once(gaps_of),
         noun=called_on(asked, scene.config),

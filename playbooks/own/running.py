@@ -44,10 +44,7 @@ def adapted(verb: str, own: "interface.OwnPlaybook[Any]", file: str) -> Playbook
     def diagnose(read: _Read, say: Texts) -> Report:
         with told_by_name(verb, file):
             texts = OwnTexts(say.language, own.texts)
-            report = _report(verb, read, done_aside(lambda: own.diagnose(read.snapshot, texts)))
-        skipped = (gap("objects", name, Text("gap.undecodable")) for name in read.undecodable)
-        report = msgspec.structs.replace(report, gaps=tuple(dict.fromkeys((*report.gaps, *read.notes, *skipped))))
-        return in_words(report, say)
+            return in_words(_report(verb, read, done_aside(lambda: own.diagnose(read.snapshot, texts))), say)
 
     return Playbook(
         verb=verb,
@@ -68,6 +65,7 @@ def _report(verb: str, read: _Read, answer: Any) -> Report:
     if not answer.findings:
         raise WrongPlaybookError("the answer has no finding")
     findings = tuple(_finding(finding) for finding in answer.findings)
+    skipped = (gap("objects", name, Text("gap.undecodable")) for name in read.undecodable)
     report = Report(
         schema=SCHEMA,
         playbook=verb,
@@ -78,7 +76,7 @@ def _report(verb: str, read: _Read, answer: Any) -> Report:
         severity=worst(findings),
         findings=findings,
         tables=tuple(_table(table) for table in answer.tables),
-        gaps=tuple(answer.gaps),
+        gaps=(*answer.gaps, *read.notes, *skipped),
     )
     if not report.verdict:
         raise WrongPlaybookError("the answer has no verdict")

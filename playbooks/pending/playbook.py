@@ -1,21 +1,22 @@
 """Which pods wait for HAMi's cards, and for what: each judged as `why` does, together with those of the same cause."""
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
 import click
-from msgspec import structs
 
+from bot.finding_codes import CODES, Code, PendingClass, words_of
 from bot.kube.models import Pod
 from bot.kube.times import format_time, parse_time
 from bot.report import SEVERITIES, Finding, FirstNames, Gap, Report, Severity, Sheet, Subject, gap, new_report, step
-from bot.texts import Text
+from bot.texts import Text, listed
 from playbooks import quotes
 from playbooks.gather.pods import Waiting, gather_scene, gather_waiting
 from playbooks.gather.scheduling import InstallSeen
 from playbooks.gather.subject import EmptyNamespace, gather_deserted
-from playbooks.judgement.waiting import JudgedPod, by_cause, judge_all, waiting_row
+from playbooks.judgement.waiting import JudgedPod, WaitingGroup, by_cause, judge_all, waiting_row
 from playbooks.pending.rows import CauseRow, OthersRow, PendingRow
 from playbooks.playbook import ALL, Playbook, Sources
 from playbooks.rules.admission.not_found import no_such_namespace
@@ -26,7 +27,15 @@ from playbooks.scenes.cluster import ClusterScene
 CAUSES = Sheet(
     "causes",
     CauseRow,
-    brief={"cause": "cause", "pods": "pods", "oldest": "oldest pod", "waiting_since": "waits", "nodes": "nodes"},
+    fields=CauseRow._fields[:-2],
+    brief={
+        "acts": "acts",
+        "meaning": "cause",
+        "pods": "pods",
+        "oldest": "oldest pod",
+        "waiting_since": "waits",
+    },
+    together=4,
     tells_findings=True,
 )
 PODS = Sheet("pending", PendingRow)
@@ -36,6 +45,21 @@ OTHERS = Sheet(
     brief={"scheduler": "scheduler", "pods": "pods", "oldest": "oldest pod", "waiting_since": "waits"},
 )
 
+_BY_WHO_ACTS: tuple[PendingClass, ...] = ("platform_fault", "misconfigured", "capacity", "retry", "unknown")
+_WHO_ACTS: Mapping[PendingClass, str] = {
+    "platform_fault": "pending.acts-platform",
+    "misconfigured": "pending.acts-owner",
+    "capacity": "pending.acts-capacity",
+    "retry": "pending.acts-retry",
+    "unknown": "pending.acts-unknown",
+}
+_HELD_BY: Mapping[PendingClass, str] = {
+    "platform_fault": "pending.held-platform",
+    "misconfigured": "pending.held-owner",
+    "capacity": "pending.held-capacity",
+    "retry": "pending.held-retry",
+    "unknown": "pending.held-unknown",
+}
 _MAX_GROUPS = 10
 _PROVEN = 3
 _GRACE = timedelta(seconds=30)
@@ -65,14 +89,6 @@ class Snapshot(NamedTuple):
     undecodable: tuple[str, ...]
 
 
-class WaitingGroup(NamedTuple):
-    """Pods of one cause, the oldest first; `cause` is the oldest's."""
-
-    cause: Finding
-    severity: Severity
-    pods: list[Pod]
-
-
 def request(namespace: str = "", all: bool = False) -> Request:  # noqa: A002, FBT001, FBT002  # the options' names
     """The namespace as typed."""
     return Request(namespace.strip(), all)
@@ -90,7 +106,7 @@ async def gather(wanted: Request, sources: Sources) -> Snapshot:
 
 
 def diagnose(snapshot: Snapshot) -> Report:
-    """The causes in the order of their severity, then of how many pods they hold, then of age."""
+    """The causes by who has to act, the platform first, then by their severity, number of pods, and age."""
     gaps = [*snapshot.waiting.gaps, *_unjudged(snapshot.waiting)]
     if snapshot.scene is None:
         gaps += [
@@ -105,9 +121,9 @@ def diagnose(snapshot: Snapshot) -> Report:
         judged, more = judge_all(snapshot.scene, waiting, snapshot.undecodable)
         gaps += more
         groups = _grouped(judged, snapshot.scene.now)
-        findings = [_finding(group) for group in groups[:_MAX_GROUPS]]
-        rows = [_cause_row(group) for group in groups]
-        causes = CAUSES.table(rows, brief=None if snapshot.request.all else rows)
+        findings = [_held(group, snapshot.scene.now) for group in groups[:_MAX_GROUPS]]
+        brief = None if snapshot.request.all else _once_each(groups)
+        causes = CAUSES.table([_cause_row(group.cause.code, [group]) for group in groups], brief=brief)
         tables = causes, PODS.table(_pod_rows(judged, groups, snapshot))
         verdict = _verdict(groups, len(judged))
     if anothers := snapshot.waiting.of_others:
@@ -120,7 +136,7 @@ def diagnose(snapshot: Snapshot) -> Report:
         taken_at=format_time(snapshot.taken_at),
         subject=Subject("Pods", snapshot.waiting.namespace, ""),
         verdict=verdict,
-        findings=prose.each_once(findings),
+        findings=findings,
         tables=tables,
         gaps=gaps,
     )
@@ -128,25 +144,26 @@ def diagnose(snapshot: Snapshot) -> Report:
 
 def _grouped(judged: Sequence[JudgedPod], now: datetime) -> list[WaitingGroup]:
     return sorted(
-        (_group(members, now) for members in by_cause(judged)),
-        key=lambda group: (-SEVERITIES.index(group.severity), -len(group.pods), _age_key(group.pods[0])),
+        by_cause(judged),
+        key=lambda group: (
+            _BY_WHO_ACTS.index(CODES[group.cause.code].pending_class),
+            -SEVERITIES.index(_severity(group, now)),
+            -len(group.pods),
+            _age_key(group.pods[0]),
+        ),
     )
 
 
-def _group(members: Sequence[JudgedPod], now: datetime) -> WaitingGroup:
-    """As sure as the least sure of its pods, and as severe as the most severe that has waited for a while."""
-    causes = [member.cause for member in members if member.cause is not None]
-    severity = SEVERITIES[max(SEVERITIES.index(_severity(member, now)) for member in members)]
-    unsure = any(cause.confidence == "suspected" for cause in causes)
-    first = structs.replace(causes[0], confidence="suspected") if unsure else causes[0]
-    return WaitingGroup(first, severity, [member.pod for member in members])
+def _severity(group: WaitingGroup, now: datetime) -> Severity:
+    """As severe as the most severe of its pods that has waited for a while."""
+    each = (_severity_of(pod, cause, now) for pod, cause in zip(group.pods, group.causes, strict=True))
+    return SEVERITIES[max(map(SEVERITIES.index, each))]
 
 
-def _severity(judged: JudgedPod, now: datetime) -> Severity:
-    created = parse_time(judged.pod.metadata.creation_timestamp)
-    severity = judged.cause.severity if judged.cause else "info"
+def _severity_of(pod: Pod, cause: Finding, now: datetime) -> Severity:
+    created = parse_time(pod.metadata.creation_timestamp)
     just_came = created is not None and now - created < _GRACE
-    return "info" if just_came and severity == "warning" else severity
+    return "info" if just_came and cause.severity == "warning" else cause.severity
 
 
 def _age_key(pod: Pod) -> tuple[str, str, str]:
@@ -198,49 +215,63 @@ def _others_rows(pods: Sequence[Pod]) -> list[OthersRow]:
     ]
 
 
-def _finding(group: WaitingGroup) -> Finding:
-    oldest = group.pods[0]
-    name = f"{oldest.namespace}/{oldest.name}"
+def _held(group: WaitingGroup, now: datetime) -> Finding:
+    """Pods that wait for the same, by the cause of the oldest."""
+    cause = group.cause
     key = "pending.group" if len(group.pods) > 1 else "pending.alone"
-    text = Text(key, count=len(group.pods), oldest=name, cause=group.cause.text)
-    look = step(Text("pending.why", pod=name), prose.command("why", name))
-    return group.cause.saying(text, severity=group.severity, next_actions=(look,))
+    text = Text(key, count=len(group.pods), oldest=group.oldest, cause=cause.text)
+    look = step(Text("pending.why", pod=group.oldest), prose.command("why", group.oldest))
+    return finding(
+        cause.code,
+        text,
+        group.confidence,
+        cause.scope.nodes,
+        cause.evidence,
+        severity=_severity(group, now),
+        actions=[look],
+    )
 
 
 def _verdict(groups: Sequence[WaitingGroup], total: int) -> Text:
     if not groups:
         return Text("pending.verdict-none", total=total)
-    first, oldest = groups[0], groups[0].pods[0]
-    name = f"{oldest.namespace}/{oldest.name}"
+    first = groups[0]
     if total == 1:
-        return Text("pending.alone", oldest=name, cause=first.cause.text)
-    values = {"total": total, "code": first.cause.code, "oldest": name}
-    if len(first.pods) == total:
-        return Text("pending.verdict-all", **values)
-    return Text("pending.verdict", causes=len(groups), count=len(first.pods), **values)
+        return Text("pending.alone", oldest=first.oldest, cause=first.cause.text)
+    held = Counter[PendingClass]()
+    for group in groups:
+        held[CODES[group.cause.code].pending_class] += len(group.pods)
+    why = listed(Text(_HELD_BY[who], count=held[who]) for who in _BY_WHO_ACTS if held[who])
+    return Text("pending.verdict", total=total, why=why, oldest=first.oldest, cause=first.cause.text)
 
 
-def _cause_row(group: WaitingGroup) -> CauseRow:
-    oldest = group.pods[0]
+def _once_each(groups: Sequence[WaitingGroup]) -> list[CauseRow]:
+    """A row for each code: on whatever nodes it holds pods."""
+    by_code: dict[Code, list[WaitingGroup]] = {}
+    for group in groups:
+        by_code.setdefault(group.cause.code, []).append(group)
+    return [_cause_row(code, some) for code, some in by_code.items()]
+
+
+def _cause_row(code: Code, groups: Sequence[WaitingGroup]) -> CauseRow:
+    oldest = min((group.pods[0] for group in groups), key=_age_key)
+    nodes = sorted({node for group in groups for node in group.cause.scope.nodes})
     return CauseRow(
-        cause=group.cause.code,
-        pods=len(group.pods),
+        cause=code,
+        pods=sum(len(group.pods) for group in groups),
         oldest=f"{oldest.namespace}/{oldest.name}",
         waiting_since=parse_time(oldest.metadata.creation_timestamp),
-        nodes=FirstNames(group.cause.scope.nodes),
+        nodes=FirstNames(nodes),
+        acts=Text(_WHO_ACTS[CODES[code].pending_class]),
+        meaning=words_of(code, "meaning").about(groups[0].cause.noun),
     )
 
 
 def _pod_rows(judged: Sequence[JudgedPod], groups: Sequence[WaitingGroup], snapshot: Snapshot) -> Iterator[PendingRow]:
     """Every pod, in the order of the causes; those that were not judged last."""
-    of_pod = {id(judged_pod.pod): judged_pod.cause for judged_pod in judged}
-    ordered = [pod for group in groups for pod in group.pods] + [
-        judged_pod.pod for judged_pod in judged if judged_pod.cause is None
-    ]
-    config, now = snapshot.install.config, snapshot.taken_at
-    for pod in ordered:
-        cause = of_pod[id(pod)]
-        row = waiting_row(pod, config, now)
+    known = (pair for group in groups for pair in zip(group.pods, group.causes, strict=True))
+    for pod, cause in [*known, *(each for each in judged if each.cause is None)]:
+        row = waiting_row(pod, snapshot.install.config, snapshot.taken_at)
         yield PendingRow(*row, cause.code if cause else None, len(cause.scope.nodes) if cause else None)
 
 

@@ -4,16 +4,22 @@ from datetime import datetime
 from typing import NamedTuple
 
 from bot.report import FirstNames
+from bot.texts import Text
 
 
 class CauseRow(NamedTuple):
-    """Pods that wait for one cause, with the oldest of them (`ns/name`) and the nodes concerned."""
+    """Pods that wait for one cause, with the oldest of them (`ns/name`) and the nodes concerned.
+
+    `acts` and `meaning` say in words who has to act and what the cause is.
+    """
 
     cause: str
     pods: int
     oldest: str
     waiting_since: datetime | None
     nodes: FirstNames
+    acts: Text
+    meaning: Text
 
 
 class OthersRow(NamedTuple):

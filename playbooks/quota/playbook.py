@@ -27,7 +27,6 @@ from playbooks.judgement.waiting import WaitingRow, waiting_row
 from playbooks.playbook import ALL, Playbook, Sources
 from playbooks.quota.table import QUOTAS, rows_of
 from playbooks.rule import run
-from playbooks.rules.common import prose
 from playbooks.rules.installation.surroundings import answer_without_hami
 from playbooks.rules.quota.effects import effect_by_hami
 from playbooks.scenes.cluster import ClusterScene
@@ -150,9 +149,7 @@ def diagnose(snapshot: Snapshot) -> Report:
     if (without := answer_without_hami("quota", snapshot, scene.seen)) is not None:
         return without
     rows = [row for space in scene.spaces for row in rows_of(scene, space)]
-    kept = [
-        waiting_row(judged.pod, scene.config, scene.now) for group in scene.once(kept_out).groups for judged in group
-    ]
+    kept = [waiting_row(pod, scene.config, scene.now) for group in scene.once(kept_out).groups for pod in group.pods]
     tables = [QUOTAS.table(rows, brief=None if wanted.all else rows)] if rows else []
     tables += [KEPT_OUT_PODS.table(kept, brief=None if wanted.all else kept)] if kept else []
     return new_report(
@@ -160,7 +157,7 @@ def diagnose(snapshot: Snapshot) -> Report:
         cluster=snapshot.cluster,
         taken_at=format_time(snapshot.taken_at),
         subject=Subject("Namespace" if wanted.namespace else "Namespaces", "", wanted.namespace),
-        findings=prose.each_once(run(QUOTA, scene).findings),
+        findings=run(QUOTA, scene).findings,
         tables=tables,
         gaps=_gaps(scene),
         noun=_noun(scene),

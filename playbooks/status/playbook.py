@@ -35,7 +35,6 @@ from playbooks.gather.scheduling import (
 )
 from playbooks.judgement.installation import gaps, judge
 from playbooks.playbook import ALL, Playbook, Sources
-from playbooks.rules.common import prose
 from playbooks.rules.installation.plugin_coverage import plugins_down
 from playbooks.rules.installation.surroundings import answer_without_hami
 from playbooks.scenes.installation import InstallScene
@@ -123,7 +122,7 @@ def diagnose(snapshot: Snapshot) -> Report:
         cluster=snapshot.cluster,
         taken_at=format_time(snapshot.taken_at),
         subject=Subject("HAMi", install.namespace, install.deployment.name if install.deployment else ""),
-        findings=prose.each_once(judge(scene), install),
+        findings=judge(scene),
         tables=tables(scene, brief=not snapshot.request.all),
         gaps=gaps(scene),
     )

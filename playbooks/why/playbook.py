@@ -28,7 +28,6 @@ from playbooks.judgement.waiting import Judgement, judge
 from playbooks.playbook import Playbook, Sources
 from playbooks.rule import run
 from playbooks.rules.capacity.idle_holders import in_question
-from playbooks.rules.common import prose
 from playbooks.rules.common.gaps import fit_gaps, other_vendors, scene_gaps
 from playbooks.rules.installation.surroundings import background
 from playbooks.rules.placed.container_faults import unread_log
@@ -158,7 +157,7 @@ def diagnose(snapshot: Snapshot) -> Report:
         taken_at=format_time(snapshot.taken_at),
         subject=subject,
         verdict=verdict,
-        findings=prose.each_once([*findings, *background(list(scene.nodes.values()))], scene.install),
+        findings=[*findings, *background(list(scene.nodes.values()))],
         tables=tables,
         gaps=gaps,
     )

@@ -10,7 +10,7 @@ import yaml
 
 from bot.texts import Texts
 from handlers.cluster_choice import ClusterChoice, open_sources
-from handlers.doctor.examination import examine
+from handlers.doctor.checks import examine
 from handlers.doctor.links import Link, in_words
 from playbooks.playbook import Sources
 from sandbox.apiserver import ApiServer

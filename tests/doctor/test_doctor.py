@@ -6,18 +6,17 @@ import time
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import pytest
 
 from bot.store import open_store
 from handlers.cluster_choice import ClusterChoice
-from handlers.doctor import examination, shell
-from handlers.doctor.clusters import WITHOUT, Part, Place, needed, spelled
+from handlers.doctor import checks
+from handlers.doctor.checks import BLIND, HEARD, run_doctor
+from handlers.doctor.clusters import needed, spelled
 from handlers.doctor.links import Link, has_failed
-from handlers.doctor.selftest import BLIND
-from handlers.doctor.shell import DoctorAsked, run_doctor
-from handlers.health_monitor import HEARD
+from handlers.doctor.words import DoctorAsked
 from sandbox.apiserver import Rule
 from sandbox.slack import App, Seed
 from tests.chart import BOT, NAMESPACE, PROXYING, granted, manifests
@@ -194,11 +193,20 @@ def test_the_rights_are_those_of_the_chart(proxying: bool) -> None:
         for resource in rule.resources
         for group in rule.groups
     }
-    places: dict[Place, str] = {"everywhere": "", "hami": HAMI, "home": NAMESPACE}
+    places: dict[str, str] = {"<everywhere>": "", "<hami>": HAMI, "<home>": NAMESPACE}
     entries = needed(a_settings(direct=not proxying))
     asked = {right[:3] for entry in entries for right in spelled(entry, places, "hami-scheduler")}
     without_a_restart = {("update", "pods/proxy", HAMI)}
     assert asked == by_chart - without_a_restart
+
+
+def test_a_namespace_that_is_called_hami_is_asked_about_by_its_own_name() -> None:
+    from bot.settings.schema import Settings  # the environment is read when it is made
+
+    settings = Settings.model_validate({"profiles": {"namespaces": ["hami"]}})
+    places = {"<everywhere>": "", "<hami>": HAMI, "<home>": NAMESPACE}
+    asked = [right for entry in needed(settings) for right in spelled(entry, places, "hami-scheduler")]
+    assert [right.namespace for right in asked if right.resource == "pods/proxy"] == [HAMI, "hami"]
 
 
 def a_settings(*, direct: bool) -> Any:
@@ -288,8 +296,8 @@ def lately(monkeypatch: pytest.MonkeyPatch, *answers: list[Link]) -> None:
         del where
         return left.pop(0) if len(left) > 1 else left[0]
 
-    monkeypatch.setattr(examination, "examine", examine)
-    monkeypatch.setattr(shell, "_PAUSE_S", 0.0)
+    monkeypatch.setattr(checks, "examine", examine)
+    monkeypatch.setattr(checks, "_PAUSE_S", 0.0)
 
 
 BAD, GOOD = [Link("store", "failed", "locked", "end the other")], [Link("store", "ok", "opens")]
@@ -315,7 +323,3 @@ def test_a_fix_stands_under_its_link_and_json_has_every_field(monkeypatch: pytes
     assert json.loads(shown) == {
         "links": [{"name": "store", "state": "failed", "seen": "locked", "fix": "end the other", "about": ""}]
     }
-
-
-def test_every_part_has_a_text_for_what_is_missing_without_it() -> None:
-    assert set(WITHOUT) == set(get_args(Part))

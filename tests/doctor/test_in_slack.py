@@ -15,7 +15,7 @@ from bot.settings import load_settings
 from bot.slack.render.limits import TOTAL_BUDGET, total_text
 from bot.texts import Texts
 from handlers.cluster_choice import ClusterChoice, open_sources
-from handlers.doctor.examination import examine
+from handlers.doctor.checks import examine
 from handlers.doctor.links import Link
 from handlers.doctor.slack_command import render_links
 from playbooks.playbook import Sources

@@ -12,9 +12,11 @@ from bot.health import HealthFacts, judge
 from bot.kube.recording.recorded_cluster import RecordedCluster
 from bot.main import running
 from bot.store.facts import Mark
-from bot.texts import Texts, in_english
-from handlers.doctor import selftest
-from handlers.doctor.selftest import BLIND, EVERY_S, SelfTest, what_is_unseen, wrong_answer
+from bot.texts import Texts
+from handlers.doctor import checks
+from handlers.doctor.checks import BLIND, found, of_cluster
+from handlers.doctor.links import wrong_with
+from handlers.health_monitor import EVERY_S, SelfTest
 from playbooks.playbook import Sources
 from sandbox.apiserver import Rule
 from sandbox.slack import SlackServer
@@ -31,22 +33,25 @@ SAY = Texts("en")
 # ------------------------------------------------------------------------------------------------ the known answer
 
 
+def wrong() -> str:
+    return SAY.words(wrong_with(asyncio.run(found("self-test", None))))
+
+
 def test_the_known_question_is_answered_as_it_has_to_be() -> None:
-    assert asyncio.run(wrong_answer()) == ""
+    assert wrong() == ""
 
 
 def test_another_answer_is_told_with_both_codes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(selftest, "RECORDING", RECORDING)
-    monkeypatch.setattr(selftest, "WORDS", ("why", "ml/s05-card-time-slicing"))
-    told = asyncio.run(wrong_answer())
-    assert "instead of impossible-anywhere" in SAY.words(told)
+    monkeypatch.setattr(checks, "RECORDING", RECORDING)
+    monkeypatch.setattr(checks, "WORDS", ("why", "ml/s05-card-time-slicing"))
+    assert "instead of impossible-anywhere" in wrong()
 
 
 def test_a_recording_that_is_not_there_is_a_wrong_answer_and_no_crash(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(selftest, "RECORDING", tmp_path / "gone")
-    assert "does not exist" in in_english(asyncio.run(wrong_answer()))
+    monkeypatch.setattr(checks, "RECORDING", tmp_path / "gone")
+    assert "does not exist" in wrong()
 
 
 # ------------------------------------------------------------------------------------------- what has to be readable
@@ -56,16 +61,13 @@ def unseen(folder: Path, *taken: Rule, without: str = "") -> str:
     async def work(world: World) -> str:
         world.server.access.refused.extend(taken)
         async with world.sources() as sources:
-            return SAY.words(await what_is_unseen(sources._replace(hami_namespace=without)))
+            return SAY.words(wrong_with(await of_cluster("self-test", sources._replace(hami_namespace=without))))
 
     async def main() -> str:
         async with a_world(folder) as world:
             return await work(world)
 
-    try:
-        return asyncio.run(main())
-    except SourceError as error:
-        return in_english(error.message)
+    return asyncio.run(main())
 
 
 def test_with_the_charts_rights_everything_is_seen(tmp_path: Path) -> None:
@@ -78,7 +80,7 @@ def test_a_list_that_is_refused_makes_the_bot_blind(resource: str, tmp_path: Pat
 
 
 def test_so_does_a_cluster_in_which_hami_is_not_found(tmp_path: Path) -> None:
-    assert "No HAMi scheduler was found" in unseen(tmp_path, without="elsewhere")
+    assert "no scheduler of HAMi" in unseen(tmp_path, without="elsewhere")
 
 
 # --------------------------------------------------------------------------------------------- hourly, and remembered

@@ -21,7 +21,7 @@ from bot.errors import UsageError
 from bot.settings import load_settings
 from bot.texts import Texts, in_english
 from handlers.cluster_choice import ClusterChoice
-from handlers.doctor.examination import examine
+from handlers.doctor.checks import examine
 from handlers.doctor.links import has_failed
 from handlers.init.dialog import CheckFailed, Dialog, Files, Given
 from handlers.manifest import create_link, manifest

@@ -130,8 +130,8 @@ def test_where_the_last_resort_is_the_threads_own_channel_one_reply_tells_both(d
 
 def test_a_channel_of_last_resort_that_the_bot_cannot_post_to_is_told_of_like_the_others() -> None:
     given = GIVEN.model_copy(update={"last_resort": "C0GENERAL1"})
-    assert watched(Settings(oncall=given), ()).channels == (GIVEN.channel, "C0GENERAL1")
-    assert watched(Settings(oncall=GIVEN), ()).channels == (GIVEN.channel,)
+    assert watched(Settings(oncall=given)).channels == (GIVEN.channel, "C0GENERAL1")
+    assert watched(Settings(oncall=GIVEN)).channels == (GIVEN.channel,)
 
 
 def test_killed_at_any_step_of_a_call_each_is_called_once_and_each_page_is_queued_once(

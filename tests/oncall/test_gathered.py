@@ -58,7 +58,7 @@ def test_what_is_critical_has_its_own_thread_however_many_others_there_are(datab
         await gathering(rig, keeper, 10, 3)
         await keeper.take([bare(50, severity="critical"), bare(51)])
         await rig.passes(10, keeper)
-        assert [head for head in rig.heads() if head["text"].startswith("Open, critical: ")]
+        assert [head for head in rig.heads() if head["text"].startswith("🔴 Open, critical: ")]
         assert len(rig.heads()) == 5
 
     with_rig(database, busy_cluster(tmp_path, 1), scene)

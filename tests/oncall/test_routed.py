@@ -72,7 +72,7 @@ def test_a_thread_is_called_and_acted_on_and_resolves_in_its_own_channel(databas
         await keeper.take([of_team(0, "ml", status="resolved")])
         await rig.passes(600, keeper, step_s=100)
         [head] = rig.heads(OTHER)
-        assert head["text"].startswith("Resolved")
+        assert head["text"].startswith("✅ Resolved")
         assert rig.heads() == []
 
     with_rig(database, busy_cluster(tmp_path, 3), scene)
@@ -87,7 +87,7 @@ def test_a_thread_stays_where_it_is_when_the_routes_change_over_a_restart(databa
         await later.take([of_team(0, "ml", status="resolved")])
         await rig.passes(600, later, step_s=100)
         [head] = rig.heads(OTHER)
-        assert head["text"].startswith("Resolved")
+        assert head["text"].startswith("✅ Resolved")
         await later.take([of_team(3, "ml")])
         await rig.passes(10, later)
         assert len(rig.heads()) == 1
@@ -204,7 +204,7 @@ def test_a_thread_tells_the_worst_of_the_causes_that_it_opens_with() -> None:
 def test_membership_of_the_routes_channels_is_watched_too() -> None:
     routes = (RouteSettings(match=("a=b",), channel=OTHER), RouteSettings(match=("a=c",), ignore=True))
     oncall = OncallSettings(channel=CHANNEL, token=SecretStr(TOKEN), routes=routes)
-    assert watched(Settings(oncall=oncall), ()).channels == (CHANNEL, OTHER)
+    assert watched(Settings(oncall=oncall)).channels == (CHANNEL, OTHER)
 
 
 def test_the_running_bot_sends_alerts_where_its_settings_say(tmp_path: Path) -> None:

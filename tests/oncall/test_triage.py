@@ -46,7 +46,7 @@ def test_the_head_shows_what_its_alerts_say_of_place_severity_and_runbook(databa
         await keeper.take([pending(0, severity="page", runbook=link), pending(3), pending(6, runbook=link)])
         await rig.passes(10, keeper)
         [head] = rig.heads()
-        assert head["text"].startswith("Open, critical: ")
+        assert head["text"].startswith("🔴 Open, critical: ")
         assert " in \ntext\nml\n" in text(head)
         assert str(head["blocks"]).count(str({"type": "link", "url": link, "text": "Runbook"})) == 1
         assert "Severity: page" in rig.replies(head)[0]
@@ -444,7 +444,8 @@ def test_after_an_outage_of_slack_the_most_severe_comes_first(database: str, tmp
             await rig.bot.clock.advance(10)
         await rig.bot.clock.advance(600)
         await rig.send()
-        assert [head["text"].split(":")[0] for head in rig.heads()] == ["Open, critical", "Open, warning", "Open, info"]
+        heads = [head["text"].split(":")[0] for head in rig.heads()]
+        assert heads == ["🔴 Open, critical", "🟡 Open, warning", "🟢 Open, info"]
 
     with_rig(database, busy_cluster(tmp_path, 1), scene)
 

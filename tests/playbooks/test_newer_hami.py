@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from bot.kube.recording.recorded_cluster import RecordedCluster
-from playbooks.playbook import NEWER_HAMI
+from bot.report import NEWER_HAMI
 from tests.cases_support import CASES, Files, ask, ask_cluster, edited
 from tests.playbooks.status_support import CONFIG, configured, healthy
 from tests.playbooks.world import answer, codes, record

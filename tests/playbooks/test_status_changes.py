@@ -40,7 +40,7 @@ def opened(objects_flags: tuple[str, ...] = (), **fields: Any) -> list[Object]:
 
 def test_an_open_change_is_told_with_who_made_it_until_when_and_how_to_undo_it(tmp_path: Path) -> None:
     report = ask(tmp_path, opened())
-    assert codes(report) == ["healthy", "change-open"]
+    assert codes(report) == ["change-open", "healthy"]
     claim = only(report, "change-open").claim
     assert all(part in claim for part in ("--profiling", "ada", "filter runs are slow", "2026-11-21T05:05:00Z"))
     assert "profiling off" in commands(report)

@@ -4,7 +4,19 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from bot.report import SCHEMA, Evidence, Finding, Gap, NextAction, Report, Scope, Subject, Table, finding_in_words
+from bot.report import (
+    SCHEMA,
+    Evidence,
+    Finding,
+    Gap,
+    NextAction,
+    Report,
+    Scope,
+    Subject,
+    Table,
+    finding_in_words,
+    new_finding,
+)
 from bot.texts import Text, Texts, fitting
 
 SAY = Texts("en")
@@ -42,7 +54,10 @@ def of_gpu_1() -> list[Finding]:
         Text("running.claim", pod="ml/trainer-0", node="gpu-10"),
         fitting([Text("running.claim", pod="p" * 90, node="gpu-1"), "gpu-10 runs it."], 60),
     )
-    return [finding_in_words(finding(scope=Scope(("gpu-1",))).saying(claim), SAY) for claim in claims]
+    return [
+        finding_in_words(new_finding("card-insufficient-memory", "warning", claim, [evidence()], nodes=["gpu-1"]), SAY)
+        for claim in claims
+    ]
 
 
 def report(*findings: Finding, **changed: Any) -> Report:

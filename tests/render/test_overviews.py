@@ -30,10 +30,20 @@ def shown(report: Report, width: int = 110, language: Any = "en") -> str:
     return terminal(report, Texts(language), width=width, colour=False)
 
 
-@pytest.mark.parametrize(("verb", "most"), MOST_LINES.items())
-def test_an_overview_fits_a_screen_and_all_shows_more(verb: str, most: int) -> None:
+@pytest.mark.parametrize(("version", "verb", "language"), EVERY)
+def test_every_recorded_overview_fits_a_screen(version: str, verb: str, language: str) -> None:
+    text = shown(ask(CASES / version / "recording.tar.gz", verb=verb, language=language), 110, language)
+    assert len(text.splitlines()) <= MOST_LINES[verb]
+
+
+def test_a_verdict_that_is_good_news_is_no_warning_and_the_warnings_follow_it() -> None:
+    loud = re.findall("(?m)^[A-Z]{4,}", shown(ask(RECORDING, verb="gpus")))
+    assert loud == ["INFO", "WARNING", "WARNING"]
+
+
+@pytest.mark.parametrize("verb", MOST_LINES)
+def test_all_shows_more_than_an_overview(verb: str) -> None:
     text = shown(ask(RECORDING, verb=verb))
-    assert len(text.splitlines()) <= most
     assert len(shown(ask(RECORDING, verb=verb, all=True)).splitlines()) > len(text.splitlines())
 
 
@@ -44,10 +54,13 @@ def test_in_100_columns_no_table_of_an_overview_becomes_prose(version: str, verb
     assert max(map(len, (line for line in text.splitlines() if "kubectl" not in line))) <= 100
 
 
-def test_pending_names_every_cause() -> None:
+def test_pending_tells_each_cause_once_and_the_platform_s_first() -> None:
     report = ask(RECORDING, verb="pending")
-    assert all(finding.code in shown(report) for finding in report.findings)
-    assert all(row[0] in shown(report) for row in report.tables[0].rows)
+    text = shown(report)
+    acts = re.findall("(?m)^  (platform|its owner|room|retry)  ", text)
+    assert acts == sorted(acts, key=["platform", "its owner", "room", "retry"].index)
+    assert text.count("HAMi has no usable registration of the node.") == 1
+    assert len(acts) == len({row[0] for row in report.tables[0].rows})
 
 
 @pytest.mark.parametrize("verb", MOST_LINES)

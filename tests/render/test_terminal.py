@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bot.render.terminal import terminal, visible
-from bot.report import Gap, NextAction, Scope, Subject, Table
+from bot.report import Evidence, Gap, NextAction, Scope, Subject, Table, one_line
 from bot.texts import Texts
 from tests.cases_support import questions, scenarios
 from tests.render import SAY, any_text, evidence, finding, of_gpu_1, report, reports, typical
@@ -127,7 +127,7 @@ def test_at_a_glance_it_says_how_many_steps_it_leaves_out():
 
 
 def test_at_a_glance_the_claim_stands_in_the_place_of_a_verdict_that_cuts_it_off():
-    shown = report(finding(claim="word " * 40), verdict="word " * 27 + "…")
+    shown = report(finding(claim="word " * 40), verdict=one_line("word " * 40))
     told = terminal(shown, SAY, width=100, colour=False, whole=False)
     assert " ".join(told.partition("WARNING")[2].split("Pod")[0].split()) == "word " * 39 + "word"
 
@@ -175,7 +175,7 @@ def test_a_report_without_findings_is_its_verdict():
 
 
 def test_a_claim_that_the_verdict_cuts_off_is_told_in_full():
-    told = plain(report(finding(claim="word " * 40), verdict="word " * 27 + "…"))
+    told = plain(report(finding(claim="word " * 40), verdict=one_line("word " * 40)))
     assert " ".join(told.partition("WARNING")[2].split("about")[0].split()) == "word " * 39 + "word"
 
 
@@ -375,3 +375,17 @@ def test_a_long_table_ends_with_how_many_rows_are_not_shown() -> None:
     assert "gpu-59" in shown
     assert "gpu-60" not in shown
     assert "40 more rows: -o json" in shown
+
+
+@pytest.mark.parametrize(
+    ("path", "label"),
+    [
+        (r"{.status.allocatable.nvidia\.com/gpu}", "allocatable nvidia.com/gpu = 40"),
+        (r"{.metadata.annotations.hami\.io/node-handshake}", "hami.io/node-handshake = 40"),
+        (r"{.spec.containers[*].resources.limits.nvidia\.com/gpumem}", "limits nvidia.com/gpumem = 40"),
+        ('{.spec.template.spec.containers[?(@.name=="kube-scheduler")].image}', "kube-scheduler image = 40"),
+    ],
+)
+def test_a_value_stands_behind_its_field(path, label):
+    proof = Evidence("node", "Node gpu-1", None, "40", f"kubectl get node gpu-1 -o jsonpath='{path}'")
+    assert f"    | {label}\n" in plain(report(finding(evidence=(proof,))))

@@ -11,7 +11,7 @@ from bot.report import Report
 from bot.slack.message import Message
 from bot.slack.render.report import render_report, slack_json
 from bot.texts import LANGUAGES, Language, Texts
-from handlers.inbox import with_picture
+from handlers.inbox import with_files
 from tests.dense_json import dense_json
 from tests.slack.render import assert_fits, assert_inert, texts
 from tests.tune.support import Case, cases
@@ -44,7 +44,11 @@ def test_a_template_is_shown_and_its_yaml_is_a_file(language: Language) -> None:
     assert_inert(message)
     assert "scheduler.extender.extraArgs --kube-qps" in texts(message)
     report = answer(CASES["healthy"], language, "production")
-    (file,) = (file for file in with_picture(lambda: message, report, Texts("en")).files if file.name == "values.yaml")
+    (file,) = (
+        file
+        for file in with_files(lambda: message, report, Texts("en"), everything=False).files
+        if file.name == "values.yaml"
+    )
     values = yaml.safe_load(file.content)
     assert values["scheduler"]["extender"]["extraArgs"] == ["--debug", "-v=4", "--kube-qps=50", "--kube-burst=100"]
     assert not [other.name for other in message.files if "values" in other.name]

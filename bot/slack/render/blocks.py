@@ -7,7 +7,6 @@ are cut when `in_words` fills them in.
 """
 
 import re
-from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, NamedTuple, TypeVar, cast
@@ -228,25 +227,19 @@ class Room:
     def __init__(self, characters: int, say: Texts) -> None:
         self.characters = characters
         self.say = say
-        self.left_out: Counter[str] = Counter()
-        self.cut = False
+        self.overflowed = False
 
     def copy(self) -> "Room":
         """A room with as much left, to be filled in another way."""
         other = Room(self.characters, self.say)
-        other.left_out, other.cut = self.left_out.copy(), self.cut
+        other.overflowed = self.overflowed
         return other
-
-    @property
-    def overflowed(self) -> bool:
-        """Whether anything had to be left out."""
-        return self.cut or any(self.left_out.values())
 
     def text(self, prose: Prose, most: int) -> str:
         """The text made inert, or the beginning of it: that the rest is missing is kept in mind."""
         whole = visible(self.say.words(prose)[: most + 1])
         shown = cut(whole, most)
-        self.cut = self.cut or shown != whole
+        self.overflowed = self.overflowed or shown != whole
         return shown
 
     def whole(self, raw: str, most: int) -> str:
@@ -254,7 +247,7 @@ class Room:
         shown = visible(raw[: most + 1])
         if len(shown) <= most:
             return shown
-        self.cut = True
+        self.overflowed = True
         return ""
 
     def take(self, part: Shown) -> Shown:
@@ -263,12 +256,10 @@ class Room:
         self.characters -= total_text(shown)
         return shown
 
-    def fill(
-        self, kind: str, items: Sequence[T], show: Callable[[int, T], Shown], *, share: int, most: int
-    ) -> list[Shown]:
+    def fill(self, items: Sequence[T], show: Callable[[int, T], Shown], *, share: int, most: int) -> list[Shown]:
         """The first items as `show(number, item)` gives them: at most so many, in at most `share` characters together.
 
-        The others are counted under `kind`.
+        `overflowed` says from then on whether anything had to be left out.
         """
         limit = min(share, self.characters)
         shown: list[Shown] = []
@@ -278,5 +269,5 @@ class Room:
             if limit < 0:
                 break
             shown.append(self.take(part))
-        self.left_out[kind] += len(items) - len(shown)
+        self.overflowed = self.overflowed or len(shown) < len(items)
         return shown

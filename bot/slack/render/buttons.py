@@ -81,7 +81,7 @@ def closing_buttons(
     everything: bool = False,
     direct: bool = False,
 ) -> list[blocks.Element]:
-    """[Look again]; where only the asker sees the answer also [Show everything], unless it does, and [Post to channel].
+    """[Look again], [Show everything] unless the answer does, and [Post to channel] where only the asker sees it.
 
     `direct`: there is no channel to post it to. `read` is the answer's gist. None where the question does not fit into
     a button.
@@ -90,7 +90,7 @@ def closing_buttons(
     if not words.strip() or len(posted) > BUTTON_VALUE:
         return []
     offered = [blocks.button(Text("slack.again"), f"{ASK}{number}", value)]
-    if (private or direct) and not everything:
+    if not everything:
         offered.append(blocks.button(Text("slack.everything"), EVERYTHING, value))
     if private and not direct:
         offered.append(blocks.button(Text("slack.post"), POST, posted))

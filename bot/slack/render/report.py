@@ -18,12 +18,14 @@ from bot.pprof.top import TopRow
 from bot.render.overview import brief, steps_shown
 from bot.render.words import (
     CONFIDENCES,
+    MARKS,
     SEVERITIES,
     about,
     changed,
     heading,
     moment,
     names_told,
+    quoted,
     seen_at,
     some_names,
     where,
@@ -55,17 +57,6 @@ _BARE = re.compile(r"[\w.-]*")
 _ASKED_BY = re.compile(r'"by":\s*"([UW][A-Z0-9]+)"')
 """In a `bot.changes.record.Record` as it stands on its object."""
 
-_LEFT_OUT = {
-    "evidence": "slack.kind-evidence",
-    "next": "slack.kind-next",
-    "impacts": "slack.kind-impacts",
-    "findings": "slack.kind-findings",
-    "gaps": "slack.kind-gaps",
-    "commands": "slack.kind-commands",
-    "rows": "slack.kind-rows",
-    "columns": "slack.kind-columns",
-    "tables": "slack.kind-tables",
-}
 _EMPTY = Text("render.empty")
 _TEXT_VERDICT, _TEXT_PART = 2000, 200
 _TEXT_ACTIONS = 3
@@ -83,12 +74,12 @@ def render_report(
     names: bool = False,
     files: bool = True,
 ) -> Message:
-    """The report as a message within Slack's limits; what it does not show is in its files.
+    """The report as a message within Slack's limits; what it does not show is behind [Show everything].
 
     `words` is the question as typed after the command, for the buttons that ask it again; without it there are none.
-    `channel_buttons` is for an answer that only the asker sees, which cannot carry files: it adds [Post to channel]
-    and, in the place of files, [Show everything], which asks for the answer with `everything`: that has its files.
-    `direct` is for one in a direct message: it has [Show everything] alone. `names`: users of Slack who asked for a
+    [Show everything] asks for the answer with `everything`, which has the rest in files, as has one without buttons.
+    `channel_buttons` is for an answer that only the asker sees: it adds [Post to channel], unless `direct`, which is
+    for one in a direct message. `names`: users of Slack who asked for a
     change are shown by name in the verdict and its detail, which calls them unless one person alone sees it, and times
     in the reader's own zone. Without
     `files` there are none, and nothing says what is left out: for an answer that its verdict gives whole.
@@ -125,7 +116,10 @@ def render_report(
         attached: list[File] = []
         if files and room.overflowed and not by_button:
             attached = [whole_answer(report, say), *table_files(tables.not_whole, say)]
-        small_print = blocks.context(*(_left_out(room, attached) if files else ()), seen)
+        names = ", ".join(file.name for file in attached)
+        notes = [Text("slack.rows-left", rows=tables.rows_left)] if tables.rows_left else []
+        notes += [Text("slack.in-files", files=names)] if attached else []
+        small_print = blocks.context(*notes, seen)
         asking = [blocks.actions(*buttons)] if buttons else []
         answer = (
             [*tables.blocks, *also, *following] if overview else [*change, *following, *proof, *also, *tables.blocks]
@@ -154,15 +148,16 @@ def _askers(report: Report) -> set[str]:
 def _head(report: Report, cause: Finding | None, room: Room, pieces_of: Callable[..., list[Part]]) -> list[Block]:
     """The verdict and what it is about. `pieces_of` gives text as pieces of rich text."""
     verdict = room.text(report.verdict, _VERDICT)
-    severity = made(heading, SEVERITIES[report.severity])
-    title = room.say.words(Text("slack.verdict", severity=severity, verdict=verdict))
-    facts = [(Text("render.about"), room.text(about(report), _NAME))]
+    level = report.verdict_severity
+    title = room.say.words(
+        Text("slack.verdict", mark=MARKS[level], severity=made(heading, SEVERITIES[level]), verdict=verdict)
+    )
+    doubt = CONFIDENCES["suspected"] if cause is not None and cause.confidence == "suspected" else ""
+    facts = [(Text("render.about"), room.text(together(about(report), doubt, by=", "), _NAME))]
     if cause is not None:
-        if " ".join(cause.claim.split()) != report.verdict:
+        if cause is not report.told_by or report.verdict.endswith("…"):
             facts.append((Text("render.detail"), room.text(cause.claim, _CLAIM)))
-        finding = pieced("{}, {}", cause.code, CONFIDENCES[cause.confidence])
-        facts.append((Text("render.finding"), room.text(finding, _NAME)))
-        if not names_told(cause).issuperset(cause.scope.nodes):
+        if not names_told(cause.text).issuperset(cause.scope.nodes):
             named = some_names(cause.scope.nodes, _NAMES_SHOWN)
             facts.append((Text("render.nodes"), room.text(named, _NAME)))
     pieces: list[Part] = []
@@ -191,13 +186,13 @@ def _evidence(quotes: Sequence[Evidence], report: Report, room: Room) -> list[Bl
         first = [span(pieced("{}\n", Text("render.evidence")), "bold")] if number == 1 else []
         return [
             line(*first, span(room.text(place, _PLACE).strip() or _EMPTY, "italic")),
-            quote(room.text(evidence.quote, _QUOTE).strip() or _EMPTY),
+            quote(room.text(quoted(evidence), _QUOTE).strip() or _EMPTY),
         ]
 
+    shown = room.fill(_most_telling(quotes), show, share=_EVIDENCE, most=_QUOTES_SHOWN)
     every = set(chain.from_iterable(finding.evidence for finding in report.findings))
-    shown = room.fill("evidence", _most_telling(quotes), show, share=_EVIDENCE, most=_QUOTES_SHOWN)
-    room.left_out["evidence"] = len(every) - len(shown)
-    room.left_out["commands"] += len({evidence.command for evidence in every if evidence.command.strip()})
+    commands = any(evidence.command.strip() for evidence in every)
+    room.overflowed = room.overflowed or commands or len(shown) < len(every)
     return [rich_text(*chain.from_iterable(shown))] if shown else []
 
 
@@ -216,7 +211,7 @@ def _change(change: Change, room: Room) -> list[Block]:
         return line(severity, span(room.text(impact.text, _BRIEF).strip() or _EMPTY))
 
     title = line(span(pieced("{}\n", Text("render.change")), "bold"), span(room.text(changed(change), _CLAIM)))
-    shown = room.fill("impacts", change.blast_radius, show, share=_CHANGE, most=_IMPACTS_SHOWN)
+    shown = room.fill(change.blast_radius, show, share=_CHANGE, most=_IMPACTS_SHOWN)
     return [room.take(rich_text(title, *([bullets(*shown)] if shown else [])))]
 
 
@@ -237,9 +232,9 @@ def _next(actions: Sequence[NextAction], report: Report, room: Room) -> list[Blo
         again = number < min(len(actions), _ACTIONS_SHOWN) and actions[number].command == action.command
         return rich_text(line(span(label)), *([] if again else _copied(action.command, room)))
 
-    shown = room.fill("next", actions, show, share=_NEXT, most=_ACTIONS_SHOWN)
+    shown = room.fill(actions, show, share=_NEXT, most=_ACTIONS_SHOWN)
     every = {action for finding in report.findings for action in finding.next_actions}
-    room.left_out["next"] += len(every.difference(actions))
+    room.overflowed = room.overflowed or not every.issubset(actions)
     return [rich_text(_title(Text("render.next"))), *shown] if shown else []
 
 
@@ -253,7 +248,7 @@ def _others(findings: Sequence[Finding], room: Room) -> list[Block]:
         return line(span(room.text(finding.claim, _BRIEF).strip() or _EMPTY))
 
     loud_first = sorted(findings, key=lambda finding: finding.severity == "info")
-    shown = room.fill("findings", loud_first, show, share=_OTHERS, most=_OTHERS_SHOWN)
+    shown = room.fill(loud_first, show, share=_OTHERS, most=_OTHERS_SHOWN)
     more = len(findings) - len(shown)
     if not shown:
         return []
@@ -268,7 +263,7 @@ def _gaps(gaps: Sequence[Gap], room: Room) -> list[Block]:
     empty = room.say.words(_EMPTY)
     sources = list(dict.fromkeys(room.text(gap.source, _SOURCE).strip() or empty for gap in gaps))
     named = span(some_names(sources, _GAPS_SHOWN))
-    room.left_out["gaps"] += len(gaps)
+    room.overflowed = True
     label = Text("slack.fact", name=Text("render.gaps"))
     return [room.take(rich_text(line(span(pieced("{} ", label), "bold"), named)))]
 
@@ -288,21 +283,6 @@ def _label(action: NextAction, room: Room) -> Prose:
 def _copied(command: str, room: Room) -> list[Part]:
     shown = room.whole(command, _COMMAND).strip()
     return [preformatted(shown)] if shown else []
-
-
-def _left_out(room: Room, files: Sequence[File]) -> list[Text]:
-    """A line that says what is not shown and how it is had, if anything is not."""
-    if not room.overflowed:
-        return []
-    kinds = [
-        Text("slack.kind", name=Text(_LEFT_OUT[kind]), count=count) for kind, count in room.left_out.items() if count
-    ]
-    if room.cut:
-        kinds.append(Text("slack.kind-long"))
-    names = ", ".join(file.name for file in files)
-    button = Text("slack.by-button", button=Text("slack.everything"))
-    whole = Text("slack.in-files", files=names) if files else button
-    return [Text("slack.left-out", what=together(*kinds, by=", "), where=whole)]
 
 
 def _aloud(report: Report, cause: Finding | None) -> Mrkdwn | MrkdwnText:

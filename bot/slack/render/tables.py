@@ -44,10 +44,13 @@ _FORMULA = ("=", "+", "-", "@", "＝", "＋", "－", "＠")
 
 
 class RenderedTables(NamedTuple):
-    """The blocks, and the tables that they do not show whole and that deserve a spreadsheet."""
+    """The blocks, the tables that they do not show whole and that deserve a spreadsheet, and how many rows are left out
+    of the one that is shown.
+    """
 
     blocks: list[Block]
     not_whole: list[Table]
+    rows_left: int = 0
 
 
 def show_tables(report: Report, overview: Brief | None, room: Room, *, newer: bool = False) -> RenderedTables:
@@ -56,38 +59,35 @@ def show_tables(report: Report, overview: Brief | None, room: Room, *, newer: bo
     `newer`: as a table that can be sorted, which has pages and so more rows and all columns.
     """
     if overview is None and report.subject.namespace and report.subject.kind not in _ANSWERED_BY_TABLES:
-        room.left_out["tables"] += len(report.tables)
+        room.overflowed = room.overflowed or bool(report.tables)
         return RenderedTables([], [table for table in report.tables if len(table.rows) > _SMALL][:_FILES])
     tables = overview.tables if overview else [BriefTable(table, table, 0) for table in report.tables]
     shown: list[Block] = []
     others = [
         table for table in report.tables if table.rows and not any(brief_table.whole is table for brief_table in tables)
     ]
-    room.left_out["tables"] += len(others)
     not_whole: list[Table] = []
-    has_rows = False
+    has_rows, rows_left = False, 0
     for table, whole, left_out, _ in tables:
         heading = room.text(table_heading(table), _TITLE).strip()
         title = span(heading or Text("render.empty"), "bold")
         if not table.columns or not table.rows:
             empty = rich_text(line(title, span(pieced("\n{}", Text("words.none")))))
-            shown += room.fill(
-                "tables", [empty], lambda _, block: block, share=_SHARE, most=max(0, _EMPTY_TABLES - len(shown))
-            )
+            shown += room.fill([empty], lambda _, block: block, share=_SHARE, most=max(0, _EMPTY_TABLES - len(shown)))
         elif has_rows:
-            room.left_out["tables"] += 1
             not_whole.append(whole)
         else:
             most = limits.TABLE_COLUMNS if newer else _COLUMNS_SHOWN
             columns = list(range(len(table.columns)))[:most] if overview else _columns_shown(table)
             rows = _pages(table, columns, room, title["text"]) if newer else _rows(table, columns, room)
             has_rows = True
-            room.left_out["rows"] += left_out
-            room.left_out["columns"] += len(whole.columns) - len(table.columns)
+            rows_left = left_out + len(table.rows) - (len(rows["rows"]) - 1 if rows else 0)
             shown += ([rows] if newer else [rich_text(line(title)), rows]) if rows else []
-            if not rows or len(rows["rows"]) <= len(whole.rows) or len(columns) < len(whole.columns):
+            if not rows or rows_left or len(columns) < len(whole.columns):
                 not_whole.append(whole)
-    return RenderedTables(shown, [*not_whole, *others][:_FILES])
+    not_whole += others
+    room.overflowed = room.overflowed or bool(not_whole)
+    return RenderedTables(shown, not_whole[:_FILES], rows_left)
 
 
 def _rows(table: Table, shown: Sequence[int], room: Room) -> Block | None:
@@ -109,12 +109,8 @@ def _filled(table: Table, shown: Sequence[int], room: Room, share: int, most: in
         return [blocks.cell(room.text(cell, _CELL)) for cell in row]
 
     rows = [[row[number] for number in shown] for row in (table.columns, *table.rows)]
-    filled = room.fill("rows", rows, show, share=share, most=1 + most)
-    room.left_out["columns"] += len(table.columns) - len(shown)
-    if len(filled) < 2:
-        room.left_out["rows"] = len(table.rows)
-        return []
-    return filled
+    filled = room.fill(rows, show, share=share, most=1 + most)
+    return filled if len(filled) > 1 else []
 
 
 def _columns_shown(table: Table) -> list[int]:

@@ -9,7 +9,7 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from bot.render.words import SEVERITIES
+from bot.render.words import MARKS, SEVERITIES, names_told
 from bot.report import VERDICT_LIMIT, Severity
 from bot.slack.message import Block
 from bot.slack.render import blocks
@@ -23,6 +23,7 @@ from bot.triage.state import PAGER, Call, Deed, Incident, MuteUntil, State
 ACT, OPEN = "triage:", "triage-open-cause"
 BUTTONS: tuple[Deed, ...] = ("ack", "take", "note", "handover", "mute", "close")
 _NAME, _PLACE, _STEP = 200, 60, 160
+_OVER = "✅"
 _NAMES_IN_HEAD, _NAMES_IN_DETAILS = 2, 10
 _ALERTS_SHOWN, _OPTIONS, _ALERT_NAME, _OPTION = 15, 25, 60, 75
 _WHOM = 50
@@ -94,8 +95,12 @@ class Head(NamedTuple):
 def render_head(head: Head) -> blocks.Draft:
     """The head as it is now."""
     state, severity = STATE[head.incident.state], SEVERITIES[head.severity]
+    mark = _OVER if head.incident.state in ("resolved", "closed") else MARKS[head.severity]
     verdict = in_one_line(head.cause.text, VERDICT_LIMIT)
-    title = Text("triage.title", state=state, severity=severity, verdict=verdict)
+    whom = head.subjects or head.cause.nodes
+    if whom and whom[0] not in names_told(head.cause.text):
+        verdict = Text("triage.of-whom", whom=_some(whom, 1), verdict=verdict)
+    title = Text("triage.title", mark=mark, state=state, severity=severity, verdict=verdict)
     parts = [line(span(inert(title, 3 * _NAME), "bold")), *(line(*fact) for fact in _facts(head))]
     built: list[Block] = [
         rich_text(*parts),

@@ -25,7 +25,7 @@ def refused_by_known_words(scene: AbsentScene) -> Iterator[Finding]:
     if refused := in_events(scene.refusals, None):
         hit, proofs = refused[0][0], [proof for _, proof in refused]
         claim = Text("admission-denied.signed", pod=scene.wanted.name, means=hit.signature.means)
-        yield signed(hit, proofs, claim, ())
+        yield signed(hit, proofs, claim, (), scene.install)
 
 
 @rule("webhook-unreachable", "webhook-untrusted", "webhook-missing", reads=("absent",))

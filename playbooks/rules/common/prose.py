@@ -2,17 +2,13 @@
 
 import difflib
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, cast
-
-from msgspec import structs
+from collections.abc import Sequence
 
 from bot.hami.installation.install import Install
-from bot.hami.installation.known_bugs import bug_behind
 from bot.hami.vendors import FIRST
 from bot.hami.vendors.vendor import Vendor
-from bot.report import Finding, NextAction, step
-from bot.texts import LITERAL, Prose, Text, listed
+from bot.report import NextAction, step
+from bot.texts import Prose, Text, listed
 from playbooks import quotes
 from playbooks.quotes import kubectl
 
@@ -87,50 +83,6 @@ def scheduler_log(install: Install, pod: str) -> tuple[NextAction, ...]:
 def raise_verbosity() -> tuple[NextAction, ...]:
     """To let HAMi log each card's figures for a while (its V(5)); it is asked about before it is done."""
     return (step(Text("changing.raise-it"), "verbosity 5 for 10m", changes_cluster=True),)
-
-
-def each_once(findings: Sequence[Finding], install: Install | None = None) -> list[Finding]:
-    """The findings with all their steps, each where it comes first; a question to us is one step, whatever it is for.
-
-    `install`: where a bug of this HAMi can be behind a finding, a step to a release without it comes last in it.
-    """
-    told, kept = set[str | NextAction](), list[Finding]()
-    for finding in findings:
-        steps: dict[str | NextAction, NextAction] = {}
-        for action in (*finding.next_actions, *upgrades(finding, install)):
-            steps.setdefault(action.command if action.is_ours else action, action)
-        kept.append(structs.replace(finding, next_actions=tuple(steps[key] for key in steps if key not in told)))
-        told.update(steps)
-    return kept
-
-
-def upgrades(finding: Finding, install: Install | None) -> tuple[NextAction, ...]:
-    """To upgrade HAMi, where a bug that a newer release does not have can be behind the finding."""
-    seen = install.version if install else None
-    if install is None or seen is None or install.deployment is None:
-        return ()
-    said = [*_facts({"key": finding.key, "values": finding.values}), *(proof.quote for proof in finding.evidence)]
-    if (bug := bug_behind(finding.code, said, seen.version)) is None:
-        return ()
-    threads = ", ".join(bug.threads)
-    label = Text("known-bug.upgrade", fixed=bug.fixed, version=seen.version, why=bug.why, threads=threads)
-    path = "jsonpath={.spec.template.spec.containers[*].image}"
-    return (step(label, kubectl("-n", install.namespace, "get", "deployment", install.deployment.name, "-o", path)),)
-
-
-def _facts(value: Any) -> Iterator[str]:
-    """The keys and the words in a claim and its values, as JSON has them; no text that is in a language already."""
-    match value:
-        case str():
-            yield value
-        case {"key": str(key), "values": dict()}:
-            yield key
-            yield from _facts([] if key == LITERAL else [*cast("Mapping[str, Any]", value)["values"].values()])
-        case list() | tuple():
-            for part in cast("Sequence[Any]", value):
-                yield from _facts(part)
-        case _:
-            return
 
 
 _MAX_NEAR = 3

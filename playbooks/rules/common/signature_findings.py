@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 
+from bot.hami.installation.install import Install
 from bot.hami.scheduler_logs.log_lines import parse_line
 from bot.hami.signatures import Hit, Where, find
 from bot.hami.version import Version
@@ -49,10 +50,10 @@ def in_events(events: Iterable[Event], version: Version | None) -> list[tuple[Hi
     return [(hit, of_event(event)) for event in newest for hit in find("event-message", [event.message], version)]
 
 
-def signed(hit: Hit, proofs: Sequence[Evidence], claim: Prose, nodes: Sequence[str]) -> Finding:
+def signed(hit: Hit, proofs: Sequence[Evidence], claim: Prose, nodes: Sequence[str], install: Install) -> Finding:
     """The finding that a signature proves, with its fix as the next step."""
     code, fix = hit.signature.code, fix_of(hit)
-    return finding(code, claim, "confirmed", nodes, proofs, severity="warning", actions=(fix,))
+    return finding(code, claim, "confirmed", nodes, proofs, severity="warning", actions=(fix,), of=install)
 
 
 def fix_of(hit: Hit) -> NextAction:

@@ -250,7 +250,9 @@ def stuck(scene: InstallScene) -> Iterator[Finding]:
     claim = Text("rollout-stuck.claim", name=deployment.name, why=proofs[-1].quote)
     look = kubectl("-n", deployment.namespace, "rollout", "status", f"deployment/{deployment.name}", "--timeout=1s")
     steps = [step(Text("rollout-stuck.look"), look)]
-    yield finding("rollout-stuck", claim, scene.seen.confidence, (), proofs, severity="warning", actions=steps)
+    yield finding(
+        "rollout-stuck", claim, scene.seen.confidence, (), proofs, severity="warning", actions=steps, of=scene.install
+    )
 
 
 def _unscheduled(condition: Condition | None) -> Condition | None:

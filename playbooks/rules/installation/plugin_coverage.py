@@ -39,7 +39,7 @@ def plugins_fail(scene: InstallScene) -> list[Finding]:
     read = scene_of(sides.values(), sets, scene.seen, scene.now)
     # That pods are not ready is told anyway.
     found = [told for told in run([HANDS_OUT_NOTHING], read).findings if told.code != "device-plugin-not-ready"]
-    refused = [cause.told() for cause in refused_pods(sets)] if sets else []
+    refused = [cause.told(of=scene.install) for cause in refused_pods(sets)] if sets else []
     return [*(found or monitor_down(read)), *(refused or (none_selected(sets, scene.nodes) if sets else []))]
 
 

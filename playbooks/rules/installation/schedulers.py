@@ -51,7 +51,9 @@ def none_found(scene: PodScene) -> Iterator[Finding]:
         return
     proofs = [quotes.of_pod(pod, pod.spec.scheduler_name or pod.name, "{.spec.schedulerName}")]
     claim = Text("scheduler-down.none")
-    yield finding("scheduler-down", claim, "suspected", (), proofs, severity="critical", actions=[search()])
+    yield finding(
+        "scheduler-down", claim, "suspected", (), proofs, severity="critical", actions=[search()], of=scene.install
+    )
 
 
 def search() -> NextAction:
@@ -106,6 +108,7 @@ def _down(scene: HamiScene) -> Finding | None:
         ),
         severity="critical",
         actions=(scale,) if to_zero else (describe,),
+        of=install,
     )
 
 
@@ -132,6 +135,7 @@ def _not_ready(install: Install, runs: Sequence[LogSeen]) -> Finding:
         (*(reason.proofs if reason else ()), *worst),
         severity="critical",
         actions=[*(reason.actions if reason else ()), *steps],
+        of=install,
     )
 
 
@@ -243,7 +247,9 @@ def past_crashes(scene: HamiScene) -> Iterator[Finding]:
         proofs, look = [quotes.of_pod(pod, why, path)], [_last_words(pod, status.name)]
         if ended.reason == _OUT_OF_MEMORY and status.name == EXTENDER_CONTAINER:
             look.insert(0, step(Text("scheduler-degraded.heap"), prose.command("profile", "heap")))
-        yield finding("scheduler-degraded", claim, "confirmed", (), proofs, severity="warning", actions=look)
+        yield finding(
+            "scheduler-degraded", claim, "confirmed", (), proofs, severity="warning", actions=look, of=scene.install
+        )
 
 
 def _last_words(pod: Pod, container: str) -> NextAction:
@@ -265,6 +271,7 @@ def _degraded(install: Install, now: datetime) -> Finding | None:
                 (quotes.of_pod(pod, quote, path),),
                 severity="warning",
                 actions=(_last_words(pod, EXTENDER_CONTAINER),),
+                of=install,
             )
     if not install.ready_pods:
         return None

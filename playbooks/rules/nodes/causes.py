@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from bot.finding_codes import Code
+from bot.hami.installation.install import Install
 from bot.hami.nodes.node_state import CORDON_KEY
 from bot.kube.models import Node
 from bot.report import Confidence, Evidence, Finding, NextAction, Severity, step
@@ -66,13 +67,15 @@ class NodeCause(NamedTuple):
     steps: Sequence[NextAction]
     confidence: Confidence = "confirmed"
 
-    def told(self, *others: "NodeCause", nodes: Sequence[str] = (), severity: Severity = "warning") -> Finding:
+    def told(
+        self, *others: "NodeCause", of: Install, nodes: Sequence[str] = (), severity: Severity = "warning"
+    ) -> Finding:
         """One finding for the nodes of this cause, in the words of the first; `nodes`: all, where more have it."""
         names = sorted({cause.node for cause in (self, *others) if cause.node} | {*nodes})
         more = [name for name in names if name != self.node]
         claim = Text("nodes.same", claim=self.claim, nodes=prose.names(more)) if more else self.claim
         proofs = [proof for cause in (self, *others) for proof in cause.proofs]
-        return finding(self.code, claim, self.confidence, names, proofs, severity=severity, actions=self.steps)
+        return finding(self.code, claim, self.confidence, names, proofs, severity=severity, actions=self.steps, of=of)
 
 
 def by_cause(
@@ -102,7 +105,10 @@ def by_cause(
 
     return [
         next(iter(of(key, sorted(names)))).told(
-            *of(key, sorted(names)[1:PROVEN]), nodes=names, severity="info" if key[0] in quiet else "warning"
+            *of(key, sorted(names)[1:PROVEN]),
+            of=scene.install,
+            nodes=names,
+            severity="info" if key[0] in quiet else "warning",
         )
         for key, names in sorted(groups.items(), key=place)
     ]

@@ -67,9 +67,10 @@ def _findings(scene: NodesScene, codes: Sequence[Code], tell: Callable[[Group], 
     """One finding per fault of these codes; nothing is sure where anything could not be read."""
     for group in groups(scene, codes):
         fault = group.fault
-        claim, proofs, steps = _beside(group) if fault.device and tell is not _time_zone else tell(group)
+        claim, proofs, actions = _beside(group) if fault.device and tell is not _time_zone else tell(group)
         sure: Confidence = "suspected" if fault.why in _GUESSED or scene.once(gaps_of) else "confirmed"
-        yield finding(fault.code, claim, sure, group.names, proofs, severity=fault.severity, actions=tuple(steps))
+        install, names, severity = scene.install, group.names, fault.severity
+        yield finding(fault.code, claim, sure, names, proofs, severity=severity, actions=actions, of=install)
 
 
 def _beside(group: Group) -> Told:

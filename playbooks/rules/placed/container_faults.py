@@ -76,7 +76,7 @@ def on_a_faulty_gpu(scene: PlacedScene) -> Iterator[Finding]:
         status.name in names and in_trouble(status, scene.now) and _ran(status) for status in statuses(scene.pod)
     )
     if ended and scene.node is not None and (cause := reported(scene.node, "suspected")):
-        yield cause.told()
+        yield cause.told(of=scene.install)
 
 
 @rule("gpu-start-failure", reads=("install",))
@@ -90,7 +90,9 @@ def hidden_from_cuda(scene: PlacedScene) -> Iterator[Finding]:
             claim = Text("gpu-start-failure.hidden", **values)
             proofs = [quotes.of_pod(scene.pod, _VISIBLE, "{.spec.containers[*].env}")]
             fix = step(Text("gpu-start-failure.unset", **values), kubectl_pod(scene.pod, "get", "-o", "yaml"))
-            yield finding("gpu-start-failure", claim, "confirmed", (), proofs, severity="warning", actions=[fix])
+            yield finding(
+                "gpu-start-failure", claim, "confirmed", (), proofs, severity="warning", actions=[fix], of=scene.install
+            )
 
 
 def unread_log(scene: PlacedScene, told: Collection[str]) -> Sequence[Gap]:

@@ -119,7 +119,9 @@ def silent_start(scene: PlacedScene) -> Iterator[Finding]:
         fix = step(Text("in-container.fix-driver"), kubectl_pod(pod, "get", "-o", "yaml"))
         proofs = [*fact.proofs, since]
         nodes = (pod.spec.node_name,)
-        yield finding("hami-core-hang", claim, "suspected", nodes, proofs, severity="warning", actions=[fix])
+        yield finding(
+            "hami-core-hang", claim, "suspected", nodes, proofs, severity="warning", actions=[fix], of=scene.install
+        )
         return
 
 
@@ -290,6 +292,7 @@ def _finding(scene: PlacedScene, words: Sequence[_Word]) -> Finding:
         proofs,
         severity="warning",
         actions=(means.fix,),
+        of=scene.install,
     )
 
 

@@ -249,6 +249,7 @@ def _finding(scene: PlacedScene, crash: _Crash, restarted: _Start | None) -> Fin
         proofs,
         severity="warning",
         actions=(recreate, advice) if restarted else (advice, recreate),
+        of=scene.install,
     )
 
 

@@ -266,7 +266,7 @@ def start_fault(scene: PlacedScene) -> Iterator[Finding]:
     node = pod.spec.node_name
     key = "start-fault.claim" if container else "start-fault.pod"
     claim = Text(key, container=container, node=node or "?", means=hit.signature.means)
-    yield signed(hit, proofs, claim, (node,) if node else ())
+    yield signed(hit, proofs, claim, (node,) if node else (), scene.install)
 
 
 def _of_events(scene: PlacedScene, *, halted: bool) -> list[tuple[Hit, Evidence]]:

@@ -84,7 +84,9 @@ def refused(scene: PlacedScene) -> Iterator[Finding]:
         claim = Text("allocate-failed.means", claim=unstopped(claim), means=known[0].signature.means)
         actions.insert(0, fix_of(known[0]))
     nodes = (node,) if node else ()
-    yield finding("allocate-failed", claim, "confirmed", nodes, said.proofs, severity="warning", actions=actions)
+    yield finding(
+        "allocate-failed", claim, "confirmed", nodes, said.proofs, severity="warning", actions=actions, of=scene.install
+    )
 
 
 @rule(*NODE_CODES, reads=("install",))
@@ -98,7 +100,7 @@ def node_behind_refusal(scene: PlacedScene) -> list[Finding]:
     times = [at for evidence in (*said.words, *said.stripped) if (at := parse_time(evidence.at))]
     vendor = device_asked(scene.pod, scene.config).vendor
     found = node_causes([side], scene.plugin_sets, scene.seen, scene.now, vendor)
-    return found or [cause.told() for cause in crash_near(side, times, vendor)]
+    return found or [cause.told(of=scene.install) for cause in crash_near(side, times, vendor)]
 
 
 @rule(

@@ -132,7 +132,9 @@ def _lock_finding(
     texts = [(node, node.metadata.annotation(held.key)) for node in shown]
     actions = lock_actions(names[0], held) if names and steps else []
     proofs = [*proofs, *(quotes.of_node_annotation(node, held.key, text) for node, text in texts if text)]
-    return finding(held.code, held.claim, confidence, names, proofs, severity=severity, actions=actions)
+    return finding(
+        held.code, held.claim, confidence, names, proofs, severity=severity, actions=actions, of=scene.install
+    )
 
 
 def _of_owner(scene: PodScene, name: str) -> list[Evidence]:
@@ -180,7 +182,9 @@ def _refused_with_error(scene: PodScene) -> Finding | None:
             steps = (step(Text("binding-failed.volumes"), kubectl("-n", scene.pod.namespace, "get", "pvc")),)
     else:
         claim = Text("binding-failed.timeout" if _TIMED_OUT.search(why) else "binding-failed.claim", why=why)
-    return finding(code, claim, "confirmed", (), [scene.attempt.evidence], severity="warning", actions=steps)
+    return finding(
+        code, claim, "confirmed", (), [scene.attempt.evidence], severity="warning", actions=steps, of=scene.install
+    )
 
 
 @rule("scheduler-degraded", "scheduler-panic")
@@ -192,7 +196,9 @@ def extender_silent(scene: PodScene) -> Iterator[Finding]:
     look = kubectl("-n", scene.install.namespace, "get", "pods", *(pod.name for pod in pods))
     steps = [step(Text("scheduler-degraded.pods"), look)] if pods else []
     proofs = [scene.attempt.evidence]
-    yield finding("scheduler-degraded", claim, "confirmed", (), proofs, severity="critical", actions=steps)
+    yield finding(
+        "scheduler-degraded", claim, "confirmed", (), proofs, severity="critical", actions=steps, of=scene.install
+    )
     yield from panicked_elsewhen(scene)
 
 

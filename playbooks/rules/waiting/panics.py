@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
+from bot.hami.installation.install import Install
 from bot.hami.scheduler_logs.filter_runs import Cycle, rebuild
 from bot.hami.scheduler_logs.log_lines import (
     LogLine,
@@ -23,7 +24,7 @@ from bot.hami.scheduler_logs.scheduling_events import Unschedulable, parse_unsch
 from bot.kube.hami_pods import EXTENDER_CONTAINER, KUBE_SCHEDULER_CONTAINER
 from bot.kube.models import Pod
 from bot.kube.times import format_time, parse_time
-from bot.report import Confidence, Evidence, Finding, Gap, Severity, one_line, step
+from bot.report import Confidence, Evidence, Finding, Gap, NextAction, Severity, one_line, step
 from bot.texts import Prose, Text
 from playbooks.attempt import Attempt
 from playbooks.gather.scheduler_logs import LogOf
@@ -204,24 +205,24 @@ def panicked(scene: PodScene) -> Iterator[Finding]:
         return
     found = _found(scene.process.panics)
     if near := [crash for crash in found if crash.explains(attempt)]:
-        yield _told(near, [attempt.evidence], Text("scheduler-panic.claim", what=_what(near)))
+        yield _told(near, [attempt.evidence], Text("scheduler-panic.claim", what=_what(near)), of=scene.install)
     elif broke_off(attempt.evidence.quote) and (attempt.stage != "bind" or found):
         claim = Text("scheduler-panic.suspected", why=one_line(attempt.evidence.quote, 80))
         proofs = [attempt.evidence, *map(_of_line, found[: -_MAX_SHOWN - 1 : -1])]
-        yield finding("scheduler-panic", claim, "suspected", (), proofs, severity="critical")
+        yield finding("scheduler-panic", claim, "suspected", (), proofs, severity="critical", of=scene.install)
 
 
 def panicked_elsewhen(scene: PodScene) -> Iterator[Finding]:
     """Panics of a process that runs on and that do not explain why a call about the pod got no answer."""
     if _may_be_panic(scene.attempt) and (found := _survived(scene)):
-        yield _recovered(found, severity="info", confidence="suspected")
+        yield _recovered(scene, found, severity="info", confidence="suspected")
 
 
 @rule("scheduler-panic")
 def recovered(scene: HamiScene) -> Iterator[Finding]:
     """The extender panicked and runs on, whichever pod it was asked about."""
     if found := _survived(scene):
-        yield _recovered(found, severity="warning")
+        yield _recovered(scene, found, severity="warning")
 
 
 @rule("scheduler-panic")
@@ -250,7 +251,8 @@ def _end_told(scene: HamiScene, found: list[_Found]) -> Finding:
     claim: Prose = Text("scheduler-panic.ended", what=_what(found), pod=log.scheduler.name)
     if log.ended_at:
         claim = Text("scheduler-panic.ended-at", what=_what(found), pod=log.scheduler.name, at=log.ended_at)
-    return _told(found, [], claim, severity="warning" if scene.install.ready_pods else "critical")
+    severity: Severity = "warning" if scene.install.ready_pods else "critical"
+    return _told(found, [], claim, severity=severity, of=scene.install)
 
 
 def _may_be_panic(attempt: Attempt) -> bool:
@@ -269,8 +271,11 @@ def _age(log: PanicLog, now: datetime) -> timedelta:
     return now - at if at else timedelta()
 
 
-def panicked_in(runs: Sequence[RunInLog], logs: tuple[PanicLog, ...]) -> list[Finding]:
-    """The newest filter run has no result, and the extender panicked in the seconds after it began."""
+def panicked_in(runs: Sequence[RunInLog], logs: tuple[PanicLog, ...], steps: tuple[NextAction, ...]) -> list[Finding]:
+    """The newest filter run has no result, and the extender panicked in the seconds after it began.
+
+    `steps` come before that to read its stack.
+    """
     began = runs[-1].cycle.at if runs else None
     if began is None or runs[-1].cycle.has_result:
         return []
@@ -279,14 +284,16 @@ def panicked_in(runs: Sequence[RunInLog], logs: tuple[PanicLog, ...]) -> list[Fi
     near = [crash for crash in found if crash.panic.at and -_ROUNDED <= crash.panic.at - began <= _AT_ONCE]
     if not near:
         return []
-    claim = Text("scheduler-panic.claim", what=_what(near))
-    return [_told(near, [], claim, confidence="suspected")]  # another pod's run may have begun in that second
+    claim = Text("scheduler-panic.claim", what=_what(near))  # another pod's run may have begun in that second
+    return [_told(near, [], claim, confidence="suspected", steps=steps)]
 
 
-def _recovered(found: list[_Found], *, severity: Severity, confidence: Confidence = "confirmed") -> Finding:
+def _recovered(
+    scene: HamiScene, found: list[_Found], *, severity: Severity, confidence: Confidence = "confirmed"
+) -> Finding:
     name = found[-1].log.scheduler.name
     claim = Text("scheduler-panic.recovered", what=_what(found), pod=name, count=len(found))
-    return _told(found, [], claim, severity=severity, confidence=confidence)
+    return _told(found, [], claim, severity=severity, confidence=confidence, of=scene.install)
 
 
 def _found(logs: tuple[PanicLog, ...]) -> list[_Found]:
@@ -306,11 +313,15 @@ def _told(
     *,
     severity: Severity = "critical",
     confidence: Confidence = "confirmed",
+    steps: tuple[NextAction, ...] = (),
+    of: Install | None = None,
 ) -> Finding:
     shown = [_of_line(crash) for crash in found[: -_MAX_SHOWN - 1 : -1]]
     last = found[-1].log
     read = step(Text("scheduler-panic.stack"), f"{_log(last.scheduler, previous=last.previous)} | grep -A 20 panic")
-    return finding("scheduler-panic", claim, confidence, (), [*proofs, *shown], severity=severity, actions=[read])
+    return finding(
+        "scheduler-panic", claim, confidence, (), [*proofs, *shown], severity=severity, actions=(*steps, read), of=of
+    )
 
 
 def _of_line(found: _Found) -> Evidence:

@@ -101,7 +101,9 @@ def refused(scene: PodScene, cause: RankedCause) -> Finding:
         claim = Text("card-insufficient-memory.never", **_too_small(scene, largest))
     proofs = [*proofs, *_object_proofs(scene, cause, largest)]
     steps = () if severity == "info" else _steps(scene, cause)
-    return finding(cause.code, claim, confidence, cause.nodes, proofs, severity=severity, actions=steps)
+    return finding(
+        cause.code, claim, confidence, cause.nodes, proofs, severity=severity, actions=steps, of=scene.install
+    )
 
 
 def _steps(scene: PodScene, cause: RankedCause) -> tuple[NextAction, ...]:

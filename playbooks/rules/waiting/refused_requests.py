@@ -245,7 +245,7 @@ def refused_by_bug(scene: PodScene, met: MetBug, refusal: Finding, steps: Sequen
     nodes, threads = refusal.scope.nodes or tuple(scene.candidates), ", ".join(met.bug.threads)
     claim = Text("known-bug.refused", version=scene.version, nodes=prose.names(nodes), why=met.bug.why, threads=threads)
     shown = [*refusal.evidence, *met.signs]
-    return finding(met.code, claim, "suspected", nodes, shown, severity="warning", actions=steps[:1])
+    return finding(met.code, claim, "suspected", nodes, shown, severity="warning", actions=steps[:1], of=scene.install)
 
 
 def _asking(scene: PodScene) -> list[Evidence]:

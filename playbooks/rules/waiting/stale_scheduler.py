@@ -177,7 +177,9 @@ def _namesake(dispute: _Dispute) -> Finding | None:
     proofs += [quotes.of_event(event) for event in earlier[-1:]]
     sure: Confidence = "confirmed" if earlier and dispute.stands else "suspected"
     steps, severity = restart(scene.install), _severity(scene) if sure == "suspected" else "warning"
-    return finding("scheduler-ledger-stale", claim, sure, names, proofs, severity=severity, actions=steps)
+    return finding(
+        "scheduler-ledger-stale", claim, sure, names, proofs, severity=severity, actions=steps, of=scene.install
+    )
 
 
 def ghosts_suspected(scene: PodScene) -> Finding | None:
@@ -232,7 +234,9 @@ def _told(
     proofs += [quotes.of_pod_age(ghost.pod) for ghost in ghosts[:_MAX_SHOWN] if ghost.pod is not None]
     nodes = names or sorted({share.node for share in taken})
     proofs, actions = [*said, *proofs], restart(install)
-    return finding("scheduler-ledger-stale", claim, sure, nodes, proofs, severity="warning", actions=actions)
+    return finding(
+        "scheduler-ledger-stale", claim, sure, nodes, proofs, severity="warning", actions=actions, of=install
+    )
 
 
 def _of_sample(taken: CountedShare, scheduler: Pod, port: int) -> Evidence:
@@ -261,7 +265,16 @@ def _ignored(dispute: _Dispute) -> Finding | None:
     claim = Text("registration-ignored.claim", nodes=prose.names(unknown), count=len(known))
     proofs = [*scene.words, *_of_gpus(scene, unknown)]
     actions = restart(scene.install)
-    return finding("registration-ignored", claim, "confirmed", unknown, proofs, severity="warning", actions=actions)
+    return finding(
+        "registration-ignored",
+        claim,
+        "confirmed",
+        unknown,
+        proofs,
+        severity="warning",
+        actions=actions,
+        of=scene.install,
+    )
 
 
 # --------------------------------------------------------------------------------------------- without metrics
@@ -305,7 +318,7 @@ def _suspected(code: Code, dispute: _Dispute) -> Finding:
         claim = sentences(claim, Text("scheduler-ledger-stale.unread"))
         actions = prose.see_cards(names[0])
     severity = _severity(scene) if code == "scheduler-ledger-stale" else "warning"
-    return finding(code, claim, "suspected", names, proofs, severity=severity, actions=actions)
+    return finding(code, claim, "suspected", names, proofs, severity=severity, actions=actions, of=scene.install)
 
 
 def _severity(scene: PodScene) -> Severity:

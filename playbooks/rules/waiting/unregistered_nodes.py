@@ -57,7 +57,9 @@ def unregistered(scene: PodScene, cause: RankedCause) -> list[Finding]:
         shown = registration_proofs(scene.nodes[names[0]], is_unregistered(scene, names[0]), scene.device)
         actions = registration_actions(names[0], why, plugins.get(names[0]), scene.device.vendor)
         shown = [*(proofs or words(scene.attempt)), *shown]
-        found.append(finding(code, claim, confidence, names, shown, severity=severity, actions=actions))
+        found.append(
+            finding(code, claim, confidence, names, shown, severity=severity, actions=actions, of=scene.install)
+        )
     normal = [name for name in cause.nodes if name not in expected]
     if normal and not found:
         claim = Text("node-unregistered.normal", nodes=prose.names(normal))

@@ -118,7 +118,9 @@ def _led(
         claim = sentences(claim, part.text) if part.text else claim
         steps = (*part.steps, *steps)
     proofs = [*first.evidence, *(proof for part in parts for proof in part.proofs)]
-    leads = finding(code, claim, first.confidence, first.scope.nodes, proofs, severity=severity, actions=steps)
+    leads = finding(
+        code, claim, first.confidence, first.scope.nodes, proofs, severity=severity, actions=steps, of=scene.install
+    )
     return [leads, *([idle] if idle else []), *rest]
 
 

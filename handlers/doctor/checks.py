@@ -1,0 +1,397 @@
+"""All that the bot needs, as one list of checks: `CHECKS` says of each what it reads, and who asks it.
+
+`doctor` asks nearly all of them once, with the settings alone. The running bot's health monitor asks a few every
+minute, its self-test some every hour. What a check finds is a link; it posts nothing that anybody sees.
+"""
+
+import asyncio
+import shlex
+import time
+from collections.abc import Awaitable, Callable, Collection, Iterable
+from contextlib import AbstractAsyncContextManager
+from itertools import chain, groupby
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+from urllib.parse import urlsplit
+
+import httpx
+
+from bot.endpoint import ALERTS_PATH
+from bot.errors import BotError, SourceError, UsageError, bugs_as_errors
+from bot.kube.client.live import LiveCluster
+from bot.kube.recording.recorded_cluster import RecordedCluster
+from bot.pager import PAGERDUTY, WEBHOOK
+from bot.report import Report, in_words, one_line
+from bot.settings import load_settings
+from bot.settings.oncall import OncallSettings
+from bot.settings.schema import Settings, SlackSettings, channels_of
+from bot.slack.calls import open_client, proxy_for
+from bot.slack.gateway import Gateway
+from bot.slack.render.limits import total_text
+from bot.slack.render.report import render_report
+from bot.store import StoreError, open_marks
+from bot.store.engine import NoStoreError, OlderStoreError
+from bot.store.facts import Mark, MarkRows
+from bot.texts import LANGUAGES, Language, Prose, Text, Texts
+from handlers.cluster_choice import ClusterChoice, open_sources, usual_language
+from handlers.doctor import clusters, slack
+from handlers.doctor.clusters import ClusterSeen, Installed
+from handlers.doctor.links import Link, State, as_json, as_text, broken, has_failed
+from handlers.doctor.links import in_words as links_in_words
+from handlers.doctor.slack import Workspace
+from handlers.doctor.words import DoctorAsked
+from handlers.oncall.calling import on_call_now
+from handlers.parsing.grammar import ParsedQuestion
+from handlers.parsing.slack_grammar import understand
+from playbooks.gather.scheduling import gather_install
+from playbooks.own import discovery
+from playbooks.playbook import Sources
+
+Run = Literal["doctor", "monitor", "self-test"]
+
+
+class Check(NamedTuple):
+    """One thing that the bot needs: what `look` finds at a place of the type `reads`, for these `runs`.
+
+    Where asking itself fails the link is in the state `unasked`. `ends`: where it fails, no other check looks there.
+    """
+
+    name: str
+    reads: type
+    look: Callable[[Any], Awaitable[Iterable[Link]]]
+    runs: Collection[Run] = ("doctor",)
+    unasked: State = "degraded"
+    ends: bool = False
+
+
+async def found(run: Run, place: object, *names: str) -> list[Link]:
+    """What the checks of that run, or those of these names, find there, in their order.
+
+    Never raises: what cannot be asked is a broken link.
+    """
+    of_run = (check for check in CHECKS if run in check.runs and check.reads is type(place))
+    asked = [check for check in of_run if not names or check.name in names]
+    links: list[Link] = []
+    for ends, some in groupby(asked, lambda check: check.ends):
+        links += chain.from_iterable(await asyncio.gather(*(_told(check, place) for check in some)))
+        if ends and has_failed(links):
+            break
+    return links
+
+
+async def _told(check: Check, place: object) -> Iterable[Link]:
+    try:
+        return await check.look(place)
+    except BotError as error:
+        about = place.about if isinstance(place, ClusterSeen) else ""
+        return [broken(check.name, error, about, check.unasked)]
+
+
+class Kept(NamedTuple):
+    """The store."""
+
+    marks: MarkRows
+    oncall: OncallSettings | None = None
+
+
+# -------------------------------------------------------------------------------------------------------- doctor
+
+
+async def examine(where: ClusterChoice) -> list[Link]:
+    """Settings, Slack, the store, on-call, the bot's own reasoning, then each cluster of the settings, or the one that
+    `where` names. Never raises.
+    """
+    try:
+        settings = load_settings(where.config)
+    except UsageError as error:
+        return [broken("settings", error)]
+    typed = where.cluster or where.recording or where.kubeconfig or where.context
+    named = [where._replace(cluster=name) for name in settings.clusters] if settings and not typed else []
+    parts = await asyncio.gather(
+        _examine_bot(settings),
+        found("doctor", None),
+        *(at_cluster("doctor", open_sources(one), one.cluster, settings) for one in named or [where]),
+    )
+    return [link for part in parts for link in part]
+
+
+FAILED = 3
+"""The exit code where a link failed: as for a source that cannot be read."""
+_PAUSE_S = 5.0
+
+
+async def run_doctor(asked: DoctorAsked, where: ClusterChoice, language: Language | None) -> tuple[str, int]:
+    """What to print, and the exit code; without a language in that of the settings, if these can be read."""
+    say = Texts(language or usual_language(where))
+    until = time.monotonic() + asked.wait_s
+    links = await examine(where)
+    while has_failed(links) and time.monotonic() < until:
+        await asyncio.sleep(_PAUSE_S)
+        links = await examine(where)
+    text = as_json(links_in_words(links, say)) if asked.output == "json" else as_text(links, say)
+    return text, FAILED if has_failed(links) else 0
+
+
+async def _examine_bot(settings: Settings | None) -> list[Link]:
+    if settings is None:
+        return [Link("settings", "degraded", Text("doctor.no-settings"), Text("doctor.no-settings-fix"))]
+    links = await found("doctor", settings)
+    if settings.slack is None:
+        return links
+    return [*links, *await _examine_slack(settings, settings.slack), *await _examine_store(settings)]
+
+
+async def _examine_slack(settings: Settings, given: SlackSettings) -> list[Link]:
+    """Nothing is posted, and no channel is joined."""
+    app_token = "" if given.mode == "http" else given.app_token.get_secret_value()
+    try:
+        async with open_client(given.api_url, given.bot_token.get_secret_value()) as (client, session):
+            gateway = Gateway(client, session)
+            place = Workspace(gateway, app_token, channels_of(settings), guests=settings.access.guests)
+            return await found("doctor", place)
+    except BotError as error:
+        return [broken("slack-token", error)]
+
+
+async def _examine_store(settings: Settings) -> list[Link]:
+    """The store is read as it is: nothing is made, upgraded or taken over from the bot that has it open."""
+    try:
+        async with open_marks(settings.store.url.get_secret_value()) as marks:
+            return await found("doctor", Kept(marks, settings.oncall))
+    except (NoStoreError, OlderStoreError) as error:
+        return [broken("store", error, state="degraded")]
+    except StoreError as error:
+        return [broken("store", error)]
+
+
+async def at_cluster(
+    run: Run,
+    opened: AbstractAsyncContextManager[Sources],
+    about: str,
+    settings: Settings | None = None,
+    within_s: float | None = None,
+) -> list[Link]:
+    """What the checks of that run find at the cluster, or that it took longer to find. Never raises."""
+    try:
+        async with asyncio.timeout(within_s), opened as sources:
+            with bugs_as_errors():
+                return await of_cluster(run, sources, settings)
+    except TimeoutError:
+        return [Link("cluster", "failed", Text("doctor.no-answer", seconds=f"{within_s:.0f}"), about=about)]
+    except BotError as error:
+        return [broken("cluster", error, about)]
+
+
+async def of_cluster(run: Run, sources: Sources, settings: Settings | None = None) -> list[Link]:
+    """What the checks of that run find at a cluster that is open. Never raises."""
+    if run == "doctor" and not isinstance(sources.cluster, LiveCluster):
+        return [Link("cluster", "ok", Text("doctor.recording"), about=sources.cluster.name)]
+    links = await found(run, ClusterSeen(sources, settings))
+    if run == "monitor" or has_failed(links):
+        return links
+    return [*links, *await found(run, Installed(sources, settings, seen=await gather_install(sources)))]
+
+
+# --------------------------------------------------------------------------------------------- settings, playbooks
+
+
+async def _settings(settings: Settings) -> list[Link]:
+    clusters: Prose = ", ".join(settings.clusters) or Text("doctor.one-cluster")
+    links = [Link("settings", "ok", Text("doctor.settings", clusters=clusters))]
+    if settings.slack is None:
+        links.append(Link("slack-token", "degraded", Text("doctor.no-slack"), Text("doctor.no-slack-fix")))
+    return links
+
+
+async def own_playbooks(_: None) -> list[Link]:
+    """A line for each that was found. Imports all of them."""
+    links = [
+        Link("playbook", "degraded", error.message, error.hint, source.verb)
+        if error
+        else Link("playbook", "ok", Text("own-playbook.found", place=source.place), about=source.verb)
+        for source, error in discovery.import_all()
+    ]
+    links += [
+        Link("playbook", "degraded", left_out.why, left_out.fix, left_out.verb) for left_out in discovery.own().left_out
+    ]
+    for place in discovery.writable_by_all():
+        fix = Text("own-playbook.writable-fix", place=shlex.quote(place))
+        links.append(Link("playbook", "degraded", Text("own-playbook.writable", place=place), fix))
+    return links
+
+
+# ---------------------------------------------------------------------------------------------------------- store
+
+HEARD, BLIND, _PROBE = "watchdog", "blind:", "probe"
+"""Marks in the store: when Alertmanager's Watchdog was heard, and by cluster why the running bot is blind there."""
+
+
+async def _opens(place: Kept) -> list[Link]:
+    await place.marks.all(HEARD)
+    return [Link("store", "ok", Text("doctor.store"))]
+
+
+async def _takes_writes(place: Kept) -> list[Link]:
+    await place.marks.set(_PROBE)
+    return []
+
+
+async def _blind(place: Kept) -> list[Link]:
+    """What the running bot found out about itself, with the credentials that it has."""
+    marks = await blind_marks(place.marks)
+    seen = {name: Text("doctor.blind", minutes=_minutes_since(mark.at), why=mark.text) for name, mark in marks.items()}
+    return [Link("self-test", "failed", text, Text("doctor.blind-fix"), name) for name, text in seen.items()]
+
+
+async def blind_marks(marks: MarkRows) -> dict[str, Mark]:
+    """The clusters that two self-tests in a row could not see."""
+    return {mark.name.removeprefix(BLIND): mark for mark in await marks.all(BLIND)}
+
+
+def _minutes_since(at: float) -> int:
+    return round((time.time() - at) / 60)
+
+
+async def _alertmanager(place: Kept) -> list[Link]:
+    """Whether alerts arrive, as its Watchdog shows."""
+    if place.oncall is None:
+        return []
+    heard = max((mark.at for mark in await place.marks.all(HEARD)), default=0.0)
+    if not heard:
+        return [Link("alertmanager", "degraded", Text("doctor.never-heard"), Text("doctor.heard-fix"))]
+    minutes = _minutes_since(heard)
+    if place.oncall.watchdog_minutes and minutes > place.oncall.watchdog_minutes:
+        return [Link("alertmanager", "failed", Text("doctor.not-heard", minutes=minutes), Text("doctor.heard-fix"))]
+    return [Link("alertmanager", "ok", Text("doctor.heard", minutes=minutes))]
+
+
+# -------------------------------------------------------------------------------------------------------- on-call
+
+_WITHIN_S = 10.0
+_ANY_HOST = {"0.0.0.0": "127.0.0.1", "[::]": "[::1]", "::": "[::1]"}  # noqa: S104  # read, not bound
+_UNAUTHORIZED = 401
+
+
+async def _alerts(settings: Settings) -> list[Link]:
+    """Whether the running bot takes alerts there: without credentials it asks for them, and keeps nothing."""
+    if settings.oncall is None:
+        return []
+    host, _, port = settings.http.bind.rpartition(":")
+    url = f"http://{_ANY_HOST.get(host, host)}:{port}{ALERTS_PATH}"
+    try:
+        if (status := await _status("POST", url)) == _UNAUTHORIZED:
+            return [Link("alert-endpoint", "ok", Text("doctor.alerts", url=url))]
+        seen = Text("doctor.alerts-other", url=url, status=status)
+    except SourceError:
+        seen = Text("doctor.alerts-nobody", url=url)
+    return [Link("alert-endpoint", "degraded", seen, Text("doctor.alerts-fix"))]
+
+
+async def _on_call(settings: Settings) -> list[Link]:
+    if settings.oncall is None or (pagerduty := settings.oncall.pagerduty) is None:
+        return []
+    schedules = ", ".join(pagerduty.schedules)
+    try:
+        if people := await on_call_now(pagerduty):
+            return [Link("on-call", "ok", Text("doctor.on-call", count=len(people), schedules=schedules))]
+        seen: Prose = Text("doctor.nobody-on-call", schedules=schedules)
+    except SourceError as error:
+        seen = error.message
+    return [Link("on-call", "degraded", seen, Text("doctor.on-call-fix"))]
+
+
+async def _pagers(settings: Settings) -> list[Link]:
+    if settings.oncall is None:
+        return []
+    paging = settings.oncall.paging
+    pagers = {PAGERDUTY: paging.pagerduty, WEBHOOK: paging.webhook}
+    return await asyncio.gather(*(_pager(name, pager.url) for name, pager in pagers.items() if pager))
+
+
+async def _pager(name: str, url: str) -> Link:
+    """Whether its server answers. Of the address only the server is shown: the rest may be a secret."""
+    parts = urlsplit(url)
+    server = f"{parts.scheme}://{parts.hostname}{f':{parts.port}' if parts.port else ''}"
+    try:
+        await _status("HEAD", url, shown=server)
+    except SourceError as error:
+        return broken("pager", error, name, "degraded")._replace(fix=Text("doctor.pager-fix"))
+    return Link("pager", "ok", Text("doctor.pager", server=server), about=name)
+
+
+async def _status(method: str, url: str, shown: str = "") -> int:
+    """The status of the answer, whose body nobody reads. Raises SourceError."""
+    try:
+        async with (
+            asyncio.timeout(_WITHIN_S),
+            httpx.AsyncClient(proxy=proxy_for(url), trust_env=False, timeout=_WITHIN_S) as client,
+            client.stream(method, url) as answer,
+        ):
+            return answer.status_code
+    except (httpx.HTTPError, httpx.InvalidURL, TimeoutError, ValueError, ImportError) as error:
+        why = one_line(str(error).replace(url, shown), 200) or type(error).__name__
+        raise SourceError(f"{method} {shown or url}: {why}") from error
+
+
+# --------------------------------------------------------------------------------------------- the known answer
+
+RECORDING = Path(__file__).parent / "known"
+WORDS = ("why", "ml/known-answer")
+CODE, QUOTE = "impossible-anywhere", "1 4/4 CardInsufficientMemory"
+"""One node with GPUs of 15,360 MiB, and a pod that asks for 20,000 MiB."""
+
+
+async def known_answer(_: None) -> list[Link]:
+    """Asks it as Slack does, in every language: whether the answer is what it has to be."""
+    asked = understand(WORDS)
+    assert isinstance(asked, ParsedQuestion)
+    try:
+        with bugs_as_errors():
+            snapshot = await asked.playbook.gather(asked.request, Sources(RecordedCluster.open(RECORDING)))
+            wrong = await asyncio.to_thread(lambda: _wrong_with(asked.playbook.diagnose(snapshot)))
+    except BotError as error:
+        wrong = error.message
+    if wrong:
+        return [Link("self-test", "failed", Text("doctor.known-wrong", why=wrong), Text("doctor.known-fix"))]
+    return [Link("self-test", "ok", Text("doctor.known"))]
+
+
+def _wrong_with(report: Report) -> Prose:
+    first = report.findings[0]
+    if first.code != CODE or not any(QUOTE in proof.quote for proof in first.evidence):
+        return Text("doctor.other-answer", code=first.code, known=CODE)
+    for language in LANGUAGES:
+        said = in_words(report, say := Texts(language))
+        shown = render_report(said, say, channel_buttons=True, words=" ".join(WORDS))
+        if said.verdict not in shown.text or not total_text(list(shown.blocks)):
+            return Text("doctor.not-shown")
+    return ""
+
+
+_NOTHING = type(None)
+"""What is looked at for the program alone."""
+CHECKS: tuple[Check, ...] = (
+    Check("settings", Settings, _settings),
+    Check("slack-token", Workspace, slack.token, ("doctor", "monitor"), "failed", ends=True),
+    Check("slack-scopes", Workspace, slack.scopes, unasked="failed"),
+    Check("socket-mode", Workspace, slack.connection, unasked="failed"),
+    Check("slack-channel", Workspace, slack.channels, ("doctor", "monitor")),
+    Check("store", Kept, _opens, unasked="failed", ends=True),
+    Check("store", Kept, _takes_writes, ("monitor",), "failed"),
+    Check("self-test", Kept, _blind),
+    Check("alertmanager", Kept, _alertmanager),
+    Check("alert-endpoint", Settings, _alerts),
+    Check("on-call", Settings, _on_call),
+    Check("pager", Settings, _pagers),
+    Check("self-test", _NOTHING, known_answer, ("doctor", "self-test")),
+    Check("playbook", _NOTHING, own_playbooks),
+    Check("cluster", ClusterSeen, clusters.answers, ("doctor", "self-test"), "failed", ends=True),
+    Check("cluster", ClusterSeen, clusters.lists, ("monitor", "self-test"), "failed", ends=True),
+    Check("clock", ClusterSeen, clusters.clock),
+    Check("rights", Installed, clusters.rights),
+    Check("hami", Installed, clusters.hami, ("doctor", "self-test"), "failed"),
+    Check("scheduler-metrics", Installed, clusters.metrics),
+    Check("profiles", Installed, clusters.profiles),
+    Check("prometheus", Installed, clusters.prometheus),
+)
+"""In the order in which they are told; each place is looked at as soon as it is open."""
