@@ -54,7 +54,7 @@ from handlers.oncall import listeners as triage
 from handlers.oncall.digests import register_digest_form
 from handlers.oncall.setup import Oncall, alerts_endpoint_of, incidents_kept, oncall_desk
 from handlers.open_clusters import KeptOpen, Opener
-from handlers.profiles import listeners as profiling
+from handlers.profiles import service as profiling
 from handlers.profiles.service import ProfileService
 from handlers.record_shell import write_capture
 from handlers.unfinished_work import Leftovers

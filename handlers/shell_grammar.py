@@ -122,9 +122,9 @@ def _help(ctx: click.Context, verb: str | None, lang: Language | None) -> TextAs
 
 
 def _profile_command(program: str) -> click.Command:
-    from handlers.profiles.shell import USAGE as PROFILE_USAGE  # noqa: PLC0415  # with what reads profiles
+    from handlers.profiles.shell import usage as profile_usage  # noqa: PLC0415  # with what reads profiles
 
-    usage = f"\b\n{PROFILE_USAGE.replace(chr(10) * 2, f'{chr(10)}{chr(10)}{chr(8)}{chr(10)}')}"
+    usage = f"\b\n{profile_usage().replace(chr(10) * 2, f'{chr(10)}{chr(10)}{chr(8)}{chr(10)}')}"
     out = click.Option(
         ["--out"],
         type=click.Path(path_type=Path),

@@ -360,7 +360,6 @@ def test_a_wrong_word_is_told_as_one_of_ours_is(folder: Path, ask: Ask) -> None:
     [
         ("why", "there is a verb why already"),
         ("doctor", "there is a verb doctor already"),
-        ("kube_qps", "there is a verb kube-qps already"),
         ("My Playbook", "My Playbook is no verb"),
         ("2nd", "2nd is no verb"),
     ],

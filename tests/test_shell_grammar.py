@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from bot.changes.kinds import FORMER, VERBS
+from bot.changes.kinds import VERBS
 from bot.errors import UsageError
 from bot.texts import in_english
 from handlers.mcp.server import chosen
@@ -14,7 +14,7 @@ from handlers.parsing.sentences import from_verb
 from handlers.parsing.slack_grammar import understand
 from handlers.shell_grammar import build_grammar, chosen_cluster, reading_grammar
 
-CHANGING = (*VERBS, *FORMER, "revert-overdue")
+CHANGING = (*VERBS, "revert-overdue")
 MISSPELT = [
     *(verb[:at] + verb[at + 1 :] for verb in CHANGING for at in range(len(verb))),
     *(f"{verb}-on" for verb in CHANGING),

@@ -3,7 +3,7 @@
 import weakref
 from collections.abc import Awaitable, Coroutine, Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import Any, Literal, NamedTuple, Protocol, TypeVar, runtime_checkable
+from typing import Any, Literal, NamedTuple, Protocol, TypedDict, TypeVar, Unpack, runtime_checkable
 
 from msgspec import structs
 
@@ -11,7 +11,7 @@ from bot.errors import NotFound, SourceError
 from bot.kube.models import Kind, Resource
 from bot.kube.object_memo import Kept
 from bot.report import Gap, gap
-from bot.texts import in_english
+from bot.texts import Text, in_english
 
 R = TypeVar("R", bound=Resource)
 T = TypeVar("T")
@@ -72,6 +72,19 @@ class Clocks(NamedTuple):
     def skew_s(self) -> float:
         """How many seconds this machine's clock is ahead of the API server's; negative: behind."""
         return self.here - self.served
+
+
+class Which(TypedDict, total=False):
+    """Which objects of a kind are listed, by Kubernetes' label and field selectors.
+
+    With `metadata_only` a live cluster sends no spec and no status. `most`: no more are read, whichever come first; 0
+    for all of them.
+    """
+
+    labels: str
+    fields: str
+    metadata_only: bool
+    most: int
 
 
 class Cluster(Protocol):
@@ -149,21 +162,8 @@ class Cluster(Protocol):
         """One object with all its fields, as JSON builtins, read fresh: for what is planned to be changed."""
         ...
 
-    async def list(
-        self,
-        kind: Kind[R],
-        namespace: str = "",
-        *,
-        labels: str = "",
-        fields: str = "",
-        metadata_only: bool = False,
-        most: int = 0,
-    ) -> list[R]:
-        """All objects of a kind, in one namespace or in all, that match Kubernetes label and field selectors.
-
-        With `metadata_only` a live cluster sends no spec and no status. `most`: no more are read, whichever
-        come first; 0 for all of them.
-        """
+    async def list(self, kind: Kind[R], namespace: str = "", **which: Unpack[Which]) -> list[R]:
+        """All objects of a kind, in one namespace or in all, or which of them are asked for."""
         ...
 
     async def log(self, wanted: LogWanted) -> LogLines:
@@ -237,6 +237,18 @@ class PodPorts(Protocol):
         Cancelled, it closes the request, and a server that is at work for it notices.
         """
         ...
+
+
+async def served(source: str, ports: PodPorts, wanted: PodGet) -> str | Gap:
+    """The text that a pod's port serves, such as its metrics; or the gap where it cannot be read whole."""
+    answer = await seen(source, ports.pod_get(wanted))
+    if isinstance(answer, Gap):
+        return answer
+    if answer.status != 200 or answer.cut:
+        most = Text("error-oncall.more-than-bytes", most=f"{wanted.limit_bytes:,}")
+        why = most if answer.cut else f"HTTP {answer.status}"
+        return gap(source, Text("error.at", place=f"GET {wanted}", why=why))
+    return answer.body.decode("utf-8", "replace")
 
 
 class TooSlow(SourceError):  # noqa: N818  # what the person is told

@@ -18,17 +18,9 @@ from typing import NamedTuple
 
 import msgspec
 
-from bot.kube.models import (
-    Container,
-    Node,
-    NodeSelectorTerm,
-    Pod,
-    Quantity,
-    Resource,
-    SelectorRequirement,
-    Taint,
-    Toleration,
-)
+from bot.kube.models import Container, Node, Pod, Quantity, Resource, Toleration
+from bot.kube.models.base import SelectorRequirement, Taint
+from bot.kube.models.pods import NodeSelectorTerm
 from bot.kube.quantities import parse_quantity
 
 Labels = Mapping[str, str]

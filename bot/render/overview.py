@@ -79,13 +79,14 @@ def steps_shown(report: Report) -> list[NextAction]:
     """
     first = about(report.findings[0].code) if report.findings else None
     if first is None or first.proof in _OF_ADVICE or report.findings[0].code == "own-finding":
-        return [action for finding in report.findings for action in finding.next_actions]
+        return list(dict.fromkeys(action for finding in report.findings for action in finding.next_actions))
     problems = sum(finding.severity != "info" for finding in report.findings)
     each_alike = report.subject.kind == "Nodes" and problems > 1
     shown = list[NextAction]()
     for number, finding in enumerate(report.findings):
         most = 1 if number or each_alike else _STEPS_SHOWN
-        shown += finding.next_actions[: min(most, _STEPS_SHOWN - len(shown))]
+        new = [action for action in finding.next_actions if action not in shown]
+        shown += new[: min(most, _STEPS_SHOWN - len(shown))]
     return shown
 
 

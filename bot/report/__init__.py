@@ -353,8 +353,8 @@ def _report_about(report: Report, noun: str) -> Report:
 def in_words(report: Report, say: Texts) -> Report:
     """The report as it is shown, with its prose in the language of `say`; what has no key stays as it is.
 
-    Each step stands where it comes first: a question to us is one step, whatever it is for. Nothing is certain where
-    HAMi is newer than the rules that the report follows from.
+    Each step stands where it comes first: a question to us is one step, whatever it is for. A warning of which every
+    step came before keeps one. Nothing is certain where HAMi is newer than the rules that the report follows from.
     """
     replace = msgspec.structs.replace
     change = report.change
@@ -379,7 +379,9 @@ def _shown(report: Report, say: Texts) -> Iterator[Finding]:
         before = len(told)
         for action in finding.next_actions:
             told.setdefault(action.command if action.is_ours else action, action)
-        yield finding_in_words(finding, say, [*told.values()][before:], sure)
+        new = [*told.values()][before:]
+        again = () if new or finding.severity == "info" else finding.next_actions[:1]
+        yield finding_in_words(finding, say, [*new, *again], sure)
 
 
 def finding_in_words(

@@ -58,11 +58,12 @@ class Identity(NamedTuple):
 
 
 class SlackUser(NamedTuple):
-    """A user: the ids of their workspaces and their enterprise. `app_id` is a bot's app."""
+    """A user: the ids of their workspaces and their enterprise. `app_id` is a bot's app, `name` what they log in by."""
 
     teams: frozenset[str]
     is_guest: bool = False
     app_id: str = ""
+    name: str = ""
 
 
 class Keyed(NamedTuple):
@@ -304,7 +305,8 @@ class Gateway:
         profile: Json = found.get("profile") or {}
         teams = (found.get("team_id"), grid.get("enterprise_id"), *cast("list[Any]", grid.get("teams") or []))
         is_guest = bool(found.get("is_restricted") or found.get("is_ultra_restricted"))
-        return SlackUser(frozenset(str(team) for team in teams if team), is_guest, str(profile.get("api_app_id") or ""))
+        app, name = str(profile.get("api_app_id") or ""), str(found.get("name") or "")
+        return SlackUser(frozenset(str(team) for team in teams if team), is_guest, app, name)
 
     async def react(self, channel: str, ts: str, name: str) -> None:
         """Adds the bot's reaction, which may be there already."""

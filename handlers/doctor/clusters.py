@@ -12,9 +12,9 @@ from bot.kube.client.live import LiveCluster
 from bot.kube.client.requests import Right
 from bot.kube.models import NODES, PODS
 from bot.kube.times import roughly
-from bot.report import Gap
+from bot.report import NEWER_HAMI, Gap
 from bot.settings.schema import Settings
-from bot.texts import Prose, Text, clauses, listed
+from bot.texts import Prose, Text, clauses, listed, sentences
 from handlers.doctor.links import Link
 from playbooks.gather.scheduler_process import gather_memory
 from playbooks.gather.scheduling import InstallSeen
@@ -143,6 +143,8 @@ async def hami(place: Installed) -> list[Link]:
     if install.version is None:
         return [Link("hami", "degraded", Text("doctor.hami-unknown", where=where), Text("doctor.hami-version"), about)]
     seen = Text("doctor.hami", version=install.version.version, where=where, ready=ready)
+    if newer := next((gap for gap in place.seen.gaps if gap.source == NEWER_HAMI), None):
+        return [Link("hami", "degraded", sentences(seen, newer.text), newer.advice, about)]
     return [Link("hami", "ok" if ready else "degraded", seen, "" if ready else "hami-bot status", about)]
 
 

@@ -17,7 +17,7 @@ from bot.periodic_jobs import Clock
 from bot.render.picture import picture
 from bot.render.trend import trend_picture, trend_words
 from bot.render.words import visible
-from bot.report import Report, one_line
+from bot.report import NEWER_HAMI, Report, one_line
 from bot.slack.app import App
 from bot.slack.failures import Problem, SlackFailure
 from bot.slack.message import File, Message
@@ -304,9 +304,9 @@ class Digests:
             self._pictures, snapshot.parts.get("gpus"), [*earlier, PostedDigest(now, after)]
         )
         before = earlier[-1].figures if earlier else None
-        return DigestPost(
-            report, before, after, len(opened), late=late, owners=report.typed(OwnerRow), rooms=rooms(after, now)
-        ), files
+        newer = next((gap.why for gap in report.gaps if gap.source == NEWER_HAMI), "")
+        owners, room = report.typed(OwnerRow), rooms(after, now)
+        return DigestPost(report, before, after, len(opened), late, owners, room, newer), files
 
     def _pictures(self, gpus: object, runs: Sequence[PostedDigest]) -> list[File]:
         say, files = self._deps.say, list[File]()

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import click
 
-from bot.changes.kinds import FORMER, VERBS
+from bot.changes.kinds import VERBS
 from bot.errors import UsageError
 from bot.finding_codes import CODES, PROOFS, about, words_of
 from bot.texts import LANGUAGES, Prose, Text, Texts, in_english, together
@@ -29,7 +29,7 @@ _OPTION = re.compile(rf"([-{DASHES}]+)(?=[A-Za-z])")
 _SENTENCES = re.compile(r"(?<=[.?])\s")
 _MEANT = {"pods": "pending", "kubectl": "why"}
 """Verbs that kubectl's users type for ours, and that another of ours looks more like."""
-_CHANGING = frozenset((*VERBS, *FORMER, "revert-overdue"))
+_CHANGING = frozenset((*VERBS, "revert-overdue"))
 """Verbs that change the cluster: none is suggested for a word that looks like it."""
 _KUBECTL = click.Command(
     "kubectl",

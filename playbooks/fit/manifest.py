@@ -10,8 +10,9 @@ import msgspec
 from msgspec import structs
 
 from bot.errors import UsageError, WrongValue
-from bot.kube.models import Affinity, Container, ContainerPort, Pod, PodAntiAffinity, PodSpec, Volume
+from bot.kube.models import Container, Pod, PodSpec
 from bot.kube.models.base import Model
+from bot.kube.models.pods import Affinity, ContainerPort, PodAntiAffinity, Volume
 from bot.safe_yaml import parse_documents, reason
 from bot.texts import Text
 

@@ -205,7 +205,7 @@ def lost(scene: AskedScene) -> Iterator[Finding]:
     changes, search = scene.once(ways)
     proofs = (*elsewhere.proofs(scene, takers[0]), _card(scene, takers[0]), *_held(scene, search.found))
     steps = [*elsewhere.ways(scene, takers), *(_action(scene, change) for change in changes)]
-    steps += _end(scene, search.found)
+    steps = [*steps, *_end(scene, search.found)] or prose.see_node(takers[0])
     claim = scene.once(lost_in_words)[0]
     yield finding("kubernetes-filter", claim, scene.confidence, takers, proofs, severity="warning", actions=steps)
 

@@ -24,7 +24,6 @@ from bot.kube.models import (
     Event,
     Node,
     Pod,
-    Resource,
     Workload,
 )
 from bot.kube.times import parse_time
@@ -44,6 +43,13 @@ class LogSeen(NamedTuple):
     lines: tuple[str, ...]
     read_at: datetime | None = None
     """Lines carry no year: they are older than this."""
+
+
+class ContainerLogs(NamedTuple):
+    """Logs of containers, and what could not be read of them."""
+
+    logs: tuple[LogSeen, ...] = ()
+    gaps: tuple[Gap, ...] = ()
 
 
 class NodeSide(NamedTuple):
@@ -105,11 +111,11 @@ async def gather_node_side(cluster: Cluster, name: str, *, logs: bool) -> NodeSi
     plugins = side.every_plugin
     read, events = await asyncio.gather(
         gather_logs(cluster, plugins),
-        asyncio.gather(*(_events(cluster, pod) for pod in plugins if not is_ready(pod))),
+        asyncio.gather(*(events_of(cluster, pod.namespace, pod.name) for pod in plugins if not is_ready(pod))),
     )
     return side._replace(
-        logs=tuple(log for log in read if isinstance(log, LogSeen)),
-        log_gaps=tuple(gap for gap in (*read, *events) if isinstance(gap, Gap)),
+        logs=read.logs,
+        log_gaps=(*read.gaps, *(gap for gap in events if isinstance(gap, Gap))),
         events=tuple(event for some in events if not isinstance(some, Gap) for event in some),
     )
 
@@ -119,13 +125,14 @@ async def gather_plugin_sets(cluster: Cluster) -> PluginSets:
     sets = await seen("daemon sets", cluster.list(DAEMON_SETS, labels=f"{COMPONENT_LABEL}={PLUGIN_COMPONENT}"))
     if isinstance(sets, Gap):
         return PluginSets(sets, ())
-    events = await asyncio.gather(*(_events(cluster, workload) for workload in sets))
+    events = await asyncio.gather(*(events_of(cluster, workload.namespace, workload.name) for workload in sets))
     gap = next((found for found in events if isinstance(found, Gap)), None)
     return PluginSets(sets, gap or [event for some in events if not isinstance(some, Gap) for event in some])
 
 
-async def _events(cluster: Cluster, about: Resource) -> list[Event] | Gap:
-    return await seen("events", cluster.list(EVENTS, about.namespace, fields=f"involvedObject.name={about.name}"))
+async def events_of(cluster: Cluster, namespace: str, name: str) -> list[Event] | Gap:
+    """The events of a name."""
+    return await seen("events", cluster.list(EVENTS, namespace, fields=f"involvedObject.name={name}"))
 
 
 async def _node(cluster: Cluster, name: str) -> Node:
@@ -136,13 +143,8 @@ async def _node(cluster: Cluster, name: str) -> Node:
     return found[0]
 
 
-async def gather_logs(
-    cluster: Cluster, pods: Sequence[Pod], *, only: Collection[str] | None = None
-) -> Sequence[LogSeen | Gap]:
-    """The logs of every container of these pods, or of those named, and of the run before where one was restarted.
-
-    A gap stands for a log that could not be read, and behind one whose newest lines are missing.
-    """
+async def gather_logs(cluster: Cluster, pods: Sequence[Pod], *, only: Collection[str] | None = None) -> ContainerLogs:
+    """The logs of every container of these pods, or of those named, and of the run before where one was restarted."""
     wanted = [
         LogWanted(
             pod.namespace,
@@ -160,48 +162,37 @@ async def gather_logs(
     ]
     read = await asyncio.gather(*(seen(want.source, newest_lines(cluster, want)) for want in wanted))
     by_name = {(pod.namespace, pod.name): pod for pod in pods}
-    found: list[LogSeen | Gap] = []
+    logs: list[LogSeen] = []
+    gaps: list[Gap] = []
     for want, log in zip(wanted, read, strict=True):
         if isinstance(log, Gap):
-            found.append(log)
+            gaps.append(log)
             continue
-        pod = by_name[want.namespace, want.pod]
-        found.append(LogSeen(pod, want.container, want.previous, log.lines, cluster.now()))
-        if log.ends_early:
-            found.append(newest_missing(want))
-    return found
+        logs.append(LogSeen(by_name[want.namespace, want.pod], want.container, want.previous, log.lines, cluster.now()))
+        gaps += [newest_missing(want)] if log.ends_early else []
+    return ContainerLogs(tuple(logs), tuple(gaps))
 
 
 _LABEL = "name=volcano-device-plugin"
 """Of the DaemonSet in volcano-vgpu-device-plugin.yml (Project-HAMi/volcano-vgpu-device-plugin v1.9 to v1.12)."""
 _VGPU = "volcano.sh/vgpu-"
-_MONITOR = "monitor"
 _MOST_PODS = 3
 """Whose logs one question reads."""
 
 
-class VolcanoPluginsSeen(NamedTuple):
-    """The logs, and what could not be read of them. Empty is no proof: a plugin may have other labels."""
+async def gather_volcano_plugins(cluster: Cluster, pod: Pod) -> ContainerLogs:
+    """The logs of Volcano's device plugins where the pod asks for Volcano's vGPUs, else nothing; never raises.
 
-    logs: tuple[LogSeen, ...] = ()
-    gaps: tuple[Gap, ...] = ()
-
-
-async def gather_volcano_plugins(cluster: Cluster, pod: Pod) -> VolcanoPluginsSeen:
-    """Read where the pod asks for Volcano's vGPUs, else nothing; never raises."""
+    None is no proof that there is none: a plugin may have other labels.
+    """
     if not any(name.startswith(_VGPU) for name in extended_resources(pod)):
-        return VolcanoPluginsSeen()
+        return ContainerLogs()
     pods = await seen("Volcano's device plugin pods", cluster.list(PODS, labels=_LABEL))
     if isinstance(pods, Gap):
-        return VolcanoPluginsSeen(gaps=(pods,))
+        return ContainerLogs(gaps=(pods,))
     first = sorted(pods, key=lambda one: one.spec.node_name or "")[:_MOST_PODS]
-    read = await gather_logs(cluster, first, only=_containers(first))
-    logs = tuple(log for log in read if isinstance(log, LogSeen))
-    return VolcanoPluginsSeen(logs, tuple(gap for gap in read if isinstance(gap, Gap)))
-
-
-def _containers(pods: Sequence[Pod]) -> set[str]:
-    return {part.name for pod in pods for part in pod.spec.containers if _MONITOR not in part.name}
+    plugins = {part.name for pod in first for part in pod.spec.containers if not is_monitor(part.name)}
+    return await gather_logs(cluster, first, only=plugins)
 
 
 PLUGIN_SOURCE = "device plugin pods"

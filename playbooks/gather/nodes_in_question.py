@@ -71,7 +71,6 @@ def seem_ill(cluster: Cluster, nodes: Sequence[Node], config: DeviceConfig) -> l
 
 
 def _is_counted_otherwise(node: Node, config: DeviceConfig) -> bool:
-    """Whether kubelet counts another number than the slots that HAMi registered."""
     text = node.metadata.annotation(FIRST.names.register)
     cards = _registered(FIRST.names, text) if text is not None else None
     capacity = whole((node.status.capacity or {}).get(config.gpus.count))

@@ -18,14 +18,14 @@ from bot.report import Gap, gap
 from bot.texts import Text
 from playbooks.gather.dra import KUEUE, QUEUE, Queued, gather_claims, gather_queued
 from playbooks.gather.node_side import (
-    LogSeen,
+    events_of,
     gather_logs,
     gather_node_side,
     gather_plugin_sets,
     gather_volcano_plugins,
 )
 from playbooks.gather.nodes_in_question import gather_nodes_in_question, gather_owners
-from playbooks.gather.scheduler_logs import ExtenderLines
+from playbooks.gather.scheduler_logs import ExtenderLines, unasked
 from playbooks.gather.scheduler_process import gather_process, with_ended, with_ghosts
 from playbooks.gather.scheduling import (
     Capacity,
@@ -133,7 +133,6 @@ async def gather_scene(
 
 
 def _reads_long(waiting: Waiting, nodes: int) -> bool:
-    """Whether what names every node is read."""
     return len(waiting.pods) <= _FEW_PODS or nodes <= _LONG_EVENTS_UP_TO
 
 
@@ -173,7 +172,6 @@ async def _events(
 
 
 def _lines(log: ExtenderLines, waiting: Waiting, now: datetime) -> dict[Named, list[tuple[Pod, LogLine]]]:
-    """The lines of filter runs."""
     names = {(pod.namespace, pod.name) for pod in waiting.pods}
     lines: dict[Named, list[tuple[Pod, LogLine]]] = {}
     for scheduler, raw in log.lines:
@@ -189,11 +187,6 @@ def _lines(log: ExtenderLines, waiting: Waiting, now: datetime) -> dict[Named, l
 _CONTROLLERS = {"ReplicaSet": REPLICA_SETS, "StatefulSet": STATEFUL_SETS, "DaemonSet": DAEMON_SETS, "Job": JOBS}
 
 
-async def events_of(cluster: Cluster, namespace: str, name: str) -> list[Event] | Gap:
-    """The events of a name."""
-    return await seen("events", cluster.list(EVENTS, namespace, fields=f"involvedObject.name={name}"))
-
-
 async def gather_waiting_pod(pod: Pod, sources: Sources, group: str) -> PodScene:
     """Reads what decides whether the pod gets a node; `group` is its PodGroup, where it has one."""
     cluster = sources.cluster
@@ -202,7 +195,7 @@ async def gather_waiting_pod(pod: Pod, sources: Sources, group: str) -> PodScene
     needles = [pod.name, *([HANDSHAKE] if past else [])]
     capacity, of_group, (process, log) = await asyncio.gather(
         gather_capacity(cluster, install.install, pod.namespace),
-        _events_of_group(cluster, pod.namespace, group),
+        events_of(cluster, pod.namespace, group) if group else unasked(list[Event]()),
         gather_process(sources, install, [pod], *needles),
     )
     nodes = [] if isinstance(capacity.nodes, Gap) else capacity.nodes
@@ -234,12 +227,7 @@ async def _queued(cluster: Cluster, pod: Pod) -> Queued | Gap | None:
     return await gather_queued(cluster, pod) if held else None
 
 
-async def _events_of_group(cluster: Cluster, namespace: str, group: str) -> list[Event] | Gap:
-    return await events_of(cluster, namespace, group) if group else []
-
-
 def _messages(pod: Pod, events: Sequence[Event] | Gap, log: ExtenderLines, now: datetime) -> Messages:
-    """What the schedulers said of the one pod."""
     name, about = (pod.namespace, pod.name), log.holding(pod.name)
     lines = [
         (scheduler, line) for scheduler, raw in about.lines for line in lines_about([raw], pod.namespace, pod.name, now)
@@ -268,7 +256,6 @@ def asks_for_devices(pod: Pod) -> bool:
 
 
 def _asking(pod: Pod) -> set[str]:
-    """The containers that ask for an extended resource."""
     return {
         container.name
         for container in (*pod.spec.containers, *(pod.spec.init_containers or ()))
@@ -285,15 +272,16 @@ async def gather_placed_pod(pod: Pod, sources: Sources) -> PlacedScene:
         events_of(cluster, pod.namespace, pod.name),
         gather_install(sources),
         gather_node_side(cluster, pod.spec.node_name, logs=_may_be_refused(pod)),
-        gather_logs(cluster, [pod], only=_asking(pod)) if sources.workload_logs else _nothing(),
+        gather_logs(cluster, [pod], only=_asking(pod)) if sources.workload_logs else unasked(None),
     )
     bare = pod.status.phase == "Failed" and not side.plugin_pods
+    runs = any(status.state.running for status in pod.status.container_statuses or ())
     past = not _runs_well(pod) and went_past_hami(pod, install.install, install.config)
     sets, webhook, owner, measured = await asyncio.gather(
-        gather_plugin_sets(cluster) if bare else _nothing(),
-        gather_webhook(cluster, install.install, [pod.namespace]) if past else _nothing(),
-        seen("owner", _owner(cluster, pod)) if past else _nothing(),
-        scraped(sources.ports, side.plugin_pods, within_s=FEW_WITHIN_S) if sources.ports and _runs(pod) else _nothing(),
+        gather_plugin_sets(cluster) if bare else unasked(None),
+        gather_webhook(cluster, install.install, [pod.namespace]) if past else unasked(None),
+        seen("owner", _owner(cluster, pod)) if past else unasked(None),
+        scraped(sources.ports, side.plugin_pods, within_s=FEW_WITHIN_S) if sources.ports and runs else unasked(None),
     )
     return PlacedScene(
         pod,
@@ -301,17 +289,13 @@ async def gather_placed_pod(pod: Pod, sources: Sources) -> PlacedScene:
         cluster.now(),
         install,
         side,
-        own_logs=None if own is None else [log for log in own if isinstance(log, LogSeen)],
-        own_log_gaps=[gap for gap in own or () if isinstance(gap, Gap)],
+        own_logs=None if own is None else own.logs,
+        own_log_gaps=() if own is None else own.gaps,
         plugin_sets=sets,
         webhook=webhook,
         owner=owner,
         measured=None if measured is None else MeasuredNodes(measured, cluster.now()),
     )
-
-
-async def _nothing() -> None:
-    return None
 
 
 async def _owner(cluster: Cluster, pod: Pod) -> Workload | None:
@@ -321,10 +305,6 @@ async def _owner(cluster: Cluster, pod: Pod) -> Workload | None:
     if about is None or kind is None:
         return None
     return next(iter(await cluster.list(kind, pod.namespace, fields=f"metadata.name={about.name}")), None)
-
-
-def _runs(pod: Pod) -> bool:
-    return any(status.state.running for status in pod.status.container_statuses or ())
 
 
 def _runs_well(pod: Pod) -> bool:

@@ -6,6 +6,8 @@ import re
 from collections.abc import Iterable
 from typing import NamedTuple, TypeVar
 
+import msgspec
+
 from bot.errors import NotFound, SourceError, UsageError
 from bot.kube.cluster import Cluster, seen
 from bot.kube.models import (
@@ -21,11 +23,11 @@ from bot.kube.models import (
     Event,
     Kind,
     ObjectMeta,
-    ObjectReference,
     Pod,
     Resource,
     Workload,
 )
+from bot.kube.models.base import ObjectReference
 from bot.report import Gap, Subject, gap
 from bot.texts import Text, clauses
 from playbooks.quotes import REPLICA_FAILURE
@@ -120,7 +122,7 @@ def _no_pod(text: str) -> Text:
     return Text("error-gather.no-pod-or-owner", text=repr(text[:120]))
 
 
-class FoundPod(NamedTuple):
+class FoundPod(msgspec.Struct, frozen=True):
     """The pod the question is about. `gaps` are where none was looked for.
 
     `by_prefix`: nobody has the name that was typed, and only this one's begins with it. `alike` are all pods of the
@@ -134,7 +136,7 @@ class FoundPod(NamedTuple):
     wanted: int | None = None
 
 
-class AbsentPod(NamedTuple):
+class AbsentPod(msgspec.Struct, frozen=True):
     """No such pod. `candidates` are names that could have been meant, `refusals` the owner's FailedCreate events, or
     its condition.
 
@@ -170,7 +172,7 @@ async def resolve(cluster: Cluster, wanted: SubjectRequest, *, whole_name: bool 
         if not cluster.namespace:
             raise
         found = await resolve(cluster, wanted._replace(namespace=cluster.namespace), whole_name=whole_name)
-        return found._replace(gaps=(only_own_namespace(cluster.namespace, error),))
+        return msgspec.structs.replace(found, gaps=(only_own_namespace(cluster.namespace, error),))
     if len(exact) == 1:
         return FoundPod(exact[0])
     if exact:
@@ -186,11 +188,8 @@ def only_own_namespace(namespace: str, error: SourceError) -> Gap:
 
 async def _elsewhere(cluster: Cluster, wanted: SubjectRequest, absent: AbsentPod) -> AbsentPod:
     """What is not in the namespace that was asked for may be in another one."""
-    try:
-        same = await cluster.list(PODS, fields=f"metadata.name={wanted.name}")
-    except SourceError:
-        return absent
-    return absent._replace(candidates=_subjects(same))
+    same = await seen("pods", cluster.list(PODS, fields=f"metadata.name={wanted.name}"))
+    return absent if isinstance(same, Gap) else msgspec.structs.replace(absent, candidates=_subjects(same))
 
 
 async def pods_named_in(cluster: Cluster, text: str) -> tuple[Subject, ...]:
@@ -199,16 +198,12 @@ async def pods_named_in(cluster: Cluster, text: str) -> tuple[Subject, ...]:
     Raises SourceError when pods cannot be read.
     """
     pods: dict[tuple[str, str], Pod] = {}
-    words = dict.fromkeys(match for match in _NAMED.findall(text.lower()) if _like_a_pod(match[1]))
+    # Pods of controllers have a hyphen in their name, most others one or a digit; plain words of a sentence do not.
+    words = dict.fromkeys(match for match in _NAMED.findall(text.lower()) if re.search(r"[-\d]", match[1]))
     for namespace, name in list(words)[:_MAX_CANDIDATES]:
         found = await cluster.list(PODS, namespace, fields=f"metadata.name={name}")
         pods |= {(pod.namespace, pod.name): pod for pod in found}
     return _subjects(pods.values())
-
-
-def _like_a_pod(word: str) -> bool:
-    """Pods of controllers have a hyphen in their name, most others one or a digit; plain words of a sentence do not."""
-    return "-" in word or any(letter.isdigit() for letter in word)
 
 
 async def _by_prefix(cluster: Cluster, wanted: SubjectRequest, *, whole_name: bool) -> FoundPod | AbsentPod:
@@ -222,15 +217,11 @@ async def _by_prefix(cluster: Cluster, wanted: SubjectRequest, *, whole_name: bo
         return AbsentPod(answer, len(matching), _subjects(matching))
     refusals = await _refusals(cluster, wanted.namespace, wanted.name)
     longer = [pod for pod in pods if pod.name.startswith(wanted.name)]
-    node = not refusals and await _is_node(cluster, wanted.name)
+    node = False
+    if not refusals:
+        called = await seen("nodes", cluster.list(NODES, fields=f"metadata.name={wanted.name}", metadata_only=True))
+        node = bool(called) and not isinstance(called, Gap)
     return AbsentPod(answer, 0, _subjects(longer) or _near(wanted, pods), refusals, node=node)
-
-
-async def _is_node(cluster: Cluster, name: str) -> bool:
-    try:
-        return bool(await cluster.list(NODES, fields=f"metadata.name={name}", metadata_only=True))
-    except SourceError:
-        return False
 
 
 def _not_found(kind: Kind[R], name: str) -> str:
@@ -262,7 +253,7 @@ async def _by_operator(cluster: Cluster, wanted: SubjectRequest) -> FoundPod | A
         same = tuple(Subject(wanted.kind, space, wanted.name) for space in spaces)
         return AbsentPod(f'{wanted.kind} "{wanted.name}"', len(spaces), same)
     if pods:
-        pods.sort(key=_most_in_need)
+        pods.sort(key=lambda pod: (_need(pod), pod.metadata.creation_timestamp or "", pod.name))
         return FoundPod(pods[0], alike=tuple(pods))
     events = await _failed_creates(cluster, wanted.namespace)
     refusals = tuple(event for event in events if event.involved_object.name == wanted.name)[:_MAX_REFUSALS]
@@ -290,19 +281,17 @@ async def _by_owner(cluster: Cluster, wanted: SubjectRequest) -> FoundPod | Abse
         for pod in await cluster.list(PODS, owner.namespace)
         if any(ref.uid in makers for ref in pod.metadata.owner_references or ())
     ]
-    pods.sort(key=_most_in_need)
+    pods.sort(key=lambda pod: (_need(pod), pod.metadata.creation_timestamp or "", pod.name))
     found = FoundPod(pods[0], alike=tuple(pods), wanted=owner.spec.replicas) if pods else None
     if found and _need(found.pod) < _WELL:
         return found
-    short = [maker for maker in makers.values() if not pods or _lacks_pods(maker)]
+    counts = ((maker, maker.spec.replicas, maker.status.replicas) for maker in makers.values())
+    short = [maker for maker, wanted_, there in counts if not pods or (wanted_ is not None and there < wanted_)]
     events = await _failed_creates(cluster, owner.namespace)
     refusals = tuple(event for event in events if any(_names(event, candidate) for candidate in short))
-    refusals = refusals or tuple(
-        replica_failures((candidate for candidate in short if candidate is not owner), "ReplicaSet")
-    )
-    refusals = refusals or tuple(
-        replica_failures((candidate for candidate in short if candidate is owner), wanted.kind)
-    )
+    others = (candidate for candidate in short if candidate is not owner)
+    refusals = refusals or tuple(replica_failures(others, "ReplicaSet"))
+    refusals = refusals or tuple(replica_failures([owner] if owner in short else [], wanted.kind))
     if found and not refusals:
         return found
     wants_none = ", and wants 0 replicas" if owner.spec.replicas == 0 else ""
@@ -311,15 +300,9 @@ async def _by_owner(cluster: Cluster, wanted: SubjectRequest) -> FoundPod | Abse
 
 
 def _near(wanted: SubjectRequest, known: Iterable[Resource]) -> tuple[Subject, ...]:
-    """Objects of that kind whose names are close to what was typed."""
     listed = list(known)
     near = difflib.get_close_matches(wanted.name, {resource.name for resource in listed}, n=5, cutoff=_CLOSE)
     return _subjects((resource for resource in listed if resource.name in near), wanted.kind)
-
-
-def _lacks_pods(owner: Workload) -> bool:
-    """Whether a controller that counts replicas has fewer pods than it wants."""
-    return owner.spec.replicas is not None and owner.status.replicas < owner.spec.replicas
 
 
 def _names(event: Event, owner: Workload) -> bool:
@@ -338,24 +321,14 @@ def _need(pod: Pod) -> int:
     return 2 if pod.status.phase == "Running" and crashing else 3 if pod.status.phase == "Failed" else _WELL
 
 
-def _most_in_need(pod: Pod) -> tuple[int, str, str]:
-    """Those that wait for a node first, then for their start, then crashing, failed, well; the oldest of each first."""
-    return _need(pod), pod.metadata.creation_timestamp or "", pod.name
-
-
 async def _refusals(cluster: Cluster, namespace: str, name: str) -> tuple[Event, ...]:
-    """FailedCreate events of what would own a pod of that name."""
     events = await _failed_creates(cluster, namespace)
     return tuple(event for event in events if _is_about(event, name))[:_MAX_REFUSALS]
 
 
 async def _failed_creates(cluster: Cluster, namespace: str) -> list[Event]:
-    """Newest first; none when events cannot be read."""
-    try:
-        events = await cluster.list(EVENTS, namespace, fields="reason=FailedCreate")
-    except SourceError:
-        return []
-    return sorted(events, key=lambda event: event.seen_at, reverse=True)
+    events = await seen("events", cluster.list(EVENTS, namespace, fields="reason=FailedCreate"))
+    return [] if isinstance(events, Gap) else sorted(events, key=lambda event: event.seen_at, reverse=True)
 
 
 def _is_about(event: Event, pod: str) -> bool:

@@ -137,7 +137,8 @@ class NodesScene(OfInstall, frozen=True, dict=True, eq=False, weakref=True):
     def world(self) -> ClusterScene:
         """The cluster as HAMi sees the first vendor's cards, with nothing given of them."""
         first = structs.replace(self.config, devices=self.config.devices[:1])
-        return ClusterScene(self.seen._replace(config=first), Capacity(list(self.nodes), [], []), self.judged_at)
+        seen = structs.replace(self.seen, config=first)
+        return ClusterScene(seen, Capacity(list(self.nodes), [], []), self.judged_at)
 
     @cached_property
     def _by_name(self) -> Mapping[str, Node]:

@@ -26,7 +26,7 @@ from bot.report import Evidence, Gap
 from bot.texts import Text
 from playbooks.attempt import Attempt, last_attempt
 from playbooks.gather.dra import ClaimsSeen, Queued
-from playbooks.gather.node_side import VolcanoPluginsSeen
+from playbooks.gather.node_side import ContainerLogs
 from playbooks.gather.scheduler_process import SchedulerProcess
 from playbooks.gather.scheduling import InstallSeen
 from playbooks.gather.usage import MeasuredNodes
@@ -61,7 +61,7 @@ class PodScene(Remembering, frozen=True, dict=True, eq=False):
     cluster: ClusterScene
     claims: ClaimsSeen | None = None
     group_events: Sequence[Event] | Gap = ()
-    volcano_plugins: VolcanoPluginsSeen = VolcanoPluginsSeen()
+    volcano_plugins: ContainerLogs = ContainerLogs()
     queued: Queued | Gap | None = None
     usage: MeasuredNodes | None = None
     advises: bool = True

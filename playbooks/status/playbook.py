@@ -5,6 +5,8 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import NamedTuple
 
+import msgspec
+
 from bot.hami.metrics.scheduler_metrics import SchedulerCounts
 from bot.hami.pods.request_parsing import DeviceConfig
 from bot.kube.cluster import Cluster, seen
@@ -90,7 +92,8 @@ async def _process(
     held: Sequence[Holder] | Gap = ()
     if isinstance(memory.counted, SchedulerCounts):
         held = await seen("pods", gather_holders(cluster, install.scheduler_name))
-    memory = memory._replace(panics=(*panics_in(log), *earlier), runs=runs.logs, gaps=(*gaps, *runs.gaps))
+    panics, gaps = (*panics_in(log), *earlier), (*gaps, *runs.gaps)
+    memory = msgspec.structs.replace(memory, panics=panics, runs=runs.logs, gaps=gaps)
     return await with_ghosts(sources, memory, held), held
 
 

@@ -20,7 +20,8 @@ from bot.kube.models import Pod
 from bot.kube.times import format_time
 from bot.report import VERDICT_LIMIT, FirstNames, Gap, Report, Sheet, Subject, Table, gap, new_report
 from bot.texts import Prose, Text, first_sentence, fitting, in_english
-from playbooks.gather.pods import events_of, gather_absent_pod, gather_placed_pod, gather_waiting_pod
+from playbooks.gather.node_side import events_of
+from playbooks.gather.pods import gather_absent_pod, gather_placed_pod, gather_waiting_pod
 from playbooks.gather.subject import AbsentPod, FoundPod, SubjectRequest, parse_subject, resolve, role_of
 from playbooks.gather.usage import MeasuredNodes, gather_usage_of
 from playbooks.judgement.placed import ABSENT, PLACED

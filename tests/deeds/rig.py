@@ -48,7 +48,7 @@ from handlers.oncall.digests import Digests, register_digest_form
 from handlers.oncall.keeper import Keeper
 from handlers.oncall.service import TriageService
 from handlers.parsing.question import Question
-from handlers.profiles import listeners as profiling
+from handlers.profiles import service as profiling
 from handlers.profiles.service import ProfileService
 from handlers.unfinished_work import Leftovers
 from handlers.user_actions import Deed

@@ -116,6 +116,7 @@ class Typed:
 def test_with_everything_given_nobody_is_asked_and_the_bot_takes_the_settings(world: World) -> None:
     told = Dialog(world.given, None, SAY).set_up()
     assert f"hami-bot serve --config {world.files.settings}" in told
+    assert "create role hami-bot-workload-logs --verb=get --resource=pods/log" in told
     settings = load_settings(world.files.settings)
     assert settings
     assert settings.slack

@@ -235,6 +235,7 @@ def test_a_log_that_may_not_be_read_is_a_gap_where_it_could_tell_something(tmp_p
         assert codes(report)[0] in ("image-or-start-failure", "running")
         assert "container log" in [gap.source for gap in report.gaps]
         assert "workload_logs" in str(report.gaps)
+        assert "kubectl -n ml create role hami-bot-workload-logs --verb=get" in str(report.gaps)
 
 
 def test_a_container_that_kubernetes_killed_needs_no_log(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ extender's extraArgs are written after them, so a flag that is in both has the v
 """
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from difflib import SequenceMatcher
 from typing import Literal, NamedTuple
@@ -29,6 +29,8 @@ PROFILING_SINCE, METRICS_CLOSED_SINCE = Version(2, 6, 0), Version(2, 10, 0)
 """HAMi has --profiling (PR 963), which puts profiles on the extender's own port. Between the two versions the metrics
 port serves them as well, whatever the flag says: importing net/http/pprof puts them on Go's default mux.
 """
+PROFILES_BIND = "profiling-bind-address"
+_PROFILES_MOVED_SINCE, _PROFILES_AT = Version(2, 11, 0), "127.0.0.1:6060"
 
 _OF_HAMI = re.compile(r"(?<![a-z])(?:project)?hami(?![a-z]|-bot)|4pd|vgpu-scheduler|vgpu-device-plugin", re.IGNORECASE)
 """In the names of HAMi's objects, of its predecessor's (4pd) and of Volcano's plugin that HAMi maintains."""
@@ -204,6 +206,20 @@ def _version_of(pods: Sequence[Pod], deployment: Workload | None, hint: str) -> 
                 return VersionSeen(version, f"label {key} of {metadata.namespace}/{metadata.name}", text)
     version = parse_version(hint) if hint else None
     return VersionSeen(version, "meta.json of the recording", hint) if version else None
+
+
+def profiles_address(flags: Mapping[str, str], version: Version | None) -> str:
+    """Where profiles have a listener of their own, as HOST:PORT; empty where the extender's port serves them.
+
+    HAMi's main branch after 2.10 has `--profiling-bind-address`, by default on the pod's loopback (#3117).
+    """
+    late = version is not None and version >= _PROFILES_MOVED_SINCE
+    return flags.get(PROFILES_BIND) or (_PROFILES_AT if late else "")
+
+
+def is_loopback(address: str) -> bool:
+    """Whether only the pod itself reaches what listens at HOST:PORT."""
+    return address.rpartition(":")[0] in ("127.0.0.1", "localhost", "[::1]")
 
 
 def verbosity_of(container: Container) -> tuple[int, str]:

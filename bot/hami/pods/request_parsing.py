@@ -7,9 +7,10 @@ from typing import NamedTuple, cast
 
 import msgspec
 
+from bot.hami.fit.version_differences import NEWEST_READ
 from bot.hami.names import Names
 from bot.hami.pods.pod_request import INT32_MAX, Constraints, PodRequest, Resources, amount_of, written
-from bot.hami.vendors import BESIDE, DEFAULTS, FIRST, NAMES, VENDORS, called_together
+from bot.hami.vendors import DEFAULTS, FIRST, NAMES, VENDORS, called_together
 from bot.hami.vendors.vendor import Device
 from bot.hami.version import Version
 from bot.kube.models import Container, Pod
@@ -27,7 +28,11 @@ _EXACT_NAMES = frozenset(
     name for names in NAMES for name in (names.count, names.memory, names.cores, names.percentage) if "/" in name
 )
 _FIXED = frozenset(
-    name for names in BESIDE for name in (names.count, names.memory, names.cores) if "/" in name
+    name
+    for vendor in VENDORS[1:]
+    if vendor.since <= NEWEST_READ
+    for name in (vendor.names.count, vendor.names.memory, vendor.names.cores)
+    if "/" in name
 ) | frozenset(name for names in NAMES for name in names.passed_over)
 """Names that a device config may leave out: some vendors' are set in HAMi's code."""
 MOST_NAMED = 1024

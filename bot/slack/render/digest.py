@@ -51,7 +51,8 @@ _USUAL, _SOMEWHERE = "weekdays 09:00", "Asia/Shanghai"
 class DigestPost(NamedTuple):
     """What a digest tells. `before` is None for the first one; `late` is the time it was due, if that is past.
 
-    `rooms` is the memory by type of card, the last point of each the newest.
+    `rooms` is the memory by type of card, the last point of each the newest. `newer` says that HAMi is newer than any
+    version that the bot knows, where it is.
     """
 
     report: Report
@@ -61,13 +62,15 @@ class DigestPost(NamedTuple):
     late: str
     owners: Sequence[OwnerRow]
     rooms: Mapping[str, Point]
+    newer: str = ""
 
 
 def render_digest(post: DigestPost, files: Sequence[File] = ()) -> blocks.Draft:
     """The digest; without changes in what could be compared it is one line, without a picture."""
     report = post.report
     title = Text("digest.title", cluster=report.cluster or Text("digest.here"), verdict=report.verdict)
-    notes = [Text("digest.late", day=post.late)] if post.late else []
+    notes: list[Prose] = [Text("digest.late", day=post.late)] if post.late else []
+    notes += [inert(post.newer, _LINE)] if post.newer else []
     notes += [Text("digest.changes-open", count=post.changes_open)] if post.changes_open else []
     changed = differences(post.before, post.after) if post.before is not None else []
     blind = not_compared(post.before, post.after) if post.before is not None else []

@@ -131,4 +131,5 @@ def no_such_namespace(deserted: EmptyNamespace, words: tuple[str, ...]) -> Findi
     key = "not-found.namespace-near" if deserted.near else "not-found.namespace"
     claim = Text(key, namespace=deserted.namespace, names=prose.names(deserted.near))
     actions = [step(Text("not-found.ask", name=name), prose.command(*words, name)) for name in deserted.near]
+    actions = actions or [step(Text("not-found.namespaces"), kubectl("get", "namespaces"))]
     return finding("not-found", claim, "confirmed", (), (), severity="warning", actions=actions)

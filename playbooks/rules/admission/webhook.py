@@ -13,7 +13,9 @@ from bot.finding_codes import Code
 from bot.hami.installation.install import Install, extender_of
 from bot.hami.scheduler_logs.log_lines import parse_line
 from bot.kube.hami_pods import EXTENDER_CONTAINER
-from bot.kube.models import Event, LabelSelector, Pod, Service, ServiceReference
+from bot.kube.models import Event, Pod, Service
+from bot.kube.models.base import LabelSelector
+from bot.kube.models.workloads import ServiceReference
 from bot.kube.times import format_time, parse_time
 from bot.report import Confidence, Evidence, Finding, Gap, NextAction, Severity, one_line, step
 from bot.texts import Prose, Text
@@ -348,6 +350,7 @@ BY_QUOTA = Text("admission-denied.quota")
 _REMEDIES = {
     "pod has node assigned": Text("admission-denied.node"),
     "exceeding resource quota": BY_QUOTA,
+    "is written by the scheduler": Text("admission-denied.annotated"),
     "is privileged": Text("admission-denied.privileged"),
     "supported for multiple devices": Text("admission-denied.part-of-several"),
     "must be 1 or 2*n": Text("admission-denied.modules"),

@@ -9,7 +9,7 @@ from bot.kube.models import ContainerStatus, Pod
 from bot.report import Finding, Gap, gap, step
 from bot.texts import Text
 from playbooks import quotes
-from playbooks.quotes import kubectl_pod
+from playbooks.quotes import kubectl_pod, let_read_logs
 from playbooks.rule import rule
 from playbooks.rules.common.containers import GpuContainers, gpu_containers, in_trouble, statuses
 from playbooks.rules.common.findings import finding
@@ -105,7 +105,8 @@ def unread_log(scene: PlacedScene, told: Collection[str]) -> Sequence[Gap]:
     if scene.seen is None or (not ran and _SIGNS.isdisjoint(told)):
         return []
     if scene.own_logs is None:
-        return [gap("container log", Text("gap.own-log"), Text("gap.own-log-hint"))]
+        allow = Text("gap.own-log-hint", role=let_read_logs(scene.pod.namespace))
+        return [gap("container log", Text("gap.own-log"), allow)]
     return scene.own_log_gaps
 
 

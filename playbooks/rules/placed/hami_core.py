@@ -16,7 +16,8 @@ from itertools import islice
 from typing import NamedTuple
 
 from bot.hami.version import Version, parse_version
-from bot.kube.models import Container, ContainerStatus, EnvVar, Pod, StateTerminated
+from bot.kube.models import Container, ContainerStatus, Pod, StateTerminated
+from bot.kube.models.pods import EnvVar
 from bot.kube.times import parse_time
 from bot.report import Confidence, Evidence, Finding, step
 from bot.texts import Text, sentences

@@ -100,14 +100,16 @@ def refused(scene: PodScene, cause: RankedCause) -> Finding:
     else:
         claim = Text("card-insufficient-memory.never", **_too_small(scene, largest))
     proofs = [*proofs, *_object_proofs(scene, cause, largest)]
-    steps = () if severity == "info" else _steps(scene, cause)
+    steps = () if severity == "info" else where_to_look(scene, cause)
     return finding(
         cause.code, claim, confidence, cause.nodes, proofs, severity=severity, actions=steps, of=scene.install
     )
 
 
-def _steps(scene: PodScene, cause: RankedCause) -> tuple[NextAction, ...]:
-    """Where to look, or whom to ask, by what HAMi named."""
+def where_to_look(scene: PodScene, cause: RankedCause) -> tuple[NextAction, ...]:
+    """Where to look, or whom to ask, by what HAMi or kube-scheduler named."""
+    if cause.of_kubernetes:
+        return (look_at_pod(scene.pod, cause.text),)
     if cause.text == verdicts.QUOTA_NOT_FIT:
         return prose.see_quota(scene.pod.namespace)
     if cause.code == "node-unfit-pod":

@@ -246,7 +246,7 @@ def _by_its_words(pod: Pod, named: str, quoted: Sequence[Evidence]) -> tuple[Pro
         return silent, [step(Text("volcano-scheduled.running"), look)]
     claim = Text("volcano-scheduled.claim", scheduler=named, words=one_line(words, 160).rstrip("."))
     if meaning is None:
-        return claim, []
+        return claim, [step(Text("blocked-after-filter.look"), kubectl_pod(pod, "describe"))]
     look = kubectl_pod(pod, "get", "-o", "jsonpath={.spec.containers[*].resources.limits}")
     return sentences(claim, meaning.means), [step(meaning.fix, look)]
 

@@ -108,6 +108,7 @@ def _led(
     code, claim, severity, steps = first.code, first.text, first.severity, first.next_actions
     if weighed and severity == "info" and needs_several(ranked):
         claim, severity = _with_others(code, claim, ranked), "warning"
+        steps = steps or refusals.where_to_look(scene, ranked[0])
     if weighed:
         steps = _steps(scene, code, steps)
     idle = waited_for(scene) if code in NO_ROOM else None
