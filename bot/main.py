@@ -229,6 +229,7 @@ async def running(
             bot_user="",
             now=store.now,
             usual=meant,
+            mine=settings.mine,
         )
         oncall_id = uuid.uuid4().hex
         async with incidents_kept(settings, deps, clock, identity=oncall_id, pace=limits.oncall) as kept:
@@ -307,6 +308,7 @@ async def _answering(parts: _Parts) -> AsyncGenerator[None]:
             await stack.enter_async_context(in_background(Observer(deps, front.exposition).run(clock)))
         self_test = SelfTest(deps, owner=uuid.uuid4().hex, pace_s=limits.test_s)
         await stack.enter_async_context(in_background(self_test.run(clock)))
+        await stack.enter_async_context(in_background(inbox.watches.run(clock)))
         async with health_monitor.looking(clock), in_background(Leftovers(inbox, gate).run(clock)) as (resuming,):
             try:
                 if sockets:

@@ -38,6 +38,8 @@ class Deps(NamedTuple):
     now: Callable[[], float]
     usual: str = ""
     workspace: str = ""
+    mine: Mapping[str, tuple[str, ...]] = {}
+    """What people mean by their pods: namespaces and labels, by the ids of users and user groups."""
 
     def cluster_of(self, named: str, channel: str = "") -> str:
         """The cluster that is meant: what is kept by cluster has it under this name, whoever it came from."""

@@ -19,6 +19,7 @@ from bot.slack.render.prose import error_line
 from bot.texts import Text
 from handlers.inbox import Inbox
 from handlers.parsing.question import Question
+from handlers.parsing.sentences import as_verb
 from handlers.parsing.slack_grammar import COMMAND, ManifestWanted, understand
 from handlers.parsing.slack_words import as_delivered, join_words, split_words
 from handlers.user_actions import NOTHING, AcceptedDeed, ActionKind, Nothing
@@ -85,9 +86,11 @@ class _Window:
         await self._answer(by_button(body, self._inbox.deps.now()))
 
     async def _answer(self, asked: HeardWords) -> None:
-        verb = next((verb for verb in self._verbs if verb.takes(asked)), None)
-        if verb:
-            await verb.answer(asked)
+        if asked.surface != "button" and (verb := as_verb(asked.words)):
+            asked = msgspec.structs.replace(asked, question=msgspec.structs.replace(asked.question, words=verb))
+        taker = next((verb for verb in self._verbs if verb.takes(asked)), None)
+        if taker:
+            await taker.answer(asked)
         elif asked.surface == "button":
             self._ask(asked, public=not is_ephemeral(asked.body), beside=True)
         elif asked.surface != "command":

@@ -13,7 +13,7 @@ from handlers.cluster_choice import ClusterChoice
 from handlers.doctor.words import doctor_command
 from handlers.init.shell import init_command
 from handlers.mcp.words import mcp_command
-from handlers.parsing.grammar import Grammar, explain, explain_code, help_command
+from handlers.parsing.grammar import Grammar, explain, explain_word, help_command
 from handlers.profiles.words import VERB as PROFILE
 from handlers.profiles.words import profile_command
 from handlers.record_shell import record_command
@@ -117,8 +117,11 @@ def _version() -> TextAsked:
 
 @click.pass_context
 def _help(ctx: click.Context, verb: str | None, lang: Language | None) -> TextAsked:
-    code = explain_code(verb) if verb else None
-    return TextAsked(Texts(lang or "en").words(code) if code else explain(ctx, verb))
+    verb = None if verb == "more" else verb
+    grammar = ctx.parent.command if ctx.parent else None
+    is_command = isinstance(grammar, Grammar) and verb and grammar.get_command(ctx, verb)
+    word = explain_word(verb) if verb and not is_command else None
+    return TextAsked(Texts(lang or "en").words(word) if word else explain(ctx, verb))
 
 
 def _profile_command(program: str) -> click.Command:

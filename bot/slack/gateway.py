@@ -58,12 +58,15 @@ class Identity(NamedTuple):
 
 
 class SlackUser(NamedTuple):
-    """A user: the ids of their workspaces and their enterprise. `app_id` is a bot's app, `name` what they log in by."""
+    """A user: the ids of their workspaces and their enterprise. `app_id` is a bot's app, `name` what they log in by,
+    `zone` their time zone.
+    """
 
     teams: frozenset[str]
     is_guest: bool = False
     app_id: str = ""
     name: str = ""
+    zone: str = ""
 
 
 class Keyed(NamedTuple):
@@ -305,8 +308,9 @@ class Gateway:
         profile: Json = found.get("profile") or {}
         teams = (found.get("team_id"), grid.get("enterprise_id"), *cast("list[Any]", grid.get("teams") or []))
         is_guest = bool(found.get("is_restricted") or found.get("is_ultra_restricted"))
-        app, name = str(profile.get("api_app_id") or ""), str(found.get("name") or "")
-        return SlackUser(frozenset(str(team) for team in teams if team), is_guest, app, name)
+        own = frozenset(str(team) for team in teams if team)
+        app = str(profile.get("api_app_id") or "")
+        return SlackUser(own, is_guest, app, str(found.get("name") or ""), str(found.get("tz") or ""))
 
     async def react(self, channel: str, ts: str, name: str) -> None:
         """Adds the bot's reaction, which may be there already."""

@@ -138,7 +138,8 @@ class _OncallWindow:
             if words and words[0].casefold() == "digest":
                 who = Person(question.user, question.channel)
                 about = self._inbox.deps.the_cluster(cluster, question.channel)
-                return await self._digests.do(key, who, read_digest(words[1:]), about)
+                zone = await self._digests.zone_of(who.user) if len(words) > 2 else ""
+                return await self._digests.do(key, who, read_digest(words[1:], zone), about)
             mentioned = not question.response_url
             return await self._said(taken, read_words(words, mentioned=mentioned))
 

@@ -89,6 +89,15 @@ async def gather_waiting(sources: Sources, namespace: str) -> tuple[InstallSeen,
     return install, found._replace(pods=pods, by_claims=claiming, of_others=of_others)
 
 
+def is_of(pod: Pod, whose: Sequence[str]) -> bool:
+    """Whether it is in one of the namespaces or has one of the labels: `ml`, `owner=ada`. Nobody's words fit all."""
+    labels = pod.metadata.labels or {}
+    return not whose or any(
+        labels.get(word.partition("=")[0]) == word.partition("=")[2] if "=" in word else pod.namespace == word
+        for word in whose
+    )
+
+
 async def _pending(cluster: Cluster, namespace: str) -> Waiting:
     """Where not all namespaces may be read, those of the credentials' own, with a gap that says so."""
     try:

@@ -3,12 +3,16 @@
 import asyncio
 import difflib
 import re
-from collections.abc import Iterable
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple, TypeVar
 
 import msgspec
 
 from bot.errors import NotFound, SourceError, UsageError
+from bot.hami.nodes.cards import Card
+from bot.hami.nodes.node_state import read_registrations
+from bot.hami.nodes.registration import Registration
 from bot.kube.cluster import Cluster, seen
 from bot.kube.models import (
     DAEMON_SETS,
@@ -75,6 +79,8 @@ _ROLES = (
     *("training.kubeflow.org/replica-type", "volcano.sh/task-spec", "ray.io/group"),
     *("jobset.sigs.k8s.io/replicatedjob-name", "component"),
 )
+KINDS_OF_OWNERS = frozenset({*_OWNERS, *_OF_OPERATORS})
+"""Their words, as they stand before a name: `deploy/x`, `jobs/x`."""
 _POD_ALIASES = ("po", "pod", "pods")
 _NAME = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?")
 _NAMED = re.compile(r"(?:([a-z0-9][a-z0-9-]{0,62})/)?([a-z0-9][a-z0-9.-]{0,251}[a-z0-9])(?![a-z0-9])")
@@ -95,7 +101,7 @@ class SubjectRequest(NamedTuple):
 
 def parse_subject(text: str, namespace: str = "") -> SubjectRequest:
     """`trainer-0`, `ml/trainer-0`, `deploy/x`, `ml/deploy/x`; raises UsageError for anything else."""
-    parts = text.strip().split("/")
+    parts = text.strip().lower().split("/")  # as every name of Kubernetes is
     kind = "Pod"
     word = parts[-2].lower().partition(".")[0] if len(parts) in (2, 3) else ""
     if word in (*_OWNERS, *_OF_OPERATORS, *_POD_ALIASES):
@@ -204,6 +210,54 @@ async def pods_named_in(cluster: Cluster, text: str) -> tuple[Subject, ...]:
         found = await cluster.list(PODS, namespace, fields=f"metadata.name={name}")
         pods |= {(pod.namespace, pod.name): pod for pod in found}
     return _subjects(pods.values())
+
+
+class KnownNames(NamedTuple):
+    """What is in a cluster that a message may name: of pods and owners where they are, by name. GPU types in words.
+
+    An owner is named as a command does: `ml/job/train`.
+    """
+
+    pods: Mapping[str, tuple[str, ...]]
+    owners: Mapping[str, tuple[str, ...]]
+    nodes: frozenset[str]
+    namespaces: frozenset[str]
+    types: frozenset[str]
+
+
+NOBODY_KNOWN = KnownNames({}, {}, frozenset(), frozenset(), frozenset())
+_TEMPLATE_HASH = re.compile(r"-[a-z0-9]{5,10}$")
+_TYPE_WORD = re.compile(r"(?=[a-z]*\d)[a-z0-9]{2,}")
+
+
+async def gather_names(cluster: Cluster) -> KnownNames:
+    """The names in a cluster, as far as they can be read."""
+    pods, nodes = await asyncio.gather(
+        seen("pods", cluster.list(PODS, metadata_only=True)),
+        seen("nodes", cluster.list(NODES, metadata_only=True)),
+    )
+    spaces: defaultdict[str, dict[str, None]] = defaultdict(dict)
+    owners: defaultdict[str, dict[str, None]] = defaultdict(dict)
+    for pod in [] if isinstance(pods, Gap) else pods:
+        spaces[pod.name][pod.namespace] = None
+        for owner in pod.metadata.owner_references or ():
+            kind, name = owner.kind.lower(), owner.name
+            if kind == "replicaset" and _TEMPLATE_HASH.search(name):
+                kind, name = "deploy", _TEMPLATE_HASH.sub("", name)
+            owners[name]["/".join(filter(None, (pod.namespace, kind if kind in _OWNERS else "", name)))] = None
+    known = [] if isinstance(nodes, Gap) else nodes
+    cards = [card for node in known for found in read_registrations(node) for card in _cards_of(found)]
+    return KnownNames(
+        {name: tuple(some) for name, some in spaces.items()},
+        {name: tuple(some) for name, some in owners.items() if name not in {node.name for node in known}},
+        frozenset(node.name for node in known),
+        frozenset(namespace for some in spaces.values() for namespace in some),
+        frozenset(word for card in cards for word in _TYPE_WORD.findall(card.type.lower())),
+    )
+
+
+def _cards_of(found: object) -> tuple[Card, ...]:
+    return found.cards if isinstance(found, Registration) else ()
 
 
 async def _by_prefix(cluster: Cluster, wanted: SubjectRequest, *, whole_name: bool) -> FoundPod | AbsentPod:

@@ -24,7 +24,7 @@ from playbooks.gather.scheduling import UNFINISHED, Capacity, gather_holders, ga
 from playbooks.gather.subject import gather_deserted
 from playbooks.judgement.quota import QUOTA, kept_out
 from playbooks.judgement.waiting import WaitingRow, waiting_row
-from playbooks.playbook import ALL, Playbook, Sources
+from playbooks.playbook import ALL, Playbook, Sources, read_namespace
 from playbooks.quota.table import QUOTAS, rows_of
 from playbooks.rule import run
 from playbooks.rules.installation.surroundings import answer_without_hami
@@ -59,7 +59,7 @@ class Snapshot(NamedTuple):
 
 def request(namespace: str = "", all: bool = False) -> Request:  # noqa: A002, FBT001, FBT002  # the options' names
     """The namespace as typed, `ns/ml` and `ml/` too."""
-    return Request(namespace.strip().removeprefix("ns/").removeprefix("namespace/").rstrip("/"), all)
+    return Request(read_namespace(namespace), all)
 
 
 async def gather(wanted: Request, sources: Sources) -> Snapshot:

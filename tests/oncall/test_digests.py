@@ -384,3 +384,10 @@ def test_a_step_has_its_sign(before: str, after_: str, told: str) -> None:
 def test_words_without_a_zone_are_told_what_is_wrong_with_them(words: str, wrong: str) -> None:
     with pytest.raises(UsageError, match=wrong):
         read_digest(words.split())
+
+
+def test_a_time_of_day_is_read_as_people_write_it() -> None:
+    for at, cron in (("9:00", "0 9 * * *"), ("9am", "0 9 * * *"), ("12am", "0 0 * * *"), ("5:30PM", "30 17 * * *")):
+        assert read_digest(["daily", at], "Asia/Shanghai") == AddDigest(Schedule(cron, "Asia/Shanghai"))
+    with pytest.raises(UsageError, match="not a time of day"):
+        read_digest(["daily", "13pm"], "UTC")

@@ -62,7 +62,7 @@ def test_two_namespaces_that_differ_are_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    "typed", ["", "/", "a/b/c/d", "ml/", "Trainer", "-x", "a b", "x" * 300, "$(reboot)", "svc/x/y"]
+    "typed", ["", "/", "a/b/c/d", "ml/", "Train_er", "-x", "a b", "x" * 300, "$(reboot)", "svc/x/y"]
 )
 def test_what_is_no_name_is_refused_with_an_example(typed: str) -> None:
     with pytest.raises(UsageError) as refused:

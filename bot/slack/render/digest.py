@@ -44,8 +44,8 @@ _WORD = 80
 _PROMISED = "1.00"
 """Once: what there is."""
 OPEN = FORM = "digest_add"
-WHEN, ZONE, INPUT = "when", "zone", "text"
-_USUAL, _SOMEWHERE = "weekdays 09:00", "Asia/Shanghai"
+WHEN, AT, ZONE, INPUT = "when", "at", "zone", "text"
+_USUAL, _AT, _SOMEWHERE = "weekdays", "09:00", "Asia/Shanghai"
 
 
 class DigestPost(NamedTuple):
@@ -224,14 +224,16 @@ def render_added(text: str) -> Message:
     return Message(escape(text), (rich_text(line(span(inert(text, SECTION)))),))
 
 
-def form(place: DigestPlace) -> blocks.Element:
-    """The form."""
+def form(place: DigestPlace, own_zone: str) -> blocks.Element:
+    """The form, with the person's time zone where it is known."""
     when = blocks.text_input(INPUT, initial=_USUAL)
-    zone = blocks.text_input(INPUT, placeholder=_SOMEWHERE)
+    at = {"type": "timepicker", "action_id": INPUT, "initial_time": _AT}
+    zone = blocks.text_input(INPUT, initial=own_zone, placeholder=_SOMEWHERE)
     return blocks.modal(
         Text("digest.form-open"),
         [
             blocks.asking(Text("digest.form-when"), when, WHEN, hint=Text("digest.form-hint")),
+            blocks.asking(Text("digest.form-at"), at, AT),
             blocks.asking(Text("digest.form-zone"), zone, ZONE),
         ],
         close=Text("desk.cancel"),

@@ -73,6 +73,7 @@ def render_report(
     direct: bool = False,
     names: bool = False,
     files: bool = True,
+    watch: str = "",
 ) -> Message:
     """The report as a message within Slack's limits; what it does not show is behind [Show everything].
 
@@ -83,6 +84,7 @@ def render_report(
     change are shown by name in the verdict and its detail, which calls them unless one person alone sees it, and times
     in the reader's own zone. Without
     `files` there are none, and nothing says what is left out: for an answer that its verdict gives whole.
+    `watch` is the pod, where it waits: a button tells when it runs.
     """
     room = Room(TOTAL_BUDGET - _FRAME, say)
     closing = room.take(
@@ -94,6 +96,7 @@ def render_report(
             private=channel_buttons,
             everything=everything,
             direct=direct,
+            watch=watch,
         )
     )
     cause = report.findings[0] if report.findings else None
