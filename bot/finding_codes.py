@@ -82,7 +82,7 @@ Code = Literal[
     "allocated-cards-insufficient", "resource-quota-not-fit", "node-unfit-pod", "node-unregistered", "handshake-stale",
     "handshake-deleted", "handshake-time-zone", "node-lock-held", "node-lock-dangling", "node-lock-malformed",
     "filtering-failed", "binding-failed", "allocate-failed", "kubernetes-filter", "wrong-scheduler", "other-scheduler",
-    "webhook-bypassed", "admission-denied", "scheduling-gated", "no-device-request", "resource-claim",
+    "unknown-policy", "webhook-bypassed", "admission-denied", "scheduling-gated", "no-device-request", "resource-claim",
     "waiting-for-retry", "blocked-after-filter", "impossible-anywhere", "image-or-start-failure", "driver-not-loaded",
     "gpu-runtime-missing", "card-fault", "device-plugin-crash", "device-plugin-not-selected", "second-device-plugin",
     "gpu-start-failure", "hami-core-crash", "hami-core-hang", "hami-core-missing", "gpu-memory-limit",

@@ -53,6 +53,7 @@ READING = (
             *(f"{kind}.resource.k8s.io" for kind in ("resourceclaims", "resourceclaimtemplates", "resourceslices")),
         ),
     ),
+    NeededRights(_BACKGROUND, "<everywhere>", ("list",), ("workloads.kueue.x-k8s.io",)),
     NeededRights(_BACKGROUND, "<hami>", ("list",), ("configmaps", "services", "endpointslices.discovery.k8s.io")),
     NeededRights(_BACKGROUND, "<hami>", ("get", "list"), ("leases.coordination.k8s.io",)),
     NeededRights(Text("doctor.without-logs"), "<hami>", ("get",), ("pods/log",)),

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from bot.hami.fit.verdicts import type_allows, uuid_allows
-from bot.hami.installation.install import Install
+from bot.hami.installation.install import VOLCANO_SCHEDULERS, Install, is_anothers
 from bot.hami.pods.pod_request import PodRequest
 from bot.hami.pods.request_parsing import DeviceConfig
 from bot.hami.vendors import NAMES
@@ -48,6 +48,12 @@ class AskedScene(PodScene, frozen=True, dict=True, eq=False, kw_only=True):
     def confidence(self) -> Confidence:
         """Sure only when everything that decides was read."""
         return "suspected" if self.unread else confidence_in(self.seen, self.cluster.capacity, self.undecodable)
+
+    @property
+    def placed_by(self) -> str:
+        """The scheduler of somebody else that places the pod; empty where HAMi's does."""
+        name = self.pod.spec.scheduler_name
+        return name if name in VOLCANO_SCHEDULERS or is_anothers(name, self.install) else ""
 
     @cached_property
     def obstacles(self) -> dict[str, Obstacle]:

@@ -16,7 +16,7 @@ from bot.kube.hami_pods import HANDSHAKE
 from bot.kube.models import DAEMON_SETS, EVENTS, JOBS, PODS, REPLICA_SETS, STATEFUL_SETS, Event, Node, Pod, Workload
 from bot.report import Gap, gap
 from bot.texts import Text
-from playbooks.gather.dra import gather_claims
+from playbooks.gather.dra import KUEUE, QUEUE, Queued, gather_claims, gather_queued
 from playbooks.gather.node_side import (
     ContainerLogs,
     driver_label,
@@ -210,12 +210,13 @@ async def gather_waiting_pod(pod: Pod, sources: Sources, group: str) -> PodScene
         gather_process(sources, install, [pod], *needles),
     )
     nodes = [] if isinstance(capacity.nodes, Gap) else capacity.nodes
-    owners, questioned, process, claims, volcano_plugins = await asyncio.gather(
+    owners, questioned, process, claims, volcano_plugins, queued = await asyncio.gather(
         gather_owners(cluster, nodes, [pod]),
         gather_nodes_in_question(cluster, pod, nodes, install.config),
         with_ghosts(sources, process, capacity.pods),
         gather_claims(cluster, pod),
         gather_volcano_plugins(cluster, pod),
+        _queued(cluster, pod),
     )
     process = await with_ended(cluster, process)
     in_cluster = ClusterScene(
@@ -228,7 +229,13 @@ async def gather_waiting_pod(pod: Pod, sources: Sources, group: str) -> PodScene
         process=process,
         webhook=await gather_webhook(cluster, install.install, [pod.namespace], log) if past else None,
     )
-    return PodScene(pod, in_cluster, claims, of_group, volcano_plugins)
+    return PodScene(pod, in_cluster, claims, of_group, volcano_plugins, queued)
+
+
+async def _queued(cluster: Cluster, pod: Pod) -> Queued | Gap | None:
+    """What Kueue says of a pod that it holds."""
+    held = any(gate.name.startswith(KUEUE) for gate in pod.spec.scheduling_gates or ())
+    return await gather_queued(cluster, pod) if held else None
 
 
 def _messages(pod: Pod, events: Sequence[Event] | Gap, log: ExtenderLines, now: datetime) -> Messages:
@@ -244,11 +251,14 @@ async def gather_absent_pod(wanted: SubjectRequest, absent: AbsentPod | Gap, sou
     """Reads the events of the name, and HAMi's webhook where nobody answered it for the pod."""
     cluster = sources.cluster
     events = await events_of(cluster, wanted.namespace, wanted.name)
-    install = webhook = None
+    install = webhook = queued = None
+    job = absent.suspended if isinstance(absent, AbsentPod) else None
+    if job and job.metadata.label(QUEUE):
+        queued = await gather_queued(cluster, job)
     if isinstance(absent, AbsentPod) and any(FAILED_CALL in refusal.message for refusal in absent.refusals):
         install = await gather_install(sources)
         webhook = await gather_webhook(cluster, install.install)
-    return AbsentScene(wanted, absent, events, cluster.now(), install, webhook)
+    return AbsentScene(wanted, absent, events, cluster.now(), install, webhook, queued)
 
 
 def asks_for_devices(pod: Pod) -> bool:

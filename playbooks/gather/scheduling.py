@@ -10,7 +10,7 @@ import msgspec
 from bot.errors import NotFound, Unusable
 from bot.hami.fit.version_differences import NEWEST_READ
 from bot.hami.installation import dra
-from bot.hami.installation.install import GUIDES_LABEL, Install, extender_of, find_device_config, is_trace, read_install
+from bot.hami.installation.install import GUIDES_LABEL, Install, extender_of, find_device_config, read_install, trace_of
 from bot.hami.nodes.registration import parse_handshake
 from bot.hami.pods.allocations import NODE_KEY
 from bot.hami.pods.request_parsing import DeviceConfig
@@ -68,11 +68,19 @@ class InstallSeen(msgspec.Struct, frozen=True):
     config_maps: tuple[ConfigMap, ...] = ()
     slices: Sequence[ResourceSlice] | Gap = ()
     """What DRA drivers offer; read only where no HAMi scheduler was found."""
-    presence: Literal["found", "absent", "unknown"] = "found"
-    """Whether anything of HAMi is in the cluster: `absent` only where all that would show it was read."""
+    presence: Literal["found", "volcano", "absent", "unknown"] = "found"
+    """Whether anything of HAMi is in the cluster, or only its plugin for Volcano; `absent` only where all was read."""
     cluster: str = ""
     context: str = ""
     """The kubeconfig's context, where the cluster is not called by it."""
+
+    @property
+    def not_installed(self) -> Text | None:
+        """That HAMi is not installed in this cluster; None where it is, or where that is not known."""
+        if self.presence != "absent":
+            return None
+        key = "hami-not-installed.context" if self.context else "hami-not-installed.claim"
+        return Text(key, cluster=self.cluster, context=self.context)
 
     @property
     def lease_unread(self) -> bool:
@@ -183,8 +191,11 @@ async def _looked_for(cluster: Cluster, install: InstallSeen) -> InstallSeen:
     )
     unread = [gap for gap in lists if isinstance(gap, Gap)]
     by_dra = not isinstance(slices, Gap) and bool(dra.of_hami(slices))
-    if by_dra or any(is_trace(item) for some in lists if not isinstance(some, Gap) for item in some):
-        return msgspec.structs.replace(install, slices=slices)
+    traces = {trace_of(item) for some in lists if not isinstance(some, Gap) for item in some} - {""}
+    if by_dra or traces:
+        return msgspec.structs.replace(
+            install, slices=slices, presence="found" if by_dra or "hami" in traces else "volcano"
+        )
     if is_absent(install) and not unread:
         return msgspec.structs.replace(install, slices=slices, presence="absent")
     gaps = tuple(dict.fromkeys((*install.gaps, *unread)))

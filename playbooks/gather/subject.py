@@ -49,7 +49,37 @@ _OWNERS: dict[str, tuple[str, Kind[Workload]]] = {
     )
     for alias in aliases
 }
-KINDS_OF_OWNERS = frozenset(_OWNERS)
+_OF_OPERATORS: dict[str, str] = {
+    **{
+        word: kind
+        for kind in (
+            *("PyTorchJob", "TFJob", "MPIJob", "XGBoostJob", "PaddleJob", "JAXJob", "TrainJob", "JobSet", "CronJob"),
+            *("LeaderWorkerSet", "RayCluster", "RayJob", "RayService", "InferenceService", "Workflow", "Notebook"),
+            *("Rollout", "AppWrapper", "ReplicationController", "SparkApplication"),
+        )
+        for word in (kind.lower(), f"{kind.lower()}s")
+    },
+    **dict.fromkeys(("vcjob", "vcjobs", "vj"), "VolcanoJob"),
+    "cj": "CronJob",
+    "lws": "LeaderWorkerSet",
+    "isvc": "InferenceService",
+    "wf": "Workflow",
+}
+"""Kinds that the bot does not read: their pods and what is in between say whose they are."""
+_OWNED_AS = {"VolcanoJob": "Job"}
+_BETWEEN = (DEPLOYMENTS, STATEFUL_SETS, JOBS, REPLICA_SETS)
+"""In the order of ownership."""
+_NAMED_AFTER = (
+    *("training.kubeflow.org/job-name", "jobset.sigs.k8s.io/jobset-name", "leaderworkerset.sigs.k8s.io/name"),
+    *("ray.io/cluster", "ray.io/originated-from-cr-name", "serving.kserve.io/inferenceservice", "notebook-name"),
+    *("workflows.argoproj.io/workflow", "volcano.sh/job-name", "workload.codeflare.dev/appwrapper"),
+)
+"""Labels of pods that name what an operator made them for."""
+_ROLES = (
+    *("training.kubeflow.org/replica-type", "volcano.sh/task-spec", "ray.io/group"),
+    *("jobset.sigs.k8s.io/replicatedjob-name", "component"),
+)
+KINDS_OF_OWNERS = frozenset({*_OWNERS, *_OF_OPERATORS})
 """Their words, as they stand before a name: `deploy/x`, `jobs/x`."""
 _POD_ALIASES = ("po", "pod", "pods")
 _NAME = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?")
@@ -73,9 +103,10 @@ def parse_subject(text: str, namespace: str = "") -> SubjectRequest:
     """`trainer-0`, `ml/trainer-0`, `deploy/x`, `ml/deploy/x`; raises UsageError for anything else."""
     parts = text.strip().lower().split("/")  # as every name of Kubernetes is
     kind = "Pod"
-    if len(parts) in (2, 3) and parts[-2].lower() in (*_OWNERS, *_POD_ALIASES):
-        word = parts.pop(-2).lower()
-        kind = _OWNERS[word][0] if word in _OWNERS else "Pod"
+    word = parts[-2].lower().partition(".")[0] if len(parts) in (2, 3) else ""
+    if word in (*_OWNERS, *_OF_OPERATORS, *_POD_ALIASES):
+        del parts[-2]
+        kind = _OWNERS[word][0] if word in _OWNERS else _OF_OPERATORS.get(word, "Pod")
     name = parts.pop()
     if parts:
         if len(parts) > 1 or (namespace and parts[0] != namespace):
@@ -100,12 +131,15 @@ def _no_pod(text: str) -> Text:
 class FoundPod(msgspec.Struct, frozen=True):
     """The pod the question is about. `gaps` are where none was looked for.
 
-    `by_prefix`: nobody has the name that was typed, and only this one's begins with it.
+    `by_prefix`: nobody has the name that was typed, and only this one's begins with it. `alike` are all pods of the
+    owner that was asked about, this one among them, and `wanted` is how many it wants, None where that is not known.
     """
 
     pod: Pod
     by_prefix: bool = False
     gaps: tuple[Gap, ...] = ()
+    alike: tuple[Pod, ...] = ()
+    wanted: int | None = None
 
 
 class AbsentPod(msgspec.Struct, frozen=True):
@@ -248,7 +282,41 @@ def _not_found(kind: Kind[R], name: str) -> str:
     return f'{kind.plural} "{name}" not found'
 
 
+def role_of(pod: Pod) -> str:
+    """The part that the pod has among those of its owner, as its operator labels it; else nothing."""
+    return next((value for key in _ROLES if (value := pod.metadata.label(key))), "")
+
+
+async def _by_operator(cluster: Cluster, wanted: SubjectRequest) -> FoundPod | AbsentPod:
+    """By the references of the pods and of what stands between them and the owner, or by the operator's labels."""
+    kind, uids = _OWNED_AS.get(wanted.kind, wanted.kind), set[str]()
+
+    def is_owned(thing: Resource) -> bool:
+        owners = thing.metadata.owner_references or ()
+        return any(owner.uid in uids or (owner.kind, owner.name) == (kind, wanted.name) for owner in owners)
+
+    for api in _BETWEEN:
+        between = await seen(api.plural, cluster.list(api, wanted.namespace, metadata_only=True))
+        uids |= {thing.metadata.uid for thing in (() if isinstance(between, Gap) else between) if is_owned(thing)}
+    pods = [
+        pod
+        for pod in await cluster.list(PODS, wanted.namespace)
+        if is_owned(pod) or any(pod.metadata.label(key) == wanted.name for key in _NAMED_AFTER)
+    ]
+    if len(spaces := sorted({pod.namespace for pod in pods})) > 1:
+        same = tuple(Subject(wanted.kind, space, wanted.name) for space in spaces)
+        return AbsentPod(f'{wanted.kind} "{wanted.name}"', len(spaces), same)
+    if pods:
+        pods.sort(key=lambda pod: (_need(pod), pod.metadata.creation_timestamp or "", pod.name))
+        return FoundPod(pods[0], alike=tuple(pods))
+    events = await _failed_creates(cluster, wanted.namespace)
+    refusals = tuple(event for event in events if event.involved_object.name == wanted.name)[:_MAX_REFUSALS]
+    return AbsentPod(f'no pod of {wanted.kind} "{wanted.name}" was found', refusals=refusals)
+
+
 async def _by_owner(cluster: Cluster, wanted: SubjectRequest) -> FoundPod | AbsentPod:
+    if wanted.kind in _OF_OPERATORS.values():
+        return await _by_operator(cluster, wanted)
     api = next(kind for name, kind in _OWNERS.values() if name == wanted.kind)
     owners = await cluster.list(api, wanted.namespace, fields=f"metadata.name={wanted.name}")
     if not owners:
@@ -268,8 +336,9 @@ async def _by_owner(cluster: Cluster, wanted: SubjectRequest) -> FoundPod | Abse
         if any(ref.uid in makers for ref in pod.metadata.owner_references or ())
     ]
     pods.sort(key=lambda pod: (_need(pod), pod.metadata.creation_timestamp or "", pod.name))
-    if pods and _need(pods[0]) < _WELL:
-        return FoundPod(pods[0])
+    found = FoundPod(pods[0], alike=tuple(pods), wanted=owner.spec.replicas) if pods else None
+    if found and _need(found.pod) < _WELL:
+        return found
     counts = ((maker, maker.spec.replicas, maker.status.replicas) for maker in makers.values())
     short = [maker for maker, wanted_, there in counts if not pods or (wanted_ is not None and there < wanted_)]
     events = await _failed_creates(cluster, owner.namespace)
@@ -277,8 +346,8 @@ async def _by_owner(cluster: Cluster, wanted: SubjectRequest) -> FoundPod | Abse
     others = (candidate for candidate in short if candidate is not owner)
     refusals = refusals or tuple(replica_failures(others, "ReplicaSet"))
     refusals = refusals or tuple(replica_failures([owner] if owner in short else [], wanted.kind))
-    if pods and not refusals:
-        return FoundPod(pods[0])
+    if found and not refusals:
+        return found
     wants_none = ", and wants 0 replicas" if owner.spec.replicas == 0 else ""
     answer = f'{api.plural} "{owner.name}" has no pod{wants_none}'
     return AbsentPod(answer, 0, (), refusals[:_MAX_REFUSALS], suspended=owner if owner.spec.suspend else None)

@@ -82,6 +82,8 @@ async def gather(wanted: Request, sources: Sources) -> Snapshot:
         raise nothing_read(next(gap for gap in found.gaps if gap.source == DEPLOYMENTS_SOURCE))
     install = found.install
     if not install.pods:
+        if (absent := found.not_installed) is not None:
+            raise NotFound(absent, hint=Text("hami-not-installed.fix"))
         hint = Text("error-profile.name-pod-with-target")
         raise NotFound(Text("error-profile.no-pod-hami-scheduler"), hint=hint)
     version = str(install.version.version) if install.version else ""

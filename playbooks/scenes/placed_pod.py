@@ -13,6 +13,7 @@ from bot.hami.pods.request_parsing import DeviceConfig
 from bot.hami.version import Version, parse_version
 from bot.kube.models import Event, Node, Pod, Workload
 from bot.report import Gap
+from playbooks.gather.dra import Queued
 from playbooks.gather.node_side import ContainerLogs, LogSeen, NodeSide, PluginSets
 from playbooks.gather.scheduling import InstallSeen
 from playbooks.gather.subject import AbsentPod, SubjectRequest
@@ -113,7 +114,7 @@ class AbsentScene(Remembering, frozen=True, dict=True, eq=False):
     """A pod that was asked about and cannot be looked at: there is none, or (a gap) it could not be read.
 
     `events_read` are those of its name. `seen` and `webhook` are read where HAMi's webhook kept it from being created
-    because nobody answered.
+    because nobody answered, `queued` where Kueue may hold the Job that was asked about.
     """
 
     wanted: SubjectRequest
@@ -122,12 +123,13 @@ class AbsentScene(Remembering, frozen=True, dict=True, eq=False):
     now: datetime
     seen: InstallSeen | None = None
     webhook: WebhookSeen | None = None
+    queued: Queued | Gap | None = None
 
     @property
     def gaps(self) -> list[Gap]:
         parts = (None if isinstance(self.absent, Gap) else self.absent, self.seen, self.webhook)
         read = (gap for part in parts if part for gap in part.gaps)
-        return [gap for gap in (self.absent, self.events_read, *read) if isinstance(gap, Gap)]
+        return [gap for gap in (self.absent, self.events_read, self.queued, *read) if isinstance(gap, Gap)]
 
     def was_read(self, source: str) -> bool:
         """Whether rules may conclude anything from it: that the pod is `absent`."""

@@ -130,7 +130,8 @@ def diagnose(seen: Snapshot | DaysSeen) -> Report:
 
 def _nothing(advice: Sequence[Advice]) -> Finding:
     untold = sum(1 for each in advice if each.row.direction == "cannot-tell")
-    claim = Text("tune.nothing", kept=len(advice) - untold, unknown=untold)
+    kept = len(advice) - untold
+    claim = Text("tune.nothing", kept=kept, unknown=untold) if kept else Text("tune.untold", unknown=untold)
     return finding("tuning-advice", claim, "suspected" if untold else "confirmed", (), (), severity="info")
 
 

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from difflib import SequenceMatcher
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from bot.hami.pods.request_parsing import DEVICE_CONFIG_FILE, DeviceConfig, read_device_config
 from bot.hami.version import Version, parse_version
@@ -32,7 +32,7 @@ port serves them as well, whatever the flag says: importing net/http/pprof puts 
 PROFILES_BIND = "profiling-bind-address"
 _PROFILES_MOVED_SINCE, _PROFILES_AT = Version(2, 11, 0), "127.0.0.1:6060"
 
-_OF_HAMI = re.compile(r"hami(?!-bot)|4pd|vgpu-scheduler|vgpu-device-plugin", re.IGNORECASE)
+_OF_HAMI = re.compile(r"(?<![a-z])(?:project)?hami(?![a-z]|-bot)|4pd|vgpu-scheduler|vgpu-device-plugin", re.IGNORECASE)
 """In the names of HAMi's objects, of its predecessor's (4pd) and of Volcano's plugin that HAMi maintains."""
 _NODE_KEYS = ("hami.io/", "4pd.io/", "volcano.sh/node-vgpu")
 """How annotations begin that one of these wrote on a node."""
@@ -88,22 +88,29 @@ class Install(NamedTuple):
         return next((pod for pod, own in names if name and name in own), None)
 
 
-def is_trace(item: Workload | MutatingWebhookConfiguration | Node) -> bool:
-    """Whether something of HAMi is in the cluster, by a workload's names and images, a webhook's name, or what HAMi
-    wrote on a node. This bot itself is none.
+def trace_of(item: Workload | MutatingWebhookConfiguration | Node) -> Literal["", "hami", "volcano"]:
+    """Whose trace it is in the cluster, by a workload's names and images, a webhook's name, or what was written on a
+    node: HAMi's, or that of Volcano with the device plugin that HAMi maintains for it. This bot itself is none.
     """
     if isinstance(item, Node):
-        return any(key.startswith(_NODE_KEYS) for key in item.metadata.annotations or ())
-    names = [item.metadata.name]
-    if isinstance(item, MutatingWebhookConfiguration):
-        names += [hook.name for hook in item.webhooks or ()]
+        signs = [key for key in item.metadata.annotations or () if key.startswith(_NODE_KEYS)]
     else:
-        if item.metadata.label(_NAME_LABEL) == _BOT:
-            return False
-        names += (item.metadata.labels or {}).values()
-        for container in item.spec.template.spec.containers:
-            names += (container.name, container.image)
-    return any(map(_OF_HAMI.search, names))
+        names = [item.metadata.name]
+        if isinstance(item, MutatingWebhookConfiguration):
+            names += [hook.name for hook in item.webhooks or ()]
+        elif item.metadata.label(_NAME_LABEL) != _BOT:
+            names += (item.metadata.labels or {}).values()
+            for container in item.spec.template.spec.containers:
+                names += (container.name, container.image)
+        else:
+            names = []
+        signs = list(filter(is_of_hami, names))
+    return "" if not signs else "volcano" if all("volcano" in sign for sign in signs) else "hami"
+
+
+def is_of_hami(name: str) -> bool:
+    """Whether the name of a workload, an image or a webhook is like HAMi's."""
+    return bool(_OF_HAMI.search(name))
 
 
 def is_anothers(scheduler: str, install: Install) -> bool:

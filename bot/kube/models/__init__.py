@@ -30,6 +30,9 @@ from bot.kube.models.workloads import (
     Lease,
     MutatingWebhookConfiguration,
     Namespace,
+    QueuedSpec,
+    QueuedStatus,
+    QueuedWorkload,
     ResourceQuota,
     RuntimeClass,
     Service,
@@ -93,6 +96,7 @@ _BETAS = ("v1beta2", "v1beta1")
 RESOURCE_CLAIMS = Kind("resourceclaims", ResourceClaim, RESOURCE_GROUP, older=_BETAS)
 CLAIM_TEMPLATES = Kind("resourceclaimtemplates", ResourceClaimTemplate, RESOURCE_GROUP, older=_BETAS)
 RESOURCE_SLICES = Kind("resourceslices", ResourceSlice, RESOURCE_GROUP, namespaced=False, older=_BETAS)
+QUEUED_WORKLOADS = Kind("workloads", QueuedWorkload, "kueue.x-k8s.io", "v1beta2", older=("v1beta1",), one="Workload")
 
 ALL_KINDS: tuple[Kind[Resource], ...] = (
     NODES,
@@ -114,4 +118,5 @@ ALL_KINDS: tuple[Kind[Resource], ...] = (
     RESOURCE_CLAIMS,
     CLAIM_TEMPLATES,
     RESOURCE_SLICES,
+    QUEUED_WORKLOADS,
 )  # pyright: ignore[reportAssignmentType]  # Kind is invariant; here only names and paths are used

@@ -98,6 +98,23 @@ class Workload(Resource, frozen=True):
     status: WorkloadStatus = WorkloadStatus()
 
 
+class QueuedSpec(Model, frozen=True):
+    queue_name: str = ""
+    priority: int | None = None
+    active: bool = True
+
+
+class QueuedStatus(Model, frozen=True):
+    conditions: list[Condition] | None = None
+
+
+class QueuedWorkload(Resource, frozen=True):
+    """Kueue's Workload: one for each Job, pod or group of pods that it holds until its turn comes."""
+
+    spec: QueuedSpec = QueuedSpec()
+    status: QueuedStatus = QueuedStatus()
+
+
 class QuotaSpec(Model, frozen=True):
     hard: dict[str, Quantity] | None = None
     scopes: list[str] | None = None

@@ -31,7 +31,7 @@ from bot.slack.render.text import (
     span,
     utc,
 )
-from bot.texts import Prose, Text
+from bot.texts import Prose, Text, kept
 from bot.triage.cause import STORM, Cause, severest
 from bot.triage.state import PAGER, Call, Deed, Incident, MuteUntil, State
 
@@ -162,6 +162,8 @@ def details(head: Head) -> list[Block]:
         if len(names) > seen:
             shown = inert(_some(names, _NAMES_IN_DETAILS), _LIST)
             rows.append([span(pieced("{} ", what)), span(shown, "code")])
+    if cause.gpu:
+        rows.append([span(inert(kept("triage.on-gpu", cause.gpu), _LIST))])
     if head.severities:
         rows.append([span(pieced("{} {}", Text("triage.severity"), inert(", ".join(head.severities), _PLACE)))])
     rows += [[span(pieced("{} ", Text("triage.runbook"))), link(url)] for url in head.runbooks[1:2]]

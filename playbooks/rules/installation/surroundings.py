@@ -113,9 +113,8 @@ class QuestionSnapshot(Protocol):
 
 def answer_without_hami(verb: str, asked: QuestionSnapshot, seen: InstallSeen) -> Report | None:
     """The whole answer to the verb where HAMi is not installed; None where it is, or where that is not known."""
-    if seen.presence != "absent":
+    if (claim := seen.not_installed) is None:
         return None
-    claim = _not_installed(seen)
     return new_report(
         playbook=verb,
         cluster=asked.cluster,
@@ -132,8 +131,8 @@ def without_hami(scene: PodScene) -> Iterator[Finding]:
     through claims alone.
     """
     pod, seen, words = scene.pod, scene.seen, scene.attempt.evidence
-    if seen.presence == "absent" and (scene.asked or not pod.spec.resource_claims):
-        yield _finding(_with_words(_not_installed(seen), pod, words), _proofs(pod, words))
+    if (claim := seen.not_installed) and (scene.asked or not pod.spec.resource_claims):
+        yield _finding(_with_words(claim, pod, words), _proofs(pod, words))
 
 
 @rule("not-enough-evidence")
@@ -209,14 +208,10 @@ def _proofs(pod: Pod, words: Evidence | None) -> list[Evidence]:
     return [*([words] if words else []), quotes.of_pod(pod, pod.spec.scheduler_name, "{.spec.schedulerName}")]
 
 
-def _not_installed(seen: InstallSeen) -> Text:
-    key = "hami-not-installed.context" if seen.context else "hami-not-installed.claim"
-    return Text(key, cluster=seen.cluster, context=seen.context)
-
-
 def _finding(claim: Text, proofs: Sequence[Evidence]) -> Finding:
     steps = [
         step(Text("hami-not-installed.elsewhere"), kubectl("config", "get-contexts")),
+        step(Text("hami-not-installed.named"), ""),
         step(Text("hami-not-installed.install"), ""),
     ]
     return finding("hami-not-installed", claim, "confirmed", (), proofs, severity="warning", actions=steps)
