@@ -22,7 +22,7 @@ from bot.slack.message import Message
 from bot.slack.render.text import escape
 from bot.store import StoreError
 from bot.store.facts import Mark, MarkRows
-from bot.texts import Prose, in_english
+from bot.texts import Prose, in_english, kept
 from bot.triage.webhook import Alert
 from handlers.deps import Deps, TaskLease
 from handlers.doctor.checks import BLIND, HEARD, Kept, at_cluster, blind_marks, found
@@ -284,7 +284,7 @@ class HealthMonitor:
             name: link if link and value == trouble.channel else escape(say.words(cast("Prose", value)))
             for name, value in trouble.text.values.items()
         }
-        what = say(trouble.text.key, **values)
+        what = say.words(kept(trouble.text.key, values))
         return Message(say("trouble.message", what=what, cure=trouble.cure))
 
 

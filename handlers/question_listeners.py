@@ -101,8 +101,11 @@ class _Window:
             self._inbox.ask(asked.key, asked.question)
 
     async def everything(self, ack: Any, body: dict[str, Any]) -> None:
+        """What everybody sees stays as it is; what one person sees is shown anew."""
         await ack()
-        self._ask(by_button(body, self._inbox.deps.now()), public=False, beside=False, everything=True)
+        asked = by_button(body, self._inbox.deps.now())
+        beside = not (is_ephemeral(body) or asked.question.is_direct)
+        self._ask(asked, public=False, beside=beside, everything=True)
 
     async def posted(self, ack: Any, body: dict[str, Any]) -> None:
         await ack()

@@ -35,6 +35,7 @@ from playbooks.logs.refusals import RefusalsScene, gather_refusals, report_of
 from playbooks.logs.rules import LOGS_RULES, SLACK, UNSAID, LogsScene
 from playbooks.playbook import SINCE, Playbook, Sources, read_since
 from playbooks.rule import run
+from playbooks.rules.common.findings import scene_gaps
 from playbooks.rules.installation.surroundings import answer_without_hami
 from playbooks.rules.waiting.panics import Logged, PodLog, newest_time
 from playbooks.rules.waiting.volcano import pod_group
@@ -132,6 +133,7 @@ def diagnose(snapshot: Snapshot | RefusalsScene) -> Report:
     gaps += [gap(title, Text("logs.left-out", count=count), Text("logs.shorter")) for title, count in left if count]
     found = run(LOGS_RULES, scene).findings
     cause = judge(snapshot.waiting).findings[0] if snapshot.waiting else None
+    gaps += scene_gaps(snapshot.waiting.cluster, ()) if snapshot.waiting else []
     leads = [cause] if cause is not None and cause.code not in ("not-enough-evidence", found[0].code) else []
     return new_report(
         playbook="logs",

@@ -26,7 +26,9 @@ GROUP = "hami_bot.playbooks"
 AGAIN_S = 1.0
 """How long a file that changed is waited for until it is imported: all that the bot does waits, and Slack 3 s."""
 log = logging.getLogger(__name__)
-_COMMANDS = "audit demo doctor help init mcp oncall record revert revert-overdue serve triage undo version"
+_COMMANDS = (
+    "audit demo doctor help init mcp oncall record revert revert-overdue serve triage undo unwatch version watch"
+)
 RESERVED = frozenset(_COMMANDS.split()).union(VERBS)
 """Verbs of a shell and of Slack that are no playbooks. A test compares them with both grammars."""
 _VERB = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
