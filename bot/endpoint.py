@@ -18,8 +18,7 @@ from typing import NamedTuple
 
 from aiohttp import web
 
-from bot import request_ids
-from bot.errors import BotError
+from bot.errors import BotError, about_request
 from bot.texts import in_english
 from bot.triage.webhook import LARGEST_BODY, Alert, WrongBody, read_alerts
 
@@ -166,7 +165,7 @@ def alerts_route(endpoint: AlertsEndpoint) -> Handler:
             alerts = await asyncio.to_thread(read_alerts, body)
         except WrongBody as error:
             raise PostRefused(400, str(error)) from error
-        with request_ids.about(hashlib.sha256(body).hexdigest()):  # sent again it has the same
+        with about_request(hashlib.sha256(body).hexdigest()):  # sent again it has the same
             await endpoint.take(alerts)
             log.info("%d alerts are kept", len(alerts))
 

@@ -12,15 +12,18 @@
 
 Every message says what was tried and what came back; `hint` says what to do about it, with an example at its end. Both
 are texts, which are words once somebody's language is known: `str(error)` is English, for logs and the audit log.
+
+The id of one cause, such as a request of a person, stands in every log line and call to an API server that comes of it.
 """
 
 import difflib
 import errno
 import posixpath
+import zlib
 from collections.abc import Collection, Generator, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 
-from bot import request_ids
 from bot.texts import Prose, Text, in_english, spaced
 
 _SHOWN_NAME = 60
@@ -141,6 +144,38 @@ class Unusable(SourceError):  # noqa: N818  # what the person is told
     """The source is of no use at all. Where the thing asked about stands in it, there is no report."""
 
 
+REQUEST_FIELD = "request_id"
+"""What log lines call it."""
+_ID: ContextVar[str] = ContextVar(REQUEST_FIELD, default="")
+
+
+def begin_request(key: str) -> None:
+    """From here on the current task, and what it starts, is about this key, such as Slack's id of a delivery.
+
+    The id is made of the key, so that another replica, or this one after a restart, goes on under the same.
+    """
+    _ID.set(_id_of(key))
+
+
+@contextmanager
+def about_request(key: str) -> Generator[None]:
+    """What happens inside is about this key, unless it belongs to something larger already."""
+    token = _ID.set(_ID.get() or _id_of(key))
+    try:
+        yield
+    finally:
+        _ID.reset(token)
+
+
+def request_id() -> str:
+    """The id, of 8 hexadecimal digits; empty for what is done all day long, such as a watch."""
+    return _ID.get()
+
+
+def _id_of(key: str) -> str:
+    return f"{zlib.crc32(key.encode(errors='replace')):08x}"
+
+
 class Bug(BotError):  # noqa: N818  # what the person is told
     """Something that must not happen."""
 
@@ -169,10 +204,10 @@ def bugs_as_errors(known: set[str] | None = None) -> Generator[None]:
 
 
 def _report() -> Text:
-    request_id = request_ids.request_id()
-    if not request_id:
+    request = request_id()
+    if not request:
         return Text("error-bug.report")
-    return Text("error-bug.report-logged", field=request_ids.FIELD, request=request_id)
+    return Text("error-bug.report-logged", field=REQUEST_FIELD, request=request)
 
 
 def _place(error: Exception) -> str:

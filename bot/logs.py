@@ -7,7 +7,7 @@ import structlog
 from structlog.stdlib import ProcessorFormatter
 from structlog.typing import EventDict
 
-from bot import request_ids
+from bot.errors import REQUEST_FIELD, request_id
 
 Format = Literal["text", "json"]
 _FIELDS = ("cluster", "status", "ms", "verb", "outcome")
@@ -37,8 +37,8 @@ def formatter(form: Format) -> logging.Formatter:
 
 def _add_logger_and_id(_logger: Any, _name: str, fields: EventDict) -> EventDict:
     fields["logger"] = fields["_record"].name
-    if request_id := request_ids.request_id():
-        fields[request_ids.FIELD] = request_id
+    if request := request_id():
+        fields[REQUEST_FIELD] = request
     return fields
 
 
@@ -52,7 +52,7 @@ def _keep_formatted_traceback(_logger: Any, _name: str, fields: EventDict) -> Ev
 
 def _line(_logger: Any, _name: str, fields: EventDict) -> str:
     """Whatever follows the first line is indented: nobody's text can pass for a line of its own."""
-    request_id = f" [{request_ids.FIELD}={fields[request_ids.FIELD]}]" if request_ids.FIELD in fields else ""
+    request = f" [{REQUEST_FIELD}={fields[REQUEST_FIELD]}]" if REQUEST_FIELD in fields else ""
     event = "\n    ".join(fields["event"].splitlines())
-    line = f"{fields['time']} {fields['level'].upper()} {fields['logger']}: {event}{request_id}"
+    line = f"{fields['time']} {fields['level'].upper()} {fields['logger']}: {event}{request}"
     return "\n    ".join([line, *fields.get("exception", "").splitlines()])

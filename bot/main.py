@@ -34,7 +34,7 @@ from bot.slack.gateway import Gateway
 from bot.slack.outbox import Outbox
 from bot.slack.question_tasks import DEED_S, KEEPING_S, LONGEST_S, Work
 from bot.store import StoreError, open_store
-from bot.store.leases import BEAT_S, sender
+from bot.store.engine import BEAT_S, sender
 from bot.texts import Text, Texts
 from handlers import home, question_listeners
 from handlers.changes import listeners
@@ -43,7 +43,7 @@ from handlers.changes.request import ChangeSnapshot
 from handlers.changes.service import ChangeService
 from handlers.changes.setup import READ_ONLY, ChangeDeps, ChangeSupervisor
 from handlers.cluster_choice import ClusterChoice, open_sources, open_writing
-from handlers.deps import Deps
+from handlers.deps import Deps, KeptOpen, Opener
 from handlers.doctor import slack_command
 from handlers.doctor.checks import examine
 from handlers.gate import Gate, home_of
@@ -53,8 +53,7 @@ from handlers.metrics_poller import Observer
 from handlers.oncall import listeners as triage
 from handlers.oncall.digests import register_digest_form
 from handlers.oncall.setup import Oncall, alerts_endpoint_of, incidents_kept, oncall_desk
-from handlers.open_clusters import KeptOpen, Opener
-from handlers.profiles import listeners as profiling
+from handlers.profiles import service as profiling
 from handlers.profiles.service import ProfileService
 from handlers.record_shell import write_capture
 from handlers.unfinished_work import Leftovers
@@ -229,6 +228,7 @@ async def running(
             bot_user="",
             now=store.now,
             usual=meant,
+            mine=settings.mine,
         )
         oncall_id = uuid.uuid4().hex
         async with incidents_kept(settings, deps, clock, identity=oncall_id, pace=limits.oncall) as kept:
@@ -307,6 +307,7 @@ async def _answering(parts: _Parts) -> AsyncGenerator[None]:
             await stack.enter_async_context(in_background(Observer(deps, front.exposition).run(clock)))
         self_test = SelfTest(deps, owner=uuid.uuid4().hex, pace_s=limits.test_s)
         await stack.enter_async_context(in_background(self_test.run(clock)))
+        await stack.enter_async_context(in_background(inbox.watches.run(clock)))
         async with health_monitor.looking(clock), in_background(Leftovers(inbox, gate).run(clock)) as (resuming,):
             try:
                 if sockets:

@@ -63,14 +63,14 @@ async def run_audit(asked: AuditAsked) -> tuple[str, int]:
     Raises StoreError when it cannot be read.
     """
     from bot.settings.schema import StoreSettings  # noqa: PLC0415  # with the store, half a second
-    from bot.store import open_audit  # noqa: PLC0415
+    from bot.store import open_beside  # noqa: PLC0415
 
     settings = load_settings(asked.config)
     store = settings.store if settings else StoreSettings()
-    async with open_audit(store.url.get_secret_value(), audit_keys=store.audit_keys) as audit:
+    async with open_beside(store.url.get_secret_value(), audit_keys=store.audit_keys) as opened:
         if asked.verify or asked.last_hash:
-            return await _verify(audit, asked, has_key=bool(store.audit_keys))
-        entries = (await audit.read(asked.limit))[::-1]
+            return await _verify(opened.audit, asked, has_key=bool(store.audit_keys))
+        entries = (await opened.audit.read(asked.limit))[::-1]
     if asked.output == "json":
         return _json({"entries": [entry._asdict() for entry in entries]}), 0
     return "\n".join(_lines(entries)) or "the audit log is empty", 0

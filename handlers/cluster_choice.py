@@ -91,11 +91,11 @@ async def open_in_the_store(where: ClusterChoice) -> "Sequence[Open] | None":
     settings = load_settings(where.config)
     if settings is None:
         return None
-    from bot.store import NoStoreError, open_changes  # noqa: PLC0415  # half a second
+    from bot.store import NoStoreError, open_beside  # noqa: PLC0415  # half a second
 
     try:
-        async with open_changes(settings.store.url.get_secret_value(), _with_settings(where)[0].cluster) as rows:
-            return await rows.opened()
+        async with open_beside(settings.store.url.get_secret_value()) as store:
+            return await store.changes(_with_settings(where)[0].cluster).opened()
     except NoStoreError:
         if "store" in settings.model_fields_set:
             raise

@@ -12,12 +12,10 @@ from bot.errors import BotError
 from bot.settings.schema import AccessSettings
 from bot.slack.gateway import Identity
 from bot.slack.message import Message
-from bot.slack.origin import SENT_BY, Home, Origin, channel_of, origin_of
-from bot.slack.people import People
+from bot.slack.people import SENT_BY, Home, Origin, People, channel_of, origin_of
 from bot.slack.responder import Responder
 from handlers.deps import Deps
-from handlers.parsing.question import Question
-from handlers.verb_listeners import heard, is_direct
+from handlers.parsing.question import Question, heard, is_direct
 
 WhyNot = Literal["", "stranger", "stranger-unread", "stranger-guest"]
 _REFUSALS: Mapping[WhyNot, str] = {

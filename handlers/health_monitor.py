@@ -11,7 +11,7 @@ import logging
 import time
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from bot.endpoint import Take
 from bot.health import HealthFacts, SteadyAge, Trouble, judge
@@ -22,7 +22,7 @@ from bot.slack.message import Message
 from bot.slack.render.text import escape
 from bot.store import StoreError
 from bot.store.facts import Mark, MarkRows
-from bot.texts import Prose, in_english
+from bot.texts import Prose, in_english, kept
 from bot.triage.webhook import Alert
 from handlers.deps import Deps, TaskLease
 from handlers.doctor.checks import BLIND, HEARD, Kept, at_cluster, blind_marks, found
@@ -279,9 +279,12 @@ class HealthMonitor:
 
     def _message(self, trouble: Trouble) -> Message:
         say = self._deps.say
-        what = escape(say.words(trouble.text))
-        if trouble.channel.startswith(("C", "G")):
-            what = what.replace(trouble.channel, f"<#{trouble.channel}>")
+        link = f"<#{trouble.channel}>" if trouble.channel.startswith(("C", "G")) else ""
+        values = {
+            name: link if link and value == trouble.channel else escape(say.words(cast("Prose", value)))
+            for name, value in trouble.text.values.items()
+        }
+        what = say.words(kept(trouble.text.key, values))
         return Message(say("trouble.message", what=what, cure=trouble.cure))
 
 

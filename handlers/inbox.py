@@ -3,11 +3,11 @@
 import asyncio
 import logging
 import time
+import uuid
 from collections import defaultdict
 from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import asynccontextmanager, contextmanager, nullcontext
 from functools import partial
-from itertools import pairwise
 from typing import Any, TypeVar
 
 import msgspec
@@ -18,33 +18,30 @@ from bot.render.charts import charts
 from bot.render.picture import picture
 from bot.render.words import visible
 from bot.report import Report, one_line
-from bot.slack.failures import SlackFailure
 from bot.slack.message import File, Message
-from bot.slack.origin import SENT_BY
+from bot.slack.people import SENT_BY
 from bot.slack.question_tasks import NOBODY, Asker, NotKept, Turns
 from bot.slack.render import blocks
-from bot.slack.render.buttons import gist, render_choice, render_clusters
+from bot.slack.render.buttons import gist, render_clusters
 from bot.slack.render.prose import render_error, render_help
 from bot.slack.render.report import render_report
 from bot.slack.render.tables import yaml_files
 from bot.slack.render.text import escape
-from bot.slack.responder import FileNotices, Responder
-from bot.texts import LANGUAGES, Language, Text, Texts, is_chinese
+from bot.slack.responder import ChannelReply, Reply, Responder
+from bot.texts import Text, Texts
 from handlers.changes.words import ChangeAsked
 from handlers.deps import Deps
 from handlers.doctor.words import DoctorAsked
-from handlers.message_edits import Edits
 from handlers.parsing.grammar import ParsedQuestion
 from handlers.parsing.question import Question
-from handlers.parsing.sentences import is_complete, wants_pod
-from handlers.parsing.slack_grammar import COMMAND, ManifestWanted, example, understand, with_program
+from handlers.parsing.sentences import language_of
+from handlers.parsing.slack_grammar import COMMAND, Help, ManifestWanted, WatchAsked, example, understand, with_program
 from handlers.parsing.slack_words import join_words, plain_text, split_words
 from handlers.profiles.words import ProfileAsked
-from handlers.replies import ChannelReply, EphemeralReply, Reply
-from handlers.threads import remember, usual_cluster, words_in_thread
+from handlers.threads import Edits, ForAskerAlone, Meanings, remember, usual_cluster
 from handlers.user_actions import TOO_LATE_S, AcceptedDeed, ActionKind, Kinds, NotDone
+from handlers.watches import Watches, waiting_pod
 from playbooks.fit.manifest import Manifest
-from playbooks.gather.subject import pods_named_in
 from playbooks.playbook import Sources, find
 
 D = TypeVar("D")
@@ -63,14 +60,6 @@ class GaveUp(BotError):  # noqa: N818  # what the person is told
     """A question that is not answered any more."""
 
 
-class AnotherAnswer(Exception):  # noqa: N818  # no error: what is shown instead
-    """The answer is not what was read. `shown` is for the person who read it."""
-
-    def __init__(self, shown: Message) -> None:
-        super().__init__("the answer has changed")
-        self.shown = shown
-
-
 class NoPodNamed(BotError):  # noqa: N818  # what the person is told
     """A message names no pod of the cluster."""
 
@@ -82,6 +71,8 @@ class Inbox:
         self.deps = deps
         self.kinds = Kinds()
         self.edits = Edits(deps.store)
+        self.meanings = Meanings(deps, self._reading_for)
+        self.watches = Watches(deps, uuid.uuid4().hex)
         self._turns: defaultdict[str, Turns] = defaultdict(lambda: Turns(AT_ONCE, of_one=AT_ONCE - 1))
 
     def ask(self, key: str, question: Question) -> None:
@@ -183,8 +174,15 @@ class Inbox:
         try:
             async with self.deps.work.turn(_asker(question)):
                 message = await self._worked_out(key, question, reply)
-        except AnotherAnswer as other:
-            await self.reply(key, question.for_who_asked()).answer(other.shown, mark=DONE)
+        except ForAskerAlone as other:
+            mark = DONE if other.is_answer else FAILED
+            if other.shown:
+                # Slack shows what one person alone may see in a thread only where that has begun.
+                thread_ts = question.thread_ts if question.in_thread else ""
+                alone = msgspec.structs.replace(question, public=False, beside=True, read="", thread_ts=thread_ts)
+                await self.reply(key, question if question.is_direct else alone).answer(other.shown, mark=mark)
+            if isinstance(reply, ChannelReply):
+                await reply.marked(mark)
         else:
             if message and await self.is_current(key, question):
                 await reply.answer(message, mark=DONE)
@@ -197,8 +195,11 @@ class Inbox:
                 return None
             if news == "changed":
                 await self.edits.note(key, question)
-        words = one_line(plain_text(question.words), SHOWN_WORDS)
-        progress = escape(self.deps.say("desk.progress" if reply.replaces else "desk.progress-stays", words=words))
+
+        def progress() -> str:
+            words = one_line(plain_text(question.words), SHOWN_WORDS)
+            return escape(self.deps.say("desk.progress" if reply.replaces else "desk.progress-stays", words=words))
+
         async with nullcontext() if question.read else reply.expecting(progress):
             return await self._message(key, question)
 
@@ -206,14 +207,14 @@ class Inbox:
         """Raises BotError for what cannot be answered."""
         if question.about:
             return await self._about_message(key, question)
-        words = await words_in_thread(self.deps, question)
-        if named := await self._named_above(question, words):
-            if len(named) > 1:
-                return render_choice(
-                    self.deps.say("desk.several-pods"), named, await usual_cluster(self.deps, question)
-                )
-            words = [*split_words(named[0]), *words[1:]]
+        meaning = await self.meanings.of(question)
+        if meaning.says:
+            return await self.meanings.said_back(question, meaning)
+        words = meaning.words
         asked = understand(words)
+        if isinstance(asked, ParsedQuestion | Help | WatchAsked) and "--lang" not in words:
+            words = [*words, *(["--lang", language] if (language := language_of(question.words)) else [])]
+            asked = understand(words)
         if isinstance(asked, ManifestWanted):
             if not question.manifest:
                 raise UsageError(
@@ -230,14 +231,15 @@ class Inbox:
             raise UsageError(Text("error-not-done.ask-with-command"), example=example(words))
         if isinstance(asked, ProfileAsked):  # taken over from a process that ended: nobody waits through it twice
             raise GaveUp(self.deps.say("profile.interrupted"), example=example(words))
-        if not isinstance(asked, ParsedQuestion):
+        if not isinstance(asked, ParsedQuestion | WatchAsked):
             return render_help(asked.text.replace(f"{COMMAND} ", f"{question.program} ".lstrip()))
-        if is_chinese(question.words) and not asked.options.get("lang"):
-            asked = asked._replace(options={**asked.options, "lang": "zh"})
         say = self.deps.texts(asked.options.get("lang"))
         cluster = asked.options.get("cluster") or await usual_cluster(self.deps, question)
         try:
-            report = await self._report(asked, cluster, _asker(question))
+            if isinstance(asked, WatchAsked):
+                reading = self.reading(cluster, _asker(question))
+                raise ForAskerAlone(await self.watches.answer(question, asked, cluster, reading))
+            report, waiting = await self._report(asked, cluster, _asker(question))
         except WhichCluster as error:
             if question.manifest:
                 raise
@@ -256,23 +258,29 @@ class Inbox:
             everything=question.everything,
             direct=question.is_direct,
             names=is_other or not question.public,
+            watch=waiting,
         )
         work = partial(with_files, rendered, report, say, everything=question.everything)
         message = await self.deps.work.beside(work, _asker(question))
         if is_other:
             note = say("desk.another-answer")
-            raise AnotherAnswer(Message(f"{escape(note)}\n{message.text}", (blocks.context(note), *message.blocks)))
+            raise ForAskerAlone(Message(f"{escape(note)}\n{message.text}", (blocks.context(note), *message.blocks)))
         return message
 
-    async def _report(self, asked: ParsedQuestion, cluster: str, asker: Asker) -> Report:
+    async def _report(self, asked: ParsedQuestion, cluster: str, asker: Asker) -> tuple[Report, str]:
+        """The report, and the pod that it is about where that waits."""
         say = self.deps.texts(asked.options.get("lang"))
+        if getattr(asked.request, "mine", False):
+            whose = await self.meanings.whose(asker.user)
+            asked = asked._replace(request=asked.request._replace(whose=whose))
         async with self.reading(cluster, asker) as sources:
             await self.deps.work.acks_first()
             with timed(asked.playbook.verb):
                 snapshot = await asked.playbook.gather(asked.request, sources)
                 report = await self.deps.work.beside(partial(asked.playbook.report, snapshot, say), asker)
             age_s = sources.cluster.cache_age_s
-        return report if age_s is None else msgspec.structs.replace(report, cache_age_s=age_s)
+        report = report if age_s is None else msgspec.structs.replace(report, cache_age_s=age_s)
+        return report, waiting_pod(snapshot)
 
     @asynccontextmanager
     async def reading(self, cluster: str, asker: Asker = NOBODY) -> AsyncGenerator[Sources]:
@@ -283,30 +291,21 @@ class Inbox:
 
     async def _about_message(self, key: str, question: Question) -> Message:
         """The answer about the one pod that the message names, or the choice between several."""
-        asks = await self._asks_about(question, question.about, "why")
-        if len(asks) == 1:
-            return await self._message(key, msgspec.structs.replace(question, words=asks[0], about=""))
-        if asks:
-            return render_choice(self.deps.say("desk.several-pods"), asks, await usual_cluster(self.deps, question))
+        pods = await self.meanings.pods_in(question, question.about)
+        if len(pods) == 1:
+            return await self._message(key, msgspec.structs.replace(question, words=f"why {pods[0]}", about=""))
+        if pods:
+            return await self.meanings.choice(
+                question, self.deps.say("desk.several-pods"), [f"why {pod}" for pod in pods]
+            )
         raise NoPodNamed(self.deps.say("desk.no-pod-named"), example=example(()))
 
-    async def _asks_about(self, question: Question, text: str, verb: str) -> list[str]:
-        """The questions about each pod that the text names."""
-        cluster = await usual_cluster(self.deps, question)
-        async with self.reading(cluster, _asker(question)) as sources:
-            named = await pods_named_in(sources.cluster, plain_text(text))
-        return [f"{verb} {subject.namespace}/{subject.name}" for subject in named]
-
-    async def _named_above(self, question: Question, words: list[str]) -> list[str]:
-        """For a question that lacks its pod, in a thread: those about the pods that its first message names."""
-        if not (words and question.in_thread and wants_pod(words[0])) or is_complete(words):
-            return []
-        try:
-            head = await self.deps.gateway.head(question.channel, question.thread_ts)
-        except SlackFailure as failure:
-            log.warning("the head of a thread: %s", failure)
-            return []
-        return await self._asks_about(question, head, words[0]) if head else []
+    @asynccontextmanager
+    async def _reading_for(self, question: Question) -> AsyncGenerator[Sources]:
+        """The cluster that a question is about when it names none."""
+        await self.deps.work.acks_first()
+        async with self.reading(await usual_cluster(self.deps, question), _asker(question)) as sources:
+            yield sources
 
     async def tell_unanswered(self, key: str, question: Question, error: BotError) -> None:
         """Says why a question has no answer."""
@@ -328,17 +327,12 @@ class Inbox:
 
     def _texts(self, question: Question) -> Texts:
         """The words in the language that was asked for, where the question cannot be read as a whole."""
-        words = _words_of(question)
-        given = [value for option, value in pairwise([*words, ""]) if option == "--lang"]
-        given += [word.removeprefix("--lang=") for word in words if word.startswith("--lang=")]
-        typed: Language | None = "zh" if is_chinese(question.words) else None
-        asked: list[Language] = [language for language in LANGUAGES if language in given]
-        return self.deps.texts(asked[0] if asked else typed)
+        return self.deps.texts(language_of(question.words))
 
     def _files_of(self, question: Question) -> str:
         """The line that stands with the files of an answer to one person, elsewhere than the answer."""
         words = one_line(plain_text(question.words), SHOWN_WORDS)
-        return escape(self.deps.say("desk.files-of", words=words)) if words else FileNotices().line
+        return escape(self.deps.say("desk.files-of", words=words)) if words else ""
 
     def reply(self, key: str, question: Question) -> Reply:
         """The way to answer the question; what an edited message asks is answered where its first words were."""
@@ -357,19 +351,17 @@ class Inbox:
                 url=question.response_url,
                 clears=not question.beside,
             )
-        return EphemeralReply(
-            Responder(
-                deps.gateway,
-                deps.outbox,
-                question.response_url,
-                question.channel,
-                question.user,
-                key=key,
-                thread_ts=question.thread_ts,
-                replaces=not question.beside,
-                now=deps.now,
-                words=FileNotices(line=self._files_of(question)),
-            )
+        return Responder(
+            deps.gateway,
+            deps.outbox,
+            question.response_url,
+            question.channel,
+            question.user,
+            key=key,
+            thread_ts=question.thread_ts,
+            replaces=not question.beside,
+            now=deps.now,
+            files_line=partial(self._files_of, question),
         )
 
 

@@ -9,9 +9,8 @@ from typing import Any
 from urllib.parse import quote
 
 from bot.slack.app import NEEDED_SCOPES, WISHED_SCOPES
-from handlers.parsing.slack_grammar import BOT, COMMAND, build_grammar
+from handlers.parsing.slack_grammar import BOT, COMMAND, FIRST
 from handlers.question_listeners import DIAGNOSE_CALLBACK
-from playbooks.playbook import load
 
 EVENTS = ("app_home_opened", "app_mention", "message.im")
 
@@ -65,8 +64,7 @@ def create_link() -> str:
 
 
 def _usage() -> str:
-    shown = (name for name, command in build_grammar().commands.items() if not command.hidden)
-    return f"why <pod> | {' | '.join(sorted({*load(), *shown} - {'why', 'help'}))} | help"
+    return " | ".join(FIRST)
 
 
 if __name__ == "__main__":

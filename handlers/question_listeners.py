@@ -12,18 +12,15 @@ import msgspec
 
 from bot.errors import UsageError
 from bot.slack.app import App
-from bot.slack.foreign_messages import said_in
+from bot.slack.message import said_in
 from bot.slack.render import blocks
 from bot.slack.render.buttons import ASK, EVERYTHING, POST
 from bot.slack.render.prose import error_line
 from bot.texts import Text
 from handlers.inbox import Inbox
-from handlers.parsing.question import Question
-from handlers.parsing.slack_grammar import COMMAND, ManifestWanted, understand
-from handlers.parsing.slack_words import as_delivered, join_words, split_words
-from handlers.user_actions import NOTHING, AcceptedDeed, ActionKind, Nothing
-from handlers.verb_listeners import (
+from handlers.parsing.question import (
     HeardWords,
+    Question,
     Verb,
     by_button,
     by_command,
@@ -32,6 +29,10 @@ from handlers.verb_listeners import (
     is_ephemeral,
     thread_below,
 )
+from handlers.parsing.sentences import as_verb
+from handlers.parsing.slack_grammar import COMMAND, ManifestWanted, understand
+from handlers.parsing.slack_words import as_delivered, join_words, split_words
+from handlers.user_actions import NOTHING, AcceptedDeed, ActionKind, Nothing
 from playbooks.fit.manifest import Manifest, read_pods
 
 FIT_CALLBACK, DIAGNOSE_CALLBACK = "fit", "diagnose"
@@ -85,7 +86,9 @@ class _Window:
         await self._answer(by_button(body, self._inbox.deps.now()))
 
     async def _answer(self, asked: HeardWords) -> None:
-        verb = next((verb for verb in self._verbs if verb.takes(asked)), None)
+        if asked.surface != "button" and (typed := as_verb(asked.words)):
+            asked = msgspec.structs.replace(asked, question=msgspec.structs.replace(asked.question, words=typed))
+        verb = next((verb for verb in self._verbs if _takes(verb, asked)), None)
         if verb:
             await verb.answer(asked)
         elif asked.surface == "button":
@@ -98,8 +101,11 @@ class _Window:
             self._inbox.ask(asked.key, asked.question)
 
     async def everything(self, ack: Any, body: dict[str, Any]) -> None:
+        """What everybody sees stays as it is; what one person sees is shown anew."""
         await ack()
-        self._ask(by_button(body, self._inbox.deps.now()), public=False, beside=False, everything=True)
+        asked = by_button(body, self._inbox.deps.now())
+        beside = not (is_ephemeral(body) or asked.question.is_direct)
+        self._ask(asked, public=False, beside=beside, everything=True)
 
     async def posted(self, ack: Any, body: dict[str, Any]) -> None:
         await ack()
@@ -155,6 +161,10 @@ class _Window:
         question = msgspec.json.decode(view["private_metadata"], type=Question)
         question = msgspec.structs.replace(question, user=body["user"]["id"], manifest=text)
         await self._inbox.ask_typed(f"{view['id']}:{view['hash']}", question)
+
+
+def _takes(verb: Verb, asked: HeardWords) -> bool:
+    return bool(verb.begins.match(asked.words)) and (verb.takes is None or verb.takes(asked))
 
 
 def _form(question: Question) -> dict[str, Any]:

@@ -10,13 +10,11 @@ import sys
 from collections.abc import Callable, Coroutine, Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from bot.errors import BotError, UsageError, bugs_as_errors
 from bot.report import Report, in_words
 from bot.texts import LANGUAGES, Language, Text, Texts
-from handlers.audit_shell import AuditAsked, run_audit
-from handlers.changes.words import ChangeAsked
 from handlers.cluster_choice import (
     ClusterChoice,
     open_in_the_store,
@@ -27,11 +25,7 @@ from handlers.cluster_choice import (
 )
 from handlers.cluster_choice import language as language_of
 from handlers.doctor.words import DoctorAsked
-from handlers.init.shell import InitAsked, run_init
-from handlers.mcp.words import McpAsked
 from handlers.parsing.grammar import ParsedQuestion, read
-from handlers.profiles.words import ProfileAsked, Study
-from handlers.record_shell import RecordAsked, write_capture, write_recording
 from handlers.shell_grammar import (
     PROGRAM,
     DemoAsked,
@@ -44,9 +38,17 @@ from handlers.shell_grammar import (
     with_usual_config,
 )
 from handlers.shell_output import agrees, asked_there, of_recording, print_out, progress, render, tell
-from handlers.tune_shell import CompareAsked, compare_recordings
 from playbooks.own import discovery as own
-from playbooks.profile.request import Request
+
+if TYPE_CHECKING:
+    from handlers.audit_shell import AuditAsked
+    from handlers.changes.words import ChangeAsked
+    from handlers.doctor.words import DoctorAsked
+    from handlers.init.shell import InitAsked
+    from handlers.mcp.words import McpAsked
+    from handlers.profiles.words import ProfileAsked
+    from handlers.record_shell import RecordAsked
+    from handlers.tune_shell import CompareAsked
 
 _INTERRUPTED = 130
 
@@ -108,30 +110,12 @@ def _run(processes: Processes, asked: Any) -> int:
     elif isinstance(asked, ParsedQuestion):
         screen = _Screen(asked.options)
         screen.show(asyncio.run(screen.answer(asked)))
-    elif isinstance(asked, CompareAsked):
-        screen = _Screen(asked.options)
-        report = asyncio.run(compare_recordings(asked, screen.where))
-        screen.show(report, asked.options | {"recording": asked.after})
-    elif isinstance(asked, ChangeAsked | OverdueAsked):
-        return _change(asked)
-    elif isinstance(asked, AuditAsked):
-        text, code = asyncio.run(run_audit(asked))
-        print_out(text)
-        return code
-    elif isinstance(asked, DoctorAsked):
-        return _doctor(asked)
-    elif isinstance(asked, InitAsked):
-        return run_init(asked)
-    elif isinstance(asked, ProfileAsked):
-        return _profile(asked)
-    elif isinstance(asked, RecordAsked):
-        print_out(asyncio.run(_write_recording(asked)))
     elif isinstance(asked, ServeAsked):
         asyncio.run(processes.serve(asked.where))
-    elif isinstance(asked, McpAsked):
-        _mcp(asked)
     elif isinstance(asked, DemoAsked):
         asyncio.run(processes.demo(asked.port, asked.lang))
+    elif run := _OTHERS.get(type(asked).__name__):
+        return run(asked)
     return 0
 
 
@@ -162,8 +146,9 @@ class _Screen:
         print_out(render(in_words(report, self.say), self._output, self.say, whole=whole))
 
 
-def _change(asked: ChangeAsked | OverdueAsked) -> int:
+def _change(asked: "ChangeAsked | OverdueAsked") -> int:
     from handlers.changes.shell import Consent, ShellTools, revert_overdue, run_change  # noqa: PLC0415  # aiohttp, as in `cluster_choice`
+    from handlers.record_shell import write_capture  # noqa: PLC0415
 
     screen = _Screen(asked.where._asdict() if isinstance(asked, OverdueAsked) else asked.options)
     where, say = screen.where, screen.say
@@ -191,7 +176,24 @@ def _change(asked: ChangeAsked | OverdueAsked) -> int:
     return code
 
 
-def _doctor(asked: DoctorAsked) -> int:
+def _audit(asked: "AuditAsked") -> int:
+    from handlers.audit_shell import run_audit  # noqa: PLC0415
+
+    text, code = asyncio.run(run_audit(asked))
+    print_out(text)
+    return code
+
+
+def _compare(asked: "CompareAsked") -> int:
+    from handlers.tune_shell import compare_recordings  # noqa: PLC0415
+
+    screen = _Screen(asked.options)
+    report = asyncio.run(compare_recordings(asked, screen.where))
+    screen.show(report, asked.options | {"recording": asked.after})
+    return 0
+
+
+def _doctor(asked: "DoctorAsked") -> int:
     from handlers.doctor.checks import run_doctor  # noqa: PLC0415  # Slack's client and the store, a second
 
     where = with_usual_config(chosen_cluster(asked.options))
@@ -200,7 +202,13 @@ def _doctor(asked: DoctorAsked) -> int:
     return code
 
 
-def _mcp(asked: McpAsked) -> None:
+def _init(asked: "InitAsked") -> int:
+    from handlers.init.shell import run_init  # noqa: PLC0415
+
+    return run_init(asked)
+
+
+def _mcp(asked: "McpAsked") -> int:
     try:
         from handlers.mcp.server import Tools, chosen, serve  # noqa: PLC0415  # the SDK, a second
     except ModuleNotFoundError as error:
@@ -211,9 +219,13 @@ def _mcp(asked: McpAsked) -> None:
     screen = _Screen(asked.options)
     gc.enable()
     asyncio.run(serve(Tools(screen.where, chosen(asked.verbs), screen.say)))
+    return 0
 
 
-def _profile(asked: ProfileAsked) -> int:
+def _profile(asked: "ProfileAsked") -> int:
+    from handlers.profiles.words import Study  # noqa: PLC0415
+    from playbooks.profile.request import Request  # noqa: PLC0415
+
     where = chosen_cluster(asked.options)
     if isinstance(asked.request, Study):
         from handlers.profiles.shell import main as run_profile  # noqa: PLC0415  # what reads profiles, as below
@@ -247,7 +259,28 @@ def _asked_there(report: Report, options: dict[str, Any]) -> Report:
     return asked_there(report, kubectl, ours)
 
 
-async def _write_recording(asked: RecordAsked) -> str:
+def _record(asked: "RecordAsked") -> int:
+    print_out(asyncio.run(_write_recording(asked)))
+    return 0
+
+
+async def _write_recording(asked: "RecordAsked") -> str:
+    from handlers.record_shell import write_recording  # noqa: PLC0415
+
     screen = _Screen(asked.options)
     async with progress(screen.say), open_sources(screen.where) as sources:
         return await write_recording(sources, asked.out, asked.pod)
+
+
+_OTHERS: dict[str, Callable[[Any], int]] = {
+    "AuditAsked": _audit,
+    "ChangeAsked": _change,
+    "CompareAsked": _compare,
+    "DoctorAsked": _doctor,
+    "InitAsked": _init,
+    "McpAsked": _mcp,
+    "OverdueAsked": _change,
+    "ProfileAsked": _profile,
+    "RecordAsked": _record,
+}
+"""What is done, by the name of what is asked for: the modules of what is not asked for are not imported."""

@@ -1,25 +1,19 @@
 """The words of the terminal: every verb of `hami-bot`, with its options. `handlers.shell` does what they ask for."""
 
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import click
 
+from bot.changes.kinds import VERBS
 from bot.errors import UsageError
 from bot.settings import usual_config
 from bot.texts import LANGUAGES, Language, Text, Texts
-from handlers.audit_shell import audit_command
-from handlers.changes.words import change_commands
 from handlers.cluster_choice import ClusterChoice
 from handlers.doctor.words import doctor_command
-from handlers.init.shell import init_command
-from handlers.mcp.words import mcp_command
-from handlers.parsing.grammar import Grammar, explain, explain_code, help_command
-from handlers.profiles.words import VERB as PROFILE
-from handlers.profiles.words import profile_command
-from handlers.record_shell import record_command
-from handlers.tune_shell import VERB as TUNE
-from handlers.tune_shell import tune_command
+from handlers.parsing.grammar import Grammar, explain, explain_word, help_command
 from playbooks.playbook import ALL
 
 PROGRAM = "hami-bot"
@@ -74,16 +68,46 @@ def _options_but(*names: str) -> list[click.Parameter]:
 def build_grammar() -> Grammar:
     """All verbs of the terminal."""
     grammar = reading_grammar(PROGRAM)
-    for command in change_commands(PROGRAM, _change_options):
-        grammar.add_command(command)
+    grammar.add_later(_change_commands, [*VERBS, "revert"], hidden=["undo"])
+    grammar.add_later(_operators_commands, ["audit", "doctor", "init", "mcp"])
     grammar.add_command(_overdue_command())
-    grammar.add_command(audit_command(PROGRAM))
-    grammar.add_command(doctor_command(PROGRAM, _options_but("output")))
-    grammar.add_command(init_command(PROGRAM, _options_but("cluster", "recording", "config", "output", "lang")))
     grammar.add_command(_serve_command())
-    grammar.add_command(mcp_command(PROGRAM, _options_but("output")))
     grammar.add_command(_demo_command())
     return grammar
+
+
+# Who asks about a pod waits for the modules of no other verb.
+
+
+def _change_commands() -> Sequence[click.Command]:
+    from handlers.changes.words import change_commands  # noqa: PLC0415
+
+    return change_commands(PROGRAM, _change_options)
+
+
+def _operators_commands() -> Sequence[click.Command]:
+    from handlers.audit_shell import audit_command  # noqa: PLC0415
+    from handlers.init.shell import init_command  # noqa: PLC0415
+    from handlers.mcp.words import mcp_command  # noqa: PLC0415
+
+    return (
+        audit_command(PROGRAM),
+        doctor_command(PROGRAM, _options_but("output")),
+        init_command(PROGRAM, _options_but("cluster", "recording", "config", "output", "lang")),
+        mcp_command(PROGRAM, _options_but("output")),
+    )
+
+
+def _record_commands(program: str) -> Sequence[click.Command]:
+    from handlers.record_shell import record_command  # noqa: PLC0415
+
+    return (record_command(program, _options_but("output", "lang", "recording")),)
+
+
+def _tune_command(program: str) -> click.Command:
+    from handlers.tune_shell import tune_command  # noqa: PLC0415
+
+    return tune_command(program, _global_options())
 
 
 def reading_grammar(program: str) -> Grammar:
@@ -96,9 +120,9 @@ def reading_grammar(program: str) -> Grammar:
     )
     grammar.params.append(click.Option(["--version"], is_flag=True, help="Print the version."))
     grammar.callback = _without_verb
-    grammar.instead[PROFILE] = lambda: _profile_command(program)
-    grammar.instead[TUNE] = lambda: tune_command(program, _global_options())
-    grammar.add_command(record_command(program, _options_but("output", "lang", "recording")))
+    grammar.instead["profile"] = partial(_profile_command, program)
+    grammar.instead["tune"] = partial(_tune_command, program)
+    grammar.add_later(partial(_record_commands, program), ["record"])
     grammar.add_command(click.Command("version", callback=_version, help="Print the version."))
     grammar.add_command(help_command(_help))
     return grammar
@@ -119,20 +143,25 @@ def _version() -> TextAsked:
 
 @click.pass_context
 def _help(ctx: click.Context, verb: str | None, lang: Language | None) -> TextAsked:
-    code = explain_code(verb) if verb else None
-    return TextAsked(Texts(lang or "en").words(code) if code else explain(ctx, verb))
+    verb = None if verb == "more" else verb
+    grammar = ctx.parent.command if ctx.parent else None
+    is_command = isinstance(grammar, Grammar) and verb and grammar.get_command(ctx, verb)
+    word = explain_word(verb) if verb and not is_command else None
+    return TextAsked(Texts(lang or "en").words(word) if word else explain(ctx, verb))
 
 
 def _profile_command(program: str) -> click.Command:
-    from handlers.profiles.shell import USAGE as PROFILE_USAGE  # noqa: PLC0415  # with what reads profiles
+    from handlers.profiles.shell import usage as profile_usage  # noqa: PLC0415  # with what reads profiles
 
-    usage = f"\b\n{PROFILE_USAGE.replace(chr(10) * 2, f'{chr(10)}{chr(10)}{chr(8)}{chr(10)}')}"
+    usage = f"\b\n{profile_usage().replace(chr(10) * 2, f'{chr(10)}{chr(10)}{chr(8)}{chr(10)}')}"
     out = click.Option(
         ["--out"],
         type=click.Path(path_type=Path),
         metavar="FOLDER",
         help="Write the profile there, with its table and flame graph.",
     )
+    from handlers.profiles.words import profile_command  # noqa: PLC0415
+
     return profile_command(program, lambda: [out, *_global_options()], help_text=usage)
 
 

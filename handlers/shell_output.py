@@ -12,7 +12,6 @@ from contextlib import asynccontextmanager
 
 from msgspec.structs import replace
 
-from bot.render.markdown import markdown
 from bot.render.terminal import terminal
 from bot.report import Finding, NextAction, Report, as_json, step
 from bot.texts import Text, Texts
@@ -100,6 +99,8 @@ def render(report: Report, output: str, say: Texts, *, whole: bool = True) -> st
 
             return slack_json(report, say)
         case "markdown":
+            from bot.render.markdown import markdown  # noqa: PLC0415  # any other form does without
+
             return markdown(report, say)
         case _:
             return terminal(report, say, width=width(), colour=has_colours(), whole=whole)

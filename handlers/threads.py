@@ -1,14 +1,47 @@
-"""What a thread in Slack is about: a question below an answer need not repeat its pod or its cluster."""
+"""What a message in Slack means, by its words, by its thread and by what is in the cluster.
+
+A question below an answer need not repeat whom it asks about, or its cluster, and a message is one question, however
+often it is edited.
+"""
 
 import logging
+from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager
+from typing import Literal
 
-from bot.report import Report
-from bot.store import StoreError
+import msgspec
+
+from bot.errors import SourceError, UsageError, WhichCluster
+from bot.report import Report, one_line
+from bot.slack.failures import SlackFailure
+from bot.slack.message import Message
+from bot.slack.people import Groups
+from bot.slack.render.buttons import render_choice
+from bot.slack.render.prose import render_told
+from bot.store import Store, StoreError
 from bot.triage.state import News
 from handlers.deps import Deps
+from handlers.parsing.grammar import meaning_of
 from handlers.parsing.question import Question
-from handlers.parsing.sentences import from_verb, is_complete, plain_question, wants_pod
-from handlers.parsing.slack_words import split_words
+from handlers.parsing.sentences import (
+    Meant,
+    as_command,
+    begins_as_command,
+    in_thread,
+    lacks_pod,
+    language_of,
+    meant,
+    names_somebody,
+)
+from handlers.parsing.slack_grammar import with_program
+from handlers.parsing.slack_words import LONGEST, plain_text, split_words
+from playbooks.gather.pods import gather_waiting, is_of
+from playbooks.gather.subject import NOBODY_KNOWN, KnownNames, gather_names, pods_named_in
+from playbooks.playbook import Sources
+
+_SHOWN = 80
+"""As much of a message as is told back."""
+_MOST_BUTTONS = 10
 
 log = logging.getLogger(__name__)
 
@@ -28,27 +61,129 @@ async def _thread(deps: Deps, question: Question) -> tuple[str, str] | None:
     return await deps.store.thread(question.channel, question.thread_ts)
 
 
-async def words_in_thread(deps: Deps, question: Question) -> list[str]:
-    """The words; in a thread about a pod, a question that lacks one is about that pod."""
-    words = plain_question(from_verb(split_words(question.words)))
-    if words and (not question.in_thread or not wants_pod(words[0]) or is_complete(words)):
-        return words
+class ForAskerAlone(Exception):  # noqa: N818  # no error: what is shown instead
+    """What is shown to the person who asked, and to nobody else; None where a mark says enough."""
+
+    def __init__(self, shown: Message | None, *, is_answer: bool = True) -> None:
+        super().__init__("the answer is for one person")
+        self.shown = shown
+        self.is_answer = is_answer
+
+
+class Meanings:
+    """What messages mean. `reading` opens the cluster that a question is about."""
+
+    def __init__(self, deps: Deps, reading: Callable[[Question], AbstractAsyncContextManager[Sources]]) -> None:
+        self._deps = deps
+        self._reading = reading
+        self._groups = Groups(deps.gateway, [named for named in deps.mine if named.startswith("S")])
+
+    async def of(self, question: Question) -> Meant:
+        """What the words ask for: they are a command, or else a sentence, perhaps about what its thread is about.
+
+        Raises UsageError for a command whose quotes do not match.
+        """
+        about = await _about_in_thread(self._deps, question)
+        command = _command(question.words)
+        if command is not None and (not lacks_pod(command) or about or not question.in_thread):
+            return Meant(in_thread(command, about))
+        pods = await self._pods_above(question) if question.in_thread and not about else []
+        about = about or [*(["why", pods[0]] if pods else [])]
+        if command is not None:
+            meaning = Meant(in_thread(command, about))
+        else:
+            meaning = meant(plain_text(question.words), await self._names(question), about)
+        if len(pods) > 1 and pods[0] in meaning.words:
+            return Meant([], tuple(f"{meaning.words[0]} {pod}" for pod in pods), "several")
+        return meaning
+
+    async def said_back(self, question: Question, meaning: Meant) -> Message:
+        """What is said to a message that is no single command. Raises ForAskerAlone for what concerns no other."""
+        say = self._deps.texts(language_of(question.words))
+        match meaning.says:
+            case "thanks":
+                raise ForAskerAlone(None)
+            case "unsure":
+                words = one_line(plain_text(question.words), _SHOWN)
+                shown = await self.choice(question, say("desk.not-understood", words=words), meaning.offers)
+                raise ForAskerAlone(shown, is_answer=False)
+            case "mine":
+                pods = await self._waiting(question)
+                found = say("desk.your-pods") if pods else say("desk.none-of-yours")
+                raise ForAskerAlone(await self.choice(question, found, [f"why {pod}" for pod in pods]))
+            case "pasted":
+                told = [say.words(prose) for code in meaning.codes if (prose := meaning_of(code))]
+                which = say("desk.which-pod-said", example=with_program("why ml/trainer-0", question.program))
+                return render_told([*told, which])
+            case _:
+                return await self.choice(question, say("desk.several"), meaning.offers)
+
+    async def choice(self, question: Question, says: str, asks: Sequence[str]) -> Message:
+        """Buttons for questions to choose from."""
+        return render_choice(says, asks, await usual_cluster(self._deps, question))
+
+    async def pods_in(self, question: Question, text: str) -> list[str]:
+        """The pods that the text names."""
+        async with self._reading(question) as sources:
+            named = await pods_named_in(sources.cluster, plain_text(text))
+        return [f"{subject.namespace}/{subject.name}" for subject in named]
+
+    async def whose(self, user: str) -> tuple[str, ...]:
+        """The namespaces and labels of the person's pods, as the settings have them."""
+        mine = self._deps.mine
+        return tuple(word for named in (user, *await self._groups.of(user)) for word in mine.get(named, ()))
+
+    async def _pods_above(self, question: Question) -> list[str]:
+        """The pods that the first message of its thread names."""
+        try:
+            head = await self._deps.gateway.head(question.channel, question.thread_ts)
+        except SlackFailure as failure:
+            log.warning("the head of a thread: %s", failure)
+            return []
+        return await self.pods_in(question, head) if head else []
+
+    async def _names(self, question: Question) -> KnownNames:
+        """The names in the cluster that it is about; none where it cannot be read, or is not known yet."""
+        try:
+            async with self._reading(question) as sources:
+                return await gather_names(sources.cluster)
+        except (SourceError, WhichCluster) as error:
+            log.warning("the names in a message: %s", error)
+            return NOBODY_KNOWN
+
+    async def _waiting(self, question: Question) -> list[str]:
+        """The asker's pods that wait for GPUs, the oldest first."""
+        whose = await self.whose(question.user)
+        async with self._reading(question) as sources:
+            _, waiting = await gather_waiting(sources, "")
+        return [f"{pod.namespace}/{pod.name}" for pod in waiting.pods if is_of(pod, whose)][:_MOST_BUTTONS]
+
+
+def _command(text: str) -> list[str] | None:
+    """The command that the text is; None for a sentence. Raises UsageError for a command whose quotes do not match."""
+    try:
+        words = split_words(text)
+    except UsageError:
+        if len(text) > LONGEST or begins_as_command(text):
+            raise
+        return None
+    return as_command(words) if words else []
+
+
+async def _about_in_thread(deps: Deps, question: Question) -> list[str]:
+    """The question that its thread is about; empty where there is none."""
     known = await _thread(deps, question)
-    about = split_words(known[0]) if known else []
-    if not words:
-        return about
-    filled = [words[0], *about[1:2], *words[1:]]
-    return filled if about and wants_pod(about[0]) and is_complete(filled) else words
+    return split_words(known[0]) if known else []
 
 
 async def remember(deps: Deps, key: str, question: Question, words: str, report: Report) -> None:
-    """What the thread is about: the last pod, or as long as there was none, the last question."""
+    """What the thread is about: the last question about a pod, a node or a namespace, or else the last of all."""
     store, thread = deps.store, question.thread_ts or key
     try:
-        if wants_pod(report.playbook):
+        if report.subject.name and report.playbook in ("why", "logs"):
             words = _about_pod(report)
-        elif (known := await store.thread(question.channel, thread)) and wants_pod(known[0].partition(" ")[0]):
-            words = known[0]
+        elif not names_somebody(split_words(words)) and (known := await store.thread(question.channel, thread)):
+            words = known[0] if names_somebody(split_words(known[0])) else words
         await store.remember_thread(question.channel, thread, words, report.cluster)
     except StoreError as error:
         log.warning("a thread could not be stored: %s", error)
@@ -69,3 +204,70 @@ def _about_pod(report: Report) -> str:
     subject = report.subject
     kind = "" if subject.kind == "Pod" else subject.kind.lower()
     return f"{report.playbook} {'/'.join(filter(None, (subject.namespace, kind, subject.name)))}"
+
+
+EditNews = Literal["first", "same", "changed"]
+
+log = logging.getLogger(__name__)
+
+
+class _Words(msgspec.Struct, frozen=True):
+    """The words of a message, the key of what asked them last, and when that was edited, empty for the first words."""
+
+    key: str
+    words: str
+    edited_ts: str = ""
+
+
+class Edits:
+    """Raises nothing: while the store cannot be asked, every message is a new one."""
+
+    def __init__(self, store: Store) -> None:
+        self._facts = store.facts
+
+    async def news(self, key: str, question: Question) -> EditNews:
+        """Whether nobody asked by that message before, or the same words, or others. Asked again by one key after a
+        crash it is the same. Words that were edited since, and come late, ask nothing either.
+        """
+        try:
+            known = await self._known(question)
+            if known is None and question.message:
+                known = _read(await self._facts.first(_fact(question), _written(key, question)))
+        except StoreError as error:
+            log.warning("cannot tell whether a message was edited: %s", error)
+            return "first"
+        if known is None or known.key == key:
+            return "first"
+        is_late = question.edited_ts < known.edited_ts or not question.edited_ts
+        return "same" if is_late or known.words == question.words else "changed"
+
+    async def note(self, key: str, question: Question) -> None:
+        """The message has these words now."""
+        try:
+            await self._facts.put(_fact(question), _written(key, question))
+        except StoreError as error:
+            log.warning("an edited message could not be stored: %s", error)
+
+    async def is_newest(self, key: str, question: Question) -> bool:
+        """Whether the message still has these words."""
+        try:
+            known = await self._known(question)
+        except StoreError:
+            return True
+        return known is None or known.key == key
+
+    async def _known(self, question: Question) -> _Words | None:
+        text = await self._facts.get(_fact(question)) if question.message else None
+        return _read(text) if text else None
+
+
+def _fact(question: Question) -> str:
+    return f"words:{question.message}"
+
+
+def _read(text: str) -> _Words:
+    return msgspec.json.decode(text, type=_Words)
+
+
+def _written(key: str, question: Question) -> str:
+    return msgspec.json.encode(_Words(key, question.words, question.edited_ts)).decode()

@@ -9,9 +9,9 @@ from msgspec.structs import replace
 from bot.errors import BotError
 from bot.periodic_jobs import Clock
 from bot.report import one_line
-from bot.slack.origin import SENT_BY, Origin
+from bot.slack.people import SENT_BY, Origin
 from bot.slack.question_tasks import Tell
-from bot.store.leases import BEAT_S
+from bot.store.engine import BEAT_S
 from bot.store.store import DROPPED, Unfinished
 from bot.texts import Text
 from handlers.gate import Gate

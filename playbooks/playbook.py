@@ -74,6 +74,11 @@ def find(verb: str) -> Playbook:
     return importlib.import_module(load()[verb]).PLAYBOOK
 
 
+def read_namespace(text: str) -> str:
+    """The namespace as people type it: `ml`, `ns/ml`, `ml/`."""
+    return text.strip().removeprefix("ns/").removeprefix("namespace/").rstrip("/")
+
+
 SINCE = click.Option(["--since"], default="1h", metavar="TIME", help="How far back: 30s, 10m, 1h (the default), 2d.")
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 _TIME = re.compile(r"([1-9]\d{0,5})([smhd])")

@@ -49,6 +49,14 @@ def kubectl_pod(pod: Pod, verb: str, *more: str) -> str:
     return kubectl("-n", pod.namespace, verb, "pod", pod.name, *more)
 
 
+def let_read_logs(namespace: str) -> str:
+    """The commands that let the bot read users' logs in one namespace alone: the chart's Role by its usual names."""
+    name, create = "hami-bot-workload-logs", ("-n", namespace, "create")
+    role = kubectl(*create, "role", name, "--verb=get", "--resource=pods/log")
+    binding = kubectl(*create, "rolebinding", name, f"--role={name}", "--serviceaccount=hami-bot:hami-bot")
+    return f"{role} && {binding}"
+
+
 def _quoted(word: str) -> str:
     option, equals, value = word.partition("=")
     return f"{option}={shlex.quote(value)}" if equals and option == "jsonpath" else shlex.quote(word)

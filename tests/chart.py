@@ -20,16 +20,16 @@ Manifest = dict[str, Any]
 _HELMS_OWN = re.compile(r"^ *(app\.kubernetes\.io/managed-by|helm\.sh/chart): .*\n", re.MULTILINE)
 
 
-def rendered(values: dict[str, Any] | None = None) -> dict[str, str]:
-    """The text of each template, as released under the name hami-bot in the namespace `default`."""
+def rendered(values: dict[str, Any] | None = None, name: str = BOT, namespace: str = NAMESPACE) -> dict[str, str]:
+    """The text of each template, as released under that name in the namespace."""
     with helm.Chart.load(CHART) as chart:
-        texts = chart.render(values or {}, name="hami-bot", namespace=NAMESPACE)
+        texts = chart.render(values or {}, name=name, namespace=namespace)
     return {name.removeprefix("hami-bot/templates/"): text for name, text in texts.items()}
 
 
-def manifests(values: dict[str, Any] | None = None) -> list[Manifest]:
+def manifests(values: dict[str, Any] | None = None, name: str = BOT, namespace: str = NAMESPACE) -> list[Manifest]:
     """The objects of a release."""
-    texts = (text for name, text in rendered(values).items() if name.endswith(".yaml"))
+    texts = (text for file, text in rendered(values, name, namespace).items() if file.endswith(".yaml"))
     return [item for text in texts for item in yaml.safe_load_all(text) if item]
 
 

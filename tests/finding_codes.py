@@ -11,13 +11,13 @@ from bot.finding_codes import CODES
 from bot.hami.nodes.node_lock import LockState
 from bot.hami.scheduler_logs.scheduling_events import REASONS
 from bot.hami.signatures import signatures
-from bot.pprof.hints import ALLOCATION_RULES, CPU_RULES, GOROUTINE_RULES, MEMORY_RULES, WAIT_RULES
+from bot.pprof.hints import hint_rules
 from bot.report import SEVERITIES
 from playbooks.gather.node_side import Health
 from tests.project import tree_of
 
 _ROOT = Path(__file__).parents[1]
-_RULES = (*CPU_RULES, *WAIT_RULES, *ALLOCATION_RULES, *GOROUTINE_RULES, *MEMORY_RULES)
+_RULES = [rule for rules in hint_rules().values() for rule in rules]
 _MAKERS = {
     "finding": 0,
     "Finding": 0,

@@ -15,6 +15,7 @@ from tests.cases_support import (
     CASES,
     VERSIONS,
     Edit,
+    Question,
     Scenario,
     ask,
     ask_cluster,
@@ -22,6 +23,7 @@ from tests.cases_support import (
     edited,
     files_of,
     gist,
+    questions,
     scenarios,
     text_of,
     without,
@@ -55,6 +57,12 @@ def variant(tmp_path_factory: pytest.TempPathFactory) -> Any:
 def is_right(scenario: Scenario, report: Report) -> bool:
     first = report.findings[0]
     return first.code in scenario.first and scenario.nodes in (None, first.scope.nodes)
+
+
+@pytest.mark.parametrize("question", [*questions(), *(one.question for one in SCENARIOS)], ids=str)
+def test_no_warning_is_told_without_anything_to_do(question: Question) -> None:
+    report = ask_cluster(RecordedCluster.open(recording(question.version)), verb=question.verb, **question.values)
+    assert [found.code for found in report.findings if found.severity != "info" and not found.next_actions] == []
 
 
 @by_name

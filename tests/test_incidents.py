@@ -47,7 +47,7 @@ def test_the_first_finding_answers_the_person_and_none_says_what_misleads(incide
     )
     assert [pattern for pattern in incident.says if not re.search(pattern, told, re.IGNORECASE)] == []
     assert [pattern for pattern in incident.never if re.search(pattern, everything)] == []
-    assert first.severity == "info" or first.next_actions
+    assert [finding.code for finding in findings if finding.severity != "info" and not finding.next_actions] == []
 
 
 TELLS_ALL = {

@@ -13,8 +13,8 @@ import aiohttp
 import pytest
 from aiohttp import web
 
-from bot import request_ids
 from bot.endpoint import ALERTS_PATH, AlertsEndpoint, alerts_route
+from bot.errors import begin_request, request_id
 from bot.kube.models import NODES
 from bot.kube.watch.cache import CachedCluster
 from bot.logs import Format, formatter
@@ -62,7 +62,7 @@ in_each_form = pytest.mark.parametrize("log", ["text", "json"], indirect=True)
 
 def test_a_json_line_has_its_time_level_logger_words_and_id(log: Log) -> None:
     async def asked() -> None:
-        request_ids.begin("a delivery")
+        begin_request("a delivery")
         logging.getLogger("bot.some").warning("%d pods", 3, extra={"cluster": "lab", "token": "s3cret"})
 
     asyncio.run(asked())
@@ -160,7 +160,7 @@ class Traced(Steps):
         self.ids: dict[str, str] = {}
 
     async def take(self, name: str, step: Callable[[], Awaitable[Any]]) -> Any:
-        self.ids[name] = request_ids.request_id()
+        self.ids[name] = request_id()
         return await super().take(name, step)
 
 
@@ -237,7 +237,7 @@ def test_each_search_for_the_causes_of_alerts_has_an_id_of_its_own(tmp_path: Pat
 
 def test_what_a_watch_says_later_is_not_told_as_the_questions_that_began_it(tmp_path: Path, log: Log) -> None:
     async def play() -> None:
-        request_ids.begin("a question")
+        begin_request("a question")
         refused = Fault("/nodes$", "status", status=403, verb="watch")
         async with lab(tmp_path, refused) as here:
             await CachedCluster(here.cache).list(NODES)

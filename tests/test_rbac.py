@@ -6,31 +6,43 @@ other one covers, so that without it that request is refused.
 
 import asyncio
 import json
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from bot.changes.record import KEY
-from bot.errors import SourceError
+from bot.errors import NotFound, SourceError
+from bot.hami.pods.allocations import waits
 from bot.kube.client.connect import open_cluster, open_writer
 from bot.kube.client.leader import Leader
+from bot.kube.client.writer import Writer
 from bot.kube.hami_pods import EXTENDER_CONTAINER
+from bot.kube.models import PODS, Pod
+from bot.kube.recording.recorded_cluster import RecordedCluster
 from bot.kube.watch.cache import CachedCluster, WatchCache
 from bot.report import Report
 from bot.texts import Texts
 from handlers.cluster_choice import ClusterChoice, open_sources
-from playbooks.playbook import Sources, find
+from handlers.record_shell import write_recording
+from playbooks.gather.pods import asks_for_devices
+from playbooks.gather.scheduling import gather_install
+from playbooks.playbook import Sources, find, load
 from sandbox.apiserver import ApiServer, Rule
 from sandbox.apiserver.access import Access
 from tests.cases_support import CASES, VERSIONS, questions, scenarios
 from tests.change_shell import Cluster, cluster, overdue
-from tests.chart import BOT, CHANGING, DEAD_MAN, NAMESPACE, PROXYING, granted, manifests
+from tests.changes.test_spellings import REAL, namespace_of_our_own, send_as_it_is
+from tests.chart import BOT, CHANGING, DEAD_MAN, NAMESPACE, PROXYING, Manifest, granted, manifests
 from tests.cluster_rights import OWNERS, Noting
 from tests.incidents_support import INCIDENTS, Incident, incidents, open_incident
 from tests.playbooks.dra_support import claiming
 
 pytestmark = pytest.mark.few(5)
+READING = {"podsProxy": {"enabled": True}}
 
 
 async def answer_everything(server: ApiServer, folder: Path, version: str) -> None:
@@ -120,6 +132,109 @@ def test_the_log_of_a_workload_is_read_where_the_setting_and_a_role_of_its_names
     assert report.findings[0].code == first
     assert access.refusals == []
     assert ("container log" in [gap.source for gap in report.gaps]) == (setting == "false")
+
+
+def test_a_recording_made_with_the_rights_of_the_chart_lacks_nothing_of_hami(tmp_path: Path) -> None:
+    case, out = CASES / "hami-2.10" / "recording.tar.gz", tmp_path / "out"
+
+    async def main() -> str:
+        async with ApiServer.from_recording(case) as server:
+            server.access = Noting(granted(manifests(PROXYING), BOT))
+            (tmp_path / "kubeconfig").write_text(server.kubeconfig())
+            async with open_sources(ClusterChoice(kubeconfig=tmp_path / "kubeconfig")) as sources:
+                return await write_recording(sources, out, None)
+
+    assert "services" not in asyncio.run(main())
+    assert {path.name for path in (out / "objects").iterdir()} >= {
+        name.removeprefix("objects/") for name in RecordedCluster.open(case).files("objects/")
+    }
+
+
+def asked_of(pods: Sequence[Pod]) -> list[tuple[str, dict[str, Any]]]:
+    """Each verb with its arguments: those about a pod of one that waits, of one that has its node, and of none."""
+    waiting = [f"{pod.namespace}/{pod.name}" for pod in pods if asks_for_devices(pod) and waits(pod)]
+    placed = [f"{pod.namespace}/{pod.name}" for pod in pods if asks_for_devices(pod) and pod.spec.node_name]
+    names = [*waiting[:1], *placed[:1], "default/no-such-pod"]
+    more = {"why": [{"pod": name} for name in names], "logs": [{"pod": name, "since": "1h"} for name in names]}
+    more |= {"fit": [{"cards": "1"}], "profile": [{"words": ("goroutine",)}]}
+    return [(verb, values) for verb in load() for values in more.get(verb, [{}])]
+
+
+async def every_verb(config: Path) -> None:
+    """Asks every verb with these credentials, once and as a bot that keeps lists; no API server's refusal is told."""
+    async with await open_cluster(kubeconfig=config) as live, WatchCache(live) as cache:
+        asked = asked_of(await live.list(PODS))
+        for where in (live, CachedCluster(cache)):
+            for verb, values in asked:
+                playbook = find(verb)
+                try:
+                    snapshot = await playbook.gather(playbook.request(**values), Sources(where, ports=live))
+                except NotFound:  # of a profile: HAMi's scheduler may run no pod
+                    continue
+                report = playbook.report(snapshot, Texts("en"))
+                assert report.findings, verb
+                assert [gap.why for gap in report.gaps if 'forbidden: User "' in gap.why] == [], verb
+
+
+def test_every_verb_is_answered_with_the_rights_of_the_chart(tmp_path: Path) -> None:
+    access = Noting(granted(manifests(READING), BOT))
+
+    async def main() -> None:
+        async with ApiServer.from_recording(CASES / "hami-2.10" / "recording.tar.gz") as server:
+            server.access = access
+            (tmp_path / "kubeconfig").write_text(server.kubeconfig())
+            await every_verb(tmp_path / "kubeconfig")
+
+    asyncio.run(main())
+    assert access.refusals == []
+
+
+def as_account(kubeconfig: Path, account: str) -> str:
+    """The same kubeconfig for a user that acts as the service account (`namespace:name`), wherever it is written."""
+    config = yaml.safe_load(kubeconfig.read_text())
+    for part in (*(each["cluster"] for each in config["clusters"]), *(each["user"] for each in config["users"])):
+        files = {"certificate-authority", "client-certificate", "client-key", "tokenFile"} & part.keys()
+        part.update({key: str((kubeconfig.parent / part[key]).absolute()) for key in files})
+    for each in config["users"]:
+        each["user"]["as"] = f"system:serviceaccount:{account}"
+    return yaml.safe_dump(config)
+
+
+@asynccontextmanager
+async def roles_made(writer: Writer, objects: Sequence[Manifest]) -> AsyncGenerator[None]:
+    """The roles and bindings among the objects, for as long as the test lasts."""
+    made: list[str] = []
+    try:
+        for one in (each for each in objects if each["apiVersion"].startswith("rbac.")):
+            namespace = one["metadata"].get("namespace", "")
+            path = f"/apis/{one['apiVersion']}/{f'namespaces/{namespace}/' if namespace else ''}{one['kind'].lower()}s"
+            await send_as_it_is(writer, "POST", path, one)
+            made.append(f"{path}/{one['metadata']['name']}")
+        yield
+    finally:
+        for path in reversed(made):
+            await send_as_it_is(writer, "DELETE", path)
+
+
+@pytest.mark.skipif(not REAL, reason="HAMI_BOT_TEST_KUBECONFIG names no real cluster")
+def test_on_a_real_cluster_every_verb_is_answered_with_the_rights_of_the_chart(tmp_path: Path) -> None:
+    """The chart's own roles under a name of the test's, and an administrator who acts as the bot's account."""
+
+    async def run() -> None:
+        async with await open_cluster(kubeconfig=Path(REAL)) as live:
+            hami = (await gather_install(Sources(live))).install.namespace
+        if not hami:
+            pytest.skip("no HAMi is there")
+        async with (
+            await open_writer(kubeconfig=Path(REAL)) as writer,
+            namespace_of_our_own(writer) as ours,
+            roles_made(writer, manifests(READING | {"hami": {"namespace": hami}}, ours, ours)),
+        ):
+            config = tmp_path / "kubeconfig"
+            config.write_text(as_account(Path(REAL), f"{ours}:{ours}"))
+            await every_verb(config)
+
+    asyncio.run(run())
 
 
 def change_everything(here: Cluster, access: Noting) -> None:

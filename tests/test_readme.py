@@ -144,7 +144,7 @@ def test_the_settings_in_an_example_are_valid(page: str) -> None:
         Settings(**(setting | ({"oncall": ONCALL | setting["oncall"]} if "oncall" in setting else {})))
 
 
-PAGES_OF_VERBS = ("README.md", "README.zh.md", "docs/commands.md", "docs/zh/commands.md")
+PAGES_OF_VERBS = ("docs/commands.md", "docs/zh/commands.md")
 
 
 @pytest.mark.parametrize("page", PAGES_OF_VERBS)

@@ -3,7 +3,9 @@
 import ast
 import inspect
 import json
+import os
 import re
+import sys
 import textwrap
 import tomllib
 from collections.abc import Iterator
@@ -20,6 +22,7 @@ from bot.finding_codes import PROOFS, Proof, words_of
 from bot.report import SCHEMA, Report
 from bot.settings.schema import PREFIX, Settings
 from bot.texts import Language, Texts
+from playbooks.playbook import load
 from tests.chart import CHART, install_manifest, rules_manifest
 from tests.chart_schema import values_schema
 from tests.dashboard import DASHBOARD, dashboard
@@ -32,12 +35,14 @@ OF_CODES = DOCS.parent / "bot" / "texts" / "findings.toml"
 SETTINGS = DOCS / "settings.md"
 FINDINGS: dict[Language, Path] = {"en": DOCS / "findings.md", "zh": DOCS / "zh" / "findings.md"}
 INCIDENTS = DOCS / "incidents.md"
+PROJECT = DOCS.parent / "pyproject.toml"
 INSTALL = DOCS.parent / "deploy" / "install.yaml"
 RULES = DOCS.parent / "deploy" / "prometheus-rules-bot.yaml"
 VALUES_SCHEMA = CHART / "values.schema.json"
 REPORT_SCHEMA = DOCS / "report.schema.json"
 _TABLE = re.compile(r"(?<=<!-- generated: python -m tests.update_docs -->\n).*?(?=\n<!-- end -->)", re.DOTALL)
 _CODES = re.compile(r"(?<=^Code = Literal\[\n).*?(?=^\])", re.DOTALL | re.MULTILINE)
+_VERBS = re.compile(r'(?<=^containers = \["playbooks"\]\nlayers = \[\n    ").*?(?=",$)', re.MULTILINE)
 _HEADINGS: dict[Language, tuple[str, str]] = {
     "en": ("| code | meaning | proof | usual fix |", "| proof | meaning |"),
     "zh": ("| 代码 | 含义 | 依据 | 常用处理 |", "| 依据 | 含义 |"),
@@ -93,6 +98,11 @@ def codes_module() -> str:
     """`bot/finding_codes.py` with the names of the sections of their texts."""
     names = textwrap.fill(", ".join(f'"{code}"' for code in _sections()), 116, break_on_hyphens=False)
     return _CODES.sub(textwrap.indent(names, "    ") + ",\n", CODES.read_text(encoding="utf-8"))
+
+
+def project() -> str:
+    """`pyproject.toml` with every verb in the import contract of playbooks."""
+    return _VERBS.sub(" : ".join(load()), PROJECT.read_text(encoding="utf-8"))
 
 
 def _sections() -> dict[str, dict[str, Any]]:
@@ -161,13 +171,16 @@ def _default(field: FieldInfo) -> str:
 
 def main() -> None:
     """Rewrite the tables, the schemas, the dashboard, and the manifests for those who install without Helm."""
+    if CODES.read_text(encoding="utf-8") != (codes := codes_module()):
+        CODES.write_text(codes, encoding="utf-8")
+        os.execv(sys.executable, [sys.executable, "-m", "tests.update_docs"])  # the schema has them, too
+    PROJECT.write_text(project(), encoding="utf-8")
     VALUES_SCHEMA.write_text(values_schema(), encoding="utf-8")
     DASHBOARD.write_text(dashboard(), encoding="utf-8")
     RULES.write_text(rules_manifest(), encoding="utf-8")
     INSTALL.write_text(install_manifest(), encoding="utf-8")
     REPORT_SCHEMA.write_text(report_schema(), encoding="utf-8")
     SETTINGS.write_text(settings_page(), encoding="utf-8")
-    CODES.write_text(codes_module(), encoding="utf-8")
     for language, page in FINDINGS.items():
         page.write_text(findings_page(language), encoding="utf-8")
     INCIDENTS.write_text(incidents_page(), encoding="utf-8")

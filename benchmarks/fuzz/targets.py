@@ -25,8 +25,8 @@ import msgspec
 from bot.errors import SourceError, UsageError
 from bot.hami.metrics.exposition import read_samples
 from bot.hami.nodes.cards import read_cards, read_json, read_json_with_custom, read_strict_text
-from bot.hami.nodes.handshake import parse_handshake
 from bot.hami.nodes.node_lock import lock_complaint, parse_lock
+from bot.hami.nodes.registration import parse_handshake
 from bot.hami.pods.allocations import decode_allocations
 from bot.hami.scheduler_logs.log_lines import last_refusals, lines_about, read_line, read_panics, read_waits
 from bot.hami.scheduler_logs.scheduling_events import event_reason, parse_code_event, parse_unschedulable, read_reason
@@ -49,9 +49,8 @@ from bot.slack.render.report import render_report
 from bot.texts import Texts
 from bot.triage.hours import read_hours
 from bot.triage.webhook import WrongBody, read_alerts
-from handlers.parsing.normalise import normalise
 from handlers.parsing.slack_grammar import understand
-from handlers.parsing.slack_words import split_words
+from handlers.parsing.slack_words import normalise, split_words
 from playbooks.fit.manifest import Manifest, read_pods
 from playbooks.playbook import Sources, find
 from sandbox.slack.validate import validate_blocks

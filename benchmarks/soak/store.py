@@ -14,7 +14,7 @@ from sqlalchemy import func, select
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from bot.digest.schedule import Schedule, slots
-from bot.store.engine import StoreError, open_engine_as_it_is, store_errors
+from bot.store.engine import StoreError, open_engine, store_errors
 from bot.store.tables import alerts, audit, changes, digest_runs, digests, incident_events, incidents, outbox, seen
 
 _LOOKS_S = 2.0
@@ -141,5 +141,5 @@ class OldestAlert:
 @asynccontextmanager
 async def store_of(url: str) -> AsyncGenerator[Reader]:
     """The store that a process of the bot has opened before."""
-    async with open_engine_as_it_is(url, 10.0) as engine:
+    async with open_engine(url, 10.0, make=False) as engine:
         yield Reader(engine)

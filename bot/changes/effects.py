@@ -11,7 +11,8 @@ import msgspec
 from bot.changes.flags import Object, part_of
 from bot.changes.kinds import AddImpact, DeploymentContext, FlagSetting
 from bot.changes.plan import Plan, owner_of
-from bot.kube.models import Pod, PodTemplate
+from bot.kube.models import Pod
+from bot.kube.models.workloads import PodTemplate
 from bot.kube.selectors import NodeFilter, label_matcher
 from bot.report import Impact, Severity, impact
 from bot.texts import Text

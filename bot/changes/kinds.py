@@ -4,13 +4,21 @@ A new kind is an entry of `KINDS` and its texts in each language: what its card 
 why it has a highest value.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 import msgspec
 
 from bot.changes.flags import Flag, Object, containers, part_of
-from bot.hami.installation.install import CLIENT_FLAGS_SINCE, METRICS_CLOSED_SINCE, PROFILING_SINCE, ROLE_LABEL
+from bot.hami.installation.install import (
+    CLIENT_FLAGS_SINCE,
+    METRICS_CLOSED_SINCE,
+    PROFILES_BIND,
+    PROFILING_SINCE,
+    ROLE_LABEL,
+    is_loopback,
+    profiles_address,
+)
 from bot.hami.version import Version
 from bot.kube.hami_pods import EXTENDER_CONTAINER, KUBE_SCHEDULER_CONTAINER, read_flags
 from bot.kube.models import Node, Pod, Service, Webhook
@@ -70,7 +78,7 @@ def requests_to_come(_: FlagSetting, __: DeploymentContext, tell: AddImpact) -> 
 
 
 def exposure(setting: FlagSetting, around: DeploymentContext, tell: AddImpact) -> None:
-    """Who can fetch profiles: the extender's own port serves them without authentication."""
+    """Who can fetch profiles: they are served without authentication."""
     if around.version is not None and PROFILING_SINCE <= around.version < METRICS_CLOSED_SINCE:
         tell(Text("blast.profiles-served-already", version=around.version), "info")
     if around.services is None:
@@ -78,7 +86,7 @@ def exposure(setting: FlagSetting, around: DeploymentContext, tell: AddImpact) -
         return
     template = part_of(part_of(setting.deployment, "spec"), "template")
     leading = {**part_of(part_of(template, "metadata"), "labels"), ROLE_LABEL: "leader"}.items()
-    ports = _own_ports(setting.deployment)
+    ports = _own_ports(setting.deployment, around.version)
     outside = [
         f"{service.spec.type} {service.namespace}/{service.name} ({port.node_port or port.port})"
         for service in around.services
@@ -92,14 +100,12 @@ def exposure(setting: FlagSetting, around: DeploymentContext, tell: AddImpact) -
         tell(Text("blast.profiles-inside"), "info")
 
 
-def _own_ports(deployment: Object) -> set[str]:
-    """The extender's port, by its number and by its name."""
+def _own_ports(deployment: Object, version: Version | None) -> set[str]:
+    """The port that serves profiles, by its number and by its name."""
     for container in containers(deployment):
         if container.get("name") == EXTENDER_CONTAINER:
-            number = read_flags([*(container.get("command") or ()), *(container.get("args") or ())]).get(
-                "http_bind", ""
-            )
-            number = number.rpartition(":")[2]
+            flags = read_flags([*(container.get("command") or ()), *(container.get("args") or ())])
+            number = (profiles_address(flags, version) or flags.get("http_bind", "")).rpartition(":")[2]
             named = [port for port in container.get("ports") or () if str(port.get("containerPort")) == number]
             return {number, *(str(port.get("name")) for port in named)}
     return set()
@@ -145,6 +151,20 @@ class Switch:
     def refusal(self, flag: Flag, value: str) -> Refused | None:
         """Why the flag must not be given the value; None where it may."""
         return None if value == "true" else _no_value(flag, value, "true")
+
+
+class Opened(Switch):
+    """The values of a flag that says where something listens: a change opens it to others than the pod itself.
+
+    No word asks for it: it goes along with a switch.
+    """
+
+    is_bool = False
+    default = ""
+
+    def covers(self, now: str, wanted: str) -> bool:  # noqa: ARG002  # any that is open will do
+        """Whether others reach what listens there."""
+        return not is_loopback(now)
 
 
 class Number(NamedTuple):
@@ -271,6 +291,26 @@ PROFILING = ChangeKind(
     since=PROFILING_SINCE,
     brings=exposure,
 )
+_PROFILES_BIND = ChangeKind(
+    verb=PROFILING.verb,
+    name=PROFILES_BIND,
+    values=Opened(),
+    change=lambda where, old, new: Text("card.what-profiling-bind-address", container=where, old=old, new=new),
+    containers=PROFILING.containers,
+    summary=PROFILING.summary,
+    example=PROFILING.example,
+    since=PROFILING_SINCE,
+    brings=exposure,
+)
+
+
+def set_along(kind: ChangeKind, flags: Mapping[str, str], version: Version | None) -> str:
+    """The address that profiles get together with `kind`, empty where none has to: what listens at the pod's loopback
+    is out of reach of the bot.
+    """
+    address = profiles_address(flags, version) if kind is PROFILING else ""
+    return f"0.0.0.0:{address.rpartition(':')[2]}" if is_loopback(address) else ""
+
 
 TRY = "tune try"
 
@@ -316,12 +356,12 @@ VERBS: dict[str, tuple[ChangeKind, ...]] = {
     for verb in dict.fromkeys(kind.verb for kind in KINDS.values())
 }
 """The kinds that are set together, by the verb that people type."""
-FORMER = tuple(kind.name for kinds in VERBS.values() if len(kinds) > 1 for kind in kinds)
-"""Flags that had a verb of their own before they were set together: whoever types it is told the new one."""
 
 
 def kind_of(name: str) -> ChangeKind:
     """The kind that changes the flag, which is named without hyphens. Raises UnknownKind."""
+    if name == PROFILES_BIND:
+        return _PROFILES_BIND
     if name not in KINDS:
         raise UnknownKind(f"this version of hami-bot cannot change {name[:60]!r}, only: {', '.join(KINDS)}")
     return KINDS[name]

@@ -22,7 +22,7 @@ from bot.changes.flags import (
     with_value,
     with_words,
 )
-from bot.changes.kinds import ChangeKind, kind_of
+from bot.changes.kinds import ChangeKind, kind_of, set_along
 from bot.changes.record import (
     KEY,
     VERSION,
@@ -34,8 +34,9 @@ from bot.changes.record import (
     read_record,
     write_record,
 )
+from bot.hami.installation.install import PROFILES_BIND
 from bot.hami.version import Version
-from bot.kube.hami_pods import EXTENDER_CONTAINER, KUBE_SCHEDULER_CONTAINER
+from bot.kube.hami_pods import EXTENDER_CONTAINER, KUBE_SCHEDULER_CONTAINER, read_flags
 from bot.report import Impact
 from bot.texts import Text
 
@@ -121,7 +122,7 @@ def plan_raise(
     if spot is None:
         why = Text("refusal.no-container", target=_target(deployment), container=wanted.container)
         return Refusal("no-container", why, Text("refusal.no-container-do"))
-    made = _set_all(spot, wanted)
+    made = _set_all(spot, wanted, version)
     if not isinstance(made, _SetFlags):
         return made
     first, *others = made.flags
@@ -174,15 +175,16 @@ class _SetFlags(NamedTuple):
     flags: list[FlagChange]
 
 
-def _set_all(spot: ArgumentList, wanted: Raise) -> _SetFlags | NothingToDo | Refusal:
+def _set_all(spot: ArgumentList, wanted: Raise, version: Version | None) -> _SetFlags | NothingToDo | Refusal:
     flags: list[FlagChange] = []
     fields: set[Field] = set()
     kept: list[str] = []
-    for name, value in wanted.values:
+    address = set_along(wanted.kind, read_flags([*spot.command, *spot.args]), version)
+    for name, value in (*wanted.values, *([(PROFILES_BIND, address)] if address else [])):
         kind = kind_of(name)
         before = last_set(spot, kind.flag)
         if before and kind.values.covers(before.value, value):
-            kept.append(before.value)
+            kept.append(before.value)  # one that goes along is never among them
             continue
         try:
             field, words = with_value(spot, kind.flag, value)

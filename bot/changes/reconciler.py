@@ -10,14 +10,13 @@ from collections.abc import Awaitable, Callable, Generator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from typing import NamedTuple
 
-from bot import request_ids
 from bot.changes.decide import Wait, carries, decide, places_of
 from bot.changes.deployments import FOREVER, ChangeFailed, Object, Objects, place_of, set_in_all
 from bot.changes.journal import ENDS, ChangeEvent, Journal, NotYet, Open
 from bot.changes.merge import by_hand
 from bot.changes.plan import Plan, unfinished_rollout
 from bot.changes.record import KEY, Record, UnreadableRecord, same_way_back
-from bot.errors import BotError, Bug, NotFound, SourceError, bugs_as_errors
+from bot.errors import BotError, Bug, NotFound, SourceError, about_request, bugs_as_errors
 from bot.kube.client.writer import Conflict, OutcomeUnknown
 from bot.texts import Text, in_english
 
@@ -274,7 +273,7 @@ class Reconciler:
 
 def _traced(record: Record | None, target: str) -> AbstractContextManager[None]:
     """Lines of the log about one change have one id, whichever replica tries, and however often."""
-    return request_ids.about(record.id if record else target)
+    return about_request(record.id if record else target)
 
 
 def _is_known(unread: ChangeEvent, events: list[ChangeEvent], known: dict[str, Open] | None) -> bool:

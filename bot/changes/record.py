@@ -15,6 +15,8 @@ from bot.texts import Text
 
 KEY = "hami-bot.io/temporary-change"
 VERSION = 1
+BY_SHELL = " (shell)"
+"""What stands behind the login name of who raised a change in a shell."""
 _ID = re.compile(r'"id"\s*:\s*"([^"\\]+)"')
 _LONGEST = 64 * 1024
 """An annotation that is longer was not written here; all annotations together may have 256 KiB."""

@@ -16,7 +16,7 @@ from cronsim import CronSim, CronSimError
 
 DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 _ALL_DAYS = "*"
-_TIME = re.compile(r"([01]?\d|2[0-3]):([0-5]\d)", re.ASCII)
+_TIME = re.compile(r"([01]?\d|2[0-3])(?::([0-5]\d))?\s?(am|pm)?", re.ASCII | re.IGNORECASE)
 _PLAIN = re.compile(r"(\d\d?) (\d\d?) \* \* (\*|[a-z,]+)", re.ASCII)
 _ZONE = re.compile(r"[A-Za-z0-9_+-]+(?:/[A-Za-z0-9_+-]+){0,2}")
 _LONGEST = 120
@@ -67,10 +67,21 @@ def read_schedule(days: str, at: str, zone: str) -> Schedule | str:
             if not words <= set(DAYS):
                 return f"{days!r} is not daily, weekdays, or days such as mon,thu"
             which = ",".join(sorted(words, key=DAYS.index))
-    found = _TIME.fullmatch(at)
-    if found is None:
+    clock = _read_time(at)
+    if clock is None:
         return f"{at!r} is not a time of day, such as 09:00"
-    return read_cron(f"{int(found[2])} {int(found[1])} * * {which}", zone)
+    return read_cron(f"{clock[1]} {clock[0]} * * {which}", zone)
+
+
+def _read_time(text: str) -> tuple[int, int] | None:
+    """`09:00`, `9:00`, `9am`, `9:30pm`; an hour alone is none."""
+    found = _TIME.fullmatch(text.strip())
+    if found is None or not (found[2] or found[3]):
+        return None
+    hour, half = int(found[1]), (found[3] or "").lower()
+    if half and not 1 <= hour <= 12:
+        return None
+    return hour % 12 + 12 * (half == "pm") if half else hour, int(found[2] or 0)
 
 
 def read_words(words: Sequence[str]) -> Schedule | str:

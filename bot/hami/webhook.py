@@ -11,16 +11,8 @@ from msgspec import structs
 from bot.hami.pods.request_parsing import DeviceConfig
 from bot.hami.vendors.vendor import AnnotatedContainer, Denied, Device, Mutation
 from bot.hami.version import Version
-from bot.kube.models import (
-    Container,
-    LabelSelector,
-    MutatingWebhookConfiguration,
-    Pod,
-    Quantity,
-    ResourceRequirements,
-    SelectorRequirement,
-    Webhook,
-)
+from bot.kube.models import Container, MutatingWebhookConfiguration, Pod, Quantity, ResourceRequirements, Webhook
+from bot.kube.models.base import LabelSelector, SelectorRequirement
 from bot.kube.quantities import canonical, parse_quantity
 from bot.kube.times import parse_time
 

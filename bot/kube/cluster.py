@@ -1,9 +1,13 @@
-"""What a playbook may read from a cluster, whether it is live or recorded. Nothing here can change one."""
+"""What a playbook may read from a cluster, whether it is live or recorded, and how a log is read within limits.
+
+Nothing here can change a cluster.
+"""
 
 import weakref
+from collections import deque
 from collections.abc import Awaitable, Coroutine, Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import Any, Literal, NamedTuple, Protocol, TypeVar, runtime_checkable
+from typing import Any, Literal, NamedTuple, Protocol, TypedDict, TypeVar, Unpack, runtime_checkable
 
 from msgspec import structs
 
@@ -11,7 +15,7 @@ from bot.errors import NotFound, SourceError
 from bot.kube.models import Kind, Resource
 from bot.kube.object_memo import Kept
 from bot.report import Gap, gap
-from bot.texts import in_english
+from bot.texts import Text, in_english
 
 R = TypeVar("R", bound=Resource)
 T = TypeVar("T")
@@ -72,6 +76,19 @@ class Clocks(NamedTuple):
     def skew_s(self) -> float:
         """How many seconds this machine's clock is ahead of the API server's; negative: behind."""
         return self.here - self.served
+
+
+class Which(TypedDict, total=False):
+    """Which objects of a kind are listed, by Kubernetes' label and field selectors.
+
+    With `metadata_only` a live cluster sends no spec and no status. `most`: no more are read, whichever come first; 0
+    for all of them.
+    """
+
+    labels: str
+    fields: str
+    metadata_only: bool
+    most: int
 
 
 class Cluster(Protocol):
@@ -149,21 +166,8 @@ class Cluster(Protocol):
         """One object with all its fields, as JSON builtins, read fresh: for what is planned to be changed."""
         ...
 
-    async def list(
-        self,
-        kind: Kind[R],
-        namespace: str = "",
-        *,
-        labels: str = "",
-        fields: str = "",
-        metadata_only: bool = False,
-        most: int = 0,
-    ) -> list[R]:
-        """All objects of a kind, in one namespace or in all, that match Kubernetes label and field selectors.
-
-        With `metadata_only` a live cluster sends no spec and no status. `most`: no more are read, whichever
-        come first; 0 for all of them.
-        """
+    async def list(self, kind: Kind[R], namespace: str = "", **which: Unpack[Which]) -> list[R]:
+        """All objects of a kind, in one namespace or in all, or which of them are asked for."""
         ...
 
     async def log(self, wanted: LogWanted) -> LogLines:
@@ -239,6 +243,18 @@ class PodPorts(Protocol):
         ...
 
 
+async def served(source: str, ports: PodPorts, wanted: PodGet) -> str | Gap:
+    """The text that a pod's port serves, such as its metrics; or the gap where it cannot be read whole."""
+    answer = await seen(source, ports.pod_get(wanted))
+    if isinstance(answer, Gap):
+        return answer
+    if answer.status != 200 or answer.cut:
+        most = Text("error-oncall.more-than-bytes", most=f"{wanted.limit_bytes:,}")
+        why = most if answer.cut else f"HTTP {answer.status}"
+        return gap(source, Text("error.at", place=f"GET {wanted}", why=why))
+    return answer.body.decode("utf-8", "replace")
+
+
 class TooSlow(SourceError):  # noqa: N818  # what the person is told
     """The answer was not whole in time."""
 
@@ -261,3 +277,86 @@ async def list_served(cluster: Cluster, kind: Kind[R], namespace: str = "") -> l
         except NotFound:
             continue
     return []
+
+
+LONGEST_LINE = 1024 * 1024
+MOST_LINES = 20_000
+MOST_BYTES = 16 * 1024 * 1024
+LONGEST_FIRST = 4096
+
+
+class LineFilter:
+    """Keeps the lines that contain one of the `needles` of a log that arrives in pieces.
+
+    Holds no more than one unfinished line (an unterminated one over `LONGEST_LINE` is dropped) and the newest
+    `MOST_LINES` matches, of at most `MOST_BYTES`; and the beginning of the log's first line.
+    """
+
+    def __init__(self, *needles: bytes) -> None:
+        self._needles = [needle for needle in needles if b"\n" not in needle]
+        self._kept: deque[bytes] = deque()
+        self._kept_bytes = 0
+        self._first = b""
+        self._rest = b""
+        self._in_overlong_line = False
+        self._dropped = False
+
+    def feed(self, piece: bytes) -> None:
+        if b"\n" not in self._first and len(self._first) < LONGEST_FIRST:
+            self._first += piece[:LONGEST_FIRST]
+        if self._in_overlong_line:
+            _, newline, piece = piece.partition(b"\n")
+            self._in_overlong_line = not newline
+        end = piece.rfind(b"\n") + 1
+        if end:
+            self._keep(self._rest + piece[:end])
+            self._rest = b""
+        self._rest += piece[end:]
+        if len(self._rest) > LONGEST_LINE:
+            self._rest = b""
+            self._in_overlong_line = self._dropped = True
+
+    def finish(self, *, cut_short: bool) -> LogLines:
+        """The matches; of a log that was cut short, the piece of a line at the cut is no line."""
+        if not cut_short:
+            self._keep(self._rest)
+        lines = tuple(line.decode(errors="replace") for line in self._kept)
+        first = self._first.partition(b"\n")[0].decode(errors="replace")
+        return LogLines(lines, cut_short or self._dropped, cut_short, first)
+
+    def _keep(self, block: bytes) -> None:
+        """Goes from match to match, so that a block without one costs a single search."""
+        next_of = {needle: block.find(needle) for needle in self._needles}
+        while (at := min((hit for hit in next_of.values() if hit >= 0), default=-1)) >= 0 and at < len(block):
+            start, end = block.rfind(b"\n", 0, at) + 1, block.find(b"\n", at)
+            end = len(block) if end < 0 else end
+            self._kept.append(block[start:end])
+            self._kept_bytes += end - start
+            while len(self._kept) > MOST_LINES or self._kept_bytes > MOST_BYTES:
+                self._kept_bytes -= len(self._kept.popleft())
+                self._dropped = True
+            next_of |= {needle: block.find(needle, end + 1) for needle, found in next_of.items() if 0 <= found <= end}
+
+
+_TIMES, _PART = 4, 4
+
+
+async def newest_lines(cluster: Cluster, wanted: LogWanted) -> LogLines:
+    """The end of a log of which `wanted.tail` lines are asked for: fewer lines where these are too long.
+
+    An API server goes back so many lines and stops after `limit_bytes`, so that the newest lines are the ones it leaves
+    out: it is asked again for a quarter of the lines. `ends_early` where even the last answer stopped so. Raises as
+    `Cluster.log`.
+    """
+    found = await cluster.log(wanted)
+    for _ in range(_TIMES - 1):
+        if not (found.ends_early and wanted.tail):
+            break
+        wanted = wanted._replace(tail=wanted.tail // _PART or 1)
+        found = await cluster.log(wanted)
+    return found
+
+
+def newest_missing(wanted: LogWanted) -> Gap:
+    """What is to be told of a log whose newest lines were left out."""
+    return gap(wanted.source, Text("error-kube.newest-lines-were-not-read", size=f"{wanted.limit_bytes:,}"))

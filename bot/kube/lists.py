@@ -8,31 +8,11 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 import msgspec
 
-from bot.kube.models import Kind, Resource
+from bot.kube.models import ALL_KINDS, Kind, Resource
 
 R = TypeVar("R", bound=Resource)
 
-API_KINDS = {
-    "nodes": "Node",
-    "pods": "Pod",
-    "events": "Event",
-    "resourcequotas": "ResourceQuota",
-    "namespaces": "Namespace",
-    "runtimeclasses": "RuntimeClass",
-    "configmaps": "ConfigMap",
-    "services": "Service",
-    "deployments": "Deployment",
-    "replicasets": "ReplicaSet",
-    "statefulsets": "StatefulSet",
-    "daemonsets": "DaemonSet",
-    "jobs": "Job",
-    "leases": "Lease",
-    "endpointslices": "EndpointSlice",
-    "mutatingwebhookconfigurations": "MutatingWebhookConfiguration",
-    "resourceclaims": "ResourceClaim",
-    "resourceclaimtemplates": "ResourceClaimTemplate",
-    "resourceslices": "ResourceSlice",
-}
+API_KINDS = {kind.plural: kind.one or kind.type.__name__ for kind in ALL_KINDS}
 """What the API calls one object of each plural."""
 
 

@@ -1,12 +1,14 @@
 """What a node's object says about itself: whether it is ready, what keeps pods off it, and which GPU faults are
 reported.
 
-Other programs report a faulty GPU by node conditions; the table says who sets each, and which status means trouble. A
-condition that no row names is nobody's verdict here: whoever answers quotes it and judges nothing.
+Other programs report a faulty GPU by node conditions; `gpu_conditions.toml` says who sets each, and which status means
+trouble. A condition that no row names is nobody's verdict here: whoever answers quotes it and judges nothing.
 """
 
 import re
+import tomllib
 from functools import cache
+from importlib.resources import files
 from typing import Literal, NamedTuple
 
 from bot.kube.models import Node
@@ -39,10 +41,7 @@ def other_taints(node: Node) -> tuple[str, ...]:
 
 
 class Emitter(NamedTuple):
-    """One program. `types` matches its condition types whole; `faulty` is the status that means a faulty GPU.
-
-    `unless` matches a reason or message that means something else.
-    """
+    """A row of `gpu_conditions.toml`, which says what its fields mean."""
 
     name: str
     types: str
@@ -51,43 +50,8 @@ class Emitter(NamedTuple):
     unless: str = ""
 
 
-EMITTERS = (
-    Emitter(
-        "NVSentinel",
-        r"Gpu[A-Z]\w*Watch|SysLogs(XIDError|SXIDError|GPUFallenOff)",
-        "True",
-        "docs.nvidia.com/nvsentinel/components: gpu-health-monitor, syslog-health-monitor; reasons end in IsNotHealthy",
-        unless="DCGM_FR_IMEX_UNHEALTHY",  # idle or single-node NVSwitch hosts: NVIDIA/NVSentinel#1471
-    ),
-    Emitter(
-        "EKS node monitoring agent",
-        "AcceleratedHardwareReady",
-        "False",
-        "docs.aws.amazon.com/eks/latest/userguide/node-health-nma.html",
-        unless="^DCGMError$",  # the agent lost DCGM, which says nothing of a GPU
-    ),
-    Emitter(
-        "AKS node-problem-detector",
-        "GPUMissing|(GPU)?XIDErrors|NVLinkStatusInactive",
-        "True",
-        "learn.microsoft.com/azure/aks/gpu-health-monitoring, node-problem-detector",
-    ),
-    Emitter(
-        "GKE device plugin",
-        "XidCriticalError",  # its reason lists the Xids, its message is the node's boot id
-        "True",
-        "GoogleCloudPlatform/container-engine-accelerators: pkg/gpu/nvidia/health_check/health_checker.go",
-    ),
-    Emitter("Nebius node-problem-detector", "NebiusGPUError", "True", "docs.nebius.com/kubernetes/maintenance"),
-    Emitter(
-        "GCM health checks",
-        "GcmXidErrorsProblem",
-        "True",
-        "facebookresearch.github.io/gcm/docs/GCM_Health_Checks/kubernetes_deployment",
-    ),
-)
-
-
+_TABLE = tomllib.loads(files("bot.kube").joinpath("gpu_conditions.toml").read_text(encoding="utf-8"))
+EMITTERS = tuple(Emitter(**row) for row in _TABLE["emitter"])
 _GPU_WORDS = re.compile(r"gpu|nvidia|nvlink|xid|dcgm|accelerat", re.IGNORECASE)
 
 

@@ -18,17 +18,9 @@ from typing import NamedTuple
 
 import msgspec
 
-from bot.kube.models import (
-    Container,
-    Node,
-    NodeSelectorTerm,
-    Pod,
-    Quantity,
-    Resource,
-    SelectorRequirement,
-    Taint,
-    Toleration,
-)
+from bot.kube.models import Container, Node, Pod, Quantity, Resource, Toleration
+from bot.kube.models.base import SelectorRequirement, Taint
+from bot.kube.models.pods import NodeSelectorTerm
 from bot.kube.quantities import parse_quantity
 
 Labels = Mapping[str, str]
@@ -121,6 +113,7 @@ def _attributes(model: type[msgspec.Struct]) -> dict[str, str]:
 
 
 SELECTOR_TEXT = "node(s) didn't match Pod's node affinity/selector"
+AFFINITY = "nodeAffinity"
 TAINT_TEXT = "node(s) had untolerated taint(s)"
 UNSCHEDULABLE_TEXT = "node(s) were unschedulable"
 
@@ -199,7 +192,7 @@ def _unselected(pod: Pod, node: Node) -> str:
     if required is None:
         return ""
     terms = required.node_selector_terms or []
-    return "" if any(_matches(term, node) for term in terms) else "nodeAffinity"
+    return "" if any(_matches(term, node) for term in terms) else AFFINITY
 
 
 def _matches(term: NodeSelectorTerm, node: Node) -> bool:

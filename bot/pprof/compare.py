@@ -11,6 +11,8 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
+import msgspec
+
 from bot.errors import UsageError
 from bot.pprof.findings import (
     GOROUTINES,
@@ -23,10 +25,17 @@ from bot.pprof.findings import (
     question,
     share,
     short_name,
-    wait_words,
 )
-from bot.pprof.goroutines import GroupGrowth, grown
-from bot.pprof.hints import CPU_RULES, function_cum, is_own, nearest_to_leaf, observations, shares
+from bot.pprof.hints import (
+    GroupGrowth,
+    function_cum,
+    grown,
+    is_own,
+    nearest_to_leaf,
+    observations,
+    shares,
+    total,
+)
 from bot.pprof.nodes import base_name
 from bot.pprof.profile import ALLOCATED, Profile, ValueType, sample_index
 from bot.pprof.units import AUTO, label
@@ -68,10 +77,10 @@ class Unlike(NamedTuple):
     """What makes the profiles differ beyond what they measure: `program`, `period`, `duration` or `since-start`."""
 
     code: str
-    values: str = ""
+    text: Text
 
 
-class Comparison(NamedTuple):
+class Comparison(msgspec.Struct, frozen=True):
     """`functions` by the size of the change, of everything that any of the profiles has.
 
     `gc` is the garbage collector's share of each profile. It and `allocated` are None where the profiles do not tell.
@@ -83,7 +92,7 @@ class Comparison(NamedTuple):
     gc: FunctionChange | None
     allocated: FunctionChange | None
     functions: list[FunctionChange]
-    warnings: list["Unlike"]
+    warnings: list[Unlike]
 
     @property
     def significant(self) -> list[FunctionChange]:
@@ -143,17 +152,16 @@ def compared_type(profile: Profile) -> str:
 
 
 def _side(profile: Profile, index: int, *, per_second: bool) -> _Side:
-    total = sum(value for _, value in profile.samples.stacks(index))
-    size = sum(abs(value) for _, value in profile.samples.stacks(index))
+    size = total(profile, index)
     types = [value_type.type for value_type in profile.sample_types]
     space = types.index(ALLOCATED) if ALLOCATED in types else None
     return _Side(
         seconds=profile.duration_nanos / _SECOND_NS if per_second else 1.0,
-        total=total,
+        total=sum(value for _, value in profile.samples.stacks(index)),
         cum=function_cum(profile, index),
         gc=shares(profile, index, {"gc": GC})["gc"].weight,
         allocated=None if space is None else sum(value for _, value in profile.samples.stacks(space)),
-        observed=observations(profile, index)(size, size) / size if size else 0.0,
+        observed=observations(profile, index) / size if size else 0.0,
     )
 
 
@@ -186,14 +194,16 @@ def _warnings(profiles: Sequence[Profile], kind: ValueType, *, per_second: bool)
         for profile in profiles
     ]
     if len(set(programs)) > 1:
-        found.append(Unlike("program", ", ".join(programs)))
+        found.append(Unlike("program", Text("profile-unlike.program", values=printable(", ".join(programs)))))
     if len({profile.period for profile in profiles}) > 1:
-        found.append(Unlike("period", ", ".join(str(profile.period) for profile in profiles)))
+        periods = ", ".join(str(profile.period) for profile in profiles)
+        found.append(Unlike("period", Text("profile-unlike.period", values=periods)))
     durations = [profile.duration_nanos / _SECOND_NS for profile in profiles]
     if per_second and max(durations) > _LONGER * min(durations):
-        found.append(Unlike("duration", ", ".join(f"{duration:.1f} s" for duration in durations)))
+        lengths = ", ".join(f"{duration:.1f} s" for duration in durations)
+        found.append(Unlike("duration", Text("profile-unlike.duration", values=lengths)))
     if not per_second and kind.type not in _MOMENT:
-        found.append(Unlike("since-start"))
+        found.append(Unlike("since-start", Text("profile-unlike.since-start")))
     return found
 
 
@@ -204,43 +214,26 @@ _EVERYTHING = ("main.main", "runtime.main")
 _CHANGED = 2
 _NAMED = 3
 _LISTED = 5
-_UNLIKE = {
-    "program": "profile-unlike.program",
-    "period": "profile-unlike.period",
-    "duration": "profile-unlike.duration",
-    "since-start": "profile-unlike.since-start",
-}
-_GARBAGE = "|".join(
-    cpu_rule.pattern.pattern for cpu_rule in CPU_RULES if cpu_rule.code in ("gc-background", "gc-assist")
-)
 
 
-def explain_change(versions: Sequence[SourcedProfile], *, sample_index_name: str = "") -> tuple[Finding, ...]:
-    """What changed from the first to the last, oldest first; at least two. Never empty: no change is a finding too.
+def explain_change(
+    versions: Sequence[SourcedProfile], *, sample_index_name: str = ""
+) -> tuple[tuple[Finding, ...], Table]:
+    """What changed from the first to the last, oldest first, at least two; and all of them side by side.
 
-    Raises SourceError for a damaged profile, UsageError for profiles that measure different things.
+    There is always a finding: no change is one too. Raises SourceError for a damaged profile, UsageError for profiles
+    that measure different things.
     """
     ready = [profile.ready() for profile in versions]
     found = compare([taken.profile for taken in ready], sample_index_name)
     leaks = grown(ready[0].profile, ready[-1].profile) if found.kind.type == GOROUTINES else []
-    given = [
-        *_leak(ready, leaks),
-        *([] if leaks else _changed(ready, found)),
-        *_gone_and_new(ready, found),
-    ]
-    if not given:
-        given = [_unchanged(ready, found)]
-    return (*given, *_collector_shares(ready, found), *_unlike(ready, found))
-
-
-def comparison_tables(versions: Sequence[SourcedProfile], *, sample_index_name: str = "") -> tuple[Table, ...]:
-    """Side by side, oldest first: all of it, the collector's part, what was allocated, the ten largest changes."""
-    ready = [profile.ready() for profile in versions]
-    found = compare([taken.profile for taken in ready], sample_index_name)
-    return (_side_by_side(found, [_version_name(taken) for taken in ready]),)
+    given = [*_leak(ready, leaks), *([] if leaks else _changed(ready, found)), *_gone_and_new(ready, found)]
+    findings = (*(given or [_unchanged(ready, found)]), *_collector_shares(ready, found), *_unlike(ready, found))
+    return findings, _side_by_side(found, [_version_name(taken) for taken in ready])
 
 
 def _side_by_side(found: Comparison, names: Sequence[str]) -> Table:
+    """All of it, the collector's part, what was allocated, the ten largest changes."""
     columns = [Text("profile-change.what"), *names, Text("profile-change.change")]
     rows = [_row(Text("profile-change.total"), found, found.total)]
     if found.gc and any(found.gc.values):
@@ -285,7 +278,6 @@ def _ratio(change: FunctionChange) -> Prose:
 
 
 def _changed(ready: Sequence[SourcedProfile], found: Comparison) -> list[Finding]:
-    """The whole, and the own functions whose change is more than noise."""
     changed = [change for change in found.own if not (change.gone or change.new) and change.name not in _EVERYTHING]
     if found.total.noise and not changed:
         return []
@@ -354,7 +346,6 @@ def _version_name(taken: SourcedProfile) -> str:
 
 
 def _measured(found: Comparison) -> Text:
-    """What the values are."""
     kind = printable(found.kind.type)
     if not found.per_second:
         return Text("profile-change.values", kind=kind)
@@ -367,7 +358,6 @@ def _told(name: Prose, found: Comparison, change: FunctionChange) -> Text:
 
 
 def _gone_and_new(ready: Sequence[SourcedProfile], found: Comparison) -> list[Finding]:
-    """Own functions that only one of the two has: no sample, which is not never run."""
     kind = found.kind.type
     given: list[Finding] = []
     for code, chosen, there in (
@@ -389,22 +379,17 @@ def _unchanged(ready: Sequence[SourcedProfile], found: Comparison) -> Finding:
 
 
 def _collector_shares(ready: Sequence[SourcedProfile], found: Comparison) -> list[Finding]:
-    """Another part of the whole for the garbage collector."""
     if found.gc is None or found.gc.noise:
         return []
     before, after = found.gc.values[0], found.gc.values[-1]
     claim = Text("profile-change.gc-share", before=share(before), after=share(after))
-    evidence = [focused(taken, found.kind.type, _GARBAGE, str.isspace, rows=0)[0] for taken in (ready[0], ready[-1])]
+    evidence = [focused(taken, found.kind.type, GC.pattern, str.isspace, rows=0)[0] for taken in (ready[0], ready[-1])]
     return [finding("gc-changed", claim, evidence)]
 
 
 def _unlike(ready: Sequence[SourcedProfile], found: Comparison) -> list[Finding]:
-    """What makes the profiles differ beyond what they measure."""
     evidence = [headline(taken, found.kind.type) for taken in (ready[0], ready[-1])]
-    return [
-        finding(f"unlike-{warning.code}", Text(_UNLIKE[warning.code], values=printable(warning.values)), evidence)
-        for warning in found.warnings
-    ]
+    return [finding(f"unlike-{warning.code}", warning.text, evidence) for warning in found.warnings]
 
 
 def _leak(ready: Sequence[SourcedProfile], growths: Sequence[GroupGrowth]) -> list[Finding]:
@@ -414,7 +399,7 @@ def _leak(ready: Sequence[SourcedProfile], growths: Sequence[GroupGrowth]) -> li
     claim = Text(
         "profile-change.leak",
         name=short_name(largest.group.waits_in),
-        wait=wait_words(largest.group),
+        wait=largest.group.wait,
         before=f"{largest.before:,}",
         after=f"{largest.group.goroutines:,}",
     )

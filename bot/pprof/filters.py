@@ -112,7 +112,7 @@ def _by_name(
             focused.add(number)
         lines, emptied = location.lines, False
         if hide and _matches(location, hide):
-            lines = _unmatched(location, hide)
+            lines = tuple(line for line in lines if not (_in_mapping(location, hide) or _named(line, hide)))
             emptied = not lines
         if show:
             lines = _matched(location._replace(lines=lines), show)
@@ -164,10 +164,6 @@ def _in_mapping(location: Location, match: Match) -> bool:
 
 def _matches(location: Location, match: Match) -> bool:
     return any(_named(line, match) for line in location.lines) or _in_mapping(location, match)
-
-
-def _unmatched(location: Location, match: Match) -> tuple[SourceLine, ...]:
-    return () if _in_mapping(location, match) else tuple(line for line in location.lines if not _named(line, match))
 
 
 def _matched(location: Location, match: Match) -> tuple[SourceLine, ...]:
@@ -325,15 +321,12 @@ def _without_arguments(name: str) -> str:
     name = name.removeprefix(".")
     start = 0
     while (found := name.find("(", start)) >= 0:
-        reserved = next((argument for argument in _NO_ARGUMENTS if _stands_at(name, argument, found)), None)
+        begins = {reserved: max(0, found - reserved.index("(")) for reserved in _NO_ARGUMENTS}
+        reserved = next((argument for argument, at in begins.items() if name.startswith(argument, at)), None)
         if reserved is None:
             return name[:found]
         start = found - reserved.index("(") + len(reserved)
     return name
-
-
-def _stands_at(name: str, reserved: str, bracket: int) -> bool:
-    return name.startswith(reserved, max(0, bracket - reserved.index("(")))
 
 
 re2: Any = untyped

@@ -11,23 +11,11 @@ from typing import NamedTuple
 
 from bot.finding_codes import as_code
 from bot.pprof.filters import Filters, literally
-from bot.pprof.goroutines import GoroutineGroup, crowded, groups
 from bot.pprof.graph import Trim
-from bot.pprof.hints import PROFILER, Hint, Hints, hints
+from bot.pprof.hints import PROFILER, GoroutineGroup, Hint, Hints, crowded, groups, hints
 from bot.pprof.profile import Profile, sample_index, shown_type
 from bot.pprof.top import Options, TopRow, listing, prepared
-from bot.report import (
-    Confidence,
-    Evidence,
-    Finding,
-    NextAction,
-    Severity,
-    Sheet,
-    Table,
-    new_finding,
-    prose_table,
-    step,
-)
+from bot.report import Confidence, Evidence, Finding, NextAction, Severity, Sheet, Table, new_finding, prose_table, step
 from bot.texts import Prose, Text
 
 PROGRAM = "hami-bot"
@@ -170,18 +158,6 @@ _HINTS = {
     "lock-contention": "profile-hint.lock-contention",
     "runtime-locks": "profile-hint.runtime-locks",
 }
-_WAITING = {
-    "": "profile-wait.unknown",
-    "channel-receive": "profile-wait.channel-receive",
-    "channel-send": "profile-wait.channel-send",
-    "select": "profile-wait.select",
-    "select-none": "profile-wait.select-none",
-    "wait-group": "profile-wait.wait-group",
-    "lock": "profile-wait.lock",
-    "condition": "profile-wait.condition",
-    "network": "profile-wait.network",
-    "sleep": "profile-wait.sleep",
-}
 # Which profile tells more than this one about what a hint found.
 _ELSEWHERE = {"allocation": "allocs", "gc-background": "allocs", "gc-assist": "allocs"}
 
@@ -229,16 +205,13 @@ def finding(
 def _nothing(taken: SourcedProfile, kind: str) -> Finding:
     off = kind in _WAITS
     claim = Text("profile-hint.nothing-recorded") if off else Text("profile-hint.empty", kind=printable(kind))
-    take = ["goroutine"] if off else []
-    return finding("empty", claim, [headline(taken, kind)], next_actions=_take(take))
+    return finding("empty", claim, [headline(taken, kind)], next_actions=_take("goroutine" if off else ""))
 
 
 def _about_all(taken: SourcedProfile, kind: str, found: Hints) -> list[Finding]:
-    """What makes every share doubtful."""
     if found.idle is not None:
         claim = Text("profile-hint.idle", share=share(found.idle))
-        actions = _take(["goroutine"])
-        return [finding("idle", claim, [headline(taken, kind)], next_actions=actions)]
+        return [finding("idle", claim, [headline(taken, kind)], next_actions=_take("goroutine"))]
     if found.few and kind not in _COUNTED:
         longer = taken.profile.duration_nanos > 0  # a snapshot has no length
         claim = Text("profile-hint.few-longer" if longer else "profile-hint.few", count=f"{found.observed:,.0f}")
@@ -256,23 +229,16 @@ def _of_hint(taken: SourcedProfile, kind: str, hint: Hint, confidence: Confidenc
         if names:
             callers = Text("profile-hint.callers", names=", ".join(map(short_name, names)))
             claim = Text("profile-hint.with-callers", claim=claim, callers=callers)
-    pattern = re.compile(hint.pattern)
-    ignore = "|".join(
-        pattern for pattern in (hint.unless, PROFILER.pattern if _profiles(taken, hint) else "") if pattern
-    )
-    callers = () if hint.code == "holder" else names
+    pattern, is_holder = re.compile(hint.pattern), hint.code == "holder"
+    profiled = not is_holder and any(PROFILER.match(function.name) for function in taken.profile.functions)
+    ignore = "|".join(filter(None, (hint.unless, PROFILER.pattern if profiled else "")))
+    callers = () if is_holder else names[:1]
     quoted = focused(
-        taken, kind, hint.pattern, lambda name: bool(pattern.match(name)), ignore=ignore, rows=1, callers=callers[:1]
+        taken, kind, hint.pattern, lambda name: bool(pattern.match(name)), ignore=ignore, rows=1, callers=callers
     )
-    elsewhere = [_ELSEWHERE[hint.code]] if hint.code in _ELSEWHERE else []
-    actions = [*_lines_of(names[:1], kind, taken), *_take(elsewhere)]
+    actions = [*(_lines_of(name, kind, taken) for name in names[:1]), *_take(_ELSEWHERE.get(hint.code, ""))]
     warns = hint.level == "warning"
     return finding(hint.code, claim, quoted, warns=warns, confidence=confidence, next_actions=actions)
-
-
-def _profiles(taken: SourcedProfile, hint: Hint) -> bool:
-    """Whether the profiler itself is in the profile, and a pattern that it may match."""
-    return hint.code != "holder" and any(PROFILER.match(function.name) for function in taken.profile.functions)
 
 
 def _crowds(taken: SourcedProfile, crowds: Sequence[GoroutineGroup]) -> list[Finding]:
@@ -284,18 +250,12 @@ def _crowds(taken: SourcedProfile, crowds: Sequence[GoroutineGroup]) -> list[Fin
         "profile-hint.crowd",
         count=f"{largest.goroutines:,}",
         total=f"{total:,}",
-        wait=wait_words(largest),
+        wait=largest.wait,
         name=short_name(largest.waits_in),
     )
     evidence = [of_function(taken, crowd.waits_in) for crowd in crowds[:_GROUPS]]
-    names = [largest.waits_in]
-    actions = [*_take(["goroutine"]), *_lines_of(names, GOROUTINES, taken)]
+    actions = [*_take("goroutine"), _lines_of(largest.waits_in, GOROUTINES, taken)]
     return [finding("goroutine-crowd", claim, evidence, next_actions=actions)]
-
-
-def wait_words(group: GoroutineGroup) -> Text:
-    """What its goroutines wait for."""
-    return Text(_WAITING[group.wait])
 
 
 def of_function(taken: SourcedProfile, function: str, kind: str = GOROUTINES) -> Evidence:
@@ -308,15 +268,10 @@ def share(part: float) -> str:
     return f"{part:.1%}" if part >= 0.001 or not part else f"{part:.2%}"
 
 
-def _take(kinds: Iterable[str]) -> list[NextAction]:
-    return [step(Text("profile-hint.take", kind=kind), question(kind)) for kind in kinds]
+def _take(kind: str) -> list[NextAction]:
+    return [step(Text("profile-hint.take", kind=kind), question(kind))] if kind else []
 
 
-def _lines_of(functions: Iterable[str], kind: str, taken: SourcedProfile) -> list[NextAction]:
-    return [
-        step(
-            Text("profile-hint.lines", name=short_name(name)),
-            question("list", f"-sample_index={kind}", f"^{literally(name)}$", taken.file),
-        )
-        for name in functions
-    ]
+def _lines_of(function: str, kind: str, taken: SourcedProfile) -> NextAction:
+    command = question("list", f"-sample_index={kind}", f"^{literally(function)}$", taken.file)
+    return step(Text("profile-hint.lines", name=short_name(function)), command)

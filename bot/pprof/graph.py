@@ -9,9 +9,9 @@ from itertools import chain
 from typing import NamedTuple
 
 from bot.errors import SourceError
-from bot.pprof.nodes import GraphNode, NodeTable, node_table
+from bot.pprof.nodes import Frame, GraphNode, NodeTable, node_table
 from bot.pprof.profile import Profile, int64, magnitude
-from bot.pprof.sums import Frame, Sums, sums_of
+from bot.pprof.sums import Sums, sums_of
 from bot.pprof.units import fraction_of
 from bot.texts import Text
 
@@ -59,13 +59,13 @@ def trimmed(profile: Profile, index: int, trim: Trim) -> Graph:
     total = int64(sum(flat[number] for number in every))
     cutoff = fraction_of(total, trim.nodefraction)
     kept = [number for number in every if cutoff <= 0 or magnitude(cum[number]) >= cutoff]
-    order = _by_cum if trim.cum else _by_flat
-    top = _first(
-        kept,
-        trim.nodecount,
-        key=lambda number: order(str(table.nodes[number]), flat[number], cum[number]),
-        nodes=table.nodes,
-    )
+    first, second = (cum, flat) if trim.cum else (flat, cum)
+
+    def order(number: int) -> tuple[int, bytes, int]:
+        name = str(table.nodes[number]).encode("utf-8", "surrogateescape")
+        return -magnitude(first[number]), name, -magnitude(second[number])
+
+    top = _first(kept, trim.nodecount, key=order, nodes=table.nodes)
     # pprof builds the graph anew only when it leaves out nodes; else edges from nodes without weight still count.
     in_graph = None if len(top) == len(every) else set(top)
     minimum = fraction_of(total, EDGE_FRACTION)
@@ -96,14 +96,6 @@ def _shown(flat: int, cum: int, trim: Trim) -> bool:
     if not (flat or cum):
         return False
     return not (trim.drop_negative and (flat < 0 or (flat == 0 and cum < 0)))
-
-
-def _by_flat(name: str, flat: int, cum: int) -> tuple[int, bytes, int]:
-    return -magnitude(flat), name.encode("utf-8", "surrogateescape"), -magnitude(cum)
-
-
-def _by_cum(name: str, flat: int, cum: int) -> tuple[int, bytes, int]:
-    return -magnitude(cum), name.encode("utf-8", "surrogateescape"), -magnitude(flat)
 
 
 def inline_labels(

@@ -1,45 +1,35 @@
 """What stands out in a profile, by fixed rules with figures: shares of it, never causes.
 
-A share is of the samples with a match anywhere in the stack. What the profile says about taking profiles is left out.
+The rules are in `hints.toml`. What the profile says about taking profiles is left out.
 Every pattern reads the same in Python and in RE2, so that `-focus` shows what a hint counted.
+
+Where goroutines wait is grouped by stack; between two profiles the groups that grow are a suspected leak.
 """
 
 import re
+import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache
+from importlib.resources import files
 from typing import Literal, NamedTuple
 
 from bot.pprof.filters import literally
 from bot.pprof.nodes import no_location, node_table
 from bot.pprof.profile import Location, Profile, Rewritten
 from bot.pprof.sums import sums_of
+from bot.texts import Text
 
 _HEAP_PERIOD = 512 << 10
 _LOGGERS = ("k8s.io/klog/", "go.uber.org/zap", "github.com/go-logr/")
 _HEAP = ("alloc_objects", "alloc_space", "inuse_objects", "inuse_space")
 # The first elements of the standard library's packages, and what the compiler and the linker call wrappers:
 # `_.goready.func1`, `_cgo_…`.
-_STANDARD = frozenset(
-    [
-        *(
-            "_",
-            "_cgo",
-            "archive",
-            "bufio",
-            "bytes",
-            "cmp",
-            "compress",
-            "container",
-            "context",
-            "crypto",
-            "database",
-            "debug",
-        ),
-        *("embed", "encoding", "errors", "expvar", "flag", "fmt", "go", "hash", "html", "image", "index", "internal"),
-        *("io", "iter", "log", "maps", "math", "mime", "net", "os", "path", "plugin", "reflect", "regexp", "runtime"),
-        *("slices", "sort", "strconv", "strings", "structs", "sync", "syscall", "testing", "text", "time", "type"),
-        *("unicode", "unique", "unsafe", "vendor", "weak"),
-    ]
-)
+_STANDARD_NAMES = """
+    _ _cgo archive bufio bytes cmp compress container context crypto database debug embed encoding errors expvar flag
+    fmt go hash html image index internal io iter log maps math mime net os path plugin reflect regexp runtime slices
+    sort strconv strings structs sync syscall testing text time type unicode unique unsafe vendor weak
+"""
+_STANDARD = frozenset(_STANDARD_NAMES.split())
 
 
 def function_cum(profile: Profile, index: int) -> dict[str, int]:
@@ -60,8 +50,8 @@ def nearest_to_leaf(profile: Profile, index: int, names: Iterable[str]) -> str:
     return max(weights, key=weights.__getitem__)
 
 
-def observations(profile: Profile, index: int) -> Callable[[int, int], float]:
-    """How many observations a value of the sample type at `index` rests on: `f(value, total of that type)`.
+def observations(profile: Profile, index: int) -> float:
+    """How many observations the sample type at `index` rests on.
 
     CPU: ticks. Heap: Go records one allocation per 512 KiB (`period`), so the space over that. Mutex and block: the
     waits that were counted. Goroutines and threads: themselves.
@@ -69,19 +59,14 @@ def observations(profile: Profile, index: int) -> Callable[[int, int], float]:
     types = [value_type.type for value_type in profile.sample_types]
     if types[index] in _HEAP:
         space = types[index].replace("objects", "space")
-        events = _total(profile, types.index(space)) / (profile.period or _HEAP_PERIOD) if space in types else 0.0
-    else:
-        types = profile.sample_types
-        counted = next((i for i in (index, *range(len(types))) if types[i].unit == "count"), index)
-        events = float(_total(profile, counted))
-
-    def count(value: int, total: int) -> float:
-        return events * abs(value) / total if total else 0.0
-
-    return count
+        return total(profile, types.index(space)) / (profile.period or _HEAP_PERIOD) if space in types else 0.0
+    types = profile.sample_types
+    counted = next((i for i in (index, *range(len(types))) if types[i].unit == "count"), index)
+    return float(total(profile, counted))
 
 
-def _total(profile: Profile, index: int) -> int:
+def total(profile: Profile, index: int) -> int:
+    """The sum of all values of the sample type at `index`, without their signs."""
     return sum(abs(value) for _, value in profile.samples.stacks(index))
 
 
@@ -104,7 +89,11 @@ def shares(
     names = [*patterns]
     blocked = {names.index(name): names.index(other) for name, other in (unless or {}).items()}
     matched = {
-        number: frozenset(i for i, pattern in enumerate(patterns.values()) if _matches(location, pattern))
+        number: frozenset(
+            i
+            for i, pattern in enumerate(patterns.values())
+            if any(pattern.match(line.function.name) for line in location.lines)
+        )
         for number, location in profile.locations.items()
     }
     own = {number: _callers_of(location, [*patterns.values()]) for number, location in profile.locations.items()}
@@ -156,19 +145,12 @@ def _callers(ids: Iterable[int], matched: dict[int, frozenset[int]], own: dict[i
     return found
 
 
-def _matches(location: Location, pattern: re.Pattern[str]) -> bool:
-    return any(pattern.match(line.function.name) for line in location.lines)
-
-
 def _callers_of(location: Location, patterns: list[re.Pattern[str]]) -> _Own:
-    name = next((line.function.name for line in location.lines if _calls_others(line.function.name)), "")
+    names = (line.function.name for line in location.lines)
+    name = next((name for name in names if is_own(name) and not name.startswith(_LOGGERS)), "")
     if not name:
         return _NOBODY
     return _Own(name, frozenset(i for i, pattern in enumerate(patterns) if pattern.pattern and pattern.match(name)))
-
-
-def _calls_others(function: str) -> bool:
-    return is_own(function) and not function.startswith(_LOGGERS)
 
 
 def is_own(function: str) -> bool:
@@ -191,11 +173,7 @@ PROFILER = re.compile(r"net/http/pprof\.|runtime/pprof\.([a-z(]|Lookup|Start|Sto
 
 
 class HintRule(NamedTuple):
-    """`note` and `warning` are shares from which on the hint is given; None for never.
-
-    Samples in which the rule `unless` matches too do not count. With `holder` it is the share of the own function that
-    is nearest to the most of it which counts.
-    """
+    """A row of `hints.toml`, which says what its fields mean."""
 
     code: str
     pattern: re.Pattern[str]
@@ -205,50 +183,15 @@ class HintRule(NamedTuple):
     holder: bool = False
 
 
-_JSON = re.compile(r"encoding/json|github\.com/json-iterator/|sigs\.k8s\.io/json")
-_LISTS = re.compile(r".*(\bListPods\b|client-go/tools/cache\.\(\*Reflector\))")
-_LOGGING = re.compile(r"k8s\.io/klog|log\.|go\.uber\.org/zap|fmt\.Sprint")
-_RATE_LIMITER = re.compile(r".*flowcontrol\..*(Wait|Accept)|golang\.org/x/time/rate\..*[Ww]ait")
-
-CPU_RULES = (
-    HintRule("gc-background", re.compile(r"runtime\.(gcBgMarkWorker|bgsweep|bgscavenge)"), 0.10, 0.25),
-    HintRule("gc-assist", re.compile(r"runtime\.gcAssistAlloc"), 0.03),
-    HintRule("allocation", re.compile(r"runtime\.(mallocgc|growslice|makeslice|newobject)"), 0.10, 0.25),
-    HintRule("cgo", re.compile(r"runtime\.cgocall"), 0.20),
-    HintRule("syscalls", re.compile(r"(syscall|internal/runtime/syscall)\."), 0.15),
-    HintRule(
-        "locks",
-        re.compile(r"(internal/)?sync\.\((\*Mutex\)\.(Lock|lockSlow)|\*RWMutex\))|runtime\.(semacquire|lock2|futex$)"),
-        0.05,
-        0.20,
-    ),
-    HintRule("json", _JSON, 0.10, 0.50),
-    HintRule("reflection", re.compile(r"reflect\."), 0.10, unless="json"),
-    HintRule("regexp", re.compile(r"regexp\."), 0.10),
-    HintRule("regexp-compile", re.compile(r"regexp\.(Must)?Compile"), 0.02, 0.02),
-    HintRule("logging", _LOGGING, 0.10),
-    HintRule("list-storm", _LISTS, 0.20),
-    HintRule("scheduler", re.compile(r"runtime\.(schedule|findRunnable|park_m)$"), 0.15),
-)
-WAIT_RULES = (
-    HintRule("rate-limiter", _RATE_LIMITER, 0.05, 0.20),
-    HintRule("lock-contention", re.compile(r"(internal/)?sync\.\(\*(RW)?Mutex\)\."), 0.30),
-    HintRule("runtime-locks", re.compile(r"runtime\.unlock"), 0.30),
-)
-ALLOCATION_RULES = (
-    HintRule("json", _JSON, 0.20, 0.50),
-    HintRule("list-storm", _LISTS, 0.20),
-    HintRule("logging", _LOGGING, 0.10),
-)
-GOROUTINE_RULES = (HintRule("rate-limiter", _RATE_LIMITER, 0.05, 0.20),)
-MEMORY_RULES = (HintRule("holder", re.compile(""), 0.30, holder=True),)
-_RULES = {
-    "cpu": CPU_RULES,
-    **dict.fromkeys(("contentions", "delay"), WAIT_RULES),
-    **dict.fromkeys(("alloc_objects", "alloc_space"), ALLOCATION_RULES),
-    **dict.fromkeys(("inuse_objects", "inuse_space"), MEMORY_RULES),
-    "goroutine": GOROUTINE_RULES,
-}
+@cache
+def hint_rules() -> dict[str, list[HintRule]]:
+    """The rules by sample type."""
+    found: dict[str, list[HintRule]] = {}
+    for row in tomllib.loads(files("bot.pprof").joinpath("hints.toml").read_text(encoding="utf-8"))["rule"]:
+        kinds, pattern = row.pop("of"), re.compile(row.pop("pattern"))
+        for kind in kinds:
+            found.setdefault(kind, []).append(HintRule(**row, pattern=pattern))
+    return found
 
 
 class Hint(NamedTuple):
@@ -281,24 +224,28 @@ class Hints(NamedTuple):
 def hints(profile: Profile, index: int) -> Hints:
     """The hints of the sample type at `index`, the heaviest first; the profile is as `top.prepared` gives it."""
     kind = profile.sample_types[index]
-    samples = profile.samples
-    whole = sum(abs(value) for _, value in samples.stacks(index))
+    samples, whole = profile.samples, total(profile, index)
     profile.samples = Rewritten(samples, _without_profiler(profile))
     try:
-        total = sum(abs(value) for _, value in profile.samples.stacks(index))
-        rules = _RULES.get(kind.type, ()) if total else ()
+        others = total(profile, index)
+        rules = hint_rules().get(kind.type, ()) if others else ()
         unless = {rule.code: rule.unless for rule in rules if rule.unless}
         found = shares(profile, index, {rule.code: rule.pattern for rule in rules}, unless)
-        observed = observations(profile, index)(total, total)
+        observed = observations(profile, index) if others else 0.0
     finally:
         profile.samples = samples
-    given = [hint for rule in rules if (hint := _hint(rule, found[rule.code], total, whole))]
-    busy = total / profile.duration_nanos if kind.type == "cpu" and profile.duration_nanos > 0 else None
+    patterns = {rule.code: rule.pattern.pattern for rule in rules}
+    given = [
+        hint
+        for rule in rules
+        if (hint := _hint(rule, found[rule.code], others, whole, unless=patterns.get(rule.unless, "")))
+    ]
+    busy = others / profile.duration_nanos if kind.type == "cpu" and profile.duration_nanos > 0 else None
     idle = busy if busy is not None and busy < _IDLE else None
     return Hints(sorted(given, key=lambda hint: -hint.share), observed, idle)
 
 
-def _hint(rule: HintRule, share: FunctionShare, total: int, whole: int) -> Hint | None:
+def _hint(rule: HintRule, share: FunctionShare, others: int, whole: int, *, unless: str) -> Hint | None:
     """Judged without the profiler's own samples; what is told is the share of all, as every table has it."""
     pattern, weight = rule.pattern.pattern, share.weight
     if rule.holder and share.callers:
@@ -306,13 +253,10 @@ def _hint(rule: HintRule, share: FunctionShare, total: int, whole: int) -> Hint 
         pattern = f"{literally(name)}$"
     elif rule.holder:
         return None
-    if weight / (whole if rule.holder else total) < rule.note:
+    if weight / (whole if rule.holder else others) < rule.note:
         return None
-    warns = rule.warning is not None and weight / total >= rule.warning
+    warns = rule.warning is not None and weight / others >= rule.warning
     callers = [(name, own / whole) for name, own in share.callers[: 1 if rule.holder else _CALLERS]]
-    unless = next(
-        (cpu_rule.pattern.pattern for cpu_rule in CPU_RULES if rule.unless and cpu_rule.code == rule.unless), ""
-    )
     return Hint(rule.code, "warning" if warns else "note", weight / whole, callers, pattern, unless)
 
 
@@ -327,3 +271,97 @@ def _without_profiler(profile: Profile) -> Callable[[Sequence[int]], Sequence[in
         return ids if profiling.isdisjoint(ids) else None
 
     return others
+
+
+MANY = 100
+"""Goroutines in one own stack from which on it is worth a word."""
+_GROWN_BY, _GROWN_SHARE = 50, 1.2
+_WAITS = (
+    ("runtime.chanrecv", Text("profile-wait.channel-receive")),
+    ("runtime.chansend", Text("profile-wait.channel-send")),
+    ("runtime.selectgo", Text("profile-wait.select")),
+    ("runtime.block", Text("profile-wait.select-none")),
+    ("sync.runtime_SemacquireWaitGroup", Text("profile-wait.wait-group")),
+    ("sync.(*WaitGroup).Wait", Text("profile-wait.wait-group")),
+    ("sync.runtime_SemacquireRWMutex", Text("profile-wait.lock")),
+    ("internal/sync.runtime_SemacquireMutex", Text("profile-wait.lock")),
+    ("sync.runtime_SemacquireMutex", Text("profile-wait.lock")),
+    ("sync.(*Mutex).Lock", Text("profile-wait.lock")),
+    ("sync.runtime_notifyListWait", Text("profile-wait.condition")),
+    ("runtime.netpollblock", Text("profile-wait.network")),
+    ("internal/poll.runtime_pollWait", Text("profile-wait.network")),
+    ("time.Sleep", Text("profile-wait.sleep")),
+)
+_NOT_THE_PROGRAMS = ("runtime/pprof.", "net/http/pprof.", "net/http.(*conn).serve", "net/http.(*persistConn).")
+
+
+class GoroutineGroup(NamedTuple):
+    """Goroutines with one stack.
+
+    `wait` is what they wait for. `waits_in` is the first own function from the leaf,
+    `spawned_by` the root-most one.
+    """
+
+    stack: tuple[str, ...]
+    goroutines: int
+    wait: Text
+    waits_in: str
+    spawned_by: str
+
+
+class GroupGrowth(NamedTuple):
+    """A group that has grown: a suspected leak, not a proven one."""
+
+    group: GoroutineGroup
+    before: int
+
+
+def groups(profile: Profile) -> list[GoroutineGroup]:
+    """By stack over all labels, the largest first; the profile is as `top.prepared` gives it."""
+    names = {
+        number: tuple(line.function.name for line in location.lines) or ("?",)
+        for number, location in profile.locations.items()
+    }
+    counts: dict[tuple[str, ...], int] = {}
+    for ids, value in profile.samples.stacks(0):
+        try:
+            stack = tuple([name for number in ids for name in names[number]])
+        except KeyError as error:
+            raise no_location() from error
+        counts[stack] = counts.get(stack, 0) + value
+    return sorted(
+        (_group(stack, count) for stack, count in counts.items()), key=lambda group: (-group.goroutines, group.stack)
+    )
+
+
+def crowded(found: Sequence[GoroutineGroup]) -> list[GoroutineGroup]:
+    """Groups that wait in own code in numbers; those that serve idle connections or take profiles are left out."""
+    return [group for group in found if group.goroutines > MANY and group.waits_in and not _expected(group)]
+
+
+def grown(before: Profile, after: Profile) -> list[GroupGrowth]:
+    """The groups that have more goroutines in `after` by more than 50 and a fifth, the largest growth first."""
+    counts = {group.stack: group.goroutines for group in groups(before)}
+    found = [
+        GroupGrowth(group, counts.get(group.stack, 0))
+        for group in groups(after)
+        if group.waits_in and not _expected(group)
+    ]
+    more = [
+        growth
+        for growth in found
+        if growth.group.goroutines - growth.before > _GROWN_BY
+        and growth.group.goroutines > _GROWN_SHARE * growth.before
+    ]
+    return sorted(more, key=lambda growth: (growth.before - growth.group.goroutines, growth.group.stack))
+
+
+def _expected(group: GoroutineGroup) -> bool:
+    return any(name.startswith(_NOT_THE_PROGRAMS) for name in group.stack)
+
+
+def _group(stack: tuple[str, ...], count: int) -> GoroutineGroup:
+    own = [name for name in stack if is_own(name)]
+    kinds = (kind for name in stack for start, kind in _WAITS if name.startswith(start))
+    wait = next(kinds, Text("profile-wait.unknown"))
+    return GoroutineGroup(stack, count, wait, own[0] if own else "", stack[-1] if stack else "")

@@ -1,5 +1,6 @@
 """A profile less a base profile: -diff_base, -base and -normalize (internal/driver/fetch.go, profile/merge.go)."""
 
+import copy
 from collections.abc import Iterable, Sequence
 
 from bot.errors import UsageError
@@ -40,9 +41,7 @@ def subtract(source: Profile, base: Profile, *, diff: bool, normalize: bool) -> 
     keep_common_types(both)
     _to_finest_units(both)
     _check_alike(source, base)
-    merged = _Merger(source, base).merged
-    merged.may_hold_base = diff or source.may_hold_base or base.may_hold_base
-    return merged
+    return _Merger(source, base).merged(diff=diff)
 
 
 def _check_alike(source: Profile, base: Profile) -> None:
@@ -59,7 +58,6 @@ def _types(profile: Profile) -> str:
 
 
 def _normalize(source: Profile, base: Profile) -> None:
-    """Scale the source's values to the base's sums."""
     before, after = (
         [int64(sum(column)) for column in zip(*(sample.values for sample in profile.samples), strict=True)]
         or [0] * len(profile.sample_types)
@@ -122,21 +120,31 @@ class _Merger:
     """Two profiles in one: what is the same in both has one id."""
 
     def __init__(self, source: Profile, base: Profile) -> None:
+        self._source, self._base = source, base
         self._mappings: dict[tuple[int, int, str], Mapping] = {}
         self._functions: dict[tuple[int, str, str, str], Function] = {}
         self._locations: dict[tuple[object, ...], Location] = {}
         self._samples: dict[tuple[object, ...], tuple[ProfileSample, list[int]]] = {}
         for profile in (source, base):
             self._add(profile)
-        summed = [sample._replace(values=values) for sample, values in self._samples.values() if any(values)]
-        self.merged = _with_headers(
-            source,
-            base,
-            samples=SampleList(summed),
-            mappings=list(self._mappings.values()),
-            locations={location.id: location for location in self._locations.values()},
-            functions=list(self._functions.values()),
+
+    def merged(self, *, diff: bool) -> Profile:
+        """Time: the earlier one. Duration: of both together. Comments: of both. All else: the source's."""
+        source, base, found = self._source, self._base, copy.copy(self._source)
+        found.samples = SampleList(
+            [sample._replace(values=values) for sample, values in self._samples.values() if any(values)]
         )
+        found.mappings, found.functions = list(self._mappings.values()), list(self._functions.values())
+        found.locations = {location.id: location for location in self._locations.values()}
+        if source.time_nanos == 0 or base.time_nanos < source.time_nanos:
+            found.time_nanos = base.time_nanos
+        found.duration_nanos = int64(source.duration_nanos + base.duration_nanos)
+        found.period = max(source.period, base.period) if source.period else base.period
+        found.comments = list(dict.fromkeys([*source.comments, *base.comments]))
+        found.default_sample_type = source.default_sample_type or base.default_sample_type
+        found.doc_url = source.doc_url or base.doc_url
+        found.may_hold_base = diff or source.may_hold_base or base.may_hold_base
+        return found
 
     def _add(self, profile: Profile) -> None:
         if profile.mappings and not self._mappings:
@@ -147,7 +155,9 @@ class _Merger:
                 continue
             for number in sample.location_ids:
                 if number not in ids:
-                    ids[number] = self._location(_existing(profile, number)).id
+                    if number not in profile.locations:
+                        raise no_location()
+                    ids[number] = self._location(profile.locations[number]).id
             stack = tuple([ids[number] for number in sample.location_ids])
             key = (stack, _label_key(sample.labels))
             known = self._samples.get(key)
@@ -171,8 +181,7 @@ class _Merger:
         size = -(-(mapping.limit - mapping.start) // _PAGE) * _PAGE
         key = (size, mapping.offset, mapping.build_id or mapping.file)
         if key not in self._mappings:
-            number = len(self._mappings) + 1
-            self._mappings[key] = Mapping(number, *_mapping_fields(mapping))
+            self._mappings[key] = mapping._replace(id=len(self._mappings) + 1)
         return self._mappings[key]
 
     def _function(self, function: Function) -> Function:
@@ -188,42 +197,3 @@ def _label_key(labels: Iterable[Label]) -> tuple[Label, ...]:
     """What tells labels apart: those of one key in their order, the keys in any; without what says nothing."""
     said = [label for label in labels if label.text or label.number or label.unit]
     return tuple(sorted(said, key=lambda label: (label.key, not label.text)))
-
-
-def _existing(profile: Profile, number: int) -> Location:
-    if (location := profile.locations.get(number)) is None:
-        raise no_location()
-    return location
-
-
-def _mapping_fields(mapping: Mapping) -> tuple[int, int, int, str, str]:
-    return mapping.start, mapping.limit, mapping.offset, mapping.file, mapping.build_id
-
-
-def _with_headers(
-    source: Profile,
-    base: Profile,
-    *,
-    samples: SampleList,
-    mappings: list[Mapping],
-    locations: dict[int, Location],
-    functions: list[Function],
-) -> Profile:
-    """Time: the earlier one. Duration: of both together. Comments: of both. Frames to drop: the source's."""
-    earlier = source.time_nanos == 0 or base.time_nanos < source.time_nanos
-    return Profile(
-        sample_types=source.sample_types,
-        samples=samples,
-        mappings=mappings,
-        locations=locations,
-        functions=functions,
-        drop_frames=source.drop_frames,
-        keep_frames=source.keep_frames,
-        time_nanos=base.time_nanos if earlier else source.time_nanos,
-        duration_nanos=int64(source.duration_nanos + base.duration_nanos),
-        period_type=source.period_type,
-        period=max(source.period, base.period) if source.period else base.period,
-        comments=list(dict.fromkeys([*source.comments, *base.comments])),
-        default_sample_type=source.default_sample_type or base.default_sample_type,
-        doc_url=source.doc_url or base.doc_url,
-    )

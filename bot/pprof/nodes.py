@@ -52,7 +52,6 @@ class GraphNode(NamedTuple):
     start_line: int = 0
 
     def __str__(self) -> str:
-        """As pprof prints it."""
         parts = [self.name] if self.name else []
         if self.line:
             parts.append(f"{self.file}:{self.line}")

@@ -6,7 +6,7 @@ Without dataclasses: their import (with `inspect`) takes a tenth of the time tha
 import copy
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from operator import length_hint
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, dataclass_transform
 
 from bot.errors import UsageError
 from bot.texts import Text
@@ -151,46 +151,33 @@ class Chosen:
         return ((sample.location_ids, sample.values[index]) for sample in self)
 
 
-class Profile:
+@dataclass_transform(kw_only_default=True)
+class _Fields:
+    def __init__(self, **fields: Any) -> None:
+        self.__dict__.update(fields)
+
+
+class Profile(_Fields):
     """What a file says. `locations` is by id; every id of a sample is in it, or reading the sample raises.
 
     `may_hold_base`: whether any sample may carry BASE_LABEL.
     """
 
-    def __init__(
-        self,
-        *,
-        sample_types: list[ValueType],
-        samples: Samples,
-        mappings: list[Mapping],
-        locations: dict[int, Location],
-        functions: list[Function],
-        drop_frames: str,
-        keep_frames: str,
-        time_nanos: int,
-        duration_nanos: int,
-        period_type: ValueType,
-        period: int,
-        comments: list[str],
-        default_sample_type: str,
-        doc_url: str,
-        may_hold_base: bool = False,
-    ) -> None:
-        self.sample_types = sample_types
-        self.samples = samples
-        self.mappings = mappings
-        self.locations = locations
-        self.functions = functions
-        self.drop_frames = drop_frames
-        self.keep_frames = keep_frames
-        self.time_nanos = time_nanos
-        self.duration_nanos = duration_nanos
-        self.period_type = period_type
-        self.period = period
-        self.comments = comments
-        self.default_sample_type = default_sample_type
-        self.doc_url = doc_url
-        self.may_hold_base = may_hold_base
+    sample_types: list[ValueType]
+    samples: Samples
+    mappings: list[Mapping]
+    locations: dict[int, Location]
+    functions: list[Function]
+    drop_frames: str
+    keep_frames: str
+    time_nanos: int
+    duration_nanos: int
+    period_type: ValueType
+    period: int
+    comments: list[str]
+    default_sample_type: str
+    doc_url: str
+    may_hold_base: bool
 
     def copy(self) -> "Profile":
         """A copy to make a table of: filters change what they are given."""

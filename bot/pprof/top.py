@@ -148,7 +148,6 @@ def _listing(profile: Profile, graph: Graph, total: int, kind: ValueType, option
 
 
 def _unit(graph: Graph, total: int, kind: ValueType, options: Options) -> str:
-    """One unit for the whole table, from its smallest value."""
     if options.unit != AUTO or not graph.rows:
         return options.unit
     values = [abs(row.flat) or abs(row.cum) for row in graph.rows]

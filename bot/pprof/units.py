@@ -39,20 +39,6 @@ _FAMILIES = (
         ),
         ("s", 1e9),
     ),
-    _Family(
-        (
-            ("n*GCU", ("nanogcu",), 1e-9),
-            ("u*GCU", ("microgcu",), 1e-6),
-            ("m*GCU", ("milligcu",), 1e-3),
-            ("GCU", ("gcu",), 1.0),
-            ("k*GCU", ("kilogcu",), 1e3),
-            ("M*GCU", ("megagcu",), 1e6),
-            ("G*GCU", ("gigagcu",), 1e9),
-            ("T*GCU", ("teragcu",), 1e12),
-            ("P*GCU", ("petagcu",), 1e15),
-        ),
-        ("GCU", 1.0),
-    ),
 )
 
 

@@ -4,8 +4,9 @@ For a terminal also its GPUs as bars of text, which is what `picture` draws. A n
 GPU; where there is only one node, a GPU is a line with a long bar. What a character means shows without colour.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
+from heapq import nlargest
 from typing import Any, NamedTuple, cast
 
 from bot.finding_codes import Proof, about
@@ -79,13 +80,14 @@ def steps_shown(report: Report) -> list[NextAction]:
     """
     first = about(report.findings[0].code) if report.findings else None
     if first is None or first.proof in _OF_ADVICE or report.findings[0].code == "own-finding":
-        return [action for finding in report.findings for action in finding.next_actions]
+        return list(dict.fromkeys(action for finding in report.findings for action in finding.next_actions))
     problems = sum(finding.severity != "info" for finding in report.findings)
     each_alike = report.subject.kind == "Nodes" and problems > 1
     shown = list[NextAction]()
     for number, finding in enumerate(report.findings):
         most = 1 if number or each_alike else _STEPS_SHOWN
-        shown += finding.next_actions[: min(most, _STEPS_SHOWN - len(shown))]
+        new = [action for action in finding.next_actions if action not in shown]
+        shown += new[: min(most, _STEPS_SHOWN - len(shown))]
     return shown
 
 
@@ -152,7 +154,10 @@ class Bars(NamedTuple):
     left_out: int
 
 
-def gpus_by_node(report: Report) -> dict[str, list[GpuRow]]:
+GpusByNode = Mapping[str, Sequence[GpuRow]]
+
+
+def gpus_by_node(report: Report) -> GpusByNode:
     """The GPUs in the report's order, by their node's name as it is shown."""
     found: dict[str, list[GpuRow]] = {}
     for gpu in report.typed(GpuRow):
@@ -160,26 +165,32 @@ def gpus_by_node(report: Report) -> dict[str, list[GpuRow]]:
     return found
 
 
-def bars(report: Report, most: int = MOST_LINES) -> Bars | None:
-    """The GPUs of a report in at most so many lines; None for a report that has none."""
-    by_node = gpus_by_node(report)
+def most_room(by_node: GpusByNode, most: int = MOST_LINES) -> GpusByNode:
+    """At most so many nodes: where there are more, those with the most room, the most first."""
+    if len(by_node) <= most:
+        return by_node
+    names = nlargest(most, by_node, key=lambda node: sum(gpu.room for gpu in by_node[node]))
+    return {name: by_node[name] for name in names}
+
+
+def bars(by_node: GpusByNode, most: int = MOST_LINES, of: int | None = None) -> Bars | None:
+    """The GPUs of `of` nodes, of which these have the most room, in at most so many lines; None without any."""
     if not by_node:
         return None
-    if len(by_node) == 1:
+    if of in (None, 1) and len(by_node) == 1:
         gpus = [row for some in by_node.values() for row in some]
         short = short_uuids(row.card for row in gpus)
-        rows = [(visible(short[row.card]), _long(row), [row]) for row in gpus]
+        rows, total = [(visible(short[row.card]), _long(row), [row]) for row in gpus], len(gpus)
+        shown = rows[:most]
     else:
-        rows = [(node, "".join(map(_short, gpus)), gpus) for node, gpus in by_node.items()]
-        if len(rows) > most:
-            rows.sort(key=lambda row: -sum(gpu.room for gpu in row[2]))
-    shown = rows[:most]
+        shown = [(node, "".join(map(_short, gpus)), gpus) for node, gpus in most_room(by_node, most).items()]
+        total = of or len(by_node)
     label, wide = max(cells(name) for name, _, _ in shown), max(len(bar) for _, bar, _ in shown)
     lines = [
         together(f"{name}{' ' * (label - cells(name))}  {bar}{' ' * (wide - len(bar))}  ", _says(some))
         for name, bar, some in shown
     ]
-    return Bars(lines, len(rows) - len(shown))
+    return Bars(lines, total - len(shown))
 
 
 def _short(gpu: GpuRow) -> str:

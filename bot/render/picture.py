@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from PIL import Image, ImageDraw
 
-from bot.render.overview import gpus_by_node
+from bot.render.overview import GpusByNode, gpus_by_node
 from bot.render.picture_text import FAINT, FRAME, INK, PAPER, Canvas, wide
 from bot.render.words import visible
 from bot.report import Report
@@ -109,7 +109,7 @@ def picture(report: Report, say: Texts) -> bytes | None:
 # --------------------------------------------------------------------------------------------------------- rows
 
 
-def _rows(by_node: dict[str, list[GpuRow]]) -> list[_Row]:
+def _rows(by_node: GpusByNode) -> list[_Row]:
     """A row per node; per card where there is only one node, for then its holders can be told too."""
     if len(by_node) == 1:
         return [

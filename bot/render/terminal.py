@@ -13,7 +13,7 @@ from typing import NamedTuple
 import msgspec
 
 from bot.render.layout import row_lines, side_by_side, wrap
-from bot.render.overview import Brief, BriefTable, bars, brief
+from bot.render.overview import Brief, BriefTable, GpusByNode, bars, brief, gpus_by_node, most_room
 from bot.render.words import (
     CONFIDENCES,
     SEVERITIES,
@@ -120,7 +120,7 @@ class _TerminalPage(NamedTuple):
             self._evidence(cause.evidence if cause else ()),
             self._others([finding for finding in others if finding and finding.severity != "info"]),
             self._background([finding for finding in others if finding and finding.severity == "info"]),
-            self._bars(report),
+            self._bars(gpus_by_node(report)),
             *(self._table(table) for table in report.tables),
             self._gaps(report.gaps),
         ]
@@ -156,26 +156,27 @@ class _TerminalPage(NamedTuple):
     def overview(self, report: Report, overview: Brief) -> list[list[_Line]]:
         """The verdict, the tables, what no table tells, what to do; of each table as many rows as fit the screen."""
         most = _OVERVIEW_LINES.get(report.playbook, max(_OVERVIEW_LINES.values()))
-        sections = list[list[_Line]]()
+        sections, by_node = list[list[_Line]](), gpus_by_node(report)
+        roomy, of = most_room(by_node, _ROWS_SHOWN), len(by_node)
         for rows in range(_ROWS_SHOWN, _FEWEST_ROWS - 1, -1):
-            sections = [section for section in self._overview(report, overview, rows) if section]
+            sections = [section for section in self._overview(report, overview, roomy, of, rows) if section]
             if sum(map(len, sections)) + len(sections) <= most + 1:
                 break
         return sections
 
-    def _overview(self, report: Report, overview: Brief, rows: int) -> list[list[_Line]]:
+    def _overview(self, report: Report, overview: Brief, roomy: GpusByNode, of: int, rows: int) -> list[list[_Line]]:
         seen = Text("render.overview", about=about(report), moment=seen_at(report))
         problems = overview.problems[:_PROBLEMS_SHOWN]
         more = len(overview.problems) - len(problems)
         good_news = report.verdict_severity != report.severity
         return [
             [
-                *self._verdict(report, None),
+                *self._verdict(report, next(iter(report.findings), None), whole=False),
                 *(self._loud(problems, more) if good_news else []),
                 *self._prose(seen, "  ", style=_LABEL),
             ],
             *(self._brief_table(table, rows) for table in overview.tables),
-            self._bars(report, rows),
+            self._bars(roomy, rows, of),
             [] if good_news else self._problems(problems, more),
             self._next(overview.steps),
             self._not_read(report.gaps),
@@ -318,9 +319,9 @@ class _TerminalPage(NamedTuple):
                 lines += self._prose(hint, "    -> ")
         return lines
 
-    def _bars(self, report: Report, most: int = _ROWS_SHOWN) -> list[_Line]:
+    def _bars(self, by_node: GpusByNode, most: int = _ROWS_SHOWN, of: int | None = None) -> list[_Line]:
         """The cards as bars, where they are the answer: at most so many."""
-        found = bars(report, most)
+        found = bars(by_node, most, of)
         if found is None:
             return []
         lines = self._title(Text("bars.title"))

@@ -44,6 +44,8 @@ _HEADINGS: Mapping[str, Text] = {
     "figures": Text("table.figures"),
     "owners": Text("table.owners"),
     "filter runs": Text("table.filter runs"),
+    "refusals": Text("table.refusals"),
+    "refused pods": Text("table.refused pods"),
     "lines": Text("table.lines"),
     "logs read": Text("table.logs read"),
     "by reason": Text("table.by reason"),

@@ -20,7 +20,7 @@ from bot.report.tables import Table as Table
 from bot.report.tables import Uuid as Uuid
 from bot.report.tables import prose_table as prose_table
 from bot.report.tables import table_in_words
-from bot.texts import GPU, NOUN_VALUE, Prose, Texts, kept
+from bot.texts import GPU, NOUN_VALUE, Prose, Texts, beginning, kept
 
 SCHEMA = "hami-bot.report/v1"
 NEWER_HAMI = "newer HAMi"
@@ -353,8 +353,8 @@ def _report_about(report: Report, noun: str) -> Report:
 def in_words(report: Report, say: Texts) -> Report:
     """The report as it is shown, with its prose in the language of `say`; what has no key stays as it is.
 
-    Each step stands where it comes first: a question to us is one step, whatever it is for. Nothing is certain where
-    HAMi is newer than the rules that the report follows from.
+    Each step stands where it comes first: a question to us is one step, whatever it is for. A warning of which every
+    step came before keeps one. Nothing is certain where HAMi is newer than the rules that the report follows from.
     """
     replace = msgspec.structs.replace
     change = report.change
@@ -362,9 +362,10 @@ def in_words(report: Report, say: Texts) -> Report:
         impacts = tuple(replace(impact, text=say.words(impact.prose)) for impact in change.blast_radius)
         change = replace(change, blast_radius=impacts)
     gaps = (replace(gap, why=say.words(gap.text), hint=say.words(gap.advice)) for gap in report.gaps)
+    verdict = _prose(report.verdict, report.verdict_key, report.verdict_values)
     return replace(
         report,
-        verdict=one_line(say.words(_prose(report.verdict, report.verdict_key, report.verdict_values))),
+        verdict=one_line(say.words(beginning(verdict, VERDICT_LIMIT))),
         findings=tuple(_shown(report, say)),
         tables=tuple(table_in_words(table, say) for table in report.tables),
         gaps=tuple(dict.fromkeys(gaps)),
@@ -379,7 +380,9 @@ def _shown(report: Report, say: Texts) -> Iterator[Finding]:
         before = len(told)
         for action in finding.next_actions:
             told.setdefault(action.command if action.is_ours else action, action)
-        yield finding_in_words(finding, say, [*told.values()][before:], sure)
+        new = [*told.values()][before:]
+        again = () if new or finding.severity == "info" else finding.next_actions[:1]
+        yield finding_in_words(finding, say, [*new, *again], sure)
 
 
 def finding_in_words(

@@ -172,7 +172,7 @@ class OncallSettings(BaseModel):
     password: SecretStr = SecretStr("")
     """The password that Alertmanager sends with basic authentication."""
     cluster: str = ""
-    """The cluster of alerts without a `cluster` label that names one of yours."""
+    """The cluster of alerts without a `cluster` label. One that names none of yours gets no diagnosis."""
     responders: People = ()
     """Ids of the users and user groups who may act on threads. Everybody without it."""
     rota: People = ()

@@ -18,6 +18,7 @@ from bot.settings.values import (
     Ids,
     People,
     Teams,
+    named_people,
     never_in_clear,
     parts_of,
     written,
@@ -272,6 +273,10 @@ class Settings(BaseSettings):
 
     clusters: dict[str, ClusterSettings] = Field(default_factory=dict)
     channels: dict[str, ChannelSettings] = Field(default_factory=dict)
+    mine: dict[str, Ids] = Field(default_factory=dict)
+    """Whose pods are meant by "my pods": for a Slack user or user group (`U…`, `S…`) their namespaces, and labels such
+    as `owner=ada`, as a list or separated by commas. Without an entry they are all pods that wait.
+    """
     language: Language = "en"
     """The language of answers: `en` or `zh`."""
     log_format: Literal["text", "json"] = "text"
@@ -291,6 +296,13 @@ class Settings(BaseSettings):
     profiles: ProfileSettings = ProfileSettings()
     playbooks: PlaybookSettings = PlaybookSettings()
     oncall: OncallSettings | None = None
+
+    @field_validator("mine")
+    @classmethod
+    def _whose(cls, mine: dict[str, Ids]) -> dict[str, Ids]:
+        whose = {name.upper(): words for name, words in mine.items()}
+        named_people(tuple(whose))
+        return whose
 
     @field_validator("channels")
     @classmethod

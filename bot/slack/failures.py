@@ -60,16 +60,15 @@ HINTS = {
 }
 """What a person can do, by problem."""
 
-_CLICK_AGAIN = Text("error-slack-hint.click-again")
-_CONNECTED = Text("error-slack-hint.admin-shared-channels")
+_BLOCKED_IN_SHARED_CHANNELS = (
+    "slack_connect_canvas_sharing_blocked slack_connect_clip_sharing_blocked slack_connect_file_link_sharing_blocked "
+    "slack_connect_file_upload_sharing_blocked slack_connect_lists_sharing_blocked slack_connect_blocked_file_type"
+)
 
 OWN_HINTS = {
     **dict.fromkeys(
-        (
-            *("invalid_trigger_id", "expired_trigger_id", "trigger_expired"),
-            *("exchanged_trigger_id", "trigger_exchanged"),
-        ),
-        _CLICK_AGAIN,
+        ["invalid_trigger_id", "expired_trigger_id", "trigger_expired", "exchanged_trigger_id", "trigger_exchanged"],
+        Text("error-slack-hint.click-again"),
     ),
     "hash_conflict": Text("error-slack-hint.form-changed"),
     "update_failed": Text("error-slack-hint.could-not-edit"),
@@ -98,98 +97,71 @@ OWN_HINTS = {
     "file_uploads_disabled": Text("error-slack-hint.admin-allow-uploads"),
     "file_uploads_except_images_disabled": Text("error-slack-hint.admin-allow-no-images"),
     "file_upload_size_restricted": Text("error-slack-hint.admin-allow-larger"),
-    **dict.fromkeys(
-        (
-            *("slack_connect_canvas_sharing_blocked", "slack_connect_clip_sharing_blocked"),
-            *("slack_connect_file_link_sharing_blocked", "slack_connect_file_upload_sharing_blocked"),
-            *("slack_connect_lists_sharing_blocked", "slack_connect_blocked_file_type"),
-        ),
-        _CONNECTED,
-    ),
+    **dict.fromkeys(_BLOCKED_IN_SHARED_CHANNELS.split(), Text("error-slack-hint.admin-shared-channels")),
     "too_many_reactions": Text("error-slack-hint.as-many-reactions"),
     "too_many_emoji": Text("error-slack-hint.as-many-reactions"),
 }
 """What a person can do, by Slack's word, where it is something else than for the problem in general."""
 
-_WORDS: dict[Problem, frozenset[str]] = {
-    Problem.RATE_LIMITED: frozenset({"ratelimited", "rate_limited", "message_limit_exceeded"}),
-    Problem.TRANSIENT: frozenset(
-        {
-            *("request_timeout", "team_added_to_org", "external_channel_migrating"),
-            *("update_failed", "file_update_failed", "streaming_state_conflict"),
-            "accesslimited",  # "on the current network": of all that the bot does, until its addresses are allowed
-        }
+_WORDS = {
+    Problem.RATE_LIMITED: "ratelimited rate_limited message_limit_exceeded",
+    # accesslimited: "on the current network", so all that the bot does fails until its addresses are allowed.
+    Problem.TRANSIENT: (
+        "request_timeout team_added_to_org external_channel_migrating update_failed file_update_failed "
+        "streaming_state_conflict accesslimited"
     ),
     # "some aspect of the operation may have succeeded", says Slack of the first two.
-    Problem.UNKNOWN_OUTCOME: frozenset({"fatal_error", "internal_error", "service_unavailable"}),
-    Problem.TOO_LONG: frozenset(
-        {
-            *("msg_too_long", "msg_blocks_too_long", "view_too_large", "metadata_too_large", "alt_txt_too_large"),
-            *("too_many_attachments", "attachment_payload_limit_exceeded", "too_many_contact_cards"),
-        }
+    Problem.UNKNOWN_OUTCOME: "fatal_error internal_error service_unavailable",
+    Problem.TOO_LONG: (
+        "msg_too_long msg_blocks_too_long view_too_large metadata_too_large alt_txt_too_large "
+        "too_many_attachments attachment_payload_limit_exceeded too_many_contact_cards"
     ),
-    Problem.NO_FILE: frozenset(
-        {
-            *("storage_limit_reached", "file_uploads_disabled", "file_uploads_except_images_disabled"),
-            *("file_type_not_allowed", "file_upload_size_restricted", "blocked_file_type", "snippet_too_large"),
-            *("file_share_limit_reached", "max_file_sharing_exceeded", "unable_to_share_files"),
-            *("slack_connect_canvas_sharing_blocked", "slack_connect_clip_sharing_blocked"),
-            *("slack_connect_file_link_sharing_blocked", "slack_connect_file_upload_sharing_blocked"),
-            *("slack_connect_lists_sharing_blocked", "slack_connect_blocked_file_type"),
-        }
+    Problem.NO_FILE: (
+        "storage_limit_reached file_uploads_disabled file_uploads_except_images_disabled "
+        "file_type_not_allowed file_upload_size_restricted blocked_file_type snippet_too_large "
+        "file_share_limit_reached max_file_sharing_exceeded unable_to_share_files "
+        "slack_connect_canvas_sharing_blocked slack_connect_clip_sharing_blocked "
+        "slack_connect_file_link_sharing_blocked slack_connect_file_upload_sharing_blocked "
+        "slack_connect_lists_sharing_blocked slack_connect_blocked_file_type"
     ),
-    Problem.NO_REPLY: frozenset(
-        {
-            *("thread_locked", "restricted_action_thread_locked", "cannot_reply_to_message"),
-            "restricted_action_non_threadable_channel",
-        }
+    Problem.NO_REPLY: (
+        "thread_locked restricted_action_thread_locked cannot_reply_to_message restricted_action_non_threadable_channel"
     ),
-    Problem.GONE: frozenset(
-        {
-            *("channel_not_found", "is_archived", "channel_is_archived", "user_not_found", "user_disabled"),
-            *("message_not_found", "thread_not_found", "file_not_found", "not_found", "edit_window_closed"),
-            *("expired_trigger_id", "trigger_expired", "exchanged_trigger_id", "trigger_exchanged"),
-            *("used_url", "expired_url", "no_active_hooks", "invalid_trigger_id", "hash_conflict"),
-            *("file_deleted", "file_is_deleted", "file_comment_not_found", "invalid_channel", "is_inactive"),
-            *("no_such_subteam", "team_not_found", "already_reacted", "no_reaction"),
-            "list_record_comment_fetch_failed",
-        }
+    Problem.GONE: (
+        "channel_not_found is_archived channel_is_archived user_not_found user_disabled message_not_found "
+        "thread_not_found file_not_found not_found edit_window_closed expired_trigger_id trigger_expired "
+        "exchanged_trigger_id trigger_exchanged used_url expired_url no_active_hooks invalid_trigger_id "
+        "hash_conflict file_deleted file_is_deleted file_comment_not_found invalid_channel is_inactive "
+        "no_such_subteam team_not_found already_reacted no_reaction list_record_comment_fetch_failed"
     ),
-    Problem.FORBIDDEN: frozenset(
-        {
-            *("not_in_channel", "user_not_in_channel", "not_in_conversation", "cannot_dm_bot", "messages_tab_disabled"),
-            *("restricted_action", "restricted_action_read_only_channel", "restricted_action_thread_only_channel"),
-            *("no_permission", "access_denied", "ekm_access_denied", "app_access_restricted"),
-            *("cant_update_message", "action_prohibited", "team_access_not_granted", "missing_scope", "no_access"),
-            *("method_not_supported_for_channel_type", "is_bot", "enterprise_is_restricted", "forbidden_team"),
-            *("posting_to_channel_denied", "channel_is_limited_access", "not_enabled", "plan_upgrade_required"),
-            *("user_not_visible", "not_reactable", "too_many_emoji", "too_many_reactions"),
-        }
+    Problem.FORBIDDEN: (
+        "not_in_channel user_not_in_channel not_in_conversation cannot_dm_bot messages_tab_disabled "
+        "restricted_action restricted_action_read_only_channel restricted_action_thread_only_channel "
+        "no_permission access_denied ekm_access_denied app_access_restricted cant_update_message "
+        "action_prohibited team_access_not_granted missing_scope no_access "
+        "method_not_supported_for_channel_type is_bot enterprise_is_restricted forbidden_team "
+        "posting_to_channel_denied channel_is_limited_access not_enabled plan_upgrade_required "
+        "user_not_visible not_reactable too_many_emoji too_many_reactions"
     ),
-    Problem.AUTH: frozenset(
-        {
-            *("invalid_auth", "not_authed", "token_revoked", "token_expired", "account_inactive"),
-            *("not_allowed_token_type", "org_login_required", "two_factor_setup_required"),
-        }
+    Problem.AUTH: (
+        "invalid_auth not_authed token_revoked token_expired account_inactive not_allowed_token_type "
+        "org_login_required two_factor_setup_required"
     ),
-    Problem.BAD_REQUEST: frozenset(
-        {
-            *("as_user_not_supported", "bad_timestamp", "block_mismatch", "cant_broadcast_message"),
-            *("channels_limit_exceeded", "deprecated_endpoint", "method_deprecated", "unknown_method"),
-            *("draft_already_deleted", "draft_already_sent", "draft_has_conflict", "draft_not_found"),
-            *("duplicate_channel_not_found", "duplicate_external_id", "duplicate_message_not_found"),
-            *("insecure_request", "invalid_arg_name", "invalid_array_arg", "invalid_arguments", "invalid_attachments"),
-            *("invalid_blocks", "invalid_blocks_format", "invalid_charset", "invalid_cursor", "invalid_form_data"),
-            *("invalid_metadata_filter_keys", "invalid_metadata_format", "invalid_metadata_schema", "invalid_name"),
-            *("invalid_post_type", "invalid_ts_latest", "invalid_ts_oldest", "invalid_user_combination"),
-            *("markdown_text_conflict", "metadata_must_be_sent_from_app", "missing_args", "missing_argument"),
-            *("missing_file_data", "missing_post_type", "missing_profile_id", "no_dual_broadcast_content_update"),
-            *("no_item_specified", "no_text", "not_enough_users", "not_implemented", "send_on_behalf_not_allowed"),
-            *("too_many_users", "unknown_snippet_type", "unknown_subtype", "users_list_not_supplied"),
-        }
+    Problem.BAD_REQUEST: (
+        "as_user_not_supported bad_timestamp block_mismatch cant_broadcast_message channels_limit_exceeded "
+        "deprecated_endpoint method_deprecated unknown_method draft_already_deleted draft_already_sent "
+        "draft_has_conflict draft_not_found duplicate_channel_not_found duplicate_external_id "
+        "duplicate_message_not_found insecure_request invalid_arg_name invalid_array_arg invalid_arguments "
+        "invalid_attachments invalid_blocks invalid_blocks_format invalid_charset invalid_cursor "
+        "invalid_form_data invalid_metadata_filter_keys invalid_metadata_format invalid_metadata_schema "
+        "invalid_name invalid_post_type invalid_ts_latest invalid_ts_oldest invalid_user_combination "
+        "markdown_text_conflict metadata_must_be_sent_from_app missing_args missing_argument "
+        "missing_file_data missing_post_type missing_profile_id no_dual_broadcast_content_update "
+        "no_item_specified no_text not_enough_users not_implemented send_on_behalf_not_allowed too_many_users "
+        "unknown_snippet_type unknown_subtype users_list_not_supplied"
     ),
 }
-PROBLEMS = {word: problem for problem, words in _WORDS.items() for word in words}
+PROBLEMS = {word: problem for problem, words in _WORDS.items() for word in words.split()}
 """The problem that each word of Slack stands for. A word that is not there is not known to this version."""
 
 

@@ -17,8 +17,7 @@ from slack_sdk.web.async_client import AsyncWebClient
 
 from bot.slack.calls import INTERACTIVE, TIMEOUT, UPLOAD_TIMEOUT, Calls, Headers, Json
 from bot.slack.failures import Problem, SlackFailure, answered
-from bot.slack.foreign_messages import said_in
-from bot.slack.message import File, Message
+from bot.slack.message import File, Message, said_in
 from bot.slack.render.degrade import degraded
 from bot.texts import Text, in_english
 
@@ -58,11 +57,15 @@ class Identity(NamedTuple):
 
 
 class SlackUser(NamedTuple):
-    """A user: the ids of their workspaces and their enterprise. `app_id` is a bot's app."""
+    """A user: the ids of their workspaces and their enterprise. `app_id` is a bot's app, `name` what they log in by,
+    `zone` their time zone.
+    """
 
     teams: frozenset[str]
     is_guest: bool = False
     app_id: str = ""
+    name: str = ""
+    zone: str = ""
 
 
 class Keyed(NamedTuple):
@@ -312,7 +315,9 @@ class Gateway:
         profile: Json = found.get("profile") or {}
         teams = (found.get("team_id"), grid.get("enterprise_id"), *cast("list[Any]", grid.get("teams") or []))
         is_guest = bool(found.get("is_restricted") or found.get("is_ultra_restricted"))
-        return SlackUser(frozenset(str(team) for team in teams if team), is_guest, str(profile.get("api_app_id") or ""))
+        own = frozenset(str(team) for team in teams if team)
+        app = str(profile.get("api_app_id") or "")
+        return SlackUser(own, is_guest, app, str(found.get("name") or ""), str(found.get("tz") or ""))
 
     async def react(self, channel: str, ts: str, name: str) -> None:
         """Adds the bot's reaction, which may be there already."""

@@ -15,8 +15,7 @@ from threading import Thread
 from typing import Any, Generic, NamedTuple, TypeVar
 from weakref import WeakKeyDictionary
 
-from bot import request_ids
-from bot.errors import BotError, bugs_as_errors
+from bot.errors import BotError, begin_request, bugs_as_errors
 from bot.store import Store, StoreError
 from bot.texts import Text
 
@@ -304,7 +303,7 @@ class Work:
         within_s: float | None,
         longest_s: float,
     ) -> None:
-        request_ids.begin(key)
+        begin_request(key)
         try:
             with bugs_as_errors():
                 try:

@@ -1,16 +1,18 @@
-"""The answer to one command, click or shortcut: by its response_url while that serves, else by another way.
+"""The two ways a question from Slack is answered: to the person alone (`Responder`), or for everyone (`ChannelReply`).
 
-Only the person who asked sees it, whichever way it takes. Should an answer's fate be unknown it is given again: seen
-twice by one person, it does less harm than unseen.
+What takes long is announced first, and the answer takes the place of that where it can.
 """
 
 import asyncio
+import contextlib
 import hashlib
 import logging
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from enum import StrEnum
 from html import unescape
-from typing import NamedTuple
+from typing import ClassVar
+
+import msgspec
 
 from bot.slack.failures import Problem, SlackFailure
 from bot.slack.gateway import Gateway
@@ -18,11 +20,17 @@ from bot.slack.message import Message
 from bot.slack.outbox import Outbox
 from bot.slack.render import blocks
 from bot.store import StoreError
+from bot.store.facts import Fact
 from bot.texts import Text, in_english
 
 USES = 5
 LIFE = 30 * 60.0
 """How often, and for how many seconds, Slack takes answers at a response_url."""
+PATIENCE_S = 1.0
+"""An answer that takes longer announces itself."""
+_PATIENCE_IF_IT_STAYS_S = 3.0
+"""The same where the announcement stays above the answer: few answers should need it."""
+_INVITE = "Files can be attached only where I am a member: `/invite` me to this channel and ask again."
 _MARGIN = 30.0
 _PROGRESS_TIMEOUT = 3.0
 
@@ -40,13 +48,6 @@ class Delivery(StrEnum):
     """Neither Slack nor the store took it; it is in the log that it was so."""
 
 
-class FileNotices(NamedTuple):
-    """What is said about files, which an answer that one person sees cannot carry. Escaped mrkdwn."""
-
-    where: str = "The files of this answer are in your direct messages with me."
-    line: str = "Here are the files of the answer that you asked for."
-
-
 def without_files(message: Message, note: str) -> Message:
     """The message where files cannot be, with a line of escaped mrkdwn about them."""
     if not message.blocks:
@@ -55,11 +56,51 @@ def without_files(message: Message, note: str) -> Message:
     return Message(message.text, (*message.blocks, context))
 
 
+@contextlib.asynccontextmanager
+async def announced(show: Callable[[], Awaitable[None]], after_s: float, again_s: float = 0.0) -> AsyncGenerator[None]:
+    """Shows something when what happens inside takes longer than `after_s`, and from then on every `again_s`."""
+    ended = asyncio.Event()
+
+    async def announce() -> None:
+        wait_s = after_s
+        while wait_s and not await _within(ended, wait_s):
+            await show()
+            wait_s = again_s
+
+    announcing = asyncio.create_task(announce())
+    try:
+        yield
+    finally:
+        ended.set()
+        await announcing
+
+
+async def _within(event: asyncio.Event, seconds: float) -> bool:
+    """Whether it happened in that time."""
+    try:
+        async with asyncio.timeout(seconds):
+            await event.wait()
+    except TimeoutError:
+        return False
+    return True
+
+
+_FILES = "Here are the files of the answer that you asked for."
+_FILES_ELSEWHERE = "The files of this answer are in your direct messages with me."
+
+
 class Responder:
-    """One interaction. `now` is a clock in seconds, `key` the question's: another process gives the same answer.
+    """The answer to one command, click or shortcut: by its response_url while that serves, else by another way.
+
+    Only the person who asked sees it, whichever way it takes. Should an answer's fate be unknown it is given again:
+    seen twice by one person, it does less harm than unseen.
+
+    `now` is a clock in seconds, `key` the question's: another process gives the same answer.
 
     Of `url` it is assumed that nobody used it, and that it serves for `LIFE` from now on. Slack says when it does not,
     as after a restart, and then another way is taken.
+
+    `files_line` is the line of escaped mrkdwn above the files, which the answer itself cannot carry.
 
     `replaces`: what is said takes the place of the message whose button was clicked. Else each use of the url is a new
     message and stays: by the url of a command Slack replaces nothing (slackapi/bolt-js#2287 and bolt-python#1268).
@@ -78,7 +119,7 @@ class Responder:
         thread_ts: str = "",
         replaces: bool = False,
         now: Callable[[], float],
-        words: FileNotices = FileNotices(),  # noqa: B008  # it is a constant
+        files_line: Callable[[], str] = str,
     ) -> None:
         self._gateway = gateway
         self._outbox = outbox
@@ -88,12 +129,16 @@ class Responder:
         self._thread_ts = thread_ts
         self.replaces = replaces
         self._now = now
-        self._words = words
+        self._files_line = files_line
         self._expires_at = now() + LIFE - _MARGIN
         self._left = USES if url else 0
         self._answers = 0
         self._name = hashlib.sha256((url or key).encode()).hexdigest()[:24]
         self._one_at_a_time = asyncio.Lock()
+
+    def expecting(self, words: Callable[[], str]) -> contextlib.AbstractAsyncContextManager[None]:
+        """Says them when what happens inside takes long."""
+        return announced(lambda: self.progress(words()), PATIENCE_S if self.replaces else _PATIENCE_IF_IT_STAYS_S)
 
     async def progress(self, text: str) -> None:
         """Shown if there was no answer yet and a use is left for it. `text` is escaped mrkdwn."""
@@ -110,11 +155,12 @@ class Responder:
         self._left -= 1
         await self._gateway.respond(self._url, form, replace=self.replaces, timeout=_PROGRESS_TIMEOUT)
 
-    async def answer(self, message: Message) -> Delivery:
-        """Shows the message to the person who asked; says how.
+    async def answer(self, message: Message, *, mark: str = "") -> Delivery:
+        """Shows the message to the person who asked; says how. There is no message of theirs to `mark`.
 
         Files go into the person's direct messages with the bot, and the message says so.
         """
+        del mark
         async with self._one_at_a_time:
             self._answers += 1
             try:
@@ -164,12 +210,114 @@ class Responder:
         if not form.files:
             return form
         try:
-            await self._direct(Message(self._words.line, files=form.files))
+            await self._direct(Message(self._files_line() or _FILES, files=form.files))
         except StoreError as error:
             log.error("the files of an answer to %s are lost: %s", self._user, in_english(error.message))  # noqa: TRY400  # the same
             return form._replace(files=())
-        return without_files(form, self._words.where)
+        return without_files(form, _FILES_ELSEWHERE)
 
     async def _direct(self, message: Message) -> None:
         """By the outbox. One key for each answer, so that the whole of it takes the place of its files' line."""
         await self._outbox.put(f"answer:{self._name}:{self._answers}", self._user, message, severity="warning")
+
+
+class ChannelReply(msgspec.Struct):
+    """A message in the channel or thread, kept until Slack has it; `key` is its key in the outbox, `answered` that of
+    the fact that it is the answer; `asker` is the person's id.
+
+    `asked_ts` is the message that asked, if one did. `url` is the response_url of the click that asked, if one did;
+    `clears`: what that person was shown is taken away.
+    """
+
+    gateway: Gateway
+    outbox: Outbox
+    key: str
+    channel: str
+    answered: str
+    asker: str
+    thread_ts: str
+    asked_ts: str
+    url: str
+    clears: bool
+    seen: asyncio.Task[None] | None = None
+    replaces: ClassVar[bool] = True
+    """The answer replaces what was announced."""
+
+    @contextlib.asynccontextmanager
+    async def expecting(self, words: Callable[[], str]) -> AsyncGenerator[None]:
+        """Marks the question as seen; posts them, which the answer replaces, when what happens inside takes long."""
+        self.seen = asyncio.create_task(self._mark("eyes"))  # nothing waits for a receipt
+        try:
+            async with announced(lambda: self.progress(Message(words())), PATIENCE_S):
+                yield
+        except asyncio.CancelledError:
+            self.seen.cancel()
+            raise
+
+    async def answer(self, message: Message, *, mark: str) -> None:
+        """Returns when the answer is safe in the outbox, or said where the bot is no member.
+
+        Without a store it is said at once: that may fail, but silence would be certain.
+        """
+        if await self._may_post():
+            try:
+                await self._put(message, Fact(self.answered, mark))
+            except StoreError as error:
+                log.warning("an answer goes round the outbox: %s", error)
+                await self.gateway.post(self.channel, message, thread_ts=self.thread_ts, key=self.key)
+        else:
+            await self.gateway.fit(message, self._respond)
+        await self.marked(mark)
+        if self.url and self.clears:
+            with _said_or_logged("removing what is posted now"):
+                await self.gateway.respond(self.url, message, delete=True)
+
+    async def marked(self, mark: str) -> None:
+        """Marks the question as answered."""
+        if self.seen:
+            await self.seen
+        await self._mark(mark)
+        await self._mark("eyes", remove=True)
+
+    async def _may_post(self) -> bool:
+        """A command, and the buttons of its answer, work also where the bot is no member and may not post."""
+        if not self.url:
+            return True
+        try:
+            await self.gateway.look_into(self.channel)
+        except SlackFailure as failure:
+            return failure.problem not in {Problem.FORBIDDEN, Problem.GONE}
+        return True
+
+    async def _respond(self, message: Message) -> None:
+        shown = without_files(message, _INVITE) if message.files else message
+        await self.gateway.respond(self.url, shown, in_channel=True, thread_ts=self.thread_ts)
+
+    async def progress(self, message: Message) -> None:
+        """Shows what the answer will replace, where the bot may post."""
+        if await self._may_post():
+            with _said_or_logged("progress"):
+                await self._put(message)
+
+    async def _put(self, message: Message, fact: Fact | None = None) -> None:
+        """Under one key, so that the answer replaces the progress, also when another process gives it."""
+        await self.outbox.put(self.key, self.channel, message, thread_ts=self.thread_ts, fact=fact, asker=self.asker)
+
+    async def _mark(self, name: str, *, remove: bool = False) -> None:
+        if not self.asked_ts:
+            return
+        with _said_or_logged(f"reaction {name}"):
+            act = self.gateway.unreact if remove else self.gateway.react
+            await act(self.channel, self.asked_ts, name)
+
+
+Reply = Responder | ChannelReply
+
+
+@contextlib.contextmanager
+def _said_or_logged(what: str):  # noqa: ANN202
+    """A receipt that fails does not stop the answer."""
+    try:
+        yield
+    except (SlackFailure, StoreError) as failure:
+        log.warning("%s: %s", what, failure)

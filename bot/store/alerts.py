@@ -1,25 +1,27 @@
 """Alerts from when they are taken until they are over: a row for each outbreak. Those that were taken are sorted into
 incidents later (`bot.store.incidents`), or a route of the settings ignores them: they are in no incident, and counted.
+Of outbreaks that are over it stays known when the alerts of pods fired, and how many GPUs these pods asked for.
 
 The functions below the classes work inside a transaction of these classes or of `bot.store.incidents`.
 """
 
 import json
+import math
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Generator, Mapping, Sequence
+from collections.abc import Collection, Generator, Mapping, Sequence
 from itertools import groupby
 from typing import Any, NamedTuple, TypeVar
 
-from sqlalchemy import RowMapping, and_, bindparam, delete, exists, func, insert, or_, select, update
-from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
+from sqlalchemy import Row, and_, bindparam, delete, exists, func, insert, or_, select, update
+from sqlalchemy.ext.asyncio import AsyncConnection
 
-from bot.store.engine import OvertakenError, store_errors, transaction
-from bot.store.firing_periods import note_spells
-from bot.store.tables import alerts, incidents
+from bot.kube.times import parse_time
+from bot.store.engine import OvertakenError, StoredRows, columns, transaction
+from bot.store.tables import alerts, incidents, spells
 from bot.store.timeline import note
 from bot.triage.routes import Ignored
 from bot.triage.state import News, Turn
-from bot.triage.summary import GpuRequest
+from bot.triage.summary import FiringSpan, GpuRequest
 from bot.triage.webhook import Alert, Outbreak, hear, last_moment
 
 T = TypeVar("T")
@@ -63,12 +65,8 @@ class Counts(NamedTuple):
     by_name: tuple[tuple[str, int, int], ...] = ()
 
 
-class AlertRows:
-    """Every method is one transaction (`take`: one for each few hundred alerts) and raises only StoreError."""
-
-    def __init__(self, engine: AsyncEngine, now: Callable[[], float]) -> None:
-        self._engine = engine
-        self._now = now
+class AlertRows(StoredRows):
+    """The alerts. `take` is a transaction for each few hundred."""
 
     async def take(self, given: Sequence[Alert]) -> int:
         """Keeps the alerts; how often one began or ended by them. Sent again, or out of order, none does."""
@@ -91,23 +89,20 @@ class AlertRows:
     async def _silence(self, which: Any, turn: Turn) -> None:
         quiet = and_(which, alerts.c.status == "firing")
         ordered = select(alerts.c.incident).where(quiet).order_by(alerts.c.fingerprint, alerts.c.number)
-        with store_errors("ending alerts that nobody repeats"):
-            async with self._engine.begin() as connection:
-                counted = Counter((await connection.scalars(ordered.with_for_update())).all())
-                if not counted:
-                    return
-                values = {"status": "silent", "changed_at": self._now()}
-                await connection.execute(update(alerts).where(quiet).values(**values))
-                here = select(incidents.c.id).where(incidents.c.id.in_(counted)).order_by(incidents.c.id)
-                for found in (await connection.scalars(here.with_for_update())).all():
-                    await note(connection, found, (News(turn, detail=str(counted[found])),), self._now())
+        async with self._writing("ending alerts that nobody repeats") as connection:
+            counted = Counter((await connection.scalars(ordered.with_for_update())).all())
+            if not counted:
+                return
+            values = {"status": "silent", "changed_at": self._now()}
+            await connection.execute(update(alerts).where(quiet).values(**values))
+            here = select(incidents.c.id).where(incidents.c.id.in_(counted)).order_by(incidents.c.id)
+            for found in (await connection.scalars(here.with_for_update())).all():
+                await note(connection, found, (News(turn, detail=str(counted[found])),), self._now())
 
     async def unsorted_labels(self) -> set[str]:
         """The clusters' names, as alerts have them, of which there are alerts whose cause was not looked for yet."""
         query = select(alerts.c.cluster).where(alerts.c.incident == "").distinct()
-        with store_errors("looking for new alerts"):
-            async with self._engine.connect() as connection:
-                return set((await connection.scalars(query)).all())
+        return set(await self._scalars("looking for new alerts", query))
 
     async def unsorted(self, most: int, label: str = "", but: Collection[str] | None = None) -> list[Alert]:
         """The oldest alerts whose cause was not looked for yet: with that name of a cluster, or one that `but` lacks.
@@ -117,23 +112,17 @@ class AlertRows:
         named_so = alerts.c.cluster == label
         here = named_so if but is None else or_(named_so, alerts.c.cluster.not_in(but))
         query = select(alerts).where(alerts.c.incident == "", here).order_by(alerts.c.received_at).limit(most)
-        with store_errors("reading new alerts"):
-            async with self._engine.connect() as connection:
-                return [alert_of(row) for row in (await connection.execute(query)).mappings()]
+        return [alert_of(row) for row in await self._read("reading new alerts", query)]
 
     async def firing_of(self, source: str, cluster: str) -> list[Alert]:
         """What fires now by that source in that cluster."""
         here = and_(alerts.c.source == source, alerts.c.cluster == cluster, alerts.c.status == "firing")
-        with store_errors("reading alerts"):
-            async with self._engine.connect() as connection:
-                return [alert_of(row) for row in (await connection.execute(select(alerts).where(here))).mappings()]
+        return [alert_of(row) for row in await self._read("reading alerts", select(alerts).where(here))]
 
     async def firing_in(self, incident_id: str, name: str) -> list[Alert]:
         """The alerts of that name that fire and are sorted into the incident."""
         here = and_(alerts.c.incident == incident_id, alerts.c.name == name, alerts.c.status == "firing")
-        with store_errors("reading the alerts of an incident"):
-            async with self._engine.connect() as connection:
-                return [alert_of(row) for row in (await connection.execute(select(alerts).where(here))).mappings()]
+        return [alert_of(row) for row in await self._read("reading alerts", select(alerts).where(here))]
 
     async def counts(self, incident_ids: Collection[str]) -> dict[str, Counts]:
         """How many alerts and pods these incidents have."""
@@ -143,49 +132,40 @@ class AlertRows:
             for name in ("incident", "status", "name", "namespace", "pod", "node", "severity", "runbook", "cut")
         ]
         grouped = select(*said, func.count().label("n")).where(here).group_by(*said)
-        with store_errors("counting alerts"):
-            async with self._engine.connect() as connection:
-                found = (await connection.execute(grouped)).all()
+        found = await self._read("counting alerts", grouped)
         by_incident: defaultdict[str, list[Any]] = defaultdict(list)
         for row in found:
             by_incident[row.incident].append(row)
         return {incident: counted(rows) for incident, rows in by_incident.items()}
 
 
-class IgnoredRows:
-    """Every method is one transaction and raises only StoreError. Rows are locked in the order of their keys."""
-
-    def __init__(self, engine: AsyncEngine) -> None:
-        self._engine = engine
+class IgnoredRows(StoredRows):
+    """Alerts that are in no incident. Rows are locked in the order of their keys."""
 
     async def add(self, given: Sequence[Alert]) -> None:
         """Ignores these, as far as they are in no incident yet."""
-        with store_errors("ignoring alerts"):
-            async with self._engine.begin() as connection:
-                for some in parts(sorted(given, key=name_of)):
-                    for these in named(some):
-                        fresh = and_(these, alerts.c.incident == "")
-                        ordered = select(alerts.c.number).where(fresh).order_by(alerts.c.fingerprint, alerts.c.number)
-                        await connection.execute(ordered.with_for_update())
-                        await connection.execute(update(alerts).where(fresh).values(incident=IGNORED))
-                        await count_once(connection, these, IGNORED)
+        async with self._writing("ignoring alerts") as connection:
+            for some in parts(sorted(given, key=name_of)):
+                for these in named(some):
+                    fresh = and_(these, alerts.c.incident == "")
+                    ordered = select(alerts.c.number).where(fresh).order_by(alerts.c.fingerprint, alerts.c.number)
+                    await connection.execute(ordered.with_for_update())
+                    await connection.execute(update(alerts).where(fresh).values(incident=IGNORED))
+                    await count_once(connection, these, IGNORED)
 
     async def reconsider(self) -> None:
         """Lets the alerts that still fire be sorted again: the routes may be others now."""
         firing = and_(alerts.c.incident == IGNORED, alerts.c.status == "firing")
         ordered = select(alerts.c.number).where(firing)
         ordered = ordered.order_by(alerts.c.source, alerts.c.fingerprint, alerts.c.number)
-        with store_errors("looking at ignored alerts again"):
-            async with self._engine.begin() as connection:
-                await connection.execute(ordered.with_for_update())
-                await connection.execute(update(alerts).where(firing).values(incident=""))
+        async with self._writing("looking at ignored alerts again") as connection:
+            await connection.execute(ordered.with_for_update())
+            await connection.execute(update(alerts).where(firing).values(incident=""))
 
     async def count(self) -> Ignored:
         """How many alerts are ignored."""
         query = select(alerts.c.name, alerts.c.status, func.count().label("n")).where(alerts.c.incident == IGNORED)
-        with store_errors("counting ignored alerts"):
-            async with self._engine.connect() as connection:
-                rows = (await connection.execute(query.group_by(alerts.c.name, alerts.c.status))).all()
+        rows = await self._read("counting ignored alerts", query.group_by(alerts.c.name, alerts.c.status))
         firing = [row for row in rows if row.status == "firing"]
         total = sum(row.n for row in rows)
         return Ignored(sum(row.n for row in firing), total, tuple(sorted(row.name for row in firing)))
@@ -292,10 +272,10 @@ def named(some: Sequence[Alert]) -> Generator[Any]:
         yield and_(alerts.c.source == source, alerts.c.fingerprint.in_({alert.fingerprint for alert in ours}))
 
 
-def alert_of(row: RowMapping) -> Alert:
+def alert_of(row: Row[Any]) -> Alert:
     """The alert, as it was when it began but for its status."""
-    values = {name: row[name] for name in Alert._fields}
-    return Alert(**{**values, "labels": json.loads(row["labels"]), "annotations": json.loads(row["annotations"])})
+    values = {name: getattr(row, name) for name in Alert._fields}
+    return Alert(**{**values, "labels": json.loads(row.labels), "annotations": json.loads(row.annotations)})
 
 
 async def _newest(connection: AsyncConnection, some: Sequence[Alert]) -> dict[tuple[str, str], Outbreak]:
@@ -309,9 +289,9 @@ async def _newest(connection: AsyncConnection, some: Sequence[Alert]) -> dict[tu
     found: dict[tuple[str, str], Outbreak] = {}
     for these in named(some):
         query = select(alerts).where(these, newest).order_by(alerts.c.fingerprint).with_for_update()
-        for row in (await connection.execute(query)).mappings():
-            outbreak = Outbreak(**{name: row[name] for name in Outbreak._fields})
-            found[row["source"], row["fingerprint"]] = outbreak
+        for row in await connection.execute(query):
+            outbreak = Outbreak(**{name: getattr(row, name) for name in Outbreak._fields})
+            found[row.source, row.fingerprint] = outbreak
         numbers = select(alerts.c.source, alerts.c.fingerprint, func.max(alerts.c.number)).where(these)
         for source, fingerprint, number in await connection.execute(numbers.group_by("source", "fingerprint")):
             known = found.get((source, fingerprint))
@@ -341,3 +321,107 @@ def _nodes(rows: Sequence[Any]) -> set[str]:
 
 def _each(rows: Sequence[Any], what: str) -> tuple[str, ...]:
     return tuple(sorted({str(getattr(row, what)) for row in rows} - {""}))
+
+
+_DAY_S = 86400.0
+_NAMED = ("source", "fingerprint", "day")
+_MERGED = update(spells).where(
+    spells.c.incident == bindparam("of_incident"), *(spells.c[name] == bindparam(f"of_{name}") for name in _NAMED)
+)
+_Place = tuple[str, str, int]
+
+
+class SpellRows(StoredRows):
+    """When alerts about pods fired."""
+
+    async def of(self, incident_ids: Collection[str]) -> dict[str, list[FiringSpan]]:
+        """The spells of these incidents, none for one without pods. Of a spell that ended because nobody repeated the
+        alert, the end is when that was last heard of.
+        """
+        found: defaultdict[str, list[FiringSpan]] = defaultdict(list)
+        newest = select(alerts).where(alerts.c.incident.in_(incident_ids), alerts.c.pod != "")
+        before = select(spells).where(spells.c.incident.in_(incident_ids))
+        async with self._reading("reading how long pods were affected") as connection:
+            for row in await connection.execute(newest):
+                found[row.incident].append(FiringSpan((row.namespace, row.pod), row.gpus, *_period(row)))
+            for row in await connection.execute(before):
+                share = row.fired_s / (row.ended - row.began)
+                found[row.incident].append(FiringSpan((row.namespace, row.pod), row.gpus, row.began, row.ended, share))
+        return found
+
+
+async def note_spells(connection: AsyncConnection, incident_id: str, rows: Sequence[Any]) -> None:
+    """Adds outbreaks that are over, in order, to what is known of their alerts in the incident.
+
+    There is a row for each alert and day, so that one that comes and goes for weeks stays small.
+    """
+    merged: dict[_Place, dict[str, Any]] = {}
+    periods = [(row, *_period(row)) for row in rows if row.pod]
+    if not periods:
+        return
+    places = [_place(row, began) for row, began, _ in periods]
+    known = await _known(connection, incident_id, places)
+    for (row, began, ended), place in zip(periods, places, strict=True):
+        before = merged.get(place) or known.get(place)
+        if ended > began:
+            merged[place] = _with(before, row, began, ended)
+    named = [dict(zip(_NAMED, place, strict=True)) | {"incident": incident_id} for place in merged]
+    fresh = [{**name, **merged[place]} for name, place in zip(named, merged, strict=True) if place not in known]
+    more = [
+        {f"of_{case}": value for case, value in name.items()} | merged[place]
+        for name, place in zip(named, merged, strict=True)
+        if place in known
+    ]
+    if fresh:
+        await connection.execute(insert(spells), fresh)
+    if more:
+        await connection.execute(_MERGED, more)
+
+
+async def _known(
+    connection: AsyncConnection, incident_id: str, places: Sequence[_Place]
+) -> dict[_Place, Mapping[str, Any]]:
+    here = spells.c.incident == incident_id
+    named = spells.c.fingerprint.in_({place[1] for place in places}), spells.c.day.in_({place[2] for place in places})
+    wanted = [column for column in spells.c if column.name != "incident"]
+    found = await connection.execute(select(*wanted).where(here, *named))
+    return {
+        (row.source, row.fingerprint, row.day): {
+            name: value for name, value in columns(row).items() if name not in _NAMED
+        }
+        for row in found
+    }
+
+
+def _place(row: Any, began: float) -> _Place:
+    return row.source, row.fingerprint, int(began // _DAY_S)
+
+
+def _with(before: Mapping[str, Any] | None, row: Any, began: float, ended: float) -> dict[str, Any]:
+    """An alert may come back with the start it had: what was counted is not counted again."""
+    pod = {"namespace": row.namespace, "pod": row.pod}
+    if before is None:
+        return {**pod, "began": began, "ended": ended, "fired_s": ended - began, "gpus": row.gpus}
+    fired_s = before["fired_s"] + max(0.0, ended - max(began, before["ended"]))
+    known = [gpus for gpus in (before["gpus"], row.gpus) if gpus is not None]
+    return {
+        **pod,
+        "began": min(began, before["began"]),
+        "ended": max(ended, before["ended"]),
+        "fired_s": fired_s,
+        "gpus": max(known, default=None),
+    }
+
+
+def _period(row: Any) -> tuple[float, float]:
+    """What senders say of times counts within what was heard of the alert, and of the pod."""
+    ended = {"firing": math.inf, "silent": row.heard_at}.get(row.status)
+    if ended is None:
+        ended = min(_seconds(row.ends_at, row.changed_at), row.changed_at)
+    began = min(_seconds(row.starts_at, row.received_at), row.received_at)
+    return max(began, row.pod_created_at), ended
+
+
+def _seconds(text: str, otherwise: float) -> float:
+    moment = parse_time(text)
+    return moment.timestamp() if moment else otherwise

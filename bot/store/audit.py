@@ -15,10 +15,10 @@ from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 import msgspec
-from sqlalchemy import Row, RowMapping, insert, select, text
+from sqlalchemy import Row, insert, select, text
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
-from bot.store.engine import store_errors
+from bot.store.engine import StoredRows, columns
 from bot.store.tables import audit
 
 PAGE = 500
@@ -72,28 +72,24 @@ class Verified(NamedTuple):
     kept_at: int = 0
 
 
-class Audit:
-    """Every method raises only StoreError. The first of the keys signs, all of them verify."""
+class Audit(StoredRows):
+    """The log. The first of the keys signs, all of them verify."""
 
     def __init__(self, engine: AsyncEngine, now: Callable[[], float], keys: Sequence[str] = ()) -> None:
-        self._engine = engine
-        self._now = now
+        super().__init__(engine, now)
         self._keys = {_key_id(key): key.encode() for key in keys}
 
     async def append(
         self, *, actor: str, action: str, target: str, outcome: str, detail: Mapping[str, Any] | None = None
     ) -> int:
         """Adds a row; its number. What may not be lost is appended before it is done, and what came of it after."""
-        with store_errors("writing the audit log"):
-            async with self.transaction() as (_, write):
-                return await write(AuditLine(actor, action, target, outcome, detail or {}))
+        async with self.transaction("writing the audit log") as (_, write):
+            return await write(AuditLine(actor, action, target, outcome, detail or {}))
 
     async def read(self, limit: int, *, before: int = 2**31 - 1) -> list[Entry]:
         """The newest rows below the number `before`, newest first."""
         wanted = select(audit).where(audit.c.seq < before).order_by(audit.c.seq.desc()).limit(limit)
-        with store_errors("reading the audit log"):
-            async with self._engine.connect() as connection:
-                return [_entry(row) for row in await connection.execute(wanted)]
+        return [_entry(row) for row in await self._read("reading the audit log", wanted)]
 
     async def verify(self, kept: str = "") -> Broken | Verified:
         """The first row that is not as it was written, if there is one. `kept` is the hash of a row that has to be
@@ -116,7 +112,7 @@ class Audit:
             )
         return Verified(number, signed_from, previous if number else "", kept_at)
 
-    def _forgery(self, row: RowMapping, *, is_signed: bool) -> str:
+    def _forgery(self, row: Mapping[str, Any], *, is_signed: bool) -> str:
         if not self._keys:
             return ""
         if not row["signature"]:
@@ -127,13 +123,13 @@ class Audit:
         return "" if hmac.compare_digest(row["signature"], _sign(key, row["hash"])) else "its signature is wrong"
 
     @asynccontextmanager
-    async def transaction(self) -> AsyncGenerator[tuple[AsyncConnection, Write]]:
+    async def transaction(self, what: str) -> AsyncGenerator[tuple[AsyncConnection, Write]]:
         """A transaction, and how to write down what is done in it: both are there afterwards, or neither.
 
         Lock rows of other tables before that: what is written down locks the log until the end.
         """
         written: list[dict[str, Any]] = []
-        async with self._engine.begin() as connection:
+        async with self._writing(what) as connection:
 
             async def write(line: AuditLine) -> int:
                 at = datetime.fromtimestamp(self._now(), UTC).isoformat(timespec="microseconds")
@@ -158,15 +154,21 @@ class Audit:
         await connection.execute(insert(audit).values(**sealed))
         return sealed
 
-    async def _after(self, number: int) -> Sequence[RowMapping]:
+    async def _after(self, number: int) -> Sequence[Mapping[str, Any]]:
         """The rows that follow; before the first also those that should not be there."""
         wanted = select(audit).where(audit.c.seq > (number or -(2**31))).order_by(audit.c.seq).limit(PAGE)
-        with store_errors("reading the audit log"):
-            async with self._engine.connect() as connection:
-                return (await connection.execute(wanted)).mappings().all()
+        return [columns(row) for row in await self._read("reading the audit log", wanted)]
 
 
-def _flaw(row: RowMapping, number: int, previous: str) -> str:
+class AuditedRows(StoredRows):
+    """Rows whose changes stand in the audit log, too."""
+
+    def __init__(self, engine: AsyncEngine, now: Callable[[], float], audit_log: Audit) -> None:
+        super().__init__(engine, now)
+        self._audit = audit_log
+
+
+def _flaw(row: Mapping[str, Any], number: int, previous: str) -> str:
     if row["seq"] != number:
         return f"it is missing: the next row there is {row['seq']}"
     if row["previous"] != previous:

@@ -4,18 +4,18 @@ The record on the object says how a change is reverted; the row's copy does wher
 also serves for telling, and for noticing what ended unseen.
 """
 
+import contextlib
 import logging
 from collections.abc import Callable
 from typing import Any, Literal, NamedTuple, cast
 
-from sqlalchemy import ColumnElement, RowMapping, func, insert, select, update
-from sqlalchemy.exc import IntegrityError
+from sqlalchemy import ColumnElement, Row, func, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from bot.changes.journal import ENDS, ChangeEvent, Open
 from bot.changes.record import Record, UnreadableRecord, read_record, with_times_of, write_record
-from bot.store.audit import Audit, AuditLine
-from bot.store.engine import store_errors
+from bot.store.audit import Audit, AuditedRows, AuditLine
+from bot.store.engine import TakenError, columns
 from bot.store.tables import approvals, audit, changes
 
 log = logging.getLogger(__name__)
@@ -30,14 +30,12 @@ class KnownRecord(NamedTuple):
     state: str
 
 
-class ChangeRows:
-    """The changes of one cluster. Every method is one transaction and raises only StoreError."""
+class ChangeRows(AuditedRows):
+    """The changes of one cluster."""
 
-    def __init__(self, engine: AsyncEngine, cluster: str, now: Callable[[], float], audit: Audit) -> None:
-        self._engine = engine
+    def __init__(self, engine: AsyncEngine, now: Callable[[], float], audit_log: Audit, cluster: str) -> None:
+        super().__init__(engine, now, audit_log)
         self._cluster = cluster
-        self._now = now
-        self._audit = audit
 
     async def planned(self, record: Record, uid: str, line: AuditLine | None = None) -> None:
         """Before anything is written to the cluster. Planned again (another attempt) it replaces the plan.
@@ -45,14 +43,13 @@ class ChangeRows:
         The first time `line` is in the audit log with it.
         """
         values = {"uid": uid, "record": write_record(record), "updated_at": self._now()}
-        with store_errors("noting a planned change"):
-            async with self._audit.transaction() as (connection, write):
-                here = (changes.c.id == record.id) & (changes.c.state == "planned")
-                if (await connection.execute(update(changes).where(here).values(**values))).rowcount == 0:
-                    fresh = self._fresh(record, "planned") | values
-                    await connection.execute(insert(changes).values(**fresh))
-                    if line is not None:
-                        await write(line)
+        async with self._audit.transaction("noting a planned change") as (connection, write):
+            here = (changes.c.id == record.id) & (changes.c.state == "planned")
+            if (await connection.execute(update(changes).where(here).values(**values))).rowcount == 0:
+                fresh = self._fresh(record, "planned") | values
+                await connection.execute(insert(changes).values(**fresh))
+                if line is not None:
+                    await write(line)
 
     async def note(self, event: ChangeEvent, line: AuditLine | None = None) -> bool:
         """Whether this is news, and `line` is in the audit log: the same event again, and anything after the end,
@@ -60,51 +57,43 @@ class ChangeRows:
         """
         if event.record is None:
             return False
-        with store_errors("noting what became of a change"):
-            try:
-                async with self._audit.transaction() as (connection, write):
-                    here = changes.c.id == event.record.id
-                    row = (await connection.execute(select(changes).where(here).with_for_update())).mappings().first()
-                    values = _after(event, dict(row) if row else self._fresh(event.record, "planned"))
-                    if not values:
-                        return False
-                    values |= {"updated_at": self._now()}
-                    if row is None:  # its row was lost, the change was not
-                        fresh = self._fresh(event.record, "planned") | values
-                        await connection.execute(insert(changes).values(**fresh))
-                    else:
-                        await connection.execute(update(changes).where(here).values(**values))
-                    if line is not None:
-                        await write(line)
-                    return True
-            except IntegrityError:  # another replica noted it first
-                return False
+        with contextlib.suppress(TakenError):  # another replica noted it first
+            async with self._audit.transaction("noting what became of a change") as (connection, write):
+                here = changes.c.id == event.record.id
+                row = (await connection.execute(select(changes).where(here).with_for_update())).first()
+                values = _after(event, columns(row) if row else self._fresh(event.record, "planned"))
+                if not values:
+                    return False
+                values |= {"updated_at": self._now()}
+                if row is None:  # its row was lost, the change was not
+                    fresh = self._fresh(event.record, "planned") | values
+                    await connection.execute(insert(changes).values(**fresh))
+                else:
+                    await connection.execute(update(changes).where(here).values(**values))
+                if line is not None:
+                    await write(line)
+                return True
+        return False
 
     async def is_news(self, event: ChangeEvent) -> bool:
         """Whether `note` would change anything. For what has to be done before it is noted, or be lost with us."""
         if event.record is None:
             return False
-        with store_errors("looking what is known of a change"):
-            async with self._engine.connect() as connection:
-                here = select(changes).where(changes.c.id == event.record.id)
-                row = (await connection.execute(here)).mappings().first()
-        return bool(_after(event, dict(row) if row else self._fresh(event.record, "planned")))
+        here = select(changes).where(changes.c.id == event.record.id)
+        row = await self._first("looking what is known of a change", here)
+        return bool(_after(event, columns(row) if row else self._fresh(event.record, "planned")))
 
     async def known(self, change_id: str) -> KnownRecord | None:
         """None for a change that was never begun."""
         wanted = select(changes.c.record, changes.c.state).where(changes.c.id == change_id)
-        with store_errors("looking what is known of a change"):
-            async with self._engine.connect() as connection:
-                row = (await connection.execute(wanted)).first()
+        row = await self._first("looking what is known of a change", wanted)
         record = read_record(row.record) if row else None
         return KnownRecord(record, row.state) if row and isinstance(record, Record) else None
 
     async def opened(self) -> list[Open]:
         """The changes that have not ended, the oldest first."""
         wanted = select(changes).where(changes.c.cluster == self._cluster, changes.c.state.in_(_LATER))
-        with store_errors("reading the open changes"):
-            async with self._engine.connect() as connection:
-                rows = (await connection.execute(wanted.order_by(changes.c.created_at))).all()
+        rows = await self._read("reading the open changes", wanted.order_by(changes.c.created_at))
         found: list[Open] = []
         for row in rows:
             record = read_record(row.record)
@@ -184,10 +173,10 @@ class Approval(NamedTuple):
     requester: str
     channel: str
     request: str
-    state: State
-    decided_by: str
-    reason: str
-    expires_at: float
+    state: State = "pending"
+    decided_by: str = ""
+    reason: str = ""
+    expires_at: float = 0.0
 
     def at(self, now: float) -> "Approval":
         """The row as it is then: expired where nobody decided in time."""
@@ -200,53 +189,20 @@ class Approval(NamedTuple):
         return "approved" if self.state in ("done", "not-done") else self.state
 
 
-class Approvals:
-    """Every method is one transaction and raises only StoreError."""
+class Approvals(AuditedRows):
+    """The changes that wait for somebody else's yes."""
 
-    def __init__(self, engine: AsyncEngine, now: Callable[[], float], log: Audit) -> None:
-        self._engine = engine
-        self._now = now
-        self._audit = log
-
-    async def ask(
-        self,
-        *,
-        change_id: str,
-        cluster: str,
-        target: str,
-        digest: str,
-        requester: str,
-        channel: str,
-        request: str,
-        now: float,
-    ) -> Approval:
-        """Adds a row that waits for its approval."""
-        row = Approval(
-            change_id,
-            cluster,
-            target,
-            digest,
-            requester=requester,
-            channel=channel,
-            request=request,
-            state="pending",
-            decided_by="",
-            reason="",
-            expires_at=now + EXPIRES_S,
-        )
-        with store_errors("noting what is to be approved"):
-            async with self._engine.begin() as connection:
-                await connection.execute(insert(approvals).values(**row._asdict(), created_at=now, decided_at=0.0))
+    async def ask(self, asked: Approval, now: float) -> Approval:
+        """Adds a row that waits for its approval, for `EXPIRES_S` from now on."""
+        row = asked._replace(expires_at=now + EXPIRES_S)
+        new = insert(approvals).values(**row._asdict(), created_at=now, decided_at=0.0)
+        await self._write("noting what is to be approved", new)
         return row
 
     async def get(self, change_id: str) -> Approval | None:
         """The row; a pending one may have expired."""
-        with store_errors("reading an approval"):
-            async with self._engine.connect() as connection:
-                row = (
-                    (await connection.execute(select(approvals).where(approvals.c.id == change_id))).mappings().first()
-                )
-        return None if row is None else _approval(row)
+        row = await self._first("reading an approval", select(approvals).where(approvals.c.id == change_id))
+        return _approval(row) if row else None
 
     async def decide(
         self, change_id: str, state: Decision, *, now: float, by: str, reason: str = "", line: AuditLine | None = None
@@ -259,10 +215,8 @@ class Approvals:
         """The clusters where `left` may find anything, whatever the time is there."""
         lately = approvals.c.decided_at > self._now() - _LATELY_S - _OTHER_CLOCK_S
         here = approvals.c.state.in_(("pending", "approved")) | (approvals.c.state.in_(("refused", "void")) & lately)
-        with store_errors("reading approvals"):
-            async with self._engine.connect() as connection:
-                wanted = select(approvals.c.cluster).where(here).distinct().order_by(approvals.c.cluster)
-                return [str(cluster) for cluster in (await connection.execute(wanted)).scalars()]
+        wanted = select(approvals.c.cluster).where(here).distinct().order_by(approvals.c.cluster)
+        return [str(cluster) for cluster in await self._scalars("reading approvals", wanted)]
 
     async def left(self, cluster: str, seconds: float, *, now: float) -> list[Approval]:
         """A cluster's approvals that wait, shown as expired where nobody decided in time; those that were approved at
@@ -272,11 +226,9 @@ class Approvals:
         waiting = approvals.c.state == "pending"
         unfinished = (approvals.c.state == "approved") & (approvals.c.decided_at <= now - seconds)
         ended = approvals.c.state.in_(("refused", "void")) & (approvals.c.decided_at > now - _LATELY_S)
-        with store_errors("reading approvals"):
-            async with self._engine.connect() as connection:
-                here = (approvals.c.cluster == cluster) & (waiting | unfinished | ended)
-                wanted = select(approvals).where(here).order_by(approvals.c.created_at)
-                found = [_approval(row) for row in (await connection.execute(wanted)).mappings()]
+        here = (approvals.c.cluster == cluster) & (waiting | unfinished | ended)
+        wanted = select(approvals).where(here).order_by(approvals.c.created_at)
+        found = [_approval(row) for row in await self._read("reading approvals", wanted)]
         return [approval.at(now) for approval in found]
 
     async def expire(self, change_id: str, line: AuditLine, *, now: float) -> bool:
@@ -294,13 +246,12 @@ class Approvals:
         self, change_id: str, here: ColumnElement[bool], line: AuditLine | None, **values: str | float
     ) -> bool:
         moved = update(approvals).where(approvals.c.id == change_id, here).values(**values)
-        with store_errors("noting a decision"):
-            async with self._audit.transaction() as (connection, write):
-                if (await connection.execute(moved)).rowcount != 1:
-                    return False
-                if line is not None:
-                    await write(line)
-                return True
+        async with self._audit.transaction("noting a decision") as (connection, write):
+            if (await connection.execute(moved)).rowcount != 1:
+                return False
+            if line is not None:
+                await write(line)
+            return True
 
     async def asked_for(self, actor: str, since: str) -> int:
         """How many changes the audit log says that somebody asked for since then (RFC 3339), less those over a limit.
@@ -308,12 +259,10 @@ class Approvals:
         Each is written down before it is counted, so that of two at once, in whatever replica, none goes uncounted.
         """
         here = (audit.c.actor == actor) & (audit.c.at >= since) & audit.c.outcome.in_(_COUNTED)
-        counted = select(audit.c.outcome, func.count()).where(here).group_by(audit.c.outcome)
-        with store_errors("counting changes"):
-            async with self._engine.connect() as connection:
-                found = {outcome: int(count) for outcome, count in await connection.execute(counted)}
+        counted = select(audit.c.outcome, func.count().label("n")).where(here).group_by(audit.c.outcome)
+        found = {row.outcome: int(row.n) for row in await self._read("counting changes", counted)}
         return found.get("requested", 0) - found.get("over-limit", 0)
 
 
-def _approval(row: RowMapping) -> Approval:
-    return Approval(*(row[name] for name in Approval._fields))
+def _approval(row: Row[Any]) -> Approval:
+    return Approval(*(getattr(row, name) for name in Approval._fields))

@@ -4,7 +4,6 @@ One that is due is claimed by inserting its row, and taken over from a process t
 outbox. So there is one, however many replicas and restarts.
 """
 
-import contextlib
 import hashlib
 import json
 import uuid
@@ -12,16 +11,14 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 import msgspec
-from sqlalchemy import ColumnElement, RowMapping, and_, delete, insert, or_, select, update
-from sqlalchemy.exc import IntegrityError
+from sqlalchemy import ColumnElement, Row, and_, delete, insert, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from bot.digest.figures import Figures
 from bot.digest.schedule import Schedule, Slot
-from bot.store.audit import Audit, AuditLine
-from bot.store.engine import store_errors
+from bot.store.audit import Audit, AuditedRows, AuditLine
+from bot.store.engine import HOLDS_S, insert_unless
 from bot.store.facts import is_known, make_known
-from bot.store.leases import HOLDS_S
 from bot.store.tables import digest_runs, digests
 
 AGAIN_S = 300.0
@@ -66,14 +63,12 @@ class PostedDigest(NamedTuple):
 Noted = Callable[[Digest], AuditLine]
 
 
-class DigestRows:
-    """Every method is one transaction, or tries one twice, and raises only StoreError."""
+class DigestRows(AuditedRows):
+    """The digests that are wanted, and what became of each."""
 
-    def __init__(self, engine: AsyncEngine, now: Callable[[], float], owner: str, audit: Audit) -> None:
-        self._engine = engine
-        self._now = now
+    def __init__(self, engine: AsyncEngine, now: Callable[[], float], audit_log: Audit, owner: str) -> None:
+        super().__init__(engine, now, audit_log)
         self._owner = owner
-        self._audit = audit
 
     async def add(
         self,
@@ -92,13 +87,12 @@ class DigestRows:
         """
         made = Digest(_id_of(once), channel, cluster, schedule, by=by, since=self._now(), kind=kind)
         values = {**made._asdict(), "schedule": msgspec.json.encode(tuple(schedule)).decode(), "stopped": 0}
-        with store_errors("keeping a digest"):
-            async with self._audit.transaction() as (connection, write):
-                if not await is_known(connection, once):
-                    await connection.execute(insert(digests).values(**values))
-                    await make_known(connection, once, self._now())
-                    if noted is not None:
-                        await write(noted(made))
+        async with self._audit.transaction("keeping a digest") as (connection, write):
+            if not await is_known(connection, once):
+                await connection.execute(insert(digests).values(**values))
+                await make_known(connection, once, self._now())
+                if noted is not None:
+                    await write(noted(made))
         return made
 
     async def keep_given(self, given: Sequence[GivenDigest]) -> None:
@@ -106,61 +100,51 @@ class DigestRows:
         stays so.
         """
         named = {_id_of(json.dumps(one)): one for one in given}
-        with store_errors("keeping the digests of the settings"), contextlib.suppress(IntegrityError):
-            async with self._engine.begin() as connection:
-                ours = digests.c.by == _SETTINGS
-                await connection.execute(delete(digests).where(ours, digests.c.id.not_in(named)))
-                there = set(await connection.scalars(select(digests.c.id).where(ours)))
-                for one in (named[missing] for missing in named.keys() - there):
-                    values = {"id": _id_of(json.dumps(one)), "by": _SETTINGS, "since": self._now(), "stopped": 0}
-                    schedule = msgspec.json.encode(tuple(one.schedule)).decode()
-                    await connection.execute(insert(digests).values(**one._asdict() | {"schedule": schedule}, **values))
+        async with self._writing("keeping the digests of the settings") as connection:
+            gone = and_(digests.c.by == _SETTINGS, digests.c.id.not_in(named))
+            await connection.execute(delete(digests).where(gone))
+            for key, one in named.items():
+                schedule = msgspec.json.encode(tuple(one.schedule)).decode()
+                values = {"id": key, "by": _SETTINGS, "since": self._now(), "stopped": 0, "schedule": schedule}
+                new = insert_unless(connection, digests).values(**one._asdict() | values)
+                await connection.execute(new.on_conflict_do_nothing())
 
     async def is_added(self, once: str) -> bool:
         """Whether the deed of that key added its digest before."""
-        with store_errors("looking for a digest"):
-            async with self._engine.connect() as connection:
-                return await is_known(connection, once)
+        async with self._reading("looking for a digest") as connection:
+            return await is_known(connection, once)
 
     async def stop(self, digest_id: str, channel: str, line: AuditLine | None = None, once: str = "") -> bool:
         """Whether there was one of that id in the channel, which is not posted any more, and `line` is in the audit
         log; also where the deed of the key `once` stopped it before.
         """
         here = and_(digests.c.id == digest_id, digests.c.channel == channel, digests.c.stopped == 0)
-        with store_errors("stopping a digest"):
-            async with self._audit.transaction() as (connection, write):
-                if await is_known(connection, once):
-                    return True
-                if (await connection.execute(update(digests).where(here).values(stopped=1))).rowcount != 1:
-                    return False
-                await make_known(connection, once, self._now())
-                if line is not None:
-                    await write(line)
+        async with self._audit.transaction("stopping a digest") as (connection, write):
+            if await is_known(connection, once):
                 return True
+            if (await connection.execute(update(digests).where(here).values(stopped=1))).rowcount != 1:
+                return False
+            await make_known(connection, once, self._now())
+            if line is not None:
+                await write(line)
+            return True
 
     async def wanted(self, channel: str = "") -> list[Digest]:
         """The digests that are not stopped, of one channel or of all."""
         here = and_(digests.c.stopped == 0, *([digests.c.channel == channel] if channel else []))
-        with store_errors("reading the digests"):
-            async with self._engine.connect() as connection:
-                query = select(digests).where(here).order_by(digests.c.channel, digests.c.id)
-                return [_digest(row) for row in (await connection.execute(query)).mappings()]
+        query = select(digests).where(here).order_by(digests.c.channel, digests.c.id)
+        return [_digest(row) for row in await self._read("reading the digests", query)]
 
     async def claim(self, digest: Digest, slot: Slot) -> bool:
         """Whether the digest that was due then is the caller's to post, as long as this process lives (`hold`)."""
         now = self._now()
         values = {"claimed_until": now + HOLDS_S, "state": "claimed", "owner": self._owner}
-        here = and_(digest_runs.c.digest == digest.id, digest_runs.c.wall == slot.wall)
-        with store_errors("claiming a digest"):
-            with contextlib.suppress(IntegrityError):
-                async with self._engine.begin() as connection:
-                    fresh = {"digest": digest.id, "wall": slot.wall, "at": slot.at, "figures": "{}"}
-                    await connection.execute(insert(digest_runs).values(**fresh, **values))
-                return True
-            async with self._engine.begin() as connection:
-                free = or_(digest_runs.c.claimed_until <= now, digest_runs.c.owner == self._owner)
-                left = and_(here, digest_runs.c.state == "claimed", free)
-                return (await connection.execute(update(digest_runs).where(left).values(**values))).rowcount == 1
+        fresh = {"digest": digest.id, "wall": slot.wall, "at": slot.at, "figures": "{}"}
+        free = or_(digest_runs.c.claimed_until <= now, digest_runs.c.owner == self._owner)
+        left = and_(digest_runs.c.state == "claimed", free)
+        new = insert_unless(self._engine, digest_runs).values(**fresh, **values)
+        claimed = new.on_conflict_do_update(index_elements=["digest", "wall"], set_=values, where=left)
+        return await self._write("claiming a digest", claimed) == 1
 
     async def hold(self, connection: AsyncConnection) -> None:
         """Renews what this process has claimed, in that transaction."""
@@ -170,10 +154,8 @@ class DigestRows:
     async def put_off(self, digest: Digest) -> None:
         """What this process has claimed of that digest is anybody's to try again, after `AGAIN_S` seconds."""
         values = {"owner": "", "claimed_until": self._now() + AGAIN_S}
-        with store_errors("putting a digest off"):
-            async with self._engine.begin() as connection:
-                ours = and_(self._mine, digest_runs.c.digest == digest.id)
-                await connection.execute(update(digest_runs).where(ours).values(**values))
+        ours = and_(self._mine, digest_runs.c.digest == digest.id)
+        await self._write("putting a digest off", update(digest_runs).where(ours).values(**values))
 
     @property
     def _mine(self) -> ColumnElement[bool]:
@@ -183,43 +165,36 @@ class DigestRows:
         """Notes that the message is safe in the outbox, and what the next digest is compared with."""
         here = and_(digest_runs.c.digest == digest.id, digest_runs.c.wall == slot.wall)
         values = {"state": "posted", "figures": json.dumps(dict(figures))}
-        with store_errors("noting a digest"):
-            async with self._engine.begin() as connection:
-                await connection.execute(update(digest_runs).where(here).values(**values))
-                await connection.execute(_since(digest, slot))
+        async with self._writing("noting a digest") as connection:
+            await connection.execute(update(digest_runs).where(here).values(**values))
+            await connection.execute(_since(digest, slot))
 
     async def skip(self, digest: Digest, missed: Sequence[Slot]) -> None:
         """Notes those that nobody will post: the bot was away, or could not read the cluster."""
         nobodys = {"claimed_until": 0.0, "owner": ""}
         for slot in missed:
             values = {"digest": digest.id, "wall": slot.wall, "state": "skipped", "at": slot.at}
-            with store_errors("noting a missed digest"), contextlib.suppress(IntegrityError):
-                async with self._engine.begin() as connection:
-                    await connection.execute(insert(digest_runs).values(**values, **nobodys, figures="{}"))
+            new = insert_unless(self._engine, digest_runs).values(**values, **nobodys, figures="{}")
+            await self._write("noting a missed digest", new.on_conflict_do_nothing())
         if missed:
             these = and_(digest_runs.c.digest == digest.id, digest_runs.c.wall.in_([slot.wall for slot in missed]))
             begun = and_(these, digest_runs.c.state == "claimed")
-            with store_errors("noting a missed digest"):
-                async with self._engine.begin() as connection:
-                    await connection.execute(update(digest_runs).where(begun).values(state="skipped"))
-                    await connection.execute(_since(digest, missed[-1]))
+            async with self._writing("noting a missed digest") as connection:
+                await connection.execute(update(digest_runs).where(begun).values(state="skipped"))
+                await connection.execute(_since(digest, missed[-1]))
 
     async def last(self, channel: str, cluster: str, most: int) -> list[PostedDigest]:
         """What the channel's last digests of that cluster told, the oldest first."""
         about = and_(digests.c.kind == "digest", digests.c.cluster == cluster)
         ours = select(digests.c.id).where(digests.c.channel == channel, about)
         here = and_(digest_runs.c.digest.in_(ours), digest_runs.c.state == "posted")
-        with store_errors("reading the last digests"):
-            async with self._engine.connect() as connection:
-                query = select(digest_runs.c.at, digest_runs.c.figures).where(here)
-                found = (await connection.execute(query.order_by(digest_runs.c.at.desc()).limit(most))).all()
+        query = select(digest_runs.c.at, digest_runs.c.figures).where(here)
+        found = await self._read("reading the last digests", query.order_by(digest_runs.c.at.desc()).limit(most))
         return [PostedDigest(row.at, _figures(row.figures)) for row in reversed(found)]
 
     async def sweep(self, now: float) -> None:
         """Forgets runs of long ago."""
-        with store_errors("sweeping digests"):
-            async with self._engine.begin() as connection:
-                await connection.execute(delete(digest_runs).where(digest_runs.c.at <= now - RUNS_KEPT_S))
+        await self._write("sweeping digests", delete(digest_runs).where(digest_runs.c.at <= now - RUNS_KEPT_S))
 
 
 def _id_of(deed: str) -> str:
@@ -232,11 +207,9 @@ def _since(digest: Digest, slot: Slot) -> Any:
     return update(digests).where(later).values(since=slot.at)
 
 
-def _digest(row: RowMapping) -> Digest:
-    schedule = Schedule(*msgspec.json.decode(row["schedule"], type=tuple[str, str]))
-    return Digest(
-        row["id"], row["channel"], row["cluster"], schedule, by=row["by"], since=row["since"], kind=row["kind"]
-    )
+def _digest(row: Row[Any]) -> Digest:
+    schedule = Schedule(*msgspec.json.decode(row.schedule, type=tuple[str, str]))
+    return Digest(row.id, row.channel, row.cluster, schedule, by=row.by, since=row.since, kind=row.kind)
 
 
 def _figures(text: str) -> Figures:

@@ -1,21 +1,31 @@
-"""Opens the database: what SQLite needs stands here and nowhere else."""
+"""Opens the database (what SQLite needs stands here and nowhere else), and what all parts of the store stand on.
+
+Processes that share a store tell each other apart by one clock, leases of periodic tasks, and a sender's name. What a
+process has claimed is its own as long as it lives, which it shows every `BEAT_S` by renewing all its claims.
+"""
 
 import asyncio
 import contextlib
+import hashlib
 import importlib.util
+import logging
+import socket
 import sqlite3
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
+import uuid
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
-from sqlalchemy import URL, event, make_url
+from sqlalchemy import URL, Executable, Row, Table, UpdateBase, and_, event, insert, make_url, or_, select, text, update
+from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import ArgumentError, IntegrityError, NoSuchModuleError, SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 from sqlalchemy.pool import AsyncAdaptedQueuePool
 
 from bot.errors import BotError
 from bot.store.migrations import FIRST, NEWEST, OtherSchemaError, migrate, revision
+from bot.store.tables import duties
 from bot.texts import Text
 
 T = TypeVar("T")
@@ -35,6 +45,10 @@ class NoStoreError(StoreError):
     """There is no store yet."""
 
 
+class TakenError(StoreError):
+    """Another process wrote a row of the same key first."""
+
+
 class OlderStoreError(StoreError):
     """The store is of an older hami-bot, which the next start upgrades."""
 
@@ -50,9 +64,66 @@ def store_errors(what: str) -> Generator[None]:
         yield
     except SQLAlchemyError as error:
         reason = getattr(error, "orig", None) or error
-        raise StoreError(f"{what}: {reason}", hint=_hint(str(reason))) from error
+        kind = TakenError if isinstance(error, IntegrityError) else StoreError
+        raise kind(f"{what}: {reason}", hint=_hint(str(reason))) from error
     except OSError as error:
         raise StoreError(f"{what}: {error}", hint=Text("error-store.check-database")) from error
+
+
+_INSERT = {"sqlite": sqlite.insert, "postgresql": postgresql.insert}
+
+
+def insert_unless(database: AsyncEngine | AsyncConnection, table: Table) -> Any:
+    """An insert that can say what is to happen where the key is there: nothing, or an update."""
+    return _INSERT[database.dialect.name](table)
+
+
+def columns(row: Row[Any]) -> dict[str, Any]:
+    """The row by the names of its columns."""
+    return row._asdict()  # pyright: ignore[reportPrivateUsage]  # public, in spite of its name
+
+
+class StoredRows:
+    """A part of the store. Each method is one transaction, unless it says otherwise, and raises only StoreError.
+
+    `now` gives seconds since 1970.
+    """
+
+    def __init__(self, engine: AsyncEngine, now: Callable[[], float]) -> None:
+        self._engine = engine
+        self._now = now
+
+    @contextlib.asynccontextmanager
+    async def _reading(self, what: str) -> AsyncGenerator[AsyncConnection]:
+        with store_errors(what):
+            async with self._engine.connect() as connection:
+                yield connection
+
+    @contextlib.asynccontextmanager
+    async def _writing(self, what: str) -> AsyncGenerator[AsyncConnection]:
+        with store_errors(what):
+            async with self._engine.begin() as connection:
+                yield connection
+
+    async def _read(self, what: str, query: Executable) -> Sequence[Row[Any]]:
+        async with self._reading(what) as connection:
+            return (await connection.execute(query)).all()
+
+    async def _first(self, what: str, query: Executable) -> Row[Any] | None:
+        async with self._reading(what) as connection:
+            return (await connection.execute(query)).first()
+
+    async def _scalars(self, what: str, query: Executable) -> Sequence[Any]:
+        return [row[0] for row in await self._read(what, query)]
+
+    async def _scalar(self, what: str, query: Executable) -> Any:
+        row = await self._first(what, query)
+        return row[0] if row else None
+
+    async def _write(self, what: str, statement: UpdateBase) -> int:
+        """How many rows it changed."""
+        async with self._writing(what) as connection:
+            return (await connection.execute(statement)).rowcount
 
 
 async def transaction(engine: AsyncEngine, what: str, work: Callable[[AsyncConnection], Awaitable[T]]) -> T:
@@ -79,20 +150,13 @@ def _hint(reason: str) -> Text:
 
 
 @contextlib.asynccontextmanager
-async def open_engine(url: str, patience: float) -> AsyncGenerator[AsyncEngine]:
-    """The database with its tables made and upgraded. SQLite waits `patience` seconds for another process's lock."""
-    async with connect(url, patience) as (engine, shown):
+async def open_engine(url: str, patience: float, *, make: bool = True) -> AsyncGenerator[AsyncEngine]:
+    """The database with its tables, which are made and upgraded unless they are not to be. SQLite waits `patience`
+    seconds for another process's lock.
+    """
+    async with connect(url, patience, make=make) as (engine, shown):
         with store_errors(f"opening the store {shown}"):
-            await _prepare(engine, shown)
-        yield engine
-
-
-@contextlib.asynccontextmanager
-async def open_engine_as_it_is(url: str, patience: float) -> AsyncGenerator[AsyncEngine]:
-    """The database of a store that was opened before, by this version; nothing of it is changed."""
-    async with connect(url, patience, make=False) as (engine, shown):
-        with store_errors(f"opening the store {shown}"):
-            await _check(engine, shown)
+            await (_prepare if make else _check)(engine, shown)
         yield engine
 
 
@@ -227,3 +291,88 @@ def _of_another_program(shown: str, found: str) -> StoreError:
         return StoreError(text, hint=Text("error-store.keep-and-give-empty"))
     text = Text("error-store.of-newer", shown=shown, found=found, newest=NEWEST)
     return StoreError(text, hint=Text("error-store.run-that-version"))
+
+
+BEAT_S = 2.0
+"""Seconds between two signs of life."""
+HOLDS_S = 8.0
+"""Seconds without a sign of life after which a process is held dead, and others take over what it had claimed."""
+_NOW = text("SELECT CAST(extract(epoch FROM clock_timestamp()) AS double precision)")
+
+
+class DatabaseClock(StoredRows):
+    """Gives seconds since 1970 by PostgreSQL's clock as it was at the last `read`: this machine's may be hours off."""
+
+    def __init__(self, engine: AsyncEngine) -> None:
+        super().__init__(engine, self)
+        self._ahead_s = 0.0  # of the monotonic clock, which nobody sets
+
+    def __call__(self) -> float:
+        return time.monotonic() + self._ahead_s
+
+    async def read(self) -> None:
+        """Raises StoreError."""
+        asked = time.monotonic()
+        at = await self._scalar("reading the database's clock", _NOW)
+        self._ahead_s = at - (asked + time.monotonic()) / 2
+
+
+class TaskLeases(StoredRows):
+    """Leases of periodic tasks."""
+
+    async def hold(self, name: str, owner: str, seconds: float) -> bool:
+        """Whether that owner holds the lease of a task for so long from now.
+
+        It saves work: nothing rests on its being one alone.
+        """
+        now = self._now()
+
+        async def taken(connection: AsyncConnection) -> bool:
+            here = and_(duties.c.name == name, or_(duties.c.owner == owner, duties.c.until <= now))
+            renewed = update(duties).where(here).values(owner=owner, until=now + seconds)
+            if (await connection.execute(renewed)).rowcount == 1:
+                return True
+            if await connection.scalar(select(duties.c.name).where(duties.c.name == name)) is not None:
+                return False
+            await connection.execute(insert(duties).values(name=name, owner=owner, until=now + seconds))
+            return True
+
+        return await transaction(self._engine, "taking a lease", taken)
+
+
+_LONGEST_NAME = 64  # of the outbox's owner
+
+log = logging.getLogger(__name__)
+
+
+class Sender(NamedTuple):
+    """`name` stands in the outbox; `alone`: no other process here uses the store."""
+
+    name: str
+    alone: bool
+
+
+@contextlib.contextmanager
+def sender(store_url: str) -> Generator[Sender]:
+    """What this process calls itself in the outbox, and whether it is the only one here that uses the store.
+
+    Alone it has this machine's name, so that after a crash its successor here goes on at once with what was being done,
+    and not when the lease has lapsed.
+
+    That is right only while nobody else bears the name: two living senders would take a message out of each other's
+    hands and post it twice. Pods are named apart, but two processes of one machine are not, as when the new one starts
+    while the old one drains. So whoever bears the name holds a lock, which the kernel frees when a process ends,
+    however it ends; who finds it held, or cannot lock here, gets a name of its own and waits for leases like any other
+    replica. The lock is an abstract socket, which needs no file: hosts that share a name share their network as well,
+    or are separate pods with names of their own.
+    """
+    name = socket.gethostname()[:_LONGEST_NAME]
+    digest = hashlib.sha256(f"{name} {store_url}".encode()).hexdigest()
+    with socket.socket(socket.AF_UNIX) as lock:
+        try:
+            lock.bind(f"\0hami-bot-{digest}")
+        except OSError as error:
+            log.info("another process sends as %s (%s): this one waits for leases", name, error.strerror)
+            yield Sender(uuid.uuid4().hex, alone=False)
+            return
+        yield Sender(name, alone=True)

@@ -5,19 +5,16 @@ after a crash finds the fact, and does nothing. A moment (`MarkRows`) says when 
 something is wrong.
 """
 
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from sqlalchemy import delete, insert, select
-from sqlalchemy.dialects import postgresql, sqlite
-from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
+from sqlalchemy.ext.asyncio import AsyncConnection
 
-from bot.store.engine import store_errors
+from bot.store.engine import StoredRows, insert_unless
 from bot.store.tables import facts, marks
 
 KEPT_S = 8 * 86400.0
 """Longer than a delivery is repeated, a deed is resumed, or the outbox knows what it posted."""
-_INSERT = {"sqlite": sqlite.insert, "postgresql": postgresql.insert}
 
 
 class Fact(NamedTuple):
@@ -27,42 +24,31 @@ class Fact(NamedTuple):
     value: str
 
 
-class Facts:
-    """Every method is one transaction and raises only StoreError."""
-
-    def __init__(self, engine: AsyncEngine, now: Callable[[], float]) -> None:
-        self._engine = engine
-        self._now = now
+class Facts(StoredRows):
+    """The facts."""
 
     async def get(self, key: str) -> str | None:
         """The fact, None where there is none."""
-        with store_errors("reading what is known of a deed"):
-            async with self._engine.connect() as connection:
-                return await connection.scalar(select(facts.c.value).where(facts.c.key == key))
+        return await self._scalar("reading what is known of a deed", select(facts.c.value).where(facts.c.key == key))
 
     async def first(self, key: str, value: str) -> str:
         """Keeps the value unless the key has one already; the value that is kept."""
         row = {"key": key, "value": value, "at": self._now()}
-        new = _INSERT[self._engine.dialect.name](facts).values(**row).on_conflict_do_nothing()
-        with store_errors("noting what is to be done"):
-            async with self._engine.begin() as connection:
-                await connection.execute(new)
-                return str(await connection.scalar(select(facts.c.value).where(facts.c.key == key)))
+        new = insert_unless(self._engine, facts).values(**row).on_conflict_do_nothing()
+        async with self._writing("noting what is to be done") as connection:
+            await connection.execute(new)
+            return str(await connection.scalar(select(facts.c.value).where(facts.c.key == key)))
 
     async def put(self, key: str, value: str) -> None:
         """Keeps the value in the place of any other."""
         row = {"key": key, "value": value, "at": self._now()}
-        new = _INSERT[self._engine.dialect.name](facts).values(**row)
+        new = insert_unless(self._engine, facts).values(**row)
         replacing = new.on_conflict_do_update(index_elements=[facts.c.key], set_={"value": value, "at": row["at"]})
-        with store_errors("noting what is known of a message"):
-            async with self._engine.begin() as connection:
-                await connection.execute(replacing)
+        await self._write("noting what is known of a message", replacing)
 
     async def sweep(self, now: float) -> None:
         """Forgets what is of no use any more."""
-        with store_errors("sweeping facts"):
-            async with self._engine.begin() as connection:
-                await connection.execute(delete(facts).where(facts.c.at <= now - KEPT_S))
+        await self._write("sweeping facts", delete(facts).where(facts.c.at <= now - KEPT_S))
 
 
 async def is_known(connection: AsyncConnection, key: str) -> bool:
@@ -79,7 +65,7 @@ async def make_known(connection: AsyncConnection, key: str, at: float) -> None:
 async def keep(connection: AsyncConnection, fact: Fact, at: float) -> None:
     """Keeps the fact unless its key has one already."""
     row = {**fact._asdict(), "at": at}
-    await connection.execute(_INSERT[connection.dialect.name](facts).values(**row).on_conflict_do_nothing())
+    await connection.execute(insert_unless(connection, facts).values(**row).on_conflict_do_nothing())
 
 
 class Mark(NamedTuple):
@@ -90,32 +76,20 @@ class Mark(NamedTuple):
     text: str
 
 
-class MarkRows:
-    """Each method is one transaction and raises only StoreError."""
-
-    def __init__(self, engine: AsyncEngine, now: Callable[[], float], insert: Callable[..., Any]) -> None:
-        """`insert` is that of the database's dialect."""
-        self._engine = engine
-        self._insert = insert
-        self._now = now
+class MarkRows(StoredRows):
+    """The moments."""
 
     async def set(self, name: str, text: str = "") -> None:
         """Marks this moment; it replaces an earlier one."""
         values = {"at": self._now(), "text": text}
-        new = self._insert(marks).values(name=name, **values)
-        with store_errors("noting a moment"):
-            async with self._engine.begin() as connection:
-                await connection.execute(new.on_conflict_do_update(index_elements=[marks.c.name], set_=values))
+        new = insert_unless(self._engine, marks).values(name=name, **values)
+        await self._write("noting a moment", new.on_conflict_do_update(index_elements=[marks.c.name], set_=values))
 
     async def all(self, prefix: str) -> list[Mark]:
         """The marks whose names begin so, the oldest first."""
-        with store_errors("reading moments"):
-            async with self._engine.connect() as connection:
-                query = select(marks).where(marks.c.name.startswith(prefix, autoescape=True)).order_by(marks.c.at)
-                return [Mark(row.name, row.at, row.text) for row in await connection.execute(query)]
+        query = select(marks).where(marks.c.name.startswith(prefix, autoescape=True)).order_by(marks.c.at)
+        return [Mark(row.name, row.at, row.text) for row in await self._read("reading moments", query)]
 
     async def drop(self, name: str) -> None:
         """Forgets one."""
-        with store_errors("forgetting a moment"):
-            async with self._engine.begin() as connection:
-                await connection.execute(delete(marks).where(marks.c.name == name))
+        await self._write("forgetting a moment", delete(marks).where(marks.c.name == name))

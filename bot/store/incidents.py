@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
-from sqlalchemy import RowMapping, and_, delete, func, insert, or_, select, update
-from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
+from sqlalchemy import and_, delete, func, insert, or_, select, update
+from sqlalchemy.ext.asyncio import AsyncConnection
 
 from bot.report import SEVERITIES, Severity
 from bot.store.alerts import (
@@ -24,8 +24,8 @@ from bot.store.alerts import (
     note_needs,
     parts,
 )
-from bot.store.audit import Audit, AuditLine
-from bot.store.engine import store_errors, transaction
+from bot.store.audit import AuditedRows, AuditLine
+from bot.store.engine import transaction
 from bot.store.facts import is_known, make_known
 from bot.store.tables import alerts, incident_events, incidents, outbox, spells
 from bot.store.timeline import IncidentEvent, event_of, note, queue
@@ -84,13 +84,8 @@ class Row(NamedTuple):
     created_at: float
 
 
-class IncidentRows:
-    """Every method is one transaction and raises only StoreError."""
-
-    def __init__(self, engine: AsyncEngine, now: Callable[[], float], audit: Audit) -> None:
-        self._engine = engine
-        self._now = now
-        self._audit = audit
+class IncidentRows(AuditedRows):
+    """The incidents."""
 
     async def sort(  # what an incident is made of
         self,
@@ -167,20 +162,16 @@ class IncidentRows:
         """The incidents that have not ended, or of which something is still to be told, the oldest first."""
         untold = select(incident_events.c.incident).where(incident_events.c.told == 0)
         here = or_(incidents.c.ended_at == 0.0, incidents.c.id.in_(untold))
-        with store_errors("reading the open incidents"):
-            async with self._engine.connect() as connection:
-                query = select(incidents).where(here).order_by(incidents.c.created_at, incidents.c.id)
-                return [_row(row) for row in (await connection.execute(query)).mappings()]
+        query = select(incidents).where(here).order_by(incidents.c.created_at, incidents.c.id)
+        return [_row(row) for row in await self._read("reading the open incidents", query)]
 
     async def known(self, cluster: str, causes: Sequence[Cause]) -> set[str]:
         """The signatures of those causes of which there is an open incident."""
         keys = {_key(cluster, cause): cause.signature for cause in causes}
         found: list[str | None] = []
-        with store_errors("looking for open incidents"):
-            async with self._engine.connect() as connection:
-                for some in parts(list(keys)):
-                    query = select(incidents.c.open_key).where(incidents.c.open_key.in_(some))
-                    found += (await connection.scalars(query)).all()
+        for some in parts(list(keys)):
+            query = select(incidents.c.open_key).where(incidents.c.open_key.in_(some))
+            found += await self._scalars("looking for open incidents", query)
         return {keys[key] for key in found if key}
 
     async def get(self, incident_id: str) -> Row | None:
@@ -195,9 +186,7 @@ class IncidentRows:
         return await self._one(or_(here, incidents.c.id.in_(heads)))
 
     async def _one(self, where: Any) -> Row | None:
-        with store_errors("looking up an incident"):
-            async with self._engine.connect() as connection:
-                found = (await connection.execute(select(incidents).where(where))).mappings().first()
+        found = await self._first("looking up an incident", select(incidents).where(where))
         return _row(found) if found else None
 
     async def change(
@@ -209,16 +198,15 @@ class IncidentRows:
         the audit log with it. `once`: the key of a deed; a deed that changed something before changes nothing more, and
         the result is `BEFORE`. What the pagers are to be told of it is queued with it, but for the one that `knows`.
         """
-        with store_errors("changing an incident"):
-            async with self._audit.transaction() as (connection, write):
-                if await is_known(connection, once):
-                    return BEFORE
-                step = await self._change(connection, incident_id, decide, knows)
-                if isinstance(step, Step):
-                    await make_known(connection, once, self._now())
-                if step is not None and noted is not None:
-                    await write(noted(step))
-                return step
+        async with self._audit.transaction("changing an incident") as (connection, write):
+            if await is_known(connection, once):
+                return BEFORE
+            step = await self._change(connection, incident_id, decide, knows)
+            if isinstance(step, Step):
+                await make_known(connection, once, self._now())
+            if step is not None and noted is not None:
+                await write(noted(step))
+            return step
 
     async def note_in_thread(self, channel: str, thread_ts: str, news: News, once: str) -> None:
         """Notes what was done in the thread, if it is an incident's; once for each key of a deed."""
@@ -254,9 +242,7 @@ class IncidentRows:
     async def has_evidence(self, row: Row) -> bool:
         """Whether the outbox was given the incident's evidence; it forgets a week after that was posted."""
         here = and_(outbox.c.channel == row.channel, outbox.c.key == evidence_key(row.id))
-        with store_errors("looking for an incident's evidence"):
-            async with self._engine.connect() as connection:
-                return await connection.scalar(select(outbox.c.id).where(here)) is not None
+        return await self._scalar("looking for an incident's evidence", select(outbox.c.id).where(here)) is not None
 
     async def proven(self, incident_id: str) -> None:
         """Notes that the incident's evidence was given to the outbox."""
@@ -264,19 +250,19 @@ class IncidentRows:
 
     async def find_threads(self) -> None:
         """Notes where heads were posted. The outbox forgets that after a week."""
-        with store_errors("looking for the threads of incidents"):
-            async with self._engine.begin() as connection:
-                waiting = select(incidents.c.id, incidents.c.channel).where(incidents.c.thread_ts == "")
-                for row in (await connection.execute(waiting)).all():
-                    head = and_(outbox.c.channel == row.channel, outbox.c.key == head_key(row.id))
-                    if posted := await connection.scalar(select(outbox.c.posted_ts).where(head)):
-                        here = incidents.c.id == row.id
-                        await connection.execute(update(incidents).where(here).values(thread_ts=posted))
+        async with self._writing("looking for the threads of incidents") as connection:
+            waiting = select(incidents.c.id, incidents.c.channel).where(incidents.c.thread_ts == "")
+            for row in (await connection.execute(waiting)).all():
+                head = and_(outbox.c.channel == row.channel, outbox.c.key == head_key(row.id))
+                if posted := await connection.scalar(select(outbox.c.posted_ts).where(head)):
+                    here = incidents.c.id == row.id
+                    await connection.execute(update(incidents).where(here).values(thread_ts=posted))
 
     async def _set(self, incident_id: str, values: dict[str, Any]) -> None:
-        with store_errors("noting how far an incident has come"):
-            async with self._engine.begin() as connection:
-                await connection.execute(update(incidents).where(incidents.c.id == incident_id).values(**values))
+        await self._write(
+            "noting how far an incident has come",
+            update(incidents).where(incidents.c.id == incident_id).values(**values),
+        )
 
     async def lately(self, since: float) -> list[tuple[Row, list[IncidentEvent]]]:
         """The incidents that had not ended before `since` (unix seconds), the oldest first, with their timelines."""
@@ -284,25 +270,23 @@ class IncidentRows:
         ours = select(incidents.c.id).where(here)
         query = select(incident_events).where(incident_events.c.incident.in_(ours)).order_by(incident_events.c.seq)
         happened: defaultdict[str, list[IncidentEvent]] = defaultdict(list)
-        with store_errors("reading the incidents of a period"):
-            async with self._engine.connect() as connection:
-                ordered = select(incidents).where(here).order_by(incidents.c.created_at, incidents.c.id)
-                found = [_row(row) for row in (await connection.execute(ordered)).mappings()]
-                for row in await connection.execute(query):
-                    happened[row.incident].append(event_of(row))
+        async with self._reading("reading the incidents of a period") as connection:
+            ordered = select(incidents).where(here).order_by(incidents.c.created_at, incidents.c.id)
+            found = [_row(row) for row in (await connection.execute(ordered))]
+            for row in await connection.execute(query):
+                happened[row.incident].append(event_of(row))
         return [(row, happened[row.id]) for row in found]
 
     async def sweep(self, now: float) -> None:
         """Forgets incidents that ended long ago, and alerts of none."""
         old = and_(incidents.c.ended_at > 0.0, incidents.c.ended_at <= now - KEPT_S)
-        with store_errors("sweeping incidents"):
-            async with self._engine.begin() as connection:
-                gone = select(incidents.c.id).where(old)
-                await connection.execute(delete(incident_events).where(incident_events.c.incident.in_(gone)))
-                await connection.execute(delete(spells).where(spells.c.incident.in_(gone)))
-                unneeded = and_(alerts.c.incident.in_((OVER, IGNORED)), alerts.c.changed_at <= now - KEPT_S)
-                await connection.execute(delete(alerts).where(or_(alerts.c.incident.in_(gone), unneeded)))
-                await connection.execute(delete(incidents).where(old))
+        async with self._writing("sweeping incidents") as connection:
+            gone = select(incidents.c.id).where(old)
+            await connection.execute(delete(incident_events).where(incident_events.c.incident.in_(gone)))
+            await connection.execute(delete(spells).where(spells.c.incident.in_(gone)))
+            unneeded = and_(alerts.c.incident.in_((OVER, IGNORED)), alerts.c.changed_at <= now - KEPT_S)
+            await connection.execute(delete(alerts).where(or_(alerts.c.incident.in_(gone), unneeded)))
+            await connection.execute(delete(incidents).where(old))
 
 
 HEAD = "triage:"
@@ -332,16 +316,16 @@ def _open_one(open_key: str) -> Any:
     return select(incidents.c.id).where(incidents.c.open_key == open_key).with_for_update()
 
 
-def _row(row: RowMapping) -> Row:
+def _row(row: Any) -> Row:
     return Row(
-        row["id"],
-        row["cluster"],
-        msgspec.json.decode(row["cause"], type=Cause),
-        msgspec.json.decode(row["machine"], type=Incident),
-        channel=row["channel"],
-        thread_ts=row["thread_ts"],
-        proven=bool(row["proven"]),
-        shown=row["shown"],
-        shown_at=row["shown_at"],
-        created_at=row["created_at"],
+        row.id,
+        row.cluster,
+        msgspec.json.decode(row.cause, type=Cause),
+        msgspec.json.decode(row.machine, type=Incident),
+        channel=row.channel,
+        thread_ts=row.thread_ts,
+        proven=bool(row.proven),
+        shown=row.shown,
+        shown_at=row.shown_at,
+        created_at=row.created_at,
     )

@@ -7,17 +7,15 @@ has to look what became of it. `version` counts its contents: the newest one is 
 `lease_until` on, after all that is new.
 """
 
-import contextlib
 import hashlib
 import json
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from sqlalchemy import Row, RowMapping, and_, case, delete, exists, func, insert, not_, or_, select, update
-from sqlalchemy.exc import IntegrityError
-from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
+from sqlalchemy import Row, and_, case, delete, exists, func, insert, not_, or_, select, update
+from sqlalchemy.ext.asyncio import AsyncConnection
 
-from bot.store.engine import store_errors
+from bot.store.engine import StoredRows, columns, insert_unless
 from bot.store.facts import Fact, keep
 from bot.store.tables import outbox, outbox_files
 
@@ -79,11 +77,8 @@ def stored_file(about: Values, content: bytes) -> StoredFile:
     return StoredFile(digest, about, content)
 
 
-class OutboxRows:
-    """Each method is one transaction and raises only StoreError. `now` is seconds since 1970."""
-
-    def __init__(self, engine: AsyncEngine) -> None:
-        self._engine = engine
+class OutboxRows(StoredRows):
+    """The rows of the outbox. `now` is seconds since 1970."""
 
     async def put(
         self,
@@ -118,81 +113,65 @@ class OutboxRows:
         if sought_since:
             fresh |= {"state": "sending", "version": 2, "tried_version": 1, "claimed_at": sought_since}
         here = and_(outbox.c.channel == channel, outbox.c.key == key)
-        with store_errors("queueing a message"):
-            with contextlib.suppress(IntegrityError):
-                async with self._engine.begin() as connection:
-                    inserted = await connection.execute(insert(outbox).values(**fresh, **values))
-                    assert inserted.inserted_primary_key
-                    await _add_files(connection, inserted.inserted_primary_key[0], files)
-                    if fact:
-                        await keep(connection, fact, now)
-                return
-            async with self._engine.begin() as connection:
-                old = _queued((await connection.execute(select(outbox).where(here).with_for_update())).mappings().one())
+        new = insert_unless(self._engine, outbox).values(**fresh, **values).on_conflict_do_nothing()
+        async with self._writing("queueing a message") as connection:
+            added = await connection.scalar(new.returning(outbox.c.id))
+            if added is None:
+                old = _queued((await connection.execute(select(outbox).where(here).with_for_update())).one())
                 await _renew(connection, old, values, files, now)
-                if fact:
-                    await keep(connection, fact, now)
+            else:
+                await _add_files(connection, added, files)
+            if fact:
+                await keep(connection, fact, now)
 
     async def posted(self, channel: str, ts: str) -> bool:
         """Whether a row is known to be that message."""
         here = and_(outbox.c.posted_channel == channel, outbox.c.posted_ts == ts)
-        with store_errors("looking up a message"):
-            async with self._engine.connect() as connection:
-                return bool(await connection.scalar(select(exists(select(outbox.c.id).where(here)))))
+        return bool(await self._scalar("looking up a message", select(exists(select(outbox.c.id).where(here)))))
 
     async def waiting(self) -> int:
         """How many rows are not settled."""
-        with store_errors("counting the outbox"):
-            async with self._engine.connect() as connection:
-                return await connection.scalar(select(func.count()).where(_waiting)) or 0
+        return await self._scalar("counting the outbox", select(func.count()).where(_waiting)) or 0
 
     async def oldest(self) -> tuple[str, float] | None:
         """The channel of the message that has waited for longest, and since when; None if none waits."""
         unsaid = outbox.c.state.in_(("new", "sending"))
-        with store_errors("reading the outbox"):
-            async with self._engine.connect() as connection:
-                query = select(outbox.c.channel, outbox.c.queued_at).where(unsaid).order_by(outbox.c.queued_at)
-                row = (await connection.execute(query.limit(1))).first()
+        query = select(outbox.c.channel, outbox.c.queued_at).where(unsaid).order_by(outbox.c.queued_at)
+        row = await self._first("reading the outbox", query.limit(1))
         return (row.channel, row.queued_at) if row else None
 
     async def channels(self) -> list[str]:
         """The channels for which something is not settled."""
-        with store_errors("reading the outbox"):
-            async with self._engine.connect() as connection:
-                return list((await connection.scalars(select(outbox.c.channel).where(_waiting).distinct())).all())
+        return list(await self._scalars("reading the outbox", select(outbox.c.channel).where(_waiting).distinct()))
 
     async def next_turn(self, channel: str, owner: str, now: float) -> float | None:
         """Seconds until `unsettled` or `claim` may find something for the channel; None if nothing waits there."""
         here = outbox.c.channel == channel
         theirs = and_(here, outbox.c.state == "sending", outbox.c.owner != owner)
-        with store_errors("reading the outbox"):
-            async with self._engine.connect() as connection:
-                if not await connection.scalar(select(exists(select(outbox.c.id).where(here, _waiting)))):
-                    return None
-                lease = await connection.scalar(select(func.min(outbox.c.lease_until)).where(theirs))
-                if lease is None and not await connection.scalar(select(exists(select(outbox.c.id).where(here, _new)))):
-                    lease = await connection.scalar(select(func.min(outbox.c.lease_until)).where(here, _files))
-                last = await connection.scalar(select(func.max(outbox.c.sent_at)).where(here, outbox.c.sent_at <= now))
+        async with self._reading("reading the outbox") as connection:
+            if not await connection.scalar(select(exists(select(outbox.c.id).where(here, _waiting)))):
+                return None
+            lease = await connection.scalar(select(func.min(outbox.c.lease_until)).where(theirs))
+            if lease is None and not await connection.scalar(select(exists(select(outbox.c.id).where(here, _new)))):
+                lease = await connection.scalar(select(func.min(outbox.c.lease_until)).where(here, _files))
+            last = await connection.scalar(select(func.max(outbox.c.sent_at)).where(here, outbox.c.sent_at <= now))
         return max((lease or 0.0) - now, (last or 0.0) + SPACING - now, 0.0)
 
     async def hold(self, owner: str, now: float, lease: float) -> None:
         """What the owner is sending stays its own for `lease` seconds from now."""
         theirs = and_(outbox.c.state == "sending", outbox.c.owner == owner)
-        with store_errors("showing that a sender lives"):
-            async with self._engine.begin() as connection:
-                await connection.execute(update(outbox).where(theirs).values(lease_until=now + lease))
+        await self._write("showing that a sender lives", update(outbox).where(theirs).values(lease_until=now + lease))
 
     async def unsettled(self, channel: str, owner: str, now: float, lease: float) -> QueuedMessage | None:
         """The channel's row that the owner is sending, or one that was left behind, taken over for `lease` seconds."""
         free = or_(outbox.c.owner == owner, outbox.c.lease_until <= now)
-        with store_errors("taking over a message"):
-            async with self._engine.begin() as connection:
-                wanted = and_(outbox.c.channel == channel, outbox.c.state == "sending", free)
-                found = await connection.scalar(select(outbox.c.id).where(wanted).order_by(*_turn).limit(1))
-                if found is None:
-                    return None
-                mine = and_(outbox.c.id == found, outbox.c.state == "sending", free)
-                return await _change(connection, mine, {"owner": owner, "lease_until": now + lease})
+        async with self._writing("taking over a message") as connection:
+            wanted = and_(outbox.c.channel == channel, outbox.c.state == "sending", free)
+            found = await connection.scalar(select(outbox.c.id).where(wanted).order_by(*_turn).limit(1))
+            if found is None:
+                return None
+            mine = and_(outbox.c.id == found, outbox.c.state == "sending", free)
+            return await _change(connection, mine, {"owner": owner, "lease_until": now + lease})
 
     async def claim(self, channel: str, owner: str, now: float, lease: float) -> QueuedMessage | None:
         """The channel's new row whose turn it is, now `sending` and the owner's for `lease` seconds: the most severe,
@@ -206,22 +185,21 @@ class OutboxRows:
         sending = and_(other.c.state == "sending", other.c.lease_until > now, other.c.owner != owner)
         just_sent = and_(other.c.sent_at > now - SPACING, other.c.sent_at <= now)
         busy = or_(exists(theirs.where(sending)), exists(theirs.where(just_sent)))
-        with store_errors("claiming a message"):
-            async with self._engine.begin() as connection:
-                due = and_(or_(_new, and_(_files, outbox.c.lease_until <= now)), not_(busy))
-                lately = select(outbox.c.asker, func.max(outbox.c.sent_at).label("at")).group_by(outbox.c.asker)
-                had = lately.where(outbox.c.channel == channel, outbox.c.sent_at > now - ROUND).subquery()
-                wanted = select(outbox.c.id).outerjoin(had, had.c.asker == outbox.c.asker)
-                wanted = wanted.where(outbox.c.channel == channel, due)
-                severity, *oldest = _turn
-                turn = (not_(_new), severity, func.coalesce(had.c.at, 0.0), *oldest)
-                found = await connection.scalar(wanted.order_by(*turn).limit(1))
-                if found is None:
-                    return None
-                still = and_(outbox.c.id == found, due)
-                since = case((_new, now), else_=outbox.c.claimed_at)
-                values = {"state": "sending", "owner": owner, "lease_until": now + lease, "claimed_at": since}
-                return await _change(connection, still, values)
+        async with self._writing("claiming a message") as connection:
+            due = and_(or_(_new, and_(_files, outbox.c.lease_until <= now)), not_(busy))
+            lately = select(outbox.c.asker, func.max(outbox.c.sent_at).label("at")).group_by(outbox.c.asker)
+            had = lately.where(outbox.c.channel == channel, outbox.c.sent_at > now - ROUND).subquery()
+            wanted = select(outbox.c.id).outerjoin(had, had.c.asker == outbox.c.asker)
+            wanted = wanted.where(outbox.c.channel == channel, due)
+            severity, *oldest = _turn
+            turn = (not_(_new), severity, func.coalesce(had.c.at, 0.0), *oldest)
+            found = await connection.scalar(wanted.order_by(*turn).limit(1))
+            if found is None:
+                return None
+            still = and_(outbox.c.id == found, due)
+            since = case((_new, now), else_=outbox.c.claimed_at)
+            values = {"state": "sending", "owner": owner, "lease_until": now + lease, "claimed_at": since}
+            return await _change(connection, still, values)
 
     async def trying(self, row: QueuedMessage, now: float, lease: float) -> QueuedMessage | None:
         """Notes, before Slack is called, that the newest content is being sent; None if the row was taken away."""
@@ -232,14 +210,13 @@ class OutboxRows:
     ) -> QueuedMessage | None:
         """Notes where the message is, that it says what was tried last, and which more files belong to it."""
         values = {"sent_version": row.tried_version, "posted_channel": channel, "posted_ts": ts}
-        with store_errors("noting a message as sent"):
-            async with self._engine.begin() as connection:
-                changed = await _change(connection, _owned(row), values)
-                if changed:
-                    known = select(outbox_files.c.digest).where(outbox_files.c.row_id == row.id)
-                    have = set((await connection.scalars(known)).all())
-                    await _add_files(connection, row.id, [file for file in files if file.digest not in have])
-                return changed
+        async with self._writing("noting a message as sent") as connection:
+            changed = await _change(connection, _owned(row), values)
+            if changed:
+                known = select(outbox_files.c.digest).where(outbox_files.c.row_id == row.id)
+                have = set((await connection.scalars(known)).all())
+                await _add_files(connection, row.id, [file for file in files if file.digest not in have])
+            return changed
 
     async def release(self, row: QueuedMessage) -> None:
         """Puts the row back: nothing of what was tried reached Slack, or only older content did."""
@@ -261,19 +238,16 @@ class OutboxRows:
         open_ = and_(outbox_files.c.row_id == row.id, outbox_files.c.state.in_(_OPEN))
         newer = outbox.c.version > row.version
         values = {"state": case((newer, "new"), else_="failed"), "owner": "", "reason": case((newer, ""), else_=reason)}
-        with store_errors("noting that a message cannot be sent"):
-            async with self._engine.begin() as connection:
-                changed = await _change(connection, _owned(row), values)
-                if changed and changed.state == "failed":
-                    await connection.execute(update(outbox_files).where(open_).values(state="failed", content=b""))
+        async with self._writing("noting that a message cannot be sent") as connection:
+            changed = await _change(connection, _owned(row), values)
+            if changed and changed.state == "failed":
+                await connection.execute(update(outbox_files).where(open_).values(state="failed", content=b""))
 
     async def open_files(self, row: QueuedMessage) -> list[StoredFile]:
         """The row's files that are neither shared nor given up, in their order."""
         open_ = and_(outbox_files.c.row_id == row.id, outbox_files.c.state.in_(_OPEN))
-        with store_errors("reading the files of a message"):
-            async with self._engine.connect() as connection:
-                query = select(outbox_files).where(open_).order_by(outbox_files.c.position)
-                return [_file(found) for found in (await connection.execute(query)).all()]
+        query = select(outbox_files).where(open_).order_by(outbox_files.c.position)
+        return [_file(found) for found in await self._read("reading the files of a message", query)]
 
     async def note_file(
         self,
@@ -291,10 +265,9 @@ class OutboxRows:
         if state in {"done", "failed"}:
             values["content"] = b""
         here = and_(outbox_files.c.row_id == row.id, outbox_files.c.digest == file.digest)
-        with store_errors("noting a file of a message"):
-            async with self._engine.begin() as connection:
-                if await _change(connection, _owned(row), {"sent_at": now, "lease_until": now + lease}):
-                    await connection.execute(update(outbox_files).where(here).values(**values))
+        async with self._writing("noting a file of a message") as connection:
+            if await _change(connection, _owned(row), {"sent_at": now, "lease_until": now + lease}):
+                await connection.execute(update(outbox_files).where(here).values(**values))
 
     async def sweep(self, now: float) -> None:
         """Forgets what was settled long ago."""
@@ -302,14 +275,11 @@ class OutboxRows:
             and_(outbox.c.state == "done", outbox.c.queued_at <= now - DONE_KEPT),
             and_(outbox.c.state == "failed", outbox.c.queued_at <= now - FAILED_KEPT),
         )
-        with store_errors("sweeping the outbox"):
-            async with self._engine.begin() as connection:
-                await connection.execute(delete(outbox).where(old))
+        await self._write("sweeping the outbox", delete(outbox).where(old))
 
     async def _mine(self, row: QueuedMessage, values: Values) -> QueuedMessage | None:
-        with store_errors("noting how far a message has come"):
-            async with self._engine.begin() as connection:
-                return await _change(connection, _owned(row), values)
+        async with self._writing("noting how far a message has come") as connection:
+            return await _change(connection, _owned(row), values)
 
 
 _new, _files = outbox.c.state == "new", outbox.c.state == "files"
@@ -325,9 +295,7 @@ def _owned(row: QueuedMessage) -> Any:
 
 async def _change(connection: AsyncConnection, where: Any, values: Values) -> QueuedMessage | None:
     """The one row that was changed, as it is now."""
-    changed = (
-        (await connection.execute(update(outbox).where(where).values(**values).returning(outbox))).mappings().first()
-    )
+    changed = (await connection.execute(update(outbox).where(where).values(**values).returning(outbox))).first()
     return _queued(changed) if changed else None
 
 
@@ -361,8 +329,8 @@ async def _add_files(connection: AsyncConnection, row_id: int, files: Sequence[S
         await connection.execute(insert(outbox_files).values(**values))
 
 
-def _queued(row: RowMapping) -> QueuedMessage:
-    return QueuedMessage(**{**dict(row), "content": json.loads(row["content"])})
+def _queued(row: Row[Any]) -> QueuedMessage:
+    return QueuedMessage(**{**columns(row), "content": json.loads(row.content)})
 
 
 def _file(row: Row[Any]) -> StoredFile:

@@ -3,14 +3,12 @@
 import contextlib
 from collections.abc import Sequence
 from itertools import accumulate
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from sqlalchemy import RowMapping, delete, insert, or_, select
-from sqlalchemy.exc import IntegrityError
-from sqlalchemy.ext.asyncio import AsyncEngine
+from sqlalchemy import Row, delete, insert, or_, select
 
 from bot.errors import NotFound
-from bot.store.engine import store_errors
+from bot.store.engine import StoredRows, TakenError
 from bot.store.tables import profiles
 from bot.texts import Text
 
@@ -36,11 +34,8 @@ class KeptProfile(NamedTuple):
 _ABOUT = [profiles.c[name] for name in KeptProfile._fields]
 
 
-class ProfileRows:
+class ProfileRows(StoredRows):
     """Every method is one transaction and raises only StoreError, or the NotFound that it names."""
-
-    def __init__(self, engine: AsyncEngine) -> None:
-        self._engine = engine
 
     async def keep(self, about: KeptProfile, content: bytes, *, most: int, days: float, most_bytes: int) -> None:
         """Adds one, unless it is kept already; of all then the newest stay: `most`, none older than `days`.
@@ -53,8 +48,8 @@ class ProfileRows:
         oldest = about.taken_at - days * _DAY_S
         known = select(profiles.c.id, profiles.c.size).where(profiles.c.taken_at >= oldest)
         newest = known.order_by(profiles.c.taken_at.desc(), profiles.c.id)
-        with store_errors("keeping a profile"), contextlib.suppress(IntegrityError):  # its id is made of what it holds
-            async with self._engine.begin() as connection:
+        with contextlib.suppress(TakenError):  # its id is made of what it holds
+            async with self._writing("keeping a profile") as connection:
                 others = [(profile.id, profile.size) for profile in await connection.execute(newest)]
                 stay = {about.id, *_fitting(others, most - 1, most_bytes - about.size)}
                 # Of those that were read: one that another process keeps at this moment is none of them.
@@ -64,23 +59,17 @@ class ProfileRows:
 
     async def sweep(self, now: float) -> None:
         """Forgets those that are older than was said when they were kept; `now` is in unix seconds."""
-        with store_errors("sweeping the profiles"):
-            async with self._engine.begin() as connection:
-                await connection.execute(delete(profiles).where(profiles.c.expires_at <= now))
+        await self._write("sweeping the profiles", delete(profiles).where(profiles.c.expires_at <= now))
 
     async def listed(self) -> list[KeptProfile]:
         """All, the newest first."""
         wanted = select(*_ABOUT).order_by(profiles.c.taken_at.desc(), profiles.c.id)
-        with store_errors("listing the kept profiles"):
-            async with self._engine.connect() as connection:
-                return [_kept(row) for row in (await connection.execute(wanted)).mappings()]
+        return [_kept(row) for row in await self._read("listing the kept profiles", wanted)]
 
     async def content(self, profile_id: str) -> bytes:
         """The bytes as they were fetched. Raises NotFound for one that is not kept, or not any more."""
         wanted = select(profiles.c.content).where(profiles.c.id == profile_id)
-        with store_errors("reading a kept profile"):
-            async with self._engine.connect() as connection:
-                found = await connection.scalar(wanted)
+        found = await self._scalar("reading a kept profile", wanted)
         if found is None:
             raise NotFound(
                 Text("error-profile.no-profile-is-kept", profile=repr(profile_id)),
@@ -95,5 +84,5 @@ def _fitting(sizes: Sequence[tuple[str, int]], most: int, most_bytes: int) -> li
     return [profile for (profile, _), used in zip(sizes[:most], sums, strict=False) if used <= most_bytes]
 
 
-def _kept(row: RowMapping) -> KeptProfile:
-    return KeptProfile(*(row[name] for name in KeptProfile._fields))
+def _kept(row: Row[Any]) -> KeptProfile:
+    return KeptProfile(*(getattr(row, name) for name in KeptProfile._fields))

@@ -12,20 +12,16 @@ from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Sequence
 from typing import NamedTuple
 
-from sqlalchemy import ColumnElement, and_, case, delete, insert, not_, or_, select, update
-from sqlalchemy.dialects import postgresql, sqlite
-from sqlalchemy.exc import IntegrityError
+from sqlalchemy import ColumnElement, and_, case, delete, not_, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
-from bot.store.alerts import AlertRows, IgnoredRows
+from bot.store.alerts import AlertRows, IgnoredRows, SpellRows
 from bot.store.audit import Audit
 from bot.store.changes import Approvals, ChangeRows
 from bot.store.digests import DigestRows
-from bot.store.engine import open_engine, open_engine_as_it_is, store_errors
+from bot.store.engine import HOLDS_S, DatabaseClock, StoredRows, TaskLeases, insert_unless, open_engine
 from bot.store.facts import Facts, MarkRows
-from bot.store.firing_periods import SpellRows
 from bot.store.incidents import IncidentRows
-from bot.store.leases import HOLDS_S, DatabaseClock, TaskLeases
 from bot.store.outbox_rows import OutboxRows
 from bot.store.profiles import ProfileRows
 from bot.store.tables import outbox, seen, threads
@@ -38,7 +34,6 @@ DROPPED = "/dropped"
 REMEMBERED = 3600.0
 """Seconds that something done is a duplicate. Slack repeats an event for about six minutes."""
 THREADS_KEPT = 90 * 86400.0
-_INSERT = {"sqlite": sqlite.insert, "postgresql": postgresql.insert}
 
 
 class Unfinished(NamedTuple):
@@ -49,7 +44,7 @@ class Unfinished(NamedTuple):
     deaths: int = 0
 
 
-class Store:
+class Store(StoredRows):
     """The bot's memory. Every method is one transaction and raises only StoreError.
 
     `now` gives the seconds since 1970 with which its times are compared; the processes that share it agree on them.
@@ -59,26 +54,25 @@ class Store:
     def __init__(
         self, engine: AsyncEngine, now: Callable[[], float], audit_keys: Sequence[str] = (), *, alone: bool = False
     ) -> None:
-        self._engine = engine
+        super().__init__(engine, now)
         self.now = now
         self._owner = uuid.uuid4().hex
         self._held_at = math.inf if alone else -math.inf
         self._judges_from = -math.inf
-        self._insert = _INSERT[engine.dialect.name]
-        self.outbox = OutboxRows(engine)
+        self.outbox = OutboxRows(engine, now)
         self.audit = Audit(engine, now, audit_keys)
         self.approvals = Approvals(engine, now, self.audit)
-        self.profiles = ProfileRows(engine)
+        self.profiles = ProfileRows(engine, now)
         self.alerts = AlertRows(engine, now)
         self.incidents = IncidentRows(engine, now, self.audit)
-        self.timeline = Timeline(engine)
+        self.timeline = Timeline(engine, now)
         self.task_leases = TaskLeases(engine, now)
-        self.spells = SpellRows(engine)
-        self.ignored = IgnoredRows(engine)
-        self.digests = DigestRows(engine, now, self._owner, self.audit)
+        self.spells = SpellRows(engine, now)
+        self.ignored = IgnoredRows(engine, now)
+        self.digests = DigestRows(engine, now, self.audit, self._owner)
         self.facts = Facts(engine, now)
         self.pages = PageRows(engine, now)
-        self.marks = MarkRows(engine, now, self._insert)
+        self.marks = MarkRows(engine, now)
 
     async def read_clock(self) -> None:
         """Goes by the database's clock as it is now, where it goes by that; call it now and then."""
@@ -87,7 +81,7 @@ class Store:
 
     def changes(self, cluster: str) -> ChangeRows:
         """The rows of the temporary changes of one cluster."""
-        return ChangeRows(self._engine, cluster, self.now, self.audit)
+        return ChangeRows(self._engine, self.now, self.audit, cluster)
 
     async def claim(self, key: str, payload: str = "") -> bool:
         """Whether the work on `key` is the caller's: False if it was done, or somebody is at it.
@@ -104,10 +98,11 @@ class Store:
             for key, payload in sorted(wanted.items())  # in one order, or two processes wait for each other
         ]
         free = or_(_nobodys, and_(seen.c.state == "done", seen.c.expires_at <= now))
-        again = self._insert(seen).on_conflict_do_update(index_elements=[seen.c.key], set_=self._held(now), where=free)
-        with store_errors("claiming deliveries"):
-            async with self._engine.begin() as connection:
-                return set((await connection.scalars(again.returning(seen.c.key), rows)).all())
+        again = insert_unless(self._engine, seen).on_conflict_do_update(
+            index_elements=[seen.c.key], set_=self._held(now), where=free
+        )
+        async with self._writing("claiming deliveries") as connection:
+            return set((await connection.scalars(again.returning(seen.c.key), rows)).all())
 
     def _held(self, now: float) -> dict[str, object]:
         return {"state": "running", "owner": self._owner, "expires_at": now + HOLDS_S}
@@ -118,10 +113,9 @@ class Store:
         # Two that lock many rows wait for each other for ever; what is locked is noted as done.
         free = select(seen.c.key).where(self._mine).with_for_update(skip_locked=True)
         renewed = update(seen).where(seen.c.key.in_(free)).values(expires_at=now + HOLDS_S)
-        with store_errors("showing that this process lives"):
-            async with self._engine.begin() as connection:
-                await connection.execute(renewed)
-                await self.digests.hold(connection)
+        async with self._writing("showing that this process lives") as connection:
+            await connection.execute(renewed)
+            await self.digests.hold(connection)
         if now - self._held_at > HOLDS_S:  # at the start too: nobody could before, perhaps; the others get as long
             self._judges_from = now + HOLDS_S
         self._held_at = now
@@ -130,16 +124,19 @@ class Store:
         """The keys of the work that this process has claimed, and has not noted as done. A claim without a payload is
         none: nobody could do it instead, and nobody may claim it again.
         """
-        with store_errors("looking for unfinished work"):
-            async with self._engine.connect() as connection:
-                found = select(seen.c.key).where(self._mine, seen.c.payload != "")
-                return set((await connection.scalars(found)).all())
+        found = select(seen.c.key).where(self._mine, seen.c.payload != "")
+        return set(await self._scalars("looking for unfinished work", found))
+
+    async def bury_all(self) -> None:
+        """Whatever is claimed was left by processes that died."""
+        died = update(seen).where(_running).values(expires_at=0.0)
+        await self._write("looking for unfinished work", died)
 
     async def let_go(self, keys: Collection[str]) -> None:
         """What this process has claimed of these, and is at no more, is anybody's; it died of none of them."""
-        with store_errors("leaving work to others"):
-            async with self._engine.begin() as connection:
-                await connection.execute(update(seen).where(self._mine, seen.c.key.in_(keys)).values(owner=""))
+        await self._write(
+            "leaving work to others", update(seen).where(self._mine, seen.c.key.in_(keys)).values(owner="")
+        )
 
     @property
     def _mine(self) -> ColumnElement[bool]:
@@ -152,19 +149,16 @@ class Store:
         await self.hold()
         wanted = select(seen.c.key, seen.c.payload, seen.c.deaths).where(_nobodys, seen.c.payload != "")
         in_order = wanted.order_by(seen.c.deaths, seen.c.key)
-        with store_errors("looking for unfinished work"):
-            async with self._engine.begin() as connection:
-                if self.now() >= self._judges_from:
-                    await self._take_from_the_dead(connection)
-                await self._give_up(connection)
-                return [Unfinished(*row) for row in await connection.execute(in_order)]
+        async with self._writing("looking for unfinished work") as connection:
+            if self.now() >= self._judges_from:
+                await self._take_from_the_dead(connection)
+            await self._give_up(connection)
+            return [Unfinished(*row) for row in await connection.execute(in_order)]
 
     async def claimed(self) -> list[str]:
         """The payloads of all work that is not finished, whoever is at it."""
-        with store_errors("looking for work that is under way"):
-            async with self._engine.connect() as connection:
-                found = select(seen.c.payload).where(_running, seen.c.payload != "")
-                return list((await connection.scalars(found)).all())
+        found = select(seen.c.payload).where(_running, seen.c.payload != "")
+        return list(await self._scalars("looking for work that is under way", found))
 
     async def _take_from_the_dead(self, connection: AsyncConnection) -> None:
         """A try is what its process was at alone when it died: of more, nobody knows which one ended it."""
@@ -186,7 +180,7 @@ class Store:
         fresh = {"state": "running", "owner": "", "expires_at": now, "deaths": 0, "tries": 0}
         if given_up := (await connection.execute(wanted)).all():
             notices = [{"key": row.key + DROPPED, "payload": row.payload, **fresh} for row in given_up]
-            await connection.execute(self._insert(seen).on_conflict_do_nothing(), notices)
+            await connection.execute(insert_unless(self._engine, seen).on_conflict_do_nothing(), notices)
             these = seen.c.key.in_([row.key for row in given_up])
             await connection.execute(update(seen).where(these).values(**_done(now)))
 
@@ -196,45 +190,37 @@ class Store:
 
     async def done_all(self, keys: Collection[str]) -> None:
         """The work on these keys need not be done again."""
-        with store_errors("noting deliveries as done"):
-            async with self._engine.begin() as connection:
-                await connection.execute(update(seen).where(seen.c.key.in_(keys)).values(**_done(self.now())))
+        await self._write(
+            "noting deliveries as done", update(seen).where(seen.c.key.in_(keys)).values(**_done(self.now()))
+        )
 
     async def remember_thread(self, channel: str, thread_ts: str, words: str, cluster: str) -> None:
         """The question (`words`, as typed) that the thread is about; a later one replaces it.
 
         For an answer that is not posted yet, `thread_ts` is its key in the outbox.
         """
-        here = and_(threads.c.channel == channel, threads.c.thread_ts == thread_ts)
         # A database takes neither half a surrogate pair nor, if it is PostgreSQL, a NUL.
         storable = words.encode(errors="replace").decode().replace("\0", "")
         values = {"words": storable, "cluster": cluster, "at": self.now()}
-        with store_errors("remembering a thread"):
-            with contextlib.suppress(IntegrityError):
-                async with self._engine.begin() as connection:
-                    if (await connection.execute(update(threads).where(here).values(**values))).rowcount == 0:
-                        await connection.execute(insert(threads).values(channel=channel, thread_ts=thread_ts, **values))
-                return
-            async with self._engine.begin() as connection:  # another process was first
-                await connection.execute(update(threads).where(here).values(**values))
+        named = {"channel": channel, "thread_ts": thread_ts}
+        new = insert_unless(self._engine, threads).values(**named, **values)
+        again = new.on_conflict_do_update(index_elements=list(named), set_=values)
+        await self._write("remembering a thread", again)
 
     async def thread(self, channel: str, thread_ts: str) -> tuple[str, str] | None:
         """(words, cluster) of the thread's question, also where an answer out of the outbox is the thread's head."""
         here = and_(threads.c.channel == channel, threads.c.thread_ts == thread_ts)
         heads = select(outbox.c.key).where(outbox.c.posted_channel == channel, outbox.c.posted_ts == thread_ts)
         known = select(threads.c.words, threads.c.cluster).where(or_(here, threads.c.thread_ts.in_(heads)))
-        with store_errors("looking up a thread"):
-            async with self._engine.connect() as connection:
-                row = (await connection.execute(known.order_by(threads.c.at.desc()))).first()
+        row = await self._first("looking up a thread", known.order_by(threads.c.at.desc()))
         return (row.words, row.cluster) if row else None
 
     async def sweep(self, now: float) -> None:
         """Forgets what is of no use any more; call it now and then."""
-        with store_errors("sweeping the store"):
-            async with self._engine.begin() as connection:
-                over = and_(seen.c.expires_at <= now - REMEMBERED, or_(seen.c.state == "done", seen.c.payload == ""))
-                await connection.execute(delete(seen).where(over))
-                await connection.execute(delete(threads).where(threads.c.at <= now - THREADS_KEPT))
+        async with self._writing("sweeping the store") as connection:
+            over = and_(seen.c.expires_at <= now - REMEMBERED, or_(seen.c.state == "done", seen.c.payload == ""))
+            await connection.execute(delete(seen).where(over))
+            await connection.execute(delete(threads).where(threads.c.at <= now - THREADS_KEPT))
         await self.outbox.sweep(now)
         await self.profiles.sweep(now)
         await self.incidents.sweep(now)
@@ -269,44 +255,16 @@ async def open_store(
     """
     async with open_engine(url, patience) as engine:
         alone = alone and engine.dialect.name == "sqlite"
-        if alone:
-            with store_errors("looking for unfinished work"):
-                async with engine.begin() as connection:
-                    died = update(seen).where(seen.c.state == "running").values(expires_at=0.0)
-                    await connection.execute(died)
         shared = DatabaseClock(engine) if engine.dialect.name == "postgresql" else time.time
         store = Store(engine, now or shared, audit_keys, alone=alone)
+        if alone:
+            await store.bury_all()
         await store.read_clock()
         yield store
 
 
 @contextlib.asynccontextmanager
-async def open_audit(url: str, *, patience: float = 5.0, audit_keys: Sequence[str] = ()) -> AsyncGenerator[Audit]:
-    """The audit log of a store, for reading beside the bot that has it open. Raises StoreError as `open_store` does."""
-    async with open_engine_as_it_is(url, patience) as engine:
-        yield Audit(engine, time.time, audit_keys)
-
-
-@contextlib.asynccontextmanager
-async def open_changes(
-    url: str, cluster: str, *, patience: float = 5.0, audit_keys: Sequence[str] = ()
-) -> AsyncGenerator[ChangeRows]:
-    """A cluster's changes in a store, for reading beside the bot that has it open. Raises StoreError as `open_store`
-    does.
-    """
-    async with open_engine_as_it_is(url, patience) as engine:
-        yield ChangeRows(engine, cluster, time.time, Audit(engine, time.time, audit_keys))
-
-
-@contextlib.asynccontextmanager
-async def open_profiles(url: str, *, patience: float = 5.0) -> AsyncGenerator[ProfileRows]:
-    """The kept profiles of a store, for reading beside the bot that has it open. Raises StoreError as `open_store`."""
-    async with open_engine_as_it_is(url, patience) as engine:
-        yield ProfileRows(engine)
-
-
-@contextlib.asynccontextmanager
-async def open_marks(url: str, *, patience: float = 5.0) -> AsyncGenerator[MarkRows]:
-    """The marks of a store, for reading beside the bot that has it open. Raises StoreError as `open_store`."""
-    async with open_engine_as_it_is(url, patience) as engine:
-        yield MarkRows(engine, time.time, _INSERT[engine.dialect.name])
+async def open_beside(url: str, *, audit_keys: Sequence[str] = ()) -> AsyncGenerator[Store]:
+    """A store as it is, for reading beside the bot that has it open. Raises StoreError as `open_store` does."""
+    async with open_engine(url, 5.0, make=False) as engine:
+        yield Store(engine, time.time, audit_keys)

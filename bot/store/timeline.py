@@ -6,13 +6,13 @@ Of one page only the newest state counts: a pager need not ring for what was ack
 
 import json
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from sqlalchemy import and_, delete, exists, func, insert, select, update
-from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
+from sqlalchemy.ext.asyncio import AsyncConnection
 
-from bot.store.engine import store_errors
+from bot.store.engine import StoredRows
 from bot.store.tables import incident_events, incidents, pages
 from bot.triage.state import Action, News, Page
 
@@ -41,36 +41,28 @@ async def note(connection: AsyncConnection, incident_id: str, news: Sequence[New
         await connection.execute(insert(incident_events).values(**values, detail=json.dumps(step.detail), told=seen))
 
 
-class Timeline:
-    """Every method is one transaction and raises only StoreError."""
-
-    def __init__(self, engine: AsyncEngine) -> None:
-        self._engine = engine
+class Timeline(StoredRows):
+    """What happened to incidents."""
 
     async def of(self, incident_id: str) -> list[IncidentEvent]:
         """What happened to the incident, in order."""
         query = select(incident_events).where(incident_events.c.incident == incident_id)
-        with store_errors("reading what happened to an incident"):
-            async with self._engine.connect() as connection:
-                found = await connection.execute(query.order_by(incident_events.c.seq))
-                return [event_of(row) for row in found]
+        async with self._reading("reading what happened to an incident") as connection:
+            found = await connection.execute(query.order_by(incident_events.c.seq))
+            return [event_of(row) for row in found]
 
     async def untold(self) -> dict[str, list[IncidentEvent]]:
         """What still needs a reply, by incident and in order."""
         query = select(incident_events).where(incident_events.c.told == 0)
         found: defaultdict[str, list[IncidentEvent]] = defaultdict(list)
-        with store_errors("reading what was not told yet"):
-            async with self._engine.connect() as connection:
-                for row in await connection.execute(query.order_by(incident_events.c.seq)):
-                    found[row.incident].append(event_of(row))
+        for row in await self._read("reading what was not told yet", query.order_by(incident_events.c.seq)):
+            found[row.incident].append(event_of(row))
         return found
 
     async def mark_told(self, incident_id: str, seq: int) -> None:
         """Notes that the reply was given to the outbox."""
         here = and_(incident_events.c.incident == incident_id, incident_events.c.seq == seq)
-        with store_errors("noting what was told"):
-            async with self._engine.begin() as connection:
-                await connection.execute(update(incident_events).where(here).values(told=1))
+        await self._write("noting what was told", update(incident_events).where(here).values(told=1))
 
 
 def event_of(row: Any) -> IncidentEvent:
@@ -104,33 +96,28 @@ async def queue(connection: AsyncConnection, incident_id: str, given: Sequence[P
         await connection.execute(insert(pages).values(**values, tries=0, next_try_at=0.0, told=0))
 
 
-class PageRows:
-    """Every method is one transaction and raises only StoreError."""
-
-    def __init__(self, engine: AsyncEngine, now: Callable[[], float]) -> None:
-        self._engine = engine
-        self._now = now
+class PageRows(StoredRows):
+    """What pagers are to be told."""
 
     async def next(self, service: str) -> PageRow | None:
         """The oldest that the pager was not told, whenever its turn is; those that a newer one replaces are skipped."""
         newer = pages.alias()
         same = and_(newer.c.key == pages.c.key, newer.c.service == pages.c.service, newer.c.id > pages.c.id)
         waiting = and_(pages.c.state == "new", pages.c.service == service)
-        with store_errors("reading what pagers are to be told"):
-            async with self._engine.begin() as connection:
-                query = select(pages).where(waiting, ~exists(select(newer.c.id).where(same))).order_by(pages.c.id)
-                row = (await connection.execute(query.limit(1))).mappings().first()
-                if row is None:
-                    return None
-                older = and_(waiting, pages.c.key == row["key"], pages.c.id < row["id"])
-                await connection.execute(update(pages).where(older).values(state="skipped"))
-        return PageRow(**{name: row[name] for name in PageRow._fields})
+        async with self._writing("reading what pagers are to be told") as connection:
+            query = select(pages).where(waiting, ~exists(select(newer.c.id).where(same))).order_by(pages.c.id)
+            row = (await connection.execute(query.limit(1))).first()
+            if row is None:
+                return None
+            older = and_(waiting, pages.c.key == row.key, pages.c.id < row.id)
+            await connection.execute(update(pages).where(older).values(state="skipped"))
+        return PageRow(**{name: getattr(row, name) for name in PageRow._fields})
 
     async def done(self, page: PageRow) -> None:
         """Notes that the pager took it."""
-        with store_errors("noting what a pager was told"):
-            async with self._engine.begin() as connection:
-                await connection.execute(update(pages).where(pages.c.id == page.id).values(state="done"))
+        await self._write(
+            "noting what a pager was told", update(pages).where(pages.c.id == page.id).values(state="done")
+        )
 
     async def later(self, page: PageRow, at: float, complaint: str = "") -> None:
         """Notes that it is to be tried again then; the thread is told the complaint, once."""
@@ -141,18 +128,15 @@ class PageRows:
         await self._failing(page, {"state": "failed"}, complaint)
 
     async def _failing(self, page: PageRow, values: dict[str, object], complaint: str) -> None:
-        with store_errors("noting what a pager was not told"):
-            async with self._engine.begin() as connection:
-                here = incidents.c.id == page.incident
-                await connection.execute(select(incidents.c.id).where(here).with_for_update())
-                if complaint and not page.told:
-                    values |= {"told": 1}
-                    await note(connection, page.incident, (News("unpaged", detail=complaint),), self._now())
-                await connection.execute(update(pages).where(pages.c.id == page.id).values(**values))
+        async with self._writing("noting what a pager was not told") as connection:
+            here = incidents.c.id == page.incident
+            await connection.execute(select(incidents.c.id).where(here).with_for_update())
+            if complaint and not page.told:
+                values |= {"told": 1}
+                await note(connection, page.incident, (News("unpaged", detail=complaint),), self._now())
+            await connection.execute(update(pages).where(pages.c.id == page.id).values(**values))
 
     async def sweep(self, now: float) -> None:
         """Forgets what was told long ago."""
-        with store_errors("sweeping what pagers were told"):
-            async with self._engine.begin() as connection:
-                old = and_(pages.c.state != "new", pages.c.queued_at <= now - KEPT_S)
-                await connection.execute(delete(pages).where(old))
+        old = and_(pages.c.state != "new", pages.c.queued_at <= now - KEPT_S)
+        await self._write("sweeping what pagers were told", delete(pages).where(old))

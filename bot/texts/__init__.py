@@ -30,7 +30,6 @@ _LINES: Mapping[Language, re.Pattern[str]] = {
     language: re.compile(rf"^([^=\n]+)\.{language}( = .*)$", re.MULTILINE) for language in LANGUAGES
 }
 _FACT = re.compile(r"^\w+ = .*$", re.MULTILINE)
-_HAN = re.compile("[\u3400-\u4dbf\u4e00-\u9fff]")
 GPU = "GPU"
 NOUN_VALUE = "gpu"
 _ANY_DEVICE = "device"
@@ -172,10 +171,12 @@ def sentences(*parts: Prose) -> Text:
     return Text(_SENTENCES, parts=tuple(part for part in parts if part))
 
 
-def first_sentence(prose: Prose) -> Prose:
-    """The first of several sentences, the words themselves where they are none."""
-    parts = prose.values["parts"] if isinstance(prose, Text) and prose.key == _SENTENCES else ()
-    return next((cast("Prose", part) for part in cast("Sequence[object]", parts) if part), prose)
+def beginning(prose: Prose, limit: int) -> Prose:
+    """As many of several sentences as have so many characters, but at least the first."""
+    if not isinstance(prose, Text) or prose.key != _SENTENCES:
+        return prose
+    parts = cast("Sequence[Prose]", prose.values["parts"])
+    return fitting((sentences(*parts[:count]) for count in range(len(parts), 0, -1)), limit) if parts else prose
 
 
 def made(make: Callable[..., str], *parts: Prose) -> Text:
@@ -331,11 +332,6 @@ def _names(language: Language) -> Mapping[str, str]:
     """Without those of English, in which a program reads them."""
     pairs = chain(*facts("names").values()) if language == "zh" else ()
     return dict(pair.split(": ", 1) for pair in pairs)
-
-
-def is_chinese(text: str) -> bool:
-    """Whether somebody wrote it in Chinese."""
-    return _HAN.search(text) is not None
 
 
 def _about(noun: str, text: str) -> str:

@@ -28,6 +28,8 @@ class Cause(msgspec.Struct, frozen=True):
     some of the first alert's. `claim` is about `subject` (`ns/pod` or a node, empty if the alert named neither); it is
     empty where `key` and `values` tell it. `nodes` are those that the cause lies in; `graph` is the http(s) address
     that shows an alert's expression, or empty. `step` is the first thing to do about it, None where nothing was found.
+    `verb` is the question that explains it, empty where the subject says which. `gpu` are the values of the text about
+    the GPU that an alert names and who holds it.
     """
 
     signature: str
@@ -42,6 +44,8 @@ class Cause(msgspec.Struct, frozen=True):
     step: NextAction | None = None
     key: str = ""
     values: Mapping[str, Any] = {}
+    verb: str = ""
+    gpu: Mapping[str, Any] = {}
 
     @property
     def text(self) -> Prose:

@@ -40,9 +40,23 @@ _GRAPH = "generatorURL"
 
 # Of whom the alert is, the first of these that is there: an exporter's own pod stands in `pod`, and the pod that it
 # measured in `exported_pod`, unless the scrape has honorLabels; HAMi before 2.9 has names of its own for it.
-_PODS = (("exported_namespace", "exported_pod"), ("podnamespace", "podname"), ("namespace", "pod"))
+_MEASURED = (("exported_namespace", "exported_pod"), ("podnamespace", "podname"))
 _NAMESPACES = ("exported_namespace", "podnamespace", "namespace")
-_NODES = ("exported_node", "nodename", "nodeid", "node")
+_NODES = (
+    *("exported_node", "nodename", "nodeid", "node", "Hostname", "kubernetes_node", "kubernetes_io_hostname"),
+    "node_name",
+)
+_PLACES = ("hostname", "host", "instance")
+"""Labels that hold a node's name or address, or something else's."""
+_GPUS = ("UUID", "uuid", "deviceuuid", "gpu_uuid")
+_OWNERS = (
+    ("deployment", "deploy"), ("statefulset", "sts"), ("daemonset", "ds"), ("job_name", "job"), ("replicaset", "rs"),
+)  # fmt: skip
+"""Labels of kube-state-metrics that name what owns pods, with the kinds as `why` takes them."""
+_SCRAPED = ("job", "service")
+"""Labels of what was scraped, after which its pods are called."""
+_MEASURES = re.compile(r"exporter|kube-state-metrics|cadvisor|node-problem-detector")
+_TELLS_OF_PODS = re.compile(r"kube-state-metrics|kubelet|cadvisor")
 
 ALERTMANAGER = "alertmanager"
 
@@ -74,6 +88,26 @@ class Alert(NamedTuple):
     severity: str = ""
     runbook: str = ""
     cut: int = 0
+
+    @property
+    def owner(self) -> str:
+        """The workload that it names, as `why` takes it (`ml/deploy/vllm`), or nothing."""
+        for label, kind in _OWNERS:
+            if self.namespace and (name := first_named(self.labels, (f"exported_{label}", label))):
+                return f"{self.namespace}/{kind}/{name}"
+        return ""
+
+    @property
+    def gpu(self) -> str:
+        """The UUID of the GPU that it names, or nothing."""
+        return next((self.labels[name] for name in _GPUS if self.labels.get(name)), "")
+
+    @property
+    def places(self) -> tuple[str, ...]:
+        """What may be the name or address of its node, which only the cluster knows."""
+        said = [self.labels.get(name, "").partition("://")[2] or self.labels.get(name, "") for name in _PLACES]
+        hosts = [self.node, *(text.partition("/")[0].rpartition(":")[0] or text for text in said)]
+        return tuple(dict.fromkeys(filter(None, (*hosts, *(host.partition(".")[0] for host in hosts)))))
 
     @property
     def graph(self) -> str:
@@ -129,11 +163,27 @@ def first_named(labels: Mapping[str, str], names: Sequence[str]) -> str:
 
 def _pod(labels: Mapping[str, str]) -> tuple[str, str]:
     """Namespace and name of the pod that the labels name, or a namespace alone, or nothing."""
-    for names in _PODS:
+    for names in _MEASURED:
         namespace, pod = (first_named(labels, (name,)) for name in names)
         if namespace and pod:
             return namespace, pod
-    return first_named(labels, _NAMESPACES), ""
+    namespace, pod = (first_named(labels, (name,)) for name in ("namespace", "pod"))
+    return (
+        (namespace, pod) if namespace and pod and not _only_measures(labels) else (first_named(labels, _NAMESPACES), "")
+    )
+
+
+def _only_measures(labels: Mapping[str, str]) -> bool:
+    """Whether `pod` is what was scraped, and the alert is about something else: an exporter's pod never is its subject.
+
+    Of a program that tells of itself the pod is the subject.
+    """
+    pod, scraped = labels["pod"], [labels.get(name, "").rpartition("/")[2] for name in _SCRAPED]
+    names_other = any(labels.get(name) for name in (*_NODES, *_GPUS, *(label for label, _ in _OWNERS)))
+    measures = bool(_MEASURES.search(pod)) or (names_other and pod.startswith("hami-"))
+    if any(name and name in pod for name in scraped):
+        return measures or names_other
+    return measures and not any(_TELLS_OF_PODS.search(name) for name in scraped)
 
 
 def _where(error: msgspec.ValidationError) -> str:

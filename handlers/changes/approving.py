@@ -60,16 +60,16 @@ class Approving:
         if asked := await self._deps.store.approvals.get(change_id):
             await writable.journal.show_waiting(asked, record, asked.at(writable.changer.time()).state)
             return
-        approval = await self._deps.store.approvals.ask(
-            change_id=change_id,
-            cluster=writable.cluster,
-            target=record.target,
-            digest=digest,
+        asked = Approval(
+            change_id,
+            writable.cluster,
+            record.target,
+            digest,
             requester=who.user,
             channel=who.channel,
             request=msgspec.json.encode(pending).decode(),
-            now=writable.changer.time(),
         )
+        approval = await self._deps.store.approvals.ask(asked, writable.changer.time())
         await writable.journal.show_waiting(approval, record, "pending")
 
     async def approve(self, who: Person, key: str, digest: str) -> str:

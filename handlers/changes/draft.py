@@ -12,7 +12,6 @@ from typing import NamedTuple
 import msgspec
 
 from bot.access import WhyDenied
-from bot.changes.kinds import VERBS
 from bot.changes.plan import Plan, Raise
 from bot.changes.record import Record, write_record
 from bot.errors import BotError, NotAllowed
@@ -134,14 +133,7 @@ def seal_longer(record: Record, basis: str, until: float, user: str) -> str:
 
 
 _BECAUSE = re.compile(r"\sbecause\s+", re.IGNORECASE)
-_VERBS = "|".join(r"\s+".join(verb.split()) for verb in (*VERBS, *HOW_TO_REVERT))
-_CHANGE = re.compile(rf"\s*(?:--(?:cluster|lang)[= ]\S+\s+)*(?:{_VERBS})\b", re.IGNORECASE)
 _REVERTING = re.compile(rf"\b(?:off|(?:{'|'.join(HOW_TO_REVERT)})(?:\s+{IS_ID.pattern})?)\s*$", re.IGNORECASE)
-
-
-def is_change(words: str) -> bool:
-    """Whether they ask for a change, or what is set."""
-    return _CHANGE.match(words) is not None
 
 
 def is_reverting(words: str) -> bool:

@@ -6,9 +6,10 @@ from collections.abc import Callable, Sequence
 
 from bot.changes.journal import ENDS, ChangeEvent, NotYet, Open
 from bot.changes.merge import in_an_editor
-from bot.changes.record import Record
+from bot.changes.record import BY_SHELL, Record
 from bot.settings.schema import AccessSettings
 from bot.slack.message import File, Message
+from bot.slack.people import People
 from bot.slack.render.change import ChangeCard, State, render_card, render_late, render_unreadable
 from bot.store.audit import AuditLine
 from bot.store.changes import Approval, ChangeRows
@@ -74,6 +75,8 @@ class ChangeJournal:
         card = ChangeCard(event.kind, record, self._cluster, detail, event.by, at=event.at)
         await self.show(card, elsewhere=await rows.known(record.id) is None)
         action = "extend" if event.kind in _MOVES else "raise" if event.kind in _BEGINS else "revert"
+        if event.kind in ENDS and not event.by:
+            await self._tell_raiser(card)
         line = self._line(action, event.kind, event.by or ITSELF, record, event.detail)
         if event.source == "copy":
             line = line._replace(detail={**line.detail, "record": "the store's copy"})
@@ -119,6 +122,17 @@ class ChangeJournal:
             longer=approval.id != record.id,
         )
         await self.show(card)
+
+    async def _tell_raiser(self, card: ChangeCard) -> None:
+        """That the bot ended what somebody raised in a shell: of the people whom the settings name, the one whose name
+        in Slack is their login. Of anybody else only the card in the channel tells.
+        """
+        login, at_a_shell, _ = card.record.by.partition(BY_SHELL)
+        for person in self._where("") if at_a_shell else ():
+            known = await People(self._deps().gateway).person(person)
+            if known is not None and known.name == login:
+                message = render_card(card).in_words(self._deps().say)
+                await self._deps().outbox.put(f"{key_of(card.record.id)}:ended", person, message, severity="warning")
 
     async def _call_for_help(self, event: ChangeEvent, record: Record) -> None:
         """Once for each time: a message of its own, which the channel notices, unlike an edited card. Its key is the

@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from bot.changes.kinds import VERBS
 from bot.errors import BotError, UsageError
 from bot.report import Report, in_words
 from bot.slack.app import App
@@ -46,7 +47,6 @@ from handlers.changes.draft import (
     Refused,
     as_typed,
     draft_words,
-    is_change,
     is_reverting,
     read_draft,
     split_change,
@@ -56,14 +56,12 @@ from handlers.changes.report import not_open_report, open_one, planned_report, s
 from handlers.changes.request import look, prepare
 from handlers.changes.service import LONGER_S, ChangeService
 from handlers.changes.stale_cards import edit_stale
-from handlers.changes.words import ChangeAsked, Extend, Raise, Revert, Show
+from handlers.changes.words import HOW_TO_REVERT, ChangeAsked, Extend, Raise, Revert, Show
 from handlers.inbox import DONE, Inbox
-from handlers.parsing.normalise import without_invisible
-from handlers.parsing.question import Question
+from handlers.parsing.question import HeardWords, Question, Verb, beginning, first_action
 from handlers.parsing.slack_grammar import COMMAND, Help, example, understand
-from handlers.parsing.slack_words import as_delivered, plain_text
+from handlers.parsing.slack_words import as_delivered, plain_text, without_invisible
 from handlers.user_actions import NOTHING, TOO_LATE_S, AcceptedDeed, ActionKind, NotDone, Nothing
-from handlers.verb_listeners import HeardWords, Verb, first_action
 
 Reply = Callable[[], Awaitable[str | Message | None]]
 """What is to be told; None when it is shown elsewhere."""
@@ -77,11 +75,11 @@ def register(app: App, inbox: Inbox, changes: ChangeService) -> Verb:
     app.action(CANCEL)(window.cancelled)
     for action in (REVERT, EXTEND, APPROVE, REFUSE):
         app.action(action)(window.pressed)
-    return Verb(_takes, window.ask)
+    return Verb(CHANGE, window.ask)
 
 
-def _takes(asked: HeardWords) -> bool:
-    return is_change(asked.words)
+CHANGE = beginning(*VERBS, *HOW_TO_REVERT)
+"""How words begin that ask for a change, or for what is set."""
 
 
 class _ChangeInWords(msgspec.Struct, frozen=True):

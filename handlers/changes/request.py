@@ -174,6 +174,8 @@ def _no_scheduler(found: InstallSeen) -> SourceError:
     unread = [gap for gap in found.gaps if gap.source == "deployments"]
     if unread:
         return SourceError(unread[0].text, hint=unread[0].advice)
+    if (absent := found.not_installed) is not None:
+        return NotFound(absent, hint=Text("hami-not-installed.fix"))
     return NotFound(
         Text("error-change.no-deployment-hami-scheduler"),
         hint=Text("error-change.none-in-dra-mode"),

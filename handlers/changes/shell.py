@@ -21,7 +21,7 @@ from bot.changes.deployments import ChangeFailed
 from bot.changes.journal import ChangeEvent, Open
 from bot.changes.plan import Plan, unfinished_rollout
 from bot.changes.reconciler import STUCK_S
-from bot.changes.record import KEY, Record, Refusal
+from bot.changes.record import BY_SHELL, KEY, Record, Refusal
 from bot.errors import BotError, NotAllowed, SourceError, UsageError
 from bot.kube.client.requests import ForbiddenError
 from bot.kube.client.writer import Conflict, Writer
@@ -300,6 +300,6 @@ def _as_a_change() -> Generator[None]:
 def whoami() -> str:
     """The login name of whoever runs the command."""
     try:
-        return f"{getpass.getuser()} (shell)"
+        return f"{getpass.getuser()}{BY_SHELL}"
     except (OSError, KeyError, ImportError):  # a container's user may have no name
-        return "somebody (shell)"
+        return f"somebody{BY_SHELL}"

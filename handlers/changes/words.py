@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import click
 
-from bot.changes.kinds import FORMER, VERBS, ChangeKind, kind_of
+from bot.changes.kinds import VERBS, ChangeKind, kind_of
 from bot.changes.plan import Raise
 from bot.errors import UsageError, not_understood
 from bot.kube.hami_pods import EXTENDER_CONTAINER, KUBE_SCHEDULER_CONTAINER
@@ -99,27 +99,7 @@ def change_commands(program: str, options: Callable[[], Sequence[click.Parameter
             context_settings={"ignore_unknown_options": True},
         )
 
-    def former(kind: ChangeKind) -> click.Command:
-        def ask(words: Sequence[str], **_: Any) -> ChangeAsked:
-            match words:
-                case [value, *rest] if kind.values.is_value(value):
-                    now = f"{kind.verb} {kind.asked_as(value)} {shlex.join(rest)}".strip()
-                case ["revert" | "off"]:
-                    now = HOW_TO_REVERT[0]
-                case _:
-                    now = kind.verb
-            raise UsageError(Text("error-change.former-verb", verb=kind.name), example=f"{program} {now}")
-
-        return click.Command(
-            kind.name,
-            callback=ask,
-            params=[click.Argument(["words"], nargs=-1, type=click.UNPROCESSED)],
-            help=f"Now: {program} {kind.verb}",
-            hidden=True,
-            context_settings={"ignore_unknown_options": True},
-        )
-
-    return [*map(command, VERBS), *map(to_revert, HOW_TO_REVERT), *map(former, map(kind_of, FORMER))]
+    return [*map(command, VERBS), *map(to_revert, HOW_TO_REVERT)]
 
 
 def read_change(

@@ -18,7 +18,8 @@ import httpx
 
 from bot.endpoint import ALERTS_PATH
 from bot.errors import BotError, SourceError, UsageError, bugs_as_errors
-from bot.kube.client.live import LiveCluster
+from bot.kube.hami_pods import is_plugin, is_scheduler
+from bot.kube.models import PODS
 from bot.kube.recording.recorded_cluster import RecordedCluster
 from bot.pager import PAGERDUTY, WEBHOOK
 from bot.report import Report, in_words, one_line
@@ -27,9 +28,9 @@ from bot.settings.oncall import OncallSettings
 from bot.settings.schema import Settings, SlackSettings, channels_of
 from bot.slack.calls import open_client, proxy_for
 from bot.slack.gateway import Gateway
-from bot.slack.render.limits import total_text
 from bot.slack.render.report import render_report
-from bot.store import StoreError, open_marks
+from bot.slack.render.text import total_text
+from bot.store import StoreError, open_beside
 from bot.store.engine import NoStoreError, OlderStoreError
 from bot.store.facts import Mark, MarkRows
 from bot.texts import LANGUAGES, Language, Prose, Text, Texts
@@ -46,6 +47,7 @@ from handlers.parsing.slack_grammar import understand
 from playbooks.gather.scheduling import gather_install
 from playbooks.own import discovery
 from playbooks.playbook import Sources
+from playbooks.quotes import let_read_logs
 
 Run = Literal["doctor", "monitor", "self-test"]
 
@@ -156,8 +158,8 @@ async def _examine_slack(settings: Settings, given: SlackSettings) -> list[Link]
 async def _examine_store(settings: Settings) -> list[Link]:
     """The store is read as it is: nothing is made, upgraded or taken over from the bot that has it open."""
     try:
-        async with open_marks(settings.store.url.get_secret_value()) as marks:
-            return await found("doctor", Kept(marks, settings.oncall))
+        async with open_beside(settings.store.url.get_secret_value()) as store:
+            return await found("doctor", Kept(store.marks, settings.oncall))
     except (NoStoreError, OlderStoreError) as error:
         return [broken("store", error, state="degraded")]
     except StoreError as error:
@@ -184,12 +186,20 @@ async def at_cluster(
 
 async def of_cluster(run: Run, sources: Sources, settings: Settings | None = None) -> list[Link]:
     """What the checks of that run find at a cluster that is open. Never raises."""
-    if run == "doctor" and not isinstance(sources.cluster, LiveCluster):
-        return [Link("cluster", "ok", Text("doctor.recording"), about=sources.cluster.name)]
+    if run == "doctor" and isinstance(sources.cluster, RecordedCluster):
+        logged = Text("doctor.recording", count=await _logged(sources.cluster))
+        return [Link("cluster", "ok", logged, about=sources.cluster.name)]
     links = await found(run, ClusterSeen(sources, settings))
     if run == "monitor" or has_failed(links):
         return links
     return [*links, *await found(run, Installed(sources, settings, seen=await gather_install(sources)))]
+
+
+async def _logged(cluster: RecordedCluster) -> int:
+    """How many pods of users a recording holds the logs of."""
+    own = {(pod.namespace, pod.name) for pod in await cluster.list(PODS) if is_scheduler(pod) or is_plugin(pod)}
+    found = {(namespace, pod) for _, namespace, pod, *_ in (name.split("/") for name in cluster.files("logs/"))}
+    return len(found - own)
 
 
 # --------------------------------------------------------------------------------------------- settings, playbooks
@@ -198,6 +208,9 @@ async def of_cluster(run: Run, sources: Sources, settings: Settings | None = Non
 async def _settings(settings: Settings) -> list[Link]:
     clusters: Prose = ", ".join(settings.clusters) or Text("doctor.one-cluster")
     links = [Link("settings", "ok", Text("doctor.settings", clusters=clusters))]
+    allow = Text("doctor.no-workload-logs-fix", role=let_read_logs("NAMESPACE"))
+    off = Link("workload-logs", "ok", Text("doctor.no-workload-logs"), allow)  # a choice, and no fault
+    links.append(Link("workload-logs", "ok", Text("doctor.workload-logs")) if settings.workload_logs else off)
     if settings.slack is None:
         links.append(Link("slack-token", "degraded", Text("doctor.no-slack"), Text("doctor.no-slack-fix")))
     return links

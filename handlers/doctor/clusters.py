@@ -12,9 +12,9 @@ from bot.kube.client.live import LiveCluster
 from bot.kube.client.requests import Right
 from bot.kube.models import NODES, PODS
 from bot.kube.times import roughly
-from bot.report import Gap
+from bot.report import NEWER_HAMI, Gap
 from bot.settings.schema import Settings
-from bot.texts import Prose, Text, clauses, listed
+from bot.texts import Prose, Text, clauses, listed, sentences
 from handlers.doctor.links import Link
 from playbooks.gather.scheduler_process import gather_memory
 from playbooks.gather.scheduling import InstallSeen
@@ -53,6 +53,7 @@ READING = (
             *(f"{kind}.resource.k8s.io" for kind in ("resourceclaims", "resourceclaimtemplates", "resourceslices")),
         ),
     ),
+    NeededRights(_BACKGROUND, "<everywhere>", ("list",), ("workloads.kueue.x-k8s.io",)),
     NeededRights(_BACKGROUND, "<hami>", ("list",), ("configmaps", "services", "endpointslices.discovery.k8s.io")),
     NeededRights(_BACKGROUND, "<hami>", ("get", "list"), ("leases.coordination.k8s.io",)),
     NeededRights(Text("doctor.without-logs"), "<hami>", ("get",), ("pods/log",)),
@@ -142,6 +143,8 @@ async def hami(place: Installed) -> list[Link]:
     if install.version is None:
         return [Link("hami", "degraded", Text("doctor.hami-unknown", where=where), Text("doctor.hami-version"), about)]
     seen = Text("doctor.hami", version=install.version.version, where=where, ready=ready)
+    if newer := next((gap for gap in place.seen.gaps if gap.source == NEWER_HAMI), None):
+        return [Link("hami", "degraded", sentences(seen, newer.text), newer.advice, about)]
     return [Link("hami", "ok" if ready else "degraded", seen, "" if ready else "hami-bot status", about)]
 
 

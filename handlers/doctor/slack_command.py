@@ -6,19 +6,17 @@ from collections.abc import Awaitable, Callable, Sequence
 from bot.slack.message import Message
 from bot.slack.render.blocks import Room
 from bot.slack.render.change import render_denied
-from bot.slack.render.limits import TOTAL_BUDGET
-from bot.slack.render.rich import Part, bullets, line, rich_text, span
-from bot.slack.render.text import escape
+from bot.slack.render.text import TOTAL_BUDGET, Part, bullets, escape, line, rich_text, span
 from bot.texts import Texts
 from handlers.changes.draft import Person
 from handlers.changes.execute import Guard
 from handlers.doctor.links import STATES, Link, in_words
 from handlers.doctor.words import VERB, DoctorAsked
 from handlers.inbox import DONE, Inbox
+from handlers.parsing.question import HeardWords, Verb, beginning
 from handlers.parsing.slack_grammar import understand
 from handlers.parsing.slack_words import split_words
 from handlers.user_actions import NOTHING, AcceptedDeed, ActionKind, Nothing
-from handlers.verb_listeners import HeardWords, Verb, begins_with
 
 Examine = Callable[[], Awaitable[list[Link]]]
 """Looks at every link between the running bot and what it needs."""
@@ -36,7 +34,7 @@ def answering(inbox: Inbox, guard: Guard, examine: Examine) -> Verb:
             denied = refused.denied
             await reply.answer(render_denied(denied.why, denied.who, denied.where).in_words(say), mark=DONE)
             return
-        async with reply.expecting(escape(say("doctor.progress"))):
+        async with reply.expecting(lambda: escape(say("doctor.progress"))):
             links = await examine()
         await reply.answer(render_links(links, say), mark=DONE)
 
@@ -45,7 +43,7 @@ def answering(inbox: Inbox, guard: Guard, examine: Examine) -> Verb:
     async def ask(asked: HeardWords) -> None:
         await inbox.do(asked.key, kind, asked.question, NOTHING)
 
-    return Verb(begins_with(VERB), ask)
+    return Verb(beginning(VERB), ask)
 
 
 _SEEN, _FIX = 600, 600

@@ -29,6 +29,7 @@ from handlers.manifest import create_link
 from handlers.shell_output import progress, tell
 from playbooks.gather.scheduling import gather_install
 from playbooks.playbook import Sources
+from playbooks.quotes import let_read_logs
 
 
 class FoundCluster(NamedTuple):
@@ -409,6 +410,9 @@ def _next(files: Files) -> list[Prose]:
         "  kubectl create namespace hami-bot",
         f"  kubectl -n hami-bot apply -f {secret}",
         f"  helm -n hami-bot install hami-bot deploy/chart -f {values} {image}",
+        "",
+        Text("init.logs"),
+        f"  {let_read_logs('NAMESPACE')}",
     ]
 
 

@@ -185,7 +185,7 @@ def input_schema(playbook: Playbook, clusters: Sequence[str]) -> dict[str, Any]:
     taken = _taken(playbook)
     properties = {name: _described(parameter) for name, parameter in taken.items()}
     if manifest_of(playbook):
-        properties[MANIFEST] = _TEXT | {"description": "A Pod or a List of Pods, as YAML or JSON, in place of a file."}
+        properties[MANIFEST] = _TEXT | {"description": "Pods, or what has pod templates, in place of a file."}
     required = [name for name, parameter in taken.items() if parameter.required]
     if clusters:
         properties["cluster"] = _TEXT | {"enum": list(clusters), "description": "Which cluster to read."}

@@ -97,7 +97,21 @@ class AlertSorter:
         return bool(some)
 
     async def _causes(self, cluster: str, some: Sequence[Alert]) -> AlertCauses:
-        """None yet while the cluster cannot be read; after a while, what the alerts say themselves."""
+        """None yet while the cluster cannot be read; after a while, what the alerts say themselves. So do those at once
+        that name a cluster which is none of the settings'.
+        """
+        ours = self._plan.clusters
+        foreign = [alert for alert in some if ours and alert.cluster not in ("", *ours)]
+        alone = [(told_alone(alert, self._foreign(alert)), [alert]) for alert in foreign]
+        rest = [alert for alert in some if alert not in foreign]
+        found = await self._causes_here(cluster, rest) if rest else AlertCauses([])
+        return found._replace(causes=[*found.causes, *alone])
+
+    def _foreign(self, alert: Alert) -> str:
+        names = ", ".join(self._plan.clusters)
+        return self._deps.say("triage.foreign-cluster", cluster=alert.cluster, clusters=names)
+
+    async def _causes_here(self, cluster: str, some: Sequence[Alert]) -> AlertCauses:
         since = self._unread_since.setdefault(cluster, self._plan.clock())
         try:
             async with asyncio.timeout(PATIENCE_S), self._deps.open_sources(cluster) as sources:
@@ -120,11 +134,13 @@ def _severity(found: tuple[Cause, list[Alert]]) -> int:
 
 
 def without_ignored(some: Iterable[Alert], routes: Sequence[Route]) -> tuple[list[Alert], list[Alert]]:
-    """The alerts that people are to be told of, and those that a route ignores."""
+    """The alerts that people are to be told of, and those that a route ignores, or that say that nothing is wrong:
+    the severity of Watchdog and InfoInhibitor, which always fire, is `none`.
+    """
     wanted, unwanted = list[Alert](), list[Alert]()
     for alert in some:
         route = route_of(alert.labels, routes)
-        (unwanted if route and route.ignores else wanted).append(alert)
+        (unwanted if (route and route.ignores) or alert.severity.casefold() == "none" else wanted).append(alert)
     return wanted, unwanted
 
 

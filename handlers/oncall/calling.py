@@ -41,7 +41,7 @@ PATIENCE_S = 60.0
 
 
 class OncallPlan(NamedTuple):
-    """How incidents are looked after. An alert is about the one of `clusters` that it names, else about `usual`.
+    """How incidents are looked after. An alert is about the one of `clusters` that it names, else `usual`.
 
     `owner` is this process's name and no other's, `pass_s` is in seconds; for `pagerduty` see `Rota`. If more than
     `threads_per_minute` open in a channel, one thread there gathers the rest; 0 is no limit. New alerts go where the

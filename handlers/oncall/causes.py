@@ -1,4 +1,4 @@
-"""Why alerts fire: each pod that they name is judged as `why` and `pending` do, each node as `nodes` does."""
+"""Whom alerts are about and why they fire: each pod is judged as `why` and `pending` do, each node as `nodes` does."""
 
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
@@ -8,18 +8,23 @@ import msgspec
 
 from bot.errors import SourceError, UsageError
 from bot.finding_codes import CODES
+from bot.hami.installation.install import Install, is_of_hami
 from bot.hami.pods.request_parsing import DeviceConfig, gpus_of
-from bot.kube.models import Pod
+from bot.kube.cluster import seen
+from bot.kube.models import NODES, Node, Pod
 from bot.kube.times import parse_time
-from bot.report import Finding, Report
+from bot.report import Finding, Gap, Report
+from bot.rows import GpuRow
 from bot.texts import Text
 from bot.triage.cause import Cause, unexplained
 from bot.triage.summary import GpuRequest
 from bot.triage.webhook import Alert
 from playbooks.gather.pods import gather_scene, gather_waiting
+from playbooks.gather.scheduling import gather_install
 from playbooks.judgement.waiting import Judge
 from playbooks.nodes.tables import NodeCardRow
 from playbooks.playbook import Playbook, Sources, find
+from playbooks.rules.common import prose
 from playbooks.rules.waiting.alike import cause_signature
 from playbooks.scenes.cluster import ClusterScene
 
@@ -42,27 +47,95 @@ class AlertCauses(NamedTuple):
     needs: Mapping[Name, GpuRequest] = {}
 
 
+class AlertQuestion(NamedTuple):
+    """What is asked about an alert: the verb with its subject, which `status` and `nodes` of all have not. Both are
+    empty where the alert is about nothing that the bot knows. `about` is what people call it.
+    """
+
+    verb: str = ""
+    subject: str = ""
+    about: str = ""
+
+
 async def find_causes(sources: Sources, given: Sequence[Alert]) -> AlertCauses:
     """The causes of these alerts, of each pod or node by itself. Raises BotError when the cluster cannot be read."""
     by_pod: dict[Name, list[Alert]] = {}
-    by_node: dict[str, list[Alert]] = {}
     by_finding: dict[tuple[str, str], list[Alert]] = {}
     others: list[Alert] = []
     for alert in given:
-        if alert.namespace and alert.pod:
-            by_pod.setdefault((alert.namespace, alert.pod), []).append(alert)
-        elif FINDING in alert.labels:
+        if FINDING in alert.labels and not alert.pod:
             by_finding.setdefault(("nodes" if alert.node else "status", alert.labels[FINDING]), []).append(alert)
-        elif alert.node:
-            by_node.setdefault(alert.node, []).append(alert)
         else:
             others.append(alert)
+    by_question: dict[AlertQuestion, list[Alert]] = {}
+    for alert, asked in zip(others, await questions(sources, others) if others else (), strict=True):
+        namespace, _, pod = asked.subject.partition("/")
+        if asked.verb == "why" and "/" not in pod:
+            by_pod.setdefault((namespace, pod), []).append(alert)
+        else:
+            by_question.setdefault(asked, []).append(alert)
     found, needs = await _of_pods(sources, by_pod) if by_pod else AlertCauses([])
-    for number, (node, some) in enumerate(by_node.items()):
-        found += await _of_node(sources, node, some) if number < ONE_BY_ONE else _alone(some, _TOO_MANY)
+    for number, (asked, some) in enumerate(by_question.items()):
+        if not asked.verb:
+            found += _alone(some)
+        else:
+            found += await _of_question(sources, asked, some) if number < ONE_BY_ONE else _alone(some, _TOO_MANY)
     if by_finding:
         found += await _of_findings(sources, by_finding)
-    return AlertCauses([*found, *_alone(others)], needs)
+    return AlertCauses([*await _on_gpus(sources, found)], needs)
+
+
+async def questions(sources: Sources, given: Sequence[Alert]) -> list[AlertQuestion]:
+    """What each alert is about, most telling first: HAMi itself, a pod, what owns pods, a node, the node of a GPU."""
+    install = (await gather_install(sources)).install if any(alert.namespace for alert in given) else None
+    unsure = any(not alert.pod and not alert.owner for alert in given)
+    nodes = await seen("nodes", sources.cluster.list(NODES)) if unsure else []
+    by_place = {} if isinstance(nodes, Gap) else {place: node.name for node in nodes for place in _places(node)}
+    by_gpu: Mapping[str, GpuRow] = {}
+    if any(alert.gpu and not _node(alert, by_place) for alert in given if not alert.pod):
+        by_gpu = await _gpus(sources)
+    return [
+        _of_hami(alert, install) or _asked(alert, _node(alert, by_place), by_gpu.get(alert.gpu.upper()))
+        for alert in given
+    ]
+
+
+async def _gpus(sources: Sources) -> Mapping[str, GpuRow]:
+    """By their UUIDs, which some exporters write without what they begin with."""
+    playbook = find("gpus")
+    rows = (await _diagnosed(playbook, playbook.request(all=True), sources)).typed(GpuRow)
+    named = ((str(row.card).upper(), row) for row in rows if isinstance(row.card, str))
+    return {key: row for uuid, row in named for key in (uuid, uuid.removeprefix("GPU-"))}
+
+
+def _places(node: Node) -> list[str]:
+    """What an alert may call the node: its name, or one of its addresses."""
+    return [node.name, *(address.address for address in node.status.addresses or ())]
+
+
+def _node(alert: Alert, by_place: Mapping[str, str]) -> str:
+    return next((by_place[place] for place in alert.places if place in by_place), "")
+
+
+def _of_hami(alert: Alert, install: Install | None) -> AlertQuestion | None:
+    """HAMi's own workloads: what is wrong with its device plugin `nodes` says, with the rest of it `status`."""
+    kind, _, name = alert.owner.partition("/")[2].partition("/")
+    named = name or alert.pod or alert.labels.get("service") or alert.labels.get("job", "")
+    if install is None or not named or install.namespace != alert.namespace:
+        return None
+    if not is_of_hami(named) and not (install.deployment and named == install.deployment.name):
+        return None
+    if not name and not alert.pod and (alert.node or alert.gpu):
+        return None  # HAMi's metrics tell of nodes and GPUs
+    on_nodes = kind == "ds" or "device-plugin" in named
+    return AlertQuestion("nodes" if on_nodes else "status", "", f"{alert.namespace}/{kind}/{name}" if name else named)
+
+
+def _asked(alert: Alert, node: str, gpu: GpuRow | None) -> AlertQuestion:
+    if subject := f"{alert.namespace}/{alert.pod}" if alert.pod else alert.owner:
+        return AlertQuestion("why", subject, subject)
+    node = node or (gpu.node if gpu else alert.node)
+    return AlertQuestion("nodes", node, node) if node else AlertQuestion()
 
 
 def told_alone(alert: Alert, why_not: str = "") -> Cause:
@@ -70,7 +143,7 @@ def told_alone(alert: Alert, why_not: str = "") -> Cause:
     claim = next(
         (alert.annotations[name] for name in ("summary", "description", "message") if alert.annotations.get(name)), ""
     )
-    subject = f"{alert.namespace}/{alert.pod}" if alert.pod else alert.node
+    subject = f"{alert.namespace}/{alert.pod}" if alert.pod else alert.owner or alert.node
     return unexplained(
         alert.name,
         alert.namespace,
@@ -126,10 +199,35 @@ def _judged(scene: ClusterScene, pods: Sequence[Pod]) -> list[tuple[Name, Findin
     return [((pod.namespace, pod.name), judge.cause(pod)) for pod in pods]
 
 
-async def _of_node(sources: Sources, node: str, some: list[Alert]) -> Sorted:
-    report = await answer(sources, "nodes", node)
+async def _of_question(sources: Sources, asked: AlertQuestion, some: list[Alert]) -> Sorted:
+    """The cause is the first finding of the answer that explains anything; its evidence is that answer."""
+    report = await answer(sources, asked.verb, asked.subject)
     bad = next(filter(_explains, report.findings), None)
-    return [(_cause(bad, node), some)] if bad else _alone(some)
+    found = [(_cause(bad, asked.about), some)] if bad else _alone(some)
+    told = {"verb": asked.verb, "subject": asked.about}
+    return [(msgspec.structs.replace(cause, **told), members) for cause, members in found]
+
+
+async def _on_gpus(sources: Sources, found: Sorted) -> Sorted:
+    """Where an alert names a GPU, whose pods it is told with them."""
+    if not any(alert.gpu and not alert.pod for _, some in found for alert in some):
+        return found
+    cards = await _gpus(sources)
+    return [(_on_gpu(cause, some, cards), some) for cause, some in found]
+
+
+def _on_gpu(cause: Cause, some: Sequence[Alert], cards: Mapping[str, GpuRow]) -> Cause:
+    uuid = next((alert.gpu for alert in some if alert.gpu and not alert.pod), "")
+    if not uuid or cause.verb != "nodes":
+        return cause
+    card = cards.get(uuid.upper())
+    holders = Text("triage.gpu-unregistered")
+    if card is not None:
+        holders = (
+            Text("triage.gpu-held", pods=prose.names([*card.holders])) if card.holders else Text("triage.gpu-free")
+        )
+    values = {"uuid": str(card.card) if card else uuid, "node": card.node if card else cause.subject}
+    return msgspec.structs.replace(cause, gpu=Text("triage.on-gpu", **values, holders=holders).data)
 
 
 def _explains(finding: Finding) -> bool:
@@ -164,14 +262,23 @@ async def all_findings(sources: Sources, verb: str) -> Report:
 
 
 async def answer(sources: Sources, verb: str, subject: str) -> Report:
-    """What a playbook says about a pod (`ns/pod`) or a node, before it is words."""
+    """What a playbook says about a pod or what owns pods (`ns/pod`, `ns/deploy/name`), a node, or all, not in words."""
     return await _diagnosed(find(verb), _request(verb, subject), sources)
+
+
+def is_about_all(verb: str, subject: str) -> bool:
+    """Whether the question is about the whole cluster, and its subject is only what people call it."""
+    return verb == "status" or (verb == "nodes" and "/" in subject)
 
 
 def _request(verb: str, subject: str) -> Any:
     playbook = find(verb)
     try:
-        return playbook.request(pod=subject) if verb == "why" else playbook.request(node=subject)
+        if verb == "status":
+            return playbook.request()
+        if verb == "why":
+            return playbook.request(pod=subject)
+        return playbook.request(node="" if is_about_all(verb, subject) else subject)
     except UsageError as error:  # the name came with an alert, nobody typed it
         raise UsageError(
             Text("error-oncall.cannot-be-asked-about", subject=repr(subject[:120]), why=error.message)

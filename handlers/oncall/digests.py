@@ -17,13 +17,15 @@ from bot.periodic_jobs import Clock
 from bot.render.picture import picture
 from bot.render.trend import trend_picture, trend_words
 from bot.render.words import visible
-from bot.report import Report, one_line
+from bot.report import NEWER_HAMI, Report, one_line
 from bot.slack.app import App
 from bot.slack.failures import Problem, SlackFailure
 from bot.slack.message import File, Message
+from bot.slack.people import People
 from bot.slack.render import blocks
 from bot.slack.render.buttons import read_value
 from bot.slack.render.digest import (
+    AT,
     FORM,
     INPUT,
     OPEN,
@@ -97,8 +99,8 @@ MakeReport = Callable[[float, float, str], Awaitable[Message]]
 Asked = Post | AddDigest | ListAll | Stop | StopReport
 
 
-def read_digest(words: Sequence[str]) -> Post | AddDigest | ListAll | Stop:
-    """What the words after `digest` ask for. Raises UsageError with an example."""
+def read_digest(words: Sequence[str], zone: str = "") -> Post | AddDigest | ListAll | Stop:
+    """What the words after `digest` ask for; `zone` is the person's. Raises UsageError with an example."""
     match words:
         case ["now"]:
             return Post()
@@ -108,16 +110,20 @@ def read_digest(words: Sequence[str]) -> Post | AddDigest | ListAll | Stop:
             return Stop(one)
         case ["stop", *_]:
             raise _wrong("stop needs the id of one digest: digest list shows them", "digest stop 3fa29c")
-        case [days, at, zone]:
-            return _add(read_schedule(days, at, zone), DIGEST_EXAMPLE)
-        case [cron, zone] if len(cron.split()) > 1:
-            return _add(read_cron(cron, zone), CRON_EXAMPLE)
-        case [_, _, _, _, _, zone]:
-            return _add(read_cron(" ".join(words[:5]), zone), CRON_EXAMPLE)
+        case [days, hour, half, *rest] if half.lower() in ("am", "pm"):
+            return read_digest([days, f"{hour}{half}", *rest], zone)
+        case [days, at, named]:
+            return _add(read_schedule(days, at, named), DIGEST_EXAMPLE)
+        case [cron, named] if len(cron.split()) > 1:
+            return _add(read_cron(cron, named), CRON_EXAMPLE)
+        case [_, _, _, _, _, named]:
+            return _add(read_cron(" ".join(words[:5]), named), CRON_EXAMPLE)
         case [days, at]:
-            raise _without_zone(read_schedule(days, at, "UTC"), DIGEST_EXAMPLE)
+            schedule = read_schedule(days, at, zone or "UTC")
+            return _add(schedule if zone else _without_zone(schedule), DIGEST_EXAMPLE)
         case [_, _, _, _, _]:
-            raise _without_zone(read_cron(" ".join(words), "UTC"), CRON_EXAMPLE)
+            schedule = read_cron(" ".join(words), zone or "UTC")
+            return _add(schedule if zone else _without_zone(schedule), CRON_EXAMPLE)
         case _:
             raise _wrong("a digest needs its days, its time and its time zone")
 
@@ -128,9 +134,9 @@ def _add(schedule: Schedule | str, example: str) -> AddDigest:
     raise _wrong(schedule, example)
 
 
-def _without_zone(schedule: Schedule | str, example: str) -> UsageError:
+def _without_zone(schedule: Schedule | str) -> str:
     """What else is wrong counts first."""
-    return _wrong(schedule if isinstance(schedule, str) else "its time zone is missing", example)
+    return schedule if isinstance(schedule, str) else "its time zone is missing"
 
 
 class Digests:
@@ -145,6 +151,7 @@ class Digests:
         self._given = given
         self._report = report
         self._rows = deps.store.digests
+        self._people = People(deps.gateway)
         self._failed: dict[str, str] = {}
 
     async def run(self, clock: Clock) -> None:
@@ -210,6 +217,11 @@ class Digests:
         return self._deps.say("digest.missed", day=slot.wall, cluster=self._cluster(digest.cluster), why=why)
 
     # -------------------------------------------------------------------------------------------------- people
+
+    async def zone_of(self, user: str) -> str:
+        """The person's time zone as Slack has it; empty where it does not say."""
+        person = await self._people.person(user)
+        return person.zone if person and is_zone(person.zone) else ""
 
     async def do(self, key: str, who: Person, asked: Asked, cluster: str) -> str | Message:
         """What a person asked for, once for each `key`; what they are told."""
@@ -310,9 +322,9 @@ class Digests:
             self._pictures, snapshot.parts.get("gpus"), [*earlier, PostedDigest(now, after)]
         )
         before = earlier[-1].figures if earlier else None
-        return DigestPost(
-            report, before, after, len(opened), late=late, owners=report.typed(OwnerRow), rooms=rooms(after, now)
-        ), files
+        newer = next((gap.why for gap in report.gaps if gap.source == NEWER_HAMI), "")
+        owners, room = report.typed(OwnerRow), rooms(after, now)
+        return DigestPost(report, before, after, len(opened), late, owners, room, newer), files
 
     def _pictures(self, gpus: object, runs: Sequence[PostedDigest]) -> list[File]:
         say, files = self._deps.say, list[File]()
@@ -359,7 +371,8 @@ def register_digest_form(app: App, inbox: Inbox, digests: Digests) -> None:
 
     async def show(taken: AcceptedDeed[DigestPlace]) -> None:
         """Its key is the trigger."""
-        await inbox.deps.gateway.open_view(taken.key, blocks.in_words(form(taken.details), inbox.deps.say))
+        zone = await digests.zone_of(taken.asked.user)
+        await inbox.deps.gateway.open_view(taken.key, blocks.in_words(form(taken.details, zone), inbox.deps.say))
 
     async def add(taken: AcceptedDeed[_Typed]) -> None:
         who = Person(taken.asked.user, taken.asked.channel)
@@ -401,6 +414,8 @@ def register_digest_form(app: App, inbox: Inbox, digests: Digests) -> None:
 def _asked(view: dict[str, Any]) -> str:
     """What was typed, in words. Raises UsageError for anything but a digest's time."""
     when, zone = _typed(view, WHEN), _typed(view, ZONE)
+    if len(when) == 1 and not when[0][:1].isdigit():  # days alone; a cron expression has its time
+        when = [*when, _value(view, AT, "selected_time")]
     asked = read_digest([*when, *zone]) if when and zone else None
     if not isinstance(asked, AddDigest):
         raise UsageError(Text("error-oncall.digest-needs-days-time"), example=DIGEST_EXAMPLE)
@@ -412,8 +427,8 @@ def _typed(view: dict[str, Any], block: str) -> list[str]:
     return split_words(f"digest {as_delivered(_value(view, block))}")[1:]
 
 
-def _value(view: dict[str, Any], block: str) -> str:
-    return str(view["state"]["values"][block][INPUT].get("value") or "").strip()
+def _value(view: dict[str, Any], block: str, field: str = "value") -> str:
+    return str(view["state"]["values"][block][INPUT].get(field) or "").strip()
 
 
 def _cluster(value: str, inbox: Inbox) -> str:

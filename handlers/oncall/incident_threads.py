@@ -16,8 +16,7 @@ from uuid import uuid4
 
 import msgspec
 
-from bot import request_ids
-from bot.errors import BotError, SourceError, bugs_as_errors
+from bot.errors import BotError, SourceError, begin_request, bugs_as_errors
 from bot.hami.vendors import ANNOTATIONS
 from bot.kube.cluster import Cluster, seen
 from bot.kube.models import EVENTS, PODS, Kind
@@ -52,7 +51,7 @@ from bot.triage.summary import (
 )
 from handlers.deps import Deps
 from handlers.oncall.calling import Rota, call_to_come, extent_of, told_elsewhere
-from handlers.oncall.causes import answer
+from handlers.oncall.causes import answer, is_about_all
 from playbooks.playbook import Sources
 
 DEBOUNCE_S = 45.0
@@ -136,10 +135,11 @@ class IncidentThreads:
 
     async def _found(self, row: Row, head: Head) -> Message:
         """What is known of the cause; without blocks where none was found."""
-        if not (row.cause.code and row.cause.subject):
+        cause = row.cause
+        if not cause.verb and not (cause.code and cause.subject):
             return progress(self._deps.say("triage.alerts-say"))
-        verb = "why" if "/" in row.cause.subject else "nodes"
-        asked = EvidenceRequest(verb, row.cause.subject, f"incident-{row.id}.tar.gz", head.severity)
+        verb = cause.verb or ("why" if "/" in cause.subject else "nodes")
+        asked = EvidenceRequest(verb, cause.subject, f"incident-{row.id}.tar.gz", head.severity)
         return await evidence(self._deps, row.cluster, asked)
 
     async def _reply(self, row: Row, counts: Counts, untold: Sequence[IncidentEvent]) -> None:
@@ -279,7 +279,7 @@ async def evidence(deps: Deps, cluster: str, asked: EvidenceRequest, bounds: Bou
     except BotError as error:
         return render_error(error).in_words(say)
     report = await asyncio.to_thread(in_words, msgspec.structs.replace(found, severity=asked.severity), say)
-    words = f"{asked.verb} {asked.subject}"
+    words = asked.verb if is_about_all(asked.verb, asked.subject) else f"{asked.verb} {asked.subject}"
     message = render_report(report, say, channel_buttons=False, words=words)
     try:
         async with asyncio.timeout(RECORDED_S), deps.open_sources(cluster) as sources:
@@ -305,10 +305,10 @@ async def _recording(sources: Sources, asked: EvidenceRequest, bounds: Bounds) -
     """The cluster as `hami-bot record` writes it, redacted, and what could not be read. Raises BotError."""
     await _check_few(sources.cluster, PODS, bounds.most_pods)
     await _check_few(sources.cluster, EVENTS, bounds.most_events)
-    namespace, _, pod = asked.subject.rpartition("/")
+    namespace, _, pod = asked.subject.partition("/") if asked.verb == "why" else ("", "", "")
     with tempfile.TemporaryDirectory(prefix="hami-bot-") as folder:
         out = Path(folder) / asked.recording
-        of = (namespace, pod) if namespace else None
+        of = (namespace, pod) if pod and "/" not in pod else None
         summary = await record(
             sources.cluster, out, pod=of, server_version="", annotations=ANNOTATIONS, ports=sources.ports
         )
@@ -333,7 +333,7 @@ async def attempt(what: str, work: Callable[[], Awaitable[bool]]) -> bool:
 
     In a task of its own: its lines in the log, and its calls to the cluster, have an id of their own.
     """
-    request_ids.begin(uuid4().hex)
+    begin_request(uuid4().hex)
     try:
         with bugs_as_errors():
             return await work()

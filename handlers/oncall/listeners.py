@@ -26,15 +26,14 @@ from handlers.oncall.calling import IN_WORDS, PRESSED, SUBMITTED
 from handlers.oncall.digests import AddDigest, Digests, StopReport, read_digest
 from handlers.oncall.service import DeedTime, IncidentDeed, TriageService
 from handlers.oncall.words import DEEDS, IncidentRequest, read_mute, read_words
-from handlers.parsing.normalise import without_invisible
-from handlers.parsing.question import Question
+from handlers.parsing.question import HeardWords, Question, Verb, first_action
 from handlers.parsing.slack_grammar import BOT
-from handlers.parsing.slack_words import plain_text, split_words
+from handlers.parsing.slack_words import plain_text, split_words, without_invisible
 from handlers.user_actions import NOTHING, TOO_LATE_S, AcceptedDeed, ActionKind, Nothing
-from handlers.verb_listeners import HeardWords, Verb, first_action
 
 _OURS = re.compile(r"\s*(?:--cluster[= ]\S+\s+)?(?:(?:triage|oncall)\b|digest(?:\s+(?!--)\S|\s*$))", re.IGNORECASE)
 _IN_SHORT = re.compile(rf"\s*(?:{'|'.join(DEEDS)}|export)\b", re.IGNORECASE)
+_PERHAPS_OURS = re.compile(rf"{_OURS.pattern}|{_IN_SHORT.pattern}", re.IGNORECASE)
 _FREE_TEXT = re.compile(r"\s*(triage)\s+(note|close)((?:\s+[0-9a-f]{8})?)\s+(.*)", re.IGNORECASE | re.DOTALL)
 _MENTIONED = re.compile(r"<@([UW][A-Z0-9]+)(?:\|[^>]*)?>|<!subteam\^(S[A-Z0-9]+)(?:\|[^>]*)?>")
 _LONGEST_NOTE = 1500
@@ -52,7 +51,7 @@ def register(app: App, inbox: Inbox, triage: TriageService | None, digests: Dige
     app.action(re.compile(f"^{re.escape(ACT)}"))(window.pressed)
     app.action(OPEN)(window.chosen)
     app.view(FORM)(window.submitted)
-    return Verb(window.takes, window.ask)
+    return Verb(_PERHAPS_OURS, window.ask, window.takes)
 
 
 class _IncidentInWords(msgspec.Struct, frozen=True):
@@ -138,7 +137,8 @@ class _OncallWindow:
             if words and words[0].casefold() == "digest":
                 who = Person(question.user, question.channel)
                 about = self._inbox.deps.the_cluster(cluster, question.channel)
-                return await self._digests.do(key, who, read_digest(words[1:]), about)
+                zone = await self._digests.zone_of(who.user) if len(words) > 2 else ""
+                return await self._digests.do(key, who, read_digest(words[1:], zone), about)
             mentioned = not question.response_url
             return await self._said(taken, read_words(words, mentioned=mentioned))
 

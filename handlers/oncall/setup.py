@@ -92,7 +92,7 @@ def alerts_endpoint_of(given: OncallSettings, take: Take, stopping: Callable[[],
 
 
 def plan(given: OncallSettings, deps: Deps, identity: str, pass_s: float) -> OncallPlan:
-    """How incidents are looked after. An alert whose label names no cluster of ours is about the usual one."""
+    """How incidents are looked after. An alert without a name of a cluster is about the usual one."""
     terms = IncidentTimes(
         given.settled_minutes * 60.0,
         given.reopen_minutes * 60.0,

@@ -28,6 +28,7 @@ SOURCE = "watch"
 LEASE = "watch"
 _READING_S = 120.0
 _UNSEEN = "unseen"
+_LOG = "log of "
 
 log = logging.getLogger(__name__)
 
@@ -118,8 +119,8 @@ class Watcher:
 
 
 def _sources(gaps: Sequence[Gap]) -> set[str]:
-    """What was not seen; that HAMi is newer than the rules hides nothing."""
-    return {gap.source for gap in gaps} - {NEWER_HAMI}
+    """What was not seen; that HAMi is newer than the rules hides nothing. Pods of another name have the same logs."""
+    return {_LOG if gap.source.startswith(_LOG) else gap.source for gap in gaps} - {NEWER_HAMI}
 
 
 def _unseen_then(alert: Alert) -> set[str]:

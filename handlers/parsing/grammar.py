@@ -6,22 +6,24 @@ their verb is used, not before.
 
 import difflib
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from fnmatch import fnmatch
+from functools import cache
+from importlib.resources import files
 from typing import Any, NamedTuple
 
 import click
 
-from bot.changes.kinds import FORMER, VERBS
+from bot.changes.kinds import VERBS
 from bot.errors import UsageError
 from bot.finding_codes import CODES, PROOFS, about, words_of
-from bot.texts import LANGUAGES, Prose, Text, Texts, in_english, together
-from handlers.parsing.click_errors import what_click_says
+from bot.texts import LANGUAGES, Prose, Text, Texts, in_english, literal, together
 from playbooks.own.discovery import RESERVED, is_verb, playbook_of, verbs
 from playbooks.own.interface import OwnPlaybookError
 from playbooks.playbook import Playbook
 
 _CLOSE = 0.5
-_CLOSE_CODE = 0.75
+_CLOSE_WORD = 0.75
 DASHES = "‐‑‒–—―−─⸺⸻ー－﹘﹣"
 """What other keyboards and phones write for one hyphen or two."""
 _LONG_DASHES = "—―─⸺⸻ー"
@@ -29,7 +31,7 @@ _OPTION = re.compile(rf"([-{DASHES}]+)(?=[A-Za-z])")
 _SENTENCES = re.compile(r"(?<=[.?])\s")
 _MEANT = {"pods": "pending", "kubectl": "why"}
 """Verbs that kubectl's users type for ours, and that another of ours looks more like."""
-_CHANGING = frozenset((*VERBS, *FORMER, "revert-overdue"))
+_CHANGING = frozenset((*VERBS, "revert-overdue"))
 """Verbs that change the cluster: none is suggested for a word that looks like it."""
 _KUBECTL = click.Command(
     "kubectl",
@@ -57,22 +59,37 @@ class ParsedQuestion(NamedTuple):
 class Grammar(click.Group):
     """The verbs. `options` are the surface's own and may stand before or after the verb.
 
-    `instead` makes the command of a playbook's verb that takes more words than the playbook.
+    `instead` makes the command of a playbook's verb that takes more words than the playbook, `later` others: nothing of
+    them is imported before one of their group is asked for.
     """
 
     def __init__(self, name: str, options: Callable[[], Sequence[click.Parameter]], **attrs: Any) -> None:
         super().__init__(name, params=list(options()), invoke_without_command=True, **attrs)
         self.options = options
         self.instead: dict[str, Callable[[], click.Command]] = {}
+        self.later: dict[str, Callable[[], Sequence[click.Command]]] = {}
+        self._hidden: set[str] = set()
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002  # click's signature
-        return sorted({*verbs(), *(name for name, command in self.commands.items() if not command.hidden)})
+        shown = {name for name, command in self.commands.items() if not command.hidden}
+        return sorted({*verbs(), *shown, *(self.later.keys() - self._hidden)})
+
+    def add_later(
+        self, make: Callable[[], Sequence[click.Command]], names: Sequence[str], *, hidden: Sequence[str] = ()
+    ) -> None:
+        """Adds a group of commands of these names, of which the `hidden` are not listed."""
+        self.later |= dict.fromkeys((*names, *hidden), make)
+        self._hidden |= {*hidden}
 
     def add_command(self, cmd: click.Command, name: str | None = None) -> None:
         cmd.short_help = cmd.short_help or _SENTENCES.split(cmd.help or "")[0]  # of which click shows 45 characters
         super().add_command(cmd, name)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002  # click's
+        if make := self.later.get(cmd_name):
+            for command in make():
+                self.add_command(command)
+                self.later.pop(command.name or "")
         if cmd_name in self.commands:
             return self.commands[cmd_name]
         if cmd_name in self.instead:
@@ -100,8 +117,8 @@ class Grammar(click.Group):
         if verb in RESERVED:
             hint, example = Text("error-command.only-program-hami-bot"), f"hami-bot {verb} --help"
             return UsageError(Text("error-command.no-verb-here", word=repr(word)), hint=hint, example=example)
-        if code := _code_meant(verb, known):
-            return _no_such_verb(word, f"help {code}", f"{program} help {code}")
+        if meant := _word_meant(word, known):
+            return _no_such_verb(word, f"help {meant}", f"{program} help {meant}")
         return unknown_verb(word, known, program)
 
     def playbook(self, verb: str) -> click.Command:
@@ -162,26 +179,115 @@ def explain_code(text: str) -> Text | None:
     )
 
 
+class _GlossaryWord(NamedTuple):
+    """A word of the glossary, as it is spelt, what it means, and the finding code that tells more, if one does."""
+
+    spelt: str
+    meaning: Text | None
+    code: str
+
+
+def explain_word(text: str) -> Text | None:
+    """What a finding code, or a word that HAMi or Kubernetes writes, means; None for a word that is unknown."""
+    if _key(text) == "codes":
+        proofs = {proof: [code for code, facts in CODES.items() if facts.proof == proof] for proof in PROOFS}
+        rows = (f"{proof}: {', '.join(codes)}" for proof, codes in proofs.items())
+        return together(Text("code-help.codes"), *rows, by="\n")
+    if code := explain_code(text):
+        return code
+    word = _look_up(text)
+    if word is None:
+        return None
+    if word.meaning is None:
+        return together("" if word.spelt == word.code else word.spelt, explain_code(word.code) or "", by="\n")
+    more = Text("code-help.more", code=word.code) if word.code else ""
+    return together(word.spelt, word.meaning, more, by="\n")
+
+
+def meaning_of(text: str) -> Text | None:
+    """The same in a line: `NodeUnfitPod: …`."""
+    word = _look_up(text)
+    if word is None:
+        return None
+    return together(word.spelt, word.meaning or words_of(word.code, "meaning"), by=": ")
+
+
+def known_word(text: str) -> str:
+    """The code or the word of HAMi or Kubernetes that a text spells, whichever way; empty for any other text."""
+    word = _look_up(text)
+    return word.spelt if word else ""
+
+
+def phrases_in(text: str) -> list[str]:
+    """The words of more than one word that stand in a text: `untolerated taint`."""
+    low = text.lower()
+    return [word.spelt for word in _glossary().values() if " " in word.spelt and word.spelt.lower() in low]
+
+
+def _look_up(text: str) -> _GlossaryWord | None:
+    words, key = _glossary(), _key(text)
+    if found := words.get(key) or words.get(_key(text.partition("=")[0])):
+        return found
+    if found := next((word for word in words.values() if "*" in word.spelt and fnmatch(key, _key(word.spelt))), None):
+        return found._replace(spelt=text)
+    parts = {*text.lower().split()}
+    codes = CODES if len(parts) > 1 else ()
+    return next((_GlossaryWord(code, None, code) for code in codes if parts == set[str](code.split("-"))), None)
+
+
+def _key(text: str) -> str:
+    """The same for `node unregistered`, `node-unregistered` and `NodeUnregistered`."""
+    return re.sub(r"[-_\s]", "", text).lower()
+
+
+@cache
+def _glossary() -> Mapping[str, _GlossaryWord]:
+    """By key: finding codes, HAMi's reasons, and the words of `glossary.toml`."""
+    import tomllib  # noqa: PLC0415  # whoever asks about a pod needs no glossary
+
+    from bot.hami.scheduler_logs.scheduling_events import REASONS  # noqa: PLC0415  # as above
+
+    table = tomllib.loads(files("handlers.parsing").joinpath("glossary.toml").read_text(encoding="utf-8"))["word"]
+    words = [_GlossaryWord(code, None, code) for code in CODES]
+    words += [_GlossaryWord(reason.text, None, reason.finding) for reason in REASONS]
+    words += [
+        _GlossaryWord(name, literal(word["en"], word["zh"]), word.get("code", ""))
+        for word in table
+        for name in reversed(word["names"])
+    ]
+    return {_key(word.spelt): word for word in words}
+
+
 def explain(ctx: click.Context, verb: str | None) -> str:
     """The help of a verb, or of all; `ctx` is that of the help command. Raises UsageError for an unknown verb."""
     parent = ctx.parent
     grammar = parent.command if parent else None
     if parent is None or not isinstance(grammar, Grammar) or verb is None:
         return parent.get_help() if parent else ""
+    if grammar.get_command(parent, verb.lower()) is None:
+        known = grammar.list_commands(parent)
+        if meant := _near_word(verb, known):
+            raise _no_such_word(verb, f"help {meant}", f"{parent.command_path} help {meant}")
     name, command, _ = grammar.resolve_command(parent, [verb])
     return click.Context(command, info_name=name, parent=parent).get_help() if command else ""
 
 
 def help_command(callback: Callable[..., Any]) -> click.Command:
-    """`help`, which calls back with a verb or a code, and a language, or with None for what is not given."""
+    """`help`, which calls back with a verb or a word, and a language, or with None for what is not given."""
+
+    @click.pass_context
+    def explained(ctx: click.Context, words: Sequence[str], lang: Any) -> Any:
+        return ctx.invoke(callback, verb=" ".join(words) or None, lang=lang)
+
     return click.Command(
         "help",
-        callback=callback,
+        callback=explained,
         params=[
-            click.Argument(["verb"], required=False, metavar="[VERB|CODE]"),
-            click.Option(["--lang"], type=click.Choice(LANGUAGES), help="The language of a code's explanation."),
+            click.Argument(["words"], nargs=-1, type=click.UNPROCESSED, metavar="[VERB|WORD]"),
+            click.Option(["--lang"], type=click.Choice(LANGUAGES), help="The language of the explanation."),
         ],
-        help="Explain a verb or a finding code, or list the verbs.",
+        help="Explain a verb, a finding code or a word that HAMi or Kubernetes writes; help codes lists the codes.",
+        context_settings={"ignore_unknown_options": True},
     )
 
 
@@ -193,19 +299,31 @@ def unknown_verb(word: str, known: Sequence[str], program: str) -> UsageError:
     return UsageError(Text("error-command.no-verb", word=repr(word)), hint=hint)
 
 
+def _no_such_word(word: str, meant: str, example: str) -> UsageError:
+    hint = Text("error-command.did-you-mean", meant=meant)
+    return UsageError(Text("error-command.no-word", word=repr(word)), hint=hint, example=example)
+
+
 def _no_such_verb(word: str, meant: str, example: str) -> UsageError:
     hint = Text("error-command.did-you-mean", meant=meant)
     return UsageError(Text("error-command.no-verb", word=repr(word)), hint=hint, example=example)
 
 
-def _code_meant(word: str, known: Sequence[str]) -> str:
-    """The finding code that was typed as a verb, exactly or nearly; empty where a verb is as near."""
-    if word in CODES or "-" not in word:
-        return word if word in CODES else ""
-    if word.partition("-")[0] in known:
+def _word_meant(word: str, known: Sequence[str]) -> str:
+    """The code or word that was typed as a verb, exactly or nearly; empty where a verb is as near."""
+    if exact := known_word(word):
+        return exact
+    if not re.search(r"\w[-./]\w|[a-z][A-Z]", word) or word.lower().partition("-")[0] in known:
         return ""
-    [*near, _] = *difflib.get_close_matches(word, (*CODES, *known), n=1, cutoff=_CLOSE_CODE), ""
-    return near[0] if near and near[0] not in known else ""
+    return _near_word(word, known)
+
+
+def _near_word(word: str, known: Sequence[str]) -> str:
+    """The code or word that is nearest; empty where a verb is nearer, or none is near."""
+    spelt = {key: one.spelt for key, one in _glossary().items() if not any(_key(verb) in key for verb in _CHANGING)}
+    spelt |= {_key(verb): "" for verb in known}
+    near = difflib.get_close_matches(_key(word), spelt, n=1, cutoff=_CLOSE_WORD)
+    return spelt[near[0]] if near else ""
 
 
 def nearest(word: str, verbs: Sequence[str]) -> list[str]:
@@ -251,6 +369,8 @@ def read(grammar: Grammar, words: Sequence[str]) -> Any:
     try:
         return grammar.main(_options_last(grammar, words), prog_name=grammar.name, standalone_mode=False)
     except click.ClickException as error:
+        from handlers.parsing.click_errors import what_click_says  # noqa: PLC0415  # words that are understood need none
+
         context = getattr(error, "ctx", None)
         if isinstance(error, click.MissingParameter) and context and error.param:
             verb, what = context.info_name, _named(error.param)
@@ -282,6 +402,6 @@ def _options_last(grammar: Grammar, words: Sequence[str]) -> list[str]:
     while words and words[0].split("=")[0] in flags:
         taken = 1 if "=" in words[0] or len(words) == 1 else 2
         moved, words = moved + words[:taken], words[taken:]
-    if " ".join(words[:2]).lower() in grammar.commands:  # a verb of two words
+    if " ".join(words[:2]).lower() in {*grammar.commands, *grammar.later}:  # a verb of two words
         words = [" ".join(words[:2]).lower(), *words[2:]]
     return [*words[:1], *moved, *words[1:]] if words else moved

@@ -1,118 +1,450 @@
-"""Sentences that ask about one pod: `Why is my pod ml/trainer-0 still pending?` is `why ml/trainer-0`.
+"""Questions as people type them: a known name anywhere in the message, and what `phrases.toml` has of the other words.
 
-So is `为什么 ml/trainer-0 一直 pending？`: what is Chinese in a sentence is no name.
-
-Nothing is guessed: the words around the pod's name are known ones, or the person is asked which word it is.
+`can someone check ml/trainer-0?` is `why ml/trainer-0`, `谁在用 gpu-1` is `gpus gpu-1`. In a thread what is left out is
+what the thread is about. It is deterministic, and nothing that changes the cluster comes of it. What is not understood
+becomes at most three commands to choose from.
 """
 
 import re
-from collections.abc import Sequence
-from itertools import pairwise
+import tomllib
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
+from importlib.resources import files
+from typing import Any, Literal, NamedTuple
 
 from bot.errors import UsageError
-from bot.texts import Text
-from handlers.parsing.grammar import from_kubectl
+from bot.texts import LANGUAGES, Language
+from handlers.changes.words import HOW_TO_REVERT, IS_ID
+from handlers.parsing.grammar import example_of, from_kubectl, known_word, nearest, phrases_in
 from handlers.parsing.slack_grammar import build_grammar, understand
-from playbooks.own.discovery import is_verb, playbook_of
-from playbooks.own.interface import OwnPlaybookError
+from playbooks.gather.subject import KINDS_OF_OWNERS, NOBODY_KNOWN, KnownNames
+from playbooks.own.discovery import is_verb, verbs
 
-_WHY = "why"
-_AROUND = "`*_~.,;:?!()[]"
-"""What stands around a word in a sentence, or marks it up, and in no name."""
-_AROUND_A_POD = (
-    "a an the my our your his her their this that it its i we you there "
-    "is isn't isnt are aren't was wasn't be been being do does doesn't doesnt did didn't has hasn't have haven't "
-    "had will won't wont would can can't cant cannot could couldn't not never no still yet just now again already "
-    "so long for to of on in at from with by and or since today please "
-    "pod pods job deployment workload container replica gpu gpus card cards node device "
-    "pending running run runs start starts started starting stuck wait waits waiting hang hangs hanging ready "
-    "schedule scheduled scheduling unscheduled unschedulable fail fails failed failing crash crashes crashing "
-    "blocked refused rejected get gets getting come comes coming up work works working wrong happening"
-)
-_FILLER = frozenset(_AROUND_A_POD.split())
-_NAMESPACE = ("namespace", "ns")
-_NAME = re.compile(r"(?:[a-z0-9.-]+/)*(?=[a-z0-9./-]*[0-9/-])[a-z0-9][a-z0-9./-]*")
+Says = Literal["", "thanks", "unsure", "several", "mine", "pasted"]
+Kind = Literal["pod", "node", "namespace"]
+
+_SUBJECT: Mapping[str, Kind] = {
+    "why": "pod",
+    "logs": "pod",
+    "watch": "pod",
+    "unwatch": "pod",
+    "nodes": "node",
+    "gpus": "node",
+    "quota": "namespace",
+    "pending": "namespace",
+}
+"""What a verb may be about."""
+_VERB_OF = {"using": "gpus", "free": "gpus"}  # of sections of `phrases.toml` that have another name
+_READING, _SHOWN = ("help", "fit", "digest", "watch", "unwatch"), ("revert", "oncall", "verbosity")
+_CARDS = "idle", "using", "free", "gpus"
+_TOKEN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/@:=%-]*")
+_NEAR, _LONGEST = 24, 400  # characters before a name, and of a sentence's other words, that are looked at
+_TAIL = "._/@:=%-"
+_NAME = re.compile(r"(?:[a-z0-9.-]+/)*(?=[a-z0-9./-]*[0-9/-])[a-z0-9][a-z0-9./-]*[a-z0-9]")
 """What looks like a pod's name: few words of a sentence have a digit, a hyphen or a slash."""
-_WHY_IN_CHINESE = re.compile(
-    "[为為爲](?:什[么麼]|甚[么麼]|啥|何|毛)|(?:什[么麼]|啥)原因|原因是|何故|"
-    "(?:怎[么麼]|咋)(?:[了啦啊还還不没沒老总總会會]|回事|一直|[这這那][么麼])|咋$"
+_SPACE = "(?:命名|名字|名称|名稱)(?:空间|空間)"
+_NAMESPACE = re.compile(  # overlapping: of "in namespace ml" the first two words are none
+    rf"(?=(?:(?<![\w-])(-n|--namespace|namespace|ns|in|for|of)[=\s:]+|({_SPACE})[\s是为為:]*)[`*_]*([a-z0-9][a-z0-9-]*)"
+    rf"|(?<![a-z0-9-])([a-z0-9][a-z0-9-]*)[`*_]*\s*(?:namespace|ns\b|的?{_SPACE}|里|裡|中|下|的(?:配额|额度|pod)))"
 )
-_HELP_IN_CHINESE = re.compile("(?:使用)?(?:帮助|幫助|说明|說明)|怎[么麼](?:使)?用")
-_SPACE_NAMED = "(?:命名|名字|名称|名稱)(?:空间|空間)"
-_NAMESPACE_BEHIND = re.compile(rf"(?<![a-z0-9-])([a-z0-9][a-z0-9-]*)\s*(?:[这這][个個])?{_SPACE_NAMED}(?!\s*[a-z0-9])")
-_NAMESPACE_BEFORE = re.compile(rf"{_SPACE_NAMED}[\s是为為:]*([a-z0-9][a-z0-9-]*)")
-_LATIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9./_-]*")
-_IS_OPTION = re.compile("--?[a-z]")
+_MARKED_AS_POD = re.compile(r"(?:\b(?:pods?|po|jobs?|workload|deployment|notebook)\b|/)\s*[`*_]*$")
+_PASTED = re.compile(
+    r"\d+/\d+ nodes are available|\d+ nodes? [A-Z][A-Za-z]+\(|\d+/\d+ [A-Z][a-z]+[A-Z]\w+|nodes? do not meet|"
+    r"(?:Warning|Normal|警告)\s+[A-Z][a-z]+[A-Z]\w+|\b(?:FilteringFailed|FailedScheduling|BindingFailed|FailedCreate|"
+    r"UnexpectedAdmissionError)\b.*\s\S+\s\S+"
+)
+"""The text of an event, a condition or a log line."""
+_WHY = re.compile(r"\bwhy\b|[为為](?:什[么麼]|啥|何)|什[么麼]原因|咋|怎[么麼]")
+_MORE = re.compile(r"\b(?:else|others?|there|namespace|elsewhere)\b|其他|其它|别的|还有")
+_POINTS = re.compile(r"\b(?:it|this|that|there|its|he|one)\b|它|这个|那个|这台|那台|这里|那里")
+_AND = re.compile(r"^(?:and|what about|how about|also|again|still|now|so)\b|呢|还是|再(?:看|查)")
+_UNIT = r"(gi|mi|gib|mib|gb|mb|g|m|%)(?![a-z])"
+_SHAPE = re.compile(rf"(?<![\w.])(\d+)\s*[x*×]\s*(\d+(?:\.\d+)?)\s*{_UNIT}", re.IGNORECASE)
+_SIZE = re.compile(rf"(?<![\w.-])(\d+(?:\.\d+)?)\s*{_UNIT}", re.IGNORECASE)
+_NUMBERS = ["a an one 一", "two 两 二", "three 三", "four 四", "five 五", "six 六", "seven 七", "eight 八"]
+_WORDS_FOR = {word: number for number, words in enumerate(_NUMBERS, 1) for word in words.split()}
+_HOW_MANY = rf"(\d+|{'|'.join(_WORDS_FOR)})(?:\s*(?:whole|full|free|entire|idle|more))?\s*"
+_OF_CARDS = "(?:gpus?|cards?|devices?|张|块|个|卡)"
 
 
-def wants_pod(verb: str) -> bool:
-    """Whether the verb's question is about one pod."""
-    try:
-        return is_verb(verb) and any(parameter.name == "pod" for parameter in playbook_of(verb).parameters)
-    except OwnPlaybookError:
-        return False
+class Meant(NamedTuple):
+    """What a message asks: the words of a command; or `offers`, commands to choose from, and `says` why.
 
-
-def is_complete(words: Sequence[str]) -> bool:
-    """Whether the words are a question as they stand."""
-    try:
-        understand(words)
-    except UsageError:
-        return False
-    return True
-
-
-def from_verb(words: list[str]) -> list[str]:
-    """The words from a reading verb on; whatever was said before `why` is dropped, and Chinese questions are English.
-
-    Backticks around them are dropped too, as none of those verbs takes free text.
+    `codes` are the words of HAMi and Kubernetes in a text that was pasted. Nothing of it: it is no question.
     """
-    words = [*from_kubectl(words)]
-    bare = [word.strip(_AROUND).lower() for word in words]
-    if bare and bare[0] in build_grammar().commands:
-        return words
-    if bare and is_verb(bare[0]):
-        start = 0
-    elif _WHY in bare and all(word.isalpha() or "'" in word for word in bare[: bare.index(_WHY)] if word):
-        start = bare.index(_WHY)
-    else:
-        return _from_chinese(words)
-    return [bare[start], *(word.strip("`") if word.startswith("`") else word for word in words[start + 1 :])]
+
+    words: list[str]
+    offers: tuple[str, ...] = ()
+    says: Says = ""
+    codes: tuple[str, ...] = ()
 
 
-def _from_chinese(words: list[str]) -> list[str]:
-    """The English words of a Chinese question; any other words as they are."""
-    first = next((number for number, word in enumerate(words) if _IS_OPTION.match(word)), len(words))
-    sentence, options = " ".join(words[:first]), words[first:]
-    if _HELP_IN_CHINESE.fullmatch(sentence.strip(_AROUND)):
-        return ["help"]
-    if not _WHY_IN_CHINESE.search(sentence):
-        return words
-    for namespace in (_NAMESPACE_BEHIND, _NAMESPACE_BEFORE):
-        sentence = namespace.sub(rf" {_NAMESPACE[0]} \1 ", sentence)
-    named = [word for word in _LATIN.findall(sentence) if word.lower().strip(_AROUND) not in _FILLER]
-    return [_WHY, *named, *options]
+class _Heard(NamedTuple):
+    """The names in a message, as a command has them, and its other words in lower case."""
+
+    pods: tuple[str, ...] = ()
+    nodes: tuple[str, ...] = ()
+    namespace: str = ""
+    type: str = ""
+    rest: str = ""
+
+    def of(self, kind: Kind) -> str:
+        match kind:
+            case "pod":
+                return self.pods[0] if len(self.pods) == 1 else ""
+            case "node":
+                return self.nodes[0] if len(self.nodes) == 1 else ""
+            case "namespace":
+                return self.namespace or (self.pods[0].partition("/")[0] if "/" in "".join(self.pods[:1]) else "")
 
 
-def plain_question(words: list[str]) -> list[str]:
-    """The question that a sentence about a pod asks, perhaps without its pod; any other words as they are.
+# ------------------------------------------------------------------------------------------------------- commands
 
-    Raises UsageError when several of its words may be the pod.
+
+def begins_as_command(text: str) -> bool:
+    """Whether the first word is a verb."""
+    first = text.split(maxsplit=1)[0].lower() if text.strip() else ""
+    return is_verb(first) or first in build_grammar().commands
+
+
+def as_command(words: Sequence[str]) -> list[str] | None:
+    """The words where they are a command as they stand, None where they are a sentence, or a command's beginning."""
+    typed = [*from_kubectl([word.strip("`") for word in words] if words and "`" in words[0] else words)]
+    if not typed or not begins_as_command(typed[0]):
+        return None
+    verb = typed[0].lower()
+    if verb in build_grammar().commands and verb not in _READING:
+        return typed  # what changes something has free text
+    cleaned = [verb, *(word.strip("`") if word.startswith("`") else word for word in typed[1:])]
+    if len(cleaned) == 1 and verb in _SUBJECT:
+        return cleaned
+    if _SUBJECT.get(verb) == "pod" and len(cleaned) > 1 and cleaned[1].lower() in _filler():
+        return None
+    try:
+        understand(cleaned)
+    except UsageError:  # told as it is to who types options
+        typed = any(
+            word.startswith("--") or (number == 2 and word.startswith("-")) for number, word in enumerate(cleaned)
+        )
+        return cleaned if typed else None
+    return cleaned
+
+
+def as_verb(text: str) -> str:
+    """The verb of those that are no question, where a message asks for one in other words; else empty. It only shows
+    what is open or set.
     """
-    if not words or not wants_pod(words[0]) or is_complete(words):
-        return words
-    first = next((number for number, word in enumerate(words) if word.startswith("-")), len(words))
-    said, options = [word.strip(_AROUND) for word in words[1:first]], words[first:]
-    for before, name in pairwise(said):
-        if before.lower() in _NAMESPACE and name.lower() not in _FILLER:
-            options = [*options, "-n", name]
-            said = [word for word in said if word not in (before, name)]
-            break
-    left = [word for word in said if word and word.lower() not in _FILLER]
-    named = [word for word in left if _NAME.fullmatch(word)]
-    about = named if len(named) == 1 else left
-    if len(about) > 1:
-        listed = ", ".join(about)
-        text = Text("error-command.which-word-is-the-pod", listed=listed)
-        raise UsageError(text, example=f"{words[0]} {about[0]}")
-    return [words[0], *about, *options]
+    low = text.lower().strip(" `*_~.!?")
+    first, _, more = low.partition(" ")
+    if first in HOW_TO_REVERT:
+        return HOW_TO_REVERT[0] if more and not IS_ID.match(more) else ""
+    if begins_as_command(first) or _PASTED.search(text):
+        return ""
+    said = next((section for section, pattern in _phrases().items() if pattern.search(low)), "")
+    return said if said in _SHOWN else ""
+
+
+def lacks_pod(words: Sequence[str]) -> bool:
+    """Whether a command that may be about a pod is the verb alone."""
+    return len(words) == 1 and _SUBJECT.get(words[0]) == "pod"
+
+
+def language_of(text: str) -> Language | None:
+    """The language that a text asks for, by `--lang` or by being Chinese; None for any other."""
+    named: list[Language] = [language for language in LANGUAGES if language in _LANGUAGE.findall(text)]
+    return named[0] if named else ("zh" if _CHINESE.search(text) else None)
+
+
+def in_thread(words: Sequence[str], about: Sequence[str]) -> list[str]:
+    """A command without whom it is about, as that of its thread; any other as it stands."""
+    kind = _SUBJECT.get(words[0]) if words else None
+    if kind and (len(words) == 1 or words[1].startswith("--since")) and (known := _subject_of(about).of(kind)):
+        return [words[0], known, *words[1:]]
+    return [*words] or [*about] or ["help"]
+
+
+def names_somebody(words: Sequence[str]) -> bool:
+    """Whether a command is about a pod, a node or a namespace."""
+    found = _subject_of(words)
+    return bool(found.pods or found.nodes or found.namespace)
+
+
+def _subject_of(words: Sequence[str]) -> _Heard:
+    kind = _SUBJECT.get(words[0]) if words else None
+    named = [word for word in words[1:] if not word.startswith("-")] if kind else []
+    for flag in ("-n", "--namespace", "--node"):
+        if flag in words[:-1]:
+            value = words[words.index(flag) + 1]
+            if flag == "--node":
+                return _Heard(nodes=(value,))
+            pods = tuple(f"{value}/{name}" for name in named[:1] if name != value and kind == "pod")
+            return _Heard(pods, namespace=value)
+    match kind, named:
+        case "pod", [name, *_]:
+            return _Heard(pods=(name,))
+        case "node", [name, *_] if name != "for":
+            return _Heard(nodes=(name,))
+        case "namespace", [name, *_]:
+            return _Heard(namespace=name)
+        case _:
+            return _Heard()
+
+
+# ------------------------------------------------------------------------------------------------------ sentences
+
+
+def meant(text: str, names: KnownNames = NOBODY_KNOWN, about: Sequence[str] = ()) -> Meant:
+    """What a message asks that is no command; `about` are the words that its thread is about."""
+    plain = " ".join(text.split())
+    bare = plain.lower().strip(" `*_~.!?。！？🙏👍🎉❤️😀🙂:+")[:_LONGEST]
+    if _whole("hello").fullmatch(bare) or _whole("thanks").fullmatch(f"{bare} "):
+        return Meant(["help"]) if _whole("hello").fullmatch(bare) else Meant([], says="thanks")
+    found = _found(plain, names)
+    if _PASTED.search(plain):
+        if pods := [pod for pod in found.pods if pod.rpartition("/")[2] in names.pods]:
+            return _about_pods("why", pods)
+        return Meant([], says="pasted", codes=_codes_in(plain))
+    intents = [section for section, pattern in _phrases().items() if pattern.search(found.rest)]
+    if "changing" in intents:
+        return _unsure(found, intents)
+    return _word_meant(plain, found, intents) or _command(found, intents, about) or _unsure(found, intents)
+
+
+def _command(found: _Heard, intents: Sequence[str], about: Sequence[str]) -> Meant | None:
+    """The command of the first intent that there is one for, about what was named, or else about what is pointed at."""
+    before, first = _subject_of(about), next((one for one in intents if one not in ("meaning", "fit")), "")
+    if first in _SHOWN:
+        return Meant([first])
+    mine = not found.pods and bool(_whole("mine").search(found.rest)) and not about
+    if first in ("watch", "unwatch"):
+        pods = found.pods or before.pods
+        return _about_pods(first, pods) if pods else Meant([], says="mine")
+    if found.pods:
+        return _about_pods("logs" if first == "logs" else "why", found.pods)
+    if cards := _cards(found, needs_fit="fit" not in intents and about[:1] != ["fit"]):
+        return Meant(["fit", *cards, *(["-n", found.namespace] if found.namespace else [])])
+    if found.nodes:
+        return _about_nodes(found.nodes, first, about)
+    if mine and first in ("", "pending", "logs", "using", "nodes", "digest", "gpus", "latency"):
+        return Meant([], says="mine")
+    if first == "logs":
+        return Meant(["logs", *before.pods])
+    if before.pods and first in ("", "pending", "status", "digest") and not found.namespace:
+        if first == "pending" and _MORE.search(found.rest):
+            return Meant(["pending", before.of("namespace")])
+        if first or _AND.search(found.rest) or _POINTS.search(found.rest):
+            return Meant(["why", before.pods[0]])
+    if (pod := _left_over(found)) and first in ("", "pending") and not about:
+        return Meant(["why", f"{found.namespace}/{pod}" if found.namespace else pod])
+    if before.nodes and (_POINTS.search(found.rest) or _AND.search(found.rest)) and not found.namespace:
+        return _about_nodes(before.nodes, first, about)
+    return _overview(found, first, intents, about)
+
+
+def _left_over(found: _Heard) -> str:
+    """The one word of a question for a reason that stands in no other question: whom it is about."""
+    if not _WHY.search(found.rest):
+        return ""
+    words = [word.rstrip(_TAIL) for word in _TOKEN.findall(found.rest)]
+    left = [word for word in words if word not in _filler() and word not in (found.namespace, "why")]
+    return left[0] if len(left) == 1 and not left[0].isdigit() else ""
+
+
+def _overview(found: _Heard, first: str, intents: Sequence[str], about: Sequence[str]) -> Meant | None:
+    """The command that looks at a whole namespace or cluster."""
+    before = _subject_of(about)
+    if not first and found.namespace:
+        verb = about[0] if about and _SUBJECT.get(about[0]) == "namespace" else "pending"
+        return Meant([verb, found.namespace])
+    if "fit" in intents and first in ("", "nodes", "gpus", "pending"):
+        first = "free"
+    if not first and found.type:
+        first = "gpus"
+    if not first:
+        return Meant([*about]) if about and _AND.search(found.rest) else None
+    verb = _VERB_OF.get(first, first)
+    if first == "idle":
+        return Meant(["gpus", "--idle"])
+    if verb == "gpus":
+        return Meant(["gpus", *(["--type", found.type] if found.type else [])])
+    if verb in ("quota", "pending"):
+        namespace = found.namespace or (before.of("namespace") if verb == "quota" or _MORE.search(found.rest) else "")
+        return Meant([verb, *filter(None, [namespace])])
+    return Meant([verb])
+
+
+def _about_pods(verb: str, pods: Sequence[str]) -> Meant:
+    if len(pods) == 1:
+        return Meant([verb, pods[0]])
+    return Meant([], tuple(f"{verb} {pod}" for pod in pods), "several")
+
+
+def _about_nodes(nodes: Sequence[str], first: str, about: Sequence[str]) -> Meant:
+    verb = about[0] if not first and about and _SUBJECT.get(about[0]) == "node" else "nodes"
+    verb = "gpus" if first in _CARDS else verb
+    if len(nodes) > 1:
+        return Meant([], tuple(f"{verb} {node}" for node in nodes), "several")
+    return Meant([verb, nodes[0], *(["--idle"] if first == "idle" else [])])
+
+
+def _unsure(found: _Heard, intents: Sequence[str]) -> Meant:
+    """Three commands that read: about what was named, then what the other words come near, then the usual ones."""
+    near = nearest(first[:_NEAR], verbs()) if (first := found.rest.partition(" ")[0]) else []
+    offers = [example_of(verb) for verb in near if _SUBJECT.get(verb) != "pod"]
+    offers += [f"{verb} {pod}" for pod in found.pods[:1] for verb in ("why", "logs")]
+    offers += [f"{verb} {node}" for node in found.nodes[:1] for verb in ("nodes", "gpus")]
+    offers += [f"{verb} {found.namespace}" for verb in ("pending", "quota") if found.namespace]
+    meant_by = (_VERB_OF.get(intent, intent) for intent in intents)
+    offers += [verb for verb in meant_by if _SUBJECT.get(verb, "pod") != "pod" or verb in ("status", "digest")]
+    return Meant([], tuple(dict.fromkeys((*offers, "gpus", "status", "pending")))[:3], "unsure")
+
+
+# ----------------------------------------------------------------------------------------------------------- names
+
+
+def _found(text: str, names: KnownNames) -> _Heard:
+    """The names in a text; where it names nobody known, what looks like a pod's name."""
+    low = text.lower()
+    namespace = next((one for hit in _NAMESPACE.finditer(low) if (one := _known_space(hit, names))), "")
+    pods: dict[str, None] = {}
+    maybe: dict[str, None] = {}
+    nodes: dict[str, None] = {}
+    kind, end, rest = "", 0, list[str]()
+    for token in _TOKEN.finditer(low):
+        word = token[0].rstrip(_TAIL)
+        name, before = word.rpartition("/")[2], word.rpartition("/")[0].rpartition("/")[2]
+        plain = word not in _filler() or (
+            name in names.pods and _MARKED_AS_POD.search(low[max(0, token.start() - _NEAR) : token.start()])
+        )
+        gpu_type = word if word in names.types else word.removesuffix("s")
+        if name in names.nodes and before in ("", "node", "nodes", "no"):
+            nodes[name] = None
+        elif subjects := _subjects(word, namespace, names, plain=bool(plain)):
+            pods |= dict.fromkeys(subjects)
+        elif before in KINDS_OF_OWNERS and name:
+            pods[word] = None
+        elif word in names.namespaces and word not in _filler():
+            namespace = namespace or word
+        elif gpu_type in names.types:
+            kind = kind or gpu_type.upper()
+        elif _NAME.fullmatch(word) and not _SIZE.fullmatch(word) and not _is_plain(word):
+            maybe[word if "/" in word or not namespace else f"{namespace}/{word}"] = None
+        else:
+            continue
+        rest += [low[end : token.start()], " "]
+        end = token.start() + len(word)
+    others = "".join([*rest, low[end:]])
+    if not (pods or nodes):
+        pods = maybe
+    return _Heard(tuple(pods), tuple(nodes), namespace, kind, " ".join(others.translate(_QUOTES).split())[:_LONGEST])
+
+
+_LANGUAGE = re.compile(r"--lang[=\s]+(\w+)")
+_CHINESE = re.compile(r"[\u4e00-\u9fff]")
+_QUOTES = str.maketrans({**dict.fromkeys('`*_~?!()[]"', " "), "’": "'", "，": " ", "。": " ", "？": " ", "！": " "})
+
+
+def _is_plain(word: str) -> bool:
+    """Whether it is a number, a time, a shape, or a word of HAMi or Kubernetes."""
+    return bool(re.fullmatch(r"[\d./:-]+[a-z%]{0,3}|\d+x\d+\w*|[ap]m|24/7", word) or known_word(word))
+
+
+def _known_space(hit: re.Match[str], names: KnownNames) -> str:
+    preposition, word = hit[1] in ("in", "for", "of"), hit[3] or hit[4]
+    taken = not names.namespaces and not preposition and word not in _filler()
+    return word if word in names.namespaces or taken else ""
+
+
+def _subjects(word: str, namespace: str, names: KnownNames, *, plain: bool) -> list[str]:
+    """The pods, or the owner, of that name as a command has them; `plain`: also a name that could be any word."""
+    *path, name = word.split("/")
+    given = path[-1] if path and path[-1] in names.namespaces else namespace
+    if not plain and not path:
+        return []
+    if spaces := names.pods.get(name):
+        chosen = [space for space in spaces if space == given] or spaces
+        return [f"{space}/{name}" for space in chosen]
+    if owners := names.owners.get(name):
+        return [one for one in owners if one.startswith(f"{given}/")] or [*owners]
+    longer = [one for one in names.pods if one.startswith(f"{name}-")] if _NAME.fullmatch(name) else []
+    return [f"{given}/{name}" if given else name] if longer else []
+
+
+# ------------------------------------------------------------------------------------------- words of HAMi, requests
+
+
+def _word_meant(text: str, found: _Heard, intents: Sequence[str]) -> Meant | None:
+    """`help WORD` for a question about a word, or for a word alone."""
+    said = _TOKEN.findall(text)
+    special = [word for word in (one.rstrip(_TAIL) for one in said) if _is_special(word) and known_word(word)]
+    rest = [
+        word for word in said if word.lower() not in (*_filler(), "does", "mean", "means", "explain", "help", "tell")
+    ]
+    if len(said) == 1 and known_word(text):
+        return Meant(["help", known_word(text.strip(f"?!{_TAIL}"))])
+    if special and not found.nodes and ("meaning" in intents or len(rest) == 1):
+        return Meant(["help", special[0]])
+    if "meaning" in intents and not (found.pods or found.nodes):
+        left = re.sub(r"\b(?:what|meaning|about)\b", " ", " ".join(rest)).split()
+        for words in (left, [one for one in said if one.lower() not in ("what", "is", "are", "a", "an", "the")]):
+            if words and (known := known_word(" ".join(words))):
+                return Meant(["help", known])
+    return None
+
+
+def _is_special(word: str) -> bool:
+    """Whether it is no word of a sentence: `NodeUnfitPod`, `hami.io/vgpu-node`, `card-cordoned`."""
+    return bool(re.search(r"[a-z][A-Z]|[/=]|[a-z]-[a-z]", word))
+
+
+def _codes_in(text: str) -> tuple[str, ...]:
+    words = [word.rstrip(_TAIL) for word in _TOKEN.findall(text)]
+    found = [word for word in words if re.search(r"[a-z][A-Z]", word) and known_word(word)]
+    return tuple(dict.fromkeys((*found, *phrases_in(text))))
+
+
+def _cards(found: _Heard, *, needs_fit: bool) -> list[str]:
+    """The words of `fit` for the GPUs that a message asks for; without a phrase that asks, only `2x16Gi` counts."""
+    shape = _SHAPE.search(found.rest)
+    kind = ["--type", found.type] if found.type else []
+    if shape:
+        return [f"{shape[1]}x{_size(shape[2], shape[3])}", *kind]
+    if needs_fit:
+        return []
+    size = _SIZE.search(found.rest)
+    many = re.search(rf"(?<![\w.]){_HOW_MANY}(?:{_OF_CARDS}|(?=\s|$))", found.rest) if kind else None
+    many = re.search(rf"(?<![\w.]){_HOW_MANY}{_OF_CARDS}", found.rest) or many
+    if not (many or size):
+        return []
+    count = (_WORDS_FOR.get(many[1]) or int(many[1])) if many else 1
+    return [f"{count}x{_size(size[1], size[2])}" if size else str(count), *kind]
+
+
+def _size(number: str, unit: str) -> str:
+    unit = unit.lower()
+    return f"{number}%" if unit == "%" else f"{number}{'Gi' if unit.startswith('g') else 'Mi'}"
+
+
+@cache
+def _table() -> dict[str, Any]:
+    return tomllib.loads(files("handlers.parsing").joinpath("phrases.toml").read_text(encoding="utf-8"))
+
+
+@cache
+def _filler() -> frozenset[str]:
+    return frozenset(_table()["filler"]["words"].split())
+
+
+@cache
+def _whole(section: str) -> re.Pattern[str]:
+    return re.compile("".join(_table()[section]["pattern"]))
+
+
+@cache
+def _phrases() -> Mapping[str, re.Pattern[str]]:
+    """By section: English stands between other letters, Chinese anywhere."""
+    return {section: _pattern(words["en"], words["zh"]) for section, words in _table().items() if "en" in words}
+
+
+def _pattern(english: Iterable[str], chinese: Iterable[str]) -> re.Pattern[str]:
+    return re.compile(rf"(?<![a-z0-9/-])(?:{'|'.join(english)})(?![a-z0-9/]|-[a-z0-9])|{'|'.join(chinese)}")

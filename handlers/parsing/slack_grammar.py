@@ -1,6 +1,6 @@
 """What may be asked in Slack: the grammar of the shell without what reads the bot's own files."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache, partial
 from itertools import takewhile
 from typing import Any, NamedTuple
@@ -18,7 +18,7 @@ from handlers.parsing.grammar import (
     ParsedQuestion,
     example_of,
     explain,
-    explain_code,
+    explain_word,
     help_command,
     nearest,
     read,
@@ -26,11 +26,13 @@ from handlers.parsing.grammar import (
 from handlers.profiles.words import VERB as PROFILE
 from handlers.profiles.words import ProfileAsked, profile_command
 from playbooks.fit.manifest import ManifestFile
+from playbooks.gather.subject import parse_subject
 from playbooks.own import discovery
 from playbooks.own.discovery import is_verb, verbs
 from playbooks.playbook import find, load
 
 COMMAND = "/hami"
+WATCH, UNWATCH = "watch", "unwatch"
 BOT = "hami-bot"
 """Its name in the workspace, as the manifest gives it."""
 _EXAMPLES = {
@@ -39,6 +41,7 @@ _EXAMPLES = {
     **oncall.EXAMPLES,
     "digest": oncall.DIGEST_EXAMPLE,
     doctor.VERB: doctor.VERB,
+    WATCH: f"{WATCH} ml/trainer-0",
 }
 _SUMMARIES = {
     **{verb: kinds[0].summary for verb, kinds in VERBS.items()},
@@ -46,7 +49,19 @@ _SUMMARIES = {
     **oncall.SUMMARIES,
     "digest": oncall.DIGEST_SUMMARY,
     doctor.VERB: f"{doctor.SUMMARY} For operators.",
+    WATCH: "Tell me once when that pod runs, fails or waits for another cause; unwatch ends that.",
 }
+_MORE = "more"
+FIRST = {
+    "why ml/trainer-0": Text("start.why"),
+    "pending": Text("start.pending"),
+    "gpus": Text("start.gpus"),
+    "nodes gpu-node-07": Text("start.nodes"),
+    "fit 2x16Gi": Text("start.fit"),
+    "status": Text("start.status"),
+    f"help {_MORE}": Text("start.more"),
+}
+"""What help shows first."""
 _HELP_FLAGS = ("--help", "-h", "?", "--version")
 
 
@@ -63,9 +78,17 @@ class ManifestWanted(NamedTuple):
     options: dict[str, Any]
 
 
+class WatchAsked(NamedTuple):
+    """What was typed: which pod, if any, and whether to begin or to end."""
+
+    verb: str
+    pod: str
+    options: dict[str, Any]
+
+
 def understand(
     words: Sequence[str],
-) -> ParsedQuestion | ChangeAsked | doctor.DoctorAsked | Help | ManifestWanted | ProfileAsked:
+) -> ParsedQuestion | ChangeAsked | doctor.DoctorAsked | Help | ManifestWanted | ProfileAsked | WatchAsked:
     """What the words ask for. Raises UsageError, whose hint ends with an example."""
     asked = takewhile(lambda word: word != "because", words)  # a reason is free text
     if flag := next((word for word in asked if word in _HELP_FLAGS), None):
@@ -103,8 +126,34 @@ def build_grammar() -> Grammar:
     for command in oncall.oncall_commands(COMMAND):
         grammar.add_command(command)
     grammar.add_command(doctor.slack_doctor_command(COMMAND, _lang()))
+    for command in _watch_commands():
+        grammar.add_command(command)
     grammar.add_command(oncall.explain_digest(grammar.playbook("digest"), COMMAND))
     return grammar
+
+
+def _watch_commands() -> list[click.Command]:
+    """`watch` and `unwatch`, which a shell has not: it is closed before the pod runs."""
+    helps = {
+        WATCH: "Tell you once when a pod runs, fails, or waits for another cause; alone, list what you watch.",
+        UNWATCH: "Stop watching a pod, or all of yours.",
+    }
+    return [
+        click.Command(
+            verb,
+            callback=partial(_watch, verb),
+            params=[click.Argument(["pod"], default="", required=False, metavar="[POD]"), *_options()],
+            help=about,
+            epilog=f"Example: {COMMAND} {verb} ml/trainer-0",
+        )
+        for verb, about in helps.items()
+    ]
+
+
+def _watch(verb: str, pod: str, **options: Any) -> WatchAsked:
+    if pod:
+        parse_subject(pod)
+    return WatchAsked(verb, pod, options)
 
 
 def _fit_command() -> click.Command:
@@ -144,18 +193,29 @@ def _lang() -> list[click.Parameter]:
 
 @click.pass_context
 def _help(ctx: click.Context, verb: str | None, lang: Language | None) -> Help:
-    if verb is not None:
-        code = explain_code(verb)
-        return Help(Texts(lang or "en").words(code) if code else explain(ctx, verb))
+    if verb is not None and verb != _MORE:
+        word = explain_word(verb) if len(verb.split()) > 1 or not _is_verb(verb) else None
+        return Help(Texts(lang or "en").words(word) if word else explain(ctx, verb))
+    if verb is None:
+        say = Texts(lang or "en")
+        first = {example: say.words(summary) for example, summary in FIRST.items()}
+        return Help("\n".join([say("start.ask"), *_rows(first)]))
     in_order = sorted(load(), key=lambda verb: (verb != "why", verb))
     examples = {find(verb).example: find(verb).summary for verb in in_order if verb not in _EXAMPLES}
     examples["digest now"] = find("digest").summary
     examples |= {_EXAMPLES[verb]: _SUMMARIES[verb] for verb in _EXAMPLES}
     examples |= {example_of(verb): build_grammar().playbook(verb).help or "" for verb in discovery.own().sources}
     examples |= {"fit": "Would a pod fit whose manifest you paste into a form?", "help why": "More about a verb."}
+    return Help("\n".join(["You can ask, for example:", *_rows(examples)]))
+
+
+def _rows(examples: Mapping[str, str]) -> Iterator[str]:
     wide = max(map(len, examples))
-    asked = [f"{COMMAND} {words:<{wide}}  {summary}" for words, summary in examples.items()]
-    return Help("\n".join(["You can ask, for example:", *asked]))
+    return (f"{COMMAND} {words:<{wide}}  {summary}" for words, summary in examples.items())
+
+
+def _is_verb(word: str) -> bool:
+    return is_verb(word) or word in build_grammar().commands
 
 
 def _plain(error: UsageError, example: str) -> UsageError:

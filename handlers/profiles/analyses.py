@@ -7,8 +7,7 @@ from pathlib import Path
 
 from bot.errors import UsageError
 from bot.kube.times import format_time
-from bot.pprof.compare import compared_type, comparison_tables, explain_change
-from bot.pprof.decode import read
+from bot.pprof.compare import compared_type, explain_change
 from bot.pprof.findings import SourcedProfile, explain, symptom_table
 from bot.pprof.graph import Trim
 from bot.pprof.listing import Source, SourceLinks, below, function_lines, listing, read_versions
@@ -18,20 +17,20 @@ from bot.render.terminal import terminal
 from bot.report import Report, Subject, in_words, new_report
 from bot.settings import load_settings
 from bot.texts import Language, Text, Texts
-from handlers.profiles.answers_in_files import COMPARE_EXAMPLE, HINTS_EXAMPLE, LIST_EXAMPLE, Words, read_file
+from handlers.profiles.answers_in_files import COMPARE_EXAMPLE, HINTS_EXAMPLE, LIST_EXAMPLE, Load, Words
 from handlers.shell_output import has_colours, width
 
 _ROWS = 10
 
 
-def list_text(asked: Words) -> str:
+def list_text(asked: Words, load: Load) -> str:
     """The lines of the functions that a regular expression finds. Raises UsageError and SourceError."""
     if len(asked.plain) != 2:
         raise UsageError(Text("error-profile.name-function-one-profile"), example=LIST_EXAMPLE)
     function, file = asked.plain
     options = asked.options
     versions, folders = read_versions(options.get("versions", "")), options.get("source", "")
-    profile = prepared(read_file(file, read))
+    profile = prepared(load(file).profile)
     index = sample_index(profile, options.get("sample_index", ""))
     if folders:
         for known in profile.functions:
@@ -67,11 +66,9 @@ def texts(asked: Words, config: Path | None) -> Texts:
     return Texts(language or (settings.language if settings else "en"))
 
 
-def study_text(study: str, asked: Words, config: Path | None) -> str:
-    """What `compare` or `hints` tells of profiles in files. Raises UsageError and SourceError."""
-    check_named(study, asked)
-    say = texts(asked, config)
-    versions = [SourcedProfile(read_file(file, read), file, Path(file).name) for file in asked.plain]
+def study_text(study: str, asked: Words, config: Path | None, load: Load) -> str:
+    """What `compare` or `hints` tells in a terminal. Raises UsageError and SourceError."""
+    versions, say = profiles_of(study, asked, load), texts(asked, config)
     report = in_words(explained(study, versions, asked, time.time()), say)
     text = terminal(report, say, width=width(), colour=has_colours())
     if study != "compare" or len(versions) != 2:
@@ -85,12 +82,15 @@ def study_text(study: str, asked: Words, config: Path | None) -> str:
     return f"{text}\ngo tool pprof -top -cum -nodecount={_ROWS}{named} -diff_base:\n{difference}"
 
 
-def check_named(study: str, asked: Words) -> None:
-    """Raises UsageError where `compare` has fewer than two profiles, or `hints` another number than one."""
+def profiles_of(study: str, asked: Words, load: Load) -> list[SourcedProfile]:
+    """The profiles that are asked about, in their order. Raises SourceError, and UsageError where `compare` has fewer
+    than two, or `hints` another number than one.
+    """
     if study == "compare" and len(asked.plain) < 2:
         raise UsageError(Text("error-profile.name-at-least-two"), example=COMPARE_EXAMPLE)
     if study == "hints" and len(asked.plain) != 1:
         raise UsageError(Text("error-profile.name-one-profile"), example=HINTS_EXAMPLE)
+    return [SourcedProfile(profile, name, Path(name).name) for profile, name in map(load, asked.plain)]
 
 
 def explained(study: str, taken: Sequence[SourcedProfile], asked: Words, now: float) -> Report:
@@ -100,8 +100,8 @@ def explained(study: str, taken: Sequence[SourcedProfile], asked: Words, now: fl
     """
     kind = asked.options.get("sample_index", "")
     if study == "compare":
-        findings = explain_change(taken, sample_index_name=kind)
-        tables = comparison_tables(taken, sample_index_name=kind)
+        findings, table = explain_change(taken, sample_index_name=kind)
+        tables = (table,)
     else:
         findings = explain(taken[0], sample_index_name=kind)
         tables = () if findings else (symptom_table(),)

@@ -1,7 +1,8 @@
-"""The words behind `hami-bot profile top`, `list`, `compare` and `hints`: options are Go's flags, on every surface."""
+"""The words behind `profile top`, `list`, `compare` and `hints`, with Go's flags as options, and files of profiles."""
 
 import difflib
-from collections.abc import Callable, Mapping, Sequence
+import os.path
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
@@ -11,8 +12,7 @@ from bot.texts import LANGUAGES, Text
 from handlers.parsing.click_errors import what_click_says
 
 if TYPE_CHECKING:
-    pass
-
+    from bot.pprof.profile import Profile
 
 PROGRAM = "hami-bot"
 _MORE = f"      More: {PROGRAM} profile --help"
@@ -50,14 +50,6 @@ def profiles_named(study: str, asked: Words) -> list[str]:
     """The words that name a profile: neither the function of `list` nor the value of any other option does."""
     plain = asked.plain[1:] if study == "list" else asked.plain
     return [*plain, *(asked.options[base] for base in _BASES if asked.options.get(base))]
-
-
-def with_paths(study: str, asked: Words, paths: Mapping[str, str]) -> Words:
-    """The words with the path of a file in the place of each profile's name that has one."""
-    kept = 1 if study == "list" else 0
-    plain = [*asked.plain[:kept], *(paths.get(argument, argument) for argument in asked.plain[kept:])]
-    bases = {base: paths.get(asked.options[base], asked.options[base]) for base in _BASES if base in asked.options}
-    return Words(plain, {**asked.options, **bases})
 
 
 def read_words(words: Sequence[str]) -> Words:
@@ -113,10 +105,24 @@ def _unknown(words: Sequence[str]) -> UsageError:
 
 
 _MAX_FILE = 256 << 20
+SUFFIX = ".pb.gz"
+"""How `--out` saves a profile, which is then called by its name without it."""
 
 
-def read_file(path: str, read: Callable[[bytes], Any]) -> Any:
-    """What `read` makes of the file, whose name goes into every SourceError."""
+class LoadedProfile(NamedTuple):
+    """`name` is what commands call it by: its path, or the id of a kept one."""
+
+    profile: "Profile"
+    name: str
+
+
+Load = Callable[[str], LoadedProfile]
+"""The profile of a name. Raises SourceError."""
+
+
+def load_file(path: str) -> LoadedProfile:
+    """The profile in a file. Raises SourceError."""
+    path = f"{path}{SUFFIX}" if os.path.isfile(f"{path}{SUFFIX}") else path  # noqa: PTH113
     try:
         with open(path, "rb") as file:  # noqa: PTH123
             data = file.read(_MAX_FILE + 1)
@@ -130,7 +136,14 @@ def read_file(path: str, read: Callable[[bytes], Any]) -> Any:
             Text("error-profile.larger-than-mib", path=path, most=_MAX_FILE >> 20),
             hint=Text("error-profile.read-with-go-tool-pprof"),
         )
+    return load(data, path)
+
+
+def load(data: bytes, name: str) -> LoadedProfile:
+    """The profile that these bytes are; the name goes into every SourceError."""
+    from bot.pprof.decode import read  # noqa: PLC0415  # protobuf; words that make no sense are told at once
+
     try:
-        return read(data)
+        return LoadedProfile(read(data), name)
     except SourceError as error:
-        raise SourceError(Text("error.at", place=path, why=error.message), hint=error.hint) from error
+        raise SourceError(Text("error.at", place=name, why=error.message), hint=error.hint) from error

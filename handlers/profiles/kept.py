@@ -5,7 +5,6 @@ One is named by its id, by the version of the program that it is of, or by the t
 
 import asyncio
 import re
-import tempfile
 import time
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
@@ -18,7 +17,7 @@ from bot.kube.times import format_time
 from bot.pprof.listing import HAMI
 from bot.report import Report, Subject, new_finding, new_report, prose_table, step
 from bot.texts import Text
-from handlers.profiles.answers_in_files import Words, with_paths
+from handlers.profiles.answers_in_files import Load, Words, load, load_file
 from handlers.profiles.studies import answer_to
 from playbooks.profile.request import KINDS
 
@@ -93,7 +92,7 @@ MOST = 4
 
 
 class Content(NamedTuple):
-    """A kept profile. `version` is as `Kept` has it."""
+    """A kept profile. `version` is as `KeptProfile` has it."""
 
     id: str
     content: bytes
@@ -122,15 +121,13 @@ async def contents_of(words: Sequence[str], rows: "ProfileRows", now: float) -> 
 
 def answer_about(study: str, asked: Words, contents: Contents, config: Path | None = None) -> str:
     """What `answer_to` says, with kept profiles in the place of the words that name them."""
-    with tempfile.TemporaryDirectory(prefix="hami-bot-") as folder:
-        paths: dict[str, str] = {}
-        for word, content in contents.items():
-            path = Path(folder) / content.id
-            path.write_bytes(content.content)
-            paths[word] = str(path)
-        options = {**_versions(study, contents), **asked.options}
-        text = answer_to(study, with_paths(study, Words(asked.plain, options), paths), config)
-    return text.replace(f"{folder}/", "")
+    options = {**_versions(study, contents), **asked.options}
+    return answer_to(study, Words(asked.plain, options), config, loader(contents))
+
+
+def loader(contents: Contents) -> Load:
+    """Loads the kept profiles by the words that name them, and files by all others."""
+    return lambda name: load(contents[name].content, contents[name].id) if name in contents else load_file(name)
 
 
 def _versions(study: str, contents: Contents) -> dict[str, str]:
@@ -156,23 +153,17 @@ def answer_beside_the_bot(study: str, asked: Words, missing: Sequence[str], conf
 async def _store(config: Path | None) -> AsyncGenerator["ProfileRows"]:
     from bot.settings import load_settings  # noqa: PLC0415  # and what follows: half a second, where it is asked for
     from bot.settings.schema import StoreSettings  # noqa: PLC0415
-    from bot.store import open_profiles  # noqa: PLC0415
+    from bot.store import open_beside  # noqa: PLC0415
 
     settings = load_settings(config)
     store = settings.store if settings else StoreSettings()
-    async with open_profiles(store.url.get_secret_value()) as rows:
-        yield rows
+    async with open_beside(store.url.get_secret_value()) as opened:
+        yield opened.profiles
 
 
 _COLUMNS = (
-    Text("kept.id"),
-    Text("kept.kind"),
-    Text("kept.taken-at"),
-    Text("kept.seconds"),
-    Text("kept.version"),
-    Text("kept.cluster"),
-    Text("kept.target"),
-    Text("kept.bytes"),
+    *(Text("kept.id"), Text("kept.kind"), Text("kept.taken-at"), Text("kept.seconds"), Text("kept.version")),
+    *(Text("kept.cluster"), Text("kept.target"), Text("kept.bytes")),
 )
 
 
@@ -200,16 +191,8 @@ async def kept_beside_the_bot(config: Path | None) -> Report:
 
 def _row(profile: "KeptProfile") -> tuple[str, ...]:
     seconds = f"{profile.seconds:.0f}" if profile.seconds else ""
-    return (
-        profile.id,
-        profile.kind,
-        _moment_of(profile.taken_at),
-        seconds,
-        profile.version,
-        profile.cluster,
-        profile.target,
-        str(profile.size),
-    )
+    moment, place = _moment_of(profile.taken_at), (profile.cluster, profile.target)
+    return (profile.id, profile.kind, moment, seconds, profile.version, *place, str(profile.size))
 
 
 def _moment_of(moment: float) -> str:

@@ -1,4 +1,7 @@
-"""Profiles asked for in Slack: taken once for all who ask, kept, answered for everyone with picture, table and file."""
+"""Profiles asked for in Slack: taken once for all who ask, kept, answered for everyone with picture, table and file.
+
+`register` has the words of commands and mentions, buttons under answers, and the button that cancels.
+"""
 
 import asyncio
 import logging
@@ -6,34 +9,35 @@ import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
+from typing import Any
 
 import msgspec
 
 from bot.errors import NotFound, UsageError
 from bot.kube.times import format_duration
-from bot.pprof.decode import read
-from bot.pprof.findings import SourcedProfile
-from bot.report import Report, in_words
+from bot.report import in_words
 from bot.settings.schema import ProfileSettings
+from bot.slack.app import App
 from bot.slack.message import File, Message
 from bot.slack.render.blocks import Draft
+from bot.slack.render.buttons import AskButton
 from bot.slack.render.prose import render_help
-from bot.slack.render.report import render_report, taking
+from bot.slack.render.report import CANCEL, render_report, taking
+from bot.slack.responder import PATIENCE_S, ChannelReply, Reply, announced
 from bot.store import StoreError
 from bot.store.profiles import ProfileRows
 from bot.texts import Prose, Text, Texts, spaced
 from bot.triage.state import News
 from handlers.inbox import DONE, Inbox
-from handlers.parsing.question import Question
+from handlers.parsing.question import HeardWords, Question, Verb, beginning, by_button, first_action, thread_below
 from handlers.parsing.slack_grammar import Help, example, understand
 from handlers.parsing.slack_words import join_words, split_words
-from handlers.profiles.analyses import check_named, explained
+from handlers.profiles.analyses import explained, profiles_of
 from handlers.profiles.answers_in_files import PROGRAM, Words, profiles_named, read_words
 from handlers.profiles.captures import PATIENCE_S as ROOM_S
 from handlers.profiles.captures import CaptureAnswer, CaptureRequest, Captures, ReadingRoom, answer_to, audited
-from handlers.profiles.kept import Contents, answer_about, contents_of, is_reference, kept_report
-from handlers.profiles.words import ProfileAsked, ShowKept
-from handlers.replies import PATIENCE_S, ChannelReply, Reply, within
+from handlers.profiles.kept import Contents, answer_about, contents_of, is_reference, kept_report, loader
+from handlers.profiles.words import VERB, ProfileAsked, ShowKept
 from handlers.threads import note_done, usual_cluster
 from handlers.user_actions import NOTHING, AcceptedDeed, ActionKind, NotDone, Nothing
 from playbooks.profile.fetch import FetchedProfile, Snapshot, gather
@@ -146,7 +150,6 @@ class ProfileService:
             return await self._room.run(partial(answer, snapshot), contents)
 
     async def _awaited(self, key: str, waiting: asyncio.Task[CaptureAnswer]) -> CaptureAnswer | None:
-        """None when somebody cancelled it."""
         self._waiting[key] = waiting
         try:
             return await waiting
@@ -201,22 +204,8 @@ async def _showing(reply: Reply, message: Callable[[], Message]) -> AsyncGenerat
     if not isinstance(reply, ChannelReply):
         yield
         return
-    ended = asyncio.Event()
-    showing = asyncio.create_task(_show(reply.progress, message, ended))
-    try:
+    async with announced(lambda: reply.progress(message()), PATIENCE_S, _EVERY_S):
         yield
-    finally:
-        ended.set()
-        await showing
-
-
-async def _show(
-    show: Callable[[Message], Awaitable[None]], message: Callable[[], Message], ended: asyncio.Event
-) -> None:
-    wait = PATIENCE_S
-    while not await within(ended, wait):
-        await show(message())
-        wait = _EVERY_S
 
 
 def _capture_in(words: str) -> Request | None:
@@ -251,7 +240,8 @@ async def study(words: Sequence[str], rows: ProfileRows, now: float, say: Texts,
         def answer() -> Message:
             if words[0] not in ("compare", "hints"):
                 return _text(words, asked, contents)
-            report = in_words(_explained(words, asked, contents, now), say)
+            taken = profiles_of(words[0], asked, loader(contents))
+            report = in_words(explained(words[0], taken, asked, now), say)
             again = join_words(["profile", *words])
             return render_report(report, say, channel_buttons=False, words=again, everything=True)
 
@@ -266,11 +256,11 @@ async def study(words: Sequence[str], rows: ProfileRows, now: float, say: Texts,
 async def _contents(words: Sequence[str], asked: Words, rows: ProfileRows, now: float) -> Contents:
     if _OF_A_SHELL in asked.options:
         raise UsageError(Text("error-profile.source-is-for-shell"))
-    named = profiles_named(words[0], asked)
-    if unknown := [name for name in named if not is_reference(name)]:
+    names = profiles_named(words[0], asked)
+    if unknown := [name for name in names if not is_reference(name)]:
         hint = Text("error-profile.name-one-by-id", kind=KINDS[0])
         raise NotFound(Text("error-profile.no-profile-is-kept", profile=repr(unknown[0])), hint=hint)
-    return await contents_of(named, rows, now)
+    return await contents_of(names, rows, now)
 
 
 def _text(words: Sequence[str], asked: Words, contents: Contents) -> Message:
@@ -282,8 +272,44 @@ def _text(words: Sequence[str], asked: Words, contents: Contents) -> Message:
     return shown._replace(files=(file,))
 
 
-def _explained(words: Sequence[str], asked: Words, contents: Contents, now: float) -> Report:
-    check_named(words[0], asked)
-    named = [contents[name] for name in asked.plain]
-    taken = [SourcedProfile(read(profile.content), profile.id, profile.id) for profile in named]
-    return explained(words[0], taken, asked, now)
+def register(app: App, inbox: Inbox, profiles: ProfileService) -> Verb:
+    """Listens to the button that cancels; the verb's row in the table."""
+    window = _ProfilesWindow(inbox, profiles)
+    app.action(CANCEL)(window.cancelled)
+    return Verb(beginning(VERB), window.ask)
+
+
+class _ProfilesWindow:
+    """Its listeners, and what they need."""
+
+    def __init__(self, inbox: Inbox, profiles: ProfileService) -> None:
+        self._inbox = inbox
+        self._profiles = profiles
+        self._of_cancel = inbox.kinds.add(ActionKind("profile-cancel", Nothing, self._cancel))
+
+    async def ask(self, asked: HeardWords) -> None:
+        match asked:
+            case HeardWords(surface="command", question=question):
+                pass
+            case HeardWords(button=AskButton() as value):
+                words = asked.words
+                if value.cluster in self._inbox.deps.clusters and "--cluster" not in words:
+                    words = f"--cluster {value.cluster} {words}"
+                thread_ts = thread_below(asked.body)
+                question = msgspec.structs.replace(asked.question, words=words, thread_ts=thread_ts)
+            case _:
+                question = asked.publicly()
+        await self._profiles.ask(asked.key, question)
+
+    async def cancelled(self, ack: Any, body: dict[str, Any]) -> None:
+        await ack()
+        if self._profiles.cancel(str(first_action(body).get("value", "")), body["user"]["id"]):
+            return
+        clicked = by_button(body, self._inbox.deps.now()).question
+        question = msgspec.structs.replace(clicked, words="", thread_ts=thread_below(body))
+        await self._inbox.do(body["trigger_id"], self._of_cancel, question, NOTHING)
+
+    async def _cancel(self, taken: AcceptedDeed[Nothing]) -> None:
+        """What is taken here was cancelled by then; so it is taken elsewhere, or not at all."""
+        elsewhere = Message(self._inbox.deps.say("profile.elsewhere"))
+        await self._inbox.reply(taken.key, taken.asked).answer(elsewhere, mark=DONE)

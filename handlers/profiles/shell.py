@@ -10,55 +10,20 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from bot.errors import BotError, bugs_as_errors
-from handlers.profiles.answers_in_files import PROGRAM, profiles_named, read_words, with_paths
+from handlers.profiles.answers_in_files import PROGRAM, SUFFIX, profiles_named, read_words
 from handlers.profiles.studies import answer_to
 
 if TYPE_CHECKING:  # it takes as long to import as a small table to make; below paths are texts
     from pathlib import Path
 
-USAGE = f"""Usage: {PROGRAM} profile top [OPTIONS] FILE
-       {PROGRAM} profile list FUNCTION FILE
-       {PROGRAM} profile compare BEFORE AFTER …
-       {PROGRAM} profile hints FILE
-
-  top: the text of go tool pprof -top for a profile in a file, gzipped or not.
-  list: the weight of each line of the functions that a regular expression finds.
-  compare: what changed beyond chance, between two profiles or over several versions.
-  hints: what stands out, in words.
-  FILE may also be a profile that the bot keeps: its id (cpu-1a2b3c4d), the version that it is of (v2.9.0), or the time
-  that it was taken (14:05, 2026-11-21T14:05, in UTC). profile kept lists them.
-
-Options of list:
-  -source DIR               Print the source itself, from below this folder; else links to it.
-  -versions LIST            Whose source the links lead to, where the profile does not say:
-                            github.com/Project-HAMi/HAMi@v2.9.0,go@1.25.3
-
-Options of top, with one dash or two; list, compare and hints take -sample_index, and the last two -lang en or zh:
-  -cum                      Sort by cumulative weight; else by flat.
-  -nodecount N              Show at most N rows; all by default.
-  -nodefraction F           Leave out rows below this share of the total; 0.005 by default.
-  -sample_index NAME        The sample type: its name or position; the profile's default by default.
-  -unit UNIT                Write values in this unit; one that fits all rows by default.
-  -diff_base FILE           Compare with this profile; percentages are of it.
-  -base FILE                Subtract this profile.
-  -normalize                Scale the profile to the total of its base.
-  -focus REGEXP             Only samples that go through a matching function or file.
-  -ignore REGEXP            No samples that go through a matching function or file.
-  -hide REGEXP              Leave out matching functions.
-  -show REGEXP              Leave out all other functions.
-  -show_from REGEXP         Leave out the callers of the outermost matching function.
-  -tagfocus TAGS            Only samples with a matching label: key=regexp, regexp, or a range: bytes=1mb:2mb.
-  -tagignore TAGS           No samples with a matching label.
-  -lines                    A row per line instead of per function.
-  -noinlines                Count inlined functions for their callers.
-  -relative_percentages     Percentages of what the filters leave.
-  -drop_negative            Leave out rows below zero.
-
-Example: {PROGRAM} profile top --cum --nodecount=20 cpu.pb.gz
-"""
-_SUFFIX = ".pb.gz"
-"""How `--out` saves a profile, which is then called by its name without it."""
 _INTERRUPTED = 130
+
+
+def usage() -> str:
+    """What `--help` prints."""
+    from importlib.resources import files  # noqa: PLC0415  # for a table it takes too long
+
+    return files("handlers.profiles").joinpath("usage.txt").read_text(encoding="utf-8")
 
 
 def main(words: Sequence[str], config: "Path | None" = None) -> int:
@@ -82,12 +47,10 @@ def main(words: Sequence[str], config: "Path | None" = None) -> int:
 
 def _answer_with_kept(words: Sequence[str], config: "Path | None") -> str:
     if wants_usage(words):
-        return USAGE
+        return usage()
     asked = read_words(words[1:])
     named = profiles_named(words[0], asked)
-    saved = {path: f"{path}{_SUFFIX}" for path in named if os.path.isfile(f"{path}{_SUFFIX}")}  # noqa: PTH113
-    asked = with_paths(words[0], asked, saved)
-    missing = [path for path in named if path not in saved and not os.path.exists(path)]  # noqa: PTH110
+    missing = [path for path in named if not (os.path.exists(path) or os.path.isfile(f"{path}{SUFFIX}"))]  # noqa: PTH110, PTH113
     if not missing:
         return answer_to(words[0], asked, config)
     from handlers.profiles.kept import answer_beside_the_bot  # noqa: PLC0415  # few ask for those
@@ -99,7 +62,7 @@ def answer(words: Sequence[str], config: "Path | None" = None) -> str:
     """The text for the words behind `profile`; `config` as in `main`, for its language. Raises what they are wrong in:
     UsageError and SourceError.
     """
-    return USAGE if wants_usage(words) else answer_to(words[0], read_words(words[1:]), config)
+    return usage() if wants_usage(words) else answer_to(words[0], read_words(words[1:]), config)
 
 
 def wants_usage(words: Sequence[str]) -> bool:

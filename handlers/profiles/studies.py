@@ -1,39 +1,37 @@
-"""What `top`, `list`, `compare` and `hints` say of profiles in files; nothing slow is loaded for what is not asked."""
+"""What `top`, `list`, `compare` and `hints` say of profiles; nothing slow is loaded for what is not asked."""
 
 from typing import TYPE_CHECKING
 
 from bot.errors import UsageError
 from bot.texts import Text
-from handlers.profiles.answers_in_files import EXAMPLE, FILTERS, Words, read_file
+from handlers.profiles.answers_in_files import EXAMPLE, FILTERS, Load, Words, load_file
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # it takes as long to import as a small table to make
     from pathlib import Path
 
 
-def answer_to(study: str, asked: Words, config: "Path | None" = None) -> str:
+def answer_to(study: str, asked: Words, config: "Path | None" = None, load: Load = load_file) -> str:
     """The text; `study` is `top`, `list`, `compare` or `hints`, `config` the settings file for its language.
 
     Raises UsageError and SourceError.
     """
     if study == "top":
-        return top_text(asked)
+        return _top_text(asked, load)
     if study in ("list", "compare", "hints"):
         from handlers.profiles import analyses  # noqa: PLC0415  # all of pprof's comparing
 
         if study == "list":
-            return analyses.list_text(asked)
-        return analyses.study_text(study, asked, config)
+            return analyses.list_text(asked, load)
+        return analyses.study_text(study, asked, config, load)
     raise UsageError(Text("error-profile.no-profile-command", study=repr(study)), example=EXAMPLE)
 
 
-def top_text(asked: Words) -> str:
-    """The table. Raises SourceError for files that cannot be read, UsageError for options that do not fit them."""
+def _top_text(asked: Words, load: Load) -> str:
     files, given = asked
     if len(files) != 1:
         several = Text("error-profile.name-one-profile-not", count=len(files), files=" ".join(files))
         raise UsageError(several if files else Text("error-profile.name-one-profile"), example=EXAMPLE)
-    from bot.pprof.decode import read  # noqa: PLC0415  # protobuf; words that make no sense are told at once
-    from bot.pprof.filters import Filters  # noqa: PLC0415
+    from bot.pprof.filters import Filters  # noqa: PLC0415  # as `decode.read`
     from bot.pprof.graph import Trim  # noqa: PLC0415
     from bot.pprof.top import Options, top  # noqa: PLC0415
 
@@ -54,5 +52,5 @@ def top_text(asked: Words) -> str:
         filters=Filters(**{name: given[name] for name in FILTERS if name in given}),
     )
     base = given.get("diff_base") or given.get("base")
-    profiles = [read_file(path, read) for path in (files[0], base) if path]
+    profiles = [load(path).profile for path in (files[0], base) if path]
     return top(*profiles, diff=bool(given.get("diff_base")), options=options)

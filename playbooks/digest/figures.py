@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from bot.hami.fit.allocated_totals import build_ledger
 from bot.hami.fit.version_differences import NEWEST_READ
 from bot.hami.metrics.gpu_usage import MeasuredHolding, held_by
-from bot.hami.nodes.node_state import core_factor, memory_factor, read_memory_scaling, read_registrations
+from bot.hami.nodes.node_state import core_factor, memory_factor, read_plugin_settings, read_registrations
 from bot.hami.nodes.registration import Registration
 from bot.hami.pods.allocations import NODE_KEY
 from bot.hami.version import Version
@@ -102,7 +102,7 @@ def _number(amount: int | None) -> str:
 
 def _promised(part: Any) -> dict[str, str]:
     """By type how many times the memory and the cores that its cards have are promised; MIG is never scaled."""
-    settings = read_memory_scaling(part.scene.cluster.seen.config_maps)
+    settings = read_plugin_settings(part.scene.cluster.seen.config_maps)
     have, promise, cores = Counter[str](), Counter[str](), dict[str, list[float]]()
     for node in part.scene.cluster.capacity.nodes:
         found = (registration for registration in read_registrations(node) if isinstance(registration, Registration))

@@ -9,6 +9,8 @@ from datetime import datetime
 from itertools import islice
 from typing import Any, NamedTuple
 
+import msgspec
+
 from bot.digest.figures import FigureRow, OwnerRow, split
 from bot.errors import SourceError
 from bot.kube.times import format_time
@@ -75,7 +77,7 @@ async def gather(wanted: Request, sources: Sources) -> Snapshot:
 async def _gather_usage(sources: Sources) -> UsageSeen:
     """Where nothing at all is measured there may be no vGPUmonitor: the figures say so, and that is no gap."""
     usage = await gather_usage(sources)
-    return usage if usage.usage.containers or sources.prometheus else usage._replace(gaps=())
+    return usage if usage.usage.containers or sources.prometheus else msgspec.structs.replace(usage, gaps=())
 
 
 async def _gather(verb: str, sources: Sources) -> Any:

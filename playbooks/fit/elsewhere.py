@@ -12,8 +12,8 @@ from bot.report import Evidence, Gap, NextAction, gap, step
 from bot.texts import Prose, Text, clauses, spaced
 from playbooks import quotes
 from playbooks.fit.gpu_words import DEFAULT_NAMESPACE
-from playbooks.fit.manifest import STANDARD_INPUT, file_of, rules_on_others
-from playbooks.fit.scene import beside
+from playbooks.fit.manifest import STANDARD_INPUT, file_of, role_of, rules_on_others
+from playbooks.fit.scene import AskedScene, beside
 from playbooks.quotes import kubectl
 from playbooks.rules.capacity.kubernetes_shortage import SHORT, Shortage, shortage
 from playbooks.rules.capacity.large_request import BY_AFFINITY, loosen
@@ -89,6 +89,16 @@ def ask_again(pod: Pod, change: Prose, look: str) -> NextAction:
         return step(change, look)
     within = ("-n", pod.namespace) if pod.namespace != DEFAULT_NAMESPACE else ()
     return step(Text("change.in-file", change=change, file=file), prose.command("fit", "-f", file, *within))
+
+
+def replicas_unjudged(scenes: Sequence[AskedScene]) -> list[Gap]:
+    """One pod of each role is judged: whether all of them have room at the same time is not known."""
+    roles = [role for scene in scenes if (role := role_of(scene.written)).replicas != 1 or len(scenes) > 1]
+    several = [role for role in roles if role.kind != "Pod"]
+    if not several:
+        return []
+    names = prose.names([f"{role.name} ({'?' if role.replicas is None else role.replicas})" for role in several])
+    return [gap("room for all replicas at once", Text("gap.replicas", roles=names), Text("gap.replicas-hint"))]
 
 
 def not_looked_at(scene: PodScene) -> list[Gap]:

@@ -1,6 +1,7 @@
-"""Pods from manifests: YAML or JSON, one or several documents, Lists included."""
+"""Pods from manifests, YAML or JSON: the pod templates of objects of any kind, in one or several documents or Lists."""
 
-from collections.abc import Iterable, Iterator
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Any, NamedTuple, cast
 
@@ -9,8 +10,9 @@ import msgspec
 from msgspec import structs
 
 from bot.errors import UsageError, WrongValue
-from bot.kube.models import Affinity, Container, ContainerPort, Pod, PodAntiAffinity, PodSpec, Volume
+from bot.kube.models import Container, Pod, PodSpec
 from bot.kube.models.base import Model
+from bot.kube.models.pods import Affinity, ContainerPort, PodAntiAffinity, Volume
 from bot.safe_yaml import parse_documents, reason
 from bot.texts import Text
 
@@ -46,11 +48,33 @@ class ManifestSpec(PodSpec, frozen=True):
     topology_spread_constraints: list[Spread] | None = None
 
 
+class PodRole(NamedTuple):
+    """Whose pods are like this one: `replicas` is how many, None where the cluster decides (a DaemonSet's).
+
+    `kind` and `of` are the object with the template, `least` how many have to start together, None where it does not
+    say.
+    """
+
+    kind: str = "Pod"
+    of: str = ""
+    name: str = ""
+    replicas: int | None = 1
+    least: int | None = None
+
+
 class ManifestPod(Pod, frozen=True):
-    """`written_in` is the file that was named, `-` where there is none: the reader sets it, no document does."""
+    """`written_in` is the file that was named, `-` where there is none: the reader sets it and the role, no document
+    does.
+    """
 
     spec: ManifestSpec = ManifestSpec()
     written_in: str = STANDARD_INPUT
+    as_role: PodRole = PodRole()
+
+
+def role_of(pod: Pod) -> PodRole:
+    """The role that the pod has in its manifest."""
+    return pod.as_role if isinstance(pod, ManifestPod) else PodRole()
 
 
 def file_of(pod: Pod) -> str:
@@ -82,6 +106,24 @@ def _rules_on_others(spec: ManifestSpec) -> Iterator[str]:
 
 _MAX_BYTES = 16 * 1024 * 1024
 _MAX_PODS = 5000
+_MAX_VALUES = 200_000
+"""Values of one document that are looked at: with YAML's aliases a small file can stand for an endless one."""
+_HELM = re.compile(r"\{\{-?\s*(?:\.(?:Values|Release|Chart)\b|\$|(?:include|toYaml|tpl|template|define)\s)")
+_COUNTS = ("replicas", "minReplicas", "numNodes")
+_BUILT_IN = ("Job", "CronJob", "Deployment", "ReplicaSet", "StatefulSet", "DaemonSet", "Pod")
+_OWN_GROUPS = ("", "apps", "batch")
+_VOLCANO = "batch.volcano.sh"
+"""Volcano's Jobs are placed by Volcano where they name no scheduler."""
+_IN_COMMON = ("schedulerName", "nodeSelector", "tolerations", "affinity")
+"""Parts of a pod's spec that some kinds have once for all of their pods."""
+_AMOUNTS = ("resources", "resourcesPerNode")
+_NO_TEMPLATES = ("metadata", "status", "volumeClaimTemplates")
+_GROUPS = ("leaderworker", "raycluster")
+_NAMELESS = ("", "spec", "template", "job", "workflow", "model", "component", "containerset", *_GROUPS)
+"""What keys on the way to a pod template are called, without their ending, where they say nothing of its role."""
+_ENDING = re.compile(r"(?:(?:Group|Replica|Pod)?(?:Template|Specs?|Config))$")
+_LONGEST_KIND = 60
+_MAX_KINDS = 5
 
 
 class Manifest(NamedTuple):
@@ -111,18 +153,27 @@ class ManifestFile(click.ParamType[Manifest]):
 
 
 def read_pods(manifests: Iterable[Manifest]) -> list[ManifestPod]:
-    """Every pod of the manifests, in order. Raises UsageError for text that is no manifest, or holds another kind."""
-    found = (pod for manifest in manifests for document in _documents(manifest) for pod in _pods(manifest, document))
-    pods = list(islice(found, _MAX_PODS + 1))
-    if not pods:
-        raise UsageError(Text("error-fit.manifest-holds-no-pod"), hint=Text("error-fit.give-pod-or-list"))
+    """One pod for each role of what the manifests hold, in order. Raises UsageError where there is none."""
+    walks = [(_Walk(manifest), manifest) for manifest in manifests]
+    found = (pod for walk, manifest in walks for document in _documents(manifest) for pod in walk.pods(document))
+    try:
+        pods = list(islice(found, _MAX_PODS + 1))
+    except RecursionError as error:  # an alias of what it stands in
+        raise UsageError(Text("error-fit.neither-yaml-nor-json", path=walks[-1][1].path, why=reason(error))) from error
     if len(pods) > _MAX_PODS:
         raise UsageError(Text("error-fit.more-than-pods", most=_MAX_PODS), hint=Text("error-fit.split-the-manifest"))
+    if not pods:
+        kinds = dict.fromkeys(kind for walk, _ in walks for kind in walk.empty)
+        told = Text("error-fit.holds-no-template", path=walks[0][1].path, kinds=", ".join(list(kinds)[:_MAX_KINDS]))
+        nothing = Text("error-fit.manifest-holds-no-pod")
+        raise UsageError(told if kinds else nothing, hint=Text("error-fit.give-pod-or-template"))
     return pods
 
 
 def _documents(manifest: Manifest) -> list[object]:
     text = manifest.text.lstrip("\ufeff")
+    if _HELM.search(text):
+        raise _template(manifest)
     try:
         if text.lstrip()[:1] in ("{", "["):
             try:
@@ -131,41 +182,179 @@ def _documents(manifest: Manifest) -> list[object]:
                 pass  # flow-style YAML begins with a brace too
         return [document for document in parse_documents(text) if document is not None]
     except (RecursionError, WrongValue) as error:
+        if "{{" in text:
+            raise _template(manifest) from error
         why = error.text if isinstance(error, WrongValue) else reason(error)
         raise UsageError(Text("error-fit.neither-yaml-nor-json", path=manifest.path, why=why)) from error
 
 
-def _pods(manifest: Manifest, document: object) -> Iterator[ManifestPod]:
-    """The pods of one document: a Pod, a List or PodList of them, or a bare sequence of either.
+def _template(manifest: Manifest) -> UsageError:
+    return UsageError(Text("error-fit.helm-template", path=manifest.path), hint=Text("error-fit.render-it"))
 
-    Deeper nesting is refused: with YAML's aliases a small file can stand for an endless one.
+
+class _Place(NamedTuple):
+    """Where the walk is: in which object, and what stands around it.
+
+    `named`: the role, where a key or a name says it; `replicas` is None where the cluster decides how many.
     """
-    listed: list[object] = cast("list[object]", document) if isinstance(document, list) else [document]
-    for entry in listed:
-        fields = _fields(entry)
-        items = fields.get("items")
-        if fields.get("kind") not in ("List", "PodList") or not isinstance(items, list):
-            yield _pod(manifest, entry, "")
-            continue
-        for item in cast("list[object]", items):
-            yield _pod(manifest, item, "Pod" if fields["kind"] == "PodList" else "")
+
+    kind: str = ""
+    name: str = ""
+    namespace: str = ""
+    named: str = ""
+    replicas: int | None = 1
+    least: int | None = None
+    inherited: Mapping[str, object] = {}  # nobody changes it
+    meta: Mapping[str, object] = {}
+
+    def times(self, number: int) -> "_Place":
+        """So many times what is around."""
+        return self._replace(replicas=None if self.replicas is None else self.replicas * number)
 
 
-def _pod(manifest: Manifest, document: object, kind: str) -> ManifestPod:
-    """`kind` is what the document is where it does not say so itself."""
-    fields = _fields(document)
-    stated = fields.get("kind") or (kind if fields else None)
-    if stated != "Pod":
-        what = f"kind {stated}" if isinstance(stated, str) else "something without a kind"
-        raise UsageError(
-            Text("error-fit.holds-not-pod", path=manifest.path, what=what[:80]),
-            hint=Text("error-fit.give-the-pod-itself"),
+class _Walk:
+    """The pod templates of one manifest's objects of any kind, found by their shape.
+
+    A template is a `spec` with `containers`; some kinds have these without a template, or one container alone, or no
+    more of it than its resources.
+    """
+
+    def __init__(self, manifest: Manifest) -> None:
+        self._manifest = manifest
+        self._left = _MAX_VALUES
+        self.empty: list[str] = []
+
+    def pods(self, document: object) -> Iterator[ManifestPod]:
+        """One pod for each role. `empty` are the kinds of objects that have none. Raises UsageError."""
+        for entry in cast("list[object]", document) if isinstance(document, list) else [document]:
+            fields = _fields(entry)
+            kind = fields.get("kind")
+            if isinstance(kind, str) and kind.endswith("List") and "items" in fields:
+                for item in _list(fields["items"]):
+                    yield from self._of_object({"kind": kind[:-4], **_fields(item)}, _Place())
+            else:
+                yield from self._of_object(fields, _Place())
+
+    def _of_object(self, fields: dict[str, object], around: _Place) -> Iterator[ManifestPod]:
+        kind, group = fields.get("kind"), str(fields.get("apiVersion") or "").rpartition("/")[0]
+        meta, found = _fields(fields.get("metadata")), False
+        kind = kind if isinstance(kind, str) else ""
+        place = around._replace(
+            kind=f"{kind} ({group})" if kind in _BUILT_IN and group not in _OWN_GROUPS else kind,
+            name=str(meta.get("name") or str(meta.get("generateName") or "").rstrip("-") or around.name),
+            namespace=str(meta.get("namespace") or around.namespace),
+            named="",
+            replicas=None if kind == "DaemonSet" else around.replicas,
+            inherited={"schedulerName": "volcano"} if group == _VOLCANO else around.inherited,
+            meta={"annotations": meta.get("annotations")},
         )
-    try:
-        pod = msgspec.convert(document, ManifestPod, strict=False)
-    except (msgspec.ValidationError, RecursionError) as error:
-        raise UsageError(Text("error-fit.no-pod-of-the-api", path=manifest.path, why=str(error))) from error
-    return structs.replace(pod, written_in=manifest.file)
+        pods = [self._pod(fields, place)] if kind == "Pod" else self._within(fields, place)
+        for pod in pods:
+            found = True
+            yield pod
+        if not found and not kind:
+            raise UsageError(
+                Text("error-fit.no-kind", path=self._manifest.path), hint=Text("error-fit.give-pod-or-template")
+            )
+        if not found:
+            self.empty.append(kind[:_LONGEST_KIND])
+
+    def _within(self, fields: dict[str, object], at: _Place) -> Iterator[ManifestPod]:
+        self._left -= 1
+        if self._left < 0:
+            raise UsageError(
+                Text("error-fit.more-than-pods", most=_MAX_PODS), hint=Text("error-fit.split-the-manifest")
+            )
+        at, spec = _counted(fields, at), _fields(fields.get("spec"))
+        if _is_pod_spec(spec):
+            yield self._pod(fields, _counted(spec, at))
+        elif at.kind and (alone := _spec_without_template(fields)):
+            yield self._pod({"metadata": fields.get("metadata", at.meta), "spec": alone}, at)
+        else:
+            for key, child in fields.items():
+                if key not in _NO_TEMPLATES:
+                    yield from self._below(child, _in_role(key, fields, at))
+
+    def _below(self, child: object, at: _Place) -> Iterator[ManifestPod]:
+        """The objects of a list are told apart by their names."""
+        for part in _list(child) or [child]:
+            fields = _fields(part)
+            name = fields.get("groupName", fields.get("name")) if part is not child else None
+            if isinstance(fields.get("kind"), str) and "apiVersion" in fields:
+                yield from self._of_object(fields, at)
+            elif isinstance(part, list):
+                yield from self._below(cast("object", part), at)
+            elif fields:
+                yield from self._within(fields, at._replace(named=name) if isinstance(name, str) else at)
+
+    def _pod(self, template: Mapping[str, object], at: _Place) -> ManifestPod:
+        """The pod as its template has it, with what its object sets for all of its pods."""
+        if at.inherited and (spec := _fields(template.get("spec"))):
+            template = {**template, "spec": {**at.inherited, **spec}}
+        try:
+            pod = msgspec.convert(template, ManifestPod, strict=False)
+        except (msgspec.ValidationError, RecursionError) as error:
+            raise UsageError(Text("error-fit.no-pod-of-the-api", path=self._manifest.path, why=str(error))) from error
+        meta, role = pod.metadata, PodRole(at.kind, at.name, at.named or at.name, at.replicas, at.least)
+        if at.kind != "Pod":
+            name = "-".join(filter(None, (at.name, at.named))).lower()
+            meta = structs.replace(meta, name=name, namespace=at.namespace)
+        return structs.replace(pod, metadata=meta, written_in=self._manifest.file, as_role=role)
+
+
+def _counted(fields: dict[str, object], at: _Place) -> _Place:
+    """With how many pods there are of each below, and what they have in common."""
+    numbers = [fields[key] for key in _COUNTS if isinstance(fields.get(key), int)]
+    hosts, parallel, most = (fields.get(key) for key in ("numOfHosts", "parallelism", "completions"))
+    if numbers and at.replicas is not None:  # of something in which others had theirs it is no multiple
+        at = at._replace(replicas=numbers[0])
+    if isinstance(parallel, int):  # of a Job; of a workflow it is how many of its steps run at once
+        parallel = None if "template" not in fields else min(parallel, most) if isinstance(most, int) else parallel
+    if isinstance(least := fields.get("minAvailable"), int):
+        at = at._replace(least=least)
+    if common := {key: fields[key] for key in _IN_COMMON if key in fields}:
+        at = at._replace(inherited={**at.inherited, **common})
+    for number in (parallel, hosts):
+        at = at.times(number) if isinstance(number, int) else at
+    return at
+
+
+def _in_role(key: str, fields: dict[str, object], at: _Place) -> _Place:
+    """What is below that key: of a LeaderWorkerSet's group the leader is one, with a template of its own or without."""
+    size = fields.get("size")
+    if key == "workerTemplate" and isinstance(size, int):
+        at = at.times(size - 1 if fields.get("leaderTemplate") else size)
+    name = _ENDING.sub("", key)
+    of_one = at.named and _is_amounts(_fields(_fields(fields[key]).get("resources")))
+    return at if of_one or name.lower() in _NAMELESS else at._replace(named=name)
+
+
+def _is_pod_spec(fields: dict[str, object]) -> bool:
+    containers = fields.get("containers")
+    return bool(containers) and all(isinstance(container, dict) for container in _list(containers))
+
+
+def _spec_without_template(fields: dict[str, object]) -> dict[str, object] | None:
+    """The spec of pods that are written as containers, one container, or its resources alone; None of anything else."""
+    spec = {key: value for key, value in fields.items() if key != "metadata"}
+    alone = [_fields(fields.get(key)) for key in ("container", "script")]
+    alone += [{"resources": some} for key in _AMOUNTS if _is_amounts(some := _fields(fields.get(key)))]
+    beside = [child for child in map(_fields, fields.values()) if _is_amounts(_fields(child.get("resources")))]
+    containers = [*_list(fields.get("containers"))] if _is_pod_spec(fields) else []
+    containers += [part for part in alone if part] or (beside if containers else [])
+    if not containers:
+        return None
+    return {**spec, "containers": [{"name": "main", **_fields(container)} for container in containers]}
+
+
+def _is_amounts(fields: dict[str, object]) -> bool:
+    """Whether these are a container's resources; a volume's have storage alone."""
+    asked = {**_fields(fields.get("limits")), **_fields(fields.get("requests"))}
+    return bool(asked.keys() - {"storage"})
+
+
+def _list(value: object) -> list[object]:
+    return cast("list[object]", value) if isinstance(value, list) else []
 
 
 def _fields(document: object) -> dict[str, object]:

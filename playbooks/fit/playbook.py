@@ -19,9 +19,9 @@ from bot.kube.times import format_time
 from bot.report import Gap, Report, Subject, gap, new_report
 from bot.texts import Prose, Text
 from playbooks.fit import tables
-from playbooks.fit.elsewhere import not_looked_at
+from playbooks.fit.elsewhere import not_looked_at, replicas_unjudged
 from playbooks.fit.gpu_words import DEFAULT_NAMESPACE, EXAMPLE, CardWords, pod_of, read_card_words, words_of
-from playbooks.fit.manifest import Manifest, ManifestFile, file_of, read_pods
+from playbooks.fit.manifest import Manifest, ManifestFile, file_of, read_pods, role_of
 from playbooks.fit.rules import FIT, endings, free_nodes, verdict
 from playbooks.fit.scene import AskedScene, admission
 from playbooks.gather.dra import gather_slices
@@ -32,7 +32,7 @@ from playbooks.playbook import Playbook, Sources
 from playbooks.rule import Told, run
 from playbooks.rules.admission.not_found import no_such_namespace
 from playbooks.rules.capacity.idle_holders import in_question
-from playbooks.rules.common.gaps import capacity_gaps, fit_gaps
+from playbooks.rules.common.findings import capacity_gaps, fit_gaps
 from playbooks.rules.dra.devices import given_by_claims, handed_out_twice, served
 from playbooks.rules.installation.surroundings import answer_without_hami
 from playbooks.rules.waiting.stale_scheduler import maybe_unknown
@@ -154,13 +154,14 @@ def diagnose(snapshot: Snapshot) -> Report:
     asked = () if served(world.slices) and is_absent(world.seen) else snapshot.asked
     answers = [(scene, run(FIT, scene)) for scene in asked[:_MAX_FINDINGS]]
     findings = [finding for _, told in answers for finding in told.findings]
-    findings.sort(key=lambda finding: finding.severity == "info")
+    findings.sort(key=lambda finding: finding.severity == "info" or finding.code == "unknown-policy")
     findings = [*handed_out_twice(world), *findings, *given_by_claims(world)]
-    created = [scene for scene in asked if scene.refused is None]
+    created = [scene for scene in asked if scene.refused is None and not scene.placed_by]
     searches = [(scene.name, endings(scene, told)) for scene, told in answers]
     gaps = capacity_gaps(world.seen, world.capacity, snapshot.undecodable)
     gaps += [found for scene in created for found in (*fit_gaps(scene), *maybe_unknown(scene), *not_looked_at(scene))]
     gaps += [gap("fit", Text("fit.cut-short"), Text("fit.cut-short-hint")) for _, some in searches if not some.complete]
+    gaps += replicas_unjudged(created)
     gaps += [*snapshot.usage.gaps, *([world.slices] if isinstance(world.slices, Gap) else [])]
     if isinstance(snapshot.deserted, EmptyNamespace):
         findings.append(no_such_namespace(snapshot.deserted, _without_namespace(wanted)))
@@ -168,6 +169,7 @@ def diagnose(snapshot: Snapshot) -> Report:
         gaps.append(snapshot.deserted)
     # What is short first: the nodes one by one are for machines. A pod that would be refused is on no node.
     shown = (
+        tables.roles(asked),
         tables.admitted(created),
         tables.by_reason(created),
         tables.endings([(name, some.found) for name, some in searches]),
@@ -206,7 +208,8 @@ def _verdict(asked: Sequence[AskedScene], of_first: Told) -> Prose:
     if len(asked) == 1:
         return verdict(asked[0], of_first)
     fitting = sum(1 for scene in asked if scene.refused is None and free_nodes(scene))
-    return Text("fit.summary", fitting=fitting, pods=len(asked))
+    of_roles = any(role_of(scene.written).kind != "Pod" for scene in asked)
+    return Text("fit.roles" if of_roles else "fit.summary", fitting=fitting, pods=len(asked))
 
 
 def _names(pods: Sequence[Pod]) -> list[str]:
@@ -230,7 +233,7 @@ PLAYBOOK = Playbook(
             type=ManifestFile(),
             multiple=True,
             metavar="FILE",
-            help="A Pod or List as YAML or JSON; - for standard input. May be repeated.",
+            help="Pods, or anything with pod templates, as YAML or JSON; - for standard input. May be repeated.",
         ),
         click.Option(
             ["-n", "--namespace"],

@@ -12,13 +12,13 @@ from bot.hami.fit import verdicts
 from bot.hami.fit.advice import PlacementChange, smaller_requests
 from bot.hami.fit.blockers import Ending, Search, pods_to_end
 from bot.hami.nodes.registration import Unregistered
-from bot.hami.pods.request_parsing import asked_resources
+from bot.hami.pods.request_parsing import asked_resources, unknown_policies
 from bot.report import VERDICT_LIMIT, Evidence, Finding, NextAction, step
 from bot.texts import Prose, Text, fitting
 from playbooks import quotes
 from playbooks.fit import elsewhere
 from playbooks.fit.gpu_words import CardWords, device_of, words_of
-from playbooks.fit.manifest import file_of
+from playbooks.fit.manifest import file_of, role_of
 from playbooks.fit.reasons import why_never, why_nowhere, would_if_empty
 from playbooks.fit.scene import (
     AskedScene,
@@ -32,13 +32,12 @@ from playbooks.fit.scene import (
 )
 from playbooks.quotes import kubectl
 from playbooks.rule import Stage, Told, rule
-from playbooks.rules.admission.before_scheduling import unread, write_plainly
+from playbooks.rules.admission.before_scheduling import policy_finding, remedied, unread, write_plainly
 from playbooks.rules.admission.webhook import remedy
 from playbooks.rules.capacity import request_amounts
 from playbooks.rules.capacity.idle_holders import NO_ROOM, waited_for
 from playbooks.rules.common import prose
-from playbooks.rules.common.findings import finding
-from playbooks.rules.common.gaps import other_vendors
+from playbooks.rules.common.findings import finding, other_vendors
 from playbooks.rules.dra.claims import claims_of
 from playbooks.rules.quota.effects import Effect, proof, refusal
 
@@ -59,6 +58,15 @@ def denied(scene: AskedScene) -> Iterator[Finding]:
     question = words_of(whole, scene.written.namespace) if whole else ("-f", file_of(scene.written))
     steps = [elsewhere.ask_again(scene.written, change, prose.command("fit", *question))]
     yield finding("admission-denied", claim, scene.confidence, (), _proofs(scene), severity="warning", actions=steps)
+
+
+@rule("other-scheduler")
+def of_another(scene: AskedScene) -> Iterator[Finding]:
+    """Somebody else's scheduler places the pod: HAMi's filter has no part in it."""
+    if name := scene.placed_by:
+        claim = Text("fits.of-another", pod=scene.once(called), scheduler=name)
+        proofs = [elsewhere.of_manifest(scene.pod, "schedulerName", name)]
+        yield finding("other-scheduler", claim, scene.confidence, (), proofs, severity="info")
 
 
 @rule("not-found")
@@ -196,7 +204,7 @@ def lost(scene: AskedScene) -> Iterator[Finding]:
     changes, search = scene.once(ways)
     proofs = (*elsewhere.proofs(scene, takers[0]), _card(scene, takers[0]), *_held(scene, search.found))
     steps = [*elsewhere.ways(scene, takers), *(_action(scene, change) for change in changes)]
-    steps += _end(scene, search.found)
+    steps = [*steps, *_end(scene, search.found)] or prose.see_node(takers[0])
     claim = scene.once(lost_in_words)[0]
     yield finding("kubernetes-filter", claim, scene.confidence, takers, proofs, severity="warning", actions=steps)
 
@@ -260,14 +268,28 @@ def waits_for_idle(scene: AskedScene) -> Iterator[Finding]:
         yield idle
 
 
+@rule("unknown-policy")
+def policies_unread(scene: AskedScene) -> Iterator[Finding]:
+    """HAMi knows no such policy, says nothing of it and takes its own."""
+    for strange in unknown_policies(scene.written, scene.version):
+        proof = elsewhere.of_manifest(scene.written, strange.key, strange.value)
+        yield policy_finding(strange, proof, elsewhere.ask_again(scene.written, remedied(strange), proof.command))
+
+
 def _of_room(_: AskedScene, told: Told) -> bool:
     return any(finding.code in NO_ROOM for finding in told.findings)
 
 
+def _hami_places(_: AskedScene, told: Told) -> bool:
+    return told.ended != ANOTHERS
+
+
+ANOTHERS = "not HAMi's to place"
 AT_CREATION, LOST, NOWHERE = "no room in a quota", "Kubernetes keeps it off", "fits nowhere"
 
 FIT: tuple[Stage[AskedScene], ...] = (
     Stage("would be refused", denied, ends=True),
+    Stage(ANOTHERS, of_another, ends=True),
     Stage("no such devices", no_such_device, no_such_type, either=True, ends=True),
     Stage("never scheduled", names_its_node, offered_nowhere, either=True, ends=True),
     Stage("not to be told", cannot_be_told, ends=True),
@@ -277,6 +299,7 @@ FIT: tuple[Stage[AskedScene], ...] = (
     Stage(LOST, lost, ends=True),
     Stage(NOWHERE, fits_nowhere, ends=True),
     Stage("room that nobody uses", waits_for_idle, beside=True, when=_of_room),
+    Stage("policies that HAMi does not know", policies_unread, beside=True, when=_hami_places),
 )
 """The first stage that speaks, ends: one pod has one answer."""
 
@@ -302,7 +325,13 @@ def free_nodes(scene: AskedScene) -> list[str]:
 
 
 def called(scene: AskedScene) -> Prose:
-    """The pod's name; for words what was understood beside them."""
+    """The pod's name; of an object with a template which of its pods it is; for words what was understood by them."""
+    role = role_of(scene.written)
+    if role.kind != "Pod":
+        named = f"{role.kind} {role.of}".strip()
+        owner = named if role.name == role.of else f"{role.name} of {named}"
+        several = role.replicas is not None and role.replicas > 1
+        return Text("fit.one-of", count=role.replicas, owner=owner) if several else Text("fit.pod-of", owner=owner)
     if scene.card_words is None or not scene.request.containers:
         return scene.name
     request = scene.request.containers[0]

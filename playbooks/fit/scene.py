@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from bot.hami.fit.verdicts import type_allows, uuid_allows
-from bot.hami.installation.install import Install
+from bot.hami.installation.install import VOLCANO_SCHEDULERS, Install, is_anothers
 from bot.hami.pods.pod_request import PodRequest
 from bot.hami.pods.request_parsing import DeviceConfig
 from bot.hami.vendors import NAMES
@@ -21,7 +21,7 @@ from bot.report import Confidence, Gap
 from bot.texts import Prose, Text
 from playbooks.fit.gpu_words import CardWords
 from playbooks.rules.common import prose
-from playbooks.rules.common.gaps import confidence_in
+from playbooks.rules.common.findings import confidence_in
 from playbooks.rules.quota.effects import Effect, effects
 from playbooks.scenes.waiting_pod import PodScene
 
@@ -48,6 +48,12 @@ class AskedScene(PodScene, frozen=True, dict=True, eq=False, kw_only=True):
     def confidence(self) -> Confidence:
         """Sure only when everything that decides was read."""
         return "suspected" if self.unread else confidence_in(self.seen, self.cluster.capacity, self.undecodable)
+
+    @property
+    def placed_by(self) -> str:
+        """The scheduler of somebody else that places the pod; empty where HAMi's does."""
+        name = self.pod.spec.scheduler_name
+        return name if name in VOLCANO_SCHEDULERS or is_anothers(name, self.install) else ""
 
     @cached_property
     def obstacles(self) -> dict[str, Obstacle]:

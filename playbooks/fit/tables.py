@@ -6,10 +6,12 @@ from typing import NamedTuple
 from bot.hami.fit.blockers import Ending
 from bot.hami.pods.pod_request import ContainerRequest
 from bot.report import Sheet, Table
-from bot.texts import Prose, Text
-from playbooks.fit.scene import AskedScene, amounts, asked_on, changes, effects_on_cards, is_share
+from bot.texts import Prose, Text, listed
+from playbooks.fit.manifest import role_of
+from playbooks.fit.scene import AskedScene, amounts, asked_on, beside, changes, effects_on_cards, is_share
+from playbooks.rules.capacity.request_amounts import memory
 from playbooks.rules.common import prose
-from playbooks.rules.common.gaps import other_vendors
+from playbooks.rules.common.findings import other_vendors
 from playbooks.scenes.waiting_pod import PodScene
 
 
@@ -32,6 +34,19 @@ class FitNodeRow(NamedTuple):
     verdict: str
     reason: Prose
     kubernetes: str
+
+
+class RoleRow(NamedTuple):
+    """Pods that are alike: a DaemonSet's `replicas` are not known. `other` is what HAMi does not give."""
+
+    role: str
+    kind: str
+    replicas: int | None
+    gpus_each: int
+    memory: Prose
+    cores: str
+    min_available: int | str
+    other: str
 
 
 class RequestRow(NamedTuple):
@@ -79,6 +94,7 @@ class EffectRow(NamedTuple):
     verdict: str
 
 
+ROLES = Sheet("roles", RoleRow, names={"gpus_each": "GPUs each"})
 REASONS = Sheet("by reason", ReasonRow)
 REASONS_OF_ONE = Sheet("by reason", ReasonRow, fields=ReasonRow._fields[1:])
 NODES = Sheet("nodes", FitNodeRow)
@@ -86,6 +102,26 @@ REQUESTS = Sheet("request as read", RequestRow)
 ADMITTED = Sheet("as admitted", AdmittedRow)
 ENDINGS = Sheet("pods to end", EndingRow)
 EFFECTS = Sheet("quota", EffectRow)
+
+
+def roles(scenes: Sequence[AskedScene]) -> Table:
+    """What each role of objects with pod templates asks for; nothing for plain pods."""
+    shown = scenes if any(role_of(scene.written).kind != "Pod" for scene in scenes) else ()
+    return ROLES.table(_role(scene) for scene in shown)
+
+
+def _role(scene: AskedScene) -> RoleRow:
+    role, asked = role_of(scene.written), scene.request.containers
+    return RoleRow(
+        role.name or scene.name,
+        role.kind,
+        role.replicas,
+        sum(container.count for container in asked),
+        memory=listed(dict.fromkeys(memory(scene, container) for container in asked)),
+        cores=", ".join(dict.fromkeys(f"{container.cores}%" for container in asked if container.cores)),
+        min_available=role.least or "",
+        other=", ".join(f"{name}: {amount}" for name, amount in beside(scene.pod, scene.config).items()),
+    )
 
 
 def by_reason(scenes: Sequence[AskedScene]) -> Table:

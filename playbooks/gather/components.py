@@ -3,27 +3,14 @@
 import asyncio
 from typing import NamedTuple
 
+import msgspec
+
 from bot.hami.installation.install import Forbidden, Install, find_device_config, kube_scheduler_of, read_forbidden
 from bot.hami.installation.kube_scheduler import SchedulerConfig, find_scheduler_config
 from bot.hami.pods.request_parsing import DeviceConfig
 from bot.kube.cluster import Cluster, seen
-from bot.kube.hami_pods import (
-    COMPONENT_LABEL,
-    EXTENDER_CONTAINER,
-    FORBIDDEN,
-    HANDSHAKE,
-    PLUGIN_COMPONENT,
-)
-from bot.kube.models import (
-    CONFIG_MAPS,
-    DAEMON_SETS,
-    NODES,
-    PODS,
-    Node,
-    Pod,
-    ResourceSlice,
-    Workload,
-)
+from bot.kube.hami_pods import COMPONENT_LABEL, EXTENDER_CONTAINER, FORBIDDEN, HANDSHAKE, PLUGIN_COMPONENT
+from bot.kube.models import CONFIG_MAPS, DAEMON_SETS, NODES, PODS, Node, Pod, ResourceSlice, Workload
 from bot.report import Gap, gap
 from playbooks.gather.dra import gather_slices
 from playbooks.gather.scheduler_logs import ExtenderLines
@@ -44,7 +31,7 @@ class RefusedLine(NamedTuple):
     what: Forbidden
 
 
-class Components(NamedTuple):
+class Components(msgspec.Struct, frozen=True):
     """What was read, or why it was not. `resources_known`: HAMi's device config was found, no name is assumed."""
 
     webhook: WebhookSeen

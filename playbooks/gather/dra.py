@@ -1,4 +1,6 @@
-"""What is read of dynamic resource allocation: the devices that drivers offer, and what pods claim."""
+"""What is read of APIs that not every cluster serves: of dynamic resource allocation the devices that drivers offer and
+what pods claim, of Kueue the queue that holds a pod or Job.
+"""
 
 import asyncio
 from typing import NamedTuple, TypeVar
@@ -7,10 +9,13 @@ from bot.errors import SourceError
 from bot.kube.cluster import Cluster, list_served, seen
 from bot.kube.models import (
     CLAIM_TEMPLATES,
+    QUEUED_WORKLOADS,
     RESOURCE_CLAIMS,
     RESOURCE_SLICES,
+    Condition,
     Kind,
     Pod,
+    QueuedWorkload,
     Resource,
     ResourceClaim,
     ResourceClaimTemplate,
@@ -73,3 +78,56 @@ async def _whole(cluster: Cluster, kind: Kind[R], namespace: str = "") -> list[R
     if bad := next((name for name in cluster.undecodable if name.startswith(f"{kind.plural}.")), None):
         raise SourceError(bad)
     return found
+
+
+KUEUE = "kueue.x-k8s.io/"
+QUEUE = f"{KUEUE}queue-name"
+"""The label of what waits in one of its queues."""
+_GROUP = f"{KUEUE}pod-group-name"
+_RESERVED = "QuotaReserved"
+
+
+class Queued(NamedTuple):
+    """Kueue's Workload of a pod or Job that waits in a queue, which of the `waiting` there it is, and why it waits."""
+
+    workload: QueuedWorkload
+    place: int
+    waiting: int
+
+    @property
+    def condition(self) -> Condition | None:
+        """What Kueue says of it: why it was put out of the queue, or has no quota yet."""
+        by_type = {condition.type: condition for condition in self.workload.status.conditions or ()}
+        put_out = by_type.get("Evicted")
+        return put_out if put_out and not self.workload.spec.active else by_type.get(_RESERVED)
+
+
+async def gather_queued(cluster: Cluster, held: Resource) -> Queued | Gap | None:
+    """None where Kueue's Workloads are not served, or none is about it."""
+    try:
+        there = await seen("Kueue's workloads", list_served(cluster, QUEUED_WORKLOADS, held.namespace))
+    except NotRecordedError:
+        return None
+    if isinstance(there, Gap):
+        return there
+    owners = {held.metadata.uid, *(owner.uid for owner in held.metadata.owner_references or ())} - {""}
+    group = held.metadata.label(_GROUP)
+    own = next((one for one in there if one.name == group or owners & _uids(one)), None)
+    if own is None:
+        return None
+    line = sorted((one for one in there if one.spec.queue_name == own.spec.queue_name and _stands(one)), key=_turn)
+    return Queued(own, line.index(own) + 1 if own in line else 0, len(line))
+
+
+def _uids(workload: QueuedWorkload) -> set[str]:
+    return {owner.uid for owner in workload.metadata.owner_references or ()}
+
+
+def _stands(workload: QueuedWorkload) -> bool:
+    """Whether it waits for its turn."""
+    done = {condition.type for condition in workload.status.conditions or () if condition.status == "True"}
+    return workload.spec.active and done.isdisjoint({_RESERVED, "Finished"})
+
+
+def _turn(workload: QueuedWorkload) -> tuple[int, str, str]:
+    return -(workload.spec.priority or 0), workload.metadata.creation_timestamp or "", workload.name

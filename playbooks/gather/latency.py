@@ -5,6 +5,8 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
+import msgspec
+
 from bot.hami.pods.allocations import NODE_KEY
 from bot.hami.pods.request_parsing import asked_resources
 from bot.hami.scheduler_logs.log_lines import NEEDLE as THROTTLED
@@ -52,7 +54,7 @@ class LogLevelSeen(NamedTuple):
     has_gap: bool
 
 
-class LatencySeen(NamedTuple):
+class LatencySeen(msgspec.Struct, frozen=True):
     """The GPU pods of HAMi's scheduler that were created since `since`, each with its moments.
 
     `waits` are the requests that the extenders held back since then; `throttling` is false where none of their logs
@@ -173,7 +175,6 @@ def _gaps_of(log: LogOf, since: datetime, now: datetime) -> list[Gap]:
 
 
 def _began(log: LogOf, at: datetime) -> bool:
-    """Whether the container itself began then: nothing of its log is missing."""
-    status = next((it for it in log.scheduler.status.container_statuses or () if it.name == log.container), None)
+    status = log.scheduler.container(log.container)
     started = parse_time(status.state.running.started_at) if status and status.state.running else None
     return started is not None and abs((at - started).total_seconds()) < 60

@@ -1,7 +1,8 @@
 """What the API shows of one node's GPU side: the node, the pods there, and the logs of the device plugins."""
 
 import asyncio
-from collections.abc import Collection, Mapping, Sequence
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Literal, NamedTuple
 
@@ -11,8 +12,7 @@ from bot.hami.nodes.node_state import given_beside
 from bot.hami.pods.request_parsing import DeviceConfig, extended_resources
 from bot.hami.vendors import FIRST, VENDORS
 from bot.hami.vendors.vendor import Vendor
-from bot.kube.client.logs import newest_lines, newest_missing
-from bot.kube.cluster import PLUGIN_LOG_BYTES, PLUGIN_LOG_LINES, Cluster, LogWanted, seen
+from bot.kube.cluster import PLUGIN_LOG_BYTES, PLUGIN_LOG_LINES, Cluster, LogWanted, newest_lines, newest_missing, seen
 from bot.kube.hami_pods import COMPONENT_LABEL, PLUGIN_COMPONENT
 from bot.kube.models import (
     DAEMON_PODS,
@@ -20,6 +20,7 @@ from bot.kube.models import (
     EVENTS,
     NODES,
     PODS,
+    Container,
     DaemonPod,
     Event,
     Node,
@@ -44,6 +45,13 @@ class LogSeen(NamedTuple):
     lines: tuple[str, ...]
     read_at: datetime | None = None
     """Lines carry no year: they are older than this."""
+
+
+class ContainerLogs(NamedTuple):
+    """Logs of containers, and what could not be read of them."""
+
+    logs: tuple[LogSeen, ...] = ()
+    gaps: tuple[Gap, ...] = ()
 
 
 class NodeSide(NamedTuple):
@@ -73,6 +81,12 @@ class NodeSide(NamedTuple):
         return [pod for pod in pods if any(vendor.is_plugin(pod) for vendor in VENDORS)]
 
     @property
+    def drivers(self) -> list[tuple[Pod, "Driver"]]:
+        """The pods there that make the node's GPUs usable before any device plugin starts, and what each does."""
+        pods = () if isinstance(self.pods, Gap) else self.pods
+        return [(pod, driver) for pod in pods if (driver := driver_of(pod, pod.spec.containers))]
+
+    @property
     def gaps(self) -> tuple[Gap, ...]:
         return (*(gap for gap in (self.node, self.pods) if isinstance(gap, Gap)), *self.log_gaps)
 
@@ -86,6 +100,42 @@ class PluginSets(NamedTuple):
     @property
     def gaps(self) -> tuple[Gap, ...]:
         return tuple(gap for gap in self if isinstance(gap, Gap))
+
+
+_DRIVER_LABELS = (
+    "nvidia.com/cuda.driver-version.full",
+    "nvidia.com/cuda.driver-version.major",
+    "nvidia.com/cuda.driver.major",
+)
+
+
+def driver_label(node: Node) -> str:
+    """The label by which GPU feature discovery tells the driver's version; empty where the node has none."""
+    labels = node.metadata.labels or {}
+    return next((key for key in _DRIVER_LABELS if labels.get(key, "").partition(".")[0].isdigit()), "")
+
+
+Driver = Literal["driver", "toolkit", "validator"]
+_DRIVERS: Mapping[Driver, tuple[Mapping[str, str], re.Pattern[str]]] = {
+    "driver": (
+        {"app": "nvidia-driver-daemonset", "app.kubernetes.io/component": "nvidia-driver"},
+        re.compile(r"(?:^|/)(?:nvidia/driver|nvidia-driver\b[\w-]*)[:@]"),
+    ),
+    "toolkit": ({"app": "nvidia-container-toolkit-daemonset"}, re.compile(r"/container-toolkit[:@]")),
+    "validator": ({"app": "nvidia-operator-validator"}, re.compile(r"/gpu-operator-validator[:@]")),
+}
+"""By one of these labels, or by an image (NVIDIA/gpu-operator assets/state-driver, -container-toolkit, and
+-operator-validation). Pods of the operator's that wait for these run the validator's image as an init container.
+"""
+
+
+def driver_of(what: Resource, containers: Iterable[Container]) -> Driver | None:
+    """Which part of NVIDIA's driver a pod or DaemonSet with these containers is; None for any other."""
+    for driver, (labels, image) in _DRIVERS.items():
+        labelled = any(what.metadata.label(key) == value for key, value in labels.items())
+        if labelled or any(image.search(part.image) for part in containers):
+            return driver
+    return None
 
 
 def is_monitor(name: str) -> bool:
@@ -104,12 +154,12 @@ async def gather_node_side(cluster: Cluster, name: str, *, logs: bool) -> NodeSi
         return side
     plugins = side.every_plugin
     read, events = await asyncio.gather(
-        gather_logs(cluster, plugins),
-        asyncio.gather(*(_events(cluster, pod) for pod in plugins if not is_ready(pod))),
+        gather_logs(cluster, [*plugins, *(pod for pod, _ in side.drivers if not is_ready(pod))]),
+        asyncio.gather(*(events_of(cluster, pod.namespace, pod.name) for pod in plugins if not is_ready(pod))),
     )
     return side._replace(
-        logs=tuple(log for log in read if isinstance(log, LogSeen)),
-        log_gaps=tuple(gap for gap in (*read, *events) if isinstance(gap, Gap)),
+        logs=read.logs,
+        log_gaps=(*read.gaps, *(gap for gap in events if isinstance(gap, Gap))),
         events=tuple(event for some in events if not isinstance(some, Gap) for event in some),
     )
 
@@ -119,13 +169,14 @@ async def gather_plugin_sets(cluster: Cluster) -> PluginSets:
     sets = await seen("daemon sets", cluster.list(DAEMON_SETS, labels=f"{COMPONENT_LABEL}={PLUGIN_COMPONENT}"))
     if isinstance(sets, Gap):
         return PluginSets(sets, ())
-    events = await asyncio.gather(*(_events(cluster, workload) for workload in sets))
+    events = await asyncio.gather(*(events_of(cluster, workload.namespace, workload.name) for workload in sets))
     gap = next((found for found in events if isinstance(found, Gap)), None)
     return PluginSets(sets, gap or [event for some in events if not isinstance(some, Gap) for event in some])
 
 
-async def _events(cluster: Cluster, about: Resource) -> list[Event] | Gap:
-    return await seen("events", cluster.list(EVENTS, about.namespace, fields=f"involvedObject.name={about.name}"))
+async def events_of(cluster: Cluster, namespace: str, name: str) -> list[Event] | Gap:
+    """The events of a name."""
+    return await seen("events", cluster.list(EVENTS, namespace, fields=f"involvedObject.name={name}"))
 
 
 async def _node(cluster: Cluster, name: str) -> Node:
@@ -136,13 +187,8 @@ async def _node(cluster: Cluster, name: str) -> Node:
     return found[0]
 
 
-async def gather_logs(
-    cluster: Cluster, pods: Sequence[Pod], *, only: Collection[str] | None = None
-) -> Sequence[LogSeen | Gap]:
-    """The logs of every container of these pods, or of those named, and of the run before where one was restarted.
-
-    A gap stands for a log that could not be read, and behind one whose newest lines are missing.
-    """
+async def gather_logs(cluster: Cluster, pods: Sequence[Pod], *, only: Collection[str] | None = None) -> ContainerLogs:
+    """The logs of every container of these pods, or of those named, and of the run before where one was restarted."""
     wanted = [
         LogWanted(
             pod.namespace,
@@ -160,68 +206,65 @@ async def gather_logs(
     ]
     read = await asyncio.gather(*(seen(want.source, newest_lines(cluster, want)) for want in wanted))
     by_name = {(pod.namespace, pod.name): pod for pod in pods}
-    found: list[LogSeen | Gap] = []
+    logs: list[LogSeen] = []
+    gaps: list[Gap] = []
     for want, log in zip(wanted, read, strict=True):
         if isinstance(log, Gap):
-            found.append(log)
+            gaps.append(log)
             continue
-        pod = by_name[want.namespace, want.pod]
-        found.append(LogSeen(pod, want.container, want.previous, log.lines, cluster.now()))
-        if log.ends_early:
-            found.append(newest_missing(want))
-    return found
+        logs.append(LogSeen(by_name[want.namespace, want.pod], want.container, want.previous, log.lines, cluster.now()))
+        gaps += [newest_missing(want)] if log.ends_early else []
+    return ContainerLogs(tuple(logs), tuple(gaps))
 
 
 _LABEL = "name=volcano-device-plugin"
 """Of the DaemonSet in volcano-vgpu-device-plugin.yml (Project-HAMi/volcano-vgpu-device-plugin v1.9 to v1.12)."""
 _VGPU = "volcano.sh/vgpu-"
-_MONITOR = "monitor"
 _MOST_PODS = 3
 """Whose logs one question reads."""
 
 
-class VolcanoPluginsSeen(NamedTuple):
-    """The logs, and what could not be read of them. Empty is no proof: a plugin may have other labels."""
+async def gather_volcano_plugins(cluster: Cluster, pod: Pod) -> ContainerLogs:
+    """The logs of Volcano's device plugins where the pod asks for Volcano's vGPUs, else nothing; never raises.
 
-    logs: tuple[LogSeen, ...] = ()
-    gaps: tuple[Gap, ...] = ()
-
-
-async def gather_volcano_plugins(cluster: Cluster, pod: Pod) -> VolcanoPluginsSeen:
-    """Read where the pod asks for Volcano's vGPUs, else nothing; never raises."""
+    Of the pod's node where it has one. None is no proof that there is none: a plugin may have other labels.
+    """
     if not any(name.startswith(_VGPU) for name in extended_resources(pod)):
-        return VolcanoPluginsSeen()
-    pods = await seen("Volcano's device plugin pods", cluster.list(PODS, labels=_LABEL))
+        return ContainerLogs()
+    fields = f"spec.nodeName={pod.spec.node_name}" if pod.spec.node_name else ""
+    pods = await seen("Volcano's device plugin pods", cluster.list(PODS, labels=_LABEL, fields=fields))
     if isinstance(pods, Gap):
-        return VolcanoPluginsSeen(gaps=(pods,))
+        return ContainerLogs(gaps=(pods,))
     first = sorted(pods, key=lambda one: one.spec.node_name or "")[:_MOST_PODS]
-    read = await gather_logs(cluster, first, only=_containers(first))
-    logs = tuple(log for log in read if isinstance(log, LogSeen))
-    return VolcanoPluginsSeen(logs, tuple(gap for gap in read if isinstance(gap, Gap)))
-
-
-def _containers(pods: Sequence[Pod]) -> set[str]:
-    return {part.name for pod in pods for part in pod.spec.containers if _MONITOR not in part.name}
+    plugins = {part.name for pod in first for part in pod.spec.containers if not is_monitor(part.name)}
+    return await gather_logs(cluster, first, only=plugins)
 
 
 PLUGIN_SOURCE = "device plugin pods"
 
 _MANY_RESTARTS = 3
 _RECENTLY = timedelta(hours=1)
+_STARTING = ("ContainerCreating", "PodInitializing", "Running", "Pending", "")
+_BUILT = timedelta(minutes=20)
 
 Health = Literal["ready", "not-ready", "restarting", "missing", "unseen"]
 Read = Sequence[DaemonPod] | Gap
 
 
 class PluginPods(NamedTuple):
-    """The pods of HAMi's own device plugin, and those of other vendors' by the vendor's word."""
+    """The pods of HAMi's own device plugin, and those of other vendors' by the vendor's word.
+
+    `drivers`: those of the DaemonSets of NVIDIA's driver of which not every pod is ready.
+    """
 
     own: Read
     beside: Mapping[str, Read]
+    drivers: Sequence[tuple[Driver, Read]] | Gap = ()
 
     @property
     def gaps(self) -> list[Gap]:
-        return [gap for gap in (self.own, *self.beside.values()) if isinstance(gap, Gap)]
+        drivers = [self.drivers] if isinstance(self.drivers, Gap) else [pods for _, pods in self.drivers]
+        return [gap for gap in (self.own, *self.beside.values(), *drivers) if isinstance(gap, Gap)]
 
 
 class Plugin(NamedTuple):
@@ -233,6 +276,12 @@ class Plugin(NamedTuple):
     why: str = ""
     monitor: bool = False
     """Whether vGPUmonitor alone is in trouble: GPUs are handed out all the same."""
+
+    def fails(self, now: datetime) -> bool:
+        """Whether it is in trouble, and not only because it was just created: a driver is built for minutes."""
+        made = parse_time(self.pod.metadata.creation_timestamp) if self.pod else None
+        starts = self.why in _STARTING and made is not None and now - made < _BUILT
+        return self.health in ("not-ready", "restarting") and not starts
 
 
 def by_node(pods: Read, now: datetime) -> dict[str, Plugin]:
@@ -287,3 +336,28 @@ async def gather_plugins_beside(
 async def _plugins_of(cluster: Cluster, vendor: Vendor, node: str) -> Read:
     fields = f"spec.nodeName={node}" if node else ""
     return await seen(PLUGIN_SOURCE, cluster.list(DAEMON_PODS, labels=vendor.plugin_labels, fields=fields))
+
+
+async def gather_drivers(cluster: Cluster, node: str = "") -> Sequence[tuple[Driver, Read]] | Gap:
+    """Reads the pods of NVIDIA's driver, of all nodes or of one, where their DaemonSets say that some are not ready."""
+    sets = await seen("daemon sets", cluster.list(DAEMON_SETS))
+    if isinstance(sets, Gap):
+        return sets
+
+    async def pods_of(daemon_set: Workload, driver: Driver) -> tuple[Driver, Read]:
+        labels = (daemon_set.spec.selector and daemon_set.spec.selector.match_labels) or {}
+        selector = ",".join(f"{key}={value}" for key, value in labels.items())
+        fields = f"spec.nodeName={node}" if node else ""
+        pods = cluster.list(DAEMON_PODS, daemon_set.namespace, labels=selector, fields=fields)
+        return driver, await seen("driver pods", pods)
+
+    lists = [
+        pods_of(daemon_set, driver)
+        for daemon_set in sets
+        if not _all_ready(daemon_set) and (driver := driver_of(daemon_set, daemon_set.spec.template.spec.containers))
+    ]
+    return await asyncio.gather(*lists)
+
+
+def _all_ready(daemon_set: Workload) -> bool:
+    return daemon_set.status.number_ready >= daemon_set.status.desired_number_scheduled

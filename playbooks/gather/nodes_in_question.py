@@ -10,7 +10,7 @@ from bot.hami.fit.verdicts import NODE_UNREGISTERED
 from bot.hami.names import Names
 from bot.hami.nodes.cards import Card
 from bot.hami.nodes.node_lock import LOCK_KEY, lock_complaint, parse_lock
-from bot.hami.nodes.node_state import given_beside, is_for, wants_own_plugin
+from bot.hami.nodes.node_state import given_beside, is_for, read_plugin_settings, set_otherwise, wants_own_plugin
 from bot.hami.nodes.registration import Registration, kubelet_offers, read_registration
 from bot.hami.pods.allocations import reserved_node
 from bot.hami.pods.request_parsing import DeviceConfig, device_asked
@@ -24,6 +24,7 @@ from bot.kube.selectors import obstacle
 from bot.report import Gap, gap
 from bot.texts import Text
 from playbooks.gather.node_side import MOST_NODES, NodeSide, PluginSets, gather_node_side, gather_plugin_sets
+from playbooks.gather.scheduling import InstallSeen
 
 
 class NodesInQuestion(NamedTuple):
@@ -70,8 +71,16 @@ def seem_ill(cluster: Cluster, nodes: Sequence[Node], config: DeviceConfig) -> l
     return [*ill, *(node.name for node in sound if _is_counted_otherwise(node, config))]
 
 
+def set_otherwise_on(nodes: Sequence[Node], seen: InstallSeen) -> list[str]:
+    """The nodes whose cards are registered otherwise than HAMi's ConfigMap sets for them by name."""
+    settings = read_plugin_settings(seen.config_maps)
+    named = (node for node in nodes if node.name in settings.by_node)
+    texts = ((node.name, node.metadata.annotation(FIRST.names.register) or "") for node in named)
+    cards = ((name, _registered(FIRST.names, text) or ()) for name, text in texts)
+    return [name for name, found in cards if any(set_otherwise(name, card, settings) for card in found[:1])]
+
+
 def _is_counted_otherwise(node: Node, config: DeviceConfig) -> bool:
-    """Whether kubelet counts another number than the slots that HAMi registered."""
     text = node.metadata.annotation(FIRST.names.register)
     cards = _registered(FIRST.names, text) if text is not None else None
     capacity = whole((node.status.capacity or {}).get(config.gpus.count))

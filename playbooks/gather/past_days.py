@@ -11,6 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, date, datetime, time, timedelta
 from typing import NamedTuple
 
+import msgspec
+
 from bot.errors import SourceError, UsageError
 from bot.hami.fit.allocated_totals import Holding
 from bot.hami.metrics.exposition import Sample
@@ -32,7 +34,7 @@ from bot.report import Gap, gap
 from bot.texts import Text
 from playbooks.gather.latency import created_between
 from playbooks.gather.scheduling import InstallSeen, gather_install
-from playbooks.gather.usage import by_share
+from playbooks.gather.usage import by_share, in_time
 from playbooks.playbook import Sources
 
 _HOUR = timedelta(hours=1)
@@ -49,7 +51,7 @@ class Average(NamedTuple):
     query: str
 
 
-class Day(NamedTuple):
+class Day(msgspec.Struct, frozen=True):
     """From `begin` to `at`, whole hours. Bytes, percent, seconds; what was not measured for nearly all of them is not
     there.
 
@@ -161,26 +163,25 @@ async def gather_cores(prometheus: Prometheus | None, holdings: Iterable[Holding
     if not requested or prometheus is None:
         return CoresSeen(len(requested))
     above: dict[ContainerUse, CoreUse] = {}
-    known = 0
-    try:
-        async with asyncio.timeout(_WITHIN_S):
-            for name in CORE_NAMES:
-                series = f"({by_share(name)})"
-                whole = f"count_over_time({series}[1d:1h]) >= {_LEAST_HOURS}"
-                counted = await prometheus.query(f"count({whole})", at)
-                if not counted:
-                    continue
-                known = max(known, int(counted[0].value))
-                query = f"avg_over_time({series}[1d:5m]) > {min(requested) + TOLERATED} and {whole}"
-                for reading in await prometheus.query(query, at):
-                    of = container_of(reading)
-                    above.setdefault(of, CoreUse(of, reading, query))
-    except TimeoutError:
-        return CoresSeen(
-            len(requested), gap=gap(SOURCE, Text("error-usage.no-average-of-cores", seconds=f"{_WITHIN_S:g}"))
-        )
-    except SourceError as error:
-        return CoresSeen(len(requested), gap=gap(SOURCE, error.message, error.hint))
+
+    async def known_shares() -> int:
+        known = 0
+        for name in CORE_NAMES:
+            series = f"({by_share(name)})"
+            whole = f"count_over_time({series}[1d:1h]) >= {_LEAST_HOURS}"
+            if not (counted := await prometheus.query(f"count({whole})", at)):
+                continue
+            known = max(known, int(counted[0].value))
+            query = f"avg_over_time({series}[1d:5m]) > {min(requested) + TOLERATED} and {whole}"
+            for reading in await prometheus.query(query, at):
+                of = container_of(reading)
+                above.setdefault(of, CoreUse(of, reading, query))
+        return known
+
+    late = Text("error-usage.no-average-of-cores", seconds=f"{_WITHIN_S:g}")
+    known = await in_time(known_shares(), _WITHIN_S, late)
+    if isinstance(known, Gap):
+        return CoresSeen(len(requested), gap=known)
     return CoresSeen(len(requested), known, tuple(above.values()))
 
 
@@ -188,7 +189,7 @@ REVISION, HISTORY = "deployment.kubernetes.io/revision", "deployment.kubernetes.
 _DAY = timedelta(days=1)
 
 
-class PastDay(NamedTuple):
+class PastDay(msgspec.Struct, frozen=True):
     """From `begin` to `end`, in UTC; a day that is not over ends now.
 
     `scheduler` is the ReplicaSet whose pods HAMi's scheduler had all that time, None where nothing shows which it was.
@@ -277,10 +278,7 @@ async def _gather(
 async def _measured(prometheus: Prometheus | None, day: date, until: datetime) -> Day | Gap:
     if prometheus is None:
         return gap(SOURCE, Text("error-days.settings-name-none-for-cluster"), Text("error-days.set-prometheus-url"))
-    try:
-        return await gather_day(prometheus, day, until)
-    except SourceError as error:
-        return gap(SOURCE, error.message, error.hint)
+    return await seen(SOURCE, gather_day(prometheus, day, until))
 
 
 def _of_deployment(replica_sets: Iterable[Workload], install: InstallSeen) -> list[Workload]:

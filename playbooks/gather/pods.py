@@ -16,16 +16,18 @@ from bot.kube.hami_pods import HANDSHAKE
 from bot.kube.models import DAEMON_SETS, EVENTS, JOBS, PODS, REPLICA_SETS, STATEFUL_SETS, Event, Node, Pod, Workload
 from bot.report import Gap, gap
 from bot.texts import Text
-from playbooks.gather.dra import gather_claims
+from playbooks.gather.dra import KUEUE, QUEUE, Queued, gather_claims, gather_queued
 from playbooks.gather.node_side import (
-    LogSeen,
+    ContainerLogs,
+    driver_label,
+    events_of,
     gather_logs,
     gather_node_side,
     gather_plugin_sets,
     gather_volcano_plugins,
 )
 from playbooks.gather.nodes_in_question import gather_nodes_in_question, gather_owners
-from playbooks.gather.scheduler_logs import ExtenderLines
+from playbooks.gather.scheduler_logs import ExtenderLines, unasked
 from playbooks.gather.scheduler_process import gather_process, with_ended, with_ghosts
 from playbooks.gather.scheduling import (
     Capacity,
@@ -89,6 +91,15 @@ async def gather_waiting(sources: Sources, namespace: str) -> tuple[InstallSeen,
     return install, found._replace(pods=pods, by_claims=claiming, of_others=of_others)
 
 
+def is_of(pod: Pod, whose: Sequence[str]) -> bool:
+    """Whether it is in one of the namespaces or has one of the labels: `ml`, `owner=ada`. Nobody's words fit all."""
+    labels = pod.metadata.labels or {}
+    return not whose or any(
+        labels.get(word.partition("=")[0]) == word.partition("=")[2] if "=" in word else pod.namespace == word
+        for word in whose
+    )
+
+
 async def _pending(cluster: Cluster, namespace: str) -> Waiting:
     """Where not all namespaces may be read, those of the credentials' own, with a gap that says so."""
     try:
@@ -133,7 +144,6 @@ async def gather_scene(
 
 
 def _reads_long(waiting: Waiting, nodes: int) -> bool:
-    """Whether what names every node is read."""
     return len(waiting.pods) <= _FEW_PODS or nodes <= _LONG_EVENTS_UP_TO
 
 
@@ -173,7 +183,6 @@ async def _events(
 
 
 def _lines(log: ExtenderLines, waiting: Waiting, now: datetime) -> dict[Named, list[tuple[Pod, LogLine]]]:
-    """The lines of filter runs."""
     names = {(pod.namespace, pod.name) for pod in waiting.pods}
     lines: dict[Named, list[tuple[Pod, LogLine]]] = {}
     for scheduler, raw in log.lines:
@@ -189,11 +198,6 @@ def _lines(log: ExtenderLines, waiting: Waiting, now: datetime) -> dict[Named, l
 _CONTROLLERS = {"ReplicaSet": REPLICA_SETS, "StatefulSet": STATEFUL_SETS, "DaemonSet": DAEMON_SETS, "Job": JOBS}
 
 
-async def events_of(cluster: Cluster, namespace: str, name: str) -> list[Event] | Gap:
-    """The events of a name."""
-    return await seen("events", cluster.list(EVENTS, namespace, fields=f"involvedObject.name={name}"))
-
-
 async def gather_waiting_pod(pod: Pod, sources: Sources, group: str) -> PodScene:
     """Reads what decides whether the pod gets a node; `group` is its PodGroup, where it has one."""
     cluster = sources.cluster
@@ -202,16 +206,17 @@ async def gather_waiting_pod(pod: Pod, sources: Sources, group: str) -> PodScene
     needles = [pod.name, *([HANDSHAKE] if past else [])]
     capacity, of_group, (process, log) = await asyncio.gather(
         gather_capacity(cluster, install.install, pod.namespace),
-        _events_of_group(cluster, pod.namespace, group),
+        events_of(cluster, pod.namespace, group) if group else unasked(list[Event]()),
         gather_process(sources, install, [pod], *needles),
     )
     nodes = [] if isinstance(capacity.nodes, Gap) else capacity.nodes
-    owners, questioned, process, claims, volcano_plugins = await asyncio.gather(
+    owners, questioned, process, claims, volcano_plugins, queued = await asyncio.gather(
         gather_owners(cluster, nodes, [pod]),
         gather_nodes_in_question(cluster, pod, nodes, install.config),
         with_ghosts(sources, process, capacity.pods),
         gather_claims(cluster, pod),
         gather_volcano_plugins(cluster, pod),
+        _queued(cluster, pod),
     )
     process = await with_ended(cluster, process)
     in_cluster = ClusterScene(
@@ -224,15 +229,16 @@ async def gather_waiting_pod(pod: Pod, sources: Sources, group: str) -> PodScene
         process=process,
         webhook=await gather_webhook(cluster, install.install, [pod.namespace], log) if past else None,
     )
-    return PodScene(pod, in_cluster, claims, of_group, volcano_plugins)
+    return PodScene(pod, in_cluster, claims, of_group, volcano_plugins, queued)
 
 
-async def _events_of_group(cluster: Cluster, namespace: str, group: str) -> list[Event] | Gap:
-    return await events_of(cluster, namespace, group) if group else []
+async def _queued(cluster: Cluster, pod: Pod) -> Queued | Gap | None:
+    """What Kueue says of a pod that it holds."""
+    held = any(gate.name.startswith(KUEUE) for gate in pod.spec.scheduling_gates or ())
+    return await gather_queued(cluster, pod) if held else None
 
 
 def _messages(pod: Pod, events: Sequence[Event] | Gap, log: ExtenderLines, now: datetime) -> Messages:
-    """What the schedulers said of the one pod."""
     name, about = (pod.namespace, pod.name), log.holding(pod.name)
     lines = [
         (scheduler, line) for scheduler, raw in about.lines for line in lines_about([raw], pod.namespace, pod.name, now)
@@ -245,11 +251,14 @@ async def gather_absent_pod(wanted: SubjectRequest, absent: AbsentPod | Gap, sou
     """Reads the events of the name, and HAMi's webhook where nobody answered it for the pod."""
     cluster = sources.cluster
     events = await events_of(cluster, wanted.namespace, wanted.name)
-    install = webhook = None
+    install = webhook = queued = None
+    job = absent.suspended if isinstance(absent, AbsentPod) else None
+    if job and job.metadata.label(QUEUE):
+        queued = await gather_queued(cluster, job)
     if isinstance(absent, AbsentPod) and any(FAILED_CALL in refusal.message for refusal in absent.refusals):
         install = await gather_install(sources)
         webhook = await gather_webhook(cluster, install.install)
-    return AbsentScene(wanted, absent, events, cluster.now(), install, webhook)
+    return AbsentScene(wanted, absent, events, cluster.now(), install, webhook, queued)
 
 
 def asks_for_devices(pod: Pod) -> bool:
@@ -258,7 +267,6 @@ def asks_for_devices(pod: Pod) -> bool:
 
 
 def _asking(pod: Pod) -> set[str]:
-    """The containers that ask for an extended resource."""
     return {
         container.name
         for container in (*pod.spec.containers, *(pod.spec.init_containers or ()))
@@ -275,15 +283,20 @@ async def gather_placed_pod(pod: Pod, sources: Sources) -> PlacedScene:
         events_of(cluster, pod.namespace, pod.name),
         gather_install(sources),
         gather_node_side(cluster, pod.spec.node_name, logs=_may_be_refused(pod)),
-        gather_logs(cluster, [pod], only=_asking(pod)) if sources.workload_logs else _nothing(),
+        gather_logs(cluster, [pod], only=_asking(pod)) if sources.workload_logs else unasked(None),
     )
+    runs = any(status.state.running for status in pod.status.container_statuses or ())
+    if runs and not isinstance(side.node, Gap) and not driver_label(side.node) and not side.logs:
+        told = await gather_logs(cluster, side.plugin_pods)  # they may tell the driver's version
+        side = side._replace(logs=tuple(told.logs))
     bare = pod.status.phase == "Failed" and not side.plugin_pods
     past = not _runs_well(pod) and went_past_hami(pod, install.install, install.config)
-    sets, webhook, owner, measured = await asyncio.gather(
-        gather_plugin_sets(cluster) if bare else _nothing(),
-        gather_webhook(cluster, install.install, [pod.namespace]) if past else _nothing(),
-        seen("owner", _owner(cluster, pod)) if past else _nothing(),
-        scraped(sources.ports, side.plugin_pods, within_s=FEW_WITHIN_S) if sources.ports and _runs(pod) else _nothing(),
+    sets, webhook, owner, measured, volcano_plugins = await asyncio.gather(
+        gather_plugin_sets(cluster) if bare else unasked(None),
+        gather_webhook(cluster, install.install, [pod.namespace]) if past else unasked(None),
+        seen("owner", _owner(cluster, pod)) if past else unasked(None),
+        scraped(sources.ports, side.plugin_pods, within_s=FEW_WITHIN_S) if sources.ports and runs else unasked(None),
+        gather_volcano_plugins(cluster, pod) if _may_be_refused(pod) else unasked(ContainerLogs()),
     )
     return PlacedScene(
         pod,
@@ -291,17 +304,14 @@ async def gather_placed_pod(pod: Pod, sources: Sources) -> PlacedScene:
         cluster.now(),
         install,
         side,
-        own_logs=None if own is None else [log for log in own if isinstance(log, LogSeen)],
-        own_log_gaps=[gap for gap in own or () if isinstance(gap, Gap)],
+        own_logs=None if own is None else own.logs,
+        own_log_gaps=() if own is None else own.gaps,
         plugin_sets=sets,
         webhook=webhook,
         owner=owner,
         measured=None if measured is None else MeasuredNodes(measured, cluster.now()),
+        volcano_plugins=volcano_plugins,
     )
-
-
-async def _nothing() -> None:
-    return None
 
 
 async def _owner(cluster: Cluster, pod: Pod) -> Workload | None:
@@ -311,10 +321,6 @@ async def _owner(cluster: Cluster, pod: Pod) -> Workload | None:
     if about is None or kind is None:
         return None
     return next(iter(await cluster.list(kind, pod.namespace, fields=f"metadata.name={about.name}")), None)
-
-
-def _runs(pod: Pod) -> bool:
-    return any(status.state.running for status in pod.status.container_statuses or ())
 
 
 def _runs_well(pod: Pod) -> bool:

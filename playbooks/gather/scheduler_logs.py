@@ -4,9 +4,11 @@ About one pod: every replica, both containers, and the run before a restart. Bes
 """
 
 import asyncio
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import timedelta
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
+
+import msgspec
 
 from bot.changes.kinds import VERBOSITY
 from bot.changes.record import KEY, Record, read_record
@@ -17,6 +19,8 @@ from bot.kube.models import Pod, Workload
 from bot.kube.times import parse_time
 from bot.report import Gap, gap
 from bot.texts import Text
+
+T = TypeVar("T")
 
 CONTAINERS = (EXTENDER_CONTAINER, KUBE_SCHEDULER_CONTAINER)
 MAX_SCHEDULERS = 8
@@ -38,7 +42,7 @@ class ExtenderLines(NamedTuple):
         return self._replace(lines=tuple(line for line in self.lines if words in line[1]))
 
 
-class LogOf(NamedTuple):
+class LogOf(msgspec.Struct, frozen=True):
     """One container's log: its lines that hold the pod's name, or why there are none.
 
     `flag` is the word of its command line that sets `verbosity`, empty when none does; `change` the text of the record
@@ -61,9 +65,22 @@ class LogOf(NamedTuple):
 async def gather_scheduler_logs(cluster: Cluster, install: Install, name: str, since: timedelta) -> list[LogOf]:
     """The logs that are there to read, the ready replicas' first; reading them never raises."""
     found = [log for scheduler in install.pods[:MAX_SCHEDULERS] for log in _logs_of(cluster, install, scheduler, since)]
-    seconds = max(1, int(since.total_seconds()))
-    results = await _read(cluster, [(_source(log), _wanted(log, name, seconds)) for log in found])
-    return [log._replace(read=result) for log, result in zip(found, results, strict=True)]
+    wanted = (
+        LogWanted(
+            log.scheduler.namespace,
+            log.scheduler.name,
+            log.container,
+            name.encode(),
+            since_s=max(1, int(since.total_seconds())),
+            limit_bytes=LIMIT_BYTES,
+            previous=log.previous,
+            stamped=True,
+        )
+        for log in found
+    )
+    names = (f"log of {log.scheduler.namespace}/{log.label}" for log in found)
+    results = await asyncio.gather(*(seen(of, cluster.log(want)) for of, want in zip(names, wanted, strict=True)))
+    return [msgspec.structs.replace(log, read=result) for log, result in zip(found, results, strict=True)]
 
 
 def _logs_of(cluster: Cluster, install: Install, scheduler: Pod, since: timedelta) -> Iterator[LogOf]:
@@ -75,7 +92,7 @@ def _logs_of(cluster: Cluster, install: Install, scheduler: Pod, since: timedelt
         log = LogOf(scheduler, name, previous=False, verbosity=level, flag=flag, read=LogLines(()))
         yield _as_it_runs(log, install.deployment)
         if _restarted(cluster, scheduler, name, since):
-            yield log._replace(previous=True)
+            yield msgspec.structs.replace(log, previous=True)
 
 
 def _as_it_runs(log: LogOf, deployment: Workload | None) -> LogOf:
@@ -86,51 +103,21 @@ def _as_it_runs(log: LogOf, deployment: Workload | None) -> LogOf:
         return log
     if (record.means, record.kind, record.container) != ("debug-flags", VERBOSITY, log.container):
         return log
-    status = next((it for it in log.scheduler.status.container_statuses or () if it.name == log.container), None)
+    status = log.scheduler.container(log.container)
     began = parse_time(status.state.running.started_at) if status and status.state.running else None
     if began is not None and began.timestamp() > record.since:
         return log
-    return log._replace(verbosity=int(record.new), change=text)
+    return msgspec.structs.replace(log, verbosity=int(record.new), change=text)
 
 
 def _restarted(cluster: Cluster, scheduler: Pod, container: str, since: timedelta) -> bool:
     """Whether an earlier run of the container ended in the window, or it is not said when."""
-    status = next(
-        (
-            container_status
-            for container_status in scheduler.status.container_statuses or ()
-            if container_status.name == container
-        ),
-        None,
-    )
+    status = scheduler.container(container)
     ended = status.last_state.terminated if status else None
     if status is None or ended is None:
         return False
     at = parse_time(ended.finished_at)
     return at is None or at >= cluster.now() - since
-
-
-def _source(log: LogOf) -> str:
-    return f"log of {log.scheduler.namespace}/{log.label}"
-
-
-def _wanted(log: LogOf, name: str, seconds: int) -> LogWanted:
-    scheduler = log.scheduler
-    return LogWanted(
-        scheduler.namespace,
-        scheduler.name,
-        log.container,
-        name.encode(),
-        since_s=seconds,
-        limit_bytes=LIMIT_BYTES,
-        previous=log.previous,
-        stamped=True,
-    )
-
-
-async def _read(cluster: Cluster, logs: Iterable[tuple[str, LogWanted]]) -> list[LogLines | Gap]:
-    """Each log, or the gap that it leaves under its name."""
-    return await asyncio.gather(*(seen(source, cluster.log(wanted)) for source, wanted in logs))
 
 
 async def gather_extender_lines(
@@ -161,7 +148,9 @@ async def gather_extender_lines(
         )
         for pod in read
     )
-    logs = await _read(cluster, zip(map(source_of, read), wanted, strict=True))
+    logs = await asyncio.gather(
+        *(seen(source_of(pod), cluster.log(want)) for pod, want in zip(read, wanted, strict=True))
+    )
     lines: list[tuple[Pod, str]] = []
     gaps: list[Gap] = []
     for scheduler, log in zip(read, logs, strict=True):
@@ -186,3 +175,8 @@ def left_out(source: str, log: LogLines) -> Gap:
     if log.ends_early:
         return gap(source, Text("error-gather.newest-lines-missing"), Text("error-gather.shorter-time-is-whole"))
     return gap(source, Text("error-gather.older-lines-missing"))
+
+
+async def unasked(value: T) -> T:
+    """Stands among readings for one that is not needed."""
+    return value

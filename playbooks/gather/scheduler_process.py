@@ -7,11 +7,14 @@ that no list or figure that is a moment older makes a ghost.
 import asyncio
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
-from bot.errors import NotFound, SourceError
+import msgspec
+from msgspec import structs
+
+from bot.errors import NotFound
 from bot.hami.installation.install import Install, extender_of, lacks_leader
-from bot.hami.metrics.scheduler_metrics import CountedShare, SchedulerCounts, read_counted, unheld
+from bot.hami.metrics.exposition import CountedShare, SchedulerCounts, read_counted, unheld
 from bot.hami.pods.allocations import NODE_KEY
 from bot.hami.scheduler_logs.log_lines import (
     EXIT_CODE,
@@ -22,7 +25,7 @@ from bot.hami.scheduler_logs.log_lines import (
     parse_line,
 )
 from bot.hami.scheduler_logs.scheduling_events import parse_unschedulable, strip_combined
-from bot.kube.cluster import Cluster, LogWanted, PodGet, PodPorts, seen
+from bot.kube.cluster import Cluster, LogWanted, PodGet, PodPorts, seen, served
 from bot.kube.hami_pods import (
     EXTENDER_CONTAINER,
     FATAL,
@@ -33,11 +36,11 @@ from bot.kube.hami_pods import (
     UNDECODED,
     metrics_port,
 )
-from bot.kube.models import EVENTS, PODS, ContainerStatus, Holder, Pod
+from bot.kube.models import PODS, Holder, Pod
 from bot.report import Gap, gap
 from bot.texts import Text
-from playbooks.gather.node_side import LogSeen, gather_logs
-from playbooks.gather.scheduler_logs import ExtenderLines, gather_extender_lines, left_out, source_of
+from playbooks.gather.node_side import ContainerLogs, LogSeen, events_of, gather_logs
+from playbooks.gather.scheduler_logs import ExtenderLines, gather_extender_lines, left_out, source_of, unasked
 from playbooks.gather.scheduling import InstallSeen
 from playbooks.playbook import Sources
 
@@ -77,7 +80,7 @@ class Ghost(NamedTuple):
     heard: str = ""
 
 
-class SchedulerProcess(NamedTuple):
+class SchedulerProcess(msgspec.Struct, frozen=True):
     """What was read of the process that decides. `counted` is None where it was not asked for.
 
     `scheduler` is the pod whose metrics they are, on `port`; `released` are its lines about pods whose GPUs it took
@@ -129,23 +132,16 @@ async def gather_process(
     asked = [*needles, *(word for word, wanted in words if wanted)]
     runs, memory, (earlier, gaps), log = await asyncio.gather(
         gather_runs(sources.cluster, found),
-        gather_memory(sources, install) if remembers else _unasked(SchedulerProcess()),
-        earlier_panics(sources.cluster, install) if panicked else _unasked(((), ())),
-        gather_extender_lines(sources.cluster, install, asked) if asked else _unasked(ExtenderLines()),
+        gather_memory(sources, install) if remembers else unasked(SchedulerProcess()),
+        earlier_panics(sources.cluster, install) if panicked else unasked(((), ())),
+        gather_extender_lines(sources.cluster, install, asked) if asked else unasked(ExtenderLines()),
     )
     if remembers:
         memory = _with_releases(memory, install, log, sources.cluster.now())
     read = (*panics_in(log), *earlier) if panicked else ()
     own = tuple(line for line in log.lines if any(needle in line[1] for needle in needles))
-    process = memory._replace(panics=read, runs=runs.logs, gaps=(*gaps, *runs.gaps))
-    return process._replace(refused=log.holding(UNDECODED).lines if broke else ()), log._replace(lines=own)
-
-
-_T = TypeVar("_T")
-
-
-async def _unasked(value: _T) -> _T:
-    return value
+    process = structs.replace(memory, panics=read, runs=runs.logs, gaps=(*gaps, *runs.gaps))
+    return structs.replace(process, refused=log.holding(UNDECODED).lines if broke else ()), log._replace(lines=own)
 
 
 async def gather_memory(sources: Sources, install: Install) -> SchedulerProcess:
@@ -164,16 +160,17 @@ def _with_releases(process: SchedulerProcess, install: Install, log: ExtenderLin
     """With what the process that decides says it took back: that is newer than a refusal before it."""
     deciding = _deciding(install)
     if not deciding:
-        return process._replace(unread=(gap("scheduler log", Text("error-gather.no-scheduler-pod-decides")),))
+        return structs.replace(process, unread=(gap("scheduler log", Text("error-gather.no-scheduler-pod-decides")),))
     names = {pod.name for pod in deciding}
     others = {source_of(pod) for pod in install.pods if pod.name not in names}
     lines = (parse_line(raw, now) for pod, raw in log.holding(RELEASE).lines if pod.name in names)
     released = tuple(line for line in lines if line is not None and line.message in RELEASED)
-    return process._replace(released=released, unread=tuple(gap for gap in log.gaps if gap.source not in others))
+    return structs.replace(
+        process, released=released, unread=tuple(gap for gap in log.gaps if gap.source not in others)
+    )
 
 
 def _deciding(install: Install) -> Sequence[Pod]:
-    """The process that decides, or those that may."""
     return [install.leader] if install.leader else install.ready_pods[:_MOST_EXTENDERS]
 
 
@@ -183,15 +180,10 @@ async def _counted(ports: PodPorts | None, scheduler: Pod, port: int) -> Schedul
     wanted = PodGet(
         scheduler.namespace, scheduler.name, "http", port, "metrics", within_s=_WITHIN_S, limit_bytes=_MOST_BYTES
     )
-    try:
-        answer = await ports.pod_get(wanted)
-    except SourceError as error:
-        return gap(METRICS_SOURCE, error.message, error.hint)
-    if answer.status != 200 or answer.cut:
-        why = f"more than {_MOST_BYTES:,} bytes" if answer.cut else f"HTTP {answer.status}"
-        return gap(METRICS_SOURCE, f"GET {wanted}: {why}")
-    found = read_counted(answer.body.decode("utf-8", "replace"))
-    return found or gap(METRICS_SOURCE, Text("error-usage.no-figure-of-any-gpu", wanted=wanted))
+    text = await served(METRICS_SOURCE, ports, wanted)
+    if isinstance(text, Gap):
+        return text
+    return read_counted(text) or gap(METRICS_SOURCE, Text("error-usage.no-figure-of-any-gpu", wanted=wanted))
 
 
 def unread(process: SchedulerProcess) -> list[Gap]:
@@ -213,7 +205,8 @@ async def with_ended(cluster: Cluster, process: SchedulerProcess) -> SchedulerPr
     if len(pods) >= MOST_FINISHED:
         gaps = (gap("finished pods", Text("error-gather.no-more-than-were-read", most=f"{MOST_FINISHED:,}")),)
     ends = (status.state.terminated for pod in pods for status in pod.status.container_statuses or ())
-    return process._replace(
+    return structs.replace(
+        process,
         ended=tuple(state.finished_at for state in ends if state and state.finished_at),
         unread=(*process.unread, *gaps),
         gaps=(*process.gaps, *gaps),
@@ -240,8 +233,13 @@ async def with_ghosts(sources: Sources, process: SchedulerProcess, pods: Sequenc
         for name, ghost in zip(named, found, strict=True)
         if not isinstance(ghost, Gap)
     ]
-    ghosts = tuple(ghost for ghost in looked_up if not _accounts(ghost))
-    process = process._replace(ghosts=ghosts, gaps=(*process.gaps, *dict.fromkeys(gaps)))
+    # One that has the name now may be reserved after all: it was filtered while the lists were read.
+    ghosts = tuple(
+        ghost
+        for ghost in looked_up
+        if ghost.pod is None or unheld(SchedulerCounts(ghost.taken, {}, frozenset()), [ghost.pod])
+    )
+    process = structs.replace(process, ghosts=ghosts, gaps=(*process.gaps, *dict.fromkeys(gaps)))
     return await _still_counted(sources, process) if ghosts else process
 
 
@@ -251,15 +249,10 @@ async def _still_counted(sources: Sources, process: SchedulerProcess) -> Schedul
         return process
     again = await _counted(sources.ports, process.scheduler, process.port)
     if not isinstance(again, SchedulerCounts):
-        return process._replace(counted=again, ghosts=())
+        return structs.replace(process, counted=again, ghosts=())
     now = {share[:4] for share in again.taken}
     kept = (ghost._replace(taken=tuple(use for use in ghost.taken if use[:4] in now)) for ghost in process.ghosts)
-    return process._replace(ghosts=tuple(ghost for ghost in kept if ghost.taken))
-
-
-def _accounts(ghost: Ghost) -> bool:
-    """Whether the pod that has the name now is reserved after all: it was filtered while the lists were read."""
-    return ghost.pod is not None and not unheld(SchedulerCounts(ghost.taken, {}, frozenset()), [ghost.pod])
+    return structs.replace(process, ghosts=tuple(ghost for ghost in kept if ghost.taken))
 
 
 async def _look_up(cluster: Cluster, namespace: str, name: str) -> Ghost:
@@ -267,7 +260,7 @@ async def _look_up(cluster: Cluster, namespace: str, name: str) -> Ghost:
         pod = await cluster.get(PODS, name, namespace)
     except NotFound:
         pod = None
-    events = await seen("events", cluster.list(EVENTS, namespace, fields=f"involvedObject.name={name}"))
+    events = await events_of(cluster, namespace, name)
     about = () if isinstance(events, Gap) else events
     earlier = [event.seen_at for event in about if pod is None or event.involved_object.uid != pod.metadata.uid]
     return Ghost((), pod, max(earlier, default=""))
@@ -320,14 +313,7 @@ async def earlier_panics(cluster: Cluster, install: Install) -> tuple[tuple[Pani
 
 def _ended_by_panic(scheduler: Pod) -> str | None:
     """When a panic may have ended the extender's last run; empty where that is not said, None where none did."""
-    status = next(
-        (
-            container_status
-            for container_status in scheduler.status.container_statuses or ()
-            if container_status.name == EXTENDER_CONTAINER
-        ),
-        None,
-    )
+    status = scheduler.container(EXTENDER_CONTAINER)
     states = (status.last_state.terminated, status.state.terminated) if status else ()
     return next((state.finished_at or "" for state in states if state and state.exit_code == EXIT_CODE), None)
 
@@ -336,19 +322,17 @@ _MOST_PODS = 3
 """Replicas run the same program: what ends one ends the others."""
 
 
-class RunsSeen(NamedTuple):
-    """The logs, and what could not be read of them."""
+async def gather_runs(cluster: Cluster, seen: InstallSeen) -> ContainerLogs:
+    """What the containers logged that keep every pod of HAMi's scheduler from serving; never raises.
 
-    logs: tuple[LogSeen, ...] = ()
-    gaps: tuple[Gap, ...] = ()
-
-
-async def gather_runs(cluster: Cluster, seen: InstallSeen) -> RunsSeen:
-    """What the containers logged that keep every pod of HAMi's scheduler from serving; never raises."""
+    What could not be read is left out where another run of the same pod was: kubelet keeps only the newest logs.
+    """
     wanted = _wanted(seen, cluster.now())
     read = await asyncio.gather(*(gather_logs(cluster, [pod], only=names) for pod, names in wanted))
-    logs = tuple(log for some in read for log in some if isinstance(log, LogSeen))
-    return RunsSeen(logs, tuple(gap for some in read for gap in _missed(some)))
+    missed = (some.gaps for some in read if not any(log.lines for log in some.logs))
+    return ContainerLogs(
+        tuple(log for some in read for log in some.logs), tuple(gap for gaps in missed for gap in gaps)
+    )
 
 
 def _wanted(seen: InstallSeen, now: datetime) -> list[tuple[Pod, list[str]]]:
@@ -358,24 +342,10 @@ def _wanted(seen: InstallSeen, now: datetime) -> list[tuple[Pod, list[str]]]:
         return [(pod, names) for pod in install.pods[:_MOST_PODS] if (names := _sick(pod))]
     if seen.lease_unread or not lacks_leader(install, now):
         return []
-    return [(pod, _kube(pod)) for pod in install.ready_pods[:_MOST_PODS]]
-
-
-def _kube(pod: Pod) -> list[str]:
-    return [part.name for part in pod.spec.containers if part.name == KUBE_SCHEDULER_CONTAINER]
+    return [(pod, [KUBE_SCHEDULER_CONTAINER]) for pod in install.ready_pods[:_MOST_PODS]]
 
 
 def _sick(pod: Pod) -> list[str]:
-    """The containers that are not ready and were started once: others have no log."""
     both = (*(pod.status.init_container_statuses or ()), *(pod.status.container_statuses or ()))
-    return [status.name for status in both if not status.ready and _started(status)]
-
-
-def _started(status: ContainerStatus) -> bool:
-    return bool(status.restart_count or status.state.running or status.state.terminated)
-
-
-def _missed(read: Sequence[LogSeen | Gap]) -> list[Gap]:
-    """What could not be read, unless another run of the same pod was: kubelet keeps only the newest logs."""
-    some = any(isinstance(log, LogSeen) and log.lines for log in read)
-    return [] if some else [gap for gap in read if isinstance(gap, Gap)]
+    sick = (status for status in both if not status.ready)
+    return [it.name for it in sick if it.restart_count or it.state.running or it.state.terminated]

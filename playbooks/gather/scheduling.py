@@ -3,20 +3,15 @@
 import asyncio
 from collections.abc import Iterator, Sequence
 from datetime import datetime
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, TypeVar
+
+import msgspec
 
 from bot.errors import NotFound, Unusable
 from bot.hami.fit.version_differences import NEWEST_READ
 from bot.hami.installation import dra
-from bot.hami.installation.install import (
-    GUIDES_LABEL,
-    Install,
-    extender_of,
-    find_device_config,
-    is_trace,
-    read_install,
-)
-from bot.hami.nodes.handshake import parse_handshake
+from bot.hami.installation.install import GUIDES_LABEL, Install, extender_of, find_device_config, read_install, trace_of
+from bot.hami.nodes.registration import parse_handshake
 from bot.hami.pods.allocations import NODE_KEY
 from bot.hami.pods.request_parsing import DeviceConfig
 from bot.hami.vendors import FIRST
@@ -35,9 +30,11 @@ from bot.kube.models import (
     WEBHOOKS,
     ConfigMap,
     Holder,
+    Kind,
     Lease,
     Node,
     Pod,
+    Resource,
     ResourceQuota,
     ResourceSlice,
     Workload,
@@ -50,6 +47,8 @@ from bot.texts import Text
 from playbooks.gather.dra import gather_slices
 from playbooks.playbook import Sources
 
+R = TypeVar("R", bound=Resource)
+
 UNFINISHED = "status.phase!=Succeeded,status.phase!=Failed"
 _UNZONED = ("Requesting_", "Deleted_")
 """Of handshakes: the scheduler's own, in a local time that names no zone."""
@@ -60,7 +59,7 @@ LEASE_SOURCE = "scheduler lease"
 NODE_SELECTOR_FLAG = "node-label-selector"
 
 
-class InstallSeen(NamedTuple):
+class InstallSeen(msgspec.Struct, frozen=True):
     """HAMi's install and device config; what could not be read of them is in `gaps`. The maps are of its namespace."""
 
     install: Install
@@ -69,11 +68,19 @@ class InstallSeen(NamedTuple):
     config_maps: tuple[ConfigMap, ...] = ()
     slices: Sequence[ResourceSlice] | Gap = ()
     """What DRA drivers offer; read only where no HAMi scheduler was found."""
-    presence: Literal["found", "absent", "unknown"] = "found"
-    """Whether anything of HAMi is in the cluster: `absent` only where all that would show it was read."""
+    presence: Literal["found", "volcano", "absent", "unknown"] = "found"
+    """Whether anything of HAMi is in the cluster, or only its plugin for Volcano; `absent` only where all was read."""
     cluster: str = ""
     context: str = ""
     """The kubeconfig's context, where the cluster is not called by it."""
+
+    @property
+    def not_installed(self) -> Text | None:
+        """That HAMi is not installed in this cluster; None where it is, or where that is not known."""
+        if self.presence != "absent":
+            return None
+        key = "hami-not-installed.context" if self.context else "hami-not-installed.claim"
+        return Text(key, cluster=self.cluster, context=self.context)
 
     @property
     def lease_unread(self) -> bool:
@@ -125,7 +132,7 @@ async def gather_install(sources: Sources) -> InstallSeen:
     cluster = sources.cluster
     deployments, pods = await asyncio.gather(
         seen(DEPLOYMENTS_SOURCE, _deployments(sources)),
-        seen(PODS_SOURCE, _scheduler_pods(cluster, sources.hami_namespace)),
+        seen(PODS_SOURCE, _labelled(cluster, PODS, sources.hami_namespace)),
     )
     if pods == [] and not isinstance(deployments, Gap):
         pods = await seen(PODS_SOURCE, _pods_of(cluster, deployments))
@@ -184,12 +191,15 @@ async def _looked_for(cluster: Cluster, install: InstallSeen) -> InstallSeen:
     )
     unread = [gap for gap in lists if isinstance(gap, Gap)]
     by_dra = not isinstance(slices, Gap) and bool(dra.of_hami(slices))
-    if by_dra or any(is_trace(item) for some in lists if not isinstance(some, Gap) for item in some):
-        return install._replace(slices=slices)
+    traces = {trace_of(item) for some in lists if not isinstance(some, Gap) for item in some} - {""}
+    if by_dra or traces:
+        return msgspec.structs.replace(
+            install, slices=slices, presence="found" if by_dra or "hami" in traces else "volcano"
+        )
     if is_absent(install) and not unread:
-        return install._replace(slices=slices, presence="absent")
+        return msgspec.structs.replace(install, slices=slices, presence="absent")
     gaps = tuple(dict.fromkeys((*install.gaps, *unread)))
-    return install._replace(slices=slices, presence="unknown", gaps=gaps)
+    return msgspec.structs.replace(install, slices=slices, presence="unknown", gaps=gaps)
 
 
 def _bad_selector(install: Install) -> Gap | None:
@@ -210,18 +220,16 @@ async def _deployments(sources: Sources) -> list[Workload]:
     cluster = sources.cluster
     if sources.hami_namespace and sources.scheduler_deployment:
         return [await cluster.get(DEPLOYMENTS, sources.scheduler_deployment, sources.hami_namespace)]
-    key, value = GUIDES_LABEL
-    for labels in (f"{COMPONENT_LABEL}={SCHEDULER_COMPONENT}", f"{key}={value}"):
-        if found := await cluster.list(DEPLOYMENTS, sources.hami_namespace, labels=labels):
-            return found
+    if found := await _labelled(cluster, DEPLOYMENTS, sources.hami_namespace):
+        return found
     everything = await cluster.list(DEPLOYMENTS, sources.hami_namespace)
     return [workload for workload in everything if extender_of(workload.spec.template.spec)]
 
 
-async def _scheduler_pods(cluster: Cluster, namespace: str) -> list[Pod]:
-    key, value = GUIDES_LABEL
-    for labels in (f"{COMPONENT_LABEL}={SCHEDULER_COMPONENT}", f"{key}={value}"):
-        if found := await cluster.list(PODS, namespace, labels=labels):
+async def _labelled(cluster: Cluster, kind: Kind[R], namespace: str) -> list[R]:
+    """What has the chart's label for HAMi's scheduler; where nothing has, the guides'."""
+    for labels in (f"{COMPONENT_LABEL}={SCHEDULER_COMPONENT}", "=".join(GUIDES_LABEL)):
+        if found := await cluster.list(kind, namespace, labels=labels):
             return found
     return []
 
@@ -283,7 +291,6 @@ def times_shown(cluster: Cluster, nodes: Sequence[Node], install: Install) -> It
 
 
 def _newest_time(node: Node) -> datetime | None:
-    """Of the heartbeats and the handshake."""
     texts = {condition.last_heartbeat_time for condition in node.status.conditions or ()}
     moments = [moment for moment in map(parse_time, texts) if moment]
     handshake = node.metadata.annotation(FIRST.names.handshake)

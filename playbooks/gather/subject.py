@@ -3,10 +3,16 @@
 import asyncio
 import difflib
 import re
-from collections.abc import Iterable
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple, TypeVar
 
+import msgspec
+
 from bot.errors import NotFound, SourceError, UsageError
+from bot.hami.nodes.cards import Card
+from bot.hami.nodes.node_state import read_registrations
+from bot.hami.nodes.registration import Registration
 from bot.kube.cluster import Cluster, seen
 from bot.kube.models import (
     DAEMON_SETS,
@@ -21,11 +27,11 @@ from bot.kube.models import (
     Event,
     Kind,
     ObjectMeta,
-    ObjectReference,
     Pod,
     Resource,
     Workload,
 )
+from bot.kube.models.base import ObjectReference
 from bot.report import Gap, Subject, gap
 from bot.texts import Text, clauses
 from playbooks.quotes import REPLICA_FAILURE
@@ -43,6 +49,38 @@ _OWNERS: dict[str, tuple[str, Kind[Workload]]] = {
     )
     for alias in aliases
 }
+_OF_OPERATORS: dict[str, str] = {
+    **{
+        word: kind
+        for kind in (
+            *("PyTorchJob", "TFJob", "MPIJob", "XGBoostJob", "PaddleJob", "JAXJob", "TrainJob", "JobSet", "CronJob"),
+            *("LeaderWorkerSet", "RayCluster", "RayJob", "RayService", "InferenceService", "Workflow", "Notebook"),
+            *("Rollout", "AppWrapper", "ReplicationController", "SparkApplication"),
+        )
+        for word in (kind.lower(), f"{kind.lower()}s")
+    },
+    **dict.fromkeys(("vcjob", "vcjobs", "vj"), "VolcanoJob"),
+    "cj": "CronJob",
+    "lws": "LeaderWorkerSet",
+    "isvc": "InferenceService",
+    "wf": "Workflow",
+}
+"""Kinds that the bot does not read: their pods and what is in between say whose they are."""
+_OWNED_AS = {"VolcanoJob": "Job"}
+_BETWEEN = (DEPLOYMENTS, STATEFUL_SETS, JOBS, REPLICA_SETS)
+"""In the order of ownership."""
+_NAMED_AFTER = (
+    *("training.kubeflow.org/job-name", "jobset.sigs.k8s.io/jobset-name", "leaderworkerset.sigs.k8s.io/name"),
+    *("ray.io/cluster", "ray.io/originated-from-cr-name", "serving.kserve.io/inferenceservice", "notebook-name"),
+    *("workflows.argoproj.io/workflow", "volcano.sh/job-name", "workload.codeflare.dev/appwrapper"),
+)
+"""Labels of pods that name what an operator made them for."""
+_ROLES = (
+    *("training.kubeflow.org/replica-type", "volcano.sh/task-spec", "ray.io/group"),
+    *("jobset.sigs.k8s.io/replicatedjob-name", "component"),
+)
+KINDS_OF_OWNERS = frozenset({*_OWNERS, *_OF_OPERATORS})
+"""Their words, as they stand before a name: `deploy/x`, `jobs/x`."""
 _POD_ALIASES = ("po", "pod", "pods")
 _NAME = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?")
 _NAMED = re.compile(r"(?:([a-z0-9][a-z0-9-]{0,62})/)?([a-z0-9][a-z0-9.-]{0,251}[a-z0-9])(?![a-z0-9])")
@@ -63,11 +101,12 @@ class SubjectRequest(NamedTuple):
 
 def parse_subject(text: str, namespace: str = "") -> SubjectRequest:
     """`trainer-0`, `ml/trainer-0`, `deploy/x`, `ml/deploy/x`; raises UsageError for anything else."""
-    parts = text.strip().split("/")
+    parts = text.strip().lower().split("/")  # as every name of Kubernetes is
     kind = "Pod"
-    if len(parts) in (2, 3) and parts[-2].lower() in (*_OWNERS, *_POD_ALIASES):
-        word = parts.pop(-2).lower()
-        kind = _OWNERS[word][0] if word in _OWNERS else "Pod"
+    word = parts[-2].lower().partition(".")[0] if len(parts) in (2, 3) else ""
+    if word in (*_OWNERS, *_OF_OPERATORS, *_POD_ALIASES):
+        del parts[-2]
+        kind = _OWNERS[word][0] if word in _OWNERS else _OF_OPERATORS.get(word, "Pod")
     name = parts.pop()
     if parts:
         if len(parts) > 1 or (namespace and parts[0] != namespace):
@@ -89,18 +128,21 @@ def _no_pod(text: str) -> Text:
     return Text("error-gather.no-pod-or-owner", text=repr(text[:120]))
 
 
-class FoundPod(NamedTuple):
+class FoundPod(msgspec.Struct, frozen=True):
     """The pod the question is about. `gaps` are where none was looked for.
 
-    `by_prefix`: nobody has the name that was typed, and only this one's begins with it.
+    `by_prefix`: nobody has the name that was typed, and only this one's begins with it. `alike` are all pods of the
+    owner that was asked about, this one among them, and `wanted` is how many it wants, None where that is not known.
     """
 
     pod: Pod
     by_prefix: bool = False
     gaps: tuple[Gap, ...] = ()
+    alike: tuple[Pod, ...] = ()
+    wanted: int | None = None
 
 
-class AbsentPod(NamedTuple):
+class AbsentPod(msgspec.Struct, frozen=True):
     """No such pod. `candidates` are names that could have been meant, `refusals` the owner's FailedCreate events, or
     its condition.
 
@@ -136,7 +178,7 @@ async def resolve(cluster: Cluster, wanted: SubjectRequest, *, whole_name: bool 
         if not cluster.namespace:
             raise
         found = await resolve(cluster, wanted._replace(namespace=cluster.namespace), whole_name=whole_name)
-        return found._replace(gaps=(only_own_namespace(cluster.namespace, error),))
+        return msgspec.structs.replace(found, gaps=(only_own_namespace(cluster.namespace, error),))
     if len(exact) == 1:
         return FoundPod(exact[0])
     if exact:
@@ -152,11 +194,8 @@ def only_own_namespace(namespace: str, error: SourceError) -> Gap:
 
 async def _elsewhere(cluster: Cluster, wanted: SubjectRequest, absent: AbsentPod) -> AbsentPod:
     """What is not in the namespace that was asked for may be in another one."""
-    try:
-        same = await cluster.list(PODS, fields=f"metadata.name={wanted.name}")
-    except SourceError:
-        return absent
-    return absent._replace(candidates=_subjects(same))
+    same = await seen("pods", cluster.list(PODS, fields=f"metadata.name={wanted.name}"))
+    return absent if isinstance(same, Gap) else msgspec.structs.replace(absent, candidates=_subjects(same))
 
 
 async def pods_named_in(cluster: Cluster, text: str) -> tuple[Subject, ...]:
@@ -165,16 +204,60 @@ async def pods_named_in(cluster: Cluster, text: str) -> tuple[Subject, ...]:
     Raises SourceError when pods cannot be read.
     """
     pods: dict[tuple[str, str], Pod] = {}
-    words = dict.fromkeys(match for match in _NAMED.findall(text.lower()) if _like_a_pod(match[1]))
+    # Pods of controllers have a hyphen in their name, most others one or a digit; plain words of a sentence do not.
+    words = dict.fromkeys(match for match in _NAMED.findall(text.lower()) if re.search(r"[-\d]", match[1]))
     for namespace, name in list(words)[:_MAX_CANDIDATES]:
         found = await cluster.list(PODS, namespace, fields=f"metadata.name={name}")
         pods |= {(pod.namespace, pod.name): pod for pod in found}
     return _subjects(pods.values())
 
 
-def _like_a_pod(word: str) -> bool:
-    """Pods of controllers have a hyphen in their name, most others one or a digit; plain words of a sentence do not."""
-    return "-" in word or any(letter.isdigit() for letter in word)
+class KnownNames(NamedTuple):
+    """What is in a cluster that a message may name: of pods and owners where they are, by name. GPU types in words.
+
+    An owner is named as a command does: `ml/job/train`.
+    """
+
+    pods: Mapping[str, tuple[str, ...]]
+    owners: Mapping[str, tuple[str, ...]]
+    nodes: frozenset[str]
+    namespaces: frozenset[str]
+    types: frozenset[str]
+
+
+NOBODY_KNOWN = KnownNames({}, {}, frozenset(), frozenset(), frozenset())
+_TEMPLATE_HASH = re.compile(r"-[a-z0-9]{5,10}$")
+_TYPE_WORD = re.compile(r"(?=[a-z]*\d)[a-z0-9]{2,}")
+
+
+async def gather_names(cluster: Cluster) -> KnownNames:
+    """The names in a cluster, as far as they can be read."""
+    pods, nodes = await asyncio.gather(
+        seen("pods", cluster.list(PODS, metadata_only=True)),
+        seen("nodes", cluster.list(NODES, metadata_only=True)),
+    )
+    spaces: defaultdict[str, dict[str, None]] = defaultdict(dict)
+    owners: defaultdict[str, dict[str, None]] = defaultdict(dict)
+    for pod in [] if isinstance(pods, Gap) else pods:
+        spaces[pod.name][pod.namespace] = None
+        for owner in pod.metadata.owner_references or ():
+            kind, name = owner.kind.lower(), owner.name
+            if kind == "replicaset" and _TEMPLATE_HASH.search(name):
+                kind, name = "deploy", _TEMPLATE_HASH.sub("", name)
+            owners[name]["/".join(filter(None, (pod.namespace, kind if kind in _OWNERS else "", name)))] = None
+    known = [] if isinstance(nodes, Gap) else nodes
+    cards = [card for node in known for found in read_registrations(node) for card in _cards_of(found)]
+    return KnownNames(
+        {name: tuple(some) for name, some in spaces.items()},
+        {name: tuple(some) for name, some in owners.items() if name not in {node.name for node in known}},
+        frozenset(node.name for node in known),
+        frozenset(namespace for some in spaces.values() for namespace in some),
+        frozenset(word for card in cards for word in _TYPE_WORD.findall(card.type.lower())),
+    )
+
+
+def _cards_of(found: object) -> tuple[Card, ...]:
+    return found.cards if isinstance(found, Registration) else ()
 
 
 async def _by_prefix(cluster: Cluster, wanted: SubjectRequest, *, whole_name: bool) -> FoundPod | AbsentPod:
@@ -188,22 +271,52 @@ async def _by_prefix(cluster: Cluster, wanted: SubjectRequest, *, whole_name: bo
         return AbsentPod(answer, len(matching), _subjects(matching))
     refusals = await _refusals(cluster, wanted.namespace, wanted.name)
     longer = [pod for pod in pods if pod.name.startswith(wanted.name)]
-    node = not refusals and await _is_node(cluster, wanted.name)
+    node = False
+    if not refusals:
+        called = await seen("nodes", cluster.list(NODES, fields=f"metadata.name={wanted.name}", metadata_only=True))
+        node = bool(called) and not isinstance(called, Gap)
     return AbsentPod(answer, 0, _subjects(longer) or _near(wanted, pods), refusals, node=node)
-
-
-async def _is_node(cluster: Cluster, name: str) -> bool:
-    try:
-        return bool(await cluster.list(NODES, fields=f"metadata.name={name}", metadata_only=True))
-    except SourceError:
-        return False
 
 
 def _not_found(kind: Kind[R], name: str) -> str:
     return f'{kind.plural} "{name}" not found'
 
 
+def role_of(pod: Pod) -> str:
+    """The part that the pod has among those of its owner, as its operator labels it; else nothing."""
+    return next((value for key in _ROLES if (value := pod.metadata.label(key))), "")
+
+
+async def _by_operator(cluster: Cluster, wanted: SubjectRequest) -> FoundPod | AbsentPod:
+    """By the references of the pods and of what stands between them and the owner, or by the operator's labels."""
+    kind, uids = _OWNED_AS.get(wanted.kind, wanted.kind), set[str]()
+
+    def is_owned(thing: Resource) -> bool:
+        owners = thing.metadata.owner_references or ()
+        return any(owner.uid in uids or (owner.kind, owner.name) == (kind, wanted.name) for owner in owners)
+
+    for api in _BETWEEN:
+        between = await seen(api.plural, cluster.list(api, wanted.namespace, metadata_only=True))
+        uids |= {thing.metadata.uid for thing in (() if isinstance(between, Gap) else between) if is_owned(thing)}
+    pods = [
+        pod
+        for pod in await cluster.list(PODS, wanted.namespace)
+        if is_owned(pod) or any(pod.metadata.label(key) == wanted.name for key in _NAMED_AFTER)
+    ]
+    if len(spaces := sorted({pod.namespace for pod in pods})) > 1:
+        same = tuple(Subject(wanted.kind, space, wanted.name) for space in spaces)
+        return AbsentPod(f'{wanted.kind} "{wanted.name}"', len(spaces), same)
+    if pods:
+        pods.sort(key=lambda pod: (_need(pod), pod.metadata.creation_timestamp or "", pod.name))
+        return FoundPod(pods[0], alike=tuple(pods))
+    events = await _failed_creates(cluster, wanted.namespace)
+    refusals = tuple(event for event in events if event.involved_object.name == wanted.name)[:_MAX_REFUSALS]
+    return AbsentPod(f'no pod of {wanted.kind} "{wanted.name}" was found', refusals=refusals)
+
+
 async def _by_owner(cluster: Cluster, wanted: SubjectRequest) -> FoundPod | AbsentPod:
+    if wanted.kind in _OF_OPERATORS.values():
+        return await _by_operator(cluster, wanted)
     api = next(kind for name, kind in _OWNERS.values() if name == wanted.kind)
     owners = await cluster.list(api, wanted.namespace, fields=f"metadata.name={wanted.name}")
     if not owners:
@@ -222,35 +335,28 @@ async def _by_owner(cluster: Cluster, wanted: SubjectRequest) -> FoundPod | Abse
         for pod in await cluster.list(PODS, owner.namespace)
         if any(ref.uid in makers for ref in pod.metadata.owner_references or ())
     ]
-    pods.sort(key=_most_in_need)
-    if pods and _need(pods[0]) < _WELL:
-        return FoundPod(pods[0])
-    short = [maker for maker in makers.values() if not pods or _lacks_pods(maker)]
+    pods.sort(key=lambda pod: (_need(pod), pod.metadata.creation_timestamp or "", pod.name))
+    found = FoundPod(pods[0], alike=tuple(pods), wanted=owner.spec.replicas) if pods else None
+    if found and _need(found.pod) < _WELL:
+        return found
+    counts = ((maker, maker.spec.replicas, maker.status.replicas) for maker in makers.values())
+    short = [maker for maker, wanted_, there in counts if not pods or (wanted_ is not None and there < wanted_)]
     events = await _failed_creates(cluster, owner.namespace)
     refusals = tuple(event for event in events if any(_names(event, candidate) for candidate in short))
-    refusals = refusals or tuple(
-        replica_failures((candidate for candidate in short if candidate is not owner), "ReplicaSet")
-    )
-    refusals = refusals or tuple(
-        replica_failures((candidate for candidate in short if candidate is owner), wanted.kind)
-    )
-    if pods and not refusals:
-        return FoundPod(pods[0])
+    others = (candidate for candidate in short if candidate is not owner)
+    refusals = refusals or tuple(replica_failures(others, "ReplicaSet"))
+    refusals = refusals or tuple(replica_failures([owner] if owner in short else [], wanted.kind))
+    if found and not refusals:
+        return found
     wants_none = ", and wants 0 replicas" if owner.spec.replicas == 0 else ""
     answer = f'{api.plural} "{owner.name}" has no pod{wants_none}'
     return AbsentPod(answer, 0, (), refusals[:_MAX_REFUSALS], suspended=owner if owner.spec.suspend else None)
 
 
 def _near(wanted: SubjectRequest, known: Iterable[Resource]) -> tuple[Subject, ...]:
-    """Objects of that kind whose names are close to what was typed."""
     listed = list(known)
     near = difflib.get_close_matches(wanted.name, {resource.name for resource in listed}, n=5, cutoff=_CLOSE)
     return _subjects((resource for resource in listed if resource.name in near), wanted.kind)
-
-
-def _lacks_pods(owner: Workload) -> bool:
-    """Whether a controller that counts replicas has fewer pods than it wants."""
-    return owner.spec.replicas is not None and owner.status.replicas < owner.spec.replicas
 
 
 def _names(event: Event, owner: Workload) -> bool:
@@ -269,24 +375,14 @@ def _need(pod: Pod) -> int:
     return 2 if pod.status.phase == "Running" and crashing else 3 if pod.status.phase == "Failed" else _WELL
 
 
-def _most_in_need(pod: Pod) -> tuple[int, str, str]:
-    """Those that wait for a node first, then for their start, then crashing, failed, well; the oldest of each first."""
-    return _need(pod), pod.metadata.creation_timestamp or "", pod.name
-
-
 async def _refusals(cluster: Cluster, namespace: str, name: str) -> tuple[Event, ...]:
-    """FailedCreate events of what would own a pod of that name."""
     events = await _failed_creates(cluster, namespace)
     return tuple(event for event in events if _is_about(event, name))[:_MAX_REFUSALS]
 
 
 async def _failed_creates(cluster: Cluster, namespace: str) -> list[Event]:
-    """Newest first; none when events cannot be read."""
-    try:
-        events = await cluster.list(EVENTS, namespace, fields="reason=FailedCreate")
-    except SourceError:
-        return []
-    return sorted(events, key=lambda event: event.seen_at, reverse=True)
+    events = await seen("events", cluster.list(EVENTS, namespace, fields="reason=FailedCreate"))
+    return [] if isinstance(events, Gap) else sorted(events, key=lambda event: event.seen_at, reverse=True)
 
 
 def _is_about(event: Event, pod: str) -> bool:

@@ -5,20 +5,24 @@ Only Prometheus knows a week. A figure that nobody serves is not there: it is no
 
 import asyncio
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from datetime import datetime
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
+
+import msgspec
 
 from bot.errors import SourceError
 from bot.hami.metrics.exposition import Sample, read_samples
 from bot.hami.metrics.gpu_usage import CONTAINER_FIGURES, NAMES, PORT, ContainerUse, Usage, UsageReader, read_usage
-from bot.kube.cluster import PodAnswer, PodGet, PodPorts, seen
+from bot.kube.cluster import PodGet, PodPorts, seen, served
 from bot.kube.hami_pods import COMPONENT_LABEL, PLUGIN_COMPONENT
 from bot.kube.models import PODS, Pod
 from bot.prometheus import SOURCE, Prometheus, sharing_labels
 from bot.report import Gap, gap
-from bot.texts import Text
+from bot.texts import Prose, Text
 from playbooks.playbook import Sources
+
+T = TypeVar("T")
 
 MONITOR_SOURCE = "vGPUmonitor metrics"
 WINDOW_DAYS = 7
@@ -47,7 +51,7 @@ class Peak(NamedTuple):
     query: str
 
 
-class UsageSeen(NamedTuple):
+class UsageSeen(msgspec.Struct, frozen=True):
     """The newest figures, and the peaks where a week could be asked for. `of_prometheus`: it gave them all.
 
     `monitors` are the pods that gave figures, `unread` those whose answer could not be read; empty with Prometheus.
@@ -87,7 +91,7 @@ async def or_measured(asked: UsageSeen | Gap | None, sources: Sources, first: Co
     if isinstance(asked, UsageSeen):
         return asked
     measured = await _measured(sources, first)
-    return measured._replace(gaps=(asked, *measured.gaps)) if asked else measured
+    return msgspec.structs.replace(measured, gaps=(asked, *measured.gaps)) if asked else measured
 
 
 async def _measured(sources: Sources, first: Collection[str]) -> UsageSeen:
@@ -98,24 +102,32 @@ async def _measured(sources: Sources, first: Collection[str]) -> UsageSeen:
     if isinstance(pods, Gap):
         return UsageSeen(Usage(), gaps=(pods,))
     measured = await scraped(sources.ports, sorted(pods, key=lambda pod: pod.spec.node_name not in first))
-    return measured._replace(all_known=True)
+    return msgspec.structs.replace(measured, all_known=True)
 
 
 async def _asked(prometheus: Prometheus, at: datetime) -> UsageSeen | Gap:
     reader = UsageReader()
-    try:
-        async with asyncio.timeout(PROMETHEUS_WITHIN_S):
-            with sharing_labels():
-                peaks = await _read(prometheus, at, reader)
-    except TimeoutError:
-        hint = Text("error-usage.ask-prometheus-load")
-        return gap(SOURCE, Text("error-usage.no-answer-all-questions", seconds=f"{PROMETHEUS_WITHIN_S:g}"), hint)
-    except SourceError as error:
-        return gap(SOURCE, error.message, error.hint)
+    late = Text("error-usage.no-answer-all-questions", seconds=f"{PROMETHEUS_WITHIN_S:g}")
+    with sharing_labels():
+        reading = _read(prometheus, at, reader)
+        peaks = await in_time(reading, PROMETHEUS_WITHIN_S, late, Text("error-usage.ask-prometheus-load"))
+    if isinstance(peaks, Gap):
+        return peaks
     usage = reader.usage()
     if not usage.containers and not usage.gpus and not peaks:
         return gap(SOURCE, Text("error-usage.it-has-no-figure"), Text("error-usage.let-scrape-port", port=PORT))
     return UsageSeen(usage, _highest(peaks), of_prometheus=True)
+
+
+async def in_time(reading: Awaitable[T], within_s: float, late: Text, hint: Prose = "") -> T | Gap:
+    """What is read of Prometheus, or the gap where it fails or takes longer than that."""
+    try:
+        async with asyncio.timeout(within_s):
+            return await reading
+    except TimeoutError:
+        return gap(SOURCE, late, hint)
+    except SourceError as error:
+        return gap(SOURCE, error.message, error.hint)
 
 
 async def _read(prometheus: Prometheus, at: datetime, reader: UsageReader) -> list[Peak]:
@@ -170,7 +182,11 @@ async def scraped(ports: PodPorts, plugin_pods: Sequence[Pod], *, within_s: floa
     answers = await asyncio.gather(*(_scrape(ports, pod, turn, until) for pod in asked))
     read = [(pod, answer) for pod, answer in zip(asked, answers, strict=True) if not isinstance(answer, Gap)]
     failed = [(pod, answer) for pod, answer in zip(asked, answers, strict=True) if isinstance(answer, Gap)]
-    empty = [_without_figure(pod) for pod, samples in read if not samples]
+    empty = [
+        gap(_source(pod), Text("error-usage.no-figure-of-monitor", wanted=_wanted(pod)))
+        for pod, samples in read
+        if not samples
+    ]
     gaps = _unread([*empty, *(gap for _, gap in failed)], len(asked))
     left = plugin_pods[_MOST_MONITORS:]
     if left:
@@ -216,10 +232,6 @@ def _wanted(pod: Pod, within_s: float = _WITHIN_S) -> PodGet:
     return PodGet(pod.namespace, pod.name, "http", PORT, "metrics", within_s=within_s, limit_bytes=_MOST_BYTES)
 
 
-def _without_figure(pod: Pod) -> Gap:
-    return gap(_source(pod), Text("error-usage.no-figure-of-monitor", wanted=_wanted(pod)))
-
-
 async def _scrape(ports: PodPorts, pod: Pod, turn: asyncio.Semaphore, until: float) -> list[Sample] | Gap:
     """What it measures, nothing where the answer has no figure; a gap where none could be read."""
     source = _source(pod)
@@ -227,21 +239,8 @@ async def _scrape(ports: PodPorts, pod: Pod, turn: asyncio.Semaphore, until: flo
         left = until - asyncio.get_running_loop().time()
         if left <= 0:
             return gap(source, Text("error-usage.others-took-all-time"))
-        wanted = _wanted(pod, min(_WITHIN_S, left))
-        answer = await _got(ports, wanted, source)
-    if isinstance(answer, Gap):
-        return answer
-    if answer.status != 200 or answer.cut:
-        why = Text("error-oncall.more-than-bytes", most=f"{_MOST_BYTES:,}") if answer.cut else f"HTTP {answer.status}"
-        return gap(source, Text("error.at", place=f"GET {wanted}", why=why))
-    return read_samples(answer.body.decode("utf-8", "replace"), NAMES)
-
-
-async def _got(ports: PodPorts, wanted: PodGet, source: str) -> PodAnswer | Gap:
-    try:
-        return await ports.pod_get(wanted)
-    except SourceError as error:
-        return gap(source, error.message, error.hint)
+        text = await served(source, ports, _wanted(pod, min(_WITHIN_S, left)))
+    return text if isinstance(text, Gap) else read_samples(text, NAMES)
 
 
 MOST_MEASURED = 3
@@ -273,7 +272,7 @@ async def gather_usage_of(sources: Sources, find: Callable[[], Mapping[str, Coll
     found = await asyncio.gather(*(_plugins(sources, name) for name in names))
     pods = [pod for some in found if not isinstance(some, Gap) for pod in some]
     measured = await scraped(sources.ports, pods, within_s=FEW_WITHIN_S)
-    return measured._replace(gaps=(*asked.gaps, *measured.gaps)) if measured.monitors else asked
+    return msgspec.structs.replace(measured, gaps=(*asked.gaps, *measured.gaps)) if measured.monitors else asked
 
 
 async def _plugins(sources: Sources, name: str) -> list[Pod] | Gap:
@@ -286,17 +285,17 @@ async def _asked_about(prometheus: Prometheus, sources: Sources, uuids: Collecti
     pattern = "|".join(uuid for uuid in uuids if _UUID.fullmatch(uuid))
     if not pattern:
         return UsageSeen(Usage())
-    samples: list[Sample] = []
-    try:
-        async with asyncio.timeout(FEW_WITHIN_S):
-            for number, label in enumerate(("device_uuid", "deviceuuid")):
-                names = "|".join(CONTAINER_FIGURES[figure][number] for figure in _KEPT)
-                query = f'{{__name__=~"{names}",{label}=~"({pattern}).*"}}'
-                samples += await prometheus.query(query, sources.cluster.now())
-    except TimeoutError:
-        return UsageSeen(
-            Usage(), gaps=(gap(SOURCE, Text("error-usage.no-answer-within", seconds=f"{FEW_WITHIN_S:g}")),)
-        )
-    except SourceError as error:
-        return UsageSeen(Usage(), gaps=(gap(SOURCE, error.message, error.hint),))
+
+    async def asked() -> list[Sample]:
+        samples: list[Sample] = []
+        for number, label in enumerate(("device_uuid", "deviceuuid")):
+            names = "|".join(CONTAINER_FIGURES[figure][number] for figure in _KEPT)
+            query = f'{{__name__=~"{names}",{label}=~"({pattern}).*"}}'
+            samples += await prometheus.query(query, sources.cluster.now())
+        return samples
+
+    late = Text("error-usage.no-answer-within", seconds=f"{FEW_WITHIN_S:g}")
+    samples = await in_time(asked(), FEW_WITHIN_S, late)
+    if isinstance(samples, Gap):
+        return UsageSeen(Usage(), gaps=(samples,))
     return UsageSeen(read_usage(samples), of_prometheus=True)

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from bot.hami.installation.install import Install
 from bot.hami.pods.allocations import reserved_node
@@ -16,14 +16,18 @@ from bot.kube.models import (
     SERVICES,
     WEBHOOKS,
     EndpointSlice,
+    Kind,
     MutatingWebhookConfiguration,
     Namespace,
     Pod,
+    Resource,
     Service,
     Webhook,
 )
 from bot.report import Gap
-from playbooks.gather.scheduler_logs import ExtenderLines, gather_extender_lines
+from playbooks.gather.scheduler_logs import ExtenderLines, gather_extender_lines, unasked
+
+R = TypeVar("R", bound=Resource)
 
 WEBHOOK_NAME = "vgpu.hami.io"
 SERVICE_LABEL = "kubernetes.io/service-name"
@@ -117,7 +121,7 @@ async def gather_webhook(
     wanted = sorted(set(namespaces))
     hooks, handshakes, labels = await asyncio.gather(
         seen("webhooks", cluster.list(WEBHOOKS)),
-        _handshakes(cluster, install, log),
+        gather_extender_lines(cluster, install, [HANDSHAKE]) if log is None else unasked(log.holding(HANDSHAKE)),
         seen("namespaces", _namespaces(cluster, wanted)),
     )
     places = {install.namespace}
@@ -125,15 +129,11 @@ async def gather_webhook(
         clients = (hook.client_config for hook in hook.webhooks or () if hook.name == WEBHOOK_NAME)
         places |= {client.service.namespace for client in clients if client and client.service}
     services, slices, calls = await asyncio.gather(
-        seen("services", _services(cluster, sorted(places))),
-        seen("endpoint slices", _slices(cluster, sorted(places))),
+        seen("services", _in_each(cluster, SERVICES, sorted(places))),
+        seen("endpoint slices", _in_each(cluster, ENDPOINT_SLICES, sorted(places), SERVICE_LABEL)),
         _failed_calls(cluster, install),
     )
     return WebhookSeen(hooks, services, slices, handshakes, labels, calls)
-
-
-async def _handshakes(cluster: Cluster, install: Install, log: ExtenderLines | None) -> ExtenderLines:
-    return log.holding(HANDSHAKE) if log else await gather_extender_lines(cluster, install, [HANDSHAKE])
 
 
 async def _failed_calls(cluster: Cluster, install: Install) -> tuple[FailedCall, ...]:
@@ -158,13 +158,5 @@ async def _namespaces(cluster: Cluster, wanted: Sequence[str]) -> list[Namespace
     return await cluster.list(NAMESPACES, fields=selector, metadata_only=True)
 
 
-async def _services(cluster: Cluster, namespaces: Sequence[str]) -> list[Service]:
-    return [service for name in namespaces for service in await cluster.list(SERVICES, name)]
-
-
-async def _slices(cluster: Cluster, namespaces: Sequence[str]) -> list[EndpointSlice]:
-    return [
-        endpoint_slice
-        for name in namespaces
-        for endpoint_slice in await cluster.list(ENDPOINT_SLICES, name, labels=SERVICE_LABEL)
-    ]
+async def _in_each(cluster: Cluster, kind: Kind[R], namespaces: Sequence[str], labels: str = "") -> list[R]:
+    return [found for name in namespaces for found in await cluster.list(kind, name, labels=labels)]

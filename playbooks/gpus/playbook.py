@@ -26,7 +26,7 @@ from playbooks.gpus.idle import IdleRequest, IdleSnapshot, diagnose_idle, gather
 from playbooks.judgement.gpus import GPUS, NOTHING
 from playbooks.playbook import ALL, Playbook, Sources
 from playbooks.rule import run
-from playbooks.rules.common.gaps import capacity_gaps
+from playbooks.rules.common.findings import capacity_gaps
 from playbooks.rules.installation.scheduler_totals import differing, ledger_table
 from playbooks.rules.installation.surroundings import answer_without_hami
 from playbooks.scenes.cluster import ClusterScene
@@ -93,15 +93,17 @@ def request(
     type: str = "",  # noqa: A002  # the option's name
     all: bool = False,  # noqa: A002, FBT001, FBT002  # the same
     idle: bool = False,  # noqa: FBT001, FBT002  # the same
-    since: Sequence[str] = (),
+    words: Sequence[str] = (),
 ) -> Request | IdleRequest:
     """The cards in the words that were typed, or who holds them without use. Raises UsageError."""
-    node = node.strip().removeprefix("node/")
+    named = [*words[:1]] if words and words[0] != "for" else []
+    since = words[len(named) :]
+    node = (node or "".join(named)).strip().removeprefix("node/")
     if idle and type:
         raise UsageError(Text("error-gpus.idle-and-type"), example="gpus --idle")
     if since and not idle:
-        words = " ".join(since)
-        raise UsageError(Text("error-gpus.gpus-does-not-understand", words=repr(words)), example=IDLE_EXAMPLE)
+        said = repr(" ".join(since))
+        raise UsageError(Text("error-gpus.gpus-does-not-understand", words=said), example=IDLE_EXAMPLE)
     return IdleRequest(read_for(since), node, all) if idle else Request(node, type.strip(), all)
 
 
@@ -286,7 +288,7 @@ PLAYBOOK = Playbook(
         click.Option(
             ["--idle"], is_flag=True, help="Who has held GPUs without launching a kernel for 6h, or for the time given."
         ),
-        click.Argument(["since"], nargs=-1, metavar="[for 2h]"),
+        click.Argument(["words"], nargs=-1, metavar="[NODE] [for 2h]"),
         ALL,
     ),
     request=request,

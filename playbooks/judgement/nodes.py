@@ -10,7 +10,7 @@ from bot.report import Finding
 from playbooks.rule import Stage, run
 from playbooks.rules.nodes.faults import excused, groups
 from playbooks.rules.nodes.node_causes import HANDS_OUT_NOTHING
-from playbooks.rules.nodes.plugin_faults import monitor_down
+from playbooks.rules.nodes.plugin_faults import monitor_down, plugin_faults
 from playbooks.rules.nodes.sweep import (
     cards_cordoned,
     cordoned,
@@ -21,6 +21,7 @@ from playbooks.rules.nodes.sweep import (
     offered_otherwise,
     plugin_unwell,
     registered_twice,
+    set_otherwise,
     under_pressure,
     unregistered,
 )
@@ -31,7 +32,7 @@ NODES: tuple[Stage[NodesScene], ...] = (
     HANDS_OUT_NOTHING,
     Stage("registration", misread_time, unregistered),
     Stage("device plugin", plugin_unwell, monitor_down),
-    Stage("cards that are counted wrong", registered_twice, offered_otherwise),
+    Stage("cards that are counted wrong", registered_twice, offered_otherwise, set_otherwise),
     Stage("locks", node_locks),
     Stage("cards that take no pod", not_healthy),
     Stage("Kubernetes", under_pressure),
@@ -77,9 +78,15 @@ def judge(scene: NodesScene) -> NodesJudgement:
 
 
 def in_question(scene: NodesScene, most: int) -> list[str]:
-    """At most that many nodes whose logs may tell more, one of each fault before a second one of any."""
+    """At most that many nodes whose logs may tell more, one of each fault before a second one of any.
+
+    Where there are no more nodes than that, or one is asked about, the sound ones too.
+    """
     codes: dict[Code, None] = dict.fromkeys(code for stage in NODES for speaks in stage.rules for code in speaks.codes)
     telling = groups(scene, [code for code in codes if code.startswith(_TELLING)])
     telling.sort(key=lambda group: group.fault.severity == "info")
-    turns = (group.names[at] for at in range(most) for group in telling if at < len(group.names))
-    return list(dict.fromkeys(turns))[:most]
+    of_drivers = (names for node, names in scene.alike if node.once(plugin_faults))
+    ill = [*of_drivers, *(group.names for group in telling)]
+    found = dict.fromkeys(names[at] for at in range(most) for names in ill if at < len(names))
+    every = [scene.wanted] if scene.wanted else [name for _, names in scene.alike for name in names]
+    return list(dict.fromkeys([*found, *(every if len(every) <= most else ())]))[:most]

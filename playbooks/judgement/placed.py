@@ -61,6 +61,19 @@ def _may_fail_inside(_: PlacedScene, told: Told) -> bool:
     return told.codes <= {_NOT_STARTED}
 
 
+def _may_lack_limits(_: PlacedScene, told: Told) -> bool:
+    """Whether nothing is known but how it stands, and what fails inside it."""
+    return told.codes <= {_NOT_STARTED, *own_log_fault.codes}
+
+
+def _is_new(told: Told, finding: Finding) -> bool:
+    return finding.code not in told.codes
+
+
+def _explains(told: Told, _: Finding) -> bool:
+    return told.codes <= {_NOT_STARTED}
+
+
 def _nothing_told(_: object, told: Told) -> bool:
     return not told.findings
 
@@ -83,11 +96,12 @@ PLACED: tuple[Stage[PlacedScene], ...] = (
     Stage("was not started", start_fault, leads=before),
     Stage(
         "fails inside",
-        *(hidden_from_cuda, own_log_fault, segfault, on_a_faulty_gpu, unenforced_limit),
+        *(hidden_from_cuda, own_log_fault, segfault, on_a_faulty_gpu),
         either=True,
         when=_may_fail_inside,
         leads=before,
     ),
+    Stage("its limits cannot hold", unenforced_limit, when=_may_lack_limits, keeps=_is_new, leads=_explains),
     Stage("runs", running, when=_nothing_told),
     Stage(
         "was given nothing",

@@ -16,7 +16,15 @@ from playbooks.rules.capacity.large_request import advise
 from playbooks.rules.common import prose
 from playbooks.rules.common.findings import finding
 from playbooks.rules.quota.effects import Effect, effects
-from playbooks.rules.quota.limits import counted_differently, exceeded, held_by_nobody, misspelt, nearly_full, set_twice
+from playbooks.rules.quota.limits import (
+    counted_differently,
+    exceeded,
+    held_by_nobody,
+    misspelt,
+    nearly_full,
+    set_twice,
+    with_why,
+)
 from playbooks.rules.quota.overview import overview
 from playbooks.rules.quota.refused import refused
 from playbooks.scenes.cluster import ClusterScene
@@ -51,23 +59,26 @@ def keeps_out(scene: QuotaScene) -> Iterator[Finding]:
     """A namespace's quota is what keeps pods waiting: judged as `why` and `pending` judge them."""
     if scene.cluster is not None:
         for group in scene.once(kept_out).groups:
-            yield _of_group(group, scene.cluster)
+            yield _of_group(group, scene, scene.cluster)
 
 
-def _of_group(group: WaitingGroup, cluster: ClusterScene) -> Finding:
+def _of_group(group: WaitingGroup, quotas: QuotaScene, cluster: ClusterScene) -> Finding:
     """The cause of the oldest, told of all of them."""
     first, several, scene = group.cause, len(group.pods) > 1, PodScene(group.pods[0], cluster)
     values: dict[str, object] = {
         "count": len(group.pods),
         "namespace": scene.pod.namespace,
         "pods": prose.names([pod.name for pod in group.pods]),
-        **_figures(_effect(scene)),
+        **_figures(effect := _effect(scene)),
     }
+    claim = Text("quota.keeps-many" if several else "quota.keeps-one", **values)
+    space = next((space for space in quotas.spaces if space.namespace == scene.pod.namespace), None)
+    claim = with_why(quotas, space, effect.of.resource, claim) if space and effect else claim
     look = step(Text("pending.why", pod=group.oldest), prose.command("why", group.oldest))
     smaller = () if several else advise(scene)[:1]
     return finding(
         _KEPT_OUT,
-        Text("quota.keeps-many" if several else "quota.keeps-one", **values),
+        claim,
         group.confidence,
         first.scope.nodes,
         first.evidence,

@@ -15,10 +15,9 @@ from bot.texts import Text
 from playbooks.gather.webhook import went_past_hami
 from playbooks.quotes import kubectl
 from playbooks.rule import Stage, Told, before, rule, run
-from playbooks.rules.admission.before_scheduling import amounts_unread, anothers, gated, nothing_asked
+from playbooks.rules.admission.before_scheduling import amounts_unread, anothers, gated, nothing_asked, policies_unread
 from playbooks.rules.admission.webhook_bypassed import went_past, why_left_alone
-from playbooks.rules.common.findings import finding
-from playbooks.rules.common.gaps import fit_gaps, scene_gaps
+from playbooks.rules.common.findings import finding, fit_gaps, scene_gaps
 from playbooks.rules.dra.claims import claims_alone, claims_decide
 from playbooks.rules.dra.devices import unclaimed
 from playbooks.rules.installation.extender import never_asked_about
@@ -118,6 +117,7 @@ WAITING: tuple[Stage[PodScene], ...] = (
     Stage("refused by every node", refused_by_nodes, ends=True),
     Stage("asks for nothing", nothing_asked, beside=True, when=_also_asks_for_nothing),
     Stage("asks in part for nothing", amounts_unread, beside=True, when=_asks_for_something),
+    Stage("policies that HAMi does not know", policies_unread, beside=True, when=_asks_for_something),
     Stage("explained by nothing", unexplained, beside=True, when=lambda _, told: not told.findings),
     Stage("its claims", claims_decide, beside=True, when=_nodes_count, leads=before),
     Stage("there is no scheduler of HAMi's", none_found, beside=True, when=_is_of_its_scheduler, leads=before),

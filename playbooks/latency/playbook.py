@@ -74,7 +74,7 @@ def diagnose(snapshot: Snapshot) -> Report:
         cluster=snapshot.cluster,
         taken_at=format_time(snapshot.taken_at),
         subject=Subject("Cluster", "", ""),
-        verdict=head(scene, scene.top) if scene.top else findings[0].text,
+        verdict=head(scene, scene.top) if scene.top and findings[0].code == "scheduling-latency" else findings[0].text,
         findings=findings,
         tables=(*tables, COUNTS.table(counts, brief=counts if overview else None)),
         gaps=[*scene.gaps, *([scene.events] if isinstance(scene.events, Gap) else []), *unseen_moments(latency)],

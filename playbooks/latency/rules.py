@@ -16,6 +16,7 @@ from playbooks.gather.latency import LatencySeen
 from playbooks.rule import Stage as Speaking
 from playbooks.rule import Told, rule
 from playbooks.rules.common.findings import finding
+from playbooks.rules.waiting.binding import late_binds
 from playbooks.scenes.cluster import OfInstall
 
 BY_KUBELET = ("bound", "allocated")
@@ -53,6 +54,12 @@ class LatencyScene(OfInstall, frozen=True, dict=True, eq=False):
     def was_read(self, source: str) -> bool:
         """Whether rules may conclude anything from it: a source is named as its gap would be."""
         return all(gap.source != source for gap in self.gaps)
+
+
+@rule("binding-failed")
+def bind_timeouts(scene: LatencyScene) -> Iterator[Finding]:
+    """Many of the new pods wait since binding them took longer than kube-scheduler waits."""
+    return late_binds(scene.latency.pending, scene.install)
 
 
 @rule("not-enough-evidence")
@@ -98,6 +105,7 @@ def _is_new(told: Told, result: Finding) -> bool:
 
 
 LATENCY_RULES: tuple[Speaking[LatencyScene], ...] = (
+    Speaking("binds time out", bind_timeouts),
     Speaking("nothing to measure", nothing_measured, ends=True),
     Speaking("the longest stage", longest_stage),
     Speaking("node locks", node_locks, keeps=_is_new),

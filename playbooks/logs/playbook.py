@@ -13,9 +13,10 @@ from typing import NamedTuple
 
 import click
 
-from bot.errors import SourceError, Unusable
+from bot.errors import SourceError, Unusable, UsageError
 from bot.hami.nodes.node_state import read_registrations
 from bot.hami.nodes.registration import Registration
+from bot.hami.pods.allocations import waits
 from bot.hami.scheduler_logs.filter_runs import ALLOCATING, CARD_CODES, CARD_TRIED, Cycle
 from bot.hami.scheduler_logs.log_lines import LogLine, read_line
 from bot.hami.scheduler_logs.scheduling_events import LOG_TEXTS
@@ -24,49 +25,64 @@ from bot.kube.models import NODES, Node, Pod
 from bot.kube.times import format_time
 from bot.report import Gap, Report, Sheet, Subject, Table, gap, new_report
 from bot.texts import Text
+from playbooks.gather.pods import gather_waiting_pod
 from playbooks.gather.scheduler_logs import MAX_SCHEDULERS, gather_scheduler_logs
 from playbooks.gather.scheduler_process import gather_panics
 from playbooks.gather.scheduling import gather_install, install_unread, nothing_read
 from playbooks.gather.subject import AbsentPod, FoundPod, SubjectRequest, parse_subject, resolve
+from playbooks.judgement.waiting import judge
+from playbooks.logs.refusals import RefusalsScene, gather_refusals, report_of
 from playbooks.logs.rules import LOGS_RULES, SLACK, UNSAID, LogsScene
 from playbooks.playbook import SINCE, Playbook, Sources, read_since
 from playbooks.rule import run
+from playbooks.rules.common.findings import scene_gaps
 from playbooks.rules.installation.surroundings import answer_without_hami
 from playbooks.rules.waiting.panics import Logged, PodLog, newest_time
+from playbooks.rules.waiting.volcano import pod_group
+from playbooks.scenes.waiting_pod import PodScene
 
 _ABOUT_CARDS = re.compile("|".join(f'"{re.escape(text)}"' for text in sorted({*CARD_CODES, *LOG_TEXTS})))
 
 
 class Request(NamedTuple):
-    """What is asked: whose lines, and how far back; `words` is the time as typed."""
+    """What is asked: whose lines, None for whom HAMi refused, and how far back; `words` is the time as typed."""
 
-    subject: SubjectRequest
+    subject: SubjectRequest | None
     since: timedelta
     words: str
 
 
 class Snapshot(NamedTuple):
-    """What was read."""
+    """What was read. `waiting` is what `why` judges a pod by that waits for a node."""
 
     request: Request
     cluster: str
     scene: LogsScene
+    waiting: PodScene | None
 
     @property
     def taken_at(self) -> datetime:
         return self.scene.taken_at
 
 
-def request(pod: str, namespace: str = "", since: str = "1h") -> Request:
+def request(pod: str = "", namespace: str = "", since: str = "1h", failed: bool = False) -> Request:  # noqa: FBT001, FBT002  # the option's name
     """The pod as it was typed; raises UsageError for a time that is none."""
-    return Request(parse_subject(pod, namespace), read_since(since), since.strip())
+    if failed and pod:
+        raise UsageError(Text("error-command.failed-and-pod"), example=f"logs {pod}")
+    return Request(parse_subject(pod, namespace) if pod else None, read_since(since), since.strip())
 
 
-async def gather(wanted: Request, sources: Sources) -> Snapshot:
+async def gather(wanted: Request, sources: Sources) -> Snapshot | RefusalsScene:
     """Find HAMi and the pod, then read the logs; the nodes only where a line names a card. Raises Unusable."""
+    if wanted.subject is None:
+        return await gather_refusals(sources, wanted.since, wanted.words)
+    return await _gather(wanted, wanted.subject, sources)
+
+
+async def _gather(wanted: Request, about: SubjectRequest, sources: Sources) -> Snapshot:
     cluster = sources.cluster
-    subject, install = await asyncio.gather(_subject(cluster, wanted.subject), gather_install(sources))
-    name = subject.pod.name if isinstance(subject, FoundPod) else wanted.subject.name
+    subject, install = await asyncio.gather(_subject(cluster, about), gather_install(sources))
+    name = subject.pod.name if isinstance(subject, FoundPod) else about.name
     logs, (panics, _) = await asyncio.gather(
         gather_scheduler_logs(cluster, install.install, name, wanted.since), gather_panics(cluster, install.install)
     )
@@ -78,7 +94,7 @@ async def gather(wanted: Request, sources: Sources) -> Snapshot:
     as_of = cluster.as_of(newest_time(logs, cluster.now()))
     scene = LogsScene(
         install,
-        wanted.subject,
+        about,
         wanted.since,
         wanted.words,
         taken_at=cluster.now(),
@@ -89,7 +105,9 @@ async def gather(wanted: Request, sources: Sources) -> Snapshot:
         nodes=nodes,
         undecodable=tuple(cluster.undecodable),
     )
-    return Snapshot(wanted, cluster.name, scene)
+    pod = scene.pod
+    waiting = await gather_waiting_pod(pod, sources, pod_group(pod)) if pod is not None and waits(pod) else None
+    return Snapshot(wanted, cluster.name, scene, waiting)
 
 
 async def _subject(cluster: Cluster, wanted: SubjectRequest) -> FoundPod | AbsentPod | Gap:
@@ -101,8 +119,10 @@ async def _subject(cluster: Cluster, wanted: SubjectRequest) -> FoundPod | Absen
         return gap("pod", error.message, error.hint)
 
 
-def diagnose(snapshot: Snapshot) -> Report:
-    """What the newest run says, then what kube-scheduler made of it, then how closely was looked."""
+def diagnose(snapshot: Snapshot | RefusalsScene) -> Report:
+    """Why the pod waits, as `why` says it; the newest run, what kube-scheduler made of it, how closely was looked."""
+    if isinstance(snapshot, RefusalsScene):
+        return report_of(snapshot)
     scene = snapshot.scene
     if (without := answer_without_hami("logs", snapshot, scene.seen)) is not None:
         return without
@@ -111,12 +131,16 @@ def diagnose(snapshot: Snapshot) -> Report:
     tables, left = tables_of(scene.logged, nodes, pod, scene.taken_at)
     gaps = [*_gaps(scene)]
     gaps += [gap(title, Text("logs.left-out", count=count), Text("logs.shorter")) for title, count in left if count]
+    found = run(LOGS_RULES, scene).findings
+    cause = judge(snapshot.waiting).findings[0] if snapshot.waiting else None
+    gaps += scene_gaps(snapshot.waiting.cluster, ()) if snapshot.waiting else []
+    leads = [cause] if cause is not None and cause.code not in ("not-enough-evidence", found[0].code) else []
     return new_report(
         playbook="logs",
         cluster=snapshot.cluster,
         taken_at=format_time(scene.taken_at),
         subject=Subject("Pod", about.namespace, about.name),
-        findings=run(LOGS_RULES, scene).findings,
+        findings=[*leads, *found],
         tables=tables,
         gaps=gaps,
     )
@@ -326,12 +350,13 @@ def _clock(at: datetime | None) -> str:
 
 PLAYBOOK = Playbook(
     verb="logs",
-    summary="What did HAMi's scheduler log about a pod?",
+    summary="What did HAMi's scheduler log about a pod? Without one: whom it refused lately, and why.",
     example="logs ml/trainer-0 --since 1h",
     parameters=(
-        click.Argument(["pod"], metavar="POD|KIND/NAME"),
+        click.Argument(["pod"], default="", required=False, metavar="[POD|KIND/NAME]"),
         click.Option(["-n", "--namespace"], default="", metavar="NS", help="The pod's namespace."),
         SINCE,
+        click.Option(["--failed"], is_flag=True, help="Whom HAMi refused lately, by reason: as without a pod."),
     ),
     request=request,
     gather=gather,

@@ -298,7 +298,8 @@ def nothing_logged(scene: LogsScene) -> Iterator[Finding]:
     read = [log for log in scene.logged.logs if not isinstance(log.log.read, Gap)]
     if not read:
         claim = Text("logs.none-read", pod=scene.called)
-        yield finding("not-enough-evidence", claim, "suspected", (), (), severity="warning", actions=scene.steps)
+        steps = scene.steps or (step(Text("blind.doctor"), prose.command("doctor")),)
+        yield finding("not-enough-evidence", claim, "suspected", (), (), severity="warning", actions=steps)
         return
     lines = [(log, log.lines[-1]) for log in read if log.lines]
     if not lines and isinstance(scene.subject, AbsentPod):

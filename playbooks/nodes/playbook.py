@@ -10,16 +10,16 @@ from typing import NamedTuple
 import click
 
 from bot.errors import SourceError
-from bot.hami.nodes.node_state import SWEPT_NODES, called_on, read_memory_scaling
+from bot.hami.nodes.node_state import SWEPT_NODES, called_on
 from bot.hami.nodes.registration import Registration
 from bot.kube.cluster import seen
 from bot.kube.models import NODES
 from bot.kube.times import format_time
 from bot.report import VERDICT_LIMIT, Confidence, Evidence, Finding, Gap, Report, Subject, Table, new_report, step
-from bot.texts import Prose, Text, fitting
+from bot.texts import Prose, Text, fitting, sentences
 from playbooks import quotes
 from playbooks.gather.dra import gather_slices
-from playbooks.gather.node_side import MOST_NODES, PluginPods, gather_plugins, gather_plugins_beside
+from playbooks.gather.node_side import MOST_NODES, PluginPods, gather_drivers, gather_plugins, gather_plugins_beside
 from playbooks.gather.nodes_in_question import gather_owners, gather_questioned
 from playbooks.gather.scheduling import NODE_SELECTOR_FLAG, gather_install, times_shown
 from playbooks.judgement.nodes import NodesJudgement, in_question, judge
@@ -30,7 +30,7 @@ from playbooks.rules.common.findings import finding
 from playbooks.rules.common.prose import near_names, see_all_nodes
 from playbooks.rules.dra.devices import given_by_claims, handed_out_twice
 from playbooks.rules.installation.surroundings import answer_without_hami
-from playbooks.rules.nodes.faults import gaps_of
+from playbooks.rules.nodes.faults import gaps_of, logs_looked_at
 from playbooks.scenes.nodes import NodeScene, NodesScene
 
 
@@ -58,10 +58,11 @@ def request(node: str = "", all: bool = False) -> Request:  # noqa: A002, FBT001
 async def gather(wanted: Request, sources: Sources) -> Snapshot:
     """Read every node, also for one: its cards may be registered elsewhere too. Raises SourceError without nodes."""
     cluster = sources.cluster
-    install, nodes, own, slices = await asyncio.gather(
+    install, nodes, own, drivers, slices = await asyncio.gather(
         gather_install(sources),
         seen("nodes", cluster.list(SWEPT_NODES)),
         gather_plugins(cluster, wanted.node),
+        gather_drivers(cluster, wanted.node),
         gather_slices(cluster, wanted.node),
     )
     if install.install.flags.get(NODE_SELECTOR_FLAG):  # then all labels count
@@ -71,7 +72,7 @@ async def gather(wanted: Request, sources: Sources) -> Snapshot:
     if wanted.node and own == []:  # whether the label is in use at all
         own = await gather_plugins(cluster)
     beside = await gather_plugins_beside(cluster, nodes, install.config, wanted.node)
-    plugins = PluginPods(own, beside)
+    plugins = PluginPods(own, beside, drivers)
     asked = (node for node in nodes if wanted.node in ("", node.name))
     scene = NodesScene(
         install,
@@ -82,7 +83,8 @@ async def gather(wanted: Request, sources: Sources) -> Snapshot:
         slices=slices,
         wanted=wanted.node,
     )
-    questioned = await gather_questioned(cluster, in_question(scene, MOST_NODES))
+    names = [name for name in in_question(scene, MOST_NODES) if name in scene.names]
+    questioned = await gather_questioned(cluster, names)
     scene = scene.questioning(questioned, tuple(cluster.undecodable))
     return Snapshot(wanted, cluster.name, cluster.now(), scene)
 
@@ -110,11 +112,11 @@ def diagnose(snapshot: Snapshot) -> Report:
     )
 
 
-def _verdict(judged: NodesJudgement, findings: Sequence[Finding], *, of_one: bool) -> Prose:
-    """The claim where there is one thing to tell, else how many nodes have which problem."""
+def _verdict(judged: NodesJudgement, findings: Sequence[Finding], *, of_one: bool) -> Prose | None:
+    """How many nodes have which problem; None where there is one thing to tell."""
     problems = [finding for finding in findings if finding.severity != "info"]
     if of_one or len(problems) < 2:
-        return findings[0].text
+        return None
     counts = Counter[str]()
     for problem in problems:
         counts[problem.code] += len(problem.scope.nodes)
@@ -144,6 +146,7 @@ def _healthy(scene: NodesScene, judged: NodesJudgement) -> list[Finding]:
         claim = Text("nodes.healthy", count=count, cards=judged.cards)
     else:
         claim = Text("nodes.rest", count=count, total=judged.concerned)
+    claim = sentences(claim, *logs_looked_at(scene.questioned.sides, judged.well), Text("nodes.looked-at"))
     sure: Confidence = "suspected" if scene.once(gaps_of) else "confirmed"
     nodes = [scene.wanted] if scene.wanted else []
     return [finding("nodes-healthy", claim, sure, nodes, [_registered(first)], severity="info")]
@@ -172,7 +175,7 @@ def _nothing_there(scene: NodesScene) -> Finding:
 
 def _tables(wanted: Request, scene: NodesScene, judged: NodesJudgement) -> tuple[Table, ...]:
     problems = judged.problems
-    rows = NodeRows(scene, problems, read_memory_scaling(scene.seen.config_maps))
+    rows = NodeRows(scene, problems)
     if wanted.node:
         return rows.of_node(scene.see(wanted.node)) if wanted.node in scene.names else ()
     shown = [name for name in scene.names if wanted.all or name in problems]

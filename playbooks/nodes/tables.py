@@ -7,10 +7,9 @@ from typing import Literal, NamedTuple
 
 from bot.finding_codes import Code
 from bot.hami.nodes.cards import Card
-from bot.hami.nodes.handshake import judge_by_guides, parse_handshake
 from bot.hami.nodes.node_lock import LockState
-from bot.hami.nodes.node_state import MemoryScaling, cordoned_uuids, core_factor, memory_factor
-from bot.hami.nodes.registration import JSON_SINCE, Unreadable, Unregistered
+from bot.hami.nodes.node_state import cordoned_uuids, core_factor, memory_factor
+from bot.hami.nodes.registration import JSON_SINCE, Unreadable, Unregistered, judge_by_guides, parse_handshake
 from bot.hami.vendors import FIRST, LOCK_KEYS
 from bot.kube.models import NodeCondition, Pod
 from bot.kube.node_conditions import is_about_gpus, is_cordoned, not_ready, other_taints, pressures
@@ -106,10 +105,9 @@ _UNITS = ((86400, "d"), (3600, "h"), (60, "min"), (1, "s"))
 class NodeRows:
     """The rows of the nodes of one scene, with what is wrong with each."""
 
-    def __init__(self, scene: NodesScene, problems: Mapping[str, Sequence[Code]], scaling: MemoryScaling) -> None:
+    def __init__(self, scene: NodesScene, problems: Mapping[str, Sequence[Code]]) -> None:
         self._scene = scene
         self._problems = problems
-        self._scaling = scaling
 
     def of_nodes(self, nodes: Iterable[NodeScene]) -> list[NodeRow]:
         """One row per node, those with problems first."""
@@ -173,7 +171,7 @@ class NodeRows:
 
     def _factors(self, node: NodeScene) -> str:
         cards = node.own.cards if node.own else ()
-        memory = {memory_factor(card, node.name, self._scaling) for card in cards if card.mode != "mig"} - {None}
+        memory = {memory_factor(card, node.name, self._scene.settings) for card in cards if card.mode != "mig"} - {None}
         cores = {core_factor(card) for card in cards}
         parts = [f"memory x{_each(f'{amount:g}' for amount in memory if amount)}" if memory else ""]
         parts += [f"cores x{_each(f'{amount:g}' for amount in cores)}" if cores else ""]

@@ -17,7 +17,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
 
-from bot.changes.kinds import FORMER, VERBS
+from bot.changes.kinds import VERBS
 from bot.texts import Text, in_english
 from playbooks.own.interface import OwnPlaybookError, WrongPlaybookError, check, told_by_name
 from playbooks.playbook import Playbook, find, load
@@ -26,8 +26,10 @@ GROUP = "hami_bot.playbooks"
 AGAIN_S = 1.0
 """How long a file that changed is waited for until it is imported: all that the bot does waits, and Slack 3 s."""
 log = logging.getLogger(__name__)
-_COMMANDS = "audit demo doctor help init mcp oncall record revert revert-overdue serve triage undo version"
-RESERVED = frozenset(_COMMANDS.split()).union(VERBS, FORMER)
+_COMMANDS = (
+    "audit demo doctor help init mcp oncall record revert revert-overdue serve triage undo unwatch version watch"
+)
+RESERVED = frozenset(_COMMANDS.split()).union(VERBS)
 """Verbs of a shell and of Slack that are no playbooks. A test compares them with both grammars."""
 _VERB = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 

@@ -13,12 +13,12 @@ from bot.kube.times import format_time, parse_time
 from bot.report import SEVERITIES, Finding, FirstNames, Gap, Report, Severity, Sheet, Subject, gap, new_report, step
 from bot.texts import Text, listed
 from playbooks import quotes
-from playbooks.gather.pods import Waiting, gather_scene, gather_waiting
+from playbooks.gather.pods import Waiting, gather_scene, gather_waiting, is_of
 from playbooks.gather.scheduling import InstallSeen
 from playbooks.gather.subject import EmptyNamespace, gather_deserted
 from playbooks.judgement.waiting import JudgedPod, WaitingGroup, by_cause, judge_all, waiting_row
 from playbooks.pending.rows import CauseRow, OthersRow, PendingRow
-from playbooks.playbook import ALL, Playbook, Sources
+from playbooks.playbook import ALL, Playbook, Sources, read_namespace
 from playbooks.rules.admission.not_found import no_such_namespace
 from playbooks.rules.common import prose
 from playbooks.rules.common.findings import finding
@@ -67,10 +67,16 @@ _GRACE = timedelta(seconds=30)
 
 
 class Request(NamedTuple):
-    """What is asked: of which namespace; empty for all. `all`: everything instead of an overview."""
+    """What is asked: of which namespace; empty for all. `all`: everything instead of an overview.
+
+    `mine`: of the asker's pods alone; `whose` are the namespaces and labels (`ml`, `owner=ada`) that the surface knows
+    them by, empty where it knows none: then they are those of the credentials' own namespace.
+    """
 
     namespace: str
     all: bool
+    mine: bool = False
+    whose: tuple[str, ...] = ()
 
 
 class Snapshot(NamedTuple):
@@ -89,17 +95,27 @@ class Snapshot(NamedTuple):
     undecodable: tuple[str, ...]
 
 
-def request(namespace: str = "", all: bool = False) -> Request:  # noqa: A002, FBT001, FBT002  # the options' names
-    """The namespace as typed."""
-    return Request(namespace.strip(), all)
+def request(
+    namespace: str = "",
+    all: bool = False,  # noqa: A002, FBT001, FBT002  # the options' names
+    named: str = "",
+    mine: bool = False,  # noqa: FBT001, FBT002  # the same
+) -> Request:
+    """The namespace as typed, `ns/ml` and `ml/` too."""
+    return Request(read_namespace(namespace or named), all, mine)
 
 
 async def gather(wanted: Request, sources: Sources) -> Snapshot:
     """Read the pods that wait, and the cluster only where some do. Raises SourceError when no pods can be read."""
     cluster = sources.cluster
-    install, waiting = await gather_waiting(sources, wanted.namespace)
+    namespace = wanted.namespace or (cluster.namespace if wanted.mine and not wanted.whose else "")
+    install, waiting = await gather_waiting(sources, namespace)
+    waiting = waiting._replace(
+        pods=[pod for pod in waiting.pods if is_of(pod, wanted.whose)],
+        of_others=[pod for pod in waiting.of_others if is_of(pod, wanted.whose)],
+    )
     scene = await gather_scene(sources, install, waiting) if waiting.pods else None
-    asked = "" if waiting.pods else wanted.namespace
+    asked = "" if waiting.pods or wanted.mine else namespace
     deserted = await gather_deserted(cluster, asked) if asked else None
     undecodable = tuple(cluster.undecodable)
     return Snapshot(wanted, cluster.name, cluster.now(), install, waiting, scene, deserted, undecodable)
@@ -278,9 +294,11 @@ def _pod_rows(judged: Sequence[JudgedPod], groups: Sequence[WaitingGroup], snaps
 PLAYBOOK = Playbook(
     verb="pending",
     summary="Which pods wait for GPUs, and why?",
-    example="pending -n ml",
+    example="pending ml",
     parameters=(
+        click.Argument(["named"], default="", required=False, metavar="[NS]"),
         click.Option(["-n", "--namespace"], default="", metavar="NS", help="Only the pods of this namespace."),
+        click.Option(["--mine"], is_flag=True, help="Only your pods: see the setting `mine`."),
         ALL,
     ),
     request=request,

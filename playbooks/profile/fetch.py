@@ -7,7 +7,7 @@ from typing import NamedTuple
 import msgspec
 
 from bot.errors import NotAllowed, NotFound, SourceError, Unusable
-from bot.hami.installation.install import METRICS_CLOSED_SINCE, PROFILING_SINCE, Install, is_ready
+from bot.hami.installation.install import METRICS_CLOSED_SINCE, PROFILING_SINCE, Install, is_ready, profiles_address
 from bot.hami.version import Version
 from bot.kube.cluster import Cluster, PodAnswer, PodGet, PodPorts, Scheme, TooSlow, nobody_listens
 from bot.kube.hami_pods import metrics_port
@@ -82,6 +82,8 @@ async def gather(wanted: Request, sources: Sources) -> Snapshot:
         raise nothing_read(next(gap for gap in found.gaps if gap.source == DEPLOYMENTS_SOURCE))
     install = found.install
     if not install.pods:
+        if (absent := found.not_installed) is not None:
+            raise NotFound(absent, hint=Text("hami-not-installed.fix"))
         hint = Text("error-profile.name-pod-with-target")
         raise NotFound(Text("error-profile.no-pod-hami-scheduler"), hint=hint)
     version = str(install.version.version) if install.version else ""
@@ -221,22 +223,12 @@ def _said(answer: PodAnswer) -> str:
 
 
 _MAIN = "127.0.0.1:8080"  # pflag default (cmd/scheduler/main.go)
-_OWN_SINCE, _OWN = Version(2, 11, 0), "127.0.0.1:6060"
-
-
-def own_address(install: Install) -> str:
-    """Where profiles have a listener of their own, as HOST:PORT; empty where the extender's port serves them.
-
-    HAMi's main branch after 2.10 has `--profiling-bind-address`, by default on the pod's loopback (#3117).
-    """
-    late = install.version is not None and install.version.version >= _OWN_SINCE
-    return install.flags.get("profiling-bind-address") or (_OWN if late else "")
 
 
 def addresses(install: Install) -> list[PodPort]:
     """Where HAMi's own profiles may be, the likeliest first; none for a version that has none."""
-    own = own_address(install)
     version = install.version.version if install.version else None
+    own = profiles_address(install.flags, version)
     ports: list[tuple[Scheme, int]] = [("http", _port(own))] if own else list(_ports(install.flags, version))
     return [PodPort(pod.namespace, pod.name, *port) for pod in _pods(install) for port in ports]
 

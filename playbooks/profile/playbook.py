@@ -6,7 +6,7 @@ from typing import NamedTuple
 import click
 
 from bot.errors import SourceError
-from bot.hami.installation.install import PROFILING_SINCE
+from bot.hami.installation.install import PROFILING_SINCE, is_loopback, profiles_address
 from bot.kube.times import format_time
 from bot.pprof.decode import read
 from bot.pprof.findings import SourcedProfile, explain, headline, top_table
@@ -17,7 +17,7 @@ from bot.pprof.units import AUTO, label
 from bot.report import Evidence, Finding, NextAction, Report, Subject, Table, gap, new_report, step
 from bot.texts import Prose, Text, spaced
 from playbooks.playbook import Playbook
-from playbooks.profile.fetch import FetchedProfile, Off, Snapshot, TriedPort, gather, own_address
+from playbooks.profile.fetch import FetchedProfile, Off, Snapshot, TriedPort, gather
 from playbooks.profile.request import EXAMPLE, ProfileKind, name_of, request
 from playbooks.quotes import kubectl
 from playbooks.rules.common.findings import finding
@@ -153,8 +153,9 @@ def _off(snapshot: Snapshot, off: Off) -> Finding:
     else:
         claim = Text("profiling-off.claim", count=len({port.address.pod for port in off.tried}))
         actions.append(step(Text("profiling-off.on"), "profiling on for 15m", changes_cluster=True))
-        host, _, port = own_address(install).rpartition(":")
-        if host in ("127.0.0.1", "localhost", "[::1]") and off.tried:
+        address = profiles_address(install.flags, install.version.version if install.version else None)
+        if is_loopback(address) and off.tried:
+            host, _, port = address.rpartition(":")
             place = off.tried[0].address
             forward = kubectl("-n", place.namespace, "port-forward", f"pod/{place.pod}", f"{port}:{port}")
             actions.append(step(Text("profiling-off.forward", host=host, port=port), forward))

@@ -15,7 +15,7 @@ from bot.hami.pods.allocations import waits
 from bot.hami.pods.request_parsing import pod_request
 from bot.hami.vendors import called_together
 from bot.kube.cluster import Cluster, seen
-from bot.kube.models import EVENTS, NODES, PODS, RESOURCE_QUOTAS, Event, Pod
+from bot.kube.models import EVENTS, NODES, PODS, RESOURCE_QUOTAS, Event, Node, Pod
 from bot.kube.times import format_time
 from bot.report import Gap, Report, Sheet, Subject, gap, new_report
 from bot.texts import Text
@@ -24,7 +24,7 @@ from playbooks.gather.scheduling import UNFINISHED, Capacity, gather_holders, ga
 from playbooks.gather.subject import gather_deserted
 from playbooks.judgement.quota import QUOTA, kept_out
 from playbooks.judgement.waiting import WaitingRow, waiting_row
-from playbooks.playbook import ALL, Playbook, Sources
+from playbooks.playbook import ALL, Playbook, Sources, read_namespace
 from playbooks.quota.table import QUOTAS, rows_of
 from playbooks.rule import run
 from playbooks.rules.installation.surroundings import answer_without_hami
@@ -59,7 +59,7 @@ class Snapshot(NamedTuple):
 
 def request(namespace: str = "", all: bool = False) -> Request:  # noqa: A002, FBT001, FBT002  # the options' names
     """The namespace as typed, `ns/ml` and `ml/` too."""
-    return Request(namespace.strip().removeprefix("ns/").removeprefix("namespace/").rstrip("/"), all)
+    return Request(read_namespace(namespace), all)
 
 
 async def gather(wanted: Request, sources: Sources) -> Snapshot:
@@ -75,8 +75,8 @@ async def gather(wanted: Request, sources: Sources) -> Snapshot:
     version = install.install.version.version if install.install.version else NEWEST_READ
     ledger = None if isinstance(holders, Gap) else build_ledger(holders, version)
     scene = QuotaScene(install, namespace, cluster.now(), quotas, holders, ledger)
-    pods, (waiting, where), refusals = await asyncio.gather(
-        _pods(cluster, scene), _waiting(sources, scene), _refusals(cluster, scene)
+    pods, (waiting, where), refusals, nodes = await asyncio.gather(
+        _pods(cluster, scene), _waiting(sources, scene), _refusals(cluster, scene), _nodes(cluster, scene)
     )
     known = {object_.namespace for some in (quotas, holders) if not isinstance(some, Gap) for object_ in some}
     unknown = namespace and namespace not in known
@@ -89,6 +89,7 @@ async def gather(wanted: Request, sources: Sources) -> Snapshot:
         cluster=where,
         refusals=refusals,
         deserted=deserted,
+        nodes=nodes,
         undecodable=tuple(cluster.undecodable),
     )
     return Snapshot(wanted, cluster.name, scene.now, scene)
@@ -136,6 +137,11 @@ def _no_room(pod: Pod, limits: Sequence[QuotaLimit], scene: QuotaScene) -> bool:
     return any(effect.verdict in ("refused", "unknown") for effect in effects)
 
 
+async def _nodes(cluster: Cluster, scene: QuotaScene) -> list[Node] | Gap:
+    """The nodes, which may offer what a key names, where HAMi does not."""
+    return await seen("nodes", cluster.list(NODES)) if scene.unknown_keys else []
+
+
 async def _refusals(cluster: Cluster, scene: QuotaScene) -> list[Event] | Gap:
     """The events of controllers that were refused a pod, where some quota could be why."""
     if not any(scene.namespace in ("", limit.namespace) and limit.by != "nobody" for limit in scene.limits):
@@ -173,7 +179,7 @@ def _noun(scene: QuotaScene) -> str:
 
 
 def _gaps(scene: QuotaScene) -> list[Gap]:
-    read = (scene.quotas_read, scene.holders, *scene.pods.values(), scene.refusals, scene.deserted)
+    read = (scene.quotas_read, scene.holders, *scene.pods.values(), scene.refusals, scene.deserted, scene.nodes)
     gaps = [*scene.seen.gaps, *(gap for gap in read if isinstance(gap, Gap))]
     if scene.version is None:
         gaps.append(gap("HAMi version", Text("gap.version"), Text("quota.version-hint")))

@@ -14,23 +14,34 @@ from msgspec import structs
 
 from bot.hami.installation import dra
 from bot.hami.nodes.cards import Card
-from bot.hami.nodes.handshake import READS_LOCAL_TIME, SCHEDULER_PATIENCE, Handshake, scheduler_zone
 from bot.hami.nodes.node_state import (
+    PluginSettings,
     expects_gpus,
     given_beside,
     is_for_gpus,
     is_given_by_label_alone,
+    read_plugin_settings,
     read_registrations,
     vendors_of,
 )
-from bot.hami.nodes.registration import Registration, Unreadable, Unregistered, kubelet_offers, read_registration
+from bot.hami.nodes.registration import (
+    READS_LOCAL_TIME,
+    SCHEDULER_PATIENCE,
+    Handshake,
+    Registration,
+    Unreadable,
+    Unregistered,
+    kubelet_offers,
+    read_registration,
+    scheduler_zone,
+)
 from bot.hami.vendors import BESIDE, FIRST, VENDORS
 from bot.hami.vendors.vendor import Device, Vendor
 from bot.kube.models import Node, ObjectMeta, Pod, ResourceSlice
 from bot.kube.quantities import whole
 from bot.kube.selectors import label_matcher
 from bot.report import Gap
-from playbooks.gather.node_side import NodeSide, Plugin, PluginPods, by_node
+from playbooks.gather.node_side import Driver, NodeSide, Plugin, PluginPods, by_node
 from playbooks.gather.nodes_in_question import NodesInQuestion
 from playbooks.gather.scheduling import Capacity
 from playbooks.scenes.alike_nodes import condition_of, devices_of, said_by
@@ -137,7 +148,8 @@ class NodesScene(OfInstall, frozen=True, dict=True, eq=False, weakref=True):
     def world(self) -> ClusterScene:
         """The cluster as HAMi sees the first vendor's cards, with nothing given of them."""
         first = structs.replace(self.config, devices=self.config.devices[:1])
-        return ClusterScene(self.seen._replace(config=first), Capacity(list(self.nodes), [], []), self.judged_at)
+        seen = structs.replace(self.seen, config=first)
+        return ClusterScene(seen, Capacity(list(self.nodes), [], []), self.judged_at)
 
     @cached_property
     def _by_name(self) -> Mapping[str, Node]:
@@ -157,9 +169,21 @@ class NodesScene(OfInstall, frozen=True, dict=True, eq=False, weakref=True):
         of_vendors = ((word, by_node(pods, self.now)) for word, pods in beside)
         return {word: found for word, found in of_vendors if found}
 
-    @property
-    def plugins_known(self) -> bool:
-        return bool(self._plugins)
+    @cached_property
+    def drivers(self) -> Mapping[str, list[tuple[Driver, Plugin]]]:
+        """By node the pods of NVIDIA's driver that do not work, and are not just starting."""
+        read = self.plugins.drivers if self.plugins and not isinstance(self.plugins.drivers, Gap) else ()
+        found = defaultdict[str, list[tuple[Driver, Plugin]]](list)
+        for driver, pods in read:
+            for name, pod in by_node(pods, self.now).items():
+                if pod.fails(self.now):
+                    found[name].append((driver, pod))
+        return found
+
+    @cached_property
+    def settings(self) -> PluginSettings:
+        """What HAMi's config maps set for the nodes' GPUs."""
+        return read_plugin_settings(self.seen.config_maps)
 
     def plugin(self, name: str) -> Plugin:
         """HAMi's own device plugin on the node."""
@@ -241,7 +265,7 @@ class NodesScene(OfInstall, frozen=True, dict=True, eq=False, weakref=True):
         """
         node, status = self._by_name[name], self._by_name[name].status
         said = said_by(node, self.version, self.config.gpus.count)
-        if said is None:
+        if said is None or name in self.settings.by_node:
             return None
         allocatable = devices_of(status.allocatable)
         plugin = self._plugins.get(name)
@@ -258,6 +282,7 @@ class NodesScene(OfInstall, frozen=True, dict=True, eq=False, weakref=True):
             plugin and (plugin.health, plugin.why, plugin.monitor),
             tuple([(state.health, state.why) for pods in self._beside.values() if (state := pods.get(name))]),
             name in self.by_drivers,
+            tuple([(driver, pod.why) for driver, pod in self.drivers.get(name, ())]),
         )
         return key, said.uuids
 

@@ -10,10 +10,11 @@ from bot.hami.nodes.cards import Card
 from bot.hami.nodes.node_state import read_registrations
 from bot.hami.nodes.registration import Registration
 from bot.hami.pods.request_parsing import DeviceConfig
-from bot.hami.version import Version
+from bot.hami.version import Version, parse_version
 from bot.kube.models import Event, Node, Pod, Workload
 from bot.report import Gap
-from playbooks.gather.node_side import LogSeen, NodeSide, PluginSets
+from playbooks.gather.dra import Queued
+from playbooks.gather.node_side import ContainerLogs, LogSeen, NodeSide, PluginSets
 from playbooks.gather.scheduling import InstallSeen
 from playbooks.gather.subject import AbsentPod, SubjectRequest
 from playbooks.gather.usage import MeasuredNodes
@@ -44,12 +45,14 @@ class PlacedScene(Remembering, frozen=True, dict=True, eq=False):
     webhook: WebhookSeen | None = None
     owner: Workload | Gap | None = None
     measured: MeasuredNodes | None = None
+    volcano_plugins: ContainerLogs = ContainerLogs()
 
     @property
     def gaps(self) -> list[Gap]:
         parts = (self.seen, self.side, self.plugin_sets, self.webhook)
         read = (gap for part in parts if part for gap in part.gaps)
-        return [gap for gap in (self.events_read, *read, self.owner) if isinstance(gap, Gap)]
+        others = (self.events_read, *read, self.owner, *self.volcano_plugins.gaps)
+        return [gap for gap in others if isinstance(gap, Gap)]
 
     def was_read(self, source: str) -> bool:
         """Whether rules may conclude anything from it: HAMi's `install`, or the pod's `node`."""
@@ -70,6 +73,12 @@ class PlacedScene(Remembering, frozen=True, dict=True, eq=False):
     def version(self) -> Version | None:
         """HAMi's version, None when it could not be told."""
         return self.install.version.version if self.install.version else None
+
+    @cached_property
+    def plugin_version(self) -> Version | None:
+        """HAMi's version by the image of the node's device plugin, which brings HAMi-core; else its scheduler's."""
+        images = (parse_version(part.image) for plugin in self.plugins for part in plugin.spec.containers)
+        return next(filter(None, images), self.version)
 
     @property
     def config(self) -> DeviceConfig:
@@ -105,7 +114,7 @@ class AbsentScene(Remembering, frozen=True, dict=True, eq=False):
     """A pod that was asked about and cannot be looked at: there is none, or (a gap) it could not be read.
 
     `events_read` are those of its name. `seen` and `webhook` are read where HAMi's webhook kept it from being created
-    because nobody answered.
+    because nobody answered, `queued` where Kueue may hold the Job that was asked about.
     """
 
     wanted: SubjectRequest
@@ -114,12 +123,13 @@ class AbsentScene(Remembering, frozen=True, dict=True, eq=False):
     now: datetime
     seen: InstallSeen | None = None
     webhook: WebhookSeen | None = None
+    queued: Queued | Gap | None = None
 
     @property
     def gaps(self) -> list[Gap]:
         parts = (None if isinstance(self.absent, Gap) else self.absent, self.seen, self.webhook)
         read = (gap for part in parts if part for gap in part.gaps)
-        return [gap for gap in (self.absent, self.events_read, *read) if isinstance(gap, Gap)]
+        return [gap for gap in (self.absent, self.events_read, self.queued, *read) if isinstance(gap, Gap)]
 
     def was_read(self, source: str) -> bool:
         """Whether rules may conclude anything from it: that the pod is `absent`."""

@@ -7,10 +7,10 @@ from functools import cached_property
 from typing import NamedTuple
 
 from bot.hami.fit.allocated_totals import Holding, Ledger, given_by
-from bot.hami.fit.quotas import QuotaLimit, is_enforced, limits_of
+from bot.hami.fit.quotas import QuotaLimit, UnknownKey, is_enforced, limits_of, unknown_keys
 from bot.hami.fit.version_differences import NEWEST_READ, Rules, rules_of
 from bot.hami.vendors.vendor import Device
-from bot.kube.models import Event, Holder, Pod, ResourceQuota
+from bot.kube.models import Event, Holder, Node, Pod, ResourceQuota
 from bot.kube.selectors import effective_request
 from bot.report import Confidence, Gap
 from playbooks.gather.subject import EmptyNamespace
@@ -56,10 +56,13 @@ class QuotaScene(OfInstall, frozen=True, dict=True, eq=False):
     refusals: Sequence[Event] | Gap = ()
     deserted: EmptyNamespace | Gap | None = None
     undecodable: tuple[str, ...] = ()
+    nodes: Sequence[Node] | Gap = ()
+    """Read where a key of a quota names a resource that HAMi does not have."""
 
     def was_read(self, source: str) -> bool:
-        """Whether rules may conclude anything from the quotas, or from who holds cards."""
-        return not isinstance({"quotas": self.quotas_read, "holders": self.holders}.get(source), Gap)
+        """Whether rules may conclude anything from the quotas, from who holds cards, or from the nodes."""
+        read = {"quotas": self.quotas_read, "holders": self.holders, "nodes": self.nodes}
+        return not isinstance(read.get(source), Gap)
 
     @property
     def quotas(self) -> Sequence[ResourceQuota]:
@@ -74,6 +77,13 @@ class QuotaScene(OfInstall, frozen=True, dict=True, eq=False):
     def confidence(self) -> Confidence:
         unread = not (self.was_read("quotas") and self.was_read("holders")) or self.undecodable or self.seen.gaps
         return "suspected" if unread or self.version is None else "confirmed"
+
+    @cached_property
+    def unknown_keys(self) -> list[UnknownKey]:
+        """The keys that nobody counts, as far as nodes were read."""
+        offered = {name for node in what_was_read(self.nodes) for name in node.status.capacity or ()}
+        found = unknown_keys(self.quotas, self.config, offered)
+        return [key for key in found if self.namespace in ("", key.namespace)]
 
     @cached_property
     def limits(self) -> list[QuotaLimit]:

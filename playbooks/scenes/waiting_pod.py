@@ -25,8 +25,8 @@ from bot.kube.times import parse_time
 from bot.report import Evidence, Gap
 from bot.texts import Text
 from playbooks.attempt import Attempt, last_attempt
-from playbooks.gather.dra import ClaimsSeen
-from playbooks.gather.node_side import VolcanoPluginsSeen
+from playbooks.gather.dra import ClaimsSeen, Queued
+from playbooks.gather.node_side import ContainerLogs
 from playbooks.gather.scheduler_process import SchedulerProcess
 from playbooks.gather.scheduling import InstallSeen
 from playbooks.gather.usage import MeasuredNodes
@@ -53,15 +53,16 @@ class PodScene(Remembering, frozen=True, dict=True, eq=False):
     """One pod that waits for a node, in its cluster.
 
     `claims` are read where it asks for devices through ResourceClaims, `group_events` where Volcano names a PodGroup,
-    `volcano_plugins` where it asks for Volcano's vGPUs, and `usage` on the nodes where somebody may hold GPUs without
-    using them. `advises`: with what would make it fit.
+    `volcano_plugins` where it asks for Volcano's vGPUs, `queued` where Kueue holds it, and `usage` on the nodes where
+    somebody may hold GPUs without using them. `advises`: with what would make it fit.
     """
 
     pod: Pod
     cluster: ClusterScene
     claims: ClaimsSeen | None = None
     group_events: Sequence[Event] | Gap = ()
-    volcano_plugins: VolcanoPluginsSeen = VolcanoPluginsSeen()
+    volcano_plugins: ContainerLogs = ContainerLogs()
+    queued: Queued | Gap | None = None
     usage: MeasuredNodes | None = None
     advises: bool = True
 

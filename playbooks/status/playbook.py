@@ -5,16 +5,17 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import NamedTuple
 
-from bot.hami.metrics.scheduler_metrics import SchedulerCounts
-from bot.hami.pods.request_parsing import DeviceConfig
+import msgspec
+
+from bot.hami.metrics.exposition import SchedulerCounts
 from bot.kube.cluster import Cluster, seen
 from bot.kube.hami_pods import PANIC
 from bot.kube.models import Holder
 from bot.kube.times import format_time
 from bot.report import Gap, Report, Subject, new_report
 from playbooks.gather.components import NEEDLES, Components, gather_components
-from playbooks.gather.node_side import MOST_NODES, gather_plugin_sets
-from playbooks.gather.nodes_in_question import NodesInQuestion, gather_questioned, seem_ill
+from playbooks.gather.node_side import MOST_NODES, by_node, gather_drivers, gather_plugin_sets
+from playbooks.gather.nodes_in_question import NodesInQuestion, gather_questioned, seem_ill, set_otherwise_on
 from playbooks.gather.scheduler_logs import ExtenderLines, gather_extender_lines
 from playbooks.gather.scheduler_process import (
     SchedulerProcess,
@@ -37,7 +38,7 @@ from playbooks.judgement.installation import gaps, judge
 from playbooks.playbook import ALL, Playbook, Sources
 from playbooks.rules.installation.plugin_coverage import plugins_down
 from playbooks.rules.installation.surroundings import answer_without_hami
-from playbooks.scenes.installation import InstallScene
+from playbooks.scenes.cluster import InstallScene
 from playbooks.status.tables import tables
 
 
@@ -73,7 +74,7 @@ async def gather(wanted: Request, sources: Sources) -> Snapshot:
     )
     nodes = [] if isinstance(components.nodes, Gap) else components.nodes
     as_of = cluster.as_of(times_shown(cluster, nodes, found.install))
-    questioned = await _questioned(cluster, components, found.config, as_of)
+    questioned = await _questioned(cluster, components, found, as_of)
     undecodable = tuple(cluster.undecodable)
     scene = InstallScene(found, components, as_of, process, held, questioned, cluster.clocks, undecodable)
     return Snapshot(wanted, cluster.name, cluster.now(), scene)
@@ -90,23 +91,30 @@ async def _process(
     held: Sequence[Holder] | Gap = ()
     if isinstance(memory.counted, SchedulerCounts):
         held = await seen("pods", gather_holders(cluster, install.scheduler_name))
-    memory = memory._replace(panics=(*panics_in(log), *earlier), runs=runs.logs, gaps=(*gaps, *runs.gaps))
+    panics, gaps = (*panics_in(log), *earlier), (*gaps, *runs.gaps)
+    memory = msgspec.structs.replace(memory, panics=panics, runs=runs.logs, gaps=gaps)
     return await with_ghosts(sources, memory, held), held
 
 
-async def _questioned(cluster: Cluster, components: Components, config: DeviceConfig, now: datetime) -> NodesInQuestion:
-    """The first nodes whose device plugin is down, or runs and hands out too few GPUs.
+async def _questioned(cluster: Cluster, components: Components, seen: InstallSeen, now: datetime) -> NodesInQuestion:
+    """The first nodes whose device plugin or driver is down, or that hand out too few GPUs or others than is set.
 
-    With the DaemonSets where some of their pods are missing.
+    Where there are no more nodes than are read, the sound ones too. With the DaemonSets where some of their pods are
+    missing.
     """
     pods, sets = components.plugin_pods, components.plugins
     if isinstance(pods, Gap) or isinstance(sets, Gap) or not sets:
         return NodesInQuestion({})
     names = sorted({pod.spec.node_name for pod in plugins_down(pods, now) if pod.spec.node_name})
     nodes = [] if isinstance(components.nodes, Gap) else components.nodes
-    covered = {pod.spec.node_name for pod in pods}
-    names += [name for name in seem_ill(cluster, nodes, config) if name in covered and name not in names]
-    found = await gather_questioned(cluster, names[:MOST_NODES])
+    covered = sorted({pod.spec.node_name for pod in pods if pod.spec.node_name})
+    drivers = await gather_drivers(cluster)
+    down = () if isinstance(drivers, Gap) else [by_node(pods, now).items() for _, pods in drivers]
+    names += [name for some in down for name, pod in some if pod.fails(now)]
+    names += [*seem_ill(cluster, nodes, seen.config), *set_otherwise_on(nodes, seen)]
+    names += covered if len(covered) <= MOST_NODES else ()
+    first = [name for name in dict.fromkeys(names) if name in covered][:MOST_NODES]
+    found = await gather_questioned(cluster, first)
     wanted = sum(workload.status.desired_number_scheduled for workload in sets)
     return found._replace(sets=await gather_plugin_sets(cluster)) if wanted == 0 or wanted > len(pods) else found
 

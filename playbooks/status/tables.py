@@ -25,7 +25,7 @@ from playbooks.gather.components import PLUGIN_CONTAINER
 from playbooks.rules.admission.webhook import policy, selectors, serves_webhook, service_of
 from playbooks.rules.installation.install_settings import chart_release
 from playbooks.rules.installation.scheduler_totals import ledger_table
-from playbooks.scenes.installation import InstallScene
+from playbooks.scenes.cluster import InstallScene
 
 _EXTENDER, _KUBE_SCHEDULER, _PLUGIN = "scheduler", "kube-scheduler", "device plugin"
 _NEEDLESS = frozenset(
@@ -198,7 +198,9 @@ def _covered(scene: InstallScene) -> Iterator[ComponentRow]:
         return
     with_gpus = {node.name for node in nodes if wants_own_plugin(node, scene.config)}
     covered = with_gpus & {pod.spec.node_name for pod in pods}
-    yield ComponentRow(_PLUGIN, "nodes with GPUs", f"{len(covered)} of {len(with_gpus)} have a plugin pod", "", "")
+    read = sum(bool(side.logs) for side in scene.questioned.sides.values())
+    have = f"{len(covered)} of {len(with_gpus)} have a plugin pod, logs read of {read}"
+    yield ComponentRow(_PLUGIN, "nodes with GPUs", have, "", "")
 
 
 def _flags(scene: InstallScene) -> Iterator[FlagRow]:

@@ -17,13 +17,13 @@ from typing import Any, Literal, NamedTuple, cast
 from msgspec import structs
 
 from bot.errors import Unusable
-from bot.hami.installation.install import verbosity_of
+from bot.hami.installation.install import container_of, verbosity_of
 from bot.hami.pods.request_parsing import DEVICE_CONFIG_FILE
 from bot.hami.scheduler_logs.scheduling_latency import LatencyStage, measure, settled
 from bot.kube.hami_pods import EXTENDER_CONTAINER, KUBE_SCHEDULER_CONTAINER, read_flags
 from bot.kube.models import ConfigMap, Container, Pod
 from bot.kube.times import format_time, parse_time
-from bot.report import Evidence, Gap, Report, Sheet, Subject, new_report
+from bot.report import Evidence, Finding, Gap, Report, Sheet, Subject, Table, new_report
 from bot.safe_yaml import parse_documents
 from bot.texts import Prose, Text, sentences
 from playbooks import quotes
@@ -114,7 +114,8 @@ class ComparedSide(NamedTuple):
     @property
     def verbosity(self) -> int | None:
         """How much the extender logs: requests that were held back for less than 1 s are logged from 3 on."""
-        container = _container(self.scene.install.pods, EXTENDER_CONTAINER)
+        found = (container_of(pod.spec, EXTENDER_CONTAINER) for pod in self.scene.install.pods)
+        container = next(filter(None, found), None)
         return verbosity_of(container)[0] if container else None
 
     @property
@@ -139,12 +140,8 @@ async def gather_side(sources: Sources) -> ComparedSide:
 
 
 def _started(pod: Pod) -> datetime | None:
-    status = next((it for it in pod.status.container_statuses or () if it.name == EXTENDER_CONTAINER), None)
+    status = pod.container(EXTENDER_CONTAINER)
     return parse_time(status.state.running.started_at) if status and status.state.running else None
-
-
-def _container(pods: tuple[Pod, ...], name: str) -> Container | None:
-    return next((container for pod in pods for container in pod.spec.containers if container.name == name), None)
 
 
 def _settings_of(scene: TuneScene) -> Iterator[tuple[str, Iterable[tuple[str, str]]]]:
@@ -173,7 +170,6 @@ def settings_of(containers: Iterable[Container]) -> Iterator[tuple[str, Iterable
 
 
 def _configured(config_maps: Iterable[ConfigMap]) -> Iterator[tuple[str, str]]:
-    """HAMi's own: its namespace may have others."""
     for config_map in config_maps:
         for key, text in (config_map.data or {}).items():
             if key not in _CONFIG_FILES:
@@ -227,7 +223,7 @@ _ALL_WAITS_FROM = 3
 """The level from which requests that waited for less than 1 s are logged as well."""
 _SHOWN_WAITS, _SHOWN_CHANGES = 2, 10
 TOLD_CHANGES = 3
-TIMES_THE_LOAD = 2
+_TIMES_THE_LOAD = 2
 _THROTTLED = "throttled requests"
 UNDECIDED = ("few", "load", "unchanged")
 _VERDICTS = {
@@ -268,35 +264,25 @@ MEASURED = Sheet(
 )
 
 
-class Came(NamedTuple):
-    """What came of it: `kind` is one of `_VERDICTS`."""
-
-    kind: str
-    text: Prose
-
-
 def compare(before: ComparedSide, after: ComparedSide, *, everything: bool) -> Report:
     """The answer by the time from creation to start; a row for each figure says what changed in it. `everything`: no
     overview.
     """
-    changes = _changes(before, after)
-    figures = _figures(before, after)
-    verdict = _verdict(before, after, figures[0], changes)
-    result = finding(
-        "tuning-effect",
-        sentences(verdict.text, _told(changes, figures)),
-        "suspected" if before.gaps or after.gaps or verdict.kind in UNDECIDED else "confirmed",
-        (),
-        _proof(before, after, changes),
-        severity="warning" if verdict.kind == "worse" else "info",
-    )
-    return new_report(
-        playbook="tune",
-        cluster=after.scene.cluster,
-        taken_at=format_time(after.scene.taken_at),
-        subject=Subject("Cluster", "", ""),
-        verdict=verdict.text,
-        findings=(result,),
+    old, new = ({"recording": {"cluster": side.scene.cluster}, **side.settings} for side in (before, after))
+    changes, figures = changes_of(old, new), _figures(before, after)
+    whole, loads = figures[0], (before.busiest_minute, after.busiest_minute)
+    kind = outcome(whole, changes, loads)
+    values: dict[str, object] = {"before": whole.before, "after": whole.after, "least": LEAST}
+    if kind == "few":
+        values |= {"before": whole.pods_before, "after": whole.pods_after}
+    elif kind == "load":
+        values |= {"before": loads[0], "after": loads[1]}
+    verdict = Text(_VERDICTS[kind], **values)
+    unsure = bool(before.gaps or after.gaps or kind in UNDECIDED)
+    return effect_report(
+        (after.scene.cluster, after.scene.taken_at),
+        effect(kind, sentences(verdict, _told(changes, figures)), _proof(before, after, changes), unsure=unsure),
+        verdict,
         tables=(
             CHANGED.table(changes, brief=None if everything else changes[:_SHOWN_CHANGES]),
             MEASURED.table(figures, brief=None if everything else figures),
@@ -305,10 +291,27 @@ def compare(before: ComparedSide, after: ComparedSide, *, everything: bool) -> R
     )
 
 
-def _changes(before: ComparedSide, after: ComparedSide) -> list[ChangeRow]:
-    """What tuning changes first, then the rest."""
-    old, new = ({"recording": {"cluster": side.scene.cluster}, **side.settings} for side in (before, after))
-    return changes_of(old, new)
+def effect(kind: str, claim: Text, proofs: Sequence[Evidence], *, unsure: bool) -> Finding:
+    """The finding about a comparison that came out so."""
+    severity = "warning" if kind == "worse" else "info"
+    return finding("tuning-effect", claim, "suspected" if unsure else "confirmed", (), proofs, severity=severity)
+
+
+def effect_report(
+    taken: tuple[str, datetime], found: Finding, verdict: Prose, *, tables: tuple[Table, ...], gaps: Sequence[Gap]
+) -> Report:
+    """The report of a comparison; `taken`: of which cluster, and when."""
+    cluster, at = taken
+    return new_report(
+        playbook="tune",
+        cluster=cluster,
+        taken_at=format_time(at),
+        subject=Subject("Cluster", "", ""),
+        verdict=verdict,
+        findings=(found,),
+        tables=tables,
+        gaps=gaps,
+    )
 
 
 def changes_of(before: Mapping[str, Mapping[str, str]], after: Mapping[str, Mapping[str, str]]) -> list[ChangeRow]:
@@ -330,7 +333,6 @@ def _value(settings: Mapping[str, str], name: str) -> Prose:
 
 
 def _figures(before: ComparedSide, after: ComparedSide) -> list[MeasuredRow]:
-    """The whole time first, then its stages in their order, then counts."""
     old = {stage.name: stage for stage in before.stages}
     *parts, whole = [figure_of_stage(old[stage.name], stage) for stage in after.stages if stage.name in old]
     return [whole, *parts, _of_waits(before, after), _of_pending(before, after)]
@@ -359,25 +361,18 @@ def _of_pending(before: ComparedSide, after: ComparedSide) -> MeasuredRow:
     return MeasuredRow("new pods that are pending", pods[0], old, pods[1], new, compare_counts(old, new, *pods))
 
 
-def _verdict(before: ComparedSide, after: ComparedSide, whole: MeasuredRow, changes: Sequence[ChangeRow]) -> Came:
-    """Two rounds of work are comparable where one is at most twice as hard as the other."""
-    values: dict[str, object] = {"before": whole.before, "after": whole.after, "least": LEAST}
-    loads = sorted((before.busiest_minute, after.busiest_minute))
+def outcome(whole: MeasuredRow, changes: Sequence[ChangeRow], loads: Sequence[int] = ()) -> str:
+    """What came of it, one of `_VERDICTS`. Two rounds of work are comparable where one is at most twice as hard."""
     if whole.answer == "not enough data":
-        kind = "few"
-        values |= {"before": whole.pods_before, "after": whole.pods_after}
-    elif loads[1] > TIMES_THE_LOAD * loads[0]:
-        kind = "load"
-        values |= {"before": before.busiest_minute, "after": after.busiest_minute}
-    elif not changes and whole.answer != "no difference":
-        kind = "unchanged"
-    else:
-        kind = "noise" if whole.answer == "no difference" else whole.answer
-    return Came(kind, Text(_VERDICTS[kind], **values))
+        return "few"
+    if loads and max(loads) > _TIMES_THE_LOAD * min(loads):
+        return "load"
+    if whole.answer == "no difference":
+        return "noise"
+    return whole.answer if changes else "unchanged"
 
 
 def _told(changes: Sequence[ChangeRow], figures: Sequence[MeasuredRow]) -> Text:
-    """What changed, and how many requests were throttled."""
     lines = [Text("tune.compare-change", name=row.setting, old=row.before, new=row.after) for row in changes]
     changed = Text("tune.compare-changed", changes=prose.several(lines, TOLD_CHANGES)) if lines else ""
     waits = next(row for row in figures if row.figure == _THROTTLED)
@@ -387,7 +382,6 @@ def _told(changes: Sequence[ChangeRow], figures: Sequence[MeasuredRow]) -> Text:
 
 
 def _proof(before: ComparedSide, after: ComparedSide, changes: Sequence[ChangeRow]) -> list[Evidence]:
-    """The arguments that differ, then the longest waits of each side."""
     sides = (before, after)
     proofs = [proof for row in changes for side in sides for proof in side.proof(row.setting)]
     for side in sides:

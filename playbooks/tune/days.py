@@ -14,28 +14,28 @@ from bot.hami.metrics.gpu_usage import IDLE_S
 from bot.hami.scheduler_logs.scheduling_latency import LatencyStage, measure, settled
 from bot.kube.models import Pod
 from bot.kube.times import format_time
-from bot.report import Evidence, Gap, Report, Subject, new_report
+from bot.report import Evidence, Gap, Report
 from bot.texts import Text, sentences
 from playbooks import quotes
 from playbooks.gather.past_days import Average, Day, PastDay, PastDays
 from playbooks.rules.common import prose
-from playbooks.rules.common.findings import finding
 from playbooks.tune.advice import flag_of_replica_set
 from playbooks.tune.compare import (
     CHANGED,
     LEAST,
     MEASURED,
-    TIMES_THE_LOAD,
     TOLD_CHANGES,
     UNDECIDED,
-    Came,
     ChangeRow,
     MeasuredRow,
     changes_of,
     compare_counts,
     compare_times,
+    effect,
+    effect_report,
     figure_of_stage,
     median,
+    outcome,
     settings_of,
 )
 
@@ -45,6 +45,7 @@ _BY_PODS = {
     "better": "tune.compare-better",
     "worse": "tune.compare-worse",
     "noise": "tune.compare-noise",
+    "unchanged": "tune.compare-unchanged",
 }
 _BY_USE = {
     "better": "tune.days-better",
@@ -69,34 +70,22 @@ def compare_days(days: PastDays, *, everything: bool) -> Report:
     used = list(_figures(before.measured, after.measured))
     is_over = before.is_over and after.is_over
     by_pods = bool(arguments) or isinstance(before.measured, Gap) or isinstance(after.measured, Gap)
-    verdict = _by_pods(days, late[0], changes) if by_pods else _by_use(days, used[0], changes)
+    kind, verdict = _by_pods(days, late[0], changes) if by_pods else _by_use(days, used[0], changes)
     names = [Text("tune.compare-change", name=row.setting, old=row.before, new=row.after) for row in changes]
     changed = Text("tune.compare-changed", changes=prose.several(names, TOLD_CHANGES))
-    result = finding(
-        "tuning-effect",
-        sentences(verdict.text, changed if changes else Text("tune.compare-same")),
-        "suspected" if by_pods or not is_over or verdict.kind in UNDECIDED else "confirmed",
-        (),
-        [*_of_arguments(before, after, arguments), *(proof for day in (before, after) for proof in _proofs(day))],
-        severity="warning" if verdict.kind == "worse" else "info",
-    )
+    proofs = [*_of_arguments(before, after, arguments), *(proof for day in (before, after) for proof in _proofs(day))]
+    claim = sentences(verdict, changed if changes else Text("tune.compare-same"))
+    gaps = [structs.replace(gap, source=f"{day.day}: {gap.source}") for day in (before, after) for gap in day.gaps]
     figures = [*late, *used] if by_pods else [*used, *late]
-    return new_report(
-        playbook="tune",
-        cluster=days.cluster,
-        taken_at=format_time(after.end),
-        subject=Subject("Cluster", "", ""),
-        verdict=verdict.text,
-        findings=(result,),
+    return effect_report(
+        (days.cluster, after.end),
+        effect(kind, claim, proofs, unsure=by_pods or not is_over or kind in UNDECIDED),
+        verdict,
         tables=(
             CHANGED.table(changes, brief=None if everything else changes),
             MEASURED.table(figures, brief=None if everything else figures),
         ),
-        gaps=tuple(
-            dict.fromkeys(
-                structs.replace(gap, source=f"{day.day}: {gap.source}") for day in (before, after) for gap in day.gaps
-            )
-        ),
+        gaps=tuple(dict.fromkeys(gaps)),
     )
 
 
@@ -121,7 +110,6 @@ def _of_arguments(before: PastDay, after: PastDay, changes: Iterable[ChangeRow])
 
 
 def _latency(before: PastDay, after: PastDay) -> list[MeasuredRow]:
-    """The whole time first, then its stages."""
     old = {stage.name: stage for stage in _stages(before)}
     *parts, whole = [figure_of_stage(old[stage.name], stage) for stage in _stages(after) if stage.name in old]
     return [whole, *(row for row in parts if row.pods_before or row.pods_after)]
@@ -131,19 +119,15 @@ def _stages(day: PastDay) -> list[LatencyStage]:
     return measure(settled(day.lives))
 
 
-def _by_pods(days: PastDays, whole: MeasuredRow, changes: list[ChangeRow]) -> Came:
-    values: dict[str, object] = {"before": whole.before, "after": whole.after}
-    if whole.answer == "not enough data":
-        values = {"old": days.before.day, "new": days.after.day, "least": LEAST}
-        return Came("few", Text("tune.days-pods-few", before=whole.pods_before, after=whole.pods_after, **values))
-    if not changes and whole.answer != "no difference":
-        return Came("unchanged", Text("tune.compare-unchanged", **values))
-    kind = "noise" if whole.answer == "no difference" else whole.answer
-    return Came(kind, Text(_BY_PODS[kind], **values))
+def _by_pods(days: PastDays, whole: MeasuredRow, changes: list[ChangeRow]) -> tuple[str, Text]:
+    kind = outcome(whole, changes)
+    if kind == "few":
+        values = {"before": whole.pods_before, "after": whole.pods_after, "least": LEAST}
+        return kind, Text("tune.days-pods-few", old=days.before.day, new=days.after.day, **values)
+    return kind, Text(_BY_PODS[kind], before=whole.before, after=whole.after)
 
 
 def _changes(before: Day | Gap, after: Day | Gap) -> Iterator[ChangeRow]:
-    """What one of the days does not have is no change."""
     if isinstance(before, Gap) or isinstance(after, Gap):
         return
     if before.versions and after.versions:
@@ -155,7 +139,6 @@ def _changes(before: Day | Gap, after: Day | Gap) -> Iterator[ChangeRow]:
 
 
 def _spread(registered: Iterable[Average]) -> str:
-    """The sizes of the GPUs, the smallest first."""
     sizes = Counter(round(average.value / _MIB) for average in registered)
     return ", ".join(f"{prose.mib(size)} ({count} GPUs)" for size, count in sorted(sizes.items()))
 
@@ -174,14 +157,8 @@ def _figures(before: Day | Gap, after: Day | Gap) -> Iterator[MeasuredRow]:
     yield _levels("memory in use of a share's limit, %", _of_limit(before), _of_limit(after))
     known = [len(day.last_kernel) for day in (before, after)]
     idle = [sum(1 for average in day.last_kernel.values() if average.value >= IDLE_S) for day in (before, after)]
-    yield MeasuredRow(
-        "shares without a kernel for 6 h on average",
-        known[0],
-        idle[0],
-        known[1],
-        idle[1],
-        compare_counts(*idle, *known),
-    )
+    name, answer = "shares without a kernel for 6 h on average", compare_counts(*idle, *known)
+    yield MeasuredRow(name, known[0], idle[0], known[1], idle[1], answer)
 
 
 def _of_limit(day: Day) -> list[float]:
@@ -197,30 +174,20 @@ def _levels(name: str, old: list[float], new: list[float]) -> MeasuredRow:
     return MeasuredRow(name, len(old), median(old), len(new), median(new), compare_times(new, old, 1.0))
 
 
-def _by_use(days: PastDays, used: MeasuredRow, changes: list[ChangeRow]) -> Came:
-    values: dict[str, object] = {
-        "before": prose.mib(round(used.before or 0)),
-        "after": prose.mib(round(used.after or 0)),
-        "least": LEAST,
-        "old": days.before.day,
-        "new": days.after.day,
-    }
+def _by_use(days: PastDays, used: MeasuredRow, changes: list[ChangeRow]) -> tuple[str, Text]:
     shares = [0 if isinstance(day.measured, Gap) else len(day.measured.used) for day in (days.before, days.after)]
-    if used.answer == "not enough data":
-        kind = "few"
+    kind = outcome(used, changes, shares)
+    values: dict[str, object] = {"least": LEAST, "old": days.before.day, "new": days.after.day}
+    if kind == "few":
         values |= {"before": used.pods_before, "after": used.pods_after}
-    elif max(shares) > TIMES_THE_LOAD * min(shares):
-        kind = "load"
+    elif kind == "load":
         values |= {"before": shares[0], "after": shares[1]}
-    elif not changes and used.answer != "no difference":
-        kind = "unchanged"
     else:
-        kind = "noise" if used.answer == "no difference" else used.answer
-    return Came(kind, Text(_BY_USE[kind], **values))
+        values |= {"before": prose.mib(round(used.before or 0)), "after": prose.mib(round(used.after or 0))}
+    return kind, Text(_BY_USE[kind], **values)
 
 
 def _proofs(day: PastDay) -> list[Evidence]:
-    """The GPUs with the most memory in use, and the pods that took longest to start."""
     *_, whole = _stages(day)
     slow = [proof for life in whole.lives[:_SHOWN] for proof in _took(life.pod)]
     if isinstance(day.measured, Gap):
@@ -235,7 +202,6 @@ def _proofs(day: PastDay) -> list[Evidence]:
 
 
 def _took(pod: Pod) -> Iterator[Evidence]:
-    """When the pod was created, and when its containers began to run."""
     yield quotes.of_pod_age(pod)
     running = [
         container_status.state.running.started_at

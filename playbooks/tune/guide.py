@@ -21,7 +21,7 @@ from playbooks.rules.common import prose
 from playbooks.rules.common.findings import finding
 from playbooks.rules.common.prose import command
 from playbooks.tune.advice import Advice, Deployed, flag, gpu_setting
-from playbooks.tune.scene import Pool, TuneScene
+from playbooks.tune.scene import TuneScene
 
 
 class Client(NamedTuple):
@@ -163,14 +163,8 @@ def _scenario_row(scenario: Scenario, advice: Sequence[Advice]) -> ScenarioRow:
         seen = "cannot-tell"
     ours = [each.row for each in advice if each.row.topic == scenario.topic]
     advised = sorted({sentences(row.direction, row.recommended) for row in ours}, key=repr)
-    return ScenarioRow(
-        _SYMPTOMS[scenario.symptom],
-        seen,
-        scenario.parameter,
-        scenario.value,
-        scenario.topic,
-        listed(advised),
-    )
+    guide = (scenario.parameter, scenario.value, scenario.topic)
+    return ScenarioRow(_SYMPTOMS[scenario.symptom], seen, *guide, listed(advised))
 
 
 class TemplateRow(NamedTuple):
@@ -263,14 +257,9 @@ def _deployed_now(setting: TemplateSetting, scene: TuneScene) -> Deployed:
 
 
 def _template_row(setting: TemplateSetting, now: Deployed, scene: TuneScene, advice: Sequence[Advice]) -> TemplateRow:
-    wanted = _yaml_word(setting.value)
     shown = now.value or Text("tune.default", value=setting.default)
-    return TemplateRow(
-        chart_value(setting.path, scene.install),
-        shown if now.proof else "?",
-        wanted,
-        _use(setting, now, scene, advice),
-    )
+    path, wanted = chart_value(setting.path, scene.install), _yaml_word(setting.value)
+    return TemplateRow(path, shown if now.proof else "?", wanted, _use(setting, now, scene, advice))
 
 
 def _use(setting: TemplateSetting, now: Deployed, scene: TuneScene, advice: Sequence[Advice]) -> Prose:
@@ -280,7 +269,10 @@ def _use(setting: TemplateSetting, now: Deployed, scene: TuneScene, advice: Sequ
     if version is not None and since is not None and version.version < since:
         return Text("tune.template-since", since=setting.since)
     if _same(now.value or setting.default, _yaml_word(setting.value)):
-        other = _over_committed(scene, float(setting.value)) if setting.topic == "memory-scaling" else None
+        if setting.topic != "memory-scaling":
+            return "same"
+        most = float(setting.value)  # a pool may promise more, whatever is set for all nodes
+        other = next((pool for pool in scene.pools if pool.scaling and pool.scaling > most), None)
         if other is None:
             return "same"
         names = prose.names([node.name for node in other.nodes])
@@ -289,11 +281,6 @@ def _use(setting: TemplateSetting, now: Deployed, scene: TuneScene, advice: Sequ
     if setting.topic == "memory-scaling" and float(setting.value) > 1 and ours & {*_AGAINST}:
         return Text("tune.template-unsafe", directions=", ".join(sorted(ours)))
     return "yes"
-
-
-def _over_committed(scene: TuneScene, most: float) -> Pool | None:
-    """A pool that promises more, whatever is set for all nodes."""
-    return next((pool for pool in scene.pools if pool.scaling and pool.scaling > most), None)
 
 
 def _yaml_word(value: str | int | bool) -> str:  # noqa: FBT001  # a value of YAML
@@ -325,7 +312,6 @@ def _chart_values(settings: Sequence[TemplateSetting], scene: TuneScene) -> dict
 
 
 def _at(values: dict[str, Any], path: str) -> dict[str, Any]:
-    """What holds the last part of the path."""
     for parent in path.split(".")[:-1]:
         values = values.setdefault(parent, {})
     return values

@@ -17,7 +17,7 @@ from playbooks.rules.installation.surroundings import answer_without_hami
 from playbooks.tune.advice import ADVICE, Advice, AdviceRule
 from playbooks.tune.guide import TEMPLATES, compare_template, scenario_table
 from playbooks.tune.scene import POOLS, TuneScene, gather_scene, pool_row
-from playbooks.tune.scheduler import node_lock, rate, resources
+from playbooks.tune.scheduler import bind_timeouts, node_lock, rate, resources
 from playbooks.tune.sharing import core_scaling, library_log, memory_scaling, split
 from playbooks.tune.usage import core_policy, idle, memory_limits, monitor, policies
 
@@ -40,7 +40,7 @@ _RULES: Sequence[AdviceRule] = (
     idle,
     memory_limits,
 )
-TUNE: tuple[Stage[TuneScene], ...] = (Stage("advice", *_RULES),)
+TUNE: tuple[Stage[TuneScene], ...] = (Stage("binds time out", bind_timeouts), Stage("advice", *_RULES))
 """All of them speak, in the order in which advice of the same severity is told: settings do not explain each other."""
 
 
@@ -130,7 +130,8 @@ def diagnose(seen: Snapshot | DaysSeen) -> Report:
 
 def _nothing(advice: Sequence[Advice]) -> Finding:
     untold = sum(1 for each in advice if each.row.direction == "cannot-tell")
-    claim = Text("tune.nothing", kept=len(advice) - untold, unknown=untold)
+    kept = len(advice) - untold
+    claim = Text("tune.nothing", kept=kept, unknown=untold) if kept else Text("tune.untold", unknown=untold)
     return finding("tuning-advice", claim, "suspected" if untold else "confirmed", (), (), severity="info")
 
 

@@ -20,7 +20,7 @@ from bot.hami.fit.version_differences import NEWEST_READ, rules_of
 from bot.hami.installation.install import Install, flags_of
 from bot.hami.metrics.gpu_usage import MeasuredHolding, held_by
 from bot.hami.nodes.cards import Card, CardState
-from bot.hami.nodes.node_state import memory_factor, read_memory_scaling, read_registrations
+from bot.hami.nodes.node_state import memory_factor, read_plugin_settings, read_registrations
 from bot.hami.nodes.registration import Registration
 from bot.hami.scheduler_logs.log_lines import NEEDLE, ThrottledRequest, read_waits
 from bot.hami.scheduler_logs.scheduling_events import REASONS
@@ -88,6 +88,11 @@ class Pool(msgspec.Struct, frozen=True, dict=True):
         given = (share.memory_mib for held in self.held for share in held.shares.values())
         return min((amount for amount in given if amount), default=0)
 
+    def node_of(self, uuid: str) -> Node:
+        """The node that has this GPU of the pool."""
+        both = zip(self.nodes, self.by_node, strict=True)
+        return next(node for node, states in both if any(state.card.uuid == uuid for state in states))
+
     def physical_mib(self, gpu: Card) -> float:
         """The memory that the GPU really has."""
         return gpu.memory_mib / (self.scaling or 1)
@@ -116,7 +121,7 @@ def pool_row(pool: Pool) -> PoolRow:
 
 def pools_of(nodes: Iterable[Node], everyone: Iterable[MeasuredHolding], seen: InstallSeen) -> list[Pool]:
     """The pools in which GPUs are registered, the largest first; `everyone` are the pods that hold some."""
-    settings = read_memory_scaling(seen.config_maps)
+    settings = read_plugin_settings(seen.config_maps)
     version = seen.install.version
     rules = rules_of(version.version if version else NEWEST_READ)
     by_node: dict[str, list[MeasuredHolding]] = defaultdict(list)
@@ -255,11 +260,8 @@ class TuneScene(OfInstall, frozen=True, dict=True, eq=False):
 
     @cached_property
     def _holders(self) -> dict[tuple[str, str], Holder]:
-        return (
-            {}
-            if isinstance(self.holders, Gap)
-            else {(holder.namespace, holder.name): holder for holder in self.holders}
-        )
+        holders = () if isinstance(self.holders, Gap) else self.holders
+        return {(holder.namespace, holder.name): holder for holder in holders}
 
     def holder(self, held: MeasuredHolding) -> Holder | None:
         """The pod that holds this."""
@@ -299,19 +301,19 @@ async def gather_scene(sources: Sources) -> TuneScene:
     cores = await gather_cores(week, ledger.all(), cluster.now())
     return TuneScene(
         install,
-        cluster.name,
-        cluster.now(),
-        nodes,
-        holders,
-        waiting,
-        without_share,
-        Capacity(nodes, holders, quotas, cluster.kept),
-        cluster.as_of(shown),
-        throttled,
-        locked,
-        ledger,
-        usage,
-        cores,
+        cluster=cluster.name,
+        taken_at=cluster.now(),
+        nodes=nodes,
+        holders=holders,
+        waiting=waiting,
+        without_share=without_share,
+        capacity=Capacity(nodes, holders, quotas, cluster.kept),
+        as_of=cluster.as_of(shown),
+        throttled=throttled,
+        locked=locked,
+        ledger=ledger,
+        usage=usage,
+        cores=cores,
     )
 
 

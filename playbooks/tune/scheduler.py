@@ -16,8 +16,9 @@ pod was allocated was too short. Slow binds of a throttled scheduler are no reas
 """
 
 import shlex
+from collections.abc import Iterator, Mapping
 from datetime import datetime
-from typing import NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from bot.hami.installation.install import ARGUMENTS, CLIENT_FLAGS_SINCE, chart_value, container_of
 from bot.hami.nodes.node_lock import DEFAULT_EXPIRY, lock_complaint, read_timeout
@@ -28,10 +29,12 @@ from bot.kube.hami_pods import EXTENDER_CONTAINER
 from bot.kube.models import ContainerStatus, Pod
 from bot.kube.quantities import whole
 from bot.kube.times import parse_time
-from bot.report import Evidence, Gap, NextAction, step
+from bot.report import Evidence, Finding, Gap, NextAction, step
 from bot.texts import Prose, Text
 from playbooks import quotes
+from playbooks.rule import rule
 from playbooks.rules.common.prose import command
+from playbooks.rules.waiting.binding import late_binds
 from playbooks.tune.advice import (
     Advice,
     AdviceRow,
@@ -46,7 +49,7 @@ from playbooks.tune.advice import (
     unknown,
 )
 from playbooks.tune.guide import Client, client_for, lock_minutes, resources_for
-from playbooks.tune.scene import Throttled, TuneScene
+from playbooks.tune.scene import TuneScene
 
 _OOM = "OOMKilled"
 _MIB = 2**20
@@ -68,8 +71,7 @@ def resources(scene: TuneScene) -> list[Advice]:
 
 
 def _enough_memory(pod: Pod, scene: TuneScene) -> Advice:
-    """By size: the guide's row beside what is deployed."""
-    limit = _limit(pod, EXTENDER_CONTAINER)
+    limit = _memory(pod, EXTENDER_CONTAINER, "limits")
     current = limit or Text("tune.scheduler-no-limit")
     why = Text("tune.scheduler-kept")
     if not isinstance(scene.nodes, Gap):
@@ -87,16 +89,11 @@ def _ended(status: ContainerStatus) -> bool:
     return any(end is not None and end.reason == _OOM for end in ends)
 
 
-def _limit(pod: Pod, name: str) -> str:
+def _memory(pod: Pod, name: str, field: Literal["limits", "requests"]) -> str:
     container = container_of(pod.spec, name)
-    limits = container.resources.limits if container and container.resources else None
-    return str((limits or {}).get("memory", ""))
-
-
-def _request(pod: Pod, name: str) -> str:
-    container = container_of(pod.spec, name)
-    requests = container.resources.requests if container and container.resources else None
-    return str((requests or {}).get("memory", ""))
+    resources = container.resources if container else None
+    amounts: Mapping[str, Any] = getattr(resources, field, None) or {}
+    return str(amounts.get("memory", ""))
 
 
 def _mib(text: str) -> int:
@@ -109,10 +106,10 @@ def _in_chart(mib: int) -> str:
 
 def _more_memory(pod: Pod, status: ContainerStatus, scene: TuneScene) -> Advice:
     nodes = 0 if isinstance(scene.nodes, Gap) else len(scene.nodes)
-    limit = _limit(pod, status.name)
+    limit, about = _memory(pod, status.name, "limits"), f"memory limit of {status.name}"
     if not limit:
         why = Text("tune.scheduler-unlimited", name=status.name)
-        return unknown("scheduler-resources", why, _limit_of(status))
+        return unknown("scheduler-resources", why, about)
     current, by_size = _mib(limit), resources_for(nodes)
     shown = _in_chart(2 * current if current >= by_size.memory_limit_mib else by_size.memory_limit_mib)
     why = Text("tune.scheduler-killed", restarts=status.restart_count)
@@ -122,34 +119,26 @@ def _more_memory(pod: Pod, status: ContainerStatus, scene: TuneScene) -> Advice:
     part = "extender" if status.name == EXTENDER_CONTAINER else "kubeScheduler"
     path = f"scheduler.{part}.resources"
     value = f"{path}.limits.memory={shown}"
-    if _mib(_request(pod, status.name)) < by_size.memory_request_mib:
+    if _mib(_memory(pod, status.name, "requests")) < by_size.memory_request_mib:
         value += f", {path}.requests.memory={_in_chart(by_size.memory_request_mib)}"
-    row = AdviceRow("scheduler-resources", "raise", _limit_of(status), limit, shown, why)
+    row = AdviceRow("scheduler-resources", "raise", about, limit, shown, why)
     ended = status.state.terminated
     where = "state" if ended is not None and ended.reason == _OOM else "lastState"
     reason = f'{{.status.containerStatuses[?(@.name=="{status.name}")].{where}.terminated.reason}}'
-    proofs: tuple[Evidence, ...] = (quotes.of_pod(pod, _OOM, reason),)
     restarts = f'jsonpath={{.status.containerStatuses[?(@.name=="{status.name}")].restartCount}}'
+    heap = step(Text("tune.scheduler-heap"), command("profile", "heap"))
     actions = (
         step(Text("tune.set", value=value, risk=Text("tune.scheduler-risk")), ""),
+        *([heap] if status.name == EXTENDER_CONTAINER else []),
         step(Text("tune.scheduler-check", name=status.name), quotes.kubectl_pod(pod, "get", "-o", restarts)),
     )
     proofs = (
-        *proofs,
+        quotes.of_pod(pod, _OOM, reason),
         quotes.of_amount(pod, str(status.restart_count), restarts.removeprefix("jsonpath=")),
-        *_limit_proof(pod, status.name, limit),
+        quotes.of_amount(pod, limit, f'{{.spec.containers[?(@.name=="{status.name}")].resources.limits.memory}}'),
         *node_count(scene),
     )
     return changed(row, claim, proofs, actions, severity="warning")
-
-
-def _limit_of(status: ContainerStatus) -> str:
-    return f"memory limit of {status.name}"
-
-
-def _limit_proof(pod: Pod, name: str, limit: str) -> tuple[Evidence, ...]:
-    path = f'{{.spec.containers[?(@.name=="{name}")].resources.limits.memory}}'
-    return (quotes.of_amount(pod, limit, path),)
 
 
 _THROTTLED = Client(0, qps=50, burst=100, timeout_s=30)
@@ -195,7 +184,10 @@ def _rate(limit: ClientLimit, client: Client, scene: TuneScene, nodes: int | Non
     if unread and not raises and not waits:
         return _no_rate(limit.topic, scene, Text("tune.log-unread"))
     by_size = "tune.rate-by-size-alone" if unread else "tune.rate-by-size"
-    why = _held_back(scene.held_back) if waits else Text(by_size, nodes=nodes, wanted=limit.wanted)
+    why = Text(by_size, nodes=nodes, wanted=limit.wanted)
+    if waits:
+        longest = max(wait.seconds for wait in waits)
+        why = Text("tune.rate-measured", count=len(waits), longest=f"{longest:.2f}")
     if waits and not felt:
         why = Text("tune.rate-unfelt", why=why, nodes=nodes, wanted=limit.wanted)
     elif waits and not raises:
@@ -203,11 +195,12 @@ def _rate(limit: ClientLimit, client: Client, scene: TuneScene, nodes: int | Non
     if not raises:
         return kept(limit.topic, set_to, why)
     row = AdviceRow(limit.topic, "raise", "", set_to, str(limit.wanted), why)
+    throttling = (proof for pod, held in scene.held_back.by_scheduler if held for proof in _of_waits(pod, held))
     claim = Text("tune.rate-claim", flag=f"--{limit.topic}", current=set_to, wanted=limit.wanted, why=why)
     return changed(
         row,
         claim,
-        (*_of_throttling(scene), *flag(scene, limit.topic).proof, *(() if felt else node_count(scene))),
+        (*throttling, *flag(scene, limit.topic).proof, *(() if felt else node_count(scene))),
         _set_flag(limit.topic, limit.wanted, f"kube-qps={client.qps} kube-burst={client.burst}", scene),
         severity="warning" if felt else "info",
         confidence="suspected" if scene.held_back.gaps or scene.seen.gaps else "confirmed",
@@ -219,17 +212,6 @@ def _number(text: str, default: float) -> float:
         return float(text)
     except ValueError:
         return default
-
-
-def _held_back(throttled: Throttled) -> Text:
-    waits = throttled.waits
-    longest = max(wait.seconds for wait in waits)
-    return Text("tune.rate-measured", count=len(waits), longest=f"{longest:.2f}")
-
-
-def _of_throttling(scene: TuneScene) -> tuple[Evidence, ...]:
-    """How many waited, and the longest waits."""
-    return tuple(proof for pod, waits in scene.held_back.by_scheduler if waits for proof in _of_waits(pod, waits))
 
 
 def _of_waits(scheduler: Pod, waits: tuple[ThrottledRequest, ...]) -> tuple[Evidence, ...]:
@@ -283,6 +265,13 @@ def _no_rate(topic: Topic, scene: TuneScene, why: Prose) -> Advice:
     return unknown(topic, why, current=scene.flags.get(topic, ""))
 
 
+@rule("binding-failed", reads=("pending pods",))
+def bind_timeouts(scene: TuneScene) -> Iterator[Finding]:
+    """Many pods of HAMi's scheduler wait since binding them took longer than kube-scheduler waits."""
+    waiting, own = () if isinstance(scene.waiting, Gap) else scene.waiting, scene.install.scheduler_name
+    return late_binds((pod for pod in waiting if pod.spec.scheduler_name == own), scene.install)
+
+
 TOPIC = "node-lock-timeout"
 FLAG_SINCE = Version(2, 7, 0)
 _SET, _EXPIRED = "Node lock set", "Node lock expired"
@@ -329,7 +318,8 @@ def node_lock(scene: TuneScene) -> list[Advice]:
     if minutes >= most:
         return [kept(TOPIC, current, Text("tune.lock-highest", count=len(slow), most=most))]
     row = _lock_row("raise", current, f"{min(2 * minutes, most):g}m", Text("tune.lock-slow", count=len(slow)))
-    return [_lock_changed(row, (*_of_expired(slow), *set_to.proof), scene)]
+    expired = (quotes.of_words(line, scheduler, _EXPIRED) for scheduler, line in slow[:_SHOWN_LOCKS])
+    return [_lock_changed(row, (*expired, *set_to.proof), scene)]
 
 
 def _nothing_expired(seen: _Locks, current: Prose, scene: TuneScene) -> Advice:
@@ -359,7 +349,6 @@ def _locks_seen(scene: TuneScene) -> _Locks:
 
 
 def _allocated(scene: TuneScene) -> dict[tuple[str, str], list[datetime]]:
-    """When the pods were created that got their devices, by node and name."""
     found: dict[tuple[str, str], list[datetime]] = {}
     for holder in () if isinstance(scene.holders, Gap) else scene.holders:
         created = parse_time(holder.metadata.creation_timestamp)
@@ -379,10 +368,6 @@ def _was_slow(line: LogLine, seen: _Locks, allocated: dict[tuple[str, str], list
     return len(created) == 1 and created[0] <= since
 
 
-def _of_expired(slow: list[tuple[Pod, LogLine]]) -> tuple[Evidence, ...]:
-    return tuple(quotes.of_words(line, scheduler, _EXPIRED) for scheduler, line in slow[:_SHOWN_LOCKS])
-
-
 def _lock_row(direction: Direction, current: Prose, wanted: Prose, why: Prose) -> AdviceRow:
     return AdviceRow(TOPIC, direction, "", current, wanted, why)
 
@@ -390,21 +375,9 @@ def _lock_row(direction: Direction, current: Prose, wanted: Prose, why: Prose) -
 def _lock_changed(row: AdviceRow, proofs: tuple[Evidence, ...], scene: TuneScene) -> Advice:
     install = scene.install
     value = f"scheduler.extender.extraArgs: --{TOPIC}={row.recommended}"
-    check = (
-        quotes.extender_log(install.namespace, install.pods[0].name, _EXPIRED)
-        if install.pods
-        else command("tune", "--all")
-    )
-    actions = (
-        step(
-            Text(
-                "tune.set-list",
-                value=value,
-                risk=Text("tune.lock-raise-risk" if row.direction == "raise" else "tune.lock-lower-risk"),
-            ),
-            "",
-        ),
-        step(Text("tune.lock-check"), check),
-    )
+    pod = next(iter(install.pods), None)
+    check = quotes.extender_log(install.namespace, pod.name, _EXPIRED) if pod else command("tune", "--all")
+    risk = Text("tune.lock-raise-risk" if row.direction == "raise" else "tune.lock-lower-risk")
+    actions = (step(Text("tune.set-list", value=value, risk=risk), ""), step(Text("tune.lock-check"), check))
     claim = Text("tune.rate-claim", flag=f"--{TOPIC}", current=row.current, wanted=row.recommended, why=row.why)
     return changed(row, claim, proofs, actions, confidence="suspected")

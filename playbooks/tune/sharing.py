@@ -126,7 +126,6 @@ def _scaling(pool: Pool, scene: TuneScene) -> list[Advice]:
 
 
 def _cut_short(killed: list[tuple[MeasuredHolding, HolderContainer]], pool: Pool) -> Advice:
-    """Peaks of runs that were cut short prove no ratio."""
     why = Text("tune.scaling-killed", count=len(killed), pod=killed[0][0].name, days=WINDOW_DAYS)
     current = pool.scaling or 1.0
     claim = Text("tune.scaling-refuse", pool=pool.label, wanted=f"{current:g}", why=why)
@@ -136,7 +135,6 @@ def _cut_short(killed: list[tuple[MeasuredHolding, HolderContainer]], pool: Pool
 
 
 def _of_peaks(known: _Known, scene: TuneScene) -> tuple[Evidence, ...]:
-    """What each pod used at most, and requested; of very many the largest peaks."""
     shown = known.peaks
     if len(shown) > MOST_QUOTED:
         shown = sorted(shown, key=lambda entry: entry[1].used.value, reverse=True)[:MOST_QUOTED]
@@ -164,9 +162,9 @@ def _refuse_full(pool: Pool, full: list[tuple[str, Sample, int]], scene: TuneSce
     uuid, reading, has = full[0]
     why = Text("tune.scaling-full", count=len(full), used=mib(round(reading.value / _MIB)), physical=mib(has))
     proofs = tuple(
-        of_sample(f"GPU {gpu}", sample, _node_of(gpu, pool), scene, grep=gpu) for gpu, sample, _ in full[:_SHOWN]
+        of_sample(f"GPU {gpu}", sample, pool.node_of(gpu).name, scene, grep=gpu) for gpu, sample, _ in full[:_SHOWN]
     )
-    proofs += tuple(quotes.of_card(node, uuid, whole=True) for node in pool.nodes if node.name == _node_of(uuid, pool))
+    proofs += (quotes.of_card(pool.node_of(uuid), uuid, whole=True),)
     current = pool.scaling or 1.0
     directions: list[Direction] = ["lower", "refuse"] if current > 1 else ["refuse"]
     return [
@@ -215,13 +213,6 @@ def _set_scaling(direction: Direction, wanted: str, pool: Pool, scene: TuneScene
         step(Text("tune.set-pool", value=value, pool=pool.label, risk=risk), ""),
         step(Text("tune.scaling-check"), command("gpus")),
     )
-
-
-def _node_of(uuid: str, pool: Pool) -> str:
-    for node in pool.nodes:
-        if any(uuid in text for text in (node.metadata.annotations or {}).values()):
-            return node.name
-    return ""
 
 
 _MOST_VERDICTS = 50_000
@@ -297,7 +288,6 @@ def _splitting(pool: Pool, short: _Short, scene: TuneScene) -> Advice:
 
 
 def _exhausted(pool: Pool) -> list[str]:
-    """The nodes of the pool with a GPU that has memory and no share left."""
     return [
         node.name
         for node, states in zip(pool.nodes, pool.by_node, strict=True)
@@ -308,38 +298,21 @@ def _exhausted(pool: Pool) -> list[str]:
 def _resplit(row: AdviceRow, wanted: int, refused: Sequence[Pod], pool: Pool, scene: TuneScene) -> Advice:
     claim = Text("tune.split-claim", pool=pool.label, splits=pool.splits, wanted=wanted, why=row.why)
     value = f"{chart_value('devicePlugin.deviceSplitCount', scene.install)}={wanted}"
-    node = pool.nodes[0].name
+    node, first = pool.nodes[0].name, pool.by_node[0]
     offered = quotes.of_allocatable(pool.nodes[0], scene.config.gpus.count).command
     actions = (
         step(Text("tune.set-pool", value=value, pool=pool.label, risk=Text("tune.split-risk")), ""),
-        step(Text("tune.split-check", node=node, count=_offered(pool, node, wanted)), offered),
+        step(Text("tune.split-check", node=node, count=wanted * len(first)), offered),
     )
     conditions = [(pod, condition) for pod in refused[:_SHOWN] if (condition := pod.condition("PodScheduled"))]
     proofs = tuple(quotes.of_condition(pod, condition, condition.last_transition_time) for pod, condition in conditions)
-    smallest = min(pool.held, key=lambda held: _smallest_mib(held) or _NONE)
-    proofs += (_registered(pool), *of_request(smallest, scene), *node_count(scene))
+    smallest = min(
+        pool.held, key=lambda held: min((share.memory_mib or _NONE for share in held.shares.values()), default=0)
+    )
+    registered = quotes.of_card(pool.nodes[0], first[0].card.uuid, whole=True)
+    proofs += (registered, *of_request(smallest, scene), *node_count(scene))
     severity = "warning" if refused else "info"
     return changed(row, claim, proofs, actions, severity=severity)
-
-
-def _smallest_mib(held: MeasuredHolding) -> int:
-    return min((share.memory_mib for share in held.shares.values() if share.memory_mib), default=0)
-
-
-def _offered(pool: Pool, node: str, splits: int) -> int:
-    """How many shares kubelet then offers on the node."""
-    text = " ".join((pool.nodes[0].metadata.annotations or {}).values()) if pool.nodes[0].name == node else ""
-    return splits * sum(1 for state in pool.gpus if state.card.uuid in text)
-
-
-def _registered(pool: Pool) -> Evidence:
-    """A GPU of the pool, with the count of shares that is registered."""
-    return quotes.of_card(pool.nodes[0], _first_gpu(pool), whole=True)
-
-
-def _first_gpu(pool: Pool) -> str:
-    text = " ".join((pool.nodes[0].metadata.annotations or {}).values())
-    return next(state.card.uuid for state in pool.gpus if state.card.uuid in text)
 
 
 def _split_row(direction: Direction, pool: Pool, wanted: str, why: Prose) -> AdviceRow:
@@ -364,9 +337,7 @@ def _core_scaling(pool: Pool, scene: TuneScene) -> Advice:
     if most.cores <= WHOLE:
         return kept("core-scaling", current, Text("tune.core-scaling-kept", cores=most.cores), pool.object)
     why = Text("tune.core-scaling-high", cores=most.cores)
-    node = next(
-        node for node in pool.nodes if any(most.uuid in text for text in (node.metadata.annotations or {}).values())
-    )
+    node = pool.node_of(most.uuid)
     values = {"pool": pool.label, "risk": Text("tune.core-scaling-risk")}
     path = chart_value(CORE_SCALING, scene.install)
     how = Text("tune.set-pool", value=f"{path}=1", **values) if path else Text("tune.set-nodes", **values)

@@ -84,7 +84,6 @@ def monitor(scene: TuneScene) -> list[Advice]:
 
 
 def _is_unread(node: str, scene: TuneScene) -> bool:
-    """Whether the node's vGPUmonitor may have figures that could not be read."""
     usage = scene.usage
     if usage.of_prometheus:
         return False
@@ -400,7 +399,6 @@ def _told(pod: Pod) -> str:
 
 
 def _asked(pod: Pod, scene: TuneScene) -> int:
-    """The MiB that the pod asks for on its only GPU; 0 where it asks for something else."""
     version = scene.install.version
     request = pod_request(pod, scene.config, version.version if version else NEWEST_READ)
     container = request.containers[0] if len(request.containers) == 1 else None

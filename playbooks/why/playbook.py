@@ -14,20 +14,22 @@ import click
 
 from bot.errors import SourceError, Troubled, Unusable
 from bot.hami.pods.allocations import waits
+from bot.hami.pods.request_parsing import DeviceConfig, extended_resources, gpus_of
 from bot.kube.cluster import Cluster
 from bot.kube.models import Pod
 from bot.kube.times import format_time
-from bot.report import VERDICT_LIMIT, FirstNames, Gap, Report, Sheet, Subject, Table, gap, new_report
-from bot.texts import Prose, Text, first_sentence, fitting, in_english
-from playbooks.gather.pods import events_of, gather_absent_pod, gather_placed_pod, gather_waiting_pod
-from playbooks.gather.subject import AbsentPod, FoundPod, SubjectRequest, parse_subject, resolve
+from bot.report import FirstNames, Gap, Report, Sheet, Subject, Table, gap, new_report
+from bot.texts import Prose, Text, in_english
+from playbooks.gather.node_side import events_of
+from playbooks.gather.pods import gather_absent_pod, gather_placed_pod, gather_waiting_pod
+from playbooks.gather.subject import AbsentPod, FoundPod, SubjectRequest, parse_subject, resolve, role_of
 from playbooks.gather.usage import MeasuredNodes, gather_usage_of
 from playbooks.judgement.placed import ABSENT, PLACED
 from playbooks.judgement.waiting import Judgement, judge
 from playbooks.playbook import Playbook, Sources
 from playbooks.rule import run
 from playbooks.rules.capacity.idle_holders import in_question
-from playbooks.rules.common.gaps import fit_gaps, other_vendors, scene_gaps
+from playbooks.rules.common.findings import fit_gaps, other_vendors, scene_gaps
 from playbooks.rules.installation.surroundings import background
 from playbooks.rules.placed.container_faults import unread_log
 from playbooks.rules.waiting import volcano
@@ -44,6 +46,18 @@ class CandidateRow(NamedTuple):
     nodes: FirstNames
 
 
+class OwnedRow(NamedTuple):
+    """Pods of the owner that was asked about, and what each asks for. `wanted` is empty where nothing says it."""
+
+    role: str
+    pods: int
+    wanted: int | str
+    waiting: int
+    gpus_each: int | None
+    asks: str
+
+
+ROLES = Sheet("roles", OwnedRow, names={"gpus_each": "GPUs each"})
 CANDIDATES = Sheet("candidate nodes", CandidateRow, names={"number": "count"})
 _MAX_ROWS = 50
 _OF_MEMORY = ("scheduler-ledger-stale", "registration-ignored", "waiting-for-retry")
@@ -51,15 +65,13 @@ _OF_MEMORY = ("scheduler-ledger-stale", "registration-ignored", "waiting-for-ret
 
 
 class Snapshot(NamedTuple):
-    """Everything seen, and when. `by_prefix`: only this pod's name begins with what was asked for."""
+    """Everything seen, and when. `found` is None where there is no pod, or where it could not be read."""
 
     wanted: SubjectRequest
     cluster: str
     taken_at: datetime
     scene: PodScene | PlacedScene | AbsentScene
-    by_prefix: bool
-    gaps: tuple[Gap, ...]
-    """Where the pod was not looked for."""
+    found: FoundPod | None
     undecodable: tuple[str, ...]
 
     @property
@@ -90,8 +102,8 @@ async def gather(wanted: SubjectRequest, sources: Sources) -> Snapshot:
         scene = waiting.measured(MeasuredNodes(usage, cluster.now()))
     else:
         scene = await gather_placed_pod(found.pod, sources)
-    by_prefix, gaps = (found.by_prefix, found.gaps) if isinstance(found, FoundPod) else (False, ())
-    return Snapshot(wanted, cluster.name, cluster.now(), scene, by_prefix, gaps, tuple(cluster.undecodable))
+    there = found if isinstance(found, FoundPod) else None
+    return Snapshot(wanted, cluster.name, cluster.now(), scene, there, tuple(cluster.undecodable))
 
 
 async def _find(cluster: Cluster, wanted: SubjectRequest) -> FoundPod | AbsentPod | Gap:
@@ -111,8 +123,11 @@ async def _find(cluster: Cluster, wanted: SubjectRequest) -> FoundPod | AbsentPo
 def diagnose(snapshot: Snapshot) -> Report:
     """The report that follows from the snapshot."""
     scene, subject, name = snapshot.scene, snapshot.subject, snapshot.wanted.name
-    full, tables, gaps = f"{subject.namespace}/{subject.name}", list[Table](), [*snapshot.gaps]
-    if snapshot.by_prefix:
+    full, tables, gaps = f"{subject.namespace}/{subject.name}", list[Table](), list[Gap]()
+    by_prefix = False
+    if found := snapshot.found:
+        by_prefix, gaps = found.by_prefix, [*found.gaps]
+    if by_prefix:
         gaps.append(gap("pod", Text("not-found.by-prefix", name=name, pod=full)))
     match scene:
         case PodScene():
@@ -125,12 +140,14 @@ def diagnose(snapshot: Snapshot) -> Report:
         case AbsentScene():
             findings = run(ABSENT, scene).findings
             gaps += scene.gaps
+    if found and found.alike and not isinstance(scene, AbsentScene):
+        tables = [_roles(snapshot.wanted, found, scene.config), *tables]
+        if len(found.alike) > 1:
+            owner = f"{snapshot.wanted.kind} {name}"
+            told = Text("not-found.most-in-need", pod=full, owner=owner, count=len(found.alike))
+            gaps.append(gap("the other pods", told, Text("not-found.each-alone")))
     claim = findings[0].text
-    if snapshot.by_prefix:
-        verdict = Text("not-found.instead", pod=full, name=name, claim=claim)
-    else:
-        short = first_sentence(claim)
-        verdict = claim if short is claim else fitting((claim, short), VERDICT_LIMIT)
+    verdict = Text("not-found.instead", pod=full, name=name, claim=claim) if by_prefix else claim
     return new_report(
         playbook="why",
         cluster=snapshot.cluster,
@@ -146,7 +163,7 @@ def diagnose(snapshot: Snapshot) -> Report:
 def _unread(scene: PodScene, judged: Judgement, undecodable: Sequence[str]) -> list[Gap]:
     """What could not be read of what decides about a waiting pod, and where our own fit is not sure."""
     process, gaps = scene.cluster.process, scene_gaps(scene.cluster, undecodable)
-    gaps += [scene.group_events] if isinstance(scene.group_events, Gap) else []
+    gaps += [read for read in (scene.group_events, scene.queued) if isinstance(read, Gap)]
     gaps += [*(scene.claims.gaps if scene.claims else ()), *scene.volcano_plugins.gaps]
     if judged.findings[0].code in _OF_MEMORY:
         counted = [process.counted] if isinstance(process.counted, Gap) else []
@@ -154,6 +171,25 @@ def _unread(scene: PodScene, judged: Judgement, undecodable: Sequence[str]) -> l
     if judged.of_nodes:
         gaps += [*(scene.usage.usage.gaps if scene.usage else ()), *fit_gaps(scene)]
     return [gap.about(scene.noun) for gap in gaps]
+
+
+def _roles(wanted: SubjectRequest, found: FoundPod, config: DeviceConfig) -> Table:
+    """The owner's pods by their roles; those of one role that ask for different things are told apart."""
+    grouped: dict[tuple[str, str], list[Pod]] = defaultdict(list)
+    for pod in found.alike:
+        asks = ", ".join(f"{name}: {value}" for name, value in extended_resources(pod).items())
+        grouped[role_of(pod) or wanted.name, asks].append(pod)
+    return ROLES.table(
+        OwnedRow(
+            role,
+            len(pods),
+            found.wanted if found.wanted is not None and len(grouped) == 1 else "",
+            sum(1 for pod in pods if waits(pod)),
+            gpus_each=gpus_of(pods[0], config),
+            asks=asks,
+        )
+        for (role, asks), pods in grouped.items()
+    )
 
 
 def _tables(scene: PodScene) -> list[Table]:

@@ -48,6 +48,7 @@ _TABLE = {
     "apis/batch/v1": "CronJob cronjobs cj, Job jobs",
     "apis/coordination.k8s.io/v1": "Lease leases",
     "apis/discovery.k8s.io/v1": "EndpointSlice endpointslices",
+    "apis/kueue.x-k8s.io/v1beta2": "Workload workloads wl",
     "apis/node.k8s.io/v1": "/RuntimeClass runtimeclasses",
     "apis/resource.k8s.io/v1": """
         /DeviceClass deviceclasses, ResourceClaim resourceclaims, ResourceClaimTemplate resourceclaimtemplates,

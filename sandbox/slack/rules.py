@@ -6,7 +6,7 @@ Fields are those of docs.slack.dev (block and element pages) and of Slack's own 
 from collections.abc import Mapping
 from typing import NamedTuple, TypeAlias
 
-from bot.slack.render.limits import (
+from bot.slack.render.text import (
     ACTIONS_ELEMENTS,
     BLOCKS_OF_VIEW,
     BUTTON_TEXT,

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
-from bot.slack.render.limits import length, total_text
+from bot.slack.render.text import length, total_text
 from sandbox.slack import rules
 
 # Undocumented: messages of 11,341 to 13,297 characters over all their blocks were refused (bolt-js#2509, #2867).

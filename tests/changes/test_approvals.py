@@ -15,7 +15,7 @@ from bot.errors import BotError, SourceError
 from bot.settings.schema import AccessSettings
 from bot.slack.people import Groups
 from bot.store import Store, open_store
-from bot.store.changes import State
+from bot.store.changes import Approval, State
 from handlers.changes.draft import Pending, Person
 from handlers.changes.execute import Capture
 from handlers.changes.journal import ChangeJournal
@@ -58,16 +58,9 @@ class Clusters:
     async def asked(self, change_id: str, cluster: str, *, ago_s: float) -> None:
         """Ada asked for it so long ago."""
         record = msgspec.structs.replace(RECORD, id=change_id, channel="C1")
-        await self.store.approvals.ask(
-            change_id=change_id,
-            cluster=cluster,
-            target=record.target,
-            digest="d",
-            requester="U1",
-            channel="C1",
-            request=msgspec.json.encode(Pending(record)).decode(),
-            now=NOW - ago_s,
-        )
+        request = msgspec.json.encode(Pending(record)).decode()
+        asked = Approval(change_id, cluster, record.target, "d", "U1", "C1", request)
+        await self.store.approvals.ask(asked, NOW - ago_s)
 
     async def state(self, change_id: str) -> State:
         found = await self.store.approvals.get(change_id)

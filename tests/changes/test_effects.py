@@ -9,18 +9,9 @@ from bot.changes.effects import blast_radius, needs_nodes
 from bot.changes.kinds import PROFILING, VERBOSITY, DeploymentContext
 from bot.changes.plan import Plan, Raise, plan_raise
 from bot.hami.version import Version
-from bot.kube.models import (
-    Node,
-    NodeSpec,
-    ObjectMeta,
-    Pod,
-    PodSpec,
-    Service,
-    ServicePort,
-    ServiceSpec,
-    Taint,
-    Webhook,
-)
+from bot.kube.models import Node, ObjectMeta, Pod, PodSpec, Service, Webhook
+from bot.kube.models.base import NodeSpec, Taint
+from bot.kube.models.workloads import ServicePort, ServiceSpec
 from bot.report import Impact
 from bot.texts import LANGUAGES, Texts
 from tests.cases_support import VERSIONS

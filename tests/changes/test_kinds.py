@@ -11,7 +11,7 @@ import pytest
 from bot.changes.deadline import SHORTEST_S
 from bot.changes.decide import Restore, decide
 from bot.changes.effects import blast_radius
-from bot.changes.kinds import KINDS, VERBS, ChangeKind, DeploymentContext, Number, kind_of
+from bot.changes.kinds import KINDS, PROFILING, VERBS, ChangeKind, DeploymentContext, Number, kind_of
 from bot.changes.plan import NothingToDo, Plan, Raise, plan_extension, plan_raise
 from bot.changes.record import KEY, Refusal, UnreadableRecord, read_record, write_record
 from bot.errors import UsageError
@@ -23,7 +23,6 @@ from bot.texts import LANGUAGES, Texts, in_english
 from handlers.changes.draft import (
     Refused,
     draft_of,
-    is_change,
     is_reverting,
     pending_of,
     read_draft,
@@ -31,6 +30,7 @@ from handlers.changes.draft import (
     typed_words,
     write_draft,
 )
+from handlers.changes.listeners import CHANGE
 from handlers.changes.words import ChangeAsked, Extend, Request, Revert, Show, change_commands, words_of
 from handlers.parsing.grammar import Grammar, read
 from handlers.parsing.slack_words import split_words
@@ -127,7 +127,7 @@ def test_off_and_revert_both_revert_it(kind: ChangeKind) -> None:
 
 @kinds
 def test_slack_hears_it_as_a_change(kind: ChangeKind) -> None:
-    assert is_change(f"--cluster lab {kind.example}")
+    assert CHANGE.match(f"--cluster lab {kind.example}")
     assert is_reverting(kind.reverting)
     assert not is_reverting(kind.example)
 
@@ -242,6 +242,40 @@ def test_of_several_flags_only_those_are_set_that_are_lower() -> None:
     assert [each.flag for each in plan.record.flags] == ["kube-burst", "kube-timeout"]
 
 
+PROFILES = wants(PROFILING, "true", EXTENDER, 600, "U1")
+
+
+@pytest.mark.parametrize(
+    ("flags", "version", "set_"),
+    [
+        ([], NEWEST, {"profiling": "true"}),
+        ([], Version(2, 11, 0), {"profiling": "true", "profiling-bind-address": "0.0.0.0:6060"}),
+        (["--profiling"], Version(2, 11, 0), {"profiling-bind-address": "0.0.0.0:6060"}),
+        (
+            ["--profiling-bind-address=127.0.0.1:7070"],
+            NEWEST,
+            {"profiling": "true", "profiling-bind-address": "0.0.0.0:7070"},
+        ),
+        (["--profiling-bind-address=:7070"], Version(2, 12, 0), {"profiling": "true"}),
+    ],
+    ids=str,
+)
+def test_profiles_that_only_the_pod_itself_reaches_are_opened_and_closed_with_the_switch(
+    flags: list[str], version: Version, set_: dict[str, str]
+) -> None:
+    before = deployment(command=["scheduler", *flags, "--debug"])
+    plan = plan_raise(before, PROFILES, now=NOW, change_id="c" * 12, version=version)
+    assert isinstance(plan, Plan)
+    assert {each.flag: each.new for each in plan.record.flags} == set_
+    assert plan.record.kind.verb == "profiling"
+    told = {impact.code for impact in blast_radius(before, plan, DeploymentContext(services=[], version=version))}
+    assert "profiles-inside" in told
+    due = decide(apply_json_patch(before, plan.patch), NOW + 600)
+    assert isinstance(due, Restore)
+    restored = apply_json_patch(apply_json_patch(before, plan.patch), due.patch)
+    assert json.dumps(restored["spec"]) == json.dumps(before["spec"])
+
+
 def test_flags_of_two_lists_are_not_set_by_one_change() -> None:
     before = deployment(command=["scheduler", "--kube-qps=5"], args=["--debug"])
     refusal = plan_raise(before, TOGETHER, now=NOW, change_id="c" * 12, version=NEWEST)
@@ -257,22 +291,6 @@ def test_a_draft_that_nobody_could_type_is_none_of_ours(values: tuple[tuple[str,
     draft = json.loads(text)
     draft["request"]["values"] = values
     assert read_draft(json.dumps(draft)) is None
-
-
-@pytest.mark.parametrize(
-    ("typed", "now"),
-    [
-        ("kube-qps 50 for 30m", "tune try kube-qps=50 for 30m"),
-        ("kube-burst 100", "tune try kube-burst=100"),
-        ("kube-timeout", "tune try"),
-        ("kube-qps revert", "revert"),
-        ("kube-qps extend 10m", "tune try"),
-    ],
-)
-def test_a_former_verb_is_answered_with_the_new_one(typed: str, now: str) -> None:
-    with pytest.raises(UsageError) as told:
-        asked(typed)
-    assert told.value.example == f"/hami {now}"
 
 
 @pytest.mark.parametrize("old", ["kube-qps", "kube-burst", "kube-timeout"])

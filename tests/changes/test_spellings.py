@@ -444,14 +444,14 @@ async def namespace_of_our_own(writer: Writer) -> AsyncGenerator[str]:
     """Made for the test, and removed with all that is in it."""
     name = f"hami-bot-test-{uuid.uuid4().hex[:8]}"
     meta = {"metadata": {"name": name}}
-    await _send(writer, "POST", "/api/v1/namespaces", {"apiVersion": "v1", "kind": "Namespace", **meta})
+    await send_as_it_is(writer, "POST", "/api/v1/namespaces", {"apiVersion": "v1", "kind": "Namespace", **meta})
     try:
         yield name
     finally:
-        await _send(writer, "DELETE", f"/api/v1/namespaces/{name}")
+        await send_as_it_is(writer, "DELETE", f"/api/v1/namespaces/{name}")
 
 
-async def _send(writer: Writer, method: str, path: str, content: dict[str, Any] | None = None) -> None:
+async def send_as_it_is(writer: Writer, method: str, path: str, content: dict[str, Any] | None = None) -> None:
     """By the bot's own credentials; the bot itself can neither create nor delete anything."""
     request = ApiRequest(method.lower(), "", path, method=method, content=content)
     link = writer._link  # no other way in
@@ -471,7 +471,7 @@ def test_on_a_real_cluster_a_look_alike_is_as_it_was(spelling: str, field: str) 
             one = made["spec"]["template"]["spec"]["containers"][0]
             one[field] = ["/pause", *one.pop("args")] if field == "command" else one["args"]
             made = {"apiVersion": "apps/v1", "kind": "Deployment", "spec": made["spec"], "metadata": {"name": NAME}}
-            await _send(writer, "POST", f"/apis/apps/v1/namespaces/{namespace}/deployments", made)
+            await send_as_it_is(writer, "POST", f"/apis/apps/v1/namespaces/{namespace}/deployments", made)
             await settled(writer, (namespace, NAME), 120)
             await raised_and_reverted(writer, (namespace, NAME), LEVEL, NEWEST)
 

@@ -29,8 +29,8 @@ from bot.settings.schema import AccessSettings, ProfileSettings, Settings
 from bot.slack.app import Grouped
 from bot.slack.calls import open_client
 from bot.slack.gateway import Gateway
-from bot.slack.origin import Home
 from bot.slack.outbox import Outbox
+from bot.slack.people import Home
 from bot.slack.question_tasks import Work
 from bot.store import Store, open_store
 from bot.texts import Texts
@@ -48,7 +48,7 @@ from handlers.oncall.digests import Digests, register_digest_form
 from handlers.oncall.keeper import Keeper
 from handlers.oncall.service import TriageService
 from handlers.parsing.question import Question
-from handlers.profiles import listeners as profiling
+from handlers.profiles import service as profiling
 from handlers.profiles.service import ProfileService
 from handlers.unfinished_work import Leftovers
 from handlers.user_actions import Deed

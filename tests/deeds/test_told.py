@@ -10,10 +10,10 @@ import msgspec
 import pytest
 
 from bot.errors import BotError
-from bot.slack.origin import Origin
+from bot.slack.people import Origin
 from bot.slack.question_tasks import OF_ONE, Asker
 from bot.store import Store
-from bot.store.leases import BEAT_S, HOLDS_S
+from bot.store.engine import BEAT_S, HOLDS_S
 from bot.store.store import DROPPED, TRIES
 from handlers.inbox import AT_ONCE
 from handlers.parsing.question import Question

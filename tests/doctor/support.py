@@ -46,12 +46,14 @@ class World(NamedTuple):
 
 
 @asynccontextmanager
-async def a_world(folder: Path, seed: Seed | None = None, **server: Any) -> AsyncGenerator[World]:
+async def a_world(
+    folder: Path, seed: Seed | None = None, recording: Path = RECORDING, **server: Any
+) -> AsyncGenerator[World]:
     """Everything is as it should be; the API server grants what the chart does for a bot that may change something."""
     rights = granted(manifests(PROXYING), BOT)
     async with (
         SlackServer(seed=seed or Seed()) as slack,
-        ApiServer.from_recording(RECORDING, granted=rights, **server) as api,
+        ApiServer.from_recording(recording, granted=rights, **server) as api,
     ):
         (folder / "kubeconfig").write_text(api.kubeconfig())
         settings: dict[str, Any] = {

@@ -12,16 +12,19 @@ import pytest
 
 from bot.slack.app import NEEDED_SCOPES, WISHED_SCOPES
 from bot.store import open_store
+from bot.texts import Texts
 from handlers.cluster_choice import ClusterChoice
 from handlers.doctor import checks
-from handlers.doctor.checks import BLIND, HEARD, run_doctor
+from handlers.doctor.checks import BLIND, HEARD, examine, run_doctor
 from handlers.doctor.clusters import needed, spelled
-from handlers.doctor.links import Link, has_failed
+from handlers.doctor.links import Link, has_failed, in_words
 from handlers.doctor.words import DoctorAsked
 from sandbox.apiserver import Rule
 from sandbox.slack import App, Seed
 from tests.chart import BOT, NAMESPACE, PROXYING, granted, manifests
 from tests.doctor.support import World, with_world
+from tests.incidents_support import INCIDENTS
+from tests.playbooks.test_newer_hami import newer_recording
 
 HAMI = "hami-system"
 
@@ -73,6 +76,24 @@ def test_without_slack_the_rest_is_examined(tmp_path: Path) -> None:
         assert "cluster" in [link.name for link in links]
 
     with_world(tmp_path, work)
+
+
+@pytest.mark.parametrize("allowed", [True, False])
+def test_whether_users_logs_are_read_is_told_with_the_role_that_allows_it(allowed: bool, tmp_path: Path) -> None:
+    async def work(world: World) -> None:
+        world.settings["workload_logs"] = allowed
+        link = await world.link("workload-logs")
+        assert link.state == "ok"
+        assert ("create rolebinding hami-bot-workload-logs" in link.fix) is not allowed
+
+    with_world(tmp_path, work)
+
+
+@pytest.mark.parametrize(("incident", "told"), [("a3-oom-at-hami-limit", "of 1 pod"), ("HAMi-960", "of 0 pods")])
+def test_a_recording_says_whether_it_holds_users_logs(incident: str, told: str) -> None:
+    recording = INCIDENTS / incident / "recording.tar.gz"
+    links = asyncio.run(examine(ClusterChoice(recording=recording)))
+    assert [told in link.seen for link in in_words(links, Texts("en")) if link.name == "cluster"] == [True]
 
 
 # ---------------------------------------------------------------------------------------------------------- Slack
@@ -284,6 +305,16 @@ def test_a_clock_that_is_off_is_told(hours: int, seen: str, tmp_path: Path) -> N
         return datetime.now(UTC) + timedelta(hours=hours)  # noqa: TID251  # a server's clock
 
     with_world(tmp_path, work, clock=served)
+
+
+def test_a_hami_that_is_newer_than_any_the_bot_knows_is_named(tmp_path: Path) -> None:
+    async def work(world: World) -> None:
+        link = await world.link("hami")
+        assert link.state == "degraded"
+        assert "HAMi 2.11.0 is newer than 2.10.0" in link.seen
+        assert "suspected" in link.fix
+
+    with_world(tmp_path, work, recording=newer_recording(tmp_path))
 
 
 def test_a_cluster_without_hami_fails_and_says_what_to_set(tmp_path: Path) -> None:

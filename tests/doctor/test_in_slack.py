@@ -12,7 +12,7 @@ import yaml
 
 from bot.main import running
 from bot.settings import load_settings
-from bot.slack.render.limits import TOTAL_BUDGET, total_text
+from bot.slack.render.text import TOTAL_BUDGET, total_text
 from bot.texts import Texts
 from handlers.cluster_choice import ClusterChoice, open_sources
 from handlers.doctor.checks import examine

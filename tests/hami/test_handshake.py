@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from bot.hami.nodes.handshake import Handshake, judge_by_guides, parse_handshake
+from bot.hami.nodes.registration import Handshake, judge_by_guides, parse_handshake
 from tests.hami.build import NOW, V25, V26, V27, V28, V29, V210, VERSIONS
 
 

@@ -4,7 +4,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from bot.hami.nodes.node_lock import Lock, lock_complaint, parse_lock
+from bot.hami.nodes.node_lock import DEFAULT_EXPIRY, Lock, judge_lock, lock_complaint, parse_lock
+from bot.hami.version import Version
 from tests.hami.build import V25, V26, V27, V28, V29, V210, VERSIONS
 
 AT = datetime(2025, 8, 6, 5, 51, 42, tzinfo=UTC)
@@ -16,6 +17,7 @@ def test_a_lock_names_its_time_and_owner(version):
         AT, "default", "gpu-workload-short"
     )
     assert parse_lock("2025-08-06T13:51:42+08:00,ns,p", version) == Lock(AT, "ns", "p")
+    assert parse_lock("2025-08-06T05:51:42.000000000Z,ns,p", version) == Lock(AT, "ns", "p")
 
 
 def test_a_bare_time_is_a_lock_up_to_2_7():
@@ -56,6 +58,7 @@ def test_other_values_no_version_can_read(text, version):
         ("binding rejected: node gpu.a has been locked within 5 minutes", "gpu.a"),
         ("timed out after 28s waiting for node gpu-a to be unlocked: node lock contention", "gpu-a"),
         ("node mlu-1 has been locked within 2 minutes", "mlu-1"),
+        ("node gpu-a lock expired while ml/trainer-0 still waits to be allocated", "gpu-a"),
     ],
 )
 def test_a_bind_that_met_a_lock_names_the_node(message, node):
@@ -90,3 +93,11 @@ def test_a_bind_that_could_not_read_a_lock_says_so(message):
 )
 def test_other_refusals_are_about_no_lock(message):
     assert lock_complaint(message) is None
+
+
+@pytest.mark.parametrize(("version", "phase"), [(V210, "dangling"), (Version(2, 11, 0), "held")])
+def test_an_expired_lock_of_a_pod_that_waits_for_its_devices_is_kept_after_2_10(version, phase):
+    text, later = "2025-08-06T05:51:42Z,ns,p", AT + 2 * DEFAULT_EXPIRY
+    state = judge_lock(text, version, later, DEFAULT_EXPIRY, "there")
+    assert (state.phase, state.passing) == (phase, phase == "dangling")
+    assert judge_lock(text, version, later, DEFAULT_EXPIRY, "gone").passing

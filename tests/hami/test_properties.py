@@ -14,8 +14,8 @@ from bot.hami.fit.mig import read_mig_allocations
 from bot.hami.fit.verdicts import ALLOCATED_INSUFFICIENT, NodeCards, Verdict
 from bot.hami.fit.version_differences import rules_of
 from bot.hami.nodes.cards import CardState
-from bot.hami.nodes.handshake import judge_by_guides, parse_handshake
 from bot.hami.nodes.node_lock import lock_complaint, parse_lock
+from bot.hami.nodes.registration import judge_by_guides, parse_handshake
 from bot.hami.pods.allocations import decode_allocations
 from bot.hami.pods.pod_request import UNSET_PERCENTAGE, PodRequest
 from bot.hami.pods.request_parsing import read_device_config

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from bot.hami.nodes.cards import Card
-from bot.hami.nodes.node_state import MemoryScaling, core_factor, memory_factor, read_memory_scaling
+from bot.hami.nodes.node_state import PluginSettings, core_factor, memory_factor, read_plugin_settings
 from bot.kube.models import ConfigMap
 
 
@@ -24,7 +24,7 @@ def card(kind: str, memory: int = 0, cores: int = 100) -> Card:
     ],
 )
 def test_the_size_in_the_name_tells_the_factor(kind: str, memory: int, factor: float | None) -> None:
-    assert memory_factor(card(kind, memory), "gpu-1", MemoryScaling()) == factor
+    assert memory_factor(card(kind, memory), "gpu-1", PluginSettings()) == factor
 
 
 def test_a_node_s_own_setting_counts_before_the_cluster_s() -> None:
@@ -33,14 +33,14 @@ def test_a_node_s_own_setting_counts_before_the_cluster_s() -> None:
         ConfigMap(data={"device-config.yaml": "nvidia: {deviceMemoryScaling: 1.5}"}),
         ConfigMap(data={"config.json": json.dumps(settings)}),
     ]
-    scaling = read_memory_scaling(maps)
+    scaling = read_plugin_settings(maps)
     assert [memory_factor(card("T4"), f"gpu-{i}", scaling) for i in (1, 2, 3)] == [1.5, 2, 1.5]
 
 
 @pytest.mark.parametrize("text", ["", "[", "nvidia: 3", '{"nodeconfig": 1}', "\ud800"])
 def test_what_cannot_be_read_sets_nothing(text: str) -> None:
     maps = [ConfigMap(data={"device-config.yaml": text}), ConfigMap(data={"config.json": text}), ConfigMap()]
-    assert read_memory_scaling(maps) == MemoryScaling()
+    assert read_plugin_settings(maps) == PluginSettings()
 
 
 def test_cores_are_held_against_a_whole_card() -> None:

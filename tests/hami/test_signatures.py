@@ -2,7 +2,7 @@
 
 import pytest
 
-from bot.hami.signatures import find, signatures
+from bot.hami.signatures import Hit, find, signatures
 from bot.hami.version import Version
 
 IDS = [signature.id for signature in signatures()]
@@ -28,3 +28,14 @@ def test_a_signature_is_not_looked_for_in_a_version_that_does_not_print_it(versi
 def test_of_a_line_that_is_repeated_the_last_one_is_quoted():
     lines = ["1 Incompatible strategy detected auto", "2 Incompatible strategy detected auto", "3 all well"]
     assert [hit.quote for hit in find("plugin-log", lines)] == [lines[1]]
+
+
+@pytest.mark.parametrize("version", [None, Version(2, 4, 0), Version(2, 8, 2), Version(2, 10, 0)])
+@pytest.mark.parametrize("classed", [False, True])
+def test_what_a_signature_says_of_a_version_is_a_whole_sentence(version, classed):
+    for one in signatures():
+        hit = Hit(one, one.example, 0, version, classed)
+        for text in (*hit.means.values.values(), *hit.fix.values.values()):
+            assert text
+            assert not {"[[", "]]", " |", " ."} & {text[at : at + 2] for at in range(len(text))}
+            assert text[-1] in ".。)"

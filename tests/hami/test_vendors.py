@@ -19,6 +19,7 @@ from bot.kube.models import Container, ObjectMeta, Pod, PodSpec
     [
         ("hami.io/node-nvidia-register", "NVIDIA", "NVIDIA"),
         ("hami.io/node-dcu-register", "DCU", "DCU"),
+        ("hami.io/node-hcu-register", "HCU", "HCU"),
         ("hami.io/node-register-Ascend910B3", "Ascend", "Ascend910B3"),
         ("hami.io/node-register-Ascend910B4-1", "Ascend", "Ascend910B4-1"),
         ("hami.io/node-register-Ascend310P", "Ascend", "Ascend310P"),
@@ -110,6 +111,7 @@ def test_each_vendor_s_allocated_keys(word, keys):
         "cambricon.com/mlu",
         "cambricon.com/mlu.smlu.vmemory",
         "hygon.com/dcunum",
+        "hygon.com/hcunum",
         "huawei.com/Ascend910B3",
         "huawei.com/Ascend910B3-memory",
         "iluvatar.ai/vgpu",

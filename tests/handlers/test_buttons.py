@@ -66,19 +66,20 @@ def test_show_everything_brings_the_file_and_leaves_one_answer(tmp_path: Path) -
     played(tmp_path, scene)
 
 
-def test_an_answer_for_everyone_has_its_file_in_the_thread(tmp_path: Path) -> None:
+def test_an_answer_for_everyone_is_one_message_whose_files_whoever_asks_for_them_gets(tmp_path: Path) -> None:
     async def scene(here: Here) -> None:
         question = await here.slack.mention("grace", ROOM, f"why ml/{POD}")
-        await here.slack.wait_for(lambda: files(here, ROOM, "grace", question.ts) == [FILE])
-
-    played(tmp_path, scene)
-
-
-def test_where_the_bot_is_no_member_the_answer_says_why_it_has_no_file(tmp_path: Path) -> None:
-    async def scene(here: Here) -> None:
-        answer = await asked_privately(here, "gpu-budget")
-        await here.slack.click("grace", "post-to-channel", channel="gpu-budget", message_ts=answer["ts"])
-        posted = await here.slack.wait_for(channel="gpu-budget", containing="/invite", user="linus")
-        assert VERDICT in posted["text"]
+        answer = await here.slack.wait_for(channel=ROOM, containing=VERDICT, thread_ts=question.ts)
+        await here.slack.click("linus", "show-everything", channel=ROOM, message_ts=answer["ts"])
+        direct = here.slack.dm("linus")
+        await here.slack.wait_for(
+            lambda: any(
+                files(here, direct, "linus", message["ts"]) == [FILE]
+                for message in here.slack.messages(direct, "linus")
+            )
+        )
+        assert files(here, ROOM, "grace", question.ts) == []
+        (left,) = (message for message in here.slack.messages(ROOM, "grace", question.ts) if VERDICT in message["text"])
+        assert left["blocks"] == answer["blocks"]
 
     played(tmp_path, scene)

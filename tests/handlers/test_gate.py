@@ -6,8 +6,7 @@ import pytest
 
 from bot.settings.schema import AccessSettings
 from bot.slack.gateway import Identity
-from bot.slack.origin import Home, Origin, origin_of
-from bot.slack.people import LONGEST_S
+from bot.slack.people import LONGEST_S, Home, Origin, origin_of
 from bot.slack.question_tasks import DEED_S
 from handlers.gate import home_of
 

@@ -5,8 +5,8 @@ from collections.abc import Callable
 from typing import Any
 
 from bot.store import open_store
-from handlers.message_edits import Edits
 from handlers.parsing.question import Question
+from handlers.threads import Edits
 
 
 def test_of_two_deliveries_of_one_message_at_once_one_is_the_first(new_database: Callable[[], str]) -> None:

@@ -1,13 +1,74 @@
+"""Questions as people typed them, in `questions.json`: what each asks of the recorded cluster."""
+
+import asyncio
+import json
+from functools import cache
+from pathlib import Path
+from typing import Any
+
 import pytest
 
-from bot.errors import UsageError
-from bot.texts import in_english
-from handlers.parsing.sentences import from_verb, plain_question
-from handlers.parsing.slack_words import split_words
+from bot.kube.recording.recorded_cluster import RecordedCluster
+from handlers.parsing.sentences import Meant, as_command, in_thread, meant
+from handlers.parsing.slack_grammar import understand
+from handlers.parsing.slack_words import normalise, split_words
+from playbooks.gather.subject import NOBODY_KNOWN, KnownNames, gather_names
+
+RECORDING = Path(__file__).parents[1] / "cases" / "hami-2.10" / "recording.tar.gz"
+TYPED: dict[str, list[list[str]]] = json.loads(Path(__file__).with_name("questions.json").read_text(encoding="utf-8"))
 
 
-def asked(text: str) -> list[str]:
-    return plain_question(from_verb(split_words(text)))
+@cache
+def recorded() -> KnownNames:
+    return asyncio.run(gather_names(RecordedCluster.open(RECORDING)))
+
+
+def asked(text: str, about: str = "", names: KnownNames = NOBODY_KNOWN) -> Meant:
+    typed = normalise(text)
+    command = as_command(split_words(typed)) if typed.count("'") % 2 == 0 else None
+    return meant(typed, names, about.split()) if command is None else Meant(in_thread(command, about.split()))
+
+
+def same(words: list[str], right: str) -> bool:
+    """Whether they ask the same: people name a pod with its namespace or without."""
+    ours: Any = understand(words)
+    theirs: Any = understand(right.split())
+    if words[0] == "help":
+        return ours == theirs
+    if words[0] in ("why", "logs"):
+        ours, theirs = (getattr(one.request, "subject", one.request).name for one in (ours, theirs))
+    else:
+        ours, theirs = ours.request, theirs.request
+    return words[0] == right.split(maxsplit=1)[0] and ours == theirs
+
+
+@pytest.mark.parametrize(("text", "right"), TYPED["commands"])
+def test_a_question_in_peoples_own_words_is_the_command_that_they_mean(text: str, right: str) -> None:
+    assert same(asked(text, names=recorded()).words, right)
+
+
+@pytest.mark.parametrize(("about", "text", "right"), TYPED["in threads"])
+def test_a_reply_in_a_thread_keeps_whom_it_is_about(about: str, text: str, right: str) -> None:
+    assert same(asked(text, about, recorded()).words, right)
+
+
+@pytest.mark.parametrize("text", TYPED["unsure"])
+def test_what_is_not_understood_gets_three_commands_that_read(text: str) -> None:
+    meaning = asked(text, names=recorded())
+    assert (meaning.says, meaning.words, len(meaning.offers)) == ("unsure", [], 3)
+    assert all(understand(one.split()) for one in meaning.offers)
+
+
+@pytest.mark.parametrize("text", TYPED["pasted"])
+def test_a_pasted_event_gives_the_words_to_explain(text: str) -> None:
+    meaning = asked(text, names=recorded())
+    assert meaning.says == "pasted"
+    assert meaning.codes
+
+
+@pytest.mark.parametrize(("says", "text"), [(says, text) for says in ("thanks", "mine") for text in TYPED[says]])
+def test_thanks_ask_nothing_and_my_pod_is_no_name(says: str, text: str) -> None:
+    assert asked(text, names=recorded()).says == says
 
 
 @pytest.mark.parametrize(
@@ -16,40 +77,20 @@ def asked(text: str) -> list[str]:
         ("why is my pod trainer-0 pending?", "why trainer-0"),
         ("Why is ml/trainer-0 not running", "why ml/trainer-0"),
         ("why isn’t trainer-0 getting a GPU?", "why trainer-0"),
-        ("why can't trainer-0 start and why isn't it scheduled", "why trainer-0"),
-        ("why trainer-0?", "why trainer-0"),
         ("why `trainer-0`", "why trainer-0"),
         ("`why ml/trainer-0`", "why ml/trainer-0"),
-        ("why is *trainer-0* pending -n ml", "why trainer-0 -n ml"),
-        ("why is trainer stuck in namespace ml?", "why trainer -n ml"),
-        ("why does trainer-0 sit there forever", "why trainer-0"),
+        ("why is *trainer-0* pending -n ml", "why ml/trainer-0"),
+        ("why is trainer stuck in namespace ml?", "why ml/trainer"),
         ("hello, can you tell me why trainer-0 is pending?", "why trainer-0"),
-        ("why is it pending?", "why"),
         ("Logs `trainer-0` --since 1h", "logs trainer-0 --since 1h"),
         ("Gpus --node `gpu-1`", "gpus --node gpu-1"),
+        ("verbosity 5 for 10m because `trainer-0` is refused", "verbosity 5 for 10m because `trainer-0` is refused"),
     ],
 )
-def test_a_sentence_about_a_pod_is_a_question_about_it(sentence: str, question: str) -> None:
-    assert asked(sentence) == question.split()
+def test_where_no_names_can_be_read_what_looks_like_a_pod_is_one(sentence: str, question: str) -> None:
+    assert asked(sentence).words == question.split()
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        "why pending",
-        "why ml/trainer-0 -n ml",
-        "wy trainer-0",
-        "fit 1x2Gi",
-        "verbosity 5 for 10m because `trainer-0` is refused",
-        "profiling on because nobody knows why trainer-0 waits",
-        "",
-    ],
-)
-def test_what_is_no_such_sentence_stays_as_it_was_typed(words: str) -> None:
-    assert asked(words) == words.split()
-
-
-def test_where_several_words_may_be_the_pod_the_person_is_asked_which() -> None:
-    with pytest.raises(UsageError, match=r"which of these words is the pod: trainer-0, trainer-1\?") as caught:
-        asked("why are trainer-0 and trainer-1 pending?")
-    assert in_english(caught.value.hint) == "For example: why trainer-0"
+def test_where_several_pods_are_named_they_are_to_choose_from() -> None:
+    meaning = asked("why are trainer-0 and trainer-1 pending?")
+    assert (meaning.says, meaning.offers) == ("several", ("why trainer-0", "why trainer-1"))

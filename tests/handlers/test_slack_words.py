@@ -3,8 +3,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bot.errors import UsageError
-from handlers.parsing.normalise import LONGEST
 from handlers.parsing.slack_words import (
+    LONGEST,
     as_delivered,
     command_words,
     join_words,

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import parse_qs, urlsplit
 
+import click
 import pytest
 import yaml
 
@@ -119,6 +120,7 @@ class Typed:
 def test_with_everything_given_nobody_is_asked_and_the_bot_takes_the_settings(world: World) -> None:
     told = Dialog(world.given, None, SAY).set_up()
     assert f"hami-bot serve --config {world.files.settings}" in told
+    assert "create role hami-bot-workload-logs --verb=get --resource=pods/log" in told
     settings = load_settings(world.files.settings)
     assert settings
     assert settings.slack
@@ -308,7 +310,8 @@ def test_what_fails_its_check_ends_it_and_nothing_is_written(wrong: dict[str, st
 
 
 def test_no_option_takes_a_token_itself() -> None:
-    command = build_grammar().commands["init"]
+    command = build_grammar().get_command(click.Context(click.Command("hami-bot")), "init")
+    assert command
     assert {param.name for param in command.params if "token" in (param.name or "")} == {
         "bot_token_file",
         "app_token_file",

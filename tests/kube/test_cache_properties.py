@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from bot.kube.client.requests import StaleListError
-from bot.kube.models import Holder, HolderSpec, ObjectMeta
+from bot.kube.models import Holder, ObjectMeta
+from bot.kube.models.pods import HolderSpec
 from bot.kube.watch.mirror import Bookmark, EventReader, Mirror, WentBackError, key_of
 from tests.sampling import examples
 

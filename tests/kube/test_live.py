@@ -10,8 +10,7 @@ from aiohttp import web
 
 from bot.errors import NotFound
 from bot.kube.client.connect import open_cluster
-from bot.kube.client.logs import LONGEST_LINE, MOST_LINES, LineFilter
-from bot.kube.cluster import LogLines, LogWanted
+from bot.kube.cluster import LONGEST_LINE, MOST_LINES, LineFilter, LogLines, LogWanted
 from bot.kube.models import NODES, PODS
 from bot.texts import in_english
 from tests.kube.live_servers import failure_of, node, pod, sandbox, serving, write_kubeconfig

@@ -4,8 +4,7 @@ import asyncio
 
 import pytest
 
-from bot.kube.client.logs import newest_lines
-from bot.kube.cluster import LogLines, LogWanted
+from bot.kube.cluster import LogLines, LogWanted, newest_lines
 from bot.kube.recording.recorded_cluster import RecordedCluster
 from tests.kube.samples import folder
 

@@ -11,9 +11,9 @@ from aiohttp import web
 from yarl import URL
 
 from bot.errors import SourceError, Troubled
+from bot.kube.client import pod_http
 from bot.kube.client.connect import open_cluster
 from bot.kube.client.live import LiveCluster
-from bot.kube.client.pod_http import Direct
 from bot.kube.cluster import PodAnswer, PodGet, nobody_listens
 from bot.texts import in_english
 from sandbox.apiserver import ApiServer, Fault
@@ -94,7 +94,7 @@ def straight(scheme: str, context: ssl.SSLContext | None, *, trust_any: bool, **
         app.router.add_get("/debug/pprof/heap", served)
         async with Served(app, tls=context, handler_cancellation=True) as server:
             wanted = HEAP._replace(scheme=scheme, port=URL(server.url).port or 0, **changes)
-            return await Direct("127.0.0.1", trust_any=trust_any).pod_get(wanted)
+            return await pod_http.straight("127.0.0.1", wanted, trust_any=trust_any)
 
     return asyncio.run(run())
 
@@ -121,5 +121,5 @@ def test_a_pod_that_never_answers_is_given_up() -> None:
 
 def test_a_port_of_a_pod_that_nobody_listens_on_is_known_as_such() -> None:
     with pytest.raises(SourceError, match="connection refused") as told:
-        asyncio.run(Direct("127.0.0.1", trust_any=False).pod_get(HEAP._replace(port=1)))
+        asyncio.run(pod_http.straight("127.0.0.1", HEAP._replace(port=1), trust_any=False))
     assert nobody_listens(told.value)

@@ -11,12 +11,10 @@ from bot.kube.models import (
     ObjectMeta,
     Pod,
     PodSpec,
-    PodTemplate,
     Webhook,
-    WebhookClientConfig,
     Workload,
-    WorkloadSpec,
 )
+from bot.kube.models.workloads import PodTemplate, WebhookClientConfig, WorkloadSpec
 from bot.kube.recording.redact import masked, masked_arguments, masked_log, redacted
 from tests.growth import grows_faster
 

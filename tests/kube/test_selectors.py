@@ -4,17 +4,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from bot.kube.models import (
-    Event,
-    Node,
-    NodeSpec,
-    ObjectMeta,
-    ObjectReference,
-    Pod,
-    PodSpec,
-    PodStatus,
-    Resource,
-)
+from bot.kube.models import Event, Node, ObjectMeta, Pod, PodSpec, Resource
+from bot.kube.models.base import NodeSpec, ObjectReference
+from bot.kube.models.pods import PodStatus
 from bot.kube.selectors import field_matcher, label_matcher
 
 LABELS = {"app": "trainer", "tier": "", "app.kubernetes.io/component": "hami-scheduler", "in": "x"}

@@ -37,7 +37,7 @@ def test_alertmanager_and_the_watcher_mean_the_one_cluster_without_naming_it(dat
     async def scene(rig: Rig) -> None:
         deps, keeper = one_cluster(rig)
         await Watcher(deps, keeper, deps.clusters, Patience(minutes=1), "one").look()
-        await keeper.take([pending(0), pending(3, cluster="a label of Prometheus")])
+        await keeper.take([pending(0), pending(3, cluster="prod")])
         await rig.passes(50, keeper, step_s=50)
         [head] = [head for head in rig.heads() if "card-insufficient-memory" in text(head)]
         assert "2 of 2 pods still affected, 4 alerts" in text(head)

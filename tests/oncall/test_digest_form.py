@@ -9,9 +9,10 @@ from tests.oncall.rig import text
 from tests.oncall.scenes import busy_cluster
 
 
-def typed(when: str, zone: str) -> dict[str, Any]:
+def typed(when: str, zone: str, at: str = "09:00") -> dict[str, Any]:
     fields = {"when": when, "zone": zone}
-    return {name: {"text": {"type": "plain_text_input", "value": value}} for name, value in fields.items()}
+    values = {name: {"text": {"type": "plain_text_input", "value": value}} for name, value in fields.items()}
+    return values | {"at": {"text": {"type": "timepicker", "selected_time": at}}}
 
 
 def test_the_command_alone_shows_what_there_is_and_how_to_have_one_and_its_form_adds_one(tmp_path: Path) -> None:
@@ -23,7 +24,7 @@ def test_the_command_alone_shows_what_there_is_and_how_to_have_one_and_its_form_
 
         await world.slack.click("ada", OPEN, channel=ROOM, message_ts=told["ts"])
         await world.slack.wait_for(lambda: world.slack.views("ada") or None)
-        wrong = await world.slack.submit("ada", typed("daily 09:00", "Asia/Beijing"))
+        wrong = await world.slack.submit("ada", typed("daily", "Asia/Beijing"))
         assert "is not a time zone" in wrong.payload["errors"]["zone"]
         wrong = await world.slack.submit("ada", typed("* * * * *", "UTC"))
         assert "more than once an hour" in wrong.payload["errors"]["when"]
@@ -32,6 +33,20 @@ def test_the_command_alone_shows_what_there_is_and_how_to_have_one_and_its_form_
         await world.told("ada", '"0 9 * * 1-5" Europe/Berlin')
         await world.slack.command("grace", ROOM, "digest list")
         await world.told("grace", '"0 9 * * 1-5" Europe/Berlin, about the default cluster; next')
+
+        await world.slack.click("ada", OPEN, channel=ROOM, message_ts=told["ts"])
+        view = await world.slack.wait_for(lambda: world.slack.views("ada") or None)
+        assert "Europe/London" in str(view)  # ada's zone in Slack
+        await world.slack.submit("ada", typed("mon,thu", "Europe/Berlin", "17:30"))
+        await world.told("ada", "mon,thu 17:30 Europe/Berlin")
+
+
+def test_a_time_without_a_zone_is_meant_in_the_zone_of_the_person(tmp_path: Path) -> None:
+    async def scene(world: World) -> None:
+        await world.slack.command("ada", ROOM, "digest daily 9am")
+        await world.told("ada", "daily 09:00 Europe/London")
+        await world.slack.command("ada", ROOM, "digest weekdays 5:30 pm")
+        await world.told("ada", "17:30 Europe/London")
 
     played(tmp_path, busy_cluster(tmp_path / "cluster", 1), scene, None)
 

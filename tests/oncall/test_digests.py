@@ -26,6 +26,7 @@ from playbooks.playbook import Sources
 from tests.changes.rig import Killed, Steps, When
 from tests.oncall.rig import Rig, _Store, a_rig, text, with_rig
 from tests.oncall.scenes import busy_cluster
+from tests.playbooks.test_newer_hami import newer_recording
 from tests.records import RECORD
 from tests.slack.outbox_support import ONCALL
 from tests.stores import NewDatabase
@@ -78,6 +79,16 @@ def test_a_digest_comes_every_day_and_says_in_one_line_that_nothing_changed(data
         assert all("Nothing has changed" in text(message) and len(message["blocks"]) == 1 for message in again)
 
     with_rig(database, busy_cluster(tmp_path, 4), scene)
+
+
+def test_a_hami_that_is_newer_than_any_the_bot_knows_is_said_in_one_sentence(database: str, tmp_path: Path) -> None:
+    async def scene(rig: Rig) -> None:
+        await digests(rig).do("k", WHO, AddDigest(NINE), "")
+        await after(rig, TO_NINE + 60)
+        await after(rig, DAY)
+        assert [text(message).count("HAMi 2.11.0 is newer than 2.10.0") for message in rig.heads()] == [1, 1]
+
+    with_rig(database, newer_recording(tmp_path), scene)
 
 
 def test_several_clusters_are_read_at_once_but_not_all(database: str, tmp_path: Path) -> None:
@@ -396,3 +407,10 @@ def test_a_step_has_its_sign(before: str, after_: str, told: str) -> None:
 def test_words_without_a_zone_are_told_what_is_wrong_with_them(words: str, wrong: str) -> None:
     with pytest.raises(UsageError, match=wrong):
         read_digest(words.split())
+
+
+def test_a_time_of_day_is_read_as_people_write_it() -> None:
+    for at, cron in (("9:00", "0 9 * * *"), ("9am", "0 9 * * *"), ("12am", "0 0 * * *"), ("5:30PM", "30 17 * * *")):
+        assert read_digest(["daily", at], "Asia/Shanghai") == AddDigest(Schedule(cron, "Asia/Shanghai"))
+    with pytest.raises(UsageError, match="not a time of day"):
+        read_digest(["daily", "13pm"], "UTC")

@@ -11,10 +11,10 @@ import msgspec
 import pytest
 
 from bot.slack.app import Grouped
-from bot.slack.origin import Home
+from bot.slack.people import Home
 from bot.slack.question_tasks import Work
 from bot.store import Store, open_store
-from bot.store.leases import HOLDS_S
+from bot.store.engine import HOLDS_S
 from bot.triage.state import Turn
 from handlers.gate import Gate
 from handlers.inbox import Inbox

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from bot.slack.render.rich import utc
 from bot.slack.render.summary import gpu_hours
+from bot.slack.render.text import utc
 from bot.texts import LANGUAGES, Texts
 from bot.triage.summary import FiringSpan, GpuTime, gpu_time
 from bot.triage.webhook import Alert

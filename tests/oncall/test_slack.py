@@ -131,7 +131,7 @@ def test_a_word_that_acts_in_an_incidents_thread_means_nothing_in_another(tmp_pa
         await world.slack.say("ada", ROOM, "look at this")
         [said] = [message for message in world.slack.messages(ROOM, "ada") if message.get("text") == "look at this"]
         await world.slack.mention("ada", ROOM, "mute 2h", thread_ts=said["ts"])
-        await world.reply(said, "there is no verb 'mute'")
+        await world.told("ada", "I read “mute 2h” and do not know")
 
     played(tmp_path, busy_cluster(tmp_path / "cluster", 1), scene)
 

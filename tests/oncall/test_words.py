@@ -73,7 +73,7 @@ def test_an_example_for_a_command_has_an_id_and_is_understood() -> None:
 
 @pytest.mark.parametrize("verb", ["triage", "oncall"])
 def test_the_verbs_are_in_the_help(verb: str) -> None:
-    assert f"/hami {verb}" in str(understand(["help"]))
+    assert f"/hami {verb}" in str(understand(["help", "more"]))
     assert f"/hami {verb}" in str(understand(["help", verb]))
     with pytest.raises(UsageError):
         understand([verb])
@@ -86,6 +86,6 @@ def test_the_help_tells_how_a_digest_is_posted_by_itself_and_what_it_names_is_un
     for words in ("digest now", DIGEST_EXAMPLE, CRON_EXAMPLE, "digest stop ID"):
         assert words in told
         read_digest(words.split()[1:])
-    everything = understand(["help"])
+    everything = understand(["help", "more"])
     assert isinstance(everything, Help)
     assert f"/hami {DIGEST_EXAMPLE}" in everything.text

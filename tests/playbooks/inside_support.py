@@ -1,6 +1,7 @@
 """Pods whose containers run, end or restart, with what their environment says, and questions about them."""
 
 from pathlib import Path
+from typing import Any
 
 from bot.report import Report
 from tests.playbooks.world import (
@@ -35,7 +36,9 @@ def runs(name: str = "main", **fields: object) -> Object:
     return {"name": name, "ready": True, "restartCount": 0, "state": {"running": {"startedAt": ago(900)}}} | fields
 
 
-def placed(*statuses: Object, annotations: Object = HALF, age: float = 1000, **fields: object) -> Object:
+def placed(*statuses: Object, annotations: Object = HALF, age: float = 1000, **fields: Any) -> Object:
+    """Its container asks for what the annotations give it, unless told."""
+    fields = {"limits": asked_for(annotations)} | fields
     status = {"phase": "Running", "startTime": ago(age), "containerStatuses": list(statuses or [runs()])}
     return pod(annotations=annotations, nodeName="gpu-1", age=age, status=status, **fields)
 
@@ -49,9 +52,16 @@ def asked(
     return ask(tmp_path, cluster(one, node, *others), others=logs, settings={"workload_logs": allowed})
 
 
-def with_container(annotations: Object = HALF, limits: Object | None = None, **fields: object) -> Object:
+def with_container(annotations: Object = HALF, limits: Object | None = None, **fields: Any) -> Object:
     more = {key: fields.pop(key) for key in ("volumes", "runtimeClassName") if key in fields}
-    return placed(annotations=annotations, containers=[container(limits or gpu(memory=8000), **fields)], **more)
+    return placed(annotations=annotations, containers=[container(limits or asked_for(annotations), **fields)], **more)
+
+
+def asked_for(annotations: Object) -> Object:
+    """The limits of a container that was given this."""
+    text: str = next(filter(None, str(annotations.get("hami.io/vgpu-devices-allocated", "")).split(";")), "")
+    shares = [share.split(",") for share in text.split(":") if "," in share]
+    return gpu(len(shares), shares[0][2], int(shares[0][3]) or None) if shares else gpu(memory=1000)
 
 
 def env(name: str, value: str) -> Object:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from bot.kube.client.connect import open_cluster
-from bot.kube.client.logs import MOST_LINES
+from bot.kube.cluster import MOST_LINES
 from bot.kube.recording.recorded_cluster import RecordedCluster
 from bot.texts import in_english
 from playbooks.gather.scheduler_logs import ExtenderLines, gather_extender_lines

@@ -4,12 +4,17 @@ import copy
 import json
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from bot.errors import UsageError
 from bot.report import Report
+from bot.texts import in_english
 from handlers.shell_output import asked_there
 from playbooks.fit.manifest import Manifest
+from playbooks.fit.tables import RoleRow
+from tests.playbooks.test_manifest import MANIFESTS
 from tests.playbooks.world import Object, answer, cause, cluster, codes, gpu, gpu_node, pod, record, running
 
 TERM = [{"labelSelector": {"matchLabels": {"app": "a"}}, "topologyKey": "kubernetes.io/hostname"}]
@@ -68,6 +73,32 @@ def test_what_depends_on_more_than_cards_and_the_node_is_a_gap_and_nothing_is_su
 def test_what_rules_no_node_out_is_no_gap(tmp_path: Path, spec: Object) -> None:
     report = ask(tmp_path, cluster(gpu_node()), written(tmp_path, pod(), **spec))
     assert (cause(report).confidence, report.gaps) == ("confirmed", ())
+
+
+@pytest.mark.parametrize("case", MANIFESTS, ids=[case["name"] for case in MANIFESTS])
+def test_manifests_as_people_have_them_are_told_by_role(tmp_path: Path, case: dict[str, Any]) -> None:
+    (path := tmp_path / "m.yaml").write_text(case["text"])
+    if "refused" in case:
+        with pytest.raises(UsageError) as refused:
+            ask(tmp_path, cluster(gpu_node()), path)
+        assert case["refused"] in in_english(refused.value.message)
+        return
+    report = ask(tmp_path, cluster(gpu_node()), path)
+    told = [(row.role, row.replicas, row.gpus_each) for row in report.typed(RoleRow)]
+    if any(row.kind != "Pod" for row in report.typed(RoleRow)):
+        assert told == [(name, None if count == "?" else count, gpus) for name, count, gpus in case["roles"]]
+    for field, value in case.get("row", {}).items():
+        assert in_english(getattr(report.typed(RoleRow)[0], field)) == value
+    claims = " ".join(finding.claim for finding in report.findings)
+    assert all(name in claims for name in case.get("names", ()))
+    assert case.get("silent", "no such text") not in claims
+
+
+def test_all_replicas_together_are_not_said_to_fit(tmp_path: Path) -> None:
+    (path := tmp_path / "m.yaml").write_text(next(case["text"] for case in MANIFESTS if case["name"] == "deploy"))
+    report = ask(tmp_path, cluster(gpu_node()), path)
+    assert report.verdict.startswith("one pod of Deployment vllm-ocr (2 replicas) fits")
+    assert any("one pod of each role was judged alone" in gap.why for gap in report.gaps)
 
 
 def test_a_pod_that_names_its_node_is_refused_by_hami_s_webhook(tmp_path: Path) -> None:

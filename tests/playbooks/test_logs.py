@@ -1,6 +1,8 @@
 """`logs`: what the schedulers logged about one pod, over replicas and containers, and nothing about another pod."""
 
 import copy
+import re
+import tarfile
 from pathlib import Path
 
 import pytest
@@ -9,6 +11,8 @@ from bot.changes.record import KEY, Record, write_record
 from bot.errors import UsageError
 from bot.report import Report
 from playbooks.logs.playbook import MOST_LINES, request
+from tests import cases_support
+from tests.cases_support import Question, Scenario, scenarios
 from tests.playbooks.world import (
     EXTENDER,
     HAMI,
@@ -28,6 +32,7 @@ from tests.playbooks.world import (
     scheduler,
 )
 
+CASES = Path(__file__).parents[1] / "cases"
 HEAD = "I1121 04:59:{second:02d}.000001   15866 "
 START = 'scheduler.go:1] "Starting schedule filter process" pod="{name}" uuid="{uid}" namespace="{ns}"'
 UNFIT = 'score.go:1] "NodeUnfitPod" pod="{ns}/{name}" node="{node}" reason="{reason}"'
@@ -217,7 +222,7 @@ def test_nothing_in_the_log_says_why_that_may_be(tmp_path: Path) -> None:
     assert codes(report) == ["not-in-log", "log-verbosity"]
     assert "no scheduler has tried the pod yet" in report.verdict
     other = ask(tmp_path, start(name="another"), objects=(pod(schedulerName="default-scheduler"),))
-    assert "the pod names the scheduler default-scheduler, HAMi's is hami-scheduler" in other.verdict
+    assert "the pod names the scheduler default-scheduler, HAMi's is hami-scheduler" in other.findings[1].claim
 
 
 def test_a_log_that_begins_later_than_asked_for_says_how_far_it_was_looked_back(tmp_path: Path) -> None:
@@ -344,3 +349,38 @@ def test_how_far_back(typed: str, seconds: int) -> None:
 def test_a_time_that_is_none_is_said_to_be(typed: str) -> None:
     with pytest.raises(UsageError, match="not a time to look back"):
         request("ml/wl", since=typed)
+
+
+@pytest.mark.parametrize("scenario", scenarios(), ids=lambda scenario: f"{scenario.version} {scenario.pod}")
+def test_logs_of_a_pod_that_waits_begin_with_the_cause_that_why_names(scenario: Scenario) -> None:
+    why, logs = (
+        Question(scenario.version, verb, scenario.pod, {"pod": scenario.pod}).ask() for verb in ("why", "logs")
+    )
+    if any(table.title == "candidate nodes" for table in why.tables):  # nodes have a say: it waits
+        assert logs.findings[0].code == why.findings[0].code
+
+
+def grepped(version: str) -> set[str]:
+    """The pods whose newest event in the extender's log is a failure."""
+    with tarfile.open(CASES / version / "recording.tar.gz") as recording:
+        logs = [name for name in recording.getnames() if "vgpu-scheduler-extender" in name]
+        [text] = [recording.extractfile(name).read().decode() for name in logs if "previous" not in name]  # type: ignore[union-attr]
+    newest: dict[str, str] = {}
+    for line in text.splitlines():
+        found = re.search(r'"Event occurred" object="([^"]+)".* reason="(\w+?)(?:ed|Succeed)?"', line)
+        if found and found[2].startswith(("Filtering", "Binding")) and "does not request any" not in line:
+            newest[found[1]] = re.search(r' reason="(\w+)"', line)[1]  # type: ignore[index]
+    return {name for name, reason in newest.items() if reason.endswith("Failed")}
+
+
+@pytest.mark.parametrize("version", ["hami-2.5.1", "hami-2.7.1", "hami-2.10"])
+def test_without_a_pod_it_tells_whom_hami_refused_as_grep_counts_them(version: str) -> None:
+    report = cases_support.ask(CASES / version / "recording.tar.gz", verb="logs", since="2d")
+    [refused] = [table for table in report.tables if table.title == "refused pods"]
+    assert {row[0] for row in refused.rows} == grepped(version)
+    assert all(finding.evidence for finding in report.findings)
+
+
+def test_of_a_log_without_refusals_it_says_that_there_were_none(tmp_path: Path) -> None:
+    chosen = line('scheduler.go:1] "Scheduling pod to node" pod="ml/wl" nodeID="gpu-1"')
+    assert codes(ask(tmp_path, start(), chosen, name="")) == ["not-in-log"]

@@ -2,15 +2,18 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import click
 import pytest
+import yaml
 from click.testing import CliRunner
 
 from bot.errors import UsageError
 from bot.texts import in_english
 from playbooks.fit.manifest import Manifest, ManifestFile, read_pods
 
+MANIFESTS: list[dict[str, Any]] = yaml.safe_load((Path(__file__).parents[1] / "inputs/fit.yaml").read_text())
 POD = "kind: Pod\nmetadata: {name: a}\nspec: {containers: [{name: m}]}\n"
 AS_JSON = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "j"}, "spec": {"containers": [{"name": "m"}]}}
 
@@ -68,7 +71,9 @@ def test_amounts_are_taken_as_numbers_and_as_text() -> None:
     assert pod.spec.containers[0].resources.limits == {"nvidia.com/gpu": 2, "nvidia.com/gpumem": "1k"}
 
 
-@pytest.mark.parametrize("text", ["", "---\n", "# only a comment\n", "kind: List\nitems: []\n", "[]"])
+@pytest.mark.parametrize(
+    "text", ["", "---\n", "# only a comment\n", "kind: List\nitems: []\n", "[]", "kind: List\nitems: 5"]
+)
 def test_nothing_to_try_is_told(text: str) -> None:
     assert message_of(text) == "the manifest holds no pod"
 
@@ -80,11 +85,21 @@ def test_another_kind_is_named_and_the_way_out_is_told(kind: str) -> None:
     assert "template" in in_english(refused.hint)
 
 
-def test_another_kind_in_a_list_is_named_too() -> None:
-    assert "kind Service" in message_of("kind: List\nitems:\n- {kind: Pod}\n- {kind: Service}\n")
+def test_what_has_no_pods_is_left_out_beside_what_has() -> None:
+    assert names("kind: List\nitems:\n- {kind: Pod, metadata: {name: a}}\n- {kind: Service}\n") == ["a"]
+    assert "kind Service, ConfigMap" in message_of("kind: Service\n---\nkind: ConfigMap\n")
 
 
-@pytest.mark.parametrize("text", ["just words", "5", "[1, 2]", "{}", "a: b", "kind: [Pod]", "kind: List\nitems: 5"])
+def test_a_pod_gets_what_its_object_sets_for_all_of_its_pods() -> None:
+    (case,) = (case for case in MANIFESTS if case["name"] == "argo-workflow")
+    train, _ = read_pods([Manifest("w.yaml", case["text"])])
+    assert (train.spec.node_selector, train.namespace, train.name) == ({"pool": "t4"}, "ml", "pipeline-train")
+    (case,) = (case for case in MANIFESTS if case["name"] == "vcjob")
+    (worker,) = read_pods([Manifest("w.yaml", case["text"].replace("schedulerName: volcano", "queue: q"))])
+    assert worker.spec.scheduler_name == "volcano"
+
+
+@pytest.mark.parametrize("text", ["just words", "5", "[1, 2]", "{}", "a: b", "kind: [Pod]"])
 def test_what_is_no_object_of_the_api_is_refused(text: str) -> None:
     assert "not a Pod" in message_of(text)
 

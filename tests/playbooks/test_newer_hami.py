@@ -23,12 +23,16 @@ QUESTIONS: dict[str, dict[str, Any]] = {
 }
 
 
-def newer(folder: Path) -> RecordedCluster:
+def newer_recording(folder: Path) -> Path:
     def edit(files: Files) -> None:
         for name, data in files.items():
             files[name] = data.replace(b"hami:v2.10.0", b"hami:v2.11.0") if name.startswith("objects/") else data
 
-    return RecordedCluster.open(edited("hami-2.10", folder / "newer.tar.gz", edit))
+    return edited("hami-2.10", folder / "newer.tar.gz", edit)
+
+
+def newer(folder: Path) -> RecordedCluster:
+    return RecordedCluster.open(newer_recording(folder))
 
 
 @pytest.mark.parametrize("verb", QUESTIONS)

@@ -434,3 +434,70 @@ def test_an_unknown_version_makes_everything_suspected(tmp_path: Path) -> None:
 def test_the_namespace_is_read_in_the_forms_people_type() -> None:
     for text in ("ml", " ml ", "ns/ml", "namespace/ml", "ml/"):
         assert find("quota").request(text).namespace == "ml"
+
+
+def with_keys(hard: Object, name: str = "keys", **spec: object) -> Object:
+    keys = {key: str(value) for key, value in hard.items()}
+    metadata = {"name": name, "namespace": NAMESPACE}
+    return {"kind": "ResourceQuota", "metadata": metadata, "spec": {"hard": keys} | spec, "status": {"hard": keys}}
+
+
+CONFIG = "nvidia: {}\nvnpus:\n- chipName: 910B3\n  commonWord: Ascend910B3\n  resourceName: huawei.com/Ascend910B3\n"
+CONFIG += "  resourceMemoryName: huawei.com/Ascend910B3-memory\n"
+
+
+@pytest.mark.parametrize(
+    ("key", "counted"),
+    [
+        ("nvidia.com/gpumem", "limits.nvidia.com/gpumem"),
+        ("nvidia.com/gpu", "requests.nvidia.com/gpu"),
+        ("limits.nvidia.com/gpu-mem", "limits.nvidia.com/gpumem"),
+        ("requests.nvidia.com/gpus", "requests.nvidia.com/gpu"),
+        ("limits.huawei.com/Ascend910B3-memry", "limits.huawei.com/Ascend910B3-memory"),
+    ],
+)
+def test_a_key_that_nobody_counts_is_told_with_the_one_that_is_counted(tmp_path: Path, key: str, counted: str) -> None:
+    flags = ["--enable-ascend=true"]
+    report = ask(tmp_path, [*scheduler(config=CONFIG, flags=flags), NODE, with_keys({key: 4})], "ml")
+    found = cause(report)
+    assert (found.code, found.severity) == ("quota-not-enforced", "warning")
+    assert found.claim.endswith(f"{counted}.")
+    assert counted in found.next_actions[0].label
+    assert key in quotes(report)
+
+
+def test_a_resource_that_a_node_offers_is_counted_by_kubernetes(tmp_path: Path) -> None:
+    node = gpu_node("gpu-2", card("GPU-9"), allocatable={"nvidia.com/mig-1g.5gb": "7"})
+    report = ask(tmp_path, cluster(NODE, node, with_keys({"requests.nvidia.com/mig-1g.5gb": 2})), "ml")
+    assert "quota-not-enforced" not in codes(report)
+
+
+def test_where_nodes_could_not_be_read_no_key_is_called_unknown(tmp_path: Path) -> None:
+    quota_ = with_keys({"requests.nvidia.com/mig-1g.5gb": 2})
+    report = ask(tmp_path, cluster(NODE, quota_), "ml", missing=["nodes"])
+    assert "quota-not-enforced" not in codes(report)
+    assert "nodes" in [gap.source for gap in report.gaps]
+
+
+def test_why_hami_counts_more_than_pods_ask_for_stands_in_the_answer(tmp_path: Path) -> None:
+    report = ask(tmp_path, cluster(NODE, quota({"limits/gpumem": 7000}), holds("pair", 3200, 3200)), "ml")
+    assert codes(report)[0] == "quota-near-limit"
+    assert (
+        "HAMi counts 6,400, more than the 3,200 that its pods ask for: 1 pod with several GPUs" in cause(report).claim
+    )
+
+
+@pytest.mark.parametrize(("version", "code"), [("2.10.0", "quota-differs"), ("2.11.0", "quota-not-enforced")])
+def test_a_quota_with_scopes_limits_every_pod_or_none(tmp_path: Path, version: str, code: str) -> None:
+    scoped = with_keys({"limits.nvidia.com/gpumem": 100}, scopes=["NotTerminating"])
+    report = ask(tmp_path, cluster(NODE, scoped, holds("one", 500), version=version), "ml")
+    assert ("quota-exceeded" in codes(report)) == (code == "quota-differs")
+    [found] = [finding for finding in report.findings if "scopes" in finding.claim]
+    assert (found.code, found.severity, bool(found.next_actions)) == (code, "warning", True)
+
+
+@pytest.mark.parametrize(("version", "limit"), [("2.10.0", "the one that it read last"), ("2.11.0", "the smallest")])
+def test_of_several_quotas_one_holds_by_version(tmp_path: Path, version: str, limit: str) -> None:
+    several = [quota({"limits/gpumem": amount}, name=name) for name, amount in (("a", 1000), ("b", 9000))]
+    report = ask(tmp_path, cluster(NODE, *several, version=version), "ml")
+    assert any(f"applies {limit}" in finding.claim for finding in report.findings)

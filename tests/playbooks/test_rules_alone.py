@@ -19,7 +19,7 @@ from bot.report import Evidence, Finding, gap
 from playbooks.fit.rules import FIT
 from playbooks.fit.scene import AskedScene
 from playbooks.gather.dra import ClaimsSeen
-from playbooks.gather.node_side import NodeSide, PluginPods, PluginSets, VolcanoPluginsSeen
+from playbooks.gather.node_side import ContainerLogs, NodeSide, PluginPods, PluginSets
 from playbooks.gather.nodes_in_question import NodesInQuestion
 from playbooks.gather.past_days import CoresSeen
 from playbooks.gather.scheduler_logs import ExtenderLines
@@ -37,9 +37,8 @@ from playbooks.latency.rules import LATENCY_RULES, LatencyScene
 from playbooks.logs.rules import LOGS_RULES, LogsScene
 from playbooks.playbook import Sources, find
 from playbooks.rule import Stage
-from playbooks.scenes.cluster import Messages
+from playbooks.scenes.cluster import InstallScene, Messages
 from playbooks.scenes.gpus import GpusScene
-from playbooks.scenes.installation import InstallScene
 from playbooks.scenes.nodes import NodesScene
 from playbooks.scenes.placed_pod import AbsentScene, PlacedScene
 from playbooks.scenes.quota import QuotaScene
@@ -135,7 +134,7 @@ OF_WAITING: Mapping[str, Callable[[PodScene], PodScene]] = {
     "the webhook": of_cluster(webhook=None),
     "claims": lambda scene: structs.replace(scene, claims=scene.claims and ClaimsSeen(UNREAD, UNREAD, UNREAD)),
     "the PodGroup": lambda scene: structs.replace(scene, group_events=UNREAD),
-    "Volcano's plugin": lambda scene: structs.replace(scene, volcano_plugins=VolcanoPluginsSeen()),
+    "Volcano's plugin": lambda scene: structs.replace(scene, volcano_plugins=ContainerLogs()),
     "usage": lambda scene: structs.replace(scene, usage=None),
 }
 
@@ -143,7 +142,7 @@ OF_WAITING: Mapping[str, Callable[[PodScene], PodScene]] = {
 def of_components(source: str, **fields: Any) -> Callable[[InstallScene], InstallScene]:
     def without(scene: InstallScene) -> InstallScene:
         gaps = (*scene.components.gaps, gap(source, "it was not read"))
-        return structs.replace(scene, components=scene.components._replace(**fields, gaps=gaps))
+        return structs.replace(scene, components=structs.replace(scene.components, **fields, gaps=gaps))
 
     return without
 
@@ -151,7 +150,7 @@ def of_components(source: str, **fields: Any) -> Callable[[InstallScene], Instal
 def lease_unread(scene: InstallScene) -> InstallScene:
     install = scene.install._replace(lease=None)
     gaps = (*scene.seen.gaps, gap(LEASE_SOURCE, "it was not read"))
-    return structs.replace(scene, seen=scene.seen._replace(install=install, gaps=gaps))
+    return structs.replace(scene, seen=structs.replace(scene.seen, install=install, gaps=gaps))
 
 
 INSTALL_WITHOUT: Mapping[str, Callable[[InstallScene], InstallScene]] = {
@@ -222,8 +221,12 @@ TUNE_WITHOUT: Mapping[str, Callable[[TuneScene], TuneScene]] = {
     "HAMi's install": but(seen=NO_INSTALL),
 }
 LATENCY_WITHOUT: Mapping[str, Callable[[LatencyScene], LatencyScene]] = {
-    "logs": lambda scene: structs.replace(scene, latency=scene.latency._replace(waits=(), logs=(), gaps=(UNREAD,))),
-    "pods": lambda scene: structs.replace(scene, latency=scene.latency._replace(lives=(), unread=True, gaps=(UNREAD,))),
+    "logs": lambda scene: structs.replace(
+        scene, latency=structs.replace(scene.latency, waits=(), logs=(), gaps=(UNREAD,))
+    ),
+    "pods": lambda scene: structs.replace(
+        scene, latency=structs.replace(scene.latency, lives=(), unread=True, gaps=(UNREAD,))
+    ),
     "events": but(events=UNREAD),
     "HAMi's install": but(seen=NO_INSTALL),
 }

@@ -73,6 +73,7 @@ def asked(tmp_path: Path, verb: str, statuses: tuple[Object, ...], others: dict[
 
 FLAG = "Error: unknown flag: --default-mem\nUsage:\n  scheduler [flags]\n"
 UNKNOWN = "F1121 04:59:29.123456       1 main.go:9] some [new] way: x"
+REQUIRED = 'Error: required flag(s) "device-plugin-namespace" not set'
 FORMAT = "exec /usr/bin/scheduler: exec format error"
 KUBE = {"name": "kube-scheduler", "ready": True, "state": {"running": {"startedAt": ago(9000)}}}
 UP = READY | {"containerStatuses": [KUBE, *READY["containerStatuses"]]}
@@ -95,6 +96,11 @@ BOTH = pytest.mark.parametrize("verb", ["why", "status"])
         (crashing(137, reason="OOMKilled"), {}, ("OOMKilled, exit code 137", "OOMKilled")),
         (crashing(128, message="exec: not found", reason="StartError"), {}, ("StartError: exec: not", "exec: not")),
         (crashing(255), {LOG: f"{UNKNOWN}\n{STACK}\n"}, ("Its last error: some [new] way: x.", UNKNOWN)),
+        (
+            crashing(1),
+            {LOG: f"{REQUIRED}\nUsage:\n  scheduler [flags]\n\nFlags:\n  -v\n"},
+            ("Its last error: required flag(s)", REQUIRED),
+        ),
         (crashing(255), {LOG: f"{FORMAT}\n"}, (f"The last line of its log: {FORMAT}.", FORMAT)),
         (
             crashing(1),

@@ -73,3 +73,10 @@ def test_profiles_that_nobody_needs_are_told_with_what_closes_them(tmp_path: Pat
     report = ask(tmp_path, healthy(flags=["--profiling"]))
     assert "no open change needs it" in only(report, "pprof-exposed").claim
     assert commands(report) == ["kubectl -n hami-system edit deployment hami-scheduler"]
+
+
+@pytest.mark.parametrize("bind", ["", "--profiling-bind-address=127.0.0.1:7070"])
+def test_profiles_on_the_pods_loopback_are_open_to_nobody(tmp_path: Path, bind: str) -> None:
+    image = "docker.io/projecthami/hami:v2.11.0"
+    report = ask(tmp_path, healthy(flags=["--profiling", *filter(None, [bind])], image=image))
+    assert "pprof-exposed" not in codes(report)

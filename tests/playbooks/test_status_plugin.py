@@ -66,8 +66,8 @@ def test_the_table_counts_the_nodes_that_have_a_plugin_pod(tmp_path: Path) -> No
         rows = table(ask(tmp_path / str(len(objects)), objects), "components")
         return next(row["state"] for row in rows if row["object"] == "nodes with GPUs")
 
-    assert covered(healthy()) == "2 of 2 have a plugin pod"
-    assert covered(without(healthy(), "Pod", "plugin-gpu-2")) == "1 of 2 have a plugin pod"
+    assert covered(healthy()) == "2 of 2 have a plugin pod, logs read of 2"
+    assert covered(without(healthy(), "Pod", "plugin-gpu-2")) == "1 of 2 have a plugin pod, logs read of 1"
 
 
 def test_a_taint_that_keeps_the_plugin_away_is_named(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from bot.report import Report
 from bot.texts import Texts, in_english
 from playbooks.gather.subject import SubjectRequest, parse_subject
 from playbooks.playbook import Sources, find
+from playbooks.why.playbook import OwnedRow
 from sandbox.apiserver import ApiServer, Fault
 from tests.playbooks.world import (
     Object,
@@ -61,7 +62,7 @@ def test_two_namespaces_that_differ_are_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    "typed", ["", "/", "a/b/c/d", "ml/", "Trainer", "-x", "a b", "x" * 300, "$(reboot)", "svc/x/y"]
+    "typed", ["", "/", "a/b/c/d", "ml/", "Train_er", "-x", "a b", "x" * 300, "$(reboot)", "svc/x/y"]
 )
 def test_what_is_no_name_is_refused_with_an_example(typed: str) -> None:
     with pytest.raises(UsageError) as refused:
@@ -142,6 +143,32 @@ def test_a_job_that_is_suspended_says_so(tmp_path: Path) -> None:
     report = ask(tmp_path, cluster(suspended()), "job/train")
     assert report.verdict == "Job ml/train has no pod, because it is suspended (spec.suspend is true)."
     assert commands(report) == ["kubectl -n ml describe job train"]
+
+
+def queued(name: str, age: int, owner: str, priority: int = 0, **condition: str) -> Object:
+    """Kueue's Workload of what has that uid."""
+    metadata = {"name": name, "namespace": "ml", "uid": f"uid-{name}", "creationTimestamp": ago(age)}
+    metadata |= {"ownerReferences": [{"kind": "Job", "name": "x", "uid": owner}]}
+    conditions = [{"type": "QuotaReserved", "status": "False", **condition}]
+    spec = {"queueName": "gpu-queue", "priority": priority}
+    return {"kind": "Workload", "metadata": metadata, "spec": spec, "status": {"conditions": conditions}}
+
+
+SAID = {"reason": "WaitingForQuota", "message": "couldn't assign flavors: insufficient unused quota for nvidia.com/gpu"}
+
+
+def test_what_kueue_holds_is_told_with_its_place_and_kueue_s_own_words(tmp_path: Path) -> None:
+    job = suspended(**{"kueue.x-k8s.io/queue-name": "gpu-queue"})
+    gated = pod("gated", schedulingGates=[{"name": "kueue.x-k8s.io/admission"}])
+    done = queued("done", 900, "another") | {"status": {"conditions": [{"type": "QuotaReserved", "status": "True"}]}}
+    line = [queued("a", 500, job["metadata"]["uid"], **SAID), queued("b", 600, "uid-gated", **SAID), done]
+    objects = cluster(gpu_node("gpu-1"), job, gated, *line, queued("c", 100, "third", priority=9))
+    assert ask(tmp_path, objects, "job/train").verdict == (
+        "Job ml/train has no pod, because it is suspended: it waits in Kueue's queue gpu-queue."
+    )
+    claims = [cause(ask(tmp_path, objects, typed)).claim for typed in ("job/train", "ml/gated")]
+    assert ["number 3 of 3 that wait in queue gpu-queue" in claims[0], "number 2 of 3" in claims[1]] == [True, True]
+    assert all("Kueue says WaitingForQuota: couldn't assign flavors" in claim for claim in claims)
 
 
 def test_a_job_that_kueue_holds_names_the_queue(tmp_path: Path) -> None:
@@ -261,3 +288,51 @@ def test_a_live_cluster_and_a_recording_say_in_the_same_words_that_there_is_no_s
                 return playbook.report(snapshot, Texts("en"))
 
     assert asyncio.run(run()).verdict == answer(verb, recording, {}, pod="ml/nosuch").verdict
+
+
+def made_for(kind: str, name: str) -> Object:
+    return {"kind": kind, "metadata": {"name": name, "namespace": "ml", "uid": f"uid-{kind}-{name}"}}
+
+
+@pytest.mark.parametrize(
+    ("typed", "between", "of_pod", "labels"),
+    [
+        ("pytorchjob/pt", [], made_for("PyTorchJob", "pt"), {"training.kubeflow.org/replica-type": "worker"}),
+        ("ml/pytorchjobs.kubeflow.org/pt", [], made_for("PyTorchJob", "pt"), {}),
+        ("tfjob/pt", [], made_for("TFJob", "pt"), {}),
+        ("mpijob/pt", [("Job", "pt-launcher", made_for("MPIJob", "pt"))], made_for("Job", "pt-launcher"), {}),
+        ("vcjob/pt", [], made_for("Job", "pt"), {"volcano.sh/task-spec": "worker"}),
+        ("cronjob/pt", [("Job", "pt-1", made_for("CronJob", "pt"))], made_for("Job", "pt-1"), {}),
+        ("jobset/pt", [("Job", "pt-w-0", made_for("JobSet", "pt"))], made_for("Job", "pt-w-0"), {}),
+        ("lws/pt", [("StatefulSet", "pt", made_for("LeaderWorkerSet", "pt"))], made_for("StatefulSet", "pt"), {}),
+        ("rayjob/pt", [], made_for("RayCluster", "pt-raycluster-x"), {"ray.io/originated-from-cr-name": "pt"}),
+        ("raycluster/pt", [], made_for("RayCluster", "pt"), {"ray.io/group": "gpu"}),
+        ("isvc/pt", [], made_for("ReplicaSet", "pt-predictor-1"), {"serving.kserve.io/inferenceservice": "pt"}),
+        ("workflow/pt", [], made_for("Workflow", "pt"), {}),
+        ("notebook/pt", [], made_for("StatefulSet", "pt"), {"notebook-name": "pt"}),
+        (
+            "rollout/pt",
+            [("ReplicaSet", "pt-1", made_for("Rollout", "pt"))],
+            made_for("ReplicaSet", "pt-1"),
+            {},
+        ),
+    ],
+)
+def test_what_operators_make_pods_for_is_asked_about_by_its_kind(
+    tmp_path: Path, typed: str, between: list[tuple[str, str, Object]], of_pod: Object, labels: dict[str, str]
+) -> None:
+    middle = [made_for(kind, name) | {"spec": {"template": {"spec": {}}}} for kind, name, _ in between]
+    for thing, (_, _, of) in zip(middle, between, strict=True):
+        thing["metadata"]["ownerReferences"] = [{"kind": of["kind"], "name": of["metadata"]["name"], "uid": "u"}]
+    waiting = pod("pt-0", owner=of_pod, labels=labels)
+    others = [running("pt-1", "gpu-1", owner=of_pod), running("web-1", "gpu-1")]
+    others[0]["metadata"]["labels"] |= labels
+    report = ask(tmp_path, cluster(gpu_node("gpu-1"), *middle, waiting, *others), typed)
+    (row,) = report.typed(OwnedRow)
+    assert (report.subject.name, row.pods, row.waiting, row.gpus_each) == ("pt-0", 2, 1, 1)
+    assert any("has 2 pods; ml/pt-0" in gap.why for gap in report.gaps)
+
+
+def test_an_owner_of_which_no_pod_is_there_says_so(tmp_path: Path) -> None:
+    report = ask(tmp_path, cluster(gpu_node("gpu-1"), running("web-1", "gpu-1")), "ml/pytorchjob/pt")
+    assert report.verdict.startswith('no pod of PyTorchJob "pt" was found')

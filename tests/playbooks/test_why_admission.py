@@ -49,6 +49,13 @@ def test_a_deployment_whose_pod_the_webhook_refused_is_told_why(tmp_path: Path, 
     assert "nodeSelector" in cause(report).next_actions[0].label
 
 
+def test_an_annotation_that_only_hami_may_set_is_to_be_removed(tmp_path: Path) -> None:
+    said = "annotation hami.io/vgpu-node is written by the scheduler and cannot be set when creating a pod"
+    report = ask(tmp_path, refused_deployment(DENIED + said), "deploy/trainer")
+    assert codes(report) == ["admission-denied"]
+    assert "Remove that annotation" in cause(report).next_actions[0].label
+
+
 def test_the_refusal_is_told_when_its_events_are_gone(tmp_path: Path) -> None:
     objects = refused_deployment("")[:-1]
     said = f"{DENIED}pod has node assigned"

@@ -194,3 +194,20 @@ def test_a_container_caught_between_two_restarts_is_not_running(
 ) -> None:
     report = ask(tmp_path, cluster(crashed(restarts, since, lasted)))
     assert codes(report) == [code]
+
+
+MOUNT = "nvidia-container-cli: mount error: "
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (f"{MOUNT}stat failed: /dev/nvidia-uvm: no such file or directory", "mount /dev/nvidia-uvm: the node does not"),
+        (f"{MOUNT}file creation failed: /lib/libcuda.so.1: file exists", "at /lib/libcuda.so.1: the image has one"),
+        ("failed to apply OCI options: lstat /dev/nvidiactl: no such file or directory", "has no /dev/nvidiactl"),
+    ],
+)
+def test_the_file_that_a_start_lacks_is_named_as_the_runtime_names_it(tmp_path: Path, words: str, says: str) -> None:
+    waiting = {"waiting": {"reason": "CreateContainerError", "message": words}}
+    report = ask(tmp_path, cluster(placed(phase="Pending", containerStatuses=container_status(state=waiting))))
+    assert says in cause(report).claim

@@ -1,5 +1,6 @@
 """GPU containers of placed pods in which HAMi-core crashes, hangs, is missing, is full or cannot hold the limit."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,7 @@ from tests.playbooks.world import (
     plugin_pod,
     pod,
     quotes,
+    scheduler,
 )
 
 TWO_WHOLE = given("gpu-1", ("GPU-0", 16384, 100), ("GPU-1", 16384, 100))
@@ -235,6 +237,7 @@ def test_a_log_that_may_not_be_read_is_a_gap_where_it_could_tell_something(tmp_p
         assert codes(report)[0] in ("image-or-start-failure", "running")
         assert "container log" in [gap.source for gap in report.gaps]
         assert "workload_logs" in str(report.gaps)
+        assert "kubectl -n ml create role hami-bot-workload-logs --verb=get" in str(report.gaps)
 
 
 def test_a_container_that_kubernetes_killed_needs_no_log(tmp_path: Path) -> None:
@@ -550,3 +553,128 @@ def test_a_running_pod_whose_log_was_not_read_is_not_simply_running(tmp_path: Pa
     assert (found.code, found.severity) == ("running", "info")
     assert "log was not read" in found.claim
     assert "logs wl -c main" in found.next_actions[-1].command
+
+
+ILLEGAL = CORE.format("ERROR") + "Illegal device id: -644371744"
+
+
+@pytest.mark.parametrize(
+    ("version", "confidence", "upgrade"), [("2.8.2", "confirmed", True), ("2.10.0", "suspected", False)]
+)
+def test_a_bug_that_the_node_s_hami_core_no_longer_has_is_neither_sure_nor_a_reason_to_upgrade(
+    tmp_path: Path, version: str, confidence: str, *, upgrade: bool
+) -> None:
+    daemon = plugin(7200, f"projecthami/hami:v{version}")
+    world = [*scheduler("2.8.2"), placed(looping(139)), gpu_node("gpu-1", card("GPU-0")), daemon]
+    report = ask(tmp_path, world, others={"ml/wl/main": ILLEGAL}, settings={"workload_logs": True})
+    found = cause(report)
+    assert (found.code, found.confidence) == ("hami-core-crash", confidence)
+    assert any("pgrade HAMi" in action.label for action in found.next_actions) == upgrade
+    assert ("older than the upgrade" in found.claim) != upgrade
+
+
+@pytest.mark.parametrize(("runtime", "asked_to_set"), [("", True), ("kata", True), ("nvidia", False)])
+def test_a_runtime_class_that_the_pod_has_is_no_advice(tmp_path: Path, runtime: str, *, asked_to_set: bool) -> None:
+    one = with_container(runtimeClassName=runtime)
+    one["status"]["containerStatuses"] = [looping(1)]
+    found = cause(asked(tmp_path, one, log=MISSING))
+    assert found.code == "gpu-runtime-missing"
+    assert ("Set runtimeClassName" in found.next_actions[0].label) == asked_to_set
+
+
+FULL = CORE.format("ERROR") + "cuMemoryAllocate failed res=2"
+
+
+@pytest.mark.parametrize(
+    ("scaling", "of_node", "lower"),
+    [(1, None, False), (2, None, True), (2, 1, False), (1, 1.5, True)],
+)
+def test_memory_scaling_is_to_be_lowered_only_where_it_is_above_1(
+    tmp_path: Path, scaling: float, of_node: float | None, *, lower: bool
+) -> None:
+    """The node's own setting wins over the cluster's."""
+    world = [
+        *scheduler(config=f"nvidia:\n  deviceMemoryScaling: {scaling}\n"),
+        placed(),
+        gpu_node("gpu-1", card("GPU-0")),
+    ]
+    if of_node:
+        text = json.dumps({"nodeconfig": [{"name": "gpu-1", "devicememoryscaling": of_node}]})
+        own = {"name": "hami-device-plugin", "namespace": "hami-system"}
+        world.append({"kind": "ConfigMap", "metadata": own, "data": {"config.json": text}})
+    report = ask(tmp_path, world, others={"ml/wl/main": FULL}, settings={"workload_logs": True})
+    assert codes(report)[0] == "limit-not-enforced"
+    assert ("deviceMemoryScaling" in cause(report).next_actions[0].label) == lower
+    assert f"scaling is {of_node or scaling:g}" in cause(report).claim
+
+
+def test_faults_of_two_kinds_in_one_log_are_both_told(tmp_path: Path) -> None:
+    report = asked(tmp_path, placed(looping(1)), log=f"{GONE}\n{MISSING}\n")
+    assert set(codes(report)) == {"gpu-runtime-missing", "hami-core-missing", "image-or-start-failure"}
+    assert all(finding.next_actions for finding in report.findings)
+
+
+def test_what_turns_the_limit_off_is_told_beside_what_the_log_says(tmp_path: Path) -> None:
+    one = with_container(**env("CUDA_DISABLE_CONTROL", "true"))
+    report = asked(tmp_path, one, log=CORE.format("ERROR") + "cuInit failed:999")
+    assert codes(report) == ["gpu-start-failure", "limit-not-enforced"]
+
+
+def test_a_limit_in_hami_core_s_words_that_hami_did_not_give_is_told(tmp_path: Path) -> None:
+    report = asked(tmp_path, placed(looping(1)), log=OOM)
+    assert "its limit is 16,000 MiB" in cause(report).claim
+    assert "HAMi gave the pod 8,000 MiB" in cause(report).claim
+
+
+@pytest.mark.parametrize(
+    ("log", "words"),
+    [
+        (
+            "serving\npanic: runtime error: index out of range [3] with length 3\n\ngoroutine 1 [running]:",
+            "index out of range",
+        ),
+        ("fatal error: concurrent map writes\n\ngoroutine 7 [running]:", "concurrent map writes"),
+        ('panic: cannot log in as "root" with hunter2\n\ngoroutine 1 [running]:', "panicked (panic)"),
+    ],
+)
+def test_a_panic_in_a_container_s_log_is_quoted_as_one(tmp_path: Path, log: str, words: str) -> None:
+    report = asked(tmp_path, placed(looping(2)), log="starts\n", last=log)
+    assert codes(report) == ["image-or-start-failure"]
+    assert words in cause(report).claim
+    assert "hunter2" not in str(report)
+
+
+def test_a_stack_that_a_running_program_logs_is_no_end_of_its(tmp_path: Path) -> None:
+    assert codes(asked(tmp_path, placed(), log="panic: runtime error: index out of range [3]\nrecovered\n")) == [
+        "running"
+    ]
+
+
+@pytest.mark.parametrize(("off", "told"), [("true", ["limit-not-enforced"]), ("false", ["hami-core-hang"])])
+def test_where_hami_core_is_turned_off_it_is_not_what_stands_still(tmp_path: Path, off: str, told: list[str]) -> None:
+    two = given("gpu-1", ("GPU-0", 8000, 0), ("GPU-1", 8000, 0))
+    one = with_container(two, **env("CUDA_DISABLE_CONTROL", off))
+    assert codes(asked(tmp_path, one, log=NCCL)) == told
+
+
+@pytest.mark.parametrize(
+    ("driver", "version", "told"), [("595.45", "2.8.2", True), ("580.95", "2.8.2", False), ("595.45", "2.9.0", False)]
+)
+def test_the_driver_s_version_is_read_in_the_device_plugin_s_log_too(
+    tmp_path: Path, driver: str, version: str, *, told: bool
+) -> None:
+    daemon = plugin(7200, f"projecthami/hami:v{version}")
+    world = [*scheduler(version), placed(), gpu_node("gpu-1", card("GPU-0")), daemon]
+    line = f"I1121 03:00:02.000000       1 nvml.go:41] NVML initialized, driver version: {driver}.01, CUDA 13.2\n"
+    name = f"{daemon['metadata']['namespace']}/{daemon['metadata']['name']}/device-plugin"
+    logs = {name: line, "ml/wl/main": "\n"}
+    report = ask(tmp_path, world, others=logs, settings={"workload_logs": True})
+    assert (codes(report) == ["hami-core-hang"]) == told
+    assert not told or f"driver version: {driver}.01" in " ".join(quotes(report))
+
+
+def test_nvidia_s_words_of_another_vendor_s_pod_are_no_reason_for_nvidia_s_runtime(tmp_path: Path) -> None:
+    dcu = {"hygon.com/dcunum": "1", "hygon.com/dcumem": "2000"}
+    given_dcu = {"hami.io/vgpu-node": "gpu-1", "hami.io/dcu-devices-allocated": "DCU-0,DCU,2000,10:;"}
+    report = asked(tmp_path, placed(looping(1), annotations=given_dcu, limits=dcu), log=MISSING)
+    assert codes(report) == ["image-or-start-failure"]

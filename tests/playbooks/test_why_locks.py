@@ -349,3 +349,27 @@ def test_a_pod_that_is_going_away_still_holds_its_cards(tmp_path: Path) -> None:
     report = ask(tmp_path, cluster(gpu_node(), leaving, pod()))
     assert codes(report) == ["card-insufficient-memory"]
     assert any("Wait for ml/leaving to finish" in action.label for action in cause(report).next_actions)
+
+
+LATE = 'Post "https://127.0.0.1:443/bind": context deadline exceeded (Client.Timeout exceeded while awaiting headers)'
+
+
+@pytest.mark.parametrize("verb", ["latency", "tune"])
+@pytest.mark.parametrize(("version", "of_lock"), [("2.5.1", True), ("2.10.0", False)])
+def test_many_binds_that_time_out_are_counted_together_with_the_version_s_lock(
+    tmp_path: Path, verb: str, version: str, *, of_lock: bool
+) -> None:
+    late = [pod(f"wl-{number}", said=bind_error(LATE)) for number in range(4)]
+    other = pod("other", said=bind_error("node gpu-1 has been locked within 5m0s"))
+    report = answer(verb, record(tmp_path, [*scheduler(version), gpu_node(), *late, other]), {})
+    first = report.findings[0]
+    assert first.code == "binding-failed"
+    assert first.claim.startswith("4 pods wait")
+    assert ("one lock in the scheduler" in first.claim) is of_lock
+    assert any("Upgrade HAMi" in action.label for action in first.next_actions) is of_lock
+    assert first.next_actions
+
+
+def test_one_bind_that_timed_out_is_no_news_of_the_cluster(tmp_path: Path) -> None:
+    report = answer("latency", record(tmp_path, [*scheduler("2.5.1"), gpu_node(), pod(said=bind_error(LATE))]), {})
+    assert "binding-failed" not in codes(report)

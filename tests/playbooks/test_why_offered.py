@@ -11,6 +11,7 @@ from tests.playbooks.world import (
     Object,
     ask,
     cause,
+    cluster,
     codes,
     commands,
     container,
@@ -154,3 +155,27 @@ def test_words_of_the_default_scheduler_are_no_fault_of_hami_s_configuration(tmp
     said = "1 Insufficient nvidia.com/gpumem"
     report = about(tmp_path, gpu(memory=1000), said, gpu_node(), schedulerName="default-scheduler")
     assert codes(report) == ["webhook-bypassed"]
+
+
+@pytest.mark.parametrize(
+    ("resource", "project"),
+    [
+        ("aliyun.com/gpu-mem", "gpushare (Alibaba Cloud)"),
+        ("tencent.com/vcuda-core", "gpu-manager (Tencent)"),
+        ("nvidia.com/gpu.shared", "k8s-device-plugin"),
+    ],
+)
+def test_a_resource_of_another_project_is_called_so(tmp_path: Path, resource: str, project: str) -> None:
+    said = refused(none_of(1, f"1 Insufficient {resource}"))
+    report = ask(tmp_path, cluster(pod(limits={resource: "1"}, said=said), gpu_node()))
+    assert codes(report)[0] == "resource-unknown"
+    assert project in cause(report).claim
+    assert "nvidia.com/gpumem" in cause(report).next_actions[0].label
+
+
+def test_names_of_hami_s_predecessor_are_called_so_where_hami_runs(tmp_path: Path) -> None:
+    said = refused(none_of(1, "1 Insufficient 4pd.io/vgpu"))
+    one = pod(limits={"4pd.io/vgpu": "1"}, schedulerName="4pd-scheduler", said=said)
+    report = ask(tmp_path, cluster(one, gpu_node()))
+    assert (codes(report)[0], report.severity) == ("resource-unknown", "warning")
+    assert "HAMi's predecessor" in cause(report).claim

@@ -3,6 +3,8 @@
 import json
 from pathlib import Path
 
+import pytest
+
 from bot.report import Report
 from tests.playbooks.world import (
     Object,
@@ -268,3 +270,26 @@ def test_a_pod_that_got_another_chip_is_told_that_its_resource_means_both(tmp_pa
     assert "Ascend910B4-1" in cause(mixed).claim
     plain = ask(tmp_path / "plain", [*hami, npus("npu-1", "Ascend910B4"), runs])
     assert cause(plain).claim == "ml/wl is running on npu-1."
+
+
+HCU = {"hygon.com/hcunum": "1", "hygon.com/hcumem": "20000", "hygon.com/hcucores": "50"}
+
+
+@pytest.mark.parametrize(
+    ("version", "config", "code", "told"),
+    [
+        ("2.11.0", CHART.replace("dcu", "hcu"), "impossible-anywhere", "the largest HCU has 16,384 MiB"),
+        ("2.11.0", CHART, "resource-unknown", "hygon.com/dcu"),
+        ("2.10.0", CHART, "resource-unknown", "hygon.com/dcu"),
+    ],
+)
+def test_hygon_s_devices_have_another_name_after_2_10(
+    tmp_path: Path, version: str, config: str, code: str, told: str
+) -> None:
+    image = f"docker.io/projecthami/hami:v{version}"
+    register = {"hami.io/node-hcu-register": "HCU-0,4,16384,100,HCU-Z100,0,true:"}
+    one = pod(limits=HCU, said=refused(none_of(1, "1 1/1 CardInsufficientMemory")))
+    host = node("hcu-1", register, allocatable={"hygon.com/hcunum": "8"})
+    report = ask(tmp_path, [*scheduler(config=config, flags=[], image=image), host, one])
+    assert codes(report)[0] == code
+    assert told in cause(report).claim

@@ -152,3 +152,41 @@ def test_events_that_cannot_be_read_leave_volcano_s_condition(tmp_path: Path) ->
     report = ask(tmp_path, cluster(one), missing=["events"])
     assert codes(report) == ["volcano-scheduled"]
     assert "events" in [gap.source for gap in report.gaps]
+
+
+TAKEN = "requested number of devices unavailable for volcano.sh/vgpu-cores. Requested: 100, Available: 0"
+DIED = "rpc error: code = Unavailable desc = error reading from server: EOF"
+PANIC = "panic: runtime error: invalid memory address or nil pointer dereference"
+
+
+def rejected(tmp_path: Path, why: str, *others: Object, log: str = "", state: Object | None = None) -> Report:
+    """About a pod of Volcano's that kubelet refused; `state` is its device plugin's."""
+    one = pod(limits=vgpu(), schedulerName="volcano", nodeName="gpu-1")
+    message = f"Allocate failed due to {why}, which is unexpected"
+    one["status"] = {"phase": "Failed", "reason": "UnexpectedAdmissionError", "message": message, "startTime": ago(120)}
+    own = volcano_plugin()
+    own["status"]["containerStatuses"][0] |= state or {}
+    return ask(tmp_path, cluster(gpu_node(), one, own, *others), others={f"{PLUGIN_LOG}": log})
+
+
+def test_what_kubelet_says_of_volcano_s_pod_is_not_put_into_volcano_s_mouth(tmp_path: Path) -> None:
+    report = rejected(tmp_path, TAKEN)
+    assert codes(report)[0] == "volcano-scheduled"
+    assert "kubelet refused it" in cause(report).claim
+    assert "Requested: 100, Available: 0" in cause(report).claim
+    assert "from HAMi" not in " ".join(finding.claim for finding in report.findings)
+
+
+def test_a_pod_that_is_being_deleted_is_the_holder_only_where_there_is_one(tmp_path: Path) -> None:
+    ends = pod("old", vgpu(), uid="uid-old", nodeName="gpu-1", deleted=ago(30))
+    assert "of ml/old, which is being deleted" in cause(rejected(tmp_path / "one", TAKEN, ends)).claim
+    stays = pod("old", vgpu(), uid="uid-old", nodeName="gpu-1")
+    assert "no pod with vGPUs is being deleted there" in cause(rejected(tmp_path / "none", TAKEN, stays)).claim
+
+
+def test_a_panic_of_volcano_s_device_plugin_is_quoted(tmp_path: Path) -> None:
+    down = {"ready": False, "restartCount": 0, "state": {"waiting": {"reason": "CrashLoopBackOff"}}}
+    down["lastState"] = {"terminated": {"exitCode": 2, "reason": "Error", "finishedAt": ago(20)}}
+    report = rejected(tmp_path, DIED, log=f"{PANIC}\n[signal SIGSEGV]\n", state=down)
+    assert PANIC in quotes(report)
+    assert codes(report)[0] == "volcano-scheduled"

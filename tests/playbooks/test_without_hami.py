@@ -7,12 +7,16 @@ from typing import Any
 
 import pytest
 
-from bot.errors import SourceError
+from bot.errors import NotFound, SourceError
 from bot.kube.client.connect import open_cluster
 from bot.kube.recording.recorded_cluster import RecordedCluster
 from bot.report import Report
 from bot.texts import Texts
+from handlers.changes.request import look
+from handlers.changes.words import Revert
 from playbooks.playbook import Sources, find
+from playbooks.profile.fetch import gather as fetch_profile
+from playbooks.profile.request import Request
 from sandbox.apiserver.server import ApiServer
 from tests.cases_support import ask_cluster
 from tests.incidents_support import INCIDENTS
@@ -124,6 +128,7 @@ def test_what_only_looks_like_hami_s_is_no_trace_of_it(tmp_path: Path) -> None:
         workload("Deployment", "hami-bot", "example/project-hami/hami-bot:1", **labels),
         workload("DaemonSet", "nvidia-vgpu-device-manager", "nvcr.io/nvidia/cloud-native/vgpu-device-manager:v0.3"),
         hook("admission.gpu-operator.example"),
+        workload("Deployment", "mohamid-web", "example/sahami:1"),
     ]
     assert codes(told(tmp_path, "status", plain(*others))) == ["hami-not-installed"]
 
@@ -155,3 +160,31 @@ def test_a_cluster_that_settings_call_otherwise_is_told_with_its_context(tmp_pat
     context = re.fullmatch(r"HAMi is not installed in cluster training, context (\S+)\.", report.verdict)
     assert context
     assert f"current-context: {context[1]}" in (tmp_path / "kubeconfig").read_text().replace('"', "")
+
+
+def test_a_profile_and_a_change_are_answered_with_that_too(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with ApiServer.from_recording(INCIDENTS / "no-hami" / "recording.tar.gz") as server:
+            config = tmp_path / "kubeconfig"
+            config.write_text(server.kubeconfig())
+            async with await open_cluster(kubeconfig=config, name="training") as live:
+                sources = Sources(live, ports=live)
+                with pytest.raises(NotFound, match="HAMi is not installed in cluster training"):
+                    await fetch_profile(Request("heap", 0), sources)
+                with pytest.raises(NotFound, match="HAMi is not installed in cluster training"):
+                    await look(sources, Revert("verbosity"))
+
+    asyncio.run(main())
+
+
+def test_volcano_with_its_vgpu_plugin_misses_no_scheduler_of_hami_s(tmp_path: Path) -> None:
+    plugin = workload("DaemonSet", "volcano-device-plugin", "projecthami/volcano-vgpu-device-plugin:v1.11")
+    for verb in ("why", "pending", "status", "digest"):
+        report = told(tmp_path / verb, verb, plain(plugin))
+        assert not {"hami-not-installed", "scheduler-down"} & set(codes(report)), verb
+
+
+def test_tune_never_says_that_nothing_has_to_change_where_nothing_was_measured(tmp_path: Path) -> None:
+    verdict = told(tmp_path, "tune", plain(workload("DaemonSet", "hami-device-plugin", "projecthami/hami:v2"))).verdict
+    assert "Nothing to change" not in verdict
+    assert "cannot tell what to change" in verdict

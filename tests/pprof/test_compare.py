@@ -5,12 +5,11 @@ import pytest
 from bot.errors import UsageError
 from bot.pprof.compare import compare
 from bot.pprof.decode import read
-from bot.pprof.goroutines import crowded, groups, grown
-from bot.pprof.hints import hints, is_own
+from bot.pprof.hints import crowded, groups, grown, hints, is_own
 from bot.pprof.listing import function_lines
 from bot.pprof.profile import Profile
 from bot.pprof.top import prepared
-from bot.texts import in_english
+from bot.texts import Text, in_english
 from handlers.profiles.shell import answer
 from tests.pprof.build import Writer
 from tests.pprof.cases import PROFILES
@@ -63,9 +62,9 @@ def test_goroutines_that_grow_between_two_profiles_are_a_suspected_leak() -> Non
     assert [
         (change.group.waits_in, change.group.wait, change.before, change.group.goroutines) for change in found[:3]
     ] == [
-        ("main.leakOnChan", "channel-receive", 200, 1000),
-        ("main.leakOnSelect", "select", 100, 500),
-        ("main.leakOnLock", "lock", 40, 200),
+        ("main.leakOnChan", Text("profile-wait.channel-receive"), 200, 1000),
+        ("main.leakOnSelect", Text("profile-wait.select"), 100, 500),
+        ("main.leakOnLock", Text("profile-wait.lock"), 40, 200),
     ]
     assert grown(after, after) == []
     assert crowded(groups(after))[0].spawned_by == "main.leakOnChan"

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from bot.pprof.compare import comparison_tables, explain_change
+from bot.pprof.compare import explain_change
 from bot.pprof.decode import read
 from bot.pprof.findings import SourcedProfile, explain, short_name, symptom_table
-from bot.pprof.hints import ALLOCATION_RULES, CPU_RULES, GOROUTINE_RULES, MEMORY_RULES, WAIT_RULES
+from bot.pprof.hints import hint_rules
 from bot.report import Finding, Table, finding_in_words
 from bot.report.tables import table_in_words
 from bot.texts import LANGUAGES, Texts
@@ -34,9 +34,12 @@ def said(found: tuple[Finding, ...], say: Texts = SAY) -> tuple[Finding, ...]:
     return tuple(finding_in_words(finding, say) for finding in found)
 
 
+def changes(versions: list[SourcedProfile]) -> tuple[Finding, ...]:
+    return explain_change(versions)[0]
+
+
 def side_by_side(versions: list[SourcedProfile]) -> Table:
-    (table,) = comparison_tables(versions)
-    return table_in_words(table, SAY)
+    return table_in_words(explain_change(versions)[1], SAY)
 
 
 def taken(name: str) -> SourcedProfile:
@@ -74,7 +77,7 @@ def test_every_claim_about_a_profile_is_quoted_from_what_its_command_prints(name
 
 @pytest.mark.parametrize("names", SEVERAL, ids=lambda names: names[0])
 def test_every_claim_about_versions_is_quoted_from_what_its_command_prints(names: tuple[str, ...]) -> None:
-    check_quotes(said(explain_change([taken(name) for name in names])))
+    check_quotes(said(changes([taken(name) for name in names])))
 
 
 def test_the_profile_may_be_used_again() -> None:
@@ -124,9 +127,7 @@ def test_many_goroutines_in_one_place_are_no_leak_yet() -> None:
 
 
 def test_goroutines_that_grow_are_a_suspected_leak() -> None:
-    leak = by_code(said(explain_change([taken("after.goroutine"), taken("before.goroutine")])))[
-        "profile-goroutine-leak"
-    ]
+    leak = by_code(said(changes([taken("after.goroutine"), taken("before.goroutine")])))["profile-goroutine-leak"]
     assert "main.leakOnChan (channel receive) grew from 200 to 1,000: suspected leak" in leak.claim
     assert "Also growing: main.leakOnSelect, main.leakOnLock." in leak.claim
     assert (leak.severity, leak.confidence) == ("warning", "suspected")
@@ -134,7 +135,7 @@ def test_goroutines_that_grow_are_a_suspected_leak() -> None:
 
 @pytest.mark.parametrize("name", ["before.cpu", "before.goroutine", "meter.v1.allocs", "before.heap", "before.mutex"])
 def test_two_equal_runs_show_no_change_beyond_noise(name: str) -> None:
-    found = by_code(said(explain_change([taken(name), taken(name)])))
+    found = by_code(said(changes([taken(name), taken(name)])))
     assert set(found) - {"profile-unlike-since-start"} == {"profile-no-change"}
     assert "no change beyond noise" in found["profile-no-change"].claim
 
@@ -159,12 +160,12 @@ def test_what_did_not_change_beyond_chance_is_marked_as_noise() -> None:
 
 
 def test_what_vanished_between_versions_is_named() -> None:
-    found = by_code(said(explain_change([taken(f"meter.v{number}.allocs") for number in (1, 2, 3)])))
+    found = by_code(said(changes([taken(f"meter.v{number}.allocs") for number in (1, 2, 3)])))
     assert "main.ListPods, main.getCPUCoreFrequency" in found["profile-gone"].claim
 
 
 def test_another_share_for_the_garbage_collector_is_told() -> None:
-    found = by_code(said(explain_change([taken("before.cpu"), taken("after.cpu")])))
+    found = by_code(said(changes([taken("before.cpu"), taken("after.cpu")])))
     assert found["profile-gc-changed"].claim == (
         "The garbage collector's share went from 7.6% to 12.6%. Doubling GOGC about halves its work; "
         "the price is memory: with 200 the heap grows to three times what is live, with the usual 100 to twice."
@@ -184,7 +185,7 @@ def version(lists: int, name: str) -> SourcedProfile:
 
 
 def test_a_change_is_told_by_the_deepest_function_that_explains_it_and_the_step_that_made_it() -> None:
-    found = by_code(said(explain_change([version(1000, "v1"), version(1900, "v2"), version(3200, "v3")])))
+    found = by_code(said(changes([version(1000, "v1"), version(1900, "v2"), version(3200, "v3")])))
     claim = found["profile-changed"].claim
     assert claim.startswith("main.ListPods 3.2x (1000MB → 3.12GB), 59% of it from v2.mem to v3.mem. alloc_space ")
     assert "main.main" not in claim
@@ -192,12 +193,12 @@ def test_a_change_is_told_by_the_deepest_function_that_explains_it_and_the_step_
 
 
 def test_of_two_versions_there_is_one_step() -> None:
-    found = by_code(said(explain_change([version(1000, "v1"), version(3200, "v2")])))
+    found = by_code(said(changes([version(1000, "v1"), version(3200, "v2")])))
     assert found["profile-changed"].claim.startswith("main.ListPods 3.2x (1000MB → 3.12GB). alloc_space ")
 
 
 def test_a_step_that_others_took_back_is_told_without_its_share() -> None:
-    found = by_code(said(explain_change([version(1000, "v1"), version(4000, "v2"), version(2000, "v3")])))
+    found = by_code(said(changes([version(1000, "v1"), version(4000, "v2"), version(2000, "v3")])))
     assert "main.ListPods 2x (1000MB → 1.95GB), mostly from v1.mem to v2.mem." in found["profile-changed"].claim
 
 
@@ -292,7 +293,7 @@ def test_everything_can_be_said_in_every_language(language: str) -> None:
         for kind in taken(name).profile.sample_types:
             said(explain(taken(name), sample_index_name=kind.type), say)
     for names in SEVERAL:
-        said(explain_change([taken(name) for name in names]), say)
+        said(changes([taken(name) for name in names]), say)
     assert len(table_in_words(symptom_table(), say).rows) == 3
 
 
@@ -314,5 +315,5 @@ def test_names_are_short_enough_for_a_sentence(function: str, short: str) -> Non
 
 def test_every_code_is_documented() -> None:
     page = (Path(__file__).parents[2] / "docs" / "findings.md").read_text(encoding="utf-8")
-    rules = (*CPU_RULES, *WAIT_RULES, *ALLOCATION_RULES, *GOROUTINE_RULES, *MEMORY_RULES)
+    rules = [rule for rules in hint_rules().values() for rule in rules]
     assert [rule.code for rule in rules if f"`profile-{rule.code}`" not in page] == []

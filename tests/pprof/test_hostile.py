@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from bot.errors import SourceError, UsageError
-from bot.pprof.compare import comparison_tables, explain_change
+from bot.pprof.compare import explain_change
 from bot.pprof.decode import LONGEST_TEXT, check, read
 from bot.pprof.filters import Filters
 from bot.pprof.findings import SourcedProfile, explain
@@ -281,8 +281,8 @@ def everything_said(profile: bytes) -> None:
     one = SourcedProfile(read(profile), "a", "a")
     say = Texts("en")
     msgspec.json.encode(explain(one))
-    msgspec.json.encode(explain_change([one, one]))
-    msgspec.json.encode([table_in_words(table, say) for table in comparison_tables([one, one, one])])
+    findings, table = explain_change([one, one, one])
+    msgspec.json.encode([findings, table_in_words(table, say)])
     ready = one.ready().profile
     listing(function_lines(ready, 0, "."), 1, "ns", source=None, link=SourceLinks(ready, {HAMI: "v2.9.0"}).link)
 

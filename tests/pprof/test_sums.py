@@ -3,18 +3,16 @@
 from collections.abc import Sequence
 from functools import partial
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bot.pprof.decode import read
-from bot.pprof.nodes import node_table
+from bot.pprof.nodes import Edges, Frame, NodeWeights, node_table
 from bot.pprof.profile import int64
-from bot.pprof.sums import Edges, Frame, NodeWeights, PlainSums
+from bot.pprof.sums import PlainSums
+from bot.pprof.sums_numpy import VectorSums
 from tests.pprof.build import Writer
 from tests.sampling import examples
-
-vectors = pytest.importorskip("bot.pprof.sums_numpy", reason="numpy is not installed", exc_type=ImportError)
 
 FUNCTIONS = 5
 STACKS = st.lists(
@@ -73,7 +71,7 @@ def test_sums_are_those_of_a_simple_loop(
         for number, nodes in table.by_location.items()
     }
     expected = slow_edges(stacks, frames, callees)
-    for kind in (PlainSums, vectors.VectorSums):
+    for kind in (PlainSums, VectorSums):
         sums = kind(partial(profile.samples.stacks, 0), table)
         assert sums.weigh() == slowly(stacks, table.by_location, len(table.nodes))
         found = sums.edges(frames, callees)

@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from bot.render.overview import MOST_LINES, bars
+from bot.render.overview import MOST_LINES, bars, gpus_by_node
 from bot.render.terminal import terminal
 from bot.report import Report, Sheet, Table, Uuid
 from bot.rows import GpuRow
@@ -27,7 +27,7 @@ def report_of(*cards: GpuRow) -> Report:
 
 
 def lines(*cards: GpuRow) -> list[str]:
-    found = bars(report_of(*cards))
+    found = bars(gpus_by_node(report_of(*cards)))
     assert found
     return list(map(SAY.words, found.lines))
 
@@ -90,7 +90,7 @@ def test_one_node_s_cards_have_a_line_each() -> None:
 
 
 def test_of_very_many_nodes_those_with_the_most_room_are_shown() -> None:
-    found = bars(report_of(*(card(str(number), node=f"gpu-{number}") for number in range(100))))
+    found = bars(gpus_by_node(report_of(*(card(str(number), node=f"gpu-{number}") for number in range(100)))))
     assert found
     assert (len(found.lines), found.left_out) == (MOST_LINES, 40)
     assert SAY.words(found.lines[0]).startswith("gpu-0 ")
@@ -99,8 +99,8 @@ def test_of_very_many_nodes_those_with_the_most_room_are_shown() -> None:
 def test_only_cards_that_are_the_answer_are_drawn() -> None:
     as_text = report_of(card("1")).tables[0]
     read_back = Table(as_text.title, as_text.columns, tuple(as_text.rows))
-    assert bars(msgspec.structs.replace(typical(), tables=(read_back,))) is None
-    assert bars(report_of()) is None
+    assert bars(gpus_by_node(msgspec.structs.replace(typical(), tables=(read_back,)))) is None
+    assert bars(gpus_by_node(report_of())) is None
 
 
 @pytest.mark.parametrize("language", LANGUAGES)

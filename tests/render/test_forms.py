@@ -24,7 +24,7 @@ def forms() -> dict[str, dict[str, Any]]:
         "offer": offer_form(ChangeOffer(plan.record, (), "", two_person=False), "{}"),
         "waiting": waiting_form(),
         "told": told_form(Message("no")),
-        "digest": digest_form(DigestPlace()),
+        "digest": digest_form(DigestPlace(), "UTC"),
         "note": triage_form("note", "0123abcd", "C0GPUONC01"),
         "mute": triage_form("mute", "0123abcd", "C0GPUONC01"),
         "handover": triage_form("handover", "0123abcd", "C0GPUONC01"),

@@ -137,7 +137,7 @@ def test_no_text_breaks_out_of_its_place(shown):
     assert {piece.type for piece in pieces} <= _INLINE
 
     counted = Counter(block.type for block in blocks)
-    actions = [action for finding in shown.findings for action in finding.next_actions]
+    actions = list(dict.fromkeys(action for finding in shown.findings for action in finding.next_actions))
     tables = [table for table in shown.tables if table.columns and table.rows]
     sections = bool(shown.findings) + bool(actions) + len(shown.tables) + bool(shown.gaps)
     assert counted["heading_open"] == 1 + sections

@@ -4,6 +4,7 @@ import unicodedata
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec import structs
 
 from bot.render.terminal import terminal, visible
 from bot.report import Evidence, Gap, NextAction, Scope, Subject, Table, one_line
@@ -389,3 +390,9 @@ def test_a_long_table_ends_with_how_many_rows_are_not_shown() -> None:
 def test_a_value_stands_behind_its_field(path, label):
     proof = Evidence("node", "Node gpu-1", None, "40", f"kubectl get node gpu-1 -o jsonpath='{path}'")
     assert f"    | {label}\n" in plain(report(finding(evidence=(proof,))))
+
+
+@pytest.mark.parametrize(("age_s", "told"), [(3, ""), (90, ", in part up to 90 s old")])
+def test_how_old_an_answer_is_stands_there_where_it_is_more_than_a_minute(age_s, told):
+    shown = plain(structs.replace(typical(), cache_age_s=age_s))
+    assert f"read at  2026-11-21 05:00:00 UTC{told}\n" in shown

@@ -11,7 +11,7 @@ import aiohttp
 import pytest
 
 from bot.main import Limits
-from bot.store.leases import sender
+from bot.store.engine import sender
 from sandbox.slack import Fault, SlackServer
 from tests.slack.asking import Asking
 from tests.slack.bot import PATIENT, POD, VERDICT, Gated, Here, Mode, a_bot, connected, recorded

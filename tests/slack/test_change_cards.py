@@ -386,10 +386,10 @@ def test_the_bots_own_lease_has_a_holder(tmp_path: Path) -> None:
     played(tmp_path, scene)
 
 
-async def from_a_shell(world: World) -> None:
-    """Root raises the verbosity with a kubeconfig of their own."""
+async def from_a_shell(world: World, login: str = "root") -> None:
+    """Somebody raises the verbosity with a kubeconfig of their own."""
     changer = Changer(world.writer, NoJournal(), now=world.now)
-    wanted = wants(VERBOSITY, "5", EXTENDER, 600, "root (shell)")
+    wanted = wants(VERBOSITY, "5", EXTENDER, 600, f"{login} (shell)")
     plan = await changer.plan(NAMESPACE, NAME, wanted, None)
     assert isinstance(plan, Plan)
     await changer.raise_(plan, None)
@@ -408,6 +408,22 @@ def test_a_change_from_a_shell_that_cannot_be_put_back_is_told_to_all_who_are_na
                 seconds=180,
             )
         assert world.cards() == []
+
+    played(tmp_path, scene)
+
+
+def test_the_revert_of_a_change_from_a_shell_is_told_to_who_raised_it_where_slack_knows_them(tmp_path: Path) -> None:
+    async def scene(world: World) -> None:
+        await from_a_shell(world, "ada")
+        world.ahead_s = 605
+        await world.slack.wait_for(
+            lambda: [
+                text for message in world.slack.messages(f"D{ADA[1:]}") if "Reverted" in (text := text_of(message))
+            ],
+            seconds=180,
+        )
+        assert not await world.is_open()
+        assert world.slack.messages(f"D{LINUS[1:]}") == []
 
     played(tmp_path, scene)
 

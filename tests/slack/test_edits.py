@@ -10,8 +10,8 @@ import pytest
 
 from bot.errors import SourceError
 from bot.store import open_store
-from handlers.message_edits import Edits
 from handlers.parsing.question import Question
+from handlers.threads import Edits
 from sandbox.slack import SlackServer
 from tests.slack import changing
 from tests.slack.bot import POD, VERDICT, Gated, Here, a_bot, recorded

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.slack.foreign_messages import LONGEST, said_in
+from bot.slack.message import LONGEST, said_in
 from sandbox.slack import strangers
 from tests.slack.bot import POD, VERDICT, Here
 from tests.slack.surfaces import played

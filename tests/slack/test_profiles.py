@@ -20,7 +20,7 @@ from bot.pprof.decode import read
 from bot.pprof.top import top
 from bot.settings.schema import ClusterSettings, ProfileSettings
 from bot.slack.render.report import CANCEL
-from bot.store import open_audit, open_profiles, open_store
+from bot.store import open_beside, open_store
 from bot.store.audit import Verified
 from handlers.parsing.question import Question
 from handlers.profiles.captures import AT_ONCE
@@ -71,13 +71,13 @@ class World:
 
     async def kept(self) -> list[str]:
         """The ids, the newest first."""
-        async with open_profiles(f"sqlite:///{self.folder / 'bot.db'}") as rows:
-            return [profile.id for profile in await rows.listed()]
+        async with open_beside(f"sqlite:///{self.folder / 'bot.db'}") as store:
+            return [profile.id for profile in await store.profiles.listed()]
 
     async def audited(self) -> list[tuple[str, ...]]:
         """What the log says of profiles: outcome, who, of what, and which kind."""
-        async with open_audit(f"sqlite:///{self.folder / 'bot.db'}") as audit:
-            found = [line for line in await audit.read(10) if line.action == "profile"]
+        async with open_beside(f"sqlite:///{self.folder / 'bot.db'}") as store:
+            found = [line for line in await store.audit.read(10) if line.action == "profile"]
         return [(entry.outcome, entry.actor, entry.target, entry.detail["kind"]) for entry in found[::-1]]
 
     def captures(self) -> list[str]:
@@ -300,8 +300,8 @@ def test_a_running_bot_signs_the_audit_log_with_the_key_of_its_settings(tmp_path
     async def scene(world: World) -> None:
         await world.slack.command("ada", ROOM, f"profile cpu 5s --target https://{NAMESPACE}/{POD}:443")
         await world.answer("CPU of")
-        async with open_audit(f"sqlite:///{world.folder / 'bot.db'}", audit_keys=(AUDIT_KEY,)) as audit:
-            found = await audit.verify()
+        async with open_beside(f"sqlite:///{world.folder / 'bot.db'}", audit_keys=(AUDIT_KEY,)) as store:
+            found = await store.audit.verify()
         assert isinstance(found, Verified)
         assert (found.entries, found.signed_from) == (2, 1)
 

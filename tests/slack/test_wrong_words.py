@@ -8,10 +8,8 @@ import pytest
 from bot.errors import UsageError
 from bot.slack.render.prose import in_words
 from bot.texts import Texts, in_english
-from handlers.parsing.normalise import LONGEST
-from handlers.parsing.sentences import plain_question
 from handlers.parsing.slack_grammar import understand
-from handlers.parsing.slack_words import split_words
+from handlers.parsing.slack_words import LONGEST, split_words
 from sandbox.slack.content import strings_of
 from tests.slack.bot import a_bot
 
@@ -20,7 +18,6 @@ MISTAKES = {
     "\N{GRINNING FACE}": "可用的命令",
     "why": "why 需要一个 Pod 的名称",
     "why --foo": "没有选项 --foo",
-    "why trainer-0 trainer-1": "哪个词是 Pod",
     'why "ml/x': "引号不成对",
     "why " + "x" * LONGEST: "2,004 个字符",
 }
@@ -28,7 +25,7 @@ MISTAKES = {
 
 def wrong(words: str) -> UsageError:
     with pytest.raises(UsageError) as caught:
-        understand(plain_question(split_words(words)))
+        understand(split_words(words))
     return caught.value
 
 
@@ -45,7 +42,7 @@ def test_a_mistake_in_slack_is_told_in_the_language_that_was_asked_for(tmp_path:
     async def play() -> None:
         async with asyncio.timeout(180), a_bot(tmp_path) as here:
             await here.slack.command("ada", "gpu-oncall", "wy pod --lang zh")
-            told = await here.slack.wait_for(channel="gpu-oncall", containing="没有命令", user="ada")
-            assert "/hami why" in "\n".join(strings_of(told))
+            told = await here.slack.wait_for(channel="gpu-oncall", containing="不知道要查什么", user="ada")
+            assert "pending" in strings_of(told)
 
     asyncio.run(play())

@@ -34,16 +34,7 @@ def played(folder: Path, scene: Callable[[Store, Clock], Awaitable[None]]) -> No
 
 
 async def asked(store: Store, change_id: str = "c1", now: float = NOW) -> Approval:
-    return await store.approvals.ask(
-        change_id=change_id,
-        cluster="lab",
-        target="a/b",
-        digest="d",
-        requester="U1",
-        channel="C1",
-        request="{}",
-        now=now,
-    )
+    return await store.approvals.ask(Approval(change_id, "lab", "a/b", "d", "U1", "C1", "{}"), now)
 
 
 @pytest.mark.parametrize(("first", "second"), list(product(("approved", "refused", "void"), repeat=2)))

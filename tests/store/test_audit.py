@@ -8,7 +8,7 @@ import pytest
 from sqlalchemy import delete, select, text, update
 
 from bot.digest.schedule import Schedule
-from bot.store import Store, open_audit, open_store
+from bot.store import Store, open_beside, open_store
 from bot.store.audit import BEGINNING, AuditLine, Broken, Verified, _seal
 from bot.store.tables import audit
 
@@ -34,8 +34,8 @@ def verified(database: str, *keys: str, kept: str = "") -> Broken | Verified:
     """What somebody beside the bot finds who has these keys, and kept that hash."""
 
     async def run() -> Broken | Verified:
-        async with open_audit(database, audit_keys=keys) as log:
-            return await log.verify(kept)
+        async with open_beside(database, audit_keys=keys) as store:
+            return await store.audit.verify(kept)
 
     return asyncio.run(run())
 

@@ -11,7 +11,7 @@ import pytest
 
 from bot.periodic_jobs import Clock, in_background
 from bot.store import Store, open_store
-from bot.store.leases import BEAT_S
+from bot.store.engine import BEAT_S
 
 LEASE = 120.0
 ROOT = Path(__file__).parents[2]

@@ -9,7 +9,7 @@ from sqlalchemy import event
 from sqlalchemy.util import await_only
 
 from bot.errors import NotFound
-from bot.store import Store, StoreError, open_profiles, open_store
+from bot.store import Store, StoreError, open_beside, open_store
 from bot.store.profiles import KeptProfile
 
 NOW = 1_795_237_200.0
@@ -120,15 +120,15 @@ def test_one_that_is_not_kept_is_told(database: str) -> None:
 def test_they_can_be_read_beside_the_bot_that_has_the_store_open(database: str) -> None:
     async def scene(store: Store) -> None:
         await store.profiles.keep(about(1), ANY_BYTES, most=5, days=1, most_bytes=MANY)
-        async with open_profiles(database) as beside:
-            assert await beside.content("cpu-1") == ANY_BYTES
+        async with open_beside(database) as beside:
+            assert await beside.profiles.content("cpu-1") == ANY_BYTES
 
     played(database, scene)
 
 
 def test_where_no_store_is_none_is_made(tmp_path) -> None:
     async def look() -> None:
-        async with open_profiles(f"sqlite:///{tmp_path}/none.db"):
+        async with open_beside(f"sqlite:///{tmp_path}/none.db"):
             raise AssertionError
 
     with pytest.raises(StoreError, match="there is no store"):

@@ -8,7 +8,8 @@ from collections.abc import Awaitable, Callable
 from bot.changes.journal import ChangeEvent
 from bot.store import Store, open_store
 from bot.store.audit import Verified
-from bot.store.leases import HOLDS_S
+from bot.store.changes import Approval
+from bot.store.engine import HOLDS_S
 from bot.store.outbox_rows import SPACING
 from bot.store.store import DROPPED, TRIES
 from tests.records import RECORD
@@ -151,8 +152,7 @@ def test_a_change_whose_row_was_lost_is_noted_by_one_of_them(database: str) -> N
 
 def test_of_two_who_decide_about_a_change_one_does(database: str) -> None:
     async def work(one: Store, other: Store) -> None:
-        about = {"cluster": "lab", "target": "a/b", "digest": "d", "requester": "U1", "channel": "C1", "request": "{}"}
-        await one.approvals.ask(change_id="c1", now=0.0, **about)
+        await one.approvals.ask(Approval("c1", "lab", "a/b", "d", "U1", "C1", "{}"), 0.0)
         decisions = [
             store.approvals.decide("c1", "approved", now=1.0, by="U2") for store in (one, other) for _ in range(5)
         ]

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from bot.store import Store, StoreError, open_store
-from bot.store.leases import BEAT_S, HOLDS_S
+from bot.store.engine import BEAT_S, HOLDS_S
 from bot.store.outbox_rows import DONE_KEPT, QueuedMessage, stored_file
 from bot.store.store import DROPPED, REMEMBERED, THREADS_KEPT, TRIES
 from bot.texts import in_english

@@ -17,7 +17,7 @@ from tests.tune.support import open_case
 
 def ask(case: str, *since: str, node: str = "", all_of_them: bool = False) -> Report:
     cluster = open_case(case)
-    wanted = request(node=node, all=all_of_them, idle=True, since=since)
+    wanted = request(node=node, all=all_of_them, idle=True, words=since)
     snapshot = asyncio.run(PLAYBOOK.gather(wanted, Sources(cluster, ports=RecordedPorts(cluster))))
     return PLAYBOOK.report(snapshot, Texts("en"))
 
@@ -112,13 +112,13 @@ def test_without_any_figure_nobody_is_called_idle() -> None:
     assert any("vGPUmonitor" in gap.source for gap in report.gaps)
 
 
-@pytest.mark.parametrize("words", [("2h",), ("for",), ("for", "soon"), ("for", "2h", "now")])
+@pytest.mark.parametrize("words", [("gpu-1", "2h"), ("for",), ("for", "soon"), ("for", "2h", "now")])
 def test_words_that_make_no_sense_are_refused_with_an_example(words: tuple[str, ...]) -> None:
     with pytest.raises(UsageError) as refused:
-        request(idle=True, since=words)
+        request(idle=True, words=words)
     assert refused.value.example == "gpus --idle for 2h"
 
 
 def test_a_time_without_idle_is_refused() -> None:
     with pytest.raises(UsageError, match="for 2h"):
-        request(since=("for", "2h"))
+        request(words=("for", "2h"))

@@ -282,9 +282,11 @@ class View:
         if device is None or not device.vendor.obeys_quota:
             return
         resources = device.resources
-        hard = [quota.spec.hard or {} for quota in self.facts.quotas or () if quota.namespace == namespace]
-        memory_limits = _limits(hard, resources.memory)
-        cores_limits = _limits(hard, resources.cores)
+        merges = self.rules.merges_quotas
+        own = (quota for quota in self.facts.quotas or () if quota.namespace == namespace)
+        hard = [quota.spec.hard or {} for quota in own if not (merges and quota.is_scoped)]
+        memory_limits = _limits(hard, resources.memory, smallest=merges)
+        cores_limits = _limits(hard, resources.cores, smallest=merges)
         if not memory_limits and not cores_limits:
             return
         memory, cores = self.ledger.used_in(namespace, given_by(device)) if self.ledger else (0, 0)
@@ -321,15 +323,18 @@ def terms(facts: ClusterFacts, version: Version) -> Terms:
     return Terms(version, facts.config, facts.node_selector)
 
 
-def _limits(hard: Iterable[Mapping[str, Quantity]], resource: str) -> list[int]:
-    """The limits on a resource, each once, the last quota's last. HAMi reads none that is no whole number."""
+def _limits(hard: Iterable[Mapping[str, Quantity]], resource: str, *, smallest: bool) -> list[int]:
+    """The limits on a resource, each once, the last quota's last, or the `smallest` alone.
+
+    HAMi reads none that is no whole number.
+    """
     found: dict[int, None] = {}
     for amounts in hard:
         limit = parse_quantity(amounts.get(f"limits.{resource}", ""))
         if limit is not None and limit == limit.to_integral_value():
             found.pop(int(limit), None)
             found[int(limit)] = None
-    return list(found)
+    return [min(found)] if smallest and found else list(found)
 
 
 _AFTER_QUOTA = frozenset(

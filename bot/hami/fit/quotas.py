@@ -8,7 +8,7 @@ was given cards and has not ended [HAMi pkg/device/quota.go]. Its filter holds p
 """
 
 import difflib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from typing import Literal, NamedTuple
 
 from bot.hami.fit.version_differences import Rules
@@ -38,6 +38,7 @@ class QuotaLimit(NamedTuple):
     amount: int | None
     used: int | None
     """What Kubernetes' own controller says is used; None where it says nothing."""
+    scoped: bool = False
 
     @property
     def resource(self) -> str:
@@ -49,15 +50,18 @@ def limits_of(quotas: Iterable[ResourceQuota], config: DeviceConfig) -> Iterator
     for quota in quotas:
         for key, value in sorted((quota.spec.hard or {}).items()):
             prefix, _, resource = key.partition(".")
-            if f"{prefix}." in (LIMITS, REQUESTS) and config.manages(resource):
+            if f"{prefix}." in (LIMITS, REQUESTS) and config.names(resource):
                 by = _by(key, config)
                 amount = _amount(value, _factor(resource, config), by)
                 used = _used(quota.status.used, key)
-                yield QuotaLimit(by, quota.namespace, quota.name, key, written=str(value), amount=amount, used=used)
+                found = QuotaLimit(by, quota.namespace, quota.name, key, str(value), amount, used)
+                yield found._replace(scoped=quota.is_scoped)
 
 
 class UnknownKey(NamedTuple):
-    """A key of a quota whose resource has the domain of one that HAMi hands out, and is none; `near` is the nearest."""
+    """A key of a quota in the domain of a resource that HAMi hands out, which nobody counts; `near` is the nearest key
+    that somebody does.
+    """
 
     namespace: str
     quota: str
@@ -66,8 +70,10 @@ class UnknownKey(NamedTuple):
     near: str
 
 
-def unknown_keys(quotas: Iterable[ResourceQuota], config: DeviceConfig) -> Iterator[UnknownKey]:
-    """The keys that nobody counts, because they name no resource: misspelt, it seems."""
+def unknown_keys(
+    quotas: Iterable[ResourceQuota], config: DeviceConfig, offered: Container[str]
+) -> Iterator[UnknownKey]:
+    """The keys that nobody counts: they name no resource of HAMi's nor one `offered` by a node, or have no prefix."""
     known = sorted({resource for device in config.devices for resource in device.resources.all if resource})
     domains = {resource.partition("/")[0] for resource in known}
     for quota in quotas:
@@ -75,9 +81,17 @@ def unknown_keys(quotas: Iterable[ResourceQuota], config: DeviceConfig) -> Itera
             prefix, _, resource = key.partition(".")
             if f"{prefix}." not in (LIMITS, REQUESTS):
                 prefix, resource = "", key
-            if resource.partition("/")[0] in domains and "/" in resource and not config.manages(resource):
-                near = next(iter(difflib.get_close_matches(resource, known, n=1, cutoff=_NEAR)), "")
-                yield UnknownKey(quota.namespace, quota.name, key, str(value), near)
+            if resource.partition("/")[0] not in domains or (
+                prefix and (config.names(resource) or resource in offered)
+            ):
+                continue
+            near = resource if config.names(resource) else next(iter(_like(resource, known)), "")
+            counted = LIMITS if near in config.amounts else REQUESTS
+            yield UnknownKey(quota.namespace, quota.name, key, str(value), f"{counted}{near}" if near else "")
+
+
+def _like(resource: str, known: Sequence[str]) -> list[str]:
+    return difflib.get_close_matches(resource, known, n=1, cutoff=_NEAR)
 
 
 def _by(key: str, config: DeviceConfig) -> By:
@@ -94,7 +108,7 @@ def _factor(resource: str, config: DeviceConfig) -> int:
 
 def is_enforced(limit: QuotaLimit, config: DeviceConfig, rules: Rules) -> bool:
     """Whether HAMi of this version holds pods against the limit, when they are created or when it places them."""
-    if limit.by != "HAMi" or limit.amount is None:
+    if limit.by != "HAMi" or limit.amount is None or (limit.scoped and rules.merges_quotas):
         return False
     if config.amounts[limit.resource][0].vendor is FIRST:
         return rules.quota != "none" and (limit.amount > 0 or rules.modern)

@@ -27,6 +27,9 @@ class Rules(NamedTuple):
     """Knows the policy topology-aware (2.7)."""
     score_includes_request: bool
     """The order of cards depends on the request too (up to 2.8)."""
+    merges_quotas: bool
+    """Of several quotas of a namespace the smallest limit holds, and one with scopes limits nothing (2.11, by its
+    notes)."""
     modern: bool
     """2.10: cordon, mutex, weights, lists of policies, trimmed annotation lists, MIG by profiles, init containers
     judged apart, counts of cards (not of reasons), parts sorted, quota 0 blocks."""
@@ -42,5 +45,6 @@ def rules_of(version: Version) -> Rules:
         quota="none" if version < (2, 7) else "container" if version < (2, 8) else "pod",
         topology=version >= (2, 7),
         score_includes_request=version < (2, 9),
+        merges_quotas=version >= (2, 11),
         modern=version >= (2, 10),
     )

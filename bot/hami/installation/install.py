@@ -7,10 +7,10 @@ extender's extraArgs are written after them, so a flag that is in both has the v
 """
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from difflib import SequenceMatcher
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from bot.hami.pods.request_parsing import DEVICE_CONFIG_FILE, DeviceConfig, read_device_config
 from bot.hami.version import Version, parse_version
@@ -29,8 +29,10 @@ PROFILING_SINCE, METRICS_CLOSED_SINCE = Version(2, 6, 0), Version(2, 10, 0)
 """HAMi has --profiling (PR 963), which puts profiles on the extender's own port. Between the two versions the metrics
 port serves them as well, whatever the flag says: importing net/http/pprof puts them on Go's default mux.
 """
+PROFILES_BIND = "profiling-bind-address"
+_PROFILES_MOVED_SINCE, _PROFILES_AT = Version(2, 11, 0), "127.0.0.1:6060"
 
-_OF_HAMI = re.compile(r"hami(?!-bot)|4pd|vgpu-scheduler|vgpu-device-plugin", re.IGNORECASE)
+_OF_HAMI = re.compile(r"(?<![a-z])(?:project)?hami(?![a-z]|-bot)|4pd|vgpu-scheduler|vgpu-device-plugin", re.IGNORECASE)
 """In the names of HAMi's objects, of its predecessor's (4pd) and of Volcano's plugin that HAMi maintains."""
 _NODE_KEYS = ("hami.io/", "4pd.io/", "volcano.sh/node-vgpu")
 """How annotations begin that one of these wrote on a node."""
@@ -86,22 +88,29 @@ class Install(NamedTuple):
         return next((pod for pod, own in names if name and name in own), None)
 
 
-def is_trace(item: Workload | MutatingWebhookConfiguration | Node) -> bool:
-    """Whether something of HAMi is in the cluster, by a workload's names and images, a webhook's name, or what HAMi
-    wrote on a node. This bot itself is none.
+def trace_of(item: Workload | MutatingWebhookConfiguration | Node) -> Literal["", "hami", "volcano"]:
+    """Whose trace it is in the cluster, by a workload's names and images, a webhook's name, or what was written on a
+    node: HAMi's, or that of Volcano with the device plugin that HAMi maintains for it. This bot itself is none.
     """
     if isinstance(item, Node):
-        return any(key.startswith(_NODE_KEYS) for key in item.metadata.annotations or ())
-    names = [item.metadata.name]
-    if isinstance(item, MutatingWebhookConfiguration):
-        names += [hook.name for hook in item.webhooks or ()]
+        signs = [key for key in item.metadata.annotations or () if key.startswith(_NODE_KEYS)]
     else:
-        if item.metadata.label(_NAME_LABEL) == _BOT:
-            return False
-        names += (item.metadata.labels or {}).values()
-        for container in item.spec.template.spec.containers:
-            names += (container.name, container.image)
-    return any(map(_OF_HAMI.search, names))
+        names = [item.metadata.name]
+        if isinstance(item, MutatingWebhookConfiguration):
+            names += [hook.name for hook in item.webhooks or ()]
+        elif item.metadata.label(_NAME_LABEL) != _BOT:
+            names += (item.metadata.labels or {}).values()
+            for container in item.spec.template.spec.containers:
+                names += (container.name, container.image)
+        else:
+            names = []
+        signs = list(filter(is_of_hami, names))
+    return "" if not signs else "volcano" if all("volcano" in sign for sign in signs) else "hami"
+
+
+def is_of_hami(name: str) -> bool:
+    """Whether the name of a workload, an image or a webhook is like HAMi's."""
+    return bool(_OF_HAMI.search(name))
 
 
 def is_anothers(scheduler: str, install: Install) -> bool:
@@ -197,6 +206,20 @@ def _version_of(pods: Sequence[Pod], deployment: Workload | None, hint: str) -> 
                 return VersionSeen(version, f"label {key} of {metadata.namespace}/{metadata.name}", text)
     version = parse_version(hint) if hint else None
     return VersionSeen(version, "meta.json of the recording", hint) if version else None
+
+
+def profiles_address(flags: Mapping[str, str], version: Version | None) -> str:
+    """Where profiles have a listener of their own, as HOST:PORT; empty where the extender's port serves them.
+
+    HAMi's main branch after 2.10 has `--profiling-bind-address`, by default on the pod's loopback (#3117).
+    """
+    late = version is not None and version >= _PROFILES_MOVED_SINCE
+    return flags.get(PROFILES_BIND) or (_PROFILES_AT if late else "")
+
+
+def is_loopback(address: str) -> bool:
+    """Whether only the pod itself reaches what listens at HOST:PORT."""
+    return address.rpartition(":")[0] in ("127.0.0.1", "localhost", "[::1]")
 
 
 def verbosity_of(container: Container) -> tuple[int, str]:

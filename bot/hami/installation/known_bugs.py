@@ -23,6 +23,7 @@ class KnownBug(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     en: str
     zh: str
     words: tuple[str, ...] = ()
+    plugin: bool = False
 
     @property
     def why(self) -> Text:
@@ -37,14 +38,17 @@ def known_bugs() -> Sequence[KnownBug]:
     return msgspec.convert(tomllib.loads(text)["bug"], tuple[KnownBug, ...])
 
 
-def bug_behind(code: str, quotes: Iterable[str], version: Version | None) -> KnownBug | None:
-    """The bug of this version that can be behind a finding of this code; None of a version that is not known."""
-    if version is None:
-        return None
+def bug_behind(
+    code: str, quotes: Iterable[str], version: Version | None, plugin: Version | None = None
+) -> KnownBug | None:
+    """The bug of this version that can be behind a finding of this code; None of a version that is not known.
+
+    `plugin`: the version of the device plugin in question, where that is another.
+    """
     listed = tuple(quotes)
     for bug in known_bugs():
         said = not bug.words or any(word in quote for word in bug.words for quote in listed)
-        fixed = parse_version(bug.fixed)
-        if code in bug.codes and said and is_among(version, bug.versions) and (fixed is None or version < fixed):
+        fixed, has = parse_version(bug.fixed), plugin if bug.plugin and plugin else version
+        if code in bug.codes and said and has and is_among(has, bug.versions) and (fixed is None or has < fixed):
             return bug
     return None

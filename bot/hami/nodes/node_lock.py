@@ -16,13 +16,15 @@ USUAL_ALLOCATION = timedelta(seconds=30)
 """A lock younger than this is no sign of trouble: kubelet and the device plugin are at work."""
 
 _RELEASES_DANGLING = Version(2, 7, 0)
+_KEEPS_EXPIRED = Version(2, 11, 0)
+"""An expired lock is not handed over while its owner waits for its devices (notes of HAMi PR 3127)."""
 _PARTS = 3
 _DURATION = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,9})?)(h|m|s)")
 _SECONDS = {"h": 3600, "m": 60, "s": 1}
 _LONGEST_S = 10**9
 
 _CONTENTION = re.compile(
-    r"node (?P<node>\S+) (?:has been locked within|is locked)"
+    r"node (?P<node>\S+) (?:has been locked within|is locked|lock expired while)"
     r"|waiting for node (?P<waited>\S+) to be unlocked"
 )
 _MALFORMED = re.compile(r"malformed lock annotation|parsing time \"")
@@ -63,7 +65,7 @@ class LockState(NamedTuple):
     """
 
     phase: Literal["held", "dangling", "malformed"]
-    why: Literal["claim", "unseen", "nameless", "kept", "served", "expired"]
+    why: Literal["claim", "unseen", "nameless", "kept", "ended", "served", "expired"]
     lock: Lock | None
     age: timedelta = timedelta()
     passing: bool = False
@@ -75,6 +77,8 @@ def judge_lock(text: str, version: Version | None, now: datetime, expiry: timede
     if lock is None:
         return LockState("malformed", "claim", None)
     age = now - lock.taken_at
+    if age > expiry and owner == "there" and version is not None and version >= _KEEPS_EXPIRED:
+        return LockState("held", "expired", lock, age)
     if age > expiry:
         return LockState("dangling", "expired" if lock.pod else "nameless", lock, age, passing=True)
     if not lock.pod:
@@ -82,7 +86,7 @@ def judge_lock(text: str, version: Version | None, now: datetime, expiry: timede
     if owner == "gone" and version is not None and version >= _RELEASES_DANGLING:
         return LockState("dangling", "claim", lock, age, passing=True)
     if owner in ("gone", "finished"):
-        return LockState("dangling", "kept", lock, age)
+        return LockState("dangling", "kept" if owner == "gone" else "ended", lock, age)
     if owner == "served":
         return LockState("dangling", "served", lock, age)
     return LockState("held", "unseen" if owner == "unseen" else "claim", lock, age)

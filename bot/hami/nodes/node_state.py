@@ -11,16 +11,18 @@ from itertools import chain
 from typing import Any, NamedTuple
 
 import msgspec
+from msgspec import structs
 
 from bot.hami.names import Names
 from bot.hami.nodes.cards import Card
-from bot.hami.nodes.handshake import Handshake, parse_handshake
 from bot.hami.nodes.registration import (
+    Handshake,
     Registration,
     Unreadable,
     Unregistered,
     count_cards,
     kubelet_offers,
+    parse_handshake,
     read_registration,
 )
 from bot.hami.pods.request_parsing import DEVICE_CONFIG_FILE, DeviceConfig, read_device_config
@@ -234,51 +236,102 @@ def _registered(node: Node) -> list[object]:
 
 
 PLUGIN_CONFIG_FILE = "config.json"
+MODE_SETTING = "operatingmode"
 FULL_CORES = 100
+_ABOUT = 0.15
+"""A GPU has up to so much less memory than its name says."""
 
 _GIGABYTES = re.compile(r"(?<![0-9A-Za-z])([0-9]{1,4}) ?GB(?![A-Za-z])")
 
 
-class _NodeConfig(msgspec.Struct):
+class GpuSettings(msgspec.Struct, frozen=True):
+    """What the device plugin is to make of a node's GPUs; None and empty where that is not set.
+
+    `mode`: hami-core, mig or mps. `split`: the slots of a GPU. The scalings: registered over physical.
+    """
+
     name: str = ""
-    scaling: float | None = msgspec.field(default=None, name="devicememoryscaling")
+    mode: str = msgspec.field(default="", name=MODE_SETTING)
+    split: int | None = msgspec.field(default=None, name="devicesplitcount")
+    memory_scaling: float | None = msgspec.field(default=None, name="devicememoryscaling")
+    core_scaling: float | None = msgspec.field(default=None, name="devicecorescaling")
 
 
 class _PluginConfigFile(msgspec.Struct):
-    nodeconfig: list[_NodeConfig] | None = None
+    nodeconfig: list[GpuSettings] | None = None
 
 
-class MemoryScaling(msgspec.Struct, frozen=True):
-    """The settings: the cluster's, None where it was not seen, and those of single nodes."""
+class PluginSettings(msgspec.Struct, frozen=True):
+    """The settings: the cluster's memory scaling, None where it was not seen, and those of single nodes.
 
-    default: float | None = None
-    by_node: dict[str, float] = {}
+    `config_map` holds the nodes' own.
+    """
+
+    memory_scaling: float | None = None
+    by_node: dict[str, GpuSettings] = {}
+    config_map: ConfigMap | None = None
+
+    def memory_scaling_of(self, node: str) -> float | None:
+        """What is set for the node, which counts before what is set for all."""
+        own = self.by_node.get(node)
+        return (own and own.memory_scaling) or self.memory_scaling
 
 
-def read_memory_scaling(config_maps: Iterable[ConfigMap]) -> MemoryScaling:
+def read_plugin_settings(config_maps: Iterable[ConfigMap]) -> PluginSettings:
     """What HAMi's config maps set; a file that cannot be read sets nothing."""
-    default: float | None = None
-    by_node: dict[str, float] = {}
+    found = PluginSettings()
     for config_map in config_maps:
         for name, text in (config_map.data or {}).items():
             try:
                 if name == DEVICE_CONFIG_FILE:
                     config = read_device_config(text)
                     scaling = None if isinstance(config, str) else config.gpus.memory_scaling
-                    default = default if scaling is None else scaling
+                    found = structs.replace(found, memory_scaling=scaling or found.memory_scaling)
                 elif name == PLUGIN_CONFIG_FILE:
                     nodes = msgspec.json.decode(text.encode(), type=_PluginConfigFile).nodeconfig or ()
-                    by_node |= {node.name: node.scaling for node in nodes if node.scaling}
+                    by_node = found.by_node | {node.name: node for node in nodes}
+                    if nodes:
+                        found = structs.replace(found, by_node=by_node, config_map=config_map)
             except (ValueError, RecursionError):
                 continue
-    return MemoryScaling(default, by_node)
+    return found
 
 
-def memory_factor(card: Card, node: str, settings: MemoryScaling) -> float | None:
+def memory_factor(card: Card, node: str, settings: PluginSettings) -> float | None:
     """Registered over physical memory: by the size in the model's name, else as set. None where neither tells."""
-    if found := _GIGABYTES.search(card.type):
-        return round(card.memory_mib / (int(found[1]) * 1024), 1) if int(found[1]) else None
-    return settings.by_node.get(node, settings.default)
+    return _memory_by_name(card) if _GIGABYTES.search(card.type) else settings.memory_scaling_of(node)
+
+
+def _memory_by_name(card: Card) -> float | None:
+    found = _GIGABYTES.search(card.type)
+    return round(card.memory_mib / (int(found[1]) * 1024), 1) if found and int(found[1]) else None
+
+
+class SetOtherwise(NamedTuple):
+    """A setting of a node's own that its cards are not registered by: its key, its value, and the cards'."""
+
+    key: str
+    wanted: str
+    has: str
+
+
+def set_otherwise(node: str, card: Card, settings: PluginSettings) -> list[SetOtherwise]:
+    """Each setting of the node's own that the card is not registered by.
+
+    The plugin reads them when it starts. MIG cards have as many slots, and as much memory, as their instances. Of the
+    memory only a model's name with its size tells.
+    """
+    own = settings.by_node.get(node, GpuSettings())
+    if own.mode and card.mode and own.mode != card.mode:
+        return [SetOtherwise(MODE_SETTING, own.mode, card.mode)]
+    pairs = (
+        ("devicesplitcount", own.split, card.slots),
+        ("devicememoryscaling", own.memory_scaling, _memory_by_name(card)),
+        ("devicecorescaling", own.core_scaling, core_factor(card)),
+    )
+    pairs = pairs if card.mode != "mig" else ()
+    differ = ((key, set_, has) for key, set_, has in pairs if set_ and has and abs(set_ - has) > _ABOUT)
+    return [SetOtherwise(key, f"{set_:g}", f"{has:g}") for key, set_, has in differ]
 
 
 def core_factor(card: Card) -> float:

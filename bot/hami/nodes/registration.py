@@ -1,6 +1,15 @@
-"""What a node registers of one vendor's GPUs, or why the scheduler knows none of them."""
+"""What a node registers of one vendor's GPUs, or why the scheduler knows none of them; and the handshake beside it.
 
+Forms of the handshake seen on real nodes: `Reported <Go time>` by the plugin, `Requesting_<time>` and `Deleted_<time>`
+by the scheduler, without a zone. The guides' plain unix seconds exist on no node that HAMi wrote, and are understood
+all the same. What each version of HAMi concludes: pkg/device/nvidia/device.go CheckHealth and
+pkg/scheduler/scheduler.go register loop.
+"""
+
+import re
 import sys
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import Literal, NamedTuple
 
@@ -12,6 +21,7 @@ from bot.hami.version import Version
 from bot.kube.models import Node
 from bot.kube.models.base import keep
 from bot.kube.quantities import whole
+from bot.kube.times import parse_time
 
 Encoding = Literal["text", "json", "capacity"]
 
@@ -119,3 +129,161 @@ def count_cards(names: Names, node: Node) -> Registration | None:
 def kubelet_offers(node: Node, resource: str) -> int:
     """How many of a resource kubelet offers; 0 when none."""
     return whole((node.status.allocatable or {}).get(resource)) or 0
+
+
+State = Literal["reported", "requesting", "deleted", "unix", "time", "unreadable"]
+Judgement = Literal["alive", "stale", "deleted", "unknown"]
+
+SCHEDULER_PATIENCE = timedelta(seconds=60)
+"""How long the scheduler waits for an answer to `Requesting_` (every version that looks at it)."""
+
+READS_LOCAL_TIME = Version(2, 9, 0)
+"""From here on the scheduler reads its own local times as such; before, as UTC."""
+
+GUIDES_THRESHOLD = timedelta(seconds=300)
+"""The published guides' rule for a unix-seconds handshake."""
+
+_WORDS: tuple[tuple[str, State], ...] = (
+    ("Reported", "reported"),
+    ("Requesting", "requesting"),
+    ("Deleted", "deleted"),
+)
+_MOMENT = re.compile(r"(\d{4})[-.](\d{2})[-.](\d{2})[ T](\d{2}):(\d{2}):(\d{2})(?:\.\d+)?(?: ?([+-])(\d{2}):?(\d{2}))?")
+_UNIX = re.compile(r"\d{9,13}")
+_MILLISECONDS = 11
+
+
+class Handshake(NamedTuple):
+    """`at` is in UTC; without a zone in the text it is taken as UTC (`zoned` false): the scheduler's TZ is unseen."""
+
+    state: State
+    at: datetime | None
+    zoned: bool = False
+
+
+@lru_cache(maxsize=1024)  # thousands of nodes are asked within the same few seconds
+def parse_handshake(text: str) -> Handshake:
+    """What the annotation says; never raises."""
+    text = text.strip()
+    if _UNIX.fullmatch(text):
+        seconds = int(text) / (1000 if len(text) > _MILLISECONDS else 1)
+        return Handshake("unix", datetime.fromtimestamp(seconds, UTC), zoned=True)
+    for word, state in _WORDS:
+        if text.startswith(word):
+            return Handshake(state, *_moment(text))
+    if (moment := parse_time(text)) is not None:
+        return Handshake("time", moment, zoned=True)
+    return Handshake("unreadable", None)
+
+
+def _moment(text: str) -> tuple[datetime | None, bool]:
+    if not (found := _MOMENT.search(text)):
+        return None, False
+    *numbers, sign, hours, minutes = found.groups()
+    try:
+        moment = datetime(*map(int, numbers), tzinfo=UTC)  # pyright: ignore[reportArgumentType]  # six groups of digits
+        if sign is None:
+            return moment, False
+        offset = timedelta(hours=int(hours), minutes=int(minutes))
+        return (moment - offset if sign == "+" else moment + offset), True
+    except (ValueError, OverflowError):
+        return None, False
+
+
+def judge_by_guides(
+    handshake: Handshake | None,
+    version: Version,
+    allocatable: int,
+    now: datetime,
+    threshold: timedelta = GUIDES_THRESHOLD,
+) -> Judgement:
+    """Whether this version's scheduler trusts the GPUs of a node with that handshake, by the guides too.
+
+    `allocatable` is what the node offers of the count resource. A handshake days old is normal from 2.8 on, where
+    the plugin no longer answers; there the allocatable count decides. Where it is 0, 2.9 and later take the node in and
+    drop it by turns: unknown, unless a request that went unanswered shows a node that was never taken in.
+    """
+    if handshake is not None and handshake.state == "unix" and handshake.at is not None:
+        return "stale" if now - handshake.at > threshold else "alive"
+    return judge_as_scheduler(handshake, version, allocatable, now)
+
+
+def judge_as_scheduler(handshake: Handshake | None, version: Version, allocatable: int, now: datetime) -> Judgement:
+    """What HAMi's scheduler makes of a handshake, without the guides' rule: to HAMi, unix seconds are a value like any
+    other.
+    """
+    if version >= (2, 8):
+        return _judge_by_allocatable(handshake, version, allocatable, now)
+    return _judge_by_age(handshake, now)
+
+
+def judge_other_vendor(handshake: Handshake | None, version: Version, allocatable: int, now: datetime) -> Judgement:
+    """What HAMi makes of the handshake of a vendor whose plugin still answers: there 2.8 goes by the handshake as 2.7
+    does.
+    """
+    if version >= (2, 9):
+        return _judge_by_allocatable(handshake, version, allocatable, now)
+    return _judge_by_age(handshake, now)
+
+
+def _judge_by_age(handshake: Handshake | None, now: datetime) -> Judgement:
+    if handshake is None:
+        return "alive"
+    if handshake.state == "deleted":
+        return "deleted"
+    if handshake.state == "requesting":
+        return "stale" if _is_overdue(handshake, now) else "alive"
+    return "alive"
+
+
+def _judge_by_allocatable(handshake: Handshake | None, version: Version, allocatable: int, now: datetime) -> Judgement:
+    if allocatable > 0:
+        return "alive"
+    if version < (2, 9):
+        return "stale"
+    if handshake is None:
+        return "unknown"
+    if handshake.state == "deleted" and version < (2, 10) and not _is_overdue(handshake, now):
+        return "deleted"
+    if handshake.state == "requesting" and handshake.at is not None and _is_overdue(handshake, now):
+        return "stale"
+    return "unknown"
+
+
+_STAMPS = ("Requesting_", "Deleted_")
+_ZONES = timedelta(minutes=15)
+_LARGEST_ZONE = timedelta(hours=14)
+_FRESH = timedelta(minutes=2)
+
+
+def scheduler_zone(handshakes: Iterable[str], version: Version, now: datetime) -> timedelta:
+    """How far the scheduler's local time, which it writes without a zone, is ahead of UTC; 0 where none shows.
+
+    Its newest stamps are at most minutes old where plugins answer (`Reported`, with their own zone, up to 2.7), so
+    what they differ by from now is its zone. Stamps of the past tell nothing where no plugin answers: they may be old.
+    """
+    texts = set(handshakes)
+    newest = max((text.partition("_")[2] for text in texts if text.startswith(_STAMPS)), default="")
+    at, zoned = _moment(newest)
+    if at is None or zoned:
+        return timedelta()
+    ahead = at - now
+    zone = round(ahead / _ZONES) * _ZONES
+    if abs(ahead - zone) > _FRESH or abs(zone) > _LARGEST_ZONE:
+        return timedelta()
+    return zone if zone >= timedelta() or (version < (2, 8) and _answers(texts, at, now)) else timedelta()
+
+
+def _answers(texts: Iterable[str], newest: datetime, now: datetime) -> bool:
+    """Whether some plugin answers now, and the scheduler has stamped several nodes lately by its own time."""
+    seen = [parse_handshake(text) for text in texts]
+    reported = any(
+        handshake.state == "reported" and handshake.at and abs(now - handshake.at) <= _FRESH for handshake in seen
+    )
+    stamps = [handshake.at for handshake in seen if handshake.state in ("requesting", "deleted") and handshake.at]
+    return reported and sum(1 for stamp in stamps if newest - stamp <= _FRESH) > 1
+
+
+def _is_overdue(handshake: Handshake, now: datetime) -> bool:
+    """Whether the scheduler has stopped waiting. A time that it cannot read is the year 1 to it."""
+    return handshake.at is None or now - handshake.at > SCHEDULER_PATIENCE

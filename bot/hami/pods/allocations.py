@@ -16,6 +16,7 @@ from bot.kube.models import Holder, ObjectMeta, Pod
 
 NODE_KEY = "hami.io/vgpu-node"
 BIND_PHASE_KEY = "hami.io/bind-phase"
+BIND_TIME_KEY = "hami.io/bind-time"
 ALLOCATED = "success"
 _COUNTED = frozenset(key for names in NAMES for key in names.allocated)
 _OF_CHIPS = ("hami.io/", "-devices-allocated")
@@ -85,6 +86,12 @@ def reserved_node(metadata: ObjectMeta) -> str:
 def was_allocated(pod: Pod | Holder) -> bool:
     """Whether the device plugin said that every container of the pod has its devices (`bind-phase: success`)."""
     return pod.metadata.annotation(BIND_PHASE_KEY) == ALLOCATED
+
+
+def bound_at(pod: Pod | Holder) -> int | None:
+    """When HAMi bound the pod, in seconds since 1970; None where it does not say."""
+    text = pod.metadata.annotation(BIND_TIME_KEY) or ""
+    return int(text) if text.isdecimal() else None
 
 
 def is_finished(pod: Pod | Holder) -> bool:

@@ -1,15 +1,16 @@
 """What a pod asks of HAMi: the resources that the device config names, and every container's requests."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
-from typing import cast
+from typing import NamedTuple, cast
 
 import msgspec
 
+from bot.hami.fit.version_differences import NEWEST_READ
 from bot.hami.names import Names
 from bot.hami.pods.pod_request import INT32_MAX, Constraints, PodRequest, Resources, amount_of, written
-from bot.hami.vendors import BESIDE, DEFAULTS, FIRST, NAMES, VENDORS, called_together
+from bot.hami.vendors import DEFAULTS, FIRST, NAMES, VENDORS, called_together
 from bot.hami.vendors.vendor import Device
 from bot.hami.version import Version
 from bot.kube.models import Container, Pod
@@ -18,6 +19,7 @@ from bot.safe_yaml import parse_documents
 
 DEVICE_CONFIG_FILE = "device-config.yaml"
 POLICY_KEY = "hami.io/gpu-scheduler-policy"
+NODE_POLICY_KEY = "hami.io/node-scheduler-policy"
 WEIGHTS_KEY = "hami.io/device-scoring-weights"
 
 _RESOURCE_KEY = re.compile(r"resource\w*Name\w*")
@@ -26,7 +28,11 @@ _EXACT_NAMES = frozenset(
     name for names in NAMES for name in (names.count, names.memory, names.cores, names.percentage) if "/" in name
 )
 _FIXED = frozenset(
-    name for names in BESIDE for name in (names.count, names.memory, names.cores) if "/" in name
+    name
+    for vendor in VENDORS[1:]
+    if vendor.since <= NEWEST_READ
+    for name in (vendor.names.count, vendor.names.memory, vendor.names.cores)
+    if "/" in name
 ) | frozenset(name for names in NAMES for name in names.passed_over)
 """Names that a device config may leave out: some vendors' are set in HAMi's code."""
 MOST_NAMED = 1024
@@ -243,6 +249,29 @@ def read_constraints(pod: Pod, names: Names) -> Constraints:
         numa_bind=get(FIRST.names.numa_bind) in _GO_TRUE,
         more=tuple(map(get, names.also_read)),
     )
+
+
+class UnknownPolicy(NamedTuple):
+    """A policy of the pod's annotations that HAMi does not know: without a word it takes another one `instead`."""
+
+    key: str
+    value: str
+    instead: str
+    known: tuple[str, ...]
+
+
+_SINCE = (("topology-aware", Version(2, 7)), ("mutex", Version(2, 10)), ("numa", Version(2, 10)))
+
+
+def unknown_policies(pod: Pod, version: Version | None) -> Iterator[UnknownPolicy]:
+    """The pod's policies that this version does not know. From 2.10 on a GPU policy may be a list of them."""
+    both = ("binpack", "spread")
+    known = (*both, *(word for word, since in _SINCE if version is None or version >= since))
+    for key, words, instead in ((POLICY_KEY, known, "spread"), (NODE_POLICY_KEY, both, "binpack")):
+        value = pod.metadata.annotation(key) or ""
+        parts = value.split(",") if key == POLICY_KEY and "mutex" in known else [value]
+        if value and any(part.strip() not in words for part in parts):
+            yield UnknownPolicy(key, value, instead, words)
 
 
 def gpus_of(pod: Pod, config: DeviceConfig) -> int | None:

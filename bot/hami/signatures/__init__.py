@@ -20,6 +20,7 @@ from bot.texts import Text, literal
 Where = Literal[
     "plugin-log",
     "monitor-log",
+    "driver-log",
     "workload-log",
     "scheduler-log",
     "extender-log",
@@ -38,8 +39,17 @@ CORE_HEADER = r"\[(?:HAMI-core|4pdvGPU) [^\]\n]{1,200}\]:? ?"
 """Before each line of HAMi-core; `4pdvGPU` is its older name."""
 
 
+_NAME = re.compile(r"\(\?P<\w+>")
+_NO_CLASS = "no class"
+_PARTS = re.compile(r"\[\[([<>=.\d ]+|no class): (.*?)(?: \| (.*?))?\]\]")
+
+
 class SignatureText(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a signature means, and the fix, in one language. Whole sentences."""
+    """What a signature means, and the fix, in one language. Whole sentences.
+
+    `[[<=2.9: this | that]]` says the one of these versions, or where the version is unknown, and the other of any else;
+    `[[no class: this | that]]` the one of a pod without NVIDIA's runtime class; `{file}` what the group `file` matched.
+    """
 
     means: str
     fix: str
@@ -70,16 +80,6 @@ class Signature(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         words = self.match if self.regex else re.escape(self.match)
         return f"{CORE_HEADER}(?:{words})" if self.core else words
 
-    @property
-    def means(self) -> Text:
-        """What the signature means, for people."""
-        return literal(self.en.means, self.zh.means)
-
-    @property
-    def fixed_by(self) -> Text:
-        """What to do about what the signature shows."""
-        return literal(self.en.fix, self.zh.fix)
-
     def holds_for(self, version: Version | None) -> bool:
         """Whether this version prints it; an unknown version may."""
         return version is None or is_among(version, self.versions)
@@ -88,12 +88,42 @@ class Signature(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Hit(NamedTuple):
     """A signature and the text that it was found in, verbatim: one line of a log, of a workload's only the words.
 
-    `line` counts from 0.
+    `line` counts from 0; `version` is of what printed it, None where that is unknown. `classed`: its pod has NVIDIA's
+    runtime class.
     """
 
     signature: Signature
     quote: str
     line: int = 0
+    version: Version | None = None
+    classed: bool = False
+
+    @property
+    def means(self) -> Text:
+        """What the words mean, for people."""
+        return literal(self._said(self.signature.en.means), self._said(self.signature.zh.means))
+
+    @property
+    def fix(self) -> Text:
+        """What to do about what the words show."""
+        return literal(self._said(self.signature.en.fix), self._said(self.signature.zh.fix))
+
+    @property
+    def is_past(self) -> bool:
+        """Whether the words are known for a bug that this version does not have: something else may be behind them."""
+        return any(that and not self._holds(when) for when, _, that in _PARTS.findall(self.signature.en.means))
+
+    def _said(self, text: str) -> str:
+        named = _compiled(self.signature.pattern).search(self.quote)
+        for name, words in (named.groupdict() if named else {}).items():
+            text = text.replace(f"{{{name}}}", words or "")
+        said = _PARTS.sub(lambda part: part[2] if self._holds(part[1]) else part[3] or "", text)
+        return " ".join(said.split())
+
+    def _holds(self, when: str) -> bool:
+        if when == _NO_CLASS:
+            return not self.classed
+        return self.version is None or is_among(self.version, when)
 
 
 def find(where: Where, texts: Iterable[str], version: Version | None = None) -> list[Hit]:
@@ -106,7 +136,7 @@ def find(where: Where, texts: Iterable[str], version: Version | None = None) -> 
             continue
         for signature in known:
             if (words := _compiled(signature.pattern).search(line)) and signature.holds_for(version):
-                last[signature.id] = Hit(signature, words[0] if where == "workload-log" else line, number)
+                last[signature.id] = Hit(signature, words[0] if where == "workload-log" else line, number, version)
     return [last[signature.id] for signature in known if signature.id in last]
 
 
@@ -132,7 +162,7 @@ def _either(where: Where) -> re.Pattern[str]:
     found = [signature.pattern for signature in _signatures(where) if not signature.core]
     if core := [signature.pattern.removeprefix(CORE_HEADER) for signature in _signatures(where) if signature.core]:
         found.append(f"{CORE_HEADER}(?:{'|'.join(core)})")
-    return re.compile("|".join(f"(?:{pattern})" for pattern in found) or r"(?!)")
+    return re.compile("|".join(f"(?:{_NAME.sub('(?:', pattern)})" for pattern in found) or r"(?!)")
 
 
 @cache

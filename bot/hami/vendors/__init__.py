@@ -13,6 +13,7 @@ _CLASSES = (
     "nvidia:Nvidia",
     "ascend:Ascend",
     "hygon:Hygon",
+    "hygon:Hcu",
     "iluvatar:Iluvatar",
     "vastai:Vastai",
     "biren:Biren",

@@ -1,5 +1,6 @@
 """A vendor's section of the device config, and the amounts that most vendors read alike."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -8,14 +9,13 @@ from bot.hami.names import Names
 from bot.hami.pods.pod_request import INT32_MAX, WHOLE_CARD, ContainerRequest, Resources, amount_of, to_int32
 from bot.kube.models import Container
 
-
-class UsualSection(msgspec.Struct, rename="camel"):
-    """How most vendors' sections name their resources; what is left out is as the chart has it."""
-
-    resource_count_name: str = ""
-    resource_memory_name: str = ""
-    resource_core_name: str = ""
-    memory_factor: int = 1
+USUAL_KEYS = {
+    "count": "resourceCountName",
+    "memory": "resourceMemoryName",
+    "cores": "resourceCoreName",
+    "memory_factor": "memoryFactor",
+}
+"""The keys under which most vendors' sections name their resources, and how much one of the memory resource counts."""
 
 
 def section_of(document: object, key: str) -> Any:
@@ -25,45 +25,29 @@ def section_of(document: object, key: str) -> Any:
     return msgspec.convert(document, dict[str, Any]).get(key)
 
 
-def read_usual(names: Names, document: object, key: str, unit_mib: int = 1) -> tuple[Resources, ...]:
-    """The resources of a vendor whose section names them as most do. Raises ValueError where it has another shape.
-
-    `unit_mib`: what one of the memory resource means.
-    """
-    found = section_of(document, key)
-    if found is None:
-        return ()
-    section = msgspec.convert(found, UsualSection)
-    return (
-        Resources(
-            word=names.word,
-            count=section.resource_count_name or names.count,
-            memory=names.memory and (section.resource_memory_name or names.memory),
-            cores=names.cores and (section.resource_core_name or names.cores),
-            memory_factor=max(section.memory_factor, 1) * unit_mib,
-        ),
-    )
-
-
 def read_section(
-    names: Names, document: object, key: str, *, count: str, memory: str = "", cores: str = "", unit_mib: int = 1
+    names: Names, document: object, key: str, keys: Mapping[str, str], unit_mib: int
 ) -> tuple[Resources, ...]:
-    """The resources of a section that names them under keys of its own. Raises ValueError for another shape."""
+    """The resources of a vendor's section, which are as the chart has them where the section does not name them.
+
+    `keys` are the section's, `unit_mib` is what one of the memory resource means. Raises ValueError for another shape.
+    """
     found = section_of(document, key)
     if found is None:
         return ()
     section = msgspec.convert(found, dict[str, Any])
 
-    def named(under: str, usual: str) -> str:
-        return msgspec.convert(section.get(under) or usual, str) if under else usual
+    def named(part: str, usual: str) -> str:
+        return msgspec.convert(section.get(keys[part]) or usual, str) if usual and part in keys else usual
 
+    factor = msgspec.convert(section.get(keys.get("memory_factor", ""), 1), int)
     return (
         Resources(
             word=names.word,
-            count=named(count, names.count),
-            memory=named(memory, names.memory),
-            cores=named(cores, names.cores),
-            memory_factor=unit_mib,
+            count=named("count", names.count),
+            memory=named("memory", names.memory),
+            cores=named("cores", names.cores),
+            memory_factor=max(factor, 1) * unit_mib,
         ),
     )
 

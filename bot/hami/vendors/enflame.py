@@ -24,7 +24,7 @@ from bot.hami.names import Names
 from bot.hami.nodes.cards import Card, CardState
 from bot.hami.pods.pod_request import INT32_MAX, WHOLE_CARD, ContainerRequest, Resources, written
 from bot.hami.vendors import standard_fit as checks
-from bot.hami.vendors.config_section import read_section, wrapped_count_in
+from bot.hami.vendors.config_section import wrapped_count_in
 from bot.hami.vendors.rescanned_nodes import Counted, Found, Rescanned, annotated
 from bot.hami.vendors.vendor import AnnotatedContainer, Answer, Denied, Mutation
 from bot.hami.version import Version
@@ -42,6 +42,10 @@ _MEMORY = 100
 _DRS_WORD, _DRS_CARD = "Enflame", "enflame-drs"
 
 
+_KEYS = {"count": "resourceNameGCU"}
+_DRS_KEYS = {"count": "resourceNameDRSGCU", "memory": "resourceNameGCUMemory", "cores": "resourceNameGCUCore"}
+
+
 class EnflameGcu(Counted):
     """Whole ones."""
 
@@ -54,13 +58,12 @@ class EnflameGcu(Counted):
         capacity="enflame.com/gcu",
     )
     since = Version(2, 7, 0)
+    section = "enflame"
+    section_keys = _KEYS
     lock_key = ""
     plugin_names = _PLUGIN_NAMES
     card = Card(slots=1, memory_mib=_MEMORY, cores=WHOLE_CARD, type=names.word, health=True)
     card_checks = (checks.HEALTH, (EXCLUSIVE_CONFLICT, lambda _, state, __: state.slots > 0))
-
-    def read_resources(self, document: object) -> tuple[Resources, ...]:
-        return read_section(self.names, document, "enflame", count="resourceNameGCU")
 
     def request(self, container: Container, resources: Resources, version: Version) -> ContainerRequest | None:
         count = wrapped_count_in(container, resources)
@@ -173,12 +176,10 @@ class EnflameDrs(Rescanned):
         read=_read,
     )
     since = Version(2, 10, 0)
+    section = "enflame"
+    section_keys = _DRS_KEYS
     lock_key = ""
     plugin_names = _PLUGIN_NAMES
-
-    def read_resources(self, document: object) -> tuple[Resources, ...]:
-        count, memory, cores = "resourceNameDRSGCU", "resourceNameGCUMemory", "resourceNameGCUCore"
-        return read_section(self.names, document, "enflame", count=count, memory=memory, cores=cores)
 
     def find(self, node: Node, resources: Resources) -> Found:
         return annotated(node, self.names, prefix=f"{node.name}-")

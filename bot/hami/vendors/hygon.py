@@ -1,9 +1,21 @@
-"""Hygon's DCUs [HAMi v2.10 pkg/device/hygon/device.go]."""
+"""Hygon's DCUs [HAMi v2.10 pkg/device/hygon/device.go], which are HCUs after 2.10 (notes of HAMi PR 2969).
+
+What those notes do not name (handshake, allocated) is as for DCUs, or unknown (the device plugin): what is told of so
+new a version is only suspected.
+"""
+
+from collections.abc import Sequence
+
+import msgspec
 
 from bot.hami.names import Names
 from bot.hami.nodes.cards import read_strict_text
+from bot.hami.pods.pod_request import Resources
 from bot.hami.vendors import standard_fit as checks
 from bot.hami.vendors.vendor import Vendor
+from bot.hami.version import Version
+
+_HCU = "hygon.com/hcunum"
 
 
 class Hygon(Vendor):
@@ -29,3 +41,29 @@ class Hygon(Vendor):
     plugin_names = "dcu-(vgpu-)?device-plugin"
     node_label = ("dcu", "on")
     card_checks = (checks.HEALTH, checks.TYPE, checks.UUID, checks.SLOTS, checks.MUTEX, *checks.AMOUNTS)
+
+    def read_resources(self, document: object) -> Sequence[Resources]:
+        """The section is the same for both names: the resource that it names says which it is of."""
+        found = super().read_resources(document)
+        return [each for each in found if (each.count == _HCU) == (self.names.count == _HCU)]
+
+
+class Hcu(Hygon):
+    """The same devices by their new name."""
+
+    names = msgspec.structs.replace(
+        Hygon.names,
+        word="HCU",
+        noun="HCU",
+        count=_HCU,
+        memory="hygon.com/hcumem",
+        cores="hygon.com/hcucores",
+        use_type="hygon.com/use-hcutype",
+        no_use_type="hygon.com/nouse-hcutype",
+        register="hami.io/node-hcu-register",
+        handshake="hami.io/node-handshake-hcu",
+        allocated=("hami.io/hcu-devices-allocated",),
+    )
+    since = Version(2, 11, 0)
+    plugin_labels = plugin_names = ""
+    node_label = ("", "")

@@ -6,7 +6,7 @@ from bot.hami.fit.verdicts import EXCLUSIVE_CONFLICT, NUMA_NOT_FIT, UUID_MISMATC
 from bot.hami.names import Names
 from bot.hami.nodes.cards import Card, CardState, read_json
 from bot.hami.pods.pod_request import INT32_MAX, WHOLE_CARD, Constraints, ContainerRequest, Resources, amount_of
-from bot.hami.vendors.config_section import read_section, wrapped_count_in
+from bot.hami.vendors.config_section import wrapped_count_in
 from bot.hami.vendors.rescanned_nodes import Counted
 from bot.hami.vendors.vendor import AnnotatedContainer, Answer, Ask, Mutation, Vendor
 from bot.hami.version import Version
@@ -18,6 +18,10 @@ SIZES_MIB = (24576, 49152, MEMORY_MIB)
 """What a share can have: a quarter, a half or all; all shares of one card have the same."""
 _OWN_LISTS = ("baidu.com/use-gpuuuid", "baidu.com/nouse-gpuuuid")
 _VXPU_LISTS = ("hami.io/use-xpu-uuid", "hami.io/no-use-xpu-uuid")
+
+
+_KEYS = {"count": "resourceCountName"}
+_VXPU_KEYS = {"count": "resourceVCountName", "memory": "resourceVMemoryName"}
 
 
 class Kunlun(Counted):
@@ -39,11 +43,10 @@ class Kunlun(Counted):
     orders = True
     more_uuids = True
     lock_key = ""
+    section = "kunlun"
+    section_keys = _KEYS
     plugin_names = "(v?xpu|kunlun(xin)?)-device-plugin"
     card = Card(slots=100, memory_mib=MEMORY_MIB, cores=WHOLE_CARD, type=names.word, health=True)
-
-    def read_resources(self, document: object) -> tuple[Resources, ...]:
-        return read_section(self.names, document, "kunlun", count="resourceCountName")
 
     def cards(self, node: Node, resources: Resources) -> list[Card]:
         cards = super().cards(node, resources)
@@ -84,11 +87,10 @@ class Vxpu(Vendor):
     orders = True
     more_uuids = True
     plugin_labels = "app.kubernetes.io/component=vxpu-device-plugin"
+    section = "kunlun"
+    section_keys = _VXPU_KEYS
     plugin_names = "vxpu-device-plugin"
     node_label = ("xpu", "on")
-
-    def read_resources(self, document: object) -> tuple[Resources, ...]:
-        return read_section(self.names, document, "kunlun", count="resourceVCountName", memory="resourceVMemoryName")
 
     def request(self, container: Container, resources: Resources, version: Version) -> ContainerRequest | None:
         count, memory = wrapped_count_in(container, resources), amount_of(container, resources.memory)

@@ -17,7 +17,6 @@ from bot.hami.vendors.config_section import (
     amount_in,
     count_in,
     limits_of,
-    read_section,
     whole_or,
     wrapped_count_in,
 )
@@ -137,6 +136,9 @@ _OF_ONLINE = (*_FIRST, *_LAST)
 _OF_OTHERS = (*_FIRST, _QUALITY, *_LAST, *_CORES)
 
 
+_SGPU_KEYS = {"count": "resourceVCountName", "memory": "resourceVMemoryName", "cores": "resourceVCoreName"}
+
+
 class MetaxSgpu(Rescanned):
     """Shares."""
 
@@ -152,14 +154,12 @@ class MetaxSgpu(Rescanned):
         allocated=("hami.io/metax-sgpu-devices-allocated",),
         read=_read,
     )
+    section = "metax"
+    section_keys = _SGPU_KEYS
     unit_mib = _GIB_IN_MIB
     since = Version(2, 6, 0)
     plugin_names = _PLUGIN_NAMES
     class_key = APP_CLASS_KEY
-
-    def read_resources(self, document: object) -> tuple[Resources, ...]:
-        keys = {"count": "resourceVCountName", "memory": "resourceVMemoryName", "cores": "resourceVCoreName"}
-        return read_section(self.names, document, "metax", **keys, unit_mib=self.unit_mib)
 
     def request(self, container: Container, resources: Resources, version: Version) -> ContainerRequest | None:
         """Only limits count. An amount of memory is GiB, or bytes where its text has a letter: `2k` is 2,000 bytes."""

@@ -30,12 +30,12 @@ from bot.hami.fit.verdicts import (
 )
 from bot.hami.names import Names
 from bot.hami.nodes.cards import CardState
-from bot.hami.nodes.handshake import judge_as_scheduler
 from bot.hami.nodes.registration import (
     JSON_SINCE,
     Registration,
     Unreadable,
     Unregistered,
+    judge_as_scheduler,
     kubelet_offers,
     read_registration,
 )

@@ -17,12 +17,20 @@ import msgspec
 from bot.hami.fit.verdicts import CardUse, Run, Verdict
 from bot.hami.names import Names
 from bot.hami.nodes.cards import CardState
-from bot.hami.nodes.handshake import Handshake, judge_other_vendor, parse_handshake
 from bot.hami.nodes.node_lock import LOCK_KEY
-from bot.hami.nodes.registration import Registration, Unreadable, Unregistered, kubelet_offers, read_registration
+from bot.hami.nodes.registration import (
+    Handshake,
+    Registration,
+    Unreadable,
+    Unregistered,
+    judge_other_vendor,
+    kubelet_offers,
+    parse_handshake,
+    read_registration,
+)
 from bot.hami.pods.pod_request import WHOLE_CARD, Constraints, ContainerRequest, Resources
 from bot.hami.vendors import standard_fit
-from bot.hami.vendors.config_section import amount_in, count_in, read_usual, whole_or
+from bot.hami.vendors.config_section import USUAL_KEYS, amount_in, count_in, read_section, whole_or
 from bot.hami.version import Version
 from bot.kube.models import Container, Node, Pod, Quantity
 from bot.kube.quantities import parse_quantity, whole
@@ -92,6 +100,9 @@ class Vendor:
     section: str = ""
     """Its key in the device config."""
 
+    section_keys: Mapping[str, str] = USUAL_KEYS
+    """The keys in its section, by what they name."""
+
     unit_mib: int = 1
     """What one of its memory resource means."""
 
@@ -112,7 +123,7 @@ class Vendor:
 
         Raises ValueError where its section has another shape.
         """
-        return read_usual(self.names, document, self.section, self.unit_mib)
+        return read_section(self.names, document, self.section, self.section_keys, self.unit_mib)
 
     def hinted(self, resources: Resources, hints: Mapping[str, int]) -> Resources:
         """With what a recording says of its devices that no object shows (`bot.kube.cluster.Hinting`)."""

@@ -31,17 +31,9 @@ from urllib.parse import urlencode
 
 import aiohttp
 
-from bot import process_counters, request_ids
-from bot.errors import SourceError, of_system
-from bot.kube.client.kubeconfig import (
-    SHOW,
-    ChosenContext,
-    PluginError,
-    choose,
-    place_of,
-    plugged_in,
-    read_kubeconfig,
-)
+from bot import process_counters
+from bot.errors import SourceError, of_system, request_id
+from bot.kube.client.kubeconfig import SHOW, ChosenContext, PluginError, choose, place_of, plugged_in, read_kubeconfig
 from bot.kube.client.live import LiveCluster
 from bot.kube.client.requests import ApiRequest
 from bot.kube.client.writer import Writer
@@ -182,9 +174,7 @@ class OfficialLink:
         finally:
             process_counters.KUBERNETES_REQUESTS[self.cluster, request.verb, status] += 1
             ms = round((time.monotonic() - began) * 1000)
-            level = (
-                logging.INFO if request_ids.request_id() else logging.DEBUG
-            )  # what is asked all day long is not told
+            level = logging.INFO if request_id() else logging.DEBUG  # what is asked all day long is not told
             values = {"cluster": self.cluster, "verb": request.verb, "status": status, "ms": ms}
             log.log(level, "%s: %s in %d ms", request, status, ms, extra=values)
 
@@ -212,7 +202,7 @@ class OfficialLink:
         try:
             answer = await self._rest.request(
                 request.method,
-                _url(self._configuration.host, request),
+                f"{self._configuration.host}{request.path}{'?' if request.query else ''}{urlencode(request.query)}",
                 headers,
                 list(request.content) if isinstance(request.content, tuple) else request.content,
                 _request_timeout=limits,
@@ -228,10 +218,6 @@ class OfficialLink:
 
     async def aclose(self) -> None:
         await self._rest.close()
-
-
-def _url(host: str, request: ApiRequest) -> str:
-    return f"{host}{request.path}?{urlencode(request.query)}" if request.query else f"{host}{request.path}"
 
 
 def _content_type(request: ApiRequest) -> dict[str, str]:
@@ -327,7 +313,6 @@ async def _log_in(configuration: Configuration, chosen: ChosenContext, place: Pr
 
 
 def _unusable(error: Exception) -> Prose:
-    """Of what was raised the part that quotes no file."""
     text = str(error)
     if isinstance(error, FileNotFoundError) or text.startswith("File does not exist"):
         return Text("error-kube.named-file-does-not-exist")

@@ -106,7 +106,6 @@ class Leader:
                 return
 
     async def _try(self, within_s: float) -> bool:
-        """Takes or renews the Lease; any failure counts as none."""
         try:
             async with asyncio.timeout(within_s):
                 return await self._take()

@@ -7,12 +7,11 @@ because 5,000 of its nodes take 2.5 s and 470 MB, and 5,000 of ours 0.1 s and 90
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 from datetime import UTC, datetime
-from typing import Any, Generic, NamedTuple, Protocol, Self, TypeVar
+from typing import Any, Generic, NamedTuple, Protocol, Self, TypeVar, Unpack
 
 import aiohttp
 import msgspec
 
-from bot.kube.client.logs import LineFilter
 from bot.kube.client.pod_http import answer_of, is_refused_by_pod, too_slow
 from bot.kube.client.requests import (
     ApiRequest,
@@ -37,7 +36,7 @@ from bot.kube.client.responses import (
     unpacked,
     whole_body,
 )
-from bot.kube.cluster import Clocks, LogLines, LogWanted, PodAnswer, PodGet
+from bot.kube.cluster import Clocks, LineFilter, LogLines, LogWanted, PodAnswer, PodGet, Which
 from bot.kube.models import PODS, Kind, Resource
 from bot.kube.times import parse_time
 from bot.report import Gap
@@ -119,6 +118,7 @@ class LiveCluster:
     hami_version_hint = ""
     cache_age_s = None
     kept = None
+    notes: tuple[Gap, ...] = ()
 
     def __init__(
         self,
@@ -154,11 +154,6 @@ class LiveCluster:
             await link.aclose()
 
     @property
-    def notes(self) -> tuple[Gap, ...]:
-        """Nothing is assumed of a live cluster."""
-        return ()
-
-    @property
     def undecodable(self) -> list[str]:
         """What the latest `list` of each selection left out because its JSON has other types: for one who asks alone.
 
@@ -189,14 +184,15 @@ class LiveCluster:
         return decoded(request, await self._ask(request, whole_body), Review).status.allowed
 
     async def get(self, kind: Kind[R], name: str, namespace: str = "") -> R:
-        path = kind.path(segment(namespace) if namespace else "", segment(name))
-        request = ApiRequest("get", resource(kind), path, namespace)
-        return decoded(request, await self._ask(request, whole_body), kind.type)
+        return await self._one(kind, name, namespace, kind.type)
 
     async def raw(self, kind: Kind[R], name: str, namespace: str = "") -> dict[str, Any]:
+        return await self._one(kind, name, namespace, dict[str, Any])
+
+    async def _one(self, kind: Kind[R], name: str, namespace: str, shape: type[T]) -> T:
         path = kind.path(segment(namespace) if namespace else "", segment(name))
         request = ApiRequest("get", resource(kind), path, namespace)
-        return decoded(request, await self._ask(request, whole_body), dict[str, Any])
+        return decoded(request, await self._ask(request, whole_body), shape)
 
     async def pod_get(self, wanted: PodGet) -> PodAnswer:
         """See `PodPorts`: through the API server, which asks for `get` on `pods/proxy`."""
@@ -344,17 +340,8 @@ class LiveCluster:
             turn = request._replace(query=(*request.query, ("continue", page.metadata.next)))
         return Listed(found[: most or None], bad, page.metadata.version)
 
-    async def list(
-        self,
-        kind: Kind[R],
-        namespace: str = "",
-        *,
-        labels: str = "",
-        fields: str = "",
-        metadata_only: bool = False,
-        most: int = 0,
-    ) -> list[R]:
-        wanted = Selection(kind, labels, fields, metadata_only, most)
+    async def list(self, kind: Kind[R], namespace: str = "", **which: Unpack[Which]) -> list[R]:
+        wanted = Selection(kind, **which)
         found = await self.listed(wanted, namespace)
         self._undecodable[wanted, namespace] = left_out(kind, found.bad)
         return found.items
@@ -380,12 +367,10 @@ async def _refusal(answer: aiohttp.ClientResponse) -> RefusedAnswer:
         if len(body) >= ERROR_BODY_LIMIT:
             break
     body_text = beginning(answer, bytes(body), ERROR_BODY_LIMIT)
-    return RefusedAnswer(answer.status, body_text, _wait_s(answer.headers.get("Retry-After", "")))
-
-
-def _wait_s(retry_after: str) -> int:
-    """Kubernetes sends whole seconds; the other legal form, a date, is not worth a parser for a wait this short."""
-    return min(int(retry_after), LONGEST_WAIT_S) if retry_after.isdecimal() else 1
+    # Kubernetes sends whole seconds; the other legal form, a date, is not worth a parser for a wait this short.
+    retry_after = answer.headers.get("Retry-After", "")
+    wait_s = min(int(retry_after), LONGEST_WAIT_S) if retry_after.isdecimal() else 1
+    return RefusedAnswer(answer.status, body_text, wait_s)
 
 
 def _filled(query: dict[str, str]) -> tuple[tuple[str, str], ...]:

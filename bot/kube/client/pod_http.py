@@ -9,15 +9,15 @@ import errno
 import os
 import ssl
 from collections.abc import AsyncIterator, Iterator
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING
 
 import aiohttp
 
 from bot.errors import SourceError
 from bot.kube.client.requests import quoted
 from bot.kube.client.responses import unpacked
-from bot.kube.cluster import PodAnswer, PodGet, TooSlow
-from bot.kube.models import PODS, Kind
+from bot.kube.cluster import Cluster, PodAnswer, PodGet, TooSlow
+from bot.kube.models import PODS
 from bot.texts import Text
 
 if TYPE_CHECKING:
@@ -26,62 +26,50 @@ if TYPE_CHECKING:
 CONNECT_S = 5.0
 
 
-class Direct:
-    """Straight to pods' addresses, for a bot that runs in the cluster; `address` is the pod's IP.
-
-    With `trust_any` its certificate is not checked: HAMi's is signed by nobody (charts/hami, certgen). A settings key
-    of its own allows that, for profiles and nothing else.
-    """
-
-    def __init__(self, address: str, *, trust_any: bool) -> None:
-        self._address = f"[{address}]" if ":" in address else address
-        self._trust_any = trust_any
-
-    async def pod_get(self, wanted: PodGet) -> PodAnswer:
-        """See `PodPorts`."""
-        import httpx  # noqa: PLC0415  # a tenth of a second, which no other question needs
-
-        url = f"{wanted.scheme}://{self._address}:{wanted.port}/{wanted.path}"
-        timeout = httpx.Timeout(wanted.within_s, connect=CONNECT_S)
-        # No proxy of the environment: a pod's address means something inside the cluster only.
-        verify: bool | ssl.SSLContext = not self._trust_any
-        try:
-            async with (
-                asyncio.timeout(wanted.within_s),
-                httpx.AsyncClient(verify=verify, timeout=timeout, trust_env=False, follow_redirects=False) as client,
-                client.stream("GET", url, params=dict(wanted.query)) as answer,
-            ):
-                body, cut = await bounded(answer.aiter_bytes(), wanted.limit_bytes)
-                return PodAnswer(answer.status_code, dict(answer.headers.items()), body, cut)
-        except TimeoutError as error:
-            raise too_slow(wanted) from error
-        except httpx.HTTPError as error:
-            raise _unreached(wanted, error) from error
-
-
-class PodLookup(Protocol):
-    """Where a pod's address is looked up: the part of `bot.kube.cluster.Cluster` that is needed."""
-
-    async def raw(self, kind: Kind[Any], name: str, namespace: str = "") -> dict[str, Any]: ...
-
-
 class DirectPodPorts:
-    """`PodPorts` straight to the address that each pod has now; for `trust_any` see `Direct`."""
+    """`PodPorts` straight to the address that each pod has now, for a bot that runs in the cluster; see `straight`."""
 
-    def __init__(self, objects: PodLookup, *, trust_any: bool) -> None:
-        self._objects = objects
+    def __init__(self, cluster: Cluster, *, trust_any: bool) -> None:
+        self._cluster = cluster
         self._trust_any = trust_any
 
     async def pod_get(self, wanted: PodGet) -> PodAnswer:
         """See `PodPorts`."""
-        pod = await self._objects.raw(PODS, wanted.pod, wanted.namespace)
+        pod = await self._cluster.raw(PODS, wanted.pod, wanted.namespace)
         address = str(pod.get("status", {}).get("podIP") or "")
         if not address:
             raise SourceError(
                 Text("error-kube.pod-has-no-ip-yet", namespace=wanted.namespace, pod=wanted.pod),
                 hint=Text("error-kube.check-pod-runs"),
             )
-        return await Direct(address, trust_any=self._trust_any).pod_get(wanted)
+        return await straight(address, wanted, trust_any=self._trust_any)
+
+
+async def straight(address: str, wanted: PodGet, *, trust_any: bool) -> PodAnswer:
+    """The answer of what listens at a pod's IP. Raises SourceError.
+
+    With `trust_any` its certificate is not checked: HAMi's is signed by nobody (charts/hami, certgen). A settings key
+    of its own allows that, for profiles and nothing else.
+    """
+    import httpx  # noqa: PLC0415  # a tenth of a second, which no other question needs
+
+    host = f"[{address}]" if ":" in address else address
+    url = f"{wanted.scheme}://{host}:{wanted.port}/{wanted.path}"
+    timeout = httpx.Timeout(wanted.within_s, connect=CONNECT_S)
+    # No proxy of the environment: a pod's address means something inside the cluster only.
+    verify: bool | ssl.SSLContext = not trust_any
+    try:
+        async with (
+            asyncio.timeout(wanted.within_s),
+            httpx.AsyncClient(verify=verify, timeout=timeout, trust_env=False, follow_redirects=False) as client,
+            client.stream("GET", url, params=dict(wanted.query)) as answer,
+        ):
+            body, cut = await bounded(answer.aiter_bytes(), wanted.limit_bytes)
+            return PodAnswer(answer.status_code, dict(answer.headers.items()), body, cut)
+    except TimeoutError as error:
+        raise too_slow(wanted) from error
+    except httpx.HTTPError as error:
+        raise _unreached(wanted, error) from error
 
 
 async def answer_of(answer: aiohttp.ClientResponse, limit_bytes: int) -> PodAnswer:

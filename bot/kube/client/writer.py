@@ -5,7 +5,7 @@ looks at the object before deciding anew.
 """
 
 from collections.abc import Awaitable, Callable
-from typing import Any, Self, TypeVar
+from typing import Any, Self
 
 import aiohttp
 import msgspec
@@ -13,11 +13,9 @@ import msgspec
 from bot.errors import SourceError
 from bot.kube.client.live import ERROR_BODY_LIMIT, METADATA_ONLY, ServerLink
 from bot.kube.client.requests import ApiRequest, broken, refused
-from bot.kube.client.responses import UNREADABLE, ListPage, ServerClock, segment, whole_body
+from bot.kube.client.responses import UNREADABLE, ListPage, ServerClock, decoded, segment, whole_body
 from bot.kube.models import DEPLOYMENTS, LEASES, PODS, Resource
 from bot.texts import Text
-
-R = TypeVar("R", bound=Resource)
 
 FIELD_MANAGER = "hami-bot"
 KUBE_SCHEDULER_PORT = 10259
@@ -73,7 +71,7 @@ class Writer:
 
     async def deployment(self, namespace: str, name: str) -> dict[str, Any]:
         """The Deployment as it is, read fresh: its JSON."""
-        return _object(await self._send(ApiRequest("get", _RESOURCE, _path(namespace, name), namespace)))
+        return await self._object(ApiRequest("get", _RESOURCE, _path(namespace, name), namespace))
 
     async def annotated(self, key: str, namespace: str = "") -> list[tuple[str, str]]:
         """(namespace, name) of the Deployments with that annotation, in one namespace or in all."""
@@ -82,7 +80,7 @@ class Writer:
         following: tuple[tuple[str, str], ...] = ()
         while True:
             request = ApiRequest("list", _RESOURCE, path, namespace, (*query, *following), METADATA_ONLY)
-            page = _decoded(request, await self._send(request), Resource)
+            page = decoded(request, await self._send(request), ListPage[Resource])
             found += [
                 (item.namespace, item.name) for item in page.items or () if key in (item.metadata.annotations or {})
             ]
@@ -102,7 +100,7 @@ class Writer:
         labels = ",".join(f"{key}={value}" for key, value in selector["matchLabels"].items())
         query = (("labelSelector", labels), ("fieldSelector", "status.phase=Running"))
         request = ApiRequest("list", "pods", PODS.path(segment(namespace)), namespace, query)
-        return [item.name for item in _decoded(request, await self._send(request), Resource).items or ()]
+        return [item.name for item in decoded(request, await self._send(request), ListPage[Resource]).items or ()]
 
     async def patch_deployment(
         self, namespace: str, name: str, patch: tuple[dict[str, Any], ...], *, dry_run: bool = False
@@ -112,21 +110,21 @@ class Writer:
         request = ApiRequest(
             "patch", _RESOURCE, _path(namespace, name), namespace, query, method="PATCH", content=patch
         )
-        return _object(await self._send(request))
+        return await self._object(request)
 
     async def lease(self, namespace: str, name: str) -> dict[str, Any]:
         """The Lease as it is: its JSON."""
-        return _object(await self._send(ApiRequest("get", _LEASE, _lease_path(namespace, name), namespace)))
+        return await self._object(ApiRequest("get", _LEASE, _lease_path(namespace, name), namespace))
 
     async def create_lease(self, namespace: str, lease: dict[str, Any]) -> dict[str, Any]:
         """The new Lease; Conflict if there is one of that name."""
         request = ApiRequest("create", _LEASE, _lease_path(namespace), namespace, method="POST", content=lease)
-        return _object(await self._send(request))
+        return await self._object(request)
 
     async def replace_lease(self, namespace: str, lease: dict[str, Any]) -> dict[str, Any]:
         """The Lease with another content; Conflict unless it still has the resourceVersion that stands in it."""
         path = _lease_path(namespace, lease["metadata"]["name"])
-        return _object(await self._send(ApiRequest("update", _LEASE, path, namespace, method="PUT", content=lease)))
+        return await self._object(ApiRequest("update", _LEASE, path, namespace, method="PUT", content=lease))
 
     async def takes_verbosity(self, namespace: str, pod: str) -> bool:
         """Whether the pod's kube-scheduler lets -v be set while it runs, and lets us; asked without setting anything.
@@ -141,6 +139,9 @@ class Writer:
     async def set_verbosity(self, namespace: str, pod: str, level: str) -> None:
         """Sets -v of the pod's running kube-scheduler, until it restarts (k8s.io/apiserver, routes/flags.go)."""
         await self._send(_flag_of(namespace, pod, "update")._replace(method="PUT", content=level))
+
+    async def _object(self, request: ApiRequest) -> dict[str, Any]:
+        return decoded(request, await self._send(request), dict[str, Any])
 
     async def _send(self, request: ApiRequest) -> bytes:
         """The body of a good answer. One that is turned away for its credentials, undone, is sent once more."""
@@ -199,20 +200,3 @@ def _path(namespace: str, name: str) -> str:
 
 def _lease_path(namespace: str, name: str = "") -> str:
     return LEASES.path(segment(namespace), segment(name) if name else "")
-
-
-def _object(body: bytes) -> dict[str, Any]:
-    try:
-        return msgspec.json.decode(body, type=dict[str, Any])
-    except UNREADABLE as error:
-        raise SourceError(
-            Text("error-kube.api-server-answer-cannot", why=str(error)), hint=Text("error-kube.really-an-api-server")
-        ) from error
-
-
-def _decoded(request: ApiRequest, body: bytes, shape: type[R]) -> ListPage[R]:
-    try:
-        return msgspec.json.decode(body, type=ListPage[shape])  # pyright: ignore[reportInvalidTypeArguments]
-    except UNREADABLE as error:
-        text = Text("error-kube.answer-cannot-be-read", request=str(request), why=str(error))
-        raise SourceError(text, hint=Text("error-kube.really-an-api-server")) from error

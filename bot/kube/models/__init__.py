@@ -4,100 +4,40 @@ Because the shapes are the API's, `kubectl get … -o json` is a valid input, an
 that was never modelled. Times stay text: a rule that needs one parses it with `bot.kube.times`.
 """
 
+# pyright: reportUnusedImport=false
+
 from typing import Generic, TypeVar
 
 import msgspec
 
-from bot.kube.models.base import (
-    Condition,
-    LabelSelector,
-    Model,
-    Node,
-    NodeCondition,
-    NodeInfo,
-    NodeSpec,
-    NodeStatus,
-    ObjectMeta,
-    ObjectReference,
-    OwnerReference,
-    Quantity,
-    Resource,
-    SelectorRequirement,
-    Taint,
-)
-from bot.kube.models.claims import (
-    AllocatedDevice,
-    ResourceClaim,
-    ResourceClaimTemplate,
-    ResourceSlice,
-    SliceDevice,
-)
+from bot.kube.models.base import Condition, Node, NodeCondition, ObjectMeta, Quantity, Resource
+from bot.kube.models.claims import ResourceClaim, ResourceClaimTemplate, ResourceSlice
 from bot.kube.models.pods import (
-    Affinity,
     Container,
-    ContainerPort,
-    ContainerState,
     ContainerStatus,
-    DaemonContainer,
-    DaemonContainerState,
     DaemonPod,
-    DaemonPodCondition,
-    DaemonPodMeta,
-    DaemonPodSpec,
-    DaemonPodStatus,
-    EnvVar,
     Holder,
-    HolderSpec,
-    HolderStatus,
-    HostPath,
-    NodeAffinity,
-    NodeSelector,
-    NodeSelectorTerm,
     Pod,
-    PodAffinityTerm,
-    PodAntiAffinity,
-    PodResourceClaim,
     PodSpec,
-    PodStatus,
     ResourceRequirements,
-    SchedulingGate,
-    SecurityContext,
-    StateRunning,
     StateTerminated,
-    StateWaiting,
     Toleration,
-    Volume,
-    VolumeMount,
 )
 from bot.kube.models.workloads import (
     ConfigMap,
-    EndpointConditions,
     EndpointSlice,
     Event,
-    EventSeries,
-    EventSource,
     Lease,
-    LeaseSpec,
     MutatingWebhookConfiguration,
     Namespace,
-    PodTemplate,
-    QuotaSpec,
-    QuotaStatus,
+    QueuedSpec,
+    QueuedStatus,
+    QueuedWorkload,
     ResourceQuota,
-    RollingUpdate,
     RuntimeClass,
     Service,
-    ServicePort,
-    ServiceReference,
-    ServiceSpec,
-    SliceEndpoint,
-    Strategy,
     Webhook,
-    WebhookClientConfig,
     Workload,
-    WorkloadMeta,
-    WorkloadSpec,
-    WorkloadStatus,
 )
 
 T = TypeVar("T", bound=Resource)
@@ -107,6 +47,7 @@ class Kind(msgspec.Struct, Generic[T], frozen=True):
     """A kind of object: its place in the API, and the narrow type that it is decoded into.
 
     `older`: the versions of older API servers that serve no `version`, the newest first; the type reads them as well.
+    `one`: what the API calls one object, where the type is not called so.
     """
 
     plural: str
@@ -115,6 +56,7 @@ class Kind(msgspec.Struct, Generic[T], frozen=True):
     version: str = "v1"
     namespaced: bool = True
     older: tuple[str, ...] = ()
+    one: str = ""
 
     @property
     def file_name(self) -> str:
@@ -139,11 +81,11 @@ RUNTIME_CLASSES = Kind("runtimeclasses", RuntimeClass, "node.k8s.io", namespaced
 RESOURCE_QUOTAS = Kind("resourcequotas", ResourceQuota)
 CONFIG_MAPS = Kind("configmaps", ConfigMap)
 SERVICES = Kind("services", Service)
-DEPLOYMENTS = Kind("deployments", Workload, "apps")
-REPLICA_SETS = Kind("replicasets", Workload, "apps")
-STATEFUL_SETS = Kind("statefulsets", Workload, "apps")
-DAEMON_SETS = Kind("daemonsets", Workload, "apps")
-JOBS = Kind("jobs", Workload, "batch")
+DEPLOYMENTS = Kind("deployments", Workload, "apps", one="Deployment")
+REPLICA_SETS = Kind("replicasets", Workload, "apps", one="ReplicaSet")
+STATEFUL_SETS = Kind("statefulsets", Workload, "apps", one="StatefulSet")
+DAEMON_SETS = Kind("daemonsets", Workload, "apps", one="DaemonSet")
+JOBS = Kind("jobs", Workload, "batch", one="Job")
 LEASES = Kind("leases", Lease, "coordination.k8s.io")
 ENDPOINT_SLICES = Kind("endpointslices", EndpointSlice, "discovery.k8s.io")
 WEBHOOKS = Kind(
@@ -154,6 +96,7 @@ _BETAS = ("v1beta2", "v1beta1")
 RESOURCE_CLAIMS = Kind("resourceclaims", ResourceClaim, RESOURCE_GROUP, older=_BETAS)
 CLAIM_TEMPLATES = Kind("resourceclaimtemplates", ResourceClaimTemplate, RESOURCE_GROUP, older=_BETAS)
 RESOURCE_SLICES = Kind("resourceslices", ResourceSlice, RESOURCE_GROUP, namespaced=False, older=_BETAS)
+QUEUED_WORKLOADS = Kind("workloads", QueuedWorkload, "kueue.x-k8s.io", "v1beta2", older=("v1beta1",), one="Workload")
 
 ALL_KINDS: tuple[Kind[Resource], ...] = (
     NODES,
@@ -175,113 +118,5 @@ ALL_KINDS: tuple[Kind[Resource], ...] = (
     RESOURCE_CLAIMS,
     CLAIM_TEMPLATES,
     RESOURCE_SLICES,
+    QUEUED_WORKLOADS,
 )  # pyright: ignore[reportAssignmentType]  # Kind is invariant; here only names and paths are used
-
-__all__ = [
-    "ALL_KINDS",
-    "CLAIM_TEMPLATES",
-    "CONFIG_MAPS",
-    "DAEMON_PODS",
-    "DAEMON_SETS",
-    "DEPLOYMENTS",
-    "ENDPOINT_SLICES",
-    "EVENTS",
-    "HOLDERS",
-    "JOBS",
-    "LEASES",
-    "NAMESPACES",
-    "NODES",
-    "PODS",
-    "REPLICA_SETS",
-    "RESOURCE_CLAIMS",
-    "RESOURCE_QUOTAS",
-    "RESOURCE_SLICES",
-    "RUNTIME_CLASSES",
-    "SERVICES",
-    "STATEFUL_SETS",
-    "WEBHOOKS",
-    "Affinity",
-    "AllocatedDevice",
-    "Condition",
-    "ConfigMap",
-    "Container",
-    "ContainerPort",
-    "ContainerState",
-    "ContainerStatus",
-    "DaemonContainer",
-    "DaemonContainerState",
-    "DaemonPod",
-    "DaemonPodCondition",
-    "DaemonPodMeta",
-    "DaemonPodSpec",
-    "DaemonPodStatus",
-    "EndpointConditions",
-    "EndpointSlice",
-    "EnvVar",
-    "Event",
-    "EventSeries",
-    "EventSource",
-    "Holder",
-    "HolderSpec",
-    "HolderStatus",
-    "HostPath",
-    "Kind",
-    "LabelSelector",
-    "Lease",
-    "LeaseSpec",
-    "Model",
-    "MutatingWebhookConfiguration",
-    "Namespace",
-    "Node",
-    "NodeAffinity",
-    "NodeCondition",
-    "NodeInfo",
-    "NodeSelector",
-    "NodeSelectorTerm",
-    "NodeSpec",
-    "NodeStatus",
-    "ObjectMeta",
-    "ObjectReference",
-    "OwnerReference",
-    "Pod",
-    "PodAffinityTerm",
-    "PodAntiAffinity",
-    "PodResourceClaim",
-    "PodSpec",
-    "PodStatus",
-    "PodTemplate",
-    "Quantity",
-    "QuotaSpec",
-    "QuotaStatus",
-    "Resource",
-    "ResourceClaim",
-    "ResourceClaimTemplate",
-    "ResourceQuota",
-    "ResourceRequirements",
-    "ResourceSlice",
-    "RollingUpdate",
-    "RuntimeClass",
-    "SchedulingGate",
-    "SecurityContext",
-    "SelectorRequirement",
-    "Service",
-    "ServicePort",
-    "ServiceReference",
-    "ServiceSpec",
-    "SliceDevice",
-    "SliceEndpoint",
-    "StateRunning",
-    "StateTerminated",
-    "StateWaiting",
-    "Strategy",
-    "Taint",
-    "Toleration",
-    "Volume",
-    "VolumeMount",
-    "Webhook",
-    "WebhookClientConfig",
-    "Workload",
-    "WorkloadMeta",
-    "WorkloadSpec",
-    "WorkloadStatus",
-]

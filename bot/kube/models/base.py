@@ -148,11 +148,16 @@ class NodeInfo(Model, frozen=True):
     kubelet_version: str = ""
 
 
+class NodeAddress(Model, frozen=True):
+    address: str = ""
+
+
 class NodeStatus(Model, frozen=True):
     allocatable: dict[str, Quantity] | None = None
     capacity: dict[str, Quantity] | None = None
     conditions: list[NodeCondition] | None = None
     node_info: NodeInfo = NodeInfo()
+    addresses: list[NodeAddress] | None = None
 
     def __post_init__(self) -> None:
         """Most machines are of a few sizes, and well for the same reasons: that is kept once."""

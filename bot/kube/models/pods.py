@@ -191,6 +191,10 @@ class Pod(Resource, frozen=True):
         """The condition of that type, None when the status has none."""
         return next((condition for condition in self.status.conditions or () if condition.type == kind), None)
 
+    def container(self, name: str) -> ContainerStatus | None:
+        """The status of that container, None when there is none."""
+        return next((status for status in self.status.container_statuses or () if status.name == name), None)
+
 
 class HolderSpec(Model, frozen=True):
     node_name: str = ""
@@ -199,7 +203,6 @@ class HolderSpec(Model, frozen=True):
     init_containers: list[Container] | None = None
 
     def __post_init__(self) -> None:
-        """A node has several pods, a scheduler all of them."""
         keep(self, "node_name", shared(self.node_name))
         keep(self, "scheduler_name", shared(self.scheduler_name))
 

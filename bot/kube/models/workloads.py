@@ -98,8 +98,27 @@ class Workload(Resource, frozen=True):
     status: WorkloadStatus = WorkloadStatus()
 
 
+class QueuedSpec(Model, frozen=True):
+    queue_name: str = ""
+    priority: int | None = None
+    active: bool = True
+
+
+class QueuedStatus(Model, frozen=True):
+    conditions: list[Condition] | None = None
+
+
+class QueuedWorkload(Resource, frozen=True):
+    """Kueue's Workload: one for each Job, pod or group of pods that it holds until its turn comes."""
+
+    spec: QueuedSpec = QueuedSpec()
+    status: QueuedStatus = QueuedStatus()
+
+
 class QuotaSpec(Model, frozen=True):
     hard: dict[str, Quantity] | None = None
+    scopes: list[str] | None = None
+    scope_selector: dict[str, object] | None = None
 
 
 class QuotaStatus(Model, frozen=True):
@@ -110,6 +129,11 @@ class QuotaStatus(Model, frozen=True):
 class ResourceQuota(Resource, frozen=True):
     spec: QuotaSpec = QuotaSpec()
     status: QuotaStatus = QuotaStatus()
+
+    @property
+    def is_scoped(self) -> bool:
+        """Whether Kubernetes holds only some of the namespace's pods against it."""
+        return bool(self.spec.scopes or self.spec.scope_selector)
 
 
 class ConfigMap(Resource, frozen=True):

@@ -19,6 +19,7 @@ import msgspec
 
 from bot.errors import SourceError, UsageError
 from bot.kube.client.live import LiveCluster
+from bot.kube.client.requests import ForbiddenError
 from bot.kube.cluster import Cluster, PodPorts, list_served, seen
 from bot.kube.hami_pods import COMPONENT_LABEL, SCHEDULER_COMPONENT
 from bot.kube.lists import encode_list
@@ -50,8 +51,9 @@ from bot.kube.times import format_time
 from bot.report import Gap
 from bot.texts import Text
 
-_PRIVATE = ("configmaps", "leases")
+_PRIVATE, _GRANTED_THERE = ("configmaps", "leases"), ("services", "endpointslices")
 _LATEST = 2**32 - 1  # of a time in a gzip header
+ObjectsOf = Callable[[Kind[Resource]], Awaitable[list[Resource]]]
 
 
 class RecordSummary(NamedTuple):
@@ -67,42 +69,21 @@ async def record(
     cluster: Cluster,
     out: Path,
     *,
-    pod: tuple[str, str] | None,
+    pod: tuple[str, str] | None = None,
     server_version: str,
     annotations: tuple[str, ...],
     ports: PodPorts | None = None,
+    objects_of: ObjectsOf | None = None,
 ) -> RecordSummary:
     """Writes a recording of the cluster to `out`: a `.tar.gz` where the name ends so, else a folder.
 
     `pod` (namespace and name) limits the scheduler's logs to the lines that name it or bear on every pod. Objects are
     always all of them, since what a node has left depends on every pod. An existing archive is replaced, a folder must
     be new or empty (UsageError). `annotations`: what the keys of annotations begin with that are kept beside HAMi's and
-    Kubernetes' own. Metrics of the scheduler are read where there are `ports`.
+    Kubernetes' own. Metrics of the scheduler are read where there are `ports`. `objects_of` may give less.
     Raises SourceError when nothing could be read at all.
     """
-    return await write_recording(
-        cluster,
-        out,
-        partial(_all_of, cluster),
-        pod=pod,
-        server_version=server_version,
-        annotations=annotations,
-        ports=ports,
-    )
-
-
-async def write_recording(
-    cluster: Cluster,
-    out: Path,
-    objects_of: Callable[[Kind[Resource]], Awaitable[list[Resource]]],
-    *,
-    pod: tuple[str, str] | None = None,
-    server_version: str,
-    annotations: tuple[str, ...],
-    ports: PodPorts | None = None,
-) -> RecordSummary:
-    """Writes what `objects_of` gives of each kind, and the logs and metrics of HAMi's pods among them. As `record`."""
-    out = _checked(out)
+    out, objects_of = _checked(out), objects_of or partial(_all_of, cluster)
     async with asyncio.TaskGroup() as reading:
         lists = [reading.create_task(seen(kind.plural, objects_of(kind))) for kind in ALL_KINDS]
     files: dict[str, bytes] = {}
@@ -146,16 +127,21 @@ def _encoded(kind: Kind[Resource], items: list[Resource], annotations: tuple[str
 
 
 async def _all_of(cluster: Cluster, kind: Kind[Resource]) -> list[Resource]:
-    """All objects of the kind; of what applications keep private, only those where HAMi's scheduler runs."""
+    """All objects of the kind; where HAMi's scheduler runs alone, what applications keep private, and what the chart's
+    role lets the bot read nowhere else.
+    """
     if kind.plural not in _PRIVATE:
-        return await list_served(cluster, kind)
+        try:
+            return await list_served(cluster, kind)
+        except ForbiddenError:
+            if kind.plural not in _GRANTED_THERE:
+                raise
     schedulers = await cluster.list(PODS, labels=f"{COMPONENT_LABEL}={SCHEDULER_COMPONENT}")
     found = [await cluster.list(kind, namespace) for namespace in sorted({pod.namespace for pod in schedulers})]
     return [item for items in found for item in items]
 
 
 def _times(item: Resource) -> Iterator[str | None]:
-    """The times by which an object shows how late it is in the cluster."""
     yield item.metadata.creation_timestamp
     if isinstance(item, Event):
         yield item.seen_at
@@ -249,8 +235,8 @@ async def capture(
         return await cluster.list(kind, namespace) if kind.plural in _PLURALS else []
 
     version = await cluster.server_version()
-    summary = await write_recording(
-        cluster, out, objects_of, server_version=version, annotations=annotations, ports=cluster
+    summary = await record(
+        cluster, out, server_version=version, annotations=annotations, ports=cluster, objects_of=objects_of
     )
     if pods and not summary.logs:
         why = next(

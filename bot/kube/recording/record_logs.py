@@ -4,8 +4,16 @@ import asyncio
 from collections.abc import Iterable, Sequence
 
 from bot.errors import SourceError
-from bot.kube.client.logs import newest_lines
-from bot.kube.cluster import PLUGIN_LOG_BYTES, PLUGIN_LOG_LINES, Cluster, LogWanted, PodGet, PodPorts, seen
+from bot.kube.cluster import (
+    PLUGIN_LOG_BYTES,
+    PLUGIN_LOG_LINES,
+    Cluster,
+    LogWanted,
+    PodGet,
+    PodPorts,
+    newest_lines,
+    served,
+)
 from bot.kube.hami_pods import EXTENDER_CONTAINER, OF_NO_POD, is_plugin, is_scheduler, metrics_port, read_flags
 from bot.kube.models import Pod
 from bot.kube.recording.files import log_name
@@ -78,17 +86,8 @@ async def metrics_of_hami(ports: PodPorts, pods: Iterable[Pod]) -> tuple[dict[st
     wanted = [(pod, _metrics_port(pod)) for pod in filter(is_scheduler, of_hami)] + [
         (pod, MONITOR_PORT) for pod in asked
     ]
-    tasks = [asyncio.create_task(_metrics(ports, pod, port, turn)) for pod, port in wanted]
-    try:
-        if tasks:
-            await asyncio.wait(tasks, timeout=_ALL_METRICS_WITHIN_S)
-        answers = [
-            task.result() if task.done() else _too_late(pod) for task, (pod, _) in zip(tasks, wanted, strict=True)
-        ]
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+    until = asyncio.get_running_loop().time() + _ALL_METRICS_WITHIN_S
+    answers = await asyncio.gather(*(_metrics(ports, pod, port, turn, until) for pod, port in wanted))
     found: dict[str, bytes] = {}
     gaps: list[Gap] = []
     for (pod, port), answer in zip(wanted, answers, strict=True):
@@ -115,24 +114,16 @@ async def metrics_of_hami(ports: PodPorts, pods: Iterable[Pod]) -> tuple[dict[st
     return found, gaps
 
 
-def _too_late(pod: Pod) -> Gap:
-    return gap(
-        f"metrics of {pod.namespace}/{pod.name}",
-        Text("error-recording.not-read-within-s", seconds=f"{_ALL_METRICS_WITHIN_S:g}"),
-    )
-
-
-async def _metrics(ports: PodPorts, pod: Pod, port: int, turn: asyncio.Semaphore) -> bytes | Gap:
-    at = f"metrics of {pod.namespace}/{pod.name}"
-    wanted = PodGet(pod.namespace, pod.name, "http", port, "metrics", within_s=_METRICS_WITHIN_S)
+async def _metrics(ports: PodPorts, pod: Pod, port: int, turn: asyncio.Semaphore, until: float) -> bytes | Gap:
+    source = f"metrics of {pod.namespace}/{pod.name}"
     async with turn:
-        answer = await seen(at, ports.pod_get(wanted))
-    if isinstance(answer, Gap):
-        return answer
-    if answer.status != 200:
-        return gap(at, Text("error-recording.port-answered-http", port=port, status=answer.status))
+        left = until - asyncio.get_running_loop().time()
+        if left <= 0:
+            return gap(source, Text("error-recording.not-read-within-s", seconds=f"{_ALL_METRICS_WITHIN_S:g}"))
+        within_s = min(_METRICS_WITHIN_S, left)
+        text = await served(source, ports, PodGet(pod.namespace, pod.name, "http", port, "metrics", within_s=within_s))
     # In a thread: a bot that records meanwhile answers others.
-    return (await asyncio.to_thread(masked, answer.body.decode("utf-8", "replace"))).encode()
+    return text if isinstance(text, Gap) else (await asyncio.to_thread(masked, text)).encode()
 
 
 def _metrics_port(scheduler: Pod) -> int:
@@ -147,7 +138,6 @@ def _well(pod: Pod) -> bool:
 
 
 def _runs(pod: Pod, named: str = "") -> list[LogWanted]:
-    """Each container's log, and that of its run before where it was restarted."""
     restarted = {status.name for status in pod.status.container_statuses or () if status.restart_count}
     return [
         LogWanted(

@@ -8,24 +8,15 @@ from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from itertools import islice
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, Unpack
 
 import msgspec
 
 from bot.errors import NotFound, SourceError, Unusable
-from bot.kube.client.logs import MOST_BYTES, LineFilter
-from bot.kube.cluster import LogLines, LogWanted, PodAnswer, PodGet
+from bot.kube.cluster import MOST_BYTES, LineFilter, LogLines, LogWanted, PodAnswer, PodGet, Which
 from bot.kube.lists import Decoded, NotAListError, decode_list, raw_item
 from bot.kube.models import ALL_KINDS, Kind, Resource
-from bot.kube.recording.files import (
-    FORMAT,
-    META,
-    NotRecordedError,
-    RecordingFiles,
-    archive_stem,
-    log_name,
-    open_files,
-)
+from bot.kube.recording.files import FORMAT, META, NotRecordedError, RecordingFiles, archive_stem, log_name, open_files
 from bot.kube.selectors import field_matcher, label_matcher
 from bot.kube.times import format_time, parse_time
 from bot.report import Gap, gap
@@ -74,7 +65,7 @@ class RecordedCluster:
     """
 
     cache_age_s = None
-    context = ""
+    context = namespace = ""
     kept = None
     clocks = None
 
@@ -91,7 +82,8 @@ class RecordedCluster:
                 hint=_META_HINT,
             )
         self._taken_at = taken_at
-        self._name = name or self._meta.cluster or archive_stem(path) or path.resolve().name
+        self.name = name or self._meta.cluster or archive_stem(path) or path.resolve().name
+        self.hami_version_hint = self._meta.hami_version
 
     @classmethod
     def open(cls, path: Path, *, name: str = "") -> "RecordedCluster":
@@ -102,14 +94,6 @@ class RecordedCluster:
         return cls(path, open_files(path), name=name)
 
     @property
-    def name(self) -> str:
-        return self._name
-
-    @property
-    def hami_version_hint(self) -> str:
-        return self._meta.hami_version
-
-    @property
     def device_hints(self) -> Mapping[str, int]:
         """The device hints that `meta.json` states."""
         said = {name: int(getattr(self._meta, name)) for name in _HINTS}
@@ -118,18 +102,13 @@ class RecordedCluster:
     async def server_version(self) -> str:
         return self._meta.server_version
 
-    @property
-    def namespace(self) -> str:
-        """A recording has no default namespace."""
-        return ""
-
     def now(self) -> datetime:
         return self._taken_at
 
     def as_of(self, shown: Iterable[str | None]) -> datetime:
         """`taken_at`, whatever the objects show."""
         del shown
-        return self.now()
+        return self._taken_at
 
     def files(self, prefix: str = "") -> list[str]:
         """The names of the recording's files that start so, sorted: `metrics/hami-system/…/9395.prom`."""
@@ -163,24 +142,15 @@ class RecordedCluster:
             raise _no_such(kind, name)
         return found
 
-    async def list(
-        self,
-        kind: Kind[R],
-        namespace: str = "",
-        *,
-        labels: str = "",
-        fields: str = "",
-        metadata_only: bool = False,
-        most: int = 0,
-    ) -> list[R]:
-        del metadata_only  # a live cluster saves bytes by it; here they are read already
+    async def list(self, kind: Kind[R], namespace: str = "", **which: Unpack[Which]) -> list[R]:
+        """See `Cluster.list`. All fields are given whatever is asked for: they are read already."""
         items = self._objects(kind).items
         if namespace and kind.namespaced:
             items = [item for item in items if item.namespace == namespace]
         try:
-            has_labels, has_fields = label_matcher(labels), field_matcher(fields)
+            has_labels, has_fields = label_matcher(which.get("labels", "")), field_matcher(which.get("fields", ""))
             found = (item for item in items if has_labels(item.metadata.labels) and has_fields(item))
-            return list(islice(found, most or None))
+            return list(islice(found, which.get("most") or None))
         except ValueError as error:
             raise SourceError(
                 Text("error-recording.objects-could-not-be-searched", file_name=kind.file_name, why=str(error))

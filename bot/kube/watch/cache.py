@@ -10,15 +10,14 @@ import asyncio
 import math
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
-from typing import Any, Self, TypeVar
+from typing import Any, Self, TypeVar, Unpack
 
 from bot.kube.client.live import Listed, LiveCluster, Selection
 from bot.kube.client.responses import left_out
-from bot.kube.cluster import Clocks, LogLines, LogWanted
+from bot.kube.cluster import Clocks, Which
 from bot.kube.models import NODES, DaemonPod, Holder, Kind, Node, Pod, Resource
 from bot.kube.object_memo import Kept
 from bot.kube.watch.follow import Follower, FollowPace, shared
-from bot.report import Gap
 
 R = TypeVar("R", bound=Resource)
 
@@ -122,45 +121,26 @@ class CachedCluster:
     hami_version_hint = ""
 
     def __init__(self, cache: WatchCache) -> None:
+        live = self._live = cache.live
         self._cache = cache
-        self._live = cache.live
         self._left_out: dict[tuple[Selection[Any], str], list[str]] = {}
         self.cache_age_s: int | None = None
+        self.name, self.context, self.namespace, self.notes = live.name, live.context, live.namespace, live.notes
+        self.kept = cache.kept
+        self.now, self.server_version = live.now, live.server_version
+        self.get, self.raw, self.log = live.get, live.raw, live.log
 
     def anew(self) -> "CachedCluster":
         """A view of this cluster for another question."""
         return CachedCluster(self._cache)
 
     @property
-    def name(self) -> str:
-        return self._live.name
-
-    @property
-    def context(self) -> str:
-        return self._live.context
-
-    @property
-    def namespace(self) -> str:
-        return self._live.namespace
-
-    @property
-    def kept(self) -> Kept:
-        return self._cache.kept
+    def clocks(self) -> Clocks | None:
+        return self._live.clocks
 
     @property
     def undecodable(self) -> Sequence[str]:
         return sorted({name for some in self._left_out.values() for name in some})
-
-    @property
-    def notes(self) -> Sequence[Gap]:
-        return self._live.notes
-
-    def now(self) -> datetime:
-        return self._live.now()
-
-    @property
-    def clocks(self) -> Clocks | None:
-        return self._live.clocks
 
     def as_of(self, shown: Iterable[str | None]) -> datetime:
         """The time that the answer is of: as of a live cluster, but no later than what came from memory is known to
@@ -169,29 +149,8 @@ class CachedCluster:
         moment = self._live.as_of(shown)
         return min(moment, self.now() - timedelta(seconds=self.cache_age_s)) if self.cache_age_s else moment
 
-    async def server_version(self) -> str:
-        return await self._live.server_version()
-
-    async def get(self, kind: Kind[R], name: str, namespace: str = "") -> R:
-        return await self._live.get(kind, name, namespace)
-
-    async def raw(self, kind: Kind[R], name: str, namespace: str = "") -> dict[str, Any]:
-        return await self._live.raw(kind, name, namespace)
-
-    async def log(self, wanted: LogWanted) -> LogLines:
-        return await self._live.log(wanted)
-
-    async def list(
-        self,
-        kind: Kind[R],
-        namespace: str = "",
-        *,
-        labels: str = "",
-        fields: str = "",
-        metadata_only: bool = False,
-        most: int = 0,
-    ) -> list[R]:
-        wanted = Selection(kind, labels, fields, metadata_only, most)
+    async def list(self, kind: Kind[R], namespace: str = "", **which: Unpack[Which]) -> list[R]:
+        wanted = Selection(kind, **which)
         followed = _whole(wanted)
         follower = None if namespace and kind.namespaced else self._cache.follower(followed)
         if follower is None or not (follower.begun or followed == wanted):

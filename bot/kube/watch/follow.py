@@ -123,7 +123,11 @@ class Follower(Generic[R]):
     async def _follow(self) -> None:
         while True:
             try:
-                if self._lost or (self._resumes and await self._has_gone_back()):
+                if self._resumes and not self._lost:
+                    # Of a server that has gone back to an older version, a watch would wait, and tell nothing.
+                    newest = await self._live.newest_version(self.wanted.kind)
+                    self._lost = _number(newest) < self.mirror.version
+                if self._lost:
                     await self._list()
                 self._resumes = True
                 heard = await self._watch()
@@ -162,12 +166,7 @@ class Follower(Generic[R]):
         await asyncio.to_thread(give_back)
         return asked_at
 
-    async def _has_gone_back(self) -> bool:
-        """Whether the server is at an older version than it was: a watch from then on would wait, and tell nothing."""
-        return _number(await self._live.newest_version(self.wanted.kind)) < self.mirror.version
-
     async def _watch(self) -> bool:
-        """Follows until the server ends the watch; whether it said anything."""
         reader = EventReader(self.wanted.kind.type)
         heard = False
         if self.wanted.kind is HOLDERS and not self.wanted.metadata_only:

@@ -13,10 +13,28 @@ from typing import Any, NamedTuple, TypeVar, cast
 
 from bot.render.words import visible
 from bot.slack.message import Block, File, Message
-from bot.slack.render import limits
-from bot.slack.render.limits import total_text
-from bot.slack.render.rich import told
-from bot.slack.render.text import Mrkdwn, MrkdwnText, cut, inert
+from bot.slack.render.text import (
+    ACTIONS_ELEMENTS,
+    BLOCKS_OF_VIEW,
+    BUTTON_TEXT,
+    CONFIRM_BUTTON,
+    CONFIRM_TEXT,
+    CONFIRM_TITLE,
+    CONTEXT_ELEMENTS,
+    HEADER,
+    LABEL,
+    PLACEHOLDER,
+    SECTION,
+    TABLE_COLUMNS,
+    TABLE_ROWS,
+    VIEW_TITLE,
+    Mrkdwn,
+    MrkdwnText,
+    cut,
+    inert,
+    told,
+    total_text,
+)
 from bot.texts import Prose, Text, Texts, made
 
 Element = dict[str, Any]
@@ -80,30 +98,28 @@ def _labelled(text: str, most: int) -> str:
 
 def plain_section(text: Prose, *, accessory: Element | None = None) -> Block:
     """Anybody's words."""
-    block: Block = {"type": "section", "text": plain(text, limits.SECTION)}
+    block: Block = {"type": "section", "text": plain(text, SECTION)}
     return block if accessory is None else {**block, "accessory": accessory}
 
 
 def header(text: Prose) -> Block:
-    return {"type": "header", "text": plain(text, limits.HEADER)}
+    return {"type": "header", "text": plain(text, HEADER)}
 
 
 def context(*texts: Prose) -> Block:
     """Small print, one piece per text; at least one."""
-    return {"type": "context", "elements": [plain(text, limits.SECTION) for text in texts[: limits.CONTEXT_ELEMENTS]]}
+    return {"type": "context", "elements": [plain(text, SECTION) for text in texts[:CONTEXT_ELEMENTS]]}
 
 
 def actions(*elements: Element) -> Block:
     """At least one element, each with its own action_id."""
-    return {"type": "actions", "elements": list(elements[: limits.ACTIONS_ELEMENTS])}
+    return {"type": "actions", "elements": list(elements[:ACTIONS_ELEMENTS])}
 
 
 def table(rows: Sequence[Sequence[Element]], right: Sequence[bool]) -> Block:
     """Rows of what `cell` gives, the heading first; `right` says for each column whether it stands at the right."""
-    aligned = [
-        {"is_wrapped": True, "align": "right" if is_right else "left"} for is_right in right[: limits.TABLE_COLUMNS]
-    ]
-    shown = [list(row[: limits.TABLE_COLUMNS]) for row in rows[: limits.TABLE_ROWS]]
+    aligned = [{"is_wrapped": True, "align": "right" if is_right else "left"} for is_right in right[:TABLE_COLUMNS]]
+    shown = [list(row[:TABLE_COLUMNS]) for row in rows[:TABLE_ROWS]]
     return {"type": "table", "rows": shown, "column_settings": aligned}
 
 
@@ -112,12 +128,12 @@ def data_table(caption: Prose, rows: Sequence[Sequence[Element]], page: int) -> 
 
     Source: docs.slack.dev/reference/block-kit/blocks/data-table-block, October 2026.
     """
-    header, *body = [list(row[: limits.TABLE_COLUMNS]) for row in rows[: 1 + limits.TABLE_ROWS]]
+    header, *body = [list(row[:TABLE_COLUMNS]) for row in rows[: 1 + TABLE_ROWS]]
     columns = [_numbers(column) for column in zip(*body, strict=True)]
     shown = [header, *map(list, zip(*columns, strict=True))]
     return {
         "type": "data_table",
-        "caption": inert(caption, limits.HEADER) or _NO_LABEL,
+        "caption": inert(caption, HEADER) or _NO_LABEL,
         "rows": shown,
         "page_size": page,
     }
@@ -138,7 +154,7 @@ def task_card(task_id: str, title: str) -> Block:
     return {
         "type": "task_card",
         "task_id": task_id,
-        "title": inert(title, limits.HEADER) or _NO_LABEL,
+        "title": inert(title, HEADER) or _NO_LABEL,
         "status": "in_progress",
     }
 
@@ -150,10 +166,10 @@ def cell(text: str) -> Element:
 
 def asking(label: Prose, element: Element, block_id: str, *, hint: Prose = "", optional: bool = False) -> Block:
     """An `input` block around an element of a modal."""
-    block: Block = {"type": "input", "block_id": block_id, "label": plain(label, limits.LABEL), "element": element}
+    block: Block = {"type": "input", "block_id": block_id, "label": plain(label, LABEL), "element": element}
     block["optional"] = optional
     if hint:
-        block["hint"] = plain(hint, limits.LABEL)
+        block["hint"] = plain(hint, LABEL)
     return block
 
 
@@ -164,7 +180,7 @@ def button(
     label: Prose, action_id: str, value: str = "", *, style: str = "", confirm: Element | None = None
 ) -> Element:
     """A button; `value` is not cut, since half of one means something else. Style: `primary` or `danger`."""
-    element: Element = {"type": "button", "text": plain(label, limits.BUTTON_TEXT), "action_id": action_id}
+    element: Element = {"type": "button", "text": plain(label, BUTTON_TEXT), "action_id": action_id}
     optional = {"value": value, "style": style, "confirm": confirm}
     return {**element, **{name: value for name, value in optional.items() if value}}
 
@@ -172,10 +188,10 @@ def button(
 def confirm(title: Prose, text: Prose, yes: Prose, no: Prose) -> Element:
     """The question before a button acts."""
     return {
-        "title": plain(title, limits.CONFIRM_TITLE),
-        "text": plain(text, limits.CONFIRM_TEXT),
-        "confirm": plain(yes, limits.CONFIRM_BUTTON),
-        "deny": plain(no, limits.CONFIRM_BUTTON),
+        "title": plain(title, CONFIRM_TITLE),
+        "text": plain(text, CONFIRM_TEXT),
+        "confirm": plain(yes, CONFIRM_BUTTON),
+        "deny": plain(no, CONFIRM_BUTTON),
         "style": "danger",
     }
 
@@ -183,8 +199,8 @@ def confirm(title: Prose, text: Prose, yes: Prose, no: Prose) -> Element:
 def text_input(action_id: str, *, initial: str = "", placeholder: str = "", multiline: bool = False) -> Element:
     element: Element = {"type": "plain_text_input", "action_id": action_id, "multiline": multiline}
     if placeholder:
-        element["placeholder"] = plain(placeholder, limits.PLACEHOLDER)
-    return {**element, "initial_value": cut(initial, limits.SECTION)} if initial else element
+        element["placeholder"] = plain(placeholder, PLACEHOLDER)
+    return {**element, "initial_value": cut(initial, SECTION)} if initial else element
 
 
 # ---------------------------------------------------------------------------------------------------------- views
@@ -202,18 +218,18 @@ def modal(
     """A modal; one with an input block needs `submit`. `private_metadata`: at most 3,000 characters, never cut."""
     view: Element = {
         "type": "modal",
-        "title": plain(title, limits.VIEW_TITLE),
-        "close": plain(close, limits.VIEW_TITLE),
-        "blocks": list(blocks[: limits.BLOCKS_OF_VIEW]),
+        "title": plain(title, VIEW_TITLE),
+        "close": plain(close, VIEW_TITLE),
+        "blocks": list(blocks[:BLOCKS_OF_VIEW]),
     }
     if submit:
-        view["submit"] = plain(submit, limits.VIEW_TITLE)
+        view["submit"] = plain(submit, VIEW_TITLE)
     optional = {"callback_id": callback_id, "private_metadata": private_metadata}
     return {**view, **{name: value for name, value in optional.items() if value}}
 
 
 def home(blocks: Sequence[Block]) -> Element:
-    return {"type": "home", "blocks": list(blocks[: limits.BLOCKS_OF_VIEW])}
+    return {"type": "home", "blocks": list(blocks[:BLOCKS_OF_VIEW])}
 
 
 # ----------------------------------------------------------------------------------------------------------- room

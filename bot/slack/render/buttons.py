@@ -14,8 +14,7 @@ import msgspec
 from bot.report import NextAction, Report
 from bot.slack.message import Message
 from bot.slack.render import blocks
-from bot.slack.render.limits import BUTTON_VALUE
-from bot.slack.render.text import escape
+from bot.slack.render.text import BUTTON_VALUE, escape
 from bot.texts import Text
 
 ASK = "ask:"
@@ -80,16 +79,21 @@ def closing_buttons(
     private: bool,
     everything: bool = False,
     direct: bool = False,
+    watch: str = "",
 ) -> list[blocks.Element]:
     """[Look again], [Show everything] unless the answer does, and [Post to channel] where only the asker sees it.
 
-    `direct`: there is no channel to post it to. `read` is the answer's gist. None where the question does not fit into
-    a button.
+    `watch` is a pod that waits: before all [Tell me when it runs]. `direct`: there is no channel to post it to. `read`
+    is the answer's gist. None where the question does not fit into a button.
     """
     value, posted = value_of(AskButton(words, cluster)), value_of(AskButton(words, cluster, read))
     if not words.strip() or len(posted) > BUTTON_VALUE:
         return []
     offered = [blocks.button(Text("slack.again"), f"{ASK}{number}", value)]
+    if watch:
+        offered.insert(
+            0, blocks.button(Text("desk.watch"), f"{ASK}watch", value_of(AskButton(f"watch {watch}", cluster)))
+        )
     if not everything:
         offered.append(blocks.button(Text("slack.everything"), EVERYTHING, value))
     if private and not direct:

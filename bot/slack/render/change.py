@@ -14,14 +14,19 @@ from bot.report import Impact
 from bot.slack.message import Block, Message
 from bot.slack.render import blocks
 from bot.slack.render.buttons import Pressed, value_of
-from bot.slack.render.limits import BUTTON_VALUE
-from bot.slack.render.rich import (
+from bot.slack.render.text import (
+    BUTTON_VALUE,
     Part,
     bullets,
     channel,
+    cut,
+    escape,
+    inert,
     line,
+    lines,
     mention,
     moment,
+    pieced,
     preformatted,
     rich_text,
     somebody,
@@ -30,7 +35,6 @@ from bot.slack.render.rich import (
     told_mrkdwn,
     told_plain,
 )
-from bot.slack.render.text import cut, escape, inert, lines, pieced
 from bot.texts import Prose, Text, clauses, listed
 
 REVERT, EXTEND = "change:revert", "change:extend"

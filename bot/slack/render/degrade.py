@@ -8,10 +8,8 @@ from typing import Any
 
 from bot.render.words import cells
 from bot.slack.message import Block, File, Message
-from bot.slack.render.limits import length, total_text
-from bot.slack.render.rich import preformatted, rich_text
 from bot.slack.render.tables import WHOLE_ANSWER, whole_answers
-from bot.slack.render.text import cut
+from bot.slack.render.text import cut, length, preformatted, rich_text, total_text
 
 _OLD = frozenset({"section", "header", "divider", "context", "actions", "input", "image", "rich_text"})
 _WIDEST_CELL = 40

@@ -13,9 +13,7 @@ from bot.report import Report
 from bot.slack.message import Block, File, Message
 from bot.slack.render import blocks
 from bot.slack.render.buttons import Pressed, action_button, value_of
-from bot.slack.render.limits import SECTION
-from bot.slack.render.rich import Part, bullets, line, rich_text, span
-from bot.slack.render.text import escape, inert, lines, pieced
+from bot.slack.render.text import SECTION, Part, bullets, escape, inert, line, lines, pieced, rich_text, span
 from bot.texts import Prose, Text, clauses, together
 
 _AREAS = {
@@ -44,14 +42,15 @@ _WORD = 80
 _PROMISED = "1.00"
 """Once: what there is."""
 OPEN = FORM = "digest_add"
-WHEN, ZONE, INPUT = "when", "zone", "text"
-_USUAL, _SOMEWHERE = "weekdays 09:00", "Asia/Shanghai"
+WHEN, AT, ZONE, INPUT = "when", "at", "zone", "text"
+_USUAL, _AT, _SOMEWHERE = "weekdays", "09:00", "Asia/Shanghai"
 
 
 class DigestPost(NamedTuple):
     """What a digest tells. `before` is None for the first one; `late` is the time it was due, if that is past.
 
-    `rooms` is the memory by type of card, the last point of each the newest.
+    `rooms` is the memory by type of card, the last point of each the newest. `newer` says that HAMi is newer than any
+    version that the bot knows, where it is.
     """
 
     report: Report
@@ -61,13 +60,15 @@ class DigestPost(NamedTuple):
     late: str
     owners: Sequence[OwnerRow]
     rooms: Mapping[str, Point]
+    newer: str = ""
 
 
 def render_digest(post: DigestPost, files: Sequence[File] = ()) -> blocks.Draft:
     """The digest; without changes in what could be compared it is one line, without a picture."""
     report = post.report
     title = Text("digest.title", cluster=report.cluster or Text("digest.here"), verdict=report.verdict)
-    notes = [Text("digest.late", day=post.late)] if post.late else []
+    notes: list[Prose] = [Text("digest.late", day=post.late)] if post.late else []
+    notes += [inert(post.newer, _LINE)] if post.newer else []
     notes += [Text("digest.changes-open", count=post.changes_open)] if post.changes_open else []
     changed = differences(post.before, post.after) if post.before is not None else []
     blind = not_compared(post.before, post.after) if post.before is not None else []
@@ -221,14 +222,16 @@ def render_added(text: str) -> Message:
     return Message(escape(text), (rich_text(line(span(inert(text, SECTION)))),))
 
 
-def form(place: DigestPlace) -> blocks.Element:
-    """The form."""
+def form(place: DigestPlace, own_zone: str) -> blocks.Element:
+    """The form, with the person's time zone where it is known."""
     when = blocks.text_input(INPUT, initial=_USUAL)
-    zone = blocks.text_input(INPUT, placeholder=_SOMEWHERE)
+    at = {"type": "timepicker", "action_id": INPUT, "initial_time": _AT}
+    zone = blocks.text_input(INPUT, initial=own_zone, placeholder=_SOMEWHERE)
     return blocks.modal(
         Text("digest.form-open"),
         [
             blocks.asking(Text("digest.form-when"), when, WHEN, hint=Text("digest.form-hint")),
+            blocks.asking(Text("digest.form-at"), at, AT),
             blocks.asking(Text("digest.form-zone"), zone, ZONE),
         ],
         close=Text("desk.cancel"),

@@ -1,15 +1,27 @@
 """Messages that are no report: what went wrong, how to ask, what is going on."""
 
 import re
+from collections.abc import Sequence
 from functools import partial
 
 from bot.errors import BotError
 from bot.render.words import visible
 from bot.slack.message import Message
-from bot.slack.render.blocks import Draft
-from bot.slack.render.limits import TOTAL_BUDGET
-from bot.slack.render.rich import line, preformatted, rich_text, span, told, told_mrkdwn
-from bot.slack.render.text import cut, escape, inert, lines, pieced
+from bot.slack.render.blocks import Draft, plain_section
+from bot.slack.render.text import (
+    TOTAL_BUDGET,
+    cut,
+    escape,
+    inert,
+    line,
+    lines,
+    pieced,
+    preformatted,
+    rich_text,
+    span,
+    told,
+    told_mrkdwn,
+)
 from bot.texts import Text, Texts, made, spaced
 
 _MESSAGE, _HINT, _EXAMPLE = 1000, 1000, 300
@@ -65,6 +77,12 @@ def render_help(text: str) -> Message:
     shown = cut("\n".join(help_lines), _HELP).strip("\n") or "-"
     first = next(row for row in help_lines if row) if any(help_lines) else "-"
     return Message(escape(first), (rich_text(preformatted(shown)),))
+
+
+def render_told(told: Sequence[str]) -> Message:
+    """Paragraphs, each as it stands."""
+    shown = [inert(text, _MESSAGE).strip() for text in told]
+    return Message(escape(shown[0], _ALOUD), tuple(plain_section(text) for text in shown))
 
 
 def progress(text: str) -> Message:

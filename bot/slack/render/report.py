@@ -32,13 +32,28 @@ from bot.render.words import (
 )
 from bot.report import Change, Evidence, Finding, Gap, Impact, NextAction, Report
 from bot.slack.message import Block, File, Message
-from bot.slack.render import blocks, limits
+from bot.slack.render import blocks
 from bot.slack.render.blocks import Room
 from bot.slack.render.buttons import EVERYTHING, action_button, closing_buttons, gist
-from bot.slack.render.limits import TOTAL_BUDGET, length
-from bot.slack.render.rich import Part, bullets, line, preformatted, quote, rich_text, span, told
 from bot.slack.render.tables import show_tables, table_files, whole_answer
-from bot.slack.render.text import Mrkdwn, MrkdwnText, escape, lines, pieced
+from bot.slack.render.text import (
+    HEADER,
+    TOTAL_BUDGET,
+    Mrkdwn,
+    MrkdwnText,
+    Part,
+    bullets,
+    escape,
+    length,
+    line,
+    lines,
+    pieced,
+    preformatted,
+    quote,
+    rich_text,
+    span,
+    told,
+)
 from bot.texts import Prose, Text, Texts, made, together
 
 # The longest text of each kind that is shown as it is; commands longer than theirs are only in the file.
@@ -73,6 +88,7 @@ def render_report(
     direct: bool = False,
     names: bool = False,
     files: bool = True,
+    watch: str = "",
 ) -> Message:
     """The report as a message within Slack's limits; what it does not show is behind [Show everything].
 
@@ -83,6 +99,7 @@ def render_report(
     change are shown by name in the verdict and its detail, which calls them unless one person alone sees it, and times
     in the reader's own zone. Without
     `files` there are none, and nothing says what is left out: for an answer that its verdict gives whole.
+    `watch` is the pod, where it waits: a button tells when it runs.
     """
     room = Room(TOTAL_BUDGET - _FRAME, say)
     closing = room.take(
@@ -94,6 +111,7 @@ def render_report(
             private=channel_buttons,
             everything=everything,
             direct=direct,
+            watch=watch,
         )
     )
     cause = report.findings[0] if report.findings else None
@@ -165,7 +183,7 @@ def _head(report: Report, cause: Finding | None, room: Room, pieces_of: Callable
         label = Text("slack.fact", name=made(heading, name))
         pieces += [span(pieced("\n{} " if number else "{} ", label), "bold"), *pieces_of(text or _EMPTY)]
     bold = pieces_of(title, "bold")
-    fits = _escaped_length(title) <= limits.HEADER and len(bold) == 1
+    fits = _escaped_length(title) <= HEADER and len(bold) == 1
     first = blocks.header(title) if fits else rich_text(line(*bold))
     return [room.take(first), room.take(rich_text(line(*pieces)))]
 

@@ -9,8 +9,7 @@ from bot.kube.times import roughly
 from bot.render.words import SEVERITIES
 from bot.slack.message import Block
 from bot.slack.render import blocks
-from bot.slack.render.rich import Part, bullets, line, rich_text, span
-from bot.slack.render.text import escape, inert, pieced
+from bot.slack.render.text import Part, bullets, escape, inert, line, pieced, rich_text, span
 from bot.slack.render.triage_head import Head, callee, end_of, in_short
 from bot.texts import Prose, Text
 from bot.triage.state import Turn, read_until

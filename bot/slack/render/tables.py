@@ -15,10 +15,9 @@ from bot.render.overview import Brief, BriefTable
 from bot.render.words import for_people, is_numeric, table_heading, visible
 from bot.report import Report, Table
 from bot.slack.message import Block, File
-from bot.slack.render import blocks, limits
+from bot.slack.render import blocks
 from bot.slack.render.blocks import Room
-from bot.slack.render.rich import line, rich_text, span
-from bot.slack.render.text import inert, pieced
+from bot.slack.render.text import TABLE_COLUMNS, TABLE_ROWS, inert, line, pieced, rich_text, span
 from bot.texts import Prose, Text, Texts
 
 _SHARE, _PAGES_SHARE = 2500, 6000
@@ -77,7 +76,7 @@ def show_tables(report: Report, overview: Brief | None, room: Room, *, newer: bo
         elif has_rows:
             not_whole.append(whole)
         else:
-            most = limits.TABLE_COLUMNS if newer else _COLUMNS_SHOWN
+            most = TABLE_COLUMNS if newer else _COLUMNS_SHOWN
             columns = list(range(len(table.columns)))[:most] if overview else _columns_shown(table)
             told = for_people(table, room.say)
             rows = _pages(told, columns, room, title["text"]) if newer else _rows(told, columns, room)
@@ -93,13 +92,13 @@ def show_tables(report: Report, overview: Brief | None, room: Room, *, newer: bo
 
 def _rows(table: Table, shown: Sequence[int], room: Room) -> Block | None:
     filled = _filled(table, shown, room, _SHARE, _ROWS_SHOWN)
-    rows = [[row[number] for number in shown] for row in table.rows[: limits.TABLE_ROWS]]
+    rows = [[row[number] for number in shown] for row in table.rows[:TABLE_ROWS]]
     right = [is_numeric(column) for column in zip(*rows, strict=True)]
     return blocks.table(filled, right) if filled else None
 
 
 def _pages(table: Table, shown: Sequence[int], room: Room, caption: Prose) -> Block | None:
-    filled = _filled(table, shown, room, _PAGES_SHARE, limits.TABLE_ROWS)
+    filled = _filled(table, shown, room, _PAGES_SHARE, TABLE_ROWS)
     return blocks.data_table(caption, filled, _ROWS_SHOWN) if filled else None
 
 

@@ -9,9 +9,23 @@ from bot.report import one_line
 from bot.slack.message import File
 from bot.slack.render import blocks
 from bot.slack.render.buttons import Pressed, value_of
-from bot.slack.render.rich import Part, bullets, line, mention, rich_text, somebody, span, told_mrkdwn, utc
 from bot.slack.render.summary import DID, summary_lines
-from bot.slack.render.text import MrkdwnText, escape, in_one_line, inert, pieced
+from bot.slack.render.text import (
+    MrkdwnText,
+    Part,
+    bullets,
+    escape,
+    in_one_line,
+    inert,
+    line,
+    mention,
+    pieced,
+    rich_text,
+    somebody,
+    span,
+    told_mrkdwn,
+    utc,
+)
 from bot.slack.render.triage_head import LABELS, Head, callee, count_of, end_in_words, end_of, in_short
 from bot.texts import Prose, Text, Texts, together
 from bot.triage.routes import Ignored

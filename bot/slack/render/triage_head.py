@@ -14,9 +14,24 @@ from bot.report import VERDICT_LIMIT, Severity
 from bot.slack.message import Block
 from bot.slack.render import blocks
 from bot.slack.render.buttons import Pressed, value_of
-from bot.slack.render.rich import Part, bullets, channel, line, link, moment, rich_text, somebody, span, utc
-from bot.slack.render.text import escape, in_one_line, inert, lines, pieced
-from bot.texts import Prose, Text
+from bot.slack.render.text import (
+    Part,
+    bullets,
+    channel,
+    escape,
+    in_one_line,
+    inert,
+    line,
+    lines,
+    link,
+    moment,
+    pieced,
+    rich_text,
+    somebody,
+    span,
+    utc,
+)
+from bot.texts import Prose, Text, kept
 from bot.triage.cause import STORM, Cause, severest
 from bot.triage.state import PAGER, Call, Deed, Incident, MuteUntil, State
 
@@ -147,6 +162,8 @@ def details(head: Head) -> list[Block]:
         if len(names) > seen:
             shown = inert(_some(names, _NAMES_IN_DETAILS), _LIST)
             rows.append([span(pieced("{} ", what)), span(shown, "code")])
+    if cause.gpu:
+        rows.append([span(inert(kept("triage.on-gpu", cause.gpu), _LIST))])
     if head.severities:
         rows.append([span(pieced("{} {}", Text("triage.severity"), inert(", ".join(head.severities), _PLACE)))])
     rows += [[span(pieced("{} ", Text("triage.runbook"))), link(url)] for url in head.runbooks[1:2]]

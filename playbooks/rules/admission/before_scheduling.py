@@ -7,25 +7,24 @@ from msgspec import structs
 from bot.finding_codes import Code
 from bot.hami.installation.install import is_anothers
 from bot.hami.pods.allocations import given
-from bot.hami.pods.request_parsing import DeviceConfig, asked_resources, pod_request
+from bot.hami.pods.request_parsing import DeviceConfig, UnknownPolicy, asked_resources, pod_request, unknown_policies
 from bot.hami.vendors import FIRST
 from bot.hami.version import Version
 from bot.hami.webhook import DEFAULT_SCHEDULERS, LEAVES_OWN_ALONE
 from bot.kube.models import Pod
-from bot.report import Confidence, Evidence, Finding, NextAction, one_line, step
-from bot.texts import Prose, Text
+from bot.report import Confidence, Evidence, Finding, Gap, NextAction, one_line, step
+from bot.texts import Prose, Text, sentences
 from playbooks import quotes
+from playbooks.gather.dra import KUEUE, Queued
 from playbooks.gather.webhook import WEBHOOK_NAME
 from playbooks.quotes import kubectl, kubectl_pod
 from playbooks.rule import rule
 from playbooks.rules.admission.webhook import BY_QUOTA, remedy
-from playbooks.rules.common.findings import finding
-from playbooks.rules.common.gaps import other_vendors
+from playbooks.rules.common.findings import finding, other_vendors
 from playbooks.rules.waiting.volcano import of_group
 from playbooks.scenes.placed_pod import AbsentScene, PlacedScene
 from playbooks.scenes.waiting_pod import PodScene
 
-_KUEUE = "kueue.x-k8s.io/admission"
 _LONGEST_WORDS = 200
 _DENIED = f'"{WEBHOOK_NAME}" denied the request'
 
@@ -72,14 +71,33 @@ def gated(scene: PodScene) -> Iterator[Finding]:
     if not gates:
         return
     proofs = [quotes.of_pod(pod, gate, "{.spec.schedulingGates[*].name}") for gate in gates]
-    if gates == [_KUEUE]:
-        workloads = kubectl("-n", pod.namespace, "get", "workloads.kueue.x-k8s.io")
-        look = step(Text("scheduling-gated.workload"), workloads)
-        yield _finding("scheduling-gated", Text("scheduling-gated.kueue", gate=_KUEUE), proofs, look)
+    if all(gate.startswith(KUEUE) for gate in gates):
+        said, more, look = kueue_says(pod.namespace, scene.queued)
+        claim = sentences(Text("scheduling-gated.kueue", gate=", ".join(gates)), *said)
+        yield _finding("scheduling-gated", claim, [*proofs, *more], look)
         return
     managers = kubectl_pod(pod, "get", "-o", "jsonpath={.metadata.managedFields[*].manager}")
     look = step(Text("scheduling-gated.owner"), managers)
     yield _finding("scheduling-gated", Text("scheduling-gated.claim", gates=", ".join(gates)), proofs, look)
+
+
+def kueue_says(namespace: str, queued: Queued | Gap | None) -> tuple[list[Text], list[Evidence], NextAction]:
+    """The place in the queue and Kueue's own words with their proof, as far as they were read, and what to look at."""
+    if queued is None or isinstance(queued, Gap):
+        workloads = kubectl("-n", namespace, "get", "workloads.kueue.x-k8s.io")
+        return [], [], step(Text("scheduling-gated.workload"), workloads)
+    workload, says = queued.workload, queued.condition
+    show = kubectl("-n", namespace, "describe", "workloads.kueue.x-k8s.io", workload.name)
+    place = {"place": queued.place, "count": queued.waiting, "queue": workload.spec.queue_name}
+    claims = [Text("scheduling-gated.place", **place)] if queued.place else []
+    proofs: list[Evidence] = []
+    if says:
+        words = one_line(says.message, _LONGEST_WORDS).rstrip(".")
+        claims.append(Text("scheduling-gated.words", reason=says.reason, words=words))
+        proofs.append(
+            Evidence("workload", f"Workload {namespace}/{workload.name}", says.last_transition_time, words, show)
+        )
+    return claims, proofs, step(Text("scheduling-gated.workload"), show)
 
 
 @rule("other-scheduler")
@@ -116,6 +134,26 @@ def amounts_unread(scene: PodScene) -> Iterator[Finding]:
     """Containers whose amounts HAMi takes as no request, beside others that it reads."""
     if scene.request.containers:
         yield from unread_containers(scene.pod, scene.config, scene.version)
+
+
+@rule("unknown-policy")
+def policies_unread(scene: PodScene | PlacedScene) -> Iterator[Finding]:
+    """HAMi knows no such policy, says nothing of it and takes its own."""
+    for strange in unknown_policies(scene.pod, scene.version):
+        proof = quotes.of_pod_annotation(scene.pod, strange.key)
+        yield policy_finding(strange, proof, step(remedied(strange), proof.command))
+
+
+def policy_finding(strange: UnknownPolicy, proof: Evidence, fix: NextAction) -> Finding:
+    """The finding about a policy that HAMi does not know."""
+    values = {"key": strange.key, "value": one_line(strange.value, _LONGEST), "instead": strange.instead}
+    claim = Text("unknown-policy.claim", **values, known=", ".join(strange.known))
+    return _finding("unknown-policy", claim, [proof], fix)
+
+
+def remedied(strange: UnknownPolicy) -> Text:
+    """What to write instead."""
+    return Text("unknown-policy.set", key=strange.key, known=", ".join(strange.known))
 
 
 def _finding(

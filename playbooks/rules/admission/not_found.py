@@ -3,11 +3,13 @@
 from collections.abc import Iterator, Sequence
 
 from bot.kube.models import Workload
-from bot.report import Evidence, Finding, NextAction, Subject, step
-from bot.texts import Text
+from bot.report import Evidence, Finding, Gap, NextAction, Subject, step
+from bot.texts import Text, sentences
+from playbooks.gather.dra import QUEUE, Queued
 from playbooks.gather.subject import AbsentPod, EmptyNamespace, SubjectRequest
 from playbooks.quotes import kubectl
 from playbooks.rule import rule
+from playbooks.rules.admission.before_scheduling import kueue_says
 from playbooks.rules.admission.webhook import Asked, faults, refused_call
 from playbooks.rules.common import prose
 from playbooks.rules.common.findings import finding
@@ -15,7 +17,6 @@ from playbooks.rules.common.signature_findings import in_events, signed
 from playbooks.scenes.placed_pod import AbsentScene
 
 _MAX_CANDIDATES = 3
-_KUEUE = "kueue.x-k8s.io/queue-name"
 
 
 @rule("gpu-start-failure", "gpu-runtime-missing", "driver-not-loaded", "card-fault", reads=("absent",))
@@ -23,7 +24,7 @@ def refused_by_known_words(scene: AbsentScene) -> Iterator[Finding]:
     """The pod was refused at its creation in words that a signature knows."""
     if refused := in_events(scene.refusals, None):
         hit, proofs = refused[0][0], [proof for _, proof in refused]
-        claim = Text("admission-denied.signed", pod=scene.wanted.name, means=hit.signature.means)
+        claim = Text("admission-denied.signed", pod=scene.wanted.name, means=hit.means)
         yield signed(hit, proofs, claim, (), scene.install)
 
 
@@ -42,15 +43,15 @@ def webhook_unanswered(scene: AbsentScene) -> list[Finding]:
 def no_such_pod(scene: AbsentScene) -> Iterator[Finding]:
     """There is no such pod, or more than one."""
     if isinstance(scene.absent, AbsentPod):
-        yield not_found(scene.absent, scene.wanted, "why")
+        yield not_found(scene.absent, scene.wanted, "why", scene.queued)
 
 
-def not_found(absent: AbsentPod, wanted: SubjectRequest, verb: str) -> Finding:
+def not_found(absent: AbsentPod, wanted: SubjectRequest, verb: str, queued: Queued | Gap | None = None) -> Finding:
     """Unknown, or not the only one of that name: what could have been meant is asked with the verb."""
     if absent.node:
         return _a_node(wanted.name)
     if absent.suspended:
-        return _suspended(absent.suspended)
+        return _suspended(absent.suspended, queued)
     names = [f"{candidate.namespace}/{candidate.name}" for candidate in absent.candidates]
     return finding(
         "not-found",
@@ -83,17 +84,18 @@ def _a_node(name: str) -> Finding:
     return finding("not-found", claim, "confirmed", (), (proof,), severity="warning", actions=(ask,))
 
 
-def _suspended(job: Workload) -> Finding:
+def _suspended(job: Workload, queued: Queued | Gap | None) -> Finding:
     """Who suspends a Job may be a person, or a queue that starts it when its turn comes."""
     of_job = ("-n", job.namespace, "get", "job", job.name, "-o")
     path, suspended = "jsonpath={.spec.suspend}", f"Job {job.namespace}/{job.name}"
     proofs = [Evidence("job", suspended, None, "true", kubectl(*of_job, path))]
-    queue = job.metadata.label(_KUEUE)
+    queue = job.metadata.label(QUEUE)
     if queue:
-        look = step(Text("not-found.kueue"), kubectl("-n", job.namespace, "get", "workloads.kueue.x-k8s.io"))
-        label = f"jsonpath={{.metadata.labels.{_KUEUE.replace('.', chr(92) + '.')}}}"
+        said, more, look = kueue_says(job.namespace, queued)
+        proofs += more
+        label = f"jsonpath={{.metadata.labels.{QUEUE.replace('.', chr(92) + '.')}}}"
         proofs.append(Evidence("job", suspended, None, queue, kubectl(*of_job, label)))
-        claim = Text("not-found.queued", name=f"{job.namespace}/{job.name}", queue=queue)
+        claim = sentences(Text("not-found.queued", name=f"{job.namespace}/{job.name}", queue=queue), *said)
     else:
         look = step(Text("not-found.resume"), kubectl("-n", job.namespace, "describe", "job", job.name))
         claim = Text("not-found.suspended", name=f"{job.namespace}/{job.name}")
@@ -129,4 +131,5 @@ def no_such_namespace(deserted: EmptyNamespace, words: tuple[str, ...]) -> Findi
     key = "not-found.namespace-near" if deserted.near else "not-found.namespace"
     claim = Text(key, namespace=deserted.namespace, names=prose.names(deserted.near))
     actions = [step(Text("not-found.ask", name=name), prose.command(*words, name)) for name in deserted.near]
+    actions = actions or [step(Text("not-found.namespaces"), kubectl("get", "namespaces"))]
     return finding("not-found", claim, "confirmed", (), (), severity="warning", actions=actions)

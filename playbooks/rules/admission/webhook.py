@@ -13,10 +13,12 @@ from bot.finding_codes import Code
 from bot.hami.installation.install import Install, extender_of
 from bot.hami.scheduler_logs.log_lines import parse_line
 from bot.kube.hami_pods import EXTENDER_CONTAINER
-from bot.kube.models import Event, LabelSelector, Pod, Service, ServiceReference
+from bot.kube.models import Event, Pod, Service
+from bot.kube.models.base import LabelSelector
+from bot.kube.models.workloads import ServiceReference
 from bot.kube.times import format_time, parse_time
 from bot.report import Confidence, Evidence, Finding, Gap, NextAction, Severity, one_line, step
-from bot.texts import Prose, Text
+from bot.texts import Prose, Text, sentences
 from playbooks import quotes
 from playbooks.gather.webhook import (
     API_CONTAINER,
@@ -31,8 +33,7 @@ from playbooks.gather.webhook import (
 from playbooks.quotes import kubectl, of_object
 from playbooks.rule import rule
 from playbooks.rules.common.findings import finding
-from playbooks.scenes.cluster import WebhookScene
-from playbooks.scenes.installation import InstallScene
+from playbooks.scenes.cluster import InstallScene, WebhookScene
 
 KIND = "MutatingWebhookConfiguration"
 FAIL = "Fail"
@@ -104,6 +105,7 @@ _REJECTED = re.compile(
 _CALL = re.compile(
     r'^.*failed calling webhook "[^"]*": (?:failed to call webhook: )?(?:Post "?[^\s"]+"?: )?', re.DOTALL
 )
+_OTHER_CA = "signed by unknown authority"
 _CERTIFICATE_WORDS = re.compile(r"x509|\btls: |certificate")
 
 
@@ -158,7 +160,8 @@ def rejections(scene: WebhookScene) -> list[RejectionLine]:
 
 def rejected(asked: Asked, hook: Hook, lines: Sequence[RejectionLine]) -> Finding:
     """Only suspected: the log does not say that the client is the API server."""
-    claim = Text("webhook-untrusted.rejected-fail" if fails(hook) else "webhook-untrusted.rejected-ignore")
+    key = "webhook-untrusted.rejected-fail" if fails(hook) else "webhook-untrusted.rejected-ignore"
+    claim = Text(key, config=hook.config.name)
     proofs = [*map(of_rejection, lines[-2:]), of_object(KIND, hook.config, hook.webhook.name, "{.webhooks[*].name}")]
     return asked.fault("webhook-untrusted", claim, "suspected", [*proofs, *of_policy(hook)], certificates(hook))
 
@@ -224,7 +227,9 @@ def _said(words: str, hook: Hook | None, *, denied: bool = False) -> tuple[Code,
     refused = denied or hook is None or fails(hook)
     if _CERTIFICATE_WORDS.search(why):
         key = "webhook-untrusted.said-fail" if refused else "webhook-untrusted.said-ignore"
-        return "webhook-untrusted", Text(key, why=why), certificates(hook) if hook else where_it_answers(hook)
+        ca = Text("webhook-untrusted.ca", config=hook.config.name) if hook and _OTHER_CA in why else ""
+        claim = sentences(Text(key, why=why), ca)
+        return "webhook-untrusted", claim, certificates(hook) if hook else where_it_answers(hook)
     key = "webhook-unreachable.said-fail" if refused else "webhook-unreachable.said-ignore"
     return "webhook-unreachable", Text(key, why=why), where_it_answers(hook)
 
@@ -348,6 +353,7 @@ BY_QUOTA = Text("admission-denied.quota")
 _REMEDIES = {
     "pod has node assigned": Text("admission-denied.node"),
     "exceeding resource quota": BY_QUOTA,
+    "is written by the scheduler": Text("admission-denied.annotated"),
     "is privileged": Text("admission-denied.privileged"),
     "supported for multiple devices": Text("admission-denied.part-of-several"),
     "must be 1 or 2*n": Text("admission-denied.modules"),

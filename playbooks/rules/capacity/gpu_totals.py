@@ -14,8 +14,7 @@ from bot.texts import Text
 from playbooks import quotes
 from playbooks.rule import rule
 from playbooks.rules.common import prose
-from playbooks.rules.common.findings import finding
-from playbooks.rules.common.gaps import confidence_in
+from playbooks.rules.common.findings import confidence_in, finding
 from playbooks.rules.common.prose import near_names, see_all_nodes
 from playbooks.rules.dra.devices import served
 from playbooks.rules.waiting.stale_scheduler import ghosts_told
@@ -64,7 +63,8 @@ def room(scene: GpusScene) -> Iterator[Finding]:
     if isinstance(world.capacity.pods, Gap):
         memory = prose.mib(sum(card.card.memory_mib for card in cards))
         claim = Text("capacity.unseen", cards=len(cards), memory=memory)
-        yield finding("not-enough-evidence", claim, "suspected", nodes, proofs, severity="warning")
+        rights = step(Text("blind.doctor"), prose.command("doctor"))
+        yield finding("not-enough-evidence", claim, "suspected", nodes, proofs, severity="warning", actions=[rights])
     elif not free:
         claim = Text("capacity.full", cards=len(cards), why=_by_state(cards))
         proofs += _of_holder(world, shown)
@@ -149,19 +149,16 @@ def _confidence(scene: GpusScene) -> Confidence:
 
 
 def _by_state(cards: Iterable[CardSeen]) -> Text:
-    """`8 cordoned, 4 unhealthy`, the most first."""
     counts = sorted(Counter(card.state for card in cards).items(), key=lambda item: (-item[1], item[0]))
     parts = [Text(_STATES[state], count=count) for state, count in counts]
     return reduce(lambda some, more: Text("gpus.list", some=some, more=more), parts)
 
 
 def _of_card(world: ClusterScene, card: CardSeen) -> Evidence:
-    """The card as its node's register annotation has it."""
     return quotes.of_card(world.facts.nodes[card.node], card.card.uuid, whole=True)
 
 
 def _of_holder(world: ClusterScene, card: CardSeen) -> list[Evidence]:
-    """What one of its holders was given."""
     first = next((name for name, _ in card.holders), "")
     pod = next(
         (candidate for candidate in world.facts.pods or () if f"{candidate.namespace}/{candidate.name}" == first), None
@@ -170,7 +167,6 @@ def _of_holder(world: ClusterScene, card: CardSeen) -> list[Evidence]:
 
 
 def _of_obstacle(world: ClusterScene, card: CardSeen) -> list[Evidence]:
-    """What keeps pods off the card, beyond its registration."""
     node = world.facts.nodes[card.node]
     if card.state == "cordoned":
         return [quotes.of_node_annotation(node, CORDON_KEY, card.card.uuid)]

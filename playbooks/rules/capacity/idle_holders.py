@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from datetime import timedelta
 
 from bot.finding_codes import Code
-from bot.hami.fit.allocated_totals import Holding
 from bot.hami.metrics.gpu_usage import IDLE_S, MeasuredHolding, held_by
 from bot.hami.scheduler_logs.scheduling_events import REASONS
 from bot.kube.times import roughly
@@ -39,7 +38,11 @@ def in_question(scene: PodScene) -> dict[str, list[str]]:
     if not asks or ledger is None or len(scene.views) != 1 or scene.fitting or scene.too_large:
         return {}
     before = (scene.now - timedelta(seconds=IDLE_S)).strftime("%Y-%m-%dT%H:%M:%SZ")
-    old = {name: [holding for holding in ledger.on(name) if _may_be_idle(holding, before)] for name in scene.candidates}
+    # The API writes every time in the same form, so texts compare as times do.
+    old = {
+        name: [it for it in ledger.on(name) if it.bound and not it.ending and "" < it.created <= before]
+        for name in scene.candidates
+    }
     by_gain = sorted(
         (name for name in old if old[name]), key=lambda name: -sum(holding.amounts[0] for holding in old[name])
     )
@@ -50,11 +53,6 @@ def in_question(scene: PodScene) -> dict[str, list[str]]:
     return found
 
 
-def _may_be_idle(holding: Holding, before: str) -> bool:
-    """The API writes every time in the same form, so texts compare as times do."""
-    return holding.bound and not holding.ending and "" < holding.created <= before
-
-
 def waited_for(scene: PodScene) -> Finding | None:
     """The idle holders of one node without whom the pod fits; None where nobody is known to be idle."""
     measured = scene.usage
@@ -63,16 +61,12 @@ def waited_for(scene: PodScene) -> Finding | None:
     held = held_by(scene.view.ledger.all(), measured.usage.usage)
     idle = [holding for holding in held if not holding.holding.ending and (holding.idle_s or 0) >= IDLE_S]
     idle.sort(key=lambda holding: (-(holding.idle_s or 0), holding.name))
-    found = _alone(scene, idle) or _together(scene, idle)
+    alone = ([holding] for holding in idle[:_MOST_TRIED] if _fits(scene, [holding]))
+    found = next(alone, None) or _together(scene, idle)
     return _told(scene, found, measured) if found else None
 
 
-def _alone(scene: PodScene, idle: Sequence[MeasuredHolding]) -> list[MeasuredHolding]:
-    return next(([holding] for holding in idle[:_MOST_TRIED] if _fits(scene, [holding])), list[MeasuredHolding]())
-
-
 def _together(scene: PodScene, idle: Sequence[MeasuredHolding]) -> list[MeasuredHolding]:
-    """Several of one node: none of them could stay."""
     for node in dict.fromkeys(holding.holding.node for holding in idle):
         ended = [holding for holding in idle if holding.holding.node == node][:_MOST_TRIED]
         if not _fits(scene, ended):

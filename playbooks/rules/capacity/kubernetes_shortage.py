@@ -73,18 +73,15 @@ def shortage(scene: PodScene, text: str, names: Sequence[str]) -> Shortage | Non
         return None
     asked = effective_request(scene.pod, resource)
     largest = max(offered, key=lambda name: offered[name])
-    everywhere = all(_has_less(node, resource, asked) for node in scene.nodes.values())
+    everywhere = all(
+        (amount := _offered(node, resource)) is not None and amount < asked for node in scene.nodes.values()
+    )
     return Shortage(resource, asked, scene.nodes[largest], offered[largest], everywhere)
 
 
 def _offered(node: Node, resource: str) -> Decimal | None:
     value = (node.status.allocatable or {}).get(resource)
     return None if value is None else parse_quantity(value)
-
-
-def _has_less(node: Node, resource: str, asked: Decimal) -> bool:
-    amount = _offered(node, resource)
-    return amount is not None and amount < asked
 
 
 def _request_proof(pod: Pod, field: str, resource: str) -> Iterable[Evidence]:

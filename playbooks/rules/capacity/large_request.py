@@ -150,7 +150,6 @@ def _pairs(amounts: Mapping[str, int]) -> str:
 
 
 def _anew(pod: Pod) -> Text:
-    """What a change of the template costs."""
     kind = owner_of(pod).kind
     if kind in _ROLLED_OUT:
         return Text("change.rolled-out")
@@ -230,7 +229,8 @@ def too_small(scene: PodScene) -> Largest | None:
             if scene.expects_gpus(name):
                 return None
             continue
-        admitted = [card for card in (_card(registered) for registered in found.cards) if admits(scene, card)]
+        cards = (card.card if isinstance(card, CardState) else card for card in found.cards)
+        admitted = [card for card in cards if admits(scene, card)]
         nodes += [name] if admitted else []
         for card in admitted:
             if card.memory_mib >= asked:
@@ -238,10 +238,6 @@ def too_small(scene: PodScene) -> Largest | None:
             if largest is None or card.memory_mib > largest[1].memory_mib:
                 largest = name, card
     return Largest(*largest, nodes) if largest else None
-
-
-def _card(card: Card | CardState) -> Card:
-    return card.card if isinstance(card, CardState) else card
 
 
 def admits(scene: PodScene, card: Card) -> bool:
@@ -256,8 +252,7 @@ def admits(scene: PodScene, card: Card) -> bool:
 
 def proof_of(scene: PodScene, largest: Largest) -> Evidence:
     """The card as it is registered."""
-    node = scene.nodes[largest.node]
-    return quotes.of_card(node, largest.card.uuid, whole=True)
+    return quotes.of_card(scene.nodes[largest.node], largest.card.uuid, whole=True)
 
 
 def loosen_selection(scene: PodScene) -> list[NextAction]:
@@ -327,7 +322,11 @@ def never_given(scene: PodScene) -> ImpossibleCount | None:
     """The container whose number of devices is given nowhere, of those that some node has enough for."""
     for container in scene.request.containers:
         device = scene.config.by_word[container.word]
-        able = [name for name in scene.refusals_when_empty if _count(scene, name, container.word) >= container.count]
+        able = [
+            name
+            for name in scene.refusals_when_empty
+            if sum(card.card.is_of(container.word) for card in scene.view.cards(name)) >= container.count
+        ]
         numbers = numbers_given(scene, able, device)
         if able and numbers is not None and container.count not in numbers:
             return ImpossibleCount(container, in_words(numbers))
@@ -336,29 +335,23 @@ def never_given(scene: PodScene) -> ImpossibleCount | None:
 
 def nearest_refusal(scene: PodScene) -> tuple[str, verdicts.Verdict]:
     """An empty node that comes nearest to taking the pod, and what HAMi would say of it."""
-    return max(scene.refusals_when_empty.items(), key=lambda item: _nearness(item[1]))
 
+    def nearness(item: tuple[str, verdicts.Verdict]) -> tuple[bool, int]:
+        parts = item[1].parts
+        return bool(parts), dict(parts).get(verdicts.ALLOCATED_INSUFFICIENT, 0)
 
-def _count(scene: PodScene, name: str, word: str) -> int:
-    return sum(1 for card in scene.view.cards(name) if card.card.is_of(word))
+    return max(scene.refusals_when_empty.items(), key=nearness)
 
 
 def _lacks_cores(scene: PodScene) -> bool:
-    """Whether it is the cores that an empty node lacks."""
     return any(verdicts.INSUFFICIENT_CORE in verdict.codes for verdict in scene.refusals_when_empty.values())
 
 
 def _has_some(scene: PodScene) -> bool:
-    """Whether some registered device counts for the pod."""
     words = {container.word for container in scene.request.containers}
     return any(
         card.card.is_of(word) for name in scene.refusals_when_empty for card in scene.view.cards(name) for word in words
     )
-
-
-def _nearness(verdict: verdicts.Verdict) -> tuple[bool, int]:
-    """How near HAMi comes to taking the pod."""
-    return bool(verdict.parts), dict(verdict.parts).get(verdicts.ALLOCATED_INSUFFICIENT, 0)
 
 
 def at_most(scene: PodScene, word: str) -> tuple[int, int]:
@@ -391,16 +384,13 @@ def _changes(scene: PodScene) -> list[NextAction]:
         return []
     names = scene.view.registered(scene.candidates)
     changes = smallest_changes(scene.view, names, scene.request)
+    # Who asks for all cores of a GPU wants it alone: less of them is no way.
+    whole = any(request.cores == _ALL_CORES for request in scene.request.containers)
     return [
         _action(scene, change)
         for change in changes
-        if not _is_sibling(scene, change.pod) and not _takes_a_whole_gpu_apart(scene, change)
+        if not (_is_sibling(scene, change.pod) or (whole and change.what == "cores"))
     ]
-
-
-def _takes_a_whole_gpu_apart(scene: PodScene, change: PlacementChange) -> bool:
-    """Whether a pod that asked for all cores of its GPUs is to take less of them: it wants them for itself."""
-    return change.what == "cores" and any(request.cores == _ALL_CORES for request in scene.request.containers)
 
 
 def _is_sibling(scene: PodScene, full_name: str) -> bool:
@@ -414,8 +404,9 @@ def _is_sibling(scene: PodScene, full_name: str) -> bool:
 
 def _action(scene: PodScene, change: PlacementChange) -> NextAction:
     pod, what = scene.pod, change.what
-    if what == "memory" and over_a_card(scene) and _is_a_whole_card(scene, change):
-        what = "percent"
+    if what == "memory" and over_a_card(scene):
+        of_whole = any(card.card.memory_mib == change.amount for card in scene.view.cards(change.node))
+        what = "percent" if of_whole else what
     label = request_amounts.change(scene, change, what=what)
     if change.pod:
         if since := _overdue_since(scene, change.pod):
@@ -433,19 +424,15 @@ def _action(scene: PodScene, change: PlacementChange) -> NextAction:
 
 
 def _only_container(scene: PodScene) -> Container | None:
-    """The container that asks for devices, where it is the only one."""
     asking = {request.container for request in scene.request.containers}
     found = [container for container in scene.pod.spec.containers if container.name in asking]
     return found[0] if len(asking) == 1 and found else None
 
 
 def _from_to(container: Container, resource: str, amount: int) -> Text:
-    now = written(container, resource)
-    return (
-        Text("change.from-to", resource=resource, amount=amount, now=str(now))
-        if now is not None
-        else Text("change.from-unset", resource=resource, amount=amount)
-    )
+    if (now := written(container, resource)) is None:
+        return Text("change.from-unset", resource=resource, amount=amount)
+    return Text("change.from-to", resource=resource, amount=amount, now=str(now))
 
 
 def _overdue_since(scene: PodScene, full_name: str) -> str:
@@ -455,7 +442,3 @@ def _overdue_since(scene: PodScene, full_name: str) -> str:
     text = next((pod.metadata.deletion_timestamp or "" for pod in found), "")
     at = parse_time(text)
     return text if at is not None and scene.now - at > _LEAVING else ""
-
-
-def _is_a_whole_card(scene: PodScene, change: PlacementChange) -> bool:
-    return any(card.card.memory_mib == change.amount for card in scene.view.cards(change.node))

@@ -174,7 +174,7 @@ def own_words(scene: PodScene, cause: RankedCause) -> Prose | None:
         case "CardNotFoundCustomFilterRule" if len(containers) > 1:
             return Text("custom-filter-rule.same", **values)
         case verdicts.NODE_INSUFFICIENT:
-            some = any(_in_play(scene, name, device.word) for name in cause.nodes)
+            some = any(card.card.is_of(device.word) for name in cause.nodes for card in scene.view.cards(name))
             return Text("node-insufficient-device.word" if some else "node-insufficient-device.none", **values)
         case verdicts.EXCLUSIVE_CONFLICT | verdicts.INSUFFICIENT_CORE if _whole_unwritten(scene, device, largest):
             return Text("exclusive-device-conflict.cores-left-out", **{**values, "resource": device.resources.cores})
@@ -212,8 +212,3 @@ def numbers_given(scene: PodScene, nodes: Iterable[str], device: Device) -> tupl
     if device.word == "AWSNeuron" and any("inf" in label.casefold() for label in labels):
         return None
     return _NUMBERS.get(device.word)
-
-
-def _in_play(scene: PodScene, name: str, word: str) -> bool:
-    """Whether a device of the node has the word in its type."""
-    return any(card.card.is_of(word) for card in scene.view.cards(name))

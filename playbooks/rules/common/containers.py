@@ -87,9 +87,9 @@ def gpu_containers(pod: Pod, config: DeviceConfig) -> list[Container]:
     ]
 
 
-_ERROR = re.compile(r"^[EF]\d{4} |^panic: |^fatal error: ")
-_HEADER = re.compile(r"^[IWEF]\d{4} [^\]\n]*\] ")
-"""Of klog; a panic has none, and brackets of its own."""
+_ERROR = re.compile(r"^[EF]\d{4} |^panic: |^fatal error: |^Error: ")
+_HEADER = re.compile(r"^[IWEF]\d{4} [^\]\n]*\] |^Error: ")
+"""Of klog, or of a flag that is refused, which the usage follows; a panic has none, and brackets of its own."""
 _KLOG = re.compile(r"^[IWEF]\d{4} ")
 _KILLED = (0, 137, 143)
 

@@ -50,15 +50,28 @@ def in_events(events: Iterable[Event], version: Version | None) -> list[tuple[Hi
     return [(hit, of_event(event)) for event in newest for hit in find("event-message", [event.message], version)]
 
 
-def signed(hit: Hit, proofs: Sequence[Evidence], claim: Prose, nodes: Sequence[str], install: Install) -> Finding:
-    """The finding that a signature proves, with its fix as the next step."""
-    code, fix = hit.signature.code, fix_of(hit)
-    return finding(code, claim, "confirmed", nodes, proofs, severity="warning", actions=(fix,), of=install)
+def signed(
+    hit: Hit,
+    proofs: Sequence[Evidence],
+    claim: Prose,
+    nodes: Sequence[str],
+    install: Install,
+    *,
+    pod: Pod | None = None,
+) -> Finding:
+    """The finding that a signature proves, with its fix as the next step; `pod`: whose words they are."""
+    code, fix = hit.signature.code, fix_of(hit, pod)
+    return finding(
+        code, claim, "confirmed", nodes, proofs, severity="warning", actions=(fix,), of=install, plugin=hit.version
+    )
 
 
-def fix_of(hit: Hit) -> NextAction:
-    """What to do, in words: no one command does it, and the evidence has the one that shows the fault."""
-    return step(hit.signature.fixed_by, "")
+def fix_of(hit: Hit, pod: Pod | None = None) -> NextAction:
+    """What to do, in words: no one command does it, and the evidence has the one that shows the fault.
+
+    A `pod` that has NVIDIA's runtime class is not told to set it.
+    """
+    return step(hit._replace(classed=pod is not None and "nvidia" in pod.spec.runtime_class_name).fix, "")
 
 
 def log_line(log: LogSeen, line: str) -> Evidence:

@@ -11,7 +11,8 @@ from typing import NamedTuple
 
 from bot.hami.installation import dra
 from bot.hami.installation.dra import Offer
-from bot.kube.models import Pod, PodResourceClaim, ResourceClaim
+from bot.kube.models import Pod, ResourceClaim
+from bot.kube.models.pods import PodResourceClaim
 from bot.report import Evidence, Finding, Gap, step
 from bot.texts import Prose, Text
 from playbooks import quotes

@@ -26,7 +26,7 @@ from playbooks.rules.admission.webhook import KIND
 from playbooks.rules.common import prose
 from playbooks.rules.common.findings import finding
 from playbooks.rules.dra.claims import of_slice
-from playbooks.scenes.installation import InstallScene
+from playbooks.scenes.cluster import InstallScene
 from playbooks.scenes.waiting_pod import PodScene
 
 Slices = Sequence[ResourceSlice] | Gap

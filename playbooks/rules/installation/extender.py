@@ -25,7 +25,7 @@ from playbooks.rule import rule
 from playbooks.rules.common import prose
 from playbooks.rules.common.findings import finding
 from playbooks.rules.installation.schedulers import never_led
-from playbooks.scenes.installation import InstallScene
+from playbooks.scenes.cluster import InstallScene
 from playbooks.scenes.waiting_pod import PodScene
 
 EXTENDER_BIND, _OWN_PORT = "extender-bind", 9444

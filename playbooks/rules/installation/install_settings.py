@@ -16,6 +16,8 @@ from bot.hami.installation.install import (
     Forbidden,
     container_of,
     extender_of,
+    is_loopback,
+    profiles_address,
     verbosity_of,
 )
 from bot.hami.version import Version, parse_version
@@ -30,7 +32,7 @@ from playbooks.gather.components import PLUGIN_CONTAINER, RefusedLine
 from playbooks.quotes import kubectl, of_object
 from playbooks.rule import rule
 from playbooks.rules.common.findings import finding
-from playbooks.scenes.installation import InstallScene
+from playbooks.scenes.cluster import InstallScene
 
 _JSON_SINCE = Version(2, 8, 0)
 _LOUD, _TELLTALE = 5, 8
@@ -133,8 +135,9 @@ def profiles(scene: InstallScene) -> Iterator[Finding]:
     """Profiles that anybody who reaches the port may read, without a login."""
     install, version = scene.install, scene.version
     for pod, extender in _started(scene):
-        if install.flags.get("profiling", "").lower() in _TRUE:
-            yield _profiling(scene, pod)
+        bind = profiles_address(install.flags, version) or install.flags.get("http_bind", "?")
+        if install.flags.get("profiling", "").lower() in _TRUE and not is_loopback(bind):
+            yield _profiling(scene, pod, bind)
         if version is not None and PROFILING_SINCE <= version < METRICS_CLOSED_SINCE:
             yield _on_metrics_port(scene, pod, extender, version)
 
@@ -156,9 +159,9 @@ def _on_metrics_port(scene: InstallScene, pod: Pod, extender: Container, version
     return finding("pprof-exposed", claim, "suspected", (), proofs, severity=severity, actions=[look])
 
 
-def _profiling(scene: InstallScene, pod: Pod) -> Finding:
+def _profiling(scene: InstallScene, pod: Pod, bind: str) -> Finding:
     """Meant for as long as a change that switched it on is open: that change is told by itself."""
-    deployment, bind = scene.install.deployment, scene.install.flags.get("http_bind", "?")
+    deployment = scene.install.deployment
     needed = open_for(deployment, PROFILING, scene.now)
     key = "pprof-exposed.needed" if needed else "pprof-exposed.flag"
     claim = Text(key, bind=bind, until=needed.at if needed else "")
@@ -277,7 +280,7 @@ def open_for(deployment: Workload | None, kind: ChangeKind, now: datetime) -> Re
     """The open change of that kind, None when there is none or its time is over."""
     text = deployment.metadata.annotation(KEY) if deployment else None
     record = read_record(text) if text is not None else None
-    if not isinstance(record, Record) or record.kind is not kind:
+    if not isinstance(record, Record) or record.kind.verb != kind.verb:
         return None
     return record if now.timestamp() - record.deadline <= LATE_S else None
 

@@ -8,29 +8,33 @@ from bot.hami.installation.install import is_ready
 from bot.hami.nodes.node_state import wants_own_plugin
 from bot.hami.vendors import FIRST
 from bot.kube.models import Node, Pod, Workload
+from bot.kube.selectors import TAINT_TEXT
 from bot.kube.times import parse_time
 from bot.report import Evidence, Finding, Severity, step
-from bot.texts import Prose, Text
+from bot.texts import Text
 from playbooks import quotes
 from playbooks.quotes import kubectl, of_object
-from playbooks.rule import rule, run
+from playbooks.rule import Stage, rule, run
 from playbooks.rules.common import prose
 from playbooks.rules.common.containers import statuses, stuck
 from playbooks.rules.common.findings import finding
 from playbooks.rules.dra.devices import served
 from playbooks.rules.installation.schedulers import what_ails
 from playbooks.rules.nodes.node_causes import HANDS_OUT_NOTHING, NODE_CODES, scene_of
-from playbooks.rules.nodes.not_selected import keeps_off, none_selected, refused_pods
+from playbooks.rules.nodes.not_selected import KeptOff, keeps_off, none_selected, refused_pods
 from playbooks.rules.nodes.plugin_faults import monitor_down
-from playbooks.scenes.installation import InstallScene
+from playbooks.rules.nodes.sweep import set_otherwise
+from playbooks.scenes.cluster import InstallScene
+from playbooks.scenes.nodes import NodesScene
 
 _STARTING = timedelta(minutes=2)
 
 
+_SETTINGS = Stage[NodesScene]("settings", set_otherwise)
 _READS = ("daemon sets", "device plugin pods")
 
 
-@rule(*NODE_CODES, reads=_READS)
+@rule(*NODE_CODES, "mode-not-fit", "registered-otherwise", reads=_READS)
 def plugins_fail(scene: InstallScene) -> list[Finding]:
     """Why plugin pods are down, or are not created, as far as a few nodes and the events tell."""
     if not scene.plugins:
@@ -38,7 +42,8 @@ def plugins_fail(scene: InstallScene) -> list[Finding]:
     sides, sets = scene.questioned
     read = scene_of(sides.values(), sets, scene.seen, scene.now)
     # That pods are not ready is told anyway.
-    found = [told for told in run([HANDS_OUT_NOTHING], read).findings if told.code != "device-plugin-not-ready"]
+    stages = [HANDS_OUT_NOTHING, *([_SETTINGS] if scene.was_read("nodes") else [])]
+    found = [told for told in run(stages, read).findings if told.code != "device-plugin-not-ready"]
     refused = [cause.told(of=scene.install) for cause in refused_pods(sets)] if sets else []
     return [*(found or monitor_down(read)), *(refused or (none_selected(sets, scene.nodes) if sets else []))]
 
@@ -67,8 +72,8 @@ def plugins_missing(scene: InstallScene) -> Iterator[Finding]:
     if not without or not scene.plugins:
         return
     known = {name for name, node in without.items() if node.metadata.annotation(FIRST.names.register) is not None}
-    reasons = {name: _why(scene.plugins, node) for name, node in without.items()}
-    meant = {name for name, why in reasons.items() if not why or name in known}
+    reasons = {name: keeps_off(scene.plugins, node) for name, node in without.items()}
+    meant = {name for name, kept in reasons.items() if kept is None or kept.is_meant or name in known}
     groups: list[tuple[set[str], Severity]] = [(meant, "warning"), (set(without) - meant, "info")]
     for names, severity in groups:
         if names:
@@ -80,9 +85,10 @@ def plugins_down(pods: Sequence[Pod], now: datetime) -> list[Pod]:
     return sorted((pod for pod in pods if not is_ready(pod) and not _passes(pod, now)), key=lambda pod: pod.name)
 
 
-def _missing(scene: InstallScene, nodes: Mapping[str, tuple[Node, Prose]], severity: Severity) -> Finding:
+def _missing(scene: InstallScene, nodes: Mapping[str, tuple[Node, KeptOff | None]], severity: Severity) -> Finding:
     names, daemon_set = list(nodes), scene.plugins[0]
-    why = Counter(reason for _, reason in nodes.values() if reason).most_common(1)
+    kept = [off for _, off in nodes.values() if off]
+    why = Counter(map(_why, kept)).most_common(1)
     shown = prose.names(names)
     if why:
         claim = Text("plugin-missing.kept-off", count=len(names), nodes=shown, why=why[0][0])
@@ -90,14 +96,16 @@ def _missing(scene: InstallScene, nodes: Mapping[str, tuple[Node, Prose]], sever
         claim = Text("plugin-missing.claim", count=len(names), nodes=shown)
     proofs = [quotes.of_node(nodes[names[0]][0], names[0], "{.metadata.name}"), *_counts(daemon_set)]
     look = kubectl("-n", daemon_set.namespace, "describe", "daemonset", daemon_set.name)
-    steps = [step(Text("plugin-missing.look"), look)]
+    tolerate = [off.tolerate for off in kept if off.is_meant]
+    steps = [*tolerate[:1], step(Text("plugin-missing.look"), look)]
     return finding("plugin-missing", claim, scene.seen.confidence, names, proofs, severity=severity, actions=steps)
 
 
-def _why(daemon_sets: Sequence[Workload], node: Node) -> Prose:
-    """What keeps every plugin off the node, as far as objects tell; empty when nothing does."""
-    kept = keeps_off(daemon_sets, node)
-    return Text("plugin-missing.obstacle", text=kept[1].text, detail=kept[1].detail) if kept else ""
+def _why(kept: KeptOff) -> Text:
+    """What keeps every plugin off the node, as far as objects tell."""
+    first = kept.obstacles[0]
+    detail = kept.taint if first.text == TAINT_TEXT else first.detail
+    return Text("plugin-missing.obstacle", text=first.text, detail=detail)
 
 
 def _counts(daemon_set: Workload) -> list[Evidence]:

@@ -35,7 +35,7 @@ def why_it_ends(pods: Iterable[Pod], runs: Sequence[LogSeen], version: Version |
         if known := _signed(pod, status, runs, version):
             (hit, proofs), end = known, _end(status)
             ended = [_of_end(pod, status, end)] if end and "scheduler-log" in hit.signature.where else []
-            return EndReason(hit.signature.means, (*proofs, *ended), (fix_of(hit),))
+            return EndReason(hit.means, (*proofs, *ended), (fix_of(hit),))
     told = (_told(pod, status, end, runs) for pod, status in sick if (end := _end(status)))
     return next(told, None)
 
@@ -45,7 +45,7 @@ def why_nobody_leads(runs: Sequence[LogSeen]) -> EndReason | None:
     logs = [log for log in runs if log.container == KUBE_SCHEDULER_CONTAINER]
     for hit, proof in (found for log in logs for found in in_log("scheduler-log", log, None)):
         if hit.signature.code == "scheduler-no-leader":
-            return EndReason(hit.signature.means, (proof,), (fix_of(hit),))
+            return EndReason(hit.means, (proof,), (fix_of(hit),))
     for log in logs:
         if line := next((line for line in reversed(log.lines) if _LEASE.match(line)), ""):
             words = LastWords(log, line, error=True)

@@ -5,7 +5,7 @@ from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
 from bot.hami.fit.allocated_totals import Ledger
-from bot.hami.metrics.scheduler_metrics import SchedulerCounts
+from bot.hami.metrics.exposition import SchedulerCounts
 from bot.report import NameList, Sheet, Table
 from playbooks.gather.scheduler_process import SchedulerProcess
 

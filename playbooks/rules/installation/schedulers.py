@@ -31,8 +31,7 @@ from playbooks.rule import rule
 from playbooks.rules.common import prose
 from playbooks.rules.common.findings import finding
 from playbooks.rules.installation.scheduler_ends import why_it_ends, why_nobody_leads
-from playbooks.scenes.cluster import HamiScene
-from playbooks.scenes.installation import InstallScene
+from playbooks.scenes.cluster import HamiScene, InstallScene
 from playbooks.scenes.waiting_pod import PodScene
 
 _RESTART_WINDOW = timedelta(minutes=10)

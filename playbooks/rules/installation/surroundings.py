@@ -10,6 +10,8 @@ from typing import Protocol
 
 from bot.changes.deadline import skewed
 from bot.hami.installation.install import KUBERNETES_SCHEDULER
+from bot.hami.nodes.node_state import is_offered
+from bot.hami.pods.request_parsing import extended_resources
 from bot.hami.version import Version, parse_version
 from bot.kube.models import Node, Pod
 from bot.kube.times import format_time
@@ -17,11 +19,11 @@ from bot.report import Evidence, Finding, Gap, Report, Severity, Subject, new_re
 from bot.texts import Text, sentences
 from playbooks import quotes
 from playbooks.gather.scheduling import DEPLOYMENTS_SOURCE, PODS_SOURCE, InstallSeen
-from playbooks.quotes import kubectl
+from playbooks.quotes import kubectl, kubectl_pod
 from playbooks.rule import rule
 from playbooks.rules.common import prose
 from playbooks.rules.common.findings import finding
-from playbooks.scenes.installation import InstallScene
+from playbooks.scenes.cluster import InstallScene
 from playbooks.scenes.waiting_pod import PodScene
 
 OLDEST = Version(1, 23)
@@ -111,9 +113,8 @@ class QuestionSnapshot(Protocol):
 
 def answer_without_hami(verb: str, asked: QuestionSnapshot, seen: InstallSeen) -> Report | None:
     """The whole answer to the verb where HAMi is not installed; None where it is, or where that is not known."""
-    if seen.presence != "absent":
+    if (claim := seen.not_installed) is None:
         return None
-    claim = _not_installed(seen)
     return new_report(
         playbook=verb,
         cluster=asked.cluster,
@@ -130,8 +131,8 @@ def without_hami(scene: PodScene) -> Iterator[Finding]:
     through claims alone.
     """
     pod, seen, words = scene.pod, scene.seen, scene.attempt.evidence
-    if seen.presence == "absent" and (scene.asked or not pod.spec.resource_claims):
-        yield _finding(_with_words(_not_installed(seen), pod, words), _proofs(pod, words))
+    if (claim := seen.not_installed) and (scene.asked or not pod.spec.resource_claims):
+        yield _finding(_with_words(claim, pod, words), _proofs(pod, words))
 
 
 @rule("not-enough-evidence")
@@ -152,9 +153,26 @@ _PREDECESSOR = "4pd.io/"
 """What 4paradigm's k8s-vgpu-scheduler, HAMi's predecessor, begins its annotations with."""
 
 
-@rule("not-enough-evidence", reads=("nodes",))
+@rule("not-enough-evidence", "resource-unknown", reads=("nodes",))
 def predecessors(scene: PodScene) -> Iterator[Finding]:
-    """The nodes carry the annotations of HAMi's predecessor alone: its rules are not HAMi's."""
+    """The nodes carry the annotations of HAMi's predecessor alone, or the pod its resources where HAMi runs: its rules
+    and names are not HAMi's.
+    """
+    asks = next((name for name in extended_resources(scene.pod) if name.startswith(_PREDECESSOR)), "")
+    if asks and scene.version is not None and not is_offered(asks, scene.nodes.values()):
+        names = {
+            "scheduler": scene.pod.spec.scheduler_name or KUBERNETES_SCHEDULER,
+            "hami": scene.install.scheduler_name,
+        }
+        gpus = {"count": scene.config.gpus.count, "memory": scene.config.gpus.memory}
+        look = kubectl_pod(scene.pod, "get", "-o", "jsonpath={.spec.containers[*].resources}")
+        claim, fix = (
+            Text("resource-unknown.predecessor", resource=asks, **names),
+            Text("resource-unknown.ask-ours", **gpus),
+        )
+        proofs = [quotes.of_resource(scene.pod, asks, extended_resources(scene.pod)[asks]), *scene.words]
+        yield finding("resource-unknown", claim, "confirmed", (), proofs, severity="warning", actions=[step(fix, look)])
+        return
     keys = [(node, key) for node in scene.nodes.values() for key in sorted(node.metadata.annotations or {})]
     is_hami = scene.version is not None and scene.version >= _OWN_NAMES
     if not scene.asked or is_hami or any(key.startswith("hami.io/node-") for _, key in keys):
@@ -190,14 +208,10 @@ def _proofs(pod: Pod, words: Evidence | None) -> list[Evidence]:
     return [*([words] if words else []), quotes.of_pod(pod, pod.spec.scheduler_name, "{.spec.schedulerName}")]
 
 
-def _not_installed(seen: InstallSeen) -> Text:
-    key = "hami-not-installed.context" if seen.context else "hami-not-installed.claim"
-    return Text(key, cluster=seen.cluster, context=seen.context)
-
-
 def _finding(claim: Text, proofs: Sequence[Evidence]) -> Finding:
     steps = [
         step(Text("hami-not-installed.elsewhere"), kubectl("config", "get-contexts")),
+        step(Text("hami-not-installed.named"), ""),
         step(Text("hami-not-installed.install"), ""),
     ]
     return finding("hami-not-installed", claim, "confirmed", (), proofs, severity="warning", actions=steps)

@@ -83,12 +83,12 @@ def by_cause(
     fact: Callable[[NodeScene], Iterable[NodeCause]],
     order: Sequence[Code],
     *,
-    quiet: Sequence[Code] = (),
+    quiet: Callable[[NodeCause], bool] = lambda _: False,
     of_all: bool = False,
 ) -> list[Finding]:
     """One finding per cause, in the order of the codes; of one code that of the most nodes first.
 
-    Of the nodes that were read by themselves, or `of_all`; what has a code in `quiet` is told as info.
+    Of the nodes that were read by themselves, or `of_all`; what is `quiet` is told as info.
     """
     groups = dict[tuple[Code, str], list[str]]()
     for node, names in scene.alike if of_all else scene.read:
@@ -103,15 +103,12 @@ def by_cause(
         seen = (cause for name in names for cause in scene.see(name).once(fact))
         return (cause for cause in seen if (cause.code, cause.why) == key)
 
-    return [
-        next(iter(of(key, sorted(names)))).told(
-            *of(key, sorted(names)[1:PROVEN]),
-            of=scene.install,
-            nodes=names,
-            severity="info" if key[0] in quiet else "warning",
-        )
-        for key, names in sorted(groups.items(), key=place)
-    ]
+    def told(key: tuple[Code, str], names: Sequence[str]) -> Finding:
+        first = next(iter(of(key, names)))
+        severity: Severity = "info" if quiet(first) else "warning"
+        return first.told(*of(key, names[1:PROVEN]), of=scene.install, nodes=names, severity=severity)
+
+    return [told(key, sorted(names)) for key, names in sorted(groups.items(), key=place)]
 
 
 def uncordon(node: Node, uuids: Sequence[str]) -> tuple[NextAction, NextAction]:

@@ -8,10 +8,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
 
 from bot.finding_codes import Code, as_code
-from bot.hami.nodes.handshake import Handshake, Judgement, judge_other_vendor, parse_handshake
 from bot.hami.nodes.node_lock import USUAL_ALLOCATION, LockState
-from bot.hami.nodes.node_state import cordoned_uuids, handshake_of, wants_own_plugin
-from bot.hami.nodes.registration import Registration, Unregistered
+from bot.hami.nodes.node_state import MODE_SETTING, cordoned_uuids, handshake_of, set_otherwise, wants_own_plugin
+from bot.hami.nodes.registration import (
+    Handshake,
+    Judgement,
+    Registration,
+    Unregistered,
+    judge_other_vendor,
+    parse_handshake,
+)
 from bot.hami.vendors import FIRST, OWN_LOCKS
 from bot.hami.vendors.vendor import Device, Vendor
 from bot.kube.node_conditions import is_cordoned, not_ready, pressures
@@ -19,12 +25,12 @@ from bot.kube.quantities import whole
 from bot.report import Gap, Severity, gap
 from bot.texts import Text
 from playbooks import quotes
-from playbooks.gather.node_side import PLUGIN_SOURCE, Plugin
+from playbooks.gather.node_side import PLUGIN_SOURCE, NodeSide, Plugin, by_node
 from playbooks.gather.scheduling import Capacity
 from playbooks.rules.common import prose
-from playbooks.rules.common.gaps import capacity_gaps
+from playbooks.rules.common.findings import capacity_gaps
 from playbooks.rules.nodes.causes import Fault, Group, NodeCause, Told
-from playbooks.rules.nodes.gpu_faults import counted_otherwise, gpu_faults
+from playbooks.rules.nodes.gpu_faults import MIG, counted_otherwise, gpu_faults
 from playbooks.rules.nodes.not_selected import kept_off
 from playbooks.rules.nodes.plugin_faults import monitor_fault, plugin_faults
 from playbooks.rules.waiting.binding import lock_on
@@ -84,10 +90,16 @@ def gaps_of(scene: NodesScene) -> list[Gap]:
     gaps += [gap for gap in scene.owners.values() if isinstance(gap, Gap)]
     gaps += [*(scene.plugins.gaps if scene.plugins else ()), *scene.questioned.gaps]
     gaps += [scene.slices] if isinstance(scene.slices, Gap) else []
-    unknown = scene.plugins and not isinstance(scene.plugins.own, Gap) and not scene.plugins_known
+    unknown = scene.plugins and not isinstance(scene.plugins.own, Gap) and not by_node(scene.plugins.own, scene.now)
     if unknown and any(wants_own_plugin(node, scene.config) for node in scene.nodes):
         gaps.append(gap(PLUGIN_SOURCE, Text("nodes.plugins-unknown"), Text("nodes.plugins-hint")))
     return gaps
+
+
+def object_gaps(scene: NodesScene) -> list[Gap]:
+    """What could not be read of the objects: what they prove needs no log."""
+    of_logs = [gap for side in scene.questioned.sides.values() for gap in side.log_gaps]
+    return [gap for gap in scene.once(gaps_of) if gap not in of_logs]
 
 
 def faults_of(node: NodeScene) -> list[Fault]:
@@ -123,7 +135,8 @@ def _of_plugin(node: NodeScene) -> list[Fault]:
     registration = [fault for fault in _registration(node) if not (down and fault.why in _CONSEQUENCES)]
     if down:
         return registration
-    return [*registration, *plugins_beside(node), *([] if registration else [*_plugin(node), *_slots(node)])]
+    rest = [] if registration else [*_plugin(node), *_slots(node), *_settings(node)]
+    return [*registration, *plugins_beside(node), *rest]
 
 
 # ---------------------------------------------------------------------------------------------- registration
@@ -186,6 +199,10 @@ def _slots(node: NodeScene) -> Iterator[Fault]:
     """Kubelet offers the slots of the healthy cards, some plugins those of all. Of MIG cards only a zero tells."""
     if not isinstance(node.state, Registration):
         return
+    capacity, offered = node.node.status.capacity or {}, node.node.status.allocatable or {}
+    for name in sorted(name for name in capacity if name.startswith(MIG)):
+        if whole(capacity[name]) and not whole(offered.get(name)):
+            yield Fault("allocatable-mismatch", "mig", about=name)
     most, least = node.slots
     if least <= node.allocatable <= most:
         return
@@ -193,6 +210,22 @@ def _slots(node: NodeScene) -> Iterator[Fault]:
         yield Fault("allocatable-mismatch", "none")
     elif all(card.mode in ("", "hami-core") for card in node.state.cards):
         yield Fault("allocatable-mismatch", "fewer" if node.allocatable < least else "more")
+
+
+def _settings(node: NodeScene) -> Iterator[Fault]:
+    """What HAMi's ConfigMap sets for the node by name, and its device plugin registered otherwise."""
+    for card in node.own.cards[:1] if node.own else ():
+        for setting in set_otherwise(node.name, card, node.among.settings):
+            code = "mode-not-fit" if setting.key == MODE_SETTING else "registered-otherwise"
+            yield Fault(code, setting.key, about=f"{setting.wanted} {setting.has}")
+
+
+def logs_looked_at(read: Mapping[str, NodeSide], names: Sequence[str]) -> list[Text]:
+    """Of how many of these nodes the newest lines of the device plugins were read, and how to have them read."""
+    sides = [read[name] for name in names if name in read]
+    count = sum(bool(side.logs) and not side.log_gaps for side in sides)
+    part = Text("nodes.logs", read=count, count=len(names))
+    return [part] if len(sides) == len(names) else [part, Text("nodes.logs-one")]
 
 
 # --------------------------------------------------------------------------------------------- locks and cards

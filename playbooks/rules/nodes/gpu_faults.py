@@ -38,7 +38,7 @@ from playbooks.scenes.nodes import NodeGpus, NodeScene, NodesScene
 _UNKNOWN = timedelta(minutes=5)
 _REGISTERED = timedelta(seconds=30)
 """For a plugin of whose registration nothing is known, and for one whose log says that kubelet took it."""
-_MIG = "nvidia.com/mig-"
+MIG = "nvidia.com/mig-"
 
 
 @rule("card-fault")
@@ -71,9 +71,9 @@ def _short(node: Node, gpus: NodeGpus) -> list[str]:
     """The resources of the node's GPUs of which kubelet offers fewer than it counts, by whole GPUs or all of them."""
     capacity, offered = node.status.capacity or {}, node.status.allocatable or {}
     split = gpus.cards[0].slots if gpus.cards else 1
-    names = [name for name in capacity if name == gpus.resource or name.startswith(_MIG)]
+    names = [name for name in capacity if name == gpus.resource or name.startswith(MIG)]
     found: list[str] = []
-    for name in sorted(names, key=lambda name: not name.startswith(_MIG)):
+    for name in sorted(names, key=lambda name: not name.startswith(MIG)):
         counted, free = whole(capacity[name]) or 0, whole(offered.get(name)) or 0
         by_gpu = name != gpus.resource or free == 0 or (counted - free) % max(split, 1) == 0
         if free < counted and by_gpu:
@@ -92,7 +92,7 @@ def _logged(side: NodeSide, node: Node, short: Iterable[str]) -> NodeCause | Non
                 known for known in in_plugin_log(log, by_name[log.container]) if known[0].signature.code == "card-fault"
             ]
             if found:
-                means = found[0][0].signature.means
+                means = found[0][0].means
                 proofs = [proof for _, proof in found] + [quotes.of_allocatable(node, name) for name in short]
                 claim = Text("card-fault.claim", node=side.name, means=means)
                 why = found[0][0].signature.id

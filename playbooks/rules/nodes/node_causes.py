@@ -10,7 +10,7 @@ from bot.finding_codes import Code
 from bot.hami.fit import verdicts
 from bot.hami.vendors import FIRST
 from bot.hami.vendors.vendor import Vendor
-from bot.report import Finding
+from bot.report import Finding, Gap
 from playbooks.gather.node_side import NodeSide, PluginSets
 from playbooks.gather.nodes_in_question import NodesInQuestion
 from playbooks.gather.scheduling import InstallSeen
@@ -43,7 +43,8 @@ def scene_of(
 ) -> NodesScene:
     """These nodes, which were read by themselves."""
     questioned = NodesInQuestion({side.name: side for side in sides}, sets)
-    return NodesScene(seen, (), now, questioned, vendors=vendors)
+    nodes = [side.node for side in questioned.sides.values() if not isinstance(side.node, Gap)]
+    return NodesScene(seen, nodes, now, questioned, vendors=vendors)
 
 
 _OF_THE_NODE = (verdicts.NODE_UNREGISTERED, verdicts.NOT_HEALTHY)

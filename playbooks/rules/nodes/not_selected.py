@@ -1,15 +1,16 @@
 """Nodes with NVIDIA GPUs that HAMi's device plugin leaves out: the label of its DaemonSet is set by hand."""
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from msgspec import structs
 
 from bot.finding_codes import Code
 from bot.hami.vendors import FIRST
 from bot.kube.models import Node, Pod, Toleration, Workload
-from bot.kube.selectors import SELECTOR_TEXT, TAINT_TEXT, NodeFilter, Obstacle
+from bot.kube.selectors import AFFINITY, SELECTOR_TEXT, TAINT_TEXT, NodeFilter, Obstacle
 from bot.report import Evidence, Finding, Gap, NextAction, step
-from bot.texts import Text
+from bot.texts import Text, sentences
 from playbooks import quotes
 from playbooks.gather.node_side import PluginSets
 from playbooks.quotes import kubectl, of_object
@@ -20,21 +21,56 @@ from playbooks.rules.nodes.causes import NodeCause, by_cause
 from playbooks.scenes.nodes import NodeScene, NodesScene
 
 _CODES: tuple[Code, ...] = ("device-plugin-not-selected", "gpu-runtime-missing")
+_MEANT = "labelled "
 _TOLERATED = ("not-ready", "unreachable", "disk-pressure", "memory-pressure", "pid-pressure", "unschedulable")
 """The taints that the DaemonSet controller makes its pods tolerate (k8s.io/kubernetes pkg/controller/daemon/util)."""
 
 
-def keeps_off(daemon_sets: Sequence[Workload], node: Node) -> tuple[Workload, Obstacle] | None:
+class KeptOff(NamedTuple):
+    """What keeps a DaemonSet's pods off a node, all of it: labels and affinity before taints."""
+
+    workload: Workload
+    node: Node
+    obstacles: Sequence[Obstacle]
+
+    @property
+    def taint(self) -> str:
+        """The taint that they do not tolerate, as `key=value:effect`; empty where there is none."""
+        keys = [obstacle.detail for obstacle in self.obstacles if obstacle.text == TAINT_TEXT]
+        found = (taint for taint in self.node.spec.taints or () if taint.key in keys)
+        return next((f"{taint.key}{'=' if taint.value else ''}{taint.value}:{taint.effect}" for taint in found), "")
+
+    @property
+    def unselected(self) -> str:
+        """The label that the node lacks, or that its affinity leaves the node out; empty where it is selected."""
+        return next((obstacle.detail for obstacle in self.obstacles if obstacle.text == SELECTOR_TEXT), "")
+
+    @property
+    def is_meant(self) -> bool:
+        """Whether somebody set the label by hand for the plugin to come."""
+        return bool(self.taint and not self.unselected and self.workload.spec.template.spec.node_selector)
+
+    @property
+    def tolerate(self) -> NextAction:
+        """To let its pods onto the node in spite of the taint."""
+        edit = kubectl("-n", self.workload.namespace, "edit", "daemonset", self.workload.name)
+        return step(Text("device-plugin-not-selected.tolerate", taint=self.taint), edit, changes_cluster=True)
+
+
+def keeps_off(daemon_sets: Sequence[Workload], node: Node) -> KeptOff | None:
     """What keeps the pods of every one of these DaemonSets off the node, the first one's; None where one may run."""
-    first: tuple[Workload, Obstacle] | None = None
+    first: KeptOff | None = None
     for workload in daemon_sets:
         spec = workload.spec.template.spec
         always = [Toleration(key=f"node.kubernetes.io/{key}", operator="Exists") for key in _TOLERATED]
-        pod = Pod(spec=structs.replace(spec, tolerations=[*(spec.tolerations or ()), *always]))
-        obstacle = NodeFilter(pod).obstacle(node)
-        if obstacle is None:
+        of_all = structs.replace(spec, tolerations=[Toleration(operator="Exists")])
+        anywhere = structs.replace(
+            spec, tolerations=[*(spec.tolerations or ()), *always], node_selector=None, affinity=None
+        )
+        found = [NodeFilter(Pod(spec=one)).obstacle(node) for one in (of_all, anywhere)]
+        if not any(found):
             return None
-        first = first or (workload, obstacle)
+        first = first or KeptOff(workload, node, list(dict.fromkeys(filter(None, found))))
     return first
 
 
@@ -43,7 +79,11 @@ def not_selected(scene: NodesScene) -> list[Finding]:
     """HAMi's device plugin is kept off a node with GPUs. Where other nodes have it that may be on purpose."""
     sets = scene.questioned.sets
     on_purpose = scene.is_sweep and sets is not None and in_use(sets)
-    return by_cause(scene, kept_off, _CODES, quiet=_CODES[:1] if on_purpose else ())
+
+    def is_quiet(cause: NodeCause) -> bool:
+        return on_purpose and cause.code == _CODES[0] and not cause.why.startswith(_MEANT)
+
+    return by_cause(scene, kept_off, _CODES, quiet=is_quiet)
 
 
 def kept_off(node: NodeScene) -> list[NodeCause]:
@@ -60,24 +100,32 @@ def _not_wanted(sets: PluginSets, node: NodeScene) -> list[NodeCause]:
     kept = None if isinstance(sets.sets, Gap) else keeps_off(sets.sets, node.node)
     if kept is None:
         return []
-    daemon_set, obstacle = kept
-    by_label = obstacle.text == SELECTOR_TEXT
-    if not by_label:  # somebody set the label by hand for the plugin to come
-        label = label or next(iter(daemon_set.spec.template.spec.node_selector or {}), "")
+    daemon_set, selector = kept.workload, selector_of(kept.workload)
+    if kept.is_meant:
+        label = label or next(iter(daemon_set.spec.template.spec.node_selector or {}))
     if not (label or gpus.capacity or gpus.cards):
         return []
-    selector = selector_of(daemon_set)
-    values = {"node": node.name, "selector": selector or obstacle.detail}
-    claim = Text("device-plugin-not-selected.claim" if by_label else "device-plugin-not-selected.taint", **values)
+    values = {"node": node.name, "selector": selector or daemon_set.name, "taint": kept.taint}
+    claims, steps = list[Text](), list[NextAction]()
+    if kept.unselected == AFFINITY:
+        claims.append(Text("device-plugin-not-selected.affinity", **values))
+    elif kept.unselected:
+        claims.append(Text("device-plugin-not-selected.claim", **values))
+        steps.append(label_action(daemon_set, node.name))
+    if kept.taint:
+        claims.append(
+            Text("device-plugin-not-selected.nor" if claims else "device-plugin-not-selected.taint", **values)
+        )
+        steps.append(kept.tolerate)
+    if not claims:
+        claims = [Text("device-plugin-not-selected.obstacle", text=kept.obstacles[0].text, **values)]
     has = quotes.of_label(node.node, label) if label else quotes.of_allocatable(node.node, gpus.resource)
-    steps = [label_action(daemon_set, node.name)] if by_label and selector else []
-    if obstacle.text == TAINT_TEXT:
-        edit = kubectl("-n", daemon_set.namespace, "edit", "daemonset", daemon_set.name)
-        label_of_step = Text("device-plugin-not-selected.tolerate", taint=obstacle.detail)
-        steps = [step(label_of_step, edit, changes_cluster=True)]
-    why = f"{'claim' if by_label else 'taint'} {values['selector']}"
     proofs = [has, selector_proof(daemon_set)]
-    return [NodeCause("device-plugin-not-selected", why, node.name, claim, proofs, [*steps, *see_set(daemon_set)])]
+    if kept.taint:
+        proofs.append(quotes.of_node(node.node, kept.taint.split(":")[0].split("=")[0], "{.spec.taints[*].key}"))
+    why = f"{_MEANT if kept.is_meant else ''}{selector} {kept.unselected} {kept.taint}"
+    steps = [*steps, *see_set(daemon_set)]
+    return [NodeCause("device-plugin-not-selected", why, node.name, sentences(*claims), proofs, steps)]
 
 
 def in_use(sets: PluginSets) -> bool:
@@ -90,7 +138,7 @@ def none_selected(sets: PluginSets, nodes: Sequence[Node]) -> list[Finding]:
     if isinstance(sets.sets, Gap) or not sets.sets or not nodes or in_use(sets):
         return []
     kept = [keeps_off(sets.sets, node) for node in nodes]
-    if not all(match and match[1].text == SELECTOR_TEXT for match in kept):
+    if not all(match and match.unselected for match in kept):
         return []
     first = sets.sets[0]
     claim = Text("device-plugin-not-selected.none", selector=selector_of(first) or first.name)
@@ -117,7 +165,7 @@ def refused_pods(sets: PluginSets, node: str = "") -> list[NodeCause]:
             hit.signature.code,
             hit.signature.id,
             node,
-            Text("device-plugin-not-selected.refused", means=hit.signature.means),
+            Text("device-plugin-not-selected.refused", means=hit.means),
             [proof],
             [fix_of(hit)],
         )

@@ -4,9 +4,9 @@ Only those lines of its log count that are about now: HAMi v2.4.1 to v2.10.0 cmd
 and register.go print the markers.
 """
 
-import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
+from typing import NamedTuple
 
 from bot.finding_codes import Code
 from bot.hami.installation.install import is_ready
@@ -16,16 +16,18 @@ from bot.hami.vendors import FIRST
 from bot.hami.vendors.vendor import Vendor
 from bot.hami.version import Version, parse_version
 from bot.kube.hami_pods import is_plugin
-from bot.kube.models import ContainerStatus, Pod, StateTerminated
+from bot.kube.models import ContainerStatus, DaemonPod, Pod, StateTerminated
+from bot.kube.node_conditions import not_ready
 from bot.kube.recording.redact import NEVER_STARTED
 from bot.kube.times import format_time, parse_time
-from bot.report import Evidence, Finding, Gap, step
-from bot.texts import Text, sentences, unstopped
+from bot.report import Evidence, Finding, step
+from bot.texts import Text, sentences
 from playbooks import quotes
-from playbooks.gather.node_side import LogSeen, NodeSide, is_monitor
+from playbooks.gather.node_side import Driver, LogSeen, NodeSide, is_monitor
+from playbooks.quotes import kubectl
 from playbooks.rule import rule
 from playbooks.rules.common import containers
-from playbooks.rules.common.containers import in_trouble, last_of, statuses
+from playbooks.rules.common.containers import LastWords, in_trouble, last_of, statuses
 from playbooks.rules.common.signature_findings import fix_of, in_events, in_log, in_messages, log_line
 from playbooks.rules.nodes.causes import NodeCause, by_cause
 from playbooks.rules.waiting.unregistered_nodes import plugin_log
@@ -42,8 +44,12 @@ Proven = tuple[Hit, Evidence]
 _TOLD_TO_END = (0, 137, 143)
 _NEAR = timedelta(minutes=5)
 _BACK_OFF = "CrashLoopBackOff"
-_DRIVER_LABELS = (("app", "nvidia-driver-daemonset"), ("app.kubernetes.io/component", "nvidia-driver"))
-_DRIVER_IMAGE = re.compile(r"(?:^|/)(?:nvidia/driver|nvidia-driver\b[\w-]*)[:@]")
+_DRIVER_CLAIMS: Mapping[Driver, str] = {
+    "driver": "driver-not-loaded.driver",
+    "toolkit": "driver-not-loaded.toolkit",
+    "validator": "driver-not-loaded.validator",
+}
+"""What is said of a pod that is not ready, what the others wait for first."""
 _AFTER_INIT = "PodInitializing"
 _LONG_INIT = timedelta(minutes=2)
 """An init container that copies files takes seconds; with a driver that is being built it may take ten minutes."""
@@ -60,10 +66,22 @@ _KIND_OF_CODE = {1: "error", 2: "panic", 255: "fatal", 143: "stopped"}
 """What the exit codes of HAMi's Go programs mean: an error returned, a panic, klog.Fatal, SIGTERM."""
 
 
+class _DriverPod(NamedTuple):
+    """A pod of the node's driver that is not ready, and what says so."""
+
+    driver: Driver
+    pod: Pod | DaemonPod
+    why: str
+    proof: Evidence
+
+
 @rule(*_CODES)
 def plugin_down(scene: NodesScene) -> list[Finding]:
-    """A node's device plugin keeps ending, or does not start: by its own words, kubelet's and the runtime's."""
-    return by_cause(scene, plugin_faults, _CODES)
+    """A node's device plugin keeps ending, or does not start: by its own words, kubelet's and the runtime's.
+
+    Or a pod of the node's driver is down, of whichever node.
+    """
+    return by_cause(scene, plugin_faults, _CODES, of_all=True)
 
 
 @rule("device-plugin-not-ready")
@@ -73,11 +91,19 @@ def monitor_down(scene: NodesScene) -> list[Finding]:
 
 
 def plugin_faults(node: NodeScene) -> list[NodeCause]:
-    """What is wrong with the device plugins of a node that was read by itself; nothing where they work."""
-    if node.side is None:
-        return []
-    found = (_fault_of(node.side, vendor, node.among.now, silent=_is_silent(node, vendor)) for vendor in node.vendors)
-    return [cause for cause in found if cause is not None]
+    """What is wrong with the device plugins of a node that was read by itself, else with its driver's pods."""
+    side, now = node.side, node.among.now
+    if side is None:
+        listed = () if not_ready(node.node) else node.among.drivers.get(node.name, ())
+        down = (
+            _DriverPod(kind, one.pod, one.why, quotes.of_plugin(one.pod, one.why)) for kind, one in listed if one.pod
+        )
+        return list(filter(None, [_of_driver(down, NodeSide(node.name, node.node, []), node.name, None)]))
+    found = [_fault_of(side, vendor, now, silent=_is_silent(node, vendor)) for vendor in node.vendors]
+    if FIRST in node.vendors and not any(found):
+        down = _drivers_down(side, now, silent=_is_silent(node, FIRST))
+        found = [_of_driver(down, side, node.name, None)]
+    return list(filter(None, found))
 
 
 def _is_silent(node: NodeScene, vendor: Vendor) -> bool:
@@ -92,11 +118,15 @@ def _fault_of(side: NodeSide, vendor: Vendor, now: datetime, *, silent: bool) ->
     for pod in side.plugins_of(vendor):
         statuses = plugin_statuses(pod)
         sick = [status for status in statuses if ails(status, now, silent=silent)]
-        result = _signed(side, pod, sick, statuses if silent else sick)
+        told = side if silent or sick else _newest(side)
+        result = _signed(told, pod, sick, sick if sick and not silent else statuses)
         if result is not None and result.code == "card-fault" and not sick:
             return None  # the plugin works: what its log says of a GPU is weighed with kubelet's figures
         if result is None and sick:
-            result = _ended(side, pod, sick[0], by_driver=_by_itself(sick[0])) or _waits(side, pod, sick[0])
+            result = _ended(side, pod, sick[0])
+            if result is not None and _by_itself(sick[0]):
+                result = _of_driver(_drivers_down(side, now, silent=True), side, side.name, result) or result
+            result = result or _waits(side, pod, sick[0])
         if result is None and silent:
             result = _held(side, pod, now)
         if result is not None:
@@ -121,37 +151,52 @@ def crash_near(side: NodeSide, times: Sequence[datetime], vendor: Vendor = FIRST
 def monitor_fault(node: NodeScene) -> list[NodeCause]:
     """VGPUmonitor down beside a device plugin that works: GPUs are handed out all the same."""
     for pod in node.side.plugin_pods if node.side else ():
-        down = [status for status in plugin_statuses(pod, monitor=True) if ails(status, node.among.now)]
-        if node.side and down and not any(ails(status, node.among.now) for status in plugin_statuses(pod)):
-            found = _in_logs(node.side, pod, down)[:1]
-            proofs = [*(proof for _, proof in found), _of_status(pod, down[0])]
-            means = found[0][0].signature.means if found else ""
+        monitors = plugin_statuses(pod, monitor=True)
+        down = [status for status in monitors if ails(status, node.among.now)]
+        if node.side is None or any(ails(status, node.among.now) for status in plugin_statuses(pod)):
+            continue
+        found = _in_logs(node.side if down else _newest(node.side), pod, down or monitors)[:1]
+        if not down and not found:
+            continue
+        proofs = [*(proof for _, proof in found), *(_of_status(pod, status) for status in down[:1])]
+        means = found[0][0].means if found else ""
+        if down:
             claim = Text("device-plugin-not-ready.monitor", nodes=node.name, why=_why(down[0]))
-            steps = (*(fix_of(hit) for hit, _ in found), plugin_log(pod))
-            why = f"monitor: {found[0][0].signature.id if found else _why(down[0])}"
-            return [NodeCause("device-plugin-not-ready", why, node.name, sentences(claim, means), proofs, steps)]
+        else:
+            claim = Text("device-plugin-not-ready.monitor-says", nodes=node.name)
+        steps = (*(fix_of(hit, pod) for hit, _ in found), plugin_log(pod))
+        why = f"monitor: {found[0][0].signature.id if found else _why(down[0])}"
+        return [NodeCause("device-plugin-not-ready", why, node.name, sentences(claim, means), proofs, steps)]
     return []
+
+
+def _newest(side: NodeSide) -> NodeSide:
+    """With those lines alone that are about now, of containers that run: what was before a success is over."""
+    newest = (log._replace(lines=_since(log.lines, *_WRITTEN)[-_NEWEST:]) for log in side.logs if not log.previous)
+    return side._replace(logs=tuple(newest), events=())
 
 
 def _signed(
     side: NodeSide, pod: Pod, sick: Iterable[ContainerStatus], read: Iterable[ContainerStatus]
 ) -> NodeCause | None:
     """What a signature proves: the runtime's words about the last start, the plugin's own, then events."""
-    found: list[Proven] = [(hit, proof) for hit, proof, _ in in_messages(pod, sick, None)]
+    version = next((known for part in pod.spec.containers if (known := version_of(pod, part.name))), None)
+    found: list[Proven] = [(hit, proof) for hit, proof, _ in in_messages(pod, sick, version)]
     found += _in_logs(side, pod, read)
-    found += in_events((event for event in side.events if event.involved_object.uid in ("", pod.metadata.uid)), None)
+    about = (event for event in side.events if event.involved_object.uid in ("", pod.metadata.uid))
+    found += in_events(about, version)
     found.sort(key=lambda known: known[0].signature.code == "gpu-start-failure")
     if not found:
         return None
     hit = found[0][0]
     proofs = [proof for other, proof in found if other.signature.code == hit.signature.code]
-    means = hit.signature.means
+    means = hit.means
     if hit.signature.code == "card-fault":
         claim = Text("card-fault.claim", node=side.name, means=means)
     else:
         claim = Text("plugin-fault.claim", node=side.name, plugin=_called(pod), means=means)
     code = "device-plugin-crash" if hit.signature.code == "gpu-start-failure" else hit.signature.code
-    return NodeCause(code, hit.signature.id, side.name, claim, proofs, [fix_of(hit)])
+    return NodeCause(code, hit.signature.id, side.name, claim, proofs, [fix_of(hit, pod)])
 
 
 def _in_logs(side: NodeSide, pod: Pod, statuses: Iterable[ContainerStatus]) -> list[Proven]:
@@ -165,18 +210,16 @@ def _in_logs(side: NodeSide, pod: Pod, statuses: Iterable[ContainerStatus]) -> l
     return []
 
 
-def _ended(side: NodeSide, pod: Pod, status: ContainerStatus, *, by_driver: bool = False) -> NodeCause | None:
-    """It keeps ending for a reason that no signature knows: the exit code, and the last error of its log.
-
-    `by_driver`: that the node's driver is not there yet may be why.
-    """
+def _ended(side: NodeSide, pod: Pod, status: ContainerStatus) -> NodeCause | None:
+    """It keeps ending for a reason that no signature knows: the exit code, and the last error of its log."""
     end = status.state.terminated or status.last_state.terminated
     if end is None or end.reason in NEVER_STARTED:
         return None
     logs = [log for log in side.logs if log.pod.metadata.uid == pod.metadata.uid and log.container == status.name]
     logs.sort(key=lambda log: log.previous)
     words = last_of(logs, end, running=status.state.running is not None)
-    kind = Text(_KINDS[_kind(end) if is_plugin(pod) else _kind_of_any(end)], code=end.exit_code)
+    of = "panic" if words and words.line.startswith("panic: ") else ""
+    kind = Text(_KINDS[of or (_kind(end) if is_plugin(pod) else _kind_of_any(end))], code=end.exit_code)
     if words:
         key = "device-plugin-crash.said" if words.error else "device-plugin-crash.last"
     else:
@@ -192,37 +235,52 @@ def _ended(side: NodeSide, pod: Pod, status: ContainerStatus, *, by_driver: bool
     )
     proofs = [*([log_line(words.log, words.line)] if words else []), _of_status(pod, status)]
     why = f"{status.name} {end.reason} {end.exit_code}: {line}"
-    cause = NodeCause("device-plugin-crash", why, side.name, claim, proofs, [plugin_log(pod)])
-    return (_without_driver(side, cause) if by_driver else None) or cause
+    return NodeCause("device-plugin-crash", why, side.name, claim, proofs, [plugin_log(pod)])
 
 
-def _without_driver(side: NodeSide, ended: NodeCause) -> NodeCause | None:
-    """That the pod that loads the node's driver is not ready, as the reason why the device plugin ended or waits.
+def _of_driver(pods: Iterable[_DriverPod], side: NodeSide, node: str, ended: NodeCause | None) -> NodeCause | None:
+    """That the pod that loads the node's driver is not ready, and why; where one `ended`, as the reason for that.
 
-    The GPU Operator has such a pod, and images of their own have; HAMi's device plugin ends as long as it is not ready
-    (HAMi#272, HAMi#136; NVIDIA gpu-operator's driver DaemonSet).
+    The GPU Operator has such pods, and images of their own have; HAMi's device plugin ends as long as they are not
+    ready (HAMi#272, HAMi#136; NVIDIA gpu-operator's driver DaemonSet). A driver is not replaced while the plugin, and
+    pods, use it (HAMi#1027).
     """
-    pods = () if isinstance(side.pods, Gap) else side.pods
-    driver = next((pod for pod in pods if _loads_driver(pod) and not is_ready(pod)), None)
-    if driver is None:
+    found = min(pods, key=lambda one: list(_DRIVER_CLAIMS).index(one.driver), default=None)
+    if found is None:
         return None
-    name = f"{driver.namespace}/{driver.name}"
-    stuck_at = (status.state.waiting for status in containers.statuses(driver) if containers.stuck(status))
-    waiting = next(filter(None, stuck_at), None)
-    quote = waiting.reason if waiting else driver.status.phase
-    path = "{.status..state.waiting.reason}" if waiting else "{.status.phase}"
-    claim = Text("driver-not-loaded.pod", claim=unstopped(ended.claim), pod=name, why=quote)
-    look = step(Text("driver-not-loaded.look", pod=name), quotes.kubectl_pod(driver, "describe"))
-    proofs = [quotes.of_pod(driver, quote, path), *ended.proofs]
-    steps = (look, *ended.steps)
-    return NodeCause(
-        "driver-not-loaded", ended.why, side.name, claim, proofs=proofs, steps=steps, confidence="suspected"
+    driver, pod, why, proof = found
+    name = f"{pod.namespace}/{pod.name}"
+    logs = [log for log in side.logs if (log.pod.namespace, log.pod.name) == (pod.namespace, pod.name)]
+    lines = [log_line(words.log, words.line) for words in map(_last_line, logs) if words]
+    hits = [known for log in logs for known in in_log("driver-log", log, None)][:1]
+    claim = sentences(
+        *([ended.claim] if ended else []),
+        Text(_DRIVER_CLAIMS[driver], node=node, pod=name, why=why),
+        *(hit.means for hit, _ in hits),
+        *([Text("driver-not-loaded.said", line=lines[0].quote)] if lines and not hits else []),
     )
+    look = step(Text("driver-not-loaded.look", pod=name), kubectl("-n", pod.namespace, "describe", "pod", pod.name))
+    proofs = [proof, *([line for _, line in hits] or lines[:1]), *(ended.proofs if ended else ())]
+    steps = (*(fix_of(hit) for hit, _ in hits), look, *(ended.steps if ended else ()))
+    code = "gpu-runtime-missing" if driver == "toolkit" else "driver-not-loaded"
+    cause = f"{driver} {why}" if ended is None else ended.why
+    sure = "suspected" if ended else "confirmed"
+    return NodeCause(code, cause, node, claim, proofs=proofs, steps=steps, confidence=sure)
 
 
-def _loads_driver(pod: Pod) -> bool:
-    labelled = any(pod.metadata.label(key) == value for key, value in _DRIVER_LABELS)
-    return labelled or any(_DRIVER_IMAGE.search(part.image) for part in pod.spec.containers)
+def _drivers_down(side: NodeSide, now: datetime, *, silent: bool) -> Iterator[_DriverPod]:
+    """The pods of the node's driver that are not ready. `silent`: also those that are just starting."""
+    well = {driver for pod, driver in side.drivers if is_ready(pod)}
+    for pod, driver in side.drivers:
+        if driver not in well and (silent or any(in_trouble(status, now) for status in statuses(pod))):
+            waiting = next((status.state.waiting for status in statuses(pod) if containers.stuck(status)), None)
+            why = waiting.reason if waiting else pod.status.phase
+            path = "{.status..state.waiting.reason}" if waiting else "{.status.phase}"
+            yield _DriverPod(driver, pod, why, quotes.of_pod(pod, why, path))
+
+
+def _last_line(log: LogSeen) -> LastWords | None:
+    return last_of([log], StateTerminated(exit_code=1), running=False)
 
 
 def _called(pod: Pod) -> Text:
@@ -274,7 +332,7 @@ def _held(side: NodeSide, pod: Pod, now: datetime) -> NodeCause | None:
         proofs = [name, quotes.of_pod(pod, started, path)]
         why = f"init {status.name}"
         waits = NodeCause("device-plugin-not-ready", why, side.name, claim, proofs, [look])
-        return _without_driver(side, waits) or waits
+        return _of_driver(_drivers_down(side, now, silent=True), side, side.name, waits) or waits
     return None
 
 
@@ -307,6 +365,8 @@ def _start_error(status: ContainerStatus) -> StateTerminated | None:
 
 _BETWEEN_CRASHES = timedelta(minutes=10)
 """Kubelet waits at most 5 minutes between two starts of a container that keeps ending."""
+_NEWEST = 100
+"""Lines of a log that are about now: what a loop of some seconds cannot do stands there again."""
 _STARTED = "Starting Plugins."
 _REGISTERED = "Registered device plugin for"
 _WRITTEN = (
@@ -360,6 +420,7 @@ def version_of(pod: Pod, container: str) -> Version | None:
     return parse_version(image)
 
 
-def _since(lines: Sequence[str], marker: str) -> Sequence[str]:
-    at = next((at for at in range(len(lines) - 1, -1, -1) if marker in lines[at]), 0)
+def _since(lines: Sequence[str], *markers: str) -> Sequence[str]:
+    """The lines from the last one on that has one of the markers."""
+    at = next((at for at in range(len(lines) - 1, -1, -1) if any(marker in lines[at] for marker in markers)), 0)
     return lines[at:]

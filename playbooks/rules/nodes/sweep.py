@@ -5,9 +5,8 @@ ones and what to do.
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from bot.finding_codes import Code
-from bot.hami.nodes.handshake import GUIDES_THRESHOLD
-from bot.hami.nodes.node_state import CORDON_KEY, cordoned_uuids
-from bot.hami.nodes.registration import Unregistered
+from bot.hami.nodes.node_state import CORDON_KEY, SetOtherwise, cordoned_uuids
+from bot.hami.nodes.registration import GUIDES_THRESHOLD, Unregistered
 from bot.hami.vendors import FIRST, OWN_LOCKS, vendor_of_register_key
 from bot.hami.vendors.vendor import Device
 from bot.kube.models import Node
@@ -19,12 +18,21 @@ from playbooks.rule import rule
 from playbooks.rules.common import prose
 from playbooks.rules.common.findings import finding
 from playbooks.rules.nodes.causes import PROVEN, Fault, Group, Told, uncordon
-from playbooks.rules.nodes.faults import gaps_of, groups, lock_of, plugin_claim, plugin_trouble, told_beside, unhealthy
+from playbooks.rules.nodes.faults import (
+    groups,
+    lock_of,
+    object_gaps,
+    plugin_claim,
+    plugin_trouble,
+    told_beside,
+    unhealthy,
+)
 from playbooks.rules.waiting.binding import lock_actions, lock_expiry, lock_in_words, owner_proofs
 from playbooks.rules.waiting.unregistered_nodes import (
     claim_of,
     plugin_actions,
     plugin_log,
+    registered_otherwise,
     registration_actions,
     registration_proof,
 )
@@ -36,6 +44,7 @@ _SLOTS = {
     "none": "allocatable-mismatch.none",
     "fewer": "allocatable-mismatch.fewer",
     "more": "allocatable-mismatch.more",
+    "mig": "allocatable-mismatch.mig",
 }
 _UNHEALTHY = {
     "kept": "card-not-healthy.kept",
@@ -68,7 +77,7 @@ def _findings(scene: NodesScene, codes: Sequence[Code], tell: Callable[[Group], 
     for group in groups(scene, codes):
         fault = group.fault
         claim, proofs, actions = _beside(group) if fault.device and tell is not _time_zone else tell(group)
-        sure: Confidence = "suspected" if fault.why in _GUESSED or scene.once(gaps_of) else "confirmed"
+        sure: Confidence = "suspected" if fault.why in _GUESSED or scene.once(object_gaps) else "confirmed"
         install, names, severity = scene.install, group.names, fault.severity
         yield finding(fault.code, claim, sure, names, proofs, severity=severity, actions=actions, of=install)
 
@@ -192,7 +201,7 @@ def _plugin(group: Group) -> Told:
 @rule("duplicate-card-uuid")
 def registered_twice(scene: NodesScene) -> Iterator[Finding]:
     """Several nodes register the same card."""
-    sure: Confidence = "suspected" if scene.once(gaps_of) else "confirmed"
+    sure: Confidence = "suspected" if scene.once(object_gaps) else "confirmed"
     shared = [(names, uuids) for names, uuids in scene.shared_uuids.items() if scene.wanted in ("", *names)]
     for names, uuids in sorted(shared, key=lambda entry: (-len(entry[0]), ",".join(entry[0]))):
         claim = Text("duplicate-card-uuid.claim", count=len(uuids), nodes=prose.names(names))
@@ -211,10 +220,24 @@ def _slots(group: Group) -> Told:
     shown = group.shown
     first, pod = shown[0], shown[0].plugin.pod
     values = {"node": first.name, "slots": first.slots[0], "offered": first.allocatable}
-    claim = Text(_SLOTS[group.fault.why], nodes=group.nodes, resource=first.count_resource, **values)
+    resource = group.fault.about or first.count_resource
+    claim = Text(_SLOTS[group.fault.why], nodes=group.nodes, resource=resource, **values)
     cards = first.own.cards[:1] if first.own else ()
     proofs = [quotes.of_card(first.node, card.uuid, whole=True) for card in cards]
-    proofs += [quotes.of_allocatable(node.node, node.count_resource) for node in shown]
+    proofs += [quotes.of_allocatable(node.node, resource) for node in shown]
+    return claim, proofs, plugin_actions(first.name, [pod] if pod else None)
+
+
+@rule("mode-not-fit", "registered-otherwise")
+def set_otherwise(scene: NodesScene) -> Iterator[Finding]:
+    """HAMi's ConfigMap sets another mode, split or scaling for a node than its device plugin registered."""
+    return _findings(scene, ["mode-not-fit", "registered-otherwise"], _set_otherwise)
+
+
+def _set_otherwise(group: Group) -> Told:
+    first, (wanted, has) = group.shown[0], group.fault.about.split()
+    setting, pod = SetOtherwise(group.fault.why, wanted, has), first.plugin.pod
+    claim, proofs = registered_otherwise(setting, group.nodes, group.scene.settings, first.node)
     return claim, proofs, plugin_actions(first.name, [pod] if pod else None)
 
 

@@ -1,23 +1,37 @@
 """What goes wrong inside a GPU container: what it was given, and what of its node or its log would tell."""
 
 from collections.abc import Collection, Iterator, Sequence
+from typing import NamedTuple
 
-from bot.hami.pods.allocations import Allocation, counted_allocations, is_finished
+from bot.hami.fit.allocated_totals import read_holding
+from bot.hami.fit.verdicts import type_allows, uuid_allows
+from bot.hami.fit.version_differences import NEWEST_READ, rules_of
+from bot.hami.names import Names
+from bot.hami.nodes.cards import Card, CardState
+from bot.hami.nodes.node_state import memory_factor, read_plugin_settings
+from bot.hami.pods.allocations import Allocation, counted_allocations, decode_allocations, is_finished
+from bot.hami.pods.pod_request import Constraints, ContainerRequest, Resources, written
+from bot.hami.pods.request_parsing import device_asked, pod_request, read_constraints
 from bot.hami.vendors import FIRST
 from bot.hami.version import Version
 from bot.kube.models import ContainerStatus, Pod
-from bot.report import Finding, Gap, gap, step
-from bot.texts import Text
+from bot.report import Evidence, Finding, Gap, gap, step
+from bot.texts import Prose, Text, sentences
 from playbooks import quotes
-from playbooks.quotes import kubectl_pod
+from playbooks.quotes import kubectl_pod, let_read_logs
 from playbooks.rule import rule
+from playbooks.rules.common import prose
 from playbooks.rules.common.containers import GpuContainers, gpu_containers, in_trouble, statuses
-from playbooks.rules.common.findings import finding
+from playbooks.rules.common.findings import Part, finding
 from playbooks.rules.nodes.gpu_faults import reported
+from playbooks.rules.waiting import volcano
+from playbooks.rules.waiting.volcano import limited_containers
 from playbooks.scenes.placed_pod import PlacedScene
 
 _KEEPS_SUFFIX = Version(2, 10, 0)
 """As this version reads it, the suffix `[template-slot]` of a MIG instance stays on its uuid."""
+_WITH_INITS = Version(2, 9, 0)
+_MOST_HOLDERS = 3
 _SIGNS = {"hami-core-crash", "limit-not-enforced"}
 _VISIBLE, _NONE = "CUDA_VISIBLE_DEVICES", ("", "-1", "none")
 _TELLS_ITSELF = ("OOMKilled", "StartError", "ContainerCannotRun", "Completed")
@@ -63,6 +77,143 @@ def sharers(scene: PlacedScene, held: GpuContainers) -> list[Pod] | None:
     return [other for other in others if mine & {share.uuid for share in shares(other)}]
 
 
+def contradictions(scene: PlacedScene) -> Iterator[Part]:
+    """What the pod was given against what it asks for, then what its GPUs' pods were given together against the GPU."""
+    yield from _unlike_asked(scene)
+    yield from _promised_twice(scene)
+
+
+def _unlike_asked(scene: PlacedScene) -> Iterator[Part]:
+    """HAMi gave it a GPU that its annotations leave out, or another number, memory or cores than a container asks for.
+
+    HAMi reads both once, when it places the pod: whoever changes them later changes nothing.
+    """
+    pod, names = scene.pod, device_asked(scene.pod, scene.config).names
+    cards = {card.uuid: card for card in scene.cards}
+    containers = decode_allocations(pod.metadata.annotation(names.allocated[0]) or "", _KEEPS_SUFFIX) or ()
+    mine = [own for shares in containers if (own := [share for share in shares if share.uuid])]
+    every = [share.uuid for shares in mine for share in shares]
+    again = step(Text("given.recreate"), kubectl_pod(pod, "delete"), changes_cluster=True)
+    if not cards or any("[" in uuid or (uuid in cards and cards[uuid].mode == "mig") for uuid in every):
+        return
+    proof, wanted = quotes.of_holder(pod), read_constraints(pod, names)
+    for uuid in every:
+        if uuid not in cards and scene.node is not None:
+            claim: Prose = Text("given.unregistered", uuid=uuid, node=scene.node.name)
+            yield Part(claim, [proof, quotes.of_cards(scene.node)], prose.see_node(scene.node.name))
+            return
+        if key := _left_out(wanted, cards[uuid], names):
+            claim = Text("given.left-out", uuid=uuid, type=cards[uuid].type, annotation=key)
+            both = wanted.use_uuid is not None and key == names.no_use_uuid
+            if both and scene.version is not None and scene.version < _KEEPS_SUFFIX:
+                claim = sentences(claim, Text("given.ignored", use=names.use_uuid, version=scene.version))
+            yield Part(claim, [quotes.of_pod_annotation(pod, key), proof], [again])
+            return
+    asked = pod_request(pod, scene.config, scene.version).containers if scene.version else ()
+    by_name = {container.name: container for container in gpu_containers(pod, scene.config)}
+    for request, given in zip(asked, mine, strict=False) if len(asked) == len(mine) else ():
+        container = by_name.get(request.container)
+        explicit = {name for name in scene.config.gpus.all if container and written(container, name) is not None}
+        if request.word == FIRST.names.word and (unlike := _differing(request, given, scene.config.gpus, explicit)):
+            resource, wants, got = unlike
+            values = {"container": request.container, "resource": resource}
+            claim = Text("given.unlike", **values, asked=f"{wants:,}", given=f"{got:,}")
+            yield Part(claim, [proof], [again])
+            return
+
+
+def _left_out(wanted: Constraints, card: Card, names: Names) -> str:
+    """The annotation that leaves the card out, as the newest HAMi reads it; empty where none does."""
+    rules, state, wanted = rules_of(NEWEST_READ), CardState(card), wanted._replace(mode=None)
+    if not uuid_allows(wanted, card.uuid, rules):
+        return names.no_use_uuid if uuid_allows(wanted._replace(no_use_uuid=None), card.uuid, rules) else names.use_uuid
+    if not type_allows(wanted, state, rules):
+        return names.no_use_type if type_allows(wanted._replace(no_use_type=None), state, rules) else names.use_type
+    return ""
+
+
+def _differing(
+    request: ContainerRequest, given: Sequence[Allocation], gpus: Resources, explicit: Collection[str]
+) -> tuple[str, int, int] | None:
+    """The first amount that the container names and was given otherwise: its resource, the one and the other."""
+    if gpus.count in explicit and request.count != len(given):
+        return gpus.count, request.count, len(given)
+    for share in given:
+        if gpus.memory in explicit and request.memory_mib > 0 and abs(request.memory_mib - share.memory_mib) > 1:
+            return gpus.memory, request.memory_mib, share.memory_mib
+        if gpus.cores in explicit and request.cores != share.cores:
+            return gpus.cores, request.cores, share.cores
+    return None
+
+
+def scaling_of(scene: PlacedScene) -> float | None:
+    """How much more memory is registered of the pod's GPUs than they have: 1 is none, None where nothing tells."""
+    settings, node = read_plugin_settings(scene.seen.config_maps if scene.seen else ()), scene.pod.spec.node_name
+    own = {share.uuid for share in [*shares(scene.pod), *volcano.shares(scene.pod)]}
+    factors = [memory_factor(card, node, settings) for card in scene.cards if card.uuid in own]
+    return max((factor for factor in factors if factor), default=settings.memory_scaling_of(node))
+
+
+class Promised(NamedTuple):
+    """What the pods on one GPU were given of its memory together, and how much of it is registered, in MiB."""
+
+    uuid: str
+    total: int
+    size: int
+    holders: Sequence[Pod]
+
+    @property
+    def values(self) -> dict[str, str | int]:
+        return {"uuid": self.uuid, "total": f"{self.total:,}", "size": f"{self.size:,}", "count": len(self.holders)}
+
+    @property
+    def proofs(self) -> list[Evidence]:
+        return [
+            quotes.of_pod_annotation(pod, volcano.GIVEN_KEY) if volcano.shares(pod) else quotes.of_holder(pod)
+            for pod in self.holders[:_MOST_HOLDERS]
+        ]
+
+
+def promised(scene: PlacedScene) -> Iterator[Promised]:
+    """Of each of the pod's GPUs what its node's pods were given together, by HAMi and by Volcano."""
+    node, pods = scene.node, scene.side.pods if scene.side else ()
+    if node is None or isinstance(pods, Gap):
+        return
+    of_volcano = dict(volcano.cards(node))
+    for uuid in dict.fromkeys(share.uuid for share in [*shares(scene.pod), *volcano.shares(scene.pod)]):
+        sizes = [card.memory_mib for card in scene.cards if card.uuid == uuid and card.mode != "mig"]
+        sizes += [of_volcano[uuid]] if uuid in of_volcano else []
+        by_uid = {pod.metadata.uid: pod for pod in [*pods, scene.pod]}
+        amounts = {uid: _memory_of(pod, uuid, scene.version) for uid, pod in by_uid.items()}
+        if sizes:
+            holders = [by_uid[uid] for uid, amount in amounts.items() if amount]
+            yield Promised(uuid, sum(amounts.values()), max(sizes), holders)
+
+
+def _promised_twice(scene: PlacedScene) -> Iterator[Part]:
+    """More of one of its GPUs was given than is registered of it."""
+    for one in promised(scene):
+        if one.total > one.size:
+            claim: Prose = Text("given.twice", **one.values)
+            others = [f"{pod.namespace}/{pod.name}" for pod in one.holders if volcano.shares(pod)]
+            if 0 < len(others) < len(one.holders):
+                claim = sentences(claim, Text("given.by-volcano", pods=prose.names(others)))
+            look = prose.command("gpus", "--node", scene.pod.spec.node_name)
+            yield Part(claim, one.proofs, [step(Text("given.look-twice", node=scene.pod.spec.node_name), look)])
+            return
+
+
+def _memory_of(pod: Pod, uuid: str, version: Version | None) -> int:
+    """What a pod that has not ended holds of a GPU, by HAMi or by Volcano; init containers count as HAMi 2.10 counts
+    them wherever the annotation has them.
+    """
+    if is_finished(pod):
+        return 0
+    holding = read_holding(pod, _KEEPS_SUFFIX if version is None or version >= _WITH_INITS else version)
+    ours = holding.shares.get(uuid) if holding else None
+    return (ours.memory_mib if ours else 0) + sum(one.memory_mib for one in volcano.shares(pod) if one.uuid == uuid)
+
+
 def is_troubled(scene: PlacedScene) -> bool:
     """Whether a container of the pod does not run, or keeps ending."""
     return any(in_trouble(status, scene.now) for status in statuses(scene.pod))
@@ -99,13 +250,15 @@ def unread_log(scene: PlacedScene, told: Collection[str]) -> Sequence[Gap]:
     """Says that a GPU container's log was not read, where it could tell more: the container runs, keeps ending, or what
     was `told`, by its codes, are other signs.
     """
-    names = {container.name for container in scene.once(given).containers}
+    containers = (*scene.once(given).containers, *limited_containers(scene.pod))
+    names = {container.name for container in containers}
     asking = [status for status in statuses(scene.pod) if status.name in names]
     ran = any(status.state.running or (in_trouble(status, scene.now) and _ran(status)) for status in asking)
     if scene.seen is None or (not ran and _SIGNS.isdisjoint(told)):
         return []
     if scene.own_logs is None:
-        return [gap("container log", Text("gap.own-log"), Text("gap.own-log-hint"))]
+        allow = Text("gap.own-log-hint", role=let_read_logs(scene.pod.namespace))
+        return [gap("container log", Text("gap.own-log"), allow)]
     return scene.own_log_gaps
 
 

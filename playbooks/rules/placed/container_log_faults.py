@@ -1,14 +1,16 @@
 """Faults inside a GPU container by its own log: HAMi-core's words, the dynamic loader's and the CUDA libraries'."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from bot.finding_codes import Code
 from bot.hami.pods.allocations import given as given_by_hami
 from bot.hami.pods.allocations import is_finished
+from bot.hami.pods.request_parsing import extended_resources
 from bot.hami.signatures import CORE_HEADER, Hit, find, signatures
+from bot.hami.vendors import vendor_of_resource
 from bot.kube.models import ContainerStatus, Pod
 from bot.kube.times import parse_time
 from bot.report import Evidence, Finding, Gap, NextAction, step
@@ -22,9 +24,10 @@ from playbooks.rules.common import prose
 from playbooks.rules.common.containers import gpu_containers, in_trouble, path_in, statuses
 from playbooks.rules.common.findings import finding
 from playbooks.rules.common.signature_findings import fix_of, log_line
-from playbooks.rules.placed.container_faults import given, is_limited, sharers
+from playbooks.rules.placed.container_faults import given, is_limited, scaling_of, sharers
 from playbooks.rules.placed.hami_core import (
     FIRST_WITHOUT_CRASHES,
+    is_turned_off,
     library_of,
     library_told,
     newer_driver,
@@ -73,6 +76,15 @@ _OF_LIBRARY = {"hami-core-crash": library_told, "hami-core-hang": library_told, 
 """What is added about HAMi-core itself."""
 
 
+_KINDS: Mapping[Code, str] = {
+    **dict.fromkeys(("driver-not-loaded", "gpu-runtime-missing", "card-fault", "gpu-start-failure"), "no GPU"),
+    **dict.fromkeys(("hami-core-crash", "hami-core-hang"), "HAMi-core"),
+    **dict.fromkeys(("hami-core-missing", "limit-not-enforced"), "no limit"),
+    "gpu-memory-limit": "the limit",
+}
+"""Faults of one kind lead to each other; one of another kind is told beside."""
+
+
 class _Word(NamedTuple):
     """A signature found in a log, and what the container of that log is doing."""
 
@@ -87,19 +99,23 @@ class _Word(NamedTuple):
     reads=("install",),
 )
 def own_log_fault(scene: PlacedScene) -> Iterator[Finding]:
-    """A container's own log says what is wrong in it: the fault that explains most."""
+    """A container's own log says what is wrong in it: of each kind of fault the one that explains most."""
     by_name = {status.name: status for status in statuses(scene.pod)}
+    version = None if volcano.limited_containers(scene.pod) else scene.plugin_version
     words = [
         _Word(hit, log, by_name[log.container])
         for log in scene.own_logs or ()
         if log.container in by_name and (not log.previous or in_trouble(by_name[log.container], scene.now))
-        for hit in find("workload-log", log.lines)
+        for hit in find("workload-log", log.lines, version)
     ]
     order = [signature.id for signature in signatures()]
     meant = [word for word in words if _means_it(word, scene.now) and _concerns(word, scene)]
     meant.sort(key=lambda word: (order.index(word.hit.signature.id), word.log.previous))
-    if meant:
-        yield _finding(scene, meant)
+    kinds: dict[str, list[_Word]] = {}
+    for word in meant:
+        kinds.setdefault(_KINDS[_meaning(word, scene).code], []).append(word)
+    for words in kinds.values():
+        yield _finding(scene, words)
 
 
 @rule("hami-core-hang", reads=("install", "node"), after=own_log_fault)
@@ -120,13 +136,23 @@ def silent_start(scene: PlacedScene) -> Iterator[Finding]:
         proofs = [*fact.proofs, since]
         nodes = (pod.spec.node_name,)
         yield finding(
-            "hami-core-hang", claim, "suspected", nodes, proofs, severity="warning", actions=[fix], of=scene.install
+            "hami-core-hang",
+            claim,
+            "suspected",
+            nodes,
+            proofs,
+            severity="warning",
+            actions=[fix],
+            of=scene.install,
+            plugin=scene.plugin_version,
         )
         return
 
 
 def _concerns(word: _Word, scene: PlacedScene) -> bool:
-    """Whether the words can be about what the pod's containers have of GPUs."""
+    """Whether the words can be about what the pod's containers have of GPUs: all but one speak of NVIDIA's."""
+    if scene.once(_is_anothers):
+        return word.hit.signature.id == "core-ascend-dcmi"
     match word.hit.signature.id:
         case "core-host-pid":
             return scene.once(given).cores
@@ -139,7 +165,8 @@ def _concerns(word: _Word, scene: PlacedScene) -> bool:
         case "core-starting":
             return _stands_still(word, scene.now)
         case "core-nccl-start":
-            return len(scene.once(given).shares) > 1 and _stands_still(word, scene.now)
+            turned_off = scene.once(is_turned_off)
+            return len(scene.once(given).shares) > 1 and _stands_still(word, scene.now) and not turned_off
         case "core-worker-died":
             library = library_of(scene.plugins)
             return len(scene.once(given).shares) > 1 and library is not None and library.version < FIRST_WITHOUT_CRASHES
@@ -152,6 +179,12 @@ def _stands_still(word: _Word, now: datetime) -> bool:
     running = None if word.log.previous else word.status.state.running
     started = parse_time(running.started_at if running else None)
     return started is not None and now - started > _STANDS_STILL
+
+
+def _is_anothers(scene: PlacedScene) -> bool:
+    """Whether the pod asks for devices of other vendors alone."""
+    asked = {*extended_resources(scene.pod)}
+    return asked.isdisjoint(scene.config.gpus.all) and any(map(vendor_of_resource, asked))
 
 
 def _has_gpus(scene: PlacedScene) -> bool:
@@ -196,7 +229,7 @@ def _mib(amount: str) -> float:
     return float(number) * _UNITS.get(unit, 1.0)
 
 
-class _Meaning(NamedTuple):
+class _WordMeaning(NamedTuple):
     """What words mean of this container, and what to do about it. `full`: its GPU's own memory is used up."""
 
     code: Code
@@ -205,25 +238,31 @@ class _Meaning(NamedTuple):
     full: bool = False
 
 
-def _meaning(word: _Word, scene: PlacedScene) -> _Meaning:
+def _meaning(word: _Word, scene: PlacedScene) -> _WordMeaning:
     """As the signature says, or by the amounts that the words hold."""
-    signature, fix = word.hit.signature, fix_of(word.hit)
+    signature, fix = word.hit.signature, fix_of(word.hit, scene.pod)
     if signature.id == "core-oom" and (amounts := _AMOUNTS.search(word.hit.quote)):
         needed, limit = (int(amount) // _MIB for amount in amounts.groups())
-        return _Meaning(signature.code, Text("in-container.memory", needed=f"{needed:,}", limit=f"{limit:,}"), fix)
+        sentence = Text("in-container.memory", needed=f"{needed:,}", limit=f"{limit:,}")
+        own = [share.memory_mib for share in scene.once(given).shares]
+        if own and not any(abs(memory - limit) <= 1 for memory in own):
+            sentence = sentences(sentence, Text("in-container.memory-other", given=f"{max(own):,}"))
+        return _WordMeaning(signature.code, sentence, fix)
     short = _shortage(word, scene) if signature.id == "core-torch-oom" else None
+    scaling = scene.once(scaling_of)
+    scaled = step(Text("in-container.fix-scaled"), ""), step(Text("in-container.fix-full"), "")
+    if signature.id == _GPU_FULL and scaling is not None:
+        full = "in-container.full-scaled" if scaling > 1 else "in-container.full-plain"
+        return _WordMeaning(signature.code, Text(full, scaling=f"{scaling:g}"), scaled[scaling <= 1], full=True)
     if short is None:
-        return _Meaning(signature.code, signature.means, fix, full=signature.id == _GPU_FULL)
+        return _WordMeaning(signature.code, word.hit.means, fix, full=signature.id == _GPU_FULL)
     limit = f"{short.limit:,}"
     if not short.of_the_gpu:
-        return _Meaning(signature.code, Text("in-container.memory-seen", limit=limit), fix)
+        return _WordMeaning(signature.code, Text("in-container.memory-seen", limit=limit), fix)
     amounts = {"asked": f"{short.asked:,.0f}", "limit": limit, "free": f"{short.free or 0:,.0f}"}
-    scaling = scene.config.gpus.memory_scaling or 1.0
-    if scaling > 1:
-        sentence = Text("in-container.gpu-scaled", scaling=f"{scaling:g}", **amounts)
-        return _Meaning("limit-not-enforced", sentence, step(Text("in-container.fix-scaled"), ""), full=True)
-    sentence = Text("in-container.gpu-full", **amounts)
-    return _Meaning("limit-not-enforced", sentence, step(Text("in-container.fix-full"), ""), full=True)
+    key = "in-container.gpu-scaled" if (scaling or 1) > 1 else "in-container.gpu-full"
+    sentence = Text(key, scaling=f"{scaling or 1:g}", **amounts)
+    return _WordMeaning("limit-not-enforced", sentence, scaled[(scaling or 1) <= 1], full=True)
 
 
 def _is_quoted(word: _Word, *, sound: bool) -> bool:
@@ -253,7 +292,7 @@ def _means_it(word: _Word, now: datetime) -> bool:
 def _is_sure(word: _Word, now: datetime) -> bool:
     """Whether the words prove it. In the log of a program that runs, others than HAMi-core's may be anybody's."""
     signature = word.hit.signature
-    if signature.id in _UNSURE:
+    if signature.id in _UNSURE or word.hit.is_past:
         return False
     if signature.code == "hami-core-hang":
         return _count(word) >= _SURE
@@ -293,6 +332,7 @@ def _finding(scene: PlacedScene, words: Sequence[_Word]) -> Finding:
         severity="warning",
         actions=(means.fix,),
         of=scene.install,
+        plugin=scene.plugin_version,
     )
 
 

@@ -16,11 +16,13 @@ from itertools import islice
 from typing import NamedTuple
 
 from bot.hami.version import Version, parse_version
-from bot.kube.models import Container, ContainerStatus, EnvVar, Pod, StateTerminated
+from bot.kube.models import Container, ContainerStatus, Pod, StateTerminated
+from bot.kube.models.pods import EnvVar
 from bot.kube.times import parse_time
 from bot.report import Confidence, Evidence, Finding, step
 from bot.texts import Text, sentences
 from playbooks import quotes
+from playbooks.gather.node_side import driver_label
 from playbooks.quotes import kubectl_pod
 from playbooks.rule import rule
 from playbooks.rules.common.containers import in_trouble, path_in, run_time, statuses
@@ -30,12 +32,8 @@ from playbooks.rules.common.signature_findings import log_line
 from playbooks.rules.placed.container_faults import GpuContainers, given, is_limited, is_troubled, sharers, shares
 from playbooks.scenes.placed_pod import PlacedScene
 
-_DRIVER_LABELS = (
-    "nvidia.com/cuda.driver-version.full",
-    "nvidia.com/cuda.driver-version.major",
-    "nvidia.com/cuda.driver.major",
-)
 _TOO_NEW = 595
+_DRIVER = re.compile(r"(?i:driver[ _-]?version)\W{1,4}((\d{3})\.\d+[\d.]*)")
 
 
 class LibraryFact(NamedTuple):
@@ -73,23 +71,37 @@ def library_told(plugins: Sequence[Pod]) -> LibraryFact | None:
 
 
 def newer_driver(scene: PlacedScene) -> LibraryFact | None:
-    """Says that the node's driver is newer than its HAMi-core knows, by the label of GPU feature discovery; None also
-    where the pod has HAMi-core turned off.
+    """Says that the node's driver is newer than its HAMi-core knows, by the label of GPU feature discovery or a line
+    of the device plugin's or the pod's own log; None also where the pod has HAMi-core turned off.
 
     Under driver 595 HAMi-core up to HAMi 2.8.2 takes a whole CPU before it prints anything (HAMi#1834).
     """
-    library, labels = library_of(scene.plugins), (scene.node and scene.node.metadata.labels) or {}
-    key = next((key for key in _DRIVER_LABELS if labels.get(key, "").partition(".")[0].isdigit()), "")
-    if library is None or scene.node is None or not key or library.version >= FIRST_WITHOUT_CRASHES:
+    library, driver = library_of(scene.plugins), _driver(scene)
+    if library is None or driver is None or library.version >= FIRST_WITHOUT_CRASHES or scene.once(is_turned_off):
         return None
-    parts = scene.once(given).containers
-    if any(reason.word == "disabled" for part in parts for reason in reasons_in(scene.pod, part, cores=False)):
-        return None
-    if int(labels[key].partition(".")[0]) < _TOO_NEW:
+    if int(driver[0].partition(".")[0]) < _TOO_NEW:
         return None
     image = quotes.of_pod(library.plugin, library.image, "{.spec.containers[*].image}")
-    said = Text("hami-core.driver", driver=labels[key], version=library.version)
-    return LibraryFact(said, (quotes.of_label(scene.node, key), image))
+    return LibraryFact(Text("hami-core.driver", driver=driver[0], version=library.version), (driver[1], image))
+
+
+def _driver(scene: PlacedScene) -> tuple[str, Evidence] | None:
+    """The version of the node's driver, and what shows it."""
+    if scene.node is None:
+        return None
+    if key := driver_label(scene.node):
+        return scene.node.metadata.label(key) or "", quotes.of_label(scene.node, key)
+    for log in (*(scene.side.logs if scene.side else ()), *(scene.own_logs or ())):
+        for line in reversed(log.lines):
+            if found := _DRIVER.search(line):
+                return found[1], log_line(log, found[0])
+    return None
+
+
+def is_turned_off(scene: PlacedScene) -> bool:
+    """Whether a GPU container of the pod turns HAMi-core off."""
+    parts = scene.once(given).containers
+    return any(reason.word == "disabled" for part in parts for reason in reasons_in(scene.pod, part, cores=False))
 
 
 def paths_told(plugins: Sequence[Pod]) -> LibraryFact | None:
@@ -250,6 +262,7 @@ def _finding(scene: PlacedScene, crash: _Crash, restarted: _Start | None) -> Fin
         severity="warning",
         actions=(recreate, advice) if restarted else (advice, recreate),
         of=scene.install,
+        plugin=scene.plugin_version,
     )
 
 

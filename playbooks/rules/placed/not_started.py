@@ -10,13 +10,13 @@ from bot.kube.models import ContainerStatus, Event, Pod
 from bot.kube.recording.redact import NEVER_STARTED
 from bot.kube.times import parse_time
 from bot.report import Evidence, Finding, NextAction, Severity, step
-from bot.texts import Prose, Text, spaced
+from bot.texts import Prose, Text, sentences, spaced
 from playbooks import quotes
 from playbooks.quotes import kubectl_pod
 from playbooks.rule import rule
 from playbooks.rules.common.containers import between_restarts, in_trouble, path_in, statuses, stuck
 from playbooks.rules.common.findings import finding
-from playbooks.rules.common.signature_findings import in_events, in_messages, signed
+from playbooks.rules.common.signature_findings import in_events, in_messages, log_line, signed
 from playbooks.scenes.placed_pod import PlacedScene
 
 _START_EVENTS = (
@@ -143,12 +143,28 @@ def not_started(scene: PlacedScene) -> Iterator[Finding]:
     if crashed and halted is not None:
         in_init = pod.status.phase == "Pending" and _is_init(pod, halted)
         key = "image-or-start-failure.crashing-init" if in_init else "image-or-start-failure.crashing"
-    claim = Text(key, node=pod.spec.node_name or "?", why=why)
+    claim: Prose = Text(key, node=pod.spec.node_name or "?", why=why)
+    if crashed and halted is not None and (panic := _panic(scene, halted.name)):
+        claim, proofs = sentences(claim, Text("image-or-start-failure.panic", words=panic.quote)), [*proofs, panic]
     bound = pod.condition("PodScheduled")
     since = parse_time(bound.last_transition_time if bound else None) or parse_time(pod.metadata.creation_timestamp)
     calm = halted is None and last is None and since is not None and now - since <= _CALM
     proofs = proofs or [quotes.of_pod(pod, pod.spec.node_name, "{.spec.nodeName}")]
     yield _start_failure(pod, claim, proofs, severity="info" if calm else "warning")
+
+
+_PANIC = re.compile(r"^(?:panic: (?:runtime error: [\w :\[\]-]{1,100})?|fatal error: [\w :-]{1,100})")
+"""What Go prints when a program panics; of what the program says itself only that it does."""
+
+
+def _panic(scene: PlacedScene, container: str) -> Evidence | None:
+    """The panic in the container's own log, the newest first."""
+    logs = [log for log in scene.own_logs or () if log.container == container]
+    for log in sorted(logs, key=lambda log: log.previous):
+        for line in reversed(log.lines):
+            if words := _PANIC.match(line):
+                return log_line(log, words[0].rstrip(" :"))
+    return None
 
 
 def _is_init(pod: Pod, status: ContainerStatus) -> bool:
@@ -253,20 +269,22 @@ _NEVER = datetime.min.replace(tzinfo=UTC)
 def start_fault(scene: PlacedScene) -> Iterator[Finding]:
     """The container runtime said of a start that failed what a signature knows.
 
-    A container that runs again says no more what is wrong now, however its last start ended.
+    A container that runs again says no more what is wrong now, however its last start ended. Of each container the
+    first is told.
     """
     pod = scene.pod
     halted = [status for status in statuses(pod) if in_trouble(status, scene.now)]
-    found = in_messages(pod, halted, scene.version)
+    found = in_messages(pod, halted, scene.plugin_version)
     found += [(hit, proof, "") for hit, proof in _of_events(scene, halted=bool(halted))]
-    if not found:
-        return
-    hit, _, container = found[0]
-    proofs = [proof for other, proof, _ in found if other.signature.code == hit.signature.code]
-    node = pod.spec.node_name
-    key = "start-fault.claim" if container else "start-fault.pod"
-    claim = Text(key, container=container, node=node or "?", means=hit.signature.means)
-    yield signed(hit, proofs, claim, (node,) if node else (), scene.install)
+    node, told = pod.spec.node_name, set[str]()
+    for hit, _, container in found:
+        if hit.signature.code in told or (told and not container) or container in told:
+            continue
+        proofs = [proof for other, proof, _ in found if other.signature.code == hit.signature.code]
+        key = "start-fault.claim" if container else "start-fault.pod"
+        claim = Text(key, container=container, node=node or "?", means=hit.means)
+        yield signed(hit, proofs, claim, (node,) if node else (), scene.install, pod=pod)
+        told |= {hit.signature.code, container}
 
 
 def _of_events(scene: PlacedScene, *, halted: bool) -> list[tuple[Hit, Evidence]]:
@@ -279,7 +297,7 @@ def _of_events(scene: PlacedScene, *, halted: bool) -> list[tuple[Hit, Evidence]
     since = {_SANDBOX: max(started + made, default=_NEVER), _CONTAINER: max(started, default=_NEVER)}
     wanted = (_SANDBOX, _CONTAINER) if halted else (_SANDBOX,)
     said = (event for event in scene.events if event.reason in wanted and _time(event.seen_at) >= since[event.reason])
-    return in_events(said, scene.version)
+    return in_events(said, scene.plugin_version)
 
 
 def _time(text: str | None) -> datetime:

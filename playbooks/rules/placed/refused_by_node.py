@@ -65,27 +65,38 @@ def refused(scene: PlacedScene) -> Iterator[Finding]:
     pod, node, said = scene.pod, scene.pod.spec.node_name, scene.once(refusal)
     if said is None:
         return
-    placed = reserved_node(pod.metadata) != ""
+    placed, of_volcano = reserved_node(pod.metadata) != "", is_of_volcano(pod, scene.install)
     why = _device_error(said.words[0].quote) if said.words[0].quote != "failed" else Text("allocate-failed.no-words")
     actions = [step(Text("allocate-failed.plugin-log"), prose.plugin_pods_command(node, _vendor_of(pod)))]
     if said.stripped:
         look = kubectl_pod(pod, "get", "--show-managed-fields", "-o", "yaml")
         actions = [step(Text("allocate-failed.who-removes"), look)]
-    elif not placed and not is_of_volcano(pod, scene.install):
+    elif not placed and not of_volcano:
         look = kubectl_pod(pod, "get", "-o", "jsonpath={.spec.schedulerName}")
         actions.insert(0, step(Text("allocate-failed.scheduler"), look))
     actions.append(step(Text("allocate-failed.recreate"), kubectl_pod(pod, "delete"), changes_cluster=True))
     key = "allocate-failed.stripped" if said.stripped else "allocate-failed.unplaced"
     scheduler = pod.spec.scheduler_name or "?"
-    claim = Text("allocate-failed.claim" if placed else key, node=node or "?", why=why, scheduler=scheduler)
-    # Of a pod whose annotations are gone, that is what kubelet's words mean.
-    known = find("kubelet-message", [evidence.quote for evidence in said.words]) if scene.seen else []
+    claim = Text(
+        "allocate-failed.claim" if placed or of_volcano else key, node=node or "?", why=why, scheduler=scheduler
+    )
+    # Of a pod whose annotations are gone, that is what kubelet's words mean; of Volcano's they mean something else.
+    read = [evidence.quote for evidence in said.words] if scene.seen and not of_volcano else []
+    known = find("kubelet-message", read, scene.plugin_version)
     if known and not said.stripped:
-        claim = Text("allocate-failed.means", claim=unstopped(claim), means=known[0].signature.means)
+        claim = Text("allocate-failed.means", claim=unstopped(claim), means=known[0].means)
         actions.insert(0, fix_of(known[0]))
     nodes = (node,) if node else ()
     yield finding(
-        "allocate-failed", claim, "confirmed", nodes, said.proofs, severity="warning", actions=actions, of=scene.install
+        "allocate-failed",
+        claim,
+        "confirmed",
+        nodes,
+        said.proofs,
+        severity="warning",
+        actions=actions,
+        of=scene.install,
+        plugin=scene.plugin_version,
     )
 
 
@@ -118,7 +129,9 @@ def placed_without_hami(scene: PlacedScene) -> list[Finding]:
         return []
     if scene.seen.presence == "absent" or is_anothers(pod.spec.scheduler_name, install):
         return []
-    if (of_volcano := scheduled_by_volcano(pod, install, config, said.proofs)) is not None:
+    beside = scene.side.pods if scene.side and not isinstance(scene.side.pods, Gap) else ()
+    logs = scene.volcano_plugins.logs
+    if (of_volcano := scheduled_by_volcano(pod, install, config, said.proofs, logs=logs, beside=beside)) is not None:
         return [of_volcano]
     asked, owner = asked_resources(pod, config), None if isinstance(scene.owner, Gap) else scene.owner
     return missed(scene, asked, said.proofs, owner) or _not_asked_about(pod, asked, scene.seen, said)

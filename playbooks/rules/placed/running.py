@@ -10,26 +10,34 @@ filter looks for the device's word in the card's type, so Ascend910B4 takes Asce
 import re
 from collections.abc import Iterator, Sequence
 from datetime import timedelta
-from typing import NamedTuple
 
+from bot.hami.pods.allocations import BIND_TIME_KEY, bound_at, is_finished, was_allocated
 from bot.hami.pods.allocations import given as given_by_hami
-from bot.hami.pods.allocations import was_allocated
-from bot.hami.pods.request_parsing import device_asked, extended_resources
+from bot.hami.pods.request_parsing import POLICY_KEY, device_asked, extended_resources
 from bot.hami.vendors import FIRST
 from bot.hami.version import Version
 from bot.kube.models import Container, Node, Pod
 from bot.kube.node_conditions import NOT_READY_TAINTS, not_ready
 from bot.kube.times import format_time, parse_time
-from bot.report import Evidence, Finding, Gap, NextAction, step
-from bot.texts import Prose, Text, sentences
+from bot.report import Evidence, Finding, Gap, Severity, step
+from bot.texts import Text, sentences
 from playbooks import quotes
 from playbooks.gather.node_side import is_monitor
 from playbooks.quotes import kubectl, kubectl_pod
 from playbooks.rule import rule
+from playbooks.rules.common import prose
 from playbooks.rules.common.containers import GpuContainers
-from playbooks.rules.common.findings import finding
-from playbooks.rules.placed.container_faults import given, is_limited, sharers
-from playbooks.rules.placed.hami_core import newer_driver, unmeasured
+from playbooks.rules.common.findings import Part, finding
+from playbooks.rules.placed.container_faults import (
+    contradictions,
+    given,
+    is_limited,
+    promised,
+    scaling_of,
+    sharers,
+    shares,
+)
+from playbooks.rules.placed.hami_core import library_of, newer_driver, unmeasured
 from playbooks.rules.placed.not_started import runs
 from playbooks.rules.waiting import volcano
 from playbooks.scenes.placed_pod import PlacedScene
@@ -40,35 +48,35 @@ _WITH_INITS = Version(2, 9, 0)
 (_PRIORITY,) = FIRST.names.passed_over
 _KILLER = "ACTIVE_OOM_KILLER"
 _TO_GIVE = "hami.io/vgpu-devices-to-allocate"
+_EACH_GPU, _TELLS_APART, _NUMA_IS_LAST = Version(2, 8, 2), Version(2, 5, 0), Version(2, 10, 0)
+_TOGETHER_S = 30
 _POLICY = "GPU_CORE_UTILIZATION_POLICY"
-
-
-class Remark(NamedTuple):
-    """`sentence` is a fact of this pod with its `proofs`; it is empty where the step only may matter to the user."""
-
-    step: NextAction
-    sentence: Prose = ""
-    proofs: tuple[Evidence, ...] = ()
 
 
 @rule("running")
 def running(scene: PlacedScene) -> Iterator[Finding]:
-    """The pod runs: the first fact that its user may take for a fault joins the claim, the other remarks are steps."""
+    """The pod runs: the first fact that its user may take for a fault joins the claim, the other remarks are steps.
+
+    Where what it was given contradicts what it asks for, or what its GPU has, that fact is the first, and a warning.
+    """
     pod, node = scene.pod, scene.pod.spec.node_name
     if not runs(scene):
         return
-    remarks = _remarks(scene) if scene.seen else []
-    remarks += _of_log(scene, [remark for remark in remarks if remark.sentence])
-    first = next((remark for remark in remarks if remark.sentence), None)
+    wrong = list(contradictions(scene)) if scene.seen else []
+    remarks = [*wrong, *(_remarks(scene) if scene.seen else [])]
+    remarks += _of_log(scene, [remark for remark in remarks if remark.text])
+    first = next((remark for remark in remarks if remark.text), None)
     claim = Text("running.claim", pod=f"{pod.namespace}/{pod.name}", node=node)
     proofs = [quotes.of_pod(pod, "Running", "{.status.phase}")]
     if first is not None:
-        claim, proofs = sentences(claim, first.sentence), [*proofs, *first.proofs]
-    steps = [remark.step for remark in sorted(remarks, key=lambda remark: remark is not first)]
-    yield finding("running", claim, "confirmed", (node,), proofs, severity="info", actions=steps)
+        claim, proofs = sentences(claim, first.text), [*proofs, *first.proofs]
+    ordered = sorted(remarks, key=lambda remark: remark is not first)
+    steps = [step for remark in ordered for step in remark.steps]
+    severity: Severity = "warning" if wrong else "info"
+    yield finding("running", claim, "confirmed", (node,), proofs, severity=severity, actions=steps)
 
 
-def _remarks(scene: PlacedScene) -> list[Remark]:
+def _remarks(scene: PlacedScene) -> list[Part]:
     """Nothing of a pod whose GPUs are whole."""
     if chips := list(_other_chip(scene)):
         return chips
@@ -83,20 +91,22 @@ def _remarks(scene: PlacedScene) -> list[Remark]:
     held = held._replace(shares=[share for share in held.shares if share.uuid not in mig])
     if not held.shares or not is_limited(scene, held):
         return []
-    return [*_unmeasured(scene), *_of_limits(scene, held, sharers(scene, held)), *_of_entries(scene)]
+    own = [*_unmeasured(scene), *_of_scaling(scene), *_of_twins(scene, held)]
+    own += _of_limits(scene, held, sharers(scene, held))
+    return [*own, *_of_first_gpu(scene, held), *_of_entries(scene), *_not_spread(scene, held)]
 
 
-def _of_log(scene: PlacedScene, told: Sequence[Remark]) -> Iterator[Remark]:
+def _of_log(scene: PlacedScene, told: Sequence[Part]) -> Iterator[Part]:
     """That nothing is known of what it prints, where no other fact of it was `told`."""
     held, mig = scene.once(given), {card.uuid for card in scene.cards if card.mode == "mig"}
     names = [container.name for container in held.containers]
     if scene.log_unread and names and any(share.uuid not in mig for share in held.shares):
         look = kubectl("-n", scene.pod.namespace, "logs", scene.pod.name, "-c", names[0], "--tail=200")
         fact = "" if told else Text("running.log-unread")
-        yield Remark(step(Text("running.read-log"), look), fact)
+        yield Part(fact, steps=[step(Text("running.read-log"), look)])
 
 
-def _unemptied(scene: PlacedScene) -> Iterator[Remark]:
+def _unemptied(scene: PlacedScene) -> Iterator[Part]:
     """What the device plugin had to give it stands in its annotation still, though it has given (HAMi#987).
 
     It strikes out each container's devices as it gives them. Where no pod of the node has had its own struck out, there
@@ -109,16 +119,81 @@ def _unemptied(scene: PlacedScene) -> Iterator[Remark]:
     if all("," in (pod.metadata.annotation(_TO_GIVE) or "") for pod in beside) and beside:
         return
     fix = step(Text("limit-remark.fix-unemptied"), kubectl_pod(scene.pod, "get", "-o", "yaml"))
-    yield Remark(fix, Text("limit-remark.unemptied"), (quotes.of_pod_annotation(scene.pod, _TO_GIVE),))
+    yield Part(Text("limit-remark.unemptied"), [quotes.of_pod_annotation(scene.pod, _TO_GIVE)], [fix])
 
 
-def _of_driver(scene: PlacedScene) -> Iterator[Remark]:
+def _of_scaling(scene: PlacedScene) -> Iterator[Part]:
+    """More of its GPU was given than the GPU has, as memory scaling allows: HAMi-core swaps nothing (HAMi#705)."""
+    factor = scaling_of(scene)
+    for one in promised(scene) if factor and factor > 1 else ():
+        if factor and one.size / factor < one.total <= one.size:
+            fact = Text("limit-remark.scaled", **one.values, has=f"{one.size / factor:,.0f}", scaling=f"{factor:g}")
+            look = prose.command("gpus", "--node", scene.pod.spec.node_name)
+            yield Part(fact, one.proofs, [step(Text("in-container.fix-scaled"), look)])
+            return
+
+
+def _of_first_gpu(scene: PlacedScene, held: GpuContainers) -> Iterator[Part]:
+    """HAMi-core up to HAMi 2.8.1 holds several GPUs to the core limit of the first alone (HAMi-core#104)."""
+    library = library_of(scene.plugins)
+    if len(held.shares) > 1 and held.cores and library and library.version < _EACH_GPU:
+        proof = quotes.of_pod(library.plugin, library.image, "{.spec.containers[*].image}")
+        fix = step(Text("limit-remark.fix-first-gpu", fixed=_EACH_GPU), proof.command)
+        yield Part(Text("limit-remark.first-gpu", version=library.version), [proof], [fix])
+
+
+def _of_twins(scene: PlacedScene, held: GpuContainers) -> Iterator[Part]:
+    """Another pod of the node was bound at the same time, and this HAMi's device plugin may mix the two up (HAMi#404).
+
+    Where vGPUmonitor measures this pod, `other_limit` tells.
+    """
+    pod, pods, library = scene.pod, scene.side.pods if scene.side else (), library_of(scene.plugins)
+    version = library.version if library else scene.version
+    figures = scene.measured.usage.usage.containers if scene.measured else ()
+    known = any((use.namespace, use.pod, bool(use.limit)) == (pod.namespace, pod.name, True) for use in figures)
+    own = bound_at(pod)
+    if version is None or version >= _TELLS_APART or known or own is None or isinstance(pods, Gap):
+        return
+    others = (one for one in pods if one.metadata.uid != pod.metadata.uid and shares(one) and bound_at(one) is not None)
+    twin = min(others, key=lambda one: abs((bound_at(one) or 0) - own), default=None)
+    if twin is not None and abs((bound_at(twin) or 0) - own) <= _TOGETHER_S and shares(twin) != held.shares:
+        name = held.containers[0].name if held.containers else pod.spec.containers[0].name
+        look = kubectl("-n", pod.namespace, "exec", pod.name, "-c", name, "--", "printenv")
+        fact = Text("limit-remark.twins", version=version, pod=f"{twin.namespace}/{twin.name}")
+        proofs = [quotes.of_pod_annotation(one, BIND_TIME_KEY) for one in (pod, twin)]
+        yield Part(fact, proofs, [step(Text("limit-remark.fix-twins"), look)])
+
+
+def _not_spread(scene: PlacedScene, held: GpuContainers) -> Iterator[Part]:
+    """It should be spread and stands beside an older pod while a like GPU is idle: NUMA nodes go first (HAMi#1006)."""
+    pod, version, pods = scene.pod, scene.version, scene.side.pods if scene.side else ()
+    policy = pod.metadata.annotation(POLICY_KEY) or scene.install.flags.get("gpu-scheduler-policy", "")
+    if policy != "spread" or version is None or version >= _NUMA_IS_LAST or isinstance(pods, Gap) or scene.node is None:
+        return
+    older = [one for one in sharers(scene, held) or () if _created(one) <= _created(pod)]
+    used = {share.uuid for one in pods if not is_finished(one) for share in shares(one)}
+    own = [card for card in scene.cards if card.uuid in {share.uuid for share in held.shares}]
+    idle = [card for card in scene.cards if card.uuid not in used and card.health and card.mode != "mig"]
+    for mine in own if older else ():
+        if other := next((card for card in idle if card.type == mine.type and card.numa != mine.numa), None):
+            name = f"{older[0].namespace}/{older[0].name}"
+            fact = Text("limit-remark.numa", pod=name, idle=other.uuid, version=version)
+            proofs = [quotes.of_card(scene.node, card.uuid, whole=True) for card in (mine, other)]
+            yield Part(fact, proofs, [step(Text("limit-remark.fix-numa", uuid=other.uuid), proofs[1].command)])
+            return
+
+
+def _created(pod: Pod) -> str:
+    return pod.metadata.creation_timestamp or ""
+
+
+def _of_driver(scene: PlacedScene) -> Iterator[Part]:
     """Its node's driver is newer than its HAMi-core knows: where its log was read, `silent_start` tells it."""
     if scene.log_unread and scene.node is not None and (fact := newer_driver(scene)):
-        yield Remark(step(Text("in-container.fix-driver"), fact.proofs[0].command), fact.sentence, fact.proofs)
+        yield Part(fact.sentence, fact.proofs, [step(Text("in-container.fix-driver"), fact.proofs[0].command)])
 
 
-def _other_chip(scene: PlacedScene) -> Iterator[Remark]:
+def _other_chip(scene: PlacedScene) -> Iterator[Part]:
     """HAMi gave the pod another chip than the one that it asks for, where the device config names both."""
     device, held = device_asked(scene.pod, scene.config), given_by_hami(scene.pod.metadata)
     own = [card for card in scene.cards if held and card.uuid and f"{card.uuid}," in held[1]]
@@ -127,18 +202,18 @@ def _other_chip(scene: PlacedScene) -> Iterator[Remark]:
         count = device.resources.count
         fact = Text("limit-remark.other-chip", type=other.type, resource=count, word=device.word)
         advice = step(Text("limit-remark.fix-other-chip", word=device.word), kubectl("get", "nodes", "--show-labels"))
-        yield Remark(advice, fact, (quotes.of_card(scene.node, other.uuid, whole=True),))
+        yield Part(fact, [quotes.of_card(scene.node, other.uuid, whole=True)], [advice])
 
 
-def _unmeasured(scene: PlacedScene) -> Iterator[Remark]:
+def _unmeasured(scene: PlacedScene) -> Iterator[Part]:
     """The monitor measures nothing: it reads another directory than the one that is written."""
     if found := unmeasured(scene.plugins):
         fact, written = found
         fix = step(Text("limit-remark.fix-unmeasured", path=written), fact.proofs[1].command)
-        yield Remark(fix, fact.sentence, fact.proofs)
+        yield Part(fact.sentence, fact.proofs, [fix])
 
 
-def _of_limits(scene: PlacedScene, held: GpuContainers, sharers: Sequence[Pod] | None) -> list[Remark]:
+def _of_limits(scene: PlacedScene, held: GpuContainers, sharers: Sequence[Pod] | None) -> list[Part]:
     """The rarest fact first. `sharers`: other pods on its GPUs, None where unknown."""
     pod = scene.pod
     look = kubectl_pod(pod, "get", "-o", "yaml")
@@ -147,16 +222,16 @@ def _of_limits(scene: PlacedScene, held: GpuContainers, sharers: Sequence[Pod] |
         found.append(_of_cores(scene, held, sharers))
     first = next((sharer for sharer in sharers or () if _priority(sharer.spec.containers) == "0"), None)
     if first is not None and _priority(held.containers) != "0":
-        found.append(Remark(step(Text("limit-remark.priority", pod=f"{first.namespace}/{first.name}"), look)))
+        found.append(_advice(Text("limit-remark.priority", pod=f"{first.namespace}/{first.name}"), look))
     found += [
-        Remark(step(Text("limit-remark.privileged", container=container.name), look))
+        _advice(Text("limit-remark.privileged", container=container.name), look)
         for container in held.containers
         if container.security_context and container.security_context.privileged
     ]
     return found
 
 
-def _of_entries(scene: PlacedScene) -> Iterator[Remark]:
+def _of_entries(scene: PlacedScene) -> Iterator[Part]:
     """The annotation has an empty entry first: since 2.9 init containers have theirs, and other tools trip on it.
 
     Sources: HAMi#1932, HAMi#1650, HAMi-WebUI#98.
@@ -167,14 +242,14 @@ def _of_entries(scene: PlacedScene) -> Iterator[Remark]:
         return
     fact = Text("limit-remark.entries", version=version)
     look = kubectl_pod(pod, "get", "-o", "jsonpath={.metadata.annotations}")
-    yield Remark(step(Text("limit-remark.fix-entries"), look), fact, (quotes.of_pod_annotation(pod, held[0]),))
+    yield Part(fact, [quotes.of_pod_annotation(pod, held[0])], [step(Text("limit-remark.fix-entries"), look)])
 
 
-def _of_ssh(pod: Pod, held: GpuContainers, look: str) -> Iterator[Remark]:
+def _of_ssh(pod: Pod, held: GpuContainers, look: str) -> Iterator[Part]:
     for container in held.containers:
         if proof := _serves_ssh(pod, container):
             fact = Text("limit-remark.ssh", container=container.name)
-            yield Remark(step(Text("limit-remark.fix-ssh"), look), fact, (proof,))
+            yield Part(fact, [proof], [step(Text("limit-remark.fix-ssh"), look)])
 
 
 def _serves_ssh(pod: Pod, container: Container) -> Evidence | None:
@@ -189,12 +264,12 @@ def _serves_ssh(pod: Pod, container: Container) -> Evidence | None:
     return None
 
 
-def _of_killer(pod: Pod, held: GpuContainers, look: str) -> Iterator[Remark]:
+def _of_killer(pod: Pod, held: GpuContainers, look: str) -> Iterator[Part]:
     for container in held.containers:
         if any(variable.name == _KILLER for variable in container.env or ()):
             path = f'{{.spec.containers[?(@.name=="{container.name}")].env[*].name}}'
             fix = step(Text("limit-remark.fix-oom-killer"), look)
-            yield Remark(fix, Text("limit-remark.oom-killer"), (quotes.of_pod(pod, _KILLER, path),))
+            yield Part(Text("limit-remark.oom-killer"), [quotes.of_pod(pod, _KILLER, path)], [fix])
             return
 
 
@@ -204,19 +279,24 @@ def _policy(held: GpuContainers) -> str:
     return env.get(_POLICY, "default").lower()
 
 
-def _of_cores(scene: PlacedScene, held: GpuContainers, sharers: Sequence[Pod] | None) -> Remark:
+def _of_cores(scene: PlacedScene, held: GpuContainers, sharers: Sequence[Pod] | None) -> Part:
     """The monitor lifts the limit of a pod that is alone; where none runs, the limit always holds."""
     pod, alone = scene.pod, sharers is not None and not sharers
     cores = ", ".join(str(amount) for amount in sorted({share.cores for share in held.shares if share.cores}))
     key = "limit-remark.cores-shared" if sharers else "limit-remark.cores"
     said = Text("limit-remark.cores-alone" if alone else key, cores=cores, sharers=len(sharers or ()))
-    advice = step(said, kubectl_pod(pod, "get", "-o", "yaml"))
+    look = kubectl_pod(pod, "get", "-o", "yaml")
     monitor = next(_monitors(scene.plugins), None)
     if not alone or monitor is None:
-        return Remark(advice)
+        return _advice(said, look)
     proofs = [monitor] + ([quotes.of_pod_annotation(pod, kept[0])] if (kept := given_by_hami(pod.metadata)) else [])
-    fix = step(Text("limit-remark.fix-cores"), advice.command)
-    return Remark(fix, Text("limit-remark.alone", cores=cores), tuple(reversed(proofs)))
+    fix = step(Text("limit-remark.fix-cores"), look)
+    return Part(Text("limit-remark.alone", cores=cores), proofs[::-1], [fix])
+
+
+def _advice(said: Text, command: str) -> Part:
+    """A step that only may matter to the user."""
+    return Part(steps=[step(said, command)])
 
 
 def _monitors(plugins: Sequence[Pod]) -> Iterator[Evidence]:

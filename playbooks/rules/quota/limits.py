@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator
 
-from bot.hami.fit.quotas import QuotaLimit, unknown_keys
+from bot.hami.fit.quotas import QuotaLimit
 from bot.kube.selectors import effective_request
 from bot.report import Finding, NextAction, step
-from bot.texts import Text, clauses
+from bot.texts import Text, clauses, sentences
 from playbooks.quotes import kubectl
 from playbooks.rule import rule
 from playbooks.rules.common import prose
@@ -30,7 +30,7 @@ def exceeded(scene: QuotaScene) -> Iterator[Finding]:
     """More counts against a limit than it allows."""
     for space, limit, used in _used(scene):
         if limit.amount is not None and used > limit.amount:
-            claim = Text("quota-exceeded.claim", **_figures(limit, used))
+            claim = with_why(scene, space, limit.resource, Text("quota-exceeded.claim", **_figures(limit, used)))
             proofs, look = proof(limit, scene.quotas), _look(scene, space, limit)
             yield finding("quota-exceeded", claim, scene.confidence, (), proofs, severity="warning", actions=[look])
 
@@ -40,7 +40,7 @@ def nearly_full(scene: QuotaScene) -> Iterator[Finding]:
     """A limit is so nearly used up that the next pod may be refused."""
     for space, limit, used in _used(scene):
         if limit.amount is not None and NEAR * limit.amount <= used <= limit.amount:
-            claim = Text("quota-near-limit.claim", **_figures(limit, used))
+            claim = with_why(scene, space, limit.resource, Text("quota-near-limit.claim", **_figures(limit, used)))
             proofs, look = proof(limit, scene.quotas), _look(scene, space, limit)
             yield finding("quota-near-limit", claim, scene.confidence, (), proofs, severity="warning", actions=[look])
 
@@ -75,13 +75,14 @@ def _names(limit: QuotaLimit) -> dict[str, object]:
 
 @rule("quota-ambiguous", reads=("quotas",))
 def set_twice(scene: QuotaScene) -> Iterator[Finding]:
-    """HAMi keeps only the quota that it read last where several have one key."""
+    """HAMi keeps only the quota that it read last where several have one key; from 2.11 on the smallest."""
     for space in scene.spaces:
         for resource in scene.measured(space):
             limits = [limit for limit in space.of(resource, "HAMi") if scene.enforces(limit)]
             if len({limit.amount for limit in limits}) > 1:
                 names = prose.names([f"{limit.quota} ({limit.written})" for limit in limits])
-                claim = Text("quota-ambiguous.claim", namespace=space.namespace, quotas=names, resource=limits[0].key)
+                key = "quota-ambiguous.smallest" if scene.rules.merges_quotas else "quota-ambiguous.claim"
+                claim = Text(key, namespace=space.namespace, quotas=names, resource=limits[0].key)
                 proofs = [evidence for limit in limits for evidence in proof(limit, scene.quotas)]
                 last = limits[-1]
                 keep = Text("quota-ambiguous.remove", quota=f"{last.namespace}/{last.quota}", resource=last.key)
@@ -99,7 +100,7 @@ def _edit(namespace: str, quota: str) -> str:
 def held_by_nobody(scene: QuotaScene) -> Iterator[Finding]:
     """A limit that nobody holds pods against: of another resource or version, zero, or no whole number."""
     for limit in (limit for space in scene.spaces for limit in space.limits):
-        if limit.by == "Kubernetes" or scene.enforces(limit):
+        if limit.by == "Kubernetes" or scene.enforces(limit) or (limit.scoped and scene.rules.merges_quotas):
             continue
         by_version = limit.by != "nobody" and (
             scene.rules.quota == "none"
@@ -125,20 +126,32 @@ def held_by_nobody(scene: QuotaScene) -> Iterator[Finding]:
         yield finding("quota-not-enforced", claim, scene.confidence, (), proofs, severity="warning", actions=[mend])
 
 
-@rule("quota-not-enforced", reads=("quotas",))
+@rule("quota-not-enforced", reads=("quotas", "nodes"))
 def misspelt(scene: QuotaScene) -> Iterator[Finding]:
-    """A key of a vendor's domain that names no resource: nobody counts it."""
-    for found in unknown_keys(scene.quotas, scene.config):
+    """A key of a vendor's domain that nobody counts: it names no resource, or lacks its prefix."""
+    for found in scene.unknown_keys:
         quota, values = f"{found.namespace}/{found.quota}", {"resource": found.key, "near": found.near}
-        if found.near:
-            claim = Text("quota-not-enforced.near", quota=quota, **values)
-            label = Text("quota-not-enforced.rename", quota=quota, **values)
+        if found.near.endswith(f".{found.key}"):
+            claim = Text("quota-not-enforced.bare", quota=quota, **values)
         else:
-            claim = Text("quota-not-enforced.unknown", quota=quota, resource=found.key)
-            label = Text("quota-not-enforced.remove", quota=quota, resource=found.key)
+            key = "quota-not-enforced.near" if found.near else "quota-not-enforced.unknown"
+            claim = Text(key, quota=quota, **values)
+        label = Text("quota-not-enforced.rename" if found.near else "quota-not-enforced.remove", quota=quota, **values)
         fix = step(label, _edit(found.namespace, found.quota), changes_cluster=True)
         proofs = quoted(found.namespace, found.quota, found.key)
         yield finding("quota-not-enforced", claim, "confirmed", (), proofs, severity="warning", actions=[fix])
+
+
+@rule("quota-not-enforced", "quota-differs", reads=("quotas",), after=misspelt)
+def scoped(scene: QuotaScene) -> Iterator[Finding]:
+    """A quota with scopes, which HAMi does not read: up to 2.10 every pod counts against it, from 2.11 on none."""
+    for limit in (limit for space in scene.spaces for limit in space.limits if limit.scoped and limit.by == "HAMi"):
+        none = scene.rules.merges_quotas
+        claim = Text("quota-not-enforced.scoped" if none else "quota-differs.scoped", **_names(limit))
+        label = Text("quota-not-enforced.unscope", **_names(limit))
+        fix = step(label, _edit(limit.namespace, limit.quota), changes_cluster=True)
+        proofs, code = proof(limit, scene.quotas), "quota-not-enforced" if none else "quota-differs"
+        yield finding(code, claim, scene.confidence, (), proofs, severity="warning", actions=[fix])
 
 
 @rule("quota-differs", reads=("quotas", "holders"))
@@ -169,6 +182,19 @@ def _differs(scene: QuotaScene, space: Space, resource: str) -> Iterator[Finding
     elif counted is None and limit is not None and scene.enforces(limit):
         claim = Text("quota-differs.unseen", **_names(limit), used=f"{used:,}", limit=limit.written)
         yield finding("quota-differs", claim, scene.confidence, (), proof(limit, scene.quotas), severity="info")
+
+
+def with_why(scene: QuotaScene, space: Space, resource: str, claim: Text) -> Text:
+    """The claim, and why HAMi counts more of the namespace than its pods ask for, where it does."""
+    device, of_cores = scene.config.amounts.get(resource, (None, False))
+    used, asked = None if space.used is None else space.used.get(resource), space.asked(resource)
+    if used is None or asked is None or device is None:
+        return claim
+    asked *= 1 if of_cores else device.resources.memory_factor
+    if used <= asked:
+        return claim
+    figures = {"hami": f"{used:,}", "asked": f"{asked:,}", "why": _why_different(scene, space, resource)}
+    return sentences(claim, Text("quota.more", **figures))
 
 
 def _why_different(scene: QuotaScene, space: Space, resource: str) -> Text:

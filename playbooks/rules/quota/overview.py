@@ -12,6 +12,7 @@ from playbooks.rules.admission.not_found import no_such_namespace
 from playbooks.rules.common import prose
 from playbooks.rules.common.findings import finding
 from playbooks.rules.quota.effects import proof
+from playbooks.rules.quota.limits import with_why
 from playbooks.scenes.cluster import what_was_read
 from playbooks.scenes.quota import QuotaScene, Space
 
@@ -41,7 +42,7 @@ def overview(scene: QuotaScene) -> Iterator[Finding]:
 
 def _fullest(scene: QuotaScene, limited: Sequence[Space]) -> Finding:
     fullest = max(limited, key=lambda space: _part(scene, space))
-    part = _part(scene, fullest)
+    part, [resource, *_] = _part(scene, fullest), [*scene.measured(fullest), ""]
     claim = Text(
         "quota.claim" if part >= 0 else "quota.unmeasured",
         count=len(limited),
@@ -49,6 +50,7 @@ def _fullest(scene: QuotaScene, limited: Sequence[Space]) -> Finding:
         part=f"{part:.0%}",
         free=len(scene.spaces) - len(limited),
     )
+    claim = with_why(scene, fullest, resource, claim)
     proofs = [evidence for limit in fullest.limits for evidence in proof(limit, scene.quotas)]
     steps = () if scene.namespace else prose.see_quota(fullest.namespace)
     return finding("quota", claim, scene.confidence, (), proofs, severity="info", actions=steps)

@@ -4,12 +4,13 @@ What the lock on a node means is told in the same words of one pod that waits an
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from bot.finding_codes import Code, as_code
 from bot.hami.installation.install import Install, read_forbidden
+from bot.hami.installation.known_bugs import bug_behind
 from bot.hami.nodes.node_lock import LOCK_KEY, USUAL_ALLOCATION, LockState, Owner, judge_lock, parse_lock, read_timeout
 from bot.hami.pods.allocations import BIND_PHASE_KEY, is_finished, reserved_node, was_allocated
 from bot.hami.scheduler_logs.scheduling_events import chosen_node
@@ -18,7 +19,7 @@ from bot.hami.vendors.vendor import Vendor
 from bot.kube.models import Node, Pod
 from bot.kube.times import format_time, parse_time
 from bot.report import Confidence, Evidence, Finding, Gap, NextAction, Severity, one_line, step
-from bot.texts import Prose, Text
+from bot.texts import Prose, Text, sentences
 from playbooks import quotes
 from playbooks.quotes import kubectl, kubectl_pod
 from playbooks.rule import rule
@@ -40,6 +41,7 @@ _LOCKS: tuple[Code, ...] = ("node-lock-held", "node-lock-dangling", "node-lock-m
 _MAX_LOCKS_SHOWN = 3
 _PRE_BIND = re.compile(r'running (?:Reserve|Permit|PreBind) plugin "([^"]+)"')
 """One of kube-scheduler's own plugins failed: HAMi's Bind was not called yet."""
+_BIND, _MANY = "/bind", 3
 _TIMED_OUT = re.compile(r"context deadline exceeded|Client\.Timeout")
 Owners = Mapping[tuple[str, str], Pod | Gap | None]
 """The pods that locks name: None = read, and not there."""
@@ -130,7 +132,8 @@ def _lock_finding(
     held = next(iter(locks.values()))
     shown = [scene.nodes[name] for name in names if name in scene.nodes][:_MAX_LOCKS_SHOWN]
     texts = [(node, node.metadata.annotation(held.key)) for node in shown]
-    actions = lock_actions(names[0], held) if names and steps else []
+    look = prose.scheduler_log(scene.install, scene.pod.name) if severity != "info" else ()
+    actions = lock_actions(names[0], held) if names and steps else look
     proofs = [*proofs, *(quotes.of_node_annotation(node, held.key, text) for node, text in texts if text)]
     return finding(
         held.code, held.claim, confidence, names, proofs, severity=severity, actions=actions, of=scene.install
@@ -185,6 +188,23 @@ def _refused_with_error(scene: PodScene) -> Finding | None:
     return finding(
         code, claim, "confirmed", (), [scene.attempt.evidence], severity="warning", actions=steps, of=scene.install
     )
+
+
+def late_binds(pods: Iterable[Pod], install: Install) -> Iterator[Finding]:
+    """Many pods that were not bound in the time that kube-scheduler waits, counted together: in some versions of HAMi
+    one lock lets a bind wait for all others.
+    """
+    refused = [(pod, why) for pod in pods if (why := pod.condition("PodScheduled")) and why.status == "False"]
+    late = [(pod, why) for pod, why in refused if _BIND in why.message and _TIMED_OUT.search(why.message)]
+    if len(late) < _MANY:
+        return
+    version = install.version.version if install.version else None
+    proofs = [quotes.of_condition(pod, why, why.last_transition_time) for pod, why in late[:_MAX_LOCKS_SHOWN]]
+    claim = Text("binding-failed.many", count=len(late))
+    if bug := bug_behind("binding-failed", [why.message for _, why in late], version):
+        claim = sentences(claim, Text("known-bug.in", version=version, why=bug.why, threads=", ".join(bug.threads)))
+    steps = prose.scheduler_log(install, late[0][0].name)
+    yield finding("binding-failed", claim, "confirmed", (), proofs, severity="warning", actions=steps, of=install)
 
 
 @rule("scheduler-degraded", "scheduler-panic")
@@ -288,7 +308,9 @@ _CLAIMS = {
     ("held", "nameless"): "node-lock-held.nameless",
     ("held", "unseen"): "node-lock-held.unseen",
     ("dangling", "claim"): "node-lock-dangling.claim",
+    ("held", "expired"): "node-lock-held.expired",
     ("dangling", "kept"): "node-lock-dangling.kept",
+    ("dangling", "ended"): "node-lock-dangling.ended",
     ("dangling", "served"): "node-lock-dangling.served",
     ("dangling", "expired"): "node-lock-dangling.expired",
     ("dangling", "nameless"): "node-lock-dangling.nameless",

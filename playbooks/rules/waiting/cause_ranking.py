@@ -15,8 +15,9 @@ from bot.hami.fit.verdicts import Verdict
 from bot.hami.nodes.registration import Unregistered
 from bot.hami.scheduler_logs.scheduling_events import REASONS, CardCount, finding_code, reason_of
 from bot.kube.selectors import SELECTOR_TEXT
+from bot.report import Evidence, Severity
 from playbooks.attempt import Attempt
-from playbooks.rules.common.gaps import other_vendors
+from playbooks.rules.common.findings import other_vendors
 from playbooks.scenes.waiting_pod import PodScene
 
 _SAMPLE = 20
@@ -291,3 +292,13 @@ def is_unregistered(scene: PodScene, name: str) -> Unregistered | None:
     """Why the node is unregistered, None when it is registered."""
     state = scene.view.state(name)
     return state if isinstance(state, Unregistered) else None
+
+
+def severity_of(cause: RankedCause) -> Severity:
+    """What would not help alone is background."""
+    return "warning" if cause.rank < Rank.BACKGROUND else "info"
+
+
+def words(attempt: Attempt) -> list[Evidence]:
+    """What the schedulers said last of the pod, as proof."""
+    return [attempt.evidence] if attempt.evidence else [attempt.none_fit] if attempt.none_fit else []

@@ -209,7 +209,11 @@ def panicked(scene: PodScene) -> Iterator[Finding]:
     elif broke_off(attempt.evidence.quote) and (attempt.stage != "bind" or found):
         claim = Text("scheduler-panic.suspected", why=one_line(attempt.evidence.quote, 80))
         proofs = [attempt.evidence, *map(_of_line, found[: -_MAX_SHOWN - 1 : -1])]
-        yield finding("scheduler-panic", claim, "suspected", (), proofs, severity="critical", of=scene.install)
+        logs = [_log(pod, previous=False) for pod in scene.install.pods[:1]]
+        read = [step(Text("scheduler-panic.stack"), f"{log} | grep -A 20 panic") for log in logs]
+        yield finding(
+            "scheduler-panic", claim, "suspected", (), proofs, severity="critical", actions=read, of=scene.install
+        )
 
 
 def panicked_elsewhen(scene: PodScene) -> Iterator[Finding]:

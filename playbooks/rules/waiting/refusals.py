@@ -13,7 +13,7 @@ from bot.hami.vendors import FIRST
 from bot.kube.models import Node, Pod
 from bot.kube.selectors import SELECTOR_TEXT, TAINT_TEXT
 from bot.report import Confidence, Evidence, Finding, NextAction, Severity, one_line, step
-from bot.texts import Prose, Text
+from bot.texts import Prose, Text, sentences
 from playbooks import quotes
 from playbooks.attempt import Attempt
 from playbooks.quotes import kubectl, kubectl_pod
@@ -25,7 +25,16 @@ from playbooks.rules.capacity.request_amounts import is_soft, own_words
 from playbooks.rules.common import prose
 from playbooks.rules.common.findings import finding
 from playbooks.rules.nodes.causes import uncordon
-from playbooks.rules.waiting.cause_ranking import Rank, RankedCause, by_words, family, is_unregistered, unexplained
+from playbooks.rules.waiting.cause_ranking import (
+    RankedCause,
+    by_words,
+    family,
+    is_unregistered,
+    severity_of,
+    unexplained,
+    words,
+)
+from playbooks.rules.waiting.unregistered_nodes import set_as_asked
 from playbooks.scenes.waiting_pod import PodScene
 
 _MAX_TRIED = 20
@@ -100,14 +109,19 @@ def refused(scene: PodScene, cause: RankedCause) -> Finding:
     else:
         claim = Text("card-insufficient-memory.never", **_too_small(scene, largest))
     proofs = [*proofs, *_object_proofs(scene, cause, largest)]
-    steps = () if severity == "info" else _steps(scene, cause)
+    steps = () if severity == "info" else where_to_look(scene, cause)
+    if (own := set_as_asked(scene, cause)) is not None:
+        claim, proofs = sentences(claim, own[0]), [*proofs, *own[1]]
+        steps = (*own[2], *steps) if steps else ()
     return finding(
         cause.code, claim, confidence, cause.nodes, proofs, severity=severity, actions=steps, of=scene.install
     )
 
 
-def _steps(scene: PodScene, cause: RankedCause) -> tuple[NextAction, ...]:
-    """Where to look, or whom to ask, by what HAMi named."""
+def where_to_look(scene: PodScene, cause: RankedCause) -> tuple[NextAction, ...]:
+    """Where to look, or whom to ask, by what HAMi or kube-scheduler named."""
+    if cause.of_kubernetes:
+        return (look_at_pod(scene.pod, cause.text),)
     if cause.text == verdicts.QUOTA_NOT_FIT:
         return prose.see_quota(scene.pod.namespace)
     if cause.code == "node-unfit-pod":
@@ -155,11 +169,6 @@ def _some_pass(scene: PodScene, names: Iterable[str]) -> bool:
     return any(
         verdicts.ALLOCATED_INSUFFICIENT in verdict.codes and not of.isdisjoint(on) for verdict, on in scene.by_verdict
     )
-
-
-def severity_of(cause: RankedCause) -> Severity:
-    """What would not help alone is background."""
-    return "warning" if cause.rank < Rank.BACKGROUND else "info"
 
 
 def in_words(
@@ -287,10 +296,6 @@ def _all_refused(scene: PodScene) -> bool:
         1 for name, verdict in scene.verdicts.items() if verdict.fits is False and is_unregistered(scene, name) is None
     )
     return refusals > 0 and refusals == ours
-
-
-def words(attempt: Attempt) -> list[Evidence]:
-    return [attempt.evidence] if attempt.evidence else [attempt.none_fit] if attempt.none_fit else []
 
 
 def _values(scene: PodScene, cause: RankedCause, slice_: Slice | None = None) -> dict[str, object]:

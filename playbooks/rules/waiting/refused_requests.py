@@ -17,7 +17,7 @@ from bot.hami.nodes.node_state import has_vendor, is_left, is_offered
 from bot.hami.pods.request_parsing import extended_resources
 from bot.hami.scheduler_logs.log_lines import may_be_refused_request, parse_line
 from bot.hami.scheduler_logs.scheduling_events import finding_code
-from bot.hami.signatures import Signature, find
+from bot.hami.signatures import Hit, find
 from bot.hami.version import Version
 from bot.kube.hami_pods import EXTENDER_CONTAINER
 from bot.kube.models import Pod
@@ -41,7 +41,7 @@ class _Refused(NamedTuple):
     scheduler: Pod
     line: str
     at: datetime | None
-    signature: Signature
+    hit: Hit
 
 
 @rule("scheduler-degraded", "admission-denied")
@@ -52,10 +52,10 @@ def request_refused(scene: PodScene) -> Iterator[Finding]:
     lines = scene.cluster.process.refused
     near = [refused for refused in _refused(lines, scene.version, scene.now) if _is_near(refused, scene.attempt)]
     if near:
-        last, words = near[-1], near[-1].signature
+        last, words = near[-1], near[-1].hit
         claim, proofs = Text("scheduler-degraded.unread", means=words.means), [scene.attempt.evidence, _line(last)]
-        fix = step(words.fixed_by, "")
-        yield finding(words.code, claim, "confirmed", (), proofs, severity="critical", actions=[fix])
+        fix = step(words.fix, "")
+        yield finding(words.signature.code, claim, "confirmed", (), proofs, severity="critical", actions=[fix])
 
 
 def _refused(lines: Iterable[tuple[Pod, str]], version: Version | None, now: datetime) -> list[_Refused]:
@@ -63,7 +63,7 @@ def _refused(lines: Iterable[tuple[Pod, str]], version: Version | None, now: dat
     for scheduler, raw in lines:
         parsed = parse_line(raw, now)
         at = parsed.at if parsed else None
-        found += [_Refused(scheduler, raw, at, hit.signature) for hit in find("extender-log", [raw], version)]
+        found += [_Refused(scheduler, raw, at, hit) for hit in find("extender-log", [raw], version)]
     return sorted(found, key=lambda refused: str(refused.at or ""))
 
 
@@ -126,6 +126,18 @@ def _refused_for(pod: Pod, attempt: Attempt) -> set[str]:
     return {reason.text.removeprefix("Insufficient ") for reason in reasons} & set(extended_resources(pod))
 
 
+_PROJECTS = {
+    "4pd.io/": "HAMi's predecessor (k8s-vgpu-scheduler)",
+    "aliyun.com/gpu-": "gpushare (Alibaba Cloud)",
+    "tencent.com/vcuda-": "gpu-manager (Tencent)",
+    "nvidia.com/gpu.shared": "k8s-device-plugin (NVIDIA, time-slicing)",
+    "koordinator.sh/gpu": "Koordinator",
+    "nvshare.com/": "nvshare",
+    "run.ai/": "Run:ai",
+}
+"""Other projects that share GPUs, by how their resources begin."""
+
+
 def _unknown(scene: PodScene, name: str, managed: frozenset[str]) -> Finding:
     known = {resource for node in scene.nodes.values() for resource in node.status.allocatable or () if "/" in resource}
     known |= (
@@ -138,7 +150,10 @@ def _unknown(scene: PodScene, name: str, managed: frozenset[str]) -> Finding:
     fix = Text("resource-unknown.rename", near=near) if near else Text("resource-unknown.remove", resource=name)
     steps = [step(fix, kubectl_pod(scene.pod, "get", "-o", "jsonpath={.spec.containers[*].resources}"))]
     sure: Confidence = "confirmed" if scene.config.names_all else "suspected"
-    proofs = _proofs(scene, name)
+    proofs, ours = _proofs(scene, name), {"count": scene.config.gpus.count, "memory": scene.config.gpus.memory}
+    if project := next((known for begins, known in _PROJECTS.items() if name.startswith(begins)), ""):
+        claim = Text("resource-unknown.other", resource=name, project=project)
+        steps = [step(Text("resource-unknown.ask-hami", project=project, **ours), steps[0].command)]
     return finding("resource-unknown", claim, sure, (), proofs, severity="warning", actions=[*steps, _offers()])
 
 

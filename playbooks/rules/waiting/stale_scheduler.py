@@ -18,8 +18,8 @@ from typing import NamedTuple
 from bot.finding_codes import Code
 from bot.hami.fit.verdicts import NODE_UNREGISTERED, QUOTA_NOT_FIT
 from bot.hami.installation.install import Install
-from bot.hami.metrics.scheduler_metrics import CountedShare, SchedulerCounts
-from bot.hami.nodes.handshake import parse_handshake
+from bot.hami.metrics.exposition import CountedShare, SchedulerCounts
+from bot.hami.nodes.registration import parse_handshake
 from bot.hami.scheduler_logs.scheduling_events import reason_of
 from bot.hami.vendors import FIRST
 from bot.hami.vendors.vendor import Device
@@ -40,7 +40,7 @@ from playbooks.rules.nodes.node_causes import NODE_CODES, with_nodes_behind
 from playbooks.rules.waiting.cause_ranking import by_words
 from playbooks.rules.waiting.refused_requests import bug_of_containers, refused_by_bug
 from playbooks.rules.waiting.unregistered_nodes import plugin_actions, untrusted_nodes
-from playbooks.scenes.installation import InstallScene
+from playbooks.scenes.cluster import InstallScene
 from playbooks.scenes.waiting_pod import PodScene
 
 _MAX_SHOWN = 3

@@ -1,24 +1,32 @@
 """Findings about nodes whose cards HAMi does not know: one per why."""
 
+import re
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 from bot.finding_codes import Code, as_code
 from bot.hami.fit import verdicts
-from bot.hami.nodes.handshake import GUIDES_THRESHOLD, parse_handshake
-from bot.hami.nodes.registration import Unregistered
+from bot.hami.nodes.node_state import (
+    MODE_SETTING,
+    PLUGIN_CONFIG_FILE,
+    PluginSettings,
+    SetOtherwise,
+    read_plugin_settings,
+    set_otherwise,
+)
+from bot.hami.nodes.registration import GUIDES_THRESHOLD, Unregistered, parse_handshake
 from bot.hami.vendors import FIRST
 from bot.hami.vendors.vendor import Device, Vendor
 from bot.kube.hami_pods import COMPONENT_LABEL, PLUGIN_COMPONENT, SCHEDULER_COMPONENT
 from bot.kube.models import DaemonPod, Node, Pod
 from bot.report import Confidence, Evidence, Finding, Gap, NextAction, step
-from bot.texts import Text
+from bot.texts import Prose, Text, sentences
 from playbooks import quotes
 from playbooks.quotes import kubectl
 from playbooks.rules.common import prose
 from playbooks.rules.common.findings import finding
-from playbooks.rules.waiting.cause_ranking import RankedCause, is_unregistered
-from playbooks.rules.waiting.refusals import severity_of, words
+from playbooks.rules.nodes.causes import Told
+from playbooks.rules.waiting.cause_ranking import RankedCause, is_unregistered, severity_of, words
 from playbooks.scenes.waiting_pod import PodScene
 
 _EMPTY = ("", "[]", "null", ":", "{}")
@@ -161,6 +169,38 @@ def registration_proofs(node: Node, state: Unregistered | None, device: Device) 
     if state is not None and state.why == "no-allocatable" and count in (node.status.allocatable or {}):
         proofs.append(quotes.of_allocatable(node, count))
     return proofs
+
+
+def registered_otherwise(
+    setting: SetOtherwise, nodes: Prose, settings: PluginSettings, node: Node
+) -> tuple[Text, list[Evidence]]:
+    """Says that HAMi's ConfigMap sets another value for these nodes than their cards are registered by, as `node`'s."""
+    key = "mode-not-fit.registered" if setting.key == MODE_SETTING else "registered-otherwise.claim"
+    differs = Text(key, nodes=nodes, key=setting.key, wanted=setting.wanted, has=setting.has)
+    claim = sentences(differs, Text("registered-otherwise.at-start"))
+    proofs = [
+        quotes.of_node_annotation(node, FIRST.names.register, node.metadata.annotation(FIRST.names.register) or "")
+    ]
+    if (config_map := settings.config_map) is not None:
+        text = (config_map.data or {})[PLUGIN_CONFIG_FILE]
+        found = re.search(rf'"{setting.key}"\s*:\s*"?{re.escape(setting.wanted)}(?:\.0+)?"?', text)
+        path = f"{{.data.{PLUGIN_CONFIG_FILE.replace('.', chr(92) + '.')}}}"
+        proofs.insert(0, quotes.of_object("ConfigMap", config_map, found[0] if found else setting.key, path))
+    return claim, proofs
+
+
+def set_as_asked(scene: PodScene, cause: RankedCause) -> Told | None:
+    """That HAMi's ConfigMap sets a node to the mode that the pod asks for, and its cards are registered in another."""
+    asked = scene.request.constraints.mode
+    if cause.text not in (verdicts.TYPE_MISMATCH, verdicts.MODE_NOT_FIT) or not asked:
+        return None
+    settings = read_plugin_settings(scene.cluster.seen.config_maps)
+    for name in (name for name in cause.nodes if name in settings.by_node):
+        differs = [other for state in scene.view.cards(name) for other in set_otherwise(name, state.card, settings)]
+        if differs and differs[0].key == MODE_SETTING and differs[0].wanted == asked:
+            claim, proofs = registered_otherwise(differs[0], name, settings, scene.nodes[name])
+            return claim, proofs, plugin_actions(name, scene.plugins.get(name))
+    return None
 
 
 def registration_actions(

@@ -7,9 +7,10 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from bot.hami.fit.version_differences import NEWEST_READ
 from bot.hami.installation.install import KUBERNETES_SCHEDULER, VOLCANO_SCHEDULERS, Install
+from bot.hami.pods.allocations import Allocation, decode_allocations
 from bot.hami.pods.request_parsing import DeviceConfig, asked_resources, extended_resources
-from bot.hami.signatures import Hit
 from bot.kube.models import Container, Event, Node, Pod
 from bot.report import Evidence, Finding, Gap, NextAction, one_line, step
 from bot.texts import Prose, Text, sentences
@@ -17,10 +18,11 @@ from playbooks import quotes
 from playbooks.gather.node_side import LogSeen
 from playbooks.quotes import kubectl, kubectl_pod
 from playbooks.rule import rule
-from playbooks.rules.common.containers import statuses
+from playbooks.rules.common.containers import last_of, statuses
 from playbooks.rules.common.findings import finding
-from playbooks.rules.common.signature_findings import fix_of
+from playbooks.rules.common.signature_findings import fix_of, log_line
 from playbooks.rules.nodes.plugin_faults import in_plugin_log
+from playbooks.rules.waiting.unregistered_nodes import plugin_log
 from playbooks.scenes.waiting_pod import PodScene
 
 _DOMAIN = "volcano.sh/"
@@ -30,18 +32,22 @@ _REGISTER = "volcano.sh/node-vgpu-register"
 _FIELDS = 4
 _OLD_MODE = ("volcano.sh/gpu-memory", "volcano.sh/gpu-number")
 """Of gpushare, which cannot be mixed with vGPUs (volcano#3624)."""
+_HELD = re.compile(r"requested number of devices unavailable for volcano\.sh/")
+_OF_KUBELET = re.compile(r"^(?:Pod was rejected: )?(?:Allocate failed|requested number of devices unavailable)")
+_DELETED = "{.metadata.deletionTimestamp}"
 _GROUP_KEYS = ("scheduling.k8s.io/group-name", "scheduling.volcano.sh/group-name")
+GIVEN_KEY = "volcano.sh/vgpu-ids-new"
 _GIVEN_KEYS = ("volcano.sh/vgpu-node", "volcano.sh/bind-phase")
 
 
-class _Meaning(NamedTuple):
+class _VolcanoWords(NamedTuple):
     pattern: re.Pattern[str]
     means: Text
     fix: Text
 
 
 _MEANINGS = tuple(
-    _Meaning(re.compile(pattern), means, fix)
+    _VolcanoWords(re.compile(pattern), means, fix)
     for pattern, means, fix in (
         (r"error reading from server: EOF", Text("volcano-scheduled.ended"), Text("volcano-scheduled.fix-ended")),
         (r"n(?:o|ot) enough gpu cards", Text("volcano-scheduled.cards"), Text("volcano-scheduled.fix-cards")),
@@ -60,11 +66,6 @@ _MEANINGS = tuple(
             r"no pending pod found on node",
             Text("volcano-scheduled.unannotated"),
             Text("volcano-scheduled.fix-unannotated"),
-        ),
-        (
-            r"requested number of devices unavailable for volcano\.sh/",
-            Text("volcano-scheduled.held"),
-            Text("volcano-scheduled.fix-held"),
         ),
         (
             r"locked for .*hamivgpu|hamivgpu.* lock",
@@ -128,10 +129,11 @@ def scheduled_by_volcano(
     *,
     logs: Sequence[LogSeen] = (),
     lacking: _Lack | None = None,
+    beside: Sequence[Pod] = (),
 ) -> Finding | None:
     """What Volcano says of its pod; None for any other. `quoted`: the words about the pod, then about its PodGroup.
 
-    `logs` are of Volcano's device plugin; `lacking` is what no node has.
+    `logs` are of Volcano's device plugin; `lacking` is what no node has; `beside` are the pods of its node.
     """
     if not is_of_volcano(pod, install):
         return None
@@ -152,12 +154,19 @@ def scheduled_by_volcano(
     else:
         claim, steps = _by_its_words(pod, named, quoted)
     proofs = [*_signs(pod, [*theirs, *ours], asked), *quoted]
+    if any(_HELD.search(evidence.quote) for evidence in quoted):
+        ending = [one for one in beside if one.metadata.deletion_timestamp and _asks_for_vgpus(one)]
+        held = Text("volcano-scheduled.held", pod=f"{ending[0].namespace}/{ending[0].name}") if ending else None
+        claim = sentences(claim, held or Text("volcano-scheduled.held-unseen"))
+        proofs += [quotes.of_pod(ending[0], ending[0].metadata.deletion_timestamp or "", _DELETED)] if ending else []
+        holders = kubectl("get", "pods", "-A", "-o", "wide", "--field-selector", f"spec.nodeName={pod.spec.node_name}")
+        fix = Text("volcano-scheduled.fix-held") if ending else Text("volcano-scheduled.fix-held-unseen")
+        steps = [step(fix, holders)]
     if lacking:
         claim, proofs, steps = sentences(claim, lacking.claim), [*proofs, lacking.proof], [lacking.step]
     steps += _look(pod)
     if broken := _broken_plugin(logs):
-        means = broken.hit.signature.means
-        claim = Text("volcano-scheduled.plugin", claim=claim, node=broken.node, means=means)
+        claim = Text("volcano-scheduled.plugin", claim=claim, node=broken.node, means=broken.means)
         proofs, steps = [*proofs, broken.proof], [broken.fix, *steps]
     return finding(
         "volcano-scheduled",
@@ -182,18 +191,19 @@ def placed_by_volcano(scene: PodScene) -> Iterator[Finding]:
 
 def _lacks(scene: PodScene) -> _Lack | None:
     """More GPUs for one container than any node registers, or a resource offered at 0 where GPUs are registered."""
-    cards = {node.name: _cards(node) for node in scene.nodes.values()}
-    most = max(cards, key=lambda name: len(cards[name]), default="")
-    if not most or not cards[most]:
+    registered = {node.name: cards(node) for node in scene.nodes.values()}
+    node = max(registered, key=lambda name: len(registered[name]), default="")
+    most = len(registered[node]) if node else 0
+    if not most:
         return None
     asked = extended_resources(scene.pod)
     number = asked.get(_NUMBER, "")
-    if number.isdecimal() and int(number) > len(cards[most]):
-        claim = Text("volcano-scheduled.too-many", resource=_NUMBER, asked=number, most=len(cards[most]), node=most)
+    if number.isdecimal() and int(number) > most:
+        claim = Text("volcano-scheduled.too-many", resource=_NUMBER, asked=number, most=most, node=node)
         look = kubectl_pod(scene.pod, "get", "-o", "jsonpath={.spec.containers[*].resources.limits}")
-        fewer = step(Text("volcano-scheduled.fewer", resource=_NUMBER, most=len(cards[most])), look)
-        return _Lack(claim, quotes.of_node_annotation(scene.nodes[most], _REGISTER, cards[most][0]), fewer)
-    for name, found in cards.items():
+        fewer = step(Text("volcano-scheduled.fewer", resource=_NUMBER, most=most), look)
+        return _Lack(claim, quotes.of_node_annotation(scene.nodes[node], _REGISTER, registered[node][0][0]), fewer)
+    for name, found in registered.items():
         offered = scene.nodes[name].status.allocatable or {}
         none = next((resource for resource in asked if found and str(offered.get(resource)) == "0"), "")
         if none:
@@ -204,30 +214,44 @@ def _lacks(scene: PodScene) -> _Lack | None:
     return None
 
 
-def _cards(node: Node) -> list[str]:
-    """The GPUs that Volcano's device plugin registers there: `UUID,slots,MiB,cores,type,…` each."""
-    register = node.metadata.annotation(_REGISTER) or ""
-    return [card for card in register.split(":") if card.count(",") >= _FIELDS]
+def _asks_for_vgpus(pod: Pod) -> bool:
+    return any(name.startswith(_VGPU) for name in extended_resources(pod))
+
+
+def cards(node: Node) -> list[tuple[str, int]]:
+    """The UUID and the MiB of each GPU that Volcano's device plugin registers there: `UUID,slots,MiB,cores,type,…`."""
+    entries = (entry.split(",") for entry in (node.metadata.annotation(_REGISTER) or "").split(":"))
+    return [(entry[0], int(entry[2])) for entry in entries if len(entry) > _FIELDS and entry[2].isdecimal()]
+
+
+def shares(pod: Pod) -> list[Allocation]:
+    """What Volcano gave the pod of GPUs; it writes that as HAMi does."""
+    given = decode_allocations(pod.metadata.annotation(GIVEN_KEY) or "", NEWEST_READ) or ()
+    return [share for shares in given for share in shares if share.uuid]
 
 
 class _Plugin(NamedTuple):
     """What keeps a node's device plugin from its work."""
 
     node: str
-    hit: Hit
+    means: Prose
     proof: Evidence
-
-    @property
-    def fix(self) -> NextAction:
-        runtime = self.hit.signature.code == "gpu-runtime-missing"
-        return step(Text("volcano-scheduled.fix-plugin", node=self.node), "") if runtime else fix_of(self.hit)
+    fix: NextAction
 
 
 def _broken_plugin(logs: Sequence[LogSeen]) -> _Plugin | None:
+    """By a signature in its log, else by the last error or panic of one that does not run."""
     for log in logs:
+        node = log.pod.spec.node_name or log.pod.name
         status = next((status for status in statuses(log.pod) if status.name == log.container), None)
         for hit, proof in in_plugin_log(log, status) if status else ():
-            return _Plugin(log.pod.spec.node_name or log.pod.name, hit, proof)
+            runtime = hit.signature.code == "gpu-runtime-missing"
+            fix = step(Text("volcano-scheduled.fix-plugin", node=node), "") if runtime else fix_of(hit)
+            return _Plugin(node, hit.means, proof, fix)
+        end = status.last_state.terminated if status and not status.state.running else None
+        words = last_of([log], end, running=False) if end else None
+        if words and words.error:
+            return _Plugin(node, words.text, log_line(log, words.line), plugin_log(log.pod))
     return None
 
 
@@ -244,16 +268,17 @@ def _by_its_words(pod: Pod, named: str, quoted: Sequence[Evidence]) -> tuple[Pro
         look = kubectl("get", "pods", "-A", "-l", "app=volcano-scheduler")
         silent = Text("volcano-scheduled.silent", scheduler=named)
         return silent, [step(Text("volcano-scheduled.running"), look)]
-    claim = Text("volcano-scheduled.claim", scheduler=named, words=one_line(words, 160).rstrip("."))
+    by = "volcano-scheduled.by-kubelet" if _OF_KUBELET.search(words) else "volcano-scheduled.claim"
+    claim = Text(by, scheduler=named, words=one_line(words, 160).rstrip("."))
     if meaning is None:
-        return claim, []
+        return claim, [step(Text("blocked-after-filter.look"), kubectl_pod(pod, "describe"))]
     look = kubectl_pod(pod, "get", "-o", "jsonpath={.spec.containers[*].resources.limits}")
     return sentences(claim, meaning.means), [step(meaning.fix, look)]
 
 
 def _part(words: str, pattern: re.Pattern[str]) -> str:
     """The reason among several that matches."""
-    reasons = words.partition("available: ")[2] or words
+    reasons = words.partition("available: ")[2]
     return next((reason for reason in reasons.split(", ") if pattern.search(reason)), words)
 
 

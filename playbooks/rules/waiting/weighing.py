@@ -26,8 +26,7 @@ from playbooks.rule import rule
 from playbooks.rules.capacity.idle_holders import NO_ROOM, waited_for
 from playbooks.rules.capacity.large_request import advise, impossible, loosen_selection, why_large
 from playbooks.rules.common import prose
-from playbooks.rules.common.findings import Part, finding
-from playbooks.rules.common.gaps import other_vendors
+from playbooks.rules.common.findings import Part, finding, other_vendors
 from playbooks.rules.nodes.node_causes import NODE_CODES, nodes_at_fault
 from playbooks.rules.waiting import refusals
 from playbooks.rules.waiting.cause_ranking import (
@@ -38,6 +37,8 @@ from playbooks.rules.waiting.cause_ranking import (
     needs_several,
     rank_causes,
     rank_words,
+    severity_of,
+    words,
 )
 from playbooks.rules.waiting.refused_requests import bug_of_slices, refused_by_bug
 from playbooks.rules.waiting.stale_scheduler import ghosts_suspected
@@ -82,7 +83,7 @@ def refused_by_words(scene: PodScene) -> list[Finding]:
 def refused_by_nodes(scene: PodScene) -> list[Finding]:
     """What would have to change for some node to take the pod, the most likely first."""
     untrusted, ranked = scene.once(untrusted_nodes), scene.once(causes)
-    too_large = impossible(scene, refusals.words(scene.attempt))
+    too_large = impossible(scene, words(scene.attempt))
     background = [untrusted] if untrusted is not None and untrusted.severity == "info" else []
     found = [each for each in (too_large, untrusted) if each is not None and each not in background]
     met = bug_of_slices(scene, ranked[0].code) if ranked and not found else None
@@ -108,6 +109,7 @@ def _led(
     code, claim, severity, steps = first.code, first.text, first.severity, first.next_actions
     if weighed and severity == "info" and needs_several(ranked):
         claim, severity = _with_others(code, claim, ranked), "warning"
+        steps = steps or refusals.where_to_look(scene, ranked[0])
     if weighed:
         steps = _steps(scene, code, steps)
     idle = waited_for(scene) if code in NO_ROOM else None
@@ -238,8 +240,8 @@ def _finding(scene: PodScene, cause: RankedCause, state: _State) -> Finding:
     if state.what == "cordoned":
         uncordon = kubectl("uncordon", names[0])
         steps.append(step(Text("kubernetes-filter.uncordon", node=names[0]), uncordon, changes_cluster=True))
-    said = refusals.words(scene.attempt) if refusals.said_by_kubernetes(scene.attempt, cause) else []
-    proofs, severity = [*said, *_proof(scene.nodes[names[0]], state)], refusals.severity_of(cause)
+    said = words(scene.attempt) if refusals.said_by_kubernetes(scene.attempt, cause) else []
+    proofs, severity = [*said, *_proof(scene.nodes[names[0]], state)], severity_of(cause)
     sure: Confidence = "confirmed" if said else "suspected"
     return finding("kubernetes-filter", claim, sure, names, proofs, severity=severity, actions=steps)
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from bot.report import Report
 from bot.slack.message import Message
-from bot.slack.render.limits import TOTAL_BUDGET, total_text
+from bot.slack.render.text import TOTAL_BUDGET, total_text
 from sandbox.slack.validate import validate_blocks
 from tests.cases_support import Scenario, scenarios
 

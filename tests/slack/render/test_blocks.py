@@ -3,8 +3,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bot.slack.render import blocks
-from bot.slack.render.rich import line, link, rich_text, span, told, told_mrkdwn
-from bot.slack.render.text import escape, inert, lines
+from bot.slack.render.text import escape, inert, line, lines, link, rich_text, span, told, told_mrkdwn
 from bot.texts import literal
 from sandbox.slack.validate import validate_blocks, validate_view
 from tests.render import SAY, any_text

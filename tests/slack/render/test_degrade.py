@@ -5,9 +5,8 @@ from bot.report import Subject, Table
 from bot.slack.message import File, Message
 from bot.slack.render import blocks
 from bot.slack.render.degrade import degraded
-from bot.slack.render.limits import total_text
 from bot.slack.render.report import render_report
-from bot.slack.render.text import escape
+from bot.slack.render.text import escape, total_text
 from tests.render import SAY, evidence, finding, report, typical
 from tests.slack.render import SCENARIOS, assert_fits, assert_inert, report_of, texts
 

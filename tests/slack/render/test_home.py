@@ -1,7 +1,7 @@
 from bot.slack.render import blocks
 from bot.slack.render.buttons import AskButton, read_value
 from bot.slack.render.home import HomeContent, render_home
-from bot.slack.render.limits import BLOCKS_OF_VIEW
+from bot.slack.render.text import BLOCKS_OF_VIEW
 from bot.slack.render.triage_head import Head
 from bot.triage.cause import Cause
 from bot.triage.state import Incident

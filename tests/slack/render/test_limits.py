@@ -1,6 +1,6 @@
 import pytest
 
-from bot.slack.render.limits import total_text
+from bot.slack.render.text import total_text
 from sandbox.slack.validate import TOTAL_REFUSED, validate_blocks, validate_view
 
 

@@ -2,8 +2,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from bot.slack.render.limits import length
-from bot.slack.render.text import cut, escape, inert, lines
+from bot.slack.render.text import cut, escape, inert, length, lines
 from tests.render import any_text
 from tests.slack.render import NOTHING, read
 

@@ -4,8 +4,7 @@ import pytest
 
 from bot.errors import BotError
 from bot.slack.render.prose import progress, render_error
-from bot.slack.render.rich import moment, told, told_mrkdwn, told_plain
-from bot.slack.render.text import escape
+from bot.slack.render.text import escape, moment, told, told_mrkdwn, told_plain
 from bot.texts import Texts, literal
 
 ADA = "U0ADA00001"

@@ -1,0 +1,208 @@
+"""Whom HAMi's scheduler refused lately, without a pod's name: by reason, pods and nodes.
+
+It is what a guide's `grep FilteringFailed` looks for: the newest run of each pod in the extenders' logs.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from functools import cached_property
+from typing import NamedTuple
+
+from bot.finding_codes import Code
+from bot.hami.scheduler_logs.filter_runs import Cycle, rebuild
+from bot.hami.scheduler_logs.log_lines import FILTER_STARTS, NODE_UNFIT, LogLine, parse_line, pod_key_of
+from bot.hami.scheduler_logs.scheduling_events import REASONS, finding_code
+from bot.kube.models import Pod
+from bot.kube.times import format_time
+from bot.report import Finding, FirstNames, Report, Sheet, Subject, new_report, step
+from bot.texts import Prose, Text, listed
+from playbooks import quotes
+from playbooks.gather.scheduler_logs import ExtenderLines, gather_extender_lines
+from playbooks.gather.scheduling import gather_install, install_unread, nothing_read
+from playbooks.playbook import Sources
+from playbooks.rule import Stage, rule, run
+from playbooks.rules.common import prose
+from playbooks.rules.common.findings import finding
+from playbooks.rules.installation.surroundings import answer_without_hami
+from playbooks.scenes.cluster import OfInstall
+
+_NEEDLES = ("FilteringFailed", "BindingFailed", "FilteringSucceed", *FILTER_STARTS, *NODE_UNFIT)
+_LIMIT_BYTES = 128 * 1024 * 1024
+_CODES: set[Code] = {"node-unfit-pod", *(reason.finding for reason in REASONS)}
+_UNSAID = ""
+_MOST = 10
+"""Reasons that are told; the tables have all."""
+
+
+class RefusalRow(NamedTuple):
+    """A reason, with the pods and nodes it was given for and the newest time."""
+
+    reason: Prose
+    pods: int
+    nodes: FirstNames
+    newest: datetime | None
+    pod: str
+
+
+class RefusedRow(NamedTuple):
+    """A pod whose newest run failed."""
+
+    pod: str
+    reason: Prose
+    nodes: FirstNames
+    runs: int
+    newest: datetime | None
+
+
+BY_REASON = Sheet(
+    "refusals",
+    RefusalRow,
+    brief={"reason": "reason", "pods": "pods", "newest": "ago", "pod": "newest pod", "nodes": "nodes"},
+    tells_findings=True,
+)
+BY_POD = Sheet("refused pods", RefusedRow, brief={"pod": "pod", "reason": "reason", "newest": "ago", "nodes": "nodes"})
+
+
+class RefusedPod(NamedTuple):
+    """A pod whose newest run chose no node, with its reasons, each with its nodes, and its runs in the logs."""
+
+    pod: str
+    cycle: Cycle
+    scheduler: Pod
+    reasons: dict[str, list[str]]
+    runs: int
+
+    def line_of(self, reason: str) -> LogLine:
+        """The line that gives the reason, or says that no node fits."""
+        return self.cycle.proof_of(reason) or self.cycle.none_fit or self.cycle.outcome or self.cycle.lines[-1]
+
+
+class RefusalsScene(OfInstall, frozen=True, dict=True, eq=False):
+    """The lines of the extenders' logs about filter runs; `words` is how far back they go, as typed."""
+
+    cluster: str
+    log: ExtenderLines
+    words: str
+    taken_at: datetime
+
+    @cached_property
+    def refused(self) -> list[RefusedPod]:
+        """The pods whose newest run failed, the newest first."""
+        lines: defaultdict[str, list[LogLine]] = defaultdict(list)
+        source: dict[str, Pod] = {}
+        for scheduler, raw in self.log.lines:
+            line = parse_line(raw, self.taken_at)
+            if line is not None and (pod := pod_key_of(line)):
+                lines[pod].append(line)
+                source[pod] = scheduler
+        found = (_refused(pod, rebuild(some), source[pod]) for pod, some in lines.items())
+        return sorted(filter(None, found), key=lambda one: _moment(one.cycle), reverse=True)
+
+    def was_read(self, source: str) -> bool:
+        """Whether rules may conclude anything from it."""
+        return all(gap.source != source for gap in (*self.seen.gaps, *self.log.gaps))
+
+
+def _moment(cycle: Cycle) -> float:
+    return cycle.at.timestamp() if cycle.at else 0.0
+
+
+def _refused(pod: str, cycles: list[Cycle], scheduler: Pod) -> RefusedPod | None:
+    told = [cycle for cycle in cycles if cycle.has_result or cycle.bind_error]
+    if not told or (told[-1].chosen and not told[-1].bind_error) or told[-1].asked_nothing:
+        return None
+    newest = told[-1]
+    reasons = {"BindingFailed": [newest.chosen]} if newest.bind_error else newest.nodes_by_code() or {_UNSAID: []}
+    return RefusedPod(pod, newest, scheduler, reasons, sum(not cycle.chosen for cycle in told))
+
+
+async def gather_refusals(sources: Sources, since: timedelta, words: str) -> RefusalsScene:
+    """The extenders' logs. Raises SourceError where HAMi cannot be found at all."""
+    install = await gather_install(sources)
+    if install_unread(install):
+        raise nothing_read(install.gaps[0])
+    seconds = max(1, int(since.total_seconds()))
+    log = await gather_extender_lines(sources.cluster, install.install, _NEEDLES, _LIMIT_BYTES, seconds)
+    return RefusalsScene(install, sources.cluster.name, log, words, sources.cluster.now())
+
+
+@rule("binding-failed", *_CODES)
+def newest_refusals(scene: RefusalsScene) -> Iterator[Finding]:
+    """Each reason of the newest runs, that of the most pods first."""
+    sure = "suspected" if scene.log.gaps else "confirmed"
+    for reason, some in _by_reason(scene)[:_MOST]:
+        newest = some[0]
+        nodes = sorted({node for one in some for node in one.reasons[reason] if node})
+        values = {"reason": _shown(reason), "count": len(some), "nodes": len(nodes), "pod": newest.pod}
+        key = "refusals.on-nodes" if nodes else "refusals.reason"
+        look = step(Text("logs.why", pod=newest.pod), prose.command("why", newest.pod))
+        proof = quotes.of_words(newest.line_of(reason), newest.scheduler, newest.pod.rpartition("/")[2])
+        yield finding(_code(reason), Text(key, **values), sure, nodes, [proof], severity="warning", actions=[look])
+
+
+@rule("not-in-log")
+def none_refused(scene: RefusalsScene) -> Iterator[Finding]:
+    """No pod's newest run failed."""
+    if not scene.refused:
+        sure = "suspected" if scene.log.gaps or scene.seen.gaps else "confirmed"
+        proofs = [quotes.of_pod_name(scheduler) for scheduler in scene.install.pods[:1]]
+        yield finding("not-in-log", Text("refusals.none", since=scene.words), sure, (), proofs, severity="info")
+
+
+REFUSALS: tuple[Stage[RefusalsScene], ...] = (Stage("whom HAMi refused", newest_refusals, none_refused),)
+
+
+def _code(reason: str) -> Code:
+    return "binding-failed" if reason == "BindingFailed" else finding_code(reason)
+
+
+def _shown(reason: str) -> Prose:
+    return reason or Text("refusals.unsaid")
+
+
+def _by_reason(scene: RefusalsScene) -> list[tuple[str, list[RefusedPod]]]:
+    counted = Counter(reason for one in scene.refused for reason in one.reasons)
+    return [(reason, [one for one in scene.refused if reason in one.reasons]) for reason, _ in counted.most_common()]
+
+
+def report_of(scene: RefusalsScene) -> Report:
+    """The reasons, then the pods, the newest first."""
+    if (without := answer_without_hami("logs", scene, scene.seen)) is not None:
+        return without
+    findings, by_reason = run(REFUSALS, scene).findings, _by_reason(scene)
+    rows = [
+        RefusalRow(
+            _shown(reason),
+            len(some),
+            FirstNames(tuple(sorted({node for one in some for node in one.reasons[reason] if node}))),
+            some[0].cycle.at,
+            some[0].pod,
+        )
+        for reason, some in by_reason
+    ]
+    pods = [
+        RefusedRow(
+            one.pod,
+            listed(map(_shown, one.reasons)),
+            FirstNames(tuple(sorted({node for nodes in one.reasons.values() for node in nodes if node}))),
+            one.runs,
+            one.cycle.at,
+        )
+        for one in scene.refused
+    ]
+    total, first = len(scene.refused), by_reason[0] if by_reason else None
+    values = {"total": total, "since": scene.words}
+    verdict = Text("refusals.verdict", reason=_shown(first[0]), count=len(first[1]), **values) if first else None
+    return new_report(
+        playbook="logs",
+        cluster=scene.cluster,
+        taken_at=format_time(scene.taken_at),
+        subject=Subject("Cluster", "", ""),
+        verdict=verdict or findings[0].text,
+        findings=findings,
+        tables=tuple(
+            table for table in (BY_REASON.table(rows, brief=rows), BY_POD.table(pods, brief=pods)) if table.rows
+        ),
+        gaps=[*scene.seen.gaps, *scene.log.gaps],
+    )
