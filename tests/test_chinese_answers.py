@@ -64,8 +64,8 @@ def test_every_column_of_a_table_has_its_chinese_and_json_keeps_it_in_english() 
 
 
 def test_a_tables_columns_and_states_are_told_in_chinese() -> None:
-    shown = render(chinese(in_full()["gpus"]), "text", Texts("zh"), whole=False)
-    heading = next(line for line in shown.splitlines() if "GPU " in line and "状态" in line)
+    shown = render(chinese(in_full()["gpus"]._replace(values={})), "text", Texts("zh"), whole=False)
+    heading = next(line for line in shown.splitlines() if "状态" in line)
     assert heading.split()[0] == "节点"
     assert "已隔离" in shown
 
