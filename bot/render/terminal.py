@@ -234,7 +234,7 @@ class _TerminalPage(NamedTuple):
         lines = self._title(Text("render.evidence")) if evidence else []
         for number, proof in enumerate(evidence):
             place = together(where(proof), moment(proof.at, self.taken_at) if proof.at else "", by=", ")
-            placed = self._prose(place, "  ", rest="    ", style=_LABEL)
+            placed = self._prose(place, "  ", rest="    ", style=_LABEL, verbatim=True)
             quote = self._prose(quoted(proof), "    | ", rest="    | ", lead_style=_LABEL, verbatim=True)
             if most is None:
                 lines += [*([_Line()] if number else []), *placed, *quote, *_command(proof.command, "    ")]

@@ -108,7 +108,7 @@ def test_the_thread_that_gathers_says_what_is_over_and_resolves_when_all_is(data
         await keeper.take([bare(number)._replace(status="resolved") for number in range(10)])
         await rig.passes(600, keeper, step_s=150)
         [head] = [head for head in rig.heads() if GATHERS in text(head)]
-        assert head["text"].startswith("Resolved, ")
+        assert head["text"].startswith("✅ Resolved, ")
 
     with_rig(database, busy_cluster(tmp_path, 1), scene)
 

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bot.digest.figures import Figures, OwnerRow, rooms
+from bot.render.words import MARKS
 from bot.report import SCHEMA, Evidence, Finding, NextAction, Report, Scope, Severity, Subject
 from bot.slack.render import blocks
 from bot.slack.render.buttons import read_value, value_of
@@ -90,7 +91,7 @@ def test_a_head_is_as_severe_as_the_severest_of_its_alerts(
     found: Severity, labelled: tuple[str, ...], said: str
 ) -> None:
     shown = head("open")._replace(cause=msgspec.structs.replace(CAUSE, severity=found), severities=labelled)
-    assert render_head(shown).in_words(Texts("en")).text.startswith(f"Open, {said}: ")
+    assert render_head(shown).in_words(Texts("en")).text.startswith(f"{MARKS[said]} Open, {said}: ")
 
 
 @pytest.mark.parametrize("deed", ["note", "handover", "mute"])

@@ -130,7 +130,7 @@ async def failed(store: Store) -> list[QueuedMessage]:
     """The rows that were given up, oldest first."""
     async with store._engine.connect() as connection:
         rows = await connection.execute(select(outbox).where(outbox.c.state == "failed").order_by(outbox.c.id))
-        return [_queued(row) for row in rows.mappings()]
+        return [_queued(row) for row in rows]
 
 
 def calls(bot: Bot, method: str) -> int:
