@@ -452,3 +452,11 @@ def test_the_counts_of_a_recorded_cluster_add_up_to_its_nodes_and_the_largest_is
         named = [count for part, count in counts.items() if "other reasons" not in part and "dropped" not in part]
         by_reason = table(report, "by reason")
         assert max(named) >= max(int(row["nodes"]) for row in by_reason if not row["kubernetes"])
+
+
+def test_who_asks_for_whole_gpus_is_not_told_to_ask_for_most_of_their_cores(tmp_path: Path) -> None:
+    report = ask(tmp_path, cluster(gpu_node("gpu-1"), used(1000)), "1x4Gi", cores=100)
+    assert codes(report) == ["fits-nowhere"]
+    assert not any(
+        "cores (" in action.label and "no cores" not in action.label for action in cause(report).next_actions
+    )

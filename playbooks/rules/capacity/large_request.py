@@ -362,13 +362,7 @@ def _changes(scene: PodScene) -> list[NextAction]:
         return []
     names = scene.view.registered(scene.candidates)
     changes = smallest_changes(scene.view, names, scene.request)
-    # Who asks for all cores of a GPU wants it alone: less of them is no way.
-    whole = any(request.cores == _ALL_CORES for request in scene.request.containers)
-    return [
-        _action(scene, change)
-        for change in changes
-        if not (_is_sibling(scene, change.pod) or (whole and change.what == "cores"))
-    ]
+    return [_action(scene, change) for change in changes if not _is_sibling(scene, change.pod)]
 
 
 def _is_sibling(scene: PodScene, full_name: str) -> bool:
