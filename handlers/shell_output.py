@@ -17,6 +17,8 @@ from bot.report import Finding, NextAction, Report, as_json, step
 from bot.texts import Text, Texts
 
 _PATIENCE_S = 1.0
+_KUBECTL = re.compile(r"(?:^|(?<=&& ))kubectl(?= )")
+"""Every call of one line."""
 _AS_IT_IS = re.compile(r"(hami-bot )?profile (top|list|compare|hints)\b|grep |PromQL: ")
 """Commands that read a profile or a manifest, and no cluster; and queries for Prometheus."""
 
@@ -74,7 +76,7 @@ def asked_there(report: Report, kubectl: Sequence[str], ours: Sequence[str]) -> 
 
     def there(command: str) -> str:
         if command.startswith("kubectl "):
-            return shlex.join(["kubectl", *kubectl]) + command.removeprefix("kubectl")
+            return _KUBECTL.sub(lambda _: shlex.join(["kubectl", *kubectl]), command)
         if not command or _AS_IT_IS.match(command):
             return command
         return f"{command} {shlex.join(ours)}".rstrip()

@@ -20,6 +20,7 @@ from bot.render.words import (
     seen_at,
     shell_command,
     some_names,
+    step_label,
     subject_name,
     table_heading,
     visible,
@@ -91,9 +92,9 @@ class _MarkdownPage(NamedTuple):
             yield f"- {_code(impact.code)} ({self.say.words(SEVERITIES[impact.severity])}): {_inert(impact.text)}"
 
     def _action(self, action: NextAction) -> Iterator[str]:
-        label = _inert(action.label)
-        yield f"- {self.say('render.changes', label=label) if action.changes_cluster else label}"
-        if command := visible(shell_command(action)):
+        command = visible(shell_command(action))
+        yield f"- {self.say.words(step_label(action, _inert(action.label), shown=bool(command)))}"
+        if command:
             fence = "`" * max(3, _longest_run(command) + 1)
             yield from (f"  {fence}sh", f"  {command}", f"  {fence}")
 

@@ -28,6 +28,7 @@ from bot.render.words import (
     seen_at,
     shell_command,
     some_names,
+    step_label,
     table_heading,
     timed,
     visible,
@@ -293,8 +294,11 @@ class _TerminalPage(NamedTuple):
         return lines
 
     def _action(self, action: NextAction, lead: str) -> list[_Line]:
-        label = Text("render.changes", label=action.label) if action.changes_cluster else action.label
-        return [*self._prose(label, lead), *_command(shell_command(action), " " * cells(lead))]
+        command = shell_command(action)
+        return [
+            *self._prose(step_label(action, action.label, shown=bool(command)), lead),
+            *_command(command, " " * cells(lead)),
+        ]
 
     def _not_read(self, gaps: Sequence[Gap]) -> list[_Line]:
         """One line that names what could not be read."""

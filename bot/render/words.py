@@ -209,6 +209,13 @@ def quoted(evidence: Evidence) -> Prose:
     return f"{field} = {evidence.quote}" if field else evidence.quote
 
 
+def step_label(action: NextAction, label: Prose, *, shown: bool) -> Prose:
+    """The step's label with what it does: it changes the cluster, or its command, `shown` below, only looks."""
+    if action.changes_cluster:
+        return Text("render.changes", label=label)
+    return Text("render.looks", label=label) if shown else label
+
+
 def shell_command(action: NextAction) -> str:
     """The action's command as a shell takes it: ours are written without the program's name."""
     return f"hami-bot {action.command}" if action.is_ours else action.command

@@ -118,9 +118,8 @@ def ways(scene: PodScene, names: Sequence[str]) -> list[NextAction]:
         found.append(step(loosened.label(), look))
     for text in dict.fromkeys(scene.obstacles[name].text for name in names):
         if (short := _shortage(scene, text, names)) is not None:
-            less = short.ask_less(scene.pod)
             look = kubectl("get", "node", short.node.name, "-o", "jsonpath={.status.allocatable}")
-            found += [ask_again(scene.pod, action.text, look) for action in less]
+            found += [ask_again(scene.pod, change, look) for change in short.ask_less]
     tainted = [name for name in names if scene.obstacles[name].text == TAINT_TEXT]
     for taint in dict.fromkeys(scene.obstacles[name].detail for name in tainted):
         of_taint = [name for name in tainted if scene.obstacles[name].detail == taint]

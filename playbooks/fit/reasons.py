@@ -53,18 +53,17 @@ _WORDS_OF_OTHERS = _WORDS | {
 
 
 def why_nowhere(scene: PodScene) -> Sequence[Prose]:
-    """Every candidate's reason, counted, those that pass with time first; then ever shorter."""
+    """Every node's reason, counted: as many as are shown have most nodes, and of those come first that pass with time.
+
+    Then ever shorter. What is not shown is counted too, so the numbers add up to all nodes.
+    """
     if (few := _too_few_of_type(scene)) is not None:
         return [few]
     codes = Counter(_telling(verdict.codes) for verdict in scene.verdicts.values() if verdict.fits is False)
-    ordered = sorted(codes.items(), key=lambda item: (_PASSING.isdisjoint(item[0]), -item[1], item[0]))
-    words = _WORDS if scene.device.vendor is FIRST else _WORDS_OF_OTHERS
-    parts = [(count, listed(_in_words(some, words))) for some, count in ordered]
-    dropped = [Text("fit.dropped", count=len(scene.obstacles))] if scene.obstacles else []
-    forms = [[*_counted(parts[:most]), *_rest(parts[most:])] for most in range(min(len(parts), _REASONS_SHOWN), 0, -1)]
-    return [clauses(form + dropped) for form in forms or [[]] if form + dropped] + [
-        clauses(form) for form in forms[-1:]
-    ]
+    largest = sorted(codes.items(), key=lambda item: (-item[1], item[0]))
+    several = range(max(1, min(len(codes), _REASONS_SHOWN)), 0, -1)
+    forms = [_counted(scene, dict(largest[:most]), len(scene.obstacles)) for most in several]
+    return [clauses(form) for form in (*forms, _counted(scene, dict(largest[:1]), 0)) if form]
 
 
 def _telling(codes: Iterable[str]) -> tuple[str, ...]:
@@ -77,13 +76,14 @@ def _in_words(codes: Iterable[str], words: Mapping[str, Text]) -> list[Prose]:
     return [words.get(code, code) for code in codes]
 
 
-def _counted(parts: Iterable[tuple[int, Prose]]) -> list[Text]:
-    return [Text("fit-reason.counted", count=count, reasons=text) for count, text in parts]
-
-
-def _rest(parts: Iterable[tuple[int, Prose]]) -> list[Text]:
-    left = sum(count for count, _ in parts)
-    return [Text("fit.others", count=left)] if left else []
+def _counted(scene: PodScene, some: Mapping[tuple[str, ...], int], dropped: int) -> list[Text]:
+    """These reasons with their counts, how many nodes have another one, and how many of them Kubernetes drops."""
+    words = _WORDS if scene.device.vendor is FIRST else _WORDS_OF_OTHERS
+    ordered = sorted(some.items(), key=lambda item: (_PASSING.isdisjoint(item[0]), -item[1], item[0]))
+    left = len(scene.nodes) - dropped - sum(some.values())
+    told = [Text("fit-reason.counted", count=count, reasons=listed(_in_words(of, words))) for of, count in ordered]
+    rest = (Text("fit.others", count=left), Text("fit.dropped", count=dropped))
+    return [*told, *(text for text, count in zip(rest, (left, dropped), strict=True) if count)]
 
 
 def _too_few_of_type(scene: PodScene) -> Prose | None:

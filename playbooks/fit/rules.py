@@ -246,7 +246,7 @@ def nowhere_in_words(scene: AskedScene) -> tuple[Text, Text]:
         return claim, claim
     if (effect := scene.once(_only_quota)) is not None:
         return _over_quota("fit", scene, effect)
-    names, count = _judged(scene), len(scene.candidates)
+    names, count = _judged(scene), len(scene.nodes)
     empty = names and not any(would_if_empty(scene, name) for name in names)
     key = "fits-nowhere.empty" if empty else "fits-nowhere.claim"
     return _told(lambda pod, why: Text(key, pod=pod, why=why, count=count), scene, why_nowhere(scene))

@@ -1,5 +1,6 @@
 """`fit 2x16Gi`: what the words mean, and what is said where nothing fits; the verdicts themselves are `fit -f`'s."""
 
+import re
 import shlex
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from bot.report import Report
 from bot.texts import in_english
 from handlers.parsing.slack_grammar import ManifestWanted, understand
 from playbooks.playbook import find
+from tests.cases_support import VERSIONS, Question
 from tests.playbooks.world import (
     Object,
     answer,
@@ -235,10 +237,10 @@ def test_the_pods_whose_end_would_help_are_named_the_least_disruptive_first(tmp_
     assert "GPU-gpu-2,NVIDIA,15000,0:;" in quotes(report)
 
 
-def test_a_tainted_node_is_neither_counted_nor_advised(tmp_path: Path) -> None:
+def test_a_tainted_node_is_counted_as_dropped_and_not_advised(tmp_path: Path) -> None:
     objects = cluster(gpu_node("gpu-1"), gpu_node("gpu-2", taints=[TAINT]), used(10000), used(5000, "gpu-2"))
     report = ask(tmp_path, objects, "1x12Gi")
-    assert "on none of the 1 node now" in report.verdict
+    assert "on none of the 2 nodes now: 1 with too little free memory; 1 dropped by" in report.verdict
     assert all("gpu-2" not in command for command in commands(report))
     assert {row["node"] for row in table(report, "pods to end")} == {"gpu-1"}
 
@@ -283,7 +285,7 @@ def test_a_verdict_with_many_reasons_is_a_whole_sentence(tmp_path: Path) -> None
     report = ask(tmp_path, objects, "1x15Gi", cores=100, type="T4")
     assert cause(report).claim.endswith("1 dropped by Kubernetes' own filters.")
     assert len(cause(report).claim) > 140
-    assert report.verdict.endswith("now: 8 with GPUs in use (whole GPUs are needed); 1 for other reasons.")
+    assert report.verdict.endswith("now: 8 with GPUs in use (whole GPUs are needed); 2 for other reasons.")
 
 
 def test_cards_of_the_asked_type_that_are_too_small_even_empty_are_told_as_that(tmp_path: Path) -> None:
@@ -434,3 +436,27 @@ def test_a_holder_that_cannot_be_read_makes_the_answer_only_suspected(tmp_path: 
 def test_without_the_holders_nothing_is_claimed(tmp_path: Path) -> None:
     report = ask(tmp_path, cluster(gpu_node()), "1x4Gi", missing=["pods"])
     assert codes(report) == ["not-enough-evidence"]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("cards", ["4", "4x15Gi"])
+def test_the_counts_of_a_recorded_cluster_add_up_to_its_nodes_and_the_largest_is_named(
+    version: str, cards: str
+) -> None:
+    report = Question(version, "fit", cards, {"cards": cards, "type": "T4"}).ask()
+    for text in (report.verdict, cause(report).claim):
+        found = re.search(r"on none of the (\d+) nodes[^:]*: (\d.*)\.$", text)
+        assert found, text
+        counts = {part: int(part.split()[0]) for part in found[2].split("; ")}
+        assert sum(counts.values()) == int(found[1])
+        named = [count for part, count in counts.items() if "other reasons" not in part and "dropped" not in part]
+        by_reason = table(report, "by reason")
+        assert max(named) >= max(int(row["nodes"]) for row in by_reason if not row["kubernetes"])
+
+
+def test_who_asks_for_whole_gpus_is_not_told_to_ask_for_most_of_their_cores(tmp_path: Path) -> None:
+    report = ask(tmp_path, cluster(gpu_node("gpu-1"), used(1000)), "1x4Gi", cores=100)
+    assert codes(report) == ["fits-nowhere"]
+    assert not any(
+        "cores (" in action.label and "no cores" not in action.label for action in cause(report).next_actions
+    )

@@ -1,8 +1,13 @@
 """A request that is larger than the cards of the nodes that the pod chose: waiting is no advice then."""
 
+import json
+import shlex
 from pathlib import Path
 
+import pytest
+
 from bot.report import Report
+from handlers.shell_output import asked_there
 from tests.playbooks.world import (
     Object,
     ask,
@@ -57,13 +62,13 @@ def test_more_than_the_chosen_nodes_cards_have_is_told_as_such_and_where_it_woul
     expected = "Waiting will not help: no GPU of gpu-1 has 20,000 MiB, even empty: at most 15,360 MiB (NVIDIA small)."
     assert report.verdict == expected
     assert any('"devmem": 15360' in quote for quote in quotes(report))
-    assert "from the nodeSelector (gpu-2 would take the pod now): edit Pod" in labels_of(report)[0]
+    assert "from the nodeSelector (gpu-2 would take the pod now); edit Pod" in labels_of(report)[0]
     assert "at most 15,360 MiB per GPU" in labels_of(report)[1]
 
 
 def test_a_node_affinity_is_loosened_as_well(tmp_path: Path) -> None:
     report = asked(tmp_path, pod(limits=gpu(memory=20000), affinity=AFFINITY), small(), large())
-    assert labels_of(report)[0].startswith("Loosen the node affinity (gpu-2 would take the pod now): edit Pod")
+    assert labels_of(report)[0].startswith("Loosen the node affinity (gpu-2 would take the pod now); edit Pod")
 
 
 def test_nodes_that_would_not_take_it_either_are_not_offered(tmp_path: Path) -> None:
@@ -125,10 +130,48 @@ def test_what_cannot_be_changed_in_place_is_said_to_be_made_anew(tmp_path: Path)
     alone = steps_of(asked(tmp_path / "alone", pod(limits=gpu(memory=20000)), small()))[0]
     assert "in Pod ml/wl set limits" in alone[0]
     assert alone[0].endswith("a pod's spec is fixed, so create it anew")
+    replace = (
+        "kubectl -n ml get pod wl -o yaml > pod.yaml && ${EDITOR:-vi} pod.yaml && kubectl replace --force -f pod.yaml"
+    )
+    assert alone[1:] == (replace, True)
     job = steps_of(asked(tmp_path / "job", owned(pod(limits=gpu(memory=20000)), "Job", "train"), small()))[0]
     assert "in Job ml/train set limits" in job[0]
     assert job[0].endswith("the pod template of Job may be fixed: then delete it and apply it anew")
     assert job[1:] == ("kubectl -n ml get job train -o yaml", False)
+
+
+@pytest.mark.parametrize(
+    ("waiting", "told", "patch"),
+    [
+        (
+            pod(limits=gpu(memory=20000), nodeSelector={"pool": "small"}),
+            "Remove pool=small from the nodeSelector",
+            {"spec": {"nodeSelector": {"pool": None}}},
+        ),
+        (
+            pod(limits=gpu(memory=1000), annotations={"nvidia.com/use-gputype": "H20"}),
+            "nvidia.com/use-gputype: H20; edit Deployment ml/web: its pods are created anew",
+            {"metadata": {"annotations": {"nvidia.com/use-gputype": None}}},
+        ),
+    ],
+    ids=["selector", "annotation"],
+)
+def test_what_has_to_go_goes_by_a_patch_of_the_template_that_makes_the_pods(
+    tmp_path: Path, waiting: Object, told: str, patch: Object
+) -> None:
+    steps = steps_of(asked(tmp_path, owned(waiting, "Deployment", "web"), small(), large()))
+    _, command, changes = next(one for one in steps if told in one[0])
+    *kubectl, written = shlex.split(command)
+    assert kubectl == ["kubectl", "-n", "ml", "patch", "deployment/web", "-p"]
+    assert json.loads(written) == {"spec": {"template": patch}}
+    assert changes
+
+
+def test_every_part_of_a_command_that_replaces_a_pod_asks_the_cluster_that_was_asked(tmp_path: Path) -> None:
+    report = asked_there(asked(tmp_path, pod(limits=gpu(memory=20000)), small()), ("--context", "lab"), ())
+    command = steps_of(report)[0][1]
+    assert command.startswith("kubectl --context lab -n ml get pod wl -o yaml > pod.yaml && ")
+    assert command.endswith(" && kubectl --context lab replace --force -f pod.yaml")
 
 
 def test_nobody_who_asked_for_a_whole_gpu_is_told_to_ask_for_99_percent_of_its_cores(tmp_path: Path) -> None:

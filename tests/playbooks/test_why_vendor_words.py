@@ -95,4 +95,4 @@ def test_a_quantity_in_bytes_or_no_count_asks_for_nothing(tmp_path: Path, limits
     report = ask(tmp_path, [*scheduler(config=CONFIG), waiting, dcus()])
     (told,) = [finding for finding in report.findings if finding.code == "no-device-request"]
     assert "needs hygon.com/dcunum, and plain numbers" in told.claim
-    assert [action.label for action in told.next_actions] == [step]
+    assert [action.label.partition(";")[0] for action in told.next_actions] == [step]

@@ -35,7 +35,7 @@ why, cluster lab, 2026-11-21T05:00:00Z
 
 ### Next
 
-- Request at most 16,384 MiB per GPU (gpu-2 would take the pod)
+- Request at most 16,384 MiB per GPU (gpu-2 would take the pod) · look:
   ```sh
   hami-bot gpus --node gpu-2
   ```

@@ -22,7 +22,7 @@ WARNING  No usable GPU of gpu-1, gpu-2 has 24,000 MiB free; the largest free
   read at  2026-11-21 05:00:00 UTC
 
 Next
-  1. Request at most 16,384 MiB per GPU (gpu-2 would take the pod)
+  1. Request at most 16,384 MiB per GPU (gpu-2 would take the pod) · look:
      hami-bot gpus --node gpu-2
   2. Recreate the pod once it asks for less [changes the cluster]
      kubectl -n ml delete pod trainer-0
@@ -68,7 +68,7 @@ WARNING  No usable GPU of gpu-1, gpu-2 has 24,000 MiB free; the largest free sli
   Pod ml/trainer-0, cluster lab; read at 2026-11-21 05:00:00 UTC; everything: --all
 
 Next
-  1. Request at most 16,384 MiB per GPU (gpu-2 would take the pod)
+  1. Request at most 16,384 MiB per GPU (gpu-2 would take the pod) · look:
      hami-bot gpus --node gpu-2
   2. Recreate the pod once it asks for less [changes the cluster]
      kubectl -n ml delete pod trainer-0

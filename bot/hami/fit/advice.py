@@ -190,14 +190,13 @@ def _shares_one_only(view: View, request: PodRequest) -> bool:
 
 def _fewer_cores(view: View, names: Sequence[str], request: PodRequest) -> PlacementChange | None:
     container = _single(request)
-    if container is None or not container.cores:
+    if container is None or container.cores in (0, WHOLE_CARD):  # who asks for all cores of a GPU wants it alone
         return None
     best: PlacementChange | None = None
     room = view.quota_room(request.namespace, request.containers[0].word)
     by_quota = None if room is None or room.cores_limit is None else room.cores_free // container.count
     least = changed(request, PlacementChange("cores", "", 1))
     for name in names:
-        # One less than asked may be enough too: 100 asks for a card without any other user.
         free = {min(card.free_cores, container.cores - 1) for card in view.cards(name)}
         if by_quota is not None:
             free |= {min(amount, by_quota) for amount in free}

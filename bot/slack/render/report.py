@@ -28,6 +28,7 @@ from bot.render.words import (
     quoted,
     seen_at,
     some_names,
+    step_label,
     where,
 )
 from bot.report import Change, Evidence, Finding, Gap, Impact, NextAction, Report
@@ -243,12 +244,14 @@ def _next(actions: Sequence[NextAction], report: Report, room: Room) -> list[Blo
     """What to do; a command that several steps share stands below the last of them."""
 
     def show(number: int, action: NextAction) -> Block:
-        label = pieced("{}. {}", str(number), _label(action, room))
+        again = number < min(len(actions), _ACTIONS_SHOWN) and actions[number].command == action.command
         button = action_button(action, report.cluster, number) if action.is_ours else None
+        command = [] if again or button is not None else _copied(action.command, room)
+        shown_as = step_label(action, room.text(action.label, _LABEL), shown=bool(command))
+        label = pieced("{}. {}", str(number), shown_as)
         if button is not None:
             return blocks.plain_section(label, accessory=button)
-        again = number < min(len(actions), _ACTIONS_SHOWN) and actions[number].command == action.command
-        return rich_text(line(span(label)), *([] if again else _copied(action.command, room)))
+        return rich_text(line(span(label)), *command)
 
     shown = room.fill(actions, show, share=_NEXT, most=_ACTIONS_SHOWN)
     every = {action for finding in report.findings for action in finding.next_actions}
@@ -291,11 +294,6 @@ def _gaps(gaps: Sequence[Gap], room: Room) -> list[Block]:
 
 def _title(text: Text) -> Part:
     return line(span(text, "bold"))
-
-
-def _label(action: NextAction, room: Room) -> Prose:
-    label = room.text(action.label, _LABEL)
-    return Text("render.changes", label=label) if action.changes_cluster else label
 
 
 def _copied(command: str, room: Room) -> list[Part]:

@@ -9,7 +9,7 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from bot.render.words import MARKS, SEVERITIES, names_told
+from bot.render.words import MARKS, SEVERITIES, names_told, step_label
 from bot.report import VERDICT_LIMIT, Severity
 from bot.slack.message import Block
 from bot.slack.render import blocks
@@ -252,7 +252,7 @@ def _step(cause: Cause) -> list[list[Part]]:
     if cause.step is None or not (cause.step.key or cause.step.label.strip()):
         return []
     label = inert(cause.step.text, _STEP)
-    label = Text("render.changes", label=label) if cause.step.changes_cluster else label
+    label = step_label(cause.step, label, shown=False)
     parts = [span(pieced("{} ", Text("triage.next")), "bold"), span(label)]
     if cause.step.is_ours and len(cause.step.command) <= _STEP:
         parts += [span(": "), span(inert(cause.step.command, _STEP), "code")]

@@ -21,6 +21,7 @@ from playbooks.quotes import kubectl, kubectl_pod
 from playbooks.rule import rule
 from playbooks.rules.admission.webhook import BY_QUOTA, remedy
 from playbooks.rules.common.findings import finding, other_vendors
+from playbooks.rules.common.holders import edit_owner
 from playbooks.rules.waiting.volcano import of_group
 from playbooks.scenes.placed_pod import AbsentScene, PlacedScene
 from playbooks.scenes.waiting_pod import PodScene
@@ -120,8 +121,7 @@ def nothing_asked(scene: PodScene) -> Iterator[Finding]:
     if not scene.asked:
         name = pod.spec.containers[0].name if pod.spec.containers else pod.name
         proofs = [quotes.of_pod(pod, name, "{.spec.containers[*].name}")]
-        look = kubectl_pod(pod, "get", "-o", "jsonpath={.spec.containers[*].resources}")
-        fix = step(Text("no-device-request.add", resource=config.gpus.count), look)
+        fix = edit_owner(pod, Text("no-device-request.add", resource=config.gpus.count))
         yield _finding("no-device-request", Text("no-device-request.claim", resource=config.gpus.count), proofs, fix)
     elif not any(request.containers for request in scene.requests) and not other_vendors(scene):
         proofs = [quotes.of_resource(pod, name, value) for name, value in scene.asked.items()]
@@ -198,15 +198,14 @@ def write_plainly(pod: Pod, config: DeviceConfig, version: Version | None) -> Ne
     asked = asked_resources(pod, config)
     device = next((found for name in asked if (found := config.by_resource.get(name))), config.devices[0])
     resources = device.resources
-    look = kubectl_pod(pod, "get", "-o", "jsonpath={.spec.containers[*].resources}")
     if passed_over(pod, config, version):
-        return step(Text("no-device-request.add-count", resource=config.gpus.count), look)
+        return edit_owner(pod, Text("no-device-request.add-count", resource=config.gpus.count))
     if device.vendor is FIRST:
-        return step(Text("no-device-request.whole", resource=resources.memory), look)
+        return edit_owner(pod, Text("no-device-request.whole", resource=resources.memory))
     if resources.count not in asked or not resources.memory:
-        return step(Text("no-device-request.add", resource=resources.count), look)
+        return edit_owner(pod, Text("no-device-request.add", resource=resources.count))
     unit = resources.memory_factor
-    return step(Text("no-device-request.units", resource=resources.memory, unit=f"{unit:,}"), look)
+    return edit_owner(pod, Text("no-device-request.units", resource=resources.memory, unit=f"{unit:,}"))
 
 
 @rule("no-device-request", reads=("install",))

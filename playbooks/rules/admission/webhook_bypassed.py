@@ -16,6 +16,7 @@ from playbooks.quotes import kubectl, kubectl_pod, of_object
 from playbooks.rule import rule
 from playbooks.rules.admission.webhook import KIND, Asked, RejectionLine, faults, of_rejection, rejections
 from playbooks.rules.common.findings import finding
+from playbooks.rules.common.holders import edit_owner
 from playbooks.rules.waiting.refused_requests import unknown_resources
 from playbooks.scenes.cluster import WebhookScene
 from playbooks.scenes.waiting_pod import PodScene
@@ -47,6 +48,14 @@ _FIXES = {
     "node": "webhook-bypassed.fix-node",
     "unanswered": "webhook-bypassed.fix-unanswered",
 }
+_EDITED: Mapping[str, Mapping[str, object] | None] = {
+    "privileged": None,
+    "opted-out": None,
+    "unselected": None,
+    "init": None,
+    "node": {"spec": {"nodeName": None}},
+}
+"""What is mended in the pod's owner, and the patch that does it where it is the same for every pod."""
 
 
 class PodOfHami(WebhookScene, Protocol):
@@ -197,15 +206,19 @@ def _bypassed(past: _Past, how: str, shown: Sequence[Evidence] = (), reason: Lef
         label=label,
         namespace=pod.namespace,
     )
-    if how == "claim":
-        look = f"kubectl get {KIND.lower()}s -o wide"
-    elif how == "namespace":
-        look = kubectl("get", "namespace", pod.namespace, "--show-labels")
+    fix = Text(_FIXES[how], label=label)
+    if how in _EDITED:
+        removed = {"metadata": {"labels": {reason.key: None}}} if reason and how == "opted-out" else _EDITED[how]
+        steps = [edit_owner(pod, fix, removed)]
     else:
         look = kubectl_pod(pod, "get", "-o", "yaml")
+        if how == "claim":
+            look = f"kubectl get {KIND.lower()}s -o wide"
+        elif how == "namespace":
+            look = kubectl("get", "namespace", pod.namespace, "--show-labels")
+        steps = [step(fix, look), _recreate(pod)]
     proofs = [*shown, *past.proofs]
     sure: Confidence = "confirmed" if install.seen and how != "unanswered" else "suspected"
-    steps = [step(Text(_FIXES[how]), look), _recreate(pod)]
     return finding("webhook-bypassed", claim, sure, _nodes(pod), proofs, severity="warning", actions=steps)
 
 
@@ -213,10 +226,9 @@ def _wrong_scheduler(past: _Past) -> Finding:
     pod, install, scheduler = past.scene.pod, past.scene.install, _scheduler(past.scene.pod)
     claim = Text("wrong-scheduler.claim", scheduler=scheduler, hami=install.scheduler_name)
     key = "wrong-scheduler.name" if scheduler == KUBERNETES_SCHEDULER else "wrong-scheduler.manifest"
-    fix = step(Text(key, hami=install.scheduler_name), kubectl_pod(pod, "get", "-o", "yaml"))
+    fix = edit_owner(pod, Text(key, hami=install.scheduler_name), {"spec": {"schedulerName": install.scheduler_name}})
     sure: Confidence = "confirmed" if install.seen else "suspected"
-    steps = [fix, _recreate(pod)]
-    return finding("wrong-scheduler", claim, sure, _nodes(pod), past.proofs, severity="warning", actions=steps)
+    return finding("wrong-scheduler", claim, sure, _nodes(pod), past.proofs, severity="warning", actions=[fix])
 
 
 def _scheduler(pod: Pod) -> str:

@@ -7,10 +7,9 @@ from typing import NamedTuple
 from bot.kube.models import Node, Pod
 from bot.kube.quantities import parse_quantity
 from bot.kube.selectors import effective_request
-from bot.report import Evidence, NextAction, step
+from bot.report import Evidence
 from bot.texts import Text, spaced
 from playbooks import quotes
-from playbooks.quotes import kubectl_pod
 from playbooks.scenes.waiting_pod import PodScene
 
 SHORT = "Insufficient "
@@ -53,14 +52,11 @@ class Shortage(NamedTuple):
             quotes.of_allocatable(self.node, self.resource),
         ]
 
-    def ask_less(self, pod: Pod) -> list[NextAction]:
+    @property
+    def ask_less(self) -> list[Text]:
         """To ask for no more than there is, where waiting will not help."""
-        if not self.everywhere:
-            return []
         most = _amount(self.resource, self.most, whole=True)
-        path = f"jsonpath={{.spec.containers[*].resources.requests.{self.resource}}}"
-        label = Text("kubernetes-filter.ask-less", most=most, resource=self.resource)
-        return [step(label, kubectl_pod(pod, "get", "-o", path))]
+        return [Text("kubernetes-filter.ask-less", most=most, resource=self.resource)] if self.everywhere else []
 
 
 def shortage(scene: PodScene, text: str, names: Sequence[str]) -> Shortage | None:

@@ -26,12 +26,12 @@ from bot.kube.times import parse_time
 from bot.report import Evidence, Finding, NextAction, step
 from bot.texts import Text, listed
 from playbooks import quotes
-from playbooks.quotes import kubectl, kubectl_pod
+from playbooks.quotes import kubectl
 from playbooks.rules.capacity import request_amounts
 from playbooks.rules.capacity.request_amounts import in_words, numbers_given
 from playbooks.rules.common import prose
 from playbooks.rules.common.findings import Part, finding
-from playbooks.rules.common.holders import owner_of
+from playbooks.rules.common.holders import edit, edit_owner, of_owner
 from playbooks.scenes.waiting_pod import PodScene
 
 _LARGEST_INIT = Version(2, 10, 0)
@@ -84,8 +84,8 @@ def _added_up(scene: PodScene) -> Part | None:
     install = scene.install
     name = install.deployment.name if install.deployment else "hami-scheduler"
     look = kubectl("-n", install.namespace, "get", "deployment", name, "-o", image)
-    steps = [step(Text("large.one-init", owner=_owner(scene.pod)), ""), step(Text("large.upgrade"), look)]
-    return Part(text, [], steps)
+    one = edit(scene.pod, Text("large.one-init", **of_owner(scene.pod)))
+    return Part(text, [], [one, step(Text("large.upgrade"), look)])
 
 
 def _more_cores(scene: PodScene) -> Part | None:
@@ -101,8 +101,8 @@ def _more_cores(scene: PodScene) -> Part | None:
         text = Text("large.cores", asked=container.cores, device=container.word, most=most)
         node = next(name for name in scene.nodes if any(card.card.cores == most for card in scene.view.cards(name)))
         proofs = [quotes.of_card(scene.nodes[node], cards[0].uuid, whole=True)]
-        steps = [step(Text("large.drop-cores", owner=_owner(scene.pod), resource=resource, most=most), "")]
-        return Part(text, proofs, steps)
+        label = Text("large.drop-cores", resource=resource, most=most, **of_owner(scene.pod))
+        return Part(text, proofs, [_set_limits(scene.pod, label, container.container, {resource: most})])
     return None
 
 
@@ -112,48 +112,22 @@ def _writes(pod: Pod, asked: ContainerRequest, resources: Sequence[str]) -> bool
     return any(written(container, name) is not None for container in of for name in resources if name)
 
 
-def _owner(pod: Pod) -> str:
-    """Whose template has to change: `Deployment ml/web`, or the pod that has no owner."""
-    owner = owner_of(pod)
-    if owner.kind == "Namespace":
-        return f"Pod {pod.namespace}/{pod.name}"
-    return f"{owner.kind} {owner.namespace}/{owner.name}"
-
-
 def _set(scene: PodScene, container: ContainerRequest, resource: str, amount: int, most: int) -> NextAction:
     """To write an amount into the template of the pod's owner; a pod alone has to be created again."""
-    label = Text("large.set", owner=_owner(scene.pod), resource=resource, amount=f"{amount:,}", memory=prose.mib(most))
-    return _edit(scene.pod, label, container.container, {resource: amount})
+    values = {"resource": resource, "amount": f"{amount:,}", "memory": prose.mib(most), **of_owner(scene.pod)}
+    return _set_limits(scene.pod, Text("large.set", **values), container.container, {resource: amount})
 
 
-_ROLLED_OUT = ("Deployment", "StatefulSet", "DaemonSet")
-"""Owners that create their pods anew when their template changes."""
-
-
-def _edit(pod: Pod, label: Text, container: str, limits: Mapping[str, int]) -> NextAction:
-    """The command that sets the limits where the owner rolls them out; else the one that shows what to edit."""
-    owner = owner_of(pod)
-    if owner.kind not in _ROLLED_OUT:
-        kind, name = ("pod", pod.name) if owner.kind == "Namespace" else (owner.kind.lower(), owner.name)
-        return step(label, kubectl("-n", pod.namespace, "get", kind, name, "-o", "yaml"))
+def _set_limits(pod: Pod, label: Text, container: str, limits: Mapping[str, int]) -> NextAction:
     found = next((one for one in pod.spec.containers if one.name == container), None)
     requests = (found.resources.requests if found and found.resources else None) or {}
     both = {key: amount for key, amount in limits.items() if key in requests}
     amounts = [f"--limits={_pairs(limits)}", *([f"--requests={_pairs(both)}"] if both else [])]
-    target = f"{owner.kind.lower()}/{owner.name}"
-    command = kubectl("-n", owner.namespace, "set", "resources", target, "-c", container, *amounts)
-    return step(label, command, changes_cluster=True)
+    return edit(pod, label, ("set", "resources"), "-c", container, *amounts)
 
 
 def _pairs(amounts: Mapping[str, int]) -> str:
     return ",".join(f"{key}={amount}" for key, amount in amounts.items())
-
-
-def _anew(pod: Pod) -> Text:
-    kind = owner_of(pod).kind
-    if kind in _ROLLED_OUT:
-        return Text("change.rolled-out")
-    return Text("change.pod-fixed") if kind == "Namespace" else Text("change.template-fixed", kind=kind)
 
 
 _LEAVING = timedelta(minutes=2)
@@ -178,6 +152,12 @@ class Loosened(NamedTuple):
         if self.by_affinity:
             return Text("change.loosen-affinity", label=BY_AFFINITY, nodes=nodes)
         return Text("change.loosen-selector", label=", ".join(self.parts), nodes=nodes)
+
+    def patch(self) -> dict[str, object]:
+        """The same as a patch of the pod: what is null goes."""
+        labels = {part.partition("=")[0]: None for part in self.parts if part != BY_AFFINITY}
+        spec: dict[str, object] = {"nodeSelector": labels} if labels else {}
+        return {"spec": spec | ({"affinity": {BY_AFFINITY: None}} if BY_AFFINITY in self.parts else {})}
 
 
 def loosen(scene: PodScene, names: Sequence[str]) -> Loosened | None:
@@ -260,9 +240,7 @@ def loosen_selection(scene: PodScene) -> list[NextAction]:
     loosened = loosen(scene, list(scene.obstacles)) if scene.request.containers else None
     if loosened is None:
         return []
-    label = Text("change.in-owner", change=loosened.label(), owner=_owner(scene.pod), anew=_anew(scene.pod))
-    path = "{.spec.affinity.nodeAffinity}" if loosened.by_affinity else "{.spec.nodeSelector}"
-    return [step(label, kubectl_pod(scene.pod, "get", "-o", f"jsonpath={path}"))]
+    return [edit_owner(scene.pod, loosened.label(), loosened.patch())]
 
 
 def impossible(scene: PodScene, words: Sequence[Evidence]) -> Finding | None:
@@ -384,13 +362,7 @@ def _changes(scene: PodScene) -> list[NextAction]:
         return []
     names = scene.view.registered(scene.candidates)
     changes = smallest_changes(scene.view, names, scene.request)
-    # Who asks for all cores of a GPU wants it alone: less of them is no way.
-    whole = any(request.cores == _ALL_CORES for request in scene.request.containers)
-    return [
-        _action(scene, change)
-        for change in changes
-        if not (_is_sibling(scene, change.pod) or (whole and change.what == "cores"))
-    ]
+    return [_action(scene, change) for change in changes if not _is_sibling(scene, change.pod)]
 
 
 def _is_sibling(scene: PodScene, full_name: str) -> bool:
@@ -416,11 +388,26 @@ def _action(scene: PodScene, change: PlacementChange) -> NextAction:
     container = _only_container(scene)
     limits = request_amounts.limits_of(scene, change, what)
     if container is None or not limits:
-        label = Text("change.in-owner", change=label, owner=_owner(pod), anew=_anew(pod))
-        return step(label, kubectl_pod(pod, "get", "-o", "yaml"))
+        return _without_annotations(scene, label, what)
     told = [_from_to(container, resource, amount) for resource, amount in limits.items()]
-    label = Text("change.limits", change=label, owner=_owner(pod), limits=listed(told), anew=_anew(pod))
-    return _edit(pod, label, container.name, limits)
+    label = Text("change.limits", change=label, limits=listed(told), **of_owner(pod))
+    return _set_limits(pod, label, container.name, limits)
+
+
+def _without_annotations(scene: PodScene, change: Text, what: str) -> NextAction:
+    """To remove the annotations that the change is about; one that is about none is left to the reader's editor."""
+    names, written = scene.device.names, scene.pod.metadata.annotations or {}
+    about = {
+        "drop-uuid": (names.use_uuid, names.no_use_uuid),
+        "drop-type": (names.use_type, names.no_use_type),
+        "drop-mode": (names.mode,),
+        "drop-numa": (names.numa_bind,),
+    }
+    keys = [name.format(word=scene.device.word) for name in about.get(what, ())]
+    if not (found := [key for key in keys if key in written]):
+        return edit_owner(scene.pod, change)
+    change = Text("change.without", change=change, keys=listed(f"{key}: {written[key]}" for key in found))
+    return edit_owner(scene.pod, change, {"metadata": {"annotations": dict.fromkeys(found)}})
 
 
 def _only_container(scene: PodScene) -> Container | None:

@@ -1,8 +1,10 @@
-"""Who holds GPUs, and what they use of them: a pod's owner, its team, and figures as they are quoted.
+"""Who holds GPUs, and what they use of them: a pod's owner, how it is edited, its team, and figures as they are quoted.
 
 A team is named where a label or annotation of the pod names one.
 """
 
+import json
+from collections.abc import Mapping
 from datetime import datetime
 from typing import NamedTuple, Protocol
 
@@ -10,7 +12,8 @@ from bot.hami.metrics.exposition import Sample
 from bot.hami.metrics.gpu_usage import PORT, ContainerUse
 from bot.kube.models import Holder, ObjectMeta, Pod
 from bot.kube.times import format_time
-from bot.report import Evidence
+from bot.report import Evidence, NextAction, step
+from bot.texts import Prose, Text
 from playbooks.gather.usage import UsageSeen
 from playbooks.quotes import kubectl
 
@@ -40,6 +43,50 @@ def owner_of(pod: Pod | Holder) -> Owner:
     if kind == "ReplicaSet" and name.endswith(ending):
         kind, name = "Deployment", name.removesuffix(ending)
     return Owner(kind, metadata.namespace, name, _team(metadata))
+
+
+_ROLLED_OUT = ("Deployment", "StatefulSet", "DaemonSet")
+"""Owners that create their pods anew when their template changes."""
+
+
+def _edited(pod: Pod) -> tuple[str, str]:
+    """Kind and name of what has to change: the owner, or the pod that has none."""
+    owner = owner_of(pod)
+    return ("Pod", pod.name) if owner.kind == "Namespace" else (owner.kind, owner.name)
+
+
+def of_owner(pod: Pod) -> dict[str, Prose]:
+    """`Deployment ml/web`, and what has to be created anew once that is edited, as texts of steps have them."""
+    kind, name = _edited(pod)
+    anew = Text("change.template-fixed", kind=kind)
+    if kind == "Pod" or kind in _ROLLED_OUT:
+        anew = Text("change.pod-fixed" if kind == "Pod" else "change.rolled-out")
+    return {"owner": f"{kind} {pod.namespace}/{name}", "anew": anew}
+
+
+def edit(pod: Pod, label: Text, verb: tuple[str, ...] = ("edit",), *rest: str) -> NextAction:
+    """The step that changes the pod's owner, and with it the pod: `kubectl VERB deployment/web REST`.
+
+    A pod that waits by itself is replaced. Any other owner is created anew by whoever has its manifest, and so is a pod
+    that has its node: what is read of it would go there without a scheduler. Of those the command only looks.
+    """
+    kind, name = _edited(pod)
+    target = kind.lower(), name
+    if kind in _ROLLED_OUT:
+        return step(label, kubectl("-n", pod.namespace, *verb, "/".join(target), *rest), changes_cluster=True)
+    look = kubectl("-n", pod.namespace, "get", *target, "-o", "yaml")
+    if kind != "Pod" or pod.spec.node_name:
+        return step(label, look)
+    replace = f"{look} > pod.yaml && ${{EDITOR:-vi}} pod.yaml && kubectl replace --force -f pod.yaml"
+    return step(label, replace, changes_cluster=True)
+
+
+def edit_owner(pod: Pod, change: Prose, patch: Mapping[str, object] | None = None) -> NextAction:
+    """The step that makes this change of the pod's owner; `patch` is it, as a part of the pod, where it is known."""
+    label = Text("change.in-owner", change=change, **of_owner(pod))
+    if patch is None:
+        return edit(pod, label)
+    return edit(pod, label, ("patch",), "-p", json.dumps({"spec": {"template": patch}}, separators=(",", ":")))
 
 
 def _team(metadata: ObjectMeta) -> str:

@@ -19,10 +19,11 @@ from bot.report import Evidence, Finding, Gap, Report, Severity, Subject, new_re
 from bot.texts import Text, sentences
 from playbooks import quotes
 from playbooks.gather.scheduling import DEPLOYMENTS_SOURCE, PODS_SOURCE, InstallSeen
-from playbooks.quotes import kubectl, kubectl_pod
+from playbooks.quotes import kubectl
 from playbooks.rule import rule
 from playbooks.rules.common import prose
 from playbooks.rules.common.findings import finding
+from playbooks.rules.common.holders import edit_owner
 from playbooks.scenes.cluster import InstallScene
 from playbooks.scenes.waiting_pod import PodScene
 
@@ -165,13 +166,14 @@ def predecessors(scene: PodScene) -> Iterator[Finding]:
             "hami": scene.install.scheduler_name,
         }
         gpus = {"count": scene.config.gpus.count, "memory": scene.config.gpus.memory}
-        look = kubectl_pod(scene.pod, "get", "-o", "jsonpath={.spec.containers[*].resources}")
         claim, fix = (
             Text("resource-unknown.predecessor", resource=asks, **names),
             Text("resource-unknown.ask-ours", **gpus),
         )
         proofs = [quotes.of_resource(scene.pod, asks, extended_resources(scene.pod)[asks]), *scene.words]
-        yield finding("resource-unknown", claim, "confirmed", (), proofs, severity="warning", actions=[step(fix, look)])
+        yield finding(
+            "resource-unknown", claim, "confirmed", (), proofs, severity="warning", actions=[edit_owner(scene.pod, fix)]
+        )
         return
     keys = [(node, key) for node in scene.nodes.values() for key in sorted(node.metadata.annotations or {})]
     is_hami = scene.version is not None and scene.version >= _OWN_NAMES

@@ -23,6 +23,7 @@ from playbooks.rule import rule
 from playbooks.rules.common import prose
 from playbooks.rules.common.containers import GpuContainers, gpu_containers, in_trouble, statuses
 from playbooks.rules.common.findings import Part, finding
+from playbooks.rules.common.holders import edit_owner
 from playbooks.rules.nodes.gpu_faults import reported
 from playbooks.rules.waiting import volcano
 from playbooks.rules.waiting.volcano import limited_containers
@@ -240,7 +241,8 @@ def hidden_from_cuda(scene: PlacedScene) -> Iterator[Finding]:
             values = {"container": container.name, "variable": f'"{_VISIBLE}"', "value": f'"{hides[0].value}"'}
             claim = Text("gpu-start-failure.hidden", **values)
             proofs = [quotes.of_pod(scene.pod, _VISIBLE, "{.spec.containers[*].env}")]
-            fix = step(Text("gpu-start-failure.unset", **values), kubectl_pod(scene.pod, "get", "-o", "yaml"))
+            gone = {"name": container.name, "env": [{"name": _VISIBLE, "$patch": "delete"}]}
+            fix = edit_owner(scene.pod, Text("gpu-start-failure.unset", **values), {"spec": {"containers": [gone]}})
             yield finding(
                 "gpu-start-failure", claim, "confirmed", (), proofs, severity="warning", actions=[fix], of=scene.install
             )

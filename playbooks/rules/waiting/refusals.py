@@ -24,6 +24,7 @@ from playbooks.rules.capacity.large_request import Largest, admits, proof_of, to
 from playbooks.rules.capacity.request_amounts import is_soft, own_words
 from playbooks.rules.common import prose
 from playbooks.rules.common.findings import finding
+from playbooks.rules.common.holders import edit_owner
 from playbooks.rules.nodes.causes import uncordon
 from playbooks.rules.waiting.cause_ranking import (
     RankedCause,
@@ -138,8 +139,8 @@ def _set_mode(scene: PodScene, node: str) -> tuple[NextAction, ...]:
     if is_soft(scene):
         mark = kubectl("annotate", "node", node, "hami-vnpu-core=true")
         return (step(Text("mode-not-fit.make-soft", node=node), mark, changes_cluster=True),)
-    look = kubectl_pod(scene.pod, "get", "-o", "jsonpath={.metadata.annotations}")
-    return (step(Text("mode-not-fit.ask-soft", node=node), look),)
+    patch = {"metadata": {"annotations": {"huawei.com/vnpu-mode": "hami-core"}}}
+    return (edit_owner(scene.pod, Text("mode-not-fit.ask-soft", node=node), patch),)
 
 
 def _usual(scene: PodScene, cause: RankedCause, slice_: Slice | None) -> Text:
@@ -253,7 +254,8 @@ def _kubernetes(scene: PodScene, cause: RankedCause, severity: Severity) -> Find
     if cause.text in (TAINT_TEXT, SELECTOR_TEXT) and detail not in text and detail != "nodeAffinity":
         text = f"{text} ({detail})"
     if (short := shortage(scene, cause.text, cause.nodes)) is not None:
-        proofs, actions = short.proofs(scene.pod), short.ask_less(scene.pod) or [look_at_pod(scene.pod, cause.text)]
+        less = [edit_owner(scene.pod, change) for change in short.ask_less]
+        proofs, actions = short.proofs(scene.pod), less or [look_at_pod(scene.pod, cause.text)]
     else:
         proofs, actions = [_obstacle_proof(scene, first, detail)], [look_at_pod(scene.pod, cause.text)]
     proofs = [*(words(scene.attempt) if quoted else []), *proofs]

@@ -26,10 +26,11 @@ from bot.report import Confidence, Evidence, Finding, NextAction, step
 from bot.texts import Text
 from playbooks import quotes
 from playbooks.attempt import Attempt
-from playbooks.quotes import kubectl, kubectl_pod, shown
+from playbooks.quotes import kubectl, shown
 from playbooks.rule import rule
 from playbooks.rules.common import prose
 from playbooks.rules.common.findings import finding
+from playbooks.rules.common.holders import edit_owner
 from playbooks.rules.installation.extender import managed_proof, never_asked
 from playbooks.scenes.waiting_pod import PodScene
 
@@ -147,14 +148,14 @@ def _unknown(scene: PodScene, name: str, managed: frozenset[str]) -> Finding:
     )
     near = _nearest(name, sorted(known))
     claim = Text("resource-unknown.near" if near else "resource-unknown.claim", resource=name, near=near)
-    fix = Text("resource-unknown.rename", near=near) if near else Text("resource-unknown.remove", resource=name)
-    steps = [step(fix, kubectl_pod(scene.pod, "get", "-o", "jsonpath={.spec.containers[*].resources}"))]
+    fix = Text("resource-unknown.rename" if near else "resource-unknown.remove", resource=name, near=near)
     sure: Confidence = "confirmed" if scene.config.names_all else "suspected"
     proofs, ours = _proofs(scene, name), {"count": scene.config.gpus.count, "memory": scene.config.gpus.memory}
     if project := next((known for begins, known in _PROJECTS.items() if name.startswith(begins)), ""):
         claim = Text("resource-unknown.other", resource=name, project=project)
-        steps = [step(Text("resource-unknown.ask-hami", project=project, **ours), steps[0].command)]
-    return finding("resource-unknown", claim, sure, (), proofs, severity="warning", actions=[*steps, _offers()])
+        fix = Text("resource-unknown.ask-hami", project=project, **ours)
+    steps = [edit_owner(scene.pod, fix), _offers()]
+    return finding("resource-unknown", claim, sure, (), proofs, severity="warning", actions=steps)
 
 
 def _nearest(name: str, known: Sequence[str]) -> str:
@@ -171,8 +172,7 @@ def _without_vendor(scene: PodScene, name: str) -> Finding:
     steps = [step(Text("resource-unknown.install", resource=name), kubectl("get", "daemonsets", "-A"))]
     if siblings := _siblings(scene, name):
         claim = Text("resource-unknown.sibling", resource=name, siblings=siblings)
-        look = kubectl_pod(scene.pod, "get", "-o", "jsonpath={.spec.containers[*].resources}")
-        steps = [step(Text("resource-unknown.ask-sibling", resource=name, siblings=siblings), look)]
+        steps = [edit_owner(scene.pod, Text("resource-unknown.ask-sibling", resource=name, siblings=siblings))]
     proofs = _proofs(scene, name)
     steps.append(_offers())
     return finding("resource-unknown", claim, "confirmed", (), proofs, severity="warning", actions=steps)

@@ -20,6 +20,7 @@ from playbooks.quotes import kubectl, kubectl_pod
 from playbooks.rule import rule
 from playbooks.rules.common.containers import last_of, statuses
 from playbooks.rules.common.findings import finding
+from playbooks.rules.common.holders import edit_owner
 from playbooks.rules.common.signature_findings import fix_of, log_line
 from playbooks.rules.nodes.plugin_faults import in_plugin_log
 from playbooks.rules.waiting.unregistered_nodes import plugin_log
@@ -143,14 +144,13 @@ def scheduled_by_volcano(
     theirs = [name for name in asked if name.startswith(_DOMAIN)]
     if theirs and named in (KUBERNETES_SCHEDULER, install.scheduler_name):
         claim = Text("volcano-scheduled.elsewhere", resource=theirs[0], scheduler=named)
-        steps = [step(Text("volcano-scheduled.fix-elsewhere"), kubectl_pod(pod, "get", "-o", "yaml"))]
+        steps = [edit_owner(pod, Text("volcano-scheduled.fix-elsewhere"), {"spec": {"schedulerName": "volcano"}})]
     elif old := [name for name in theirs if name in _OLD_MODE and any(their.startswith(_VGPU) for their in theirs)]:
         claim = Text("volcano-scheduled.modes", resource=old[0])
-        steps = [step(Text("volcano-scheduled.fix-modes"), kubectl_pod(pod, "get", "-o", "yaml"))]
+        steps = [edit_owner(pod, Text("volcano-scheduled.fix-modes"))]
     elif ours:
         claim = Text("volcano-scheduled.mixed", resource=ours[0], scheduler=named, hami=install.scheduler_name)
-        fix = Text("volcano-scheduled.fix-mixed", hami=install.scheduler_name)
-        steps = [step(fix, kubectl_pod(pod, "get", "-o", "yaml"))]
+        steps = [edit_owner(pod, Text("volcano-scheduled.fix-mixed", hami=install.scheduler_name))]
     else:
         claim, steps = _by_its_words(pod, named, quoted)
     proofs = [*_signs(pod, [*theirs, *ours], asked), *quoted]
@@ -200,8 +200,7 @@ def _lacks(scene: PodScene) -> _Lack | None:
     number = asked.get(_NUMBER, "")
     if number.isdecimal() and int(number) > most:
         claim = Text("volcano-scheduled.too-many", resource=_NUMBER, asked=number, most=most, node=node)
-        look = kubectl_pod(scene.pod, "get", "-o", "jsonpath={.spec.containers[*].resources.limits}")
-        fewer = step(Text("volcano-scheduled.fewer", resource=_NUMBER, most=most), look)
+        fewer = edit_owner(scene.pod, Text("volcano-scheduled.fewer", resource=_NUMBER, most=most))
         return _Lack(claim, quotes.of_node_annotation(scene.nodes[node], _REGISTER, registered[node][0][0]), fewer)
     for name, found in registered.items():
         offered = scene.nodes[name].status.allocatable or {}

@@ -136,7 +136,7 @@ def test_a_command_that_several_steps_share_stands_once():
     steps = (NextAction("Ask for less", "kubectl get pod"), NextAction("Drop the annotation", "kubectl get pod"))
     told = texts(shown(report(finding(next_actions=steps))))
     assert told.count("kubectl get pod") == 1
-    assert told.index("kubectl get pod") > told.index("2. Drop the annotation")
+    assert told.index("kubectl get pod") > told.index("2. Drop the annotation · look:")
 
 
 def test_the_notification_reads_well_aloud():
