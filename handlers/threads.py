@@ -180,7 +180,7 @@ async def remember(deps: Deps, key: str, question: Question, words: str, report:
     """What the thread is about: the last question about a pod, a node or a namespace, or else the last of all."""
     store, thread = deps.store, question.thread_ts or key
     try:
-        if report.subject.name and report.playbook in ("why", "logs"):
+        if report.subject.name and lacks_pod([report.playbook]):  # a verb about one pod
             words = _about_pod(report)
         elif not names_somebody(split_words(words)) and (known := await store.thread(question.channel, thread)):
             words = known[0] if names_somebody(split_words(known[0])) else words

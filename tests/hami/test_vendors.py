@@ -148,15 +148,18 @@ NVIDIAS_SOFTWARE = (
     "bot/kube/node_conditions.py",
     "bot/kube/recording/redact.py",
     "handlers/record_shell.py",
+    "playbooks/gather/node_side.py",
+    "playbooks/rules/common/signature_findings.py",
     "playbooks/rules/nodes/gpu_faults.py",
     "playbooks/rules/nodes/plugin_faults.py",
     "playbooks/rules/placed/container_log_faults.py",
     "playbooks/rules/placed/hami_core.py",
+    "playbooks/rules/waiting/refused_requests.py",
     "playbooks/tune/usage.py",
     "playbooks/tune/advice.py",
     "playbooks/tune/sharing.py",
 )
-"""They are about labels, variables, images and conditions of NVIDIA's own software, about HAMi-core, which is for
+"""They are about labels, variables, images and conditions of NVIDIA's own software and its pods, about HAMi-core, which is for
 NVIDIA alone, or about the chart's values of its device plugin.
 """
 DRA_DRIVERS = ("bot/hami/installation/dra.py",)

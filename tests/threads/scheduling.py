@@ -83,8 +83,8 @@ def occupied() -> Scene:
 
 def extra_entry() -> Scene:
     """A running pod with an init container, whose annotation begins with an empty entry."""
-    one = running("wl", "gpu-1", ("GPU-gpu-1", 6144, 30), initContainers=[container(name="fetch")])
-    one["metadata"]["annotations"]["hami.io/vgpu-devices-allocated"] = ";GPU-gpu-1,NVIDIA,6144,30:;"
+    one = running("wl", "gpu-1", ("GPU-gpu-1", 1000, 30), initContainers=[container(name="fetch")])
+    one["metadata"]["annotations"]["hami.io/vgpu-devices-allocated"] = ";GPU-gpu-1,NVIDIA,1000,30:;"
     return Scene(base(one, version="2.9.0"))
 
 
@@ -199,7 +199,7 @@ THREADS = (
         "HAMi#272",
         "the plugin crashed, the handshake stays at Requesting_",
         "driver-not-loaded",
-        "loads the NVIDIA driver there is not ready",
+        "loads the NVIDIA driver is not ready",
         "named",
         "the plugin ends, and the driver's pod on that node does not start",
         lost_plugin(),

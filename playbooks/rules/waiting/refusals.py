@@ -10,6 +10,7 @@ from bot.hami.pods.pod_request import INT32_MAX
 from bot.hami.pods.request_parsing import POLICY_KEY
 from bot.hami.scheduler_logs.scheduling_events import NodesReason, reason_of
 from bot.hami.vendors import FIRST
+from bot.hami.vendors.ascend import MODE_KEY
 from bot.kube.models import Node, Pod
 from bot.kube.selectors import SELECTOR_TEXT, TAINT_TEXT
 from bot.report import Confidence, Evidence, Finding, NextAction, Severity, one_line, step
@@ -139,7 +140,7 @@ def _set_mode(scene: PodScene, node: str) -> tuple[NextAction, ...]:
     if is_soft(scene):
         mark = kubectl("annotate", "node", node, "hami-vnpu-core=true")
         return (step(Text("mode-not-fit.make-soft", node=node), mark, changes_cluster=True),)
-    patch = {"metadata": {"annotations": {"huawei.com/vnpu-mode": "hami-core"}}}
+    patch = {"metadata": {"annotations": {MODE_KEY: "hami-core"}}}
     return (edit_owner(scene.pod, Text("mode-not-fit.ask-soft", node=node), patch),)
 
 
