@@ -144,7 +144,6 @@ def test_a_wrong_command_is_told_with_exit_code_2(words: tuple[str, ...]) -> Non
     ("verb", "needs", "example"),
     [
         ("why", "POD|KIND/NAME", "hami-bot why ml/trainer-0\n"),
-        ("logs", "POD|KIND/NAME", "hami-bot logs ml/trainer-0"),
         ("record", "-o/--out PATH", "hami-bot record -o case.tar.gz --pod ml/trainer-0\n"),
     ],
 )

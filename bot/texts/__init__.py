@@ -175,8 +175,9 @@ def beginning(prose: Prose, limit: int) -> Prose:
     """As many of several sentences as have so many characters, but at least the first."""
     if not isinstance(prose, Text) or prose.key != _SENTENCES:
         return prose
-    parts = cast("Sequence[Prose]", prose.values["parts"])
-    return fitting((sentences(*parts[:count]) for count in range(len(parts), 0, -1)), limit) if parts else prose
+    parts, noun = cast("Sequence[Prose]", prose.values["parts"]), str(prose.values.get(NOUN_VALUE, GPU))
+    forms = (sentences(*parts[:count]) for count in range(len(parts), 0, -1))
+    return fitting(forms, limit).about(noun) if parts else prose
 
 
 def made(make: Callable[..., str], *parts: Prose) -> Text:

@@ -49,7 +49,7 @@ _NAMESPACE = re.compile(  # overlapping: of "in namespace ml" the first two word
 )
 _MARKED_AS_POD = re.compile(r"(?:\b(?:pods?|po|jobs?|workload|deployment|notebook)\b|/)\s*[`*_]*$")
 _PASTED = re.compile(
-    r"\d+/\d+ nodes are available|\d+ nodes? [A-Z][A-Za-z]+\(|\d+/\d+ [A-Z][a-z]+[A-Z]\w+|nodes? do not meet|"
+    r"(?<!\d)\d+(?:/\d+ nodes are available| nodes? [A-Z][A-Za-z]+\(|/\d+ [A-Z][a-z]+[A-Z]\w+)|nodes? do not meet|"
     r"(?:Warning|Normal|警告)\s+[A-Z][a-z]+[A-Z]\w+|\b(?:FilteringFailed|FailedScheduling|BindingFailed|FailedCreate|"
     r"UnexpectedAdmissionError)\b.*\s\S+\s\S+"
 )

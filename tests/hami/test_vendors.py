@@ -159,7 +159,7 @@ NVIDIAS_SOFTWARE = (
     "playbooks/tune/advice.py",
     "playbooks/tune/sharing.py",
 )
-"""They are about labels, variables, images and conditions of NVIDIA's own software and its pods, about HAMi-core, which is for
+"""They are about labels, variables, images, pods and conditions of NVIDIA's own software, about HAMi-core, which is for
 NVIDIA alone, or about the chart's values of its device plugin.
 """
 DRA_DRIVERS = ("bot/hami/installation/dra.py",)

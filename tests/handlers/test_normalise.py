@@ -197,7 +197,7 @@ def test_a_question_copied_from_what_the_bot_wrote_is_the_question(namespace: st
         ("为什么「ml/trainer-0」起不来", "why ml/trainer-0"),
         ("命名空间 ml 里的 trainer 为什么一直 pending", "why ml/trainer"),
         ("为什么 ml 命名空间的 trainer 调度不了", "why ml/trainer"),
-        ("为什么 trainer-0 调度失败 ——lang zh", "why trainer-0 --lang zh"),
+        ("为什么 trainer-0 调度失败 ——lang zh", "why trainer-0"),
         ("为什么还在 pending？", "pending"),
         ("帮助", "help"),
     ],
