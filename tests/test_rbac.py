@@ -39,7 +39,7 @@ from tests.changes.test_spellings import REAL, namespace_of_our_own, send_as_it_
 from tests.chart import BOT, CHANGING, DEAD_MAN, NAMESPACE, PROXYING, Manifest, granted, manifests
 from tests.cluster_rights import OWNERS, Noting
 from tests.incidents_support import INCIDENTS, Incident, incidents, open_incident
-from tests.playbooks.dra_support import claiming
+from tests.playbooks.dra_support import claiming, queued
 
 pytestmark = pytest.mark.few(5)
 READING = {"podsProxy": {"enabled": True}}
@@ -48,11 +48,12 @@ READING = {"podsProxy": {"enabled": True}}
 async def answer_everything(server: ApiServer, folder: Path, version: str) -> None:
     """Every question of the recorded cases, and one about ResourceClaims, asked once, and by a bot that keeps lists."""
     server.write("pods", claiming("wl"))
+    server.write("pods", queued("kq"))
     config = folder / "kubeconfig"
     config.write_text(server.kubeconfig())
     asked = [(question.verb, question.values) for question in questions() if question.version == version]
     asked += [("why", {"pod": scenario.pod}) for scenario in scenarios() if scenario.version == version]
-    asked += [("why", {"pod": pod}) for pod in (*OWNERS, "ml/wl")]
+    asked += [("why", {"pod": pod}) for pod in (*OWNERS, "ml/wl", "ml/kq")]
     async with await open_cluster(kubeconfig=config) as live, WatchCache(live) as cache:
         for verb, values in asked:
             playbook = find(verb)
@@ -89,6 +90,8 @@ def test_an_incident_is_explained_with_the_rights_of_the_chart(incident: Inciden
     logged = [incident.pod.partition("/")[0]] if "/" in incident.pod else []
     # Volcano is no part of HAMi: whoever wants its plugin's log read lists its namespace there, too.
     logged += sorted({place for place, some in labels if some.get("name") == "volcano-device-plugin"} - {*logged})
+    # So it is with the driver's pods, which are no part of HAMi either.
+    logged += sorted({place for place, some in labels if some.get("app") == "nvidia-driver-daemonset"} - {*logged})
     values = {"hami": {"namespace": home[0] if home else "hami-system"}, "workloadLogs": {"namespaces": logged}}
     access = Noting(granted(manifests(values | PROXYING), BOT))
 

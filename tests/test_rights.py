@@ -28,7 +28,7 @@ from tests.cases_support import CASES, in_full
 from tests.change_shell import Cluster, cluster, overdue
 from tests.chart import BOT, DEAD_MAN, NAMESPACE, PROXYING, granted, manifests
 from tests.cluster_rights import OWNERS, Noting
-from tests.playbooks.dra_support import claiming
+from tests.playbooks.dra_support import claiming, queued
 
 pytestmark = pytest.mark.few(2)
 
@@ -82,7 +82,7 @@ class Ask(NamedTuple):
 
 ASKS = [
     *(Ask(verb, one.values) for verb, one in in_full().items()),
-    *(Ask("why", {"pod": pod}) for pod in (*OWNERS, "ml/wl")),
+    *(Ask("why", {"pod": pod}) for pod in (*OWNERS, "ml/wl", "ml/kq")),
 ]
 """Every verb once, and what needs a rule of its own: owners that are named, and a pod with claims."""
 
@@ -90,6 +90,7 @@ ASKS = [
 async def unread_without_each(server: ApiServer, config: Path) -> dict[str, str]:
     """For each rule of a bot that only reads: what is told without it, empty where nothing is."""
     server.write("pods", claiming("wl"))
+    server.write("pods", queued("kq"))
     config.write_text(server.kubeconfig())  # noqa: ASYNC240  # a small file
     used: Used = {}
     before: dict[str, set[str]] = {}

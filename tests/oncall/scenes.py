@@ -25,5 +25,6 @@ def busy_cluster(folder: Path, pods: int) -> Path:
     """A recording in which so many pods wait."""
     folder.mkdir(exist_ok=True)
     node = gpu_node("gpu-1")
-    holder = running("holder", "gpu-1", ("GPU-gpu-1", 12_000, 10), namespace="other")
+    asks = gpu(memory=12_000, cores=10)
+    holder = running("holder", "gpu-1", ("GPU-gpu-1", 12_000, 10), namespace="other", limits=asks)
     return record(folder, cluster(node, holder, *(waiting(number) for number in range(pods))))

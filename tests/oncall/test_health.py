@@ -110,7 +110,9 @@ def test_a_channel_that_the_bot_is_no_member_of_is_told_of_in_another_and_so_is_
         world.leaves()
         async with world.bot():
             await world.slack.wait_for(channel="general", containing=f"the bot cannot post to <#{CHANNEL}>")
-            await world.says(200, f"the bot cannot post to {CHANNEL}: not_in_channel")
+            await world.says(
+                200, f"the bot cannot post to {CHANNEL}: conversations.history: Slack answered not_in_channel"
+            )
             world.comes_back()
             await world.slack.wait_for(channel="general", containing="hami-bot: resolved")
             await world.is_well()

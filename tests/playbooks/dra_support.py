@@ -75,3 +75,9 @@ def templated(name: str = "wl", template: str = "one-gpu", made: str = "", **fie
 
 def claim_template(name: str = "one-gpu") -> Object:
     return {"kind": "ResourceClaimTemplate", "metadata": {"name": name, "namespace": NAMESPACE}}
+
+
+def queued(name: str = "wl") -> Object:
+    """A pod that Kueue holds."""
+    gates = [{"name": "kueue.x-k8s.io/admission"}]
+    return pod(name, labels={"kueue.x-k8s.io/queue-name": "gpus"}, schedulingGates=gates)
