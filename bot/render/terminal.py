@@ -202,7 +202,7 @@ class _TerminalPage(NamedTuple):
         """The verdict, and below it, `whole`, what the cause claims where that is another thing."""
         severity = report.verdict_severity
         lead = self._severity(severity)
-        verdict = report.whole_verdict
+        verdict = report.told_by.claim if report.told_by else report.verdict
         lines = self._prose(verdict, lead, lead_style=_SEVERITY_STYLES[severity], style=_HEADING)
         if whole and cause is not None and cause is not report.told_by:
             lines += self._prose(cause.claim, " " * cells(lead))

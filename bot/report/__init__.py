@@ -281,12 +281,6 @@ class Report(Value, frozen=True):
     cache_age_s: int | msgspec.UnsetType = msgspec.UNSET
 
     @property
-    def whole_verdict(self) -> Prose:
-        """The verdict, which `verdict` may be the beginning of."""
-        told = self.told_by
-        return told.text if told else _prose(self.verdict, self.verdict_key, self.verdict_values)
-
-    @property
     def told_by(self) -> Finding | None:
         """The finding whose claim is the verdict; None for a verdict of its own."""
         if self.verdict_key:

@@ -258,7 +258,7 @@ def _verdict(groups: Sequence[WaitingGroup], total: int) -> Text:
     for group in groups:
         held[CODES[group.cause.code].pending_class] += len(group.pods)
     why = listed(Text(_HELD_BY[who], count=held[who]) for who in _BY_WHO_ACTS if held[who])
-    return Text("pending.verdict", total=total, why=why, oldest=first.oldest, cause=first.cause.text)
+    return Text("pending.verdict", total=total, why=why, oldest=first.oldest)
 
 
 def _once_each(groups: Sequence[WaitingGroup]) -> list[CauseRow]:

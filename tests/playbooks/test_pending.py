@@ -105,7 +105,7 @@ def test_pods_of_one_cause_are_one_finding_the_oldest_first(tmp_path: Path) -> N
     report = ask(tmp_path, *full(), *pods)
     assert codes(report) == ["card-insufficient-memory"]
     assert names(report) == ["c", "b", "a"]
-    assert report.verdict.startswith("3 pods are pending: 3 for room. First ml/c: No usable GPU of gpu-1")
+    assert report.verdict == "3 pods are pending: 3 for room; first ml/c."
     assert cause(report).claim.startswith("3 pods are pending for the same cause; ml/c is the oldest: ")
     assert cause(report).scope.nodes == ("gpu-1",)
 
