@@ -312,7 +312,7 @@ def _no_such_verb(word: str, meant: str, example: str) -> UsageError:
 def _word_meant(word: str, known: Sequence[str]) -> str:
     """The code or word that was typed as a verb, exactly or nearly; empty where a verb is as near."""
     if exact := known_word(word):
-        return exact
+        return "" if any(verb.startswith(word) for verb in known) else exact
     if not re.search(r"\w[-./]\w|[a-z][A-Z]", word) or word.lower().partition("-")[0] in known:
         return ""
     return _near_word(word, known)
