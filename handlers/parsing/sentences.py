@@ -377,9 +377,8 @@ def _word_meant(text: str, found: _Heard, intents: Sequence[str]) -> Meant | Non
     """`help WORD` for a question about a word, or for a word alone."""
     said = _TOKEN.findall(text)
     special = [word for word in (one.rstrip(_TAIL) for one in said) if _is_special(word) and known_word(word)]
-    rest = [
-        word for word in said if word.lower() not in (*_filler(), "does", "mean", "means", "explain", "help", "tell")
-    ]
+    asks = _filler() | {"does", "mean", "means", "explain", "help", "tell"}
+    rest = [word for word in said if word.lower() not in asks]
     if len(said) == 1 and known_word(text):
         return Meant(["help", known_word(text.strip(f"?!{_TAIL}"))])
     if special and not found.nodes and ("meaning" in intents or len(rest) == 1):
