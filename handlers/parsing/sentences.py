@@ -124,7 +124,7 @@ def as_command(words: Sequence[str]) -> list[str] | None:
         understand(cleaned)
     except UsageError:  # told as it is to who types options
         typed = any(
-            word.startswith("--") or (number == 2 and word.startswith("-")) for number, word in enumerate(cleaned)
+            word.startswith("--") or (number in (1, 2) and word.startswith("-")) for number, word in enumerate(cleaned)
         )
         return cleaned if typed else None
     return cleaned
@@ -197,8 +197,9 @@ def meant(text: str, names: KnownNames = NOBODY_KNOWN, about: Sequence[str] = ()
     """What a message asks that is no command; `about` are the words that its thread is about."""
     plain = " ".join(text.split())
     bare = plain.lower().strip(" `*_~.!?。！？🙏👍🎉❤️😀🙂:+")[:_LONGEST]
-    if _whole("hello").fullmatch(bare) or _whole("thanks").fullmatch(f"{bare} "):
-        return Meant(["help"]) if _whole("hello").fullmatch(bare) else Meant([], says="thanks")
+    if not bare or _whole("hello").fullmatch(bare) or _whole("thanks").fullmatch(f"{bare} "):
+        thanks = bare and not _whole("hello").fullmatch(bare)
+        return Meant([], says="thanks") if thanks else Meant(["help"])
     found = _found(plain, names)
     if _PASTED.search(plain):
         if pods := [pod for pod in found.pods if pod.rpartition("/")[2] in names.pods]:
