@@ -182,8 +182,9 @@ async def remember(deps: Deps, key: str, question: Question, words: str, report:
     try:
         if report.subject.name and lacks_pod([report.playbook]):  # a verb about one pod
             words = _about_pod(report)
-        elif not names_somebody(_command(question.words) or split_words(words)) and (known := await store.thread(question.channel, thread)):
-            words = known[0] if names_somebody(split_words(known[0])) else words
+        elif not names_somebody(_command(question.words) or split_words(words)):
+            known = await store.thread(question.channel, thread)
+            words = known[0] if known and names_somebody(split_words(known[0])) else words
         await store.remember_thread(question.channel, thread, words, report.cluster)
     except StoreError as error:
         log.warning("a thread could not be stored: %s", error)
