@@ -1,4 +1,4 @@
-"""What keeps a pod off the nodes that HAMi would give it, and what would let it there: Kubernetes' own filters."""
+"""What would let a pod onto a node, as steps with their quotes: by Kubernetes' filters, with less, after an end."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -6,15 +6,19 @@ from itertools import islice
 
 from msgspec import structs
 
+from bot.hami.fit.advice import PlacementChange
+from bot.hami.fit.blockers import Ending
+from bot.hami.pods.request_parsing import asked_resources
 from bot.kube.models import Node, Pod, Toleration
 from bot.kube.selectors import SELECTOR_TEXT, TAINT_TEXT, NodeFilter, Obstacle, effective_request
 from bot.report import Evidence, Gap, NextAction, gap, step
 from bot.texts import Prose, Text, clauses, spaced
 from playbooks import quotes
-from playbooks.fit.gpu_words import DEFAULT_NAMESPACE
+from playbooks.fit.gpu_words import DEFAULT_NAMESPACE, CardWords, device_of, words_of
 from playbooks.fit.manifest import STANDARD_INPUT, file_of, role_of, rules_on_others
 from playbooks.fit.scene import AskedScene, beside
 from playbooks.quotes import kubectl
+from playbooks.rules.capacity import request_amounts
 from playbooks.rules.capacity.kubernetes_shortage import SHORT, Shortage, shortage
 from playbooks.rules.capacity.large_request import BY_AFFINITY, loosen
 from playbooks.rules.common import prose
@@ -147,3 +151,91 @@ def _tolerating(taint: str) -> Callable[[Pod], Pod]:
         return structs.replace(pod, spec=structs.replace(pod.spec, tolerations=more))
 
     return tolerating
+
+
+def end_others(scene: AskedScene, found: Sequence[Ending]) -> list[NextAction]:
+    """Whose end would let it in, and how to look at what they hold: on the node, or elsewhere against the quota."""
+    if not found:
+        return []
+    first = found[0]
+    label = Text(
+        "change.end-pod", pod=prose.names([f"{pod.namespace}/{pod.name}" for pod in first.pods]), node=first.node
+    )
+    there = all(pod.node == first.node for pod in first.pods)
+    look = ("gpus", "--node", first.node) if there else ("quota", scene.pod.namespace)
+    return [step(label, prose.command(*look))]
+
+
+def as_step(scene: AskedScene, change: PlacementChange) -> NextAction:
+    """A smaller request; one asked for in words is asked for again in words."""
+    in_words = scene.card_words is not None and change.what == "drop-type"
+    label = request_amounts.change(scene, change, what="drop-option" if in_words else "")
+    again = _changed(scene.card_words, change, _unit_mib(scene)) if scene.card_words else None
+    if again is not None:
+        return step(label, prose.command("fit", *words_of(again, scene.pod.namespace)))
+    look = quotes.of_cards(scene.nodes[change.node]).command
+    return ask_again(scene.pod, label, look)
+
+
+def _unit_mib(scene: AskedScene) -> int:
+    """What one of the memory resource means."""
+    device = device_of(scene.card_words, scene.config) if scene.card_words else None
+    return device.resources.memory_factor if device else 1
+
+
+def _changed(words: CardWords, change: PlacementChange, factor: int) -> CardWords | None:
+    """The words for the smaller request; a memory is a multiple of the factor that the device config sets."""
+    memory = change.amount - change.amount % factor
+    match change.what:
+        case "memory" if memory:
+            return words._replace(memory_mib=memory, percentage=0)
+        case "share" if memory:  # of which the cores are no part
+            return words._replace(memory_mib=memory, percentage=0, cores=None)
+        case "cores":
+            return words._replace(cores=change.amount)
+        case "count":
+            return words._replace(cards=change.amount)
+        case "drop-type":
+            return words._replace(type="")
+        case _:
+            return None
+
+
+def proofs_of(scene: AskedScene, node: str = "") -> tuple[Evidence, ...]:
+    """What the manifest asks for, as written; for words, which stand in no manifest, a card that was judged."""
+    if scene.card_words is None:
+        asks = asked_resources(scene.written, scene.config)
+        return tuple(of_manifest(scene.pod, name, value) for name, value in asks.items())
+    names = (
+        [node]
+        if node
+        else [candidate for candidate in scene.candidates if scene.view.cards(candidate)] or sorted(scene.nodes)
+    )
+    return (of_card(scene, names[0]),) if names else ()
+
+
+def of_ending(scene: AskedScene, found: Sequence[Ending]) -> list[Evidence]:
+    """What the first of those that would have to end was given."""
+    if not found:
+        return []
+    first = found[0].pods[0]
+    pods = scene.view.facts.pods or ()
+    return [quotes.of_holder(pod) for pod in pods if (pod.namespace, pod.name) == (first.namespace, first.name)][:1]
+
+
+def of_largest(scene: AskedScene) -> list[Evidence]:
+    """The largest of what HAMi counts against the namespace's quota already."""
+    held = scene.view.ledger.all() if scene.view.ledger else ()
+    own = [holding for holding in held if holding.namespace == scene.pod.namespace]
+    largest = max(own, key=lambda holding: (holding.amounts, holding.name), default=None)
+    pods = scene.view.facts.pods or ()
+    return [quotes.of_holder(pod) for pod in pods if largest and pod.metadata.uid == largest.uid][:1]
+
+
+def of_card(scene: AskedScene, name: str) -> Evidence:
+    """A card of the node; the node where it has none."""
+    cards = scene.view.cards(name)
+    node = scene.nodes[name]
+    if cards:
+        return quotes.of_card(node, cards[0].card.uuid)
+    return quotes.of_node(node, node.name, "{.metadata.name}")

@@ -10,13 +10,13 @@ from typing import Literal, NamedTuple
 from bot.finding_codes import Code
 from bot.hami.fit import verdicts
 from bot.hami.fit.advice import PlacementChange, smaller_requests
-from bot.hami.fit.blockers import Ending, Search, pods_to_end
+from bot.hami.fit.blockers import Search, pods_to_end
 from bot.hami.nodes.registration import Unregistered
 from bot.hami.pods.request_parsing import asked_resources, unknown_policies
 from bot.report import VERDICT_LIMIT, Evidence, Finding, NextAction, step
 from bot.texts import Prose, Text, fitting
-from playbooks import quotes
 from playbooks.fit import elsewhere
+from playbooks.fit.elsewhere import as_step, end_others, of_card, of_ending, of_largest, proofs_of
 from playbooks.fit.gpu_words import CardWords, device_of, words_of
 from playbooks.fit.manifest import file_of, role_of
 from playbooks.fit.reasons import why_never, why_nowhere, would_if_empty
@@ -57,7 +57,7 @@ def denied(scene: AskedScene) -> Iterator[Finding]:
     whole = scene.card_words and scene.card_words._replace(memory_mib=0, percentage=0, cores=None)
     question = words_of(whole, scene.written.namespace) if whole else ("-f", file_of(scene.written))
     steps = [elsewhere.ask_again(scene.written, change, prose.command("fit", *question))]
-    yield finding("admission-denied", claim, scene.confidence, (), _proofs(scene), severity="warning", actions=steps)
+    yield finding("admission-denied", claim, scene.confidence, (), proofs_of(scene), severity="warning", actions=steps)
 
 
 @rule("other-scheduler")
@@ -101,7 +101,7 @@ def no_such_type(scene: AskedScene) -> Iterator[Finding]:
 
 def _not_found(scene: AskedScene, claim: Text, steps: Sequence[NextAction]) -> Finding:
     asked_again = steps or [_see_gpus()]
-    return finding("not-found", claim, scene.confidence, (), _proofs(scene), severity="warning", actions=asked_again)
+    return finding("not-found", claim, scene.confidence, (), proofs_of(scene), severity="warning", actions=asked_again)
 
 
 def _see_gpus() -> NextAction:
@@ -146,7 +146,7 @@ def cannot_be_told(scene: AskedScene) -> Iterator[Finding]:
     if why is not None:
         claim = Text("fits.unknown", pod=scene.once(called), why=why)
         look = [step(Text("fits.see-nodes"), prose.command("nodes"))]
-        yield finding("not-enough-evidence", claim, "suspected", (), _proofs(scene), severity="warning", actions=look)
+        yield finding("not-enough-evidence", claim, "suspected", (), proofs_of(scene), severity="warning", actions=look)
 
 
 @rule("resource-claim", "no-device-request")
@@ -159,14 +159,14 @@ def nothing_asked(scene: AskedScene) -> Iterator[Finding]:
         plainly = write_plainly(pod, scene.config, scene.version)
         steps = [elsewhere.ask_again(pod, plainly.text, plainly.command)]
         claim = unread(pod, scene.config, scene.version)
-        yield finding("no-device-request", claim, confidence, (), _proofs(scene), severity="warning", actions=steps)
+        yield finding("no-device-request", claim, confidence, (), proofs_of(scene), severity="warning", actions=steps)
     elif claims := claims_of(pod):
         text = Text("resource-claim.claim", claims=", ".join(claims))
         proofs = [elsewhere.of_manifest(pod, "name", claim) for claim in claims]
         look = [step(Text("resource-claim.look"), kubectl("-n", pod.namespace, "get", "resourceclaims"))]
         yield finding("resource-claim", text, confidence, (), proofs, severity="warning", actions=look)
     else:
-        proofs = [_card(scene, node) for node in sorted(scene.nodes)[:1]]
+        proofs = [of_card(scene, node) for node in sorted(scene.nodes)[:1]]
         claim = Text("fits.anywhere", pod=scene.name)
         yield finding("no-device-request", claim, confidence, (), proofs, severity="info")
 
@@ -192,7 +192,7 @@ def fits(scene: AskedScene) -> Iterator[Finding]:
     if free := free_nodes(scene):
         claim = Text("fits.claim", pod=scene.once(called), count=len(free), nodes=prose.names(free))
         sure = "suspected" if elsewhere.not_looked_at(scene) else scene.confidence
-        yield finding("fits", claim, sure, free, (_card(scene, free[0]),), severity="info")
+        yield finding("fits", claim, sure, free, (of_card(scene, free[0]),), severity="info")
 
 
 @rule("kubernetes-filter", reads=("nodes",))
@@ -202,9 +202,13 @@ def lost(scene: AskedScene) -> Iterator[Finding]:
     if not takers or any(taker not in scene.obstacles for taker in takers):
         return
     changes, search = scene.once(ways)
-    proofs = (*elsewhere.proofs(scene, takers[0]), _card(scene, takers[0]), *_held(scene, search.found))
-    steps = [*elsewhere.ways(scene, takers), *(_action(scene, change) for change in changes)]
-    steps = [*steps, *_end(scene, search.found)] or prose.see_node(takers[0])
+    proofs = (
+        *elsewhere.proofs(scene, takers[0]),
+        of_card(scene, takers[0]),
+        *of_ending(scene, search.found),
+    )
+    steps = [*elsewhere.ways(scene, takers), *(as_step(scene, change) for change in changes)]
+    steps = [*steps, *end_others(scene, search.found)] or prose.see_node(takers[0])
     claim = scene.once(lost_in_words)[0]
     yield finding("kubernetes-filter", claim, scene.confidence, takers, proofs, severity="warning", actions=steps)
 
@@ -230,12 +234,15 @@ def fits_nowhere(scene: AskedScene) -> Iterator[Finding]:
     if not scene.request.containers or scene.takers:
         return
     (changes, search), effect = scene.once(ways), None if scene.too_large else scene.once(_only_quota)
-    proofs = [*_proofs(scene, changes[0].node if changes else ""), *_held(scene, search.found)]
+    proofs = [
+        *proofs_of(scene, changes[0].node if changes else ""),
+        *of_ending(scene, search.found),
+    ]
     code: Code = "impossible-anywhere" if scene.too_large else "fits-nowhere"
     if effect is not None:
         code = "resource-quota-not-fit"
-        proofs = [*proof(effect.of, scene.quotas), *_counted(scene), *proofs]
-    steps = [*(_action(scene, change) for change in changes), *_end(scene, search.found)]
+        proofs = [*proof(effect.of, scene.quotas), *of_largest(scene), *proofs]
+    steps = [*(as_step(scene, change) for change in changes), *end_others(scene, search.found)]
     yield _no_room(scene, code, scene.once(nowhere_in_words)[0], proofs, steps or [_see_gpus()])
 
 
@@ -415,90 +422,3 @@ def _over_quota(when: Literal["fit", "denied", "creation"], scene: AskedScene, e
 
 def _amount(number: int | str | None) -> str:
     return "?" if number is None else f"{number:,}" if isinstance(number, int) else number
-
-
-def _end(scene: AskedScene, found: Sequence[Ending]) -> list[NextAction]:
-    """Whose end would let it in, and how to look at what they hold: on the node, or elsewhere against the quota."""
-    if not found:
-        return []
-    first = found[0]
-    label = Text(
-        "change.end-pod", pod=prose.names([f"{pod.namespace}/{pod.name}" for pod in first.pods]), node=first.node
-    )
-    there = all(pod.node == first.node for pod in first.pods)
-    look = ("gpus", "--node", first.node) if there else ("quota", scene.pod.namespace)
-    return [step(label, prose.command(*look))]
-
-
-def _action(scene: AskedScene, change: PlacementChange) -> NextAction:
-    """A smaller request; one asked for in words is asked for again in words."""
-    in_words = scene.card_words is not None and change.what == "drop-type"
-    label = request_amounts.change(scene, change, what="drop-option" if in_words else "")
-    again = _changed(scene.card_words, change, _unit_mib(scene)) if scene.card_words else None
-    if again is not None:
-        return step(label, prose.command("fit", *words_of(again, scene.pod.namespace)))
-    look = quotes.of_cards(scene.nodes[change.node]).command
-    return elsewhere.ask_again(scene.pod, label, look)
-
-
-def _unit_mib(scene: AskedScene) -> int:
-    """What one of the memory resource means."""
-    device = device_of(scene.card_words, scene.config) if scene.card_words else None
-    return device.resources.memory_factor if device else 1
-
-
-def _changed(words: CardWords, change: PlacementChange, factor: int) -> CardWords | None:
-    """The words for the smaller request; a memory is a multiple of the factor that the device config sets."""
-    memory = change.amount - change.amount % factor
-    match change.what:
-        case "memory" if memory:
-            return words._replace(memory_mib=memory, percentage=0)
-        case "share" if memory:  # of which the cores are no part
-            return words._replace(memory_mib=memory, percentage=0, cores=None)
-        case "cores":
-            return words._replace(cores=change.amount)
-        case "count":
-            return words._replace(cards=change.amount)
-        case "drop-type":
-            return words._replace(type="")
-        case _:
-            return None
-
-
-def _proofs(scene: AskedScene, node: str = "") -> tuple[Evidence, ...]:
-    """What the manifest asks for, as written; for words, which stand in no manifest, a card that was judged."""
-    if scene.card_words is None:
-        asks = asked_resources(scene.written, scene.config)
-        return tuple(elsewhere.of_manifest(scene.pod, name, value) for name, value in asks.items())
-    names = (
-        [node]
-        if node
-        else [candidate for candidate in scene.candidates if scene.view.cards(candidate)] or sorted(scene.nodes)
-    )
-    return (_card(scene, names[0]),) if names else ()
-
-
-def _held(scene: AskedScene, found: Sequence[Ending]) -> list[Evidence]:
-    """What the first of those that would have to end was given."""
-    if not found:
-        return []
-    first = found[0].pods[0]
-    pods = scene.view.facts.pods or ()
-    return [quotes.of_holder(pod) for pod in pods if (pod.namespace, pod.name) == (first.namespace, first.name)][:1]
-
-
-def _counted(scene: AskedScene) -> list[Evidence]:
-    """The largest of what HAMi counts against the namespace's quota already."""
-    held = scene.view.ledger.all() if scene.view.ledger else ()
-    own = [holding for holding in held if holding.namespace == scene.pod.namespace]
-    largest = max(own, key=lambda holding: (holding.amounts, holding.name), default=None)
-    pods = scene.view.facts.pods or ()
-    return [quotes.of_holder(pod) for pod in pods if largest and pod.metadata.uid == largest.uid][:1]
-
-
-def _card(scene: AskedScene, name: str) -> Evidence:
-    cards = scene.view.cards(name)
-    node = scene.nodes[name]
-    if cards:
-        return quotes.of_card(node, cards[0].card.uuid)
-    return quotes.of_node(node, node.name, "{.metadata.name}")
