@@ -165,6 +165,7 @@ def test_what_kueue_holds_is_told_with_its_place_and_kueue_s_own_words(tmp_path:
     objects = cluster(gpu_node("gpu-1"), job, gated, *line, queued("c", 100, "third", priority=9))
     assert ask(tmp_path, objects, "job/train").verdict == (
         "Job ml/train has no pod, because it is suspended: it waits in Kueue's queue gpu-queue."
+        " It is number 3 of 3 that wait in queue gpu-queue."
     )
     claims = [cause(ask(tmp_path, objects, typed)).claim for typed in ("job/train", "ml/gated")]
     assert ["number 3 of 3 that wait in queue gpu-queue" in claims[0], "number 2 of 3" in claims[1]] == [True, True]
