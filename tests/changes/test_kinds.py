@@ -1,6 +1,5 @@
 """What every kind of change promises, for all entries of the table: a new one is tested by being there."""
 
-import asyncio
 import json
 from pathlib import Path
 
@@ -146,7 +145,7 @@ def test_it_is_raised_and_reverted_to_the_byte(kind: ChangeKind, container: str)
 
 
 @every
-def test_on_a_cluster_it_is_reverted_at_its_deadline_and_not_before(
+async def test_on_a_cluster_it_is_reverted_at_its_deadline_and_not_before(
     kind: ChangeKind, container: str, tmp_path: Path
 ) -> None:
     async def run(lab: Rig) -> None:
@@ -158,11 +157,8 @@ def test_on_a_cluster_it_is_reverted_at_its_deadline_and_not_before(
         assert json.dumps(live["spec"]) == json.dumps(lab.before)
         assert KEY not in live["metadata"]["annotations"]
 
-    async def whole() -> None:
-        async with rig(tmp_path) as lab:
-            await run(lab)
-
-    asyncio.run(whole())
+    async with rig(tmp_path) as lab:
+        await run(lab)
 
 
 @kinds

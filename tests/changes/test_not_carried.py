@@ -254,18 +254,15 @@ def test_what_another_version_wrote_of_another_change_is_neither_read_nor_remove
     played(scene)
 
 
-def test_two_processes_revert_it_once_and_the_loser_touches_nothing() -> None:
-    async def run() -> None:
-        here = Several(2)
-        await raised(here)
-        damaged(here, "cut")
-        here.cluster.now = NOW + 600
-        await asyncio.gather(*(replica.changer().passes.reconcile() for replica in here.replicas))
-        await here.passes(615)
-        here.assert_undone()
-        assert here.cluster.done["revert", "c1"] == 1
-
-    asyncio.run(run())
+async def test_two_processes_revert_it_once_and_the_loser_touches_nothing() -> None:
+    here = Several(2)
+    await raised(here)
+    damaged(here, "cut")
+    here.cluster.now = NOW + 600
+    await asyncio.gather(*(replica.changer().passes.reconcile() for replica in here.replicas))
+    await here.passes(615)
+    here.assert_undone()
+    assert here.cluster.done["revert", "c1"] == 1
 
 
 @pytest.mark.parametrize("trouble", TROUBLES)
@@ -387,7 +384,7 @@ async def spoilt(here: Rig, how: str) -> None:
 
 
 @pytest.mark.parametrize("how", SPOILT)
-def test_killed_at_any_step_of_a_revert_by_copy_it_is_reverted_once(
+async def test_killed_at_any_step_of_a_revert_by_copy_it_is_reverted_once(
     how: str, tmp_path: Path, record_property: Callable[[str, object], None], sample: Sample
 ) -> None:
     async def steps() -> list[str]:
@@ -405,33 +402,29 @@ def test_killed_at_any_step_of_a_revert_by_copy_it_is_reverted_once(
                 await here.bot(Steps(at, when)).passes.reconcile()
             await ended_well(here)
 
-    async def run() -> int:
-        points = sample(crash_points(await steps()), 3)
-        for at, when in points:
-            await one(at, when)
-        return len(points)
-
-    record_property("crash_points", asyncio.run(run()))
+    points = sample(crash_points(await steps()), 3)
+    for at, when in points:
+        await one(at, when)
+    record_property("crash_points", len(points))
 
 
 @pytest.mark.parametrize("how", SPOILT)
 @pytest.mark.parametrize("when", ["before", "after"])
-def test_where_the_answer_of_a_revert_by_copy_is_lost_the_same_holds(how: str, when: When, tmp_path: Path) -> None:
-    async def run() -> None:
-        async with rig(tmp_path) as here:
-            await spoilt(here, how)
-            counted = Steps()
+async def test_where_the_answer_of_a_revert_by_copy_is_lost_the_same_holds(
+    how: str, when: When, tmp_path: Path
+) -> None:
+    async with rig(tmp_path) as here:
+        await spoilt(here, how)
+        counted = Steps()
 
-            async def lost() -> None:
-                raise OutcomeUnknown("the connection was closed")
+        async def lost() -> None:
+            raise OutcomeUnknown("the connection was closed")
 
-            async with rig(_folder(tmp_path, "whole")) as other:
-                await spoilt(other, how)
-                await other.bot(counted).passes.reconcile()
-            await here.bot(Steps(counted.names.index("patch_deployment"), when, lost)).passes.reconcile()
-            await ended_well(here)
-
-    asyncio.run(run())
+        async with rig(_folder(tmp_path, "whole")) as other:
+            await spoilt(other, how)
+            await other.bot(counted).passes.reconcile()
+        await here.bot(Steps(counted.names.index("patch_deployment"), when, lost)).passes.reconcile()
+        await ended_well(here)
 
 
 async def ended_well(here: Rig) -> None:
