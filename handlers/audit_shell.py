@@ -4,9 +4,8 @@ The log is read as it is: nothing is made, upgraded or taken over from the bot t
 """
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
-import click
 import msgspec
 
 from bot.render.words import visible
@@ -20,72 +19,36 @@ BROKEN = 5
 _COLUMNS = ("seq", "at", "actor", "action", "target", "outcome", "detail")
 
 
-class AuditAsked(NamedTuple):
-    """The command as typed; `output` is text or json."""
-
-    limit: int
-    verify: bool
-    last_hash: str
-    output: str
-    config: Path | None
-
-
-def audit_command(program: str) -> click.Command:
-    """The command; what it gives is an AuditAsked."""
-    return click.Command(
-        "audit",
-        callback=AuditAsked,
-        help="Who asked for which change, and its outcome: the most recent entries, oldest first.",
-        epilog=f"Example: {program} audit --limit 50      Is it as it was written? {program} audit --verify",
-        params=[
-            click.Option(["--limit"], type=click.IntRange(min=1), default=20, show_default=True, metavar="N"),
-            click.Option(["--verify"], is_flag=True, help="Check every entry; exit code 5 for a broken log."),
-            click.Option(
-                ["--last-hash"],
-                default="",
-                metavar="HASH",
-                help="With --verify: the last hash that you kept. Its entry has to be there still.",
-            ),
-            click.Option(["-o", "--output"], type=click.Choice(("text", "json")), default="text", show_default=True),
-            click.Option(
-                ["--config"],
-                type=click.Path(path_type=Path),
-                metavar="PATH",
-                help="A settings file (else HAMI_BOT_CONFIG): it names the store.",
-            ),
-        ],
-    )
-
-
-async def run_audit(asked: AuditAsked) -> tuple[str, int]:
-    """What to print, and the exit code. The log is that of the store which the settings name, or of the usual one.
+async def run_audit(*, limit: int, verify: bool, last_hash: str, output: str, config: Path | None) -> tuple[str, int]:
+    """What to print, as text or json, and the exit code. The log is that of the store which the settings name, or of
+    the usual one.
 
     Raises StoreError when it cannot be read.
     """
     from bot.settings.schema import StoreSettings  # noqa: PLC0415  # with the store, half a second
     from bot.store import open_beside  # noqa: PLC0415
 
-    settings = load_settings(asked.config)
+    settings = load_settings(config)
     store = settings.store if settings else StoreSettings()
     async with open_beside(store.url.get_secret_value(), audit_keys=store.audit_keys) as opened:
-        if asked.verify or asked.last_hash:
-            return await _verify(opened.audit, asked, has_key=bool(store.audit_keys))
-        entries = (await opened.audit.read(asked.limit))[::-1]
-    if asked.output == "json":
+        if verify or last_hash:
+            return await _verify(opened.audit, last_hash, output, has_key=bool(store.audit_keys))
+        entries = (await opened.audit.read(limit))[::-1]
+    if output == "json":
         return _json({"entries": [entry._asdict() for entry in entries]}), 0
     return "\n".join(_lines(entries)) or "the audit log is empty", 0
 
 
-async def _verify(audit: "Audit", asked: AuditAsked, *, has_key: bool) -> tuple[str, int]:
+async def _verify(audit: "Audit", last_hash: str, output: str, *, has_key: bool) -> tuple[str, int]:
     from bot.store.audit import Broken  # noqa: PLC0415  # with the store, half a second
 
-    found = await audit.verify(asked.last_hash.strip().lower())
+    found = await audit.verify(last_hash.strip().lower())
     if isinstance(found, Broken):
-        if asked.output == "json":
+        if output == "json":
             return _json({"verdict": "broken", "first_bad": found._asdict()}), BROKEN
         return f"the audit log is not whole{f', entry {found.seq}' if found.seq else ''}: {found.why}", BROKEN
     code = BROKEN if has_key and found.entries and not found.signed_from else 0
-    if asked.output == "json":
+    if output == "json":
         verdict = "whole" if found.signed_from == 1 else "partly signed" if found.signed_from else "unsigned"
         return _json({"verdict": verdict, **found._asdict()}), code
     return "\n".join(_told(found, has_key=has_key)), code

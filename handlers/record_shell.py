@@ -1,10 +1,7 @@
 """`hami-bot record`: writes what it reads of a cluster; and what a restart would destroy, before a change."""
 
-from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
-
-import click
+from typing import TYPE_CHECKING
 
 from bot.errors import SourceError, UsageError
 from bot.texts import Text, in_english
@@ -20,40 +17,13 @@ _NEVER = (
 )
 
 
-class RecordAsked(NamedTuple):
-    """The command as typed."""
-
-    out: Path
-    pod: tuple[str, str] | None
-    options: dict[str, Any]
-
-
-def record_command(program: str, options: Sequence[click.Parameter]) -> click.Command:
-    """The command; what it gives is a RecordAsked."""
-    return click.Command(
-        "record",
-        callback=_asked,
-        help="Write a redacted recording of the cluster, which --recording replays offline.",
-        epilog=f"Example: {program} record -o case.tar.gz --pod ml/trainer-0",
-        params=[
-            click.Option(
-                ["-o", "--out"],
-                type=click.Path(path_type=Path),
-                required=True,
-                metavar="PATH",
-                help="A folder or NAME.tar.gz.",
-            ),
-            click.Option(["--pod"], metavar="NS/NAME", help="Keep only the log lines that name this pod."),
-            *options,
-        ],
-    )
-
-
-def _asked(out: Path, pod: str | None, **options: Any) -> RecordAsked:
-    namespace, _, name = (pod or "").partition("/")
-    if pod and not (namespace and name):
-        raise UsageError(Text("error-recording.pod-is-not-namespace-name", pod=repr(pod)), example="--pod ml/trainer-0")
-    return RecordAsked(out, (namespace, name) if pod else None, options)
+def read_pod(text: str) -> tuple[str, str] | None:
+    """The namespace and the name in `ml/trainer-0`, None for no text. Raises UsageError."""
+    namespace, _, name = text.partition("/")
+    if text and not (namespace and name):
+        why = Text("error-recording.pod-is-not-namespace-name", pod=repr(text))
+        raise UsageError(why, example="--pod ml/trainer-0")
+    return (namespace, name) if text else None
 
 
 async def write_recording(sources: Sources, out: Path, pod: tuple[str, str] | None) -> str:

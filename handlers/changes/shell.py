@@ -42,7 +42,7 @@ from handlers.changes.request import DRY_RUN_ID, ChangeSnapshot, look, prepare, 
 from handlers.changes.scheduler_log import effect_of
 from handlers.changes.words import Extend, Raise, Request, Revert, Show
 from handlers.shell_grammar import PROGRAM
-from handlers.shell_output import progress
+from handlers.shell_output import progress, render
 from playbooks.playbook import Sources
 
 FAILED = 5
@@ -69,7 +69,6 @@ class ShellTools(NamedTuple):
     capture: Capture
     ask: Callable[[str], bool]
     tell: Callable[[str], None]
-    show: Callable[[Report], str]
     say: Texts
 
 
@@ -99,7 +98,7 @@ def run_change(tools: ShellTools, request: Request, consent: Consent) -> tuple[R
     if not consent.yes and not sys.stdin.isatty():
         hint = Text("error-change.add-yes-or-dry-run")
         raise UsageError(Text("error-change.bot-cannot-ask-for-confirmation"), hint=hint)
-    tools.tell(tools.show(in_words(planned_report(looked.found, request, looked.plan), tools.say)))
+    tools.tell(render(in_words(planned_report(looked.found, request, looked.plan), tools.say), "text", tools.say))
     if not consent.yes and not tools.ask(f"{tools.say('changing.shell-ask')} "):
         raise ChangeFailed(Text("error-change.nothing-was-changed"), hint=Text("error-change.you-did-not-say-yes"))
     return asyncio.run(_done(tools, looked, consent)), 0

@@ -56,6 +56,35 @@ class ParsedQuestion(NamedTuple):
     options: dict[str, Any]
 
 
+class CommandAsked(NamedTuple):
+    """A command that is no question, as typed: its verb, and the values of its options."""
+
+    verb: str
+    options: dict[str, Any]
+
+
+def plain_command(
+    verb: str, params: Sequence[click.Parameter], about: str, example: str, *, hidden: bool = False
+) -> click.Command:
+    """A command that hands on what was typed, as a CommandAsked; `about` is its help."""
+
+    def asked(**options: Any) -> CommandAsked:
+        return CommandAsked(verb, options)
+
+    return click.Command(
+        verb,
+        callback=asked,
+        params=[*params],
+        help=about,
+        epilog=f"Example: {example}",
+        hidden=hidden,
+    )
+
+
+DOCTOR = "doctor"
+DOCTOR_SUMMARY = "Check all that the bot needs: settings, Slack, store, clusters and rights, with a fix for each fault."
+
+
 class Grammar(click.Group):
     """The verbs. `options` are the surface's own and may stand before or after the verb.
 

@@ -11,9 +11,11 @@ from bot.changes.kinds import VERBS
 from bot.errors import UsageError
 from bot.texts import LANGUAGES, Language, Text, Texts
 from handlers.changes.words import HOW_TO_REVERT, REVERT_SUMMARY, ChangeAsked, change_commands
-from handlers.doctor import words as doctor
 from handlers.oncall import words as oncall
 from handlers.parsing.grammar import (
+    DOCTOR,
+    DOCTOR_SUMMARY,
+    CommandAsked,
     Grammar,
     ParsedQuestion,
     example_of,
@@ -21,6 +23,7 @@ from handlers.parsing.grammar import (
     explain_word,
     help_command,
     nearest,
+    plain_command,
     read,
 )
 from handlers.profiles.words import VERB as PROFILE
@@ -40,7 +43,7 @@ _EXAMPLES = {
     HOW_TO_REVERT[0]: HOW_TO_REVERT[0],
     **oncall.EXAMPLES,
     "digest": oncall.DIGEST_EXAMPLE,
-    doctor.VERB: doctor.VERB,
+    DOCTOR: DOCTOR,
     WATCH: f"{WATCH} ml/trainer-0",
 }
 _SUMMARIES = {
@@ -48,7 +51,7 @@ _SUMMARIES = {
     HOW_TO_REVERT[0]: REVERT_SUMMARY,
     **oncall.SUMMARIES,
     "digest": oncall.DIGEST_SUMMARY,
-    doctor.VERB: f"{doctor.SUMMARY} For operators.",
+    DOCTOR: f"{DOCTOR_SUMMARY} For operators.",
     WATCH: "Tell me once when that pod runs, fails or waits for another cause; unwatch ends that.",
 }
 _MORE = "more"
@@ -88,7 +91,7 @@ class WatchAsked(NamedTuple):
 
 def understand(
     words: Sequence[str],
-) -> ParsedQuestion | ChangeAsked | doctor.DoctorAsked | Help | ManifestWanted | ProfileAsked | WatchAsked:
+) -> ParsedQuestion | ChangeAsked | CommandAsked | Help | ManifestWanted | ProfileAsked | WatchAsked:
     """What the words ask for. Raises UsageError, whose hint ends with an example."""
     asked = takewhile(lambda word: word != "because", words)  # a reason is free text
     if flag := next((word for word in asked if word in _HELP_FLAGS), None):
@@ -125,7 +128,8 @@ def build_grammar() -> Grammar:
     grammar.instead[PROFILE] = partial(profile_command, COMMAND, _options)
     for command in oncall.oncall_commands(COMMAND):
         grammar.add_command(command)
-    grammar.add_command(doctor.slack_doctor_command(COMMAND, _lang()))
+    about = f"{DOCTOR_SUMMARY} For operators; only you see the answer."
+    grammar.add_command(plain_command(DOCTOR, _lang(), about, f"{COMMAND} {DOCTOR}"))
     for command in _watch_commands():
         grammar.add_command(command)
     grammar.add_command(oncall.explain_digest(grammar.playbook("digest"), COMMAND))
