@@ -156,11 +156,10 @@ def _tools(screen: _Screen) -> "ShellTools":
 
 
 def _change(asked: "ChangeAsked") -> int:
-    from handlers.changes.shell import Consent, run_change  # noqa: PLC0415  # as above
+    from handlers.changes.shell import run_change  # noqa: PLC0415  # as above
 
-    screen = _Screen(asked.options)
-    consent = Consent(yes=asked.options["yes"], no_capture=asked.options["no_capture"])
-    report, code = run_change(_tools(screen), asked.request, consent)
+    screen, options = _Screen(asked.options), asked.options
+    report, code = run_change(_tools(screen), asked.request, yes=options["yes"], no_capture=options["no_capture"])
     screen.show(report)
     return code
 

@@ -157,24 +157,22 @@ class _ChangesWindow:
             found = await self._changes.completed(cluster, await look(sources, request))
         if isinstance(request, Raise):
             outcome = prepare(found, request, "dry-run", by=who.user, channel=who.channel)
-            return self._report(in_words(planned_report(found, request, outcome), self._say))
+            return self._report(planned_report(found, request, outcome), files=True)
         if isinstance(request, Show):
             # The verdict says what the table would.
-            shown = in_words(shown_report(found, request, taken.asked.program), self._say)
-            return self._short(msgspec.structs.replace(shown, tables=()))
+            shown = shown_report(found, request, taken.asked.program)
+            return self._report(msgspec.structs.replace(shown, tables=()))
         if (record := open_one(found, request)) is None:
-            return self._short(in_words(not_open_report(found, request, COMMAND), self._say))
+            return self._report(not_open_report(found, request, COMMAND))
         if not await self._changes.is_meant(taken, cluster, record):
             raise Refused(self._say("card.another"), hint=self._say("card.another-hint"))
         if isinstance(request, Extend):
             return await self._changes.extend(who, cluster, found.target, record.id, request.seconds, key=taken.key)
         return await self._changes.revert(who, cluster, found.target, record.id)
 
-    def _report(self, report: Report) -> Message:
-        return render_report(report, self._say, channel_buttons=False, words="", names=True)
-
-    def _short(self, report: Report) -> Message:
-        return render_report(report, self._say, channel_buttons=False, words="", names=True, files=False)
+    def _report(self, report: Report, *, files: bool = False) -> Message:
+        said = in_words(report, self._say)
+        return render_report(said, self._say, channel_buttons=False, words="", names=True, files=files)
 
     # ------------------------------------------------------------------------------------- shown and confirmed
 

@@ -21,12 +21,12 @@ from bot.store.changes import Approval
 from bot.texts import LANGUAGES, Texts, in_english
 from handlers.changes.draft import (
     Refused,
+    as_typed,
     draft_of,
     is_reverting,
     pending_of,
     read_draft,
     split_change,
-    typed_words,
     write_draft,
 )
 from handlers.changes.listeners import CHANGE
@@ -89,7 +89,7 @@ def test_the_words_show_extend_and_revert(kind: ChangeKind) -> None:
 def test_what_is_asked_for_can_be_typed_again(kind: ChangeKind, container: str) -> None:
     request = Raise(((kind.name, new_value(kind)),), container, kind.usual_s, "a pod hangs")
     assert asked(words_of(request)) == request
-    assert " ".join(split_change(typed_words(request))).startswith(f"{kind.verb} ")
+    assert " ".join(split_change(as_typed(words_of(request)))).startswith(f"{kind.verb} ")
 
 
 @kinds
