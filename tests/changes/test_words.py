@@ -9,18 +9,9 @@ from bot.changes.plan import Raise
 from bot.errors import UsageError
 from bot.kube.times import format_duration, read_duration
 from handlers.changes.draft import as_typed, split_change
-from handlers.changes.words import (
-    ChangeAsked,
-    Extend,
-    Request,
-    Revert,
-    Show,
-    change_commands,
-    read_change,
-    words_of,
-)
+from handlers.changes.words import ChangeAsked, Extend, Request, Revert, Show, change_commands, read_change, words_of
 from handlers.parsing.grammar import Grammar, read
-from handlers.parsing.slack_words import as_delivered, split_words, without_invisible
+from handlers.parsing.question import as_delivered, split_words, without_invisible
 from tests.changes.deployments import EXTENDER, KUBE_SCHEDULER, but
 
 
