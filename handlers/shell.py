@@ -25,6 +25,14 @@ from handlers.cluster_choice import (
 )
 from handlers.cluster_choice import language as language_of
 from handlers.parsing.grammar import CommandAsked, ParsedQuestion, read
+from handlers.shell_commands import (
+    CompareAsked,
+    compare_recordings,
+    read_pod,
+    run_audit,
+    write_capture,
+    write_recording,
+)
 from handlers.shell_grammar import PROGRAM, build_grammar, chosen_cluster, reading_grammar, with_usual_config
 from handlers.shell_output import agrees, asked_there, of_recording, print_out, progress, render, tell
 from playbooks.own import discovery as own
@@ -33,7 +41,6 @@ if TYPE_CHECKING:
     from handlers.changes.shell import ShellTools
     from handlers.changes.words import ChangeAsked
     from handlers.profiles.words import ProfileAsked
-    from handlers.tune_shell import CompareAsked
 
 _INTERRUPTED = 130
 
@@ -141,7 +148,6 @@ def _printed(answer: Coroutine[Any, Any, tuple[str, int]]) -> int:
 
 def _tools(screen: _Screen) -> "ShellTools":
     from handlers.changes.shell import ShellTools  # noqa: PLC0415  # aiohttp, as in `cluster_choice`
-    from handlers.record_shell import write_capture  # noqa: PLC0415
 
     where, say = screen.where, screen.say
     return ShellTools(
@@ -170,15 +176,7 @@ def _overdue(options: dict[str, Any]) -> int:
     return _printed(revert_overdue(_tools(_Screen(options)), options["namespace"]))
 
 
-def _audit(options: dict[str, Any]) -> int:
-    from handlers.audit_shell import run_audit  # noqa: PLC0415
-
-    return _printed(run_audit(**options))
-
-
-def _compare(asked: "CompareAsked") -> int:
-    from handlers.tune_shell import compare_recordings  # noqa: PLC0415
-
+def _compare(asked: CompareAsked) -> int:
     screen = _Screen(asked.options)
     report = asyncio.run(compare_recordings(asked, screen.where))
     screen.show(report, asked.options | {"recording": asked.after})
@@ -241,8 +239,6 @@ def _profile(asked: "ProfileAsked") -> int:
 
 
 def _record(options: dict[str, Any]) -> int:
-    from handlers.record_shell import read_pod, write_recording  # noqa: PLC0415
-
     screen, pod = _Screen(options), read_pod(options["pod"])
 
     async def written() -> str:
@@ -254,7 +250,7 @@ def _record(options: dict[str, Any]) -> int:
 
 
 _COMMANDS: dict[str, Callable[[dict[str, Any]], int]] = {
-    "audit": _audit,
+    "audit": lambda options: _printed(run_audit(**options)),
     "doctor": _doctor,
     "init": _init,
     "mcp": _mcp,

@@ -21,6 +21,7 @@ from handlers.parsing.grammar import (
     help_command,
     plain_command,
 )
+from handlers.shell_commands import tune_command
 from playbooks.playbook import ALL
 
 PROGRAM = "hami-bot"
@@ -187,12 +188,6 @@ def _record_command(program: str) -> click.Command:
     return plain_command("record", options, about, f"{program} record -o case.tar.gz --pod ml/trainer-0")
 
 
-def _tune_command(program: str) -> click.Command:
-    from handlers.tune_shell import tune_command  # noqa: PLC0415
-
-    return tune_command(program, _global_options())
-
-
 def reading_grammar(program: str) -> Grammar:
     """The verbs that read a cluster. `program`: what a person types before them."""
     grammar = Grammar(
@@ -204,7 +199,7 @@ def reading_grammar(program: str) -> Grammar:
     grammar.params.append(click.Option(["--version"], is_flag=True, help="Print the version."))
     grammar.callback = _without_verb
     grammar.instead["profile"] = partial(_profile_command, program)
-    grammar.instead["tune"] = partial(_tune_command, program)
+    grammar.instead["tune"] = lambda: tune_command(program, _global_options())
     grammar.add_command(_record_command(program))
     grammar.add_command(click.Command("version", callback=_version, help="Print the version."))
     grammar.add_command(help_command(_help))

@@ -25,7 +25,7 @@ from bot.kube.recording.recorded_cluster import RecordedCluster
 from bot.kube.watch.cache import CachedCluster, WatchCache
 from bot.texts import Texts
 from handlers.cluster_choice import ClusterChoice, open_sources
-from handlers.record_shell import write_recording
+from handlers.shell_commands import write_recording
 from playbooks.gather.pods import asks_for_devices
 from playbooks.gather.scheduling import gather_install
 from playbooks.playbook import Sources, find, load

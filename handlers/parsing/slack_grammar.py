@@ -198,7 +198,8 @@ def _lang() -> list[click.Parameter]:
 @click.pass_context
 def _help(ctx: click.Context, verb: str | None, lang: Language | None) -> Help:
     if verb is not None and verb != _MORE:
-        word = explain_word(verb) if len(verb.split()) > 1 or not _is_verb(verb) else None
+        is_known = is_verb(verb) or verb in build_grammar().commands
+        word = None if is_known and len(verb.split()) == 1 else explain_word(verb)
         return Help(Texts(lang or "en").words(word) if word else explain(ctx, verb))
     if verb is None:
         say = Texts(lang or "en")
@@ -216,10 +217,6 @@ def _help(ctx: click.Context, verb: str | None, lang: Language | None) -> Help:
 def _rows(examples: Mapping[str, str]) -> Iterator[str]:
     wide = max(map(len, examples))
     return (f"{COMMAND} {words:<{wide}}  {summary}" for words, summary in examples.items())
-
-
-def _is_verb(word: str) -> bool:
-    return is_verb(word) or word in build_grammar().commands
 
 
 def _plain(error: UsageError, example: str) -> UsageError:
