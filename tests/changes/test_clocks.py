@@ -128,16 +128,6 @@ async def test_over_real_sockets_what_is_due_is_due_by_the_date_of_the_answers(s
         assert await here.is_as_before()
 
 
-@pytest.mark.parametrize("skew_s", [10_800, -10_800])
-async def test_over_real_sockets_a_bot_whose_clock_is_wrong_raises_nothing(skew_s: float, tmp_path: Path) -> None:
-    async with rig(tmp_path) as here:
-        plan = await here.bot().plan(NAMESPACE, NAME, LEVEL, NEWEST, "c1")
-        assert isinstance(plan, Plan)
-        with pytest.raises(ChangeFailed, match="API server"):
-            await here.bot(skew_s=skew_s).raise_(plan, NEWEST)
-        assert await here.is_as_before()
-
-
 @pytest.mark.parametrize("skew_s", [10_800, -10_800, 0])
 async def test_an_early_revert_that_fails_is_late_by_the_servers_clock_alone(skew_s: float, tmp_path: Path) -> None:
     """Early it calls nobody; when it is late the reminder comes, which no false one has used up."""
