@@ -15,7 +15,7 @@ from bot.slack.message import Message
 from bot.slack.people import SENT_BY, Home, Origin, People, channel_of, origin_of
 from bot.slack.responder import Responder
 from handlers.deps import Deps
-from handlers.parsing.question import Question, heard, is_direct
+from handlers.parsing.question import heard, is_direct
 
 WhyNot = Literal["", "stranger", "stranger-unread", "stranger-guest"]
 _REFUSALS: Mapping[WhyNot, str] = {
@@ -43,12 +43,13 @@ class Gate:
         is_event = body.get("type") == "event_callback"
         if not origin.user:  # news of Slack's own, in which listeners hear nobody, or nothing at all
             return is_event or not (body.get("type") or body.get("command"))
-        is_addressed = not is_event or _is_addressed(body.get("event") or {})
-        if not is_addressed:  # most that is written in a channel is not for the bot: Slack is not asked about it
+        event: dict[str, Any] = body.get("event") or {}
+        is_said = (event.get("type") == "app_mention" or is_direct(event)) and heard(event) is not None
+        if is_event and not is_said and event.get("type") != "app_home_opened":
+            # Most that is written in a channel is not for the bot: Slack is not asked about it.
             return self._home.is_of(origin) is True
         why = await self.why_not(origin)
         if why:
-            event: dict[str, Any] = body.get("event") or {}
             url, thread_ts = str(body.get("response_url") or ""), str(event.get("thread_ts") or "")
             self.refuse(origin, why, channel_of(body), url=url, thread_ts=thread_ts)
         return not why
@@ -66,10 +67,6 @@ class Gate:
         if not is_ours and not self._home.teams & person.teams:
             return "stranger"
         return "stranger-guest" if person.is_guest and not self._home.guests else ""
-
-    async def why_not_now(self, question: Question) -> WhyNot:
-        """Why a question that an earlier process took is not answered."""
-        return await self.why_not(question.sent_by or Origin(question.user))
 
     def refuse(self, origin: Origin, why: WhyNot, channel: str, *, url: str = "", thread_ts: str = "") -> None:
         """Tells it to the person alone, at most once an hour, and that of all replicas together."""
@@ -90,13 +87,6 @@ def home_of(access: AccessSettings, bot: Identity) -> Home:
     """The teams whose people a bot answers; nobody's, where neither Slack nor the settings name a team."""
     own = bot.enterprise_id if bot.is_org_wide else bot.team_id
     return Home(frozenset({own, *access.teams}), bot.enterprise_id, access.guests)
-
-
-def _is_addressed(event: dict[str, Any]) -> bool:
-    """Whether a person turned to the bot."""
-    if event.get("type") == "app_home_opened":
-        return True
-    return (event.get("type") == "app_mention" or is_direct(event)) and heard(event) is not None
 
 
 async def _untold(error: BotError) -> None:

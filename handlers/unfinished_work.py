@@ -85,9 +85,9 @@ class Leftovers:
         self._asked &= self._deps.work.keys
         if not (deed or is_late or key.endswith(DROPPED)) and len(self._asked) >= AT_ONCE:
             return False
-        if question and (why := await self._gate.why_not_now(question)):
+        sent_by = question and (question.sent_by or Origin(question.user))
+        if question and sent_by and (why := await self._gate.why_not(sent_by)):
             if why != "stranger-unread":
-                sent_by = question.sent_by or Origin(question.user)
                 self._gate.refuse(sent_by, why, question.channel, thread_ts=question.thread_ts)
                 self._deps.work.start(key, _nothing, _untold, payload=payload)
             elif is_late:  # else Slack may tell who it is next time

@@ -81,7 +81,7 @@ def decide(deployment: Object, now: float) -> Wait | Retime | Restore | Forget |
     if isinstance(record, UnreadableRecord):
         return record
     if (here := target_of(deployment)) != record.target:
-        return UnreadableRecord(text, f"it was copied here: it is about {record.target}, this is {here}")
+        return UnreadableRecord(f"it was copied here: it is about {record.target}, this is {here}")
     spot = find_spot(deployment, record.container)
     if spot is None:
         return Forget(record, plan_forget(deployment), "container-gone")

@@ -95,7 +95,7 @@ class Objects:
                 return event._replace(by=by)
             case Blocked(record, why):
                 return ChangeEvent("failed", target, record, why, by, by_hand=by_hand(deployment, record))
-            case UnreadableRecord(_, why):
+            case UnreadableRecord(why):
                 return ChangeEvent("unreadable", target, None, why)
             case _:
                 return None

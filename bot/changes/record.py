@@ -101,23 +101,22 @@ class Record(msgspec.Struct, frozen=True, omit_defaults=True, rename={"words_bef
 class UnreadableRecord(msgspec.Struct, frozen=True):
     """An annotation under our key that is no record of ours; `why` for people."""
 
-    text: str
     why: str
 
 
 def read_record(text: str) -> Record | UnreadableRecord:
     """The record in the annotation's text."""
     if len(text) > _LONGEST:
-        return UnreadableRecord(text[:200], f"it is {len(text):,} characters long")
+        return UnreadableRecord(f"it is {len(text):,} characters long")
     try:
         record = msgspec.json.decode(text, type=Record)
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
         unknown = isinstance(error.__cause__, UnknownKind)
-        return UnreadableRecord(text, str(error.__cause__) if unknown else f"it is no record of a change: {error}")
+        return UnreadableRecord(str(error.__cause__) if unknown else f"it is no record of a change: {error}")
     if record.v != VERSION:
-        return UnreadableRecord(text, f"it was written by another version of hami-bot (record version {record.v})")
+        return UnreadableRecord(f"it was written by another version of hami-bot (record version {record.v})")
     if parse_time(record.at) is None or parse_time(record.raised_at) is None:
-        return UnreadableRecord(text, "its times cannot be read")
+        return UnreadableRecord("its times cannot be read")
     return record
 
 
@@ -135,12 +134,10 @@ def with_times_of(record: Record, other: Record) -> Record:
 
 def same_way_back(one: Record, other: Record) -> bool:
     """Whether both are of one change and undo it alike: an extension alters the times alone."""
-    return _way_back(one) == _way_back(other)
+    return all(getattr(one, name) == getattr(other, name) for name in _WAY_BACK)
 
 
-def _way_back(record: Record) -> tuple[object, ...]:
-    words = record.field, record.words_before, record.words_after
-    return record.id, record.target, record.container, *words, *record.flags, record.means
+_WAY_BACK = ("id", "target", "container", "field", "words_before", "words_after", "flags", "means")
 
 
 def write_record(record: Record) -> str:

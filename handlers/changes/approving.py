@@ -25,7 +25,6 @@ from handlers.changes.leader_pass import WritableCluster
 from handlers.deps import Deps
 from playbooks.playbook import Sources
 
-_OLDER = Text("error-change.asked-for-before-update")
 _CUT_S = LONGEST_S + 30.0
 """So long after its approval nobody is at a change any more."""
 _ROUNDED_S = 2.0
@@ -266,8 +265,6 @@ class Approving:
         self, sources: Sources, writable: WritableCluster, approval: Approval, pending: Pending
     ) -> Make:
         asker, draft = Person(approval.requester, approval.channel), pending.draft
-        if not pending.basis:
-            raise Refused(_OLDER)
         if draft is None:
             record, basis = await self._maker.open(writable, pending.record.target, pending.record.id)
             if seal_longer(record, basis, pending.until, asker.user) != approval.digest:

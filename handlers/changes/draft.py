@@ -108,8 +108,7 @@ class Person(NamedTuple):
 class Pending(msgspec.Struct, frozen=True):
     """What is done once it is approved: the change of this draft, or else an extension until then (unix seconds).
 
-    `basis` is the Deployment's that it was asked for (see `bot.changes.plan`); one without was asked for
-    before hami-bot kept it, and is not to be made.
+    `basis` is the Deployment's that it was asked for (see `bot.changes.plan`).
     """
 
     record: Record

@@ -3,15 +3,14 @@
 import asyncio
 import logging
 from collections.abc import AsyncGenerator, Callable, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from functools import partial
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from bot.access import Access, groups_in
 from bot.changes.changer import PATIENCE_S, Changer
 from bot.changes.journal import NotYet
-from bot.errors import BotError, SourceError, UsageError
+from bot.errors import BotError, SourceError
 from bot.kube.client.writer import Writer
 from bot.periodic_jobs import Clock
 from bot.settings.schema import AccessSettings, ClusterSettings, Settings, channels_of
@@ -23,7 +22,6 @@ from handlers.changes.execute import Capture
 from handlers.changes.journal import ChangeJournal
 from handlers.changes.leader_pass import (
     Leadership,
-    NothingToChange,
     OpenWriter,
     Pace,
     Watch,
@@ -31,7 +29,6 @@ from handlers.changes.leader_pass import (
     WritableClusters,
     lead,
 )
-from handlers.changes.request import ChangeSnapshot
 from handlers.changes.scheduler_log import why_to_end
 from handlers.changes.service import ChangeService
 from handlers.changes.stale_cards import StaleCards, Storeless
@@ -53,20 +50,16 @@ class ChangeDeps(NamedTuple):
     patience_s: float = PATIENCE_S
 
 
-@asynccontextmanager
-async def _no_writer(cluster: str) -> AsyncGenerator[Writer]:
-    raise NothingToChange(
-        Text("error-change.bot-only-reads-cluster", cluster=cluster) if cluster else Text("error-change.bot-only-reads")
-    )
-    yield  # pragma: no cover  # what makes it a generator
+def _no_writer(_: str) -> AbstractAsyncContextManager[None]:
+    return nullcontext()
 
 
-async def _no_capture(cluster: str, found: ChangeSnapshot, out: Path) -> str:
-    raise UsageError(Text("error-change.not-captured", cluster=cluster, target=found.target, out=out))
+async def _no_capture(*_: object) -> str:
+    return ""
 
 
 READ_ONLY = ChangeDeps(_no_writer, _no_capture)
-"""Of a bot that changes nothing."""
+"""Of a bot that changes nothing: it can no more be written to than a recording."""
 
 
 class ChangeSupervisor:

@@ -190,24 +190,6 @@ def test_while_the_schedulers_pods_are_not_ready_it_goes_on_waiting(tmp_path: Pa
     played(tmp_path, scene, access=TWO)
 
 
-@pytest.mark.parametrize("asked", ["a raise", "an extension"])
-def test_what_an_older_version_kept_has_to_be_asked_for_again(asked: str, tmp_path: Path) -> None:
-    async def scene(world: World) -> None:
-        card = await waiting(world)
-        if asked == "an extension":
-            await world.click("linus", card, "change:approve")
-            await world.click("ada", await world.card("In effect"), "change:extend")
-            card = await world.card("Pending approval")
-        until = (await world.record())["at"] if await world.is_open() else ""
-        await world.sql("update approvals set request = json_remove(request, '$.basis') where state = 'pending'")
-        await world.click("linus", card, "change:approve")
-        assert "before hami-bot was updated" in text_of(await world.card("No longer what was requested"))
-        await world.told("linus", "ask for the change again")
-        assert ((await world.record())["at"] if await world.is_open() else "") == until
-
-    played(tmp_path, scene, access=TWO)
-
-
 def test_a_forged_approval_is_none(tmp_path: Path) -> None:
     async def scene(world: World) -> None:
         card = await waiting(world)
