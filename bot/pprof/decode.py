@@ -315,34 +315,29 @@ def check(data: bytes) -> None:
     if data.count(_EMPTY_LABEL) > len(data) // _SMALLEST_MEAN // 2:
         raise SourceError(Text("error-pprof.profile-is-full-empty-labels"), hint=_HINT)
     try:
-        _walk(data, len(data) // _SMALLEST_MEAN)
+        count, at, end = 0, 0, len(data)
+        while at < end:
+            count += 1
+            if count > end // _SMALLEST_MEAN:
+                raise SourceError(Text("error-pprof.profile-has-more-fields"), hint=_HINT)
+            tag, size = data[at], data[at + 1]
+            if tag & 0x87 == _DATA and size < 0x80:  # nearly all of them
+                at += 2 + size
+                continue
+            tag, at = _varint(data, at)
+            if tag & 7 == _DATA:
+                size, at = _varint(data, at)
+                at += size
+                if size > _LARGEST_SAMPLE and tag >> 3 in (_SAMPLE, _LOCATION):
+                    raise SourceError(Text("error-pprof.profile-has-stack-mib", size=size >> 20), hint=_HINT)
+            elif tag & 7 == _VARINT:
+                _, at = _varint(data, at)
+            elif tag & 7 in _FIXED:
+                at += _FIXED[tag & 7]
+            else:
+                return
     except IndexError:
         return
-
-
-def _walk(data: bytes, most: int) -> None:
-    """Field by field. Raises IndexError at what is no message."""
-    count, at, end = 0, 0, len(data)
-    while at < end:
-        count += 1
-        if count > most:
-            raise SourceError(Text("error-pprof.profile-has-more-fields"), hint=_HINT)
-        tag, size = data[at], data[at + 1]
-        if tag & 0x87 == _DATA and size < 0x80:  # nearly all of them
-            at += 2 + size
-            continue
-        tag, at = _varint(data, at)
-        if tag & 7 == _DATA:
-            size, at = _varint(data, at)
-            at += size
-            if size > _LARGEST_SAMPLE and tag >> 3 in (_SAMPLE, _LOCATION):
-                raise SourceError(Text("error-pprof.profile-has-stack-mib", size=size >> 20), hint=_HINT)
-        elif tag & 7 == _VARINT:
-            _, at = _varint(data, at)
-        elif tag & 7 in _FIXED:
-            at += _FIXED[tag & 7]
-        else:
-            raise IndexError
 
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:

@@ -83,20 +83,16 @@ def apply(profile: Profile, filters: Filters) -> None:
         for name, pattern in zip(Filters._fields[:5], filters[:5], strict=True)
     )
     if filters.tagfocus or filters.tagignore:
-        _by_tag(profile, filters)
+        tests = [
+            (wanted, tag_filter(pattern, name, profile))
+            for name, pattern, wanted in (("tagfocus", filters.tagfocus, True), ("tagignore", filters.tagignore, False))
+            if pattern
+        ]
+        profile.samples = Chosen(profile.samples, lambda sample: all(test(sample) is wanted for wanted, test in tests))
     if focus or ignore or hide or show:
         _by_name(profile, focus, ignore, hide, show)
     if show_from:
         _from(profile, show_from)
-
-
-def _by_tag(profile: Profile, filters: Filters) -> None:
-    tests = [
-        (wanted, tag_filter(pattern, name, profile))
-        for name, pattern, wanted in (("tagfocus", filters.tagfocus, True), ("tagignore", filters.tagignore, False))
-        if pattern
-    ]
-    profile.samples = Chosen(profile.samples, lambda sample: all(test(sample) is wanted for wanted, test in tests))
 
 
 def _by_name(
@@ -121,10 +117,7 @@ def _by_name(
             hidden.add(number)
         if lines is not location.lines:
             profile.locations[number] = location._replace(lines=lines)
-    profile.samples = Rewritten(profile.samples, _chooser(ignored, focused, hidden))
 
-
-def _chooser(ignored: set[int], focused: set[int], hidden: set[int]) -> Callable[[Sequence[int]], Sequence[int] | None]:
     def choose(ids: Sequence[int]) -> Sequence[int] | None:
         if not ignored.isdisjoint(ids) or focused.isdisjoint(ids):
             return None
@@ -132,7 +125,7 @@ def _chooser(ignored: set[int], focused: set[int], hidden: set[int]) -> Callable
             return ids
         return [number for number in ids if number not in hidden] or None
 
-    return choose
+    profile.samples = Rewritten(profile.samples, choose)
 
 
 def _from(profile: Profile, show_from: Match) -> None:

@@ -64,15 +64,11 @@ def printable(text: str) -> str:
 
 def short_name(function: str) -> str:
     """`scheduler.(*Scheduler).Filter` of the whole path, and generics without their types: for a sentence."""
-    name = _without_types(function)
+    opening, closing = function.find("["), function.rfind("]")
+    name = f"{function[:opening]}[…]{function[closing + 1 :]}" if 0 <= opening < closing else function
     package, bracket, method = name.partition("(")
     name = f"{package.rpartition('/')[2]}{bracket}{method}"
     return printable(name if len(name) <= _LONGEST_NAME else f"{name[: _LONGEST_NAME - 1]}…")
-
-
-def _without_types(function: str) -> str:
-    opening, closing = function.find("["), function.rfind("]")
-    return f"{function[:opening]}[…]{function[closing + 1 :]}" if 0 <= opening < closing else function
 
 
 def headline(taken: SourcedProfile, kind: str) -> Evidence:

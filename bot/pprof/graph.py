@@ -9,7 +9,7 @@ from itertools import chain
 from typing import NamedTuple
 
 from bot.errors import SourceError
-from bot.pprof.nodes import Frame, GraphNode, NodeTable, node_table
+from bot.pprof.nodes import GraphNode, NodeTable, node_table
 from bot.pprof.profile import Profile, int64, magnitude
 from bot.pprof.sums import Sums, sums_of
 from bot.pprof.units import fraction_of
@@ -113,7 +113,14 @@ def inline_labels(
     wanted = shown & set(chain.from_iterable(nodes[:-1] for nodes in table.by_location.values()))
     if not wanted:
         return {}
-    found = sums.edges(_frames(table, in_graph), wanted)
+    # What each location has in the graph. All lines but the last are inlined into the next.
+    frames = {
+        nodes: tuple(
+            [(node, i < len(nodes) - 1) for i, node in enumerate(nodes) if in_graph is None or node in in_graph]
+        )
+        for nodes in set(table.by_location.values())
+    }
+    found = sums.edges({number: frames[nodes] for number, nodes in table.by_location.items()}, wanted)
     kinds: dict[int, set[bool]] = {}
     for (caller, callee), weight in found.weights.items():
         if magnitude(int64(weight)) >= minimum:
@@ -123,14 +130,3 @@ def inline_labels(
         for node, inlined in kinds.items()
         if True in inlined
     }
-
-
-def _frames(table: NodeTable, in_graph: set[int] | None) -> dict[int, tuple[Frame, ...]]:
-    """What each location has in the graph. All lines but the last are inlined into the next."""
-    frames = {
-        nodes: tuple(
-            [(node, i < len(nodes) - 1) for i, node in enumerate(nodes) if in_graph is None or node in in_graph]
-        )
-        for nodes in set(table.by_location.values())
-    }
-    return {number: frames[nodes] for number, nodes in table.by_location.items()}

@@ -354,10 +354,7 @@ async def gather_drivers(cluster: Cluster, node: str = "") -> Sequence[tuple[Dri
     lists = [
         pods_of(daemon_set, driver)
         for daemon_set in sets
-        if not _all_ready(daemon_set) and (driver := driver_of(daemon_set, daemon_set.spec.template.spec.containers))
+        if not (daemon_set.status.number_ready >= daemon_set.status.desired_number_scheduled)
+        and (driver := driver_of(daemon_set, daemon_set.spec.template.spec.containers))
     ]
     return await asyncio.gather(*lists)
-
-
-def _all_ready(daemon_set: Workload) -> bool:
-    return daemon_set.status.number_ready >= daemon_set.status.desired_number_scheduled

@@ -297,7 +297,8 @@ def ran_all_day(replica_sets: Iterable[Workload], begin: datetime, end: datetime
     began: dict[int, tuple[datetime, Workload]] = {}
     newest = 0
     for workload in replica_sets:
-        revisions = _revisions(workload)
+        text = f"{workload.metadata.annotation(REVISION) or ''},{workload.metadata.annotation(HISTORY) or ''}"
+        revisions = [int(word) for word in text.split(",") if word.strip().isdecimal()]
         created = parse_time(workload.metadata.creation_timestamp)
         if revisions and created is not None:
             began[min(revisions)] = created, workload
@@ -309,8 +310,3 @@ def ran_all_day(replica_sets: Iterable[Workload], begin: datetime, end: datetime
     following = began.get(last + 1)
     sure = last == newest or (following is not None and following[0] >= end)
     return began[last][1] if sure else None
-
-
-def _revisions(workload: Workload) -> list[int]:
-    text = f"{workload.metadata.annotation(REVISION) or ''},{workload.metadata.annotation(HISTORY) or ''}"
-    return [int(word) for word in text.split(",") if word.strip().isdecimal()]

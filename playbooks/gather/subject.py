@@ -388,12 +388,11 @@ async def _failed_creates(cluster: Cluster, namespace: str) -> list[Event]:
 def _is_about(event: Event, pod: str) -> bool:
     """Whether a refusal may be why there is no pod of that name or prefix; a StatefulSet's says which pod it was."""
     named = _CREATED_POD.search(event.message)
-    return _could_own(event.involved_object.name, pod) and (named is None or f"{named[1]}-".startswith(f"{pod}-"))
-
-
-def _could_own(owner: str, pod: str) -> bool:
-    """A controller's pods are named after it; a Deployment's name begins its ReplicaSets' names."""
-    return bool(owner) and (owner == pod or pod.startswith(f"{owner}-") or owner.startswith(f"{pod}-"))
+    # A controller's pods are named after it; a Deployment's name begins its ReplicaSets' names.
+    owner = event.involved_object.name
+    return (bool(owner) and (owner == pod or pod.startswith(f"{owner}-") or owner.startswith(f"{pod}-"))) and (
+        named is None or f"{named[1]}-".startswith(f"{pod}-")
+    )
 
 
 def _subjects(objects: Iterable[Resource], kind: str = "Pod") -> tuple[Subject, ...]:

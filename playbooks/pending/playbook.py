@@ -133,11 +133,19 @@ def diagnose(snapshot: Snapshot) -> Report:
         findings, tables = [_none_waits(snapshot, gaps)], ()
         verdict = findings[0].text
     else:
-        waiting = snapshot.waiting.pods
-        judged, more = judge_all(snapshot.scene, waiting, snapshot.undecodable)
+        now = snapshot.scene.now
+        judged, more = judge_all(snapshot.scene, snapshot.waiting.pods, snapshot.undecodable)
         gaps += more
-        groups = _grouped(judged, snapshot.scene.now)
-        findings = [_held(group, snapshot.scene.now) for group in groups[:_MAX_GROUPS]]
+        groups = sorted(
+            by_cause(judged),
+            key=lambda group: (
+                _BY_WHO_ACTS.index(CODES[group.cause.code].pending_class),
+                -SEVERITIES.index(_severity(group, now)),
+                -len(group.pods),
+                _age_key(group.pods[0]),
+            ),
+        )
+        findings = [_held(group, now) for group in groups[:_MAX_GROUPS]]
         brief = None if snapshot.request.all else _once_each(groups)
         causes = CAUSES.table([_cause_row(group.cause.code, [group]) for group in groups], brief=brief)
         tables = causes, PODS.table(_pod_rows(judged, groups, snapshot))
@@ -155,18 +163,6 @@ def diagnose(snapshot: Snapshot) -> Report:
         findings=findings,
         tables=tables,
         gaps=gaps,
-    )
-
-
-def _grouped(judged: Sequence[JudgedPod], now: datetime) -> list[WaitingGroup]:
-    return sorted(
-        by_cause(judged),
-        key=lambda group: (
-            _BY_WHO_ACTS.index(CODES[group.cause.code].pending_class),
-            -SEVERITIES.index(_severity(group, now)),
-            -len(group.pods),
-            _age_key(group.pods[0]),
-        ),
     )
 
 

@@ -18,7 +18,7 @@ from bot.errors import BotError, NotAllowed, NotFound, SourceError
 from bot.kube.client.connect import open_cluster
 from bot.kube.client.pod_http import DirectPodPorts
 from bot.kube.cluster import PodAnswer, PodGet
-from bot.kube.recording.recorded_cluster import RecordedCluster, RecordedPorts
+from bot.kube.recording.recorded_cluster import RecordedCluster
 from bot.report import Report, in_words
 from bot.texts import Texts, in_english
 from playbooks.playbook import Sources
@@ -299,13 +299,13 @@ def test_a_pod_without_an_address_is_told(tmp_path: Path) -> None:
 
 def test_a_recording_replays_its_profiles_and_what_it_lacks_is_told() -> None:
     cluster = RecordedCluster.open(CASES / "hami-2.10" / "recording.tar.gz")
-    sources = Sources(cluster, ports=RecordedPorts(cluster))
+    sources = Sources(cluster, ports=cluster)
     taken = asyncio.run(gather(HEAP, sources)).outcome
     assert isinstance(taken, FetchedProfile)
     assert taken.content == PROFILE
     other = RecordedCluster.open(CASES / "hami-2.9.0" / "recording.tar.gz")
     with pytest.raises(SourceError, match="is not in the recording"):
-        asyncio.run(gather(HEAP, Sources(other, ports=RecordedPorts(other))))
+        asyncio.run(gather(HEAP, Sources(other, ports=other)))
 
 
 def test_profiles_on_the_pods_loopback_come_with_the_command_that_forwards_the_port(tmp_path: Path) -> None:
