@@ -80,7 +80,9 @@ def decode_list(kind: Kind[R], data: bytes) -> Decoded[R]:
 
     Raises NotAListError when the bytes are no JSON, no List, a List of another kind, or one page of a longer one.
     """
-    data = _without_mark(data)
+    if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):  # `>` in Windows PowerShell writes it so
+        data = data.decode("utf-16", "replace").encode()
+    data = data.removeprefix(codecs.BOM_UTF8)
     head, data = _head(kind, data)
     raw_items = head.items or []
     identities = [_identity(raw) for raw in raw_items]
@@ -159,13 +161,6 @@ def _item(kind: Kind[R], raw: bytes) -> R:
         raise
     except _UNREADABLE:
         return decode(_mended(raw))
-
-
-def _without_mark(data: bytes) -> bytes:
-    """The bytes as UTF-8 without a byte order mark: `>` in Windows PowerShell writes one, and UTF-16."""
-    if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-        return data.decode("utf-16", "replace").encode()
-    return data.removeprefix(codecs.BOM_UTF8)
 
 
 def _mended(data: bytes) -> bytes:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from bot.finding_codes import as_code
 from bot.pprof.filters import Filters, literally
 from bot.pprof.graph import Trim
-from bot.pprof.hints import PROFILER, GoroutineGroup, Hint, Hints, crowded, groups, hints
+from bot.pprof.hints import FEW, PROFILER, GoroutineGroup, Hint, Hints, crowded, groups, hints
 from bot.pprof.profile import Profile, sample_index, shown_type
 from bot.pprof.top import Options, TopRow, listing, prepared
 from bot.report import Confidence, Evidence, Finding, NextAction, Severity, Sheet, Table, new_finding, prose_table, step
@@ -103,16 +103,17 @@ def focused(
 
 
 def _evidence(taken: SourcedProfile, line: str, words: Sequence[str]) -> Evidence:
-    quote, at = printable(line[:_LONGEST]), _at(taken.profile.time_nanos)
+    quote, at = printable(line[:_LONGEST]), began_at(taken.profile)
     return Evidence(source="profile", object=taken.object, at=at, quote=quote, command=f"{PROGRAM} {question(*words)}")
 
 
-def _at(nanoseconds: int) -> str | None:
+def began_at(profile: Profile) -> str | None:
+    """When it was begun; None where it does not say, or nothing that is a time."""
     try:
-        moment = datetime.fromtimestamp(nanoseconds // _SECOND_NS, UTC)
+        moment = datetime.fromtimestamp(profile.time_nanos // _SECOND_NS, UTC)
     except (ValueError, OverflowError, OSError):
         return None
-    return moment.replace(tzinfo=None).isoformat() + "Z" if nanoseconds > 0 else None
+    return moment.replace(tzinfo=None).isoformat() + "Z" if profile.time_nanos > 0 else None
 
 
 GOROUTINES = "goroutine"
@@ -208,7 +209,7 @@ def _about_all(taken: SourcedProfile, kind: str, found: Hints) -> list[Finding]:
     if found.idle is not None:
         claim = Text("profile-hint.idle", share=share(found.idle))
         return [finding("idle", claim, [headline(taken, kind)], next_actions=_take("goroutine"))]
-    if found.few and kind not in _COUNTED:
+    if found.observed < FEW and kind not in _COUNTED:
         longer = taken.profile.duration_nanos > 0  # a snapshot has no length
         claim = Text("profile-hint.few-longer" if longer else "profile-hint.few", count=f"{found.observed:,.0f}")
         return [finding("few-samples", claim, [headline(taken, kind)])]

@@ -104,10 +104,7 @@ class Queued(NamedTuple):
 
 async def gather_queued(cluster: Cluster, held: Resource) -> Queued | Gap | None:
     """None where Kueue's Workloads are not served, or none is about it."""
-    try:
-        there = await seen("Kueue's workloads", list_served(cluster, QUEUED_WORKLOADS, held.namespace))
-    except NotRecordedError:
-        return None
+    there = await seen("Kueue's workloads", list_served(cluster, QUEUED_WORKLOADS, held.namespace))
     if isinstance(there, Gap):
         return there
     owners = {held.metadata.uid, *(owner.uid for owner in held.metadata.owner_references or ())} - {""}

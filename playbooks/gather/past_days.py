@@ -256,7 +256,9 @@ async def _gather(
     cluster, now = sources.cluster, sources.cluster.now()
     begin = datetime.combine(day, time(), UTC)
     end = min(now, begin + _DAY)
-    measured = await _measured(sources.prometheus, day, end)
+    measured = gap(SOURCE, Text("error-days.settings-name-none-for-cluster"), Text("error-days.set-prometheus-url"))
+    if sources.prometheus is not None:
+        measured = await seen(SOURCE, gather_day(sources.prometheus, day, end))
     created = pods if isinstance(pods, Gap) else await created_between(cluster, install, pods, begin, end)
     gaps = [gap for gap in (replica_sets, created, measured) if isinstance(gap, Gap)]
     if end - begin < _DAY:
@@ -275,20 +277,12 @@ async def _gather(
     return PastDay(day, begin, end, measured, scheduler=ran, lives=lives, gaps=tuple(gaps))
 
 
-async def _measured(prometheus: Prometheus | None, day: date, until: datetime) -> Day | Gap:
-    if prometheus is None:
-        return gap(SOURCE, Text("error-days.settings-name-none-for-cluster"), Text("error-days.set-prometheus-url"))
-    return await seen(SOURCE, gather_day(prometheus, day, until))
-
-
 def _of_deployment(replica_sets: Iterable[Workload], install: InstallSeen) -> list[Workload]:
-    deployment = install.install.deployment
-    name = deployment.name if deployment else ""
-    owned = ((workload, workload.metadata.owner_references or ()) for workload in replica_sets)
+    owner = ("Deployment", install.install.deployment.name if install.install.deployment else "")
     return [
         replica_set
-        for replica_set, owners in owned
-        if any(owner.kind == "Deployment" and owner.name == name for owner in owners)
+        for replica_set in replica_sets
+        if owner in [(each.kind, each.name) for each in replica_set.metadata.owner_references or ()]
     ]
 
 

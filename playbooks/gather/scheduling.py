@@ -15,7 +15,6 @@ from bot.hami.nodes.registration import parse_handshake
 from bot.hami.pods.allocations import NODE_KEY
 from bot.hami.pods.request_parsing import DeviceConfig
 from bot.hami.vendors import FIRST
-from bot.hami.version import Version
 from bot.kube.cluster import Cluster, Hinting, seen
 from bot.kube.hami_pods import COMPONENT_LABEL, SCHEDULER_COMPONENT
 from bot.kube.models import (
@@ -167,15 +166,11 @@ async def gather_install(sources: Sources) -> InstallSeen:
         config = config.hinted(cluster.device_hints)
     config = config.switched_on(install.flags)
     if install.version and install.version.version > NEWEST_READ:
-        gaps.append(_newer(install.version.version))
+        newer = Text("error-gather.newer-than-known", version=install.version.version, newest=NEWEST_READ)
+        gaps.append(gap(NEWER_HAMI, newer, Text("error-gather.all-verdicts-are-only-suspected")))
     context = "" if cluster.context == cluster.name else cluster.context
     read = InstallSeen(install, config, tuple(gaps), config_maps, cluster=cluster.name, context=context)
     return read if install.seen else await _looked_for(cluster, read)
-
-
-def _newer(version: Version) -> Gap:
-    why = Text("error-gather.newer-than-known", version=version, newest=NEWEST_READ)
-    return gap(NEWER_HAMI, why, Text("error-gather.all-verdicts-are-only-suspected"))
 
 
 async def _looked_for(cluster: Cluster, install: InstallSeen) -> InstallSeen:

@@ -25,6 +25,7 @@ from playbooks.playbook import Sources
 T = TypeVar("T")
 
 MONITOR_SOURCE = "vGPUmonitor metrics"
+_PLUGINS = f"{COMPONENT_LABEL}={PLUGIN_COMPONENT}"
 WINDOW_DAYS = 7
 WINDOW_HOURS = 24 * WINDOW_DAYS
 COVERED = 0.9
@@ -82,32 +83,11 @@ async def gather_usage(sources: Sources, first: Collection[str] = ()) -> UsageSe
 
 async def ask_prometheus(sources: Sources) -> UsageSeen | Gap | None:
     """None where the settings name none. Never raises."""
-    return None if sources.prometheus is None else await _asked(sources.prometheus, sources.cluster.now())
-
-
-async def or_measured(asked: UsageSeen | Gap | None, sources: Sources, first: Collection[str]) -> UsageSeen:
-    """What Prometheus said, or else what the monitors measure. Never raises."""
-    if isinstance(asked, UsageSeen):
-        return asked
-    measured = await _measured(sources, first)
-    return msgspec.structs.replace(measured, gaps=(asked, *measured.gaps)) if asked else measured
-
-
-async def _measured(sources: Sources, first: Collection[str]) -> UsageSeen:
-    if sources.ports is None:
-        return UsageSeen(Usage(), gaps=(gap(MONITOR_SOURCE, Text("error-usage.no-way-to-ports")),))
-    labels = f"{COMPONENT_LABEL}={PLUGIN_COMPONENT}"
-    pods = await seen("device plugin pods", sources.cluster.list(PODS, labels=labels))
-    if isinstance(pods, Gap):
-        return UsageSeen(Usage(), gaps=(pods,))
-    measured = await scraped(sources.ports, sorted(pods, key=lambda pod: pod.spec.node_name not in first))
-    return msgspec.structs.replace(measured, all_known=True)
-
-
-async def _asked(prometheus: Prometheus, at: datetime) -> UsageSeen | Gap:
+    if sources.prometheus is None:
+        return None
     reader = UsageReader()
     late = Text("error-usage.no-answer-all-questions", seconds=f"{PROMETHEUS_WITHIN_S:g}")
-    reading = _read(prometheus, at, reader)
+    reading = _read(sources.prometheus, sources.cluster.now(), reader)
     peaks = await in_time(reading, PROMETHEUS_WITHIN_S, late, Text("error-usage.ask-prometheus-load"))
     if isinstance(peaks, Gap):
         return peaks
@@ -121,6 +101,20 @@ async def _asked(prometheus: Prometheus, at: datetime) -> UsageSeen | Gap:
         if known is None or peak.used.value > known.used.value:
             found[peak.of] = peak
     return UsageSeen(usage, tuple(found.values()), of_prometheus=True)
+
+
+async def or_measured(asked: UsageSeen | Gap | None, sources: Sources, first: Collection[str]) -> UsageSeen:
+    """What Prometheus said, or else what the monitors measure. Never raises."""
+    if isinstance(asked, UsageSeen):
+        return asked
+    told = (asked,) if asked else ()
+    if sources.ports is None:
+        return UsageSeen(Usage(), gaps=(*told, gap(MONITOR_SOURCE, Text("error-usage.no-way-to-ports"))))
+    pods = await seen("device plugin pods", sources.cluster.list(PODS, labels=_PLUGINS))
+    if isinstance(pods, Gap):
+        return UsageSeen(Usage(), gaps=(*told, pods))
+    measured = await scraped(sources.ports, sorted(pods, key=lambda pod: pod.spec.node_name not in first))
+    return msgspec.structs.replace(measured, all_known=True, gaps=(*told, *measured.gaps))
 
 
 async def in_time(reading: Awaitable[T], within_s: float, late: Text, hint: Prose = "") -> T | Gap:
@@ -220,15 +214,15 @@ async def gather_usage_of(sources: Sources, find: Callable[[], Mapping[str, Coll
         asked = await _asked_about(sources.prometheus, sources, [uuid for name in names for uuid in gpus[name]])
     if asked.usage.containers or sources.ports is None:
         return asked
-    found = await asyncio.gather(*(_plugins(sources, name) for name in names))
+    found = await asyncio.gather(
+        *(
+            seen(MONITOR_SOURCE, sources.cluster.list(PODS, labels=_PLUGINS, fields=f"spec.nodeName={name}"))
+            for name in names
+        )
+    )
     pods = [pod for some in found if not isinstance(some, Gap) for pod in some]
     measured = await scraped(sources.ports, pods, within_s=FEW_WITHIN_S)
     return msgspec.structs.replace(measured, gaps=(*asked.gaps, *measured.gaps)) if measured.monitors else asked
-
-
-async def _plugins(sources: Sources, name: str) -> list[Pod] | Gap:
-    labels = f"{COMPONENT_LABEL}={PLUGIN_COMPONENT}"
-    return await seen(MONITOR_SOURCE, sources.cluster.list(PODS, labels=labels, fields=f"spec.nodeName={name}"))
 
 
 async def _asked_about(prometheus: Prometheus, sources: Sources, uuids: Collection[str]) -> UsageSeen:

@@ -117,8 +117,10 @@ def read_for(words: Sequence[str]) -> float:
 async def gather_idle(wanted: IdleRequest, sources: Sources) -> IdleSnapshot:
     """Raises SourceError when the pods cannot be read: nobody holds anything then."""
     cluster = sources.cluster
-    named = seen("nodes", cluster.list(NODES, fields=f"metadata.name={wanted.node}", metadata_only=True))
-    is_there = not wanted.node or await named != []  # where it cannot be read, that is not what was asked
+    is_there = True
+    if wanted.node:  # where that cannot be read, it is not what was asked
+        named = cluster.list(NODES, fields=f"metadata.name={wanted.node}", metadata_only=True)
+        is_there = await seen("nodes", named) != []
     install = await gather_install(sources)
     holders = await seen("pods", gather_holders(cluster, install.install.scheduler_name))
     if isinstance(holders, Gap):

@@ -131,7 +131,8 @@ class ArchiveFiles:
     @contextmanager
     def _open(self, name: str, span: Span) -> Generator[io.BufferedIOBase]:
         try:
-            with open_span(self._path, span) as stream:
+            with gzip.open(self._path) as stream:
+                stream.seek(span.start)
                 yield stream
         except (OSError, EOFError, zlib.error) as error:  # another archive stands there by now
             raise _unreadable(name, error) from error
@@ -248,7 +249,7 @@ class _UnsafeError(Exception):
 def read_archive(path: Path) -> dict[str, bytes | Span]:
     """The regular files of the archive by name (relative, `/` between the parts); nothing is written to disk.
 
-    Of a log with more than `LONG_LOG` bytes only where it stands, for `open_span`.
+    Of a log with more than `LONG_LOG` bytes only where it stands.
 
     Raises SourceError when it is no gzipped tar, is cut off, holds anything but files and folders, leads outside
     itself, or goes beyond the limits above.
@@ -269,14 +270,6 @@ def read_archive(path: Path) -> dict[str, bytes | Span]:
         raise SourceError(
             Text("error-recording.no-readable-archive", path=path, why=str(error)), hint=_ARCHIVE_HINT
         ) from error
-
-
-@contextmanager
-def open_span(path: Path, span: Span) -> Generator[gzip.GzipFile]:
-    """The archive, unpacked as far as the log, whose bytes are read next. Raises OSError, EOFError and zlib.error."""
-    with gzip.open(path) as stream:
-        stream.seek(span.start)
-        yield stream
 
 
 def _members(stream: gzip.GzipFile) -> Iterator[tuple[str, bytes | Span]]:

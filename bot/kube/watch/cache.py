@@ -105,13 +105,6 @@ def _is_worth_it(wanted: Selection[Any]) -> bool:
     return wanted.kind.type in (Node, Holder, DaemonPod) or (wanted.kind.type is Pod and unplaced)
 
 
-def _whole(wanted: Selection[Any]) -> Selection[Any]:
-    """The list that answers as well: whole nodes are followed once, for those too who want a part of each."""
-    if not issubclass(wanted.kind.type, Node):
-        return wanted
-    return Selection(NODES, wanted.labels, wanted.fields)
-
-
 class CachedCluster:
     """A `Cluster` for one question: see `bot.kube.cluster.Cluster`.
 
@@ -151,7 +144,10 @@ class CachedCluster:
 
     async def list(self, kind: Kind[R], namespace: str = "", **which: Unpack[Which]) -> list[R]:
         wanted = Selection(kind, **which)
-        followed = _whole(wanted)
+        # Whole nodes are followed once, for those too who want a part of each.
+        followed: Selection[Any] = (
+            Selection(NODES, wanted.labels, wanted.fields) if issubclass(kind.type, Node) else wanted
+        )
         follower = None if namespace and kind.namespaced else self._cache.follower(followed)
         if follower is None or not (follower.begun or followed == wanted):
             found = await self._cache.readings.listed(wanted, namespace)

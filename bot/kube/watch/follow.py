@@ -139,9 +139,11 @@ class Follower(Generic[R]):
             except SourceError as error:
                 self._lost |= isinstance(error, StaleListError)
                 self._failures += 1
-                self._tell(error)
-            if self._failures:
-                await asyncio.sleep(self._pause_s())
+                level = logging.WARNING if self._failures == 1 and not self._lost else logging.INFO
+                log.log(level, "%s: %s", self._name, in_english(error.message))
+            if self._failures:  # longer with every one in a row, and not the same for all that failed at once
+                longest = min(self._pace.longest_retry_s, self._pace.retry_s * 2.0 ** min(self._failures - 1, 16))
+                await asyncio.sleep(longest * random.uniform(0.5, 1))  # noqa: S311  # no secret
 
     async def _list(self) -> float:
         """Has the list read anew, or waits for what is read already: when that was asked for."""
@@ -207,15 +209,6 @@ class Follower(Generic[R]):
             self.mirror.bookmark(version)
         except WentBackError as error:
             raise StaleListError(str(error)) from error
-
-    def _pause_s(self) -> float:
-        """Longer with every failure in a row, and not the same for all that failed at once."""
-        longest = min(self._pace.longest_retry_s, self._pace.retry_s * 2.0 ** min(self._failures - 1, 16))
-        return longest * random.uniform(0.5, 1)  # noqa: S311  # no secret
-
-    def _tell(self, error: SourceError) -> None:
-        level = logging.WARNING if self._failures == 1 and not self._lost else logging.INFO
-        log.log(level, "%s: %s", self._name, in_english(error.message))
 
     @property
     def _name(self) -> str:
