@@ -241,25 +241,6 @@ def mirror_of(*lines: bytes) -> Mirror[Holder]:
     return mirror
 
 
-def test_a_change_that_comes_after_the_deletion_does_not_bring_the_object_back():
-    mirror = mirror_of(line_of(12, "DELETED", "ml/a", "n1"), line_of(11, "MODIFIED", "ml/a", "n2"))
-    assert mirror.items() == []
-
-
-def test_an_object_that_was_deleted_and_made_again_is_there():
-    mirror = mirror_of(line_of(12, "DELETED", "ml/a", "n1"), line_of(13, "ADDED", "ml/a", "n2"))
-    assert shown(mirror) == ([("ml/a", 13, "n2")], [])
-
-
-def test_what_the_list_had_already_is_not_taken_from_the_watch():
-    assert shown(mirror_of(line_of(10, "MODIFIED", "ml/a", "n2"))) == ([("ml/a", 5, "n1")], [])
-
-
-def test_objects_are_in_the_apis_order():
-    mirror = mirror_of(line_of(11, "ADDED", "ml-x/a", "n1"), line_of(12, "ADDED", "ml/0", "n1"))
-    assert [key_of(item) for item in mirror.items()] == ["ml-x/a", "ml/0", "ml/a"]
-
-
 def test_an_object_that_has_not_changed_stays_the_same_one_over_a_list():
     mirror = mirror_of()
     meta = ObjectMeta(name="a", namespace="ml", uid="u", resource_version="5")

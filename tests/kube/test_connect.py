@@ -71,14 +71,6 @@ def test_a_cluster_is_named_after_its_context_and_knows_the_contexts_namespace(t
     assert asyncio.run(described()) == ("lab", "ml")
 
 
-def test_a_cluster_bears_the_name_it_is_given(tmp_path):
-    async def name() -> str:
-        async with await open_cluster(kubeconfig=kubeconfig(tmp_path), name="prod") as cluster:
-            return cluster.name
-
-    assert asyncio.run(name()) == "prod"
-
-
 def opened_by_default(environment: dict[str, str]) -> dict[str, str]:
     """What a new process finds that is given no kubeconfig: the client reads KUBECONFIG once, when it is imported."""
     script = """if True:
@@ -326,12 +318,6 @@ def test_a_command_line_in_place_of_a_command_is_not_repeated(tmp_path):
     error = failure_of(kubeconfig(tmp_path, user=user))
     assert in_english(error.message).endswith("exec plugin: no-such-plugin: No such file or directory")
     assert "s3cret" not in "".join(traceback.format_exception(error))
-
-
-def test_a_plugin_that_is_not_installed_is_named(tmp_path):
-    user = {"exec": {"apiVersion": "client.authentication.k8s.io/v1", "command": "hami-bot-test-no-such-plugin"}}
-    error = failure_of(kubeconfig(tmp_path, user=user))
-    assert in_english(error.message).endswith("hami-bot-test-no-such-plugin: No such file or directory")
 
 
 def test_a_plugin_that_prints_no_credential_is_told(tmp_path):

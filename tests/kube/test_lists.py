@@ -25,10 +25,6 @@ def test_items_of_the_api_carry_no_kind_of_their_own():
     assert names(PODS, a_list(item, kind="PodList")) == ["a"]
 
 
-def test_no_items_are_an_empty_list():
-    assert names(PODS, b'{"kind": "PodList", "items": null}') == []
-
-
 @pytest.mark.parametrize(
     ("data", "said"),
     [
@@ -59,12 +55,6 @@ def test_one_unreadable_item_does_not_spoil_the_others():
     assert [item.name for item in decoded.items] == ["a", "b"]
     assert [(bad.position, bad.namespace, bad.name) for bad in decoded.bad] == [(1, "ml", "x"), (2, "", "")]
     assert "labels" in decoded.bad[0].why
-
-
-def test_an_item_of_another_kind_is_not_taken_for_one_of_this_kind():
-    decoded = decode_list(PODS, a_list({"kind": "Node", "metadata": {"name": "gpu-1"}}, pod("a")))
-    assert [item.name for item in decoded.items] == ["a"]
-    assert decoded.bad[0].why == "expected a Pod, got a Node"
 
 
 @pytest.mark.parametrize(

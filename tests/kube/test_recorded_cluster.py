@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from bot.errors import NotFound, SourceError
 from bot.kube.cluster import LogLines, LogWanted
-from bot.kube.models import DEPLOYMENTS, EVENTS, LEASES, NODES, PODS
+from bot.kube.models import DEPLOYMENTS, EVENTS, LEASES, PODS
 from bot.kube.recording.recorded_cluster import RecordedCluster
 from bot.texts import in_english
 from tests.kube.samples import META, TAKEN_AT, a_list, archive, folder, pod
@@ -156,12 +156,6 @@ def test_a_selector_that_cannot_be_evaluated_is_no_empty_answer(opened, selector
         listed(opened({"objects/pods.json": a_list(pod("a"))}), PODS, **selector)
 
 
-def test_a_node_is_found_whatever_namespace_is_asked(opened):
-    cluster = opened({"objects/nodes.json": a_list({"kind": "Node", "metadata": {"name": "gpu-1"}})})
-    assert listed(cluster, NODES, "ml") == ["gpu-1"]
-    assert asyncio.run(cluster.get(NODES, "gpu-1", "ml")).name == "gpu-1"
-
-
 def test_an_absent_object_is_named_as_the_api_server_would(opened):
     cluster = opened({"objects/pods.json": a_list(pod("a")), "objects/deployments.apps.json": a_list()})
     for kind, said in ((PODS, 'pods "x" not found'), (DEPLOYMENTS, 'deployments.apps "x" not found')):
@@ -286,11 +280,6 @@ def test_the_log_of_the_run_before_a_restart_is_a_file_of_its_own(opened):
     at = LOG.removeprefix("logs/").removesuffix(".log").split("/")
     wanted = LogWanted(*at, b"", previous=True)
     assert asyncio.run(cluster.log(wanted)) == LogLines(("then",), first="then")
-
-
-def test_a_missing_log_is_named(opened):
-    with pytest.raises(SourceError, match=f"{LOG} is not in the recording"):
-        logged(opened({"objects/pods.json": a_list()}))
 
 
 @pytest.mark.parametrize("name", ["../../secret", "..", "", "a/b", "a\\b", "a\0b"])

@@ -67,16 +67,6 @@ def test_a_watch_goes_on_from_the_version_of_an_event():
     assert talk(conversation, OBJECTS) == [("ADDED", "d"), ("ADDED", "e")]
 
 
-def test_an_event_carries_the_whole_object_and_its_version():
-    async def conversation(server, client):
-        async with client.watch(PODS, resourceVersion=await newest(client)) as events:
-            written = server.write("pods", pod("c"))
-            return (await events.next())["object"], written
-
-    sent, written = talk(conversation, OBJECTS)
-    assert sent == written
-
-
 def test_a_deleted_object_is_sent_as_it_was_at_the_version_of_its_deletion():
     async def conversation(server, client):
         start = await newest(client)
@@ -125,28 +115,6 @@ def test_a_selector_that_is_refused_is_refused_before_the_stream(selector):
     assert talk(conversation, OBJECTS) == 400
 
 
-def test_metadata_alone_is_told_to_who_asks_for_it():
-    async def conversation(server, client):
-        async with client.watch(PODS, METADATA, resourceVersion=await newest(client)) as events:
-            server.write("pods", pod("c"))
-            return (await events.next())["object"]
-
-    sent = talk(conversation, OBJECTS)
-    assert (sent["kind"], sorted(sent)) == ("PartialObjectMetadata", ["apiVersion", "kind", "metadata"])
-
-
-def test_rows_are_told_to_who_asks_for_a_table_and_the_columns_once():
-    async def conversation(server, client):
-        async with client.watch(PODS, TABLE, resourceVersion=await newest(client)) as events:
-            server.write("pods", pod("c"))
-            server.write("pods", pod("d"))
-            return [(await events.next())["object"] for _ in range(2)]
-
-    first, second = talk(conversation, OBJECTS)
-    assert [table["rows"][0]["cells"][0] for table in (first, second)] == ["c", "d"]
-    assert (len(first["columnDefinitions"]), second["columnDefinitions"]) == (9, None)
-
-
 # ------------------------------------------------------------------------------------------------ bookmarks, ends
 
 
@@ -162,14 +130,6 @@ def test_bookmarks_move_a_quiet_watch_forward():
             return event["type"]
 
     assert talk(conversation, OBJECTS, bookmark_every_s=0.05) == "BOOKMARK"
-
-
-def test_bookmarks_are_for_those_who_allow_them():
-    async def conversation(_, client):
-        async with client.watch(PODS, resourceVersion=await newest(client), timeoutSeconds=1) as events:
-            return await events.rest()
-
-    assert talk(conversation, OBJECTS, bookmark_every_s=0.05) == []
 
 
 def test_a_watch_ends_when_its_time_is_over_with_a_last_bookmark():
@@ -269,59 +229,6 @@ def faulty(kind: Any, events: int = 0, **more: Any) -> list[Fault]:
     return [Fault("/pods$", kind, events=events, **more)]
 
 
-def test_a_connection_is_dropped_in_the_middle():
-    async def conversation(server, client):
-        async with client.watch(PODS) as events:
-            first = await events.take(1)
-            with pytest.raises(aiohttp.ClientPayloadError):
-                await events.rest()
-        async with client.watch(PODS) as events:
-            return first, await events.take(2)
-
-    assert talk(conversation, OBJECTS, faults=faulty("drop", 1, times=1)) == (
-        [("ADDED", "a")],
-        [("ADDED", "a"), ("ADDED", "b")],
-    )
-
-
-def test_a_half_open_watch_says_nothing_more_not_even_its_end():
-    async def conversation(server, client):
-        async with client.watch(PODS, timeoutSeconds=1) as events:
-            first = await events.take(1)
-            with pytest.raises(TimeoutError):
-                await asyncio.wait_for(events.next(), 1.5)
-            return first
-
-    assert talk(conversation, OBJECTS, faults=faulty("silence", 1)) == [("ADDED", "a")]
-
-
-def test_a_watch_is_gone_at_will():
-    async def conversation(_, client):
-        async with client.watch(PODS) as events:
-            return await events.rest()
-
-    message = "The resourceVersion for the provided watch is too old."
-    assert talk(conversation, OBJECTS, faults=faulty("gone", 1)) == [("ADDED", "a"), ("ERROR", message)]
-
-
-def test_events_are_told_twice():
-    async def conversation(_, client):
-        async with client.watch(PODS) as events:
-            return await events.take(3)
-
-    assert talk(conversation, OBJECTS, faults=faulty("repeat", 1)) == [("ADDED", "a"), ("ADDED", "b"), ("ADDED", "b")]
-
-
-def test_a_fault_of_watches_leaves_lists_alone_and_the_other_way_round():
-    async def conversation(_, client):
-        listed = (await client.get(PODS)).status
-        async with client.watch("/api/v1/nodes", resourceVersion=1, timeoutSeconds=1) as events:
-            return listed, events.response.status
-
-    faults = [Fault("/pods$", "drop"), Fault("/nodes$", "status", 500, verb="list")]
-    assert talk(conversation, OBJECTS, faults=faults) == (200, 200)
-
-
 def test_an_outage_cuts_what_is_open_and_refuses_what_comes():
     async def conversation(server, client):
         async with client.watch(PODS) as events:
@@ -336,11 +243,3 @@ def test_an_outage_cuts_what_is_open_and_refuses_what_comes():
         return first, (await client.get(PODS)).status
 
     assert talk(conversation, OBJECTS) == ([("ADDED", "a"), ("ADDED", "b")], 200)
-
-
-def test_a_watch_alone_is_forbidden():
-    async def conversation(_, client):
-        async with client.watch(PODS) as events:
-            return (await client.get(PODS)).status, events.response.status
-
-    assert talk(conversation, OBJECTS, faults=[Fault("/pods$", "status", 403, verb="watch")]) == (200, 403)

@@ -62,16 +62,6 @@ def test_a_call_without_the_right_token_is_refused(token: str, word: str) -> Non
     talk(conversation)
 
 
-def test_the_bot_token_does_not_open_connections_and_the_app_token_does_not_post() -> None:
-    async def conversation(slack: SlackServer, client: AsyncWebClient) -> None:
-        opening = client.apps_connections_open(app_token=slack.bot_token)
-        assert (await refusal(opening))["error"] == "not_allowed_token_type"
-        posting = web_client(slack, slack.app_token).chat_postMessage(channel=ONCALL, text="x")
-        assert (await refusal(posting))["error"] == "not_allowed_token_type"
-
-    talk(conversation)
-
-
 def test_a_message_is_posted_changed_found_and_deleted() -> None:
     async def conversation(slack: SlackServer, client: AsyncWebClient) -> None:
         metadata = {"event_type": "hami_bot", "event_payload": {"key": "k1"}}
@@ -128,26 +118,6 @@ def test_a_user_id_stands_for_the_direct_conversation() -> None:
     talk(conversation)
 
 
-def test_only_a_new_message_may_be_addressed_to_a_person() -> None:
-    async def conversation(slack: SlackServer, client: AsyncWebClient) -> None:
-        posted = await client.chat_postMessage(channel="U0ADA00001", text="psst")
-        changing = client.chat_update(channel="U0ADA00001", ts=posted["ts"], text="x")
-        assert (await refusal(changing))["error"] == "channel_not_found"
-        uploading = client.files_upload_v2(channel="U0ADA00001", filename="a.txt", content="a")
-        assert (await refusal(uploading))["error"] == "channel_not_found"
-
-    talk(conversation)
-
-
-def test_an_answer_to_a_reply_goes_into_the_same_thread() -> None:
-    async def conversation(slack: SlackServer, client: AsyncWebClient) -> None:
-        head = slack.messages(ONCALL)[0]
-        await client.chat_postMessage(channel=ONCALL, text="more", thread_ts=head["latest_reply"])
-        assert slack.messages(ONCALL, thread_ts=head["ts"])[-1]["text"] == "more"
-
-    talk(conversation)
-
-
 OUTSIDE = Room("C0OUTSIDE1", "outside", ("U0ADA00001",), with_app=False)
 ARCHIVED = Room("C0ARCHIVED", "archived", ("U0ADA00001",), is_archived=True)
 WRONG: list[tuple[str, str, dict[str, Any]]] = [
@@ -185,28 +155,11 @@ def test_a_missing_scope_names_what_is_needed_and_what_is_there() -> None:
     talk(conversation)
 
 
-def test_the_bot_cannot_change_what_a_person_said() -> None:
-    async def conversation(slack: SlackServer, client: AsyncWebClient) -> None:
-        ts = slack.messages(ONCALL)[0]["ts"]
-        assert (await refusal(client.chat_update(channel=ONCALL, ts=ts, text="x")))["error"] == "cant_update_message"
-        assert (await refusal(client.chat_delete(channel=ONCALL, ts=ts)))["error"] == "cant_delete_message"
-
-    talk(conversation)
-
-
 def test_a_missing_argument_is_named() -> None:
     async def conversation(slack: SlackServer, client: AsyncWebClient) -> None:
         body = await refusal(client.api_call("chat.update", json={"channel": ONCALL, "text": "x"}))
         assert body["error"] == "invalid_arguments"
         assert body["response_metadata"]["messages"] == ["[ERROR] missing required field: ts"]
-
-    talk(conversation)
-
-
-def test_a_message_without_anything_is_refused() -> None:
-    async def conversation(slack: SlackServer, client: AsyncWebClient) -> None:
-        posting = client.api_call("chat.postMessage", json={"channel": ONCALL, "text": " "})
-        assert (await refusal(posting))["error"] == "no_text"
 
     talk(conversation)
 
@@ -218,30 +171,6 @@ def test_blocks_beyond_slacks_limits_are_refused_with_a_pointer() -> None:
         assert body["error"] == "invalid_blocks"
         assert body["errors"] == ["must be less than 3001 characters [json-pointer:/blocks/1/text/text]"]
         assert slack.journal.entries[-1].violations[0]["pointer"] == "/1/text/text"
-
-    talk(conversation)
-
-
-def test_too_much_text_over_all_blocks_and_a_second_table_have_their_own_errors() -> None:
-    async def conversation(slack: SlackServer, client: AsyncWebClient) -> None:
-        long = [section("x" * 2900) for _ in range(5)]
-        body = await refusal(client.chat_postMessage(channel=ONCALL, text="x", blocks=long))
-        assert body["error"] == "msg_blocks_too_long"
-        table = {"type": "table", "rows": [[{"type": "raw_text", "text": "a"}]]}
-        body = await refusal(client.chat_postMessage(channel=ONCALL, text="x", blocks=[table, table]))
-        assert body["error"] == "only_one_table_allowed"
-
-    talk(conversation)
-
-
-def test_blocks_are_validated_without_a_token() -> None:
-    async def conversation(slack: SlackServer, client: AsyncWebClient) -> None:
-        stranger = web_client(slack, "")
-        assert (await stranger.blocks_validate(blocks=[section("ok")]))["ok"]
-        assert (await stranger.blocks_validate(view=MODAL))["ok"]
-        body = await refusal(stranger.blocks_validate(blocks=[{"type": "section"}]))
-        assert body["error"] == "invalid_blocks"
-        assert set(body["errors"][0]) == {"code", "message", "field", "pointer", "constraint"}
 
     talk(conversation)
 
@@ -261,20 +190,6 @@ def test_a_file_is_uploaded_into_a_thread_and_can_be_fetched() -> None:
             assert (await got.read(), got.headers["Content-Disposition"]) == (b"\x89PNG bytes", "inline")
 
     talk(conversation, WIDE)
-
-
-def test_a_file_that_no_page_may_show_is_a_download() -> None:
-    async def conversation(slack: SlackServer, client: AsyncWebClient) -> None:
-        await client.files_upload_v2(filename="x.html", content="<script>", channel=ONCALL)
-        url = slack.messages(ONCALL)[-1]["files"][0]["url_private"]
-        async with aiohttp.ClientSession() as session, session.get(url) as got:
-            assert got.headers["Content-Disposition"] == "attachment"
-            assert (got.headers["X-Content-Type-Options"], got.headers["Content-Security-Policy"]) == (
-                "nosniff",
-                "default-src 'none'; sandbox",
-            )
-
-    talk(conversation)
 
 
 def test_an_upload_url_takes_the_announced_bytes_once() -> None:
@@ -342,46 +257,6 @@ def test_messages_to_one_channel_are_limited_to_a_burst_and_one_per_second() -> 
         assert (await client.chat_postMessage(channel=ONCALL, text="later"))["ok"]
 
     talk(conversation, clock=VirtualClock())
-
-
-def test_a_method_has_its_calls_per_minute() -> None:
-    async def conversation(slack: SlackServer, client: AsyncWebClient) -> None:
-        for _ in range(50):
-            await client.conversations_history(channel=ONCALL, limit=1)
-        with pytest.raises(SlackApiError) as caught:
-            await client.conversations_history(channel=ONCALL, limit=1)
-        assert (caught.value.response.status_code, caught.value.response.headers["Retry-After"]) == (429, "2")
-        await slack.clock.advance(2)
-        await client.conversations_history(channel=ONCALL, limit=1)
-
-    talk(conversation, clock=VirtualClock())
-
-
-def test_a_lenient_server_enforces_neither_scopes_nor_limits() -> None:
-    async def conversation(slack: SlackServer, client: AsyncWebClient) -> None:
-        for _ in range(5):
-            await client.chat_postMessage(channel=ONCALL, text="x", blocks=[section("x" * 3001)])
-        assert (await client.users_list())["ok"]
-
-    talk(conversation, strict=False)
-
-
-def test_a_method_that_slack_does_not_have_is_remembered() -> None:
-    async def run() -> None:
-        async with SlackServer() as slack:
-            body = await refusal(web_client(slack).api_call("chat.postMesage", json={}))
-            assert body["error"] == "unknown_method"
-            assert slack.unknown_methods == ["chat.postMesage"]
-
-    asyncio.run(run())
-
-
-def test_an_argument_that_slack_would_ignore_is_shown_in_the_journal() -> None:
-    async def conversation(slack: SlackServer, client: AsyncWebClient) -> None:
-        await client.api_call("chat.postMessage", json={"channel": ONCALL, "text": "x", "thread": "1.2"})
-        assert [found["field"] for found in slack.journal.entries[-1].violations] == ["thread"]
-
-    talk(conversation)
 
 
 def test_a_status_is_told_and_ends_with_a_message() -> None:

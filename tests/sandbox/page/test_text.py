@@ -142,11 +142,6 @@ def test_a_date_is_shown_as_its_reader_would_say_it(chrome: Chrome, seconds: flo
     assert parsed(chrome, "text-date.js", "slackDate", seconds, form, NOON * 1000) == shown
 
 
-def test_csv_is_read_with_quotes_and_line_breaks_in_cells(chrome: Chrome) -> None:
-    source = 'a,"b ""q""",c\r\n1,"two\nlines",\n'
-    assert parsed(chrome, "files.js", "parseCsv", source) == [["a", 'b "q"', "c"], ["1", "two\nlines", ""]]
-
-
 def test_completion_offers_what_fits_the_place(chrome: Chrome) -> None:
     facts = {
         "commands": [{"command": "/hami", "description": "ask"}],
