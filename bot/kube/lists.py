@@ -128,7 +128,6 @@ def encode_list(kind: Kind[R], items: Iterable[dict[str, Any]]) -> bytes:
 
 
 def _head(kind: Kind[R], data: bytes) -> tuple[_Head, bytes]:
-    """The list's own fields and undecoded items, and the bytes in the form that could be read."""
     try:
         head = _decode_head(data)
     except msgspec.ValidationError as error:

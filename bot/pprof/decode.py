@@ -155,8 +155,6 @@ class _MalformedError(Exception):
 
 
 class _Tables:
-    """The parts of a message by their ids."""
-
     def __init__(self, message: Any) -> None:
         self._message = message
         for what, most in _MOST.items():

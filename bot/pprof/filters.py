@@ -129,7 +129,6 @@ def _by_name(
 
 
 def _from(profile: Profile, show_from: Match) -> None:
-    """Leave out the callers of the match that is nearest to the root."""
     found: set[int] = set()
     for number, location in profile.locations.items():
         if location.mapping and show_from(location.mapping.file):

@@ -113,8 +113,6 @@ def _finer(value_type: ValueType, other: ValueType) -> ValueType:
 
 
 class _Merger:
-    """Two profiles in one: what is the same in both has one id."""
-
     def __init__(self, source: Profile, base: Profile) -> None:
         self._source, self._base = source, base
         self._mappings: dict[tuple[int, int, str], Mapping] = {}

@@ -58,6 +58,5 @@ def _stacks(profile: Profile, index: int) -> Iterator[StackSample]:
 
 
 def _shown(name: str) -> str:
-    """As text that is valid and short enough to stand in every frame of the page."""
     name = name.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
     return name if len(name) <= _LONGEST_NAME else f"{name[: _LONGEST_NAME - 1]}…"

@@ -114,7 +114,6 @@ def _promised(part: Any) -> dict[str, str]:
 
 
 def _quota(report: Report, _: Any) -> dict[str, str]:
-    """In percent the limits that are nearly used up, by who counts."""
     return {
         f"quotas/{row.namespace} {row.resource} {use.by}": f"{100 * use.used // use.limit}"
         for row in report.typed(QuotaRow)
@@ -199,7 +198,6 @@ def _hours(held: MeasuredHolding, memory: Mapping[str, int], taken_at: datetime)
 
 
 def _memory(nodes: Sequence[Node]) -> dict[str, int]:
-    """What each GPU is registered with, in MiB."""
     return {
         card.uuid: card.memory_mib
         for node in nodes

@@ -125,7 +125,6 @@ def _idle(snapshot: Snapshot) -> dict[str, str]:
 
 
 def _told(figures: Mapping[str, str]) -> Iterator[FigureRow]:
-    """The first of each area, in words."""
     for area, name in _TOLD.items():
         unit = _UNITS.get(area, "")
         some = ((what, value) for of, what, value in _rows(figures) if of == area)

@@ -121,7 +121,6 @@ def _uids(workload: QueuedWorkload) -> set[str]:
 
 
 def _stands(workload: QueuedWorkload) -> bool:
-    """Whether it waits for its turn."""
     done = {condition.type for condition in workload.status.conditions or () if condition.status == "True"}
     return workload.spec.active and done.isdisjoint({_RESERVED, "Finished"})
 

@@ -227,18 +227,13 @@ async def with_ghosts(sources: Sources, process: SchedulerProcess, pods: Sequenc
         if ghost.pod is None or unheld(SchedulerCounts(ghost.taken, {}, frozenset()), [ghost.pod])
     )
     process = structs.replace(process, ghosts=ghosts, gaps=(*process.gaps, *dict.fromkeys(gaps)))
-    return await _still_counted(sources, process) if ghosts else process
-
-
-async def _still_counted(sources: Sources, process: SchedulerProcess) -> SchedulerProcess:
-    """The ghosts that the scheduler counts now; where it does not tell, its figures prove nothing."""
-    if process.scheduler is None:
+    if not ghosts or process.scheduler is None:
         return process
     again = await _counted(sources.ports, process.scheduler, process.port)
-    if not isinstance(again, SchedulerCounts):
+    if not isinstance(again, SchedulerCounts):  # then its figures prove nothing
         return structs.replace(process, counted=again, ghosts=())
     now = {share[:4] for share in again.taken}
-    kept = (ghost._replace(taken=tuple(use for use in ghost.taken if use[:4] in now)) for ghost in process.ghosts)
+    kept = (ghost._replace(taken=tuple(use for use in ghost.taken if use[:4] in now)) for ghost in ghosts)
     return structs.replace(process, ghosts=tuple(ghost for ghost in kept if ghost.taken))
 
 

@@ -156,9 +156,6 @@ def _gaps(scene: GpusScene) -> list[Gap]:
     return gaps + ([scene.slices] if isinstance(scene.slices, Gap) else [])
 
 
-# ------------------------------------------------------------------------------------------------------- tables
-
-
 def _tables(scene: GpusScene, *, all_rows: bool) -> tuple[Table, ...]:
     """The first is what is shown where there is little room: of one node its cards, else the totals."""
     process, ledger = scene.cluster.process, scene.cluster.views[-1].ledger
@@ -200,7 +197,6 @@ def _together(rows: Sequence[GpuRow]) -> GpuRow:
 
 
 def _sum(numbers: Iterable[int | Literal[""] | None]) -> int | Literal[""] | None:
-    """None where one is not known."""
     known = list(numbers)
     return None if None in known else sum(number for number in known if isinstance(number, int))
 

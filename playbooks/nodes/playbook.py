@@ -120,13 +120,11 @@ def _verdict(judged: NodesJudgement, findings: Sequence[Finding], *, of_one: boo
 
 
 def _listed(parts: Sequence[Text], shown: int) -> Text:
-    """So many of the problems, and how many more kinds there are."""
     some = reduce(lambda some, more: Text("gpus.list", some=some, more=more), parts[:shown])
     return Text("words.and-more", names=some, more=len(parts) - shown) if shown < len(parts) else some
 
 
 def _healthy(scene: NodesScene, judged: NodesJudgement) -> list[Finding]:
-    """The nodes that have cards and no fault, as one finding."""
     if not judged.well:
         return []
     count, first = len(judged.well), scene.see(judged.well[0])

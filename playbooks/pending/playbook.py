@@ -182,9 +182,6 @@ def _age_key(pod: Pod) -> tuple[str, str, str]:
     return pod.metadata.creation_timestamp or "", pod.namespace, pod.name
 
 
-# ------------------------------------------------------------------------------------------------ findings, tables
-
-
 def _none_waits(snapshot: Snapshot, gaps: Sequence[Gap]) -> Finding:
     if isinstance(snapshot.deserted, EmptyNamespace):
         return no_such_namespace(snapshot.deserted, ("pending", "-n"))
@@ -228,7 +225,6 @@ def _others_rows(pods: Sequence[Pod]) -> list[OthersRow]:
 
 
 def _held(group: WaitingGroup, now: datetime) -> Finding:
-    """Pods that wait for the same, by the cause of the oldest."""
     cause = group.cause
     key = "pending.group" if len(group.pods) > 1 else "pending.alone"
     text = Text(key, count=len(group.pods), oldest=group.oldest, cause=cause.text)

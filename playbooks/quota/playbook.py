@@ -161,7 +161,6 @@ def diagnose(snapshot: Snapshot[Request, QuotaScene]) -> Report:
 
 
 def _noun(scene: QuotaScene) -> str:
-    """What the devices are called together that some pod was given."""
     called = {given_by(device): device.names.noun for device in scene.config.devices}
     holders = [holder for space in scene.spaces for holder in space.holders]
     given = {holder.others.get(uuid, "") for holder in holders for uuid in holder.shares}

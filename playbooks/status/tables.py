@@ -216,7 +216,6 @@ def _flags(scene: InstallScene) -> Iterator[FlagRow]:
 
 
 def _given(container: Container) -> Sequence[tuple[str, str]]:
-    """The flags that matter, as they count, secrets masked."""
     words = masked_arguments([*(container.command or ()), *(container.args or ())])
     flags = {name: value for name, value in read_flags(words).items() if name not in _NEEDLESS}
     return [(f"-{name}" if len(name) == 1 else f"--{name}", value) for name, value in flags.items()]

@@ -109,7 +109,6 @@ def _collector_paused() -> Generator[None]:
 
 
 def _label(raw: msgspec.Raw) -> str:
-    """`namespace/name`, as far as the object's JSON can be read at all."""
     try:
         found = msgspec.json.decode(raw, type=Resource)
     except UNREADABLE:

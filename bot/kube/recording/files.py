@@ -13,7 +13,7 @@ import zlib
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import NamedTuple, Protocol, TypeVar
+from typing import NamedTuple, TypeVar
 
 from bot.errors import SourceError
 from bot.texts import Text
@@ -52,26 +52,7 @@ class NotRecordedError(SourceError):
     """The recording has no such file. Not `NotFound`: that would claim that the cluster has no such object."""
 
 
-class RecordingFiles(Protocol):
-    """Reads by name; raises SourceError when the file is not there or cannot be read."""
-
-    def names(self, prefix: str = "") -> list[str]:
-        """The files whose name starts so, sorted."""
-        ...
-
-    def read(self, name: str) -> bytes:
-        """The whole file, which must not be larger than `MAX_JSON`."""
-        ...
-
-    def tail(self, name: str, limit: int, take: Take) -> bool:
-        """Gives `take` the newest lines of a log, at most so many bytes, in pieces of at most `PIECE` bytes.
-
-        Returns whether older lines were left out.
-        """
-        ...
-
-
-def open_files(path: Path) -> RecordingFiles:
+def open_files(path: Path) -> "RecordingFiles":
     """The files of the recording at `path`: a folder or a `.tar.gz`, which may hold them in one sub-folder."""
     try:
         if not path.exists():
@@ -99,7 +80,10 @@ def log_name(namespace: str, pod: str, container: str, *, previous: bool = False
 
 
 class ArchiveFiles:
-    """The files of a `.tar.gz`, held in memory but for long logs, which are unpacked again when they are asked for."""
+    """The files of a `.tar.gz`, held in memory but for long logs, which are unpacked again when they are asked for.
+
+    All raise SourceError when a file is not there or cannot be read.
+    """
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -108,9 +92,11 @@ class ArchiveFiles:
         self._files = {name.removeprefix(root): data for name, data in members.items() if name.startswith(root)}
 
     def names(self, prefix: str = "") -> list[str]:
+        """The files whose name starts so, sorted."""
         return sorted(name for name in self._files if name.startswith(prefix))
 
     def read(self, name: str) -> bytes:
+        """The whole file, which must not be larger than `MAX_JSON`."""
         found = self._files.get(name)
         if found is None:
             raise _absent(name)
@@ -121,6 +107,7 @@ class ArchiveFiles:
         return found
 
     def tail(self, name: str, limit: int, take: Take) -> bool:
+        """Gives `take` the newest lines of a log, as `give_tail` does; whether older lines were left out."""
         found = self._files.get(name)
         if isinstance(found, Span):
             with self._open(name, found) as stream:
@@ -139,7 +126,7 @@ class ArchiveFiles:
 
 
 class FolderFiles:
-    """The files of a folder, read when they are asked for."""
+    """The files of a folder, read when they are asked for; see `ArchiveFiles`."""
 
     def __init__(self, path: Path) -> None:
         self._root = path.resolve()
@@ -179,6 +166,9 @@ class FolderFiles:
         except (OSError, ValueError) as error:
             raise _unreadable(name, error) from error
         return file
+
+
+RecordingFiles = ArchiveFiles | FolderFiles
 
 
 def give_tail(stream: io.BufferedIOBase, size: int, limit: int, take: Take) -> bool:
@@ -320,7 +310,6 @@ def _span(stream: gzip.GzipFile, member: tarfile.TarInfo) -> Span:
 
 
 def _long_name(member: tarfile.TarInfo, body: bytes) -> str | None:
-    """The name that an extension header gives to the member after it, None when it gives none."""
     if member.type == tarfile.GNUTYPE_LONGNAME:
         return body.rstrip(b"\0").decode("utf-8", "replace")
     name = None
