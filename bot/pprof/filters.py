@@ -111,7 +111,7 @@ def _by_name(
             lines = tuple(line for line in lines if not (_in_mapping(location, hide) or _named(line, hide)))
             emptied = not lines
         if show:
-            lines = _matched(location._replace(lines=lines), show)
+            lines = lines if _in_mapping(location, show) else tuple(line for line in lines if _named(line, show))
             emptied = not lines
         if emptied:
             hidden.add(number)
@@ -158,12 +158,6 @@ def _matches(location: Location, match: Match) -> bool:
     return any(_named(line, match) for line in location.lines) or _in_mapping(location, match)
 
 
-def _matched(location: Location, match: Match) -> tuple[SourceLine, ...]:
-    if _in_mapping(location, match):
-        return location.lines
-    return tuple(line for line in location.lines if _named(line, match))
-
-
 _NUMBER = re.compile(r"([+-]?[0-9]+)([A-Za-z]+)?")
 _LARGEST = (1 << 63) - 1
 _KNOWN_UNITS = {"alignment": "bytes", "request": "bytes"}
@@ -181,7 +175,12 @@ def tag_filter(value: str, what: str, profile: Profile) -> TagTest:
     wanted = key if equals else ""
     text = rest if equals else value
     if (within := _range(text, what)) is not None:
-        return _by_number(wanted, within, _number_units(profile))
+        units = _number_units(profile)
+        return lambda sample: any(
+            within(label.number, units[label.key])
+            for label in filter(_is_number, sample.labels)
+            if wanted in ("", label.key)
+        )
     tests = [matcher(expression, what) for expression in text.split(",")]
     if not wanted:
         return lambda sample: all(any(test(f"{key}:{text}") for key, text in _texts(sample)) for test in tests)
@@ -194,17 +193,6 @@ def _texts(sample: ProfileSample) -> list[tuple[str, str]]:
 
 def _is_number(label: Label) -> bool:
     return not label.text and (label.number != 0 or label.unit != "")
-
-
-def _by_number(wanted: str, within: _Range, units: dict[str, str]) -> TagTest:
-    def test(sample: ProfileSample) -> bool:
-        return any(
-            within(label.number, units[label.key])
-            for label in sample.labels
-            if _is_number(label) and (not wanted or label.key == wanted)
-        )
-
-    return test
 
 
 def _number_units(profile: Profile) -> dict[str, str]:

@@ -8,7 +8,7 @@ Where goroutines wait is grouped by stack; between two profiles the groups that 
 
 import re
 import tomllib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from importlib.resources import files
 from typing import Literal, NamedTuple
@@ -212,7 +212,12 @@ def hints(profile: Profile, index: int) -> Hints:
     """The hints of the sample type at `index`, the heaviest first; the profile is as `top.prepared` gives it."""
     kind = profile.sample_types[index]
     samples, whole = profile.samples, total(profile, index)
-    profile.samples = Rewritten(samples, _without_profiler(profile))
+    profiling = {
+        number
+        for number, location in profile.locations.items()
+        if any(PROFILER.match(line.function.name) for line in location.lines)
+    }
+    profile.samples = Rewritten(samples, lambda ids: ids if profiling.isdisjoint(ids) else None)
     try:
         others = total(profile, index)
         rules = hint_rules().get(kind.type, ()) if others else ()
@@ -245,19 +250,6 @@ def _hint(rule: HintRule, share: FunctionShare, others: int, whole: int, *, unle
     warns = rule.warning is not None and weight / others >= rule.warning
     callers = [(name, own / whole) for name, own in share.callers[: 1 if rule.holder else _CALLERS]]
     return Hint(rule.code, "warning" if warns else "note", weight / whole, callers, pattern, unless)
-
-
-def _without_profiler(profile: Profile) -> Callable[[Sequence[int]], Sequence[int] | None]:
-    profiling = {
-        number
-        for number, location in profile.locations.items()
-        if any(PROFILER.match(line.function.name) for line in location.lines)
-    }
-
-    def others(ids: Sequence[int]) -> Sequence[int] | None:
-        return ids if profiling.isdisjoint(ids) else None
-
-    return others
 
 
 MANY = 100

@@ -142,8 +142,11 @@ async def gather_install(sources: Sources) -> InstallSeen:
         None,
         version_hint=cluster.hami_version_hint,
     )
-    if (unreadable := _bad_selector(install)) is not None:
-        gaps.append(unreadable)
+    try:
+        label_matcher(install.flags.get(NODE_SELECTOR_FLAG, "").strip("[]"))
+    except ValueError as error:  # which nodes the scheduler takes in is then not known
+        why = Text("error.at", place=f"--{NODE_SELECTOR_FLAG}", why=str(error))
+        gaps.append(gap("scheduler flags", why, Text("error-gather.every-node-in-scope")))
         install = install._replace(flags={**install.flags, NODE_SELECTOR_FLAG: ""})
     config, config_maps = DeviceConfig(), tuple[ConfigMap, ...]()
     namespace = sources.hami_namespace or install.namespace
@@ -195,20 +198,6 @@ async def _looked_for(cluster: Cluster, install: InstallSeen) -> InstallSeen:
         return msgspec.structs.replace(install, slices=slices, presence="absent")
     gaps = tuple(dict.fromkeys((*install.gaps, *unread)))
     return msgspec.structs.replace(install, slices=slices, presence="unknown", gaps=gaps)
-
-
-def _bad_selector(install: Install) -> Gap | None:
-    """A --node-label-selector that is none: which nodes the scheduler takes in is then not known."""
-    selector = install.flags.get(NODE_SELECTOR_FLAG, "")
-    try:
-        label_matcher(selector.strip("[]"))
-    except ValueError as error:
-        return gap(
-            "scheduler flags",
-            Text("error.at", place=f"--{NODE_SELECTOR_FLAG}", why=str(error)),
-            Text("error-gather.every-node-in-scope"),
-        )
-    return None
 
 
 async def _deployments(sources: Sources) -> list[Workload]:

@@ -222,14 +222,10 @@ def addresses(install: Install) -> list[PodPort]:
     version = install.version.version if install.version else None
     own = profiles_address(install.flags, version)
     ports: list[tuple[Scheme, int]] = [("http", _port(own))] if own else list(_ports(install.flags, version))
-    return [PodPort(pod.namespace, pod.name, *port) for pod in _pods(install) for port in ports]
-
-
-def _pods(install: Install) -> Sequence[Pod]:
-    """Those that run, the leader first: the others hardly do anything."""
-    leader = install.leader
     running = [pod for pod in install.pods if pod.status.phase == "Running" and not pod.metadata.deletion_timestamp]
-    return sorted(running, key=lambda pod: (pod is not leader, not is_ready(pod), pod.name))
+    # The leader first: the others hardly do anything.
+    pods = sorted(running, key=lambda pod: (pod is not install.leader, not is_ready(pod), pod.name))
+    return [PodPort(pod.namespace, pod.name, *port) for pod in pods for port in ports]
 
 
 def _ports(flags: Mapping[str, str], version: Version | None) -> Iterator[tuple[Scheme, int]]:

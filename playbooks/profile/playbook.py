@@ -1,6 +1,6 @@
 """A Go profile of HAMi's scheduler, or of another Go program: where its time or its memory goes."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import click
@@ -148,7 +148,11 @@ def _off(snapshot: Snapshot, off: Off) -> Finding:
             place = off.tried[0].address
             forward = kubectl("-n", place.namespace, "port-forward", f"pod/{place.pod}", f"{port}:{port}")
             actions.append(step(Text("profiling-off.forward", host=host, port=port), forward))
-    proofs = [_refusal(snapshot, port) for port in off.tried] or list(_version(snapshot))
+    proofs = [_refusal(snapshot, port) for port in off.tried]
+    if not proofs and install and install.version:
+        images = ("get", "pods", "-o", "jsonpath={.items[*].spec.containers[*].image}")
+        command = kubectl("-n", install.namespace, *images)
+        proofs = [Evidence("version", install.version.object, None, install.version.quote, command)]
     return finding("profiling-off", claim, "confirmed", (), proofs, severity="warning", actions=actions)
 
 
@@ -162,13 +166,6 @@ def _refusal(snapshot: Snapshot, tried: TriedPort) -> Evidence:
         quote=tried.quote,
         command=kubectl("get", "--raw", proxy),
     )
-
-
-def _version(snapshot: Snapshot) -> Iterator[Evidence]:
-    install = snapshot.install
-    if install and install.version:
-        command = kubectl("-n", install.namespace, "get", "pods", "-o", "jsonpath={.items[*].spec.containers[*].image}")
-        yield Evidence("version", install.version.object, None, install.version.quote, command)
 
 
 def _about_scheduler(snapshot: Snapshot) -> Subject:

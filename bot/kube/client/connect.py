@@ -94,6 +94,7 @@ LOGIN_TIMEOUT_S = 60
 """How long an exec plugin or an identity provider may take."""
 PERSON_TIMEOUT_S = 15 * 60
 """How long a login may take where a person sees at a terminal what the plugin wants, such as a code for a browser."""
+_CONTENT_TYPES = {str: "text/plain", dict: "application/json", tuple: "application/json-patch+json"}
 TRICKLE = 4
 """An answer that trickles is given up after so many read timeouts."""
 UNUSABLE = (
@@ -189,8 +190,9 @@ class OfficialLink:
             "Accept": request.accept,
             "Accept-Encoding": self._encodings.get(request.verb, "identity"),
             "User-Agent": "hami-bot",
-            **_content_type(request),
         }
+        if request.content is not None:
+            headers["Content-Type"] = _CONTENT_TYPES[type(request.content)]
         if token and token["value"]:
             # A token file is taken as it is, with the line break that an editor left at its end.
             headers["Authorization"] = token["value"].strip()
@@ -218,18 +220,6 @@ class OfficialLink:
 
     async def aclose(self) -> None:
         await self._rest.close()
-
-
-def _content_type(request: ApiRequest) -> dict[str, str]:
-    match request.content:
-        case None:
-            return {}
-        case str():
-            return {"Content-Type": "text/plain"}
-        case dict():
-            return {"Content-Type": "application/json"}
-        case _:
-            return {"Content-Type": "application/json-patch+json"}
 
 
 async def _connect(kubeconfig: Path | None, context: str, cluster: str) -> OfficialLink:

@@ -10,7 +10,7 @@ import gzip
 import io
 import tarfile
 import zlib
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple, TypeVar
@@ -88,7 +88,10 @@ class ArchiveFiles:
     def __init__(self, path: Path) -> None:
         self._path = path
         members = read_archive(path)
-        root = _top_folder(path, members)
+        parts, root = [name.split("/") for name in members], ""
+        if not any(part[0] == "objects" or part == [META] for part in parts):  # then they stand in one sub-folder
+            tops = {part[0] for part in parts if part[1:2] == ["objects"] or part[1:] == [META]}
+            root = f"{_only_one(path, sorted(tops))}/"
         self._files = {name.removeprefix(root): data for name, data in members.items() if name.startswith(root)}
 
     def names(self, prefix: str = "") -> list[str]:
@@ -193,15 +196,6 @@ def give_tail(stream: io.BufferedIOBase, size: int, limit: int, take: Take) -> b
 def _check_size(name: str, size: int) -> None:
     if size > MAX_JSON:
         raise SourceError(Text("error-recording.part-is-too-large", name=name, size=f"{size:,}", most=f"{MAX_JSON:,}"))
-
-
-def _top_folder(path: Path, names: Iterable[str]) -> str:
-    """What stands before `meta.json` and `objects/` in an archive: nothing, or one name and a slash."""
-    parts = [name.split("/") for name in names]
-    if any(part[0] == "objects" or part == [META] for part in parts):
-        return ""
-    tops = {part[0] for part in parts if part[1:2] == ["objects"] or part[1:] == [META]}
-    return _only_one(path, sorted(tops)) + "/"
 
 
 def _is_recording(folder: Path) -> bool:

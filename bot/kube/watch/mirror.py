@@ -71,9 +71,10 @@ class Mirror(Generic[R]):
         """Takes over a whole list that was read at that version; objects that have not changed stay the same ones."""
         fresh: dict[str, R] = {}
         for item in items:
-            key = key_of(item)
+            key, meta = key_of(item), item.metadata
             known = self._items.get(key)
-            fresh[key] = known if known is not None and _is_same(known, item) else item
+            was = (known.metadata.resource_version, known.metadata.uid) if known else None
+            fresh[key] = known if known and meta.resource_version and was == (meta.resource_version, meta.uid) else item
         self._items, self._in_order = fresh, False
         self._bad = {key: (version, why) for key, why in bad.items()}
         self._removed.clear()
@@ -122,11 +123,6 @@ def key_of(item: Resource) -> str:
 def version_of(text: str) -> int:
     """A resourceVersion as a number, 0 for none. Raises ValueError for a server that counts in another way."""
     return int(text) if text else 0
-
-
-def _is_same(resource: Resource, other: Resource) -> bool:
-    version, uid = resource.metadata.resource_version, resource.metadata.uid
-    return bool(version) and (version, uid) == (other.metadata.resource_version, other.metadata.uid)
 
 
 LONGEST_EVENT = 16 * 1024 * 1024
