@@ -11,7 +11,7 @@ from bot.hami.nodes.node_lock import LockState
 from bot.hami.nodes.node_state import cordoned_uuids, core_factor, memory_factor
 from bot.hami.nodes.registration import JSON_SINCE, Unreadable, Unregistered, judge_by_guides, parse_handshake
 from bot.hami.vendors import FIRST, LOCK_KEYS
-from bot.kube.models import NodeCondition, Pod
+from bot.kube.models import Condition, Pod
 from bot.kube.node_conditions import is_about_gpus, is_cordoned, not_ready, other_taints, pressures
 from bot.report import Sheet, Table
 from playbooks.gather.node_side import Plugin
@@ -205,7 +205,7 @@ class NodeRows:
         return f"{state.phase} by {holder}, {_ago(state.age)}"
 
 
-def _said(condition: NodeCondition) -> str:
+def _said(condition: Condition) -> str:
     """A condition about GPUs in its own words: only those of `bot.kube.node_conditions` are judged."""
     words = ": ".join(filter(None, (condition.reason, condition.message)))
     return f"{condition.status}, {words}" if words else condition.status

@@ -227,9 +227,6 @@ AnyStream.TestCase.settings = settings(
 TestAnyStream = AnyStream.TestCase
 
 
-# ------------------------------------------------------------------------------------------------- single properties
-
-
 def mirror_of(*lines: bytes) -> Mirror[Holder]:
     mirror: Mirror[Holder] = Mirror()
     mirror.replace([holder("ml/a", 5, "n1")], {}, 10)

@@ -50,9 +50,6 @@ def opened(request, tmp_path):
     return open_as
 
 
-# ------------------------------------------------------------------------------------------------ what it is
-
-
 def test_a_recording_answers_for_the_moment_it_was_taken(opened):
     cluster = opened({"objects/pods.json": a_list()}, META | {"hami_version": "v2.10.0", "unknown": 1})
     assert cluster.now() == datetime(2026, 11, 21, 5, tzinfo=UTC)
@@ -137,9 +134,6 @@ def test_what_macos_adds_to_an_archive_does_no_harm(tmp_path):
     assert RecordedCluster.open(archive(tmp_path / "a.tar.gz", members)).name == "lab"
 
 
-# ------------------------------------------------------------------------------------------------ objects
-
-
 def test_objects_are_found_by_namespace_labels_and_fields(opened):
     pods = a_list(pod("a", nodeName="gpu-1"), pod("b"), pod("a", "other"))
     cluster = opened({"objects/pods.json": pods})
@@ -197,9 +191,6 @@ def test_an_item_without_a_readable_name_may_be_any_object(opened):
     cluster = opened({"objects/pods.json": a_list(pod("a"), 7)})
     with pytest.raises(SourceError, match="item 1 could not be read"):
         asyncio.run(cluster.get(PODS, "y", "ml"))
-
-
-# ------------------------------------------------------------------------------------------------ logs and other files
 
 
 @pytest.mark.parametrize(

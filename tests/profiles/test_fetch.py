@@ -176,8 +176,6 @@ def test_ctrl_c_in_a_shell_ends_the_capture(tmp_path: Path) -> None:
     assert asyncio.run(run()) == 130
 
 
-# --------------------------------------------------------------------------------------------- what comes instead
-
 WANTED = PodGet("ns", "pod", "https", 443, "debug/pprof/heap")
 GO = {"x-go-pprof": "1", "content-type": "text/plain; charset=utf-8"}
 
@@ -231,9 +229,6 @@ def test_bytes_that_are_no_profile_are_told(body: bytes, said: str, tmp_path: Pa
     snapshot = fetched(tmp_path, HEAP, ApiServer(seed.objects, profiles={(*where, "heap"): body}))
     with pytest.raises(SourceError, match=said):
         told(snapshot)
-
-
-# ------------------------------------------------------------------------------------------------ straight, recorded
 
 
 def pod_at(address: str) -> dict[str, Any]:

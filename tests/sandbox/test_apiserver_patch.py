@@ -22,9 +22,6 @@ def one(op: str, path: str, **rest: Any) -> dict[str, Any]:
     return {"op": op, "path": path, **rest}
 
 
-# --------------------------------------------------------------------------------------- RFC 6902, its appendix A
-
-
 @pytest.mark.parametrize(
     ("document", "patch", "expected"),
     [
@@ -104,9 +101,6 @@ def test_the_patch_between_two_documents_leads_from_one_to_the_other(old, new):
     assert same(apply_json_patch(old, difference(old, new)), new)
 
 
-# --------------------------------------------------------------------------------------- RFC 7396, its appendix A
-
-
 @pytest.mark.parametrize(
     ("document", "patch", "expected"),
     [
@@ -129,8 +123,6 @@ def test_the_patch_between_two_documents_leads_from_one_to_the_other(old, new):
 def test_a_merge_patch_changes_what_the_standard_says(document, patch, expected):
     assert merge_patch(document, patch) == expected
 
-
-# --------------------------------------------------------------------------------------- strategic merge patch
 
 CONTAINERS = [{"name": "a", "image": "x", "args": ["1"]}, {"name": "b", "image": "y"}]
 POD = {"spec": {"containers": CONTAINERS, "tolerations": [{"key": "k"}], "nodeName": "n"}}
@@ -162,18 +154,6 @@ def test_env_is_merged_by_name_and_ports_by_container_port():
     [container] = strategic_merge_patch(old, patch)["containers"]
     assert {variable["name"]: variable["value"] for variable in container["env"]} == {"E": "3", "F": "2"}
     assert container["ports"] == [{"containerPort": 80, "name": "http"}, {"containerPort": 81}]
-
-
-def test_an_element_is_deleted_by_a_directive():
-    assert merged({"containers": [{"name": "a", "$patch": "delete"}]})["containers"] == CONTAINERS[1:]
-
-
-def test_a_list_is_replaced_by_a_directive():
-    after = merged({"containers": [{"name": "c", "image": "z"}, {"$patch": "replace"}]})
-    assert after["containers"] == [{"name": "c", "image": "z"}]
-
-
-# --------------------------------------------------------------------------------------- over the wire
 
 
 NODE = {"kind": "Node", "metadata": {"name": "gpu-1", "resourceVersion": "7", "annotations": {"hami.io/x": "1"}}}

@@ -51,9 +51,6 @@ def log(conversation_query: dict[str, Any], **options: Any) -> Any:
     return talk(conversation, OBJECTS, **{"logs": LOGS, "clock": Clock(), **options})
 
 
-# ------------------------------------------------------------------------------------------------ logs
-
-
 def test_a_log_starts_at_a_time():
     assert log({"sinceTime": "2026-11-21T06:00:04Z"}).content == b"".join(LINES[4:])
     assert log({"sinceTime": "2026-11-21T14:00:04+08:00"}).content == b"".join(LINES[4:])
@@ -81,20 +78,6 @@ def test_a_followed_log_goes_on_and_ends_with_its_pod():
             return first, second, await response.read()
 
     assert talk(conversation, OBJECTS, logs=LOGS) == (LINES[5], b"one\n", b"two\n")
-
-
-def test_a_followed_log_ends_at_its_limit_of_bytes():
-    async def conversation(server, client):
-        query = {"container": EXTENDER, "follow": "true", "tailLines": "1", "limitBytes": str(len(LINES[5]) + 2)}
-        async with client.session.get(f"{PATH}/log", params=query) as response:
-            await response.content.readline()
-            server.append_log("hami-system", NAME, EXTENDER, b"one\n")
-            return await response.read()
-
-    assert talk(conversation, OBJECTS, logs=LOGS) == b"on"
-
-
-# ------------------------------------------------------------------------------------------------ verbosity
 
 
 @pytest.mark.parametrize(
@@ -159,8 +142,6 @@ def test_the_verbosity_of_kube_scheduler_is_set_while_it_runs():
     assert (answer.status, answer.content) == (200, b"successfully set klog.logging.verbosity to 5")
     assert (before, b"Pod moved to an internal scheduling queue" in after) == (LINES[0], True)
 
-
-# ------------------------------------------------------------------------------------------------ proxy
 
 PORTS = {
     "metrics": {("hami-system", NAME, "9395"): b"hami_up 1\n"},

@@ -261,17 +261,6 @@ def test_a_deleted_pod_ends_and_is_replaced():
     assert [pod["status"]["phase"] for pod in pods] == ["Pending"]
 
 
-def test_a_deleted_deployment_takes_what_it_controls_with_it():
-    async def conversation(server, client, later):
-        await client.delete(PATH)
-        for seconds in (0, 1):
-            later(seconds)
-        paths = (PODS, f"{HAMI}/replicasets")
-        return [(await client.get(path)).body["items"] for path in paths]
-
-    assert stepped(conversation) == [[], []]
-
-
 def test_the_holder_renews_its_lease():
     async def conversation(server, client):
         path = LEASE.rpartition("/")[0]
@@ -281,9 +270,6 @@ def test_the_holder_renews_its_lease():
     spec = talk(conversation, cluster(), timing=Timing(renew_s=0.05))
     assert spec["holderIdentity"] == f"{OLD_POD}_some-uuid"
     assert spec["renewTime"].endswith("Z")
-
-
-# ------------------------------------------------------------------------------------------------ the arithmetic
 
 
 def spec(replicas: int, surge: Any = "25%", unavailable: Any = "25%", kind: str = "RollingUpdate") -> dict[str, Any]:

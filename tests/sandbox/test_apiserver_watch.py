@@ -7,7 +7,6 @@ import aiohttp
 import pytest
 
 from sandbox.apiserver import ApiServer, Fault
-from sandbox.apiserver.collection import HISTORY
 from tests.sandbox.apiserver_support import PATIENCE_S, Client, talk
 
 PODS = "/api/v1/pods"
@@ -54,30 +53,6 @@ def test_without_a_version_what_is_there_comes_first():
     assert talk(conversation, OBJECTS) == ([("ADDED", "a"), ("ADDED", "b")], [("ADDED", "c")])
 
 
-def test_a_watch_goes_on_from_the_version_of_an_event():
-    async def conversation(server, client):
-        start = await newest(client)
-        for name in "cde":
-            server.write("pods", pod(name))
-        async with client.watch(PODS, resourceVersion=start) as events:
-            version = (await events.next())["object"]["metadata"]["resourceVersion"]
-        async with client.watch(PODS, resourceVersion=version) as events:
-            return await events.take(2)
-
-    assert talk(conversation, OBJECTS) == [("ADDED", "d"), ("ADDED", "e")]
-
-
-def test_a_deleted_object_is_sent_as_it_was_at_the_version_of_its_deletion():
-    async def conversation(server, client):
-        start = await newest(client)
-        async with client.watch(PODS, resourceVersion=start) as events:
-            server.remove("pods", "ml", "a")
-            return int(start), (await events.next())["object"]
-
-    start, sent = talk(conversation, OBJECTS)
-    assert (sent["status"], sent["metadata"]["resourceVersion"]) == ({"phase": "Pending"}, str(start + 1))
-
-
 def test_a_namespace_and_selectors_bound_what_is_told():
     async def conversation(server, client):
         start = await newest(client)
@@ -105,17 +80,6 @@ def test_an_object_that_enters_a_label_selector_is_added_and_one_that_leaves_it_
     assert (added["type"], deleted["type"]) == ("ADDED", "DELETED")
     assert deleted["object"]["metadata"]["labels"] == {"tier": "x"}
     assert int(deleted["object"]["metadata"]["resourceVersion"]) > int(added["object"]["metadata"]["resourceVersion"])
-
-
-@pytest.mark.parametrize("selector", [{"fieldSelector": "foo=bar"}, {"labelSelector": "a==="}])
-def test_a_selector_that_is_refused_is_refused_before_the_stream(selector):
-    async def conversation(_, client):
-        return (await client.get(PODS, watch=1, **selector)).status
-
-    assert talk(conversation, OBJECTS) == 400
-
-
-# ------------------------------------------------------------------------------------------------ bookmarks, ends
 
 
 def test_bookmarks_move_a_quiet_watch_forward():
@@ -163,9 +127,6 @@ def test_a_client_that_goes_leaves_nothing_behind():
     assert talk(conversation, OBJECTS) == 200
 
 
-# ------------------------------------------------------------------------------------------------ the past
-
-
 def test_a_watch_from_before_the_past_is_gone():
     async def conversation(server, client):
         start = await newest(client)
@@ -176,19 +137,6 @@ def test_a_watch_from_before_the_past_is_gone():
 
     [(kind, message)] = talk(conversation, OBJECTS)
     assert (kind, message) == ("ERROR", "too old resource version: 1 (2)")
-
-
-def test_the_past_is_bounded():
-    async def conversation(server, client):
-        start = await newest(client)
-        for _ in range(HISTORY + 1):
-            server.write("pods", pod("c"))
-        async with client.watch(PODS, resourceVersion=start) as events:
-            gone = (await events.next())["type"]
-        async with client.watch(PODS, resourceVersion=int(start) + 1) as events:
-            return gone, (await events.next())["type"]
-
-    assert talk(conversation, OBJECTS) == ("ERROR", "MODIFIED")
 
 
 def test_a_watch_that_has_seen_everything_outlives_the_past():
@@ -220,9 +168,6 @@ def test_pages_are_of_one_moment_and_expire_with_the_past():
         )
 
     assert talk(conversation, OBJECTS) == (["b"], True, 410)
-
-
-# ------------------------------------------------------------------------------------------------ faults
 
 
 def faulty(kind: Any, events: int = 0, **more: Any) -> list[Fault]:

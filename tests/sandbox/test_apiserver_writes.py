@@ -33,9 +33,6 @@ NEGATIVE = "spec.leaseTransitions: Invalid value: -1: must be greater than or eq
 OBJECTS: Any = {"deployments.apps": [DEPLOYMENT], "namespaces": NAMESPACES, "pods": [POD | {"kind": "Pod"}]}
 
 
-# ------------------------------------------------------------------------------------------------ create
-
-
 def test_a_created_object_is_given_what_the_server_gives():
     async def conversation(_, client):
         answer = await client.post(LEASES, LEASE)
@@ -84,9 +81,6 @@ def test_what_cannot_be_created_is_refused(path, item, status, message):
     assert (answer.status, answer.body["message"]) == (status, message)
 
 
-# ------------------------------------------------------------------------------------------------ replace
-
-
 def test_the_generation_counts_changes_of_the_spec_and_a_deployments_annotations_only():
     async def conversation(_, client):
         path = f"{DEPLOYMENTS}/web"
@@ -101,15 +95,6 @@ def test_the_generation_counts_changes_of_the_spec_and_a_deployments_annotations
     assert talk(conversation, OBJECTS) == [2, 3, 4, 4]
 
 
-def test_what_the_server_gave_cannot_be_changed():
-    async def conversation(_, client):
-        patch = {"metadata": {"creationTimestamp": "2020-01-01T00:00:00Z", "generation": 99}}
-        await client.merge_patch(f"{DEPLOYMENTS}/web", patch)
-        return (await client.get(f"{DEPLOYMENTS}/web")).body["metadata"]
-
-    assert talk(conversation, OBJECTS) == DEPLOYMENT["metadata"]
-
-
 def test_an_object_that_was_replaced_by_another_of_its_name_is_a_conflict():
     async def conversation(_, client):
         return await client.merge_patch(f"{DEPLOYMENTS}/web", {"metadata": {"uid": "u-2"}})
@@ -118,50 +103,6 @@ def test_an_object_that_was_replaced_by_another_of_its_name_is_a_conflict():
     problem = "Precondition failed: UID in precondition: u-2, UID in object meta: u-1"
     assert answer.status == 409
     assert answer.body["message"] == f'Operation cannot be fulfilled on deployments.apps "web": {problem}'
-
-
-def test_a_lease_cannot_be_replaced_without_its_version():
-    async def conversation(_, client):
-        await client.post(LEASES, LEASE)
-        return await client.put(f"{LEASES}/hami-bot", LEASE)
-
-    answer = talk(conversation, OBJECTS)
-    problem = "metadata.resourceVersion: Invalid value: 0x0: must be specified for an update"
-    assert (answer.status, answer.body["message"]) == (
-        422,
-        f'leases.coordination.k8s.io "hami-bot" is invalid: {problem}',
-    )
-
-
-def test_a_scale_changes_the_replicas_and_keeps_the_version():
-    async def conversation(_, client):
-        path = f"{DEPLOYMENTS}/web/scale"
-        scale = (await client.get(path)).body
-        scale["spec"]["replicas"] = 3
-        answers = [await client.put(path, scale), await client.put(path, scale)]
-        patched = await client.merge_patch(path, {"spec": {"replicas": 4}})
-        return (
-            [answer.status for answer in answers],
-            patched.body["spec"],
-            (await client.get(f"{DEPLOYMENTS}/web")).body,
-        )
-
-    statuses, patched, deployment = talk(conversation, OBJECTS)
-    assert (statuses, patched) == ([200, 409], {"replicas": 4})
-    assert (deployment["spec"]["replicas"], deployment["metadata"]["generation"]) == (4, 4)
-
-
-# ------------------------------------------------------------------------------------------------ delete
-
-
-def test_a_deleted_object_is_gone_and_its_deletion_told():
-    async def conversation(_, client):
-        answer = await client.delete(f"{DEPLOYMENTS}/web")
-        return answer, (await client.get(f"{DEPLOYMENTS}/web")).status
-
-    answer, after = talk(conversation, OBJECTS)
-    assert (answer.status, answer.body["status"], after) == (200, "Success", 404)
-    assert answer.body["details"] == {"name": "web", "group": "apps", "kind": "deployments", "uid": "u-1"}
 
 
 # ------------------------------------------------------------------------------------------------ leadership
@@ -192,9 +133,6 @@ def test_of_many_who_take_over_a_lease_exactly_one_holds_it():
     tries, holder = talk(conversation, OBJECTS)
     assert [name for name, status in tries.items() if status == 200] == [holder]
     assert sorted(tries.values()) == [200] + [409] * 7
-
-
-# ------------------------------------------------------------------------------------------------ rights
 
 
 def test_granted_rights_are_those_of_the_names_and_the_namespace_alone():

@@ -54,14 +54,6 @@ def test_the_app_learns_who_it_is_and_what_it_may_do() -> None:
     talk(conversation)
 
 
-@pytest.mark.parametrize(("token", "word"), [("", "not_authed"), ("xoxb-wrong", "invalid_auth")])
-def test_a_call_without_the_right_token_is_refused(token: str, word: str) -> None:
-    async def conversation(slack: SlackServer, client: AsyncWebClient) -> None:
-        assert (await refusal(web_client(slack, token).auth_test()))["error"] == word
-
-    talk(conversation)
-
-
 def test_a_message_is_posted_changed_found_and_deleted() -> None:
     async def conversation(slack: SlackServer, client: AsyncWebClient) -> None:
         metadata = {"event_type": "hami_bot", "event_payload": {"key": "k1"}}
@@ -108,16 +100,6 @@ def test_an_ephemeral_message_is_seen_by_one_person_and_not_in_the_history() -> 
     talk(conversation)
 
 
-def test_a_user_id_stands_for_the_direct_conversation() -> None:
-    async def conversation(slack: SlackServer, client: AsyncWebClient) -> None:
-        posted = await client.chat_postMessage(channel="U0ADA00001", text="psst")
-        assert posted["channel"] == slack.dm("ada")
-        assert [message["text"] for message in slack.messages(slack.dm("ada"), "ada")] == ["psst"]
-        assert (await refusal(client.chat_postMessage(channel="U0HAMIBOT1", text="x")))["error"] == "cannot_dm_bot"
-
-    talk(conversation)
-
-
 OUTSIDE = Room("C0OUTSIDE1", "outside", ("U0ADA00001",), with_app=False)
 ARCHIVED = Room("C0ARCHIVED", "archived", ("U0ADA00001",), is_archived=True)
 WRONG: list[tuple[str, str, dict[str, Any]]] = [
@@ -151,15 +133,6 @@ def test_a_missing_scope_names_what_is_needed_and_what_is_there() -> None:
         body = await refusal(client.conversations_join(channel=ONCALL))
         assert body["needed"] == "channels:join"
         assert body["provided"].split(",") == list(App().scopes)
-
-    talk(conversation)
-
-
-def test_a_missing_argument_is_named() -> None:
-    async def conversation(slack: SlackServer, client: AsyncWebClient) -> None:
-        body = await refusal(client.api_call("chat.update", json={"channel": ONCALL, "text": "x"}))
-        assert body["error"] == "invalid_arguments"
-        assert body["response_metadata"]["messages"] == ["[ERROR] missing required field: ts"]
 
     talk(conversation)
 
@@ -228,19 +201,6 @@ def test_the_bot_joins_a_public_channel_and_then_posts() -> None:
         assert (await client.chat_postMessage(channel=OUTSIDE.id, text="here"))["ok"]
 
     talk(conversation, replace(WIDE, channels=(OUTSIDE,), messages=()))
-
-
-def test_a_reaction_is_added_once_and_removed_once() -> None:
-    async def conversation(slack: SlackServer, client: AsyncWebClient) -> None:
-        at = {"channel": ONCALL, "timestamp": slack.messages(ONCALL)[0]["ts"]}
-        await client.reactions_add(name="eyes", **at)
-        assert slack.messages(ONCALL)[0]["reactions"] == [{"name": "eyes", "users": ["U0HAMIBOT1"], "count": 1}]
-        assert (await refusal(client.reactions_add(name="eyes", **at)))["error"] == "already_reacted"
-        await client.reactions_remove(name="eyes", **at)
-        assert slack.messages(ONCALL)[0]["reactions"] == []
-        assert (await refusal(client.reactions_remove(name="eyes", **at)))["error"] == "no_reaction"
-
-    talk(conversation)
 
 
 def test_messages_to_one_channel_are_limited_to_a_burst_and_one_per_second() -> None:

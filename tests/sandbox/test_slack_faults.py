@@ -53,28 +53,6 @@ def test_a_failing_proxy_answers_with_a_web_page(status: int) -> None:
     talk(conversation)
 
 
-def test_a_slow_answer_comes_when_the_clock_has_moved() -> None:
-    async def conversation(slack: SlackServer, client: AsyncWebClient) -> None:
-        slack.faults.append(Fault("slow", seconds=5))
-        posting = asyncio.ensure_future(client.chat_postMessage(**HELLO))
-        await slack.wait_for(lambda: any(entry.error == "fault: slow" for entry in slack.journal.entries))
-        assert posted(slack) == 0
-        await slack.clock.advance(5)
-        assert (await posting)["ok"]
-
-    talk(conversation, clock=VirtualClock())
-
-
-def test_a_hanging_answer_never_comes() -> None:
-    async def conversation(slack: SlackServer, client: AsyncWebClient) -> None:
-        slack.faults.append(Fault("hang"))
-        with pytest.raises(TimeoutError):
-            await web_client(slack, timeout=0.2).chat_postMessage(**HELLO)
-        assert posted(slack) == 0
-
-    talk(conversation)
-
-
 @pytest.mark.parametrize(("kind", "happened"), [("reset", 0), ("reset_after", 1)])
 def test_a_connection_is_reset_before_or_after_the_message_was_posted(kind: Any, happened: int) -> None:
     async def conversation(slack: SlackServer, client: AsyncWebClient) -> None:
@@ -162,19 +140,6 @@ def test_a_duplicate_delivery_runs_the_listener_twice() -> None:
     asyncio.run(run())
 
 
-def test_a_handshake_is_refused_and_its_ticket_is_spent() -> None:
-    async def conversation(slack: SlackServer, client: AsyncWebClient) -> None:
-        slack.faults.append(Fault("refuse", "link"))
-        url = (await client.apps_connections_open(app_token=slack.app_token))["url"]
-        async with aiohttp.ClientSession() as session:
-            for status in (503, 408):
-                with pytest.raises(aiohttp.WSServerHandshakeError) as caught:
-                    await session.ws_connect(url)
-                assert caught.value.status == status
-
-    talk(conversation)
-
-
 def test_the_sdk_leaves_a_silent_peer_and_connects_again() -> None:
     async def run() -> None:
         async with SlackServer() as slack:
@@ -184,15 +149,6 @@ def test_the_sdk_leaves_a_silent_peer_and_connects_again() -> None:
                 await slack.wait_for(lambda: slack.journal.of("socket", "connected 2"))
 
     asyncio.run(run())
-
-
-def test_socket_mode_is_switched_off() -> None:
-    async def conversation(slack: SlackServer, client: AsyncWebClient) -> None:
-        await slack.disconnect("link_disabled")
-        with pytest.raises(SlackApiError, match="link_disabled"):
-            await client.apps_connections_open(app_token=slack.app_token)
-
-    talk(conversation)
 
 
 def test_a_response_url_and_an_upload_fail_like_any_request() -> None:

@@ -105,17 +105,6 @@ def test_an_event_that_fails_is_sent_again_with_its_number_and_reason(stops: boo
     asyncio.run(run())
 
 
-def test_an_app_that_is_not_there_is_a_failed_connection() -> None:
-    async def run() -> None:
-        async with SlackServer(clock=VirtualClock()) as slack:
-            async with Served(web.Application()) as server:
-                slack.request_url, slack.delivery = server.url, "http"
-            assert (await slack.command("ada", ONCALL)).error == "dispatch_failed"
-            assert not await slack.verify_request_url()
-
-    asyncio.run(run())
-
-
 def test_a_delivery_is_replayed_byte_for_byte_later() -> None:
     async def run() -> None:
         async with SlackServer(clock=VirtualClock()) as slack:
@@ -137,9 +126,6 @@ def test_a_delivery_is_replayed_byte_for_byte_later() -> None:
             assert seen[0] == seen[1]
 
     asyncio.run(run())
-
-
-# ---------------------------------------------------------------------------------------------------- response URLs
 
 
 async def url_of_a_command(slack: SlackServer) -> str:

@@ -13,7 +13,7 @@ from slack_sdk.errors import SlackApiError
 
 from sandbox.slack import App, Fault, Seed, SlackError, SlackServer, VirtualClock, strangers
 from sandbox.slack.seed import PAT, SHARED
-from tests.sandbox.slack_support import new_app, page, socket_mode, web_client
+from tests.sandbox.slack_support import new_app, socket_mode, web_client
 
 ADA, ONCALL = "U0ADA00001", "C0GPUONC01"
 ALL_EVENTS = ("app_mention", "message.im", "message.channels", "message.groups", "app_home_opened")
@@ -142,30 +142,6 @@ def test_an_alert_of_another_bot_is_a_bot_message_whose_details_are_in_attachmen
     asyncio.run(run())
 
 
-def test_grafana_names_labels_in_the_text_of_an_attachment_and_the_pod_in_its_links() -> None:
-    message = strangers.grafana(
-        LABELS, {"summary": "pending for 20 min"}, links={"Dashboard": "http://g/d/1?var-pod=x"}
-    )
-    (attachment,) = message["attachments"]
-    assert " - pod = trainer-0\n" in attachment["text"]
-    assert "Dashboard: http://g/d/1?var-pod=x\n" in attachment["text"]
-    assert "text" not in message
-
-
-def test_an_alert_may_be_posted_by_the_control_interface_as_to_an_incoming_webhook() -> None:
-    async def run() -> None:
-        async with SlackServer() as slack, page(slack) as ask:
-            body = strangers.alertmanager(LABELS) | {"channel": "#gpu-oncall", "username": "Watch"}
-            status, answer = await ask("POST", "/control/webhook", body)
-            posted = slack.messages(ONCALL)[-1]
-            unknown = await ask("POST", "/control/webhook", {"channel": "#nowhere", "text": "x"})
-        assert (status, answer["ok"], answer["ts"]) == (200, True, posted["ts"])
-        assert posted["username"] == "Watch"
-        assert unknown == (404, {"ok": False, "error": "channel_not_found"})
-
-    asyncio.run(run())
-
-
 @pytest.mark.parametrize(
     ("said", "stored"),
     [
@@ -186,26 +162,6 @@ def test_a_bare_domain_is_a_link_with_what_was_typed_as_its_label(said: str, sto
         async with SlackServer() as slack:
             await slack.say("ada", ONCALL, said)
             assert slack.messages(ONCALL)[-1]["text"] == stored
-
-    asyncio.run(run())
-
-
-def test_links_and_mentions_are_elements_of_the_blocks_of_an_event() -> None:
-    async def run() -> None:
-        async with listening("app_mention") as slack:
-            await slack.mention("ada", ONCALL, "nvidia.com/gpu in #general @here")
-            (event,) = sent(slack)
-        elements = event["blocks"][0]["elements"][0]["elements"]
-        assert [element["type"] for element in elements] == [
-            "user",
-            "text",
-            "link",
-            "text",
-            "channel",
-            "text",
-            "broadcast",
-        ]
-        assert elements[2] == {"type": "link", "url": "http://nvidia.com/gpu", "text": "nvidia.com/gpu"}
 
     asyncio.run(run())
 

@@ -241,27 +241,3 @@ def test_a_refreshed_socket_is_replaced_and_the_app_keeps_hearing() -> None:
                 assert (await slack.command("ada", ONCALL)).ok
 
     asyncio.run(run())
-
-
-def test_memory_stays_bounded_over_thousands_of_commands() -> None:
-    async def run() -> None:
-        async with SlackServer() as slack, aiohttp.ClientSession() as session:
-            opened = await web_client(slack).apps_connections_open(app_token=slack.app_token)
-            async with session.ws_connect(opened["url"]) as socket:
-                await socket.receive_json()
-
-                async def acknowledge() -> None:
-                    async for frame in socket:
-                        payload = {"text": "answer"}
-                        await socket.send_json({"envelope_id": frame.json()["envelope_id"], "payload": payload})
-
-                acknowledging = asyncio.ensure_future(acknowledge())
-                for _ in range(50):
-                    acks = await asyncio.gather(*(slack.command("ada", ONCALL, "why") for _ in range(50)))
-                    assert all(ack.ok for ack in acks)
-                acknowledging.cancel()
-            assert len(slack.journal.entries) == 2000
-            assert len(slack.messages(ONCALL, "ada")) < 300, "a person keeps the last private messages only"
-            assert slack.held() == {"response_urls": 2000, "trigger_ids": 1000, "journal": 2000}
-
-    asyncio.run(run())

@@ -6,7 +6,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 import msgspec
 
 from bot.errors import SourceError
-from bot.kube.client.requests import StaleListError, quoted
+from bot.kube.client.requests import ApiStatus, StaleListError, quoted
 from bot.kube.models import Resource
 from bot.texts import Text
 
@@ -143,12 +143,7 @@ class _WatchedEvent(msgspec.Struct, Generic[R], frozen=True, gc=False):
     object: R
 
 
-class _WatchStatus(msgspec.Struct, frozen=True):
-    code: int = 0
-    message: str = ""
-
-
-_decode_status = msgspec.json.Decoder(_WatchedEvent[_WatchStatus]).decode  # pyright: ignore[reportInvalidTypeArguments]
+_decode_status = msgspec.json.Decoder(_WatchedEvent[ApiStatus]).decode  # pyright: ignore[reportInvalidTypeArguments]
 _decode_head = msgspec.json.Decoder(_WatchedEvent[Resource]).decode
 
 

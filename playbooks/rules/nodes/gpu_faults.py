@@ -17,7 +17,7 @@ from msgspec import structs
 
 from bot.hami.vendors import FIRST
 from bot.kube.hami_pods import is_plugin
-from bot.kube.models import Node, NodeCondition, Pod
+from bot.kube.models import Condition, Node, Pod
 from bot.kube.node_conditions import reports_fault
 from bot.kube.quantities import whole
 from bot.kube.times import parse_time
@@ -126,7 +126,7 @@ def reported(node: Node, sure: Confidence = "confirmed") -> NodeCause | None:
     return None
 
 
-def _of_condition(node: Node, condition: NodeCondition) -> Evidence:
+def _of_condition(node: Node, condition: Condition) -> Evidence:
     field = "message" if condition.message else "reason" if condition.reason else "status"
     quote = condition.message or condition.reason or condition.status
     proof = quotes.of_node(node, quote, f'{{.status.conditions[?(@.type=="{condition.type}")].{field}}}')

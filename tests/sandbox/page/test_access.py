@@ -53,17 +53,6 @@ def test_axe_finds_nothing_wrong(chrome: Chrome, scheme: str, size) -> None:
     chrome.run(scenario, before=lambda slack: put(slack, FULL, blocks=EVERY_BLOCK), color_scheme=scheme, **size)
 
 
-def test_the_skip_link_leads_past_the_places(chrome: Chrome) -> None:
-    async def scenario(slack, app, page):
-        await page.keyboard.press("Tab")
-        assert await page.evaluate("document.activeElement.textContent") == "Skip to the conversation"
-        await page.keyboard.press("Enter")
-        assert await page.evaluate("document.activeElement.id") == "main"
-        assert page.url.endswith(AT_CHANNEL)
-
-    chrome.run(scenario, path=AT_CHANNEL)
-
-
 def test_the_list_of_messages_is_a_polite_live_log(chrome: Chrome) -> None:
     async def scenario(slack, app, page):
         log = page.get_by_role("log", name="Messages in #gpu-oncall")

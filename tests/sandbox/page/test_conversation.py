@@ -38,19 +38,6 @@ def test_enter_sends_and_shift_enter_starts_a_line(chrome: Chrome) -> None:
     chrome.run(scenario, path=AT_CHANNEL)
 
 
-def test_a_mention_reaches_the_app(chrome: Chrome) -> None:
-    async def scenario(slack, app, page):
-        field = page.get_by_label("Message #gpu-oncall")
-        await field.fill("@hami why ml/trainer-0")
-        await field.press("Enter")
-        await slack.wait_for(
-            lambda: [payload for payload in app.heard if payload.get("event", {}).get("type") == "app_mention"]
-        )
-        await page.locator(".message .pill", has_text="@hami-bot").wait_for()
-
-    chrome.run(scenario, path=AT_CHANNEL)
-
-
 def test_a_command_is_completed_with_keys_and_sent(chrome: Chrome) -> None:
     async def scenario(slack, app, page):
         app.answers["/hami"] = {"response_type": "ephemeral", "text": "it waits for memory"}
@@ -162,16 +149,6 @@ def test_what_one_wrote_can_be_edited_and_nobody_elses_message(chrome: Chrome) -
     chrome.run(scenario, path=AT_CHANNEL)
 
 
-def test_a_thread_has_an_address_and_survives_a_reload(chrome: Chrome) -> None:
-    async def scenario(slack, app, page):
-        await page.get_by_role("button", name="1 reply").click()
-        await page.locator("#thread .message").last.wait_for()
-        await page.reload()
-        await page.locator("#thread .message", has_text="kubectl describe").wait_for()
-
-    chrome.run(scenario, path=AT_CHANNEL)
-
-
 def test_an_answer_for_one_person_in_a_closed_thread_is_announced_at_its_head(chrome: Chrome) -> None:
     async def scenario(slack, app, page):
         message = page.locator(".message", has_text="I am on call")
@@ -182,33 +159,6 @@ def test_an_answer_for_one_person_in_a_closed_thread_is_announced_at_its_head(ch
         await thread.click()
         await page.locator("#thread .message.ephemeral", has_text="only for ada").wait_for()
         assert await message.get_by_text("new", exact=True).count() == 0
-
-    chrome.run(scenario, path=AT_CHANNEL)
-
-
-def test_what_was_typed_and_not_sent_is_there_when_one_comes_back(chrome: Chrome) -> None:
-    async def scenario(slack, app, page):
-        await page.get_by_label("Message #gpu-oncall").fill("half a")
-        await page.get_by_role("link", name="general").click()
-        await page.get_by_label("Message #general").wait_for()
-        await page.get_by_role("link", name="gpu-oncall").click()
-        assert await page.get_by_label("Message #gpu-oncall").input_value() == "half a"
-
-    chrome.run(scenario, path=AT_CHANNEL)
-
-
-def test_the_log_stays_where_one_reads_and_follows_at_the_end(chrome: Chrome) -> None:
-    async def scenario(slack, app, page):
-        log = page.locator("#main .log")
-        for number in range(25):
-            await slack.say("grace", "gpu-oncall", f"line {number}")
-        await page.get_by_text("line 24").wait_for()
-        at_end = "log => log.scrollHeight - log.scrollTop - log.clientHeight < 5"
-        assert await log.evaluate(at_end)
-        await log.evaluate("log => new Promise((done) => { log.onscroll = done; log.scrollTop = 50; })")
-        await slack.say("grace", "gpu-oncall", "one more")
-        await page.get_by_text("one more").wait_for(state="attached")
-        assert await log.evaluate("log => log.scrollTop") == 50
 
     chrome.run(scenario, path=AT_CHANNEL)
 

@@ -73,12 +73,6 @@ def test_mrkdwn_is_parsed_as_slack_does(chrome: Chrome) -> None:
     assert wrong == []
 
 
-def test_bare_urls_stay_text_when_the_text_is_verbatim(chrome: Chrome) -> None:
-    assert parsed(chrome, "text-mrkdwn.js", "parseMrkdwn", "https://example.com", {"verbatim": True}) == [
-        text("https://example.com")
-    ]
-
-
 PARSERS = [("text-mrkdwn.js", "parseMrkdwn"), ("text-markdown.js", "parseMarkdown")]
 
 
