@@ -20,8 +20,7 @@ import logging
 import os
 import sys
 import time
-from collections.abc import Generator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from functools import partial
 from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
@@ -55,37 +54,22 @@ class _Deferring:
         return spec
 
 
-@contextmanager
-def unused_parts_deferred() -> Generator[None]:
-    """Within it, importing `kubernetes` executes no more than what is asked for of it."""
-    sys.meta_path.insert(0, _Deferring)
-    try:
-        yield
-    finally:
-        sys.meta_path.remove(_Deferring)
+def _api_client(*args: Any, **named: Any) -> Any:
+    """A promise of the class: it is looked up when it is called."""
+    return getattr(client, "ApiClient")(*args, **named)  # noqa: B009  # it has no stub
 
 
-@contextmanager
-def promised(module: ModuleType, name: str) -> Generator[None]:
-    """Within it, whoever imports that class of the module gets a function that looks it up when it is called."""
-
-    def promise(*args: Any, **named: Any) -> Any:
-        return getattr(module, name)(*args, **named)
-
-    setattr(module, name, promise)
-    try:
-        yield
-    finally:
-        delattr(module, name)
-
-
-with unused_parts_deferred():
+sys.meta_path.insert(0, _Deferring)
+try:
     from kubernetes.aio import client, config
     from kubernetes.aio.client.configuration import Configuration
     from kubernetes.aio.client.rest import RESTClientObject
 
-    with promised(client, "ApiClient"):
-        from kubernetes.aio.config import kube_config
+    setattr(client, "ApiClient", _api_client)  # noqa: B010  # the same
+    from kubernetes.aio.config import kube_config
+finally:
+    sys.meta_path.remove(_Deferring)
+delattr(client, "ApiClient")
 
 official: Any = config  # its functions carry no annotations
 log = logging.getLogger(__name__)
