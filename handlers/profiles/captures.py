@@ -8,7 +8,7 @@ import logging
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Generic, NamedTuple, TypeVar
 
 from bot.errors import BotError, NotAllowed, SourceError
@@ -64,7 +64,11 @@ class Captures(Generic[T]):
         """
         capture = self._running.get(wanted)
         if capture is None:
-            self._check(wanted)
+            for other, running in self._running.items():
+                if wanted.kind == "cpu" and other._replace(seconds=wanted.seconds) == wanted:
+                    left = max(1, round(running.ends_at - self._clock()))
+                    text = Text("error-profile.cpu-profile-is-being-taken", seconds=other.seconds)
+                    raise SourceError(text, hint=Text("error-profile.done-in-about", left=left, seconds=other.seconds))
             capture = self._begin(wanted, begin)
         capture.waiting += 1
         try:
@@ -74,15 +78,6 @@ class Captures(Generic[T]):
             if not capture.waiting and not capture.task.done():
                 self._running.pop(wanted, None)
                 capture.task.cancel()
-
-    def _check(self, wanted: CaptureRequest) -> None:
-        for other, capture in self._running.items():
-            if wanted.kind == "cpu" and other._replace(seconds=wanted.seconds) == wanted:
-                left = max(1, round(capture.ends_at - self._clock()))
-                raise SourceError(
-                    Text("error-profile.cpu-profile-is-being-taken", seconds=other.seconds),
-                    hint=Text("error-profile.done-in-about", left=left, seconds=other.seconds),
-                )
 
     def _begin(self, wanted: CaptureRequest, begin: Callable[[], Awaitable[T]]) -> _Capture[T]:
         async def run() -> T:
@@ -157,17 +152,13 @@ class ReadingRoom:
                 queued.cancel()
         return await asyncio.wrap_future(queued)
 
-    @asynccontextmanager
-    async def capture(self) -> AsyncGenerator[None]:
+    def capture(self) -> AbstractAsyncContextManager[None]:
         """For a profile from when it is asked for until it is answered. Raises SourceError where none gets free."""
-        async with self._turn(self._captures, Text("error-profile.others-being-taken", count=AT_ONCE)):
-            yield
+        return self._turn(self._captures, Text("error-profile.others-being-taken", count=AT_ONCE))
 
-    @asynccontextmanager
-    async def study(self) -> AsyncGenerator[None]:
+    def study(self) -> AbstractAsyncContextManager[None]:
         """Reads for a question about kept profiles: a capture of two minutes holds up none."""
-        async with self._turn(self._studies, Text("error-profile.others-being-read", count=AT_ONCE)):
-            yield
+        return self._turn(self._studies, Text("error-profile.others-being-read", count=AT_ONCE))
 
     @asynccontextmanager
     async def _turn(self, room: asyncio.Semaphore, full: Text) -> AsyncGenerator[None]:
