@@ -72,7 +72,7 @@ def read_words(words: Sequence[str]) -> Words:
     return Words(plain, options)
 
 
-_MAX_FILE = 256 << 20
+_MAX_FILE, _MAX_UNPACKED = 256 << 20, 32 << 20
 SUFFIX = ".pb.gz"
 """How `--out` saves a profile, which is then called by its name without it."""
 
@@ -104,14 +104,14 @@ def load_file(path: str) -> LoadedProfile:
             Text("error-profile.larger-than-mib", path=path, most=_MAX_FILE >> 20),
             hint=Text("error-profile.read-with-go-tool-pprof"),
         )
-    return load(data, path)
+    return load(data, path, limit=_MAX_UNPACKED)
 
 
-def load(data: bytes, name: str) -> LoadedProfile:
-    """The profile that these bytes are; the name goes into every SourceError."""
-    from bot.pprof.decode import read  # noqa: PLC0415  # protobuf; words that make no sense are told at once
+def load(data: bytes, name: str, *, limit: int = 0) -> LoadedProfile:
+    """The profile that these bytes are; the name goes into every SourceError. `limit`: another than the bot's."""
+    from bot.pprof.decode import MAX_BYTES, read  # noqa: PLC0415  # protobuf; words that make no sense are told at once
 
     try:
-        return LoadedProfile(read(data), name)
+        return LoadedProfile(read(data, limit=limit or MAX_BYTES), name)
     except SourceError as error:
         raise SourceError(Text("error.at", place=name, why=error.message), hint=error.hint) from error

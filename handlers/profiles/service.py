@@ -54,8 +54,8 @@ from playbooks.profile.request import KINDS, Request
 _EVERY_S = 10.0
 """How often a message is edited that tells how long it takes: Slack allows about 50 edits a minute."""
 _AFTERWARDS_S = 90.0
-"""What finding the pod, decoding, drawing and keeping may take beside the capture itself, and beside waiting for room
-and for another large profile."""
+"""What finding the pod, decoding, drawing and keeping may take beside the capture itself, and beside waiting for
+room."""
 
 log = logging.getLogger(__name__)
 
@@ -80,7 +80,7 @@ class ProfileService:
         if capture is not None:
             question = msgspec.structs.replace(question, public=True, beside=True)
             seconds = min(capture.seconds, self._settings.longest_s)
-        longest_s = seconds + 2 * ROOM_S + _AFTERWARDS_S
+        longest_s = seconds + ROOM_S + _AFTERWARDS_S
         await self._inbox.do(key, self._kind, question, NOTHING, longest_s=longest_s)
 
     def cancel(self, key: str, user: str) -> bool:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from bot.errors import SourceError, UsageError
 from bot.pprof.compare import explain_change
-from bot.pprof.decode import LONGEST_TEXT, check, read
+from bot.pprof.decode import LONGEST_TEXT, read
 from bot.pprof.filters import Filters
 from bot.pprof.findings import SourcedProfile, explain
 from bot.pprof.graph import Trim
@@ -206,28 +206,6 @@ def test_a_pattern_that_cannot_be_read_is_a_usage_error(pattern: str) -> None:
 def test_a_number_of_a_tag_may_be_too_large() -> None:
     with pytest.raises(UsageError, match="too large"):
         top(read(CPU), options=Options(filters=Filters(tagfocus="9" * 5000)))
-
-
-def test_a_message_of_many_tiny_parts_is_refused_before_it_fills_the_memory() -> None:
-    assert "empty labels" in message_of(data(2, b"\x1a\x00" * (9 << 20)))
-    assert "a stack of" in message_of(data(6, b"") + data(2, data(1, b"\x01" * (17 << 20))))
-
-
-@pytest.mark.parametrize("tiny", [b"\x12\x02\x08\x01", b"\x2a\x00", b"\x32\x00", b"\xf8\x01\x00", b"\x08\x01"])
-def test_many_tiny_parts_are_noticed(tiny: bytes) -> None:
-    with pytest.raises(SourceError, match="more fields"):
-        check(tiny * 10_000)
-
-
-def test_real_profiles_are_no_such_messages() -> None:
-    for path in PROFILES.glob("*.gz"):
-        check(gzip.decompress(path.read_bytes()))
-
-
-@given(st.binary(max_size=400))
-def test_what_is_no_message_is_left_to_the_parser(garbage: bytes) -> None:
-    with contextlib.suppress(SourceError):
-        check(garbage)
 
 
 def test_more_sample_types_than_any_program_has_are_refused() -> None:
