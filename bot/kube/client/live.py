@@ -25,7 +25,6 @@ from bot.kube.client.requests import (
     review_of,
 )
 from bot.kube.client.responses import (
-    ListPage,
     ServerClock,
     beginning,
     decoded,
@@ -230,12 +229,6 @@ class LiveCluster:
         }
         request = ApiRequest("get", "pods/log", path, wanted.namespace, _filled(query), "*/*")
         return await self._ask(request, lambda answer: matching_lines(answer, wanted))
-
-    async def newest_version(self, kind: Kind[R]) -> str:
-        """The resourceVersion that the server is at now."""
-        query = (("limit", "1"),)
-        request = ApiRequest("list", resource(kind), kind.path(), "", query, METADATA_ONLY)
-        return decoded(request, await self._ask(request, whole_body), ListPage[msgspec.Raw]).metadata.version
 
     async def watch(
         self, wanted: Selection[R], version: str, take: Callable[[bytes], None], *, for_s: float, silence_s: float

@@ -24,32 +24,20 @@ class WatchEvent(NamedTuple, Generic[R]):
     bad: str = ""
 
 
-class WentBackError(ValueError):
-    """The server is at an older version than it was: it was restored from a backup. The list has to be read anew."""
-
-
 class Mirror(Generic[R]):
     """The objects of one list, by `namespace/name`.
 
     What a stream says twice, or about one object too late, changes nothing: versions of one object only grow.
-    `version` is the newest that was told, `settled` that of the last list or bookmark.
+    `version` is the newest that was told, from which the next watch goes on, because an API server tells changes in
+    order; `settled` is that of the last list or bookmark.
     """
 
     def __init__(self) -> None:
         self.version = self.settled = 0
-        self._tells_in_order = True
         self._items: dict[str, R] = {}
         self._bad: dict[str, tuple[int, str]] = {}
         self._removed: dict[str, int] = {}
         self._in_order = True
-
-    @property
-    def goes_on_from(self) -> int:
-        """Where the next watch begins: at what was told last, because an API server tells changes in order.
-
-        Behind one that was seen not to, something older may have been on its way still when the stream broke off.
-        """
-        return self.version if self._tells_in_order else self.settled
 
     @property
     def bad(self) -> dict[str, str]:
@@ -85,7 +73,6 @@ class Mirror(Generic[R]):
         key = change.key
         if change.version <= max(self.settled, self._known(key)):
             return
-        self._tells_in_order &= change.version > self.version
         self.version = max(self.version, change.version)
         self._bad.pop(key, None)
         self._removed.pop(key, None)
@@ -102,9 +89,12 @@ class Mirror(Generic[R]):
             del self._removed[next(iter(self._removed))]
 
     def bookmark(self, version: int) -> None:
-        """Everything up to that version has been told. Raises WentBackError when more than that has been."""
+        """Everything up to that version has been told. Raises StaleListError where more than that has been.
+
+        Such a server was restored from a backup: the list has to be read anew.
+        """
         if version < self.version:
-            raise WentBackError(f"the server is at version {version} and was at {self.version}")
+            raise StaleListError(f"the server is at version {version} and was at {self.version}")
         self.version = self.settled = version
         self._removed.clear()
 
