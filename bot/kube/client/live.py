@@ -26,13 +26,13 @@ from bot.kube.client.requests import (
 )
 from bot.kube.client.responses import (
     ServerClock,
+    as_it_comes,
     beginning,
     decoded,
     left_out,
     page_of,
     resource,
     segment,
-    unpacked,
     whole_body,
 )
 from bot.kube.cluster import Clocks, LineFilter, LogLines, LogWanted, PodAnswer, PodGet, Which
@@ -252,7 +252,7 @@ class LiveCluster:
 
         async def use(answer: aiohttp.ClientResponse) -> None:
             try:
-                async for piece in unpacked(answer, answer.content.iter_any()):
+                async for piece in as_it_comes(answer, answer.content.iter_any()):
                     take(piece)
                     if len(piece) < BUSY_BYTES:
                         await asyncio.sleep(GATHER_S)
@@ -377,7 +377,7 @@ async def matching_lines(answer: aiohttp.ClientResponse, wanted: LogWanted) -> L
     """The matches in the answer, of which no more than `limit_bytes` are read."""
     lines = LineFilter(wanted.needle, *wanted.others)
     left = wanted.limit_bytes
-    async for piece in unpacked(answer, answer.content.iter_chunked(LOG_CHUNK)):
+    async for piece in as_it_comes(answer, answer.content.iter_chunked(LOG_CHUNK)):
         lines.feed(piece[:left])
         left -= len(piece)
         if left <= 0:

@@ -15,7 +15,7 @@ import aiohttp
 
 from bot.errors import SourceError
 from bot.kube.client.requests import quoted
-from bot.kube.client.responses import unpacked
+from bot.kube.client.responses import as_it_comes
 from bot.kube.cluster import Cluster, PodAnswer, PodGet, TooSlow
 from bot.kube.models import PODS
 from bot.texts import Text
@@ -85,7 +85,7 @@ async def straight(address: str, wanted: PodGet, *, trust_any: bool) -> PodAnswe
 
 async def answer_of(answer: aiohttp.ClientResponse, limit_bytes: int) -> PodAnswer:
     """The answer that came through the API server's proxy."""
-    body, cut = await bounded(unpacked(answer, answer.content.iter_chunked(256 * 1024)), limit_bytes)
+    body, cut = await bounded(as_it_comes(answer, answer.content.iter_chunked(256 * 1024)), limit_bytes)
     headers = {key.lower(): value for key, value in answer.headers.items()}
     return PodAnswer(answer.status, headers, body, cut)
 
