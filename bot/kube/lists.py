@@ -1,7 +1,6 @@
 """A List of objects as the API, `kubectl get -o json` and a recording write it: bytes to narrow models and back."""
 
 import codecs
-import json
 from collections.abc import Callable, Iterable
 from functools import cache
 from typing import Any, Generic, NamedTuple, TypeVar
@@ -83,7 +82,7 @@ def decode_list(kind: Kind[R], data: bytes) -> Decoded[R]:
     if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):  # `>` in Windows PowerShell writes it so
         data = data.decode("utf-16", "replace").encode()
     data = data.removeprefix(codecs.BOM_UTF8)
-    head, data = _head(kind, data)
+    head = _head(kind, data)
     raw_items = head.items or []
     identities = [_identity(raw) for raw in raw_items]
     ours = {API_KINDS[kind.plural], ""}
@@ -100,7 +99,7 @@ def decode_list(kind: Kind[R], data: bytes) -> Decoded[R]:
             decoded.bad.append(BadItem(position, at.namespace, at.name, why))
             continue
         try:
-            decoded.items.append(_item(kind, bytes(raw)))
+            decoded.items.append(_item_decoder(kind.type)(raw))
         except _UNREADABLE as error:
             decoded.bad.append(BadItem(position, at.namespace, at.name, str(error)))
     return decoded
@@ -108,7 +107,7 @@ def decode_list(kind: Kind[R], data: bytes) -> Decoded[R]:
 
 def raw_item(kind: Kind[R], data: bytes, namespace: str, name: str) -> dict[str, Any] | None:
     """The one object with all its fields; None when the List has none of that name. Raises NotAListError."""
-    head, _ = _head(kind, data)
+    head = _head(kind, data)
     for raw in head.items or []:
         found = _identity(raw)
         if found and (found.metadata.namespace, found.metadata.name) == (namespace, name):
@@ -127,22 +126,17 @@ def encode_list(kind: Kind[R], items: Iterable[dict[str, Any]]) -> bytes:
     return b'{"apiVersion":"v1","kind":"List","items":[\n' + lines + b"\n]}\n"
 
 
-def _head(kind: Kind[R], data: bytes) -> tuple[_Head, bytes]:
+def _head(kind: Kind[R], data: bytes) -> _Head:
     try:
         head = _decode_head(data)
-    except msgspec.ValidationError as error:
-        raise NotAListError(f"is no List: {error}") from error
-    except _UNREADABLE:
-        data = _mended(data)
-        try:
-            head = _decode_head(data)
-        except _UNREADABLE as error:
-            raise NotAListError(f"is no List: {error}") from error
+    except _UNREADABLE as error:
+        what = "List" if isinstance(error, msgspec.ValidationError) else "JSON"
+        raise NotAListError(f"is no {what}: {error}") from error
     if head.kind not in ("List", f"{API_KINDS[kind.plural]}List") or head.items is msgspec.UNSET:
         raise NotAListError(f"is no List of {kind.plural}: its kind is {head.kind!r}")
     if head.metadata and head.metadata.more:
         raise NotAListError("is one page of a longer list: its metadata.continue is set")
-    return head, data
+    return head
 
 
 def _identity(raw: msgspec.Raw) -> _Identity | None:
@@ -150,26 +144,3 @@ def _identity(raw: msgspec.Raw) -> _Identity | None:
         return _decode_identity(raw)
     except _UNREADABLE:
         return None
-
-
-def _item(kind: Kind[R], raw: bytes) -> R:
-    decode = _item_decoder(kind.type)
-    try:
-        return decode(raw)
-    except msgspec.ValidationError:
-        raise
-    except _UNREADABLE:
-        return decode(_mended(raw))
-
-
-def _mended(data: bytes) -> bytes:
-    """JSON in strict form: raw control characters, lone surrogates and broken UTF-8 made harmless."""
-    try:
-        value = json.loads(data.decode("utf-8", "replace"), strict=False, parse_constant=_refuse)
-        return json.dumps(value, ensure_ascii=False).encode("utf-8", "replace")
-    except _UNREADABLE as error:
-        raise NotAListError(f"is no JSON: {error}") from error
-
-
-def _refuse(constant: str) -> None:
-    raise ValueError(f"{constant} is no JSON value")
