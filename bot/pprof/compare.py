@@ -73,11 +73,17 @@ class FunctionChange(NamedTuple):
         return bool(self.values[-1]) and not self.values[0]
 
 
+class Unlike(NamedTuple):
+    """What makes the profiles differ beyond what they measure."""
+
+    code: str
+    text: Text
+
+
 class Comparison(msgspec.Struct, frozen=True):
     """`functions` by the size of the change, of everything that any of the profiles has.
 
     `gc` is the garbage collector's share of each profile. It and `allocated` are None where the profiles do not tell.
-    `warnings`: what makes them differ beyond what they measure: `program`, `period`, `duration` or `since-start`.
     """
 
     kind: ValueType
@@ -86,7 +92,7 @@ class Comparison(msgspec.Struct, frozen=True):
     gc: FunctionChange | None
     allocated: FunctionChange | None
     functions: list[FunctionChange]
-    warnings: dict[str, Text]
+    warnings: list[Unlike]
 
     @property
     def significant(self) -> list[FunctionChange]:
@@ -181,23 +187,23 @@ def _collector(sides: Sequence[_Side]) -> FunctionChange:
     )
 
 
-def _warnings(profiles: Sequence[Profile], kind: ValueType, *, per_second: bool) -> dict[str, Text]:
-    found: dict[str, Text] = {}
+def _warnings(profiles: Sequence[Profile], kind: ValueType, *, per_second: bool) -> list[Unlike]:
+    found: list[Unlike] = []
     programs = [
         base_name(profile.mappings[0].file) if profile.mappings and profile.mappings[0].file else "?"
         for profile in profiles
     ]
     if len(set(programs)) > 1:
-        found["program"] = Text("profile-unlike.program", values=printable(", ".join(programs)))
+        found.append(Unlike("program", Text("profile-unlike.program", values=printable(", ".join(programs)))))
     if len({profile.period for profile in profiles}) > 1:
         periods = ", ".join(str(profile.period) for profile in profiles)
-        found["period"] = Text("profile-unlike.period", values=periods)
+        found.append(Unlike("period", Text("profile-unlike.period", values=periods)))
     durations = [profile.duration_nanos / _SECOND_NS for profile in profiles]
     if per_second and max(durations) > _LONGER * min(durations):
         lengths = ", ".join(f"{duration:.1f} s" for duration in durations)
-        found["duration"] = Text("profile-unlike.duration", values=lengths)
+        found.append(Unlike("duration", Text("profile-unlike.duration", values=lengths)))
     if not per_second and kind.type not in _MOMENT:
-        found["since-start"] = Text("profile-unlike.since-start")
+        found.append(Unlike("since-start", Text("profile-unlike.since-start")))
     return found
 
 
@@ -226,7 +232,7 @@ def explain_change(
     findings = (
         *(given or [_unchanged(ready, found)]),
         *_collector_shares(ready, found),
-        *[finding(f"unlike-{code}", text, evidence) for code, text in found.warnings.items()],
+        *[finding(f"unlike-{warning.code}", warning.text, evidence) for warning in found.warnings],
     )
     columns = [Text("profile-change.what"), *[_version_name(taken) for taken in ready], Text("profile-change.change")]
     rows = [_row(Text("profile-change.total"), found, found.total)]
@@ -352,15 +358,16 @@ def _told(name: Prose, found: Comparison, change: FunctionChange) -> Text:
 
 def _gone_and_new(ready: Sequence[SourcedProfile], found: Comparison) -> list[Finding]:
     kind = found.kind.type
-    sides = (
-        ("gone", "profile-change.gone", [change for change in found.own if change.gone], ready[0]),
-        ("new", "profile-change.new-functions", [change for change in found.own if change.new], ready[-1]),
-    )
     given: list[Finding] = []
-    for code, key, chosen, there in sides:
-        shown = [change.name for change in chosen[:_LISTED]]
-        claim = Text(key, names=", ".join(map(short_name, shown)), count=len(chosen))
-        given += [finding(code, claim, [of_function(there, name, kind) for name in shown])] if chosen else []
+    for code, chosen, there in (
+        ("gone", [change for change in found.own if change.gone], ready[0]),
+        ("new", [change for change in found.own if change.new], ready[-1]),
+    ):
+        if chosen:
+            names = ", ".join(short_name(change.name) for change in chosen[:_LISTED])
+            key = "profile-change.gone" if code == "gone" else "profile-change.new-functions"
+            claim = Text(key, names=names, count=len(chosen))
+            given.append(finding(code, claim, [of_function(there, change.name, kind) for change in chosen[:_LISTED]]))
     return given
 
 

@@ -15,7 +15,7 @@ from bot.pprof.graph import Trim
 from bot.pprof.hints import FEW, PROFILER, GoroutineGroup, Hint, Hints, crowded, groups, hints
 from bot.pprof.profile import Profile, sample_index, shown_type
 from bot.pprof.top import Options, TopRow, listing, prepared
-from bot.report import Confidence, Evidence, Finding, NextAction, Severity, Sheet, Table, new_finding, prose_table, step
+from bot.report import Confidence, Evidence, Finding, NextAction, Severity, Sheet, Table, new_finding, step
 from bot.texts import Prose, Text
 
 PROGRAM = "hami-bot"
@@ -122,11 +122,6 @@ _COUNTED = (GOROUTINES, "threadcreate")
 _NAMED = 2
 _GROUPS = 3
 _WAITS = ("contentions", "delay")
-_SYMPTOMS = (
-    (Text("symptom.latency"), "cpu 30s"),
-    (Text("symptom.memory"), "heap"),
-    (Text("symptom.goroutines"), "goroutine"),
-)
 _OF = {
     "cpu": "profile-of.cpu",
     "alloc_space": "profile-of.alloc_space",
@@ -177,12 +172,6 @@ def explain(taken: SourcedProfile, *, sample_index_name: str = "") -> tuple[Find
     if kind == GOROUTINES:
         given = [*_crowds(taken, crowded(groups(profile))), *given]
     return (*about, *given)
-
-
-def symptom_table() -> Table:
-    """Which profile to take for which symptom, as the debugging guides have it."""
-    rows = [(symptom, f"profile {words}") for symptom, words in _SYMPTOMS]
-    return prose_table(Text("symptom.title"), [Text("symptom.symptom"), Text("symptom.take")], rows)
 
 
 def finding(

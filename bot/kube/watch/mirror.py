@@ -94,7 +94,7 @@ class Mirror(Generic[R]):
         Such a server was restored from a backup: the list has to be read anew.
         """
         if version < self.version:
-            raise StaleListError(f"the server is at version {version} and was at {self.version}")
+            raise StaleListError(Text("error-kube.server-went-back", now=version, was=self.version))
         self.version = self.settled = version
         self._removed.clear()
 
