@@ -106,24 +106,6 @@ def test_field_selectors_select(path, selector, names):
     assert ask(path, fieldSelector=selector).names == names
 
 
-@pytest.mark.parametrize(
-    ("path", "selector", "message"),
-    [
-        ("/api/v1/events", "foo=bar", "field label not supported: foo"),
-        ("/api/v1/nodes", "status.phase=Ready", "field label not supported: status.phase"),
-        (
-            "/apis/apps/v1/deployments",
-            "status.replicas=1",
-            '"status.replicas" is not a known field selector: only "metadata.name", "metadata.namespace"',
-        ),
-        ("/api/v1/pods", "nonsense", "invalid selector: 'nonsense'; can't understand 'nonsense'"),
-    ],
-)
-def test_a_field_selector_that_the_kind_does_not_support_is_a_bad_request(path, selector, message):
-    answer = ask(path, fieldSelector=selector)
-    assert (answer.status, answer.body) == (400, refusal(400, "BadRequest", message))
-
-
 def test_a_list_of_metadata_holds_neither_spec_nor_status():
     body = ask("/api/v1/nodes", headers=METADATA_LIST, limit=1).body
     assert (body["kind"], body["apiVersion"]) == ("PartialObjectMetadataList", "meta.k8s.io/v1")

@@ -5,7 +5,6 @@ from typing import Any
 
 import aiohttp
 import pytest
-from slack_bolt.async_app import AsyncApp
 
 from sandbox.slack import SlackServer, VirtualClock
 from tests.sandbox.slack_support import BUTTONS, new_app, section, socket_mode, web_client
@@ -198,30 +197,6 @@ def test_a_ticket_opens_one_socket_within_thirty_seconds() -> None:
             old = await ticket()
             await slack.clock.advance(30)
             assert await status(old) == 408
-
-    asyncio.run(run())
-
-
-def test_envelopes_go_round_over_the_sockets_of_an_app() -> None:
-    async def run() -> None:
-        async with SlackServer() as slack:
-            heard: list[int] = []
-
-            def numbered(number: int) -> AsyncApp:
-                app = new_app(slack)
-
-                @app.command("/hami")
-                async def hami(ack: Any) -> None:
-                    heard.append(number)
-                    await ack()
-
-                return app
-
-            async with socket_mode(slack, numbered(1)), socket_mode(slack, numbered(2)):
-                assert slack.connections == 2
-                for _ in range(6):
-                    await slack.command("ada", ONCALL)
-            assert (heard.count(1), heard.count(2)) == (3, 3)
 
     asyncio.run(run())
 

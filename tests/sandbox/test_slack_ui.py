@@ -41,29 +41,6 @@ def test_the_workspace_says_who_is_there_and_what_the_app_offers() -> None:
     asyncio.run(run())
 
 
-def test_each_person_reads_their_own_view_of_a_channel() -> None:
-    async def run() -> None:
-        async with SlackServer() as slack, page(slack) as ask:
-            client = web_client(slack)
-            await client.chat_postEphemeral(channel=ONCALL, user=ADA, text="only you")
-            await client.files_upload_v2(filename="a b.png", content=b"x", channel=ONCALL, alt_txt="a chart")
-
-            async def texts(user: str) -> list[str]:
-                _, body = await ask("GET", f"/ui/messages?user={user}&channel={ONCALL}")
-                return [message["text"] for message in body["messages"]]
-
-            assert ("only you" in await texts(ADA), "only you" in await texts(GRACE)) == (True, False)
-            _, body = await ask("GET", f"/ui/messages?user={GRACE}&channel={ONCALL}")
-            head, file = body["messages"][0], body["messages"][-1]["files"][0]
-            assert (head["reply_count"], head["channel"]) == (1, ONCALL)
-            assert (file["url"], file["alt_txt"]) == (f"/files/{file['id']}/a%20b.png", "a chart")
-            _, thread = await ask("GET", f"/ui/messages?user={GRACE}&channel={ONCALL}&thread_ts={head['ts']}")
-            assert [message["ts"] for message in thread["messages"]] == [head["ts"], head["latest_reply"]]
-            assert (await ask("GET", f"/ui/messages?user={ADA}&channel=C0BUDGET01"))[0] == 404
-
-    asyncio.run(run())
-
-
 def test_a_command_is_answered_when_the_app_has_acknowledged() -> None:
     async def run() -> None:
         async with SlackServer() as slack, page(slack) as ask:

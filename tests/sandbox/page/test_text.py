@@ -136,32 +136,6 @@ def test_a_date_is_shown_as_its_reader_would_say_it(chrome: Chrome, seconds: flo
     assert parsed(chrome, "text-date.js", "slackDate", seconds, form, NOON * 1000) == shown
 
 
-def test_completion_offers_what_fits_the_place(chrome: Chrome) -> None:
-    facts = {
-        "commands": [{"command": "/hami", "description": "ask"}],
-        "verbs": [{"name": "why", "usage": "why <pod>", "help": ""}, {"name": "nodes", "usage": "", "help": ""}],
-        "names": [{"name": "hami", "help": "app"}, {"name": "harry", "help": ""}],
-        "apps": ["hami"],
-        "direct": False,
-    }
-    cases = [
-        ("/", ["/hami"], True), ("/hami", [], False), ("/hami ", ["why", "nodes"], False), ("/hami w", ["why"], True),
-        ("/hami why", [], False), ("/hami why ", [], False), ("@ha", ["@hami", "@harry"], True),
-        ("hey @har", ["@harry"], True),
-        ("@hami n", ["nodes"], True), ("w", [], False), ("a / b", [], False),
-    ]  # fmt: skip
-
-    async def scenario(slack, app, page):
-        work = "all.map((one) => m.suggest(one, one.length, facts))"
-        script = f"([all, facts]) => import('/page/completion.js').then((m) => {work})"
-        found = await page.evaluate(script, [[source for source, _, _ in cases], facts])
-        for (source, labels, eager), offer in zip(cases, found, strict=True):
-            assert [item["label"] for item in (offer or {"items": []})["items"]] == labels, source
-            assert (offer or {"eager": False})["eager"] == eager, source
-
-    chrome.run(scenario)
-
-
 def test_no_hostile_text_becomes_a_link_that_is_not_of_the_web(chrome: Chrome) -> None:
     async def scenario(slack, app, page):
         script = (
