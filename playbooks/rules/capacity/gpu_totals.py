@@ -64,7 +64,7 @@ def room(scene: GpusScene) -> Iterator[Finding]:
         memory = prose.mib(sum(card.card.memory_mib for card in cards))
         claim = Text("capacity.unseen", cards=len(cards), memory=memory)
         rights = step(Text("blind.doctor"), prose.command("doctor"))
-        yield finding("not-enough-evidence", claim, "suspected", nodes, proofs, severity="warning", actions=[rights])
+        yield finding("not-enough-evidence", claim, "suspected", nodes, proofs, actions=[rights])
     elif not free:
         claim = Text("capacity.full", cards=len(cards), why=_by_state(cards))
         proofs += _of_holder(world, shown)
@@ -123,7 +123,7 @@ def unregistered(scene: GpusScene) -> Iterator[Finding]:
     proofs = [_of_unregistered(scene.by_name[name], lost[name], world.config.gpus.count)]
     look = step(Text("node-unregistered.plugin", node=name), prose.plugin_pods_command(name))
     sure = _confidence(scene)
-    yield finding("node-unregistered", claim, sure, nodes, proofs, severity="warning", actions=[look])
+    yield finding("node-unregistered", claim, sure, nodes, proofs, actions=[look])
 
 
 @rule("not-found")
@@ -141,7 +141,7 @@ def not_found(scene: GpusScene) -> Iterator[Finding]:
         claim = Text("gpus.no-cards-there", node=scene.node) if scene.node else Text("gpus.no-cards")
     proofs = [quotes.of_node(node, node.name, "{.metadata.name}")] if node else []
     steps = [step(Text("not-found.ask", name=name), prose.command("gpus", option, name)) for name in near]
-    yield finding("not-found", claim, "confirmed", (), proofs, severity="warning", actions=steps or see_all_nodes())
+    yield finding("not-found", claim, proofs=proofs, actions=steps or see_all_nodes())
 
 
 def _confidence(scene: GpusScene) -> Confidence:

@@ -106,4 +106,4 @@ def _told(scene: PodScene, found: Sequence[MeasuredHolding], measured: MeasuredN
     proofs += [quotes.of_holder(pod) for pod in pods]
     ask = step(Text("waited-for.ask", **values), prose.command("gpus", "--idle", "--node", node))
     claim = Text("waited-for.claim", **values)
-    return finding("idle-holder", claim, "confirmed", (node,), proofs, severity="warning", actions=[ask])
+    return finding("idle-holder", claim, nodes=(node,), proofs=proofs, actions=[ask])

@@ -263,9 +263,7 @@ def impossible(scene: PodScene, words: Sequence[Evidence]) -> Finding | None:
         "impossible-anywhere",
         _claim(scene),
         "confirmed" if refused else "suspected",
-        (),
-        [*words, *dict.fromkeys(proofs)],
-        severity="warning",
+        proofs=[*words, *dict.fromkeys(proofs)],
         actions=[step(Text("impossible-anywhere.look"), prose.command("gpus"))],
     )
 

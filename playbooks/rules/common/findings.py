@@ -31,16 +31,16 @@ class Part(NamedTuple):
 def finding(
     code: Code,
     claim: Prose,
-    confidence: Confidence,
-    nodes: Sequence[str],
-    proofs: Sequence[Evidence],
+    confidence: Confidence = "confirmed",
+    nodes: Sequence[str] = (),
+    proofs: Sequence[Evidence] = (),
     *,
-    severity: Severity,
+    severity: Severity = "warning",
     actions: Sequence[NextAction] = (),
     of: Install | None = None,
     plugin: Version | None = None,
 ) -> Finding:
-    """The claim without credentials, for it may name what other programs wrote; each proof once.
+    """The claim without credentials, for it may name what other programs wrote; each proof once, and no empty node.
 
     Where a bug of this install, `of`, can be behind it, or of a device plugin of version `plugin`, the last step is to
     upgrade to a release without that bug.
@@ -48,7 +48,7 @@ def finding(
     told = one_line(masked(claim, _LONGEST)) if isinstance(claim, str) else _masked(claim)
     last = _upgrade(code, told, proofs, of, plugin) if of else ()
     steps = [*(action for action in actions if action not in last), *last]
-    return new_finding(code, severity, told, proofs, steps, confidence=confidence, nodes=nodes)
+    return new_finding(code, severity, told, proofs, steps, confidence=confidence, nodes=filter(None, nodes))
 
 
 def _upgrade(
@@ -122,15 +122,12 @@ def confidence_in(install: InstallSeen, capacity: Capacity, undecodable: Sequenc
 
 def fit_gaps(scene: PodScene) -> list[Gap]:
     """Where our own fit knows no verdict, it says so."""
-    unknown = sorted(
-        {verdict.unknown for verdict in scene.verdicts.values() if verdict.fits is None and verdict.unknown},
-        key=in_english,
-    )
-    gaps = [gap("fit", why, Text("gap.fit-hint")) for why in unknown]
-    chances = {verdict.said for verdict in scene.verdicts.values() if verdict.instead}
-    gaps += [gap("fit", Text("gap.chance", reasons=reasons), Text("gap.fit-hint")) for reasons in sorted(chances)[:1]]
-    vendors = other_vendors(scene)
-    return gaps + [gap("fit", Text("gap.vendor", resource=name), Text("gap.fit-hint")) for name in vendors]
+    verdicts = scene.verdicts.values()
+    unknown = {verdict.unknown for verdict in verdicts if verdict.fits is None and verdict.unknown}
+    chances = sorted({verdict.said for verdict in verdicts if verdict.instead})[:1]
+    whys = [*sorted(unknown, key=in_english), *(Text("gap.chance", reasons=reasons) for reasons in chances)]
+    whys += [Text("gap.vendor", resource=name) for name in other_vendors(scene)]
+    return [gap("fit", why, Text("gap.fit-hint")) for why in whys]
 
 
 def other_vendors(scene: PodScene) -> list[str]:

@@ -115,17 +115,11 @@ def of_use(use: ContainerUse, reading: Sample, node: str, measured: MeasuredSnap
 
 def of_sample(about: str, reading: Sample, node: str, measured: MeasuredSnapshot, *, grep: str) -> Evidence:
     """One sample, as the monitor of the node or Prometheus gave it."""
-    return Evidence(
-        "metrics", about, format_time(measured.taken_at), reading.line, _command(reading, node, measured, grep)
-    )
-
-
-def _command(reading: Sample, node: str, measured: MeasuredSnapshot, grep: str) -> str:
-    seen = measured.usage
-    if seen.of_prometheus:
-        return f"PromQL: {reading.line.rpartition(' ')[0]}"
+    seen, command = measured.usage, ""
     monitor = next((pod for pod in seen.monitors if pod.spec.node_name == node), None)
-    if monitor is None:
-        return ""
-    path = f"/api/v1/namespaces/{monitor.namespace}/pods/{monitor.name}:{PORT}/proxy/metrics"
-    return f"{kubectl('get', '--raw', path)} | grep '{grep}'"
+    if seen.of_prometheus:
+        command = f"PromQL: {reading.line.rpartition(' ')[0]}"
+    elif monitor is not None:
+        path = f"/api/v1/namespaces/{monitor.namespace}/pods/{monitor.name}:{PORT}/proxy/metrics"
+        command = f"{kubectl('get', '--raw', path)} | grep '{grep}'"
+    return Evidence("metrics", about, format_time(measured.taken_at), reading.line, command)

@@ -10,11 +10,11 @@ from bot.hami.version import Version
 from bot.kube.hami_pods import is_plugin
 from bot.kube.models import ContainerStatus, Event, Pod
 from bot.kube.recording.redact import NEVER_STARTED
-from bot.kube.times import format_time, parse_time
+from bot.kube.times import parse_time
 from bot.report import Evidence, Finding, NextAction, step
 from bot.texts import Prose
 from playbooks.gather.node_side import LogSeen
-from playbooks.quotes import PodSays, clock, kubectl, of_event, pod_name, shown
+from playbooks.quotes import of_event, of_logged, of_status
 from playbooks.rules.common.containers import path_in
 from playbooks.rules.common.findings import finding
 
@@ -38,9 +38,8 @@ def in_messages(
     for status in statuses:
         for field, message, at in _messages(status, started=is_plugin(pod)):
             hits = find(where, [message], version)
-            found += [
-                (hit, _of_message(pod, path_in(pod, status.name, field), hit.quote, at), status.name) for hit in hits
-            ]
+            path = path_in(pod, status.name, field)
+            found += [(hit, of_status(pod, hit.quote, path, at), status.name) for hit in hits]
     return found
 
 
@@ -61,9 +60,7 @@ def signed(
 ) -> Finding:
     """The finding that a signature proves, with its fix as the next step; `pod`: whose words they are."""
     code, fix = hit.signature.code, fix_of(hit, pod)
-    return finding(
-        code, claim, "confirmed", nodes, proofs, severity="warning", actions=(fix,), of=install, plugin=hit.version
-    )
+    return finding(code, claim, nodes=nodes, proofs=proofs, actions=(fix,), of=install, plugin=hit.version)
 
 
 def fix_of(hit: Hit, pod: Pod | None = None) -> NextAction:
@@ -77,14 +74,8 @@ def fix_of(hit: Hit, pod: Pod | None = None) -> NextAction:
 def log_line(log: LogSeen, line: str) -> Evidence:
     """A line of a container's log, with its time where it carries one."""
     parsed = parse_line(line, log.read_at) if log.read_at else None
-    words = ["-n", log.pod.namespace, "logs", log.pod.name, "-c", log.container]
-    return Evidence(
-        source="log",
-        object=f"{pod_name(log.pod)} container {log.container}",
-        at=format_time(parsed.at) if parsed and parsed.at else None,
-        quote=shown(line),
-        command=kubectl(*words, *(["--previous"] if log.previous else [])),
-    )
+    options = ["--previous"] if log.previous else []
+    return of_logged(log.pod, log.container, line, parsed and parsed.at, *options, source="log")
 
 
 def _messages(status: ContainerStatus, *, started: bool) -> Iterable[tuple[str, str, str | None]]:
@@ -95,13 +86,3 @@ def _messages(status: ContainerStatus, *, started: bool) -> Iterable[tuple[str, 
         end = state.terminated
         if end and end.message and (started or end.reason in NEVER_STARTED):
             yield f"{name}.terminated.message", end.message, end.finished_at
-
-
-def _of_message(pod: Pod, path: str, quote: str, at: str | None) -> Evidence:
-    return PodSays(
-        source="pod",
-        object=pod_name(pod),
-        at=clock(at),
-        quote=shown(quote),
-        command=kubectl("-n", pod.namespace, "get", "pod", pod.name, "-o", f"jsonpath={path}"),
-    )

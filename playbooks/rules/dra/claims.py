@@ -110,7 +110,7 @@ def claim_finding(scene: PodScene, said: Sequence[Evidence]) -> Finding:
     proofs = [*(proof for told in states for proof in told.proofs), *said]
     # Which driver stands behind a class its selectors say, and HAMi-DRA's own may have been changed.
     sure = "suspected" if first.state is State.NO_SLICE else "confirmed"
-    return finding("resource-claim", claim, sure, (), proofs, severity="warning", actions=[look])
+    return finding("resource-claim", claim, sure, proofs=proofs, actions=[look])
 
 
 def _state(pod: Pod, claim: PodResourceClaim, seen: ClaimsSeen | None) -> _ClaimTold:

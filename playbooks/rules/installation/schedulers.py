@@ -51,7 +51,7 @@ def none_found(scene: PodScene) -> Iterator[Finding]:
     proofs = [quotes.of_pod(pod, pod.spec.scheduler_name or pod.name, "{.spec.schedulerName}")]
     claim = Text("scheduler-down.none")
     yield finding(
-        "scheduler-down", claim, "suspected", (), proofs, severity="critical", actions=[search()], of=scene.install
+        "scheduler-down", claim, "suspected", proofs=proofs, severity="critical", actions=[search()], of=scene.install
     )
 
 
@@ -94,9 +94,7 @@ def _down(scene: HamiScene) -> Finding | None:
             name=deployment.name,
             why="",
         ),
-        "confirmed",
-        (),
-        (
+        proofs=(
             Evidence(
                 source="deployment",
                 object=f"Deployment {deployment.namespace}/{deployment.name}",
@@ -129,9 +127,7 @@ def _not_ready(install: Install, runs: Sequence[LogSeen]) -> Finding:
     return finding(
         "scheduler-down",
         claim,
-        "confirmed",
-        (),
-        (*(reason.proofs if reason else ()), *worst),
+        proofs=(*(reason.proofs if reason else ()), *worst),
         severity="critical",
         actions=[*(reason.actions if reason else ()), *steps],
         of=install,
@@ -184,7 +180,7 @@ def never_led(scene: HamiScene, proofs: Sequence[Evidence] = ()) -> list[Finding
     flag = quotes.of_pod(install.pods[0], "--leader-elect=true", "{.spec.containers[*].command}")
     proofs = [*proofs, *(reason.proofs if reason else ()), flag]
     steps = [*(reason.actions if reason else ()), _show_roles(install)]
-    return [finding("scheduler-no-leader", claim, seen.confidence, (), proofs, severity="critical", actions=steps)]
+    return [finding("scheduler-no-leader", claim, seen.confidence, proofs=proofs, severity="critical", actions=steps)]
 
 
 def _show_roles(install: Install) -> NextAction:
@@ -203,9 +199,7 @@ def _leaderless(scene: HamiScene, lease: Lease) -> Finding:
     return finding(
         "scheduler-no-leader",
         Text("scheduler-no-leader.why", claim=claim, means=reason.means) if reason else claim,
-        "confirmed",
-        (),
-        (
+        proofs=(
             *(reason.proofs if reason else ()),
             Evidence(
                 source="lease",
@@ -246,9 +240,7 @@ def past_crashes(scene: HamiScene) -> Iterator[Finding]:
         proofs, look = [quotes.of_pod(pod, why, path)], [_last_words(pod, status.name)]
         if ended.reason == _OUT_OF_MEMORY and status.name == EXTENDER_CONTAINER:
             look.insert(0, step(Text("scheduler-degraded.heap"), prose.command("profile", "heap")))
-        yield finding(
-            "scheduler-degraded", claim, "confirmed", (), proofs, severity="warning", actions=look, of=scene.install
-        )
+        yield finding("scheduler-degraded", claim, proofs=proofs, actions=look, of=scene.install)
 
 
 def _last_words(pod: Pod, container: str) -> NextAction:
@@ -265,10 +257,7 @@ def _degraded(install: Install, now: datetime) -> Finding | None:
             return finding(
                 "scheduler-degraded",
                 Text("scheduler-degraded.claim", pod=pod.name, why=quote),
-                "confirmed",
-                (),
-                (quotes.of_pod(pod, quote, path),),
-                severity="warning",
+                proofs=(quotes.of_pod(pod, quote, path),),
                 actions=(_last_words(pod, EXTENDER_CONTAINER),),
                 of=install,
             )
@@ -281,9 +270,7 @@ def _degraded(install: Install, now: datetime) -> Finding | None:
     return finding(
         "scheduler-degraded",
         Text("scheduler-degraded.unready", pod=pod.name),
-        "confirmed",
-        (),
-        (quotes.of_pod(pod, pod.status.phase, "{.status.phase}"),),
+        proofs=(quotes.of_pod(pod, pod.status.phase, "{.status.phase}"),),
         severity="info",
     )
 
@@ -360,7 +347,7 @@ def _mismatch(
     scene: InstallScene, claim: Prose, proofs: Sequence[Evidence], severity: Severity, sure: Confidence | None = None
 ) -> Finding:
     sure, look = sure or scene.seen.confidence, [_show_roles(scene.install)]
-    return finding("scheduler-leader-mismatch", claim, sure, (), proofs, severity=severity, actions=look)
+    return finding("scheduler-leader-mismatch", claim, sure, proofs=proofs, severity=severity, actions=look)
 
 
 def _selecting(scene: InstallScene) -> Service | None:

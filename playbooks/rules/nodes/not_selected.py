@@ -143,17 +143,7 @@ def none_selected(sets: PluginSets, nodes: Sequence[Node]) -> list[Finding]:
     first = sets.sets[0]
     claim = Text("device-plugin-not-selected.none", selector=selector_of(first) or first.name)
     proofs = [of_object("DaemonSet", first, "0", "{.status.desiredNumberScheduled}"), selector_proof(first)]
-    return [
-        finding(
-            "device-plugin-not-selected",
-            claim,
-            "confirmed",
-            (),
-            proofs,
-            severity="warning",
-            actions=see_set(first),
-        )
-    ]
+    return [finding("device-plugin-not-selected", claim, proofs=proofs, actions=see_set(first))]
 
 
 def refused_pods(sets: PluginSets, node: str = "") -> list[NodeCause]:

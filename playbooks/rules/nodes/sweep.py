@@ -207,7 +207,7 @@ def registered_twice(scene: NodesScene) -> Iterator[Finding]:
         claim = Text("duplicate-card-uuid.claim", count=len(uuids), nodes=prose.names(names))
         proofs = [quotes.of_card(scene.see(name).node, uuids[0], whole=True) for name in names[:PROVEN]]
         look = step(Text("duplicate-card-uuid.look"), prose.command("nodes", names[0]))
-        yield finding("duplicate-card-uuid", claim, sure, names, proofs, severity="warning", actions=(look,))
+        yield finding("duplicate-card-uuid", claim, sure, names, proofs, actions=(look,))
 
 
 @rule("allocatable-mismatch")

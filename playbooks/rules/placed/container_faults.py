@@ -243,9 +243,7 @@ def hidden_from_cuda(scene: PlacedScene) -> Iterator[Finding]:
             proofs = [quotes.of_pod(scene.pod, _VISIBLE, "{.spec.containers[*].env}")]
             gone = {"name": container.name, "env": [{"name": _VISIBLE, "$patch": "delete"}]}
             fix = edit_owner(scene.pod, Text("gpu-start-failure.unset", **values), {"spec": {"containers": [gone]}})
-            yield finding(
-                "gpu-start-failure", claim, "confirmed", (), proofs, severity="warning", actions=[fix], of=scene.install
-            )
+            yield finding("gpu-start-failure", claim, proofs=proofs, actions=[fix], of=scene.install)
 
 
 def unread_log(scene: PlacedScene, told: Collection[str]) -> Sequence[Gap]:

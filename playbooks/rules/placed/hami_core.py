@@ -259,7 +259,6 @@ def _finding(scene: PlacedScene, crash: _Crash, restarted: _Start | None) -> Fin
         "suspected",
         (node,) if node else (),
         proofs,
-        severity="warning",
         actions=(recreate, advice) if restarted else (advice, recreate),
         of=scene.install,
         plugin=scene.plugin_version,
@@ -338,7 +337,6 @@ def unenforced_limit(scene: PlacedScene) -> Iterator[Finding]:
         first.confidence,
         (node,) if node else (),
         proofs,
-        severity="warning",
         actions=[step(Text(_FIXES[word]), look) for word in dict.fromkeys(reason.word for reason in reasons)],
     )
 
@@ -365,7 +363,7 @@ def other_limit(scene: PlacedScene) -> Iterator[Finding]:
             claim = sentences(claim, Text("limit-not-enforced.others-share", pod=f"{other.namespace}/{other.name}"))
             proofs.append(quotes.of_holder(other))
         recreate = step(Text("limit-not-enforced.fix-other"), kubectl_pod(pod, "delete"), changes_cluster=True)
-        yield finding("limit-not-enforced", claim, "confirmed", (node,), proofs, severity="warning", actions=[recreate])
+        yield finding("limit-not-enforced", claim, nodes=(node,), proofs=proofs, actions=[recreate])
         return
 
 

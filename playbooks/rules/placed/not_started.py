@@ -251,9 +251,8 @@ def _start_failure(
     return finding(
         "image-or-start-failure",
         claim,
-        "confirmed",
-        (pod.spec.node_name,) if pod.spec.node_name else (),
-        tuple(proofs),
+        nodes=(pod.spec.node_name,) if pod.spec.node_name else (),
+        proofs=tuple(proofs),
         severity=severity,
         actions=(*steps, describe),
     )

@@ -90,10 +90,8 @@ def refused(scene: PlacedScene) -> Iterator[Finding]:
     yield finding(
         "allocate-failed",
         claim,
-        "confirmed",
-        nodes,
-        said.proofs,
-        severity="warning",
+        nodes=nodes,
+        proofs=said.proofs,
         actions=actions,
         of=scene.install,
         plugin=scene.plugin_version,
@@ -152,7 +150,7 @@ def _not_asked_about(pod: Pod, asked: dict[str, str], seen: InstallSeen, said: S
     steps = [step(Text("extender-misconfigured.add", resource=names), edit, changes_cluster=True)]
     path = "{.spec.containers[*].resources.limits}"
     proofs = [managed_proof(config), *(quotes.of_pod(pod, name, path) for name in asked), *said.proofs]
-    return [finding("extender-misconfigured", claim, "confirmed", (), proofs, severity="warning", actions=steps)]
+    return [finding("extender-misconfigured", claim, proofs=proofs, actions=steps)]
 
 
 def _words(scene: PlacedScene) -> list[Evidence]:

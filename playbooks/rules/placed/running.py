@@ -73,7 +73,7 @@ def running(scene: PlacedScene) -> Iterator[Finding]:
     ordered = sorted(remarks, key=lambda remark: remark is not first)
     steps = [step for remark in ordered for step in remark.steps]
     severity: Severity = "warning" if wrong else "info"
-    yield finding("running", claim, "confirmed", (node,), proofs, severity=severity, actions=steps)
+    yield finding("running", claim, nodes=(node,), proofs=proofs, severity=severity, actions=steps)
 
 
 def _remarks(scene: PlacedScene) -> list[Part]:
@@ -325,7 +325,7 @@ def succeeded(scene: PlacedScene) -> Iterator[Finding]:
     if pod.status.phase == "Succeeded":
         claim = Text("succeeded.claim", pod=f"{pod.namespace}/{pod.name}")
         proofs = [quotes.of_pod(pod, "Succeeded", "{.status.phase}")]
-        yield finding("succeeded", claim, "confirmed", nodes, proofs, severity="info")
+        yield finding("succeeded", claim, nodes=nodes, proofs=proofs, severity="info")
 
 
 @rule("terminating")
@@ -347,9 +347,8 @@ def terminating(scene: PlacedScene) -> Iterator[Finding]:
     yield finding(
         "terminating",
         claim,
-        "confirmed",
-        _nodes(scene),
-        [quotes.of_pod(pod, text, "{.metadata.deletionTimestamp}")],
+        nodes=_nodes(scene),
+        proofs=[quotes.of_pod(pod, text, "{.metadata.deletionTimestamp}")],
         severity="warning" if late else "info",
         actions=[step(Text("terminating.finalizers"), look)] if late else (),
     )
@@ -367,7 +366,7 @@ def node_down(scene: PlacedScene) -> Iterator[Finding]:
     claim = Text(key, node=node.name, why=quotes.shown(why).rstrip("."))
     look = step(Text("nodes.describe", node=node.name), kubectl("describe", "node", node.name))
     proofs = [proof, *said]
-    yield finding("node-not-ready", claim, "confirmed", (node.name,), proofs, severity="warning", actions=[look])
+    yield finding("node-not-ready", claim, nodes=(node.name,), proofs=proofs, actions=[look])
 
 
 def _nodes(scene: PlacedScene) -> tuple[str, ...]:

@@ -186,7 +186,7 @@ def in_words(
     known: Confidence = "confirmed" if sure else "suspected"
     if reason_of(cause.text) is None:
         claim = Text("kubernetes-filter.claim", count=cause.unlocked, text=cause.text)
-        return finding("kubernetes-filter", claim, known, (), words(attempt), severity=severity, actions=steps)
+        return finding("kubernetes-filter", claim, known, proofs=words(attempt), severity=severity, actions=steps)
     count = max(len(cause.nodes), cause.unlocked)
     claim = (
         Text("said.vendor", count=count, reason=cause.text)
@@ -217,7 +217,7 @@ def lost_to_kubernetes(scene: PodScene) -> Iterator[Finding]:
     else:
         claim = Text("kubernetes-filter.claim", count=count, text=text)
     steps = [look_at_pod(scene.pod, text)]
-    yield finding("kubernetes-filter", claim, "confirmed", (), words(scene.attempt), severity="warning", actions=steps)
+    yield finding("kubernetes-filter", claim, proofs=words(scene.attempt), actions=steps)
 
 
 def look_at_pod(pod: Pod, text: str) -> NextAction:

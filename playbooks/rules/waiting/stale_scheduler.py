@@ -234,9 +234,7 @@ def _told(
     proofs += [quotes.of_pod_age(ghost.pod) for ghost in ghosts[:_MAX_SHOWN] if ghost.pod is not None]
     nodes = names or sorted({share.node for share in taken})
     proofs, actions = [*said, *proofs], restart(install)
-    return finding(
-        "scheduler-ledger-stale", claim, sure, nodes, proofs, severity="warning", actions=actions, of=install
-    )
+    return finding("scheduler-ledger-stale", claim, sure, nodes, proofs, actions=actions, of=install)
 
 
 def _of_sample(taken: CountedShare, scheduler: Pod, port: int) -> Evidence:
@@ -265,16 +263,7 @@ def _ignored(dispute: _Dispute) -> Finding | None:
     claim = Text("registration-ignored.claim", nodes=prose.names(unknown), count=len(known))
     proofs = [*scene.words, *_of_gpus(scene, unknown)]
     actions = restart(scene.install)
-    return finding(
-        "registration-ignored",
-        claim,
-        "confirmed",
-        unknown,
-        proofs,
-        severity="warning",
-        actions=actions,
-        of=scene.install,
-    )
+    return finding("registration-ignored", claim, nodes=unknown, proofs=proofs, actions=actions, of=scene.install)
 
 
 # --------------------------------------------------------------------------------------------- without metrics
@@ -410,7 +399,7 @@ def _unknown_since_restart(scene: PodScene) -> Finding | None:
     proofs = [*said, *restart_proofs(nodes[:1], device, start)]
     claim = since_restart(names, start)
     actions = restart_steps(names[0], device, scene.plugins.get(names[0]))
-    return finding("handshake-stale", claim, "confirmed", names, proofs, severity="warning", actions=actions)
+    return finding("handshake-stale", claim, nodes=names, proofs=proofs, actions=actions)
 
 
 def maybe_unknown(scene: PodScene) -> list[Gap]:

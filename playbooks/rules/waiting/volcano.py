@@ -171,10 +171,8 @@ def scheduled_by_volcano(
     return finding(
         "volcano-scheduled",
         claim,
-        "confirmed",
-        (pod.spec.node_name,) if pod.spec.node_name else (),
-        proofs,
-        severity="warning",
+        nodes=(pod.spec.node_name,) if pod.spec.node_name else (),
+        proofs=proofs,
         actions=steps,
     )
 
