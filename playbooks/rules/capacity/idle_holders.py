@@ -11,7 +11,7 @@ from bot.finding_codes import Code
 from bot.hami.metrics.gpu_usage import IDLE_S, MeasuredHolding, held_by
 from bot.hami.scheduler_logs.scheduling_events import REASONS
 from bot.kube.times import roughly
-from bot.report import Evidence, Finding, step
+from bot.report import Finding, step
 from bot.texts import Text
 from playbooks import quotes
 from playbooks.gather.usage import MOST_MEASURED, MeasuredNodes
@@ -39,17 +39,15 @@ def in_question(scene: PodScene) -> dict[str, list[str]]:
         return {}
     before = (scene.now - timedelta(seconds=IDLE_S)).strftime("%Y-%m-%dT%H:%M:%SZ")
     # The API writes every time in the same form, so texts compare as times do.
-    old = {
-        name: [it for it in ledger.on(name) if it.bound and not it.ending and "" < it.created <= before]
+    old = [
+        (name, [it for it in ledger.on(name) if it.bound and not it.ending and "" < it.created <= before])
         for name in scene.candidates
-    }
-    by_gain = sorted(
-        (name for name in old if old[name]), key=lambda name: -sum(holding.amounts[0] for holding in old[name])
-    )
+    ]
+    by_gain = sorted((of for of in old if of[1]), key=lambda of: -sum(holding.amounts[0] for holding in of[1]))
     found: dict[str, list[str]] = {}
-    for name in by_gain[:_MOST_TRIED]:
-        if len(found) < MOST_MEASURED and scene.view.judge_without(name, scene.request, old[name]).fits:
-            found[name] = sorted({uuid for holding in old[name] for uuid in holding.shares})
+    for name, held in by_gain[:_MOST_TRIED]:
+        if len(found) < MOST_MEASURED and scene.view.judge_without(name, scene.request, held).fits:
+            found[name] = sorted({uuid for holding in held for uuid in holding.shares})
     return found
 
 
@@ -98,11 +96,8 @@ def _told(scene: PodScene, found: Sequence[MeasuredHolding], measured: MeasuredN
         "owner": ", ".join(dict.fromkeys(owner.team or f"{owner.kind} {owner.name}" for owner in whose)),
         "node": node,
     }
-    proofs: list[Evidence] = [
-        of_use(holding.last, holding.last.last_kernel, node, measured)
-        for holding in found
-        if holding.last and holding.last.last_kernel
-    ]
+    last = (holding.last for holding in found if holding.last)
+    proofs = [of_use(use, use.last_kernel, node, measured) for use in last if use.last_kernel]
     proofs += [quotes.of_holder(pod) for pod in pods]
     ask = step(Text("waited-for.ask", **values), prose.command("gpus", "--idle", "--node", node))
     claim = Text("waited-for.claim", **values)

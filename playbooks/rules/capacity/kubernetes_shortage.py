@@ -1,6 +1,6 @@
 """What Kubernetes' own resources lack: more asked for than a whole node has, which no end of another pod helps."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from decimal import ROUND_DOWN, Decimal
 from typing import NamedTuple
 
@@ -46,11 +46,17 @@ class Shortage(NamedTuple):
 
     def proofs(self, pod: Pod) -> list[Evidence]:
         """The request of each container as it is written, then what kubelet offers there."""
-        quoted = (_request_proof(pod, field, self.resource) for field in ("containers", "initContainers"))
-        return [
-            *[evidence for some in quoted for evidence in some][:_MOST_QUOTED],
-            quotes.of_allocatable(self.node, self.resource),
-        ]
+        everywhere = [("containers", one) for one in pod.spec.containers]
+        everywhere += [("initContainers", one) for one in pod.spec.init_containers or ()]
+        found = list[Evidence]()
+        for field, resources in ((field, one.resources) for field, one in everywhere if one.resources):
+            asked = resources.requests or {}
+            kind = "requests" if self.resource in asked else "limits"  # which the API server takes for one left out
+            value = (asked if kind == "requests" else resources.limits or {}).get(self.resource)
+            if value is not None:
+                path = f"{{.spec.{field}[*].resources.{kind}.{self.resource}}}"
+                found.append(quotes.of_amount(pod, str(value), path))
+        return [*found[:_MOST_QUOTED], quotes.of_allocatable(self.node, self.resource)]
 
     @property
     def ask_less(self) -> list[Text]:
@@ -64,42 +70,22 @@ def shortage(scene: PodScene, text: str, names: Sequence[str]) -> Shortage | Non
     node.
     """
     resource = text.removeprefix(SHORT)
-    offered = {name: amount for name in names if (amount := _offered(scene.nodes[name], resource)) is not None}
+    values = {name: (node.status.allocatable or {}).get(resource) for name, node in scene.nodes.items()}
+    amounts = {name: None if value is None else parse_quantity(value) for name, value in values.items()}
+    offered = {name: amount for name in names if (amount := amounts[name]) is not None}
     if not text.startswith(SHORT) or not offered:
         return None
     asked = effective_request(scene.pod, resource)
     largest = max(offered, key=lambda name: offered[name])
-    everywhere = all(
-        (amount := _offered(node, resource)) is not None and amount < asked for node in scene.nodes.values()
-    )
+    everywhere = all(amount is not None and amount < asked for amount in amounts.values())
     return Shortage(resource, asked, scene.nodes[largest], offered[largest], everywhere)
-
-
-def _offered(node: Node, resource: str) -> Decimal | None:
-    value = (node.status.allocatable or {}).get(resource)
-    return None if value is None else parse_quantity(value)
-
-
-def _request_proof(pod: Pod, field: str, resource: str) -> Iterable[Evidence]:
-    containers = pod.spec.containers if field == "containers" else pod.spec.init_containers or ()
-    for container in containers:
-        if container.resources is None:
-            continue
-        asked = container.resources.requests or {}
-        kind = "requests" if resource in asked else "limits"  # the API server takes the limit for one left out
-        value = asked.get(resource) if kind == "requests" else (container.resources.limits or {}).get(resource)
-        if value is not None:
-            yield quotes.of_amount(pod, str(value), f"{{.spec.{field}[*].resources.{kind}.{resource}}}")
 
 
 def _amount(resource: str, amount: Decimal, *, whole: bool = False) -> str:
     """`1,000` of cpu; bytes as GiB, or as MiB where that is less than one. `whole`: without a fraction of bytes."""
-    if resource == "cpu":
-        return _plain(amount)
-    unit, name = (_GIB, "GiB") if amount >= _GIB else (_MIB, "MiB")
-    return f"{_plain((amount / unit).quantize(Decimal(1) if whole else Decimal('0.1'), ROUND_DOWN))} {name}"
-
-
-def _plain(amount: Decimal) -> str:
+    name = ""
+    if resource != "cpu":
+        unit, name = (_GIB, " GiB") if amount >= _GIB else (_MIB, " MiB")
+        amount = (amount / unit).quantize(Decimal(1) if whole else Decimal("0.1"), ROUND_DOWN)
     text = f"{amount:,f}"
-    return text.rstrip("0").rstrip(".") if "." in text else text
+    return f"{text.rstrip('0').rstrip('.') if '.' in text else text}{name}"

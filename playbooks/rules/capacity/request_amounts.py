@@ -8,8 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from bot.hami.fit import verdicts
 from bot.hami.fit.advice import PlacementChange
-from bot.hami.pods.pod_request import WHOLE_CARD, ContainerRequest, Resources, amount_of, written
-from bot.hami.pods.request_parsing import asked_resources
+from bot.hami.pods.pod_request import WHOLE_CARD, ContainerRequest, amount_of, written
 from bot.hami.vendors import FIRST
 from bot.hami.vendors.vendor import Device
 from bot.kube.models import Container, Pod
@@ -88,11 +87,14 @@ def cores(scene: PodScene, container: ContainerRequest, amount: int | None = Non
 def change(scene: PodScene, wanted: PlacementChange, *, what: str = "") -> Text:
     """A change in words, memory also in the unit of the vendor's resource where that is not MiB."""
     what = what or wanted.what
-    amount = f"{wanted.amount:,}"
+    amount, gpus = f"{wanted.amount:,}", scene.gpus
     if what == "cores":
         amount = cores(scene, scene.request.containers[0], wanted.amount)
     elif what in ("memory", "share"):
-        amount = _in_units(scene.gpus, wanted.amount)
+        units, amount = wanted.amount // gpus.memory_factor, prose.mib(wanted.amount)
+        if gpus.memory_factor != 1 and units:
+            memory = prose.mib(units * gpus.memory_factor)
+            amount = Text("change.units", memory=memory, resource=gpus.memory, units=units)
     return Text(_CHANGES[what], node=wanted.node, amount=amount, pod=wanted.pod)
 
 
@@ -100,28 +102,14 @@ def limits_of(scene: PodScene, wanted: PlacementChange, what: str) -> dict[str, 
     """What the container's limits have to say for it, by resource; nothing for a change of something else."""
     resources = scene.gpus
     memory = {resources.memory: wanted.amount // resources.memory_factor}
-    match what:
-        case "memory":
-            found = memory
-        case "share":
-            found = {**memory, resources.cores: 0}
-        case "percent":
-            found = {resources.percentage: 100}
-        case "cores":
-            found = {resources.cores: wanted.amount}
-        case "count":
-            found = {resources.count: wanted.amount}
-        case _:
-            found = dict[str, int]()
+    found = {
+        "memory": memory,
+        "share": {**memory, resources.cores: 0},
+        "percent": {resources.percentage: 100},
+        "cores": {resources.cores: wanted.amount},
+        "count": {resources.count: wanted.amount},
+    }.get(what, {})
     return found if all(found) else {}
-
-
-def _in_units(resources: Resources, memory_mib: int) -> Prose:
-    units = memory_mib // resources.memory_factor
-    if resources.memory_factor == 1 or not units:
-        return prose.mib(memory_mib)
-    memory = prose.mib(units * resources.memory_factor)
-    return Text("change.units", memory=memory, resource=resources.memory, units=units)
 
 
 def proof(scene: PodScene, container: ContainerRequest | None, resources: Sequence[str]) -> list[Evidence]:
@@ -159,13 +147,15 @@ def own_words(scene: PodScene, cause: RankedCause) -> Prose | None:
     numbers = numbers_given(scene, cause.nodes, device)
     never = [request for request in containers if numbers is not None and request.count not in numbers]
     largest = max(never or containers, key=lambda container: container.count)
+    # It means whole devices, because the pod names no cores.
+    whole = device.resources.cores not in ("", *scene.asked) and largest.cores == WHOLE_CARD
     values: dict[str, object] = {
         "nodes": prose.names(cause.nodes),
         "count": len(cause.nodes),
         "cards": largest.count,
         "word": device.word,
         "resource": device.resources.count,
-        "numbers": in_words(numbers or ()),
+        "numbers": ", ".join(map(str, numbers or ())),
         "asked": asked(scene, largest),
     }
     match cause.text:
@@ -176,7 +166,7 @@ def own_words(scene: PodScene, cause: RankedCause) -> Prose | None:
         case verdicts.NODE_INSUFFICIENT:
             some = any(card.card.is_of(device.word) for name in cause.nodes for card in scene.view.cards(name))
             return Text("node-insufficient-device.word" if some else "node-insufficient-device.none", **values)
-        case verdicts.EXCLUSIVE_CONFLICT | verdicts.INSUFFICIENT_CORE if _whole_unwritten(scene, device, largest):
+        case verdicts.EXCLUSIVE_CONFLICT | verdicts.INSUFFICIENT_CORE if whole:
             return Text("exclusive-device-conflict.cores-left-out", **{**values, "resource": device.resources.cores})
         case verdicts.MODE_NOT_FIT:
             if not device.names.also_read:
@@ -190,20 +180,9 @@ def own_words(scene: PodScene, cause: RankedCause) -> Prose | None:
             return None
 
 
-def _whole_unwritten(scene: PodScene, device: Device, largest: ContainerRequest) -> bool:
-    """Whether it means whole devices, because the pod names no cores."""
-    cores = device.resources.cores
-    return bool(cores) and cores not in asked_resources(scene.pod, scene.config) and largest.cores == WHOLE_CARD
-
-
 def is_soft(scene: PodScene) -> bool:
     """Whether the pod asks for the soft split of an NPU, by HAMi-core; else it is split by the chip's templates."""
     return "hami-core" in scene.request.constraints.more
-
-
-def in_words(numbers: Iterable[int]) -> str:
-    """`1, 2, 4, 8`."""
-    return ", ".join(map(str, numbers))
 
 
 def numbers_given(scene: PodScene, nodes: Iterable[str], device: Device) -> tuple[int, ...] | None:
