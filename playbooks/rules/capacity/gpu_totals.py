@@ -6,6 +6,7 @@ from functools import reduce
 
 from bot.hami.nodes.node_state import CORDON_KEY, wants_own_plugin
 from bot.hami.nodes.registration import Unregistered
+from bot.hami.vendors import FIRST
 from bot.report import Confidence, Evidence, Finding, Gap, Severity, step
 from bot.rows import FREE, UNKNOWN, UNREGISTERED
 from bot.texts import Text
@@ -14,7 +15,7 @@ from playbooks.rule import rule
 from playbooks.rules.common import prose
 from playbooks.rules.common.findings import confidence_in, finding
 from playbooks.rules.common.prose import near_names, see_all_nodes
-from playbooks.rules.dra.devices import served
+from playbooks.rules.dra import served
 from playbooks.rules.waiting.stale_scheduler import ghosts_told
 from playbooks.rules.waiting.unregistered_nodes import registration_proof
 from playbooks.scenes.cluster import ClusterScene
