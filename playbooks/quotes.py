@@ -163,8 +163,7 @@ def of_cards(node: Node) -> Evidence:
 def _of_cards(node: Node, names: Names) -> Evidence:
     if names.register:
         return of_node_annotation(node, names.register, node.metadata.annotation(names.register) or "")
-    amount = str((node.status.capacity or {}).get(names.capacity, ""))
-    return of_node(node, amount, f"{{.status.capacity.{_escape(names.capacity)}}}")
+    return of_capacity(node, names.capacity)
 
 
 def entry_of(text: str, uuid: str) -> str:
@@ -191,6 +190,12 @@ def of_node_annotation(node: Node, key: str, quote: str) -> Evidence:
 def of_label(node: Node, key: str) -> Evidence:
     """A label of the node."""
     return of_node(node, node.metadata.label(key) or "", f"{{.metadata.labels.{_escape(key)}}}")
+
+
+def of_capacity(node: Node, resource: str) -> Evidence:
+    """How much of a resource kubelet counts there."""
+    value = (node.status.capacity or {}).get(resource, "")
+    return of_node(node, str(value), f"{{.status.capacity.{_escape(resource)}}}")
 
 
 def of_allocatable(node: Node, resource: str) -> Evidence:
