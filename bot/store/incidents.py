@@ -27,7 +27,7 @@ from bot.store.alerts import (
 from bot.store.audit import AuditedRows, AuditLine
 from bot.store.engine import transaction
 from bot.store.facts import is_known, make_known
-from bot.store.tables import alerts, incident_events, incidents, outbox, spells
+from bot.store.tables import alerts, incident_events, incidents, outbox
 from bot.store.timeline import IncidentEvent, event_of, note, queue
 from bot.triage.cause import STORM, Cause, severest
 from bot.triage.state import Incident, News, Step, joined, opened, pages
@@ -283,7 +283,6 @@ class IncidentRows(AuditedRows):
         async with self._writing("sweeping incidents") as connection:
             gone = select(incidents.c.id).where(old)
             await connection.execute(delete(incident_events).where(incident_events.c.incident.in_(gone)))
-            await connection.execute(delete(spells).where(spells.c.incident.in_(gone)))
             unneeded = and_(alerts.c.incident.in_((OVER, IGNORED)), alerts.c.changed_at <= now - KEPT_S)
             await connection.execute(delete(alerts).where(or_(alerts.c.incident.in_(gone), unneeded)))
             await connection.execute(delete(incidents).where(old))

@@ -53,7 +53,7 @@ class AlertSorter:
     async def _without_ignored(self, some: list[Alert]) -> list[Alert]:
         wanted, unwanted = without_ignored(some, self._plan.routes)
         if unwanted:
-            await self._deps.store.ignored.add(unwanted)
+            await self._deps.store.alerts.ignore(unwanted)
             names = ", ".join(
                 f"{name!r}: {count}" for name, count in Counter(alert.name for alert in unwanted).most_common(5)
             )

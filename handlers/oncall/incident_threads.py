@@ -217,7 +217,7 @@ async def summary_of(store: Store, incident_id: str, happened: Sequence[Timeline
     """
     summary = summarize(happened)
     ended_at = now if summary.ended_s is None else happened[0].at + summary.ended_s
-    spells = (await store.spells.of([incident_id])).get(incident_id, [])
+    spells = (await store.alerts.spells([incident_id])).get(incident_id, [])
     return summary._replace(affected=await asyncio.to_thread(gpu_time, spells, ended_at))
 
 
@@ -225,7 +225,7 @@ async def oncall_report(store: Store, since: float, until: float) -> OncallRepor
     """How the time between two moments went, in seconds since 1970. Raises StoreError."""
     found = await store.incidents.lately(since)
     ids = [row.id for row, _ in found]
-    counts, spells = await store.alerts.counts(ids), await store.spells.of(ids)
+    counts, spells = await store.alerts.counts(ids), await store.alerts.spells(ids)
     cases = [_case(row, counts.get(row.id, Counts()), events, spells.get(row.id, ())) for row, events in found]
     return await asyncio.to_thread(report_on, cases, since, until)
 

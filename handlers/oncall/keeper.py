@@ -108,7 +108,7 @@ class Keeper:
     async def _reconsider(self) -> None:
         """What was ignored and fires is routed once more after a start, since the routes may be others now."""
         if not self._has_reconsidered:
-            await self._store.ignored.reconsider()
+            await self._store.alerts.reconsider()
             self._has_reconsidered = True
 
     async def _threads(self) -> list[Row]:

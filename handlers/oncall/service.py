@@ -144,7 +144,7 @@ class TriageService:
     async def listed(self) -> Message:
         """The incidents that are neither resolved nor closed, who is called, and how many alerts are ignored."""
         rota = await self._keeper.rota.now()
-        ignored = await self._deps.store.ignored.count()
+        ignored = await self._deps.store.alerts.ignored()
         return render_open(await self._heads(rota), rota, ignored).in_words(self._deps.say)
 
     async def report(self) -> Message:

@@ -139,7 +139,6 @@ class _Store:
         self.incidents = steps.of(store.incidents)
         self.timeline = steps.of(store.timeline)
         self.task_leases = steps.of(store.task_leases)
-        self.ignored = steps.of(store.ignored)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._store, name)

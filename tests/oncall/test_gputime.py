@@ -146,7 +146,7 @@ def test_what_is_kept_of_alerts_that_flap_does_not_grow_with_each_time(database:
             await keeper.take([pending(number, starts_at=utc(rig.now)) for number in (0, 3)])
             await keeper.look()
         [row] = [row for row in await rig.store.incidents.opened() if row.incident.is_open]
-        found = (await rig.store.spells.of([row.id]))[row.id]
+        found = (await rig.store.alerts.spells([row.id]))[row.id]
         assert len(found) == 2 * (1 + 1)
         affected = gpu_time(found, rig.now)
         assert affected.seconds == pytest.approx(2 * 4 * (12 * 300 + 5), abs=2 * 4 * 12)
@@ -160,7 +160,7 @@ def test_a_running_pod_counts_with_what_it_asks_for(database: str, tmp_path: Pat
         await at(rig, "08:00", keeper, pending(pod="holder"))
         await at(rig, "09:00", keeper)
         [row] = await rig.store.incidents.opened()
-        [found] = (await rig.store.spells.of([row.id]))[row.id]
+        [found] = (await rig.store.alerts.spells([row.id]))[row.id]
         assert (found.pod, found.gpus, found.began) == (("ml", "holder"), 1, START)
         assert math.isinf(found.ended)
 
@@ -174,7 +174,7 @@ def test_a_sender_cannot_say_that_a_pod_was_affected_before_there_was_one(
         keeper = rig.keeper()
         await at(rig, "08:00", keeper, pending(0, starts_at="1999-01-01T00:00:00Z"))
         [row] = await rig.store.incidents.opened()
-        [found] = (await rig.store.spells.of([row.id]))[row.id]
+        [found] = (await rig.store.alerts.spells([row.id]))[row.id]
         assert START - 365 * 86400 < found.began < START
 
     with_rig(new_database(), crowded(tmp_path), scene)

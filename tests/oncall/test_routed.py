@@ -112,7 +112,7 @@ def test_what_a_route_ignores_opens_no_thread_and_is_counted_in_the_list(databas
         await rig.passes(10, keeper)
         await keeper.take([bare(0, name="Noise", status="resolved", ends_at="2027-01-15T10:00:00Z", **again)])
         await rig.passes(10, keeper)
-        assert await rig.store.ignored.count() == Ignored(2, 3, ("Noise",))
+        assert await rig.store.alerts.ignored() == Ignored(2, 3, ("Noise",))
         assert rig.heads() == []
         assert await rig.store.incidents.opened() == []
 
@@ -129,7 +129,7 @@ def test_what_was_ignored_and_fires_is_told_after_a_start_without_that_route(dat
         await rig.passes(10, rig.keeper("two"))
         [head] = rig.heads()
         assert "Noise" in text(head)
-        assert await rig.store.ignored.count() == Ignored(0, 1, ())
+        assert await rig.store.alerts.ignored() == Ignored(0, 1, ())
 
     with_rig(database, busy_cluster(tmp_path, 1), scene)
 
