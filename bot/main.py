@@ -195,8 +195,8 @@ async def running(
     async with AsyncExitStack() as stack:
         store_url = settings.store.url.get_secret_value()
         sending_as = stack.enter_context(sender(store_url))
-        meant = usual or _only(settings)
-        names = tuple(settings.clusters) if not meant else tuple({**dict.fromkeys(settings.clusters), meant: None})
+        meant = usual or (next(iter(settings.clusters)) if len(settings.clusters) == 1 else "")
+        names = tuple(dict.fromkeys(filter(None, (*settings.clusters, meant))))
         clusters = await stack.enter_async_context(KeptOpen(open_sources, names, meant))
         change_supervisor = ChangeSupervisor(settings, names, clusters.get, changing, limits.now or time.time)
         clock = await stack.enter_async_context(Clock())
@@ -235,7 +235,7 @@ async def running(
             front.ears = kept and kept.ears
             who = await reached(gateway, slack, settings, start)
         deps = deps._replace(bot_user=who.identity.user_id, workspace=who.identity.url)
-        parts = _Parts(
+        async with _answering(
             settings,
             slack,
             limits,
@@ -246,28 +246,25 @@ async def running(
             who=who,
             oncall_id=oncall_id,
             examining=examining,
-        )
-        async with _answering(parts):
+        ):
             yield port
 
 
-class _Parts(NamedTuple):
-    settings: Settings
-    slack: SlackSettings
-    limits: Limits
-    clock: Clock
-    front: Front
-    change_supervisor: ChangeSupervisor
-    deps: Deps
-    who: SlackIdentity
-    oncall_id: str
-    examining: slack_command.Examine
-
-
 @asynccontextmanager
-async def _answering(parts: _Parts) -> AsyncGenerator[None]:
+async def _answering(
+    settings: Settings,
+    slack: SlackSettings,
+    limits: Limits,
+    clock: Clock,
+    *,
+    front: Front,
+    change_supervisor: ChangeSupervisor,
+    deps: Deps,
+    who: SlackIdentity,
+    oncall_id: str,
+    examining: slack_command.Examine,
+) -> AsyncGenerator[None]:
     """The bot once Slack and the store are reached; what it had taken is done, or kept, when it returns."""
-    settings, slack, limits, clock, front, change_supervisor, deps, who, oncall_id, examining = parts
     async with AsyncExitStack() as stack:
         inbox = Inbox(deps)
         change = change_supervisor.begin(deps)
@@ -296,7 +293,7 @@ async def _answering(parts: _Parts) -> AsyncGenerator[None]:
         health_monitor = HealthMonitor(
             deps,
             watched(settings),
-            partial(_live, sockets, deps.outbox, sending),
+            lambda: HealthFacts(sending.done(), not deps.outbox.ready, sockets.down_for_s() if sockets else 0.0),
             owner=uuid.uuid4().hex,
             pace_s=limits.look_s,
             clock=limits.clock,
@@ -365,10 +362,6 @@ def listen(
     return features
 
 
-def _live(sockets: Sockets | None, outbox: Outbox, sending: asyncio.Task[None]) -> HealthFacts:
-    return HealthFacts(sending.done(), not outbox.ready, sockets.down_for_s() if sockets else 0.0)
-
-
 async def _flush(outbox: Outbox) -> None:
     """Gives what is waiting a moment; what stays is sent after the next start."""
     try:
@@ -378,8 +371,3 @@ async def _flush(outbox: Outbox) -> None:
         log.warning("%d messages are kept in the store for the next start", outbox.waiting())
     except StoreError as error:
         log.warning("the messages kept in the store for the next start cannot be counted: %s", error)
-
-
-def _only(settings: Settings) -> str:
-    """The one cluster of the settings; empty if there is none, or several."""
-    return next(iter(settings.clusters)) if len(settings.clusters) == 1 else ""

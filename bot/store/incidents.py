@@ -15,15 +15,7 @@ from sqlalchemy import and_, delete, func, insert, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from bot.report import SEVERITIES, Severity
-from bot.store.alerts import (
-    IGNORED,
-    OVER,
-    count_once,
-    name_of,
-    named,
-    note_needs,
-    parts,
-)
+from bot.store.alerts import IGNORED, OVER, count_once, name_of, named, note_needs, parts
 from bot.store.audit import AuditedRows, AuditLine
 from bot.store.engine import transaction
 from bot.store.facts import is_known, make_known
@@ -147,9 +139,9 @@ class IncidentRows(AuditedRows):
             await note(connection, found, (News("opened"),), self._now())
         elif fresh := [row for row in left if row.status == "firing"]:
             newest = max(fresh, key=lambda row: row.received_at)
-            await self._change(
-                connection, found, lambda incident, _: joined(incident, newest.received_at, _in_short(newest))
-            )
+            about = f"{newest.namespace}/{newest.pod}" if newest.pod else newest.node
+            alert = f"{newest.name} {about}".strip()
+            await self._change(connection, found, lambda incident, _: joined(incident, newest.received_at, alert))
         await note_needs(connection, given, out_of, needs)
         for these in unsorted:
             await connection.execute(update(alerts).where(these).values(incident=found))
@@ -301,11 +293,6 @@ def evidence_key(incident_id: str) -> str:
     return f"{head_key(incident_id)}:why"
 
 
-def _in_short(alert: Any) -> str:
-    """What the alert is called and what it is about."""
-    return " ".join((alert.name, f"{alert.namespace}/{alert.pod}" if alert.pod else alert.node)).strip()
-
-
 def _key(cluster: str, cause: Cause) -> str:
     return hashlib.sha256(f"{cluster}\0{cause.signature}".encode()).hexdigest()
 
@@ -316,15 +303,7 @@ def _open_one(open_key: str) -> Any:
 
 
 def _row(row: Any) -> Row:
-    return Row(
-        row.id,
-        row.cluster,
-        msgspec.json.decode(row.cause, type=Cause),
-        msgspec.json.decode(row.machine, type=Incident),
-        channel=row.channel,
-        thread_ts=row.thread_ts,
-        proven=bool(row.proven),
-        shown=row.shown,
-        shown_at=row.shown_at,
-        created_at=row.created_at,
-    )
+    known: dict[str, Any] = {name: getattr(row, name) for name in Row._fields if name != "incident"}
+    known["cause"] = msgspec.json.decode(row.cause, type=Cause)
+    known["incident"] = msgspec.json.decode(row.machine, type=Incident)
+    return Row(**known)

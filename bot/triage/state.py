@@ -193,10 +193,6 @@ def act(incident: Incident, done: Act) -> Step | str:
         return Step(_into(incident, "closed", done.at), (News("closed", done.by, done.text),))
     if incident.state == "resolved":
         return "resolved"
-    return _worked_on(incident, done)
-
-
-def _worked_on(incident: Incident, done: Act) -> Step | str:
     owner = incident.owner or done.by
     match done.deed:
         case "ack" if incident.state == "acknowledged":
@@ -269,14 +265,6 @@ def next_call(incident: Incident, terms: IncidentTimes, *, firing: bool, extent:
         case _:
             return None
     return due if extent.severity == "critical" else due._replace(at=within(terms.hours, due.at))
-
-
-def wants_call(
-    incident: Incident, at: float, terms: IncidentTimes, *, firing: bool, extent: Extent, nodes: Nodes = UNSEEN
-) -> bool:
-    """Whether somebody is due to be called by then."""
-    step = passed(incident, at, terms, firing=firing, extent=extent, nodes=nodes)
-    return any(news.turn in CALLS for news in step.news)
 
 
 def _next_of_round(incident: Incident, terms: IncidentTimes, extent: Extent) -> Call:

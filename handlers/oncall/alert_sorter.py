@@ -5,7 +5,7 @@ channel, and what is grouped by labels there.
 import asyncio
 import logging
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 
 from bot.errors import BotError, bugs_as_errors
 from bot.report import SEVERITIES
@@ -51,12 +51,17 @@ class AlertSorter:
         return bool(found)
 
     async def _without_ignored(self, some: list[Alert]) -> list[Alert]:
-        wanted, unwanted = without_ignored(some, self._plan.routes)
+        """Without those that a route ignores, or that say that nothing is wrong: the severity of Watchdog and
+        InfoInhibitor, which always fire, is `none`.
+        """
+        wanted, unwanted = list[Alert](), list[Alert]()
+        for alert in some:
+            route = route_of(alert.labels, self._plan.routes)
+            (unwanted if (route and route.ignores) or alert.severity.casefold() == "none" else wanted).append(alert)
         if unwanted:
             await self._deps.store.alerts.ignore(unwanted)
-            names = ", ".join(
-                f"{name!r}: {count}" for name, count in Counter(alert.name for alert in unwanted).most_common(5)
-            )
+            most = Counter(alert.name for alert in unwanted).most_common(5)
+            names = ", ".join(f"{name!r}: {count}" for name, count in most)
             log.info("%d alerts are ignored by oncall.routes: %s", len(unwanted), names)
         return wanted
 
@@ -102,14 +107,12 @@ class AlertSorter:
         """
         ours = self._plan.clusters
         foreign = [alert for alert in some if ours and alert.cluster not in ("", *ours)]
-        alone = [(told_alone(alert, self._foreign(alert)), [alert]) for alert in foreign]
+        say, names = self._deps.say, ", ".join(ours)
+        whys = (say("triage.foreign-cluster", cluster=alert.cluster, clusters=names) for alert in foreign)
+        alone = [(told_alone(alert, why), [alert]) for alert, why in zip(foreign, whys, strict=True)]
         rest = [alert for alert in some if alert not in foreign]
         found = await self._causes_here(cluster, rest) if rest else AlertCauses([])
         return found._replace(causes=[*found.causes, *alone])
-
-    def _foreign(self, alert: Alert) -> str:
-        names = ", ".join(self._plan.clusters)
-        return self._deps.say("triage.foreign-cluster", cluster=alert.cluster, clusters=names)
 
     async def _causes_here(self, cluster: str, some: Sequence[Alert]) -> AlertCauses:
         since = self._unread_since.setdefault(cluster, self._plan.clock())
@@ -131,17 +134,6 @@ class AlertSorter:
 def _severity(found: tuple[Cause, list[Alert]]) -> int:
     cause, members = found
     return SEVERITIES.index(severest(cause.severity, [member.severity for member in members]))
-
-
-def without_ignored(some: Iterable[Alert], routes: Sequence[Route]) -> tuple[list[Alert], list[Alert]]:
-    """The alerts that people are to be told of, and those that a route ignores, or that say that nothing is wrong:
-    the severity of Watchdog and InfoInhibitor, which always fire, is `none`.
-    """
-    wanted, unwanted = list[Alert](), list[Alert]()
-    for alert in some:
-        route = route_of(alert.labels, routes)
-        (unwanted if (route and route.ignores) or alert.severity.casefold() == "none" else wanted).append(alert)
-    return wanted, unwanted
 
 
 def routed(found: Sorted, routes: Sequence[Route], usual: str, *, into: str = "") -> dict[str, Sorted]:

@@ -22,7 +22,7 @@ from bot.triage.state import UNSEEN, Nodes
 from bot.triage.webhook import ALERTMANAGER, Alert
 from handlers.deps import Deps, TaskLease
 from handlers.oncall.alert_sorter import AlertSorter
-from handlers.oncall.calling import PATIENCE_S, OncallPlan, Rota, is_asked_for, read_unfinished, terms_now
+from handlers.oncall.calling import PATIENCE_S, OncallPlan, Rota, acted_on, is_asked_for, terms_now
 from handlers.oncall.causes import registration_state
 from handlers.oncall.incident_threads import IncidentThreads, attempt
 
@@ -90,26 +90,19 @@ class Keeper:
     async def look(self, patience_s: float | None = None) -> None:
         """One pass. Clusters are waited for so long, None: until they answered; then they are asked on beside it."""
         self._asking = {key: task for key, task in self._asking.items() if not task.done()}
-        await self._notice_silence()
-        await self._reconsider()
+        longest = self._plan.terms.silent_s
+        # Alertmanager repeats what fires. Who was not there to hear it concludes nothing from that it was silent.
+        if longest and self._plan.clock() - self._began >= LISTENED_S:
+            await self._store.alerts.silence(ALERTMANAGER, self._deps.now() - longest)
+        if not self._has_reconsidered:  # after a start the routes may be others
+            await self._store.alerts.reconsider()
+            self._has_reconsidered = True
         asking = await self._ask(await self._threads())
         if not asking:
             return
         answered, _ = await asyncio.wait(asking, timeout=patience_s)
         if True in {task.result() for task in answered}:
             await self._threads()
-
-    async def _notice_silence(self) -> None:
-        """Alertmanager repeats what fires. Who was not there to hear it concludes nothing from that it was silent."""
-        longest = self._plan.terms.silent_s
-        if longest and self._plan.clock() - self._began >= LISTENED_S:
-            await self._store.alerts.silence(ALERTMANAGER, self._deps.now() - longest)
-
-    async def _reconsider(self) -> None:
-        """What was ignored and fires is routed once more after a start, since the routes may be others now."""
-        if not self._has_reconsidered:
-            await self._store.alerts.reconsider()
-            self._has_reconsidered = True
 
     async def _threads(self) -> list[Row]:
         """Keeps the threads up to date with the store, which no cluster can hold up."""
@@ -124,13 +117,13 @@ class Keeper:
         if is_asked_for(rows, counts, self.terms, self.rota, self._deps.now()):
             self._begin("the rota", "", self._ask_rota)
         terms = terms_now(self.terms, self.rota)
-        unfinished = read_unfinished(await self._store.claimed())
+        acted = acted_on(await self._store.claimed())
         for row in rows:
-            acted = any(deed.is_about(row) for deed in unfinished)
             try:
                 with bugs_as_errors():
                     seen, counted = self._nodes_seen(row), counts.get(row.id, Counts())
-                    its = terms._replace(call_s=0.0) if acted else terms
+                    is_acted_on = row.id in acted or (row.channel, row.thread_ts) in acted
+                    its = terms._replace(call_s=0.0) if is_acted_on else terms
                     await self._incident_threads.keep(row, its, counted, seen, untold.get(row.id, ()))
             except StoreError:
                 raise

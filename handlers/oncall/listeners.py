@@ -2,11 +2,10 @@
 
 import re
 from collections.abc import Awaitable, Callable
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
 import msgspec
 
-from bot.digest.schedule import Schedule
 from bot.errors import UsageError
 from bot.finding_codes import LOSES_NODE
 from bot.slack.app import App
@@ -17,13 +16,13 @@ from bot.slack.render.change import render_denied
 from bot.slack.render.prose import progress
 from bot.slack.render.triage import FORM, MUTE, NOTE, PERSON, TEXT, TriageForm, form
 from bot.slack.render.triage_head import ACT, OPEN, CauseChoice, IncidentButton, render_head
-from bot.store.incidents import Row, head_key
+from bot.store.incidents import head_key
 from bot.texts import Text
 from bot.triage.state import Deed
 from handlers.changes.draft import AccessDenied, Person
 from handlers.inbox import DONE, Inbox
 from handlers.oncall.calling import IN_WORDS, PRESSED, SUBMITTED
-from handlers.oncall.digests import AddDigest, Digests, StopReport, read_digest
+from handlers.oncall.digests import AddDigest, Digests, Stop, read_digest
 from handlers.oncall.service import DeedTime, IncidentDeed, TriageService
 from handlers.oncall.words import DEEDS, IncidentRequest, read_mute, read_words
 from handlers.parsing.question import HeardWords, Question, Verb, first_action
@@ -68,7 +67,7 @@ class _HeadPress(msgspec.Struct, frozen=True):
 
 
 class _Form(msgspec.Struct, frozen=True):
-    """A form that was submitted: to which incident it does what, and what stands in it; see `_wanted`."""
+    """A form that was submitted: to which incident it does what, and what stands in it."""
 
     deed: Deed
     incident: str
@@ -150,31 +149,22 @@ class _OncallWindow:
         if asked.what == "list":
             return await self._triage.listed()
         if asked.what == "report":
-            return await self._report(key, who, asked.posted)
+            if asked.posted == "off":  # also where there are no incidents any more
+                return await self._digests.do(key, who, Stop(), "")
+            triage = self._triage
+            if asked.posted is None:
+                return await triage.report()
+            return await self._digests.do(key, who, AddDigest(asked.posted, "oncall"), "")
         row = await self._triage.find(who, asked.incident, question.thread_ts)
         if asked.what == "show":
             return render_head(await self._triage.head(row)).in_words(self._say)
         if asked.what == "export":
-            return await self._exported(key, who, row)
+            # Into the thread, where everybody concerned sees it: a file cannot be shown to one person alone.
+            message, name = await self._triage.export(who, row), f"{head_key(row.id)}:export:{key}"
+            await self._inbox.deps.outbox.put(name, row.channel, message, thread_ts=row.thread_ts)
+            return self._say("triage.done")
         wanted = IncidentDeed(asked.what, asked.text, asked.to, asked.seconds, asked.node)
         return await self._triage.act(who, row, wanted, _once(taken))
-
-    async def _report(self, key: str, who: Person, posted: Schedule | Literal["off"] | None) -> str | Message:
-        """At once, or from now on every week, or not any more."""
-        if posted == "off":  # also where there are no incidents any more
-            return await self._digests.do(key, who, StopReport(), "")
-        triage = self._triage
-        if posted is None:
-            return await triage.report()
-        return await self._digests.do(key, who, AddDigest(posted, "oncall"), "")
-
-    async def _exported(self, key: str, who: Person, row: Row) -> str:
-        """Into the thread, where everybody concerned sees it; a file cannot be shown to one person alone."""
-        message = await self._triage.export(who, row)
-        await self._inbox.deps.outbox.put(
-            f"{head_key(row.id)}:export:{key}", row.channel, message, thread_ts=row.thread_ts
-        )
-        return self._say("triage.done")
 
     # ------------------------------------------------------------------------------------------ buttons, the form
 
@@ -234,7 +224,9 @@ class _OncallWindow:
 
         async def reply() -> str | Message:
             row = await self._triage.find(who, typed.incident)
-            return await self._triage.act(who, row, _wanted(typed), _once(taken))
+            seconds, node = read_mute(typed.mute.split()) if typed.deed == "mute" else (0.0, "")
+            wanted = IncidentDeed(typed.deed, typed.text, typed.to, seconds, node)
+            return await self._triage.act(who, row, wanted, _once(taken))
 
         await self._reply(taken.key, taken.asked, reply)
 
@@ -309,12 +301,6 @@ def _typed(incident: str, deed: Deed, values: dict[str, Any]) -> _Form:
         str(_input(values, PERSON).get("selected_user") or ""),
         str(chosen.get("value") or ""),
     )
-
-
-def _wanted(typed: _Form) -> IncidentDeed:
-    """What the form asks for. Raises UsageError."""
-    seconds, node = read_mute(typed.mute.split()) if typed.deed == "mute" else (0.0, "")
-    return IncidentDeed(typed.deed, typed.text, typed.to, seconds, node)
 
 
 def _input(values: dict[str, Any], block: str) -> dict[str, Any]:

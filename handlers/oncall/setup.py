@@ -52,15 +52,11 @@ async def oncall_desk(
     reading = deps._replace(open_sources=inbox.reading)  # whoever asks for digests waits as for other answers
     async with incidents_kept(settings, deps, clock, identity=identity, pace=pace) as kept:
         triage = TriageService(deps, kept.keeper, given.responders) if kept and given else None
-        digests = Digests(reading, report=triage and triage.posted_report, given=_digests_of(settings))
+        named = ((room, one.cluster, read_words(one.digest.split())) for room, one in settings.channels.items())
+        of_settings = [GivenDigest(room, cluster, when) for room, cluster, when in named if isinstance(when, Schedule)]
+        digests = Digests(reading, report=triage and triage.posted_report, given=of_settings)
         async with in_background(digests.run(clock)):
             yield Oncall(digests, triage, kept and kept.ears)
-
-
-def _digests_of(settings: Settings) -> list[GivenDigest]:
-    """The digests that the settings name."""
-    named = ((room, one.cluster, read_words(one.digest.split())) for room, one in settings.channels.items())
-    return [GivenDigest(room, cluster, when) for room, cluster, when in named if isinstance(when, Schedule)]
 
 
 @asynccontextmanager

@@ -20,7 +20,7 @@ from bot.texts import in_english
 from handlers.changes.draft import Person
 from handlers.inbox import AT_ONCE, Inbox
 from handlers.oncall.digests import AT_ONCE as TOGETHER
-from handlers.oncall.digests import AddDigest, Digests, ListAll, Post, Stop, read_digest
+from handlers.oncall.digests import AddDigest, Digests, Stop, read_digest
 from handlers.oncall.setup import oncall_desk
 from playbooks.playbook import Sources
 from tests.changes.rig import Killed, Steps, When
@@ -163,7 +163,7 @@ def test_a_temporary_change_that_was_begun_since_is_news(database: str, tmp_path
 
 def test_the_worst_are_told_with_whose_they_are_and_the_room_that_is_left(database: str, tmp_path: Path) -> None:
     async def scene(rig: Rig) -> None:
-        await digests(rig).do("k", WHO, Post(), "")
+        await digests(rig).do("k", WHO, "now", "")
         await rig.send()
         told = text(rig.heads()[-1])
         assert "Whose: HAMi hami-system/hami-scheduler" in told
@@ -255,7 +255,7 @@ def test_digests_that_are_asked_for_wait_for_their_turn_to_read_the_cluster(data
 
         inbox, quiet = Inbox(rig.deps()._replace(open_sources=crowded)), Settings()
         async with Clock() as clock, oncall_desk(quiet, inbox, clock, identity="one", pace=60.0) as oncall:
-            asked = (oncall.digests.do(str(number), WHO, Post(), "") for number in range(2 * AT_ONCE))
+            asked = (oncall.digests.do(str(number), WHO, "now", "") for number in range(2 * AT_ONCE))
             await asyncio.gather(*asked)
         assert most == AT_ONCE
 
@@ -332,8 +332,8 @@ def test_killed_at_any_step_there_is_one(
 def test_now_is_posted_and_is_not_what_the_next_one_is_compared_with(database: str, tmp_path: Path) -> None:
     async def scene(rig: Rig) -> None:
         inbox = digests(rig)
-        assert await inbox.do("k", WHO, Post(), "") == "The digest is in the channel."
-        await inbox.do("k", WHO, Post(), "")
+        assert await inbox.do("k", WHO, "now", "") == "The digest is in the channel."
+        await inbox.do("k", WHO, "now", "")
         await rig.send()
         assert len(rig.heads()) == 1
         assert await rig.store.digests.last(ONCALL, "", 1) == []
@@ -349,7 +349,7 @@ def test_digests_are_listed_and_stopped_in_their_channel(database: str, tmp_path
         elsewhere = Person(WHO.user, "C0GENERAL1")
         with pytest.raises(Exception, match="no digest"):
             await inbox.do("k2", elsewhere, Stop(one.id), "")
-        listed = str(await inbox.do("k3", WHO, ListAll(), ""))
+        listed = str(await inbox.do("k3", WHO, "list", ""))
         assert f"{one.id}: daily 09:00 Asia/Shanghai, about the default cluster; next 2027-01-16 01:00 UTC" in listed
         assert f"digest stop {one.id}" in listed
         assert one.id in str(await inbox.do("k4", WHO, Stop(one.id), ""))

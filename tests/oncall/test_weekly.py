@@ -15,7 +15,7 @@ from bot.store import Store
 from bot.texts import in_english
 from bot.triage.state import Act, act
 from handlers.changes.draft import Person, Refused
-from handlers.oncall.digests import AddDigest, Digests, ListAll, Stop, StopReport
+from handlers.oncall.digests import AddDigest, Digests, Stop
 from handlers.oncall.service import TriageService
 from handlers.oncall.words import IncidentRequest, read_words
 from tests.changes.rig import Killed, Steps, When
@@ -201,14 +201,12 @@ def test_a_channel_has_one_which_is_listed_with_its_digests_and_ended(database: 
         await service.do("k1", WHO, MONDAYS, "")  # the same deed, done again after a crash
         with pytest.raises(Refused, match="already posted here: mon 09:00 UTC"):
             await service.do("k2", WHO, AddDigest(Schedule("0 9 * * fri", "UTC"), "oncall"), "")
-        assert "mon 09:00 UTC, the on-call report; next 2027-01-18" in str(await service.do("k3", WHO, ListAll(), ""))
+        assert "mon 09:00 UTC, the on-call report; next 2027-01-18" in str(await service.do("k3", WHO, "list", ""))
         elsewhere = Person(WHO.user, "C0GENERAL1")
         with pytest.raises(Refused, match="this channel has no scheduled on-call report"):
-            await service.do("k4", elsewhere, StopReport(), "")
-        ended = await service.do("k5", WHO, StopReport(), "")
-        assert (
-            ended == await service.do("k5", WHO, StopReport(), "") == "The on-call report is not posted here any more."
-        )
+            await service.do("k4", elsewhere, Stop(), "")
+        ended = await service.do("k5", WHO, Stop(), "")
+        assert ended == await service.do("k5", WHO, Stop(), "") == "The on-call report is not posted here any more."
         assert await after(rig, TO_MONDAY + 60) == []
         await service.do("k6", WHO, MONDAYS, "")
         [one] = await rig.store.digests.wanted()
