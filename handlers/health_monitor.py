@@ -310,14 +310,12 @@ class SelfTest:
         await clock.repeat(self._pace_s, "the self-test ended early", self._look, at_once=False)
 
     async def _look(self) -> None:
-        if await self._lease.is_mine() and await self._is_due():
-            await self.test()
-
-    async def _is_due(self) -> bool:
+        if not await self._lease.is_mine():
+            return
         marks = self._deps.store.marks
-        if self._failed or await marks.all(BLIND):
-            return True
-        return all(self._deps.now() - mark.at >= EVERY_S for mark in await marks.all(_TESTED))
+        is_wrong = bool(self._failed or await marks.all(BLIND))
+        if is_wrong or all(self._deps.now() - mark.at >= EVERY_S for mark in await marks.all(_TESTED)):
+            await self.test()
 
     async def test(self) -> None:
         """One test of everything, noted in the store."""

@@ -129,8 +129,10 @@ class _OncallWindow:
 
     async def _answer(self, taken: AcceptedDeed[_IncidentInWords]) -> None:
         key, question = taken.key, taken.asked
-        in_thread = not taken.details.in_short or await self._triage.is_thread(question.channel, question.thread_ts)
-        if not in_thread:  # there it means nothing of ours
+        rows = self._inbox.deps.store.incidents
+        if taken.details.in_short and not await rows.of_thread(
+            question.channel, question.thread_ts
+        ):  # there it means nothing of ours
             words = question.words.removeprefix("triage ")
             public = msgspec.structs.replace(question, words=words, public=True, beside=False)
             await self._inbox.ask_typed(f"{key}/asked", public)

@@ -69,21 +69,13 @@ class TriageService:
 
     async def find(self, who: Person, incident_id: str, thread_ts: str = "") -> Row:
         """The incident that is named, or whose thread that is. Raises Refused."""
-        row = (
-            await self._rows.get(incident_id)
-            if incident_id
-            else await self._rows.of_thread(who.channel, thread_ts)
-            if thread_ts
-            else None
-        )
+        row = await self._rows.get(incident_id) if incident_id else None
+        if thread_ts and not incident_id:
+            row = await self._rows.of_thread(who.channel, thread_ts)
         if row is None:
             say = self._deps.say
             raise Refused(say("triage.unknown" if incident_id else "triage.which"), hint=say("triage.which-hint"))
         return row
-
-    async def is_thread(self, channel: str, thread_ts: str) -> bool:
-        """Whether that is an incident's thread. Raises StoreError."""
-        return await self._rows.of_thread(channel, thread_ts) is not None
 
     async def act(self, who: Person, row: Row, wanted: IncidentDeed, once: DeedTime | None = None) -> str:
         """Does it; what the person is told. The thread tells everybody. `once`: however often that deed is done."""
@@ -96,7 +88,10 @@ class TriageService:
         done = Act(wanted.deed, who.user, self._deps.now(), wanted.text, wanted.to, until)
 
         def decide(incident: Incident, _: bool) -> Step | str:  # noqa: FBT001  # as the rows call it
-            return _MOVED if once.is_again and _has_moved(incident, done, once.at) else act(incident, done)
+            # It came into another state since the person saw it, or the time is over that they wanted. A note is about
+            # the incident in any state.
+            has_moved = done.deed != "note" and (incident.since > once.at or 0.0 < done.until.at <= done.at)
+            return _MOVED if once.is_again and has_moved else act(incident, done)
 
         step = await self._rows.change(
             row.id,
@@ -232,14 +227,6 @@ class TriageService:
 
 
 _MOVED = "moved"
-
-
-def _has_moved(incident: Incident, done: Act, at: float) -> bool:
-    """Whether it has come into another state since the person saw it, or the time is over that they wanted.
-
-    A note is about the incident in any state.
-    """
-    return done.deed != "note" and (incident.since > at or 0.0 < done.until.at <= done.at)
 
 
 def _line(who: Person, row: Row, deed: str, outcome: str) -> AuditLine:
