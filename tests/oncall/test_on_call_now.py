@@ -248,7 +248,7 @@ def test_settings_say_who_is_called_without_pagerduty() -> None:
         ({"url": "https://pagerduty.example:0"}, "no address of a server"),
         ({"url": "https://pagerduty.example:https"}, "is no address of a server"),
         ({"url": "https://pagerduty.example:99999"}, "is no address of a server"),
-        ({"token": " \n"}, "visible ASCII"),
+        ({"token": " \n"}, "a key is needed"),
         ({"token": "pd-\u00e9"}, "visible ASCII"),
         ({"token": "pd-7f3a\nX: y"}, "visible ASCII"),
     ],
