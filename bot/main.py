@@ -232,7 +232,7 @@ async def running(
         )
         oncall_id = uuid.uuid4().hex
         async with incidents_kept(settings, deps, clock, identity=oncall_id, pace=limits.oncall) as kept:
-            front.ears = kept and kept.ears
+            front.ears = kept and kept[1]
             who = await reached(gateway, slack, settings, start)
         deps = deps._replace(bot_user=who.identity.user_id, workspace=who.identity.url)
         async with _answering(

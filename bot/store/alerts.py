@@ -114,15 +114,11 @@ class AlertRows(StoredRows):
         query = select(alerts).where(alerts.c.incident == "", here).order_by(alerts.c.received_at).limit(most)
         return [alert_of(row) for row in await self._read("reading new alerts", query)]
 
-    async def firing_of(self, source: str, cluster: str) -> list[Alert]:
-        """What fires now by that source in that cluster."""
-        here = and_(alerts.c.source == source, alerts.c.cluster == cluster, alerts.c.status == "firing")
-        return [alert_of(row) for row in await self._read("reading alerts", select(alerts).where(here))]
-
-    async def firing_in(self, incident_id: str, name: str) -> list[Alert]:
-        """The alerts of that name that fire and are sorted into the incident."""
-        here = and_(alerts.c.incident == incident_id, alerts.c.name == name, alerts.c.status == "firing")
-        return [alert_of(row) for row in await self._read("reading alerts", select(alerts).where(here))]
+    async def firing(self, **named: str) -> list[Alert]:
+        """What fires now, of those whose columns are as named: of a source in a cluster, or of an incident."""
+        here = (alerts.c[column] == value for column, value in named.items())
+        query = select(alerts).where(alerts.c.status == "firing", *here)
+        return [alert_of(row) for row in await self._read("reading alerts", query)]
 
     async def counts(self, incident_ids: Collection[str]) -> dict[str, Counts]:
         """How many alerts and pods these incidents have."""

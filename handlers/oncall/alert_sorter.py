@@ -90,7 +90,7 @@ class AlertSorter:
         """
         counts = (await self._deps.store.alerts.counts([row.id])).get(row.id, Counts())
         name = next((name for name, _, _ in counts.by_name if digest_of(name) == named), "")
-        some = await self._deps.store.alerts.firing_in(row.id, name)
+        some = await self._deps.store.alerts.firing(incident=row.id, name=name)
         found, needs = await self._causes(row.cluster, some)
         found = found or [(told_alone(alert), [alert]) for alert in some]
         for here in routed(found, self._plan.routes, self._plan.channel, into=row.channel).values():

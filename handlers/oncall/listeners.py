@@ -35,7 +35,7 @@ from handlers.parsing.question import (
     without_invisible,
 )
 from handlers.parsing.slack_grammar import BOT
-from handlers.user_actions import NOTHING, TOO_LATE_S, AcceptedDeed, ActionKind, Nothing
+from handlers.user_actions import TOO_LATE_S, AcceptedDeed, ActionKind
 
 _OURS = re.compile(r"\s*(?:--cluster[= ]\S+\s+)?(?:(?:triage|oncall)\b|digest(?:\s+(?!--)\S|\s*$))", re.IGNORECASE)
 _IN_SHORT = re.compile(rf"\s*(?:{'|'.join(DEEDS)}|export)\b", re.IGNORECASE)
@@ -74,7 +74,7 @@ class _HeadPress(msgspec.Struct, frozen=True):
 
 
 class _Form(msgspec.Struct, frozen=True):
-    """A form that was submitted: to which incident it does what, and what stands in it."""
+    """A form that was submitted: to which incident it does what, and what stands in it; none is of a forged one."""
 
     deed: Deed
     incident: str
@@ -99,7 +99,6 @@ class _OncallWindow:
         self._to_open = add(ActionKind("triage-open", _HeadPress, self._open, is_live=True, again=_words_of_press))
         self._of_menu = add(ActionKind("triage-open-cause", CauseChoice, self._chosen))
         self._of_form = add(ActionKind(SUBMITTED, _Form, self._submitted, again=_words_of_form))
-        self._of_no_form = add(ActionKind("triage-forged", Nothing, self._forged))
 
     @property
     def _triage(self) -> TriageService:
@@ -220,27 +219,30 @@ class _OncallWindow:
             await ack(response_action="errors", errors={PERSON: self._say("triage.not-me")})
             return
         await ack()
-        key = f"{view['id']}:{view['hash']}"
-        if about is None:
-            await self._inbox.do(key, self._of_no_form, question, NOTHING)
-            return
-        typed = _typed(about.incident, about.deed, values)
+        chosen: dict[str, Any] = _input(values, MUTE).get("selected_option") or {}
+        note = plain_text(without_invisible(str(_input(values, NOTE).get("value") or "")))
+        typed = _Form(
+            about.deed if about else "note",
+            about.incident if about else "",
+            " ".join(note.split())[:_LONGEST_NOTE],
+            str(_input(values, PERSON).get("selected_user") or ""),
+            str(chosen.get("value") or ""),
+        )
         lasts_s = NOTE_LASTS_S if typed.deed == "note" else TOO_LATE_S
-        await self._inbox.do(key, self._of_form, question, typed, lasts_s=lasts_s)
+        await self._inbox.do(f"{view['id']}:{view['hash']}", self._of_form, question, typed, lasts_s=lasts_s)
 
     async def _submitted(self, taken: AcceptedDeed[_Form]) -> None:
         who, typed = Person(taken.asked.user, taken.asked.channel), taken.details
 
         async def reply() -> str | Message:
+            if not typed.incident:
+                raise await self._triage.refuse_forged(who, "form")
             row = await self._triage.find(who, typed.incident)
             seconds, node = read_mute(typed.mute.split()) if typed.deed == "mute" else (0.0, "")
             wanted = IncidentDeed(typed.deed, typed.text, typed.to, seconds, node)
             return await self._triage.act(who, row, wanted, _once(taken))
 
         await self._reply(taken.key, taken.asked, reply)
-
-    async def _forged(self, taken: AcceptedDeed[Nothing]) -> None:
-        raise await self._triage.refuse_forged(Person(taken.asked.user, taken.asked.channel), "form")
 
     async def chosen(self, ack: Any, body: dict[str, Any]) -> None:
         """A name in the menu of a thread that gathers many causes."""
@@ -297,19 +299,6 @@ def _words_of_press(_: Question, press: _HeadPress) -> str:
 def _words_of_form(_: Question, typed: _Form) -> str:
     more = typed.text or (f"@{typed.to}" if typed.to else "") or typed.mute
     return f"@{BOT} triage {typed.deed} {typed.incident} {more}".strip()
-
-
-def _typed(incident: str, deed: Deed, values: dict[str, Any]) -> _Form:
-    """What stands in the form that was submitted."""
-    chosen: dict[str, Any] = _input(values, MUTE).get("selected_option") or {}
-    text = plain_text(without_invisible(str(_input(values, NOTE).get("value") or "")))
-    return _Form(
-        deed,
-        incident,
-        " ".join(text.split())[:_LONGEST_NOTE],
-        str(_input(values, PERSON).get("selected_user") or ""),
-        str(chosen.get("value") or ""),
-    )
 
 
 def _input(values: dict[str, Any], block: str) -> dict[str, Any]:

@@ -90,13 +90,13 @@ class Watcher:
             summary = f"{pod.namespace}/{pod.name} has waited for more than {minutes} minutes"
             alert = _alert(cluster, labels, summary, pod.metadata.uid, created, waiting.gaps)
             firing[alert.fingerprint] = alert
-        known = [alert for alert in await self._rows.firing_of(SOURCE, cluster) if alert.pod]
+        known = [alert for alert in await self._rows.firing(source=SOURCE, cluster=cluster) if alert.pod]
         return self._news(known, firing, waiting.gaps)
 
     async def _trouble(self, sources: Sources, cluster: str) -> list[Alert]:
         """What two looks in a row found wrong with HAMi or a node, and what this one does not find any more."""
         given: list[Alert] = []
-        known = [alert for alert in await self._rows.firing_of(SOURCE, cluster) if not alert.pod]
+        known = [alert for alert in await self._rows.firing(source=SOURCE, cluster=cluster) if not alert.pod]
         for verb, codes in WATCHED.items():
             report = await all_findings(sources, verb)
             now = sources.cluster.now()

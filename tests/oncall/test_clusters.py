@@ -147,11 +147,11 @@ async def test_what_the_bot_saw_in_a_cluster_that_was_taken_out_of_the_settings_
     await Watcher(both, before, both.clusters, Patience(minutes=1), "one").look()
     await rig.passes(10, before)
     deps, keeper = one_cluster(rig)
-    assert len(await rig.store.alerts.firing_of("watch", "old")) == 1
+    assert len(await rig.store.alerts.firing(source="watch", cluster="old")) == 1
     await Watcher(deps, keeper, ("prod",), Patience(minutes=1), "one").look()
     await rig.passes(400, keeper, step_s=100)
-    assert await rig.store.alerts.firing_of("watch", "old") == []
-    assert len(await rig.store.alerts.firing_of("watch", "prod")) == 1
+    assert await rig.store.alerts.firing(source="watch", cluster="old") == []
+    assert len(await rig.store.alerts.firing(source="watch", cluster="prod")) == 1
     [gone] = [head for head in rig.heads() if "Resolved" in text(head)]
     assert "old" in text(gone)
     assert [reply for reply in rig.replies(gone) if "their cluster is no longer in the settings" in reply]

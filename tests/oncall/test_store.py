@@ -210,7 +210,7 @@ def test_what_every_pass_and_every_word_reads_is_found_by_an_index(tmp_path: Pat
                 alerts.unsorted(9),
                 alerts.counts([found]),
                 store.timeline.untold(),
-                alerts.firing_of("watch", ""),
+                alerts.firing(source="watch", cluster=""),
                 alerts.unsorted_labels(),
                 alerts.unsorted(9, "a", ("b",)),
                 rows.has_evidence(row),

@@ -70,7 +70,7 @@ def test_it_is_over_when_the_pod_waits_no_more(database: str, tmp_path: Path) ->
 
 
 async def _quiet(rig: Rig) -> bool:
-    return await rig.store.alerts.firing_of("watch", "") == []
+    return await rig.store.alerts.firing(source="watch", cluster="") == []
 
 
 def test_trouble_has_to_be_there_twice_and_is_over_only_for_who_sees_as_much(database: str, tmp_path: Path) -> None:
