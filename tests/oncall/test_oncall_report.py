@@ -2,15 +2,13 @@
 
 import pytest
 
-from bot.errors import UsageError
 from bot.report import Severity
 from bot.slack.render.summary import render_oncall_report
-from bot.texts import LANGUAGES, Language, Texts, in_english
+from bot.texts import LANGUAGES, Language, Texts
 from bot.triage.state import News, Turn
 from bot.triage.summary import Case, OncallReport, TimelineEntry, report_on
 from handlers.oncall.keeper import Keeper
 from handlers.oncall.service import IncidentDeed, TriageService
-from handlers.oncall.words import read_words
 from sandbox.slack.content import strings_of
 from tests.oncall.heads import ADA, HOSTILE, head
 from tests.oncall.rig import Rig, on_rig, pending
@@ -59,14 +57,6 @@ async def test_the_report_of_a_week_counts_what_happened_and_what_is_open(rig: R
     assert acked.id not in told
     await rig.bot.clock.advance(8 * 86400)
     assert "last 7 days: 0 incidents opened" in (await service.report()).text
-
-
-def test_more_words_after_report_get_an_example() -> None:
-    with pytest.raises(UsageError) as caught:
-        read_words(["oncall", "report", "yearly"])
-    assert in_english(caught.value.hint).startswith(
-        "For example: /hami oncall report, or /hami oncall report weekly mon 09:00 "
-    )
 
 
 @pytest.mark.parametrize("language", LANGUAGES)

@@ -12,6 +12,7 @@ import pytest
 
 from bot.store import Store, StoreError, open_store
 from bot.store.engine import BEAT_S, HOLDS_S
+from bot.store.facts import Fact, Mark
 from bot.store.outbox_rows import DONE_KEPT, QueuedMessage, stored_file
 from bot.store.store import DROPPED, REMEMBERED, THREADS_KEPT, TRIES
 from bot.texts import in_english
@@ -411,3 +412,30 @@ def test_while_another_process_makes_the_file_the_start_waits_for_it(tmp_path: P
 async def _starts(database: str) -> None:
     async with open_store(database, patience=30) as store:
         await store.outbox.waiting()
+
+
+@as_test(with_store, "database")
+async def test_a_moment_replaces_an_earlier_one_of_its_name_and_can_be_forgotten(store: Store, now: Now) -> None:
+    await store.marks.set("trouble:a", "first")
+    await store.marks.set("trouble:a", "second")
+    await store.marks.set("troubles")
+    assert await store.marks.all("trouble:") == [Mark("trouble:a", now.at, "second")]
+    await store.marks.drop("trouble:a")
+    assert await store.marks.all("trouble:") == []
+    await asyncio.gather(*(store.marks.set("probe") for _ in range(8)))
+    assert await store.marks.all("probe") == [Mark("probe", now.at, "")]
+
+
+@as_test(with_store, "database")
+async def test_a_fact_is_kept_with_its_message_and_the_first_one_stays(store: Store, now: Now) -> None:
+    async def put(key: str, text: str, fact: Fact | None = None) -> None:
+        what = {"thread_ts": "", "severity": 0, "update_ts": "", "now": now.at}
+        await store.outbox.put("C1", key, {"text": text}, [], **what, fact=fact)
+
+    await put("a", "looking")
+    assert await store.facts.get("answered:a") is None
+    await put("a", "found", Fact("answered:a", "first"))
+    await put("a", "found again", Fact("answered:a", "second"))
+    await put("b", "found", Fact("answered:b", "new"))
+    assert await store.facts.get("answered:a") == "first"
+    assert await store.facts.get("answered:b") == "new"
