@@ -42,8 +42,10 @@ class AlertSorter:
         found, needs = await self._causes(cluster, some) if some else AlertCauses([])
         if found:
             log.info("%d alerts in %s have %d causes", len(some), cluster or "the cluster", len(found))
+        most = self._plan.threads_per_minute
+        claim = self._deps.say("triage.storm", most=most)
         for channel, here in routed(found, self._plan.routes, self._plan.channel).items():
-            limit = self._limit(channel)
+            limit = ThreadLimit(most, gathering(channel, claim)) if most else None
             for cause, members in await self._in_turn(cluster, here, limit) if limit else here:
                 await self._deps.store.incidents.sort(cluster, cause, members, channel, limit=limit, needs=needs)
         if found:
@@ -78,11 +80,6 @@ class AlertSorter:
             else:
                 rest += members
         return [*turns, (limit.gathered, rest)] if rest else turns
-
-    def _limit(self, channel: str) -> ThreadLimit | None:
-        most = self._plan.threads_per_minute
-        claim = self._deps.say("triage.storm", most=most)
-        return ThreadLimit(most, gathering(channel, claim)) if most else None
 
     async def open_cause(self, row: Row, named: str) -> bool:
         """Gives alerts out of those that were gathered a thread of their cause; whether there are any. `named` is the

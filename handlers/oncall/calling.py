@@ -156,8 +156,6 @@ async def on_call_now(settings: PagerDutySettings) -> list[_User]:
             entries = await _entries(settings)
     except TimeoutError as error:
         raise _failed(settings, Text("error-usage.no-answer-within", seconds=f"{WITHIN_S:g}")) from error
-    except httpx.LocalProtocolError as error:  # whose text quotes the header that has the token
-        raise _failed(settings, Text("error-oncall.token-one-line")) from error
     except httpx.HTTPError as error:
         raise _failed(settings, one_line(str(error), 200) or type(error).__name__) from error
     except (msgspec.DecodeError, UnicodeDecodeError) as error:

@@ -234,7 +234,7 @@ def _alone(some: Sequence[Alert], why_not: str = "") -> Sorted:
 async def _of_findings(sources: Sources, named: Mapping[tuple[str, str], list[Alert]]) -> Sorted:
     found: Sorted = []
     for verb in {verb for verb, _ in named}:
-        report = await all_findings(sources, verb)
+        report = await answer(sources, verb)
         for (asked, code), some in named.items():
             for alert in some if asked == verb else ():
                 about = (
@@ -247,13 +247,7 @@ async def _of_findings(sources: Sources, named: Mapping[tuple[str, str], list[Al
     return found
 
 
-async def all_findings(sources: Sources, verb: str) -> Report:
-    """What a playbook says of the whole cluster, before it is words."""
-    playbook = find(verb)
-    return await _diagnosed(playbook, playbook.request(), sources)
-
-
-async def answer(sources: Sources, verb: str, subject: str) -> Report:
+async def answer(sources: Sources, verb: str, subject: str = "") -> Report:
     """What a playbook says about a pod or what owns pods (`ns/pod`, `ns/deploy/name`), a node, or all, not in words."""
     return await _diagnosed(find(verb), _request(verb, subject), sources)
 

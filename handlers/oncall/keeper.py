@@ -10,7 +10,6 @@ import math
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from functools import partial
-from typing import NamedTuple
 
 from bot.errors import BotError, SourceError, bugs_as_errors
 from bot.periodic_jobs import Clock, Job, retried
@@ -33,18 +32,9 @@ LOOKED_S = 60.0
 """Seconds between two looks at a node whose registration ends a mute."""
 LEASE = "triage"
 LEASE_S = 8.0
+_NEVER = -math.inf, UNSEEN
 
 log = logging.getLogger(__name__)
-
-
-class _NodesLook(NamedTuple):
-    """When a look at nodes began, and what was seen of them."""
-
-    at: float
-    nodes: Nodes = UNSEEN
-
-
-_NEVER = _NodesLook(-math.inf)
 
 
 class Keeper:
@@ -56,7 +46,8 @@ class Keeper:
         self._plan = plan
         self.terms = plan.terms
         self.rota = Rota(plan.terms.rota, plan.pagerduty, plan.clock)
-        self._looked: dict[str, _NodesLook] = {}
+        self._looked: dict[str, tuple[float, Nodes]] = {}
+        """By cluster, when a look at its nodes began, and what was seen of them."""
         self._passes = Job(retried("a pass over the incidents ended early", self._pass))
         self._asking: dict[tuple[str, str], asyncio.Task[bool]] = {}
         self.sorter = AlertSorter(deps, plan, self._passes.soon)
@@ -121,7 +112,10 @@ class Keeper:
         for row in rows:
             try:
                 with bugs_as_errors():
-                    seen, counted = self._nodes_seen(row), counts.get(row.id, Counts())
+                    looked_at, nodes = self._looked.get(row.cluster, _NEVER)
+                    # A look before the incident was muted ends no mute.
+                    seen = nodes if looked_at >= row.incident.since else UNSEEN
+                    counted = counts.get(row.id, Counts())
                     is_acted_on = row.id in acted or (row.channel, row.thread_ts) in acted
                     its = terms._replace(call_s=0.0) if is_acted_on else terms
                     await self._incident_threads.keep(row, its, counted, seen, untold.get(row.id, ()))
@@ -151,7 +145,7 @@ class Keeper:
         for cluster, these in unproven.items():
             self._begin("evidence", cluster, partial(self._incident_threads.prove, these))
         for cluster, nodes in lost.items():
-            if self._deps.now() - self._looked.get(cluster, _NEVER).at >= LOOKED_S:
+            if self._deps.now() - self._looked.get(cluster, _NEVER)[0] >= LOOKED_S:
                 self._begin("nodes", cluster, partial(self._look_for, cluster, nodes))
         return list(self._asking.values())
 
@@ -160,15 +154,10 @@ class Keeper:
             subject = f"{what} in {cluster}" if cluster else what
             self._asking[what, cluster] = asyncio.create_task(attempt(subject, work))
 
-    def _nodes_seen(self, row: Row) -> Nodes:
-        """What was seen since the incident was muted: a look before that ends no mute."""
-        looked = self._looked.get(row.cluster, _NEVER)
-        return looked.nodes if looked.at >= row.incident.since else UNSEEN
-
     async def _look_for(self, cluster: str, nodes: Collection[str]) -> bool:
         """Which of the nodes are registered by now, or gone; whether any is."""
         began = self._deps.now()
-        self._looked[cluster] = _NodesLook(began)
+        self._looked[cluster] = began, UNSEEN
         try:
             async with asyncio.timeout(PATIENCE_S), self._deps.open_sources(cluster) as sources:
                 found = {node: await registration_state(sources, node) for node in sorted(nodes)}
@@ -176,7 +165,7 @@ class Keeper:
             raise SourceError(Text("error-usage.no-answer-within", seconds=f"{PATIENCE_S:g}")) from error
         registered = frozenset(node for node, state in found.items() if state == "registered")
         gone = frozenset(node for node, state in found.items() if state == "unknown")
-        self._looked[cluster] = _NodesLook(began, Nodes(registered, gone))
+        self._looked[cluster] = began, Nodes(registered, gone)
         if registered or gone:
             self._passes.soon()
         return bool(registered or gone)

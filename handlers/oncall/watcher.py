@@ -17,7 +17,7 @@ from bot.periodic_jobs import Clock
 from bot.report import NEWER_HAMI, Finding, Gap, finding_in_words
 from bot.triage.webhook import Alert
 from handlers.deps import Deps, TaskLease
-from handlers.oncall.causes import FINDING, all_findings
+from handlers.oncall.causes import FINDING, answer
 from handlers.oncall.keeper import Keeper
 from playbooks.gather.pods import gather_waiting
 from playbooks.playbook import Sources
@@ -98,7 +98,7 @@ class Watcher:
         given: list[Alert] = []
         known = [alert for alert in await self._rows.firing(source=SOURCE, cluster=cluster) if not alert.pod]
         for verb, codes in WATCHED.items():
-            report = await all_findings(sources, verb)
+            report = await answer(sources, verb)
             now = sources.cluster.now()
             bad = (finding_in_words(finding, self._deps.say) for finding in report.findings if finding.code in codes)
             found = [alert for finding in bad for alert in _of_finding(cluster, finding, now, report.gaps)]
