@@ -16,7 +16,7 @@ import asyncio
 import hashlib
 import hmac
 from collections.abc import Awaitable, Callable, Mapping
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import msgspec
 from aiohttp import web
@@ -29,16 +29,12 @@ from bot.slack.calls import proxy_for
 from bot.slack.render.text import inert
 from bot.triage.state import Action
 
-if TYPE_CHECKING:
-    import httpx
-
 PAGERDUTY, WEBHOOK = "PagerDuty", "webhook"
 SENDER = "hami-bot"
 _LONGEST_SUMMARY = 1024
 WITHIN_S = 10.0
 _LARGEST_ANSWER = 16 * 1024
 _LONGEST_REASON = 200
-_LONGEST_WAIT = 900.0
 _AGAIN = frozenset({408, 425, 429})
 _DENIED = frozenset({401, 403, 404})
 """Somebody has to mend the settings: until then it waits."""
@@ -122,11 +118,10 @@ def _webhook(given: WebhookPaging, event: PageEvent, now: float) -> PagerRequest
 
 
 class Outcome(NamedTuple):
-    """`denied`: the pager does not know us. `wait_s`: how long it asks us to wait, 0 where it does not say."""
+    """`denied`: the pager does not know us."""
 
     kind: Literal["taken", "again", "denied", "refused"]
     reason: str = ""
-    wait_s: float = 0.0
 
 
 async def post(request: PagerRequest) -> Outcome:
@@ -139,26 +134,20 @@ async def post(request: PagerRequest) -> Outcome:
             httpx.AsyncClient(proxy=proxy_for(request.url), trust_env=False, timeout=WITHIN_S) as client,
             client.stream("POST", request.url, headers=dict(request.headers), content=request.body) as answer,
         ):
-            outcome = await _outcome_of(answer)
+            body, _ = await bounded(answer.aiter_bytes(), _LARGEST_ANSWER)
+            status = answer.status_code
+            kind = "taken" if answer.is_success else "refused"
+            if status in _DENIED:
+                kind = "denied"
+            elif status in _AGAIN or answer.is_server_error:
+                kind = "again"
+            outcome = Outcome(kind, f"HTTP {status} {body.decode(errors='replace')}".rstrip())
     except TimeoutError:
         outcome = Outcome("again", f"no answer within {WITHIN_S:g} s")
     except (httpx.HTTPError, httpx.InvalidURL, ValueError, ImportError) as error:
         outcome = Outcome("again", f"{type(error).__name__}: {error}")
     reason = outcome.reason.replace(request.secret, "…")
     return outcome._replace(reason=one_line(reason, _LONGEST_REASON))
-
-
-async def _outcome_of(answer: "httpx.Response") -> Outcome:
-    if answer.is_success:
-        return Outcome("taken")
-    body, _ = await bounded(answer.aiter_bytes(), _LARGEST_ANSWER)
-    reason = f"HTTP {answer.status_code} {body.decode(errors='replace')}".rstrip()
-    if answer.status_code in _DENIED:
-        return Outcome("denied", reason)
-    if answer.status_code in _AGAIN or answer.is_server_error:
-        wait = answer.headers.get("Retry-After", "")
-        return Outcome("again", reason, min(float(wait), _LONGEST_WAIT) if wait.isdecimal() else 0.0)
-    return Outcome("refused", reason)
 
 
 class PagerAction(NamedTuple):

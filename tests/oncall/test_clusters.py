@@ -105,6 +105,7 @@ async def test_a_cluster_that_hangs_holds_up_neither_people_nor_other_clusters(r
 
 @on_rig(1, new=True)
 async def test_however_many_alerts_wait_for_a_cluster_that_hangs_others_are_not_held_up(rig: Rig) -> None:
+    @contextlib.asynccontextmanager
     async def sources(cluster: str) -> AsyncGenerator[Sources]:
         if cluster == "hangs":
             await asyncio.Event().wait()
