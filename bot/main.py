@@ -51,7 +51,6 @@ from handlers.health_monitor import PACE_S, TEST_PACE_S, HealthMonitor, SelfTest
 from handlers.inbox import Inbox
 from handlers.metrics_poller import Observer
 from handlers.oncall import listeners as triage
-from handlers.oncall.digests import register_digest_form
 from handlers.oncall.setup import Oncall, alerts_endpoint_of, incidents_kept, oncall_desk
 from handlers.profiles import service as profiling
 from handlers.profiles.service import ProfileService
@@ -355,7 +354,6 @@ def listen(
         listeners.register(features, inbox, change),
         triage.register(features, inbox, oncall.triage, oncall.digests),
     )
-    register_digest_form(features, inbox, oncall.digests)
     question_listeners.register(features, inbox, verbs)
     home.register(features, inbox, change.access, oncall.triage)
     question_listeners.register_unhandled(features)

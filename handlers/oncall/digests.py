@@ -6,9 +6,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime
-from typing import Any, Literal, NamedTuple
-
-import msgspec
+from typing import Literal, NamedTuple
 
 from bot.digest.figures import FigureRow, Figures, OwnerRow, rooms, trends
 from bot.digest.schedule import Schedule, Slot, due, is_zone, next_of, previous_of, read_cron, read_schedule
@@ -18,38 +16,24 @@ from bot.render.picture import picture
 from bot.render.trend import trend_picture, trend_words
 from bot.render.words import visible
 from bot.report import NEWER_HAMI, Report, one_line
-from bot.slack.app import App
 from bot.slack.failures import Problem, SlackFailure
 from bot.slack.message import File, Message
 from bot.slack.people import People
-from bot.slack.render import blocks
-from bot.slack.render.blocks import read_value
 from bot.slack.render.digest import (
-    AT,
-    FORM,
-    INPUT,
-    OPEN,
-    WHEN,
-    ZONE,
-    DigestPlace,
     DigestPost,
-    form,
     render_added,
     render_digest,
     render_list,
 )
-from bot.slack.render.prose import error_line, progress
+from bot.slack.render.prose import progress
 from bot.store import StoreError
 from bot.store.audit import AuditLine
 from bot.store.digests import Digest, DigestKind, GivenDigest, PostedDigest
 from bot.texts import Prose, Text
 from handlers.changes.draft import Person, Refused
 from handlers.deps import Deps
-from handlers.inbox import DONE, Inbox
 from handlers.oncall.words import CRON_EXAMPLE, DIGEST_EXAMPLE, REPORT_EXAMPLE, REPORT_OFF
-from handlers.parsing.question import Question, as_delivered, join_words, split_words
 from handlers.parsing.slack_grammar import COMMAND
-from handlers.user_actions import AcceptedDeed, ActionKind
 from playbooks.playbook import find
 
 TICK_S = 5.0
@@ -319,91 +303,3 @@ def _line(who: Person, action: str, target: str) -> AuditLine:
 
 def _wrong(message: Prose, example: str = DIGEST_EXAMPLE) -> UsageError:
     return UsageError(message, example=example)
-
-
-_LONGEST_ERROR = 500
-
-
-class _Typed(msgspec.Struct, frozen=True):
-    """A form that was submitted; its words are in the question. `cluster` is the one that it is for."""
-
-    cluster: str
-
-
-def register_digest_form(app: App, inbox: Inbox, digests: Digests) -> None:
-    """Listens to the button and to the form."""
-
-    async def show(taken: AcceptedDeed[DigestPlace]) -> None:
-        """Its key is the trigger."""
-        zone = await digests.zone_of(taken.asked.user)
-        await inbox.deps.gateway.open_view(taken.key, blocks.in_words(form(taken.details, zone), inbox.deps.say))
-
-    async def add(taken: AcceptedDeed[_Typed]) -> None:
-        who = Person(taken.asked.user, taken.asked.channel)
-        asked = read_digest(split_words(taken.asked.words)[1:])
-        answer = await digests.do(taken.key, who, asked, taken.details.cluster)
-        await inbox.reply(taken.key, taken.asked).answer(
-            progress(answer) if isinstance(answer, str) else answer, mark=DONE
-        )
-
-    to_open = inbox.kinds.add(ActionKind("digest-open", DigestPlace, show, is_live=True))
-    of_form = inbox.kinds.add(ActionKind("digest-form", _Typed, add))
-
-    async def pressed(ack: Any, body: dict[str, Any]) -> None:
-        await ack()
-        user: str = body["user"]["id"]
-        room: dict[str, Any] = body.get("channel") or {}
-        actions: list[dict[str, Any]] = body["actions"]
-        place = DigestPlace(_cluster(str(actions[0].get("value", "")), inbox), room.get("id") or user)
-        await inbox.do(body["trigger_id"], to_open, _question(inbox, user, place.channel, DIGEST_EXAMPLE), place)
-
-    async def submitted(ack: Any, body: dict[str, Any]) -> None:
-        view: dict[str, Any] = body["view"]
-        try:
-            words = _asked(view)
-        except UsageError as error:
-            wrong = WHEN if is_zone(_value(view, ZONE)) else ZONE
-            await ack(response_action="errors", errors={wrong: error_line(error, inbox.deps.say)[:_LONGEST_ERROR]})
-            return
-        await ack()
-        user: str = body["user"]["id"]
-        metadata: str = view.get("private_metadata") or ""
-        question = _question(inbox, user, _place(metadata).channel or user, words)
-        await inbox.do(f"{view['id']}:{view['hash']}", of_form, question, _Typed(_cluster(metadata, inbox)))
-
-    app.action(OPEN)(pressed)
-    app.view(FORM)(submitted)
-
-
-def _asked(view: dict[str, Any]) -> str:
-    """What was typed, in words. Raises UsageError for anything but a digest's time."""
-    when, zone = _typed(view, WHEN), _typed(view, ZONE)
-    if len(when) == 1 and not when[0][:1].isdigit():  # days alone; a cron expression has its time
-        when = [*when, _value(view, AT, "selected_time")]
-    asked = read_digest([*when, *zone]) if when and zone else None
-    if not isinstance(asked, AddDigest):
-        raise UsageError(Text("error-oncall.digest-needs-days-time"), example=DIGEST_EXAMPLE)
-    return join_words(["digest", *when, *zone])
-
-
-def _typed(view: dict[str, Any], block: str) -> list[str]:
-    """The words of a field, which follow the verb: a leading `*` is no mark of a list. Raises UsageError."""
-    return split_words(f"digest {as_delivered(_value(view, block))}")[1:]
-
-
-def _value(view: dict[str, Any], block: str, field: str = "value") -> str:
-    return str(view["state"]["values"][block][INPUT].get(field) or "").strip()
-
-
-def _cluster(value: str, inbox: Inbox) -> str:
-    """The cluster that a value names; empty, for the usual one, where the settings have none of that name."""
-    named = _place(value).cluster
-    return named if named in inbox.deps.clusters else ""
-
-
-def _question(inbox: Inbox, user: str, channel: str, words: str) -> Question:
-    return Question(words=words, user=user, channel=channel, asked_at=inbox.deps.now(), beside=True)
-
-
-def _place(value: str) -> DigestPlace:
-    return read_value(value, DigestPlace) or DigestPlace()

@@ -1,4 +1,4 @@
-"""Triage threads in Slack: the buttons of heads, their form, and `triage` and `oncall` in words."""
+"""Triage threads and digests in Slack: the buttons of heads, forms, and `triage`, `oncall` and `digest` in words."""
 
 import re
 from collections.abc import Awaitable, Callable
@@ -6,6 +6,7 @@ from typing import Any, get_args
 
 import msgspec
 
+from bot.digest.schedule import is_zone
 from bot.errors import UsageError
 from bot.finding_codes import LOSES_NODE
 from bot.slack.app import App
@@ -13,7 +14,11 @@ from bot.slack.message import Message
 from bot.slack.render import blocks
 from bot.slack.render.blocks import read_value
 from bot.slack.render.change import render_denied
-from bot.slack.render.prose import progress
+from bot.slack.render.digest import AT, INPUT, WHEN, ZONE, DigestPlace
+from bot.slack.render.digest import FORM as DIGEST_FORM
+from bot.slack.render.digest import OPEN as OPEN_DIGEST
+from bot.slack.render.digest import form as digest_form
+from bot.slack.render.prose import error_line, progress
 from bot.slack.render.triage import FORM, MUTE, NOTE, PERSON, TEXT, TriageForm, form
 from bot.slack.render.triage_head import ACT, OPEN, CauseChoice, IncidentButton, render_head
 from bot.store.incidents import head_key
@@ -24,12 +29,14 @@ from handlers.inbox import DONE, Inbox
 from handlers.oncall.calling import IN_WORDS, PRESSED, SUBMITTED
 from handlers.oncall.digests import AddDigest, Digests, Stop, read_digest
 from handlers.oncall.service import DeedTime, IncidentDeed, TriageService
-from handlers.oncall.words import DEEDS, IncidentRequest, read_mute, read_words
+from handlers.oncall.words import DEEDS, DIGEST_EXAMPLE, IncidentRequest, read_mute, read_words
 from handlers.parsing.question import (
     HeardWords,
     Question,
     Verb,
+    as_delivered,
     first_action,
+    join_words,
     plain_text,
     split_words,
     without_invisible,
@@ -42,7 +49,7 @@ _IN_SHORT = re.compile(rf"\s*(?:{'|'.join(DEEDS)}|export)\b", re.IGNORECASE)
 _PERHAPS_OURS = re.compile(rf"{_OURS.pattern}|{_IN_SHORT.pattern}", re.IGNORECASE)
 _FREE_TEXT = re.compile(r"\s*(triage)\s+(note|close)((?:\s+[0-9a-f]{8})?)\s+(.*)", re.IGNORECASE | re.DOTALL)
 _MENTIONED = re.compile(r"<@([UW][A-Z0-9]+)(?:\|[^>]*)?>|<!subteam\^(S[A-Z0-9]+)(?:\|[^>]*)?>")
-_LONGEST_NOTE = 1500
+_LONGEST_NOTE, _LONGEST_ERROR = 1500, 500
 
 _NOTE = re.compile(r"\s*triage\s+note\b", re.IGNORECASE)
 NOTE_LASTS_S = 7 * 86400.0
@@ -52,11 +59,13 @@ Reply = Callable[[], Awaitable[str | Message]]
 
 
 def register(app: App, inbox: Inbox, triage: TriageService | None, digests: Digests) -> Verb:
-    """Listens to the form and the buttons of heads; the row of `triage`, `oncall` and `digest` in the table."""
+    """Listens to forms and to the buttons of heads; the row of `triage`, `oncall` and `digest` in the table."""
     window = _OncallWindow(inbox, triage, digests)
     app.action(re.compile(f"^{re.escape(ACT)}"))(window.pressed)
     app.action(OPEN)(window.chosen)
     app.view(FORM)(window.submitted)
+    app.action(OPEN_DIGEST)(window.digest_pressed)
+    app.view(DIGEST_FORM)(window.digest_submitted)
     return Verb(_PERHAPS_OURS, window.ask, window.takes)
 
 
@@ -97,6 +106,8 @@ class _OncallWindow:
         self._in_words = add(ActionKind(IN_WORDS, _IncidentInWords, self._answer, may_be_question=True))
         self._of_head = add(ActionKind(PRESSED, _HeadPress, self._pressed, again=_words_of_press))
         self._to_open = add(ActionKind("triage-open", _HeadPress, self._open, is_live=True, again=_words_of_press))
+        self._to_open_digest = add(ActionKind("digest-open", DigestPlace, self._open_digest, is_live=True))
+        self._of_digest = add(ActionKind("digest-form", DigestPlace, self._add_digest))
         self._of_menu = add(ActionKind("triage-open-cause", CauseChoice, self._chosen))
         self._of_form = add(ActionKind(SUBMITTED, _Form, self._submitted, again=_words_of_form))
 
@@ -262,6 +273,47 @@ class _OncallWindow:
 
         await self._reply(taken.key, taken.asked, reply)
 
+    # ---------------------------------------------------------------------------------------- the form of digests
+
+    async def digest_pressed(self, ack: Any, body: dict[str, Any]) -> None:
+        await ack()
+        clicked = self._clicked(body)
+        place = DigestPlace(self._cluster_in(str(first_action(body).get("value", ""))), clicked.channel)
+        question = self._question(clicked.user, clicked.channel, DIGEST_EXAMPLE)
+        await self._inbox.do(body["trigger_id"], self._to_open_digest, question, place)
+
+    async def _open_digest(self, taken: AcceptedDeed[DigestPlace]) -> None:
+        """Its key is the trigger."""
+        view = digest_form(taken.details, await self._digests.zone_of(taken.asked.user))
+        await self._inbox.deps.gateway.open_view(taken.key, blocks.in_words(view, self._say))
+
+    async def digest_submitted(self, ack: Any, body: dict[str, Any]) -> None:
+        view: dict[str, Any] = body["view"]
+        try:
+            words = _digest_in(view)
+        except UsageError as error:
+            wrong = WHEN if is_zone(_value(view, ZONE)) else ZONE
+            await ack(response_action="errors", errors={wrong: error_line(error, self._say)[:_LONGEST_ERROR]})
+            return
+        await ack()
+        user: str = body["user"]["id"]
+        metadata: str = view.get("private_metadata") or ""
+        place = read_value(metadata, DigestPlace) or DigestPlace()
+        details = DigestPlace(self._cluster_in(metadata), place.channel or user)
+        question = self._question(user, details.channel, words)
+        await self._inbox.do(f"{view['id']}:{view['hash']}", self._of_digest, question, details)
+
+    async def _add_digest(self, taken: AcceptedDeed[DigestPlace]) -> None:
+        who, asked = Person(taken.asked.user, taken.asked.channel), read_digest(split_words(taken.asked.words)[1:])
+        await self._reply(
+            taken.key, taken.asked, lambda: self._digests.do(taken.key, who, asked, taken.details.cluster)
+        )
+
+    def _cluster_in(self, value: str) -> str:
+        """The cluster that a value names; empty, for the usual one, where the settings have none of that name."""
+        named = (read_value(value, DigestPlace) or DigestPlace()).cluster
+        return named if named in self._inbox.deps.clusters else ""
+
     # ------------------------------------------------------------------------------------------------ answering
 
     async def _reply(self, key: str, question: Question, reply: Reply) -> None:
@@ -304,6 +356,22 @@ def _words_of_form(_: Question, typed: _Form) -> str:
 def _input(values: dict[str, Any], block: str) -> dict[str, Any]:
     inputs: dict[str, Any] = values.get(block) or {}
     return inputs.get(TEXT) or {}
+
+
+def _digest_in(view: dict[str, Any]) -> str:
+    """What was typed, in words. Raises UsageError for anything but a digest's time."""
+    # They follow the verb: a leading `*` is no mark of a list.
+    when, zone = (split_words(f"digest {as_delivered(_value(view, block))}")[1:] for block in (WHEN, ZONE))
+    if len(when) == 1 and not when[0][:1].isdigit():  # days alone; a cron expression has its time
+        when = [*when, _value(view, AT, "selected_time")]
+    asked = read_digest([*when, *zone]) if when and zone else None
+    if not isinstance(asked, AddDigest):
+        raise UsageError(Text("error-oncall.digest-needs-days-time"), example=DIGEST_EXAMPLE)
+    return join_words(["digest", *when, *zone])
+
+
+def _value(view: dict[str, Any], block: str, field: str = "value") -> str:
+    return str(view["state"]["values"][block][INPUT].get(field) or "").strip()
 
 
 def _words(text: str) -> list[str]:
