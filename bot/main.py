@@ -304,7 +304,7 @@ async def _answering(
         self_test = SelfTest(deps, owner=uuid.uuid4().hex, pace_s=limits.test_s)
         await stack.enter_async_context(in_background(self_test.run(clock)))
         await stack.enter_async_context(in_background(inbox.watches.run(clock)))
-        async with health_monitor.looking(clock), in_background(Leftovers(inbox, gate).run(clock)) as (resuming,):
+        async with in_background(Leftovers(inbox, gate).run(clock), health_monitor.run(clock)) as (resuming, _):
             try:
                 if sockets:
                     await sockets.connected()

@@ -5,12 +5,10 @@ store remembers what failed, so that every replica tells the same of it: `bot.he
 """
 
 import asyncio
-import contextlib
 import json
 import logging
 import time
-from collections.abc import AsyncGenerator, Callable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Sequence
 from typing import NamedTuple, cast
 
 from bot.endpoint import Take
@@ -35,7 +33,6 @@ PACE_S = 60.0
 _ALL_EVERY = 10
 """Looks, of which one asks about every channel; the others about those where something is wrong."""
 _MOST_PEOPLE = 5
-_ENDING_S = 3.0
 _TOLD_S = 900.0
 """What another replica, or this one before it was started again, told of the store so long ago is not told again."""
 READ_S = 20.0
@@ -126,24 +123,9 @@ class HealthMonitor:
         """What else is wrong, a line each."""
         return "".join(f"{in_english(trouble.text)}\n" for trouble in self.troubles() if not trouble.is_unready)
 
-    @asynccontextmanager
-    async def looking(self, clock: Clock) -> AsyncGenerator[None]:
-        """Looks while the context lasts. A look that has begun is let end: it may be writing to the store."""
-        idle = asyncio.Lock()
-
-        async def look() -> None:
-            async with idle:
-                await self.look()
-
-        task = asyncio.create_task(clock.repeat(self._pace_s, "looking for problems", look))
-        try:
-            yield
-        finally:
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(_ENDING_S):
-                    await idle.acquire()
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
+    async def run(self, clock: Clock) -> None:
+        """Looks again and again, until it is cancelled."""
+        await clock.repeat(self._pace_s, "looking for problems", self.look)
 
     async def look(self) -> None:
         """Asks the store, Slack and the clusters, and tells what is new or over.

@@ -50,8 +50,10 @@ class Keeper:
         """By cluster, when a look at its nodes began, and what was seen of them."""
         self._passes = Job(retried("a pass over the incidents ended early", self._pass))
         self._asking: dict[tuple[str, str], asyncio.Task[bool]] = {}
-        self.sorter = AlertSorter(deps, plan, self._passes.soon)
-        self._incident_threads = IncidentThreads(deps, plan.terms, self.rota, self._passes.soon)
+        self.soon = self._passes.soon
+        """A person did something: the thread is to tell it now."""
+        self.sorter = AlertSorter(deps, plan, self.soon)
+        self._incident_threads = IncidentThreads(deps, plan.terms, self.rota, self.soon)
         self._lease = TaskLease(deps, LEASE, plan.owner, LEASE_S)
         self._began = plan.clock()
         self._has_reconsidered = False
@@ -59,11 +61,7 @@ class Keeper:
     async def take(self, given: list[Alert]) -> None:
         """Keeps alerts, which is all that whoever sends them waits for. Raises StoreError."""
         if await self._store.alerts.take(given):
-            self._passes.soon()
-
-    def soon(self) -> None:
-        """A person did something: the thread is to tell it now."""
-        self._passes.soon()
+            self.soon()
 
     async def run(self, clock: Clock) -> None:
         """One pass after the other, until it is cancelled; in one replica at a time, as long as that one lives."""
@@ -127,7 +125,7 @@ class Keeper:
 
     async def _ask_rota(self) -> bool:
         await self.rota.now()
-        self._passes.soon()
+        self.soon()
         return True
 
     async def _ask(self, rows: Sequence[Row]) -> list[asyncio.Task[bool]]:
@@ -167,5 +165,5 @@ class Keeper:
         gone = frozenset(node for node, state in found.items() if state == "unknown")
         self._looked[cluster] = began, Nodes(registered, gone)
         if registered or gone:
-            self._passes.soon()
+            self.soon()
         return bool(registered or gone)

@@ -140,7 +140,7 @@ class TriageService:
         """The incidents that are neither resolved nor closed, who is called, and how many alerts are ignored."""
         rota = await self._keeper.rota.now()
         ignored = await self._deps.store.alerts.ignored()
-        return render_open(await self._heads(rota), rota, ignored).in_words(self._deps.say)
+        return render_open(await self.heads(rota), rota, ignored).in_words(self._deps.say)
 
     async def report(self) -> Message:
         """The on-call report of the last 7 days, for the eyes of who asked. Raises StoreError."""
@@ -155,11 +155,9 @@ class TriageService:
         found = await oncall_report(self._deps.store, since, until)
         return post_oncall_report(found, DAYS, await self.heads(), late).in_words(self._deps.say)
 
-    async def heads(self) -> list[Head]:
-        """The heads of the open incidents, without asking anybody for the rota. Raises StoreError."""
-        return await self._heads(self._keeper.rota.expected())
-
-    async def _heads(self, rota: tuple[str, ...]) -> list[Head]:
+    async def heads(self, rota: tuple[str, ...] | None = None) -> list[Head]:
+        """The heads of the open incidents; without a rota nobody is asked for it. Raises StoreError."""
+        rota = self._keeper.rota.expected() if rota is None else rota
         rows = [row for row in await self._rows.opened() if row.incident.is_open]
         counts = await self._deps.store.alerts.counts([row.id for row in rows])
         shown: list[Head] = []
