@@ -166,19 +166,6 @@ async def test_the_worst_are_told_with_whose_they_are_and_the_room_that_is_left(
     assert "NVIDIA-Tesla T4: 11.7 GiB of 16 GiB allocated, the largest free slice is 4.3 GiB" in told
 
 
-@on_rig(1)
-async def test_a_cron_expression_is_kept_and_comes_on_its_days(rig: Rig) -> None:
-    asked = read_digest(["0", "9,17", "*", "*", "1-5", "Europe/Berlin"])
-    told = await digests(rig).do("k", WHO, asked, "")
-    assert '"0 9,17 * * 1-5" Europe/Berlin' in str(told)
-    assert "2027-01-15 16:00 UTC" in str(told)  # a Friday, at 09:00 there
-    [wanted] = await rig.store.digests.wanted()
-    for _ in range(8 * 3):
-        await after(rig, 4 * 3600.0)
-    found = [wall for wall, _ in await runs(rig, wanted.id)]
-    assert found == [f"2027-01-{wall}:00" for wall in ("15 17", "18 09", "18 17", "19 09")]
-
-
 @on_rig(2)
 async def test_what_is_late_says_so_and_what_is_too_late_is_marked_as_skipped(rig: Rig) -> None:
     await digests(rig).do("k", WHO, AddDigest(NINE), "")

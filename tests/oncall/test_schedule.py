@@ -59,14 +59,6 @@ def test_a_time_that_the_clock_skips_comes_at_the_moment_after(cron: str, zone: 
     assert on(Schedule(cron, zone), moment[:10]) == [Slot(moment[:16].replace("T", " "), at(moment))]
 
 
-def test_times_of_one_gap_come_once() -> None:
-    """Every hour: 02:00 and 03:00 are the same moment when the clock goes from 01:59 to 03:00."""
-    for cron in ("0 * * * *", "0 0-23 * * *"):
-        found = on(Schedule(cron, "Europe/Berlin"), "2027-03-28")
-        assert [slot.wall[11:] for slot in found[:4]] == ["00:00", "01:00", "03:00", "04:00"]
-        assert len(found) == len({slot.at for slot in found}) == 23
-
-
 def test_of_an_hour_that_comes_twice_the_first_counts() -> None:
     found = on(Schedule("0 * * * *", "Europe/Berlin"), "2026-10-25")
     assert [slot.wall[11:] for slot in found] == [f"{hour:02}:00" for hour in range(24)]

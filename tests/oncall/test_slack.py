@@ -128,19 +128,6 @@ async def test_a_word_that_acts_in_an_incidents_thread_means_nothing_in_another(
 
 
 @on_bot(3)
-async def test_in_a_thread_about_one_pod_it_need_not_be_named(world: World) -> None:
-    await world.alert("trainer-0")
-    head = await world.head(CAUSES[0])
-    await world.slack.mention("ada", ROOM, "why", thread_ts=head["ts"])
-
-    def answers() -> list[str]:  # after the evidence
-        thread = world.slack.messages(ROOM, "ada", head["ts"])
-        return [message["ts"] for message in thread if "Request at most" in text(message)][1:]
-
-    await world.slack.wait_for(answers)
-
-
-@on_bot(3)
 async def test_a_command_lists_what_is_open_and_acts_by_its_id(world: World) -> None:
     await world.slack.command("ada", ROOM, "oncall")
     await world.told("ada", "No incident is open")
