@@ -330,7 +330,6 @@ async def _answering(
 def _port(
     settings: Settings, slack: SlackSettings, front: Front, change_supervisor: ChangeSupervisor
 ) -> AbstractAsyncContextManager[str]:
-    """The bot's own port, from the start to the end."""
     stopping = front.stopping.is_set
     taking = Slack(lambda: front.app, slack.signing_secret.get_secret_value(), stopping)
     return serve_http(

@@ -187,7 +187,6 @@ class HealthMonitor:
         self._unread = {name: (why, known[name][1] if name in known else self._clock()) for name, why in found if why}
 
     async def _channels(self) -> tuple[str, ...]:
-        """Those of the settings, and of digests."""
         try:
             channels = [digest.channel for digest in await self._deps.store.digests.wanted()]
         except StoreError:

@@ -199,7 +199,6 @@ class Inbox:
             return await self._message(key, question)
 
     async def _message(self, key: str, question: Question) -> Message:
-        """Raises BotError for what cannot be answered."""
         if question.about:
             return await self._about_message(key, question)
         meaning = await self.meanings.of(question)
@@ -263,7 +262,6 @@ class Inbox:
         return message
 
     async def _report(self, asked: ParsedQuestion, cluster: str, asker: Asker) -> tuple[Report, str]:
-        """The report, and the pod that it is about where that waits."""
         say = self.deps.texts(asked.options.get("lang"))
         if getattr(asked.request, "mine", False):
             whose = await self.meanings.whose(asker.user)
@@ -285,7 +283,6 @@ class Inbox:
             yield sources
 
     async def _about_message(self, key: str, question: Question) -> Message:
-        """The answer about the one pod that the message names, or the choice between several."""
         pods = await self.meanings.pods_in(question, question.about)
         if len(pods) == 1:
             return await self._message(key, msgspec.structs.replace(question, words=f"why {pods[0]}", about=""))
@@ -297,7 +294,6 @@ class Inbox:
 
     @asynccontextmanager
     async def _reading_for(self, question: Question) -> AsyncGenerator[Sources]:
-        """The cluster that a question is about when it names none."""
         await self.deps.work.acks_first()
         async with self.reading(await usual_cluster(self.deps, question), _asker(question)) as sources:
             yield sources

@@ -134,7 +134,6 @@ class Meanings:
         return tuple(word for named in (user, *await self._groups.of(user)) for word in mine.get(named, ()))
 
     async def _pods_above(self, question: Question) -> list[str]:
-        """The pods that the first message of its thread names."""
         try:
             head = await self._deps.gateway.head(question.channel, question.thread_ts)
         except SlackFailure as failure:
@@ -152,7 +151,6 @@ class Meanings:
             return NOBODY_KNOWN
 
     async def _waiting(self, question: Question) -> list[str]:
-        """The asker's pods that wait for GPUs, the oldest first."""
         whose = await self.whose(question.user)
         async with self._reading(question) as sources:
             _, waiting = await gather_waiting(sources, "")

@@ -129,7 +129,6 @@ _SAID: Mapping[str, Callable[[Mapping[str, Any]], Prose]] = {
 
 @cache
 def _known() -> list[str]:
-    """Every key of the schema, at whatever level."""
     from bot.settings.schema import Settings  # noqa: PLC0415  # see the module's docstring
 
     sections = Settings.model_json_schema().get("$defs", {}).values()

@@ -311,7 +311,6 @@ def _worse(incident: Incident, terms: IncidentTimes, extent: Extent) -> str:
 
 
 def _call(step: Step, at: float, terms: IncidentTimes, extent: Extent) -> Step:
-    """The same with the call that is due."""
     now = step.incident
     due = next_call(now, terms, firing=True, extent=extent) if now.state == "open" else None
     if due is None or not due.whom or at < due.at:

@@ -162,7 +162,6 @@ def first_named(labels: Mapping[str, str], names: Sequence[str]) -> str:
 
 
 def _pod(labels: Mapping[str, str]) -> tuple[str, str]:
-    """Namespace and name of the pod that the labels name, or a namespace alone, or nothing."""
     for names in _MEASURED:
         namespace, pod = (first_named(labels, (name,)) for name in names)
         if namespace and pod:
@@ -240,7 +239,6 @@ def _storable(text: str, most: int) -> str:
 
 
 def _moment(text: str) -> str:
-    """The time in UTC, to the second; empty where there is none that can be read."""
     try:
         read = datetime.fromisoformat(text)
         return read.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ") if read.tzinfo else ""

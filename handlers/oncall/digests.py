@@ -159,7 +159,6 @@ class Digests:
         self._failed.pop(digest.id, None)
 
     async def _made(self, digest: Digest, slot: Slot) -> tuple[Message, Figures]:
-        """The message, and what the next one is compared with. Raises BotError."""
         late = slot.wall if self._deps.now() - slot.at > _LATE_S else ""
         if digest.kind == "digest":
             post, files = await self._told(digest.channel, digest.cluster, late)
@@ -260,7 +259,6 @@ class Digests:
     # ------------------------------------------------------------------------------------------------- telling
 
     async def _told(self, channel: str, cluster: str, late: str) -> tuple[DigestPost, list[File]]:
-        """Raises BotError when the cluster cannot be read."""
         meant = self._deps.cluster_of(cluster)
         try:
             async with asyncio.timeout(READING_S), self._deps.open_sources(meant) as sources:

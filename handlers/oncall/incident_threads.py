@@ -135,7 +135,6 @@ class IncidentThreads:
         return False
 
     async def _found(self, row: Row, head: Head) -> Message:
-        """What is known of the cause; without blocks where none was found."""
         cause = row.cause
         if not cause.verb and not (cause.code and cause.subject):
             return progress(self._deps.say("triage.alerts-say"))

@@ -384,7 +384,6 @@ def _words(text: str) -> list[str]:
 
 
 def _without_cluster(words: list[str]) -> tuple[str, list[str]]:
-    """The value of `--cluster`, wherever it stands, and the other words."""
     for number, word in enumerate(words):
         if word.startswith("--cluster="):
             return word.partition("=")[2], words[:number] + words[number + 1 :]

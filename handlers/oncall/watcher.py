@@ -77,7 +77,6 @@ class Watcher:
             await self._keeper.take(given)
 
     async def _pods(self, sources: Sources, cluster: str) -> list[Alert]:
-        """Those that wait for too long, and those that do no more."""
         _, waiting = await gather_waiting(sources, "")
         now = sources.cluster.now()
         firing: dict[str, Alert] = {}
@@ -124,7 +123,6 @@ def _sources(gaps: Sequence[Gap]) -> set[str]:
 
 
 def _unseen_then(alert: Alert) -> set[str]:
-    """What could not be seen when the alert began."""
     return set(filter(None, alert.annotations.get(_UNSEEN, "").split("\n")))
 
 
