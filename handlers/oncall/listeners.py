@@ -28,7 +28,7 @@ from handlers.changes.draft import AccessDenied, Person
 from handlers.inbox import DONE, Inbox
 from handlers.oncall.calling import IN_WORDS, PRESSED, SUBMITTED
 from handlers.oncall.digests import AddDigest, Digests, Stop, read_digest
-from handlers.oncall.service import DeedTime, IncidentDeed, TriageService
+from handlers.oncall.service import IncidentDeed, TriageService
 from handlers.oncall.words import DEEDS, DIGEST_EXAMPLE, IncidentRequest, read_mute, read_words
 from handlers.parsing.question import (
     HeardWords,
@@ -183,7 +183,7 @@ class _OncallWindow:
             await self._inbox.deps.outbox.put(name, row.channel, message, thread_ts=row.thread_ts)
             return self._say("triage.done")
         wanted = IncidentDeed(asked.what, asked.text, asked.to, asked.seconds, asked.node)
-        return await self._triage.act(who, row, wanted, _once(taken))
+        return await self._triage.act(who, row, wanted, taken)
 
     # ------------------------------------------------------------------------------------------ buttons, the form
 
@@ -205,7 +205,7 @@ class _OncallWindow:
             if deed not in get_args(Deed) or not press.incident:
                 raise await self._triage.refuse_forged(who, deed)
             row = await self._triage.find(who, press.incident)
-            return await self._triage.act(who, row, IncidentDeed(deed), _once(taken))
+            return await self._triage.act(who, row, IncidentDeed(deed), taken)
 
         await self._reply(taken.key, taken.asked, reply)
 
@@ -251,7 +251,7 @@ class _OncallWindow:
             row = await self._triage.find(who, typed.incident)
             seconds, node = read_mute(typed.mute.split()) if typed.deed == "mute" else (0.0, "")
             wanted = IncidentDeed(typed.deed, typed.text, typed.to, seconds, node)
-            return await self._triage.act(who, row, wanted, _once(taken))
+            return await self._triage.act(who, row, wanted, taken)
 
         await self._reply(taken.key, taken.asked, reply)
 
@@ -336,10 +336,6 @@ class _OncallWindow:
         container: dict[str, Any] = body.get("container") or {}
         thread = container.get("thread_ts", "")
         return msgspec.structs.replace(question, thread_ts=thread, response_url=body.get("response_url", ""))
-
-
-def _once(taken: AcceptedDeed[Any]) -> DeedTime:
-    return DeedTime(taken.key, taken.asked.asked_at, is_again=taken.resumed)
 
 
 def _words_of_press(_: Question, press: _HeadPress) -> str:

@@ -3,7 +3,7 @@
 import asyncio
 import re
 from collections.abc import Collection
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from bot.access import WhyDenied
 from bot.errors import BotError
@@ -25,7 +25,7 @@ from handlers.oncall.calling import PATIENCE_S, call_to_come
 from handlers.oncall.causes import registration_state
 from handlers.oncall.incident_threads import DAYS, head_of, oncall_report, summary_of
 from handlers.oncall.keeper import Keeper
-from handlers.user_actions import NotDone
+from handlers.user_actions import AcceptedDeed, NotDone
 
 _PERSON = re.compile(r"[UWS][A-Z0-9]{2,63}")
 _NOT_SO = {
@@ -45,14 +45,6 @@ class IncidentDeed(NamedTuple):
     to: str = ""
     seconds: float = 0.0
     node: str = ""
-
-
-class DeedTime(NamedTuple):
-    """Which deed it is, by its key, and when (seconds since 1970); `is_again`: an earlier process may have done it."""
-
-    key: str
-    at: float
-    is_again: bool = False
 
 
 class TriageService:
@@ -77,27 +69,29 @@ class TriageService:
             raise Refused(say("triage.unknown" if incident_id else "triage.which"), hint=say("triage.which-hint"))
         return row
 
-    async def act(self, who: Person, row: Row, wanted: IncidentDeed, once: DeedTime | None = None) -> str:
-        """Does it; what the person is told. The thread tells everybody. `once`: however often that deed is done."""
-        once = once or DeedTime("", self._deps.now())
+    async def act(self, who: Person, row: Row, wanted: IncidentDeed, taken: AcceptedDeed[Any] | None = None) -> str:
+        """Does it, once however often the deed that was `taken` is done; what the person is told. The thread tells
+        everybody.
+        """
+        key, asked_at = (taken.key, taken.asked.asked_at) if taken else ("", self._deps.now())
         await self._check(who, row, wanted.deed)
         self._check_complete(wanted)
         if wanted.node:
             await self._check_lost(row, wanted.node)
-        until = MuteUntil(once.at + wanted.seconds if wanted.seconds else 0.0, wanted.node)
+        until = MuteUntil(asked_at + wanted.seconds if wanted.seconds else 0.0, wanted.node)
         done = Act(wanted.deed, who.user, self._deps.now(), wanted.text, wanted.to, until)
 
         def decide(incident: Incident, _: bool) -> Step | str:  # noqa: FBT001  # as the rows call it
             # It came into another state since the person saw it, or the time is over that they wanted. A note is about
             # the incident in any state.
-            has_moved = done.deed != "note" and (incident.since > once.at or 0.0 < done.until.at <= done.at)
-            return _MOVED if once.is_again and has_moved else act(incident, done)
+            has_moved = done.deed != "note" and (incident.since > asked_at or 0.0 < done.until.at <= done.at)
+            return _MOVED if taken and taken.resumed and has_moved else act(incident, done)
 
         step = await self._rows.change(
             row.id,
             decide,
             lambda step: _line(who, row, wanted.deed, step if isinstance(step, str) else "done"),
-            once.key,
+            key,
         )
         if step is None:
             raise Refused(self._deps.say("triage.unknown"))
