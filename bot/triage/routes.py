@@ -47,10 +47,6 @@ class Route(NamedTuple):
     channel: str
     group_by: tuple[str, ...] = ()
 
-    @property
-    def ignores(self) -> bool:
-        return not self.channel
-
 
 class Ignored(NamedTuple):
     """Alerts that routes ignore: how many fire now, and how many there were in the time that alerts are kept. `names`

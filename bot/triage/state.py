@@ -60,11 +60,6 @@ class Nodes(NamedTuple):
 UNSEEN = Nodes()
 
 
-def is_over(until: MuteUntil, at: float, nodes: Nodes) -> bool:
-    """Whether a mute ends by itself at that time."""
-    return bool(until.at and at >= until.at) or until.node in nodes.registered | nodes.gone
-
-
 def written(until: MuteUntil) -> str:
     """A mute's end as the detail of what is told; `read_until` reads it."""
     return f"{until.at:.0f}" if until.at else f"{_NODE}{until.node}" if until.node else ""
@@ -283,8 +278,8 @@ def _firing(incident: Incident, at: float, terms: IncidentTimes, nodes: Nodes, e
     now = msgspec.structs.replace(incident, quiet_since=0.0)
     if now.state == "resolved" or (now.state == "closed" and was_gone):
         return Step(_anew(now, at), (News("reopened"),))
-    if now.state == "muted" and is_over(now.muted_until, at, nodes):
-        node = now.muted_until.node
+    until, node = now.muted_until.at, now.muted_until.node
+    if now.state == "muted" and ((until and at >= until) or node in nodes.registered | nodes.gone):
         return Step(_anew(now, at), (News("node-gone" if node in nodes.gone else "unmuted", detail=node),))
     if worse := _worse(now, terms, extent):
         return Step(msgspec.structs.replace(_anew(now, at), soon=True), (News("worse", detail=worse),))

@@ -59,7 +59,7 @@ class AlertSorter:
         wanted, unwanted = list[Alert](), list[Alert]()
         for alert in some:
             route = route_of(alert.labels, self._plan.routes)
-            (unwanted if (route and route.ignores) or alert.severity.casefold() == "none" else wanted).append(alert)
+            (unwanted if (route and not route.channel) or alert.severity.casefold() == "none" else wanted).append(alert)
         if unwanted:
             await self._deps.store.alerts.ignore(unwanted)
             most = Counter(alert.name for alert in unwanted).most_common(5)
