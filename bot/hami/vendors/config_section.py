@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from bot.hami.names import Names
-from bot.hami.pods.pod_request import INT32_MAX, WHOLE_CARD, ContainerRequest, Resources, amount_of, to_int32
+from bot.hami.pods.pod_request import INT32_MAX, WHOLE_CARD, Resources, amount_of, to_int32
 from bot.kube.models import Container
 
 USUAL_KEYS = {
@@ -69,12 +69,6 @@ def amount_in(container: Container, resource: str, factor: int = 1, *, absent: i
 def whole_or(memory_mib: int) -> int:
     """The percentage that goes with an amount of memory: none of it is the whole card."""
     return 0 if memory_mib else WHOLE_CARD
-
-
-def only_count(container: Container, resources: Resources, word: str) -> ContainerRequest | None:
-    """The request for devices that are asked for by their number alone."""
-    count = count_in(container, resources)
-    return ContainerRequest(word, container.name, count, 0, 0, 0) if count else None
 
 
 def wrapped_count_in(container: Container, resources: Resources) -> int:

@@ -22,10 +22,10 @@ from bot.hami.fit.verdicts import (
 )
 from bot.hami.names import Names
 from bot.hami.nodes.cards import Card, CardState
+from bot.hami.nodes.registration import Unregistered
 from bot.hami.pods.pod_request import INT32_MAX, WHOLE_CARD, ContainerRequest, Resources, written
 from bot.hami.vendors import standard_fit as checks
-from bot.hami.vendors.config_section import wrapped_count_in
-from bot.hami.vendors.rescanned_nodes import Counted, Found, Rescanned, annotated
+from bot.hami.vendors.rescanned_nodes import Counted, Found, Rescanned
 from bot.hami.vendors.vendor import AnnotatedContainer, Answer, Denied, Mutation
 from bot.hami.version import Version
 from bot.kube.models import Container, Node
@@ -42,10 +42,6 @@ _MEMORY = 100
 _DRS_WORD, _DRS_CARD = "Enflame", "enflame-drs"
 
 
-_KEYS = {"count": "resourceNameGCU"}
-_DRS_KEYS = {"count": "resourceNameDRSGCU", "memory": "resourceNameGCUMemory", "cores": "resourceNameGCUCore"}
-
-
 class EnflameGcu(Counted):
     """Whole ones."""
 
@@ -59,15 +55,13 @@ class EnflameGcu(Counted):
     )
     since = Version(2, 7, 0)
     section = "enflame"
-    section_keys = _KEYS
+    section_keys = {"count": "resourceNameGCU"}  # noqa: RUF012
     lock_key = ""
     plugin_names = _PLUGIN_NAMES
     card = Card(slots=1, memory_mib=_MEMORY, cores=WHOLE_CARD, type=names.word, health=True)
     card_checks = (checks.HEALTH, (EXCLUSIVE_CONFLICT, lambda _, state, __: state.slots > 0))
-
-    def request(self, container: Container, resources: Resources, version: Version) -> ContainerRequest | None:
-        count = wrapped_count_in(container, resources)
-        return ContainerRequest(self.names.word, container.name, count, _MEMORY, 0, WHOLE_CARD) if count else None
+    wraps_count = True
+    each = (_MEMORY, 0, WHOLE_CARD)
 
 
 class SliceProfile(NamedTuple):
@@ -177,12 +171,16 @@ class EnflameDrs(Rescanned):
     )
     since = Version(2, 10, 0)
     section = "enflame"
-    section_keys = _DRS_KEYS
+    section_keys = {"count": "resourceNameDRSGCU", "memory": "resourceNameGCUMemory", "cores": "resourceNameGCUCore"}  # noqa: RUF012
     lock_key = ""
     plugin_names = _PLUGIN_NAMES
 
     def find(self, node: Node, resources: Resources) -> Found:
-        return annotated(node, self.names, prefix=f"{node.name}-")
+        found = super().find(node, resources)
+        if isinstance(found, Unregistered):
+            return found
+        cards = (msgspec.structs.replace(card, uuid=f"{node.name}-{card.uuid}") for card in found.cards)
+        return found._replace(cards=tuple(cards))
 
     def request(self, container: Container, resources: Resources, version: Version) -> ContainerRequest | None:
         slices = _rounded_up(container, resources.count) or 0
@@ -218,16 +216,12 @@ class EnflameDrs(Rescanned):
             return Verdict(fits=False, parts=((MODE_NOT_FIT, 1),), of=len(in_play))
         (size, gigabytes), share = found
         memory = gigabytes * _GIB_IN_MIB
-        passed = checks.scan(
-            run,
-            in_play,
-            asked,
-            (
-                *(checks.HEALTH, checks.UUID, checks.SLOTS, checks.MUTEX),
-                (INSUFFICIENT_MEMORY, lambda _, state, __: state.free_memory_mib < memory),
-                (INSUFFICIENT_CORE, lambda _, state, __: state.free_cores < share),
-            ),
+        which: tuple[checks.Check, ...] = (
+            *(checks.HEALTH, checks.UUID, checks.SLOTS, checks.MUTEX),
+            (INSUFFICIENT_MEMORY, lambda _, state, __: state.free_memory_mib < memory),
+            (INSUFFICIENT_CORE, lambda _, state, __: state.free_cores < share),
         )
+        passed = checks.scan(run, in_play, asked, which)
         if isinstance(passed, Verdict):
             return passed
         return [taken._replace(memory_mib=memory, cores=share, slots=size) for taken in passed]

@@ -20,10 +20,6 @@ _OWN_LISTS = ("baidu.com/use-gpuuuid", "baidu.com/nouse-gpuuuid")
 _VXPU_LISTS = ("hami.io/use-xpu-uuid", "hami.io/no-use-xpu-uuid")
 
 
-_KEYS = {"count": "resourceCountName"}
-_VXPU_KEYS = {"count": "resourceVCountName", "memory": "resourceVMemoryName"}
-
-
 class Kunlun(Counted):
     """Whole ones."""
 
@@ -44,8 +40,10 @@ class Kunlun(Counted):
     more_uuids = True
     lock_key = ""
     section = "kunlun"
-    section_keys = _KEYS
+    section_keys = {"count": "resourceCountName"}  # noqa: RUF012
     plugin_names = "(v?xpu|kunlun(xin)?)-device-plugin"
+    wraps_count = True
+    each = (0, 0, 0)
     card = Card(slots=100, memory_mib=MEMORY_MIB, cores=WHOLE_CARD, type=names.word, health=True)
 
     def cards(self, node: Node, resources: Resources) -> list[Card]:
@@ -53,18 +51,12 @@ class Kunlun(Counted):
         half = len(cards) // 2
         return [msgspec.structs.replace(card, numa=int(card.index >= half)) for card in cards]
 
-    def request(self, container: Container, resources: Resources, version: Version) -> ContainerRequest | None:
-        count = wrapped_count_in(container, resources)
-        return ContainerRequest(self.names.word, container.name, count, 0, 0, 0) if count else None
-
     def scan(self, run: Run, in_play: list[CardState], asked: ContainerRequest) -> Verdict | list[CardUse]:
         listed = [_is_listed(run, state) for state in in_play]
         free = [allowed and state.healthy and not state.slots for state, allowed in zip(in_play, listed, strict=True)]
         if picked := pick(in_play, free, asked.count):
             return [CardUse(state, 0, 0) for state in picked]
-        unlisted = listed.count(False)
-        part = (UUID_MISMATCH, unlisted) if unlisted else (NUMA_NOT_FIT, 1)
-        return Verdict(fits=False, parts=(part,), of=len(in_play))
+        return _refused(listed, [])
 
 
 class Vxpu(Vendor):
@@ -88,7 +80,7 @@ class Vxpu(Vendor):
     more_uuids = True
     plugin_labels = "app.kubernetes.io/component=vxpu-device-plugin"
     section = "kunlun"
-    section_keys = _VXPU_KEYS
+    section_keys = {"count": "resourceVCountName", "memory": "resourceVMemoryName"}  # noqa: RUF012
     plugin_names = "vxpu-device-plugin"
     node_label = ("xpu", "on")
 
@@ -111,12 +103,17 @@ class Vxpu(Vendor):
 
     def scan(self, run: Run, in_play: list[CardState], asked: ContainerRequest) -> Verdict | list[CardUse]:
         listed = [_is_listed(run, state) for state in in_play]
-        room = [_has_room(state, asked.memory_mib) for state in in_play]
+        alike = [not state.slots or state.memory_mib // state.slots == asked.memory_mib for state in in_play]
+        room = [
+            same and state.healthy and state.free_memory_mib >= asked.memory_mib
+            for state, same in zip(in_play, alike, strict=True)
+        ]
         shared = [run.mutex and state.slots > 0 and EXCLUSIVE_CONFLICT not in run.relax for state in in_play]
         free = [listed[i] and room[i] and not shared[i] for i in range(len(in_play))]
         if picked := pick(in_play, free, asked.count):
             return [CardUse(state, asked.memory_mib, asked.cores) for state in picked]
-        return Verdict(fits=False, parts=(_reason(room, shared, listed),), of=len(in_play))
+        conflicts = sum(fits and other for fits, other in zip(room, shared, strict=True))
+        return _refused(listed, [(EXCLUSIVE_CONFLICT, conflicts)])
 
     def slices(self, state: CardState) -> list[int]:
         """The size of the shares in use, or of an unused card any."""
@@ -142,17 +139,9 @@ def _is_listed(run: Run, state: CardState) -> bool:
     )
 
 
-def _has_room(state: CardState, memory_mib: int) -> bool:
-    """Whether a share of that size goes on the card, beside shares of the same size."""
-    alike = not state.slots or state.memory_mib // state.slots == memory_mib
-    return state.healthy and state.free_memory_mib >= memory_mib and alike
-
-
-def _reason(room: list[bool], shared: list[bool], listed: list[bool]) -> tuple[str, int]:
-    if conflicts := sum(fits and other for fits, other in zip(room, shared, strict=True)):
-        return EXCLUSIVE_CONFLICT, conflicts
-    unlisted = listed.count(False)
-    return (UUID_MISMATCH, unlisted) if unlisted else (NUMA_NOT_FIT, 1)
+def _refused(listed: list[bool], before: list[tuple[str, int]]) -> Verdict:
+    reasons = (*before, (UUID_MISMATCH, listed.count(False)), (NUMA_NOT_FIT, 1))
+    return Verdict(fits=False, parts=(next(part for part in reasons if part[1]),), of=len(listed))
 
 
 COUNTS = (1, 2, 4, 8)
@@ -170,7 +159,8 @@ def pick(cards: list[CardState], free: list[bool], count: int) -> list[CardState
     left = [state for state, is_free in zip(cards[:_WING], free, strict=False) if is_free]
     right = [state for state, is_free in zip(cards[_WING:], free[_WING:], strict=True) if is_free]
     if count == _ALL:
-        return sorted([*left, *right], key=_index) if len(left) + len(right) == _ALL else []
+        both = sorted([*left, *right], key=lambda state: state.card.index)
+        return both if len(both) == _ALL else []
     if count not in COUNTS:
         return []
     if max(len(left), len(right)) >= count:
@@ -208,14 +198,7 @@ def _four(free: list[CardState]) -> list[CardState]:
         return []
     chosen = groups[0]
     if len(by_index) == _SIX:
-        linked = (group for group in groups if _are_linked(*sorted(by_index.keys() - set(group))))
+        left_over = ((group, *sorted(by_index.keys() - set(group))) for group in groups)
+        linked = (group for group, a, b in left_over if b - a == _WING or a // _WING == b // _WING)
         chosen = next(linked, groups[-1])
     return [by_index[index] for index in chosen]
-
-
-def _are_linked(low: int, high: int) -> bool:
-    return high - low == _WING or low // _WING == high // _WING
-
-
-def _index(state: CardState) -> int:
-    return state.card.index
