@@ -63,17 +63,21 @@ def compare_days(days: PastDays, *, everything: bool) -> Report:
     `everything`: no overview.
     """
     before, after = days.before, days.after
-    arguments = _arguments(before, after)
+    shown = before.scheduler is not None and after.scheduler is not None
+    arguments = changes_of(*map(_settings, (before, after))) if shown else []
     measured = list(_changes(before.measured, after.measured))
     changes = [*arguments, *(row for row in measured if row.before != row.after)]
     late = _latency(before, after)
     used = list(_figures(before.measured, after.measured))
     is_over = before.is_over and after.is_over
     by_pods = bool(arguments) or isinstance(before.measured, Gap) or isinstance(after.measured, Gap)
-    kind, verdict = _by_pods(days, late[0], changes) if by_pods else _by_use(days, used[0], changes)
+    kind, verdict = (_by_pods if by_pods else _by_use)(days, (late if by_pods else used)[0], changes)
     names = [Text("tune.compare-change", name=row.setting, old=row.before, new=row.after) for row in changes]
     changed = Text("tune.compare-changed", changes=prose.several(names, TOLD_CHANGES))
-    proofs = [*_of_arguments(before, after, arguments), *(proof for day in (before, after) for proof in _proofs(day))]
+    ran = [day.scheduler for day in (before, after) if day.scheduler]
+    flags = [row.setting[2:] for row in arguments if isinstance(row.setting, str) and row.setting.startswith("--")]
+    proofs = [flag_of_replica_set(workload, flag) for flag in flags for workload in ran]
+    proofs += [proof for day in (before, after) for proof in _proofs(day)]
     claim = sentences(verdict, changed if changes else Text("tune.compare-same"))
     gaps = [structs.replace(gap, source=f"{day.day}: {gap.source}") for day in (before, after) for gap in day.gaps]
     figures = [*late, *used] if by_pods else [*used, *late]
@@ -89,24 +93,9 @@ def compare_days(days: PastDays, *, everything: bool) -> Report:
     )
 
 
-def _arguments(before: PastDay, after: PastDay) -> list[ChangeRow]:
-    """What the scheduler was started with; nothing where one of the days does not show it."""
-    if before.scheduler is None or after.scheduler is None:
-        return []
-    old, new = (_settings(day) for day in (before, after))
-    return changes_of(old, new)
-
-
 def _settings(day: PastDay) -> Mapping[str, Mapping[str, str]]:
     containers = day.scheduler.spec.template.spec.containers if day.scheduler else []
     return {group: dict(found) for group, found in settings_of(containers)}
-
-
-def _of_arguments(before: PastDay, after: PastDay, changes: Iterable[ChangeRow]) -> list[Evidence]:
-    ran = [day.scheduler for day in (before, after) if day.scheduler]
-    names = (row.setting for row in changes if isinstance(row.setting, str))
-    flags = [name[2:] for name in names if name.startswith("--")]
-    return [flag_of_replica_set(workload, flag) for flag in flags for workload in ran]
 
 
 def _latency(before: PastDay, after: PastDay) -> list[MeasuredRow]:
