@@ -11,9 +11,8 @@ from bot.hami.nodes.cards import Card, CardState, read_json
 from bot.hami.nodes.registration import Unregistered, registered_cards
 from bot.hami.pods.pod_request import WHOLE_CARD, ContainerRequest, Resources
 from bot.hami.vendors import standard_fit as checks
-from bot.hami.vendors.config_section import amount_in, count_in, limits_of
 from bot.hami.vendors.rescanned_nodes import Counted, Found, capacity_of
-from bot.hami.vendors.vendor import AnnotatedContainer, Answer, Ask, Denied, Mutation
+from bot.hami.vendors.vendor import AnnotatedContainer, Answer, Ask, Denied, Mutation, amount_in, limits_of
 from bot.hami.version import Version
 from bot.kube.models import Container, Node
 
@@ -62,7 +61,7 @@ class Amd(Counted):
     def request(self, container: Container, resources: Resources, version: Version) -> ContainerRequest | None:
         """Only limits count."""
         limits = limits_of(container)
-        count, memory = count_in(limits, resources), amount_in(limits, resources.memory)
+        count, memory = self.count_in(limits, resources), amount_in(limits, resources.memory)
         cores = amount_in(limits, resources.cores, absent=WHOLE_CARD)
         if not count or memory is None or cores is None or not 0 < cores <= WHOLE_CARD:
             return None

@@ -22,8 +22,16 @@ from bot.hami.names import Names
 from bot.hami.nodes.cards import CardState, read_json_with_custom
 from bot.hami.pods.pod_request import INT32_MAX, WHOLE_CARD, Constraints, ContainerRequest, Resources, written
 from bot.hami.vendors import standard_fit as checks
-from bot.hami.vendors.config_section import amount_in, count_in, section_of, whole_or
-from bot.hami.vendors.vendor import AnnotatedContainer, Answer, Denied, Mutation, Vendor
+from bot.hami.vendors.vendor import (
+    AnnotatedContainer,
+    Answer,
+    Denied,
+    Mutation,
+    Vendor,
+    amount_in,
+    section_of,
+    whole_or,
+)
 from bot.hami.version import Version
 from bot.kube.models import Container, Node
 from bot.kube.quantities import parse_quantity
@@ -156,7 +164,11 @@ class Ascend(Vendor):
 
     def request(self, container: Container, resources: Resources, version: Version) -> ContainerRequest | None:
         """Memory is taken as written: the webhook rounds it to a template."""
-        count, memory = count_in(container, resources), amount_in(container, resources.memory, resources.memory_factor)
+        count = self.count_in(container, resources)
+        memory = amount_in(container, resources.memory, resources.memory_factor)
+            self.count_in(container, resources),
+            amount_in(container, resources.memory, resources.memory_factor),
+        )
         if not count or memory is None:
             return None
         return ContainerRequest(

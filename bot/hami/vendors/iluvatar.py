@@ -11,8 +11,15 @@ from bot.hami.names import Names
 from bot.hami.nodes.cards import read_strict_text
 from bot.hami.pods.pod_request import INT32_MAX, WHOLE_CARD, ContainerRequest, Resources
 from bot.hami.vendors import standard_fit as checks
-from bot.hami.vendors.config_section import amount_in, section_of, whole_or, wrapped_count_in
-from bot.hami.vendors.vendor import AnnotatedContainer, Answer, Mutation, Vendor
+from bot.hami.vendors.vendor import (
+    AnnotatedContainer,
+    Answer,
+    Mutation,
+    Vendor,
+    amount_in,
+    section_of,
+    whole_or,
+)
 from bot.hami.version import Version
 from bot.kube.models import Container
 
@@ -45,6 +52,7 @@ class Iluvatar(Vendor):
         capacity_unit=100,
     )
     unit_mib = 256
+    wraps_count = True
     flag = "enable-iluvatar"
     locks_since = Version(2, 8, 0)
     plugin_names = "(ix|iluvatar)-device-plugin"
@@ -69,7 +77,7 @@ class Iluvatar(Vendor):
         return [_Chip(names.word, names.count, names.memory, names.cores) for names in called]
 
     def request(self, container: Container, resources: Resources, version: Version) -> ContainerRequest | None:
-        count = wrapped_count_in(container, resources)
+        count = self.count_in(container, resources)
         memory = amount_in(container, resources.memory, resources.memory_factor)
         if not count or memory is None:
             return None

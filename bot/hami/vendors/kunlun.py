@@ -6,7 +6,6 @@ from bot.hami.fit.verdicts import EXCLUSIVE_CONFLICT, NUMA_NOT_FIT, UUID_MISMATC
 from bot.hami.names import Names
 from bot.hami.nodes.cards import Card, CardState, read_json
 from bot.hami.pods.pod_request import INT32_MAX, WHOLE_CARD, Constraints, ContainerRequest, Resources, amount_of
-from bot.hami.vendors.config_section import wrapped_count_in
 from bot.hami.vendors.rescanned_nodes import Counted
 from bot.hami.vendors.vendor import AnnotatedContainer, Answer, Ask, Mutation, Vendor
 from bot.hami.version import Version
@@ -78,6 +77,7 @@ class Vxpu(Vendor):
     since = Version(2, 7, 0)
     orders = True
     more_uuids = True
+    wraps_count = True
     plugin_labels = "app.kubernetes.io/component=vxpu-device-plugin"
     section = "kunlun"
     section_keys = {"count": "resourceVCountName", "memory": "resourceVMemoryName"}  # noqa: RUF012
@@ -85,7 +85,7 @@ class Vxpu(Vendor):
     node_label = ("xpu", "on")
 
     def request(self, container: Container, resources: Resources, version: Version) -> ContainerRequest | None:
-        count, memory = wrapped_count_in(container, resources), amount_of(container, resources.memory)
+        count, memory = self.count_in(container, resources), amount_of(container, resources.memory)
         if not count or memory == "unusable" or (memory is not None and not 0 <= memory <= INT32_MAX):
             return None
         share = MEMORY_MIB if memory is None else rounded(memory)

@@ -13,9 +13,17 @@ from bot.hami.names import Names
 from bot.hami.nodes.cards import Card, CardState
 from bot.hami.pods.pod_request import INT32_MAX, WHOLE_CARD, Constraints, ContainerRequest, Resources, written
 from bot.hami.vendors import standard_fit as checks
-from bot.hami.vendors.config_section import amount_in, count_in, limits_of, whole_or
 from bot.hami.vendors.rescanned_nodes import Counted, Rescanned
-from bot.hami.vendors.vendor import AnnotatedContainer, Answer, Ask, Denied, Mutation
+from bot.hami.vendors.vendor import (
+    AnnotatedContainer,
+    Answer,
+    Ask,
+    Denied,
+    Mutation,
+    amount_in,
+    limits_of,
+    whole_or,
+)
 from bot.hami.version import Version
 from bot.kube.models import Container
 from bot.kube.quantities import parse_quantity
@@ -141,7 +149,7 @@ class MetaxSgpu(Rescanned):
     def request(self, container: Container, resources: Resources, version: Version) -> ContainerRequest | None:
         """Only limits count. An amount of memory is GiB, or bytes where its text has a letter: `2k` is 2,000 bytes."""
         limits = limits_of(container)
-        count, cores = count_in(limits, resources), amount_in(limits, resources.cores, absent=WHOLE_CARD)
+        count, cores = self.count_in(limits, resources), amount_in(limits, resources.cores, absent=WHOLE_CARD)
         memory = _memory_in(limits, resources)
         if not count or memory is None or cores is None:
             return None
