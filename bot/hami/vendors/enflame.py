@@ -121,25 +121,18 @@ def _integer(text: str, absent: int = 0) -> int:
     return int(text) if _NUMBER.fullmatch(text) else absent
 
 
-class SliceRequest(NamedTuple):
-    """What a container asks for: so many slices, or else a slice of at least that."""
-
-    slices: int
-    memory: int
-    cores: int
-
-
-def profile_for(profiles: Iterable[SliceProfile], wanted: SliceRequest) -> tuple[SliceProfile, int] | None:
-    """The profile that serves what is wanted, and its share of a card's cores; None for none."""
+def profile_for(profiles: Iterable[SliceProfile], slices: int, memory: int, cores: int) -> tuple[int, int, int] | None:
+    """The profile of so many slices, or else of at least that memory and cores: size, GB, and its share of a card's
+    cores; None for none.
+    """
     candidates = sorted({profile for profile in profiles if profile.size > 0 and profile.gigabytes > 0})
     most = max((candidate.size for candidate in candidates), default=0)
-    memory = wanted.memory
     if candidates and memory > 2 * candidates[-1].gigabytes:
         memory = -(-memory // _GIB_IN_MIB)
-    for profile in candidates:
-        share = -(-profile.size * CORES // most)
-        if profile.size == wanted.slices if wanted.slices else profile.gigabytes >= memory and share >= wanted.cores:
-            return profile, share
+    for size, gigabytes in candidates:
+        share = -(-size * CORES // most)
+        if size == slices if slices else gigabytes >= memory and share >= cores:
+            return size, gigabytes, share
     return None
 
 
@@ -211,10 +204,10 @@ class EnflameDrs(Rescanned):
     def scan(self, run: Run, in_play: list[CardState], asked: ContainerRequest) -> Verdict | list[CardUse]:
         names = {name for state in in_play for name, _ in state.card.custom}
         slices = asked.more if isinstance(asked.more, int) else 0
-        found = profile_for(map(read_profile, names), SliceRequest(slices, asked.memory_mib, asked.cores))
+        found = profile_for(map(read_profile, names), slices, asked.memory_mib, asked.cores)
         if found is None:
             return Verdict(fits=False, parts=((MODE_NOT_FIT, 1),), of=len(in_play))
-        (size, gigabytes), share = found
+        size, gigabytes, share = found
         memory = gigabytes * _GIB_IN_MIB
         which: tuple[checks.Check, ...] = (
             *(checks.HEALTH, checks.UUID, checks.SLOTS, checks.MUTEX),

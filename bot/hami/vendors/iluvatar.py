@@ -59,7 +59,9 @@ class Iluvatar(Vendor):
 
     def read_resources(self, document: object) -> tuple[Resources, ...]:
         found: Any = section_of(document, "iluvatars")
-        chips = self._of_chart() if document is None else msgspec.convert(found or [], list[_Chip])
+        called = map(self.names.of, _CHIPS)
+        chart = [_Chip(names.word, names.count, names.memory, names.cores) for names in called]
+        chips = chart if document is None else msgspec.convert(found or [], list[_Chip])
         return tuple(
             Resources(
                 word=chip.common_word,
@@ -71,10 +73,6 @@ class Iluvatar(Vendor):
             for chip in chips
             if chip.common_word
         )
-
-    def _of_chart(self) -> list[_Chip]:
-        called = map(self.names.of, _CHIPS)
-        return [_Chip(names.word, names.count, names.memory, names.cores) for names in called]
 
     def request(self, container: Container, resources: Resources, version: Version) -> ContainerRequest | None:
         count = self.count_in(container, resources)

@@ -164,30 +164,15 @@ def pick(cards: list[CardState], free: list[bool], count: int) -> list[CardState
     if count not in COUNTS:
         return []
     if max(len(left), len(right)) >= count:
-        return _within_a_wing(left, right, count)
+        sizes = _SINGLE_ORDER if count == 1 else range(count, _WING + 1)  # the wing with fewer free cards goes first
+        return next(wing[:count] for size in sizes for wing in (left, right) if len(wing) == size)
     both = [*left, *right]
-    if count == 2:  # a pair
-        return _pair(both)
+    if count == 2:  # the first two that face each other
+        by_index = {state.card.index: state for state in both}
+        lows = (state.card.index % _WING for state in both)
+        low = next((low for low in lows if low in by_index and low + _WING in by_index), None)
+        return [] if low is None else [by_index[low], by_index[low + _WING]]
     return _four(both) if count == _WING else []
-
-
-def _within_a_wing(left: list[CardState], right: list[CardState], count: int) -> list[CardState]:
-    """The wing with fewer free cards is used up first."""
-    for size in _SINGLE_ORDER if count == 1 else range(count, _WING + 1):
-        for wing in (left, right):
-            if len(wing) == size:
-                return wing[:count]
-    return []
-
-
-def _pair(free: list[CardState]) -> list[CardState]:
-    """The first two that face each other."""
-    by_index = {state.card.index: state for state in free}
-    for state in free:
-        low = state.card.index % _WING
-        if low in by_index and low + _WING in by_index:
-            return [by_index[low], by_index[low + _WING]]
-    return []
 
 
 def _four(free: list[CardState]) -> list[CardState]:

@@ -180,7 +180,11 @@ class MetaxSgpu(Rescanned):
         if len(passed) < asked.count:
             return checks.lacking(passed, counts, len(in_play))
         if online:
-            return [taken._replace(cores=0) for taken in sorted(passed, key=_by_class)[: asked.count]]
+            # Where an online pod does best: with few others of its class, and not among offline pods alone.
+            classes = ((taken, taken.state.classes) for taken in passed)
+            counted = [(taken, some.count(ONLINE), some.count(OFFLINE)) for taken, some in classes]
+            counted.sort(key=lambda each: (each[1] == 0 < each[2], each[1] or each[2], each[2] if each[1] else 0))
+            return [taken._replace(cores=0) for taken, _, _ in counted[: asked.count]]
         if len(passed) > asked.count and app_class != OFFLINE and asked.cores == WHOLE_CARD:
             passed = _linked(run, passed, asked.count)
         becomes = "" if asked.cores == WHOLE_CARD else quality
@@ -193,12 +197,6 @@ class MetaxSgpu(Rescanned):
         """A pod that the pods on the card bear beside them."""
         app_class = ONLINE if state.classes else None
         return Ask(ContainerRequest(word, "", 1, 1, 0, 0), Constraints(more=(app_class, state.card.mode)))
-
-
-def _by_class(taken: CardUse) -> tuple[bool, int, int]:
-    """Where an online pod does best: with few others of its class, and not among offline pods alone."""
-    online, offline = taken.state.classes.count(ONLINE), taken.state.classes.count(OFFLINE)
-    return (True, offline, 0) if offline and not online else (False, online, offline)
 
 
 def _linked(run: Run, passed: list[CardUse], count: int) -> list[CardUse]:

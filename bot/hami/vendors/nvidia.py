@@ -172,7 +172,8 @@ class Nvidia(Vendor):
         if not named and resources.default_count <= 0:
             return None
         added: Amounts = {} if named else {resources.count: resources.default_count}
-        if _is_whole(shown, resources, percentage) and shown.version >= _EXCLUSIVE_BY_DEFAULT:
+        whole = percentage == WHOLE_CARD if percentage is not None else shown.asked(resources.memory) is None
+        if whole and shown.asked(resources.cores) is None and shown.version >= _EXCLUSIVE_BY_DEFAULT:
             added = {**added, resources.cores: WHOLE_CARD}
         return Mutation(added)
 
@@ -233,12 +234,6 @@ class Nvidia(Vendor):
             for profile in state.card.mig_profiles
             if profile.memory_mib <= state.free_memory_mib and mig.choose([profile], 0, state.placements)
         ]
-
-
-def _is_whole(shown: AnnotatedContainer, resources: Resources, percentage: int | None) -> bool:
-    if shown.asked(resources.cores) is not None:
-        return False
-    return percentage == WHOLE_CARD if percentage is not None else shown.asked(resources.memory) is None
 
 
 def read_link_scores(text: str) -> dict[tuple[str, str], int] | None:
