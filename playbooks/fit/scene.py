@@ -10,11 +10,11 @@ from typing import NamedTuple
 from bot.hami.fit.verdicts import type_allows, uuid_allows
 from bot.hami.installation.install import VOLCANO_SCHEDULERS, Install, is_anothers
 from bot.hami.pods.pod_request import PodRequest
-from bot.hami.pods.request_parsing import DeviceConfig
+from bot.hami.pods.request_parsing import DeviceConfig, extended_resources
 from bot.hami.vendors import NAMES
 from bot.hami.version import Version
 from bot.hami.webhook import Rejection, WebhookSetting, admit, left_alone
-from bot.kube.models import Pod, Quantity, ResourceRequirements
+from bot.kube.models import Pod, ResourceRequirements
 from bot.kube.quantities import parse_quantity
 from bot.kube.selectors import Obstacle, effective_request
 from bot.report import Confidence, Gap
@@ -25,7 +25,6 @@ from playbooks.rules.common.findings import confidence_in
 from playbooks.rules.quota.effects import Effect, effects
 from playbooks.scenes.waiting_pod import PodScene
 
-_NATIVE = "kubernetes.io"
 _PASSED_OVER = {resource for names in NAMES for resource in names.passed_over}
 
 
@@ -109,19 +108,10 @@ def changes(written: Pod, admitted: Pod) -> Iterator[AdmittedLimit]:
                 yield AdmittedLimit(after.name, resource, str(limits.get(resource, "")), str(amount))
 
 
-def beside(pod: Pod, config: DeviceConfig) -> dict[str, Quantity]:
+def beside(pod: Pod, config: DeviceConfig) -> dict[str, str]:
     """The extended resources that the pod asks for and HAMi does not hand out, with the first amount as written."""
-    asked: dict[str, Quantity] = {}
-    for container in (*(pod.spec.init_containers or ()), *pod.spec.containers):
-        resources = container.resources
-        for amounts in (resources.limits, resources.requests) if resources else ():
-            for name, amount in (amounts or {}).items():
-                domain, slash, _ = name.partition("/")
-                native = not slash or domain == _NATIVE or domain.endswith(f".{_NATIVE}")
-                ours = native or name in _PASSED_OVER or config.manages(name)
-                if not ours and parse_quantity(amount):
-                    asked.setdefault(name, amount)
-    return asked
+    asked = ((name, amount) for name, amount in extended_resources(pod).items() if name not in _PASSED_OVER)
+    return {name: amount for name, amount in asked if not config.manages(name) and parse_quantity(amount)}
 
 
 def unoffered(scene: AskedScene) -> str:

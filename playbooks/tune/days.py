@@ -12,7 +12,6 @@ from msgspec import structs
 
 from bot.hami.metrics.gpu_usage import IDLE_S
 from bot.hami.scheduler_logs.scheduling_latency import LatencyStage, measure, settled
-from bot.kube.models import Pod
 from bot.kube.times import format_time
 from bot.report import Evidence, Gap, Report
 from bot.texts import Text, sentences
@@ -46,6 +45,7 @@ _BY_PODS = {
     "worse": "tune.compare-worse",
     "noise": "tune.compare-noise",
     "unchanged": "tune.compare-unchanged",
+    "few": "tune.days-pods-few",
 }
 _BY_USE = {
     "better": "tune.days-better",
@@ -110,10 +110,10 @@ def _stages(day: PastDay) -> list[LatencyStage]:
 
 def _by_pods(days: PastDays, whole: MeasuredRow, changes: list[ChangeRow]) -> tuple[str, Text]:
     kind = outcome(whole, changes)
+    values: dict[str, object] = {"before": whole.before, "after": whole.after}
     if kind == "few":
         values = {"before": whole.pods_before, "after": whole.pods_after, "least": LEAST}
-        return kind, Text("tune.days-pods-few", old=days.before.day, new=days.after.day, **values)
-    return kind, Text(_BY_PODS[kind], before=whole.before, after=whole.after)
+    return kind, Text(_BY_PODS[kind], old=days.before.day, new=days.after.day, **values)
 
 
 def _changes(before: Day | Gap, after: Day | Gap) -> Iterator[ChangeRow]:
@@ -178,7 +178,12 @@ def _by_use(days: PastDays, used: MeasuredRow, changes: list[ChangeRow]) -> tupl
 
 def _proofs(day: PastDay) -> list[Evidence]:
     *_, whole = _stages(day)
-    slow = [proof for life in whole.lives[:_SHOWN] for proof in _took(life.pod)]
+    slow: list[Evidence] = []
+    for pod in (life.pod for life in whole.lives[:_SHOWN]):
+        slow.append(quotes.of_pod_age(pod))
+        running = [status.state.running for status in pod.status.container_statuses or ()]
+        if last := max((state.started_at or "" for state in running if state), default=""):
+            slow.append(quotes.of_pod(pod, last, "{.status.containerStatuses[*].state.running.startedAt}"))
     if isinstance(day.measured, Gap):
         return slow
     most = sorted(day.measured.gpu_used.items(), key=lambda item: -item[1].value)[:_SHOWN]
@@ -188,14 +193,3 @@ def _proofs(day: PastDay) -> list[Evidence]:
         for uuid, sample in most
     ]
     return [*used, *slow]
-
-
-def _took(pod: Pod) -> Iterator[Evidence]:
-    yield quotes.of_pod_age(pod)
-    running = [
-        container_status.state.running.started_at
-        for container_status in pod.status.container_statuses or ()
-        if container_status.state.running
-    ]
-    if last := max((at for at in running if at), default=""):
-        yield quotes.of_pod(pod, last, "{.status.containerStatuses[*].state.running.startedAt}")

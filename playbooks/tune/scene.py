@@ -87,10 +87,6 @@ class Pool(msgspec.Struct, frozen=True, dict=True):
         both = zip(self.nodes, self.by_node, strict=True)
         return next(node for node, states in both if any(state.card.uuid == uuid for state in states))
 
-    def physical_mib(self, gpu: Card) -> float:
-        """The memory that the GPU really has."""
-        return gpu.memory_mib / (self.scaling or 1)
-
 
 POOLS = Sheet("pools", PoolRow)
 

@@ -26,7 +26,6 @@ from bot.hami.metrics.exposition import Sample
 from bot.hami.metrics.gpu_usage import MeasuredHolding
 from bot.hami.version import Version
 from bot.kube.models import Pod
-from bot.kube.models.pods import HolderContainer
 from bot.report import Gap, NextAction, step
 from bot.texts import Prose, Text
 from playbooks import quotes
@@ -97,13 +96,8 @@ def _scaling(pool: Pool, scene: TuneScene) -> list[Advice]:
         why = Text("tune.config-unread") if unread else Text("tune.scaling-unknown", days=WINDOW_DAYS)
         return [unknown("memory-scaling", why, pool.object, current=_factor(pool) if pool.scaling else "")]
     safe, current = round(known.ratio, 2), pool.scaling or 1.0
-    values = {
-        "requested": mib(known.requested),
-        "peak": mib(known.peak),
-        "safe": f"{safe:.2f}",
-        "count": len(known.peaks),
-    }
-    why = Text("tune.scaling-ratio", **values)
+    amounts = {"requested": mib(known.requested), "peak": mib(known.peak), "safe": f"{safe:.2f}"}
+    why = Text("tune.scaling-ratio", count=len(known.peaks), **amounts)
 
     def advised(direction: Direction, to: float) -> Advice:
         text = why
@@ -122,19 +116,16 @@ def _scaling(pool: Pool, scene: TuneScene) -> list[Advice]:
     wanted = math.floor(10 * min(safe, _MOST)) / 10
     if wanted >= _LEAST and wanted > current:
         killed = [(held, container) for held in pool.held for container in oomkilled(held, scene)]
-        return [_cut_short(killed, pool)] if killed else [advised("raise", wanted)]
+        if not killed:
+            return [advised("raise", wanted)]
+        why = Text("tune.scaling-killed", count=len(killed), pod=killed[0][0].name, days=WINDOW_DAYS)
+        claim = Text("tune.scaling-refuse", pool=pool.label, wanted=f"{current:g}", why=why)
+        proofs = tuple(of_end(held, container) for held, container in killed[:_SHOWN])
+        row = _scaling_row("refuse", pool, f"{current:g}", why)
+        return [changed(row, claim, proofs, confidence="suspected", of_symptom=False)]
     if safe < current:
         return [advised("lower", max(wanted, 1.0))]
     return [kept("memory-scaling", _factor(pool), why, pool.object)]
-
-
-def _cut_short(killed: list[tuple[MeasuredHolding, HolderContainer]], pool: Pool) -> Advice:
-    why = Text("tune.scaling-killed", count=len(killed), pod=killed[0][0].name, days=WINDOW_DAYS)
-    current = pool.scaling or 1.0
-    claim = Text("tune.scaling-refuse", pool=pool.label, wanted=f"{current:g}", why=why)
-    proofs = tuple(of_end(held, container) for held, container in killed[:_SHOWN])
-    row = _scaling_row("refuse", pool, f"{current:g}", why)
-    return changed(row, claim, proofs, confidence="suspected", of_symptom=False)
 
 
 def _full(pool: Pool, scene: TuneScene) -> list[tuple[str, Sample, int]]:
@@ -143,14 +134,13 @@ def _full(pool: Pool, scene: TuneScene) -> list[tuple[str, Sample, int]]:
     Where memory is over-committed, one holder is enough: more is promised than the GPU has.
     """
     used = {gpu.uuid: gpu.used for gpu in scene.usage.usage.gpus}
-    found: list[tuple[str, Sample, int]] = []
-    for state in pool.gpus:
-        has = pool.physical_mib(state.card)
-        reading = used.get(state.card.uuid)
-        promised = state.slots > 1 or (pool.scaling or 1) > 1
-        if promised and reading is not None and has and reading.value / _MIB >= FULL * has:
-            found.append((state.card.uuid, reading, round(has)))
-    return found
+    states = [(state, state.card.memory_mib / (pool.scaling or 1), used.get(state.card.uuid)) for state in pool.gpus]
+    promised = (each for each in states if each[0].slots > 1 or (pool.scaling or 1) > 1)
+    return [
+        (state.card.uuid, reading, round(has))
+        for state, has, reading in promised
+        if reading is not None and has and reading.value / _MIB >= FULL * has
+    ]
 
 
 def _refuse_full(pool: Pool, full: list[tuple[str, Sample, int]], scene: TuneScene) -> list[Advice]:

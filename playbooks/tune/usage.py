@@ -79,32 +79,28 @@ def monitor(scene: TuneScene) -> list[Advice]:
         row = AdviceRow("monitor-gap", "repair", ",".join(silent), "", "", why)
         look = Text("tune.monitor-scrape" if scene.usage.of_prometheus else "tune.monitor-do")
         action = step(look, prose.plugin_pods_command(silent[0]))
-        advice.append(changed(row, why, _of_answers(silent, scene), [action], confidence="suspected"))
+        # What was asked and what came back; and of the first nodes a pod that holds GPUs there.
+        at, show = format_time(scene.taken_at), prose.plugin_pods_command(silent[0])
+        proofs = [Evidence("metrics", gap.source, at, in_english(gap.text), show) for gap in usage.gaps]
+        first = {held.holding.node: held for held in reversed(scene.held)}
+        proofs += [proof for node in silent[:_SHOWN] for proof in of_request(first[node], scene)]
+        advice.append(changed(row, why, proofs, [action], confidence="suspected"))
     if unread:
         why = Text("tune.monitor-unread", missing=len(unread), nodes=len(nodes), which=prose.names(unread))
         advice.append(unknown("monitor-gap", why, ",".join(unread)))
     return advice
 
 
-def _of_answers(missing: Sequence[str], scene: TuneScene) -> tuple[Evidence, ...]:
-    """What was asked and what came back; and of the first nodes a pod that holds GPUs there."""
-    at, look = format_time(scene.taken_at), prose.plugin_pods_command(missing[0])
-    answers = [Evidence("metrics", gap.source, at, in_english(gap.text), look) for gap in scene.usage.gaps]
-    holders = [next(held for held in scene.held if held.holding.node == node) for node in missing[:_SHOWN]]
-    return (*answers, *(proof for held in holders for proof in of_request(held, scene)))
-
-
 def _measured_nodes(scene: TuneScene) -> set[str]:
     """With Prometheus, where any figure came; else where a monitor gave some."""
-    seen = scene.usage
-    if seen.monitors:
-        return {pod.spec.node_name for pod in seen.monitors}
-    uuids = {use.uuid for use in seen.usage.containers} | {gpu.uuid for gpu in seen.usage.gpus}
+    if scene.usage.monitors:
+        return {pod.spec.node_name for pod in scene.usage.monitors}
     if isinstance(scene.holders, Gap):
         return set()
-    return {held.holding.node for held in scene.held if uuids & held.shares.keys()} | {
-        gpu.node for gpu in seen.usage.gpus if gpu.node
-    }
+    containers, gpus = scene.usage.usage
+    uuids = {use.uuid for use in (*containers, *gpus)}
+    nodes = [*(held.holding.node for held in scene.held if uuids & held.shares.keys()), *(gpu.node for gpu in gpus)]
+    return set(filter(None, nodes))
 
 
 _MIB = 2**20
@@ -131,7 +127,8 @@ def memory_limits(scene: TuneScene) -> list[Advice]:
 
 
 def _limit(held: MeasuredHolding, scene: TuneScene) -> Advice | None:
-    measured = list(_measured(held))
+    both = ((use, use.used, use.limit) for use in held.uses)
+    measured = [_Measured(use, used, limit) for use, used, limit in both if used and limit and limit.value > 0]
     if not measured or held.has_no_process:
         return None
     most = max(measured, key=lambda measure: measure.share)
@@ -151,12 +148,6 @@ def _peak(held: MeasuredHolding, measure: _Measured, scene: TuneScene) -> Peak |
     """The most that the container used within the window, where a Prometheus knows it."""
     known = scene.peaks.get((held.holding.namespace, held.holding.name, measure.use.uuid), ())
     return next((peak for peak in known if peak.of.container == measure.use.container), None)
-
-
-def _measured(held: MeasuredHolding) -> Iterator[_Measured]:
-    for use in held.uses:
-        if use.used is not None and use.limit is not None and use.limit.value > 0:  # 0 is no limit
-            yield _Measured(use, use.used, use.limit)
 
 
 def _new_limit(topic: Topic, held: MeasuredHolding, measure: _Measured, scene: TuneScene) -> Advice:
