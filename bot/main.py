@@ -54,7 +54,7 @@ from handlers.oncall import listeners as triage
 from handlers.oncall.setup import Oncall, alerts_endpoint_of, incidents_kept, oncall_desk
 from handlers.profiles import service as profiling
 from handlers.profiles.service import ProfileService
-from handlers.record_shell import write_capture
+from handlers.shell_commands import write_capture
 from handlers.unfinished_work import Leftovers
 from playbooks.own import discovery as own
 from playbooks.playbook import Sources, find, load
