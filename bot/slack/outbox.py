@@ -18,6 +18,7 @@ import msgspec
 
 from bot.errors import Bug, bugs_as_errors
 from bot.report import Severity
+from bot.slack.calls import happens
 from bot.slack.failures import PASSING, Problem, SlackFailure
 from bot.slack.gateway import Gateway, Posted
 from bot.slack.message import File, Message
@@ -170,9 +171,7 @@ class Outbox:
                 for channel in channels:
                     if channel not in senders:
                         senders[channel] = group.create_task(self._drain(channel))
-                with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(BEAT_S):
-                        await self._wake.wait()
+                await happens(self._wake, BEAT_S)
 
     async def _drain(self, channel: str) -> None:
         wait: float | None = 0.0

@@ -14,6 +14,7 @@ from typing import ClassVar
 
 import msgspec
 
+from bot.slack.calls import happens
 from bot.slack.failures import Problem, SlackFailure
 from bot.slack.gateway import Gateway
 from bot.slack.message import Message
@@ -63,7 +64,7 @@ async def announced(show: Callable[[], Awaitable[None]], after_s: float, again_s
 
     async def announce() -> None:
         wait_s = after_s
-        while wait_s and not await _within(ended, wait_s):
+        while wait_s and not await happens(ended, wait_s):
             await show()
             wait_s = again_s
 
@@ -73,16 +74,6 @@ async def announced(show: Callable[[], Awaitable[None]], after_s: float, again_s
     finally:
         ended.set()
         await announcing
-
-
-async def _within(event: asyncio.Event, seconds: float) -> bool:
-    """Whether it happened in that time."""
-    try:
-        async with asyncio.timeout(seconds):
-            await event.wait()
-    except TimeoutError:
-        return False
-    return True
 
 
 _FILES = "Here are the files of the answer that you asked for."
