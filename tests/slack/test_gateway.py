@@ -132,8 +132,8 @@ def test_reactions_may_be_there_or_gone_already():
         posted = await bot.gateway.post(ONCALL, line("looking"))
         await bot.gateway.react(ONCALL, posted.ts, "eyes")
         await bot.gateway.react(ONCALL, posted.ts, "eyes")
-        await bot.gateway.unreact(ONCALL, posted.ts, "eyes")
-        await bot.gateway.unreact(ONCALL, posted.ts, "eyes")
+        await bot.gateway.react(ONCALL, posted.ts, "eyes", remove=True)
+        await bot.gateway.react(ONCALL, posted.ts, "eyes", remove=True)
         assert (await failure_of(bot.gateway.react(ONCALL, "1.0", "eyes"))).problem is Problem.GONE
 
     with_bot(work)
