@@ -198,9 +198,8 @@ def staged(stage: Callable[..., AbstractAsyncContextManager[Any]]) -> Callable[.
     return chosen
 
 
-@staged
 @asynccontextmanager
-async def played(
+async def _asked(
     tmp_path: Path,
     mode: Mode = "socket",
     opener=recorded,
@@ -211,3 +210,15 @@ async def played(
     async with asyncio.timeout(180), a_bot(tmp_path, mode, opener=opener, limits=limits, slack=slack()) as here:
         yield here
         assert here.slack.unknown_methods == []
+
+
+played = staged(_asked)
+
+
+@staged
+@asynccontextmanager
+async def held(tmp_path: Path, mode: Mode = "socket", limits: Limits = PATIENT) -> AsyncGenerator[tuple[Here, Gated]]:
+    """The same before a cluster of which nothing can be read until the test lets it."""
+    cluster = Gated()
+    async with _asked(tmp_path, mode, cluster.opener, limits) as here:
+        yield here, cluster

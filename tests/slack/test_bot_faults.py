@@ -12,7 +12,7 @@ import pytest
 from bot.store.engine import sender
 from sandbox.slack import Fault, SlackServer
 from tests.slack.asking import Asking
-from tests.slack.bot import PATIENT, POD, VERDICT, Gated, Here, Mode, a_bot, connected, played
+from tests.slack.bot import PATIENT, POD, VERDICT, Gated, Here, Mode, a_bot, connected, held, played
 from tests.slack.deliveries import later
 from tests.slack.sockets import readiness, readiness_is
 
@@ -36,36 +36,28 @@ async def test_whatever_slack_says_to_an_answer_it_is_shown_once(here: Here, *, 
     assert asking.counts() == [1] * 9
 
 
-def test_a_progress_that_hangs_holds_the_answer_up_for_a_moment_only(tmp_path: Path) -> None:
-    cluster = Gated()
-
-    async def scene(here: Here) -> None:
-        here.slack.faults.append(Fault("hang", where="^commands/"))
-        await here.slack.command("ada", "gpu-oncall", f"why {POD}")
-        await here.slack.wait_for(lambda: here.slack.journal.of("response_url"))
-        hung = asyncio.get_running_loop().time()
-        cluster.gate.set()
-        await here.slack.wait_for(channel="gpu-oncall", containing=VERDICT, user="ada")
-        assert asyncio.get_running_loop().time() - hung < 6
-
-    played(opener=cluster.opener)(scene)(tmp_path=tmp_path)
+@held()
+async def test_a_progress_that_hangs_holds_the_answer_up_for_a_moment_only(here: Here, cluster: Gated) -> None:
+    here.slack.faults.append(Fault("hang", where="^commands/"))
+    await here.slack.command("ada", "gpu-oncall", f"why {POD}")
+    await here.slack.wait_for(lambda: here.slack.journal.of("response_url"))
+    hung = asyncio.get_running_loop().time()
+    cluster.gate.set()
+    await here.slack.wait_for(channel="gpu-oncall", containing=VERDICT, user="ada")
+    assert asyncio.get_running_loop().time() - hung < 6
 
 
-def test_an_answer_whose_response_url_is_used_up_is_shown_all_the_same(tmp_path: Path) -> None:
-    cluster = Gated()
-
-    async def scene(here: Here) -> None:
-        await here.slack.command("ada", "gpu-oncall", f"why {POD}")
-        url = here.slack.journal.of("delivery", "slash_commands")[0].request["response_url"]
-        async with aiohttp.ClientSession() as session:
-            for _ in range(5):
-                await session.post(url, json={"text": "used"})
-        cluster.gate.set()
-        answer = await here.slack.wait_for(channel="gpu-oncall", containing=VERDICT, user="ada")
-        assert answer["ephemeral"]
-        assert "used_url" in [call.error for call in here.slack.journal.of("response_url")]
-
-    played(opener=cluster.opener)(scene)(tmp_path=tmp_path)
+@held()
+async def test_an_answer_whose_response_url_is_used_up_is_shown_all_the_same(here: Here, cluster: Gated) -> None:
+    await here.slack.command("ada", "gpu-oncall", f"why {POD}")
+    url = here.slack.journal.of("delivery", "slash_commands")[0].request["response_url"]
+    async with aiohttp.ClientSession() as session:
+        for _ in range(5):
+            await session.post(url, json={"text": "used"})
+    cluster.gate.set()
+    answer = await here.slack.wait_for(channel="gpu-oncall", containing=VERDICT, user="ada")
+    assert answer["ephemeral"]
+    assert "used_url" in [call.error for call in here.slack.journal.of("response_url")]
 
 
 def test_a_token_that_is_revoked_while_the_bot_runs_is_told_and_costs_no_answer(tmp_path: Path) -> None:

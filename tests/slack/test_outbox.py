@@ -436,23 +436,9 @@ async def test_a_refused_token_stops_everything_and_keeps_every_row(
     assert (texts(bot, ONCALL), texts(bot, GENERAL)) == (["kept"], ["kept"])
 
 
-@with_outbox()
-async def test_nothing_is_given_up_while_slack_limits_access_from_this_network(
-    bot: Bot, outbox: Outbox, store: Store
-) -> None:
-    limited = bot.slack.faults.append(Fault("error", "api/", error="accesslimited", times=None))
-    await outbox.put("a", ONCALL, line("kept")._replace(files=(CSV,)))
-    await outbox.put("b", GENERAL, line("kept"))
-    await drain(store, bot.clock, outbox, until=lambda: calls(bot, POST) >= 20)
-    assert (outbox.ready, outbox.waiting()) == (True, 2)
-    bot.slack.faults.remove(limited)
-    await drain(store, bot.clock, outbox)
-    assert (texts(bot, ONCALL), texts(bot, GENERAL)) == (["kept"], ["kept"])
-    assert [name for name, _ in shared(bot, ONCALL)] == [CSV.name]
-    assert await failed(store) == []
-
-
-@pytest.mark.parametrize("error", ["channel_not_found", "is_archived", "restricted_action", "cannot_dm_bot"])
+@pytest.mark.parametrize(
+    "error", ["channel_not_found", "is_archived", "restricted_action", "cannot_dm_bot", "not_in_channel"]
+)
 @with_outbox()
 async def test_rows_of_a_channel_that_is_gone_are_kept_with_the_reason_and_told_once(
     bot: Bot, outbox: Outbox, store: Store, *, error: str, caplog: pytest.LogCaptureFixture
@@ -527,21 +513,15 @@ async def test_a_reply_in_the_channel_whose_outcome_is_unknown_is_found_there(
     assert texts(bot, ONCALL) == ["3 pods", "evidence"]
 
 
+@pytest.mark.parametrize(
+    ("error", "times"), [("external_channel_migrating", 20), ("accesslimited", 20), ("update_failed", 3)]
+)
 @with_outbox()
-async def test_a_channel_that_moves_holds_its_messages_until_it_has_moved(
-    bot: Bot, outbox: Outbox, store: Store
+async def test_an_edit_that_cannot_be_made_yet_waits_until_it_can(
+    bot: Bot, outbox: Outbox, store: Store, *, error: str, times: int
 ) -> None:
     head = await bot.gateway.post(ONCALL, line("3 pods"))
-    bot.slack.faults.append(Fault("error", "chat.update", error="external_channel_migrating", times=20))
-    await outbox.put("a", ONCALL, line("5 pods"), update_ts=head.ts)
-    await drain(store, bot.clock, outbox)
-    assert texts(bot, ONCALL) == ["5 pods"]
-
-
-@with_outbox()
-async def test_an_edit_that_slack_fails_to_make_once_is_made(bot: Bot, outbox: Outbox, store: Store) -> None:
-    head = await bot.gateway.post(ONCALL, line("3 pods"))
-    bot.slack.faults.append(Fault("error", "chat.update", error="update_failed", times=3))
+    bot.slack.faults.append(Fault("error", "chat.update", error=error, times=times))
     await outbox.put("a", ONCALL, line("5 pods"), update_ts=head.ts)
     await drain(store, bot.clock, outbox)
     assert texts(bot, ONCALL) == ["5 pods"]
@@ -590,20 +570,6 @@ async def test_a_message_whose_file_slack_does_not_take_goes_without_it_and_says
     assert note["thread_ts"] == first["ts"]
     assert "could not be attached" in note["text"]
     assert advice in note["text"]
-
-
-def test_what_is_for_a_channel_that_the_bot_is_not_in_is_kept_with_what_to_do(
-    database: str, caplog: pytest.LogCaptureFixture
-):
-    away = replace(seed(), channels=tuple(replace(room, with_app=False) for room in seed().channels), messages=())
-
-    async def work(bot: Bot, outbox: Outbox, store: Store) -> None:
-        await outbox.put("a", ONCALL, line("hello"))
-        await drain(store, bot.clock, outbox)
-        assert "not_in_channel" in (await failed(store))[0].reason
-        assert "invite the bot" in caplog.text
-
-    with_outbox(start=away)(work)(database=database)
 
 
 @with_outbox()

@@ -133,15 +133,6 @@ async def test_after_half_an_hour_the_url_is_not_even_tried(inbox: Inbox) -> Non
     assert inbox.uses() == 0
 
 
-@at_the_desk()
-async def test_a_url_that_others_used_up_is_found_out(inbox: Inbox) -> None:
-    responder = inbox.asked()
-    for number in range(5):
-        await inbox.bot.gateway.respond(responder._url, line(f"{number}"))
-    assert await responder.answer(line("found")) is Delivery.EPHEMERAL
-    assert inbox.seen()[-1] == "found"
-
-
 @pytest.mark.parametrize(
     "fault",
     [
