@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from bot.errors import BotError, NoSuchCluster, UsageError, WhichCluster
 from bot.kube.cluster import PodPorts
-from bot.kube.recording.recorded_cluster import RecordedCluster, RecordedPorts
+from bot.kube.recording.recorded_cluster import RecordedCluster
 from bot.settings import load_settings
 from bot.texts import Language
 from playbooks.playbook import Sources
@@ -40,7 +40,7 @@ async def open_sources(where: ClusterChoice) -> AsyncGenerator[Sources]:
         asked = PrometheusClient(Address(given.url.rstrip("/"), token, given.user, password, given.ca_file))
     if where.recording is not None:
         recorded = RecordedCluster.open(where.recording, name=where.cluster)
-        yield Sources(recorded, *names, ports=RecordedPorts(recorded), workload_logs=True, prometheus=asked)
+        yield Sources(recorded, *names, ports=recorded, workload_logs=True, prometheus=asked)
         return
     # The official client and aiohttp take 0.3 s, which a recording does without.
     from bot.kube.client.connect import open_cluster  # noqa: PLC0415

@@ -9,7 +9,7 @@ from typing import cast
 from bot.errors import BotError, bugs_as_errors
 from bot.finding_codes import Code
 from bot.health import SteadyAge
-from bot.metrics import BotFigures, ClusterFigures, Exposition, PendingPod, counted, gaps_by_source, largest_by_type
+from bot.metrics import BotFigures, ClusterFigures, Figures, PendingPod, counted, gaps_by_source, largest_by_type
 from bot.periodic_jobs import Clock
 from bot.report import Report
 from bot.rows import GpuRow
@@ -30,10 +30,9 @@ log = logging.getLogger(__name__)
 class Observer:
     """Fills the figures. Each replica looks by itself: what is read of a cluster is kept in memory already."""
 
-    def __init__(self, deps: Deps, exposition: Exposition, pace_s: float = PACE_S) -> None:
+    def __init__(self, deps: Deps, figures: Figures, pace_s: float = PACE_S) -> None:
         self._deps = deps
-        self._exposition = exposition
-        self._figures = exposition.figures
+        self._figures = figures
         self._pace_s = pace_s
         self._turn = asyncio.Lock()
         self._waiting = SteadyAge()
@@ -45,7 +44,6 @@ class Observer:
     async def look(self) -> None:
         """One look at everything: at all clusters at once, so that one that hangs leaves no figure of others old."""
         await asyncio.gather(self._ask_store(), *map(self._see, self._deps.clusters or ("",)))
-        await self._exposition.renew()
 
     async def _ask_store(self) -> None:
         try:

@@ -31,9 +31,7 @@ from bot.metrics import (
     BotFigures,
     ClusterFigures,
     Exposition,
-    OfClusters,
     PendingPod,
-    class_of,
     counted,
     gaps_by_source,
     largest_by_type,
@@ -156,23 +154,12 @@ def test_a_gap_is_told_by_its_source_and_names_no_object() -> None:
     assert told == {"nodes": 1, "log": 2, "pods": 1, OTHER_SOURCE: 1, "node": 1, "vGPUmonitor metrics": 1}
 
 
-async def test_the_text_of_a_look_is_made_once_and_another_looks_at_once_replaces_it(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    made: list[object] = []
-    collect = OfClusters.collect
-    monkeypatch.setattr(OfClusters, "collect", lambda self: (made.append(self), *collect(self))[1:])
-    exposition = Exposition(figures_of(lab=ClusterFigures(gpus={"free": 1})))
-    counts: list[int] = []
-    for free in (1, 1, 2, 2):
-        if free == 2 and len(made) == 1:
-            exposition.figures.clusters = {"lab": ClusterFigures(gpus={"free": 2})}
-            await exposition.renew()
-        for accept in (OPEN_METRICS, OPEN_METRICS):
-            body, _ = await exposition.text(accept)
-            assert ({"cluster": "lab", "state": "free"}, free) in samples(body.decode())["hami_bot_gpus"]
-        counts.append(len(made))
-    assert counts == [1, 1, 2, 2]
+async def test_the_text_of_a_look_is_replaced_by_that_of_the_next() -> None:
+    exposition = Exposition(figures_of())
+    for free, accept in ((1, OPEN_METRICS), (1, ""), (2, OPEN_METRICS)):
+        exposition.figures.clusters = {"lab": ClusterFigures(gpus={"free": free})}
+        body, _ = await exposition.text(accept)
+        assert f'hami_bot_gpus{{cluster="lab",state="free"}} {free}.0' in body.decode()
 
 
 def test_the_docs_tell_every_metric_and_no_other() -> None:
@@ -183,10 +170,11 @@ def test_the_docs_tell_every_metric_and_no_other() -> None:
 
 
 def test_every_code_has_a_class() -> None:
-    assert {class_of(code) for code in CODES} == {"misconfigured", "capacity", "platform_fault", "retry", "unknown"}
-    assert class_of("waiting-for-retry") == "retry"
-    assert class_of("scheduler-down") == "platform_fault"
-    assert class_of("impossible-anywhere") == "misconfigured"
+    classes = {code: about.pending_class for code, about in CODES.items()}
+    assert set(classes.values()) == {"misconfigured", "capacity", "platform_fault", "retry", "unknown"}
+    assert classes["waiting-for-retry"] == "retry"
+    assert classes["scheduler-down"] == "platform_fault"
+    assert classes["impossible-anywhere"] == "misconfigured"
 
 
 # --------------------------------------------------------------------------------------------------------- who may read

@@ -192,13 +192,13 @@ class Guard:
 
     async def allowed(self, who: Person, action: Action, *, requester: str = "") -> None:
         """Raises AccessDenied, or NotKnown while Slack does not say which groups the person is in."""
-        member = await self._groups.memberships(who.user)
-        decision = decide_access(self.access, who.user, member.groups, who.channel, action, requester=requester)
+        groups, unread = await self._groups.memberships(who.user)
+        decision = decide_access(self.access, who.user, groups, who.channel, action, requester=requester)
         if not isinstance(decision, WhyDenied):
             return
-        if member.unread:
-            text = Text("error-change.permissions-could-not-be-checked", why=member.unread.message)
-            raise NotKnown(text, hint=Text("error-change.not-changed-try-again")) from member.unread
+        if unread:
+            text = Text("error-change.permissions-could-not-be-checked", why=unread.message)
+            raise NotKnown(text, hint=Text("error-change.not-changed-try-again")) from unread
         raise AccessDenied(decision)
 
     async def denied(self, who: Person, action: Action, cluster: str) -> AccessDenied | None:
