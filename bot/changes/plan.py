@@ -115,7 +115,9 @@ def plan_raise(
     """The change to make. `now` is in seconds since 1970 by the API server's clock, and `skew_s` how far this process's
     is ahead of it; `version` is HAMi's if it is known.
     """
-    refusal = no_such_length(wanted.kind, wanted.seconds) or _no_such_value(wanted) or _open_already(deployment)
+    values = (kind_of(name).refusal(wanted.container, value) for name, value in wanted.values)
+    no_such_value = next((Refusal("value", *why) for why in values if why), None)
+    refusal = no_such_length(wanted.kind, wanted.seconds) or no_such_value or _open_already(deployment)
     refusal = refusal or wrong_clock(skew_s) or _unfit(deployment, wanted, version)
     if refusal:
         return refusal
@@ -261,12 +263,6 @@ def unfinished_rollout(deployment: Object) -> Text | None:
     if available < updated:
         return Text("refusal.rollout-available", count=available, wanted=updated)
     return None
-
-
-def _no_such_value(wanted: Raise) -> Refusal | None:
-    found = (kind_of(name).refusal(wanted.container, value) for name, value in wanted.values)
-    refusal = next(filter(None, found), None)
-    return Refusal("value", *refusal) if refusal else None
 
 
 def _open_already(deployment: Object) -> Refusal | None:

@@ -23,7 +23,6 @@ from bot.texts import Text, in_english
 from handlers.changes.journal import ChangeJournal
 
 LEASE = "hami-bot"
-CLOCK_DO = "set this machine's clock (NTP)"
 
 log = logging.getLogger(__name__)
 
@@ -103,7 +102,7 @@ class Leadership:
     def wrong_clock(self) -> str:
         """Why this process raises nothing: its clock is too far from the API server's; empty where it is not."""
         why = skewed(self.writable.changer.skew_s()) if self.writable else None
-        return f"{in_english(why)}: nothing is raised from here; {CLOCK_DO}" if why else ""
+        return f"{in_english(why)}: nothing is raised from here; set this machine's clock (NTP)" if why else ""
 
     def passed(self, trouble: str) -> None:
         """A pass was made, in which there was this trouble, or none."""

@@ -144,9 +144,9 @@ async def _examine_bot(settings: Settings | None) -> list[Link]:
     if settings is None:
         return [Link("settings", "degraded", Text("doctor.no-settings"), Text("doctor.no-settings-fix"))]
     links = await found("doctor", settings)
-    if settings.slack is None:
-        return links
-    return [*links, *await _examine_slack(settings, settings.slack), *await _examine_store(settings)]
+    if settings.slack:
+        links += [*await _examine_slack(settings, settings.slack), *await _examine_store(settings)]
+    return links
 
 
 async def _examine_slack(settings: Settings, given: SlackSettings) -> list[Link]:

@@ -174,18 +174,16 @@ async def rights(place: Installed) -> list[Link]:
     for (without, right), granted in zip(asked, answers, strict=True):
         if not granted:
             missing.setdefault(without, []).append(right)
-    links = [_lacking(without, rights, cluster.name) for without, rights in missing.items()]
+    links: list[Link] = []
+    for without, lacking in missing.items():
+        named: list[Prose] = [str(right) for right in lacking[:_MOST_SHOWN]]
+        named += [Text("doctor.more", count=len(lacking) - _MOST_SHOWN)] if len(lacking) > _MOST_SHOWN else []
+        seen = Text("doctor.lacking", rights=listed(named), without=without)
+        fix, state = Text("doctor.grant", command=lacking[0].command), "failed" if without == _ANSWERS else "degraded"
+        links.append(Link("rights", state, seen, fix, cluster.name))
     granted = sum(answers)
     whole = Link("rights", "ok", Text("doctor.rights", granted=granted, asked=len(asked)), about=cluster.name)
     return [*links, *([whole] if granted else [])]
-
-
-def _lacking(without: Text, rights: list[Right], about: str) -> Link:
-    named: list[Prose] = [str(right) for right in rights[:_MOST_SHOWN]]
-    named += [Text("doctor.more", count=len(rights) - _MOST_SHOWN)] if len(rights) > _MOST_SHOWN else []
-    seen = Text("doctor.lacking", rights=listed(named), without=without)
-    fix = Text("doctor.grant", command=rights[0].command)
-    return Link("rights", "failed" if without == _ANSWERS else "degraded", seen, fix, about)
 
 
 async def metrics(place: Installed) -> list[Link]:
