@@ -54,7 +54,7 @@ from handlers.oncall import listeners as triage
 from handlers.oncall.setup import Oncall, alerts_endpoint_of, incidents_kept, oncall_desk
 from handlers.profiles import service as profiling
 from handlers.profiles.service import ProfileService
-from handlers.record_shell import write_capture
+from handlers.shell_commands import write_capture
 from handlers.unfinished_work import Leftovers
 from playbooks.own import discovery as own
 from playbooks.playbook import Sources, find, load
@@ -300,7 +300,7 @@ async def _answering(
         front.why_not_ready, front.notes = health_monitor.why_not_ready, health_monitor.notes
         front.app = app
         if settings.metrics:
-            await stack.enter_async_context(in_background(Observer(deps, front.exposition).run(clock)))
+            await stack.enter_async_context(in_background(Observer(deps, front.exposition.figures).run(clock)))
         self_test = SelfTest(deps, owner=uuid.uuid4().hex, pace_s=limits.test_s)
         await stack.enter_async_context(in_background(self_test.run(clock)))
         await stack.enter_async_context(in_background(inbox.watches.run(clock)))

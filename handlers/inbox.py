@@ -31,8 +31,7 @@ from bot.slack.responder import ChannelReply, Reply, Responder
 from bot.texts import Text, Texts
 from handlers.changes.words import ChangeAsked
 from handlers.deps import Deps
-from handlers.doctor.words import DoctorAsked
-from handlers.parsing.grammar import ParsedQuestion
+from handlers.parsing.grammar import CommandAsked, ParsedQuestion
 from handlers.parsing.question import Question, join_words, plain_text, split_words
 from handlers.parsing.sentences import language_of
 from handlers.parsing.slack_grammar import COMMAND, Help, ManifestWanted, WatchAsked, example, understand, with_program
@@ -221,7 +220,7 @@ class Inbox:
             asked = ParsedQuestion(fit, fit.request(file=manifest, namespace=asked.namespace), asked.options)
         if isinstance(asked, ChangeAsked):  # a form or a message of ours asked for it, which shows nothing to confirm
             raise UsageError(Text("error-not-done.ask-change-with-command"), example=example(words))
-        if isinstance(asked, DoctorAsked):
+        if isinstance(asked, CommandAsked):
             raise UsageError(Text("error-not-done.ask-with-command"), example=example(words))
         if isinstance(asked, ProfileAsked):  # taken over from a process that ended: nobody waits through it twice
             raise GaveUp(self.deps.say("profile.interrupted"), example=example(words))
