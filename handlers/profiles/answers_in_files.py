@@ -77,18 +77,11 @@ SUFFIX = ".pb.gz"
 """How `--out` saves a profile, which is then called by its name without it."""
 
 
-class LoadedProfile(NamedTuple):
-    """`name` is what commands call it by: its path, or the id of a kept one."""
-
-    profile: "Profile"
-    name: str
+Load = Callable[[str], tuple["Profile", str]]
+"""The profile of a name, and what commands call it by: its path, or the id of a kept one. Raises SourceError."""
 
 
-Load = Callable[[str], LoadedProfile]
-"""The profile of a name. Raises SourceError."""
-
-
-def load_file(path: str) -> LoadedProfile:
+def load_file(path: str) -> tuple["Profile", str]:
     """The profile in a file. Raises SourceError."""
     path = f"{path}{SUFFIX}" if os.path.isfile(f"{path}{SUFFIX}") else path  # noqa: PTH113
     try:
@@ -107,11 +100,11 @@ def load_file(path: str) -> LoadedProfile:
     return load(data, path, limit=_MAX_UNPACKED)
 
 
-def load(data: bytes, name: str, *, limit: int = 0) -> LoadedProfile:
+def load(data: bytes, name: str, *, limit: int = 0) -> tuple["Profile", str]:
     """The profile that these bytes are; the name goes into every SourceError. `limit`: another than the bot's."""
     from bot.pprof.decode import MAX_BYTES, read  # noqa: PLC0415  # protobuf; words that make no sense are told at once
 
     try:
-        return LoadedProfile(read(data, limit=limit or MAX_BYTES), name)
+        return read(data, limit=limit or MAX_BYTES), name
     except SourceError as error:
         raise SourceError(Text("error.at", place=name, why=error.message), hint=error.hint) from error
