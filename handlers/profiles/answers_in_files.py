@@ -53,7 +53,7 @@ def profiles_named(study: str, asked: Words) -> list[str]:
 def read_words(words: Sequence[str]) -> Words:
     """Options as Go's flags are read, anywhere among the words. Raises UsageError."""
     try:
-        given = _COMMAND.make_context(PROGRAM, [*words]).params
+        given = _COMMAND.make_context(PROGRAM, [given for word in words for given in _switched(word)]).params
     except click.NoSuchOption as error:  # of `-nodecont=5` click names `-n`
         known = {parameter.name for parameter in _COMMAND.params}
         word = next(word for word in words if word[:1] == "-" and word.lstrip("-").partition("=")[0] not in known)
@@ -70,6 +70,14 @@ def read_words(words: Sequence[str]) -> Words:
         hint = Text("error-profile.add-diff-base")
         raise UsageError(Text("error-profile.must-have-base-profile-normalize"), hint=hint)
     return Words(plain, options)
+
+
+def _switched(word: str) -> list[str]:
+    """`-cum=true` as `-cum`, and nothing for `-cum=false`: Go's flags take a value, click's do not."""
+    name, _, value = word.partition("=")
+    if name.lstrip("-") not in _SWITCHES or value not in ("true", "false"):
+        return [word]
+    return [name] if value == "true" else []
 
 
 _MAX_FILE, _MAX_UNPACKED = 256 << 20, 32 << 20
