@@ -1,5 +1,6 @@
 """The words behind `profile top`, `list`, `compare` and `hints`, with Go's flags as options, and files of profiles."""
 
+import difflib
 import os.path
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -55,9 +56,13 @@ def read_words(words: Sequence[str]) -> Words:
     try:
         given = _COMMAND.make_context(PROGRAM, [given for word in words for given in _switched(word)]).params
     except click.NoSuchOption as error:  # of `-nodecont=5` click names `-n`
-        known = {parameter.name for parameter in _COMMAND.params}
-        word = next(word for word in words if word[:1] == "-" and word.lstrip("-").partition("=")[0] not in known)
-        raise UsageError(Text("error-command.no-option", option=repr(word)), example=EXAMPLE) from error
+        known = [str(parameter.name) for parameter in _COMMAND.params]
+        names = {word: word.lstrip("-").partition("=")[0] for word in words if word.startswith("-")}
+        word, name = next((word, name) for word, name in names.items() if name not in known)
+        message, near = Text("error-command.no-option", option=repr(word)), difflib.get_close_matches(name, known, n=1)
+        if near:
+            raise UsageError(message, hint=Text("error-profile.did-you-mean-option", near=near[0])) from error
+        raise UsageError(message, example=EXAMPLE) from error
     except click.UsageError as error:
         raise UsageError(what_click_says(error), example=EXAMPLE) from error
     options = {name: value for name, value in given.items() if value is not None}
