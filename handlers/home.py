@@ -126,7 +126,6 @@ async def _open_form(inbox: Inbox, trigger_id: str) -> None:
                 hint=Text("desk.ask-hint"),
             )
         ],
-        close=Text("desk.cancel"),
         submit=Text("desk.ask-submit"),
         callback_id=FORM,
     )

@@ -180,7 +180,6 @@ def _form(question: Question) -> dict[str, Any]:
                 hint=Text("desk.fit-hint"),
             )
         ],
-        close=Text("desk.cancel"),
         submit=Text("desk.ask-submit"),
         callback_id=FIT_CALLBACK,
         private_metadata=msgspec.json.encode(question).decode(),

@@ -234,7 +234,6 @@ def form(place: DigestPlace, own_zone: str) -> blocks.Element:
             blocks.asking(Text("digest.form-at"), at, AT),
             blocks.asking(Text("digest.form-zone"), zone, ZONE),
         ],
-        close=Text("desk.cancel"),
         submit=Text("digest.form-open"),
         callback_id=FORM,
         private_metadata=value_of(place),

@@ -48,10 +48,10 @@ _LIST = 150
 """Characters of a list in the details, which stand below an answer that has most of what a message may have."""
 STATE: Mapping[State, Text] = {
     "open": Text("triage.state-open"),
-    "acknowledged": Text("triage.state-acknowledged"),
+    "acknowledged": Text("triage.did-acknowledged"),
     "muted": Text("triage.state-muted"),
     "resolved": Text("triage.state-resolved"),
-    "closed": Text("triage.state-closed"),
+    "closed": Text("triage.did-closed"),
 }
 LABELS: Mapping[Deed, Text] = {
     "ack": Text("triage.button-ack"),
@@ -59,7 +59,7 @@ LABELS: Mapping[Deed, Text] = {
     "handover": Text("triage.button-handover"),
     "mute": Text("triage.button-mute"),
     "unmute": Text("triage.button-unmute"),
-    "note": Text("triage.button-note"),
+    "note": Text("triage.did-noted"),
     "close": Text("triage.button-close"),
 }
 _LIKELY: dict[str, tuple[Deed, ...]] = {
@@ -276,7 +276,7 @@ def _buttons(head: Head) -> list[blocks.Element]:
     value, question = value_of(IncidentButton(head.id)), Text("triage.sure-close")
     if not head.incident.quiet_since:
         question = Text("triage.sure-close-firing", count=inert(count_of(head), _NAME))
-    sure = blocks.confirm(Text("triage.close-this"), question, LABELS["close"], Text("slack.no"))
+    sure = blocks.confirm(Text("triage.close-this"), question, LABELS["close"])
     return [
         blocks.button(
             LABELS[deed],
