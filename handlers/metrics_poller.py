@@ -4,7 +4,6 @@ import asyncio
 import logging
 import time
 from collections import Counter
-from datetime import datetime
 from typing import cast
 
 from bot.errors import BotError, bugs_as_errors
@@ -92,8 +91,12 @@ async def look_at(sources: Sources, turn: asyncio.Lock) -> ClusterFigures:
     pending, gpus = await _asked(sources, "pending", turn), await _asked(sources, "gpus", turn)
     now = sources.cluster.now()
     cards = gpus.typed(GpuRow)
+    waiting: list[PendingPod] = []
+    for row in pending.typed(PendingRow):
+        age_s = (now - row.waiting_since).total_seconds() if row.waiting_since else 0.0
+        waiting.append(PendingPod(row.namespace, cast("Code | None", row.cause), max(0.0, age_s)))
     return ClusterFigures(
-        waiting=counted([_pending(row, now) for row in pending.typed(PendingRow)]),
+        waiting=counted(waiting),
         gpus=Counter(card.state for card in cards),
         largest_free_mib=largest_by_type((card.type, card.room) for card in cards),
         gaps=gaps_by_source(gap.source for gap in (*pending.gaps, *gpus.gaps)),
@@ -108,8 +111,3 @@ async def _asked(sources: Sources, verb: str, turn: asyncio.Lock) -> Report:
     snapshot = await playbook.gather(playbook.request(all=True), sources)
     async with turn:
         return await asyncio.to_thread(playbook.diagnose, snapshot)
-
-
-def _pending(row: PendingRow, now: datetime) -> PendingPod:
-    age_s = (now - row.waiting_since).total_seconds() if row.waiting_since else 0.0
-    return PendingPod(row.namespace, cast("Code | None", row.cause), max(0.0, age_s))

@@ -28,7 +28,7 @@ from bot.texts import Language
 from handlers.changes.leader_pass import Pace
 from handlers.changes.request import ChangeSnapshot
 from handlers.changes.setup import ChangeDeps
-from handlers.record_shell import write_capture
+from handlers.shell_commands import write_capture
 from playbooks.playbook import Sources
 from sandbox.apiserver import ApiServer, Timing
 from sandbox.slack import SlackServer
