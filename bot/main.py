@@ -33,11 +33,10 @@ from bot.slack.connection import PING_INTERVAL_S, WATCH_S, Sockets
 from bot.slack.gateway import Gateway
 from bot.slack.outbox import Outbox
 from bot.slack.question_tasks import DEED_S, KEEPING_S, LONGEST_S, Work
-from bot.slack.render.blocks import home
 from bot.store import StoreError, open_store
 from bot.store.engine import BEAT_S, sender
 from bot.texts import Text, Texts
-from handlers import question_listeners
+from handlers import home, question_listeners
 from handlers.changes import listeners
 from handlers.changes.leader_pass import Pace
 from handlers.changes.request import ChangeSnapshot
