@@ -6,12 +6,7 @@ from urllib.parse import urlsplit
 
 from bot.hami.fit.version_differences import NEWEST_READ
 from bot.hami.installation.install import Install, kube_scheduler_of
-from bot.hami.installation.kube_scheduler import (
-    DEFAULT_TIMEOUT_S,
-    Extender,
-    SchedulerConfig,
-    find_scheduler_config,
-)
+from bot.hami.installation.kube_scheduler import DEFAULT_TIMEOUT_S, Extender, SchedulerConfig, find_scheduler_config
 from bot.hami.nodes.node_state import has_vendor, is_offered
 from bot.hami.vendors import FIRST, vendor_of_resource
 from bot.hami.version import Version
@@ -87,7 +82,7 @@ def _finding(
     config_map = config.config_map
     look = kubectl("-n", config_map.namespace, "get", "configmap", config_map.name, "-o", "yaml")
     steps = [step(Text("extender-misconfigured.look"), look)]
-    return finding("extender-misconfigured", claim, sure, (), [*proofs, *lines], severity=severity, actions=steps)
+    return finding("extender-misconfigured", claim, sure, proofs=[*proofs, *lines], severity=severity, actions=steps)
 
 
 def managed_proof(config: SchedulerConfig) -> Evidence:
