@@ -25,18 +25,29 @@ _RESPECTS_FOREIGN = Version(2, 7, 0)
 _OVERWRITE = "force-overwrite-default-scheduler"
 _SAME_MOMENT_S = 3
 _CLAIMS = {
-    "claim": ("webhook-bypassed.claim", "webhook-bypassed.check"),
-    "privileged": ("webhook-bypassed.privileged", "webhook-bypassed.fix-privileged"),
-    "opted-out": ("webhook-bypassed.opted-out", "webhook-bypassed.fix-opted-out"),
-    "unselected": ("webhook-bypassed.unselected", "webhook-bypassed.fix-unselected"),
-    "namespace": ("webhook-bypassed.namespace", "webhook-bypassed.fix-namespace"),
-    "static": ("webhook-bypassed.static", "webhook-bypassed.fix-static"),
-    "older": ("webhook-bypassed.older", "webhook-bypassed.fix-older"),
-    "init": ("webhook-bypassed.init", "webhook-bypassed.fix-init"),
-    "node": ("webhook-bypassed.node", "webhook-bypassed.fix-node"),
-    "unanswered": ("webhook-bypassed.unanswered", "webhook-bypassed.fix-unanswered"),
+    "claim": "webhook-bypassed.claim",
+    "privileged": "webhook-bypassed.privileged",
+    "opted-out": "webhook-bypassed.opted-out",
+    "unselected": "webhook-bypassed.unselected",
+    "namespace": "webhook-bypassed.namespace",
+    "static": "webhook-bypassed.static",
+    "older": "webhook-bypassed.older",
+    "init": "webhook-bypassed.init",
+    "node": "webhook-bypassed.node",
+    "unanswered": "webhook-bypassed.unanswered",
 }
-"""By why HAMi did not see the pod what is said of it, and what to do."""
+_FIXES = {
+    "claim": "webhook-bypassed.check",
+    "privileged": "webhook-bypassed.fix-privileged",
+    "opted-out": "webhook-bypassed.fix-opted-out",
+    "unselected": "webhook-bypassed.fix-unselected",
+    "namespace": "webhook-bypassed.fix-namespace",
+    "static": "webhook-bypassed.fix-static",
+    "older": "webhook-bypassed.fix-older",
+    "init": "webhook-bypassed.fix-init",
+    "node": "webhook-bypassed.fix-node",
+    "unanswered": "webhook-bypassed.fix-unanswered",
+}
 _EDITED: Mapping[str, Mapping[str, object] | None] = {
     "privileged": None,
     "opted-out": None,
@@ -176,8 +187,8 @@ def _bypassed(past: _Past, how: str, shown: Sequence[Evidence] = (), reason: Lef
     pod, install = past.scene.pod, past.scene.install
     label = f"{reason.key}={reason.value}" if reason and reason.value else reason.key if reason else ""
     names = {"scheduler": _scheduler(pod), "hami": install.scheduler_name, "namespace": pod.namespace}
-    claim = Text(_CLAIMS[how][0], **names, resource=past.resource, label=label)
-    fix = Text(_CLAIMS[how][1], label=label)
+    claim = Text(_CLAIMS[how], **names, resource=past.resource, label=label)
+    fix = Text(_FIXES[how], label=label)
     if how in _EDITED:
         removed = {"metadata": {"labels": {reason.key: None}}} if reason and how == "opted-out" else _EDITED[how]
         steps = [edit_owner(pod, fix, removed)]
