@@ -1,10 +1,17 @@
 """`status`: what only looks like a fault of HAMi's own installation is none, and an installation that is not there."""
 
+import json
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
+import msgspec
 import pytest
 
+from bot.changes.record import KEY, Record, write_record
 from bot.errors import SourceError
+from tests.change_shell import cluster, report_of
 from tests.playbooks.status_support import (
     CONFIG,
     ROLE,
@@ -15,12 +22,15 @@ from tests.playbooks.status_support import (
     daemon_set,
     endpoints,
     healthy,
+    only,
     plugin_pod,
     scheduler_config,
+    service,
     webhook,
     without,
 )
-from tests.playbooks.world import COMPONENT, EXTENDER, HAMI, READY, Object, ago, codes, node, quotes
+from tests.playbooks.tables import table
+from tests.playbooks.world import COMPONENT, EXTENDER, HAMI, READY, Object, ago, cause, codes, commands, node, quotes
 
 # -------------------------------------------------------------------------------------------------- nothing
 
@@ -169,3 +179,279 @@ def test_without_nodes_hami_is_still_said_to_be_absent_where_that_was_read(tmp_p
 def test_without_pods_and_deployments_there_is_no_report(tmp_path: Path) -> None:
     with pytest.raises(SourceError):
         ask(tmp_path, [node("cpu-1")], missing=["pods", "deployments"])
+
+
+def off_by(seconds: int) -> Callable[[], datetime]:
+    """The server's clock, so far ahead of this machine's."""
+    return lambda: datetime.now(UTC) + timedelta(seconds=seconds)  # noqa: TID251  # a server's clock
+
+
+@pytest.mark.parametrize(
+    ("seconds", "told"), [(10_803, "3h behind the API server's"), (-10_800, "3h ahead of the API server's")]
+)
+def test_a_wrong_clock_is_told_with_both_clocks_as_proof(seconds: int, told: str, tmp_path: Path) -> None:
+    with cluster(tmp_path, "hami-2.10", clock=off_by(seconds)) as here:
+        report = report_of(here.hami_bot("status", "-o", "json"))
+        (found,) = [finding for finding in report["findings"] if finding["code"] == "clock-skew"]
+        assert told in found["claim"]
+        assert found["severity"] == "warning"
+        (proof,) = found["evidence"]
+        assert proof["quote"].startswith("Date: ")
+        assert " GMT; this machine's clock: 2" in proof["quote"]
+        chinese = here.hami_bot("status", "--all", "--lang", "zh").stdout
+        assert "时钟比 API server" in chinese
+
+
+def test_a_clock_that_is_nearly_right_is_no_finding(tmp_path: Path) -> None:
+    with cluster(tmp_path, "hami-2.10", clock=off_by(50)) as here:
+        report = report_of(here.hami_bot("status", "-o", "json"))
+        assert "clock-skew" not in [finding["code"] for finding in report["findings"]]
+
+
+def test_a_recording_has_no_clock_that_could_be_wrong(tmp_path: Path) -> None:
+    assert codes(ask(tmp_path, healthy())) == ["healthy"]
+
+
+RECORD = Record(
+    v=1,
+    id="c-1",
+    target="hami-system/hami-scheduler",
+    flag="profiling",
+    container=EXTENDER,
+    field="command",
+    words_before=("scheduler",),
+    words_after=("scheduler", "--profiling"),
+    old="",
+    new="true",
+    means="patch",
+    raised_at=ago(300),
+    at=ago(-300),
+    by="ada",
+    because="filter runs are slow",
+)
+
+
+def marked(text: str, **fields: Any) -> list[Object]:
+    """A healthy installation with that text under our key on the scheduler's Deployment."""
+    return changed(healthy(**fields), "Deployment", lambda object_: object_["metadata"].update(annotations={KEY: text}))
+
+
+def opened(objects_flags: tuple[str, ...] = (), **fields: Any) -> list[Object]:
+    return marked(write_record(msgspec.structs.replace(RECORD, **fields)), flags=objects_flags)
+
+
+def test_an_open_change_is_told_with_who_made_it_until_when_and_how_to_undo_it(tmp_path: Path) -> None:
+    report = ask(tmp_path, opened())
+    assert codes(report) == ["change-open", "healthy"]
+    claim = only(report, "change-open").claim
+    assert all(part in claim for part in ("--profiling", "ada", "filter runs are slow", "2026-11-21T05:05:00Z"))
+    assert "profiling off" in commands(report)
+    labels = [action.label for action in only(report, "change-open").next_actions]
+    assert labels[0] == "Revert --profiling=true on vgpu-scheduler-extender now"
+
+
+def test_a_change_that_nobody_undid_in_time_is_a_warning(tmp_path: Path) -> None:
+    found = only(ask(tmp_path, opened(at=ago(120))), "change-open")
+    assert found.severity == "warning"
+
+
+def test_a_record_that_cannot_be_read_is_a_warning(tmp_path: Path) -> None:
+    assert only(ask(tmp_path, marked("{")), "change-unreadable").severity == "warning"
+
+
+@pytest.mark.parametrize(
+    ("fields", "severity"),
+    [({}, "info"), ({"at": ago(120)}, "warning"), ({"flag": "v", "new": "5"}, "warning")],
+    ids=["open", "overdue", "of another flag"],
+)
+def test_profiles_are_needed_as_long_as_a_change_that_opened_them_is_open(
+    tmp_path: Path, fields: dict[str, str], severity: str
+) -> None:
+    found = only(ask(tmp_path, opened(("--profiling",), **fields)), "pprof-exposed")
+    assert found.severity == severity
+
+
+def test_profiles_that_nobody_needs_are_told_with_what_closes_them(tmp_path: Path) -> None:
+    report = ask(tmp_path, healthy(flags=["--profiling"]))
+    assert "no open change needs it" in only(report, "pprof-exposed").claim
+    assert commands(report) == ["kubectl -n hami-system edit deployment hami-scheduler"]
+
+
+@pytest.mark.parametrize("bind", ["", "--profiling-bind-address=127.0.0.1:7070"])
+def test_profiles_on_the_pods_loopback_are_open_to_nobody(tmp_path: Path, bind: str) -> None:
+    image = "docker.io/projecthami/hami:v2.11.0"
+    report = ask(tmp_path, healthy(flags=["--profiling", *filter(None, [bind])], image=image))
+    assert "pprof-exposed" not in codes(report)
+
+
+@pytest.mark.parametrize(
+    ("plugin", "found"),
+    [
+        ("2.7.1", ["version-mismatch"]),
+        ("2.9.0", ["version-mismatch"]),
+        ("2.10.3", ["healthy"]),
+    ],
+)
+def test_minor_versions_of_scheduler_and_plugin_have_to_agree(tmp_path: Path, plugin: str, found: list[str]) -> None:
+    report = ask(tmp_path, [*without(healthy(), "DaemonSet"), daemon_set(2, plugin)])
+    assert codes(report) == found
+    assert (report.severity == "critical") == (plugin == "2.7.1")
+
+
+def test_each_of_several_device_plugins_has_to_agree(tmp_path: Path) -> None:
+    second = daemon_set(1, "2.7.1")
+    second["metadata"] = second["metadata"] | {"name": "hami-device-plugin-old"}
+    report = ask(tmp_path, [*healthy(), second])
+    assert codes(report) == ["version-mismatch"]
+    assert "DaemonSet hami-system/hami-device-plugin-old" in [proof.object for proof in cause(report).evidence]
+
+
+def test_a_chart_and_a_plugin_that_differ_from_the_scheduler_are_both_told(tmp_path: Path) -> None:
+    objects = [*without(healthy(), "DaemonSet"), daemon_set(2, "2.9.0")]
+    label = {"helm.sh/chart": "hami-2.8.0", "app.kubernetes.io/component": "hami-scheduler"}
+    report = ask(tmp_path, changed(objects, "Deployment", lambda object_: object_["metadata"].update(labels=label)))
+    assert codes(report) == ["version-mismatch", "version-mismatch"]
+
+
+def test_a_chart_of_another_minor_version_is_found(tmp_path: Path) -> None:
+    objects = changed(
+        healthy(), "Deployment", lambda object_: object_["metadata"].update(labels={"helm.sh/chart": "hami-2.7.0"})
+    )
+    objects[0]["metadata"]["labels"] |= {"app.kubernetes.io/component": "hami-scheduler"}
+    assert codes(ask(tmp_path, objects)) == ["version-mismatch"]
+
+
+@pytest.mark.parametrize(
+    ("version", "kind", "severity"),
+    [("2.6.0", "NodePort", "warning"), ("2.9.0", "NodePort", "warning"), ("2.9.0", "ClusterIP", "info")],
+)
+def test_open_profiles_are_a_security_finding(tmp_path: Path, version: str, kind: str, severity: str) -> None:
+    report = ask(tmp_path, [*without(healthy(version), "Service"), service(version, kind)])
+    assert sorted(codes(report)) == ["healthy", "pprof-exposed"]
+    found = only(report, "pprof-exposed")
+    assert (found.severity, found.confidence) == (severity, "suspected")
+
+
+def test_profiling_that_was_switched_on_is_found(tmp_path: Path) -> None:
+    report = ask(tmp_path, healthy(flags=["--profiling"]))
+    assert codes(report) == ["pprof-exposed", "healthy"]
+    assert cause(report).confidence == "confirmed"
+
+
+@pytest.mark.parametrize(("level", "severity"), [(5, "info"), (6, "warning"), (9, "warning")])
+def test_a_raised_log_level_is_told(tmp_path: Path, level: int, severity: str) -> None:
+    assert only(ask(tmp_path, healthy(flags=[f"-v={level}"])), "verbosity-high").severity == severity
+
+
+def test_no_flag_shows_a_secret(tmp_path: Path) -> None:
+    flags = ["--api-token=hush-hush", "--password", "hush-hush", "--proxy=http://me:hush-hush@proxy"]
+    report = ask(tmp_path, healthy(flags=flags))
+    rows = {row["flag"]: row["value"] for row in table(report, "flags")}
+    assert rows["--api-token"] == rows["--password"] == "***"
+    assert "hush-hush" not in json.dumps([*rows.items(), *quotes(report)])
+
+
+def test_the_flags_show_what_holds_where_nothing_is_set(tmp_path: Path) -> None:
+    rows = {row["flag"]: row["value"] for row in table(ask(tmp_path, healthy()), "flags") if row["of"] == "scheduler"}
+    assert rows["--kube-qps"] == "5 (default)"
+    assert rows["-v"] == "4"
+
+
+# ---------------------------------------------------------------------------------------------- Kubernetes
+
+
+def with_kubelets(version: str, *names: str) -> list[Object]:
+    """A healthy installation whose nodes of these names have a kubelet of that version."""
+    objects = healthy()
+    for object_ in objects:
+        if object_["kind"] == "Node" and object_["metadata"]["name"] in names:
+            object_["status"]["nodeInfo"] = {"kubeletVersion": version}
+    return objects
+
+
+def test_kubelets_older_than_1_23_are_not_supported(tmp_path: Path) -> None:
+    report = ask(tmp_path, with_kubelets("v1.22.17+k3s1", "gpu-2"))
+    assert codes(report) == ["kubernetes-unsupported", "healthy"]
+    assert "kubelet on gpu-2 is 1.22.17, older than 1.23" in report.verdict
+    assert cause(report).scope.nodes == ("gpu-2",)
+
+
+@pytest.mark.parametrize("version", ["v1.23.0", "v1.36.2-eks-1", "unknown"])
+def test_newer_kubelets_and_those_of_no_known_version_are_well(tmp_path: Path, version: str) -> None:
+    assert codes(ask(tmp_path, with_kubelets(version, "gpu-1", "gpu-2"))) == ["healthy"]
+
+
+def test_a_webhook_that_is_not_registered_is_found(tmp_path: Path) -> None:
+    report = ask(tmp_path, without(healthy(), "MutatingWebhookConfiguration"))
+    assert codes(report) == ["webhook-missing"]
+    assert cause(report).confidence == "confirmed"
+
+
+def test_webhooks_that_could_not_be_read_are_a_gap(tmp_path: Path) -> None:
+    report = ask(tmp_path, healthy(), missing=["mutatingwebhookconfigurations"])
+    assert codes(report) == ["healthy"]
+    assert [gap.source for gap in report.gaps] == ["webhooks"]
+
+
+@pytest.mark.parametrize(("policy", "said"), [("Ignore", "bypass HAMi"), ("Fail", "can be created")])
+def test_what_a_dead_webhook_means_depends_on_its_policy(tmp_path: Path, policy: str, said: str) -> None:
+    objects = without(without(healthy(), "MutatingWebhookConfiguration"), "EndpointSlice")
+    report = ask(tmp_path, [*objects, webhook(policy), endpoints("hami-scheduler-0", ready=False)])
+    assert codes(report) == ["webhook-unreachable"]
+    assert said in report.verdict
+
+
+def test_a_webhook_whose_service_is_gone_is_found(tmp_path: Path) -> None:
+    report = ask(tmp_path, without(without(healthy(), "Service"), "EndpointSlice"))
+    assert codes(report) == ["webhook-unreachable"]
+    assert "does not exist" in report.verdict
+
+
+def test_endpoints_that_could_not_be_read_are_a_gap(tmp_path: Path) -> None:
+    assert codes(ask(tmp_path, healthy(), missing=["endpointslices"])) == ["healthy"]
+
+
+def test_an_endpoint_without_conditions_is_ready(tmp_path: Path) -> None:
+    objects = [*without(healthy(), "EndpointSlice"), endpoints("hami-scheduler-0", ready=None)]
+    assert codes(ask(tmp_path, objects)) == ["healthy"]
+
+
+def test_a_webhook_without_a_certificate_authority_is_suspected(tmp_path: Path) -> None:
+    objects = [*without(healthy(), "MutatingWebhookConfiguration"), webhook(caBundle=None)]
+    found = only(ask(tmp_path, objects), "webhook-untrusted")
+    assert found.confidence == "suspected"
+
+
+def test_a_webhook_by_url_is_a_gap(tmp_path: Path) -> None:
+    hook = webhook(service=None, caBundle=None, url="https://user:secret-word@10.0.0.1/webhook")
+    report = ask(tmp_path, [*without(healthy(), "MutatingWebhookConfiguration"), hook])
+    assert codes(report) == ["healthy"]
+    assert [gap.source for gap in report.gaps] == ["webhook"]
+    assert "secret-word" not in json.dumps([row for table in report.tables for row in table.rows])
+
+
+REJECTED = "2026/11/21 04:58:00 http: TLS handshake error from 10.0.0.9:4711: remote error: tls: bad certificate\n"
+
+
+def test_a_certificate_that_callers_reject_is_suspected(tmp_path: Path) -> None:
+    found = only(ask(tmp_path, healthy(), logs=REJECTED), "webhook-untrusted")
+    assert (found.severity, found.confidence) == ("critical", "suspected")
+    assert found.evidence[0].quote == REJECTED.rstrip()
+
+
+@pytest.mark.parametrize(
+    ("client", "said"),
+    [({"port": 8443}, "it calls port 8443"), ({"path": "/mutate"}, "it calls the path /mutate")],
+)
+def test_a_webhook_that_calls_a_wrong_port_or_path_is_found(tmp_path: Path, client: Object, said: str) -> None:
+    hook = webhook(service={"namespace": HAMI, "name": "hami-scheduler", **client})
+    report = ask(tmp_path, [*without(healthy(), "MutatingWebhookConfiguration"), hook])
+    assert codes(report) == ["webhook-unreachable"]
+    assert said in report.verdict
+
+
+def test_a_service_that_sends_requests_elsewhere_is_found(tmp_path: Path) -> None:
+    def change(service: Object) -> None:
+        service["spec"]["ports"][0]["targetPort"] = 9443
+
+    assert "HAMi listens on 443" in ask(tmp_path, changed(healthy(), "Service", change)).verdict

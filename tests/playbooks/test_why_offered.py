@@ -1,6 +1,7 @@
 """Resources that no node offers: unknown names, vendors without a plugin, and what kube-scheduler keeps from HAMi."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -8,8 +9,10 @@ from bot.report import Report
 from tests.playbooks.offered_support import DEVICES
 from tests.playbooks.status_support import CONFIG, scheduler_config
 from tests.playbooks.world import (
+    HANDSHAKE,
     Object,
     ask,
+    card,
     cause,
     cluster,
     codes,
@@ -179,3 +182,161 @@ def test_names_of_hami_s_predecessor_are_called_so_where_hami_runs(tmp_path: Pat
     report = ask(tmp_path, cluster(one, gpu_node()))
     assert (codes(report)[0], report.severity) == ("resource-unknown", "warning")
     assert "HAMi's predecessor" in cause(report).claim
+
+
+CORDON = "hami.io/device-cordon"
+
+
+def labels(report: Report) -> list[str]:
+    """What the first finding says to do."""
+    return [action.label for action in cause(report).next_actions]
+
+
+def with_cpus(name: str, cpus: str, **fields: Any) -> Object:
+    one = gpu_node(name, card(f"GPU-{name}"), **fields)
+    one["status"]["allocatable"]["cpu"] = cpus
+    return one
+
+
+def wants_cpus(cpus: str) -> Object:
+    limits = gpu(memory=1000) | {"cpu": cpus}
+    return pod(limits=limits, said=refused(none_of(2, "2 Insufficient cpu")))
+
+
+def test_more_of_a_resource_than_any_node_has_is_told_with_both_figures_and_what_to_ask_for(tmp_path: Path) -> None:
+    report = ask(tmp_path, cluster(with_cpus("gpu-1", "64"), with_cpus("gpu-2", "96"), wants_cpus("1000")))
+    assert codes(report)[0] == "kubernetes-filter"
+    assert report.verdict.startswith("Waiting will not help: the pod requests 1,000 of cpu, the largest node has 96;")
+    assert "1000" in quotes(report)
+    assert cause(report).evidence[-1].quote == "96"
+    assert labels(report)[0].startswith("Request at most 96 of cpu: no node has more; edit Pod ml/wl: a pod's spec")
+
+
+def test_more_of_a_resource_than_some_nodes_have_is_told_without_saying_that_no_node_has_it(tmp_path: Path) -> None:
+    tainted = with_cpus("gpu-2", "96", taints=[{"key": "dedicated", "effect": "NoSchedule"}])
+    report = ask(tmp_path, cluster(with_cpus("gpu-1", "64"), tainted, wants_cpus("80")))
+    told = next(finding for finding in report.findings if "Insufficient cpu" in finding.claim)
+    assert "the pod requests 80, these nodes have at most 64" in told.claim
+    assert not any("at most 64 of cpu" in label for label in labels(report))
+
+
+def test_memory_is_told_in_the_unit_of_the_request(tmp_path: Path) -> None:
+    one = gpu_node()
+    one["status"]["allocatable"]["memory"] = "1056763428Ki"
+    waits = pod(limits=gpu(memory=1000) | {"memory": "4Ti"}, said=refused(none_of(1, "1 Insufficient memory")))
+    report = ask(tmp_path, cluster(one, waits))
+    assert "the pod requests 4,096 GiB of memory, the largest node has 1,007.8 GiB" in report.verdict
+    assert labels(report)[0].startswith("Request at most 1,007 GiB of memory: no node has more;")
+
+
+def test_what_several_containers_ask_for_together_is_quoted_of_each(tmp_path: Path) -> None:
+    waits = wants_cpus("60")
+    waits["spec"]["containers"].append(container({"cpu": "50"}, name="other"))
+    report = ask(tmp_path, cluster(with_cpus("gpu-1", "64"), with_cpus("gpu-2", "96"), waits))
+    assert "the pod requests 110" in report.verdict
+    assert {"60", "50"} <= set(quotes(report))
+
+
+def test_more_than_all_of_a_card_is_answered_with_all_of_it(tmp_path: Path) -> None:
+    waits = pod(limits=gpu(**{"nvidia.com/gpumem-percentage": 150}), said=refused(none_of(1, "1 NodeUnfitPod")))
+    report = ask(tmp_path, cluster(gpu_node(text=True), waits, version="2.7.1"))
+    assert codes(report)[0] == "impossible-anywhere"
+    assert (
+        report.verdict
+        == "The pod requests 150% of a GPU, which no GPU can give: HAMi 2.7.1 takes the value as written."
+    )
+    assert labels(report)[0].startswith("Request at most 100% of a GPU (gpu-1 would take the pod)")
+
+
+def test_a_job_that_cannot_be_read_is_called_one(tmp_path: Path) -> None:
+    report = ask(tmp_path, cluster(gpu_node()), "ml/job/nightly", missing=["jobs"])
+    assert codes(report) == ["not-enough-evidence"]
+    assert report.verdict.startswith("The bot read too little to tell why Job ml/nightly is pending")
+    assert commands(report) == ["kubectl -n ml describe job nightly"]
+    assert labels(report) == ["Look at the Job yourself"]
+
+
+def elsewhere(count: int) -> list[Object]:
+    return [gpu_node(f"other-{number}", card(f"GPU-o{number}")) for number in range(count)]
+
+
+def chosen(*cards: Object, **fields: Any) -> Object:
+    return gpu_node("gpu-1", *cards, labels={"pool": "a"}, **fields)
+
+
+def test_nodes_that_the_pods_own_selector_leaves_out_are_offered_whatever_comes_first(tmp_path: Path) -> None:
+    waits = pod(
+        limits=gpu(2, memory=1000), nodeSelector={"pool": "a"}, said=refused(none_of(3, "1 NodeInsufficientDevice"))
+    )
+    others = [gpu_node(f"other-{number}", card(f"GPU-{number}"), card(f"GPU-{number}b")) for number in range(2)]
+    report = ask(tmp_path, cluster(chosen(card()), *others, waits))
+    assert codes(report)[0] == "node-insufficient-device"
+    assert any("(other-0, other-1 would take the pod now); edit Pod" in label for label in labels(report))
+
+
+def test_an_unregistered_node_is_no_reason_to_keep_the_others_back(tmp_path: Path) -> None:
+    silent = node("gpu-1", labels={"pool": "a", "gpu": "on"})
+    silent["status"]["allocatable"] = {"nvidia.com/gpu": "10"}
+    waits = pod(nodeSelector={"pool": "a"}, said=refused(none_of(2, "1 node unregistered")))
+    report = ask(tmp_path, cluster(silent, *elsewhere(1), waits))
+    assert codes(report)[0] == "node-unregistered"
+    assert any("(other-0 would take the pod now); edit Pod" in label for label in labels(report))
+
+
+def test_more_nodes_than_are_named_are_not_read_as_all(tmp_path: Path) -> None:
+    waits = pod(
+        limits=gpu(2, memory=1000), nodeSelector={"pool": "a"}, said=refused(none_of(9, "1 NodeInsufficientDevice"))
+    )
+    others = [gpu_node(f"other-{number}", card(f"GPU-{number}"), card(f"GPU-{number}b")) for number in range(5)]
+    report = ask(tmp_path, cluster(chosen(card()), *others, waits))
+    told = next(finding for finding in report.findings if finding.code == "kubernetes-filter")
+    assert told.claim.endswith("HAMi would take the pod on other-0, other-1, other-2 and others.")
+    assert any("(other-0, other-1, other-2 and others would take the pod now)" in label for label in labels(report))
+
+
+def cordoned(*uuids: str) -> Object:
+    return chosen(*(card(uuid) for uuid in uuids), annotations={CORDON: ",".join(uuids)})
+
+
+def test_a_cordoned_card_comes_with_how_to_uncordon_it_after_who_did(tmp_path: Path) -> None:
+    waits = pod(said=refused(none_of(1, "1 1/1 CardCordoned")))
+    report = ask(tmp_path, cluster(cordoned("GPU-0"), waits))
+    look, undo = cause(report).next_actions[:2]
+    assert look.command == "kubectl get node gpu-1 -o yaml --show-managed-fields"
+    assert (undo.command, undo.changes_cluster) == (f"kubectl annotate node gpu-1 {CORDON}-", True)
+
+
+def test_of_several_cordoned_cards_one_is_uncordoned_and_the_others_stay(tmp_path: Path) -> None:
+    waits = pod(said=refused(none_of(1, "1 2/2 CardCordoned")))
+    report = ask(tmp_path, cluster(cordoned("GPU-0", "GPU-1"), waits))
+    undo = cause(report).next_actions[1]
+    assert undo.command == f"kubectl annotate node gpu-1 --overwrite {CORDON}=GPU-1"
+    assert "GPU-0" in undo.label
+
+
+def test_a_name_that_nothing_has_leads_to_the_pods_that_wait(tmp_path: Path) -> None:
+    report = ask(tmp_path, cluster(gpu_node()), "ml/nosuch")
+    assert codes(report) == ["not-found"]
+    assert commands(report) == ["pending -n ml", "kubectl -n ml get deployments,statefulsets,daemonsets,jobs"]
+
+
+def test_a_node_that_was_taken_for_a_pod_is_called_a_node(tmp_path: Path) -> None:
+    report = ask(tmp_path, cluster(gpu_node()), "gpu-1")
+    assert codes(report) == ["not-found"]
+    assert report.verdict == "gpu-1 is a node, not a pod."
+    assert commands(report)[0] == "nodes gpu-1"
+    assert quotes(report) == ["gpu-1"]
+
+
+def test_cards_that_kubelet_does_not_offer_are_proven_by_what_it_offers(tmp_path: Path) -> None:
+    one = chosen(card(), annotations={HANDSHAKE: "Requesting_2026-11-20 01:02:03"})
+    one["status"]["allocatable"]["nvidia.com/gpu"] = "0"
+    report = ask(tmp_path, cluster(one, pod(said=refused(none_of(1, "1 node unregistered")))))
+    assert "allocatable is 0" in report.verdict
+    assert any(proof.quote == "0" and "allocatable" in proof.command for proof in cause(report).evidence)
+
+
+def test_an_answer_about_a_pod_whose_name_was_typed_in_part_names_it_first(tmp_path: Path) -> None:
+    report = ask(tmp_path, cluster(gpu_node(), pod("trainer-0")), "ml/trainer")
+    assert report.verdict.startswith('ml/trainer-0 (no pod is called "trainer"): ')
+    assert cause(report).claim.startswith(report.verdict.partition(": ")[2].rstrip("…"))

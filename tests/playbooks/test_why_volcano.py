@@ -13,12 +13,17 @@ from tests.playbooks.world import (
     cluster,
     codes,
     commands,
+    container,
     event,
     gpu,
     gpu_node,
+    none_of,
+    owner,
     pod,
     quotes,
     refused,
+    running,
+    scheduler,
 )
 
 GROUP = {"scheduling.k8s.io/group-name": "podgroup-1"}
@@ -190,3 +195,259 @@ def test_a_panic_of_volcano_s_device_plugin_is_quoted(tmp_path: Path) -> None:
     report = rejected(tmp_path, DIED, log=f"{PANIC}\n[signal SIGSEGV]\n", state=down)
     assert PANIC in quotes(report)
     assert codes(report)[0] == "volcano-scheduled"
+
+
+DENIED = 'admission webhook "vgpu.hami.io" denied the request: '
+
+
+# ------------------------------------------------------------------------------------------- never created
+
+
+def refused_deployment(why: str) -> list[Object]:
+    """A Deployment whose ReplicaSet may not create its pod."""
+    top = owner("Deployment", "trainer")
+    middle = owner("ReplicaSet", "trainer-6d5f7c9b8", of=top)
+    return cluster(top, middle, event(middle, "FailedCreate", f"Error creating: {why}"))
+
+
+@pytest.mark.parametrize("asked", ["deploy/trainer", "ml/deploy/trainer", "trainer", "ml/trainer-6d5f7c9b8-x7k2p"])
+def test_a_deployment_whose_pod_the_webhook_refused_is_told_why(tmp_path: Path, asked: str) -> None:
+    report = ask(tmp_path, refused_deployment(DENIED + "pod has node assigned"), asked)
+    assert codes(report) == ["admission-denied"]
+    assert (
+        "HAMi's webhook refused it (pod has node assigned); its owner is ReplicaSet trainer-6d5f7c9b8" in report.verdict
+    )
+    assert report.findings[0].evidence[0].quote.endswith("denied the request: pod has node assigned")
+    assert "nodeSelector" in cause(report).next_actions[0].label
+
+
+def test_an_annotation_that_only_hami_may_set_is_to_be_removed(tmp_path: Path) -> None:
+    said = "annotation hami.io/vgpu-node is written by the scheduler and cannot be set when creating a pod"
+    report = ask(tmp_path, refused_deployment(DENIED + said), "deploy/trainer")
+    assert codes(report) == ["admission-denied"]
+    assert "Remove that annotation" in cause(report).next_actions[0].label
+
+
+def test_the_refusal_is_told_when_its_events_are_gone(tmp_path: Path) -> None:
+    objects = refused_deployment("")[:-1]
+    said = f"{DENIED}pod has node assigned"
+    objects[-1]["status"] = {
+        "conditions": [{"type": "ReplicaFailure", "status": "True", "reason": "FailedCreate", "message": said}]
+    }
+    report = ask(tmp_path, objects, "deploy/trainer")
+    assert codes(report) == ["admission-denied"]
+    assert quotes(report) == [said]
+    assert "replicaset trainer-6d5f7c9b8 -o" in cause(report).evidence[0].command
+    assert all("-n ml " in command for command in commands(report))
+
+
+def test_a_job_over_its_quota_is_told_to_look_at_the_quotas(tmp_path: Path) -> None:
+    job = owner("Job", "train")
+    refusal = event(job, "FailedCreate", f"Error creating: {DENIED}exceeding resource quota")
+    report = ask(tmp_path, cluster(job, refusal), "job/train")
+    assert "(exceeding resource quota)" in report.verdict
+    assert commands(report)[0] == "kubectl -n ml get resourcequota -o yaml"
+
+
+@pytest.mark.parametrize("asked", ["sts/db", "db-0", "db"])
+def test_a_statefulset_with_a_privileged_container_is_told_why(tmp_path: Path, asked: str) -> None:
+    top = owner("StatefulSet", "db")
+    told = f"create Pod db-0 in StatefulSet db failed error: {DENIED}container main is privileged"
+    report = ask(tmp_path, cluster(top, event(top, "FailedCreate", told)), asked)
+    assert codes(report) == ["admission-denied"]
+    assert "(container main is privileged); its owner is StatefulSet db" in report.verdict
+
+
+def test_a_refusal_by_kubernetes_own_quota_is_not_blamed_on_hami(tmp_path: Path) -> None:
+    why = 'pods "trainer-6d5f7c9b8-x" is forbidden: exceeded quota: cards, requested: requests.nvidia.com/gpu=1'
+    report = ask(tmp_path, refused_deployment(why), "deploy/trainer")
+    assert codes(report) == ["admission-denied"]
+    assert "exceeded quota: cards" in report.verdict
+    assert "HAMi" not in report.verdict
+
+
+def test_the_newest_refusal_is_the_one_that_is_told(tmp_path: Path) -> None:
+    job = owner("Job", "train")
+    old = event(job, "FailedCreate", f"Error creating: {DENIED}pod has node assigned", 900)
+    new = event(job, "FailedCreate", f"Error creating: {DENIED}exceeding resource quota", 30)
+    assert "exceeding resource quota" in ask(tmp_path, cluster(job, old, new), "job/train").verdict
+
+
+def test_a_rollout_whose_new_pods_are_refused_is_not_called_running(tmp_path: Path) -> None:
+    top = owner("Deployment", "trainer")
+    old, new = owner("ReplicaSet", "trainer-old", of=top, has=1), owner("ReplicaSet", "trainer-new", of=top)
+    refusal = event(new, "FailedCreate", f"Error creating: {DENIED}pod has node assigned")
+    objects = cluster(top, old, new, running("trainer-old-x", "gpu-1", owner=old), refusal)
+    assert codes(ask(tmp_path, objects, "deploy/trainer")) == ["admission-denied"]
+
+
+def test_an_old_refusal_of_a_deployment_that_has_all_its_pods_now_is_history(tmp_path: Path) -> None:
+    top = owner("Deployment", "trainer")
+    middle = owner("ReplicaSet", "trainer-1", of=top, has=1)
+    refusal = event(middle, "FailedCreate", f"Error creating: {DENIED}pod has node assigned", 3000)
+    objects = cluster(top, middle, running("trainer-1-x", "gpu-1", owner=middle), refusal)
+    assert codes(ask(tmp_path, objects, "deploy/trainer")) == ["running"]
+
+
+def test_a_refusal_of_another_owner_with_a_like_name_is_not_this_one_s(tmp_path: Path) -> None:
+    other = owner("StatefulSet", "trainer-db")
+    refusal = event(other, "FailedCreate", f"Error creating: {DENIED}pod has node assigned")
+    objects = cluster(owner("Deployment", "trainer"), other, refusal)
+    assert codes(ask(tmp_path, objects, "deploy/trainer")) == ["not-found"]
+
+
+def test_without_events_an_absent_pod_is_not_found_and_the_gap_is_told(tmp_path: Path) -> None:
+    report = ask(tmp_path, refused_deployment(DENIED + "x"), "deploy/trainer", missing=["events"])
+    assert codes(report) == ["not-found"]
+    assert "events" in [gap.source for gap in report.gaps]
+
+
+# -------------------------------------------------------------------------------------------------- gates
+
+
+def test_a_gated_pod_was_not_tried_whatever_else_is_wrong_with_it(tmp_path: Path) -> None:
+    gated = pod(schedulingGates=[{"name": "kueue.x-k8s.io/admission"}], schedulerName="default-scheduler")
+    report = ask(tmp_path, cluster(gpu_node(), gated))
+    assert codes(report) == ["scheduling-gated"]
+    assert "kueue.x-k8s.io/admission" in report.verdict
+
+
+# ------------------------------------------------------------------------------------------ other schedulers
+
+
+@pytest.mark.parametrize("version", ["2.6.1", "2.10.0"])
+@pytest.mark.parametrize("scheduler", ["koord-scheduler", "kai-scheduler", "gpu-share-scheduler"])
+def test_a_pod_of_another_scheduler_is_left_to_it_with_its_words_and_no_advice(
+    tmp_path: Path, version: str, scheduler: str
+) -> None:
+    said = refused("Resources were not found for 1 node(s)")
+    report = ask(tmp_path, cluster(pod(schedulerName=scheduler, said=said), version=version))
+    assert codes(report) == ["other-scheduler"]
+    assert (cause(report).confidence, cause(report).next_actions) == ("confirmed", ())
+    assert scheduler in report.verdict
+    assert said["message"] in quotes(report)
+
+
+@pytest.mark.parametrize("scheduler", ["hami-schedulr", "hmai-scheduler", "ham-scheduler", "hami_scheduler", "hami"])
+def test_a_misspelt_name_of_hami_s_scheduler_is_nobody_else_s(tmp_path: Path, scheduler: str) -> None:
+    assert codes(ask(tmp_path, cluster(gpu_node(), pod(schedulerName=scheduler)))) == ["wrong-scheduler"]
+
+
+def test_a_pod_that_waits_for_kueue_is_told_as_kueue_s(tmp_path: Path) -> None:
+    report = ask(tmp_path, cluster(gpu_node(), pod(schedulingGates=[{"name": "kueue.x-k8s.io/admission"}])))
+    assert "Kueue has not admitted the pod" in report.verdict
+
+
+def test_a_pod_left_to_the_default_scheduler_was_missed_by_the_webhook(tmp_path: Path) -> None:
+    said = refused(none_of(3, "3 Insufficient nvidia.com/gpumem"))
+    report = ask(tmp_path, cluster(gpu_node(), pod(schedulerName="default-scheduler", said=said)))
+    assert codes(report) == ["webhook-bypassed"]
+    assert said["message"] in quotes(report)
+    assert any(action.changes_cluster for action in cause(report).next_actions)
+
+
+def test_an_empty_scheduler_name_is_the_default_scheduler_s(tmp_path: Path) -> None:
+    assert codes(ask(tmp_path, cluster(pod(schedulerName="")))) == ["webhook-bypassed"]
+
+
+@pytest.mark.parametrize("version", ["2.6.1", "2.9.0"])
+def test_up_to_2_9_the_webhook_skips_a_privileged_container(tmp_path: Path, version: str) -> None:
+    privileged = container(gpu(), securityContext={"privileged": True})
+    report = ask(tmp_path, cluster(pod(schedulerName="default-scheduler", containers=[privileged]), version=version))
+    assert "is privileged" in report.verdict
+
+
+def test_a_privileged_sidecar_does_not_explain_why_the_webhook_missed_the_pod(tmp_path: Path) -> None:
+    sidecar = container(name="sidecar", securityContext={"privileged": True})
+    bypassed = pod(schedulerName="default-scheduler", containers=[container(gpu()), sidecar])
+    report = ask(tmp_path, cluster(bypassed, version="2.9.0"))
+    assert codes(report) == ["webhook-bypassed"]
+    assert "privileged" not in report.verdict
+
+
+def test_since_2_10_a_privileged_pod_would_have_been_denied_so_the_webhook_missed_it(tmp_path: Path) -> None:
+    privileged = container(gpu(), securityContext={"privileged": True})
+    report = ask(tmp_path, cluster(pod(schedulerName="default-scheduler", containers=[privileged])))
+    assert "webhook missed it" in report.verdict
+
+
+def test_a_pod_whose_label_turns_the_webhook_off_is_told_so(tmp_path: Path) -> None:
+    report = ask(tmp_path, cluster(pod(schedulerName="default-scheduler", labels={"hami.io/webhook": "ignore"})))
+    assert codes(report) == ["webhook-bypassed"]
+    assert "hami.io/webhook=ignore" in report.verdict
+
+
+def test_where_hami_is_told_to_leave_the_default_scheduler_alone_the_pod_must_name_hami_s(tmp_path: Path) -> None:
+    install = scheduler(flags=["--force-overwrite-default-scheduler=false"])
+    report = ask(tmp_path, [*install, pod(schedulerName="default-scheduler")])
+    assert codes(report) == ["wrong-scheduler"]
+    assert "Set spec.schedulerName to hami-scheduler" in cause(report).next_actions[0].label
+
+
+def test_a_misspelt_scheduler_name_gets_no_event_at_all_and_is_still_found(tmp_path: Path) -> None:
+    report = ask(tmp_path, cluster(gpu_node(), pod(schedulerName="hami-schedulr")))
+    assert codes(report) == ["wrong-scheduler"]
+    assert "hami-schedulr" in report.verdict
+
+
+def test_where_hami_could_not_be_read_another_scheduler_is_only_suspected(tmp_path: Path) -> None:
+    report = ask(tmp_path, [pod(schedulerName="koord-scheduler")], missing=["deployments"])
+    assert (codes(report), cause(report).confidence) == (["other-scheduler"], "suspected")
+    assert "deployments" in [gap.source for gap in report.gaps]
+
+
+# ------------------------------------------------------------------------------------------- no request
+
+
+def test_a_pod_that_asks_for_no_card_is_told_so(tmp_path: Path) -> None:
+    report = ask(tmp_path, cluster(gpu_node(), pod(limits={})))
+    assert codes(report) == ["no-device-request"]
+    assert "nvidia.com/gpu" in report.verdict
+
+
+def test_what_kubernetes_itself_says_of_a_pod_without_a_request_comes_first(tmp_path: Path) -> None:
+    said = refused(none_of(1, "1 Insufficient cpu"))
+    report = ask(tmp_path, cluster(gpu_node(), pod(limits={}, schedulerName="default-scheduler", said=said)))
+    assert codes(report) == ["kubernetes-filter", "no-device-request"]
+    assert "Insufficient cpu" in report.verdict
+
+
+def test_hami_being_down_does_not_explain_a_pod_that_has_nothing_to_do_with_it(tmp_path: Path) -> None:
+    said = refused(none_of(1, "1 Insufficient cpu"))
+    install = scheduler(statuses=[], replicas=0)
+    report = ask(tmp_path, [*install, gpu_node(), pod(limits={}, schedulerName="default-scheduler", said=said)])
+    assert codes(report) == ["kubernetes-filter", "no-device-request"]
+
+
+def test_hami_being_down_holds_a_pod_that_is_hami_s_to_schedule_even_without_a_request(tmp_path: Path) -> None:
+    report = ask(tmp_path, [*scheduler(statuses=[], replicas=0), gpu_node(), pod(limits={})])
+    assert codes(report) == ["scheduler-down", "no-device-request"]
+
+
+def test_an_amount_with_a_suffix_is_no_request_to_2_10_and_a_huge_one_before(tmp_path: Path) -> None:
+    asks = pod(limits=gpu(memory="5Gi"))
+    report = ask(tmp_path / "new", cluster(gpu_node(), asks))
+    assert codes(report) == ["no-device-request"]
+    assert "nvidia.com/gpumem: 5Gi" in report.verdict
+    assert codes(ask(tmp_path / "old", cluster(gpu_node(), asks, version="2.9.0")))[0] == "impossible-anywhere"
+
+
+def test_memory_without_a_count_that_the_webhook_did_not_complete_is_no_request(tmp_path: Path) -> None:
+    report = ask(tmp_path, cluster(gpu_node(), pod(limits={"nvidia.com/gpumem": "1000"})))
+    assert codes(report) == ["no-device-request"]
+
+
+# ---------------------------------------------------------------------------------------- going away
+
+
+def test_a_pod_that_is_being_deleted_is_placed_by_nobody(tmp_path: Path) -> None:
+    report = ask(tmp_path, cluster(gpu_node(), pod(deleted=ago(-20))))
+    assert codes(report) == ["terminating"]
+    assert cause(report).severity == "info"
+    assert "no scheduler places it any more" in report.verdict
+
+
+def test_a_deletion_that_is_overdue_is_a_warning(tmp_path: Path) -> None:
+    report = ask(tmp_path, cluster(gpu_node(), pod(deleted=ago(600))))
+    assert (codes(report), cause(report).severity) == (["terminating"], "warning")
+    assert "finalizer" in report.verdict

@@ -4,7 +4,6 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from msgspec import structs
 
-from bot.finding_codes import Code
 from bot.hami.installation.install import is_anothers
 from bot.hami.pods.allocations import given
 from bot.hami.pods.request_parsing import DeviceConfig, UnknownPolicy, asked_resources, pod_request, unknown_policies
@@ -13,7 +12,7 @@ from bot.hami.version import Version
 from bot.hami.webhook import DEFAULT_SCHEDULERS, LEAVES_OWN_ALONE
 from bot.kube.models import Pod
 from bot.report import Confidence, Evidence, Finding, Gap, NextAction, one_line, step
-from bot.texts import Prose, Text, sentences
+from bot.texts import Text, sentences
 from playbooks import quotes
 from playbooks.gather.dra import KUEUE, Queued
 from playbooks.gather.webhook import WEBHOOK_NAME
@@ -38,13 +37,11 @@ def refused_at_creation(scene: AbsentScene) -> Iterator[Finding]:
     event = scene.refusals[0]
     owner = event.involved_object
     by_hami = _DENIED in event.message
-    why = _last_part(event.message)
-    claim = Text(
-        "admission-denied.hami" if by_hami else "admission-denied.claim",
-        pod=scene.wanted.name,
-        owner=f"{owner.kind} {owner.name}",
-        why=why,
-    )
+    # What the webhook or the API said, without what the controller put before it.
+    marks = (" denied the request: ", " failed error: ", "Error creating: ")
+    why = next((event.message.split(mark, 1)[1] for mark in marks if mark in event.message), event.message)
+    key = "admission-denied.hami" if by_hami else "admission-denied.claim"
+    claim = Text(key, pod=scene.wanted.name, owner=f"{owner.kind} {owner.name}", why=why)
     describe = kubectl("-n", event.namespace, "describe", owner.kind.lower(), owner.name)
     actions = [step(Text("admission-denied.check"), describe)]
     change = remedy(why)
@@ -54,14 +51,6 @@ def refused_at_creation(scene: AbsentScene) -> Iterator[Finding]:
         actions.insert(0, step(change, look))
     proofs = [quotes.of_event(refusal) for refusal in scene.refusals]
     yield finding("admission-denied", claim, proofs=proofs, actions=actions)
-
-
-def _last_part(message: str) -> str:
-    """What the webhook or the API said, without what the controller put before it."""
-    for mark in (" denied the request: ", " failed error: ", "Error creating: "):
-        if mark in message:
-            return message.split(mark, 1)[1]
-    return message
 
 
 @rule("scheduling-gated")
@@ -74,12 +63,14 @@ def gated(scene: PodScene) -> Iterator[Finding]:
     proofs = [quotes.of_pod(pod, gate, "{.spec.schedulingGates[*].name}") for gate in gates]
     if all(gate.startswith(KUEUE) for gate in gates):
         said, more, look = kueue_says(pod.namespace, scene.queued)
-        claim = sentences(Text("scheduling-gated.kueue", gate=", ".join(gates)), *said)
-        yield _finding("scheduling-gated", claim, [*proofs, *more], look)
-        return
-    managers = kubectl_pod(pod, "get", "-o", "jsonpath={.metadata.managedFields[*].manager}")
-    look = step(Text("scheduling-gated.owner"), managers)
-    yield _finding("scheduling-gated", Text("scheduling-gated.claim", gates=", ".join(gates)), proofs, look)
+        claim, proofs = sentences(Text("scheduling-gated.kueue", gate=", ".join(gates)), *said), [*proofs, *more]
+    else:
+        managers = kubectl_pod(pod, "get", "-o", "jsonpath={.metadata.managedFields[*].manager}")
+        claim, look = (
+            Text("scheduling-gated.claim", gates=", ".join(gates)),
+            step(Text("scheduling-gated.owner"), managers),
+        )
+    yield finding("scheduling-gated", claim, proofs=proofs, actions=[look])
 
 
 def kueue_says(namespace: str, queued: Queued | Gap | None) -> tuple[list[Text], list[Evidence], NextAction]:
@@ -95,9 +86,8 @@ def kueue_says(namespace: str, queued: Queued | Gap | None) -> tuple[list[Text],
     if says:
         words = one_line(says.message, _LONGEST_WORDS).rstrip(".")
         claims.append(Text("scheduling-gated.words", reason=says.reason, words=words))
-        proofs.append(
-            Evidence("workload", f"Workload {namespace}/{workload.name}", says.last_transition_time, words, show)
-        )
+        name = f"Workload {namespace}/{workload.name}"
+        proofs.append(Evidence("workload", name, says.last_transition_time, words, show))
     return claims, proofs, step(Text("scheduling-gated.workload"), show)
 
 
@@ -122,11 +112,12 @@ def nothing_asked(scene: PodScene) -> Iterator[Finding]:
         name = pod.spec.containers[0].name if pod.spec.containers else pod.name
         proofs = [quotes.of_pod(pod, name, "{.spec.containers[*].name}")]
         fix = edit_owner(pod, Text("no-device-request.add", resource=config.gpus.count))
-        yield _finding("no-device-request", Text("no-device-request.claim", resource=config.gpus.count), proofs, fix)
+        claim = Text("no-device-request.claim", resource=config.gpus.count)
+        yield finding("no-device-request", claim, proofs=proofs, actions=[fix])
     elif not any(request.containers for request in scene.requests) and not other_vendors(scene):
         proofs = [quotes.of_resource(pod, name, value) for name, value in scene.asked.items()]
-        claim = unread(pod, config, scene.version)
-        yield _finding("no-device-request", claim, proofs, write_plainly(pod, config, scene.version))
+        claim, fix = unread(pod, config, scene.version), write_plainly(pod, config, scene.version)
+        yield finding("no-device-request", claim, proofs=proofs, actions=[fix])
 
 
 @rule("no-device-request")
@@ -148,18 +139,12 @@ def policy_finding(strange: UnknownPolicy, proof: Evidence, fix: NextAction) -> 
     """The finding about a policy that HAMi does not know."""
     values = {"key": strange.key, "value": one_line(strange.value, _LONGEST), "instead": strange.instead}
     claim = Text("unknown-policy.claim", **values, known=", ".join(strange.known))
-    return _finding("unknown-policy", claim, [proof], fix)
+    return finding("unknown-policy", claim, proofs=[proof], actions=[fix])
 
 
 def remedied(strange: UnknownPolicy) -> Text:
     """What to write instead."""
     return Text("unknown-policy.set", key=strange.key, known=", ".join(strange.known))
-
-
-def _finding(
-    code: Code, claim: Prose, proofs: list[Evidence], *actions: NextAction, confidence: Confidence = "confirmed"
-) -> Finding:
-    return finding(code, claim, confidence, proofs=tuple(proofs), actions=actions)
 
 
 _LONGEST = 80

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from bot.kube.models import Workload
-from bot.report import Evidence, Finding, Gap, NextAction, Subject, step
+from bot.report import Confidence, Evidence, Finding, Gap, NextAction, step
 from bot.texts import Text, sentences
 from playbooks.gather.dra import QUEUE, Queued
 from playbooks.gather.subject import AbsentPod, EmptyNamespace, SubjectRequest
@@ -48,38 +48,24 @@ def no_such_pod(scene: AbsentScene) -> Iterator[Finding]:
 def not_found(absent: AbsentPod, wanted: SubjectRequest, verb: str, queued: Queued | Gap | None = None) -> Finding:
     """Unknown, or not the only one of that name: what could have been meant is asked with the verb."""
     if absent.node:
-        return _a_node(wanted.name)
+        name = wanted.name
+        proof = Evidence("nodes", f"Node {name}", None, name, kubectl("get", "node", name))
+        ask = step(Text("not-found.ask", name=name), prose.command("nodes", name))
+        return finding("not-found", Text("not-found.node", name=name), proofs=[proof], actions=[ask])
     if absent.suspended:
         return _suspended(absent.suspended, queued)
     names = [f"{candidate.namespace}/{candidate.name}" for candidate in absent.candidates]
-    return finding(
-        "not-found",
-        _claim(absent, wanted.kind, wanted.name, names),
-        "suspected" if absent.gaps else "confirmed",
-        proofs=tuple(
-            Evidence(
-                f"{candidate.kind.lower()}s",
-                f"{candidate.kind} {full}",
-                None,
-                candidate.name,
-                kubectl("-n", candidate.namespace, "get", f"{candidate.kind.lower()}s"),
-            )
-            for candidate, full in zip(absent.candidates[:_MAX_CANDIDATES], names, strict=False)
-        ),
-        severity="info" if absent.matches else "warning",
-        actions=tuple(
-            step(Text("not-found.ask", name=full), prose.command(verb, _typed(candidate)))
-            for candidate, full in zip(absent.candidates[:_MAX_CANDIDATES], names, strict=False)
-        )
-        or _elsewhere(wanted.namespace),
-    )
-
-
-def _a_node(name: str) -> Finding:
-    proof = Evidence("nodes", f"Node {name}", None, name, kubectl("get", "node", name))
-    ask = step(Text("not-found.ask", name=name), prose.command("nodes", name))
-    claim = Text("not-found.node", name=name)
-    return finding("not-found", claim, proofs=(proof,), actions=(ask,))
+    proofs, asks = list[Evidence](), list[NextAction]()
+    for near, full in zip(absent.candidates[:_MAX_CANDIDATES], names, strict=False):
+        kind = near.kind.lower()
+        look = kubectl("-n", near.namespace, "get", f"{kind}s")
+        proofs.append(Evidence(f"{kind}s", f"{near.kind} {full}", None, near.name, look))
+        typed = f"{near.namespace}/{'' if kind == 'pod' else f'{kind}/'}{near.name}"
+        asks.append(step(Text("not-found.ask", name=full), prose.command(verb, typed)))
+    sure: Confidence = "suspected" if absent.gaps else "confirmed"
+    severity, actions = "info" if absent.matches else "warning", asks or _elsewhere(wanted.namespace)
+    claim = _claim(absent, wanted.kind, wanted.name, names)
+    return finding("not-found", claim, sure, proofs=proofs, severity=severity, actions=actions)
 
 
 def _suspended(job: Workload, queued: Queued | Gap | None) -> Finding:
@@ -117,11 +103,6 @@ def _claim(absent: AbsentPod, kind: str, name: str, candidates: Sequence[str]) -
     if names:
         return Text("not-found.candidates", answer=absent.answer, names=names)
     return Text("not-found.claim" if kind == "Pod" else "not-found.owner", answer=absent.answer)
-
-
-def _typed(subject: Subject) -> str:
-    kind = "" if subject.kind == "Pod" else f"{subject.kind.lower()}/"
-    return f"{subject.namespace}/{kind}{subject.name}"
 
 
 def no_such_namespace(deserted: EmptyNamespace, words: tuple[str, ...]) -> Finding:

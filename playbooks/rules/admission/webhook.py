@@ -13,7 +13,7 @@ from bot.finding_codes import Code
 from bot.hami.installation.install import Install, extender_of
 from bot.hami.scheduler_logs.log_lines import parse_line
 from bot.kube.hami_pods import EXTENDER_CONTAINER
-from bot.kube.models import Event, Pod, Service
+from bot.kube.models import Event, Pod
 from bot.kube.models.base import LabelSelector
 from bot.kube.models.workloads import ServiceReference
 from bot.kube.times import format_time, parse_time
@@ -30,7 +30,7 @@ from playbooks.gather.webhook import (
     Hook,
     WebhookSeen,
 )
-from playbooks.quotes import kubectl, of_object
+from playbooks.quotes import kubectl, of_logged, of_object
 from playbooks.rule import rule
 from playbooks.rules.common.findings import finding
 from playbooks.scenes.cluster import InstallScene, WebhookScene
@@ -205,10 +205,8 @@ def _failed(scene: WebhookScene) -> Iterator[_Call]:
 
 def of_rejection(rejection: RejectionLine) -> Evidence:
     """The line as evidence."""
-    log = kubectl("-n", rejection.pod.namespace, "logs", rejection.pod.name, "-c", EXTENDER_CONTAINER, "--since=1h")
-    name = f"Pod {rejection.pod.namespace}/{rejection.pod.name} container {EXTENDER_CONTAINER}"
-    at = format_time(rejection.at) if rejection.at else None
-    return Evidence("scheduler log", name, at, quotes.shown(rejection.line), f"{log} | grep 'TLS handshake error'")
+    grep = "'TLS handshake error'"
+    return of_logged(rejection.pod, EXTENDER_CONTAINER, rejection.line, rejection.at, "--since=1h", grep=grep)
 
 
 def refused_call(refusals: Sequence[Event], hook: Hook | None) -> Finding | None:
@@ -257,14 +255,25 @@ def faults(asked: Asked, *, sure: Confidence = "confirmed") -> list[Finding]:
     hook = seen.hook
     if hook is None:
         return _missing(asked, sure)
-    if dead := _dead(asked, seen, hook, sure):
-        return [dead]
+    service = service_of(hook)
+    if service and (broken := _broken(seen, asked.scene.install, hook, service)):
+        why, shown = broken
+        claim = Text("webhook-unreachable.fail" if fails(hook) else "webhook-unreachable.ignore", why=why)
+        named = of_object(KIND, hook.config, service.name, "{.webhooks[*].clientConfig.service.name}")
+        proofs = [named, *of_policy(hook), *shown]
+        return [asked.fault("webhook-unreachable", claim, sure, proofs, where_it_answers(hook))]
     lines = rejections(asked.scene)
     if said := uncalled(asked, hook, lines):
         return [said]
     if lines:
         return [rejected(asked, hook, lines)]
-    return [] if service_of(hook) is None or _trusted(hook) else [_untrusted(asked, hook)]
+    if service is None or (hook.webhook.client_config and hook.webhook.client_config.ca_bundle):
+        return []
+    # Only suspected: the extender's certificate could be one that the API server trusts anyway.
+    claim = Text("webhook-untrusted.fail" if fails(hook) else "webhook-untrusted.ignore")
+    proofs = [of_object(KIND, hook.config, hook.webhook.name, "{.webhooks[*].name}"), *of_policy(hook)]
+    actions = certificates(hook)
+    return [asked.fault("webhook-untrusted", claim, "suspected", proofs, actions, severity="warning")]
 
 
 def _missing(asked: Asked, sure: Confidence) -> list[Finding]:
@@ -281,21 +290,6 @@ def _missing(asked: Asked, sure: Confidence) -> list[Finding]:
     return [asked.fault("webhook-missing", claim, sure, proofs, [look])]
 
 
-def _dead(asked: Asked, seen: WebhookSeen, hook: Hook, sure: Confidence) -> Finding | None:
-    service = service_of(hook)
-    broken = _broken(seen, asked.scene.install, hook, service) if service else None
-    if service is None or broken is None:
-        return None
-    why, shown = broken
-    claim = Text("webhook-unreachable.fail" if fails(hook) else "webhook-unreachable.ignore", why=why)
-    proofs = [
-        of_object(KIND, hook.config, service.name, "{.webhooks[*].clientConfig.service.name}"),
-        *of_policy(hook),
-        *shown,
-    ]
-    return asked.fault("webhook-unreachable", claim, sure, proofs, where_it_answers(hook))
-
-
 def _broken(
     seen: WebhookSeen, install: Install, hook: Hook, asked: ServiceReference
 ) -> tuple[Prose, list[Evidence]] | None:
@@ -305,7 +299,10 @@ def _broken(
         return None if isinstance(seen.services, Gap) else (Text("webhook-unreachable.no-service", service=name), [])
     spec = found.spec
     if seen.ready_targets(asked.namespace, asked.name) == []:
-        key, value = _selects_nothing(found, install)
+        # The label that the Service selects and no scheduler pod has; empty where each of them is on some pod.
+        labels = [pod.metadata.labels or {} for pod in install.pods]
+        wanted = (spec.selector or {}).items() if labels else ()
+        key, value = next((item for item in wanted if all(own.get(item[0]) != item[1] for own in labels)), ("", ""))
         text = Text("webhook-unreachable.no-match", service=name, label=f"{key}={value}") if key else ""
         shown = [of_object("Service", found, value or next(iter(spec.selector or {}), ""), "{.spec.selector}")]
         return text or Text("webhook-unreachable.no-endpoint", service=name), shown
@@ -314,9 +311,8 @@ def _broken(
     if spec.ports and used is None:
         ports = ", ".join(str(service_port.port) for service_port in spec.ports)
         shown = [of_object("Service", found, str(spec.ports[0].port), "{.spec.ports[*].port}")]
-        shown += (
-            [of_object(KIND, hook.config, str(port), "{.webhooks[*].clientConfig.service.port}")] if asked.port else []
-        )
+        path = "{.webhooks[*].clientConfig.service.port}"
+        shown += [of_object(KIND, hook.config, str(port), path)] if asked.port else []
         return Text("webhook-unreachable.no-port", service=name, port=port, ports=ports), shown
     listens = install.flags.get("http_bind", "").rpartition(":")[2]
     target = (used.target_port or port) if used else ""
@@ -327,26 +323,6 @@ def _broken(
         shown = [of_object(KIND, hook.config, asked.path, "{.webhooks[*].clientConfig.service.path}")]
         return Text("webhook-unreachable.other-path", path=asked.path, wanted=_PATH), shown
     return None
-
-
-def _selects_nothing(service: Service, install: Install) -> tuple[str, str]:
-    """The label that the Service selects and no scheduler pod has; empty where each of them is on some pod."""
-    labels = [pod.metadata.labels or {} for pod in install.pods]
-    wanted = (service.spec.selector or {}).items() if labels else ()
-    return next(
-        ((key, value) for key, value in wanted if all(pod_labels.get(key) != value for pod_labels in labels)), ("", "")
-    )
-
-
-def _trusted(hook: Hook) -> bool:
-    return bool(hook.webhook.client_config and hook.webhook.client_config.ca_bundle)
-
-
-def _untrusted(asked: Asked, hook: Hook) -> Finding:
-    """Only suspected: the extender's certificate could be one that the API server trusts anyway."""
-    claim = Text("webhook-untrusted.fail" if fails(hook) else "webhook-untrusted.ignore")
-    proofs = [of_object(KIND, hook.config, hook.webhook.name, "{.webhooks[*].name}"), *of_policy(hook)]
-    return asked.fault("webhook-untrusted", claim, "suspected", proofs, certificates(hook), severity="warning")
 
 
 BY_QUOTA = Text("admission-denied.quota")

@@ -9,7 +9,7 @@ from bot.hami.version import Version
 from bot.hami.webhook import LeftAlone, left_alone
 from bot.kube.models import Pod, Workload
 from bot.kube.times import parse_time
-from bot.report import Confidence, Evidence, Finding, NextAction, step
+from bot.report import Confidence, Evidence, Finding, step
 from bot.texts import Text
 from playbooks import quotes
 from playbooks.quotes import kubectl, kubectl_pod, of_object
@@ -89,12 +89,19 @@ def missed(
         return []
     past = _Past(scene, next(iter(asked)), [*_proofs(pod, asked), *words])
     if _left_in_place(scene):
-        return [_wrong_scheduler(past)]
+        named, hami = _scheduler(pod), install.scheduler_name
+        key = "wrong-scheduler.name" if named == KUBERNETES_SCHEDULER else "wrong-scheduler.manifest"
+        fix = edit_owner(pod, Text(key, hami=hami), {"spec": {"schedulerName": hami}})
+        claim, sure = Text("wrong-scheduler.claim", scheduler=named, hami=hami), _sure(install.seen)
+        return [finding("wrong-scheduler", claim, sure, [pod.spec.node_name], past.proofs, actions=[fix])]
     reason = why_left_alone(scene)
     by_owner = owner if owner is not None and owner.spec.template.spec.node_name else None
     broken = _broken(scene, alone=by_owner is None and reason is None) if install.seen else []
     if by_owner is not None:
-        return [_bypassed(past, "node", _own_node(pod, by_owner)), *broken]
+        refs = pod.metadata.owner_references or ()
+        kind = next((reference.kind for reference in refs if reference.name == by_owner.name), "ReplicaSet")
+        path, name = "{.spec.template.spec.nodeName}", by_owner.spec.template.spec.node_name
+        return [_bypassed(past, "node", [of_object(kind, by_owner, name, path)]), *broken]
     if reason is not None:
         return [_bypassed(past, reason.how, _shown(scene, reason), reason), *broken]
     if broken:
@@ -136,11 +143,8 @@ def _broken(scene: PodOfHami, *, alone: bool) -> list[Finding]:
 def _at_creation(scene: PodOfHami) -> list[RejectionLine]:
     """The connections that the API server ended when the pod was created."""
     created = parse_time(scene.pod.metadata.creation_timestamp)
-    return [
-        line
-        for line in rejections(scene)
-        if line.at and created and abs((line.at - created).total_seconds()) <= _SAME_MOMENT_S
-    ]
+    timed = ((line, line.at) for line in rejections(scene))
+    return [line for line, at in timed if at and created and abs((at - created).total_seconds()) <= _SAME_MOMENT_S]
 
 
 def _answered_late(scene: PodOfHami) -> Evidence | None:
@@ -165,16 +169,8 @@ def _shown(scene: PodOfHami, reason: LeftAlone) -> list[Evidence]:
     if reason.how == "opted-out":
         return [quotes.of_pod(pod, reason.value, label)]
     if reason.how == "namespace" and reason.value:
-        name = f"Namespace {pod.namespace}"
-        return [
-            Evidence(
-                "namespace",
-                name,
-                None,
-                reason.value,
-                kubectl("get", "namespace", pod.namespace, "-o", f"jsonpath={label}"),
-            )
-        ]
+        name, look = f"Namespace {pod.namespace}", kubectl("get", "namespace", pod.namespace, "-o", f"jsonpath={label}")
+        return [Evidence("namespace", name, None, reason.value, look)]
     if reason.how == "namespace":
         return [of_object(KIND, hook.config, reason.key, "{.webhooks[*].namespaceSelector}")] if hook else []
     if reason.how == "unselected":
@@ -187,25 +183,11 @@ def _shown(scene: PodOfHami, reason: LeftAlone) -> list[Evidence]:
     return []
 
 
-def _own_node(pod: Pod, owner: Workload) -> list[Evidence]:
-    kind = next(
-        (reference.kind for reference in pod.metadata.owner_references or () if reference.name == owner.name),
-        "ReplicaSet",
-    )
-    return [of_object(kind, owner, owner.spec.template.spec.node_name, "{.spec.template.spec.nodeName}")]
-
-
 def _bypassed(past: _Past, how: str, shown: Sequence[Evidence] = (), reason: LeftAlone | None = None) -> Finding:
     pod, install = past.scene.pod, past.scene.install
     label = f"{reason.key}={reason.value}" if reason and reason.value else reason.key if reason else ""
-    claim = Text(
-        _CLAIMS[how],
-        scheduler=_scheduler(pod),
-        hami=install.scheduler_name,
-        resource=past.resource,
-        label=label,
-        namespace=pod.namespace,
-    )
+    names = {"scheduler": _scheduler(pod), "hami": install.scheduler_name, "namespace": pod.namespace}
+    claim = Text(_CLAIMS[how], **names, resource=past.resource, label=label)
     fix = Text(_FIXES[how], label=label)
     if how in _EDITED:
         removed = {"metadata": {"labels": {reason.key: None}}} if reason and how == "opted-out" else _EDITED[how]
@@ -216,19 +198,14 @@ def _bypassed(past: _Past, how: str, shown: Sequence[Evidence] = (), reason: Lef
             look = f"kubectl get {KIND.lower()}s -o wide"
         elif how == "namespace":
             look = kubectl("get", "namespace", pod.namespace, "--show-labels")
-        steps = [step(fix, look), _recreate(pod)]
-    proofs = [*shown, *past.proofs]
-    sure: Confidence = "confirmed" if install.seen and how != "unanswered" else "suspected"
-    return finding("webhook-bypassed", claim, sure, _nodes(pod), proofs, actions=steps)
+        recreate = step(Text("webhook-bypassed.recreate"), kubectl_pod(pod, "delete"), changes_cluster=True)
+        steps = [step(fix, look), recreate]
+    proofs, sure = [*shown, *past.proofs], _sure(install.seen and how != "unanswered")
+    return finding("webhook-bypassed", claim, sure, [pod.spec.node_name], proofs, actions=steps)
 
 
-def _wrong_scheduler(past: _Past) -> Finding:
-    pod, install, scheduler = past.scene.pod, past.scene.install, _scheduler(past.scene.pod)
-    claim = Text("wrong-scheduler.claim", scheduler=scheduler, hami=install.scheduler_name)
-    key = "wrong-scheduler.name" if scheduler == KUBERNETES_SCHEDULER else "wrong-scheduler.manifest"
-    fix = edit_owner(pod, Text(key, hami=install.scheduler_name), {"spec": {"schedulerName": install.scheduler_name}})
-    sure: Confidence = "confirmed" if install.seen else "suspected"
-    return finding("wrong-scheduler", claim, sure, _nodes(pod), past.proofs, actions=[fix])
+def _sure(seen: object) -> Confidence:
+    return "confirmed" if seen else "suspected"
 
 
 def _scheduler(pod: Pod) -> str:
@@ -241,11 +218,3 @@ def _proofs(pod: Pod, asked: Mapping[str, str]) -> Iterator[Evidence]:
     yield quotes.of_pod(pod, named, "{.spec.schedulerName}") if named else quotes.of_pod_name(pod)
     resource, amount = next(iter(asked.items()))
     yield quotes.of_resource(pod, resource, amount)
-
-
-def _recreate(pod: Pod) -> NextAction:
-    return step(Text("webhook-bypassed.recreate"), kubectl_pod(pod, "delete"), changes_cluster=True)
-
-
-def _nodes(pod: Pod) -> tuple[str, ...]:
-    return (pod.spec.node_name,) if pod.spec.node_name else ()

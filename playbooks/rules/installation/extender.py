@@ -113,17 +113,14 @@ def _of_asking(seen: InstallSeen, config: SchedulerConfig) -> Iterator[ExtenderF
     """Whether it has a profile of the scheduler's name, and where and what that asks of HAMi."""
     name = seen.install.scheduler_name
     if config.names and name not in config.names:
-        yield ExtenderFault(
-            Text("extender-misconfigured.profile", name=name, names=", ".join(config.names)), "schedulerName"
-        )
+        text = Text("extender-misconfigured.profile", name=name, names=", ".join(config.names))
+        yield ExtenderFault(text, "schedulerName")
     extender = config.extender(seen.config.gpus.count)
     if extender is None:
         yield ExtenderFault(Text("extender-misconfigured.none"), "kind")
         return
-    for key, value, wanted in (
-        ("filterVerb", extender.filter_verb, "filter"),
-        ("bindVerb", extender.bind_verb, "bind"),
-    ):
+    verbs = ("filterVerb", extender.filter_verb, "filter"), ("bindVerb", extender.bind_verb, "bind")
+    for key, value, wanted in verbs:
         if value.strip("/") != wanted:
             yield ExtenderFault(Text("extender-misconfigured.verb", field=key, value=value, wanted=wanted), key)
     yield from _address(seen.install, extender)
@@ -131,25 +128,21 @@ def _of_asking(seen: InstallSeen, config: SchedulerConfig) -> Iterator[ExtenderF
 
 def _address(install: Install, extender: Extender) -> Iterator[ExtenderFault]:
     """The address that kube-scheduler asks, against the one that the extender listens at."""
-    main = install.flags.get("http_bind", "")
-    own = install.flags.get(EXTENDER_BIND, "")
-    bind = own or main
+    own, scheme = install.flags.get(EXTENDER_BIND, ""), "https" if install.flags.get("cert_file") else "http"
+    bind = own or install.flags.get("http_bind", "")
+    where: str | None = bind if own else f"{scheme}://{bind}"
     try:
         asked = urlsplit(extender.url_prefix)
         port = asked.port or (443 if asked.scheme == "https" else 80)
     except ValueError:
-        yield ExtenderFault(
-            Text("extender-misconfigured.address", url=masked(extender.url_prefix), bind=bind), "urlPrefix"
-        )
-        return
-    scheme = "https" if install.flags.get("cert_file") else "http"
-    right = str(port) == bind.rpartition(":")[2] and (bool(own) or asked.scheme == scheme)
-    right = right or (not own and port == _OWN_PORT and _may_have_own_port(install))
-    if bind and extender.is_local and not right:
-        where = bind if own else f"{scheme}://{bind}"
-        yield ExtenderFault(
-            Text("extender-misconfigured.address", url=masked(extender.url_prefix), bind=where), "urlPrefix"
-        )
+        where = bind
+    else:
+        right = str(port) == bind.rpartition(":")[2] and (bool(own) or asked.scheme == scheme)
+        right = right or (not own and port == _OWN_PORT and _may_have_own_port(install))
+        where = where if bind and extender.is_local and not right else None
+    if where is not None:
+        text = Text("extender-misconfigured.address", url=masked(extender.url_prefix), bind=where)
+        yield ExtenderFault(text, "urlPrefix")
 
 
 def _may_have_own_port(install: Install) -> bool:

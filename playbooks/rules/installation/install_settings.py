@@ -9,7 +9,6 @@ from typing import NamedTuple
 
 from bot.changes.kinds import PROFILING, VERBOSITY, ChangeKind
 from bot.changes.record import KEY, Record, UnreadableRecord, read_record
-from bot.finding_codes import Code
 from bot.hami.installation.install import (
     METRICS_CLOSED_SINCE,
     PROFILING_SINCE,
@@ -22,13 +21,13 @@ from bot.hami.installation.install import (
 )
 from bot.hami.version import Version, parse_version
 from bot.kube.hami_pods import METRICS_FLAG, metrics_port
-from bot.kube.models import Condition, Container, Pod, Resource, Service, Workload
+from bot.kube.models import Container, Pod, Resource, Service, Workload
 from bot.kube.recording.redact import masked, masked_record
 from bot.kube.times import roughly
 from bot.report import Evidence, Finding, Gap, NextAction, Severity, step
-from bot.texts import Prose, Text
+from bot.texts import Text
 from playbooks import quotes
-from playbooks.gather.components import PLUGIN_CONTAINER, RefusedLine
+from playbooks.gather.components import PLUGIN_CONTAINER
 from playbooks.quotes import kubectl, of_object
 from playbooks.rule import rule
 from playbooks.rules.common.findings import finding
@@ -204,7 +203,8 @@ def refused(scene: InstallScene) -> Iterator[Finding]:
     seen: dict[Forbidden, Evidence] = {}
     for line in scene.components.refused:
         if masked(line.line) == line.line:
-            seen.setdefault(line.what, _line(line))
+            log = quotes.of_logged(line.pod, line.container, line.line, None, "--since=10m", grep="forbidden")
+            seen.setdefault(line.what, log)
     if seen:
         yield forbidden(seen)
 
@@ -220,44 +220,23 @@ def forbidden(seen: Mapping[Forbidden, Evidence]) -> Finding:
     return finding("scheduler-forbidden", claim, proofs=proofs, severity="critical", actions=steps)
 
 
-def _line(line: RefusedLine) -> Evidence:
-    log = kubectl("-n", line.pod.namespace, "logs", line.pod.name, "-c", line.container, "--since=10m")
-    return Evidence(
-        source="scheduler log",
-        object=f"Pod {line.pod.namespace}/{line.pod.name} container {line.container}",
-        at=None,
-        quote=line.line,
-        command=f"{log} | grep forbidden",
-    )
-
-
 @rule("rollout-stuck")
 def stuck(scene: InstallScene) -> Iterator[Finding]:
     """A rollout of the scheduler that the Deployment's controller gave up on."""
     deployment = scene.install.deployment
     conditions = deployment.status.conditions or () if deployment else ()
-    found = next(
-        (condition for condition in conditions if condition.type == "Progressing" and condition.status == "False"), None
-    )
+    found = next((one for one in conditions if (one.type, one.status) == ("Progressing", "False")), None)
     if deployment is None or found is None:
         return
     path = '{.status.conditions[?(@.type=="Progressing")].message}'
-    proofs = [
-        of_object("Deployment", deployment, found.message or found.reason, path),
-        *(
-            quotes.of_condition(pod, condition, quotes.clock(condition.last_transition_time))
-            for pod in scene.install.pods
-            if (condition := _unscheduled(pod.condition("PodScheduled")))
-        ),
-    ]
+    proofs = [of_object("Deployment", deployment, found.message or found.reason, path)]
+    for pod, why in ((pod, pod.condition("PodScheduled")) for pod in scene.install.pods):
+        if why and why.status == "False" and why.message:
+            proofs.append(quotes.of_condition(pod, why, quotes.clock(why.last_transition_time)))
     claim = Text("rollout-stuck.claim", name=deployment.name, why=proofs[-1].quote)
     look = kubectl("-n", deployment.namespace, "rollout", "status", f"deployment/{deployment.name}", "--timeout=1s")
     steps = [step(Text("rollout-stuck.look"), look)]
     yield finding("rollout-stuck", claim, scene.seen.confidence, proofs=proofs, actions=steps, of=scene.install)
-
-
-def _unscheduled(condition: Condition | None) -> Condition | None:
-    return condition if condition and condition.status == "False" and condition.message else None
 
 
 LATE_S = 60.0
@@ -290,15 +269,14 @@ def open_change(deployment: Workload, text: str, now: datetime) -> Finding:
     if isinstance(record, UnreadableRecord):
         claim = Text("changing.unreadable", target=f"{deployment.namespace}/{deployment.name}", why=record.why)
         look = kubectl("-n", deployment.namespace, "get", "deployment", deployment.name, "-o", "yaml")
-        return _finding("change-unreadable", "warning", claim, proof, step(Text("changing.compare"), look))
-    values = described(record, now) | {
-        "because": Text("changing.because", text=record.because) if record.because else ""
-    }
-    late = now.timestamp() - record.deadline
+        return finding("change-unreadable", claim, proofs=[proof], actions=[step(Text("changing.compare"), look)])
+    because = Text("changing.because", text=record.because) if record.because else ""
+    values, late = {**described(record, now), "because": because}, now.timestamp() - record.deadline
     if late > LATE_S:
         claim = Text("changing.open-late", **values, late=roughly(late))
-        return _finding("change-open", "warning", claim, proof, *undo(record)[:1])
-    return _finding("change-open", "info", Text("changing.open", **values), proof, *undo(record))
+        return finding("change-open", claim, proofs=[proof], actions=undo(record)[:1])
+    claim = Text("changing.open", **values)
+    return finding("change-open", claim, proofs=[proof], severity="info", actions=undo(record))
 
 
 def described(record: Record, now: datetime) -> dict[str, str]:
@@ -327,7 +305,3 @@ def of_record(namespace: str, name: str, quote: str) -> Evidence:
     path = f"{{.metadata.annotations.{KEY.replace('.', chr(92) + '.')}}}"
     command = kubectl("-n", namespace, "get", "deployment", name, "-o", f"jsonpath={path}")
     return Evidence("deployment", f"Deployment {namespace}/{name}", None, masked_record(quote)[:_QUOTE], command)
-
-
-def _finding(code: Code, severity: Severity, claim: Prose, proof: Evidence, *actions: NextAction) -> Finding:
-    return finding(code, claim, proofs=(proof,), severity=severity, actions=actions)

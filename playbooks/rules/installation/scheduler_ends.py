@@ -30,7 +30,9 @@ class EndReason(NamedTuple):
 
 def why_it_ends(pods: Iterable[Pod], runs: Sequence[LogSeen], version: Version | None) -> EndReason | None:
     """The reason of the first container that does not run, by a signature where one is known; None without any end."""
-    sick = [(pod, status) for pod in pods for status in statuses(pod) if not status.ready and _ails(status)]
+    # Down, or up after an end, and not only started for the first time.
+    ill = ((pod, status) for pod in pods for status in statuses(pod) if not status.ready)
+    sick = [(pod, status) for pod, status in ill if stuck(status) or _end(status)]
     for pod, status in sick:
         if known := _signed(pod, status, runs, version):
             (hit, proofs), end = known, _end(status)
@@ -51,11 +53,6 @@ def why_nobody_leads(runs: Sequence[LogSeen]) -> EndReason | None:
             words = LastWords(log, line, error=True)
             return EndReason(Text("scheduler-down.error", line=_unstopped(words.text)), (log_line(log, line),))
     return None
-
-
-def _ails(status: ContainerStatus) -> bool:
-    """Whether it is down, or up after an end, and not only started for the first time."""
-    return stuck(status) or _end(status) is not None
 
 
 def _end(status: ContainerStatus) -> StateTerminated | None:
@@ -83,7 +80,10 @@ def _logs(pod: Pod, status: ContainerStatus, runs: Sequence[LogSeen]) -> list[Lo
 def _told(pod: Pod, status: ContainerStatus, end: StateTerminated, runs: Sequence[LogSeen]) -> EndReason:
     """How it ended and what it said last, without a reading of it."""
     never = end.reason in NEVER_STARTED and end.message
-    how = f"{end.reason}: {quotes.shown(end.message)}" if never else _how(end)
+    how: Prose = f"{end.reason}: {quotes.shown(end.message)}"
+    if not never:
+        key = "scheduler-down.how" if end.reason not in ("", "Error") else "scheduler-down.code"
+        how = Text(key, reason=end.reason, code=end.exit_code)
     means, proofs = Text("scheduler-down.ended", container=status.name, how=how), [_of_end(pod, status, end)]
     words = last_of(_logs(pod, status, runs), end, running=status.state.running is not None)
     if words and not never:
@@ -97,12 +97,6 @@ def _told(pod: Pod, status: ContainerStatus, end: StateTerminated, runs: Sequenc
 def _unstopped(line: str) -> str:
     """For the end of a sentence."""
     return line.rstrip(" .:。")
-
-
-def _how(end: StateTerminated) -> Text:
-    if end.reason and end.reason != "Error":
-        return Text("scheduler-down.how", reason=end.reason, code=end.exit_code)
-    return Text("scheduler-down.code", code=end.exit_code)
 
 
 def _continued(log: LogSeen, line: str) -> list[Evidence]:

@@ -82,11 +82,12 @@ def _down(scene: HamiScene) -> Finding | None:
         return None
     what, name = ("-n", deployment.namespace), deployment.name
     if deployment.spec.replicas == 0:
-        key, quote, scale = "scheduler-down.scaled", "0", kubectl(*what, "scale", "deployment", name, "--replicas=1")
+        quote, scale = "0", kubectl(*what, "scale", "deployment", name, "--replicas=1")
         fix = step(Text("scheduler-down.scale"), scale, changes_cluster=True)
     else:
-        key, quote = "scheduler-down.claim", name
+        quote = name
         fix = step(Text("scheduler-down.describe"), kubectl(*what, "describe", "deployment", name))
+    key = "scheduler-down.scaled" if deployment.spec.replicas == 0 else "scheduler-down.claim"
     claim = Text(key, namespace=install.namespace, name=name, why="")
     proofs = [of_object("Deployment", deployment, quote, "{.spec.replicas}")]
     return finding("scheduler-down", claim, proofs=proofs, severity="critical", actions=[fix], of=install)

@@ -112,8 +112,8 @@ def _not_wanted(sets: PluginSets, node: NodeScene) -> list[NodeCause]:
         set_it = kubectl("label", "node", node.name, *(f"{key}={value}" for key, value in wanted))
         steps.append(step(Text("device-plugin-not-selected.label"), set_it, changes_cluster=True))
     if kept.taint:
-        key = "device-plugin-not-selected.nor" if claims else "device-plugin-not-selected.taint"
-        claims.append(Text(key, **values))
+        also = "device-plugin-not-selected.nor" if claims else "device-plugin-not-selected.taint"
+        claims.append(Text(also, **values))
         steps.append(kept.tolerate)
     if not claims:
         claims = [Text("device-plugin-not-selected.obstacle", text=kept.obstacles[0].text, **values)]

@@ -46,15 +46,15 @@ _LOCKED = r"locked for .*hamivgpu|hamivgpu.* lock"
 _GANG = r"in gang unschedulable|pod group is not ready"
 _NEW = r"node not initialized with device ?hamivgpu"
 _MEANINGS = (
-    (_ENDED, "volcano-scheduled.ended", "volcano-scheduled.fix-ended"),
-    (r"n(?:o|ot) enough gpu cards", "volcano-scheduled.cards", "volcano-scheduled.fix-cards"),
-    (_QUEUE, "volcano-scheduled.queue", "volcano-scheduled.fix-queue"),
-    (_NEW, "volcano-scheduled.uninitialised", "volcano-scheduled.fix-uninitialised"),
-    (r"hami-vgpuDeviceSharing", "volcano-scheduled.refused", "volcano-scheduled.fix-refused"),
-    (r"no pending pod found on node", "volcano-scheduled.unannotated", "volcano-scheduled.fix-unannotated"),
-    (_LOCKED, "volcano-scheduled.locked", "volcano-scheduled.fix-locked"),
-    (r"Insufficient volcano\.sh/", "volcano-scheduled.insufficient", "volcano-scheduled.fix-insufficient"),
-    (_GANG, "volcano-scheduled.gang", "volcano-scheduled.fix-gang"),
+    (_ENDED, Text("volcano-scheduled.ended"), Text("volcano-scheduled.fix-ended")),
+    (r"n(?:o|ot) enough gpu cards", Text("volcano-scheduled.cards"), Text("volcano-scheduled.fix-cards")),
+    (_QUEUE, Text("volcano-scheduled.queue"), Text("volcano-scheduled.fix-queue")),
+    (_NEW, Text("volcano-scheduled.uninitialised"), Text("volcano-scheduled.fix-uninitialised")),
+    (r"hami-vgpuDeviceSharing", Text("volcano-scheduled.refused"), Text("volcano-scheduled.fix-refused")),
+    (r"no pending pod found on node", Text("volcano-scheduled.unannotated"), Text("volcano-scheduled.fix-unannotated")),
+    (_LOCKED, Text("volcano-scheduled.locked"), Text("volcano-scheduled.fix-locked")),
+    (r"Insufficient volcano\.sh/", Text("volcano-scheduled.insufficient"), Text("volcano-scheduled.fix-insufficient")),
+    (_GANG, Text("volcano-scheduled.gang"), Text("volcano-scheduled.fix-gang")),
 )
 """What Volcano or its device plugin says, what that means and what to do, the most telling first."""
 
@@ -215,17 +215,17 @@ def _by_its_words(pod: Pod, named: str, quoted: Sequence[Evidence]) -> tuple[Pro
         for evidence in quoted
         if re.search(pattern, evidence.quote)
     )
-    words, means, fix = next(known, (quoted[0].quote if quoted else "", "", ""))
+    words, means, fix = next(known, (quoted[0].quote if quoted else "", None, None))
     if not words:
         look = kubectl("get", "pods", "-A", "-l", "app=volcano-scheduler")
         silent = Text("volcano-scheduled.silent", scheduler=named)
         return silent, [step(Text("volcano-scheduled.running"), look)]
     by = "volcano-scheduled.by-kubelet" if _OF_KUBELET.search(words) else "volcano-scheduled.claim"
     claim = Text(by, scheduler=named, words=one_line(words, 160).rstrip("."))
-    if not means:
+    if means is None or fix is None:
         return claim, [step(Text("blocked-after-filter.look"), kubectl_pod(pod, "describe"))]
     look = kubectl_pod(pod, "get", "-o", "jsonpath={.spec.containers[*].resources.limits}")
-    return sentences(claim, Text(means)), [step(Text(fix), look)]
+    return sentences(claim, means), [step(fix, look)]
 
 
 def _part(words: str, pattern: str) -> str:

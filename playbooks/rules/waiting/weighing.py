@@ -171,11 +171,15 @@ def by_autoscaler(scene: PodScene) -> Part | None:
 
 
 _TAINTS = {
-    **dict.fromkeys(NOT_READY_TAINTS, "kubernetes-filter.not-ready"),
-    **dict.fromkeys(PRESSURE_TAINTS, "kubernetes-filter.pressure"),
-    CORDON_TAINT: "kubernetes-filter.cordoned",
+    **dict.fromkeys(NOT_READY_TAINTS, "not-ready"),
+    **dict.fromkeys(PRESSURE_TAINTS, "pressure"),
+    CORDON_TAINT: "cordoned",
 }
-"""What is said of nodes with the taint."""
+_CLAIMS = {
+    "not-ready": "kubernetes-filter.not-ready",
+    "pressure": "kubernetes-filter.pressure",
+    "cordoned": "kubernetes-filter.cordoned",
+}
 
 
 def _by_state(scene: PodScene, cause: RankedCause) -> list[Finding]:
@@ -198,7 +202,7 @@ def _by_state(scene: PodScene, cause: RankedCause) -> list[Finding]:
 
 def _finding(scene: PodScene, cause: RankedCause, taint: str) -> Finding:
     names = cause.nodes
-    claim = Text(_TAINTS[taint], nodes=prose.names(names), taint=taint)
+    claim = Text(_CLAIMS[_TAINTS[taint]], nodes=prose.names(names), taint=taint)
     if takers := refusals.takers(scene, cause):
         claim = Text("kubernetes-filter.taken", claim=claim, nodes=prose.some(takers))
     steps = [step(Text("nodes.describe", node=names[0]), kubectl("describe", "node", names[0]))]
