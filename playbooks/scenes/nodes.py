@@ -15,6 +15,7 @@ from msgspec import structs
 from bot.hami.installation import dra
 from bot.hami.nodes.cards import Card
 from bot.hami.nodes.node_state import (
+    SIZE_LABELS,
     PluginSettings,
     expects_gpus,
     given_beside,
@@ -214,6 +215,10 @@ class NodesScene(OfInstall, frozen=True, dict=True, eq=False, weakref=True):
         vars(other)["_before"] = self  # its nodes, which are kept, do not hold it
         return other
 
+    def node_of(self, name: str) -> Node:
+        """The node's object, of all that were read."""
+        return self._by_name[name]
+
     def see(self, name: str) -> "NodeScene":
         """The node by itself."""
         side = self.questioned.sides.get(name)
@@ -276,7 +281,7 @@ class NodesScene(OfInstall, frozen=True, dict=True, eq=False, weakref=True):
             tuple(map(condition_of, status.conditions or ())),
             node.spec.unschedulable,
             tuple(node.spec.taints or ()),
-            tuple([node.metadata.label(key) for key in _NODE_LABELS]),
+            tuple([node.metadata.label(key) for key in (*_NODE_LABELS, *SIZE_LABELS)]),
             "" if said.uuids else FIRST.gpu_label(node),
             self._selects(node.metadata.labels),
             plugin and (plugin.health, plugin.why, plugin.monitor),

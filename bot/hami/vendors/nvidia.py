@@ -82,7 +82,6 @@ class _Section(msgspec.Struct, rename="camel"):
     default_cores: int = 0
     default_gpu_num: int = msgspec.field(default=1, name="defaultGPUNum")
     memory_factor: int = 1
-    device_memory_scaling: object = None
 
 
 class _DeviceConfigFile(msgspec.Struct):
@@ -126,7 +125,6 @@ class Nvidia(Vendor):
     def read_resources(self, document: object) -> tuple[Resources, ...]:
         """The section `nvidia` of a device config. Raises ValueError where it has another shape."""
         section = msgspec.convert(document or {}, _DeviceConfigFile).nvidia or _Section()
-        scaling = section.device_memory_scaling
         resources = Resources(
             word=NAMES.word,
             count=section.resource_count_name,
@@ -137,7 +135,6 @@ class Nvidia(Vendor):
             default_cores=section.default_cores,
             default_count=section.default_gpu_num,
             memory_factor=max(section.memory_factor, 1),
-            memory_scaling=float(scaling) if isinstance(scaling, int | float) else None,
         )
         return (resources,)
 

@@ -2,10 +2,10 @@
 ones and what to do.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 from bot.finding_codes import Code
-from bot.hami.nodes.node_state import CORDON_KEY, SetOtherwise, cordoned_uuids
+from bot.hami.nodes.node_state import CORDON_KEY, SETTING_FLAGS, SetOtherwise, cordoned_uuids
 from bot.hami.nodes.registration import GUIDES_THRESHOLD, Unregistered
 from bot.hami.vendors import FIRST, OWN_LOCKS, vendor_of_register_key
 from bot.hami.vendors.vendor import Device
@@ -30,6 +30,7 @@ from playbooks.rules.nodes.faults import (
 from playbooks.rules.waiting.binding import lock_actions, lock_expiry, lock_in_words, owner_proofs
 from playbooks.rules.waiting.unregistered_nodes import (
     claim_of,
+    is_started_with,
     plugin_actions,
     plugin_log,
     registered_otherwise,
@@ -72,10 +73,16 @@ _LOCKS: tuple[Code, ...] = ("node-lock-malformed", "node-lock-dangling", "node-l
 _CORDONS: tuple[Code, ...] = ("card-cordoned", "card-cordon-ignored")
 
 
-def _findings(scene: NodesScene, codes: Sequence[Code], tell: Callable[[Group], Told]) -> Iterator[Finding]:
-    """One finding per fault of these codes; nothing is sure where anything could not be read."""
+def _findings(
+    scene: NodesScene, codes: Sequence[Code], tell: Callable[[Group], Told], *, unless: Collection[str] = ()
+) -> Iterator[Finding]:
+    """One finding per fault of these codes, but for whys that are excused; nothing is sure where anything could not be
+    read.
+    """
     for group in groups(scene, codes):
         fault = group.fault
+        if fault.why in unless:
+            continue
         claim, proofs, actions = _beside(group) if fault.device and tell is not _time_zone else tell(group)
         sure: Confidence = "suspected" if fault.why in _GUESSED or scene.once(object_gaps) else "confirmed"
         install, names, severity = scene.install, group.names, fault.severity
@@ -230,8 +237,10 @@ def _slots(group: Group) -> Told:
 
 @rule("mode-not-fit", "registered-otherwise")
 def set_otherwise(scene: NodesScene) -> Iterator[Finding]:
-    """HAMi's ConfigMap sets another mode, split or scaling for a node than its device plugin registered."""
-    return _findings(scene, ["mode-not-fit", "registered-otherwise"], _set_otherwise)
+    """HAMi's ConfigMap sets another mode, split or scaling than a node's device plugin registered; its flags do not."""
+    plugins = [plugin for side in scene.questioned.sides.values() for plugin in side.plugin_pods]
+    by_flag = {key for key in SETTING_FLAGS if is_started_with(key, plugins)}
+    return _findings(scene, ["mode-not-fit", "registered-otherwise"], _set_otherwise, unless=by_flag)
 
 
 def _set_otherwise(group: Group) -> Told:

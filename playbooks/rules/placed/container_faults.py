@@ -149,10 +149,10 @@ def _differing(
 
 def scaling_of(scene: PlacedScene) -> float | None:
     """How much more memory is registered of the pod's GPUs than they have: 1 is none, None where nothing tells."""
-    settings, node = read_plugin_settings(scene.seen.config_maps if scene.seen else ()), scene.pod.spec.node_name
+    settings = read_plugin_settings(scene.seen.config_maps if scene.seen else ())
     own = {share.uuid for share in [*shares(scene.pod), *volcano.shares(scene.pod)]}
-    factors = [memory_factor(card, node, settings) for card in scene.cards if card.uuid in own]
-    return max((factor for factor in factors if factor), default=settings.memory_scaling_of(node))
+    factors = [memory_factor(card, scene.node, settings) for card in scene.cards if scene.node and card.uuid in own]
+    return max((factor for factor in factors if factor), default=settings.memory_scaling_of(scene.pod.spec.node_name))
 
 
 class Promised(NamedTuple):
