@@ -90,7 +90,7 @@ class _DeviceConfigFile(msgspec.Struct):
 
 SCORE_KEY = "hami.io/node-nvidia-score"
 _EXCLUSIVE_BY_DEFAULT = Version(2, 7, 0)
-_CHECKED = Version(2, 10, 0)
+_CHECKED, _CORES_CHECKED = Version(2, 10, 0), Version(2, 11, 0)
 _FOUND_BY = (
     *("nvidia.com/gpu.present", "nvidia.com/gpu.count"),  # GPU Feature Discovery
     # NFD, vendor id 10de
@@ -167,14 +167,16 @@ class Nvidia(Vendor):
     def admit(self, shown: AnnotatedContainer, resources: Resources) -> Answer:
         """A count where only memory or cores are named, all cores with a whole GPU.
 
-        Source: MutateAdmission and defaultExclusiveCoreIfNeeded, v2.7 to v2.10.
+        Source: MutateAdmission and defaultExclusiveCoreIfNeeded, v2.7 to v2.10; of cores HAMi #2784, after it.
         """
         if not any(name in shown.limits for name in resources.all):
             return None
         percentage = shown.asked(resources.percentage)
-        if percentage is not None and not 0 <= percentage <= WHOLE_CARD and shown.version >= _CHECKED:
-            where = f"in container {shown.container}: must be an integer between 0 and {WHOLE_CARD}"
-            return Denied(f"invalid {resources.percentage} value {percentage} {where}")
+        for name, since in ((resources.percentage, _CHECKED), (resources.cores, _CORES_CHECKED)):
+            asked = shown.asked(name)
+            if asked is not None and not 0 <= asked <= WHOLE_CARD and shown.version >= since:
+                where = f"in container {shown.container}: must be an integer between 0 and {WHOLE_CARD}"
+                return Denied(f"invalid {name} value {asked} {where}")
         named = resources.count in shown.limits
         if not named and resources.default_count <= 0:
             return None
