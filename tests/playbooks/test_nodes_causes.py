@@ -68,6 +68,32 @@ def test_vgpumonitor_alone_takes_no_gpus_away(tmp_path: Path) -> None:
     assert UNKNOWN in [proof.quote for proof in told.evidence]
 
 
+NIL_MAP = "panic: assignment to entry in nil map"
+STACK = f"{NIL_MAP}\n\ngoroutine 1 [running]:\nmain.main()\n\t/src/main.go:60 +0x55\n"
+
+
+def test_a_panic_of_the_monitor_that_no_signature_knows_is_quoted(tmp_path: Path) -> None:
+    objects = [counted(capacity=20, allocatable=20), plugin(monitor=crashing(code=2))]
+    told = only(nodes(tmp_path, *objects, monitor=STACK), "device-plugin-not-ready")
+    assert f"Its log ends with: {NIL_MAP}" in told.claim
+
+
+@pytest.mark.parametrize("container", ["device", "monitor"])
+@pytest.mark.parametrize(("ended", "severity"), [(1800, "warning"), (20_000, "info")])
+def test_a_panic_of_the_run_before_is_quoted_of_a_plugin_that_runs_again(
+    tmp_path: Path, container: str, ended: float, severity: str
+) -> None:
+    last = {"terminated": {"exitCode": 2, "reason": "Error", "finishedAt": ago(ended)}}
+    again = RUNS | {"restartCount": 1, "lastState": last}
+    log = {"device": PLUGIN_LOG, "monitor": MONITOR_LOG}[container] + ".previous"
+    objects = cluster(counted(capacity=20, allocatable=20), plugin(**{container: again}), daemon_set(1))
+    for verb in ("nodes", "status"):
+        report = answer(verb, record(tmp_path / verb, objects, others={log: STACK}), {})
+        told = only(report, "device-plugin-crash")
+        assert (NIL_MAP in told.claim, told.severity) == (True, severity)
+        assert "nodes-healthy" not in codes(report)
+
+
 def test_of_many_nodes_whose_monitor_is_down_none_is_said_to_allocate_nothing(tmp_path: Path) -> None:
     names = [f"gpu-{number}" for number in range(5)]
     objects = [counted(name, capacity=20, allocatable=20) for name in names]

@@ -28,10 +28,11 @@ from playbooks.gather.node_side import NodeSide
 from playbooks.quotes import kubectl
 from playbooks.rule import rule
 from playbooks.rules.common import prose
+from playbooks.rules.common.containers import plugin_statuses
 from playbooks.rules.common.findings import fix_of
 from playbooks.rules.nodes.causes import NodeCause, by_cause
 from playbooks.rules.nodes.not_selected import kept_off
-from playbooks.rules.nodes.plugin_faults import has_registered, in_plugin_log, plugin_faults, plugin_statuses
+from playbooks.rules.nodes.plugin_faults import has_registered, in_plugin_log, plugin_faults
 from playbooks.rules.waiting.unregistered_nodes import plugin_actions
 from playbooks.scenes.nodes import NodeGpus, NodeScene, NodesScene
 
