@@ -29,7 +29,7 @@ from playbooks.rules.installation.install_settings import (
 from playbooks.rules.installation.plugin_coverage import plugins_fail, plugins_missing, plugins_unready
 from playbooks.rules.installation.schedulers import leadership, past_crashes, search, unwell
 from playbooks.rules.installation.surroundings import SHOWS_HAMI, blind, too_old, wrong_clock
-from playbooks.rules.nodes.faults import logs_looked_at, looked_at
+from playbooks.rules.nodes.sweep import logs_looked_at, looked_at
 from playbooks.rules.waiting.panics import extender_ended_before, recovered
 from playbooks.rules.waiting.stale_scheduler import counts_ghosts
 from playbooks.scenes.cluster import InstallScene

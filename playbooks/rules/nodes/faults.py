@@ -4,21 +4,16 @@ Other vendors' devices have their own plugins, labels and words.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
-from functools import reduce
 
 from bot.finding_codes import Code, as_code
 from bot.hami.nodes.node_lock import USUAL_ALLOCATION, LockState
 from bot.hami.nodes.node_state import (
     MODE_SETTING,
-    READS_DEVICE_CONFIG,
     cordoned_uuids,
     handshake_of,
-    read_plugin_settings,
-    read_registrations,
     set_otherwise,
-    size_factor,
     wants_own_plugin,
 )
 from bot.hami.nodes.registration import (
@@ -29,17 +24,15 @@ from bot.hami.nodes.registration import (
     judge_other_vendor,
     parse_handshake,
 )
-from bot.hami.pods.request_parsing import DEVICE_CONFIG_FILE
 from bot.hami.vendors import FIRST, OWN_LOCKS
 from bot.hami.vendors.vendor import Device, Vendor
-from bot.kube.models import Node
 from bot.kube.node_conditions import is_cordoned, not_ready, pressures
 from bot.kube.quantities import whole
 from bot.report import Gap, Severity, gap
 from bot.texts import Text
 from playbooks import quotes
-from playbooks.gather.node_side import PLUGIN_SOURCE, NodeSide, Plugin, PluginPods, by_node
-from playbooks.gather.scheduling import Capacity, InstallSeen
+from playbooks.gather.node_side import PLUGIN_SOURCE, Plugin, by_node
+from playbooks.gather.scheduling import Capacity
 from playbooks.rules.common import prose
 from playbooks.rules.common.findings import capacity_gaps
 from playbooks.rules.nodes.causes import Fault, Group, NodeCause, Told
@@ -231,39 +224,6 @@ def _settings(node: NodeScene) -> Iterator[Fault]:
         for setting in set_otherwise(node.node, card, node.among.settings, node.among.version):
             code = "mode-not-fit" if setting.key == MODE_SETTING else "registered-otherwise"
             yield Fault(code, setting.key, about=f"{setting.wanted} {setting.has}")
-
-
-def logs_looked_at(read: Mapping[str, NodeSide], names: Sequence[str]) -> list[Text]:
-    """Of how many of these nodes the newest lines of the device plugins were read, and how to have them read."""
-    sides = [read[name] for name in names if name in read]
-    count = sum(bool(side.logs) and not side.log_gaps for side in sides)
-    part = Text("nodes.logs", read=count, count=len(names))
-    return [part] if len(sides) == len(names) else [part, Text("nodes.logs-one")]
-
-
-def looked_at(seen: InstallSeen, nodes: Iterable[Node], pods: PluginPods | None = None) -> list[Text]:
-    """What was looked at of these nodes beside their objects, and what was not; only that without the plugins' `pods`.
-
-    Without the size of a GPU its memory scaling cannot be told.
-    """
-    settings, version = read_plugin_settings(seen.config_maps), seen.install.version
-    old = version is not None and version.version < READS_DEVICE_CONFIG
-    registered = ((node, found) for node in nodes for found in read_registrations(node, (FIRST.names,)))
-    cards = ((node, card) for node, found in registered if isinstance(found, Registration) for card in found.cards)
-    unsized = sorted({card.type for node, card in cards if card.mode != "mig" and size_factor(card, node) is None})
-    parts = [(Text("nodes.at-settings"), old or DEVICE_CONFIG_FILE in settings.config_maps)]
-    if pods is not None:
-        drivers = pods.drivers if isinstance(pods.drivers, Gap) else [read for _, read in pods.drivers]
-        unread = isinstance(drivers, Gap) or any(isinstance(read, Gap) for read in drivers)
-        parts += [(Text("nodes.at-plugins"), not isinstance(pods.own, Gap)), (Text("nodes.at-drivers"), not unread)]
-    parts += [(Text("nodes.at-scaling", types=prose.names(unsized)), False)] if unsized else []
-    looked = [Text("nodes.at-objects"), *(part for part, was in parts if was)] if pods is not None else []
-    lists = (("nodes.looked-at", looked), ("nodes.not-looked-at", [part for part, was in parts if not was]))
-    return [Text(key, parts=reduce(_and_more, some)) for key, some in lists if some]
-
-
-def _and_more(some: Text, more: Text) -> Text:
-    return Text("gpus.list", some=some, more=more)
 
 
 # --------------------------------------------------------------------------------------------- locks and cards

@@ -161,7 +161,9 @@ def _settled(side: NodeSide, now: datetime) -> bool:
     return False
 
 
-_IMAGES = re.compile(r"(k8s-device-plugin|nvidia-gpu-device-plugin|gpushare-device-plugin|gpu-manager|cgpu|nvshare)\b")
+_IMAGES = re.compile(
+    r"(k8s-device-plugin|nvidia-gpu-device-plugin|gpushare(?:-device)?-plugin|gpu-manager|cgpu|nvshare)\b"
+)
 _OTHER_WORK = re.compile(r"feature-discovery|mps|config-manager|validat|mock")
 """Containers that run from the same images and serve no resource: GPU Feature Discovery, the MPS daemon."""
 _LABELS = (

@@ -2,17 +2,30 @@
 ones and what to do.
 """
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from functools import reduce
 
 from bot.finding_codes import Code
-from bot.hami.nodes.node_state import CORDON_KEY, SETTING_FLAGS, SetOtherwise, cordoned_uuids
-from bot.hami.nodes.registration import GUIDES_THRESHOLD, Unregistered
+from bot.hami.nodes.node_state import (
+    CORDON_KEY,
+    READS_DEVICE_CONFIG,
+    SETTING_FLAGS,
+    SetOtherwise,
+    cordoned_uuids,
+    read_plugin_settings,
+    read_registrations,
+    size_factor,
+)
+from bot.hami.nodes.registration import GUIDES_THRESHOLD, Registration, Unregistered
+from bot.hami.pods.request_parsing import DEVICE_CONFIG_FILE
 from bot.hami.vendors import FIRST, OWN_LOCKS, vendor_of_register_key
 from bot.hami.vendors.vendor import Device
 from bot.kube.models import Node
-from bot.report import Confidence, Evidence, Finding, about, step
+from bot.report import Confidence, Evidence, Finding, Gap, about, step
 from bot.texts import Prose, Text
 from playbooks import quotes
+from playbooks.gather.node_side import NodeSide, PluginPods
+from playbooks.gather.scheduling import InstallSeen
 from playbooks.quotes import kubectl
 from playbooks.rule import rule
 from playbooks.rules.common import prose
@@ -340,3 +353,39 @@ def _of_kubernetes(node: Node, fault: Fault) -> Evidence:
         return quotes.of_node(node, ready, '{.status.conditions[?(@.type=="Ready")].status}')
     taints = [taint.key for taint in node.spec.taints or () if taint.key.endswith(("/not-ready", "/unreachable"))]
     return quotes.of_node(node, taints[0], "{.spec.taints[*].key}")
+
+
+def logs_looked_at(read: Mapping[str, NodeSide], names: Sequence[str]) -> list[Text]:
+    """Of how many of these nodes the newest lines of the device plugins were read, and how to have them read."""
+    sides = [read[name] for name in names if name in read]
+    count = sum(bool(side.logs) and not side.log_gaps for side in sides)
+    part = Text("nodes.logs", read=count, count=len(names))
+    return [part] if len(sides) == len(names) else [part, Text("nodes.logs-one")]
+
+
+def looked_at(seen: InstallSeen, nodes: Iterable[Node], pods: PluginPods | None = None) -> list[Text]:
+    """What was looked at of these nodes beside their objects, and what was not; only that without the plugins' `pods`.
+
+    Without the size of a GPU its memory scaling cannot be told.
+    """
+    settings, version = read_plugin_settings(seen.config_maps), seen.install.version
+    old = version is not None and version.version < READS_DEVICE_CONFIG
+    registered = ((node, found) for node in nodes for found in read_registrations(node, (FIRST.names,)))
+    cards = ((node, card) for node, found in registered if isinstance(found, Registration) for card in found.cards)
+    unsized = sorted({card.type for node, card in cards if card.mode != "mig" and size_factor(card, node) is None})
+    parts = [("nodes.at-settings", old or DEVICE_CONFIG_FILE in settings.config_maps)]
+    if pods is not None:
+        drivers = [pods.drivers] if isinstance(pods.drivers, Gap) else [read for _, read in pods.drivers]
+        read = not any(isinstance(one, Gap) for one in drivers)
+        parts = [("nodes.at-objects", True), *parts, ("nodes.at-plugins", not isinstance(pods.own, Gap))]
+        parts.append(("nodes.at-drivers", read))
+    parts += [("nodes.at-scaling", False)] if unsized else []
+    types = prose.names(unsized) if unsized else ""
+    told = [(Text(key, types=types) if key == "nodes.at-scaling" else Text(key), was) for key, was in parts]
+    looked = [part for part, was in told if was and pods is not None]
+    lists = (("nodes.looked-at", looked), ("nodes.not-looked-at", [part for part, was in told if not was]))
+    return [Text(key, parts=reduce(_and_more, some)) for key, some in lists if some]
+
+
+def _and_more(some: Text, more: Text) -> Text:
+    return Text("gpus.list", some=some, more=more)

@@ -208,7 +208,7 @@ def set_as_asked(scene: PodScene, cause: RankedCause) -> Told | None:
     are registered otherwise.
     """
     asked, settings = scene.request.constraints.mode, read_plugin_settings(scene.cluster.seen.config_maps)
-    helps = _HELPS.get(cause.text)
+    helps = _HELPS.get(cause.text) if scene.device.vendor is FIRST else None
     for name in cause.nodes if helps and settings.config_maps else ():
         node, cards = scene.nodes[name], scene.view.cards(name)[:1]
         for differs in (one for state in cards for one in set_otherwise(node, state.card, settings, scene.version)):
