@@ -11,9 +11,11 @@ from bot.changes.kinds import VERBS
 from bot.errors import UsageError
 from bot.texts import LANGUAGES, Language, Text, Texts
 from handlers.changes.words import HOW_TO_REVERT, REVERT_SUMMARY, ChangeAsked, change_commands
-from handlers.doctor import words as doctor
 from handlers.oncall import words as oncall
 from handlers.parsing.grammar import (
+    DOCTOR,
+    DOCTOR_SUMMARY,
+    CommandAsked,
     Grammar,
     ParsedQuestion,
     example_of,
@@ -21,6 +23,7 @@ from handlers.parsing.grammar import (
     explain_word,
     help_command,
     nearest,
+    plain_command,
     read,
 )
 from handlers.profiles.words import VERB as PROFILE
@@ -40,7 +43,7 @@ _EXAMPLES = {
     HOW_TO_REVERT[0]: HOW_TO_REVERT[0],
     **oncall.EXAMPLES,
     "digest": oncall.DIGEST_EXAMPLE,
-    doctor.VERB: doctor.VERB,
+    DOCTOR: DOCTOR,
     WATCH: f"{WATCH} ml/trainer-0",
 }
 _SUMMARIES = {
@@ -48,7 +51,7 @@ _SUMMARIES = {
     HOW_TO_REVERT[0]: REVERT_SUMMARY,
     **oncall.SUMMARIES,
     "digest": oncall.DIGEST_SUMMARY,
-    doctor.VERB: f"{doctor.SUMMARY} For operators.",
+    DOCTOR: f"{DOCTOR_SUMMARY} For operators.",
     WATCH: "Tell me once when that pod runs, fails or waits for another cause; unwatch ends that.",
 }
 _MORE = "more"
@@ -88,7 +91,7 @@ class WatchAsked(NamedTuple):
 
 def understand(
     words: Sequence[str],
-) -> ParsedQuestion | ChangeAsked | doctor.DoctorAsked | Help | ManifestWanted | ProfileAsked | WatchAsked:
+) -> ParsedQuestion | ChangeAsked | CommandAsked | Help | ManifestWanted | ProfileAsked | WatchAsked:
     """What the words ask for. Raises UsageError, whose hint ends with an example."""
     asked = takewhile(lambda word: word != "because", words)  # a reason is free text
     if flag := next((word for word in asked if word in _HELP_FLAGS), None):
@@ -125,7 +128,8 @@ def build_grammar() -> Grammar:
     grammar.instead[PROFILE] = partial(profile_command, COMMAND, _options)
     for command in oncall.oncall_commands(COMMAND):
         grammar.add_command(command)
-    grammar.add_command(doctor.slack_doctor_command(COMMAND, _lang()))
+    about = f"{DOCTOR_SUMMARY} For operators; only you see the answer."
+    grammar.add_command(plain_command(DOCTOR, _lang(), about, f"{COMMAND} {DOCTOR}"))
     for command in _watch_commands():
         grammar.add_command(command)
     grammar.add_command(oncall.explain_digest(grammar.playbook("digest"), COMMAND))
@@ -194,7 +198,8 @@ def _lang() -> list[click.Parameter]:
 @click.pass_context
 def _help(ctx: click.Context, verb: str | None, lang: Language | None) -> Help:
     if verb is not None and verb != _MORE:
-        word = explain_word(verb) if len(verb.split()) > 1 or not _is_verb(verb) else None
+        is_known = is_verb(verb) or verb in build_grammar().commands
+        word = None if is_known and len(verb.split()) == 1 else explain_word(verb)
         return Help(Texts(lang or "en").words(word) if word else explain(ctx, verb))
     if verb is None:
         say = Texts(lang or "en")
@@ -212,10 +217,6 @@ def _help(ctx: click.Context, verb: str | None, lang: Language | None) -> Help:
 def _rows(examples: Mapping[str, str]) -> Iterator[str]:
     wide = max(map(len, examples))
     return (f"{COMMAND} {words:<{wide}}  {summary}" for words, summary in examples.items())
-
-
-def _is_verb(word: str) -> bool:
-    return is_verb(word) or word in build_grammar().commands
 
 
 def _plain(error: UsageError, example: str) -> UsageError:

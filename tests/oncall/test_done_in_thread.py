@@ -15,11 +15,11 @@ from bot.store import open_store
 from bot.texts import LANGUAGES, Language, Texts
 from bot.triage.state import News
 from bot.triage.summary import TimelineEntry, summarize
+from handlers.oncall.keeper import Keeper
 from handlers.oncall.service import TriageService
 from tests.oncall.bot import CHANNEL, TOKEN
 from tests.oncall.heads import ADA, head
-from tests.oncall.rig import Rig, pending, with_rig
-from tests.oncall.scenes import busy_cluster
+from tests.oncall.rig import Rig, on_rig, pending
 from tests.oncall.stored import CAUSE
 from tests.slack import changing, test_profiles
 from tests.slack.outbox_support import ONCALL
@@ -31,29 +31,26 @@ MADE = News("change-asked", ADA.user, "verbosity 5 for 30m because it hangs")
 TAKEN = News("profile-taken", ADA.user, "cpu http://hami-system/hami-scheduler-0:6060 30s")
 
 
-def test_it_is_in_the_summary_and_the_export_of_that_thread_once(database: str, tmp_path: Path) -> None:
-    async def scene(rig: Rig) -> None:
-        keeper = rig.keeper()
-        await keeper.take([pending(0)])
-        await rig.passes(5, keeper)
-        [row] = await rig.store.incidents.opened()
-        for news in (MADE, MADE, TAKEN):
-            await rig.store.incidents.note_in_thread(ONCALL, row.thread_ts, news, f"{news.turn}/1")
-        await rig.store.incidents.note_in_thread(ONCALL, "1.5", MADE, "another")
-        await rig.store.incidents.note_in_thread("C0GENERAL1", row.thread_ts, MADE, "elsewhere")
-        await rig.store.incidents.note_in_thread(ONCALL, "", MADE, "nowhere")
-        await rig.passes(5, keeper)
-        [file] = (await TriageService(rig.deps(), keeper, ()).export(ADA, row)).files
-        _, _, summary = file.content.decode().partition("\n## Summary\n\n")
-        assert [line for line in summary.splitlines() if ADA.user in line] == [
-            f"- Change requested: verbosity 5 for 30m because it hangs ({ADA.user})",
-            f"- Profile taken: cpu http://hami-system/hami-scheduler-0:6060 30s ({ADA.user})",
-        ]
-        told = rig.replies(rig.heads()[0])
-        assert sum("Change requested" in text for text in told) == 1
-        assert not any("Profile taken" in text for text in told)  # the profile stands there itself
-
-    with_rig(database, busy_cluster(tmp_path, 1), scene)
+@on_rig(1)
+async def test_it_is_in_the_summary_and_the_export_of_that_thread_once(rig: Rig, keeper: Keeper) -> None:
+    await keeper.take([pending(0)])
+    await rig.passes(5, keeper)
+    [row] = await rig.store.incidents.opened()
+    for news in (MADE, MADE, TAKEN):
+        await rig.store.incidents.note_in_thread(ONCALL, row.thread_ts, news, f"{news.turn}/1")
+    await rig.store.incidents.note_in_thread(ONCALL, "1.5", MADE, "another")
+    await rig.store.incidents.note_in_thread("C0GENERAL1", row.thread_ts, MADE, "elsewhere")
+    await rig.store.incidents.note_in_thread(ONCALL, "", MADE, "nowhere")
+    await rig.passes(5, keeper)
+    [file] = (await TriageService(rig.deps(), keeper, ()).export(ADA, row)).files
+    _, _, summary = file.content.decode().partition("\n## Summary\n\n")
+    assert [line for line in summary.splitlines() if ADA.user in line] == [
+        f"- Change requested: verbosity 5 for 30m because it hangs ({ADA.user})",
+        f"- Profile taken: cpu http://hami-system/hami-scheduler-0:6060 30s ({ADA.user})",
+    ]
+    told = rig.replies(rig.heads()[0])
+    assert sum("Change requested" in text for text in told) == 1
+    assert not any("Profile taken" in text for text in told)  # the profile stands there itself
 
 
 @pytest.mark.parametrize("language", LANGUAGES)

@@ -86,7 +86,8 @@ def test_a_panic_of_the_run_before_is_quoted_of_a_plugin_that_runs_again(
     last = {"terminated": {"exitCode": 2, "reason": "Error", "finishedAt": ago(ended)}}
     again = RUNS | {"restartCount": 1, "lastState": last}
     log = {"device": PLUGIN_LOG, "monitor": MONITOR_LOG}[container] + ".previous"
-    objects = cluster(counted(capacity=20, allocatable=20), plugin(**{container: again}), daemon_set(1))
+    one = plugin(device=again) if container == "device" else plugin(monitor=again)
+    objects = cluster(counted(capacity=20, allocatable=20), one, daemon_set(1))
     for verb in ("nodes", "status"):
         report = answer(verb, record(tmp_path / verb, objects, others={log: STACK}), {})
         told = only(report, "device-plugin-crash")

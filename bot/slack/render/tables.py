@@ -18,7 +18,7 @@ from bot.slack.message import Block, File
 from bot.slack.render import blocks
 from bot.slack.render.blocks import Room
 from bot.slack.render.text import TABLE_COLUMNS, TABLE_ROWS, inert, line, pieced, rich_text, span
-from bot.texts import Prose, Text, Texts
+from bot.texts import Text, Texts
 
 _SHARE, _PAGES_SHARE = 2500, 6000
 _ROWS_SHOWN = 15
@@ -79,7 +79,13 @@ def show_tables(report: Report, overview: Brief | None, room: Room, *, newer: bo
             most = TABLE_COLUMNS if newer else _COLUMNS_SHOWN
             columns = list(range(len(table.columns)))[:most] if overview else _columns_shown(table)
             told = for_people(table, room.say)
-            rows = _pages(told, columns, room, title["text"]) if newer else _rows(told, columns, room)
+            filled = _filled(told, columns, room, newer=newer)
+            rows: Block | None = None
+            if filled and newer:
+                rows = blocks.data_table(title["text"], filled, _ROWS_SHOWN)
+            elif filled:
+                cells = [[row[number] for number in columns] for row in told.rows[:TABLE_ROWS]]
+                rows = blocks.table(filled, [is_numeric(column) for column in zip(*cells, strict=True)])
             has_rows = True
             rows_left = left_out + len(table.rows) - (len(rows["rows"]) - 1 if rows else 0)
             shown += ([rows] if newer else [rich_text(line(title)), rows]) if rows else []
@@ -90,20 +96,9 @@ def show_tables(report: Report, overview: Brief | None, room: Room, *, newer: bo
     return RenderedTables(shown, not_whole[:_FILES], rows_left)
 
 
-def _rows(table: Table, shown: Sequence[int], room: Room) -> Block | None:
-    filled = _filled(table, shown, room, _SHARE, _ROWS_SHOWN)
-    rows = [[row[number] for number in shown] for row in table.rows[:TABLE_ROWS]]
-    right = [is_numeric(column) for column in zip(*rows, strict=True)]
-    return blocks.table(filled, right) if filled else None
-
-
-def _pages(table: Table, shown: Sequence[int], room: Room, caption: Prose) -> Block | None:
-    filled = _filled(table, shown, room, _PAGES_SHARE, TABLE_ROWS)
-    return blocks.data_table(caption, filled, _ROWS_SHOWN) if filled else None
-
-
-def _filled(table: Table, shown: Sequence[int], room: Room, share: int, most: int) -> list[list[blocks.Element]]:
+def _filled(table: Table, shown: Sequence[int], room: Room, *, newer: bool) -> list[list[blocks.Element]]:
     """The cells, the heading first; none without room for a row."""
+    share, most = (_PAGES_SHARE, TABLE_ROWS) if newer else (_SHARE, _ROWS_SHOWN)
 
     def show(_: int, row: Sequence[str]) -> list[blocks.Element]:
         return [blocks.cell(room.text(cell, _CELL)) for cell in row]
@@ -145,7 +140,7 @@ def table_files(tables: Sequence[Table], say: Texts) -> list[File]:
         again[stem] += 1
         name = stem if again[stem] == 1 else f"{stem}-{again[stem]}"
         text = io.StringIO()
-        csv.writer(text).writerows([_spreadsheet_cell(cell) for cell in row] for row in (table.columns, *table.rows))
+        csv.writer(text).writerows(map(_spreadsheet_cell, row) for row in (table.columns, *table.rows))
         title = inert(say.words(table_heading(table)), _FILE_TITLE).strip() or name
         files.append(File(f"{name}.csv", text.getvalue().encode("utf-8-sig"), title))
     return files
