@@ -136,7 +136,9 @@ def _healthy(scene: NodesScene, judged: NodesJudgement) -> list[Finding]:
     else:
         claim = Text("nodes.rest", count=count, total=judged.concerned)
     logs = logs_looked_at(scene.questioned.sides, judged.well)
-    claim = sentences(claim, *logs, *looked_at(scene.seen, map(scene.node_of, judged.well), scene.plugins))
+    claim = sentences(
+        claim, *logs, *looked_at(scene.seen, (scene.see(name).node for name in judged.well), scene.plugins)
+    )
     sure: Confidence = "suspected" if scene.once(gaps_of) else "confirmed"
     nodes = [scene.wanted] if scene.wanted else []
     return [finding("nodes-healthy", claim, sure, nodes, [_registered(first)], severity="info")]

@@ -53,7 +53,7 @@ T = TypeVar("T")
 _MOST_KEPT = 2_000
 """Nodes of which what was worked out is kept: of all of a large cluster it would be most of the memory."""
 _QUIET = ("ready", "missing", "unseen")
-_NODE_LABELS = tuple(vendor.node_label[0] for vendor in VENDORS if vendor.node_label[0])
+_NODE_LABELS = (*(vendor.node_label[0] for vendor in VENDORS if vendor.node_label[0]), *SIZE_LABELS)
 
 
 class OtherDevice(NamedTuple):
@@ -215,10 +215,6 @@ class NodesScene(OfInstall, frozen=True, dict=True, eq=False, weakref=True):
         vars(other)["_before"] = self  # its nodes, which are kept, do not hold it
         return other
 
-    def node_of(self, name: str) -> Node:
-        """The node's object, of all that were read."""
-        return self._by_name[name]
-
     def see(self, name: str) -> "NodeScene":
         """The node by itself."""
         side = self.questioned.sides.get(name)
@@ -281,7 +277,7 @@ class NodesScene(OfInstall, frozen=True, dict=True, eq=False, weakref=True):
             tuple(map(condition_of, status.conditions or ())),
             node.spec.unschedulable,
             tuple(node.spec.taints or ()),
-            tuple([node.metadata.label(key) for key in (*_NODE_LABELS, *SIZE_LABELS)]),
+            tuple([node.metadata.label(key) for key in _NODE_LABELS]),
             "" if said.uuids else FIRST.gpu_label(node),
             self._selects(node.metadata.labels),
             plugin and (plugin.health, plugin.why, plugin.monitor),
@@ -384,8 +380,7 @@ class NodeScene(Remembering, frozen=True, dict=True, eq=False):
     @cached_property
     def of_others(self) -> bool:
         """Whether only an operator's label says that NVIDIA's GPUs are there, as some other plugins want it."""
-        config = self.among.config
-        return expects_gpus(self.node, config) and is_given_by_label_alone(self.node, config)
+        return expects_gpus(self.node, self.among.config) and is_given_by_label_alone(self.node, self.among.config)
 
     @cached_property
     def expects_gpus(self) -> bool:
