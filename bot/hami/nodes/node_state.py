@@ -268,7 +268,7 @@ class _PluginConfigFile(msgspec.Struct):
     nodeconfig: list[GpuSettings] | None = None
 
 
-class _DeviceConfigFile(msgspec.Struct):
+class _SettingsOfAll(msgspec.Struct):
     nvidia: dict[str, object] | None = None
 
 
@@ -292,7 +292,7 @@ def read_plugin_settings(config_maps: Iterable[ConfigMap]) -> PluginSettings:
         for name, text in (config_map.data or {}).items():
             try:
                 if name == DEVICE_CONFIG_FILE:
-                    read = msgspec.convert(next(iter(parse_documents(text)), None) or {}, _DeviceConfigFile)
+                    read = msgspec.convert(next(iter(parse_documents(text)), None) or {}, _SettingsOfAll)
                     if not read.nvidia:
                         continue
                     lowered = {key.lower(): value for key, value in read.nvidia.items()}

@@ -339,18 +339,17 @@ def looked_at(seen: InstallSeen, nodes: Iterable[Node], pods: PluginPods | None 
     registered = ((node, found) for node in nodes for found in read_registrations(node, (FIRST.names,)))
     cards = ((node, card) for node, found in registered if isinstance(found, Registration) for card in found.cards)
     unsized = sorted({card.type for node, card in cards if card.mode != "mig" and size_factor(card, node) is None})
-    parts = [("nodes.at-settings", old or DEVICE_CONFIG_FILE in settings.config_maps)]
+    told = [(Text("nodes.at-settings"), old or DEVICE_CONFIG_FILE in settings.config_maps)]
     if pods is not None:
         drivers = [pods.drivers] if isinstance(pods.drivers, Gap) else [read for _, read in pods.drivers]
         read = not any(isinstance(one, Gap) for one in drivers)
-        parts = [("nodes.at-objects", True), *parts, ("nodes.at-plugins", not isinstance(pods.own, Gap))]
-        parts.append(("nodes.at-drivers", read))
-    parts += [("nodes.at-scaling", False)] if unsized else []
-    types = prose.names(unsized) if unsized else ""
-    told = [(Text(key, types=types) if key == "nodes.at-scaling" else Text(key), was) for key, was in parts]
+        told = [(Text("nodes.at-objects"), True), *told, (Text("nodes.at-plugins"), not isinstance(pods.own, Gap))]
+        told.append((Text("nodes.at-drivers"), read))
+    told += [(Text("nodes.at-scaling", types=prose.names(unsized)), False)] if unsized else []
     looked = [part for part, was in told if was and pods is not None]
-    lists = (("nodes.looked-at", looked), ("nodes.not-looked-at", [part for part, was in told if not was]))
-    return [Text(key, parts=reduce(_and_more, some)) for key, some in lists if some]
+    unseen = [part for part, was in told if not was]
+    found = [Text("nodes.looked-at", parts=reduce(_and_more, looked))] if looked else []
+    return [*found, *([Text("nodes.not-looked-at", parts=reduce(_and_more, unseen))] if unseen else [])]
 
 
 def _and_more(some: Text, more: Text) -> Text:
