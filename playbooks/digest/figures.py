@@ -106,7 +106,7 @@ def _promised(part: Any) -> dict[str, str]:
         found = (registration for registration in read_registrations(node) if isinstance(registration, Registration))
         for card in (card for registration in found for card in registration.cards if card.mode != "mig"):
             cores.setdefault(card.type, []).append(core_factor(card))
-            if factor := memory_factor(card, node.name, settings):
+            if factor := memory_factor(card, node, settings):
                 have[card.type] += round(card.memory_mib / factor)
                 promise[card.type] += card.memory_mib
     figures = {f"over-subscription/{kind} memory": f"{promise[kind] / have[kind]:.2f}" for kind in have if have[kind]}

@@ -73,12 +73,12 @@ def seem_ill(cluster: Cluster, nodes: Sequence[Node], config: DeviceConfig) -> l
 
 
 def set_otherwise_on(nodes: Sequence[Node], seen: InstallSeen) -> list[str]:
-    """The nodes whose cards are registered otherwise than HAMi's ConfigMap sets for them by name."""
+    """The nodes whose cards are registered otherwise than HAMi's ConfigMaps set for them."""
     settings = read_plugin_settings(seen.config_maps)
-    named = (node for node in nodes if node.name in settings.by_node)
-    texts = ((node.name, node.metadata.annotation(FIRST.names.register) or "") for node in named)
-    cards = ((name, _registered(FIRST.names, text) or ()) for name, text in texts)
-    return [name for name, found in cards if any(set_otherwise(name, card, settings) for card in found[:1])]
+    version = seen.install.version.version if seen.install.version else None
+    texts = ((node, node.metadata.annotation(FIRST.names.register) or "") for node in nodes)
+    cards = ((node, card) for node, text in texts for card in (_registered(FIRST.names, text) or ())[:1])
+    return [node.name for node, card in cards if set_otherwise(node, card, settings, version)]
 
 
 def _is_counted_otherwise(node: Node, config: DeviceConfig) -> bool:

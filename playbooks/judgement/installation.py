@@ -29,7 +29,7 @@ from playbooks.rules.installation.install_settings import (
 from playbooks.rules.installation.plugin_coverage import plugins_fail, plugins_missing, plugins_unready
 from playbooks.rules.installation.schedulers import leadership, past_crashes, search, unwell
 from playbooks.rules.installation.surroundings import SHOWS_HAMI, blind, too_old, wrong_clock
-from playbooks.rules.nodes.faults import logs_looked_at
+from playbooks.rules.nodes.sweep import logs_looked_at, looked_at
 from playbooks.rules.waiting.panics import extender_ended_before, recovered
 from playbooks.rules.waiting.stale_scheduler import counts_ghosts
 from playbooks.scenes.cluster import InstallScene
@@ -68,7 +68,7 @@ def healthy(scene: InstallScene) -> Iterator[Finding]:
     partly = bool(gaps(scene))
     claim = Text("healthy.partly" if partly else "healthy.claim", version=str(scene.version or "?"), parts=text)
     if covered := sorted({pod.spec.node_name for pod in scene.plugin_pods if pod.spec.node_name}):
-        claim = sentences(claim, *logs_looked_at(scene.questioned.sides, covered))
+        claim = sentences(claim, *logs_looked_at(scene.questioned.sides, covered), *looked_at(scene.seen, scene.nodes))
     yield finding("healthy", claim, "suspected" if partly else "confirmed", proofs=proofs, severity="info")
 
 

@@ -40,7 +40,10 @@ NODES: tuple[Stage[NodesScene], ...] = (
 )
 """Every stage speaks: nodes have their faults side by side."""
 
-_TELLING = ("device-plugin-", "allocatable-mismatch", "node-unregistered", "handshake-", "card-not-healthy")
+_TELLING = (
+    *("device-plugin-", "allocatable-mismatch", "registered-otherwise"),
+    *("node-unregistered", "handshake-", "card-not-healthy"),
+)
 """Faults of which the node's device plugin may know the cause."""
 
 

@@ -29,7 +29,8 @@ from playbooks.rules.common.findings import finding
 from playbooks.rules.common.prose import near_names, see_all_nodes
 from playbooks.rules.dra import given_by_claims, handed_out_twice
 from playbooks.rules.installation.surroundings import answer_without_hami
-from playbooks.rules.nodes.faults import gaps_of, logs_looked_at
+from playbooks.rules.nodes.faults import gaps_of
+from playbooks.rules.nodes.sweep import logs_looked_at, looked_at
 from playbooks.scenes.nodes import NodeScene, NodesScene
 
 
@@ -134,7 +135,10 @@ def _healthy(scene: NodesScene, judged: NodesJudgement) -> list[Finding]:
         claim = Text("nodes.healthy", count=count, cards=judged.cards)
     else:
         claim = Text("nodes.rest", count=count, total=judged.concerned)
-    claim = sentences(claim, *logs_looked_at(scene.questioned.sides, judged.well), Text("nodes.looked-at"))
+    logs = logs_looked_at(scene.questioned.sides, judged.well)
+    claim = sentences(
+        claim, *logs, *looked_at(scene.seen, (scene.see(name).node for name in judged.well), scene.plugins)
+    )
     sure: Confidence = "suspected" if scene.once(gaps_of) else "confirmed"
     nodes = [scene.wanted] if scene.wanted else []
     return [finding("nodes-healthy", claim, sure, nodes, [_registered(first)], severity="info")]

@@ -157,7 +157,7 @@ class NodeRows:
 
     def _factors(self, node: NodeScene) -> str:
         cards = node.own.cards if node.own else ()
-        memory = {memory_factor(card, node.name, self._scene.settings) for card in cards if card.mode != "mig"} - {None}
+        memory = {memory_factor(card, node.node, self._scene.settings) for card in cards if card.mode != "mig"} - {None}
         cores = {core_factor(card) for card in cards}
         parts = [f"memory x{_each(f'{amount:g}' for amount in memory if amount)}" if memory else ""]
         parts += [f"cores x{_each(f'{amount:g}' for amount in cores)}" if cores else ""]

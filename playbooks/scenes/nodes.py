@@ -15,6 +15,7 @@ from msgspec import structs
 from bot.hami.installation import dra
 from bot.hami.nodes.cards import Card
 from bot.hami.nodes.node_state import (
+    SIZE_LABELS,
     PluginSettings,
     expects_gpus,
     given_beside,
@@ -52,7 +53,7 @@ T = TypeVar("T")
 _MOST_KEPT = 2_000
 """Nodes of which what was worked out is kept: of all of a large cluster it would be most of the memory."""
 _QUIET = ("ready", "missing", "unseen")
-_NODE_LABELS = tuple(vendor.node_label[0] for vendor in VENDORS if vendor.node_label[0])
+_NODE_LABELS = (*(vendor.node_label[0] for vendor in VENDORS if vendor.node_label[0]), *SIZE_LABELS)
 
 
 class OtherDevice(NamedTuple):
@@ -379,8 +380,7 @@ class NodeScene(Remembering, frozen=True, dict=True, eq=False):
     @cached_property
     def of_others(self) -> bool:
         """Whether only an operator's label says that NVIDIA's GPUs are there, as some other plugins want it."""
-        config = self.among.config
-        return expects_gpus(self.node, config) and is_given_by_label_alone(self.node, config)
+        return expects_gpus(self.node, self.among.config) and is_given_by_label_alone(self.node, self.among.config)
 
     @cached_property
     def expects_gpus(self) -> bool:

@@ -122,7 +122,7 @@ def pools_of(nodes: Iterable[Node], everyone: Iterable[MeasuredHolding], seen: I
         registered = read_registrations(node, (FIRST.names,))
         cards = [card for read in registered if isinstance(read, Registration) for card in read.cards]
         if cards:
-            key = _label(node, cards[0]), memory_factor(cards[0], node.name, settings), cards[0].slots
+            key = _label(node, cards[0]), memory_factor(cards[0], node, settings), cards[0].slots
             states = take_stock(cards, (held.holding for held in by_node[node.name]), rules)
             grouped[key].append((node, states))
     pools = [

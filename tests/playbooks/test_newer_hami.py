@@ -12,7 +12,8 @@ from bot.kube.recording.recorded_cluster import RecordedCluster
 from bot.report import NEWER_HAMI
 from tests.cases_support import CASES, Files, ask, ask_cluster, edited
 from tests.playbooks.status_support import CONFIG, configured, healthy
-from tests.playbooks.world import answer, codes, record
+from tests.playbooks.world import answer, cluster, codes, gpu_node, none_of, pod, record, refused
+from tests.playbooks.world import ask as asked_of_hami
 
 POD = "ml/s05-exclusive-cores100"
 QUESTIONS: dict[str, dict[str, Any]] = {
@@ -81,3 +82,11 @@ def test_the_extender_is_asked_at_its_own_port(tmp_path: Path, url: str, flag: s
 )
 def test_an_address_where_nobody_listens_is_still_a_fault(tmp_path: Path, url: str, flag: str, version: str) -> None:
     assert "extender-misconfigured" in asks_at(tmp_path, url, flag, version)
+
+
+def test_what_a_newer_hami_refuses_is_not_said_to_fit_by_the_rules_of_an_older_one(tmp_path: Path) -> None:
+    said = refused(none_of(1, "1 1/1 CardInsufficientMemory"))
+    objects = cluster(pod(said=said), gpu_node("gpu-1"), version="2.12.0")
+    report = asked_of_hami(tmp_path, objects)
+    assert (codes(report)[0], report.findings[0].confidence) == ("card-insufficient-memory", "suspected")
+    assert "waiting-for-retry" not in codes(report)

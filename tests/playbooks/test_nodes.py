@@ -41,7 +41,7 @@ def test_all_gives_a_row_for_every_node(tmp_path: Path) -> None:
     report = ask(tmp_path, gpu_node("gpu-1", *cards), plugin("gpu-1", restarts=2), node("cpu-1"), all=True)
     assert rows(report)["gpu-1"] == {
         "node": "gpu-1",
-        "problems": "",
+        "problems": "registered-otherwise",
         "kubernetes": "ready",
         "cards": "2",
         "type": "NVIDIA A100-SXM4-80GB",

@@ -28,6 +28,7 @@ from tests.playbooks.world import (
     cause,
     cluster,
     codes,
+    gpu,
     gpu_node,
     node,
     none_of,
@@ -35,6 +36,7 @@ from tests.playbooks.world import (
     quotes,
     record,
     refused,
+    running,
 )
 
 NOT_LOADED = "nvidia-container-cli: initialization error: nvml error: driver not loaded: unknown"
@@ -64,6 +66,33 @@ def test_vgpumonitor_alone_takes_no_gpus_away(tmp_path: Path) -> None:
     told = only(nodes(tmp_path, *objects, monitor=UNKNOWN), "device-plugin-not-ready")
     assert "hands out GPUs" in told.claim
     assert UNKNOWN in [proof.quote for proof in told.evidence]
+
+
+NIL_MAP = "panic: assignment to entry in nil map"
+STACK = f"{NIL_MAP}\n\ngoroutine 1 [running]:\nmain.main()\n\t/src/main.go:60 +0x55\n"
+
+
+def test_a_panic_of_the_monitor_that_no_signature_knows_is_quoted(tmp_path: Path) -> None:
+    objects = [counted(capacity=20, allocatable=20), plugin(monitor=crashing(code=2))]
+    told = only(nodes(tmp_path, *objects, monitor=STACK), "device-plugin-not-ready")
+    assert f"Its log ends with: {NIL_MAP}" in told.claim
+
+
+@pytest.mark.parametrize("container", ["device", "monitor"])
+@pytest.mark.parametrize(("ended", "severity"), [(1800, "warning"), (20_000, "info")])
+def test_a_panic_of_the_run_before_is_quoted_of_a_plugin_that_runs_again(
+    tmp_path: Path, container: str, ended: float, severity: str
+) -> None:
+    last = {"terminated": {"exitCode": 2, "reason": "Error", "finishedAt": ago(ended)}}
+    again = RUNS | {"restartCount": 1, "lastState": last}
+    log = {"device": PLUGIN_LOG, "monitor": MONITOR_LOG}[container] + ".previous"
+    one = plugin(device=again) if container == "device" else plugin(monitor=again)
+    objects = cluster(counted(capacity=20, allocatable=20), one, daemon_set(1))
+    for verb in ("nodes", "status"):
+        report = answer(verb, record(tmp_path / verb, objects, others={log: STACK}), {})
+        told = only(report, "device-plugin-crash")
+        assert (NIL_MAP in told.claim, told.severity) == (True, severity)
+        assert "nodes-healthy" not in codes(report)
 
 
 def test_of_many_nodes_whose_monitor_is_down_none_is_said_to_allocate_nothing(tmp_path: Path) -> None:
@@ -269,6 +298,50 @@ def test_a_node_registered_otherwise_than_it_is_configured_is_told(
     found = [found for found in answer(verb, record(tmp_path, objects), {}).findings if found.code == code]
     assert said in found[0].claim
     assert any(proof.source == "configmap" for proof in found[0].evidence)
+
+
+@pytest.mark.parametrize(
+    ("setting", "said"),
+    [
+        ("deviceSplitCount: 5", "deviceSplitCount to 5, and the GPUs are registered with 10"),
+        ("deviceMemoryScaling: 1.8", "deviceMemoryScaling to 1.8, and the GPUs are registered with 1"),
+        ("deviceCoreScaling: 2", "deviceCoreScaling to 2, and the GPUs are registered with 1"),
+    ],
+)
+@pytest.mark.parametrize("verb", ["nodes", "status"])
+def test_nodes_registered_otherwise_than_all_are_configured_are_told(
+    tmp_path: Path, verb: str, setting: str, said: str
+) -> None:
+    labels = {"nvidia.com/gpu.memory": "15360", "nvidia.com/gpu.product": "Tesla-T4"}
+    nodes_ = [gpu_node(f"gpu-{at}", card(f"GPU-{at}"), labels=labels) for at in range(5)]
+    plugins = [plugin(f"gpu-{at}") for at in range(5)]
+    objects = cluster(*nodes_, *plugins, daemon_set(5), config=f"nvidia: {{{setting}}}")
+    found = only(answer(verb, record(tmp_path, objects), {}), "registered-otherwise")
+    assert said in found.claim
+    assert setting in [proof.quote for proof in found.evidence]
+    for one in plugins:
+        flags = [f"--device-{word}=9" for word in ("split-count", "memory-scaling", "cores-scaling")]
+        one["spec"]["containers"][0]["args"] = flags
+    objects = cluster(*nodes_, *plugins, daemon_set(5), config=f"nvidia: {{{setting}}}")
+    assert "registered-otherwise" not in codes(answer(verb, record(tmp_path / "by-flag", objects), {}))
+
+
+def test_what_was_not_looked_at_is_said_of_nodes_that_are_well(tmp_path: Path) -> None:
+    said = cause(nodes(tmp_path, *well("gpu-1"))).claim
+    assert "Not looked at: settings, memory scaling of NVIDIA-Tesla T4" in said
+    sized, its_plugin = well("gpu-1")
+    sized["metadata"]["labels"] |= {"nvidia.com/gpu.memory": "15360", "nvidia.com/gpu.product": "Tesla-T4"}
+    objects = cluster(sized, its_plugin, config="nvidia: {deviceSplitCount: 10}")
+    assert "Not looked at" not in cause(answer("nodes", record(tmp_path / "read", objects), {})).claim
+
+
+def test_a_pod_that_lacks_what_a_node_is_set_to_have_more_of_is_told_so(tmp_path: Path) -> None:
+    said = refused(none_of(1, "1 1/1 CardTimeSlicingExhausted"))
+    holders = [running(f"holder-{at}", "gpu-1", ("GPU-gpu-1", 100, 0)) for at in range(10)]
+    settings = "nvidia: {deviceSplitCount: 20}"
+    objects = cluster(pod(limits=gpu(1, memory=100), said=said), gpu_node("gpu-1"), plugin(), *holders, config=settings)
+    claim = cause(ask(tmp_path, objects)).claim
+    assert "deviceSplitCount to 20, and the GPUs are registered with 10" in claim
 
 
 def test_a_node_registered_as_it_is_configured_is_well(tmp_path: Path) -> None:

@@ -39,6 +39,7 @@ from tests.playbooks.world import (
     cause,
     cluster,
     codes,
+    commands,
     quotes,
     record,
     refused,
@@ -80,6 +81,35 @@ def test_the_last_crash_of_a_day_is_told_and_an_older_one_stands_in_the_table(tm
     old = ask(tmp_path / "b", changed(healthy(statuses=(crashed(200_000),)), "Deployment", fix_counts))
     assert codes(old) == ["healthy"]
     assert "restarts: 3, last OOMKilled" in component(old, "scheduler pod")["details"]
+
+
+@pytest.mark.parametrize("seconds", [120, 7200])
+@pytest.mark.parametrize("ended", [{"reason": "OOMKilled", "exitCode": 137}, {"reason": "Error", "exitCode": 137}])
+def test_a_scheduler_that_was_killed_leads_to_a_profile_of_its_heap(
+    tmp_path: Path, ended: Object, seconds: float
+) -> None:
+    state = {"terminated": ended | {"finishedAt": ago(seconds)}}
+    status = {"name": EXTENDER, "ready": True, "restartCount": 3, "lastState": state}
+    report = ask(tmp_path, healthy(statuses=(READY | {"containerStatuses": [status]},)))
+    assert codes(report) == ["scheduler-degraded"]
+    assert "profile heap" in cause(report).next_actions[0].command
+
+
+@pytest.mark.parametrize(
+    ("what", "seconds", "told"), [("memory", 900, True), ("pids", 900, True), ("memory", 1e6, False)]
+)
+def test_an_evicted_scheduler_is_told_for_a_day_and_leads_to_its_heap_for_memory(
+    tmp_path: Path, what: str, seconds: float, *, told: bool
+) -> None:
+    words = f"The node was low on resource: {what}. Container {EXTENDER} was using 14893292Ki, request is 256Mi."
+    gone = {"type": "Ready", "status": "False", "lastTransitionTime": ago(seconds)}
+    objects = healthy(
+        statuses=(READY, {"phase": "Failed", "reason": "Evicted", "message": words, "conditions": [gone]})
+    )
+    report = ask(tmp_path, objects)
+    assert (codes(report) == ["scheduler-degraded"]) == told
+    assert ("profile heap" in " ".join(commands(report))) == (told and what == "memory")
+    assert (words in quotes(report)) == told
 
 
 def test_a_lease_that_nobody_renews_is_no_leader(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from tests.playbooks.world import (
     given,
     gpu,
     gpu_node,
+    node,
     quotes,
     running,
     scheduler,
@@ -227,6 +228,37 @@ def test_shares_that_exceed_their_gpu_are_added_up(tmp_path: Path) -> None:
     other = running("other", "gpu-1", ("GPU-0", 9000, 0))
     claim = told_as_wrong(tmp_path, with_container(), other)
     assert "2 pods on GPU-0 were given 17,000 MiB of it together, and only 16,384 MiB are registered" in claim
+
+
+@pytest.mark.parametrize(
+    ("shares", "registered", "said"),
+    [
+        ((1000, 70), {}, "2 pods on GPU-0 were given 110 % of its cores together, and only 100 are registered"),
+        ((1000, 0), {"count": 1}, "2 pods on GPU-0 hold 2 slots of it together, and only 1 are registered"),
+        ((1000, 60), {"devcore": 150}, ""),
+    ],
+)
+def test_cores_and_slots_that_exceed_their_gpu_are_added_up(
+    tmp_path: Path, shares: tuple[int, int], registered: Object, said: str
+) -> None:
+    one = with_container(given("gpu-1", ("GPU-0", 8000, 40)), gpu(memory=8000, cores=40))
+    node = gpu_node("gpu-1", card("GPU-0", **registered))
+    report = ask(tmp_path, cluster(one, node, running("other", "gpu-1", ("GPU-0", *shares))))
+    assert said in cause(report).claim
+    assert report.severity == ("warning" if said else "info")
+
+
+def test_another_vendor_s_devices_are_added_up_too(tmp_path: Path) -> None:
+    def dcu(memory: int) -> Object:
+        return {"hami.io/vgpu-node": "gpu-1", "hami.io/dcu-devices-allocated": f"DCU-0,DCU,{memory},30:;"}
+
+    asks = {"hygon.com/dcunum": "1", "hygon.com/dcumem": "9000"}
+    one = placed(annotations=dcu(9000), containers=[container(asks)])
+    other = placed(annotations=dcu(9000))
+    other["metadata"] |= {"name": "other", "uid": "uid-other"}
+    register = {"hami.io/node-dcu-register": "DCU-0,4,16384,100,DCU-K100,0,true:"}
+    dcus = node("gpu-1", register, allocatable={"hygon.com/dcunum": "4"})
+    assert "2 pods on DCU-0 were given 18,000 MiB" in told_as_wrong(tmp_path, one, other, node=dcus)
 
 
 def test_a_finished_pod_and_a_done_init_container_hold_nothing_of_a_gpu(tmp_path: Path) -> None:

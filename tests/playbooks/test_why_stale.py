@@ -137,7 +137,7 @@ def test_a_node_that_the_scheduler_does_not_know_has_its_registration_ignored(tm
         (FULL, "scheduler-ledger-stale"),
         ("1 1/1 CardTimeSlicingExhausted", "scheduler-ledger-stale"),
         ("1 node unregistered", "registration-ignored"),
-        ("1 1/1 CardCordoned", "registration-ignored"),
+        ("1 1/1 CardCordoned", "card-cordoned"),
         ("1 1/1 CardNotHealth", "registration-ignored"),
     ],
 )

@@ -11,10 +11,14 @@ from tests.playbooks.inside_support import HALF, WHOLE, asked, looping, placed
 from tests.playbooks.world import (
     Object,
     ask,
+    card,
     cause,
+    cluster,
     codes,
     container,
+    given,
     gpu,
+    gpu_node,
     node,
     none_of,
     pod,
@@ -70,7 +74,10 @@ OLDER = (
 NO_CACHE = "ValueError: No available memory for the cache blocks. Try increasing `gpu_memory_utilization`"
 
 
-@pytest.mark.parametrize("line", [TORCH.format("capacity", "7.81"), TORCH.format("capacty", "7.81"), OLDER])
+OLDEST = OLDER.replace("OutOfMemoryError", "RuntimeError")
+
+
+@pytest.mark.parametrize("line", [TORCH.format("capacity", "7.81"), TORCH.format("capacty", "7.81"), OLDER, OLDEST])
 def test_memory_that_ends_where_the_container_s_limit_is_is_suspected_to_be_the_limit(
     tmp_path: Path, line: str
 ) -> None:
@@ -97,6 +104,33 @@ def test_a_model_that_leaves_no_cache_is_suspected_to_reach_the_limit_where_ther
     assert (codes(limited)[0], cause(limited).confidence) == ("gpu-memory-limit", "suspected")
     whole = asked(tmp_path, placed(looping(1), annotations=WHOLE), log=NO_CACHE)
     assert codes(whole) == ["image-or-start-failure"]
+
+
+OTHERS = [
+    "failed to allocate 50.00GiB (53687091200 bytes) from device: CUDA_ERROR_OUT_OF_MEMORY: out of memory",
+    "RuntimeError: CUDA error: out of memory",
+    "ggml_backend_cuda_buffer_type_alloc_buffer: allocating 9000.00 MiB on device 0: cudaMalloc failed: out of memory",
+    "ValueError: Free memory on device (1.2/7.8 GiB) on startup is less than desired GPU memory utilization (0.9)",
+]
+
+
+@pytest.mark.parametrize("line", OTHERS)
+def test_other_programs_words_for_no_memory_are_suspected_to_be_the_limit_where_there_is_one(
+    tmp_path: Path, line: str
+) -> None:
+    limited = asked(tmp_path, placed(looping(1)), log=line)
+    assert (codes(limited)[0], cause(limited).confidence) == ("gpu-memory-limit", "suspected")
+    assert codes(asked(tmp_path, placed(looping(1), annotations=WHOLE), log=line)) == ["image-or-start-failure"]
+    assert codes(asked(tmp_path, placed(), log=line)) == ["running"]
+
+
+def test_a_limit_above_what_the_gpu_has_is_told_where_a_program_has_no_memory(tmp_path: Path) -> None:
+    node = gpu_node("gpu-1", card("GPU-0", 163840, type="NVIDIA A100-SXM4-80GB"))
+    one = placed(looping(1), annotations=given("gpu-1", ("GPU-0", 100000, 0)))
+    logs = {"ml/wl/main": OTHERS[0]}
+    report = ask(tmp_path, cluster(one, node), others=logs, settings={"workload_logs": True})
+    assert codes(report)[0] == "limit-not-enforced"
+    assert "limit is 100,000 MiB, and the GPU has 81,920 MiB (memory scaling 2)" in cause(report).claim
 
 
 # ------------------------------------------------------------------------------------------------------------ quoted

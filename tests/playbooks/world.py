@@ -283,9 +283,9 @@ def scheduler(version: str = "2.10.0", **fields: Any) -> list[Object]:
     return [deployment, *pods, lease, config]
 
 
-def cluster(*objects: Object, version: str = "2.10.0") -> list[Object]:
-    """A cluster with a healthy HAMi of that version."""
-    return [*scheduler(version), *objects]
+def cluster(*objects: Object, version: str = "2.10.0", **fields: Any) -> list[Object]:
+    """A cluster with a healthy HAMi of that version; `fields` are its scheduler's."""
+    return [*scheduler(version, **fields), *objects]
 
 
 # ---------------------------------------------------------------------------------------------------- asking

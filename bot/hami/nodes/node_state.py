@@ -26,7 +26,7 @@ from bot.hami.nodes.registration import (
     parse_handshake,
     read_registration,
 )
-from bot.hami.pods.request_parsing import DEVICE_CONFIG_FILE, DeviceConfig, read_device_config
+from bot.hami.pods.request_parsing import DEVICE_CONFIG_FILE, DeviceConfig
 from bot.hami.vendors import (
     BESIDE,
     BY_WORD,
@@ -43,6 +43,7 @@ from bot.kube.models import ConfigMap, Kind, Node
 from bot.kube.models.base import NodeStatus, ObjectMeta, Quantity, keep
 from bot.kube.node_conditions import is_about_gpus
 from bot.kube.quantities import parse_quantity, whole
+from bot.safe_yaml import parse_documents
 
 CORDON_KEY = "hami.io/device-cordon"
 NODE_KEYS = (CORDON_KEY, *chain.from_iterable(vendor.node_keys for vendor in VENDORS))
@@ -235,8 +236,14 @@ MODE_SETTING = "operatingmode"
 FULL_CORES = 100
 _ABOUT = 0.15
 """A GPU has up to so much less memory than its name says."""
+READS_DEVICE_CONFIG = Version(2, 5, 0)
+"""From here on the device plugin reads the device config; before, the chart wrote it as flags."""
 
-_GIGABYTES = re.compile(r"(?<![0-9A-Za-z])([0-9]{1,4}) ?GB(?![A-Za-z])")
+_GIGABYTES = re.compile(r"(?<![0-9A-Za-z])([0-9]{1,3}) ?GB(?![A-Za-z])")
+_MOST_GIGABYTES = 400
+"""More is no GPU's: the name of a GH200 says how much its processor has."""
+SIZE_LABELS = "nvidia.com/gpu.memory", "nvidia.com/gpu.product"
+"""Of GPU feature discovery: the MiB of a GPU as it is, and its model."""
 
 
 class GpuSettings(msgspec.Struct, frozen=True):
@@ -256,20 +263,21 @@ class _PluginConfigFile(msgspec.Struct):
     nodeconfig: list[GpuSettings] | None = None
 
 
+class _SettingsOfAll(msgspec.Struct):
+    nvidia: dict[str, object] | None = None
+
+
 class PluginSettings(msgspec.Struct, frozen=True):
-    """The settings: the cluster's memory scaling, None where it was not seen, and those of single nodes.
+    """The settings of all nodes, and those of single ones; `config_maps` hold them, by the name of the file."""
 
-    `config_map` holds the nodes' own.
-    """
-
-    memory_scaling: float | None = None
+    every: GpuSettings = GpuSettings()
     by_node: dict[str, GpuSettings] = {}
-    config_map: ConfigMap | None = None
+    config_maps: dict[str, ConfigMap] = {}
 
     def memory_scaling_of(self, node: str) -> float | None:
         """What is set for the node, which counts before what is set for all."""
         own = self.by_node.get(node)
-        return (own and own.memory_scaling) or self.memory_scaling
+        return (own and own.memory_scaling) or self.every.memory_scaling
 
 
 def read_plugin_settings(config_maps: Iterable[ConfigMap]) -> PluginSettings:
@@ -279,54 +287,78 @@ def read_plugin_settings(config_maps: Iterable[ConfigMap]) -> PluginSettings:
         for name, text in (config_map.data or {}).items():
             try:
                 if name == DEVICE_CONFIG_FILE:
-                    config = read_device_config(text)
-                    scaling = None if isinstance(config, str) else config.gpus.memory_scaling
-                    found = structs.replace(found, memory_scaling=scaling or found.memory_scaling)
+                    read = msgspec.convert(next(iter(parse_documents(text)), None) or {}, _SettingsOfAll)
+                    if not read.nvidia:
+                        continue
+                    lowered = {key.lower(): value for key, value in read.nvidia.items()}
+                    found = structs.replace(found, every=msgspec.convert(lowered, GpuSettings, strict=False))
                 elif name == PLUGIN_CONFIG_FILE:
                     nodes = msgspec.json.decode(text.encode(), type=_PluginConfigFile).nodeconfig or ()
-                    by_node = found.by_node | {node.name: node for node in nodes}
-                    if nodes:
-                        found = structs.replace(found, by_node=by_node, config_map=config_map)
+                    found = structs.replace(found, by_node=found.by_node | {node.name: node for node in nodes})
+                else:
+                    continue
+                found = structs.replace(found, config_maps=found.config_maps | {name: config_map})
             except (ValueError, RecursionError):
                 continue
     return found
 
 
-def memory_factor(card: Card, node: str, settings: PluginSettings) -> float | None:
-    """Registered over physical memory: by the size in the model's name, else as set. None where neither tells."""
-    return _memory_by_name(card) if _GIGABYTES.search(card.type) else settings.memory_scaling_of(node)
+def memory_factor(card: Card, node: Node, settings: PluginSettings) -> float | None:
+    """Registered over physical memory: by the size in the model's name, or by the node's label, else as set. None
+    where none of them tells.
+    """
+    return size_factor(card, node) or settings.memory_scaling_of(node.name)
 
 
-def _memory_by_name(card: Card) -> float | None:
+def size_factor(card: Card, node: Node) -> float | None:
+    """Registered over physical memory, None where neither the model's name nor the node's label tells the size."""
     found = _GIGABYTES.search(card.type)
-    return round(card.memory_mib / (int(found[1]) * 1024), 1) if found and int(found[1]) else None
+    size = int(found[1]) * 1024 if found and int(found[1]) <= _MOST_GIGABYTES else 0
+    label, product = map(node.metadata.label, SIZE_LABELS)
+    if not size and label and label.isdecimal() and product:
+        size = int(label) if product.removesuffix("-SHARED") in card.type.replace(" ", "-") else 0
+    return round(card.memory_mib / size, 1) if size else None
 
 
 class SetOtherwise(NamedTuple):
-    """A setting of a node's own that its cards are not registered by: its key, its value, and the cards'."""
+    """A setting that a node's cards are not registered by: its key, its value, and the cards'.
+
+    The key is in lower case where it is the node's own.
+    """
 
     key: str
     wanted: str
     has: str
 
 
-def set_otherwise(node: str, card: Card, settings: PluginSettings) -> list[SetOtherwise]:
-    """Each setting of the node's own that the card is not registered by.
+SETTING_FLAGS = {
+    "deviceSplitCount": "--device-split-count",
+    "deviceMemoryScaling": "--device-memory-scaling",
+    "deviceCoreScaling": "--device-cores-scaling",
+}
+"""The device plugin's flags that count before what is set for all nodes."""
 
-    The plugin reads them when it starts. MIG cards have as many slots, and as much memory, as their instances. Of the
-    memory only a model's name with its size tells.
+
+def set_otherwise(node: Node, card: Card, settings: PluginSettings, version: Version | None) -> list[SetOtherwise]:
+    """Each setting of the node's own, or of all nodes, that the card is not registered by.
+
+    The plugin reads them when it starts. MIG cards have as many slots, and as much memory, as their instances.
     """
-    own = settings.by_node.get(node, GpuSettings())
+    own, every = settings.by_node.get(node.name, GpuSettings()), settings.every
+    every = every if version and version >= READS_DEVICE_CONFIG else GpuSettings()
     if own.mode and card.mode and own.mode != card.mode:
         return [SetOtherwise(MODE_SETTING, own.mode, card.mode)]
-    pairs = (
-        ("devicesplitcount", own.split, card.slots),
-        ("devicememoryscaling", own.memory_scaling, _memory_by_name(card)),
-        ("devicecorescaling", own.core_scaling, core_factor(card)),
+    values = (
+        (own.split, every.split, card.slots, 0.0),
+        (own.memory_scaling, every.memory_scaling, size_factor(card, node), _ABOUT),
+        (own.core_scaling, every.core_scaling, core_factor(card), 0.0),
     )
-    pairs = pairs if card.mode != "mig" else ()
-    differ = ((key, set_, has) for key, set_, has in pairs if set_ and has and abs(set_ - has) > _ABOUT)
-    return [SetOtherwise(key, f"{set_:g}", f"{has:g}") for key, set_, has in differ]
+    found = list[SetOtherwise]()
+    for key, (its_own, of_all, has, about) in zip(SETTING_FLAGS, values, strict=True):
+        wanted = its_own or of_all
+        if wanted and has and card.mode != "mig" and abs(wanted - has) > max(about * wanted, 0.01):
+            found.append(SetOtherwise(key.lower() if its_own else key, f"{wanted:g}", f"{has:g}"))
+    return found
 
 
 def core_factor(card: Card) -> float:
@@ -334,7 +366,9 @@ def core_factor(card: Card) -> float:
     return round(card.cores / FULL_CORES, 2)
 
 
-_DEVICE_LABELS = frozenset(key for vendor in VENDORS for key in (vendor.node_label[0], *vendor.gpu_labels) if key)
+_DEVICE_LABELS = frozenset(
+    key for vendor in VENDORS for key in (vendor.node_label[0], *vendor.gpu_labels, *SIZE_LABELS) if key
+)
 _NO_LABELS: dict[str, str] = {}
 
 

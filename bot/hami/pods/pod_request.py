@@ -27,8 +27,6 @@ class Resources(msgspec.Struct, frozen=True):
     default_memory_mib: int = 0
     default_cores: int = 0
     memory_factor: int = 1
-    memory_scaling: float | None = None
-    """By how much the plugin registers more memory than there is; None where nothing sets it."""
     word: str = ""
     chip: Hashable = None
     """What else the device config says of the chip, as its vendor reads it."""

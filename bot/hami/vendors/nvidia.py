@@ -21,12 +21,7 @@ from bot.hami.fit.verdicts import (
 )
 from bot.hami.names import Names
 from bot.hami.nodes.cards import CardState
-from bot.hami.nodes.registration import (
-    JSON_SINCE,
-    Registration,
-    Unregistered,
-    registered_cards,
-)
+from bot.hami.nodes.registration import JSON_SINCE, Registration, Unregistered, registered_cards
 from bot.hami.pods.pod_request import (
     INT32_MAX,
     UNSET_PERCENTAGE,
@@ -71,7 +66,6 @@ class _Section(msgspec.Struct, rename="camel"):
     default_cores: int = 0
     default_gpu_num: int = msgspec.field(default=1, name="defaultGPUNum")
     memory_factor: int = 1
-    device_memory_scaling: object = None
 
 
 class _DeviceConfigFile(msgspec.Struct):
@@ -80,7 +74,7 @@ class _DeviceConfigFile(msgspec.Struct):
 
 SCORE_KEY = "hami.io/node-nvidia-score"
 _EXCLUSIVE_BY_DEFAULT = Version(2, 7, 0)
-_CHECKED = Version(2, 10, 0)
+_CHECKED, _CORES_CHECKED = Version(2, 10, 0), Version(2, 11, 0)
 _FOUND_BY = (
     *("nvidia.com/gpu.present", "nvidia.com/gpu.count"),  # GPU Feature Discovery
     # NFD, vendor id 10de
@@ -116,7 +110,6 @@ class Nvidia(Vendor):
     def read_resources(self, document: object) -> tuple[Resources, ...]:
         """The section `nvidia` of a device config. Raises ValueError where it has another shape."""
         section = msgspec.convert(document or {}, _DeviceConfigFile).nvidia or _Section()
-        scaling = section.device_memory_scaling
         resources = Resources(
             word=NAMES.word,
             count=section.resource_count_name,
@@ -127,7 +120,6 @@ class Nvidia(Vendor):
             default_cores=section.default_cores,
             default_count=section.default_gpu_num,
             memory_factor=max(section.memory_factor, 1),
-            memory_scaling=float(scaling) if isinstance(scaling, int | float) else None,
         )
         return (resources,)
 
@@ -160,14 +152,16 @@ class Nvidia(Vendor):
     def admit(self, shown: AnnotatedContainer, resources: Resources) -> Answer:
         """A count where only memory or cores are named, all cores with a whole GPU.
 
-        Source: MutateAdmission and defaultExclusiveCoreIfNeeded, v2.7 to v2.10.
+        Source: MutateAdmission and defaultExclusiveCoreIfNeeded, v2.7 to v2.10; of cores HAMi #2784, after it.
         """
         if not any(name in shown.limits for name in resources.all):
             return None
         percentage = shown.asked(resources.percentage)
-        if percentage is not None and not 0 <= percentage <= WHOLE_CARD and shown.version >= _CHECKED:
-            where = f"in container {shown.container}: must be an integer between 0 and {WHOLE_CARD}"
-            return Denied(f"invalid {resources.percentage} value {percentage} {where}")
+        for name, since in ((resources.percentage, _CHECKED), (resources.cores, _CORES_CHECKED)):
+            asked = shown.asked(name)
+            if asked is not None and not 0 <= asked <= WHOLE_CARD and shown.version >= since:
+                where = f"in container {shown.container}: must be an integer between 0 and {WHOLE_CARD}"
+                return Denied(f"invalid {name} value {asked} {where}")
         named = resources.count in shown.limits
         if not named and resources.default_count <= 0:
             return None

@@ -7,9 +7,10 @@ from typing import NamedTuple
 
 from bot.hami.pods.allocations import Allocation
 from bot.hami.pods.request_parsing import DeviceConfig
+from bot.hami.version import Version, parse_version
 from bot.kube.models import Container, ContainerStatus, Pod, StateTerminated
 from bot.kube.times import parse_time
-from playbooks.gather.node_side import LogSeen
+from playbooks.gather.node_side import LogSeen, is_monitor
 from playbooks.quotes import shown
 
 _STARTING = ("ContainerCreating", "PodInitializing", "")
@@ -124,3 +125,26 @@ def _last_words(log: LogSeen, end: StateTerminated, *, over: bool) -> LastWords 
         return None
     line = next((line for line in reversed(log.lines) if line.strip()), "")
     return LastWords(log, line, error=False) if line and not _KLOG.match(line) else None
+
+
+_BETWEEN_CRASHES = timedelta(minutes=10)
+"""Kubelet waits at most 5 minutes between two starts of a container that keeps ending."""
+
+
+def plugin_statuses(pod: Pod, *, monitor: bool = False) -> list[ContainerStatus]:
+    """The containers that hand GPUs out, with those that come before them; or the monitor's."""
+    return [status for status in statuses(pod) if is_monitor(status.name) == monitor]
+
+
+def ails(status: ContainerStatus, now: datetime, *, silent: bool = False) -> bool:
+    """Whether the container is down, or up between two crashes. `silent`: its node gets no GPUs handed out."""
+    ended = status.last_state.terminated
+    at = parse_time(ended.finished_at) if ended else None
+    return in_trouble(status, now) or (silent and at is not None and now - at <= _BETWEEN_CRASHES)
+
+
+def version_of(pod: Pod, container: str) -> Version | None:
+    """HAMi's version by the image's tag."""
+    both = (*pod.spec.containers, *(pod.spec.init_containers or ()))
+    image = next((status.image for status in both if status.name == container), "")
+    return parse_version(image)

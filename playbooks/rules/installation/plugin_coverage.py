@@ -22,7 +22,7 @@ from playbooks.rules.dra import served
 from playbooks.rules.installation.schedulers import what_ails
 from playbooks.rules.nodes.node_causes import HANDS_OUT_NOTHING, NODE_CODES, scene_of
 from playbooks.rules.nodes.not_selected import KeptOff, keeps_off, none_selected, refused_pods
-from playbooks.rules.nodes.plugin_faults import monitor_down
+from playbooks.rules.nodes.plugin_faults import monitor_down, panicked
 from playbooks.rules.nodes.sweep import set_otherwise
 from playbooks.scenes.cluster import InstallScene
 from playbooks.scenes.nodes import NodesScene
@@ -45,7 +45,8 @@ def plugins_fail(scene: InstallScene) -> list[Finding]:
     stages = [HANDS_OUT_NOTHING, *([_SETTINGS] if scene.was_read("nodes") else [])]
     found = [told for told in run(stages, read).findings if told.code != "device-plugin-not-ready"]
     refused = [cause.told(of=scene.install) for cause in refused_pods(sets)] if sets else []
-    return [*(found or monitor_down(read)), *(refused or (none_selected(sets, scene.nodes) if sets else []))]
+    found = found or monitor_down(read) or panicked(read)
+    return [*found, *(refused or (none_selected(sets, scene.nodes) if sets else []))]
 
 
 @rule("plugin-not-ready", reads=_READS)

@@ -6,17 +6,19 @@ from typing import NamedTuple
 
 from bot.hami.signatures import Hit
 from bot.hami.version import Version
-from bot.kube.hami_pods import KUBE_SCHEDULER_CONTAINER
+from bot.kube.hami_pods import EXTENDER_CONTAINER, KUBE_SCHEDULER_CONTAINER
 from bot.kube.models import ContainerStatus, Pod, StateTerminated
 from bot.kube.recording.redact import NEVER_STARTED
 from bot.report import Evidence, NextAction, step
 from bot.texts import Prose, Text, sentences
 from playbooks import quotes
 from playbooks.gather.node_side import LogSeen
+from playbooks.rules.common import prose
 from playbooks.rules.common.containers import LastWords, last_of, path_in, statuses, stuck
 from playbooks.rules.common.findings import fix_of, in_log, in_messages, log_line
 
 _LEASE = re.compile(r"^[EF]\d{4} .*(leaderelection|[Ll]ease|resource lock)")
+HEAP = step(Text("scheduler-degraded.heap"), prose.command("profile", "heap"))
 Proven = tuple[Hit, Sequence[Evidence]]
 
 
@@ -36,7 +38,7 @@ def why_it_ends(pods: Iterable[Pod], runs: Sequence[LogSeen], version: Version |
     for pod, status in sick:
         if known := _signed(pod, status, runs, version):
             (hit, proofs), end = known, _end(status)
-            ended = [_of_end(pod, status, end)] if end and "scheduler-log" in hit.signature.where else []
+            ended = [of_end(pod, status, end)] if end and "scheduler-log" in hit.signature.where else []
             return EndReason(hit.means, (*proofs, *ended), (fix_of(hit),))
     told = (_told(pod, status, end, runs) for pod, status in sick if (end := _end(status)))
     return next(told, None)
@@ -80,23 +82,28 @@ def _logs(pod: Pod, status: ContainerStatus, runs: Sequence[LogSeen]) -> list[Lo
 def _told(pod: Pod, status: ContainerStatus, end: StateTerminated, runs: Sequence[LogSeen]) -> EndReason:
     """How it ended and what it said last, without a reading of it."""
     never = end.reason in NEVER_STARTED and end.message
-    how: Prose = f"{end.reason}: {quotes.shown(end.message)}"
-    if not never:
-        key = "scheduler-down.how" if end.reason not in ("", "Error") else "scheduler-down.code"
-        how = Text(key, reason=end.reason, code=end.exit_code)
-    means, proofs = Text("scheduler-down.ended", container=status.name, how=how), [_of_end(pod, status, end)]
+    said = f"{end.reason}: {quotes.shown(end.message)}" if never else how(end)
+    means, proofs = Text("scheduler-down.ended", container=status.name, how=said), [of_end(pod, status, end)]
     words = last_of(_logs(pod, status, runs), end, running=status.state.running is not None)
     if words and not never:
-        said = Text("scheduler-down.error" if words.error else "scheduler-down.last", line=_unstopped(words.text))
-        means = sentences(means, said)
+        key = "scheduler-down.error" if words.error else "scheduler-down.last"
+        means = sentences(means, Text(key, line=_unstopped(words.text)))
         proofs = [log_line(words.log, words.line), *_continued(words.log, words.line), *proofs]
     memory = step(Text("scheduler-down.memory", container=status.name), "")
-    return EndReason(means, tuple(proofs), (memory,) if end.reason == "OOMKilled" else ())
+    heap = [HEAP] if status.name == EXTENDER_CONTAINER else []
+    return EndReason(means, tuple(proofs), (memory, *heap) if end.reason == "OOMKilled" else ())
 
 
 def _unstopped(line: str) -> str:
     """For the end of a sentence."""
     return line.rstrip(" .:。")
+
+
+def how(end: StateTerminated) -> Text:
+    """In words how a run ended."""
+    if end.reason and end.reason != "Error":
+        return Text("scheduler-down.how", reason=end.reason, code=end.exit_code)
+    return Text("scheduler-down.code", code=end.exit_code)
 
 
 def _continued(log: LogSeen, line: str) -> list[Evidence]:
@@ -107,7 +114,7 @@ def _continued(log: LogSeen, line: str) -> list[Evidence]:
     return [log_line(log, more) for more in log.lines[at + 1 : at + 2] if more[:1].isspace() and more.strip()]
 
 
-def _of_end(pod: Pod, status: ContainerStatus, end: StateTerminated) -> Evidence:
+def of_end(pod: Pod, status: ContainerStatus, end: StateTerminated) -> Evidence:
     """The API's words for the end: the runtime's message where it did not start, else the reason or the exit code."""
     state = "state" if status.state.terminated else "lastState"
     field, quote = ("reason", end.reason) if end.reason and end.reason != "Error" else ("exitCode", str(end.exit_code))

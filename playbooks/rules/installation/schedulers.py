@@ -21,24 +21,23 @@ from bot.hami.installation.install import (
 )
 from bot.hami.version import Version
 from bot.kube.hami_pods import COMPONENT_LABEL, EXTENDER_CONTAINER, SCHEDULER_COMPONENT
-from bot.kube.models import ContainerStatus, Lease, Pod
+from bot.kube.models import ContainerStatus, Lease, Pod, StateTerminated
 from bot.kube.times import format_time, parse_time
 from bot.report import Confidence, Evidence, Finding, Gap, NextAction, Severity, step
-from bot.texts import Prose, Text
+from bot.texts import Prose, Text, sentences
 from playbooks import quotes
 from playbooks.gather.node_side import LogSeen
 from playbooks.gather.scheduling import LEASE_SOURCE, is_absent
 from playbooks.quotes import kubectl, of_object
 from playbooks.rule import rule
-from playbooks.rules.common import prose
 from playbooks.rules.common.findings import finding
-from playbooks.rules.installation.scheduler_ends import why_it_ends, why_nobody_leads
+from playbooks.rules.installation.scheduler_ends import HEAP, how, of_end, why_it_ends, why_nobody_leads
 from playbooks.scenes.cluster import HamiScene, InstallScene
 from playbooks.scenes.waiting_pod import PodScene
 
 _RESTART_WINDOW = timedelta(minutes=10)
 _CRASH_WINDOW = timedelta(hours=24)
-_OUT_OF_MEMORY = "OOMKilled"
+_OUT_OF_MEMORY, _KILLED = "OOMKilled", 137
 _LABELS_SINCE = Version(2, 9, 0)
 _LEADER = "leader"
 _SETTLING = timedelta(seconds=30)
@@ -173,7 +172,21 @@ def _leaderless(scene: HamiScene, lease: Lease) -> Finding:
 
 @rule("scheduler-degraded")
 def past_crashes(scene: HamiScene) -> Iterator[Finding]:
-    """A container of the scheduler crashed within a day, longer ago than makes it unwell."""
+    """A container of the scheduler crashed within a day, longer ago than makes it unwell, or it was evicted."""
+    since = format_time(scene.now - _CRASH_WINDOW)
+    evicted = (pod for pod in scene.install.pods if pod.status.reason == "Evicted")
+    for pod in evicted:
+        changes = [change.last_transition_time or "" for change in pod.status.conditions or ()]
+        if changes and max(changes) < since:
+            continue
+        claim = Text("scheduler-degraded.evicted", pod=pod.name, why=quotes.shown(pod.status.message).rstrip(" ."))
+        proofs = [quotes.of_pod(pod, pod.status.message or "Evicted", "{.status.message}")]
+        look = step(Text("scheduler-degraded.pods"), quotes.kubectl_pod(pod, "describe"))
+        steps = [*([HEAP] if "memory" in pod.status.message else []), look]
+        yield finding(
+            "scheduler-degraded", claim, "confirmed", (), proofs, severity="warning", actions=steps, of=scene.install
+        )
+        return
     ends = (
         (pod, status, ended, finished)
         for pod, status in _statuses(scene.install)
@@ -182,21 +195,20 @@ def past_crashes(scene: HamiScene) -> Iterator[Finding]:
         if _RESTART_WINDOW < scene.now - finished <= _CRASH_WINDOW
     )
     for pod, status, ended, finished in islice(ends, 1):
-        why = ended.reason or str(ended.exit_code)
-        field = "reason" if ended.reason else "exitCode"
-        path = f"{{.status.containerStatuses[*].lastState.terminated.{field}}}"
-        claim = Text(
-            "scheduler-degraded.crashed",
-            container=status.name,
-            pod=pod.name,
-            count=status.restart_count,
-            at=format_time(finished),
-            why=why,
-        )
-        proofs, look = [quotes.of_pod(pod, why, path)], [_last_words(pod, status.name)]
-        if ended.reason == _OUT_OF_MEMORY and status.name == EXTENDER_CONTAINER:
-            look.insert(0, step(Text("scheduler-degraded.heap"), prose.command("profile", "heap")))
-        yield finding("scheduler-degraded", claim, proofs=proofs, actions=look, of=scene.install)
+        values = {"container": status.name, "pod": pod.name, "count": status.restart_count}
+        claim = Text("scheduler-degraded.crashed", **values, at=format_time(finished), why=how(ended))
+        yield _crashed(scene.install, pod, status, ended, claim)
+
+
+def _crashed(install: Install, pod: Pod, status: ContainerStatus, ended: StateTerminated, claim: Prose) -> Finding:
+    """A container whose last run crashed: of a kill that memory explains its heap is to be looked at."""
+    look = [_last_words(pod, status.name)]
+    if ended.exit_code == _KILLED or ended.reason == _OUT_OF_MEMORY:
+        key = "scheduler-degraded.memory" if ended.reason == _OUT_OF_MEMORY else "scheduler-degraded.killed"
+        claim = sentences(claim, Text(key))
+        look = [*([HEAP] if status.name == EXTENDER_CONTAINER else []), *look]
+    proofs = [of_end(pod, status, ended)]
+    return finding("scheduler-degraded", claim, proofs=proofs, actions=look, of=install)
 
 
 def _last_words(pod: Pod, container: str) -> NextAction:
@@ -206,16 +218,14 @@ def _last_words(pod: Pod, container: str) -> NextAction:
 
 
 def _degraded(install: Install, now: datetime) -> Finding | None:
-    ends = ((pod, one.last_state.terminated) for pod, one in _statuses(install) if one.restart_count)
-    for pod, ended in ends:
+    for pod, status in _statuses(install):
+        ended = status.last_state.terminated
         finished = parse_time(ended.finished_at) if ended else None
-        if ended and finished and now - finished <= _RESTART_WINDOW:
-            field, quote = ("reason", ended.reason) if ended.reason else ("exitCode", str(ended.exit_code))
-            path = f"{{.status.containerStatuses[*].lastState.terminated.{field}}}"
-            claim, proofs = Text("scheduler-degraded.claim", pod=pod.name, why=quote), [quotes.of_pod(pod, quote, path)]
-            look = [_last_words(pod, EXTENDER_CONTAINER)]
-            return finding("scheduler-degraded", claim, proofs=proofs, actions=look, of=install)
-    for pod in (pod for pod in install.pods if install.ready_pods and not is_ready(pod)):
+        if ended and status.restart_count and finished and now - finished <= _RESTART_WINDOW:
+            claim = Text("scheduler-degraded.claim", pod=pod.name, container=status.name, why=how(ended))
+            return _crashed(install, pod, status, ended, claim)
+    unready = (pod for pod in install.pods if not is_ready(pod) and pod.status.reason != "Evicted")
+    for pod in unready if install.ready_pods else ():
         proofs = [quotes.of_pod(pod, pod.status.phase, "{.status.phase}")]
         claim = Text("scheduler-degraded.unready", pod=pod.name)
         return finding("scheduler-degraded", claim, proofs=proofs, severity="info")

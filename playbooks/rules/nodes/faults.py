@@ -26,7 +26,7 @@ from bot.kube.quantities import whole
 from bot.report import Gap, Severity, gap
 from bot.texts import Text
 from playbooks import quotes
-from playbooks.gather.node_side import PLUGIN_SOURCE, NodeSide, Plugin, by_node
+from playbooks.gather.node_side import PLUGIN_SOURCE, Plugin, by_node
 from playbooks.gather.scheduling import Capacity
 from playbooks.rules.common import prose
 from playbooks.rules.common.findings import capacity_gaps
@@ -217,17 +217,9 @@ def _slots(node: NodeScene) -> Iterator[Fault]:
 def _settings(node: NodeScene) -> Iterator[Fault]:
     """What HAMi's ConfigMap sets for the node by name, and its device plugin registered otherwise."""
     for card in node.own.cards[:1] if node.own else ():
-        for setting in set_otherwise(node.name, card, node.among.settings):
+        for setting in set_otherwise(node.node, card, node.among.settings, node.among.version):
             code = "mode-not-fit" if setting.key == MODE_SETTING else "registered-otherwise"
             yield Fault(code, setting.key, about=f"{setting.wanted} {setting.has}")
-
-
-def logs_looked_at(read: Mapping[str, NodeSide], names: Sequence[str]) -> list[Text]:
-    """Of how many of these nodes the newest lines of the device plugins were read, and how to have them read."""
-    sides = [read[name] for name in names if name in read]
-    count = sum(bool(side.logs) and not side.log_gaps for side in sides)
-    part = Text("nodes.logs", read=count, count=len(names))
-    return [part] if len(sides) == len(names) else [part, Text("nodes.logs-one")]
 
 
 # --------------------------------------------------------------------------------------------- locks and cards

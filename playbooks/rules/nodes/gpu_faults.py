@@ -28,10 +28,11 @@ from playbooks.gather.node_side import NodeSide
 from playbooks.quotes import kubectl
 from playbooks.rule import rule
 from playbooks.rules.common import prose
+from playbooks.rules.common.containers import plugin_statuses
 from playbooks.rules.common.findings import fix_of
 from playbooks.rules.nodes.causes import NodeCause, by_cause
 from playbooks.rules.nodes.not_selected import kept_off
-from playbooks.rules.nodes.plugin_faults import has_registered, in_plugin_log, plugin_faults, plugin_statuses
+from playbooks.rules.nodes.plugin_faults import has_registered, in_plugin_log, plugin_faults
 from playbooks.rules.waiting.unregistered_nodes import plugin_actions
 from playbooks.scenes.nodes import NodeGpus, NodeScene, NodesScene
 
@@ -148,7 +149,9 @@ def _settled(side: NodeSide, now: datetime) -> bool:
     return False
 
 
-_IMAGES = re.compile(r"(k8s-device-plugin|nvidia-gpu-device-plugin|gpushare-device-plugin|gpu-manager|cgpu|nvshare)\b")
+_IMAGES = re.compile(
+    r"(k8s-device-plugin|nvidia-gpu-device-plugin|gpushare(?:-device)?-plugin|gpu-manager|cgpu|nvshare)\b"
+)
 _OTHER_WORK = re.compile(r"feature-discovery|mps|config-manager|validat|mock")
 """Containers that run from the same images and serve no resource: GPU Feature Discovery, the MPS daemon."""
 _LABELS = (
@@ -178,8 +181,7 @@ def counted_otherwise(node: NodeScene) -> list[NodeCause]:
     shared = gpus.slots > len(gpus.cards) and all(card.mode in _SHARED for card in gpus.cards)
     if not shared or gpus.capacity in (0, gpus.slots):
         return []
-    pods = () if isinstance(node.side.pods, Gap) else node.side.pods
-    others = [pod for pod in pods if pod.status.phase == "Running" and not is_plugin(pod) and _is_rival(pod)]
+    others = rivals(node.side)
     if not others and gpus.capacity != len(gpus.cards):
         return []
     register = FIRST.names.register
@@ -202,6 +204,12 @@ def counted_otherwise(node: NodeScene) -> list[NodeCause]:
     why = f"{gpus.resource} {gpus.capacity} {gpus.slots}{' seen' if others else ''}"
     sure = "confirmed" if others else "suspected"
     return [NodeCause("second-device-plugin", why, node.name, claim, proofs, steps, sure)]
+
+
+def rivals(side: NodeSide) -> list[Pod]:
+    """The pods of other device plugins for NVIDIA's GPUs that run there; empty also where pods could not be read."""
+    pods = () if isinstance(side.pods, Gap) else side.pods
+    return [pod for pod in pods if pod.status.phase == "Running" and not is_plugin(pod) and _is_rival(pod)]
 
 
 def _is_rival(pod: Pod) -> bool:

@@ -4,6 +4,7 @@ Only those lines of its log count that are about now: HAMi v2.4.1 to v2.10.0 cmd
 and register.go print the markers.
 """
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 
@@ -13,7 +14,6 @@ from bot.hami.nodes.registration import kubelet_offers
 from bot.hami.signatures import Hit
 from bot.hami.vendors import FIRST
 from bot.hami.vendors.vendor import Vendor
-from bot.hami.version import Version, parse_version
 from bot.kube.hami_pods import is_plugin
 from bot.kube.models import ContainerStatus, DaemonPod, Pod, StateTerminated
 from bot.kube.node_conditions import not_ready
@@ -26,7 +26,15 @@ from playbooks.gather.node_side import Driver, LogSeen, NodeSide, is_monitor
 from playbooks.quotes import kubectl
 from playbooks.rule import rule
 from playbooks.rules.common import containers
-from playbooks.rules.common.containers import in_trouble, last_of, statuses
+from playbooks.rules.common.containers import (
+    LastWords,
+    ails,
+    in_trouble,
+    last_of,
+    plugin_statuses,
+    statuses,
+    version_of,
+)
 from playbooks.rules.common.findings import fix_of, in_events, in_log, in_messages, log_line
 from playbooks.rules.nodes.causes import NodeCause, by_cause
 from playbooks.rules.waiting.unregistered_nodes import plugin_log
@@ -42,6 +50,9 @@ _CODES: tuple[Code, ...] = (
 Proven = tuple[Hit, Evidence]
 _TOLD_TO_END = (0, 137, 143)
 _NEAR = timedelta(minutes=5)
+_PANIC = re.compile(r"^panic: |^fatal error: |\bpanic serving\b|\bObserved a panic\b")
+_BETWEEN_ALARMS, _LONG_AGO = timedelta(hours=1), "long ago "
+"""A panic before that is told, and alarms nobody."""
 _BACK_OFF = "CrashLoopBackOff"
 _DRIVER_CLAIMS: Mapping[Driver, str] = {
     "driver": "driver-not-loaded.driver",
@@ -82,6 +93,12 @@ def plugin_down(scene: NodesScene) -> list[Finding]:
 def monitor_down(scene: NodesScene) -> list[Finding]:
     """A node's vGPUmonitor is down, and its GPUs are handed out all the same."""
     return by_cause(scene, monitor_fault, ["device-plugin-not-ready"])
+
+
+@rule("device-plugin-crash", after=monitor_down)
+def panicked(scene: NodesScene) -> list[Finding]:
+    """A container of a node's device plugin or driver panicked, and runs."""
+    return by_cause(scene, past_panics, _CODES, quiet=lambda cause: cause.why.startswith(_LONG_AGO))
 
 
 def plugin_faults(node: NodeScene) -> list[NodeCause]:
@@ -154,8 +171,11 @@ def monitor_fault(node: NodeScene) -> list[NodeCause]:
         found = _in_logs(node.side if down else _newest(node.side), pod, down or monitors)[:1]
         if not down and not found:
             continue
-        proofs = [*(proof for _, proof in found), *(_of_status(pod, status) for status in down[:1])]
+        words = [] if found or not down else _words_of(node.side, pod, down[0])
+        proofs = [*(proof for _, proof in found), *(log_line(said.log, said.line) for said in words)]
+        proofs += [_of_status(pod, status) for status in down[:1]]
         means = found[0][0].means if found else ""
+        means = next((Text("device-plugin-not-ready.last-error", line=said.text) for said in words), means)
         if down:
             claim = Text("device-plugin-not-ready.monitor", nodes=node.name, why=_why(down[0]))
         else:
@@ -164,6 +184,30 @@ def monitor_fault(node: NodeScene) -> list[NodeCause]:
         why = f"monitor: {found[0][0].signature.id if found else _why(down[0])}"
         return [NodeCause("device-plugin-not-ready", why, node.name, sentences(claim, means), proofs, steps)]
     return []
+
+
+def past_panics(node: NodeScene) -> list[NodeCause]:
+    """Containers of device plugins and of the driver that run, and whose logs tell of a panic: they recovered from it,
+    or their run before ended with it.
+    """
+    found = list[NodeCause]()
+    for log in node.side.logs if node.side else ():
+        status = next((one for one in statuses(log.pod) if one.name == log.container), None)
+        line = next((line for line in reversed(log.lines) if _PANIC.search(line)), "")
+        if not line or status is None or ails(status, node.among.now):
+            continue
+        end = status.last_state.terminated if log.previous else None
+        at = parse_time(end.finished_at) if end else None
+        values = {"node": node.name, "container": status.name, "plugin": _called(log.pod), "line": quotes.shown(line)}
+        if log.previous:
+            claim = Text("device-plugin-crash.before", **values, at=format_time(at) if at else "?")
+        else:
+            claim = Text("device-plugin-crash.recovered", **values)
+        old = at is not None and node.among.now - at > _BETWEEN_ALARMS
+        why = f"{_LONG_AGO if old else ''}{status.name}: {values['line']}"
+        proofs, steps = [log_line(log, line)], [plugin_log(log.pod)]
+        found.append(NodeCause("device-plugin-crash", why, node.name, claim, proofs, steps))
+    return found
 
 
 def _newest(side: NodeSide) -> NodeSide:
@@ -211,9 +255,7 @@ def _ended(side: NodeSide, pod: Pod, status: ContainerStatus) -> NodeCause | Non
     end = status.state.terminated or status.last_state.terminated
     if end is None or end.reason in NEVER_STARTED:
         return None
-    logs = [log for log in side.logs if log.pod.metadata.uid == pod.metadata.uid and log.container == status.name]
-    logs.sort(key=lambda log: log.previous)
-    words = last_of(logs, end, running=status.state.running is not None)
+    words = next(iter(_words_of(side, pod, status)), None)
     of = "panic" if words and words.line.startswith("panic: ") else ""
     if not of and (end.reason == "OOMKilled" or end.exit_code == 137):
         of = "memory" if end.reason == "OOMKilled" else "killed"
@@ -227,6 +269,15 @@ def _ended(side: NodeSide, pod: Pod, status: ContainerStatus) -> NodeCause | Non
     proofs = [*([log_line(words.log, words.line)] if words else []), _of_status(pod, status)]
     why = f"{status.name} {end.reason} {end.exit_code}: {line}"
     return NodeCause("device-plugin-crash", why, side.name, claim, proofs, [plugin_log(pod)])
+
+
+def _words_of(side: NodeSide, pod: Pod, status: ContainerStatus) -> list[LastWords]:
+    """The last error of its logs, else their last line; one at most."""
+    end = status.state.terminated or status.last_state.terminated
+    logs = [log for log in side.logs if log.pod.metadata.uid == pod.metadata.uid and log.container == status.name]
+    logs.sort(key=lambda log: log.previous)
+    words = last_of(logs, end, running=status.state.running is not None) if end else None
+    return [words] if words else []
 
 
 def _of_driver(pods: Iterable[_DriverPod], side: NodeSide, node: str, ended: NodeCause | None) -> NodeCause | None:
@@ -334,8 +385,6 @@ def _start_error(status: ContainerStatus) -> StateTerminated | None:
     return end if end and end.message and end.reason in NEVER_STARTED else None
 
 
-_BETWEEN_CRASHES = timedelta(minutes=10)
-"""Kubelet waits at most 5 minutes between two starts of a container that keeps ending."""
 _NEWEST = 100
 """Lines of a log that are about now: what a loop of some seconds cannot do stands there again."""
 _STARTED = "Starting Plugins."
@@ -350,18 +399,6 @@ _UNTIL_WRITTEN = ("plugin-register-annotation", "plugin-rbac")
 """Signatures of a loop that tries again: one success, and they are over."""
 _AFTER = (*_WRITTEN, "Updating node annotations with")
 """The plugin writes the annotation only once kubelet took its registration; these lines come every 30 s."""
-
-
-def plugin_statuses(pod: Pod, *, monitor: bool = False) -> list[ContainerStatus]:
-    """The containers that hand GPUs out, with those that come before them; or the monitor's."""
-    return [status for status in statuses(pod) if is_monitor(status.name) == monitor]
-
-
-def ails(status: ContainerStatus, now: datetime, *, silent: bool = False) -> bool:
-    """Whether the container is down, or up between two crashes. `silent`: its node gets no GPUs handed out."""
-    ended = status.last_state.terminated
-    at = parse_time(ended.finished_at) if ended else None
-    return in_trouble(status, now) or (silent and at is not None and now - at <= _BETWEEN_CRASHES)
 
 
 def in_plugin_log(log: LogSeen, status: ContainerStatus) -> list[tuple[Hit, Evidence]]:
@@ -382,13 +419,6 @@ def in_plugin_log(log: LogSeen, status: ContainerStatus) -> list[tuple[Hit, Evid
 def has_registered(log: LogSeen) -> bool:
     """Whether kubelet took the registration of this run."""
     return any(marker in line for line in log.lines for marker in (_REGISTERED, *_AFTER))
-
-
-def version_of(pod: Pod, container: str) -> Version | None:
-    """HAMi's version by the image's tag."""
-    both = (*pod.spec.containers, *(pod.spec.init_containers or ()))
-    image = next((status.image for status in both if status.name == container), "")
-    return parse_version(image)
 
 
 def _since(lines: Sequence[str], *markers: str) -> Sequence[str]:

@@ -2,18 +2,29 @@
 ones and what to do.
 """
 
-from collections.abc import Callable, Iterator, Mapping
-from functools import update_wrapper
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import reduce, update_wrapper
 
 from bot.finding_codes import Code
-from bot.hami.nodes.node_state import CORDON_KEY, SetOtherwise, cordoned_uuids
-from bot.hami.nodes.registration import GUIDES_THRESHOLD, Unregistered
+from bot.hami.nodes.node_state import (
+    CORDON_KEY,
+    READS_DEVICE_CONFIG,
+    SetOtherwise,
+    cordoned_uuids,
+    read_plugin_settings,
+    read_registrations,
+    size_factor,
+)
+from bot.hami.nodes.registration import GUIDES_THRESHOLD, Registration, Unregistered
+from bot.hami.pods.request_parsing import DEVICE_CONFIG_FILE
 from bot.hami.vendors import FIRST, OWN_LOCKS, vendor_of_register_key
 from bot.hami.vendors.vendor import Device
 from bot.kube.models import Node
-from bot.report import Confidence, Evidence, Finding, about, step
+from bot.report import Confidence, Evidence, Finding, Gap, about, step
 from bot.texts import Prose, Text
 from playbooks import quotes
+from playbooks.gather.node_side import NodeSide, PluginPods
+from playbooks.gather.scheduling import InstallSeen
 from playbooks.quotes import kubectl
 from playbooks.rule import Rule, rule
 from playbooks.rules.common import prose
@@ -31,6 +42,7 @@ from playbooks.rules.nodes.faults import (
 from playbooks.rules.waiting.binding import lock_actions, lock_expiry, lock_in_words, owner_proofs
 from playbooks.rules.waiting.unregistered_nodes import (
     claim_of,
+    is_started_with,
     plugin_actions,
     plugin_log,
     registered_otherwise,
@@ -73,22 +85,24 @@ _LOCKS: tuple[Code, ...] = ("node-lock-malformed", "node-lock-dangling", "node-l
 _CORDONS: tuple[Code, ...] = ("card-cordoned", "card-cordon-ignored")
 
 
-def _tells(*codes: Code) -> Callable[[Callable[[Group], Told]], Rule[NodesScene]]:
+def _tells(*codes: Code) -> Callable[[Callable[[Group], Told | None]], Rule[NodesScene]]:
     """Declares the rule of faults with these codes: one finding per fault, in the words of the function.
 
-    Nothing is sure where anything could not be read.
+    It may excuse a fault. Nothing is sure where anything could not be read.
     """
 
-    def declare(tell: Callable[[Group], Told]) -> Rule[NodesScene]:
+    def declare(tell: Callable[[Group], Told | None]) -> Rule[NodesScene]:
         def told(scene: NodesScene) -> Iterator[Finding]:
             for group in groups(scene, codes):
                 fault, names = group.fault, group.names
-                if fault.device and fault.code != "handshake-time-zone":
-                    claim, proofs, steps = told_beside(group)
+                beside = fault.device and fault.code != "handshake-time-zone"
+                said = told_beside(group) if beside else tell(group)
+                if said is None:
+                    continue
+                claim, proofs, steps = said
+                if beside:
                     noun = scene.config.by_word[fault.device].names.noun
                     claim, steps = about(claim, noun), [action.about(noun) for action in steps]
-                else:
-                    claim, proofs, steps = tell(group)
                 sure: Confidence = "suspected" if fault.why in _GUESSED or scene.once(object_gaps) else "confirmed"
                 severity, install = fault.severity, scene.install
                 yield finding(fault.code, claim, sure, names, proofs, severity=severity, actions=steps, of=install)
@@ -218,8 +232,11 @@ def offered_otherwise(group: Group) -> Told:
 
 
 @_tells("mode-not-fit", "registered-otherwise")
-def set_otherwise(group: Group) -> Told:
-    """HAMi's ConfigMap sets another mode, split or scaling for a node than its device plugin registered."""
+def set_otherwise(group: Group) -> Told | None:
+    """HAMi's ConfigMap sets another mode, split or scaling than a node's device plugin registered; its flags do not."""
+    plugins = [plugin for side in group.scene.questioned.sides.values() for plugin in side.plugin_pods]
+    if is_started_with(group.fault.why, plugins):
+        return None
     first, (wanted, has) = group.shown[0], group.fault.about.split()
     setting, pod = SetOtherwise(group.fault.why, wanted, has), first.plugin.pod
     claim, proofs = registered_otherwise(setting, group.nodes, group.scene.settings, first.node)
@@ -302,3 +319,38 @@ def _of_kubernetes(node: Node, fault: Fault) -> Evidence:
         return quotes.of_node(node, ready, '{.status.conditions[?(@.type=="Ready")].status}')
     taints = [taint.key for taint in node.spec.taints or () if taint.key.endswith(("/not-ready", "/unreachable"))]
     return quotes.of_node(node, taints[0], "{.spec.taints[*].key}")
+
+
+def logs_looked_at(read: Mapping[str, NodeSide], names: Sequence[str]) -> list[Text]:
+    """Of how many of these nodes the newest lines of the device plugins were read, and how to have them read."""
+    sides = [read[name] for name in names if name in read]
+    count = sum(bool(side.logs) and not side.log_gaps for side in sides)
+    part = Text("nodes.logs", read=count, count=len(names))
+    return [part] if len(sides) == len(names) else [part, Text("nodes.logs-one")]
+
+
+def looked_at(seen: InstallSeen, nodes: Iterable[Node], pods: PluginPods | None = None) -> list[Text]:
+    """What was looked at of these nodes beside their objects, and what was not; only that without the plugins' `pods`.
+
+    Without the size of a GPU its memory scaling cannot be told.
+    """
+    settings, version = read_plugin_settings(seen.config_maps), seen.install.version
+    old = version is not None and version.version < READS_DEVICE_CONFIG
+    registered = ((node, found) for node in nodes for found in read_registrations(node, (FIRST.names,)))
+    cards = ((node, card) for node, found in registered if isinstance(found, Registration) for card in found.cards)
+    unsized = sorted({card.type for node, card in cards if card.mode != "mig" and size_factor(card, node) is None})
+    told = [(Text("nodes.at-settings"), old or DEVICE_CONFIG_FILE in settings.config_maps)]
+    if pods is not None:
+        drivers = [pods.drivers] if isinstance(pods.drivers, Gap) else [read for _, read in pods.drivers]
+        read = not any(isinstance(one, Gap) for one in drivers)
+        told = [(Text("nodes.at-objects"), True), *told, (Text("nodes.at-plugins"), not isinstance(pods.own, Gap))]
+        told.append((Text("nodes.at-drivers"), read))
+    told += [(Text("nodes.at-scaling", types=prose.names(unsized)), False)] if unsized else []
+    looked = [part for part, was in told if was and pods is not None]
+    unseen = [part for part, was in told if not was]
+    found = [Text("nodes.looked-at", parts=reduce(_and_more, looked))] if looked else []
+    return [*found, *([Text("nodes.not-looked-at", parts=reduce(_and_more, unseen))] if unseen else [])]
+
+
+def _and_more(some: Text, more: Text) -> Text:
+    return Text("gpus.list", some=some, more=more)

@@ -3,8 +3,10 @@
 from collections.abc import Collection, Iterator, Sequence
 from typing import NamedTuple
 
+from msgspec import structs
+
 from bot.finding_codes import Code
-from bot.hami.fit.allocated_totals import read_holding
+from bot.hami.fit.allocated_totals import Share, read_holding
 from bot.hami.fit.verdicts import type_allows, uuid_allows
 from bot.hami.fit.version_differences import NEWEST_READ, rules_of
 from bot.hami.names import Names
@@ -164,23 +166,40 @@ def _differing(
 
 def scaling_of(scene: PlacedScene) -> float | None:
     """How much more memory is registered of the pod's GPUs than they have: 1 is none, None where nothing tells."""
-    settings, node = read_plugin_settings(scene.seen.config_maps if scene.seen else ()), scene.pod.spec.node_name
+    settings = read_plugin_settings(scene.seen.config_maps if scene.seen else ())
     own = {share.uuid for share in [*shares(scene.pod), *volcano.shares(scene.pod)]}
-    factors = [memory_factor(card, node, settings) for card in scene.cards if card.uuid in own]
-    return max((factor for factor in factors if factor), default=settings.memory_scaling_of(node))
+    cards = [*scene.cards, *volcano.cards(scene.node)] if scene.node else []
+    factors = [memory_factor(card, scene.node, settings) for card in cards if scene.node and card.uuid in own]
+    return max((factor for factor in factors if factor), default=settings.memory_scaling_of(scene.pod.spec.node_name))
 
 
 class Promised(NamedTuple):
-    """What the pods on one GPU were given of its memory together, and how much of it is registered, in MiB."""
+    """What the pods on one GPU were given of it together, and how it is registered."""
 
-    uuid: str
-    total: int
-    size: int
+    total: Share
+    card: Card
     holders: Sequence[Pod]
 
     @property
     def values(self) -> dict[str, str | int]:
-        return {"uuid": self.uuid, "total": f"{self.total:,}", "size": f"{self.size:,}", "count": len(self.holders)}
+        return {
+            "uuid": self.card.uuid,
+            "total": f"{self.total.memory_mib:,}",
+            "size": f"{self.card.memory_mib:,}",
+            "count": len(self.holders),
+        }
+
+    @property
+    def beyond(self) -> Text | None:
+        """That more is given than is registered of it, the memory first; an amount that is not registered is none."""
+        values, (slots, memory, cores) = self.values, self.total
+        if memory > self.card.memory_mib > 0:
+            return Text("given.twice", **values)
+        if cores > self.card.cores > 0:
+            return Text("given.twice-cores", **values | {"total": f"{cores:,}", "size": f"{self.card.cores:,}"})
+        if slots > self.card.slots > 0:
+            return Text("given.twice-slots", **values | {"total": slots, "size": self.card.slots})
+        return None
 
     @property
     def proofs(self) -> list[Evidence]:
@@ -195,39 +214,44 @@ def promised(scene: PlacedScene) -> Iterator[Promised]:
     node, pods = scene.node, scene.side.pods if scene.side else ()
     if node is None or isinstance(pods, Gap):
         return
-    of_volcano = dict(volcano.cards(node))
-    for uuid in dict.fromkeys(share.uuid for share in [*shares(scene.pod), *volcano.shares(scene.pod)]):
-        sizes = [card.memory_mib for card in scene.cards if card.uuid == uuid and card.mode != "mig"]
-        sizes += [of_volcano[uuid]] if uuid in of_volcano else []
-        by_uid = {pod.metadata.uid: pod for pod in [*pods, scene.pod]}
-        amounts = {uid: _memory_of(pod, uuid, scene.version) for uid, pod in by_uid.items()}
-        if sizes:
-            holders = [by_uid[uid] for uid, amount in amounts.items() if amount]
-            yield Promised(uuid, sum(amounts.values()), max(sizes), holders)
+    both, own = [*scene.cards, *volcano.cards(node)], [*shares(scene.pod), *volcano.shares(scene.pod)]
+    holders = {pod.metadata.uid: pod for pod in [*pods, scene.pod] if not is_finished(pod)}
+    for uuid in dict.fromkeys(share.uuid for share in own):
+        found = [card for card in both if card.uuid == uuid and card.mode != "mig"]
+        parts = [(pod, share) for pod in holders.values() for share in _shares_of(pod, uuid, scene.version)]
+        if found and parts:
+            slots, memory, cores = (max(amounts) for amounts in zip(*map(_registered, found), strict=True))
+            card = structs.replace(found[0], slots=slots, memory_mib=memory, cores=cores)
+            total = Share(*map(sum, zip(*(share for _, share in parts), strict=True)))
+            yield Promised(total, card, list({pod.metadata.uid: pod for pod, _ in parts}.values()))
+
+
+def _registered(card: Card) -> Share:
+    return Share(card.slots, card.memory_mib, card.cores)
 
 
 def _promised_twice(scene: PlacedScene) -> Iterator[Part]:
     """More of one of its GPUs was given than is registered of it."""
     for one in promised(scene):
-        if one.total > one.size:
-            claim: Prose = Text("given.twice", **one.values)
+        if (claim := one.beyond) is not None:
             others = [f"{pod.namespace}/{pod.name}" for pod in one.holders if volcano.shares(pod)]
-            if 0 < len(others) < len(one.holders):
-                claim = sentences(claim, Text("given.by-volcano", pods=prose.names(others)))
+            by_volcano = (
+                [Text("given.by-volcano", pods=prose.names(others))] if 0 < len(others) < len(one.holders) else []
+            )
             look = prose.command("gpus", "--node", scene.pod.spec.node_name)
-            yield Part(claim, one.proofs, [step(Text("given.look-twice", node=scene.pod.spec.node_name), look)])
+            steps = [step(Text("given.look-twice", node=scene.pod.spec.node_name), look)]
+            yield Part(sentences(claim, *by_volcano), one.proofs, steps)
             return
 
 
-def _memory_of(pod: Pod, uuid: str, version: Version | None) -> int:
-    """What a pod that has not ended holds of a GPU, by HAMi or by Volcano; init containers count as HAMi 2.10 counts
-    them wherever the annotation has them.
+def _shares_of(pod: Pod, uuid: str, version: Version | None) -> Iterator[Share]:
+    """What a pod holds of a GPU, by HAMi and by Volcano; init containers count as HAMi 2.10 counts them wherever the
+    annotation has them.
     """
-    if is_finished(pod):
-        return 0
     holding = read_holding(pod, _KEEPS_SUFFIX if version is None or version >= _WITH_INITS else version)
-    ours = holding.shares.get(uuid) if holding else None
-    return (ours.memory_mib if ours else 0) + sum(one.memory_mib for one in volcano.shares(pod) if one.uuid == uuid)
+    if holding and uuid in holding.shares:
+        yield holding.shares[uuid]
+    yield from (Share(1, one.memory_mib, one.cores) for one in volcano.shares(pod) if one.uuid == uuid)
 
 
 def is_troubled(scene: PlacedScene) -> bool:

@@ -1,5 +1,6 @@
 """Faults inside a GPU container by its own log: HAMi-core's words, the dynamic loader's and the CUDA libraries'."""
 
+import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
@@ -42,7 +43,8 @@ _AMOUNTS = re.compile(r"OOM (\d+) / (\d+)")
 _MIB = 1024 * 1024
 _AFTER = 5
 """Other threads may print this much behind the last words of a process that waits or fails."""
-_OF_LIMIT = ("core-torch-oom", "core-kv-cache")
+_CUDA_OOM = "core-cuda-oom"
+_OF_LIMIT = ("core-torch-oom", "core-kv-cache", _CUDA_OOM)
 """Other programs' words, of any GPU that is full: they count where the container has a limit."""
 _ONLY_AT_AN_END = ("core-no-gpu-seen", *_OF_LIMIT)
 """Words after which a program may go on without a GPU, or with less memory."""
@@ -150,7 +152,7 @@ def _concerns(word: _Word, scene: PlacedScene) -> bool:
             return counted or has_some
         case "core-torch-oom":
             return _shortage(word, scene) is not None
-        case "core-kv-cache":
+        case "core-kv-cache" | "core-cuda-oom":
             return bool(held.shares) and is_limited(scene, held)
         case "core-starting":
             return _stands_still(word, scene.now)
@@ -226,6 +228,10 @@ def _meaning(word: _Word, scene: PlacedScene) -> _WordMeaning:
     if signature.id == _GPU_FULL and scaling is not None:
         full = "in-container.full-scaled" if scaling > 1 else "in-container.full-plain"
         return _WordMeaning(signature.code, Text(full, scaling=f"{scaling:g}"), scaled[scaling <= 1], full=True)
+    limit, has = _beyond(scene, scaling) if signature.id == _CUDA_OOM else (0, 0.0)
+    if limit:
+        beyond = Text("in-container.beyond", limit=f"{limit:,}", has=f"{has:,.0f}", scaling=f"{scaling:g}")
+        return _WordMeaning("limit-not-enforced", beyond, scaled[0], full=True)
     if short is None:
         return _WordMeaning(signature.code, word.hit.means, fix, full=signature.id == _GPU_FULL)
     limit = f"{short.limit:,}"
@@ -235,6 +241,13 @@ def _meaning(word: _Word, scene: PlacedScene) -> _WordMeaning:
     key = "in-container.gpu-scaled" if (scaling or 1) > 1 else "in-container.gpu-full"
     sentence = Text(key, scaling=f"{scaling or 1:g}", **amounts)
     return _WordMeaning("limit-not-enforced", sentence, scaled[(scaling or 1) <= 1], full=True)
+
+
+def _beyond(scene: PlacedScene, scaling: float | None) -> tuple[int, float]:
+    """The pod's limit of a GPU that has less than that, and what the GPU has; zeros where it has as much."""
+    sizes = {card.uuid: card.memory_mib / (scaling or 1) for card in scene.cards if card.mode != "mig"}
+    over = ((share.memory_mib, sizes.get(share.uuid, math.inf)) for share in scene.once(given).shares)
+    return next(((limit, has) for limit, has in over if limit > has + 1), (0, 0.0))
 
 
 def _means_it(word: _Word, now: datetime) -> bool:

@@ -23,6 +23,7 @@ from playbooks.rules.admission.webhook_bypassed import missed
 from playbooks.rules.common import prose
 from playbooks.rules.common.findings import finding, fix_of, log_line
 from playbooks.rules.installation.extender import managed_proof, never_asked
+from playbooks.rules.nodes.gpu_faults import rivals
 from playbooks.rules.nodes.node_causes import NODE_CODES, node_causes
 from playbooks.rules.nodes.plugin_faults import crash_near
 from playbooks.rules.placed.container_faults import fault
@@ -87,6 +88,11 @@ def refused(scene: PlacedScene) -> Iterator[Finding]:
     if known and not said.stripped:
         claim = Text("allocate-failed.means", claim=unstopped(claim), means=known[0].means)
         actions.insert(0, fix_of(known[0]))
+    others = [] if known or said.stripped or of_volcano or scene.side is None else rivals(scene.side)
+    if others and _ANSWERED.search(said.words[0].quote):
+        names = prose.names([f"{other.namespace}/{other.name}" for other in others])
+        claim = Text("allocate-failed.means", claim=unstopped(claim), means=Text("allocate-failed.rival", pods=names))
+        actions.insert(0, step(Text("allocate-failed.rival-off", pods=names), quotes.kubectl_pod(others[0], "get")))
     yield fault(scene, "allocate-failed", claim, said.proofs, actions, sure="confirmed")
 
 

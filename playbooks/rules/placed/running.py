@@ -84,7 +84,7 @@ def _remarks(scene: PlacedScene) -> list[Part]:
         return []  # the limits that HAMi-core keeps are NVIDIA's
     pod, mig = scene.pod, {card.uuid for card in scene.cards if card.mode == "mig"}
     if vgpus := volcano.limited_containers(pod):
-        return _of_limits(scene, GpuContainers(vgpus, ()), None)
+        return [*_of_scaling(scene), *_of_limits(scene, GpuContainers(vgpus, ()), None)]
     held = scene.once(given)
     if found := [*_unemptied(scene), *_of_driver(scene)]:
         return found
@@ -126,8 +126,9 @@ def _of_scaling(scene: PlacedScene) -> Iterator[Part]:
     """More of its GPU was given than the GPU has, as memory scaling allows: HAMi-core swaps nothing (HAMi#705)."""
     factor = scaling_of(scene)
     for one in promised(scene) if factor and factor > 1 else ():
-        if factor and one.size / factor < one.total <= one.size:
-            fact = Text("limit-remark.scaled", **one.values, has=f"{one.size / factor:,.0f}", scaling=f"{factor:g}")
+        has = one.card.memory_mib / (factor or 1)
+        if has < one.total.memory_mib <= one.card.memory_mib:
+            fact = Text("limit-remark.scaled", **one.values, has=f"{has:,.0f}", scaling=f"{factor:g}")
             look = prose.command("gpus", "--node", scene.pod.spec.node_name)
             yield Part(fact, one.proofs, [step(Text("in-container.fix-scaled"), look)])
             return

@@ -12,6 +12,7 @@ from typing import NamedTuple
 from bot.finding_codes import Code
 from bot.hami.fit import verdicts as fit
 from bot.hami.fit.verdicts import Verdict
+from bot.hami.fit.version_differences import NEWEST_READ
 from bot.hami.nodes.registration import Unregistered
 from bot.hami.scheduler_logs.scheduling_events import REASONS, CardCount, finding_code, reason_of
 from bot.kube.selectors import SELECTOR_TEXT
@@ -77,12 +78,14 @@ def rank_causes(scene: PodScene) -> list[RankedCause]:
 
 def by_words(scene: PodScene) -> bool:
     """Whether the schedulers' words have to do, because our own fit cannot be asked: unread nodes, a vendor whose fit
-    is not modelled, or reasons of HAMi's for nodes that it cannot judge. To weigh the rest would miss the cause.
+    is not modelled, reasons of HAMi's for nodes that it cannot judge, or, of a version that nobody has read, for nodes
+    that would take the pod by the rules that were. To weigh the rest would miss the cause.
     """
     if not scene.nodes_seen or other_vendors(scene):
         return True
     judged = scene.verdicts.items()
     unknown = any(verdict.fits is None and not scene.attempt.cards_on(name) for name, verdict in judged)
+    unknown = unknown or (bool(scene.fitting) and scene.version is not None and scene.version > NEWEST_READ)
     return unknown and any(card.of for reason in scene.attempt.by_hami for card in reason.cards)
 
 

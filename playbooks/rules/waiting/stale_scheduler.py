@@ -16,7 +16,7 @@ from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from bot.finding_codes import Code
-from bot.hami.fit.verdicts import NODE_UNREGISTERED, QUOTA_NOT_FIT
+from bot.hami.fit.verdicts import CORDONED, NODE_UNREGISTERED, QUOTA_NOT_FIT
 from bot.hami.installation.install import Install
 from bot.hami.metrics.exposition import CountedShare, SchedulerCounts
 from bot.hami.nodes.registration import parse_handshake
@@ -51,7 +51,9 @@ _REFUSED_NODE = {"card", "node"}
 
 
 @rule(
-    "scheduler-ledger-stale", "registration-ignored", "node-unfit-pod", "handshake-stale", *NODE_CODES, reads=("nodes",)
+    *("scheduler-ledger-stale", "registration-ignored", "node-unfit-pod", "handshake-stale", "card-cordoned"),
+    *NODE_CODES,
+    reads=("nodes",),
 )
 def disagrees(scene: PodScene) -> list[Finding]:
     """Why HAMi refuses nodes that would take the pod by the objects, as long as something says that it still would."""
@@ -257,14 +259,12 @@ def _stands(scene: PodScene, names: Sequence[str]) -> bool:
 def _suspected(code: Code, scene: PodScene, names: Sequence[str]) -> Finding:
     attempt = scene.attempt
     since, tried = attempt.since, attempt.at
-    claim = Text(
-        "scheduler-ledger-stale.suspected" if code == "scheduler-ledger-stale" else "registration-ignored.suspected",
-        nodes=prose.names(names),
-        reason=_reasons(attempt)[0],
-        since=format_time(since) if since else "?",
-        tried=format_time(tried) if tried else "?",
-    )
-    proofs = [*attempt.evidence_for(_reasons(attempt)[0]), *scene.words, *_of_gpus(scene, names)]
+    key = "scheduler-ledger-stale.suspected" if code == "scheduler-ledger-stale" else "registration-ignored.suspected"
+    if (reason := _reasons(attempt)[0]) == CORDONED:
+        code, key = "card-cordoned", "card-cordoned.kept"
+    when = {"since": format_time(since) if since else "?", "tried": format_time(tried) if tried else "?"}
+    claim = Text(key, nodes=prose.names(names), reason=reason, **when)
+    proofs = [*attempt.evidence_for(reason), *scene.words, *_of_gpus(scene, names)]
     actions = [*prose.see_cards(names[0]), *restart(scene.install)]
     if code == "scheduler-ledger-stale" and scene.cluster.process.unread:
         claim = sentences(claim, Text("scheduler-ledger-stale.unread"))

@@ -3,18 +3,21 @@
 import re
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from itertools import chain
 
 from bot.finding_codes import Code, as_code
 from bot.hami.fit import verdicts
 from bot.hami.nodes.node_state import (
     MODE_SETTING,
     PLUGIN_CONFIG_FILE,
+    SETTING_FLAGS,
     PluginSettings,
     SetOtherwise,
     read_plugin_settings,
     set_otherwise,
 )
 from bot.hami.nodes.registration import GUIDES_THRESHOLD, Unregistered, parse_handshake
+from bot.hami.pods.request_parsing import DEVICE_CONFIG_FILE
 from bot.hami.vendors import FIRST
 from bot.hami.vendors.vendor import Device, Vendor
 from bot.kube.hami_pods import COMPONENT_LABEL, PLUGIN_COMPONENT, SCHEDULER_COMPONENT
@@ -164,26 +167,52 @@ def registered_otherwise(
     claim = sentences(differs, Text("registered-otherwise.at-start"))
     register = FIRST.names.register
     proofs = [quotes.of_node_annotation(node, register, node.metadata.annotation(register) or "")]
-    if (config_map := settings.config_map) is not None:
-        text = (config_map.data or {})[PLUGIN_CONFIG_FILE]
-        found = re.search(rf'"{setting.key}"\s*:\s*"?{re.escape(setting.wanted)}(?:\.0+)?"?', text)
-        path = f"{{.data.{PLUGIN_CONFIG_FILE.replace('.', chr(92) + '.')}}}"
+    file = DEVICE_CONFIG_FILE if setting.key in SETTING_FLAGS else PLUGIN_CONFIG_FILE
+    if (config_map := settings.config_maps.get(file)) is not None:
+        text = (config_map.data or {})[file]
+        found = re.search(rf'"?{setting.key}"?\s*:\s*"?{re.escape(setting.wanted)}(?:\.0+)?"?', text)
+        path = f"{{.data.{file.replace('.', chr(92) + '.')}}}"
         proofs.insert(0, quotes.of_object("ConfigMap", config_map, found[0] if found else setting.key, path))
     return claim, proofs
 
 
+_HELPS = {
+    verdicts.TYPE_MISMATCH: MODE_SETTING,
+    verdicts.MODE_NOT_FIT: MODE_SETTING,
+    verdicts.TIME_SLICING_EXHAUSTED: "devicesplitcount",
+    verdicts.INSUFFICIENT_MEMORY: "devicememoryscaling",
+    verdicts.INSUFFICIENT_CORE: "devicecorescaling",
+}
+"""The setting of a node that gives more of what is missing."""
+
+
 def set_as_asked(scene: PodScene, cause: RankedCause) -> Told | None:
-    """That HAMi's ConfigMap sets a node to the mode that the pod asks for, and its cards are registered in another."""
-    asked = scene.request.constraints.mode
-    if cause.text not in (verdicts.TYPE_MISMATCH, verdicts.MODE_NOT_FIT) or not asked:
-        return None
-    settings = read_plugin_settings(scene.cluster.seen.config_maps)
-    for name in (name for name in cause.nodes if name in settings.by_node):
-        differs = [other for state in scene.view.cards(name) for other in set_otherwise(name, state.card, settings)]
-        if differs and differs[0].key == MODE_SETTING and differs[0].wanted == asked:
-            claim, proofs = registered_otherwise(differs[0], name, settings, scene.nodes[name])
-            return claim, proofs, plugin_actions(name, scene.plugins.get(name))
+    """That HAMi's ConfigMap sets a node to the mode that the pod asks for, or to more of what it lacks, and its cards
+    are registered otherwise.
+    """
+    asked, settings = scene.request.constraints.mode, read_plugin_settings(scene.cluster.seen.config_maps)
+    helps = _HELPS.get(cause.text) if scene.device.vendor is FIRST else None
+    for name in cause.nodes if helps and settings.config_maps else ():
+        node, cards = scene.nodes[name], scene.view.cards(name)[:1]
+        for differs in (one for state in cards for one in set_otherwise(node, state.card, settings, scene.version)):
+            mode = differs.key == MODE_SETTING
+            more = differs.wanted == asked if mode else float(differs.wanted) > float(differs.has)
+            if differs.key.lower() == helps and more and not is_started_with(differs.key, scene.plugins.get(name)):
+                claim, proofs = registered_otherwise(differs, name, settings, node)
+                return claim, proofs, plugin_actions(name, scene.plugins.get(name))
     return None
+
+
+def is_started_with(key: str, plugins: Sequence[Pod] | Gap | None) -> bool:
+    """Whether a device plugin has the flag, or the variable, that counts before this setting of all nodes."""
+    flag = SETTING_FLAGS.get(key)
+    if flag is None or plugins is None or isinstance(plugins, Gap):
+        return False
+    variable, parts = flag.removeprefix("--").replace("-", "_").upper(), [*chain(*(p.spec.containers for p in plugins))]
+    words = (word for part in parts for word in (*(part.command or ()), *(part.args or ())))
+    return any(word.partition("=")[0] == flag for word in words) or any(
+        one.name == variable for part in parts for one in part.env or ()
+    )
 
 
 def registration_actions(

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from bot.hami.fit.version_differences import NEWEST_READ
 from bot.hami.installation.install import KUBERNETES_SCHEDULER, VOLCANO_SCHEDULERS, Install
+from bot.hami.nodes.cards import Card
 from bot.hami.pods.allocations import Allocation, decode_allocations
 from bot.hami.pods.request_parsing import DeviceConfig, asked_resources, extended_resources
 from bot.kube.models import Container, Event, Node, Pod
@@ -165,7 +166,7 @@ def _lacks(scene: PodScene) -> _Lack | None:
     if number.isdecimal() and int(number) > most:
         claim = Text("volcano-scheduled.too-many", resource=_NUMBER, asked=number, most=most, node=node)
         fewer = edit_owner(scene.pod, Text("volcano-scheduled.fewer", resource=_NUMBER, most=most))
-        return _Lack(claim, quotes.of_node_annotation(scene.nodes[node], _REGISTER, registered[node][0][0]), fewer)
+        return _Lack(claim, quotes.of_node_annotation(scene.nodes[node], _REGISTER, registered[node][0].uuid), fewer)
     for name, found in registered.items():
         offered = scene.nodes[name].status.allocatable or {}
         none = next((resource for resource in asked if found and str(offered.get(resource)) == "0"), "")
@@ -177,10 +178,14 @@ def _lacks(scene: PodScene) -> _Lack | None:
     return None
 
 
-def cards(node: Node) -> list[tuple[str, int]]:
-    """The UUID and the MiB of each GPU that Volcano's device plugin registers there: `UUID,slots,MiB,cores,type,…`."""
+def cards(node: Node) -> list[Card]:
+    """The GPUs that Volcano's device plugin registers there: `UUID,slots,MiB,cores,type,…`."""
     entries = (entry.split(",") for entry in (node.metadata.annotation(_REGISTER) or "").split(":"))
-    return [(entry[0], int(entry[2])) for entry in entries if len(entry) > _FIELDS and entry[2].isdecimal()]
+    return [
+        Card(entry[0], *map(int, entry[1:4]), type=entry[4])
+        for entry in entries
+        if len(entry) > _FIELDS and all(number.isdecimal() for number in entry[1:4])
+    ]
 
 
 def shares(pod: Pod) -> list[Allocation]:
