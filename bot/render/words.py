@@ -59,6 +59,7 @@ _HEADINGS: Mapping[str, Text] = {
     "changed": Text("table.changed"),
     "measured": Text("table.measured"),
     "latency": Text("table.latency"),
+    "growth": Text("table.growth"),
     "slowest pods": Text("table.slowest pods"),
     "objects": Text("table.objects"),
     "holders without use": Text("table.holders without use"),

@@ -9,6 +9,7 @@ import msgspec
 
 from bot.hami.pods.allocations import NODE_KEY
 from bot.hami.pods.request_parsing import asked_resources
+from bot.hami.scheduler_logs.filter_runs import EVENT, SchedulerCall, read_calls
 from bot.hami.scheduler_logs.log_lines import NEEDLE as THROTTLED
 from bot.hami.scheduler_logs.log_lines import ThrottledRequest, read_line, read_waits
 from bot.hami.scheduler_logs.scheduling_latency import NEEDLE, Life, SchedulerLog, read_lives
@@ -43,6 +44,13 @@ class HeldBack(NamedTuple):
     wait: ThrottledRequest
 
 
+class LoggedCall(NamedTuple):
+    """A filter or bind, and the log that tells of it."""
+
+    call: SchedulerCall
+    log: SchedulerLog
+
+
 class LogLevelSeen(NamedTuple):
     """A log of one of the scheduler's containers: at which level that writes it, whether it could be read, and whether
     something of it is missing.
@@ -58,7 +66,8 @@ class LatencySeen(msgspec.Struct, frozen=True):
     """The GPU pods of HAMi's scheduler that were created since `since`, each with its moments.
 
     `waits` are the requests that the extenders held back since then; `throttling` is false where none of their logs
-    could be read. `unread`: which pods there are could not be read.
+    could be read. `unread`: which pods there are could not be read. `calls` are the filters and binds since then, also
+    of pods that are gone; `nodes_since` when each node was made.
     """
 
     since: datetime
@@ -66,6 +75,8 @@ class LatencySeen(msgspec.Struct, frozen=True):
     counts: ClusterCounts
     waits: tuple[HeldBack, ...] = ()
     throttling: bool = False
+    calls: tuple[LoggedCall, ...] = ()
+    nodes_since: tuple[datetime, ...] = ()
     unread: bool = False
     logs: tuple[LogLevelSeen, ...] = ()
     gaps: tuple[Gap, ...] = ()
@@ -83,7 +94,7 @@ async def gather_latency(cluster: Cluster, install: InstallSeen, since: datetime
     nodes, pods, logs, throttled = await asyncio.gather(
         seen("nodes", cluster.list(NODES, metadata_only=True)),
         seen("pods", cluster.list(HOLDERS, metadata_only=True)),
-        gather_scheduler_logs(cluster, install.install, NEEDLE, window),
+        gather_scheduler_logs(cluster, install.install, NEEDLE, window, EVENT),
         gather_scheduler_logs(cluster, install.install, THROTTLED, window),
     )
     new = pods if isinstance(pods, Gap) else await created_between(cluster, install, pods, since)
@@ -99,6 +110,8 @@ async def gather_latency(cluster: Cluster, install: InstallSeen, since: datetime
         _count(nodes, pods),
         _waits(throttled, since, now),
         throttling=any(log.container == EXTENDER_CONTAINER and not isinstance(log.read, Gap) for log in throttled),
+        calls=tuple(call for log in logs for call in _calls(log, since, now)),
+        nodes_since=() if isinstance(nodes, Gap) else tuple(_made(node.metadata.creation_timestamp) for node in nodes),
         unread=isinstance(new, Gap),
         logs=tuple(
             LogLevelSeen(log.container, log.verbosity, not isinstance(log.read, Gap), bool(gaps))
@@ -154,6 +167,18 @@ def _waits(logs: Sequence[LogOf], since: datetime, now: datetime) -> tuple[HeldB
         recent = (line for raw in log.read.lines if (line := read_line(raw, now)) and line.at and line.at >= since)
         found += [HeldBack(log.scheduler, wait) for wait in read_waits(line.raw for line in recent)]
     return tuple(found)
+
+
+def _calls(log: LogOf, since: datetime, now: datetime) -> list[LoggedCall]:
+    if log.container != EXTENDER_CONTAINER or isinstance(log.read, Gap):
+        return []
+    calls = read_calls(line for raw in log.read.lines if (line := read_line(raw, now)))
+    own = _as_read(log)
+    return [LoggedCall(call, own) for call in calls if call.at >= since]
+
+
+def _made(created: str | None) -> datetime:
+    return parse_time(created) or datetime.min.replace(tzinfo=UTC)
 
 
 def _gaps_of(log: LogOf, since: datetime, now: datetime) -> list[Gap]:

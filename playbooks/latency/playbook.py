@@ -13,7 +13,7 @@ from bot.report import Gap, Report, Sheet, Subject, new_report
 from bot.rows import StageRow
 from playbooks.gather.latency import ClusterCounts, gather_latency
 from playbooks.gather.scheduling import gather_install, nothing_read
-from playbooks.latency.rules import BY_KUBELET, LATENCY_RULES, LatencyScene, head, unseen_moments
+from playbooks.latency.rules import BY_KUBELET, LATENCY_RULES, Growth, LatencyScene, head, unseen_moments
 from playbooks.playbook import ALL, SINCE, Playbook, Sources, read_since
 from playbooks.rule import run
 from playbooks.rules.installation.surroundings import answer_without_hami
@@ -69,6 +69,9 @@ def diagnose(snapshot: Snapshot) -> Report:
     counts = count_rows(latency.counts, len(latency.lives), len(latency.pending))
     tables = [LATENCY.table(rows, brief=rows if overview else None)] if latency.lives else []
     tables += [PODS.table(slowest, brief=slowest[:_SHOWN_PODS] if overview else None)] if slowest else []
+    grown = growth_rows(scene.growths)
+    known = measured(grown)
+    tables += [GROWTH.table(grown, brief=known if overview and known else None)] if grown else []
     return new_report(
         playbook="latency",
         cluster=snapshot.cluster,
@@ -76,7 +79,7 @@ def diagnose(snapshot: Snapshot) -> Report:
         subject=Subject("Cluster", "", ""),
         verdict=head(scene, scene.top) if scene.top and findings[0].code == "scheduling-latency" else findings[0].text,
         findings=findings,
-        tables=(*tables, COUNTS.table(counts, brief=counts if overview else None)),
+        tables=(*tables, COUNTS.table(counts, brief=counts if overview and not known else None)),
         gaps=[*scene.gaps, *([scene.events] if isinstance(scene.events, Gap) else []), *unseen_moments(latency)],
     )
 
@@ -90,6 +93,24 @@ class PodRow(NamedTuple):
     slowest_stage: str
     slowest_s: float
     filters: int | None
+
+
+class GrowthRow(NamedTuple):
+    """By how much HAMi's `call` takes longer for one more of something, with the interval of 95 %; `twice_ms` is how
+    long it takes with twice as many as usual.
+    """
+
+    call: str
+    runs: int
+    median_ms: float
+    grows_with: str
+    fewest: int
+    most: int
+    each_ms: float | None
+    low_ms: float | None
+    high_ms: float | None
+    twice_ms: float | None
+    state: str
 
 
 class CountRow(NamedTuple):
@@ -114,6 +135,19 @@ PODS = Sheet(
         "slowest_s": "of it s",
         "filters": "tries",
     },
+)
+GROWTH = Sheet(
+    "growth",
+    GrowthRow,
+    brief={
+        "call": "call",
+        "grows_with": "one more of",
+        "each_ms": "adds ms",
+        "low_ms": "from ms",
+        "high_ms": "to ms",
+        "twice_ms": "ms at twice",
+    },
+    together=3,
 )
 COUNTS = Sheet("objects", CountRow, brief={"objects": "objects", "number": "number"})
 
@@ -150,6 +184,36 @@ def _pod_row(life: Life, total: float, slowest: dict[tuple[str, str], tuple[floa
     return PodRow(
         f"{pod.namespace}/{pod.name}", pod.spec.node_name, total, stage, round(seconds, 2), life.filters or None
     )
+
+
+def growth_rows(growths: list[Growth]) -> list[GrowthRow]:
+    """A row for each call and factor; without a slope where there are too few points."""
+    return [
+        GrowthRow(
+            growth.verb,
+            growth.runs,
+            round(growth.median_ms, 3),
+            factor.name,
+            min(factor.values),
+            max(factor.values),
+            _rounded(factor.slope_ms),
+            _rounded(factor.low_ms),
+            _rounded(factor.high_ms),
+            None if factor.slope_ms is None else _rounded(factor.at_twice_ms(growth.median_ms)),
+            factor.state,
+        )
+        for growth in growths
+        for factor in growth.factors
+    ]
+
+
+def _rounded(value: float | None) -> float | None:
+    return None if value is None else round(value, 3)
+
+
+def measured(rows: list[GrowthRow]) -> list[GrowthRow]:
+    """Those that have a slope."""
+    return [row for row in rows if row.each_ms is not None]
 
 
 def count_rows(counts: ClusterCounts, new: int, pending: int) -> list[CountRow]:

@@ -1,18 +1,31 @@
-"""Why the stage that takes the most takes so long, as far as the logs and events prove it."""
+"""Why the stage that takes the most takes so long, as far as the logs and events prove it; what it grows with."""
 
 import shlex
+import statistics
+from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
 from functools import cached_property
 from typing import NamedTuple
 
-from bot.hami.scheduler_logs.scheduling_latency import MOMENTS, LatencyStage, Life, Moment, PodLogLine, measure, settled
+from bot.hami.scheduler_logs.scheduling_latency import (
+    MOMENTS,
+    Factor,
+    LatencyStage,
+    Life,
+    Moment,
+    PodLogLine,
+    measure,
+    settled,
+    slopes,
+)
 from bot.kube.hami_pods import EXTENDER_CONTAINER, KUBE_SCHEDULER_CONTAINER
 from bot.kube.models import Event
 from bot.kube.times import format_time
 from bot.report import Confidence, Evidence, Finding, Gap, NextAction, gap, step
 from bot.texts import Prose, Text, sentences
 from playbooks import quotes
-from playbooks.gather.latency import LatencySeen
+from playbooks.gather.latency import LatencySeen, LoggedCall
 from playbooks.rule import Stage as Speaking
 from playbooks.rule import Told, rule
 from playbooks.rules.common.findings import finding
@@ -45,6 +58,11 @@ class LatencyScene(OfInstall, frozen=True, dict=True, eq=False):
         """The stage with the greatest median, of those that some pod shows."""
         parts = [stage for stage in self.stages[:-1] if stage.n]
         return max(parts, key=lambda stage: stage.median_s or 0.0, default=None)
+
+    @cached_property
+    def growths(self) -> list["Growth"]:
+        """What HAMi's filter and bind grow with, of those that ran."""
+        return [growth for verb in ("filter", "bind") if (growth := _growth(verb, self.latency))]
 
     @property
     def gaps(self) -> list[Gap]:
@@ -100,6 +118,24 @@ def node_locks(scene: LatencyScene) -> Iterator[Finding]:
         yield finding("scheduling-latency", claim, "confirmed", (), proofs, severity="info")
 
 
+@rule("scheduling-latency")
+def growth(scene: LatencyScene) -> Iterator[Finding]:
+    """HAMi's filter or bind takes longer the more there is of something, or is known not to."""
+    throttled = _is_throttled(scene.stages, scene.latency)
+    for found in scene.growths:
+        told = [_told(factor, found.median_ms) for factor in found.factors if factor.state != "too few points"]
+        if told:
+            median = Text("latency.growth", verb=found.verb, median=_ms(found.median_ms), count=found.runs)
+            cause = Text("latency.growth-throttled") if throttled else ""
+            claim = sentences(median, *told, cause)
+            confidence = "suspected" if scene.gaps else "confirmed"
+            proofs = [
+                _of_said(PodLogLine(found.slowest.call.at, line, found.slowest.log))
+                for line in (found.slowest.call.first, found.slowest.call.last)
+            ]
+            yield finding("scheduling-latency", claim, confidence, (), proofs, severity="info")
+
+
 def _is_new(told: Told, result: Finding) -> bool:
     return all(result.evidence[0] not in finding.evidence for finding in told.findings)
 
@@ -109,6 +145,7 @@ LATENCY_RULES: tuple[Speaking[LatencyScene], ...] = (
     Speaking("nothing to measure", nothing_measured, ends=True),
     Speaking("the longest stage", longest_stage),
     Speaking("node locks", node_locks, keeps=_is_new),
+    Speaking("what it grows with", growth),
 )
 
 
@@ -201,6 +238,71 @@ def _quoted(locked: Sequence[PodLogLine]) -> tuple[Evidence, ...]:
     return tuple(_of_said(log_line) for log_line in locked[:_SHOWN])
 
 
+# ---------------------------------------------------------------------- what filter and bind grow with
+
+_FACTORS: Mapping[str, Text] = {
+    "candidates": Text("latency.candidates"),
+    "nodes": Text("latency.cluster-nodes"),
+    "pending": Text("latency.pending-pods"),
+}
+
+
+class Growth(NamedTuple):
+    """How long so many calls took, which was the slowest, and what it grows with."""
+
+    verb: str
+    runs: int
+    slowest: LoggedCall
+    median_ms: float
+    factors: Sequence[Factor]
+
+
+def _growth(verb: str, seen: LatencySeen) -> Growth | None:
+    own = [logged for logged in seen.calls if logged.call.verb == verb]
+    if not own:
+        return None
+    calls, slowest = [call for call, _ in own], max(own, key=lambda logged: logged.call.seconds)
+    judged = {call.pod: call.candidates for call, _ in seen.calls if call.candidates}  # a bind is told of none
+    begun = sorted(life.noted["created"] for life in seen.lives)
+    ended = sorted(at for life in seen.lives if (at := _waited_until(life)))
+    nodes = sorted(seen.nodes_since)
+    values = {
+        "candidates": [call.candidates or judged.get(call.pod, 0) for call in calls],
+        "nodes": [bisect_right(nodes, call.at) for call in calls],
+        "pending": [bisect_right(begun, call.at) - bisect_right(ended, call.at) for call in calls],
+    }
+    took = [call.seconds * 1000 for call in calls]
+    return Growth(verb, len(calls), slowest, statistics.median(took), slopes(took, values))
+
+
+def _waited_until(life: Life) -> datetime | None:
+    """None while it waits; of a pod whose binding is not known it counts as waiting at no time."""
+    if not life.pod.spec.node_name and life.pod.status.phase == "Pending":
+        return None
+    return life.logged["bound"].at if "bound" in life.logged else life.noted.get("bound", life.noted["created"])
+
+
+def _told(factor: Factor, median_ms: float) -> Text:
+    of = _FACTORS[factor.name]
+    if factor.slope_ms is None or factor.state != "grows":
+        return Text("latency.flat", of=of)
+    told = {"slope": factor.slope_ms, "low": factor.low_ms, "high": factor.high_ms}
+    figures = {name: _ms(value or 0.0) for name, value in told.items()}
+    return Text(
+        "latency.grows",
+        of=of,
+        **figures,
+        now=factor.usual,
+        twice=2 * factor.usual,
+        then=_ms(factor.at_twice_ms(median_ms)),
+    )
+
+
+def _ms(value: float) -> str:
+    """Three figures: 0.0123, 1.91, 45.7, 1,630."""
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
+
+
 # ---------------------------------------------------------------------- moments that no log shows
 
 _ATTEMPTS_FROM = 3
@@ -259,7 +361,7 @@ def _of_said(said: PodLogLine) -> Evidence:
     scheduler = log.scheduler
     words = ["-n", scheduler.namespace, "logs", scheduler.name, "-c", log.container]
     words += ["--previous"] if log.previous else []
-    about = said.line.values.get("pod") or said.line.values.get("podName") or "schedule"
+    about = said.line.values.get("pod") or said.line.values.get("podName") or said.line.values.get("object", "schedule")
     return Evidence(
         source="scheduler log",
         object=f"Pod {scheduler.namespace}/{scheduler.name} container {log.container}",

@@ -17,7 +17,7 @@ import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
-from typing import Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 from bot.hami.scheduler_logs.filter_runs import BOUND, CHOSEN
 from bot.hami.scheduler_logs.log_lines import FILTER_STARTS, LogLine, pod_key_of, read_line
@@ -279,3 +279,77 @@ def _stage(start: Moment, end: Moment, lives: Sequence[Life], exact: Mapping[Mom
     found.sort(key=lambda stage: -stage[0])
     known_exactly = (exact[start] or start == "created") and exact[end]
     return LatencyStage(start, end, tuple(s for s, _ in found), tuple(life for _, life in found), known_exactly)
+
+
+# ---------------------------------------------------------------------- what times grow with
+
+_LEAST = 20
+"""Calls from which on a slope is told; and values of a factor: three, the largest half as large again as the least."""
+_LEAST_VALUES, _LEAST_SPREAD = 3, 1.5
+_ALIKE = 0.95
+"""Correlation of two factors from which on nothing tells which of them it is."""
+_FELT = 0.5
+"""Share of the median: what all values of a factor together change by less is no growth."""
+_NORMAL, _STUDENT = 1.96, 2.37
+"""95 % of the values lie within so many deviations, and within so many more by each degree of freedom."""
+
+
+class Factor(NamedTuple):
+    """What a call may grow with: its values, and by how much one more makes it longer, with the interval of 95 %."""
+
+    name: str
+    values: Sequence[int]
+    state: Literal["grows", "does not grow", "too few points"] = "too few points"
+    slope_ms: float | None = None
+    low_ms: float | None = None
+    high_ms: float | None = None
+
+    @property
+    def usual(self) -> int:
+        """The median of the values."""
+        return round(statistics.median(self.values))
+
+    def at_twice_ms(self, median_ms: float) -> float:
+        """How long a call takes at twice the usual number."""
+        return median_ms + (self.slope_ms or 0.0) * self.usual
+
+
+def slopes(took_ms: Sequence[float], values: Mapping[str, Sequence[int]]) -> list[Factor]:
+    """By least squares over all factors that vary, with White's errors: long calls differ more than short ones do."""
+    shown: dict[str, Sequence[int]] = {}
+    for name, own in values.items():
+        if len(took_ms) >= _LEAST and _varies(own) and not any(_alike(own, other) for other in shown.values()):
+            shown[name] = own
+    if not shown:
+        return [Factor(name, own) for name, own in values.items()]
+    import numpy  # noqa: ICN001, PLC0415  # only where there is something to measure
+
+    np: Any = numpy
+    y = np.asarray(took_ms)
+    x = np.column_stack([np.ones(len(y)), *(np.asarray(own) - statistics.fmean(own) for own in shown.values())])
+    inverse = np.linalg.inv(x.T @ x)
+    found = inverse @ x.T @ y
+    free = len(y) - 1 - len(shown)
+    spread = inverse @ (x.T * (y - x @ found) ** 2) @ x @ inverse * (len(y) / free)
+    half = _NORMAL + _STUDENT / free
+    measured = {
+        name: _factor(name, shown[name], float(found[place]), half * math.sqrt(spread[place, place]), took_ms)
+        for place, name in enumerate(shown, 1)
+    }
+    return [measured.get(name, Factor(name, own)) for name, own in values.items()]
+
+
+def _varies(values: Sequence[int]) -> bool:
+    least, most = min(values), max(values)
+    return len(set(values)) >= _LEAST_VALUES and most >= max(_LEAST_SPREAD * least, least + _LEAST_VALUES)
+
+
+def _alike(one: Sequence[int], other: Sequence[int]) -> bool:
+    return abs(statistics.correlation(one, other)) > _ALIKE
+
+
+def _factor(name: str, values: Sequence[int], slope: float, half: float, took_ms: Sequence[float]) -> Factor:
+    low, high = slope - half, slope + half
+    felt = _FELT * statistics.median(took_ms) / (max(values) - min(values))
+    state = "grows" if low > 0 else "does not grow" if high <= felt else "too few points"
+    return Factor(name, values, state, slope, low, high) if state != "too few points" else Factor(name, values)
