@@ -44,13 +44,6 @@ class HeldBack(NamedTuple):
     wait: ThrottledRequest
 
 
-class LoggedCall(NamedTuple):
-    """A filter or bind, and the log that tells of it."""
-
-    call: SchedulerCall
-    log: SchedulerLog
-
-
 class LogLevelSeen(NamedTuple):
     """A log of one of the scheduler's containers: at which level that writes it, whether it could be read, and whether
     something of it is missing.
@@ -75,7 +68,7 @@ class LatencySeen(msgspec.Struct, frozen=True):
     counts: ClusterCounts
     waits: tuple[HeldBack, ...] = ()
     throttling: bool = False
-    calls: tuple[LoggedCall, ...] = ()
+    calls: tuple[tuple[SchedulerCall, SchedulerLog], ...] = ()
     nodes_since: tuple[datetime, ...] = ()
     unread: bool = False
     logs: tuple[LogLevelSeen, ...] = ()
@@ -104,14 +97,23 @@ async def gather_latency(cluster: Cluster, install: InstallSeen, since: datetime
         lists.append(gap("pods", why, Text("error-gather.ask-for-shorter-time-latency")))
         new = sorted(new, key=lambda pod: pod.metadata.creation_timestamp or "")[-MOST_PODS:]
     of_logs = [_gaps_of(log, since, now) for log in logs]
+    read = [_as_read(log) for log in logs]
     return LatencySeen(
         since,
-        tuple(read_lives([] if isinstance(new, Gap) else new, [_as_read(log) for log in logs], now)),
+        tuple(read_lives([] if isinstance(new, Gap) else new, read, now)),
         _count(nodes, pods),
         _waits(throttled, since, now),
         throttling=any(log.container == EXTENDER_CONTAINER and not isinstance(log.read, Gap) for log in throttled),
-        calls=tuple(call for log in logs for call in _calls(log, since, now)),
-        nodes_since=() if isinstance(nodes, Gap) else tuple(_made(node.metadata.creation_timestamp) for node in nodes),
+        calls=tuple(
+            (call, log)
+            for log in read
+            if log.container == EXTENDER_CONTAINER
+            for call in read_calls(log.lines, now)
+            if call.at >= since
+        ),
+        nodes_since=tuple(
+            parse_time(node.metadata.creation_timestamp) or since for node in (() if isinstance(nodes, Gap) else nodes)
+        ),
         unread=isinstance(new, Gap),
         logs=tuple(
             LogLevelSeen(log.container, log.verbosity, not isinstance(log.read, Gap), bool(gaps))
@@ -167,18 +169,6 @@ def _waits(logs: Sequence[LogOf], since: datetime, now: datetime) -> tuple[HeldB
         recent = (line for raw in log.read.lines if (line := read_line(raw, now)) and line.at and line.at >= since)
         found += [HeldBack(log.scheduler, wait) for wait in read_waits(line.raw for line in recent)]
     return tuple(found)
-
-
-def _calls(log: LogOf, since: datetime, now: datetime) -> list[LoggedCall]:
-    if log.container != EXTENDER_CONTAINER or isinstance(log.read, Gap):
-        return []
-    calls = read_calls(line for raw in log.read.lines if (line := read_line(raw, now)))
-    own = _as_read(log)
-    return [LoggedCall(call, own) for call in calls if call.at >= since]
-
-
-def _made(created: str | None) -> datetime:
-    return parse_time(created) or datetime.min.replace(tzinfo=UTC)
 
 
 def _gaps_of(log: LogOf, since: datetime, now: datetime) -> list[Gap]:

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from msgspec import structs
 
-from bot.hami.scheduler_logs.scheduling_latency import LatencyStage, Life
+from bot.hami.scheduler_logs.scheduling_latency import Growth, LatencyStage, Life
 from bot.kube.cluster import seen
 from bot.kube.models import EVENTS
 from bot.kube.times import format_time
@@ -13,7 +13,7 @@ from bot.report import Gap, Report, Sheet, Subject, new_report
 from bot.rows import StageRow
 from playbooks.gather.latency import ClusterCounts, gather_latency
 from playbooks.gather.scheduling import gather_install, nothing_read
-from playbooks.latency.rules import BY_KUBELET, LATENCY_RULES, Growth, LatencyScene, head, unseen_moments
+from playbooks.latency.rules import BY_KUBELET, LATENCY_RULES, LatencyScene, head, unseen_moments
 from playbooks.playbook import ALL, SINCE, Playbook, Sources, read_since
 from playbooks.rule import run
 from playbooks.rules.installation.surroundings import answer_without_hami
@@ -69,8 +69,8 @@ def diagnose(snapshot: Snapshot) -> Report:
     counts = count_rows(latency.counts, len(latency.lives), len(latency.pending))
     tables = [LATENCY.table(rows, brief=rows if overview else None)] if latency.lives else []
     tables += [PODS.table(slowest, brief=slowest[:_SHOWN_PODS] if overview else None)] if slowest else []
-    grown = growth_rows(scene.growths)
-    known = measured(grown)
+    grown = scene.growths
+    known = [row for row in grown if row.each_ms is not None]
     tables += [GROWTH.table(grown, brief=known if overview and known else None)] if grown else []
     return new_report(
         playbook="latency",
@@ -93,24 +93,6 @@ class PodRow(NamedTuple):
     slowest_stage: str
     slowest_s: float
     filters: int | None
-
-
-class GrowthRow(NamedTuple):
-    """By how much HAMi's `call` takes longer for one more of something, with the interval of 95 %; `twice_ms` is how
-    long it takes with twice as many as usual.
-    """
-
-    call: str
-    runs: int
-    median_ms: float
-    grows_with: str
-    fewest: int
-    most: int
-    each_ms: float | None
-    low_ms: float | None
-    high_ms: float | None
-    twice_ms: float | None
-    state: str
 
 
 class CountRow(NamedTuple):
@@ -138,7 +120,7 @@ PODS = Sheet(
 )
 GROWTH = Sheet(
     "growth",
-    GrowthRow,
+    Growth,
     brief={
         "call": "call",
         "grows_with": "one more of",
@@ -184,36 +166,6 @@ def _pod_row(life: Life, total: float, slowest: dict[tuple[str, str], tuple[floa
     return PodRow(
         f"{pod.namespace}/{pod.name}", pod.spec.node_name, total, stage, round(seconds, 2), life.filters or None
     )
-
-
-def growth_rows(growths: list[Growth]) -> list[GrowthRow]:
-    """A row for each call and factor; without a slope where there are too few points."""
-    return [
-        GrowthRow(
-            growth.verb,
-            growth.runs,
-            round(growth.median_ms, 3),
-            factor.name,
-            min(factor.values),
-            max(factor.values),
-            _rounded(factor.slope_ms),
-            _rounded(factor.low_ms),
-            _rounded(factor.high_ms),
-            None if factor.slope_ms is None else _rounded(factor.at_twice_ms(growth.median_ms)),
-            factor.state,
-        )
-        for growth in growths
-        for factor in growth.factors
-    ]
-
-
-def _rounded(value: float | None) -> float | None:
-    return None if value is None else round(value, 3)
-
-
-def measured(rows: list[GrowthRow]) -> list[GrowthRow]:
-    """Those that have a slope."""
-    return [row for row in rows if row.each_ms is not None]
 
 
 def count_rows(counts: ClusterCounts, new: int, pending: int) -> list[CountRow]:

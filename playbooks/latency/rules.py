@@ -1,16 +1,16 @@
 """Why the stage that takes the most takes so long, as far as the logs and events prove it; what it grows with."""
 
 import shlex
-import statistics
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import cached_property
+from itertools import groupby
 from typing import NamedTuple
 
 from bot.hami.scheduler_logs.scheduling_latency import (
     MOMENTS,
-    Factor,
+    Growth,
     LatencyStage,
     Life,
     Moment,
@@ -25,7 +25,7 @@ from bot.kube.times import format_time
 from bot.report import Confidence, Evidence, Finding, Gap, NextAction, gap, step
 from bot.texts import Prose, Text, sentences
 from playbooks import quotes
-from playbooks.gather.latency import LatencySeen, LoggedCall
+from playbooks.gather.latency import LatencySeen
 from playbooks.rule import Stage as Speaking
 from playbooks.rule import Told, rule
 from playbooks.rules.common.findings import finding
@@ -60,9 +60,9 @@ class LatencyScene(OfInstall, frozen=True, dict=True, eq=False):
         return max(parts, key=lambda stage: stage.median_s or 0.0, default=None)
 
     @cached_property
-    def growths(self) -> list["Growth"]:
+    def growths(self) -> list[Growth]:
         """What HAMi's filter and bind grow with, of those that ran."""
-        return [growth for verb in ("filter", "bind") if (growth := _growth(verb, self.latency))]
+        return [row for verb in ("filter", "bind") for row in _growths(verb, self.latency)]
 
     @property
     def gaps(self) -> list[Gap]:
@@ -121,18 +121,16 @@ def node_locks(scene: LatencyScene) -> Iterator[Finding]:
 @rule("scheduling-latency")
 def growth(scene: LatencyScene) -> Iterator[Finding]:
     """HAMi's filter or bind takes longer the more there is of something, or is known not to."""
-    throttled = _is_throttled(scene.stages, scene.latency)
-    for found in scene.growths:
-        told = [_told(factor, found.median_ms) for factor in found.factors if factor.state != "too few points"]
-        if told:
-            median = Text("latency.growth", verb=found.verb, median=_ms(found.median_ms), count=found.runs)
-            cause = Text("latency.growth-throttled") if throttled else ""
-            claim = sentences(median, *told, cause)
+    cause = Text("latency.growth-throttled") if _is_throttled(scene.stages, scene.latency) else ""
+    for verb, rows in groupby(scene.growths, key=lambda row: row.call):
+        if told := [row for row in rows if row.each_ms is not None]:
+            slowest, log = max(
+                (said for said in scene.latency.calls if said[0].verb == verb), key=lambda said: said[0].seconds
+            )
+            median = Text("latency.growth", verb=verb, median=_ms(told[0].median_ms), count=told[0].runs)
+            claim = sentences(median, *map(_grows, told), cause)
             confidence = "suspected" if scene.gaps else "confirmed"
-            proofs = [
-                _of_said(PodLogLine(found.slowest.call.at, line, found.slowest.log))
-                for line in (found.slowest.call.first, found.slowest.call.last)
-            ]
+            proofs = [_of_said(PodLogLine(slowest.at, line, log)) for line in (slowest.first, slowest.last)]
             yield finding("scheduling-latency", claim, confidence, (), proofs, severity="info")
 
 
@@ -247,21 +245,10 @@ _FACTORS: Mapping[str, Text] = {
 }
 
 
-class Growth(NamedTuple):
-    """How long so many calls took, which was the slowest, and what it grows with."""
-
-    verb: str
-    runs: int
-    slowest: LoggedCall
-    median_ms: float
-    factors: Sequence[Factor]
-
-
-def _growth(verb: str, seen: LatencySeen) -> Growth | None:
-    own = [logged for logged in seen.calls if logged.call.verb == verb]
-    if not own:
-        return None
-    calls, slowest = [call for call, _ in own], max(own, key=lambda logged: logged.call.seconds)
+def _growths(verb: str, seen: LatencySeen) -> list[Growth]:
+    calls = [call for call, _ in seen.calls if call.verb == verb]
+    if not calls:
+        return []
     judged = {call.pod: call.candidates for call, _ in seen.calls if call.candidates}  # a bind is told of none
     begun = sorted(life.noted["created"] for life in seen.lives)
     ended = sorted(at for life in seen.lives if (at := _waited_until(life)))
@@ -271,8 +258,7 @@ def _growth(verb: str, seen: LatencySeen) -> Growth | None:
         "nodes": [bisect_right(nodes, call.at) for call in calls],
         "pending": [bisect_right(begun, call.at) - bisect_right(ended, call.at) for call in calls],
     }
-    took = [call.seconds * 1000 for call in calls]
-    return Growth(verb, len(calls), slowest, statistics.median(took), slopes(took, values))
+    return slopes(verb, [call.seconds * 1000 for call in calls], values)
 
 
 def _waited_until(life: Life) -> datetime | None:
@@ -282,20 +268,11 @@ def _waited_until(life: Life) -> datetime | None:
     return life.logged["bound"].at if "bound" in life.logged else life.noted.get("bound", life.noted["created"])
 
 
-def _told(factor: Factor, median_ms: float) -> Text:
-    of = _FACTORS[factor.name]
-    if factor.slope_ms is None or factor.state != "grows":
-        return Text("latency.flat", of=of)
-    told = {"slope": factor.slope_ms, "low": factor.low_ms, "high": factor.high_ms}
-    figures = {name: _ms(value or 0.0) for name, value in told.items()}
-    return Text(
-        "latency.grows",
-        of=of,
-        **figures,
-        now=factor.usual,
-        twice=2 * factor.usual,
-        then=_ms(factor.at_twice_ms(median_ms)),
-    )
+def _grows(row: Growth) -> Text:
+    figures = {"slope": row.each_ms, "low": row.low_ms, "high": row.high_ms, "then": row.twice_ms}
+    key = "latency.grows" if row.state == "grows" else "latency.flat"
+    words = {name: _ms(value or 0.0) for name, value in figures.items()}
+    return Text(key, of=_FACTORS[row.grows_with], now=row.usual, twice=2 * row.usual, **words)
 
 
 def _ms(value: float) -> str:

@@ -10,10 +10,8 @@ from pathlib import Path
 import pytest
 
 from bot.hami.scheduler_logs.filter_runs import SchedulerCall, read_calls
-from bot.hami.scheduler_logs.log_lines import read_line
-from bot.hami.scheduler_logs.scheduling_latency import Factor, slopes
+from bot.hami.scheduler_logs.scheduling_latency import Growth, slopes
 from bot.report import Report
-from playbooks.latency.playbook import GrowthRow
 from tests.latency.support import at, latency, started
 
 SUCCEEDED = (
@@ -39,8 +37,8 @@ def runs(count: int, per_node_ms: float, noise: float = 0.1, every_s: float = 4.
     return "".join(lines)
 
 
-def growth(report: Report, factor: str = "candidates") -> GrowthRow:
-    return next(row for row in report.typed(GrowthRow) if row.grows_with == factor)
+def growth(report: Report, factor: str = "candidates") -> Growth:
+    return next(row for row in report.typed(Growth) if row.grows_with == factor)
 
 
 def claims(report: Report) -> list[str]:
@@ -75,34 +73,34 @@ def test_two_causes_at_once_are_told_apart() -> None:
     chance = random.Random(3)
     values = {name: [chance.randint(1, most) for _ in range(200)] for name, most in (("nodes", 90), ("pending", 40))}
     both = zip(values["nodes"], values["pending"], strict=True)
-    nodes, pending = slopes([30 + 1.9 * one + 6 * other + chance.gauss(0, 4) for one, other in both], values)
-    assert nodes.slope_ms == pytest.approx(1.9, rel=0.05)
-    assert pending.slope_ms == pytest.approx(6, rel=0.05)
+    nodes, pending = slopes("filter", [30 + 1.9 * one + 6 * other + chance.gauss(0, 4) for one, other in both], values)
+    assert nodes.each_ms == pytest.approx(1.9, rel=0.05)
+    assert pending.each_ms == pytest.approx(6, rel=0.05)
 
 
 def test_of_two_numbers_that_move_together_only_the_first_is_given_a_slope() -> None:
     values = list(range(1, 41))
-    first, second = slopes([2.0 * value for value in values], {"candidates": values, "nodes": values})
-    assert (first.state, second) == ("grows", Factor("nodes", values))
+    first, second = slopes("filter", [2.0 * value for value in values], {"candidates": values, "nodes": values})
+    assert (first.state, second.grows_with, second.each_ms) == ("grows", "nodes", None)
 
 
 @pytest.mark.parametrize("count", [0, 1, 19])
 def test_of_too_few_runs_nothing_is_told(tmp_path: Path, count: int) -> None:
     report = latency(tmp_path, started(), extender=runs(count, 1.9))
     assert claims(report) == []
-    assert {row.state for row in report.typed(GrowthRow)} <= {"too few points"}
+    assert {row.state for row in report.typed(Growth)} <= {"too few points"}
 
 
 def test_a_number_that_never_changes_tells_nothing() -> None:
-    (factor,) = slopes([float(took) for took in range(50)], {"nodes": [15] * 50})
-    assert (factor.slope_ms, factor.state) == (None, "too few points")
+    (row,) = slopes("filter", [float(took) for took in range(50)], {"nodes": [15] * 50})
+    assert (row.each_ms, row.state) == (None, "too few points")
 
 
 def test_noise_is_no_proof_that_nothing_grows() -> None:
     chance = random.Random(5)
     values = [chance.randint(5, 60) for _ in range(25)]
-    (factor,) = slopes([chance.expovariate(1 / 10) ** 3 for _ in values], {"candidates": values})
-    assert factor.state == "too few points"
+    (row,) = slopes("filter", [chance.expovariate(1 / 10) ** 3 for _ in values], {"candidates": values})
+    assert row.state == "too few points"
 
 
 def test_requests_that_are_held_back_are_named_as_the_cause(tmp_path: Path) -> None:
@@ -131,7 +129,7 @@ def recorded(version: str) -> str:
 
 def calls_in(text: str) -> list[SchedulerCall]:
     now = datetime(2026, 11, 27, tzinfo=UTC)
-    return read_calls(line for raw in text.splitlines() if (line := read_line(raw, now)))
+    return read_calls(text.splitlines(), now)
 
 
 @pytest.mark.parametrize("version", VERSIONS)

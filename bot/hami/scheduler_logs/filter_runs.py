@@ -15,7 +15,7 @@ from typing import Literal, NamedTuple, cast
 
 import msgspec
 
-from bot.hami.scheduler_logs.log_lines import FILTER_STARTS, NODE_UNFIT, LogLine, pod_key_of
+from bot.hami.scheduler_logs.log_lines import FILTER_STARTS, NODE_UNFIT, LogLine, pod_key_of, read_line
 from bot.hami.scheduler_logs.scheduling_events import (
     BY_TEXT,
     LOG_TEXTS,
@@ -212,9 +212,14 @@ class SchedulerCall(NamedTuple):
         return _at(self.first)
 
     @property
+    def ended(self) -> datetime:
+        """When its last line was written."""
+        return _at(self.last)
+
+    @property
     def seconds(self) -> float:
         """How long it took."""
-        return max(0.0, (_at(self.last) - self.at).total_seconds())
+        return max(0.0, (self.ended - self.at).total_seconds())
 
 
 NOT_SAID = "not-said"
@@ -222,11 +227,11 @@ _OTHER = "other"
 _BINDS = ("Attempting to bind pod to node", "Bind")
 
 
-def read_calls(lines: Iterable[LogLine]) -> list[SchedulerCall]:
+def read_calls(raws: Iterable[str], now: datetime) -> list[SchedulerCall]:
     """The filters and binds in the lines of one process that have both a beginning and an end, by pod."""
     by_pod: dict[str, list[LogLine]] = {}
-    for line in lines:
-        if line.at and (key := pod_key_of(line)):
+    for raw in raws:
+        if (line := read_line(raw, now)) and line.at and (key := pod_key_of(line)):
             by_pod.setdefault(key, []).append(line)
     return [call for pod, some in by_pod.items() for run in _runs(some) for call in _calls(pod, _cycle(run))]
 
@@ -244,9 +249,8 @@ def _calls(pod: str, cycle: Cycle) -> Iterator[SchedulerCall]:
         yield SchedulerCall("filter", pod, cycle.start, last, judged, refused)
     for place in binds:
         begin = cycle.lines[place]
-        if ended := next(
-            (line for line in cycle.lines[place:] if _is_outcome(line) or _is(line, "BindingSucceed")), None
-        ):
+        outcomes = (line for line in cycle.lines[place:] if _is_outcome(line) or _is(line, "BindingSucceed"))
+        if ended := next(outcomes, None):
             yield SchedulerCall("bind", pod, begin, ended)
 
 

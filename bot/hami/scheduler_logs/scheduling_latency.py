@@ -283,73 +283,64 @@ def _stage(start: Moment, end: Moment, lives: Sequence[Life], exact: Mapping[Mom
 
 # ---------------------------------------------------------------------- what times grow with
 
-_LEAST = 20
-"""Calls from which on a slope is told; and values of a factor: three, the largest half as large again as the least."""
-_LEAST_VALUES, _LEAST_SPREAD = 3, 1.5
+_LEAST_CALLS, _LEAST_VALUES, _LEAST_SPREAD = 20, 3, 1.5
+"""From which on a slope is told: of calls, of different values, and of the largest value to the least."""
 _ALIKE = 0.95
-"""Correlation of two factors from which on nothing tells which of them it is."""
+"""Correlation of two numbers from which on nothing tells which of them it is."""
 _FELT = 0.5
-"""Share of the median: what all values of a factor together change by less is no growth."""
-_NORMAL, _STUDENT = 1.96, 2.37
-"""95 % of the values lie within so many deviations, and within so many more by each degree of freedom."""
+"""Share of the median: what all values of a number together change by less is no growth."""
 
 
-class Factor(NamedTuple):
-    """What a call may grow with: its values, and by how much one more makes it longer, with the interval of 95 %."""
+class Growth(NamedTuple):
+    """By how much HAMi's `call` takes longer for one more of something, with the interval of 95 %; `twice_ms` is how
+    long it takes with twice as many as usual. The last four are None where there are too few points.
+    """
 
-    name: str
-    values: Sequence[int]
+    call: str
+    runs: int
+    median_ms: float
+    grows_with: str
+    fewest: int
+    usual: int
+    most: int
     state: Literal["grows", "does not grow", "too few points"] = "too few points"
-    slope_ms: float | None = None
+    each_ms: float | None = None
     low_ms: float | None = None
     high_ms: float | None = None
-
-    @property
-    def usual(self) -> int:
-        """The median of the values."""
-        return round(statistics.median(self.values))
-
-    def at_twice_ms(self, median_ms: float) -> float:
-        """How long a call takes at twice the usual number."""
-        return median_ms + (self.slope_ms or 0.0) * self.usual
+    twice_ms: float | None = None
 
 
-def slopes(took_ms: Sequence[float], values: Mapping[str, Sequence[int]]) -> list[Factor]:
-    """By least squares over all factors that vary, with White's errors: long calls differ more than short ones do."""
+def slopes(call: str, took_ms: Sequence[float], values: Mapping[str, Sequence[int]]) -> list[Growth]:
+    """By least squares over all numbers that vary, with White's errors: long calls differ more than short ones do."""
+    median = statistics.median(took_ms)
     shown: dict[str, Sequence[int]] = {}
     for name, own in values.items():
-        if len(took_ms) >= _LEAST and _varies(own) and not any(_alike(own, other) for other in shown.values()):
+        spread = len(set(own)) >= _LEAST_VALUES and max(own) >= max(_LEAST_SPREAD * min(own), min(own) + _LEAST_VALUES)
+        alike = spread and any(abs(statistics.correlation(own, other)) > _ALIKE for other in shown.values())
+        if len(took_ms) >= _LEAST_CALLS and spread and not alike:
             shown[name] = own
-    if not shown:
-        return [Factor(name, own) for name, own in values.items()]
+    measured = _least_squares(took_ms, list(shown.values())) if shown else ()
+    slope_of = dict(zip(shown, measured, strict=True))
+    rows: list[Growth] = []
+    for name, own in values.items():
+        usual = round(statistics.median(own))
+        row = Growth(call, len(took_ms), round(median, 3), name, min(own), usual, max(own))
+        slope, half = slope_of.get(name, (0.0, math.inf))
+        if slope > half or slope + half <= _FELT * median / (max(own) - min(own) or 1):
+            figures = (round(ms, 3) for ms in (slope, slope - half, slope + half, median + slope * usual))
+            row = Growth(*row[:7], "grows" if slope > half else "does not grow", *figures)
+        rows.append(row)
+    return rows
+
+
+def _least_squares(took: Sequence[float], values: Sequence[Sequence[int]]) -> list[tuple[float, float]]:
+    """Each slope, and half its interval: Student's 95 % is nearly 1.96 and 2.37 by each degree of freedom."""
     import numpy  # noqa: ICN001, PLC0415  # only where there is something to measure
 
     np: Any = numpy
-    y = np.asarray(took_ms)
-    x = np.column_stack([np.ones(len(y)), *(np.asarray(own) - statistics.fmean(own) for own in shown.values())])
+    y, free = np.asarray(took), len(took) - 1 - len(values)
+    x = np.column_stack([np.ones(len(y)), *(np.asarray(own) - statistics.fmean(own) for own in values)])
     inverse = np.linalg.inv(x.T @ x)
     found = inverse @ x.T @ y
-    free = len(y) - 1 - len(shown)
     spread = inverse @ (x.T * (y - x @ found) ** 2) @ x @ inverse * (len(y) / free)
-    half = _NORMAL + _STUDENT / free
-    measured = {
-        name: _factor(name, shown[name], float(found[place]), half * math.sqrt(spread[place, place]), took_ms)
-        for place, name in enumerate(shown, 1)
-    }
-    return [measured.get(name, Factor(name, own)) for name, own in values.items()]
-
-
-def _varies(values: Sequence[int]) -> bool:
-    least, most = min(values), max(values)
-    return len(set(values)) >= _LEAST_VALUES and most >= max(_LEAST_SPREAD * least, least + _LEAST_VALUES)
-
-
-def _alike(one: Sequence[int], other: Sequence[int]) -> bool:
-    return abs(statistics.correlation(one, other)) > _ALIKE
-
-
-def _factor(name: str, values: Sequence[int], slope: float, half: float, took_ms: Sequence[float]) -> Factor:
-    low, high = slope - half, slope + half
-    felt = _FELT * statistics.median(took_ms) / (max(values) - min(values))
-    state = "grows" if low > 0 else "does not grow" if high <= felt else "too few points"
-    return Factor(name, values, state, slope, low, high) if state != "too few points" else Factor(name, values)
+    return list(zip(found[1:].tolist(), ((1.96 + 2.37 / free) * np.sqrt(spread.diagonal()))[1:].tolist(), strict=True))
