@@ -1,5 +1,6 @@
 """What HAMi's filter and bind grow with: planted in a log it is found, and nothing is told of too few calls."""
 
+import asyncio
 import random
 import re
 import tarfile
@@ -9,10 +10,15 @@ from pathlib import Path
 
 import pytest
 
+from bot import process_counters
 from bot.hami.scheduler_logs.filter_runs import SchedulerCall, read_calls
 from bot.hami.scheduler_logs.scheduling_latency import Growth, slopes
+from bot.kube.recording.recorded_cluster import RecordedCluster
 from bot.report import Report
+from handlers.metrics_poller import SchedulerCalls
+from playbooks.playbook import Sources
 from tests.latency.support import at, latency, started
+from tests.playbooks.world import record, scheduler
 
 SUCCEEDED = (
     'event.go:389] "Event occurred" object="ml/{name}" kind="Pod" type="Normal" reason="FilteringSucceed" '
@@ -146,3 +152,28 @@ def test_reasons_are_as_many_as_grep_counts_in_the_log_of_each_version(version: 
     said = Counter(re.findall(r'message="\d+ nodes (\w+)\(', text))
     told = Counter(code for call in calls_in(text) for code in call.codes)
     assert {code: told[code] for code in said} == said
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_metrics_are_what_grep_counts_and_a_second_look_counts_nothing_twice(tmp_path: Path, version: str) -> None:
+    text, cluster = recorded(version), f"metrics-{version}"
+    halves = [text[: text.index("\n", len(text) // 2) + 1], text]
+    paths = [record(tmp_path / str(number), scheduler(), logs=log) for number, log in enumerate(["", *halves, text])]
+
+    async def main() -> None:
+        calls = SchedulerCalls()
+        for path in paths:
+            await calls.look(cluster, Sources(RecordedCluster.open(path)), asyncio.Lock())
+
+    asyncio.run(main())
+    told = {labels: (counts, total) for labels, counts, total in process_counters.SCHEDULER_CALLS.told()}
+    filters, took = told[cluster, "filter"]
+    expected = [call.seconds for call in calls_in(text) if call.verb == "filter"]
+    assert filters[-1] == text.count('"Starting schedule filter process"') == len(expected)
+    assert filters[:-1] == [
+        sum(seconds <= edge for seconds in expected) for edge in process_counters.SCHEDULER_CALLS.edges
+    ]
+    assert took == pytest.approx(sum(expected))
+    refused = {code: n for (of, code), n in process_counters.REFUSALS.items() if of == cluster}
+    said = Counter(re.findall(r'message="\d+ nodes (\w+)\(', text))
+    assert {code: refused.get(code) for code in said} == said

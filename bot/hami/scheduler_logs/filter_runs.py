@@ -212,14 +212,9 @@ class SchedulerCall(NamedTuple):
         return _at(self.first)
 
     @property
-    def ended(self) -> datetime:
-        """When its last line was written."""
-        return _at(self.last)
-
-    @property
     def seconds(self) -> float:
         """How long it took."""
-        return max(0.0, (self.ended - self.at).total_seconds())
+        return max(0.0, (_at(self.last) - self.at).total_seconds())
 
 
 NOT_SAID = "not-said"
