@@ -109,6 +109,15 @@ def test_noise_is_no_proof_that_nothing_grows() -> None:
     assert row.state == "too few points"
 
 
+def test_a_few_long_calls_are_no_growth() -> None:
+    chance = random.Random(5)
+    values = [chance.randint(5, 60) for _ in range(400)]
+    (row,) = slopes(
+        "filter", [2000.0 if value > 45 and chance.random() < 0.3 else 0.7 for value in values], {"n": values}
+    )
+    assert row.state == "too few points"
+
+
 def test_requests_that_are_held_back_are_named_as_the_cause(tmp_path: Path) -> None:
     slow = started(after=20, bound=19)
     own = 'scheduler.go:1068] "Starting schedule filter process" pod="wl" uuid="u" namespace="ml"'

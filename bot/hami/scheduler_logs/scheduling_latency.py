@@ -300,9 +300,7 @@ class Growth(NamedTuple):
     runs: int
     median_ms: float
     grows_with: str
-    fewest: int
     usual: int
-    most: int
     state: Literal["grows", "does not grow", "too few points"] = "too few points"
     each_ms: float | None = None
     low_ms: float | None = None
@@ -320,21 +318,25 @@ def slopes(call: str, took_ms: Sequence[float], values: Mapping[str, Sequence[in
         if len(took_ms) >= _LEAST_CALLS and spread and not alike:
             shown[name] = own
     measured = _least_squares(took_ms, list(shown.values())) if shown else ()
-    slope_of = dict(zip(shown, measured, strict=True))
+    found = dict(zip(shown, measured, strict=True))
     rows: list[Growth] = []
     for name, own in values.items():
         usual = round(statistics.median(own))
-        row = Growth(call, len(took_ms), round(median, 3), name, min(own), usual, max(own))
-        slope, half = slope_of.get(name, (0.0, math.inf))
-        if slope > half or slope + half <= _FELT * median / (max(own) - min(own) or 1):
+        row = Growth(call, len(took_ms), round(median, 3), name, usual)
+        slope, half, typical = found.get(name, (0.0, math.inf, 0.0))
+        grows = slope > half and slope / 2 < typical < 2 * slope
+        if grows or slope + half <= _FELT * median / (max(own) - min(own) or 1):
             figures = (round(ms, 3) for ms in (slope, slope - half, slope + half, median + slope * usual))
-            row = Growth(*row[:7], "grows" if slope > half else "does not grow", *figures)
+            row = Growth(*row[:5], "grows" if grows else "does not grow", *figures)
         rows.append(row)
     return rows
 
 
-def _least_squares(took: Sequence[float], values: Sequence[Sequence[int]]) -> list[tuple[float, float]]:
-    """Each slope, and half its interval: Student's 95 % is nearly 1.96 and 2.37 by each degree of freedom."""
+def _least_squares(took: Sequence[float], values: Sequence[Sequence[int]]) -> list[tuple[float, float, float]]:
+    """Each slope, half its interval, and the slope by medians, which a few long calls do not make.
+
+    Student's 95 % is nearly 1.96 and 2.37 by each degree of freedom.
+    """
     import numpy  # noqa: ICN001, PLC0415  # only where there is something to measure
 
     np: Any = numpy
@@ -342,5 +344,14 @@ def _least_squares(took: Sequence[float], values: Sequence[Sequence[int]]) -> li
     x = np.column_stack([np.ones(len(y)), *(np.asarray(own) - statistics.fmean(own) for own in values)])
     inverse = np.linalg.inv(x.T @ x)
     found = inverse @ x.T @ y
-    spread = inverse @ (x.T * (y - x @ found) ** 2) @ x @ inverse * (len(y) / free)
-    return list(zip(found[1:].tolist(), ((1.96 + 2.37 / free) * np.sqrt(spread.diagonal()))[1:].tolist(), strict=True))
+    rest = y - x @ found
+    spread = inverse @ (x.T * rest**2) @ x @ inverse * (len(y) / free)
+    half = (1.96 + 2.37 / free) * np.sqrt(spread.diagonal())
+    told: list[tuple[float, float, float]] = []
+    for place in range(1, len(values) + 1):
+        own, above = x[:, place], x[:, place] > 0
+        of_this = rest + own * found[place]
+        rise = np.median(of_this[above]) - np.median(of_this[~above])
+        typical = rise / (own[above].mean() - own[~above].mean())
+        told.append((float(found[place]), float(half[place]), float(typical)))
+    return told
