@@ -21,9 +21,8 @@ from bot.texts import Text
 from handlers.deps import Deps
 from handlers.inbox import Inbox
 from handlers.oncall.service import TriageService
-from handlers.parsing.question import Question
+from handlers.parsing.question import Question, as_delivered, normalise
 from handlers.parsing.slack_grammar import example
-from handlers.parsing.slack_words import as_delivered, normalise
 from handlers.user_actions import NOTHING, AcceptedDeed, ActionKind, Nothing
 from playbooks.playbook import find
 

@@ -22,7 +22,7 @@ from bot.slack.message import File, Message
 from bot.slack.people import SENT_BY
 from bot.slack.question_tasks import NOBODY, Asker, NotKept, Turns
 from bot.slack.render import blocks
-from bot.slack.render.buttons import gist, render_clusters
+from bot.slack.render.blocks import gist, render_clusters
 from bot.slack.render.prose import render_error, render_help
 from bot.slack.render.report import render_report
 from bot.slack.render.tables import yaml_files
@@ -33,10 +33,9 @@ from handlers.changes.words import ChangeAsked
 from handlers.deps import Deps
 from handlers.doctor.words import DoctorAsked
 from handlers.parsing.grammar import ParsedQuestion
-from handlers.parsing.question import Question
+from handlers.parsing.question import Question, join_words, plain_text, split_words
 from handlers.parsing.sentences import language_of
 from handlers.parsing.slack_grammar import COMMAND, Help, ManifestWanted, WatchAsked, example, understand, with_program
-from handlers.parsing.slack_words import join_words, plain_text, split_words
 from handlers.profiles.words import ProfileAsked
 from handlers.threads import Edits, ForAskerAlone, Meanings, remember, usual_cluster
 from handlers.user_actions import TOO_LATE_S, AcceptedDeed, ActionKind, Kinds, NotDone

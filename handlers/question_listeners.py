@@ -14,7 +14,7 @@ from bot.errors import UsageError
 from bot.slack.app import App
 from bot.slack.message import said_in
 from bot.slack.render import blocks
-from bot.slack.render.buttons import ASK, EVERYTHING, POST
+from bot.slack.render.blocks import ASK, EVERYTHING, POST
 from bot.slack.render.prose import error_line
 from bot.texts import Text
 from handlers.inbox import Inbox
@@ -22,16 +22,18 @@ from handlers.parsing.question import (
     HeardWords,
     Question,
     Verb,
+    as_delivered,
     by_button,
     by_command,
     by_message,
     is_direct,
     is_ephemeral,
+    join_words,
+    split_words,
     thread_below,
 )
 from handlers.parsing.sentences import as_verb
 from handlers.parsing.slack_grammar import COMMAND, ManifestWanted, understand
-from handlers.parsing.slack_words import as_delivered, join_words, split_words
 from handlers.user_actions import NOTHING, AcceptedDeed, ActionKind, Nothing
 from playbooks.fit.manifest import Manifest, read_pods
 

@@ -16,13 +16,13 @@ from bot.report import Report, one_line
 from bot.slack.failures import SlackFailure
 from bot.slack.message import Message
 from bot.slack.people import Groups
-from bot.slack.render.buttons import render_choice
+from bot.slack.render.blocks import render_choice
 from bot.slack.render.prose import render_told
 from bot.store import Store, StoreError
 from bot.triage.state import News
 from handlers.deps import Deps
 from handlers.parsing.grammar import meaning_of
-from handlers.parsing.question import Question
+from handlers.parsing.question import LONGEST, Question, plain_text, split_words
 from handlers.parsing.sentences import (
     Meant,
     as_command,
@@ -34,7 +34,6 @@ from handlers.parsing.sentences import (
     names_somebody,
 )
 from handlers.parsing.slack_grammar import with_program
-from handlers.parsing.slack_words import LONGEST, plain_text, split_words
 from playbooks.gather.pods import gather_waiting, is_of
 from playbooks.gather.subject import NOBODY_KNOWN, KnownNames, gather_names, pods_named_in
 from playbooks.playbook import Sources

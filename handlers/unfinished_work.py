@@ -16,8 +16,7 @@ from bot.store.store import DROPPED, Unfinished
 from bot.texts import Text
 from handlers.gate import Gate
 from handlers.inbox import AT_ONCE, SHOWN_WORDS, GaveUp, Inbox
-from handlers.parsing.question import Question, read_question
-from handlers.parsing.slack_words import plain_text
+from handlers.parsing.question import Question, plain_text, read_question
 from handlers.user_actions import TOO_LATE_S, Deed, NotDone, Why, read_deed
 
 _EVERY_S = BEAT_S

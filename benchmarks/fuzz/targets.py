@@ -49,8 +49,8 @@ from bot.slack.render.report import render_report
 from bot.texts import Texts
 from bot.triage.hours import read_hours
 from bot.triage.webhook import WrongBody, read_alerts
+from handlers.parsing.question import normalise, split_words
 from handlers.parsing.slack_grammar import understand
-from handlers.parsing.slack_words import normalise, split_words
 from playbooks.fit.manifest import Manifest, read_pods
 from playbooks.playbook import Sources, find
 from sandbox.slack.validate import validate_blocks

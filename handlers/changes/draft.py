@@ -18,7 +18,7 @@ from bot.errors import BotError, NotAllowed
 from bot.store.changes import Approval
 from bot.texts import Prose, Text
 from handlers.changes.words import HOW_TO_REVERT, IS_ID, words_of
-from handlers.parsing.slack_words import join_words, plain_text, split_words
+from handlers.parsing.question import join_words, plain_text, split_words
 
 FRESH_S = 600.0
 """Seconds after which what was shown is not confirmed any more: things have moved on."""

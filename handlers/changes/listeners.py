@@ -15,7 +15,7 @@ from bot.report import Report, in_words
 from bot.slack.app import App
 from bot.slack.message import Message
 from bot.slack.render import blocks
-from bot.slack.render.buttons import read_value
+from bot.slack.render.blocks import read_value
 from bot.slack.render.change import (
     APPROVE,
     CANCEL,
@@ -58,9 +58,17 @@ from handlers.changes.service import LONGER_S, ChangeService
 from handlers.changes.stale_cards import edit_stale
 from handlers.changes.words import HOW_TO_REVERT, ChangeAsked, Extend, Raise, Revert, Show
 from handlers.inbox import DONE, Inbox
-from handlers.parsing.question import HeardWords, Question, Verb, beginning, first_action
+from handlers.parsing.question import (
+    HeardWords,
+    Question,
+    Verb,
+    as_delivered,
+    beginning,
+    first_action,
+    plain_text,
+    without_invisible,
+)
 from handlers.parsing.slack_grammar import COMMAND, Help, example, understand
-from handlers.parsing.slack_words import as_delivered, plain_text, without_invisible
 from handlers.user_actions import NOTHING, TOO_LATE_S, AcceptedDeed, ActionKind, NotDone, Nothing
 
 Reply = Callable[[], Awaitable[str | Message | None]]

@@ -12,8 +12,7 @@ from bot.changes.record import KEY, Record, read_record
 from bot.errors import BotError, NotFound, bugs_as_errors
 from bot.slack.failures import PASSING, SlackFailure
 from bot.slack.gateway import Gateway, Keyed
-from bot.slack.render.blocks import Draft
-from bot.slack.render.buttons import read_value
+from bot.slack.render.blocks import Draft, read_value
 from bot.slack.render.change import APPROVE, DETAIL, EXTEND, REFUSE, REVERT, CardButton, render_over, what
 from bot.slack.render.prose import error_line, progress
 from bot.slack.render.text import escape, inert

@@ -13,9 +13,8 @@ from handlers.changes.execute import Guard
 from handlers.doctor.links import STATES, Link, in_words
 from handlers.doctor.words import VERB, DoctorAsked
 from handlers.inbox import DONE, Inbox
-from handlers.parsing.question import HeardWords, Verb, beginning
+from handlers.parsing.question import HeardWords, Verb, beginning, split_words
 from handlers.parsing.slack_grammar import understand
-from handlers.parsing.slack_words import split_words
 from handlers.user_actions import NOTHING, AcceptedDeed, ActionKind, Nothing
 
 Examine = Callable[[], Awaitable[list[Link]]]

@@ -23,7 +23,7 @@ from bot.slack.failures import Problem, SlackFailure
 from bot.slack.message import File, Message
 from bot.slack.people import People
 from bot.slack.render import blocks
-from bot.slack.render.buttons import read_value
+from bot.slack.render.blocks import read_value
 from bot.slack.render.digest import (
     AT,
     FORM,
@@ -47,9 +47,8 @@ from handlers.changes.draft import Person, Refused
 from handlers.deps import Deps
 from handlers.inbox import DONE, Inbox
 from handlers.oncall.words import CRON_EXAMPLE, DIGEST_EXAMPLE, REPORT_EXAMPLE, REPORT_OFF
-from handlers.parsing.question import Question
+from handlers.parsing.question import Question, as_delivered, join_words, split_words
 from handlers.parsing.slack_grammar import COMMAND
-from handlers.parsing.slack_words import as_delivered, join_words, split_words
 from handlers.user_actions import AcceptedDeed, ActionKind
 from playbooks.playbook import find
 

@@ -12,7 +12,7 @@ from bot.finding_codes import LOSES_NODE
 from bot.slack.app import App
 from bot.slack.message import Message
 from bot.slack.render import blocks
-from bot.slack.render.buttons import read_value
+from bot.slack.render.blocks import read_value
 from bot.slack.render.change import render_denied
 from bot.slack.render.prose import progress
 from bot.slack.render.triage import FORM, MUTE, NOTE, PERSON, TEXT, TriageForm, form
@@ -26,9 +26,16 @@ from handlers.oncall.calling import IN_WORDS, PRESSED, SUBMITTED
 from handlers.oncall.digests import AddDigest, Digests, StopReport, read_digest
 from handlers.oncall.service import DeedTime, IncidentDeed, TriageService
 from handlers.oncall.words import DEEDS, IncidentRequest, read_mute, read_words
-from handlers.parsing.question import HeardWords, Question, Verb, first_action
+from handlers.parsing.question import (
+    HeardWords,
+    Question,
+    Verb,
+    first_action,
+    plain_text,
+    split_words,
+    without_invisible,
+)
 from handlers.parsing.slack_grammar import BOT
-from handlers.parsing.slack_words import plain_text, split_words, without_invisible
 from handlers.user_actions import NOTHING, TOO_LATE_S, AcceptedDeed, ActionKind, Nothing
 
 _OURS = re.compile(r"\s*(?:--cluster[= ]\S+\s+)?(?:(?:triage|oncall)\b|digest(?:\s+(?!--)\S|\s*$))", re.IGNORECASE)

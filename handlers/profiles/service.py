@@ -19,8 +19,7 @@ from bot.report import in_words
 from bot.settings.schema import ProfileSettings
 from bot.slack.app import App
 from bot.slack.message import File, Message
-from bot.slack.render.blocks import Draft
-from bot.slack.render.buttons import AskButton
+from bot.slack.render.blocks import AskButton, Draft
 from bot.slack.render.prose import render_help
 from bot.slack.render.report import CANCEL, render_report, taking
 from bot.slack.responder import PATIENCE_S, ChannelReply, Reply, announced
@@ -29,9 +28,18 @@ from bot.store.profiles import ProfileRows
 from bot.texts import Prose, Text, Texts, spaced
 from bot.triage.state import News
 from handlers.inbox import DONE, Inbox
-from handlers.parsing.question import HeardWords, Question, Verb, beginning, by_button, first_action, thread_below
+from handlers.parsing.question import (
+    HeardWords,
+    Question,
+    Verb,
+    beginning,
+    by_button,
+    first_action,
+    join_words,
+    split_words,
+    thread_below,
+)
 from handlers.parsing.slack_grammar import Help, example, understand
-from handlers.parsing.slack_words import join_words, split_words
 from handlers.profiles.analyses import explained, profiles_of
 from handlers.profiles.answers_in_files import PROGRAM, Words, profiles_named, read_words
 from handlers.profiles.captures import PATIENCE_S as ROOM_S

@@ -19,8 +19,8 @@ from playbooks.fit.manifest import STANDARD_INPUT, file_of, role_of, rules_on_ot
 from playbooks.fit.scene import AskedScene, beside
 from playbooks.quotes import kubectl
 from playbooks.rules.capacity import request_amounts
-from playbooks.rules.capacity.kubernetes_shortage import SHORT, Shortage, shortage
 from playbooks.rules.capacity.large_request import BY_AFFINITY, loosen
+from playbooks.rules.capacity.request_amounts import SHORT, Shortage, shortage
 from playbooks.rules.common import prose
 from playbooks.scenes.waiting_pod import PodScene
 

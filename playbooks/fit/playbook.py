@@ -31,9 +31,9 @@ from playbooks.gather.usage import MeasuredNodes, UsageSeen, gather_usage_of
 from playbooks.playbook import Playbook, Sources
 from playbooks.rule import Told, run
 from playbooks.rules.admission.not_found import no_such_namespace
-from playbooks.rules.capacity.idle_holders import in_question
 from playbooks.rules.common.findings import capacity_gaps, fit_gaps
-from playbooks.rules.dra.devices import given_by_claims, handed_out_twice, served
+from playbooks.rules.common.holders import in_question
+from playbooks.rules.dra import given_by_claims, handed_out_twice, served
 from playbooks.rules.installation.surroundings import answer_without_hami
 from playbooks.rules.waiting.stale_scheduler import maybe_unknown
 from playbooks.scenes.cluster import ClusterScene

@@ -35,10 +35,10 @@ from playbooks.rule import Stage, Told, rule
 from playbooks.rules.admission.before_scheduling import policy_finding, remedied, unread, write_plainly
 from playbooks.rules.admission.webhook import remedy
 from playbooks.rules.capacity import request_amounts
-from playbooks.rules.capacity.idle_holders import NO_ROOM, waited_for
 from playbooks.rules.common import prose
 from playbooks.rules.common.findings import finding, other_vendors
-from playbooks.rules.dra.claims import claims_of
+from playbooks.rules.common.holders import NO_ROOM, waited_for
+from playbooks.rules.dra import claims_of
 from playbooks.rules.quota.effects import Effect, proof, refusal
 
 _CHANGES_SHOWN = 2

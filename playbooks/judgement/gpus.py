@@ -2,7 +2,7 @@
 
 from playbooks.rule import Stage
 from playbooks.rules.capacity.gpu_totals import ghosts, not_found, room, stranded, unregistered
-from playbooks.rules.dra.devices import given_by_claims, handed_out_twice
+from playbooks.rules.dra import given_by_claims, handed_out_twice
 from playbooks.scenes.gpus import GpusScene
 
 GPUS: tuple[Stage[GpusScene], ...] = (

@@ -15,7 +15,7 @@ from playbooks.quotes import of_object
 from playbooks.rule import Stage, Told, before, rule, run
 from playbooks.rules.admission.webhook import KIND, service_of, webhook
 from playbooks.rules.common.findings import finding
-from playbooks.rules.dra.devices import claimed_by_webhook, given_by_claims, handed_out_twice, two_webhooks
+from playbooks.rules.dra import claimed_by_webhook, given_by_claims, handed_out_twice, two_webhooks
 from playbooks.rules.installation.extender import misconfigured
 from playbooks.rules.installation.install_settings import (
     loud,

@@ -18,8 +18,7 @@ from playbooks.rule import Stage, Told, before, rule, run
 from playbooks.rules.admission.before_scheduling import amounts_unread, anothers, gated, nothing_asked, policies_unread
 from playbooks.rules.admission.webhook_bypassed import went_past, why_left_alone
 from playbooks.rules.common.findings import finding, fit_gaps, scene_gaps
-from playbooks.rules.dra.claims import claims_alone, claims_decide
-from playbooks.rules.dra.devices import unclaimed
+from playbooks.rules.dra import claims_alone, claims_decide, unclaimed
 from playbooks.rules.installation.extender import never_asked_about
 from playbooks.rules.installation.schedulers import none_found, unwell
 from playbooks.rules.installation.surroundings import perhaps_without_hami, predecessors, without_hami

@@ -28,7 +28,7 @@ from playbooks.playbook import ALL, Playbook, Sources
 from playbooks.rules.common import prose
 from playbooks.rules.common.findings import finding
 from playbooks.rules.common.prose import near_names, see_all_nodes
-from playbooks.rules.dra.devices import given_by_claims, handed_out_twice
+from playbooks.rules.dra import given_by_claims, handed_out_twice
 from playbooks.rules.installation.surroundings import answer_without_hami
 from playbooks.rules.nodes.faults import gaps_of, logs_looked_at
 from playbooks.scenes.nodes import NodeScene, NodesScene

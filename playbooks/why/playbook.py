@@ -28,8 +28,8 @@ from playbooks.judgement.placed import ABSENT, PLACED
 from playbooks.judgement.waiting import Judgement, judge
 from playbooks.playbook import Playbook, Sources
 from playbooks.rule import run
-from playbooks.rules.capacity.idle_holders import in_question
 from playbooks.rules.common.findings import fit_gaps, other_vendors, scene_gaps
+from playbooks.rules.common.holders import in_question
 from playbooks.rules.installation.surroundings import background
 from playbooks.rules.placed.container_faults import unread_log
 from playbooks.rules.waiting import volcano

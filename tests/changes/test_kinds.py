@@ -33,7 +33,7 @@ from handlers.changes.draft import (
 from handlers.changes.listeners import CHANGE
 from handlers.changes.words import ChangeAsked, Extend, Request, Revert, Show, change_commands, words_of
 from handlers.parsing.grammar import Grammar, read
-from handlers.parsing.slack_words import split_words
+from handlers.parsing.question import split_words
 from playbooks.rules.installation.install_settings import undo
 from sandbox.apiserver.jsonpatch import apply_json_patch
 from tests.changes.deployments import EVERY, EXTENDER, KUBE_SCHEDULER, NOW, but, deployment, new_value, recorded, wants

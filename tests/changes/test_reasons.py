@@ -12,8 +12,8 @@ from handlers import shell
 from handlers.changes.draft import ChangeDraft, draft_words, split_change
 from handlers.changes.words import ChangeAsked
 from handlers.parsing.grammar import read
+from handlers.parsing.question import as_delivered, normalise, without_invisible
 from handlers.parsing.slack_grammar import Help, understand
-from handlers.parsing.slack_words import as_delivered, normalise, without_invisible
 from tests.changes.deployments import EXTENDER, KUBE_SCHEDULER, but
 
 

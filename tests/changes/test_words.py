@@ -20,7 +20,7 @@ from handlers.changes.words import (
     words_of,
 )
 from handlers.parsing.grammar import Grammar, read
-from handlers.parsing.slack_words import as_delivered, split_words, without_invisible
+from handlers.parsing.question import as_delivered, split_words, without_invisible
 from tests.changes.deployments import EXTENDER, KUBE_SCHEDULER, but
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from bot.changes.plan import Raise
 from bot.settings.schema import AccessSettings
-from bot.slack.render.buttons import value_of
+from bot.slack.render.blocks import value_of
 from bot.slack.render.change import APPROVE, EXTEND, REFUSE, REVERT, CardButton
 from handlers.changes.draft import Person
 from handlers.parsing.question import Question

@@ -149,7 +149,7 @@ NVIDIAS_SOFTWARE = (
     "bot/kube/recording/redact.py",
     "handlers/record_shell.py",
     "playbooks/gather/node_side.py",
-    "playbooks/rules/common/signature_findings.py",
+    "playbooks/rules/common/findings.py",
     "playbooks/rules/nodes/gpu_faults.py",
     "playbooks/rules/nodes/plugin_faults.py",
     "playbooks/rules/placed/container_log_faults.py",

@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bot.errors import UsageError
-from handlers.parsing.slack_words import (
+from handlers.parsing.question import (
     LONGEST,
     as_delivered,
     command_words,

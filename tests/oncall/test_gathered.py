@@ -7,7 +7,7 @@ from pydantic import SecretStr
 
 from bot.settings.oncall import OncallSettings
 from bot.slack.render import blocks
-from bot.slack.render.buttons import read_value
+from bot.slack.render.blocks import read_value
 from bot.slack.render.triage_head import OPEN, CauseChoice, digest_of, gathered, render_head
 from bot.texts import LANGUAGES, Texts
 from bot.triage.webhook import Alert

@@ -22,7 +22,7 @@ from sqlalchemy import select, update
 from sqlalchemy import text as sql
 
 from bot.digest.schedule import Schedule
-from bot.slack.render.buttons import value_of
+from bot.slack.render.blocks import value_of
 from bot.slack.render.triage_head import IncidentButton
 from bot.store import Store, open_store
 from bot.store.incidents import Row

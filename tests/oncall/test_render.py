@@ -11,7 +11,7 @@ from bot.digest.figures import Figures, OwnerRow, rooms
 from bot.render.words import MARKS
 from bot.report import SCHEMA, Evidence, Finding, NextAction, Report, Scope, Severity, Subject
 from bot.slack.render import blocks
-from bot.slack.render.buttons import read_value, value_of
+from bot.slack.render.blocks import read_value, value_of
 from bot.slack.render.digest import DigestPost, render_digest
 from bot.slack.render.triage import TriageForm, form, render_news, render_open, render_timeline
 from bot.slack.render.triage_head import Head, IncidentButton, render_head

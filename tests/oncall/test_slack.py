@@ -7,7 +7,7 @@ import pytest
 from pydantic import SecretStr
 
 from bot.settings.oncall import OncallSettings
-from bot.slack.render.buttons import value_of
+from bot.slack.render.blocks import value_of
 from bot.slack.render.triage_head import IncidentButton
 from tests.oncall.bot import CHANNEL, GIVEN, ROOM, TOKEN, World, played, webhook
 from tests.oncall.rig import text

@@ -16,7 +16,7 @@ from bot.errors import SourceError
 from bot.kube.recording.recorded_cluster import RecordedCluster
 from bot.main import running
 from bot.settings.schema import ClusterSettings
-from bot.slack.render.buttons import EVERYTHING
+from bot.slack.render.blocks import EVERYTHING
 from handlers.inbox import AT_ONCE
 from playbooks.playbook import Sources
 from sandbox.slack import Fault, Seed, SlackServer, VirtualClock

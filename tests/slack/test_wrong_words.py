@@ -8,8 +8,8 @@ import pytest
 from bot.errors import UsageError
 from bot.slack.render.prose import in_words
 from bot.texts import Texts, in_english
+from handlers.parsing.question import LONGEST, split_words
 from handlers.parsing.slack_grammar import understand
-from handlers.parsing.slack_words import LONGEST, split_words
 from sandbox.slack.content import strings_of
 from tests.slack.bot import a_bot
 

@@ -11,9 +11,8 @@ from bot.hami.nodes.cards import Card, CardState, read_json
 from bot.hami.nodes.registration import Unregistered
 from bot.hami.pods.pod_request import WHOLE_CARD, ContainerRequest, Resources
 from bot.hami.vendors import standard_fit as checks
-from bot.hami.vendors.config_section import amount_in, count_in, limits_of
 from bot.hami.vendors.rescanned_nodes import Counted, Found, annotated, capacity_of, cards_like
-from bot.hami.vendors.vendor import AnnotatedContainer, Answer, Ask, Denied, Mutation
+from bot.hami.vendors.vendor import AnnotatedContainer, Answer, Ask, Denied, Mutation, amount_in, count_in, limits_of
 from bot.hami.version import Version
 from bot.kube.models import Container, Node
 

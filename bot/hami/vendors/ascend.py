@@ -22,8 +22,17 @@ from bot.hami.names import Names
 from bot.hami.nodes.cards import CardState, read_json_with_custom
 from bot.hami.pods.pod_request import INT32_MAX, WHOLE_CARD, Constraints, ContainerRequest, Resources, written
 from bot.hami.vendors import standard_fit as checks
-from bot.hami.vendors.config_section import amount_in, count_in, section_of, whole_or
-from bot.hami.vendors.vendor import AnnotatedContainer, Answer, Denied, Mutation, Vendor
+from bot.hami.vendors.vendor import (
+    AnnotatedContainer,
+    Answer,
+    Denied,
+    Mutation,
+    Vendor,
+    amount_in,
+    count_in,
+    section_of,
+    whole_or,
+)
 from bot.hami.version import Version
 from bot.kube.models import Container, Node
 from bot.kube.quantities import parse_quantity

@@ -6,8 +6,7 @@ from bot.hami.names import Names
 from bot.hami.nodes.cards import Card, read_json
 from bot.hami.pods.pod_request import ContainerRequest, Resources
 from bot.hami.vendors import standard_fit as checks
-from bot.hami.vendors.config_section import only_count
-from bot.hami.vendors.vendor import Vendor
+from bot.hami.vendors.vendor import Vendor, only_count
 from bot.hami.version import Version
 from bot.kube.models import Container
 

@@ -6,8 +6,8 @@ from bot.hami.names import Names
 from bot.hami.nodes.cards import CardState
 from bot.hami.pods.pod_request import WHOLE_CARD, ContainerRequest, Resources
 from bot.hami.vendors import standard_fit as checks
-from bot.hami.vendors.config_section import amount_in, whole_or, wrapped_count_in
 from bot.hami.vendors.rescanned_nodes import CountedByCores
+from bot.hami.vendors.vendor import amount_in, whole_or, wrapped_count_in
 from bot.hami.version import Version
 from bot.kube.models import Container
 

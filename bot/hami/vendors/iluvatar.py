@@ -11,8 +11,16 @@ from bot.hami.names import Names
 from bot.hami.nodes.cards import read_strict_text
 from bot.hami.pods.pod_request import INT32_MAX, WHOLE_CARD, ContainerRequest, Resources
 from bot.hami.vendors import standard_fit as checks
-from bot.hami.vendors.config_section import amount_in, section_of, whole_or, wrapped_count_in
-from bot.hami.vendors.vendor import AnnotatedContainer, Answer, Mutation, Vendor
+from bot.hami.vendors.vendor import (
+    AnnotatedContainer,
+    Answer,
+    Mutation,
+    Vendor,
+    amount_in,
+    section_of,
+    whole_or,
+    wrapped_count_in,
+)
 from bot.hami.version import Version
 from bot.kube.models import Container
 

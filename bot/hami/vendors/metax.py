@@ -13,15 +13,19 @@ from bot.hami.names import Names
 from bot.hami.nodes.cards import Card, CardState
 from bot.hami.pods.pod_request import INT32_MAX, WHOLE_CARD, Constraints, ContainerRequest, Resources, written
 from bot.hami.vendors import standard_fit as checks
-from bot.hami.vendors.config_section import (
+from bot.hami.vendors.rescanned_nodes import Counted, Rescanned
+from bot.hami.vendors.vendor import (
+    AnnotatedContainer,
+    Answer,
+    Ask,
+    Denied,
+    Mutation,
     amount_in,
     count_in,
     limits_of,
     whole_or,
     wrapped_count_in,
 )
-from bot.hami.vendors.rescanned_nodes import Counted, Rescanned
-from bot.hami.vendors.vendor import AnnotatedContainer, Answer, Ask, Denied, Mutation
 from bot.hami.version import Version
 from bot.kube.models import Container
 from bot.kube.quantities import parse_quantity

@@ -3,20 +3,27 @@
 `Room` is how much of an answer a message has room for.
 
 Text is shown as it is, whoever wrote it: `plain_text` without pictures. It may be a text that is no words yet: they
-are cut when `in_words` fills them in.
+are cut when `in_words` fills them in. A button's value holds the words that it asks, so a click needs nothing that we
+would have to keep; it makes a round trip through a client, and is read like anything that a stranger sends.
 """
 
+import hashlib
+import json
 import re
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, NamedTuple, TypeVar, cast
+from typing import Annotated, Any, NamedTuple, TypeVar, cast
+
+import msgspec
 
 from bot.render.words import visible
+from bot.report import NextAction, Report
 from bot.slack.message import Block, File, Message
 from bot.slack.render.text import (
     ACTIONS_ELEMENTS,
     BLOCKS_OF_VIEW,
     BUTTON_TEXT,
+    BUTTON_VALUE,
     CONFIRM_BUTTON,
     CONFIRM_TEXT,
     CONFIRM_TITLE,
@@ -31,6 +38,7 @@ from bot.slack.render.text import (
     Mrkdwn,
     MrkdwnText,
     cut,
+    escape,
     inert,
     told,
     total_text,
@@ -287,3 +295,108 @@ class Room:
             shown.append(self.take(part))
         self.overflowed = self.overflowed or len(shown) < len(items)
         return shown
+
+
+ASK = "ask:"
+POST = "post-to-channel"
+EVERYTHING = "show-everything"
+
+
+class Pressed(msgspec.Struct, frozen=True, tag_field="v", tag=1, forbid_unknown_fields=True, omit_defaults=True):
+    """What a button or a form carries; `v` is the version of what we mean by it."""
+
+
+P = TypeVar("P", bound=Pressed)
+
+
+class AskButton(Pressed, frozen=True, rename={"words": "ask"}):
+    """What a button asks: the words after the command, and the cluster and gist of the answer that it stood under."""
+
+    words: Annotated[str, msgspec.Meta(pattern=r"\S")]
+    cluster: str
+    read: str = ""
+
+
+def value_of(pressed: Pressed) -> str:
+    """The value of a button; Slack refuses one of more than 2,000 characters, so no character is an escape of six."""
+    return json.dumps(msgspec.to_builtins(pressed), ensure_ascii=False, separators=(",", ":"))
+
+
+def read_value(text: str, kind: type[P]) -> P | None:
+    """What the value of a button or a form carries, or None if it is none of ours."""
+    if len(text) > BUTTON_VALUE:
+        return None
+    try:
+        return msgspec.convert(json.loads(text), kind)
+    except (ValueError, RecursionError, msgspec.ValidationError):
+        return None
+
+
+def gist(report: Report) -> str:
+    """A digest that is another one when an answer tells something else: not when an age or an amount differs."""
+    found = [(finding.code, finding.confidence, finding.scope.nodes) for finding in report.findings]
+    said = repr((report.playbook, report.subject, report.severity, re.sub(r"\d+", "0", report.verdict), found))
+    return hashlib.sha256(said.encode(errors="replace")).hexdigest()[:16]
+
+
+def action_button(action: NextAction, cluster: str, number: int) -> Element | None:
+    """The button that asks for the action, which must be ours; None where it does not fit into a button."""
+    value = value_of(AskButton(action.command, cluster))
+    if len(value) > BUTTON_VALUE:
+        return None
+    if not action.changes_cluster:
+        return button(action.command, f"{ASK}{number}", value)
+    question = confirm(Text("slack.sure"), action.label, Text("slack.yes"), Text("slack.no"))
+    return button(action.command, f"{ASK}{number}", value, style="danger", confirm=question)
+
+
+def closing_buttons(
+    words: str,
+    cluster: str,
+    number: int,
+    *,
+    read: str,
+    private: bool,
+    everything: bool = False,
+    direct: bool = False,
+    watch: str = "",
+) -> list[Element]:
+    """[Look again], [Show everything] unless the answer does, and [Post to channel] where only the asker sees it.
+
+    `watch` is a pod that waits: before all [Tell me when it runs]. `direct`: there is no channel to post it to. `read`
+    is the answer's gist. None where the question does not fit into a button.
+    """
+    value, posted = value_of(AskButton(words, cluster)), value_of(AskButton(words, cluster, read))
+    if not words.strip() or len(posted) > BUTTON_VALUE:
+        return []
+    offered = [button(Text("slack.again"), f"{ASK}{number}", value)]
+    if watch:
+        offered.insert(0, button(Text("desk.watch"), f"{ASK}watch", value_of(AskButton(f"watch {watch}", cluster))))
+    if not everything:
+        offered.append(button(Text("slack.everything"), EVERYTHING, value))
+    if private and not direct:
+        offered.append(button(Text("slack.post"), POST, posted))
+    return offered
+
+
+# ----------------------------------------------------------------------------- a question with several possible answers
+
+
+def render_clusters(question: str, words: str, clusters: Sequence[str]) -> Message:
+    """Which cluster a question is about: a button for each of at most 25, and how to name one."""
+    return _choice(question, question, [(name, AskButton(words, name)) for name in clusters])
+
+
+def render_choice(question: str, asks: Sequence[str], cluster: str) -> Message:
+    """`asks` are questions as typed after the command; at most 25 are offered, those too long for a button never."""
+    offered = [(words, AskButton(words, cluster)) for words in asks]
+    fitting = [words for words, ask in offered if len(value_of(ask)) <= BUTTON_VALUE]
+    return _choice(question, f"{question} {', '.join(fitting)}", offered)
+
+
+def _choice(question: str, aloud: str, offered: Sequence[tuple[str, AskButton]]) -> Message:
+    values = [(label, value_of(ask)) for label, ask in offered]
+    fitting = [(label, value) for label, value in values if len(value) <= BUTTON_VALUE]
+    buttons = [button(label, f"{ASK}{number}", value) for number, (label, value) in enumerate(fitting)]
+    shown = [plain_section(question), *([actions(*buttons)] if buttons else [])]
+    return Message(escape(aloud), tuple(shown))

@@ -13,7 +13,7 @@ from bot.render.words import SEVERITIES
 from bot.report import Impact
 from bot.slack.message import Block, Message
 from bot.slack.render import blocks
-from bot.slack.render.buttons import Pressed, value_of
+from bot.slack.render.blocks import Pressed, value_of
 from bot.slack.render.text import (
     BUTTON_VALUE,
     Part,

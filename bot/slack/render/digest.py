@@ -12,7 +12,7 @@ from bot.render.picture import amount
 from bot.report import Report
 from bot.slack.message import Block, File, Message
 from bot.slack.render import blocks
-from bot.slack.render.buttons import Pressed, action_button, value_of
+from bot.slack.render.blocks import Pressed, action_button, value_of
 from bot.slack.render.text import SECTION, Part, bullets, escape, inert, line, lines, pieced, rich_text, span
 from bot.texts import Prose, Text, clauses, together
 

@@ -6,7 +6,7 @@ from typing import NamedTuple
 from bot.access import Role
 from bot.slack.message import Block
 from bot.slack.render import blocks
-from bot.slack.render.buttons import ASK, AskButton, value_of
+from bot.slack.render.blocks import ASK, AskButton, value_of
 from bot.slack.render.text import bullets, inert, line, rich_text, told
 from bot.slack.render.triage_head import Head, in_short
 from bot.texts import Prose, Text

@@ -34,8 +34,7 @@ from bot.render.words import (
 from bot.report import Change, Evidence, Finding, Gap, Impact, NextAction, Report
 from bot.slack.message import Block, File, Message
 from bot.slack.render import blocks
-from bot.slack.render.blocks import Room
-from bot.slack.render.buttons import EVERYTHING, action_button, closing_buttons, gist
+from bot.slack.render.blocks import EVERYTHING, Room, action_button, closing_buttons, gist
 from bot.slack.render.tables import show_tables, table_files, whole_answer
 from bot.slack.render.text import (
     HEADER,

@@ -8,7 +8,7 @@ from bot.render.words import SEVERITIES
 from bot.report import one_line
 from bot.slack.message import File
 from bot.slack.render import blocks
-from bot.slack.render.buttons import Pressed, value_of
+from bot.slack.render.blocks import Pressed, value_of
 from bot.slack.render.summary import DID, summary_lines
 from bot.slack.render.text import (
     MrkdwnText,

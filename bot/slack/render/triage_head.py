@@ -13,7 +13,7 @@ from bot.render.words import MARKS, SEVERITIES, names_told, step_label
 from bot.report import VERDICT_LIMIT, Severity
 from bot.slack.message import Block
 from bot.slack.render import blocks
-from bot.slack.render.buttons import Pressed, value_of
+from bot.slack.render.blocks import Pressed, value_of
 from bot.slack.render.text import (
     Part,
     bullets,

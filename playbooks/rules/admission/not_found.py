@@ -12,8 +12,7 @@ from playbooks.rule import rule
 from playbooks.rules.admission.before_scheduling import kueue_says
 from playbooks.rules.admission.webhook import Asked, faults, refused_call
 from playbooks.rules.common import prose
-from playbooks.rules.common.findings import finding
-from playbooks.rules.common.signature_findings import in_events, signed
+from playbooks.rules.common.findings import finding, in_events, signed
 from playbooks.scenes.placed_pod import AbsentScene
 
 _MAX_CANDIDATES = 3

@@ -16,7 +16,7 @@ from playbooks.rule import rule
 from playbooks.rules.common import prose
 from playbooks.rules.common.findings import confidence_in, finding
 from playbooks.rules.common.prose import near_names, see_all_nodes
-from playbooks.rules.dra.devices import served
+from playbooks.rules.dra import served
 from playbooks.rules.waiting.stale_scheduler import ghosts_told
 from playbooks.scenes.cluster import ClusterScene
 from playbooks.scenes.gpus import LITTLE_MEMORY, NO_MEMORY, CardSeen, GpusScene, largest

@@ -5,6 +5,8 @@ pkg/device/kunlun/topo.go, awsneuron, metax, mthreads and ascend device.go.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from decimal import ROUND_DOWN, Decimal
+from typing import NamedTuple
 
 from bot.hami.fit import verdicts
 from bot.hami.fit.advice import PlacementChange
@@ -12,9 +14,11 @@ from bot.hami.pods.pod_request import WHOLE_CARD, ContainerRequest, Resources, a
 from bot.hami.pods.request_parsing import asked_resources
 from bot.hami.vendors import FIRST
 from bot.hami.vendors.vendor import Device
-from bot.kube.models import Container, Pod
+from bot.kube.models import Container, Node, Pod
+from bot.kube.quantities import parse_quantity
+from bot.kube.selectors import effective_request
 from bot.report import Evidence
-from bot.texts import Prose, Text
+from bot.texts import Prose, Text, spaced
 from playbooks import quotes
 from playbooks.rules.common import prose
 from playbooks.rules.waiting.cause_ranking import RankedCause
@@ -212,3 +216,96 @@ def numbers_given(scene: PodScene, nodes: Iterable[str], device: Device) -> tupl
     if device.word == "AWSNeuron" and any("inf" in label.casefold() for label in labels):
         return None
     return _NUMBERS.get(device.word)
+
+
+SHORT = "Insufficient "
+"""How kube-scheduler's texts about resources begin; the resource follows."""
+_GIB = Decimal(2**30)
+_MIB = Decimal(2**20)
+_MOST_QUOTED = 3
+
+
+class Shortage(NamedTuple):
+    """What the whole pod asks for of a resource, and the node that has the most of it of those that have less."""
+
+    resource: str
+    asked: Decimal
+    node: Node
+    most: Decimal
+    everywhere: bool
+    """Whether no node of the cluster has as much as is asked for."""
+
+    @property
+    def figures(self) -> dict[str, str]:
+        """What is asked for and the most that there is, as texts have it."""
+        return {"asked": _amount(self.resource, self.asked), "most": _amount(self.resource, self.most)}
+
+    def claim(self, text: str, count: int) -> Text:
+        """`text` is kube-scheduler's own, of so many nodes."""
+        if self.everywhere:
+            return Text("kubernetes-filter.never", **self.figures, resource=self.resource, text=text, count=count)
+        return Text("kubernetes-filter.claim", text=self.noted(text), count=count)
+
+    def noted(self, text: str) -> Text:
+        """kube-scheduler's text with both figures."""
+        return spaced(text, Text("words.in-parentheses", text=Text("kubernetes-filter.short", **self.figures)))
+
+    def proofs(self, pod: Pod) -> list[Evidence]:
+        """The request of each container as it is written, then what kubelet offers there."""
+        quoted = (_request_proof(pod, field, self.resource) for field in ("containers", "initContainers"))
+        return [
+            *[evidence for some in quoted for evidence in some][:_MOST_QUOTED],
+            quotes.of_allocatable(self.node, self.resource),
+        ]
+
+    @property
+    def ask_less(self) -> list[Text]:
+        """To ask for no more than there is, where waiting will not help."""
+        most = _amount(self.resource, self.most, whole=True)
+        return [Text("kubernetes-filter.ask-less", most=most, resource=self.resource)] if self.everywhere else []
+
+
+def shortage(scene: PodScene, text: str, names: Sequence[str]) -> Shortage | None:
+    """The finding about nodes that have less than the pod asks for; None for what is not about a resource of a whole
+    node.
+    """
+    resource = text.removeprefix(SHORT)
+    offered = {name: amount for name in names if (amount := _offered(scene.nodes[name], resource)) is not None}
+    if not text.startswith(SHORT) or not offered:
+        return None
+    asked = effective_request(scene.pod, resource)
+    largest = max(offered, key=lambda name: offered[name])
+    everywhere = all(
+        (amount := _offered(node, resource)) is not None and amount < asked for node in scene.nodes.values()
+    )
+    return Shortage(resource, asked, scene.nodes[largest], offered[largest], everywhere)
+
+
+def _offered(node: Node, resource: str) -> Decimal | None:
+    value = (node.status.allocatable or {}).get(resource)
+    return None if value is None else parse_quantity(value)
+
+
+def _request_proof(pod: Pod, field: str, resource: str) -> Iterable[Evidence]:
+    containers = pod.spec.containers if field == "containers" else pod.spec.init_containers or ()
+    for container in containers:
+        if container.resources is None:
+            continue
+        asked = container.resources.requests or {}
+        kind = "requests" if resource in asked else "limits"  # the API server takes the limit for one left out
+        value = asked.get(resource) if kind == "requests" else (container.resources.limits or {}).get(resource)
+        if value is not None:
+            yield quotes.of_amount(pod, str(value), f"{{.spec.{field}[*].resources.{kind}.{resource}}}")
+
+
+def _amount(resource: str, amount: Decimal, *, whole: bool = False) -> str:
+    """`1,000` of cpu; bytes as GiB, or as MiB where that is less than one. `whole`: without a fraction of bytes."""
+    if resource == "cpu":
+        return _plain(amount)
+    unit, name = (_GIB, "GiB") if amount >= _GIB else (_MIB, "MiB")
+    return f"{_plain((amount / unit).quantize(Decimal(1) if whole else Decimal('0.1'), ROUND_DOWN))} {name}"
+
+
+def _plain(amount: Decimal) -> str:
+    text = f"{amount:,f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text

@@ -1,21 +1,30 @@
 """Who holds GPUs, and what they use of them: a pod's owner, how it is edited, its team, and figures as they are quoted.
 
 A team is named where a label or annotation of the pod names one.
+
+`waited_for` names holders that have launched no kernel for hours, and whose end lets a pod in. Only what is measured
+counts: a holder without figures is not known to be idle. Whether the pod fits without them is HAMi's filter's to say.
 """
 
 import json
-from collections.abc import Mapping
-from datetime import datetime
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
 from typing import NamedTuple, Protocol
 
+from bot.finding_codes import Code
 from bot.hami.metrics.exposition import Sample
-from bot.hami.metrics.gpu_usage import PORT, ContainerUse
+from bot.hami.metrics.gpu_usage import IDLE_S, PORT, ContainerUse, MeasuredHolding, held_by
+from bot.hami.scheduler_logs.scheduling_events import REASONS
 from bot.kube.models import Holder, ObjectMeta, Pod
-from bot.kube.times import format_time
-from bot.report import Evidence, NextAction, step
+from bot.kube.times import format_time, roughly
+from bot.report import Evidence, Finding, NextAction, step
 from bot.texts import Prose, Text
-from playbooks.gather.usage import UsageSeen
+from playbooks import quotes
+from playbooks.gather.usage import MOST_MEASURED, MeasuredNodes, UsageSeen
 from playbooks.quotes import kubectl
+from playbooks.rules.common import prose
+from playbooks.rules.common.findings import finding
+from playbooks.scenes.waiting_pod import PodScene
 
 _TEAM_KEYS = ("team", "owner")
 """As the whole key of a label or annotation, or after its prefix: `example.com/team`."""
@@ -129,3 +138,92 @@ def _command(reading: Sample, node: str, measured: MeasuredSnapshot, grep: str) 
         return ""
     path = f"/api/v1/namespaces/{monitor.namespace}/pods/{monitor.name}:{PORT}/proxy/metrics"
     return f"{kubectl('get', '--raw', path)} | grep '{grep}'"
+
+
+_MOST_TRIED = 20
+_MOST_ENDED = 3
+NO_ROOM = frozenset[Code](
+    (*(reason.finding for reason in REASONS if reason.nature == "use"), "allocated-cards-insufficient", "fits-nowhere")
+)
+"""The findings that the end of another pod may mend."""
+
+
+def in_question(scene: PodScene) -> dict[str, list[str]]:
+    """The nodes, with their GPUs, that would take the pod if those ended that may be idle by their age; at most three.
+
+    Those with the most memory to gain come first. Empty where the pod fits, and where HAMi's filter cannot be asked.
+    """
+    ledger = scene.view.ledger
+    asks = scene.nodes_seen and scene.request.containers and not scene.pod.spec.node_name
+    if not asks or ledger is None or len(scene.views) != 1 or scene.fitting or scene.too_large:
+        return {}
+    before = (scene.now - timedelta(seconds=IDLE_S)).strftime("%Y-%m-%dT%H:%M:%SZ")
+    # The API writes every time in the same form, so texts compare as times do.
+    old = {
+        name: [it for it in ledger.on(name) if it.bound and not it.ending and "" < it.created <= before]
+        for name in scene.candidates
+    }
+    by_gain = sorted(
+        (name for name in old if old[name]), key=lambda name: -sum(holding.amounts[0] for holding in old[name])
+    )
+    found: dict[str, list[str]] = {}
+    for name in by_gain[:_MOST_TRIED]:
+        if len(found) < MOST_MEASURED and scene.view.judge_without(name, scene.request, old[name]).fits:
+            found[name] = sorted({uuid for holding in old[name] for uuid in holding.shares})
+    return found
+
+
+def waited_for(scene: PodScene) -> Finding | None:
+    """The idle holders of one node without whom the pod fits; None where nobody is known to be idle."""
+    measured = scene.usage
+    if measured is None or scene.view.ledger is None or not measured.usage.usage.containers:
+        return None
+    held = held_by(scene.view.ledger.all(), measured.usage.usage)
+    idle = [holding for holding in held if not holding.holding.ending and (holding.idle_s or 0) >= IDLE_S]
+    idle.sort(key=lambda holding: (-(holding.idle_s or 0), holding.name))
+    alone = ([holding] for holding in idle[:_MOST_TRIED] if _fits(scene, [holding]))
+    found = next(alone, None) or _together(scene, idle)
+    return _told(scene, found, measured) if found else None
+
+
+def _together(scene: PodScene, idle: Sequence[MeasuredHolding]) -> list[MeasuredHolding]:
+    for node in dict.fromkeys(holding.holding.node for holding in idle):
+        ended = [holding for holding in idle if holding.holding.node == node][:_MOST_TRIED]
+        if not _fits(scene, ended):
+            continue
+        for tried in sorted(ended, key=lambda held: held.holding.amounts):
+            rest = [other for other in ended if other is not tried]
+            ended = rest if rest and _fits(scene, rest) else ended
+        if len(ended) <= _MOST_ENDED:
+            return ended
+    return []
+
+
+def _fits(scene: PodScene, ended: Sequence[MeasuredHolding]) -> bool:
+    node = ended[0].holding.node
+    if node not in scene.nodes or node in scene.obstacles:
+        return False
+    return scene.view.judge_without(node, scene.request, [holding.holding for holding in ended]).fits is True
+
+
+def _told(scene: PodScene, found: Sequence[MeasuredHolding], measured: MeasuredNodes) -> Finding:
+    node = found[0].holding.node
+    holders = {(pod.namespace, pod.name): pod for pod in scene.view.facts.pods or ()}
+    pods = [holders[holding.holding.namespace, holding.holding.name] for holding in found]
+    whose = [owner_of(pod) for pod in pods]
+    values = {
+        "pods": ", ".join(holding.name for holding in found),
+        "memory": prose.mib(sum(holding.holding.amounts[0] for holding in found)),
+        "time": roughly(min(holding.idle_s or 0 for holding in found)),
+        "owner": ", ".join(dict.fromkeys(owner.team or f"{owner.kind} {owner.name}" for owner in whose)),
+        "node": node,
+    }
+    proofs: list[Evidence] = [
+        of_use(holding.last, holding.last.last_kernel, node, measured)
+        for holding in found
+        if holding.last and holding.last.last_kernel
+    ]
+    proofs += [quotes.of_holder(pod) for pod in pods]
+    ask = step(Text("waited-for.ask", **values), prose.command("gpus", "--idle", "--node", node))
+    claim = Text("waited-for.claim", **values)
+    return finding("idle-holder", claim, "confirmed", (node,), proofs, severity="warning", actions=[ask])

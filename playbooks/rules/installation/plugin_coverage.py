@@ -18,7 +18,7 @@ from playbooks.rule import Stage, rule, run
 from playbooks.rules.common import prose
 from playbooks.rules.common.containers import statuses, stuck
 from playbooks.rules.common.findings import finding
-from playbooks.rules.dra.devices import served
+from playbooks.rules.dra import served
 from playbooks.rules.installation.schedulers import what_ails
 from playbooks.rules.nodes.node_causes import HANDS_OUT_NOTHING, NODE_CODES, scene_of
 from playbooks.rules.nodes.not_selected import KeptOff, keeps_off, none_selected, refused_pods

@@ -14,7 +14,7 @@ from bot.texts import Prose, Text, sentences
 from playbooks import quotes
 from playbooks.gather.node_side import LogSeen
 from playbooks.rules.common.containers import LastWords, last_of, path_in, statuses, stuck
-from playbooks.rules.common.signature_findings import fix_of, in_log, in_messages, log_line
+from playbooks.rules.common.findings import fix_of, in_log, in_messages, log_line
 
 _LEASE = re.compile(r"^[EF]\d{4} .*(leaderelection|[Ll]ease|resource lock)")
 Proven = tuple[Hit, Sequence[Evidence]]

@@ -28,7 +28,7 @@ from playbooks.gather.node_side import NodeSide
 from playbooks.quotes import kubectl
 from playbooks.rule import rule
 from playbooks.rules.common import prose
-from playbooks.rules.common.signature_findings import fix_of
+from playbooks.rules.common.findings import fix_of
 from playbooks.rules.nodes.causes import NodeCause, by_cause
 from playbooks.rules.nodes.not_selected import kept_off
 from playbooks.rules.nodes.plugin_faults import has_registered, in_plugin_log, plugin_faults, plugin_statuses

@@ -15,8 +15,7 @@ from playbooks import quotes
 from playbooks.gather.node_side import PluginSets
 from playbooks.quotes import kubectl, of_object
 from playbooks.rule import rule
-from playbooks.rules.common.findings import finding
-from playbooks.rules.common.signature_findings import fix_of, in_events
+from playbooks.rules.common.findings import finding, fix_of, in_events
 from playbooks.rules.nodes.causes import NodeCause, by_cause
 from playbooks.scenes.nodes import NodeScene, NodesScene
 

@@ -28,7 +28,7 @@ from playbooks.quotes import kubectl
 from playbooks.rule import rule
 from playbooks.rules.common import containers
 from playbooks.rules.common.containers import LastWords, in_trouble, last_of, statuses
-from playbooks.rules.common.signature_findings import fix_of, in_events, in_log, in_messages, log_line
+from playbooks.rules.common.findings import fix_of, in_events, in_log, in_messages, log_line
 from playbooks.rules.nodes.causes import NodeCause, by_cause
 from playbooks.rules.waiting.unregistered_nodes import plugin_log
 from playbooks.scenes.nodes import NodeScene, NodesScene

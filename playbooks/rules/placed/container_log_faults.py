@@ -22,8 +22,7 @@ from playbooks.quotes import kubectl_pod
 from playbooks.rule import rule
 from playbooks.rules.common import prose
 from playbooks.rules.common.containers import gpu_containers, in_trouble, path_in, statuses
-from playbooks.rules.common.findings import finding
-from playbooks.rules.common.signature_findings import fix_of, log_line
+from playbooks.rules.common.findings import finding, fix_of, log_line
 from playbooks.rules.placed.container_faults import given, is_limited, scaling_of, sharers
 from playbooks.rules.placed.hami_core import (
     FIRST_WITHOUT_CRASHES,

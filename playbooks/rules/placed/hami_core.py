@@ -26,9 +26,8 @@ from playbooks.gather.node_side import driver_label
 from playbooks.quotes import kubectl_pod
 from playbooks.rule import rule
 from playbooks.rules.common.containers import in_trouble, path_in, run_time, statuses
-from playbooks.rules.common.findings import finding
+from playbooks.rules.common.findings import finding, log_line
 from playbooks.rules.common.holders import of_use
-from playbooks.rules.common.signature_findings import log_line
 from playbooks.rules.placed.container_faults import GpuContainers, given, is_limited, is_troubled, sharers, shares
 from playbooks.scenes.placed_pod import PlacedScene
 

@@ -15,8 +15,7 @@ from playbooks import quotes
 from playbooks.quotes import kubectl_pod
 from playbooks.rule import rule
 from playbooks.rules.common.containers import between_restarts, in_trouble, path_in, statuses, stuck
-from playbooks.rules.common.findings import finding
-from playbooks.rules.common.signature_findings import in_events, in_messages, log_line, signed
+from playbooks.rules.common.findings import finding, in_events, in_messages, log_line, signed
 from playbooks.scenes.placed_pod import PlacedScene
 
 _START_EVENTS = (

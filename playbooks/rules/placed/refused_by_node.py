@@ -22,8 +22,7 @@ from playbooks.quotes import kubectl, kubectl_pod
 from playbooks.rule import rule
 from playbooks.rules.admission.webhook_bypassed import missed
 from playbooks.rules.common import prose
-from playbooks.rules.common.findings import finding
-from playbooks.rules.common.signature_findings import fix_of, log_line
+from playbooks.rules.common.findings import finding, fix_of, log_line
 from playbooks.rules.installation.extender import managed_proof, never_asked
 from playbooks.rules.nodes.node_causes import NODE_CODES, node_causes
 from playbooks.rules.nodes.plugin_faults import crash_near

@@ -20,9 +20,8 @@ from playbooks.attempt import Attempt
 from playbooks.quotes import kubectl, kubectl_pod
 from playbooks.rule import rule
 from playbooks.rules.capacity import request_amounts
-from playbooks.rules.capacity.kubernetes_shortage import shortage
 from playbooks.rules.capacity.large_request import Largest, admits, proof_of, too_small
-from playbooks.rules.capacity.request_amounts import is_soft, own_words
+from playbooks.rules.capacity.request_amounts import is_soft, own_words, shortage
 from playbooks.rules.common import prose
 from playbooks.rules.common.findings import finding
 from playbooks.rules.common.holders import edit_owner

@@ -19,9 +19,8 @@ from playbooks.gather.node_side import LogSeen
 from playbooks.quotes import kubectl, kubectl_pod
 from playbooks.rule import rule
 from playbooks.rules.common.containers import last_of, statuses
-from playbooks.rules.common.findings import finding
+from playbooks.rules.common.findings import finding, fix_of, log_line
 from playbooks.rules.common.holders import edit_owner
-from playbooks.rules.common.signature_findings import fix_of, log_line
 from playbooks.rules.nodes.plugin_faults import in_plugin_log
 from playbooks.rules.waiting.unregistered_nodes import plugin_log
 from playbooks.scenes.waiting_pod import PodScene

@@ -23,10 +23,10 @@ from bot.texts import Prose, Text, sentences, unstopped
 from playbooks import quotes
 from playbooks.quotes import kubectl
 from playbooks.rule import rule
-from playbooks.rules.capacity.idle_holders import NO_ROOM, waited_for
 from playbooks.rules.capacity.large_request import advise, impossible, loosen_selection, why_large
 from playbooks.rules.common import prose
 from playbooks.rules.common.findings import Part, finding, other_vendors
+from playbooks.rules.common.holders import NO_ROOM, waited_for
 from playbooks.rules.nodes.node_causes import NODE_CODES, nodes_at_fault
 from playbooks.rules.waiting import refusals
 from playbooks.rules.waiting.cause_ranking import (

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from bot.report import NextAction
-from bot.slack.render.buttons import AskButton, gist, read_value, value_of
+from bot.slack.render.blocks import AskButton, gist, read_value, value_of
 from bot.slack.render.text import BUTTON_VALUE
 from tests.render import any_text, finding, report
 

@@ -1,6 +1,6 @@
 import pytest
 
-from bot.slack.render.buttons import AskButton, read_value, render_choice
+from bot.slack.render.blocks import AskButton, read_value, render_choice
 from tests.slack.render import assert_fits, assert_inert, texts
 
 QUESTION = "Which of these pods?"

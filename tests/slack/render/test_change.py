@@ -9,7 +9,7 @@ from bot.changes.journal import EventKind
 from bot.errors import BotError
 from bot.report import Impact
 from bot.slack.render import blocks
-from bot.slack.render.buttons import read_value, value_of
+from bot.slack.render.blocks import read_value, value_of
 from bot.slack.render.change import (
     RUNNING,
     CardButton,

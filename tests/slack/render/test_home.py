@@ -1,5 +1,5 @@
 from bot.slack.render import blocks
-from bot.slack.render.buttons import AskButton, read_value
+from bot.slack.render.blocks import AskButton, read_value
 from bot.slack.render.home import HomeContent, render_home
 from bot.slack.render.text import BLOCKS_OF_VIEW
 from bot.slack.render.triage_head import Head

@@ -1,1 +1,0 @@
-"""Dynamic resource allocation: ResourceClaims, and the drivers that serve them."""
