@@ -13,6 +13,7 @@ from bot.settings import usual_config
 from bot.texts import LANGUAGES, Language, Text, Texts
 from handlers.cluster_choice import ClusterChoice
 from handlers.doctor.words import doctor_command
+from handlers.parsing.click_words import help_of
 from handlers.parsing.grammar import Grammar, explain, explain_word, help_command
 from playbooks.playbook import ALL
 
@@ -129,10 +130,10 @@ def reading_grammar(program: str) -> Grammar:
 
 
 @click.pass_context
-def _without_verb(ctx: click.Context, *, version: bool, **_: object) -> TextAsked | None:
+def _without_verb(ctx: click.Context, *, version: bool, lang: Language | None, **_: object) -> TextAsked | None:
     if version:
         return _version()
-    return TextAsked(ctx.get_help()) if ctx.invoked_subcommand is None else None
+    return TextAsked(help_of(ctx, Texts(lang or "en"))) if ctx.invoked_subcommand is None else None
 
 
 def _version() -> TextAsked:
@@ -147,7 +148,8 @@ def _help(ctx: click.Context, verb: str | None, lang: Language | None) -> TextAs
     grammar = ctx.parent.command if ctx.parent else None
     is_command = isinstance(grammar, Grammar) and verb and grammar.get_command(ctx, verb)
     word = explain_word(verb) if verb and not is_command else None
-    return TextAsked(Texts(lang or "en").words(word) if word else explain(ctx, verb))
+    say = Texts(lang or "en")
+    return TextAsked(say.words(word) if word else explain(ctx, verb, say))
 
 
 def _profile_command(program: str) -> click.Command:
