@@ -93,6 +93,7 @@ PROBLEMS = Sheet(
         "lock": "lock",
         "slots": "slots",
     },
+    listed=True,
 )
 """The columns that tell of problems, the most telling first: a message shows few."""
 ABOUT = Sheet("node", AboutRow)

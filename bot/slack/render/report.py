@@ -147,6 +147,7 @@ def render_report(
     newer, _ = whole(room.copy(), newer=True) if overview else ((), ())
     shown, attached = whole(room, newer=False)
     answer = blocks.Draft(_aloud(report, cause), shown, attached).in_words(say)
+    newer = newer if any(block["type"] == "data_table" for block in newer) else ()
     return answer._replace(newer=blocks.in_words(newer, say))
 
 
