@@ -336,7 +336,7 @@ def called(scene: AskedScene) -> Prose:
     role = role_of(scene.written)
     if role.kind != "Pod":
         named = f"{role.kind} {role.of}".strip()
-        owner = named if role.name == role.of else f"{role.name} of {named}"
+        owner = named if role.name == role.of else f"{named} {role.name}"
         several = role.replicas is not None and role.replicas > 1
         return Text("fit.one-of", count=role.replicas, owner=owner) if several else Text("fit.pod-of", owner=owner)
     if scene.card_words is None or not scene.request.containers:

@@ -98,7 +98,7 @@ def test_manifests_as_people_have_them_are_told_by_role(tmp_path: Path, case: di
 def test_all_replicas_together_are_not_said_to_fit(tmp_path: Path) -> None:
     (path := tmp_path / "m.yaml").write_text(next(case["text"] for case in MANIFESTS if case["name"] == "deploy"))
     report = ask(tmp_path, cluster(gpu_node()), path)
-    assert report.verdict.startswith("one pod of Deployment vllm-ocr (2 replicas) fits")
+    assert report.verdict.startswith("Deployment vllm-ocr (one of 2 pods) fits")
     assert any("one pod of each role was judged alone" in gap.why for gap in report.gaps)
 
 
