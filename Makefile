@@ -19,7 +19,7 @@ COMMANDS ?= 20000
 INPUTS ?= 1000000
 
 DIST := dist
-SOURCE_CHECKS := $(patsubst %,tests/test_%.py,finding_codes project readme security texts)
+SOURCE_CHECKS := $(patsubst %,tests/test_%.py,finding_codes project readme security texts) tests/hami/test_vendors.py
 
 .PHONY: demo test test-all lint bench soak hours fuzz lock manifest dist sbom audit clean
 

@@ -4,12 +4,15 @@ from collections.abc import Iterator
 from functools import cache
 from typing import NamedTuple
 
+import pytest
+
 from bot.errors import SourceError
 from bot.kube.recording.recorded_cluster import RecordedCluster
 from bot.report import Finding, Report
 from tests.cases_support import CASES, VERSIONS, ask_cluster, scenarios
 from tests.incidents_support import incidents, open_incident
 
+pytestmark = pytest.mark.few(3)
 OF_THE_INSTALL = ("scheduler-down", "scheduler-no-leader", "scheduler-panic", "scheduler-ledger-stale")
 """Codes that `why` gives of HAMi itself, and that `status` then has to know."""
 UNKNOWN_TO_HAMI = ("node-unregistered", "handshake-stale", "handshake-deleted")

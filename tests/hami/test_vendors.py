@@ -3,6 +3,7 @@
 import io
 import re
 import tokenize
+from functools import cache
 from pathlib import Path
 
 import msgspec
@@ -166,6 +167,7 @@ DRA_DRIVERS = ("bot/hami/installation/dra.py",)
 """HAMi-DRA's drivers are no vendors of HAMi's scheduler, and some are called after one."""
 
 
+@pytest.mark.source
 @pytest.mark.parametrize("vendor", VENDORS, ids=lambda vendor: vendor.names.word)
 def test_no_code_outside_its_folder_names_a_vendor(vendor):
     """Comments and docstrings may: they cite HAMi's files. The texts for people are in catalogs."""
@@ -173,19 +175,24 @@ def test_no_code_outside_its_folder_names_a_vendor(vendor):
     found = []
     for path in (path for part in ("bot", "handlers", "playbooks") for path in (ROOT / part).rglob("*.py")):
         if OWN not in path.parents:
-            found += [f"{path.relative_to(ROOT)}:{line}" for line in lines_of_code_with(word, path)]
+            code = code_of(path)
+            found += [f"{path.relative_to(ROOT)}:{line}" for line, text in code if word in text]
     assert [entry for entry in found if entry.split(":")[0] not in (*NVIDIAS_SOFTWARE, *DRA_DRIVERS)] == []
 
 
-def lines_of_code_with(word, path):
+@cache
+def code_of(path):
+    """Its tokens in lower case, with their lines; no comment and no docstring."""
+    found = []
     tokens = tokenize.generate_tokens(io.StringIO(path.read_text()).readline)
     begins = True  # a string that begins a statement is a docstring
     for token in tokens:
         is_text = token.type == tokenize.STRING and begins
-        if word in token.string.lower() and token.type != tokenize.COMMENT and not is_text:
-            yield token.start[0]
+        if token.type != tokenize.COMMENT and not is_text:
+            found.append((token.start[0], token.string.lower()))
         if token.type not in (tokenize.COMMENT, tokenize.NL):
             begins = token.type in (tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENCODING)
+    return found
 
 
 @pytest.mark.parametrize(

@@ -51,6 +51,7 @@ def test_a_sample_is_quoted_as_the_text_format_has_it(tmp_path: Path) -> None:
     assert 'pod="a\\"b"' in sample.line
 
 
+@pytest.mark.process
 def test_a_query_that_is_wrong_is_refused_with_prometheus_words(week: str) -> None:
     with pytest.raises(SourceError, match="bad_data: invalid parameter") as refused:
         ask(Address(week), "sum(")

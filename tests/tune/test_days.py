@@ -139,7 +139,7 @@ def test_without_a_prometheus_that_is_a_gap_of_each_day(prometheus: Prometheus |
     assert set(answers(report).values()) == {"not enough data"}
 
 
-@pytest.mark.few(1)
+@pytest.mark.process
 @pytest.mark.parametrize("recorded", ["range.om.gz", "range-exported-labels.om.gz"])
 def test_a_real_prometheus_has_the_average_of_every_share_with_a_whole_day(recorded: str, tmp_path: Path) -> None:
     with prometheus_of_the_week(recorded, tmp_path) as url:
@@ -150,7 +150,7 @@ def test_a_real_prometheus_has_the_average_of_every_share_with_a_whole_day(recor
     assert 8 * GIB < ocr < 20 * GIB
 
 
-@pytest.mark.few(1)
+@pytest.mark.process
 @pytest.mark.parametrize("recorded", ["range.om.gz", "range-exported-labels.om.gz"])
 def test_a_real_prometheus_has_the_average_of_every_share_with_a_whole_day_above_the_least_request(
     recorded: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

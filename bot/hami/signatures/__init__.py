@@ -37,6 +37,8 @@ that does, and `scheduler-message` what the runtime says of a container's start.
 _FILES = ("vendors", "plugin", "kubelet", "start", "core", "scheduler")
 CORE_HEADER = r"\[(?:HAMI-core|4pdvGPU) [^\]\n]{1,200}\]:? ?"
 """Before each line of HAMi-core; `4pdvGPU` is its older name."""
+LONGEST = 65_536
+"""Characters of a line in which words are sought: a program that prints a whole object in one line has them before."""
 
 
 _NAME = re.compile(r"\(\?P<\w+>")
@@ -127,15 +129,18 @@ class Hit(NamedTuple):
 
 
 def find(where: Where, texts: Iterable[str], version: Version | None = None) -> list[Hit]:
-    """The signatures that the lines hold, in the file's order, each with the last line that holds it."""
+    """The signatures that the lines hold, in the file's order, each with the last line that holds it.
+
+    Of a line the first `LONGEST` characters are looked at.
+    """
     known = _signatures(where)
     either = _either(where)
     last: dict[str, Hit] = {}
     for number, line in enumerate(texts):
-        if not either.search(line):
+        if not either.search(line, 0, LONGEST):
             continue
         for signature in known:
-            if (words := _compiled(signature.pattern).search(line)) and signature.holds_for(version):
+            if (words := _compiled(signature.pattern).search(line, 0, LONGEST)) and signature.holds_for(version):
                 last[signature.id] = Hit(signature, words[0] if where == "workload-log" else line, number, version)
     return [last[signature.id] for signature in known if signature.id in last]
 
