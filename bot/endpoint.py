@@ -107,28 +107,19 @@ async def read_body(request: web.Request, largest: int) -> bytes | None:
     return bytes(body)
 
 
-class _Logged(NamedTuple):
-    why: str
-    at: float
-    more: int = 0
-
-
 class Refusals:
-    """Logs refusals: each new one, and the same again only after `QUIET_S`, with how many there were in between."""
+    """Logs refusals: each new one, and the same again only after `QUIET_S`."""
 
     def __init__(self, what: str, clock: Callable[[], float] = time.monotonic) -> None:
         self._what = what
         self._clock = clock
-        self._logged: dict[int, _Logged] = {}
+        self._logged: dict[int, tuple[str, float]] = {}
 
     def tell(self, status: int, why: str) -> None:
-        now, last = self._clock(), self._logged.get(status)
-        if last and last.why == why and now - last.at < QUIET_S:
-            self._logged[status] = last._replace(more=last.more + 1)
-            return
-        more = f" ({last.more} more since the last line)" if last and last.more else ""
-        log.warning("%s: refused with %d: %s%s", self._what, status, why, more)
-        self._logged[status] = _Logged(why, now)
+        last, at = self._logged.get(status, ("", 0.0))
+        if last != why or self._clock() - at >= QUIET_S:
+            log.warning("%s: refused with %d: %s", self._what, status, why)
+            self._logged[status] = why, self._clock()
 
 
 ALERTS_PATH = "/alerts/alertmanager"

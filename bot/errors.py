@@ -200,14 +200,10 @@ def bugs_as_errors(known: set[str] | None = None) -> Generator[None]:
             log.info("a bug", exc_info=error)  # below what Python prints by itself: a shell shows no traceback
         if known is not None:
             known.add(place)
-        raise Bug(Text("error-bug.message", error=place), hint=_report()) from error
-
-
-def _report() -> Text:
-    request = request_id()
-    if not request:
-        return Text("error-bug.report")
-    return Text("error-bug.report-logged", field=REQUEST_FIELD, request=request)
+        hint = Text("error-bug.report")
+        if request := request_id():
+            hint = Text("error-bug.report-logged", field=REQUEST_FIELD, request=request)
+        raise Bug(Text("error-bug.message", error=place), hint=hint) from error
 
 
 def _place(error: Exception) -> str:

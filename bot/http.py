@@ -95,7 +95,12 @@ async def serve_http(
     clients = Clients(terms or ConnectionLimits.of_this_process())
     application = web.Application(middlewares=[clients.middleware])
     application.router.add_get("/livez", _alive)
-    application.router.add_get("/readyz", _readiness(ready, notes))
+
+    async def readiness(_: web.Request) -> web.Response:
+        why_not = ready()
+        return web.Response(status=503 if why_not else 200, text=f"{why_not or 'ok'}\n{notes()}")
+
+    application.router.add_get("/readyz", readiness)
     if metrics is not None:
         application.router.add_get(METRICS_PATH, metrics)
     if slack is not None:
@@ -134,14 +139,6 @@ async def _alive(_: web.Request) -> web.Response:
     return web.Response(text="ok\n")
 
 
-def _readiness(ready: Callable[[], str], notes: Callable[[], str]) -> Handler:
-    async def readiness(_: web.Request) -> web.Response:
-        why_not = ready()
-        return web.Response(status=503 if why_not else 200, text=f"{why_not or 'ok'}\n{notes()}")
-
-    return readiness
-
-
 def _slack_events(slack: Slack, body_s: float) -> Handler:
     verifier = SignatureVerifier(slack.signing_secret)
 
@@ -158,12 +155,14 @@ def _slack_events(slack: Slack, body_s: float) -> Handler:
         if raw is None:
             status, why = (413, "too large") if may_be_signed else (401, "not signed by Slack")
             return web.Response(status=status, text=f"{why}\n")
-        if _is_ssl_check(raw):
+        # Slack looks at the certificate with a form that is not signed. The same words in an event were typed.
+        if not raw.startswith(b"{") and b"ssl_check=1" in raw.split(b"&"):
             return web.Response()
-        if not may_be_signed or not _is_signed(verifier, raw, request.headers):
+        text, headers = raw.decode(errors="replace"), request.headers
+        if not may_be_signed or not verifier.is_valid(text, headers[_TIMESTAMP], headers[_SIGNATURE]):
             return web.Response(status=401, text="not signed by Slack\n")
         try:
-            body = _body_of(raw.decode())
+            body = _body_of(text)
         except ValueError:
             return web.Response(status=400, text="nothing that Slack sends\n")
         # Bolt would verify once more, and read a command whose words contain "payload" as nothing at all.
@@ -173,25 +172,12 @@ def _slack_events(slack: Slack, body_s: float) -> Handler:
     return events
 
 
-def _is_ssl_check(raw: bytes) -> bool:
-    """Whether Slack looks at the certificate: a form that is not signed. The same words in an event were typed."""
-    return not raw.startswith(b"{") and b"ssl_check=1" in raw.split(b"&")
-
-
 def _may_be_signed(verifier: SignatureVerifier, headers: Mapping[str, str]) -> bool:
     """Whether it is worth reading the body: the headers of a signature of the last five minutes are there."""
     timestamp, signature = headers.get(_TIMESTAMP, ""), headers.get(_SIGNATURE, "")
     if not timestamp.isdecimal() or len(timestamp) > _LONGEST_TIMESTAMP or not _IS_SIGNATURE.fullmatch(signature):
         return False
     return abs(verifier.clock.now() - int(timestamp)) <= _FRESH_S
-
-
-def _is_signed(verifier: SignatureVerifier, raw: bytes, headers: Mapping[str, str]) -> bool:
-    """Whether Slack signed it. The verifier raises errors for what is no text."""
-    try:
-        return verifier.is_valid(raw, headers[_TIMESTAMP], headers[_SIGNATURE])
-    except UnicodeDecodeError:
-        return False
 
 
 def _body_of(text: str) -> dict[str, Any]:
@@ -264,11 +250,10 @@ class Clients:
             self._make_room()
 
     def _make_room(self, address: str = "") -> None:
-        waited_for = (
-            client for client in self._all.values() if client.is_waited_for and address in {"", client.address}
-        )
-        if longest := next(waited_for, None):
-            longest.end()
+        for client in self._all.values():
+            if client.is_waited_for and address in {"", client.address}:
+                client.end()
+                return
 
 
 class _Client(asyncio.Protocol):

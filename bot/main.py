@@ -51,11 +51,10 @@ from handlers.health_monitor import PACE_S, TEST_PACE_S, HealthMonitor, SelfTest
 from handlers.inbox import Inbox
 from handlers.metrics_poller import Observer
 from handlers.oncall import listeners as triage
-from handlers.oncall.digests import register_digest_form
 from handlers.oncall.setup import Oncall, alerts_endpoint_of, incidents_kept, oncall_desk
 from handlers.profiles import service as profiling
 from handlers.profiles.service import ProfileService
-from handlers.record_shell import write_capture
+from handlers.shell_commands import write_capture
 from handlers.unfinished_work import Leftovers
 from playbooks.own import discovery as own
 from playbooks.playbook import Sources, find, load
@@ -195,8 +194,8 @@ async def running(
     async with AsyncExitStack() as stack:
         store_url = settings.store.url.get_secret_value()
         sending_as = stack.enter_context(sender(store_url))
-        meant = usual or _only(settings)
-        names = tuple(settings.clusters) if not meant else tuple({**dict.fromkeys(settings.clusters), meant: None})
+        meant = usual or (next(iter(settings.clusters)) if len(settings.clusters) == 1 else "")
+        names = tuple(dict.fromkeys(filter(None, (*settings.clusters, meant))))
         clusters = await stack.enter_async_context(KeptOpen(open_sources, names, meant))
         change_supervisor = ChangeSupervisor(settings, names, clusters.get, changing, limits.now or time.time)
         clock = await stack.enter_async_context(Clock())
@@ -232,10 +231,10 @@ async def running(
         )
         oncall_id = uuid.uuid4().hex
         async with incidents_kept(settings, deps, clock, identity=oncall_id, pace=limits.oncall) as kept:
-            front.ears = kept and kept.ears
+            front.ears = kept and kept[1]
             who = await reached(gateway, slack, settings, start)
         deps = deps._replace(bot_user=who.identity.user_id, workspace=who.identity.url)
-        parts = _Parts(
+        async with _answering(
             settings,
             slack,
             limits,
@@ -246,28 +245,25 @@ async def running(
             who=who,
             oncall_id=oncall_id,
             examining=examining,
-        )
-        async with _answering(parts):
+        ):
             yield port
 
 
-class _Parts(NamedTuple):
-    settings: Settings
-    slack: SlackSettings
-    limits: Limits
-    clock: Clock
-    front: Front
-    change_supervisor: ChangeSupervisor
-    deps: Deps
-    who: SlackIdentity
-    oncall_id: str
-    examining: slack_command.Examine
-
-
 @asynccontextmanager
-async def _answering(parts: _Parts) -> AsyncGenerator[None]:
+async def _answering(
+    settings: Settings,
+    slack: SlackSettings,
+    limits: Limits,
+    clock: Clock,
+    *,
+    front: Front,
+    change_supervisor: ChangeSupervisor,
+    deps: Deps,
+    who: SlackIdentity,
+    oncall_id: str,
+    examining: slack_command.Examine,
+) -> AsyncGenerator[None]:
     """The bot once Slack and the store are reached; what it had taken is done, or kept, when it returns."""
-    settings, slack, limits, clock, front, change_supervisor, deps, who, oncall_id, examining = parts
     async with AsyncExitStack() as stack:
         inbox = Inbox(deps)
         change = change_supervisor.begin(deps)
@@ -296,7 +292,7 @@ async def _answering(parts: _Parts) -> AsyncGenerator[None]:
         health_monitor = HealthMonitor(
             deps,
             watched(settings),
-            partial(_live, sockets, deps.outbox, sending),
+            lambda: HealthFacts(sending.done(), not deps.outbox.ready, sockets.down_for_s() if sockets else 0.0),
             owner=uuid.uuid4().hex,
             pace_s=limits.look_s,
             clock=limits.clock,
@@ -304,11 +300,11 @@ async def _answering(parts: _Parts) -> AsyncGenerator[None]:
         front.why_not_ready, front.notes = health_monitor.why_not_ready, health_monitor.notes
         front.app = app
         if settings.metrics:
-            await stack.enter_async_context(in_background(Observer(deps, front.exposition).run(clock)))
+            await stack.enter_async_context(in_background(Observer(deps, front.exposition.figures).run(clock)))
         self_test = SelfTest(deps, owner=uuid.uuid4().hex, pace_s=limits.test_s)
         await stack.enter_async_context(in_background(self_test.run(clock)))
         await stack.enter_async_context(in_background(inbox.watches.run(clock)))
-        async with health_monitor.looking(clock), in_background(Leftovers(inbox, gate).run(clock)) as (resuming,):
+        async with in_background(Leftovers(inbox, gate).run(clock), health_monitor.run(clock)) as (resuming, _):
             try:
                 if sockets:
                     await sockets.connected()
@@ -334,7 +330,6 @@ async def _answering(parts: _Parts) -> AsyncGenerator[None]:
 def _port(
     settings: Settings, slack: SlackSettings, front: Front, change_supervisor: ChangeSupervisor
 ) -> AbstractAsyncContextManager[str]:
-    """The bot's own port, from the start to the end."""
     stopping = front.stopping.is_set
     taking = Slack(lambda: front.app, slack.signing_secret.get_secret_value(), stopping)
     return serve_http(
@@ -358,15 +353,10 @@ def listen(
         listeners.register(features, inbox, change),
         triage.register(features, inbox, oncall.triage, oncall.digests),
     )
-    register_digest_form(features, inbox, oncall.digests)
     question_listeners.register(features, inbox, verbs)
     home.register(features, inbox, change.access, oncall.triage)
     question_listeners.register_unhandled(features)
     return features
-
-
-def _live(sockets: Sockets | None, outbox: Outbox, sending: asyncio.Task[None]) -> HealthFacts:
-    return HealthFacts(sending.done(), not outbox.ready, sockets.down_for_s() if sockets else 0.0)
 
 
 async def _flush(outbox: Outbox) -> None:
@@ -378,8 +368,3 @@ async def _flush(outbox: Outbox) -> None:
         log.warning("%d messages are kept in the store for the next start", outbox.waiting())
     except StoreError as error:
         log.warning("the messages kept in the store for the next start cannot be counted: %s", error)
-
-
-def _only(settings: Settings) -> str:
-    """The one cluster of the settings; empty if there is none, or several."""
-    return next(iter(settings.clusters)) if len(settings.clusters) == 1 else ""

@@ -1,7 +1,7 @@
 """GET /metrics: what waits on each cluster and why, what has room, and whether the bot itself is well.
 
-What the looks saw are figures, which are made into text after each look, so a scrape writes text. The exposition is
-OpenMetrics, or Prometheus' text, as the client asks. No series names a pod, a node or a UUID.
+What the looks saw are figures, of which a scrape makes text: OpenMetrics, or Prometheus' text, as the client asks. No
+series names a pod, a node or a UUID.
 """
 
 import asyncio
@@ -37,13 +37,10 @@ _SOURCES = (
 _SOURCE = re.compile(rf"({'|'.join(sorted(map(re.escape, _SOURCES), key=len, reverse=True))})(?= |$)")
 _MIB = 1024 * 1024
 METRICS_PATH = "/metrics"
-_MOST_FORMATS = 4
 _THIS_MACHINE = ("127.0.0.1", "::1", "::ffff:127.0.0.1")
 """No other loopback address: a service mesh's sidecar passes on anybody's requests as 127.0.0.6."""
 _END = b"# EOF\n"
 """The end of OpenMetrics."""
-
-Encode = Callable[[Collector], bytes]
 
 
 class PendingPod(NamedTuple):
@@ -77,6 +74,10 @@ class ClusterFigures(NamedTuple):
     cache_age_s: float | None = None
 
 
+Clusters = Mapping[str, ClusterFigures | None]
+"""What was seen of each; None where the last look failed: nothing is told of it but that."""
+
+
 class BotFigures(NamedTuple):
     """What is told of the bot itself. `incidents` by state, those that have not ended; times in seconds."""
 
@@ -90,19 +91,14 @@ class BotFigures(NamedTuple):
 
 
 class Figures:
-    """The newest of everything. A cluster whose last look failed is `None`: nothing is told of it but that."""
+    """The newest of everything."""
 
     def __init__(self, is_ready: Callable[[], bool]) -> None:
         self.is_ready = is_ready
-        self.clusters: Mapping[str, ClusterFigures | None] = {}
+        self.clusters: Clusters = {}
         self.bot: BotFigures | None = None
         self.blind: frozenset[str] = frozenset()
         """Clusters of which the self-test failed."""
-
-
-def class_of(code: Code | None) -> PendingClass:
-    """The class of a pod that waits for this cause."""
-    return CODES[code].pending_class if code else "unknown"
 
 
 def counted(pending: Collection[PendingPod]) -> PendingCounts:
@@ -112,7 +108,7 @@ def counted(pending: Collection[PendingPod]) -> PendingCounts:
     pods: Counter[tuple[str, PendingClass, str]] = Counter()
     oldest: dict[PendingClass, float] = {}
     for pod in pending:
-        kind = class_of(pod.code)
+        kind = CODES[pod.code].pending_class if pod.code else "unknown"
         pods[pod.namespace if pod.namespace in named else OTHERS, kind, pod.code or NOT_JUDGED] += 1
         oldest[kind] = max(oldest.get(kind, 0.0), pod.age_s)
     return PendingCounts(pods, oldest)
@@ -141,50 +137,45 @@ def gaps_by_source(sources: Iterable[str]) -> Mapping[str, int]:
 # --------------------------------------------------------------------------------------------------------- the families
 
 
-class OfClusters(Collector):
+class _Families(list[Metric], Collector):
+    """All that is told, as it was when they were made."""
+
+    def collect(self) -> Iterable[Metric]:
+        return self
+
+
+def _of_clusters(clusters: Clusters) -> Iterator[Metric]:
     """What the last look at each cluster saw."""
-
-    def __init__(self, clusters: Mapping[str, ClusterFigures | None]) -> None:
-        self._clusters = clusters
-
-    def collect(self) -> Iterator[Metric]:
-        seen = {name: figures for name, figures in self._clusters.items() if figures is not None}
-        yield from _of_pods(seen)
-        yield from _of_gpus(seen)
-        gaps = {(cluster, source): n for cluster, figures in seen.items() for source, n in figures.gaps.items()}
-        yield _gauge("gaps", "sources that the last look could not read", gaps, "cluster", "source")
-        yield _gauge("look_seconds", "how long the last look took", _each(seen, "took_s"), "cluster")
-        yield _gauge("look_timestamp_seconds", "when the last look ended", _each(seen, "at"), "cluster")
-        kept = {name: figures for name, figures in seen.items() if figures.cache_age_s is not None}
-        text = "how old what the last look had from memory may have been"
-        yield _gauge("cache_age_seconds", text, _each(kept, "cache_age_s"), "cluster")
+    seen = {name: look for name, look in clusters.items() if look is not None}
+    yield from _of_pods(seen)
+    yield from _of_gpus(seen)
+    gaps = {(cluster, source): n for cluster, look in seen.items() for source, n in look.gaps.items()}
+    yield _gauge("gaps", "sources that the last look could not read", gaps, "cluster", "source")
+    yield _gauge("look_seconds", "how long the last look took", _each(seen, "took_s"), "cluster")
+    yield _gauge("look_timestamp_seconds", "when the last look ended", _each(seen, "at"), "cluster")
+    kept = {name: look for name, look in seen.items() if look.cache_age_s is not None}
+    text = "how old what the last look had from memory may have been"
+    yield _gauge("cache_age_seconds", text, _each(kept, "cache_age_s"), "cluster")
 
 
-class OfBot(Collector):
+def _of_bot(figures: Figures) -> Iterator[Metric]:
     """The bot itself, and what this process has counted."""
-
-    def __init__(self, figures: Figures) -> None:
-        self._figures = figures
-
-    def collect(self) -> Iterator[Metric]:
-        yield _gauge("ready", "1 while the bot can hear and tell", {(): float(self._figures.is_ready())})
-        failed, clusters = self._figures.blind, self._figures.clusters
-        blind = {(name,): float(figures is None or name in failed) for name, figures in clusters.items()}
-        yield _gauge("blind", "1 where the last look at the cluster failed, or the self-test", blind, "cluster")
-        if self._figures.bot is not None:
-            yield from _of_store(self._figures.bot)
-        text = "from the creation of a pod with a GPU until it ran"
-        yield _histogram("pod_start_seconds", text, process_counters.POD_STARTS, "cluster")
-        yield _histogram("slack_ack_seconds", "from a request of Slack to its answer", process_counters.ACKS)
-        text = "how long questions in Slack took to be read and judged"
-        yield _histogram("playbook_seconds", text, process_counters.PLAYBOOKS, "verb", "outcome")
-        text = "how long HAMi's scheduler took to filter nodes for a pod, or to bind it"
-        yield _histogram("scheduler_call_seconds", text, process_counters.SCHEDULER_CALLS, "cluster", "call")
-        text = "filters of HAMi's scheduler that took no node, by reason"
-        yield _counter("scheduler_refusals", text, process_counters.REFUSALS, "cluster", "reason")
-        text = "requests to API servers, by the status of the answer"
-        counted = process_counters.KUBERNETES_REQUESTS
-        yield _counter("kubernetes_requests", text, counted, "cluster", "verb", "status")
+    yield _gauge("ready", "1 while the bot can hear and tell", {(): float(figures.is_ready())})
+    blind = {(name,): float(look is None or name in figures.blind) for name, look in figures.clusters.items()}
+    yield _gauge("blind", "1 where the last look at the cluster failed, or the self-test", blind, "cluster")
+    if figures.bot is not None:
+        yield from _of_store(figures.bot)
+    text = "from the creation of a pod with a GPU until it ran"
+    yield _histogram("pod_start_seconds", text, process_counters.POD_STARTS, "cluster")
+    yield _histogram("slack_ack_seconds", "from a request of Slack to its answer", process_counters.ACKS)
+    text = "how long questions in Slack took to be read and judged"
+    yield _histogram("playbook_seconds", text, process_counters.PLAYBOOKS, "verb", "outcome")
+    text = "how long HAMi's scheduler took to filter nodes for a pod, or to bind it"
+    yield _histogram("scheduler_call_seconds", text, process_counters.SCHEDULER_CALLS, "cluster", "call")
+    text = "filters of HAMi's scheduler that took no node, by reason"
+    yield _counter("scheduler_refusals", text, process_counters.REFUSALS, "cluster", "reason")
+    text = "requests to API servers, by the status of the answer"
+    yield _counter("kubernetes_requests", text, process_counters.KUBERNETES_REQUESTS, "cluster", "verb", "status")
 
 
 def _of_pods(seen: Mapping[str, ClusterFigures]) -> Iterator[Metric]:
@@ -248,21 +239,12 @@ def _histogram(name: str, text: str, counted: process_counters.Histogram, *label
 # --------------------------------------------------------------------------------------------------------- the endpoint
 
 
-class _KeptText(NamedTuple):
-    """The text of the clusters in one format."""
-
-    encode: Encode
-    of: Mapping[str, ClusterFigures | None]
-    text: bytes
-
-
 class Exposition:
-    """The figures as text, in each format that was asked for so far."""
+    """The figures as text. What the looks saw is made into text once, in the format that was asked for last."""
 
     def __init__(self, figures: Figures) -> None:
         self.figures = figures
-        self._own = OfBot(figures)
-        self._kept: dict[str, _KeptText] = {}
+        self._kept: tuple[str, Clusters, bytes] = "", {}, b""
 
     async def text(self, accept: str) -> tuple[bytes, str]:
         """The whole exposition and its content type, in the best format that the header `Accept` allows."""
@@ -270,31 +252,20 @@ class Exposition:
             encode, content_type = choose_encoder(accept)
         except (TypeError, ValueError):  # of a version that is no number
             encode, content_type = choose_encoder("")
-        kept = self._kept.get(content_type)
-        if kept is None or kept.of is not self.figures.clusters:
-            kept = await self._keep(content_type, encode)
-        return kept.text + encode(self._own), content_type
-
-    async def renew(self) -> None:
-        """Makes the text of what the looks have seen before the next scrape needs it. To be called after a look."""
-        for content_type, kept in list(self._kept.items()):
-            if kept.of is not self.figures.clusters:
-                await self._keep(content_type, kept.encode)
-
-    async def _keep(self, content_type: str, encode: Encode) -> _KeptText:
-        clusters = self.figures.clusters
-        text = await asyncio.to_thread(encode, OfClusters(clusters))
-        if content_type not in self._kept and len(self._kept) >= _MOST_FORMATS:
-            self._kept.clear()  # a client may ask for as many as it likes
-        kept = self._kept[content_type] = _KeptText(encode, clusters, text.removesuffix(_END))
-        return kept
+        clusters, (format_, of, text) = self.figures.clusters, self._kept
+        if format_ != content_type or of is not clusters:
+            text = await asyncio.to_thread(encode, _Families(_of_clusters(clusters)))
+            text = text.removesuffix(_END)
+            self._kept = content_type, clusters, text
+        return text + encode(_Families(_of_bot(self.figures))), content_type
 
 
 def metrics_route(exposition: Exposition, token: str) -> Handler:
     """What answers `METRICS_PATH`. Without a token only a client on the same machine is answered."""
 
     async def metrics(request: web.Request) -> web.Response:
-        if not _may_read(request, token):
+        given = request.headers.get("Authorization", "")
+        if not (is_bearer(given, token) if token else request.remote in _THIS_MACHINE):
             text = (
                 "the bearer token is missing or wrong\n" if token else "set metrics.token to be read from elsewhere\n"
             )
@@ -303,9 +274,3 @@ def metrics_route(exposition: Exposition, token: str) -> Handler:
         return web.Response(body=body, headers={"Content-Type": content_type})
 
     return metrics
-
-
-def _may_read(request: web.Request, token: str) -> bool:
-    if token:
-        return is_bearer(request.headers.get("Authorization", ""), token)
-    return request.remote in _THIS_MACHINE

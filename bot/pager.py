@@ -16,7 +16,7 @@ import asyncio
 import hashlib
 import hmac
 from collections.abc import Awaitable, Callable, Mapping
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import msgspec
 from aiohttp import web
@@ -29,16 +29,12 @@ from bot.slack.calls import proxy_for
 from bot.slack.render.text import inert
 from bot.triage.state import Action
 
-if TYPE_CHECKING:
-    import httpx
-
 PAGERDUTY, WEBHOOK = "PagerDuty", "webhook"
 SENDER = "hami-bot"
 _LONGEST_SUMMARY = 1024
 WITHIN_S = 10.0
 _LARGEST_ANSWER = 16 * 1024
 _LONGEST_REASON = 200
-_LONGEST_WAIT = 900.0
 _AGAIN = frozenset({408, 425, 429})
 _DENIED = frozenset({401, 403, 404})
 """Somebody has to mend the settings: until then it waits."""
@@ -103,11 +99,12 @@ def _pagerduty(given: PagerDutyPaging, page: PageEvent) -> PagerRequest:
         event["client"] = SENDER
         if page.link:
             event |= {"client_url": page.link, "links": [{"href": page.link, "text": "Slack"}]}
+        about = ("incident", page.incident), ("cluster", page.cluster), ("affected", str(page.affected))
         event["payload"] = {
             "summary": one_line(page.summary, _LONGEST_SUMMARY),
             "source": page.cluster or SENDER,
             "severity": page.severity,
-            "custom_details": _details(page),
+            "custom_details": {name: value for name, value in (*about, ("thread", page.link)) if value},
         }
     headers = {"Content-Type": "application/json"}
     return PagerRequest(f"{given.url}/v2/enqueue", headers, msgspec.json.encode(event), key)
@@ -120,17 +117,11 @@ def _webhook(given: WebhookPaging, event: PageEvent, now: float) -> PagerRequest
     return PagerRequest(given.url, {"Content-Type": "application/json", **signed}, body, secret)
 
 
-def _details(page: PageEvent) -> dict[str, str]:
-    facts = {"incident": page.incident, "cluster": page.cluster, "affected": str(page.affected), "thread": page.link}
-    return {name: value for name, value in facts.items() if value}
-
-
 class Outcome(NamedTuple):
-    """`denied`: the pager does not know us. `wait_s`: how long it asks us to wait, 0 where it does not say."""
+    """`denied`: the pager does not know us."""
 
     kind: Literal["taken", "again", "denied", "refused"]
     reason: str = ""
-    wait_s: float = 0.0
 
 
 async def post(request: PagerRequest) -> Outcome:
@@ -143,46 +134,20 @@ async def post(request: PagerRequest) -> Outcome:
             httpx.AsyncClient(proxy=proxy_for(request.url), trust_env=False, timeout=WITHIN_S) as client,
             client.stream("POST", request.url, headers=dict(request.headers), content=request.body) as answer,
         ):
-            outcome = await _outcome_of(answer)
+            body, _ = await bounded(answer.aiter_bytes(), _LARGEST_ANSWER)
+            status = answer.status_code
+            kind = "taken" if answer.is_success else "refused"
+            if status in _DENIED:
+                kind = "denied"
+            elif status in _AGAIN or answer.is_server_error:
+                kind = "again"
+            outcome = Outcome(kind, f"HTTP {status} {body.decode(errors='replace')}".rstrip())
     except TimeoutError:
         outcome = Outcome("again", f"no answer within {WITHIN_S:g} s")
     except (httpx.HTTPError, httpx.InvalidURL, ValueError, ImportError) as error:
         outcome = Outcome("again", f"{type(error).__name__}: {error}")
     reason = outcome.reason.replace(request.secret, "…")
     return outcome._replace(reason=one_line(reason, _LONGEST_REASON))
-
-
-async def _outcome_of(answer: "httpx.Response") -> Outcome:
-    if answer.is_success:
-        return Outcome("taken")
-    body, _ = await bounded(answer.aiter_bytes(), _LARGEST_ANSWER)
-    reason = f"HTTP {answer.status_code}{_errors_of(body)}"
-    if answer.status_code in _DENIED:
-        return Outcome("denied", reason)
-    if answer.status_code in _AGAIN or answer.is_server_error:
-        return Outcome("again", reason, _wait(answer.headers.get("Retry-After", "")))
-    return Outcome("refused", reason)
-
-
-class _PagerAnswer(msgspec.Struct):
-    """What PagerDuty explains a refusal with, as many servers do."""
-
-    message: str = ""
-    errors: list[str] | dict[str, str] = []
-
-
-def _errors_of(body: bytes) -> str:
-    try:
-        answer = msgspec.json.decode(body, type=_PagerAnswer)
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        return ""
-    errors = answer.errors if isinstance(answer.errors, list) else list(answer.errors.values())
-    text = "; ".join(filter(None, (answer.message, *errors)))
-    return f": {text}" if text else ""
-
-
-def _wait(header: str) -> float:
-    return min(float(header), _LONGEST_WAIT) if header.isdecimal() else 0.0
 
 
 class PagerAction(NamedTuple):
@@ -195,10 +160,6 @@ class PagerAction(NamedTuple):
 
 
 Hear = Callable[[PagerAction], Awaitable[None]]
-
-
-class NoWebhookError(ValueError):
-    """It is nothing that the pager posts. The message repeats nothing of what was sent."""
 
 
 class _Agent(msgspec.Struct):
@@ -228,11 +189,11 @@ def is_signed(header: str, body: bytes, secret: str) -> bool:
 
 
 def read_pagerduty(body: bytes) -> PagerAction | None:
-    """What a person did to a page; None for all else that PagerDuty posts. Raises NoWebhookError."""
+    """What a person did to a page; None for all else that PagerDuty posts. Raises PostRefused."""
     try:
         event = msgspec.json.decode(body, type=_PagerDuty).event
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise NoWebhookError("nothing that this pager posts") from error
+        raise PostRefused(400, "nothing that this pager posts") from error
     deed = _DEEDS.get(event.event_type)
     person = event.agent if event.agent and event.agent.type == "user_reference" else None
     if deed is None or person is None or not event.data.incident_key:
@@ -254,11 +215,7 @@ def pager_routes(paging: PagingSettings, hear: Hear, stopping: Callable[[], bool
     async def signed(request: web.Request, body: bytes) -> None:
         if not is_signed(request.headers.get("X-PagerDuty-Signature", ""), body, secret):
             raise PostRefused(401, "the proof is missing or wrong")
-        try:
-            heard = read_pagerduty(body)
-        except NoWebhookError as error:
-            raise PostRefused(400, str(error)) from error
-        if heard:
+        if heard := read_pagerduty(body):
             await hear(heard)
 
     return {PAGERDUTY_PATH: endpoint_route(Endpoint("what PagerDuty posted", LARGEST_BODY, stopping, signed))}

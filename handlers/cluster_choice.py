@@ -7,17 +7,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from bot.errors import BotError, NoSuchCluster, UsageError, WhichCluster
 from bot.kube.cluster import PodPorts
-from bot.kube.recording.recorded_cluster import RecordedCluster, RecordedPorts
+from bot.kube.recording.recorded_cluster import RecordedCluster
 from bot.settings import load_settings
 from bot.texts import Language
 from playbooks.playbook import Sources
 
 if TYPE_CHECKING:
     from bot.changes.journal import Open
-    from bot.kube.client.live import LiveCluster
     from bot.kube.client.writer import Writer
-    from bot.prometheus import Prometheus
-    from bot.settings.schema import Settings
 
 
 class ClusterChoice(NamedTuple):
@@ -34,41 +31,28 @@ class ClusterChoice(NamedTuple):
 async def open_sources(where: ClusterChoice) -> AsyncGenerator[Sources]:
     """The cluster that is meant: what was typed counts before the settings. Raises SourceError or UsageError."""
     where, names = _with_settings(where)
+    settings, asked = load_settings(where.config), None
+    chosen = settings.clusters.get(where.cluster) if settings else None
+    if chosen and (given := chosen.prometheus):
+        from bot.prometheus.client import Address, PrometheusClient  # noqa: PLC0415  # httpx is slow to import
+
+        token, password = given.token.get_secret_value(), given.password.get_secret_value()
+        asked = PrometheusClient(Address(given.url.rstrip("/"), token, given.user, password, given.ca_file))
     if where.recording is not None:
         recorded = RecordedCluster.open(where.recording, name=where.cluster)
-        asked = _prometheus(where)
-        yield Sources(recorded, *names, ports=RecordedPorts(recorded), workload_logs=True, prometheus=asked)
+        yield Sources(recorded, *names, ports=recorded, workload_logs=True, prometheus=asked)
         return
     # The official client and aiohttp take 0.3 s, which a recording does without.
     from bot.kube.client.connect import open_cluster  # noqa: PLC0415
 
     async with await open_cluster(name=where.cluster, kubeconfig=where.kubeconfig, context=where.context) as cluster:
-        settings = load_settings(where.config)
+        ports: PodPorts = cluster  # through the API server
+        if settings and settings.profiles.direct:
+            from bot.kube.client.pod_http import DirectPodPorts  # noqa: PLC0415  # httpx too
+
+            ports = DirectPodPorts(cluster, trust_any=settings.profiles.trust_any_certificate)
         allowed = settings is not None and settings.workload_logs
-        ports, asked = _ports(settings, cluster), _prometheus(where)
         yield Sources(cluster, *names, ports=ports, workload_logs=allowed, prometheus=asked)
-
-
-def _ports(settings: "Settings | None", cluster: "LiveCluster") -> PodPorts:
-    """Through the API server, or straight where the settings say so."""
-    if settings is None or not settings.profiles.direct:
-        return cluster
-    from bot.kube.client.pod_http import DirectPodPorts  # noqa: PLC0415  # as below
-
-    return DirectPodPorts(cluster, trust_any=settings.profiles.trust_any_certificate)
-
-
-def _prometheus(where: ClusterChoice) -> "Prometheus | None":
-    """The one that the settings of the cluster name."""
-    settings = load_settings(where.config)
-    cluster = settings.clusters.get(where.cluster) if settings else None
-    if cluster is None or cluster.prometheus is None:
-        return None
-    from bot.prometheus.client import Address, PrometheusClient  # noqa: PLC0415  # httpx is slow to import
-
-    given = cluster.prometheus
-    token, password = given.token.get_secret_value(), given.password.get_secret_value()
-    return PrometheusClient(Address(given.url.rstrip("/"), token, given.user, password, given.ca_file))
 
 
 @asynccontextmanager

@@ -5,12 +5,10 @@ store remembers what failed, so that every replica tells the same of it: `bot.he
 """
 
 import asyncio
-import contextlib
 import json
 import logging
 import time
-from collections.abc import AsyncGenerator, Callable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Sequence
 from typing import NamedTuple, cast
 
 from bot.endpoint import Take
@@ -35,7 +33,6 @@ PACE_S = 60.0
 _ALL_EVERY = 10
 """Looks, of which one asks about every channel; the others about those where something is wrong."""
 _MOST_PEOPLE = 5
-_ENDING_S = 3.0
 _TOLD_S = 900.0
 """What another replica, or this one before it was started again, told of the store so long ago is not told again."""
 READ_S = 20.0
@@ -126,24 +123,9 @@ class HealthMonitor:
         """What else is wrong, a line each."""
         return "".join(f"{in_english(trouble.text)}\n" for trouble in self.troubles() if not trouble.is_unready)
 
-    @asynccontextmanager
-    async def looking(self, clock: Clock) -> AsyncGenerator[None]:
-        """Looks while the context lasts. A look that has begun is let end: it may be writing to the store."""
-        idle = asyncio.Lock()
-
-        async def look() -> None:
-            async with idle:
-                await self.look()
-
-        task = asyncio.create_task(clock.repeat(self._pace_s, "looking for problems", look))
-        try:
-            yield
-        finally:
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(_ENDING_S):
-                    await idle.acquire()
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
+    async def run(self, clock: Clock) -> None:
+        """Looks again and again, until it is cancelled."""
+        await clock.repeat(self._pace_s, "looking for problems", self.look)
 
     async def look(self) -> None:
         """Asks the store, Slack and the clusters, and tells what is new or over.
@@ -205,7 +187,6 @@ class HealthMonitor:
         self._unread = {name: (why, known[name][1] if name in known else self._clock()) for name, why in found if why}
 
     async def _channels(self) -> tuple[str, ...]:
-        """Those of the settings, and of digests."""
         try:
             channels = [digest.channel for digest in await self._deps.store.digests.wanted()]
         except StoreError:
@@ -310,14 +291,12 @@ class SelfTest:
         await clock.repeat(self._pace_s, "the self-test ended early", self._look, at_once=False)
 
     async def _look(self) -> None:
-        if await self._lease.is_mine() and await self._is_due():
-            await self.test()
-
-    async def _is_due(self) -> bool:
+        if not await self._lease.is_mine():
+            return
         marks = self._deps.store.marks
-        if self._failed or await marks.all(BLIND):
-            return True
-        return all(self._deps.now() - mark.at >= EVERY_S for mark in await marks.all(_TESTED))
+        is_wrong = bool(self._failed or await marks.all(BLIND))
+        if is_wrong or all(self._deps.now() - mark.at >= EVERY_S for mark in await marks.all(_TESTED)):
+            await self.test()
 
     async def test(self) -> None:
         """One test of everything, noted in the store."""

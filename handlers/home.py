@@ -37,7 +37,20 @@ def register(app: App, inbox: Inbox, access: Access, triage: TriageService | Non
     groups = Groups(inbox.deps.gateway, groups_in(access))
 
     async def open_form(taken: AcceptedDeed[Nothing]) -> None:
-        await _open_form(inbox, taken.key)
+        asked = blocks.asking(
+            Text("desk.ask-label"),
+            blocks.text_input(_INPUT, placeholder=find("why").example),
+            _BLOCK,
+            hint=Text("desk.ask-hint"),
+        )
+        view = blocks.modal(
+            Text("desk.ask-title"),
+            [asked],
+            close=Text("desk.cancel"),
+            submit=Text("desk.ask-submit"),
+            callback_id=FORM,
+        )
+        await inbox.deps.gateway.open_view(taken.key, blocks.in_words(view, inbox.deps.say))
 
     to_open = inbox.kinds.add(ActionKind("ask-open", Nothing, open_form, is_live=True))
 
@@ -113,21 +126,3 @@ async def _opened(deps: Deps, user: str) -> list[Text]:
         )
         for cluster, record in changes
     ]
-
-
-async def _open_form(inbox: Inbox, trigger_id: str) -> None:
-    view = blocks.modal(
-        Text("desk.ask-title"),
-        [
-            blocks.asking(
-                Text("desk.ask-label"),
-                blocks.text_input(_INPUT, placeholder=find("why").example),
-                _BLOCK,
-                hint=Text("desk.ask-hint"),
-            )
-        ],
-        close=Text("desk.cancel"),
-        submit=Text("desk.ask-submit"),
-        callback_id=FORM,
-    )
-    await inbox.deps.gateway.open_view(trigger_id, blocks.in_words(view, inbox.deps.say))

@@ -6,7 +6,7 @@ import time
 import uuid
 from collections import defaultdict
 from collections.abc import AsyncGenerator, Callable, Generator
-from contextlib import asynccontextmanager, contextmanager, nullcontext
+from contextlib import asynccontextmanager, contextmanager, nullcontext, suppress
 from functools import partial
 from typing import Any, TypeVar
 
@@ -31,8 +31,7 @@ from bot.slack.responder import ChannelReply, Reply, Responder
 from bot.texts import Text, Texts
 from handlers.changes.words import ChangeAsked
 from handlers.deps import Deps
-from handlers.doctor.words import DoctorAsked
-from handlers.parsing.grammar import ParsedQuestion
+from handlers.parsing.grammar import CommandAsked, ParsedQuestion
 from handlers.parsing.question import Question, join_words, plain_text, split_words
 from handlers.parsing.sentences import language_of
 from handlers.parsing.slack_grammar import COMMAND, Help, ManifestWanted, WatchAsked, example, understand, with_program
@@ -59,10 +58,6 @@ class GaveUp(BotError):  # noqa: N818  # what the person is told
     """A question that is not answered any more."""
 
 
-class NoPodNamed(BotError):  # noqa: N818  # what the person is told
-    """A message names no pod of the cluster."""
-
-
 class Inbox:
     """Takes questions from all surfaces of Slack."""
 
@@ -82,7 +77,7 @@ class Inbox:
         question = _signed(question)
         job = partial(self._answer, key, question)
         tell = partial(self.tell_unanswered, key, question.for_who_asked())
-        self.deps.work.start(key, job, tell, payload=_kept(question), regardless=True)
+        self.deps.work.start(key, job, tell, payload=msgspec.json.encode(question).decode(), regardless=True)
 
     async def ask_typed(self, key: str, question: Question) -> None:
         """Asks as `ask` does, but returns when the store has it: for a form that somebody filled in, or at the end of a
@@ -203,7 +198,6 @@ class Inbox:
             return await self._message(key, question)
 
     async def _message(self, key: str, question: Question) -> Message:
-        """Raises BotError for what cannot be answered."""
         if question.about:
             return await self._about_message(key, question)
         meaning = await self.meanings.of(question)
@@ -226,7 +220,7 @@ class Inbox:
             asked = ParsedQuestion(fit, fit.request(file=manifest, namespace=asked.namespace), asked.options)
         if isinstance(asked, ChangeAsked):  # a form or a message of ours asked for it, which shows nothing to confirm
             raise UsageError(Text("error-not-done.ask-change-with-command"), example=example(words))
-        if isinstance(asked, DoctorAsked):
+        if isinstance(asked, CommandAsked):
             raise UsageError(Text("error-not-done.ask-with-command"), example=example(words))
         if isinstance(asked, ProfileAsked):  # taken over from a process that ended: nobody waits through it twice
             raise GaveUp(self.deps.say("profile.interrupted"), example=example(words))
@@ -267,7 +261,6 @@ class Inbox:
         return message
 
     async def _report(self, asked: ParsedQuestion, cluster: str, asker: Asker) -> tuple[Report, str]:
-        """The report, and the pod that it is about where that waits."""
         say = self.deps.texts(asked.options.get("lang"))
         if getattr(asked.request, "mine", False):
             whose = await self.meanings.whose(asker.user)
@@ -289,7 +282,6 @@ class Inbox:
             yield sources
 
     async def _about_message(self, key: str, question: Question) -> Message:
-        """The answer about the one pod that the message names, or the choice between several."""
         pods = await self.meanings.pods_in(question, question.about)
         if len(pods) == 1:
             return await self._message(key, msgspec.structs.replace(question, words=f"why {pods[0]}", about=""))
@@ -297,11 +289,10 @@ class Inbox:
             return await self.meanings.choice(
                 question, self.deps.say("desk.several-pods"), [f"why {pod}" for pod in pods]
             )
-        raise NoPodNamed(self.deps.say("desk.no-pod-named"), example=example(()))
+        raise BotError(self.deps.say("desk.no-pod-named"), example=example(()))
 
     @asynccontextmanager
     async def _reading_for(self, question: Question) -> AsyncGenerator[Sources]:
-        """The cluster that a question is about when it names none."""
         await self.deps.work.acks_first()
         async with self.reading(await usual_cluster(self.deps, question), _asker(question)) as sources:
             yield sources
@@ -318,20 +309,16 @@ class Inbox:
     async def tell(self, key: str, question: Question, error: BotError) -> None:
         """Says in Slack what went wrong."""
         shown = error.example
-        if isinstance(error, UsageError):
-            shown = shown or example(_words_of(question))
+        if isinstance(error, UsageError) and not shown:
+            words: list[str] = []
+            with suppress(UsageError):  # quotes may not match
+                words = split_words(question.words)
+            shown = example(words)
         failure = BotError(error.message, hint=error.advice)
         draft = render_error(failure, example=with_program(shown, question.program))
-        await self.reply(key, question).answer(draft.in_words(self._texts(question)), mark=FAILED)
-
-    def _texts(self, question: Question) -> Texts:
-        """The words in the language that was asked for, where the question cannot be read as a whole."""
-        return self.deps.texts(language_of(question.words))
-
-    def _files_of(self, question: Question) -> str:
-        """The line that stands with the files of an answer to one person, elsewhere than the answer."""
-        words = one_line(plain_text(question.words), SHOWN_WORDS)
-        return escape(self.deps.say("desk.files-of", words=words)) if words else ""
+        await self.reply(key, question).answer(
+            draft.in_words(self.deps.texts(language_of(question.words))), mark=FAILED
+        )
 
     def reply(self, key: str, question: Question) -> Reply:
         """The way to answer the question; what an edited message asks is answered where its first words were."""
@@ -350,6 +337,11 @@ class Inbox:
                 url=question.response_url,
                 clears=not question.beside,
             )
+
+        def files_line() -> str:
+            words = one_line(plain_text(question.words), SHOWN_WORDS)
+            return escape(deps.say("desk.files-of", words=words)) if words else ""
+
         return Responder(
             deps.gateway,
             deps.outbox,
@@ -360,7 +352,7 @@ class Inbox:
             thread_ts=question.thread_ts,
             replaces=not question.beside,
             now=deps.now,
-            files_line=partial(self._files_of, question),
+            files_line=files_line,
         )
 
 
@@ -376,18 +368,6 @@ def _signed(question: Question) -> Question:
     """The question with who sent it, so that this can be checked again after a restart."""
     sent_by = SENT_BY.get()
     return msgspec.structs.replace(question, sent_by=sent_by) if sent_by else question
-
-
-def _kept(question: Question) -> str:
-    return msgspec.json.encode(question).decode()
-
-
-def _words_of(question: Question) -> list[str]:
-    """The words, as far as they are words: quotes may not match."""
-    try:
-        return split_words(question.words)
-    except UsageError:
-        return []
 
 
 def with_files(rendered: Callable[[], Message], report: Report, say: Texts, *, everything: bool) -> Message:

@@ -33,7 +33,7 @@ def manifest() -> dict[str, Any]:
                 {
                     "command": COMMAND,
                     "description": "Ask about pods that wait for GPUs",
-                    "usage_hint": _usage(),
+                    "usage_hint": " | ".join(FIRST),
                     "should_escape": False,
                 }
             ],
@@ -61,10 +61,6 @@ def create_link() -> str:
     """Where Slack offers to create an app of this manifest."""
     encoded = quote(json.dumps(manifest(), separators=(",", ":")), safe="")
     return f"https://api.slack.com/apps?new_app=1&manifest_json={encoded}"
-
-
-def _usage() -> str:
-    return " | ".join(FIRST)
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ from bot.hami.scheduler_logs.filter_runs import EVENT, SchedulerCall, read_calls
 from bot.hami.scheduler_logs.log_lines import NODE_UNFIT
 from bot.hami.scheduler_logs.scheduling_latency import NEEDLE
 from bot.health import SteadyAge
-from bot.metrics import BotFigures, ClusterFigures, Exposition, PendingPod, counted, gaps_by_source, largest_by_type
+from bot.metrics import BotFigures, ClusterFigures, Figures, PendingPod, counted, gaps_by_source, largest_by_type
 from bot.periodic_jobs import Clock
 from bot.report import Report
 from bot.rows import GpuRow
@@ -39,10 +39,9 @@ log = logging.getLogger(__name__)
 class Observer:
     """Fills the figures. Each replica looks by itself: what is read of a cluster is kept in memory already."""
 
-    def __init__(self, deps: Deps, exposition: Exposition, pace_s: float = PACE_S) -> None:
+    def __init__(self, deps: Deps, figures: Figures, pace_s: float = PACE_S) -> None:
         self._deps = deps
-        self._exposition = exposition
-        self._figures = exposition.figures
+        self._figures = figures
         self._pace_s = pace_s
         self._turn = asyncio.Lock()
         self._waiting = SteadyAge()
@@ -55,7 +54,6 @@ class Observer:
     async def look(self) -> None:
         """One look at everything: at all clusters at once, so that one that hangs leaves no figure of others old."""
         await asyncio.gather(self._ask_store(), *map(self._see, self._deps.clusters or ("",)))
-        await self._exposition.renew()
 
     async def _ask_store(self) -> None:
         try:
@@ -137,8 +135,12 @@ async def look_at(sources: Sources, turn: asyncio.Lock) -> ClusterFigures:
     pending, gpus = await _asked(sources, "pending", turn), await _asked(sources, "gpus", turn)
     now = sources.cluster.now()
     cards = gpus.typed(GpuRow)
+    waiting: list[PendingPod] = []
+    for row in pending.typed(PendingRow):
+        age_s = (now - row.waiting_since).total_seconds() if row.waiting_since else 0.0
+        waiting.append(PendingPod(row.namespace, cast("Code | None", row.cause), max(0.0, age_s)))
     return ClusterFigures(
-        waiting=counted([_pending(row, now) for row in pending.typed(PendingRow)]),
+        waiting=counted(waiting),
         gpus=Counter(card.state for card in cards),
         largest_free_mib=largest_by_type((card.type, card.room) for card in cards),
         gaps=gaps_by_source(gap.source for gap in (*pending.gaps, *gpus.gaps)),
@@ -153,8 +155,3 @@ async def _asked(sources: Sources, verb: str, turn: asyncio.Lock) -> Report:
     snapshot = await playbook.gather(playbook.request(all=True), sources)
     async with turn:
         return await asyncio.to_thread(playbook.diagnose, snapshot)
-
-
-def _pending(row: PendingRow, now: datetime) -> PendingPod:
-    age_s = (now - row.waiting_since).total_seconds() if row.waiting_since else 0.0
-    return PendingPod(row.namespace, cast("Code | None", row.cause), max(0.0, age_s))

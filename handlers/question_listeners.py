@@ -90,8 +90,8 @@ class _Window:
     async def _answer(self, asked: HeardWords) -> None:
         if asked.surface != "button" and (typed := as_verb(asked.words)):
             asked = msgspec.structs.replace(asked, question=msgspec.structs.replace(asked.question, words=typed))
-        verb = next((verb for verb in self._verbs if _takes(verb, asked)), None)
-        if verb:
+        begun = (verb for verb in self._verbs if verb.begins.match(asked.words))
+        if verb := next((verb for verb in begun if verb.takes is None or verb.takes(asked)), None):
             await verb.answer(asked)
         elif asked.surface == "button":
             self._ask(asked, public=not is_ephemeral(asked.body), beside=True)
@@ -132,12 +132,14 @@ class _Window:
         """The shortcut in a message's menu."""
         await ack()
         message = body["message"]
+        # What one person alone is to see cannot begin a thread, and who is in the channel need not look into one.
+        replied_to = "" if message.get("thread_ts") == message.get("ts") else message.get("thread_ts")
         question = Question(
             words="",
             user=body["user"]["id"],
             channel=body["channel"]["id"],
             asked_at=self._inbox.deps.now(),
-            thread_ts=_thread_of(message),
+            thread_ts=replied_to or "",
             response_url=body.get("response_url", ""),
             beside=True,
             about=said_in(message) or " ",
@@ -146,8 +148,16 @@ class _Window:
 
     async def _open(self, taken: AcceptedDeed[Nothing]) -> None:
         """Its key is the trigger."""
-        deps = self._inbox.deps
-        await deps.gateway.open_view(taken.key, blocks.in_words(_form(taken.asked), deps.say))
+        deps, text = self._inbox.deps, blocks.text_input(_INPUT, multiline=True)
+        view = blocks.modal(
+            Text("desk.fit-title"),
+            [blocks.asking(Text("desk.fit-label"), text, _BLOCK, hint=Text("desk.fit-hint"))],
+            close=Text("desk.cancel"),
+            submit=Text("desk.ask-submit"),
+            callback_id=FIT_CALLBACK,
+            private_metadata=msgspec.json.encode(taken.asked).decode(),
+        )
+        await deps.gateway.open_view(taken.key, blocks.in_words(view, deps.say))
 
     async def submitted(self, ack: Any, body: dict[str, Any]) -> None:
         """The form with a manifest."""
@@ -165,28 +175,6 @@ class _Window:
         await self._inbox.ask_typed(f"{view['id']}:{view['hash']}", question)
 
 
-def _takes(verb: Verb, asked: HeardWords) -> bool:
-    return bool(verb.begins.match(asked.words)) and (verb.takes is None or verb.takes(asked))
-
-
-def _form(question: Question) -> dict[str, Any]:
-    return blocks.modal(
-        Text("desk.fit-title"),
-        [
-            blocks.asking(
-                Text("desk.fit-label"),
-                blocks.text_input(_INPUT, multiline=True),
-                _BLOCK,
-                hint=Text("desk.fit-hint"),
-            )
-        ],
-        close=Text("desk.cancel"),
-        submit=Text("desk.ask-submit"),
-        callback_id=FIT_CALLBACK,
-        private_metadata=msgspec.json.encode(question).decode(),
-    )
-
-
 def _wants_form(words: str) -> bool:
     """Cheap for all but `fit`: this is done before the ack of whatever else was delivered meanwhile."""
     if "fit" not in words:
@@ -195,15 +183,6 @@ def _wants_form(words: str) -> bool:
         return isinstance(understand(split_words(words)), ManifestWanted)
     except UsageError:
         return False
-
-
-def _thread_of(message: dict[str, Any]) -> str:
-    """The thread that a reply stands in. For the first message of one, and any other, there is none.
-
-    What one person alone is to see cannot begin a thread, and who is in the channel need not look into one.
-    """
-    thread_ts: str = message.get("thread_ts") or ""
-    return "" if thread_ts == message.get("ts") else thread_ts
 
 
 def register_unhandled(app: App) -> None:

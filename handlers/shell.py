@@ -24,31 +24,23 @@ from handlers.cluster_choice import (
     usual_language,
 )
 from handlers.cluster_choice import language as language_of
-from handlers.doctor.words import DoctorAsked
-from handlers.parsing.grammar import ParsedQuestion, read
-from handlers.shell_grammar import (
-    PROGRAM,
-    DemoAsked,
-    OverdueAsked,
-    ServeAsked,
-    TextAsked,
-    build_grammar,
-    chosen_cluster,
-    reading_grammar,
-    with_usual_config,
+from handlers.parsing.grammar import CommandAsked, ParsedQuestion, read
+from handlers.shell_commands import (
+    CompareAsked,
+    compare_recordings,
+    read_pod,
+    run_audit,
+    write_capture,
+    write_recording,
 )
+from handlers.shell_grammar import PROGRAM, build_grammar, chosen_cluster, reading_grammar, with_usual_config
 from handlers.shell_output import agrees, asked_there, of_recording, print_out, progress, render, tell
 from playbooks.own import discovery as own
 
 if TYPE_CHECKING:
-    from handlers.audit_shell import AuditAsked
+    from handlers.changes.shell import ShellTools
     from handlers.changes.words import ChangeAsked
-    from handlers.doctor.words import DoctorAsked
-    from handlers.init.shell import InitAsked
-    from handlers.mcp.words import McpAsked
     from handlers.profiles.words import ProfileAsked
-    from handlers.record_shell import RecordAsked
-    from handlers.tune_shell import CompareAsked
 
 _INTERRUPTED = 130
 
@@ -65,9 +57,14 @@ def main(processes: Processes, words: Sequence[str], program: str = PROGRAM) -> 
 
     `program`: what was typed before the words. Anything else than `hami-bot` only reads.
     """
+    own.use(lambda: playbooks_folder(_settings_of(words)))
     try:
         with bugs_as_errors():
-            return _until_nobody_reads(processes, words, program)
+            grammar = build_grammar() if program == PROGRAM else reading_grammar(program)
+            return _run(processes, read(grammar, words))
+    except BrokenPipeError:  # whoever read our output has seen enough
+        sys.stderr.close()
+        return 0
     except BotError as error:
         tell(f"{program}: {_told(error, words)}\n")
         return error.exit_code
@@ -94,28 +91,23 @@ def _settings_of(words: Sequence[str]) -> ClusterChoice:
     return ClusterChoice(config=Path(config[0]) if config else None)
 
 
-def _until_nobody_reads(processes: Processes, words: Sequence[str], program: str) -> int:
-    own.use(lambda: playbooks_folder(_settings_of(words)))
-    grammar = build_grammar() if program == PROGRAM else reading_grammar(program)
-    try:
-        return _run(processes, read(grammar, words))
-    except BrokenPipeError:  # whoever read our output has seen enough
-        sys.stderr.close()
-        return 0
-
-
 def _run(processes: Processes, asked: Any) -> int:
-    if isinstance(asked, TextAsked):
-        print_out(asked.text)
-    elif isinstance(asked, ParsedQuestion):
-        screen = _Screen(asked.options)
-        screen.show(asyncio.run(screen.answer(asked)))
-    elif isinstance(asked, ServeAsked):
-        asyncio.run(processes.serve(asked.where))
-    elif isinstance(asked, DemoAsked):
-        asyncio.run(processes.demo(asked.port, asked.lang))
-    elif run := _OTHERS.get(type(asked).__name__):
-        return run(asked)
+    match asked:
+        case str():
+            print_out(asked)
+        case ParsedQuestion():
+            screen = _Screen(asked.options)
+            screen.show(asyncio.run(screen.answer(asked)))
+        case CommandAsked("serve", options):
+            asyncio.run(processes.serve(with_usual_config(chosen_cluster(options))))
+        case CommandAsked("demo", options):
+            asyncio.run(processes.demo(options["port"], options["lang"]))
+        case CommandAsked(verb, options):
+            return _COMMANDS[verb](options)
+        case _ if run := _OTHERS.get(type(asked).__name__):
+            return run(asked)
+        case _:
+            pass
     return 0
 
 
@@ -141,84 +133,79 @@ class _Screen:
         if options.get("recording") and self._output != "json":
             report = of_recording(report)
         if self._output in ("text", "markdown"):
-            report = _asked_there(report, options)
+            given = {name: [f"--{name}", str(options[name])] for name in ClusterChoice._fields if options.get(name)}
+            kubectl = [word for name in ("kubeconfig", "context") for word in given.get(name, ())]
+            report = asked_there(report, kubectl, [word for words in given.values() for word in words])
         whole = bool(options.get("all", True))  # what has no such option of its own is shown whole
         print_out(render(in_words(report, self.say), self._output, self.say, whole=whole))
 
 
-def _change(asked: "ChangeAsked | OverdueAsked") -> int:
-    from handlers.changes.shell import Consent, ShellTools, revert_overdue, run_change  # noqa: PLC0415  # aiohttp, as in `cluster_choice`
-    from handlers.record_shell import write_capture  # noqa: PLC0415
+def _printed(answer: Coroutine[Any, Any, tuple[str, int]]) -> int:
+    text, code = asyncio.run(answer)
+    print_out(text)
+    return code
 
-    screen = _Screen(asked.where._asdict() if isinstance(asked, OverdueAsked) else asked.options)
+
+def _tools(screen: _Screen) -> "ShellTools":
+    from handlers.changes.shell import ShellTools  # noqa: PLC0415  # aiohttp, as in `cluster_choice`
+
     where, say = screen.where, screen.say
-
-    def shown(report: Report) -> str:
-        return render(report, "text", say)
-
-    tools = ShellTools(
+    return ShellTools(
         open_sources=lambda: open_sources(where),
         open_writer=lambda: open_writing(where),
         copies=lambda: open_in_the_store(where),
         capture=write_capture,
         ask=agrees,
         tell=tell,
-        show=shown,
         say=say,
     )
-    if isinstance(asked, OverdueAsked):
-        text, code = asyncio.run(revert_overdue(tools, asked.namespace))
-        print_out(text)
-        return code
-    consent = Consent(yes=asked.options["yes"], no_capture=asked.options["no_capture"])
-    report, code = run_change(tools, asked.request, consent)
+
+
+def _change(asked: "ChangeAsked") -> int:
+    from handlers.changes.shell import run_change  # noqa: PLC0415  # as above
+
+    screen, options = _Screen(asked.options), asked.options
+    report, code = run_change(_tools(screen), asked.request, yes=options["yes"], no_capture=options["no_capture"])
     screen.show(report)
     return code
 
 
-def _audit(asked: "AuditAsked") -> int:
-    from handlers.audit_shell import run_audit  # noqa: PLC0415
+def _overdue(options: dict[str, Any]) -> int:
+    from handlers.changes.shell import revert_overdue  # noqa: PLC0415  # as above
 
-    text, code = asyncio.run(run_audit(asked))
-    print_out(text)
-    return code
+    return _printed(revert_overdue(_tools(_Screen(options)), options["namespace"]))
 
 
-def _compare(asked: "CompareAsked") -> int:
-    from handlers.tune_shell import compare_recordings  # noqa: PLC0415
-
+def _compare(asked: CompareAsked) -> int:
     screen = _Screen(asked.options)
     report = asyncio.run(compare_recordings(asked, screen.where))
     screen.show(report, asked.options | {"recording": asked.after})
     return 0
 
 
-def _doctor(asked: "DoctorAsked") -> int:
+def _doctor(options: dict[str, Any]) -> int:
     from handlers.doctor.checks import run_doctor  # noqa: PLC0415  # Slack's client and the store, a second
 
-    where = with_usual_config(chosen_cluster(asked.options))
-    text, code = asyncio.run(run_doctor(asked, where, asked.options["lang"]))
-    print_out(text)
-    return code
+    where = with_usual_config(chosen_cluster(options))
+    return _printed(run_doctor(options["wait"], options["output"], where, options["lang"]))
 
 
-def _init(asked: "InitAsked") -> int:
-    from handlers.init.shell import run_init  # noqa: PLC0415
+def _init(options: dict[str, Any]) -> int:
+    from handlers.init import run_init  # noqa: PLC0415  # as above
 
-    return run_init(asked)
+    print_out(run_init(**options))
+    return 0
 
 
-def _mcp(asked: "McpAsked") -> int:
+def _mcp(options: dict[str, Any]) -> int:
     try:
-        from handlers.mcp.server import Tools, chosen, serve  # noqa: PLC0415  # the SDK, a second
+        from handlers.mcp_server import Tools, chosen, serve  # noqa: PLC0415  # the SDK, a second
     except ModuleNotFoundError as error:
-        raise UsageError(
-            Text("error-command.needs-mcp"),
-            hint=Text("error-command.install-mcp"),
-        ) from error
-    screen = _Screen(asked.options)
+        raise UsageError(Text("error-command.needs-mcp"), hint=Text("error-command.install-mcp")) from error
+    screen = _Screen(options)
+    verbs = dict.fromkeys(verb.strip() for verb in str(options["tools"]).split(",") if verb.strip())
     gc.enable()
-    asyncio.run(serve(Tools(screen.where, chosen(asked.verbs), screen.say)))
+    asyncio.run(serve(Tools(screen.where, chosen(tuple(verbs)), screen.say)))
     return 0
 
 
@@ -251,36 +238,28 @@ def _profile(asked: "ProfileAsked") -> int:
     return 0
 
 
-def _asked_there(report: Report, options: dict[str, Any]) -> Report:
-    given = {name: str(options[name]) for name in ClusterChoice._fields if options.get(name)}
-    words = {name: (f"--{name}", value) for name, value in given.items()}
-    kubectl = [word for name in ("kubeconfig", "context") for word in words.get(name, ())]
-    ours = [word for pair in words.values() for word in pair]
-    return asked_there(report, kubectl, ours)
+def _record(options: dict[str, Any]) -> int:
+    screen, pod = _Screen(options), read_pod(options["pod"])
 
+    async def written() -> str:
+        async with progress(screen.say), open_sources(screen.where) as sources:
+            return await write_recording(sources, options["out"], pod)
 
-def _record(asked: "RecordAsked") -> int:
-    print_out(asyncio.run(_write_recording(asked)))
+    print_out(asyncio.run(written()))
     return 0
 
 
-async def _write_recording(asked: "RecordAsked") -> str:
-    from handlers.record_shell import write_recording  # noqa: PLC0415
-
-    screen = _Screen(asked.options)
-    async with progress(screen.say), open_sources(screen.where) as sources:
-        return await write_recording(sources, asked.out, asked.pod)
-
-
+_COMMANDS: dict[str, Callable[[dict[str, Any]], int]] = {
+    "audit": lambda options: _printed(run_audit(**options)),
+    "doctor": _doctor,
+    "init": _init,
+    "mcp": _mcp,
+    "record": _record,
+    "revert-overdue": _overdue,
+}
 _OTHERS: dict[str, Callable[[Any], int]] = {
-    "AuditAsked": _audit,
     "ChangeAsked": _change,
     "CompareAsked": _compare,
-    "DoctorAsked": _doctor,
-    "InitAsked": _init,
-    "McpAsked": _mcp,
-    "OverdueAsked": _change,
     "ProfileAsked": _profile,
-    "RecordAsked": _record,
 }
 """What is done, by the name of what is asked for: the modules of what is not asked for are not imported."""

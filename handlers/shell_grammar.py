@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import click
 
@@ -12,39 +12,14 @@ from bot.errors import UsageError
 from bot.settings import usual_config
 from bot.texts import LANGUAGES, Language, Text, Texts
 from handlers.cluster_choice import ClusterChoice
-from handlers.doctor.words import doctor_command
 from handlers.parsing.click_words import help_of
-from handlers.parsing.grammar import Grammar, explain, explain_word, help_command
+from handlers.parsing.grammar import DOCTOR, DOCTOR_SUMMARY, Grammar, explain, explain_word, help_command, plain_command
+from handlers.shell_commands import tune_command
 from playbooks.playbook import ALL
 
 PROGRAM = "hami-bot"
+_SETTINGS = "A settings file (else HAMI_BOT_CONFIG)"
 FORMATS = ("text", "json", "slack", "markdown")
-
-
-class ServeAsked(NamedTuple):
-    """The bot in Slack."""
-
-    where: ClusterChoice
-
-
-class OverdueAsked(NamedTuple):
-    """What is overdue is reverted once, there or in every namespace."""
-
-    where: ClusterChoice
-    namespace: str
-
-
-class DemoAsked(NamedTuple):
-    """The demo, on that port of 127.0.0.1, in that language."""
-
-    port: int
-    lang: Language
-
-
-class TextAsked(NamedTuple):
-    """A text that is printed as it is: a version, or help."""
-
-    text: str
 
 
 def _global_options() -> list[click.Parameter]:
@@ -56,7 +31,7 @@ def _global_options() -> list[click.Parameter]:
         click.Option(
             ["--recording"], type=path, metavar="PATH", help="Read a recording (folder or .tar.gz), no cluster."
         ),
-        click.Option(["--config"], type=path, metavar="PATH", help="A settings file (else HAMI_BOT_CONFIG)."),
+        click.Option(["--config"], type=path, metavar="PATH", help=f"{_SETTINGS}."),
         click.Option(["-o", "--output"], type=click.Choice(FORMATS), help="How to print the report; text by default."),
         click.Option(["--lang"], type=click.Choice(LANGUAGES), help="The language of the prose; en by default."),
     ]
@@ -70,45 +45,140 @@ def build_grammar() -> Grammar:
     """All verbs of the terminal."""
     grammar = reading_grammar(PROGRAM)
     grammar.add_later(_change_commands, [*VERBS, "revert"], hidden=["undo"])
-    grammar.add_later(_operators_commands, ["audit", "doctor", "init", "mcp"])
-    grammar.add_command(_overdue_command())
-    grammar.add_command(_serve_command())
-    grammar.add_command(_demo_command())
+    grammar.add_later(_operators_commands, ["audit", "demo", DOCTOR, "init", "mcp", "serve"], hidden=["revert-overdue"])
     return grammar
 
 
-# Who asks about a pod waits for the modules of no other verb.
+# Who asks about a pod waits for no other verb.
 
 
 def _change_commands() -> Sequence[click.Command]:
     from handlers.changes.words import change_commands  # noqa: PLC0415
 
-    return change_commands(PROGRAM, _change_options)
+    def options() -> list[click.Parameter]:
+        return [
+            click.Option(["--yes"], is_flag=True, help="Do it without asking."),
+            click.Option(["--no-capture"], is_flag=True, help="Do it without recording first what a restart destroys."),
+            *_global_options(),
+        ]
+
+    return change_commands(PROGRAM, options)
 
 
 def _operators_commands() -> Sequence[click.Command]:
-    from handlers.audit_shell import audit_command  # noqa: PLC0415
-    from handlers.init.shell import init_command  # noqa: PLC0415
-    from handlers.mcp.words import mcp_command  # noqa: PLC0415
+    """What sets the bot up, runs it and looks after it."""
+    path, text_or_json = click.Path(path_type=Path), click.Choice(("text", "json"))
+    file, folder = click.Path(path_type=Path, dir_okay=False), click.Path(path_type=Path, file_okay=False)
+    output = click.Option(["-o", "--output"], type=text_or_json, default="text", show_default=True)
+
+    def named(option: str, metavar: str, help_text: str, default: str = "") -> click.Option:
+        return click.Option([option], default=default, metavar=metavar, help=help_text)
 
     return (
-        audit_command(PROGRAM),
-        doctor_command(PROGRAM, _options_but("output")),
-        init_command(PROGRAM, _options_but("cluster", "recording", "config", "output", "lang")),
-        mcp_command(PROGRAM, _options_but("output")),
+        plain_command(
+            "audit",
+            [
+                click.Option(["--limit"], type=click.IntRange(min=1), default=20, show_default=True, metavar="N"),
+                click.Option(["--verify"], is_flag=True, help="Check every entry; exit code 5 for a broken log."),
+                named(
+                    "--last-hash",
+                    "HASH",
+                    "With --verify: the last hash that you kept, which has to be there.",
+                ),
+                output,
+                click.Option(["--config"], type=path, metavar="PATH", help=f"{_SETTINGS}: it names the store."),
+            ],
+            "Who asked for which change, and its outcome: the most recent entries, oldest first.",
+            f"{PROGRAM} audit --limit 50      Is it as it was written? {PROGRAM} audit --verify",
+        ),
+        plain_command(
+            "demo",
+            [
+                click.Option(
+                    ["--port"], type=int, default=8400, show_default=True, help="On 127.0.0.1; 0 for any free port."
+                ),
+                click.Option(["--lang"], type=click.Choice(LANGUAGES), default="en", help="Of answers; en by default."),
+            ],
+            "Try the bot in a browser: no Slack workspace, no cluster, no GPU.",
+            f"{PROGRAM} demo",
+        ),
+        plain_command(
+            DOCTOR,
+            [named("--wait", "TIME", "Try again for this long until nothing fails."), output, *_options_but("output")],
+            DOCTOR_SUMMARY,
+            f"{PROGRAM} {DOCTOR} --wait 2m",
+        ),
+        plain_command(
+            "init",
+            [
+                click.Option(["--bot-token-file"], type=file, metavar="PATH", help="A file with the token xoxb-…"),
+                click.Option(["--app-token-file"], type=file, metavar="PATH", help="A file with the token xapp-…"),
+                *_options_but("cluster", "recording", "config", "output", "lang"),
+                named("--cluster", "NAME", "Its name in answers; the context's if none."),
+                named("--channel", "ID", "A Slack channel of that cluster: C0123ABCD."),
+                named("--oncall-channel", "ID", "Where triage threads are opened."),
+                named("--rota", "IDS", "Who is called there, in this order: U…,U…."),
+                named("--operators", "IDS", "Who may make temporary changes: U… and S…."),
+                named("--digest", "WHEN", 'Such as "weekdays 09:00 Europe/Berlin".'),
+                click.Option(
+                    ["--out"],
+                    type=folder,
+                    default=Path(),
+                    metavar="FOLDER",
+                    help="Write the files there; by default here.",
+                ),
+                click.Option(["--force"], is_flag=True, help="Replace existing files without asking."),
+                click.Option(["--manifest"], is_flag=True, help="Print the Slack app's manifest, and do nothing else."),
+                click.Option(
+                    ["--lang"],
+                    type=click.Choice(LANGUAGES),
+                    help="The language of the questions, and of the bot's answers later.",
+                ),
+            ],
+            "Set the bot up: ask for the Slack tokens, the cluster, channels, people and a digest, check each, write "
+            "the settings and the Helm chart's values. Without a terminal the options and HAMI_BOT_SLACK__BOT_TOKEN "
+            "and HAMI_BOT_SLACK__APP_TOKEN answer.",
+            f"{PROGRAM} init",
+        ),
+        plain_command(
+            "mcp",
+            [named("--tools", "VERB,…", "Offer only these verbs, at most eight."), *_options_but("output")],
+            "Serve the reading verbs as tools of the Model Context Protocol, on standard input and output.",
+            f"{PROGRAM} mcp --cluster prod",
+        ),
+        plain_command(
+            "revert-overdue",
+            [
+                click.Option(
+                    ["-n", "--namespace"], default="", metavar="NS", help="Only in this namespace; else in all."
+                ),
+                *_options_but("output", "lang", "recording"),
+            ],
+            "Revert every overdue temporary change, once: for a CronJob beside the bot.",
+            f"{PROGRAM} revert-overdue -n kube-system",
+            hidden=True,
+        ),
+        plain_command(
+            "serve",
+            _options_but("output", "lang"),
+            "Run the Slack bot until it is told to stop.",
+            f"{PROGRAM} serve      It reads ./hami-bot.yaml where no settings are named.",
+        ),
     )
 
 
-def _record_commands(program: str) -> Sequence[click.Command]:
-    from handlers.record_shell import record_command  # noqa: PLC0415
-
-    return (record_command(program, _options_but("output", "lang", "recording")),)
-
-
-def _tune_command(program: str) -> click.Command:
-    from handlers.tune_shell import tune_command  # noqa: PLC0415
-
-    return tune_command(program, _global_options())
+def _record_command(program: str) -> click.Command:
+    out = click.Option(
+        ["-o", "--out"],
+        type=click.Path(path_type=Path),
+        required=True,
+        metavar="PATH",
+        help="A folder or NAME.tar.gz.",
+    )
+    pod = click.Option(["--pod"], default="", metavar="NS/NAME", help="Keep only the log lines that name this pod.")
+    about = "Write a redacted recording of the cluster, which --recording replays offline."
+    options = [out, pod, *_options_but("output", "lang", "recording")]
+    return plain_command("record", options, about, f"{program} record -o case.tar.gz --pod ml/trainer-0")
 
 
 def reading_grammar(program: str) -> Grammar:
@@ -122,34 +192,34 @@ def reading_grammar(program: str) -> Grammar:
     grammar.params.append(click.Option(["--version"], is_flag=True, help="Print the version."))
     grammar.callback = _without_verb
     grammar.instead["profile"] = partial(_profile_command, program)
-    grammar.instead["tune"] = partial(_tune_command, program)
-    grammar.add_later(partial(_record_commands, program), ["record"])
+    grammar.instead["tune"] = lambda: tune_command(program, _global_options())
+    grammar.add_command(_record_command(program))
     grammar.add_command(click.Command("version", callback=_version, help="Print the version."))
     grammar.add_command(help_command(_help))
     return grammar
 
 
 @click.pass_context
-def _without_verb(ctx: click.Context, *, version: bool, lang: Language | None, **_: object) -> TextAsked | None:
+def _without_verb(ctx: click.Context, *, version: bool, lang: Language | None, **_: object) -> str | None:
     if version:
         return _version()
-    return TextAsked(help_of(ctx, Texts(lang or "en"))) if ctx.invoked_subcommand is None else None
+    return help_of(ctx, Texts(lang or "en")) if ctx.invoked_subcommand is None else None
 
 
-def _version() -> TextAsked:
+def _version() -> str:
     import importlib.metadata  # noqa: PLC0415  # 0.02 s that no question needs
 
-    return TextAsked(f"{PROGRAM} {importlib.metadata.version('hami-bot')}")
+    return f"{PROGRAM} {importlib.metadata.version('hami-bot')}"
 
 
 @click.pass_context
-def _help(ctx: click.Context, verb: str | None, lang: Language | None) -> TextAsked:
+def _help(ctx: click.Context, verb: str | None, lang: Language | None) -> str:
     verb = None if verb == "more" else verb
     grammar = ctx.parent.command if ctx.parent else None
     is_command = isinstance(grammar, Grammar) and verb and grammar.get_command(ctx, verb)
     word = explain_word(verb) if verb and not is_command else None
     say = Texts(lang or "en")
-    return TextAsked(say.words(word) if word else explain(ctx, verb, say))
+    return say.words(word) if word else explain(ctx, verb, say)
 
 
 def _profile_command(program: str) -> click.Command:
@@ -165,61 +235,6 @@ def _profile_command(program: str) -> click.Command:
     from handlers.profiles.words import profile_command  # noqa: PLC0415
 
     return profile_command(program, lambda: [out, *_global_options()], help_text=usage)
-
-
-def _serve_command() -> click.Command:
-    return click.Command(
-        "serve",
-        callback=_read_serve,
-        help="Run the Slack bot until it is told to stop.",
-        epilog=f"Example: {PROGRAM} serve      It reads ./hami-bot.yaml where no settings are named.",
-        params=_options_but("output", "lang"),
-    )
-
-
-def _read_serve(**options: Any) -> ServeAsked:
-    return ServeAsked(with_usual_config(chosen_cluster(options)))
-
-
-def _overdue_command() -> click.Command:
-    return click.Command(
-        "revert-overdue",
-        callback=_read_overdue,
-        help="Revert every overdue temporary change, once: for a CronJob beside the bot.",
-        epilog=f"Example: {PROGRAM} revert-overdue -n kube-system",
-        hidden=True,
-        params=[
-            click.Option(["-n", "--namespace"], default="", metavar="NS", help="Only in this namespace; else in all."),
-            *_options_but("output", "lang", "recording"),
-        ],
-    )
-
-
-def _read_overdue(namespace: str, **options: Any) -> OverdueAsked:
-    return OverdueAsked(chosen_cluster(options), namespace)
-
-
-def _change_options() -> list[click.Parameter]:
-    return [
-        click.Option(["--yes"], is_flag=True, help="Do it without asking."),
-        click.Option(["--no-capture"], is_flag=True, help="Do it without recording first what a restart destroys."),
-        *_global_options(),
-    ]
-
-
-def _demo_command() -> click.Command:
-    return click.Command(
-        "demo",
-        callback=DemoAsked,
-        help="Try the bot in a browser: no Slack workspace, no cluster, no GPU.",
-        epilog=f"Example: {PROGRAM} demo",
-        params=[
-            click.Option(
-                ["--port"], type=int, default=8400, show_default=True, help="On 127.0.0.1; 0 for any free port."
-            ),
-            click.Option(["--lang"], type=click.Choice(LANGUAGES), default="en", help="Of answers; en by default."),
-        ],
-    )
 
 
 def with_usual_config(where: ClusterChoice) -> ClusterChoice:

@@ -82,7 +82,8 @@ class Meanings:
 
         Raises UsageError for a command whose quotes do not match.
         """
-        about = await _about_in_thread(self._deps, question)
+        known = await _thread(self._deps, question)
+        about = split_words(known[0]) if known else []
         command = _command(question.words)
         if command is not None and (not lacks_pod(command) or about or not question.in_thread):
             return Meant(in_thread(command, about))
@@ -133,7 +134,6 @@ class Meanings:
         return tuple(word for named in (user, *await self._groups.of(user)) for word in mine.get(named, ()))
 
     async def _pods_above(self, question: Question) -> list[str]:
-        """The pods that the first message of its thread names."""
         try:
             head = await self._deps.gateway.head(question.channel, question.thread_ts)
         except SlackFailure as failure:
@@ -151,7 +151,6 @@ class Meanings:
             return NOBODY_KNOWN
 
     async def _waiting(self, question: Question) -> list[str]:
-        """The asker's pods that wait for GPUs, the oldest first."""
         whose = await self.whose(question.user)
         async with self._reading(question) as sources:
             _, waiting = await gather_waiting(sources, "")
@@ -169,18 +168,14 @@ def _command(text: str) -> list[str] | None:
     return as_command(words) if words else []
 
 
-async def _about_in_thread(deps: Deps, question: Question) -> list[str]:
-    """The question that its thread is about; empty where there is none."""
-    known = await _thread(deps, question)
-    return split_words(known[0]) if known else []
-
-
 async def remember(deps: Deps, key: str, question: Question, words: str, report: Report) -> None:
     """What the thread is about: the last question about a pod, a node or a namespace, or else the last of all."""
     store, thread = deps.store, question.thread_ts or key
     try:
         if report.subject.name and lacks_pod([report.playbook]):  # a verb about one pod
-            words = _about_pod(report)
+            about = report.subject
+            kind = "" if about.kind == "Pod" else about.kind.lower()
+            words = f"{report.playbook} {'/'.join(filter(None, (about.namespace, kind, about.name)))}"
         elif not names_somebody(_command(question.words) or split_words(words)):
             known = await store.thread(question.channel, thread)
             words = known[0] if known and names_somebody(split_words(known[0])) else words
@@ -199,16 +194,7 @@ async def note_done(deps: Deps, channel: str, thread_ts: str, news: News, key: s
         log.warning("a summary lacks what %s did (%s: %s): %s", news.by, news.turn, news.detail, error)
 
 
-def _about_pod(report: Report) -> str:
-    """The verb and whom the answer was about, without the options that were typed."""
-    subject = report.subject
-    kind = "" if subject.kind == "Pod" else subject.kind.lower()
-    return f"{report.playbook} {'/'.join(filter(None, (subject.namespace, kind, subject.name)))}"
-
-
 EditNews = Literal["first", "same", "changed"]
-
-log = logging.getLogger(__name__)
 
 
 class _Words(msgspec.Struct, frozen=True):

@@ -64,7 +64,9 @@ class Leftovers:
         Raises StoreError.
         """
         taken, work, now = 0, self._deps.work, self._deps.now
-        for left in sorted(await self._deps.store.unfinished(), key=_turn):
+        # What may have ended several processes holds up nothing else, and a question no deed.
+        unfinished = await self._deps.store.unfinished()
+        for left in sorted(unfinished, key=lambda left: (_is_suspect(left), read_deed(left.payload) is None)):
             if _is_suspect(left):
                 if self._suspect in work.keys and now() < self._suspect_until:
                     break
@@ -130,13 +132,16 @@ class Leftovers:
             return
         log.warning("%s is dropped: %s", key, why)
         told = replace(question, public=False, beside=True) if alone else question
-        inbox, tell = self._inbox, self._tell(key, told)
+        inbox = self._inbox
+        tell: Tell = partial(inbox.tell, key, told.for_who_asked())
         if deed and (known := inbox.kinds.read(key, replace(deed, asked=told))):
             tell, error = partial(inbox.tell_of, *known), NotDone(why)
         elif deed:
             error = NotDone(why).with_words(inbox.again(question.words))
         else:
-            error = _unanswered(question, why)
+            asked = one_line(plain_text(question.words), SHOWN_WORDS)
+            hint = Text("error-not-done.please-ask-again", command=asked) if asked else ""
+            error = GaveUp(Text("error-not-done.your-question-was-not-answered", why=_WHY[why]), hint=hint)
         of_asked = key.removesuffix(DROPPED)
         self._deps.work.start(key, partial(self._told, of_asked, question, tell, error), tell, payload=payload)
 
@@ -146,23 +151,9 @@ class Leftovers:
         if isinstance(error, NotDone) or await self._inbox.is_current(key, question):
             await tell(error)
 
-    def _tell(self, key: str, question: Question) -> Tell:
-        return partial(self._inbox.tell, key, question.for_who_asked())
-
-
-def _turn(left: Unfinished) -> tuple[bool, bool]:
-    """What may have ended several processes holds up nothing else, and a question no deed."""
-    return _is_suspect(left), read_deed(left.payload) is None
-
 
 def _is_suspect(left: Unfinished) -> bool:
     return left.deaths > 1
-
-
-def _unanswered(question: Question, why: Why) -> GaveUp:
-    asked = one_line(plain_text(question.words), SHOWN_WORDS)
-    hint = Text("error-not-done.please-ask-again", command=asked) if asked else ""
-    return GaveUp(Text("error-not-done.your-question-was-not-answered", why=_WHY[why]), hint=hint)
 
 
 async def _nothing() -> None:

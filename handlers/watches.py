@@ -97,9 +97,11 @@ class Watches:
             ended = [watch for _, watch in mine if asked.pod in ("", watch.pod, watch.pod.partition("/")[2])]
             for watch in ended:
                 await self._marks.drop(watch.name)
-            return _told(say("watch.ended", pods=_names(ended)) if ended else say("watch.none"))
+            return render_told([say("watch.ended", pods=_names(ended)) if ended else say("watch.none")])
         if not asked.pod:
-            return _told(say("watch.list", pods=_names([watch for _, watch in mine])) if mine else say("watch.none"))
+            return render_told(
+                [say("watch.list", pods=_names([watch for _, watch in mine])) if mine else say("watch.none")]
+            )
         if len(mine) >= MOST:
             raise UsageError(Text("watch.too-many", most=MOST), example=UNWATCH)
         async with reading as sources:
@@ -108,7 +110,7 @@ class Watches:
             return _report(seen, say("watch.not-waiting", pod=seen.name), say)
         watch = PodWatch(question.user, cluster, seen.name, seen.cause, language)
         await self._marks.set(watch.name, _written(watch))
-        return _told(say("watch.begun", pod=watch.pod))
+        return render_told([say("watch.begun", pod=watch.pod)])
 
     async def run(self, clock: Clock) -> None:
         """Looks again and again, until it is cancelled."""
@@ -129,7 +131,7 @@ class Watches:
     async def _look_at(self, watch: PodWatch, mark: Mark) -> None:
         say = Texts(watch.language)
         if self._deps.now() - mark.at > LONGEST_S:
-            await self._tell(watch, mark, _told(say("watch.over", pod=watch.pod)))
+            await self._tell(watch, mark, render_told([say("watch.over", pod=watch.pod)]))
             return
         async with self._deps.open_sources(watch.cluster) as sources:
             seen = await look_at(watch.pod, sources, say)
@@ -141,9 +143,9 @@ class Watches:
                 return
             message = _report(seen, say("watch.changed", pod=watch.pod), say)
         elif seen.state == "runs":
-            message = _told(say("watch.runs", pod=watch.pod, node=seen.node))
+            message = render_told([say("watch.runs", pod=watch.pod, node=seen.node)])
         elif seen.state == "ended":
-            message = _told(say("watch.succeeded", pod=watch.pod))
+            message = render_told([say("watch.succeeded", pod=watch.pod)])
         else:
             said = say("watch.gone" if seen.state == "gone" else "watch.failed", pod=watch.pod)
             message = _report(seen, said, say)
@@ -190,10 +192,6 @@ def _written(watch: PodWatch) -> str:
 
 def _names(watches: Sequence[PodWatch]) -> str:
     return ", ".join(sorted(watch.pod for watch in watches))
-
-
-def _told(text: str) -> Message:
-    return render_told([text])
 
 
 def _report(seen: PodSeen, note: str, say: Texts) -> Message:

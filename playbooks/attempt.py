@@ -1,7 +1,7 @@
 """What the schedulers themselves said about a pod, newest first: old words never beat newer ones."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Literal, NamedTuple
 
@@ -75,6 +75,26 @@ class Attempt(NamedTuple):
         lasts = self.at - self.since
         return lasts >= _LONG or (lasts >= _ATTEMPT and self.attempts >= _MANY)
 
+    @property
+    def by_hami(self) -> Sequence[NodesReason]:
+        """HAMi's reasons in the newest statement."""
+        return self.unschedulable.by_hami if self.unschedulable else ()
+
+    @property
+    def by_kubernetes(self) -> Sequence[NodesReason]:
+        """kube-scheduler's own reasons in the newest statement."""
+        return self.unschedulable.by_kubernetes if self.unschedulable else ()
+
+    @property
+    def codes(self) -> set[str]:
+        """What HAMi says of cards in the newest statement."""
+        return {card.code for reason in self.by_hami for card in reason.cards}
+
+    @property
+    def words(self) -> list[Evidence]:
+        """What the schedulers said last, as proof."""
+        return [self.evidence] if self.evidence else []
+
     def cards_on(self, node: str) -> tuple[CardCount, ...]:
         """HAMi's own words about one node: its log's, else its events'."""
         for refusal, _ in self.refusals:
@@ -85,10 +105,8 @@ class Attempt(NamedTuple):
     def evidence_for(self, text: str) -> list[Evidence]:
         """Every statement that names this reason: condition or FailedScheduling, events, then one log line."""
         found: list[Evidence] = []
-        if self.unschedulable and self.evidence:
-            reasons = self.unschedulable.by_hami
-            if any(text == card.code for reason in reasons for card in reason.cards):
-                found.append(self.evidence)
+        if text in self.codes:
+            found += self.words
         found += [evidence for event, evidence in self.code_events if event.code == text]
         logged = (
             proof for refusal, proof in self.refusals if any(card.code == text for card in read_reason(refusal.reason))
@@ -97,8 +115,8 @@ class Attempt(NamedTuple):
 
     def generic_refusals(self) -> int:
         """How many nodes HAMi refused without saying why (`NodeUnfitPod`, `node not fit pod`)."""
-        reasons = self.unschedulable.by_hami if self.unschedulable else ()
-        return sum(reason.nodes for reason in reasons if reason.cards[0].code in ("NodeUnfitPod", "node not fit pod"))
+        unfit = ("NodeUnfitPod", "node not fit pod")
+        return sum(reason.nodes for reason in self.by_hami if reason.cards[0].code in unfit)
 
 
 def last_attempt(pod: Pod, events: Iterable[Event], lines: Iterable[tuple[Pod, LogLine]]) -> Attempt:
@@ -124,8 +142,11 @@ def last_attempt(pod: Pod, events: Iterable[Event], lines: Iterable[tuple[Pod, L
     if attempt.at is not None:
         recent = [entry for entry in recent if (_when(entry[1]) or attempt.at) >= attempt.at - _EVENT_LAG]
     if attempt.stage == "filter":
+        # Where the newest text gives codes itself (2.10), an event with another code is older news.
+        explicit = attempt.codes - {"NodeUnfitPod", "node not fit pod", "node unregistered"}
+        agreeing = [(code, event) for code, event in recent if not explicit or code.code in explicit]
         attempt = attempt._replace(
-            code_events=tuple((code, quotes.of_event(event)) for code, event in _agreeing(recent, attempt)),
+            code_events=tuple((code, quotes.of_event(event)) for code, event in agreeing),
             none_fit=quotes.of_event(none_fit[-1]) if none_fit else None,
         )
     if attempt.stage in ("filter", "nothing"):
@@ -174,13 +195,13 @@ def _newest(pod: Pod, events: list[Event]) -> Attempt:
         at = max(filter(None, map(_when, same)), default=parse_time(condition.last_transition_time))
         evidence = quotes.of_condition(pod, condition, format_time(at) if at else None)
         attempt = _classify(condition.message, at, evidence, bind=condition.reason == "SchedulerError")
-        if attempt.stage == "bind" and attempt.lock is None and _is_of_the_filter(condition.message, events):
+        # kube-scheduler calls any error of an extender a SchedulerError; HAMi says whether it is of its filter.
+        of_filter = (event for event in events if event_reason(event.reason) == "FilteringFailed")
+        is_of_filter = any(_same_text(event.message, condition.message) for event in of_filter)
+        if attempt.stage == "bind" and attempt.lock is None and is_of_filter:
             attempt = attempt._replace(stage="filter-error")
-        later = [
-            event
-            for event in events
-            if event_reason(event.reason) == "FilteringSucceed" and at and (_when(event) or at) > at
-        ]
+        filtered = (event for event in events if event_reason(event.reason) == "FilteringSucceed")
+        later = [event for event in filtered if at and (_when(event) or at) > at]
         return attempt if not later or attempt.stage == "bind" else _filtered(later[-1])
     staged = [event for event in events if event_reason(event.reason) in _STAGED]
     if not staged:
@@ -193,13 +214,6 @@ def _newest(pod: Pod, events: list[Event]) -> Attempt:
         last = refusals[-1]
     return _classify(
         last.message, _when(last), quotes.of_event(last), bind=event_reason(last.reason) != "FilteringFailed"
-    )
-
-
-def _is_of_the_filter(message: str, events: Iterable[Event]) -> bool:
-    """Whether HAMi says so of its filter; kube-scheduler calls any error of an extender a SchedulerError."""
-    return any(
-        event_reason(event.reason) == "FilteringFailed" and _same_text(event.message, message) for event in events
     )
 
 
@@ -216,7 +230,11 @@ def _filtered(event: Event) -> Attempt:
 def _classify(message: str, at: datetime | None, evidence: Evidence, *, bind: bool) -> Attempt:
     message = strip_combined(message)
     if (unschedulable := parse_unschedulable(message)) is not None:
-        return Attempt("filter", at, evidence, _with_common_reason(unschedulable, message))
+        # A reason without a count is about every node: `0/3 nodes are available: pod has unbound immediate …`.
+        reason = message.partition("available: ")[2].partition(". preemption:")[0].strip().rstrip(".")
+        if reason and not unschedulable.reasons:
+            unschedulable = unschedulable._replace(reasons=(NodesReason(unschedulable.total, reason),))
+        return Attempt("filter", at, evidence, unschedulable)
     if (lock := lock_complaint(message)) is not None:
         return Attempt("bind", at, evidence, lock=lock)
     if _EXTENDER_LOST.search(message):
@@ -224,25 +242,6 @@ def _classify(message: str, at: datetime | None, evidence: Evidence, *, bind: bo
     if parse_code_event(message) or says_none_fit(message):
         return Attempt("filter", at, evidence)
     return Attempt("bind" if bind else "unclear", at, evidence)
-
-
-def _with_common_reason(unschedulable: Unschedulable, message: str) -> Unschedulable:
-    """A reason without a count is about every node: `0/3 nodes are available: pod has unbound immediate …`."""
-    reason = message.partition("available: ")[2].partition(". preemption:")[0].strip().rstrip(".")
-    if unschedulable.reasons or not reason:
-        return unschedulable
-    return unschedulable._replace(reasons=(NodesReason(unschedulable.total, reason),))
-
-
-def _agreeing(codes: list[tuple[CodeEvent, Event]], attempt: Attempt) -> list[tuple[CodeEvent, Event]]:
-    """Where the newest text gives codes itself (2.10), an event with another code is older news."""
-    named = (
-        {card.code for reason in attempt.unschedulable.by_hami for card in reason.cards}
-        if attempt.unschedulable
-        else set[str]()
-    )
-    explicit = named - {"NodeUnfitPod", "node not fit pod", "node unregistered"}
-    return [code for code in codes if not explicit or code[0].code in explicit]
 
 
 def _refusals(pod: Pod, lines: Iterable[tuple[Pod, LogLine]]) -> tuple[tuple[NodeRefusal, Evidence], ...]:
@@ -255,4 +254,4 @@ def _refusals(pod: Pod, lines: Iterable[tuple[Pod, LogLine]]) -> tuple[tuple[Nod
     if not runs:
         return ()
     scheduler, run = max(runs, key=lambda run: str(run[1][-1].line.at))
-    return tuple((refusal, quotes.of_log(refusal.line, scheduler, pod)) for refusal in run)
+    return tuple((refusal, quotes.of_words(refusal.line, scheduler, pod.name)) for refusal in run)

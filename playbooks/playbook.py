@@ -6,10 +6,10 @@ How far back a question looks is typed as `--since 1h`.
 import importlib
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import click
 
@@ -60,6 +60,19 @@ class Playbook(NamedTuple):
     def report(self, snapshot: Any, say: Texts) -> Report:
         """What follows from the snapshot, in the language of `say`."""
         return self.tell(snapshot, say) if self.tell else in_words(self.diagnose(snapshot), say)
+
+
+Asked = TypeVar("Asked")
+Seen = TypeVar("Seen")
+
+
+class Snapshot(NamedTuple, Generic[Asked, Seen]):
+    """What was asked, and what was seen of the cluster, and when."""
+
+    request: Asked
+    cluster: str
+    taken_at: datetime
+    scene: Seen
 
 
 @cache

@@ -2,6 +2,7 @@
 
 import re
 import shlex
+from datetime import datetime
 from itertools import chain
 
 import msgspec
@@ -11,7 +12,7 @@ from bot.hami.pods.allocations import given
 from bot.hami.scheduler_logs.log_lines import NEEDLE, LogLine, ThrottledRequest
 from bot.hami.vendors import FIRST, NAMES, vendor_of_made_up_card, vendor_of_register_key
 from bot.kube.hami_pods import EXTENDER_CONTAINER
-from bot.kube.models import Condition, DaemonPod, Event, Holder, Node, ObjectMeta, Pod, Resource
+from bot.kube.models import Condition, DaemonPod, Event, Holder, Node, Pod, Resource
 from bot.kube.recording.redact import masked
 from bot.kube.times import format_time, parse_time
 from bot.report import Evidence
@@ -44,7 +45,7 @@ def kubectl(*words: str) -> str:
     return " ".join(("kubectl", *map(_quoted, words)))
 
 
-def kubectl_pod(pod: Pod, verb: str, *more: str) -> str:
+def kubectl_pod(pod: Pod | Holder | DaemonPod, verb: str, *more: str) -> str:
     """A kubectl command about one pod: `kubectl_pod(pod, "get", "-o", "yaml")`."""
     return kubectl("-n", pod.namespace, verb, "pod", pod.name, *more)
 
@@ -77,24 +78,16 @@ def of_event(event: Event) -> Evidence:
     if standing:
         path = f'jsonpath={{.status.conditions[?(@.type=="{REPLICA_FAILURE}")].message}}'
         look = ("get", about.kind.lower(), about.name, "-o", path)
+    source, command = "condition" if standing else "event", kubectl("-n", namespace, *look)
     return Evidence(
-        source="condition" if standing else "event",
-        object=f"{about.kind} {namespace}/{about.name}",
-        at=clock(event.seen_at),
-        quote=shown(event.message),
-        command=kubectl("-n", namespace, *look),
+        source, f"{about.kind} {namespace}/{about.name}", clock(event.seen_at), shown(event.message), command
     )
 
 
 def of_condition(pod: Pod, condition: Condition, at: str | None) -> Evidence:
     """The condition's message."""
-    return Evidence(
-        source="condition",
-        object=pod_name(pod),
-        at=at,
-        quote=shown(condition.message or condition.reason),
-        command=_pod_path(pod, f'{{.status.conditions[?(@.type=="{condition.type}")].message}}'),
-    )
+    command = _pod_path(pod, f'{{.status.conditions[?(@.type=="{condition.type}")].message}}')
+    return Evidence("condition", pod_name(pod), at, shown(condition.message or condition.reason), command)
 
 
 def of_pod(pod: Pod, quote: str, path: str) -> Evidence:
@@ -117,14 +110,13 @@ def of_amount(pod: Pod, value: str, path: str) -> Evidence:
     return _of_pod(PodAsks, pod, value, path) if value.strip() else of_pod_name(pod)
 
 
-def _of_pod(kind: type[Evidence], pod: Pod, quote: str, path: str) -> Evidence:
-    return kind(
-        source="pod",
-        object=pod_name(pod),
-        at=clock(pod.metadata.creation_timestamp),
-        quote=shown(quote),
-        command=_pod_path(pod, path),
-    )
+def of_status(pod: Pod, quote: str, path: str, at: str | None) -> Evidence:
+    """What the pod's status said of it then."""
+    return PodSays("pod", pod_name(pod), clock(at), shown(quote), _pod_path(pod, path))
+
+
+def _of_pod(kind: type[Evidence], pod: Pod | Holder | DaemonPod, quote: str, path: str) -> Evidence:
+    return kind("pod", pod_name(pod), clock(pod.metadata.creation_timestamp), shown(quote), _pod_path(pod, path))
 
 
 def of_pod_annotation(pod: Pod, key: str) -> Evidence:
@@ -141,13 +133,7 @@ def of_pod_label(pod: Pod, key: str) -> Evidence:
 def of_holder(pod: Pod | Holder) -> Evidence:
     """What HAMi gave the pod."""
     key, text = given(pod.metadata) or (FIRST.names.allocated[0], pod.name)
-    return Evidence(
-        source="pod",
-        object=f"Pod {pod.namespace}/{pod.name}",
-        at=clock(pod.metadata.creation_timestamp),
-        quote=shown(text or pod.name),
-        command=kubectl("-n", pod.namespace, "get", "pod", pod.name, "-o", f"jsonpath={_annotation_path(key)}"),
-    )
+    return _of_pod(Evidence, pod, text or pod.name, _annotation_path(key))
 
 
 def of_resource(pod: Pod, resource: str, value: str, *, kind: str = "containers", of: str = "limits") -> Evidence:
@@ -177,8 +163,7 @@ def of_cards(node: Node) -> Evidence:
 def _of_cards(node: Node, names: Names) -> Evidence:
     if names.register:
         return of_node_annotation(node, names.register, node.metadata.annotation(names.register) or "")
-    amount = str((node.status.capacity or {}).get(names.capacity, ""))
-    return of_node(node, amount, f"{{.status.capacity.{_escape(names.capacity)}}}")
+    return of_capacity(node, names.capacity)
 
 
 def entry_of(text: str, uuid: str) -> str:
@@ -194,9 +179,7 @@ def of_node(node: Node, quote: str, path: str) -> Evidence:
     """A value of the node. An empty one is shown by the node's name."""
     if not quote.strip():
         quote, path = node.name, "{.metadata.name}"
-    return Evidence(
-        source="node", object=f"Node {node.name}", at=None, quote=shown(quote), command=_node_path(node.name, path)
-    )
+    return Evidence("node", f"Node {node.name}", None, shown(quote), kubectl("get", "node", node.name, "-o", _by(path)))
 
 
 def of_node_annotation(node: Node, key: str, quote: str) -> Evidence:
@@ -209,32 +192,41 @@ def of_label(node: Node, key: str) -> Evidence:
     return of_node(node, node.metadata.label(key) or "", f"{{.metadata.labels.{_escape(key)}}}")
 
 
+def of_capacity(node: Node, resource: str) -> Evidence:
+    """How much of a resource kubelet counts there."""
+    value = (node.status.capacity or {}).get(resource, "")
+    return of_node(node, str(value), f"{{.status.capacity.{_escape(resource)}}}")
+
+
 def of_allocatable(node: Node, resource: str) -> Evidence:
     """How much of a resource kubelet offers there."""
     value = (node.status.allocatable or {}).get(resource, "")
     return of_node(node, str(value), f"{{.status.allocatable.{_escape(resource)}}}")
 
 
-def of_log(line: LogLine, scheduler: Pod, about: Pod) -> Evidence:
-    """A line of the extender's log about a pod."""
-    return of_words(line, scheduler, about.name)
-
-
 def of_words(line: LogLine, scheduler: Pod, words: str) -> Evidence:
-    """A line of the extender's log that has these words."""
-    return _of_extender(scheduler, line.raw, words, format_time(line.at) if line.at else None)
+    """A line of the extender's log that has these words; it stands there for as long as the log is kept."""
+    return of_logged(scheduler, EXTENDER_CONTAINER, line.raw, line.at, grep=shlex.quote(words))
 
 
 def of_wait(wait: ThrottledRequest, scheduler: Pod) -> Evidence:
     """A request that the extender of this pod held back."""
-    return _of_extender(scheduler, wait.line, NEEDLE, None)
+    return of_logged(scheduler, EXTENDER_CONTAINER, wait.line, grep=shlex.quote(NEEDLE))
 
 
-def _of_extender(scheduler: Pod, line: str, words: str, at: str | None) -> Evidence:
-    """The command has no `--since`: the line stands there for as long as the log is kept."""
-    log = kubectl("-n", scheduler.namespace, "logs", scheduler.name, "-c", EXTENDER_CONTAINER)
-    about = f"Pod {scheduler.namespace}/{scheduler.name} container {EXTENDER_CONTAINER}"
-    return Evidence("scheduler log", about, at, shown(line), f"{log} | grep {shlex.quote(words)}")
+def of_logged(
+    pod: Pod,
+    container: str,
+    line: str,
+    at: datetime | None = None,
+    *options: str,
+    grep: str = "",
+    source: str = "scheduler log",
+) -> Evidence:
+    """A line of a container's log. `options` of `kubectl logs`, and what `grep` is given to find the line."""
+    log = kubectl("-n", pod.namespace, "logs", pod.name, "-c", container, *options)
+    about, found = f"{pod_name(pod)} container {container}", f"{log} | grep {grep}" if grep else log
+    return Evidence(source, about, format_time(at) if at else None, shown(line), found)
 
 
 def extender_log(namespace: str, scheduler: str, about: str) -> str:
@@ -243,7 +235,7 @@ def extender_log(namespace: str, scheduler: str, about: str) -> str:
     return f"{log} | grep {shlex.quote(about)}"
 
 
-def pod_name(pod: Pod) -> str:
+def pod_name(pod: Pod | Holder | DaemonPod) -> str:
     return f"Pod {pod.namespace}/{pod.name}"
 
 
@@ -255,37 +247,24 @@ def _escape(key: str) -> str:
     return key.replace(".", "\\.")
 
 
-def _pod_path(pod: Pod, path: str) -> str:
-    return kubectl_pod(pod, "get", "-o", f"jsonpath={path}")
+def _pod_path(pod: Pod | Holder | DaemonPod, path: str) -> str:
+    return kubectl_pod(pod, "get", "-o", _by(path))
 
 
-def _node_path(name: str, path: str) -> str:
-    return kubectl("get", "node", name, "-o", f"jsonpath={path}")
+def _by(path: str) -> str:
+    return f"jsonpath={path}"
 
 
 def of_plugin(pod: DaemonPod, why: str) -> Evidence:
     """What the status of a device plugin's pod says; its phase or its name where it gives no reason."""
-    command = kubectl("-n", pod.namespace, "get", "pod", pod.name, "-o", "jsonpath={.status}")
-    quote = shown(why or pod.status.phase or pod.name)
-    return Evidence("pod", f"Pod {pod.namespace}/{pod.name}", clock(pod.metadata.creation_timestamp), quote, command)
+    return _of_pod(Evidence, pod, why or pod.status.phase or pod.name, "{.status}")
 
 
 def of_object(kind: str, resource: Resource, quote: str, path: str) -> Evidence:
     """A value of an object of HAMi's; `path` is the JSONPath that shows it. An empty one is shown by the name."""
     if not quote.strip():
         quote, path = resource.name, "{.metadata.name}"
-    return Evidence(
-        source=kind.lower(),
-        object=f"{kind} {_full_name(resource.metadata)}",
-        at=None,
-        quote=shown(quote),
-        command=kubectl(*_where(resource.metadata), "get", kind.lower(), resource.name, "-o", f"jsonpath={path}"),
-    )
-
-
-def _full_name(metadata: ObjectMeta) -> str:
-    return f"{metadata.namespace}/{metadata.name}" if metadata.namespace else metadata.name
-
-
-def _where(metadata: ObjectMeta) -> tuple[str, ...]:
-    return ("-n", metadata.namespace) if metadata.namespace else ()
+    namespace, word = resource.metadata.namespace, kind.lower()
+    name, where = (f"{namespace}/{resource.name}", ("-n", namespace)) if namespace else (resource.name, ())
+    command = kubectl(*where, "get", word, resource.name, "-o", _by(path))
+    return Evidence(word, f"{kind} {name}", None, shown(quote), command)

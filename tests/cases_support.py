@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from bot.kube.recording.recorded_cluster import RecordedCluster, RecordedPorts
+from bot.kube.recording.recorded_cluster import RecordedCluster
 from bot.report import Report
 from bot.texts import Language, Texts
 from playbooks.playbook import Sources, find
@@ -218,7 +218,7 @@ def ask_cluster(
     """The same, on an opened recording."""
     playbook = find(verb)
     request = playbook.request(**({"pod": pod} if pod else {}), **values)
-    sources = Sources(cluster, ports=RecordedPorts(cluster), workload_logs=True)
+    sources = Sources(cluster, ports=cluster, workload_logs=True)
     return validated(playbook.report(asyncio.run(playbook.gather(request, sources)), Texts(language)))
 
 

@@ -1,6 +1,8 @@
 """What tests of several folders are given."""
 
+import asyncio
 import gc
+import inspect
 import os
 import signal
 import uuid
@@ -78,6 +80,15 @@ def new_empty_database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterat
 def database(new_database: NewDatabase) -> str:
     """The address of a store of the test's own that nothing is in."""
     return new_database()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """A test that is a coroutine function runs in an event loop of its own."""
+    if not inspect.iscoroutinefunction(pyfuncitem.obj):
+        return None
+    asyncio.run(pyfuncitem.obj(**{name: pyfuncitem.funcargs[name] for name in pyfuncitem._fixtureinfo.argnames}))
+    return True
 
 
 def pytest_xdist_auto_num_workers() -> int:

@@ -143,26 +143,6 @@ def test_profiling_is_switched_on_and_off(tmp_path: Path) -> None:
         assert here.words() == before
 
 
-def test_a_second_raise_is_refused_and_the_open_one_shown(tmp_path: Path) -> None:
-    with cluster(tmp_path) as here:
-        assert here.hami_bot("verbosity", "5", "--yes", "--no-capture").returncode == 0
-        second = report_of(here.hami_bot("verbosity", "6", "--yes", "-o", "json"), 5)
-        assert codes(second) == ["change-refused"]
-        assert [action["command"] for action in second["findings"][0]["next_actions"]] == [
-            "verbosity revert",
-            "verbosity extend 10m",
-        ]
-
-
-def test_an_extension_beyond_the_longest_time_is_refused_before_anything_is_written(tmp_path: Path) -> None:
-    with cluster(tmp_path) as here:
-        assert here.hami_bot("verbosity", "5", "--yes", "--no-capture").returncode == 0
-        until = json.loads(here.deployment["metadata"]["annotations"][KEY])["at"]
-        refused = report_of(here.hami_bot("verbosity", "extend", "4h", "-o", "json"), 5)
-        assert "a change lasts at most 4h" in refused["verdict"]
-        assert json.loads(here.deployment["metadata"]["annotations"][KEY])["at"] == until
-
-
 def test_where_there_is_nothing_to_do_nothing_is_written(tmp_path: Path) -> None:
     with cluster(tmp_path) as here:
         assert codes(report_of(here.hami_bot("verbosity", "4", "--yes", "-o", "json"))) == ["already-enough"]
@@ -220,20 +200,13 @@ def test_a_person_is_shown_what_it_brings_and_asked(answer: str, code: int, tmp_
         assert (here.words()[-1] == "-v=5") == (code == 0)
 
 
-def test_somebody_who_may_not_is_told_with_exit_code_4(tmp_path: Path) -> None:
-    with cluster(tmp_path, refused=[Rule(["patch"], ["deployments"])]) as here:
-        done = here.hami_bot("verbosity", "5", "--yes", "--no-capture")
-        assert done.returncode == 4, done.stderr
-        assert "nothing was changed" in done.stderr
-        assert "grant patch on deployments" in done.stderr
-        assert here.words()[-1] == "-v=4"
-
-
 def test_somebody_who_may_not_is_told_before_anything_is_captured_or_asked(tmp_path: Path) -> None:
     with cluster(tmp_path, refused=[Rule(["patch"], ["deployments"])]) as here:
         done = here.hami_bot("verbosity", "5", "--yes")
         assert done.returncode == 4, done.stderr
+        assert "nothing was changed" in done.stderr
         assert "grant patch on deployments" in done.stderr
+        assert here.words()[-1] == "-v=4"
         assert not list(tmp_path.glob("hami-capture-*"))
         assert "pods restart" not in done.stderr
 
@@ -273,14 +246,6 @@ def test_a_dry_run_on_a_recording_prints_no_command_that_would_change_another_cl
     done = hami_bot(tmp_path, "verbosity", "5", "for", "10m", "--dry-run", "--recording", recording)
     assert "this is a recording" in done.stdout
     assert "hami-bot verbosity" not in done.stdout
-
-
-def test_a_version_without_the_flag_is_refused(tmp_path: Path) -> None:
-    with cluster(tmp_path, "hami-2.5.1") as here:
-        refused = report_of(here.hami_bot("profiling", "on", "--yes", "-o", "json"), 5)
-        assert codes(refused) == ["change-refused"]
-        assert "2.6.0" in refused["verdict"]
-        assert here.writes() == []
 
 
 def test_what_is_overdue_is_undone_by_the_dead_mans_pass(tmp_path: Path) -> None:

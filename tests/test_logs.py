@@ -126,24 +126,23 @@ def test_the_words_of_an_error_forge_no_line(log: Log) -> None:
     assert all(line.startswith("    ") for line in others)
 
 
-def test_every_call_to_the_api_server_that_a_question_causes_has_the_questions_id(tmp_path: Path, log: Log) -> None:
-    async def play() -> None:
-        now = datetime.now(UTC)  # noqa: TID251  # the sandbox plays a cluster
-        async with ApiServer.from_recording(RECORDING, shift_to=now) as cluster:
-            file = tmp_path / "kubeconfig"
-            file.write_text(cluster.kubeconfig())
+async def test_every_call_to_the_api_server_that_a_question_causes_has_the_questions_id(
+    tmp_path: Path, log: Log
+) -> None:
+    now = datetime.now(UTC)  # noqa: TID251  # the sandbox plays a cluster
+    async with ApiServer.from_recording(RECORDING, shift_to=now) as cluster:
+        file = tmp_path / "kubeconfig"
+        file.write_text(cluster.kubeconfig())
 
-            def opener(name: str) -> Any:
-                return open_watched(ClusterChoice(kubeconfig=file, cluster=name))
+        def opener(name: str) -> Any:
+            return open_watched(ClusterChoice(kubeconfig=file, cluster=name))
 
-            async with a_bot(tmp_path, opener=opener) as here:
-                for who in ("ada", "linus"):
-                    await here.slack.command(who, "gpu-oncall", f"why {POD}")
-                    await here.slack.wait_for(channel="gpu-oncall", containing="20,000 MiB", user=who)
-                secrets = [here.slack.bot_token, here.slack.app_token]
-        assert not [secret for secret in secrets if secret in log.text]
-
-    asyncio.run(play())
+        async with a_bot(tmp_path, opener=opener) as here:
+            for who in ("ada", "linus"):
+                await here.slack.command(who, "gpu-oncall", f"why {POD}")
+                await here.slack.wait_for(channel="gpu-oncall", containing="20,000 MiB", user=who)
+            secrets = [here.slack.bot_token, here.slack.app_token]
+    assert not [secret for secret in secrets if secret in log.text]
     answers = [line["request_id"] for line in log.lines() if line["event"].startswith("why: answered")]
     calls = [line for line in log.lines() if line["logger"] == "bot.kube.client.connect"]
     assert len(set(answers)) == 2
@@ -164,34 +163,27 @@ class Traced(Steps):
         return await super().take(name, step)
 
 
-def test_a_revert_by_deadline_and_what_is_noted_of_it_have_one_id_of_their_own(tmp_path: Path, log: Log) -> None:
+async def test_a_revert_by_deadline_and_what_is_noted_of_it_have_one_id_of_their_own(tmp_path: Path, log: Log) -> None:
     steps = Traced()
-
-    async def play() -> None:
-        async with rig(tmp_path) as here:
-            await here.raise_(here.bot())
-            await here.passes(0, 599)
-            log.stream.truncate(0)
-            await here.passes(600, bots=[here.bot(steps)])
-            assert await here.is_as_before()
-
-    asyncio.run(play())
+    async with rig(tmp_path) as here:
+        await here.raise_(here.bot())
+        await here.passes(0, 599)
+        log.stream.truncate(0)
+        await here.passes(600, bots=[here.bot(steps)])
+        assert await here.is_as_before()
     (call,) = (line for line in log.lines() if "request_id" in line)
     assert (call["verb"], call["status"]) == ("patch", "200")
     assert steps.ids["patch_deployment"] == steps.ids["note"] == call["request_id"]
     assert steps.ids["annotated"] == steps.ids["deployment"] == ""  # what is read at every pass is not told
 
 
-def test_a_revert_that_fails_and_its_next_try_have_the_same_id(tmp_path: Path, log: Log) -> None:
-    async def play() -> None:
-        async with rig(tmp_path) as here:
-            await here.raise_(here.bot())
-            log.stream.truncate(0)
-            here.server.faults.append(Fault("/deployments/", "status", status=500, verb="patch", times=1))
-            await here.passes(600, 601)
-            assert await here.is_as_before()
-
-    asyncio.run(play())
+async def test_a_revert_that_fails_and_its_next_try_have_the_same_id(tmp_path: Path, log: Log) -> None:
+    async with rig(tmp_path) as here:
+        await here.raise_(here.bot())
+        log.stream.truncate(0)
+        here.server.faults.append(Fault("/deployments/", "status", status=500, verb="patch", times=1))
+        await here.passes(600, 601)
+        assert await here.is_as_before()
     failed, done = (
         line for line in log.lines() if line["logger"] == "bot.kube.client.connect" and "request_id" in line
     )
@@ -201,49 +193,39 @@ def test_a_revert_that_fails_and_its_next_try_have_the_same_id(tmp_path: Path, l
     assert said["request_id"] == failed["request_id"]
 
 
-def test_a_delivery_of_alerts_has_an_id_that_another_does_not_have(log: Log) -> None:
-    async def play() -> None:
-        taken = Taken()
-        route = alerts_route(AlertsEndpoint(taken.take, lambda: False, token="t"))
-        application = web.Application()
-        application.router.add_post(ALERTS_PATH, route)
-        async with Served(application) as served, aiohttp.ClientSession() as session:
-            for pod in ("trainer-0", "trainer-1", "trainer-1"):
-                headers = {"Authorization": "Bearer t"}
-                async with session.post(f"{served.url}{ALERTS_PATH}", json=webhook(pod), headers=headers) as answer:
-                    assert answer.status == 200
-
-    asyncio.run(play())
+async def test_a_delivery_of_alerts_has_an_id_that_another_does_not_have(log: Log) -> None:
+    taken = Taken()
+    route = alerts_route(AlertsEndpoint(taken.take, lambda: False, token="t"))
+    application = web.Application()
+    application.router.add_post(ALERTS_PATH, route)
+    async with Served(application) as served, aiohttp.ClientSession() as session:
+        for pod in ("trainer-0", "trainer-1", "trainer-1"):
+            headers = {"Authorization": "Bearer t"}
+            async with session.post(f"{served.url}{ALERTS_PATH}", json=webhook(pod), headers=headers) as answer:
+                assert answer.status == 200
     told = [line for line in log.lines() if line["logger"] == "bot.endpoint"]
     assert {line["event"] for line in told} == {"1 alerts are kept"}
     first, second, again = (line["request_id"] for line in told)
     assert first != second == again  # Alertmanager sends again what it was not told is kept
 
 
-def test_each_search_for_the_causes_of_alerts_has_an_id_of_its_own(tmp_path: Path, log: Log) -> None:
+async def test_each_search_for_the_causes_of_alerts_has_an_id_of_its_own(tmp_path: Path, log: Log) -> None:
     ids: list[str] = []
-
-    async def play() -> None:
-        async with a_rig(new_store(tmp_path / "store.db"), RECORDING) as here:
-            keeper = here.keeper()
-            for pod in ("s03-card-insufficient-memory", "s05-exclusive-cores100"):
-                await keeper.take([pending(pod=pod)])
-                await keeper.look()
-            ids.extend(line.get("request_id", "") for line in log.lines() if "causes" in line["event"])
-
-    asyncio.run(play())
+    async with a_rig(new_store(tmp_path / "store.db"), RECORDING) as here:
+        keeper = here.keeper()
+        for pod in ("s03-card-insufficient-memory", "s05-exclusive-cores100"):
+            await keeper.take([pending(pod=pod)])
+            await keeper.look()
+        ids.extend(line.get("request_id", "") for line in log.lines() if "causes" in line["event"])
     assert len(set(ids) - {""}) == 2
 
 
-def test_what_a_watch_says_later_is_not_told_as_the_questions_that_began_it(tmp_path: Path, log: Log) -> None:
-    async def play() -> None:
-        begin_request("a question")
-        refused = Fault("/nodes$", "status", status=403, verb="watch")
-        async with lab(tmp_path, refused) as here:
-            await CachedCluster(here.cache).list(NODES)
-            await until(lambda: "read directly" in log.text)
-
-    asyncio.run(play())
+async def test_what_a_watch_says_later_is_not_told_as_the_questions_that_began_it(tmp_path: Path, log: Log) -> None:
+    begin_request("a question")
+    refused = Fault("/nodes$", "status", status=403, verb="watch")
+    async with lab(tmp_path, refused) as here:
+        await CachedCluster(here.cache).list(NODES)
+        await until(lambda: "read directly" in log.text)
     listed, told = (line for line in log.lines() if "nodes" in line["event"])
     assert "request_id" in listed
     assert "request_id" not in told

@@ -18,7 +18,7 @@ from mcp import Client, StdioServerParameters
 from bot.errors import UsageError
 from bot.report import Evidence, Finding, Report, Scope, Sheet, Subject, as_json
 from bot.texts import Texts, in_english
-from handlers.mcp.server import MOST, USUAL, capped, chosen, input_schema, typed_words
+from handlers.mcp_server import MOST, USUAL, capped, chosen, input_schema, typed_words
 from handlers.parsing.grammar import Grammar, read
 from handlers.shell import Processes
 from handlers.shell import main as shell
@@ -285,7 +285,7 @@ def test_without_the_extra_the_command_says_what_to_install(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setitem(sys.modules, "mcp_types", None)
-    monkeypatch.delitem(sys.modules, "handlers.mcp.server", raising=False)
+    monkeypatch.delitem(sys.modules, "handlers.mcp_server", raising=False)
 
     async def never(*_: object) -> None:
         raise AssertionError

@@ -254,23 +254,19 @@ def test_a_proxy_of_the_environment_that_is_no_address_is_told_and_not_quoted(tm
     assert SECRET not in done.stderr
 
 
-def test_slack_and_the_log_are_told_the_place_and_not_what_stands_there(
+async def test_slack_and_the_log_are_told_the_place_and_not_what_stands_there(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     file = tmp_path / "kubeconfig"
     caplog.set_level(logging.INFO)
     seen: list[str] = []
-
-    async def play() -> None:
-        async with asyncio.timeout(180), SlackServer(deadline_s=60) as slack:
-            wanted = settings(slack, tmp_path, "socket")
-            async with running(wanted, wanted.slack, lambda _: open_sources(ClusterChoice(kubeconfig=file)), PATIENT):
-                for text, said in ((NOT_YAML, "line 12, column"), (PLUGIN, "it ended with exit code 3")):
-                    file.write_text(text)
-                    await slack.command("ada", "gpu-oncall", "nodes")
-                    answer = await slack.wait_for(channel="gpu-oncall", containing=said, user="ada")
-                    seen.extend(strings_of(answer))
-
-    asyncio.run(play())
+    async with asyncio.timeout(180), SlackServer(deadline_s=60) as slack:
+        wanted = settings(slack, tmp_path, "socket")
+        async with running(wanted, wanted.slack, lambda _: open_sources(ClusterChoice(kubeconfig=file)), PATIENT):
+            for text, said in ((NOT_YAML, "line 12, column"), (PLUGIN, "it ended with exit code 3")):
+                file.write_text(text)
+                await slack.command("ada", "gpu-oncall", "nodes")
+                answer = await slack.wait_for(channel="gpu-oncall", containing=said, user="ada")
+                seen.extend(strings_of(answer))
     assert SECRET not in "\n".join(seen)
     assert SECRET not in caplog.text

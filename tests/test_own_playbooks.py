@@ -19,7 +19,7 @@ from bot.report import Report
 from bot.texts import LANGUAGES, Texts
 from handlers.doctor.checks import own_playbooks
 from handlers.doctor.links import Link, in_words
-from handlers.mcp.server import USUAL, chosen, input_schema
+from handlers.mcp_server import USUAL, chosen, input_schema
 from handlers.parsing.sentences import as_command
 from handlers.parsing.slack_grammar import Help, example, understand
 from handlers.parsing.slack_grammar import build_grammar as slack_grammar
@@ -407,7 +407,7 @@ def test_credentials_in_what_a_playbook_says_are_masked(folder: Path, ask: Ask) 
     assert "hunter2" not in out
 
 
-def test_one_that_blocks_holds_up_nobody_else(folder: Path) -> None:
+async def test_one_that_blocks_holds_up_nobody_else(folder: Path) -> None:
     gate = "import threading\nGATE = threading.Event()\nasync def gather(cluster): return GATE.wait(60)\n"
     add(
         folder,
@@ -415,14 +415,10 @@ def test_one_that_blocks_holds_up_nobody_else(folder: Path) -> None:
         f"{WORKS}{gate}def diagnose(free, say):\n    return Answer(str(free), [finding('x', severity='info')])\n{ENDS}",
     )
     playbook = playbook_of("slow")
-
-    async def asked() -> Any:
-        asking = asyncio.create_task(playbook.gather({}, Sources(RecordedCluster.open(Path(RECORDING)))))
-        await asyncio.sleep(0)
-        sys.modules["hami_bot_own_slow"].GATE.set()  # which a loop that is held up never comes to
-        return await asking
-
-    assert playbook.report(asyncio.run(asked()), Texts("en")).verdict == "True"
+    asking = asyncio.create_task(playbook.gather({}, Sources(RecordedCluster.open(Path(RECORDING)))))
+    await asyncio.sleep(0)
+    sys.modules["hami_bot_own_slow"].GATE.set()  # which a loop that is held up never comes to
+    assert playbook.report(await asking, Texts("en")).verdict == "True"
 
 
 def test_one_that_never_ends_is_given_up(folder: Path, ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,7 +4,6 @@ Enough: nothing is refused when an API server grants exactly these. Needed: of e
 other one covers, so that without it that request is refused.
 """
 
-import asyncio
 import json
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
@@ -24,10 +23,9 @@ from bot.kube.hami_pods import EXTENDER_CONTAINER
 from bot.kube.models import PODS, Pod
 from bot.kube.recording.recorded_cluster import RecordedCluster
 from bot.kube.watch.cache import CachedCluster, WatchCache
-from bot.report import Report
 from bot.texts import Texts
 from handlers.cluster_choice import ClusterChoice, open_sources
-from handlers.record_shell import write_recording
+from handlers.shell_commands import write_recording
 from playbooks.gather.pods import asks_for_devices
 from playbooks.gather.scheduling import gather_install
 from playbooks.playbook import Sources, find, load
@@ -63,21 +61,19 @@ async def answer_everything(server: ApiServer, folder: Path, version: str) -> No
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_every_question_is_answered_with_the_rights_of_a_bot_that_only_reads(version: str, tmp_path: Path) -> None:
+async def test_every_question_is_answered_with_the_rights_of_a_bot_that_only_reads(
+    version: str, tmp_path: Path
+) -> None:
     access = Noting(granted(manifests(), BOT))
-
-    async def main() -> None:
-        async with ApiServer.from_recording(CASES / version / "recording.tar.gz") as server:
-            server.access = access
-            await answer_everything(server, tmp_path, version)
-
-    asyncio.run(main())
+    async with ApiServer.from_recording(CASES / version / "recording.tar.gz") as server:
+        server.access = access
+        await answer_everything(server, tmp_path, version)
     assert access.refusals == []
     assert len(access.asked) > 20
 
 
 @pytest.mark.parametrize("incident", incidents(), ids=lambda incident: incident.name)
-def test_an_incident_is_explained_with_the_rights_of_the_chart(incident: Incident, tmp_path: Path) -> None:
+async def test_an_incident_is_explained_with_the_rights_of_the_chart(incident: Incident, tmp_path: Path) -> None:
     recorded = open_incident(incident.name)
     pods = json.loads(recorded.read("objects/pods.json"))["items"]
     labels = [(pod["metadata"]["namespace"], pod["metadata"].get("labels") or {}) for pod in pods]
@@ -94,19 +90,15 @@ def test_an_incident_is_explained_with_the_rights_of_the_chart(incident: Inciden
     logged += sorted({place for place, some in labels if some.get("app") == "nvidia-driver-daemonset"} - {*logged})
     values = {"hami": {"namespace": home[0] if home else "hami-system"}, "workloadLogs": {"namespaces": logged}}
     access = Noting(granted(manifests(values | PROXYING), BOT))
-
-    async def main() -> Report:
-        path = INCIDENTS / incident.name / "recording.tar.gz"
-        async with ApiServer.from_recording(path, clock=recorded.now) as server:
-            server.access = access
-            config = tmp_path / "kubeconfig"
-            config.write_text(server.kubeconfig())
-            async with await open_cluster(kubeconfig=config) as live:
-                playbook = find(incident.verb)
-                sources = Sources(live, workload_logs=bool(logged))
-                return playbook.report(await playbook.gather(playbook.request(**incident.target), sources), Texts("en"))
-
-    report = asyncio.run(main())
+    path = INCIDENTS / incident.name / "recording.tar.gz"
+    async with ApiServer.from_recording(path, clock=recorded.now) as server:
+        server.access = access
+        config = tmp_path / "kubeconfig"
+        config.write_text(server.kubeconfig())
+        async with await open_cluster(kubeconfig=config) as live:
+            playbook = find(incident.verb)
+            sources = Sources(live, workload_logs=bool(logged))
+            report = playbook.report(await playbook.gather(playbook.request(**incident.target), sources), Texts("en"))
     # Where HAMi is not installed its namespace is not known, and the role grants these in that namespace alone.
     without = incident.name in ("no-hami", "4paradigm-old")
     of_one_namespace = ("plural='services'", "plural='endpointslices'") if without else ()
@@ -115,39 +107,31 @@ def test_an_incident_is_explained_with_the_rights_of_the_chart(incident: Inciden
 
 
 @pytest.mark.parametrize(("setting", "first"), [("true", "gpu-memory-limit"), ("false", "image-or-start-failure")])
-def test_the_log_of_a_workload_is_read_where_the_setting_and_a_role_of_its_namespace_allow_it(
+async def test_the_log_of_a_workload_is_read_where_the_setting_and_a_role_of_its_namespace_allow_it(
     setting: str, first: str, tmp_path: Path
 ) -> None:
     access = Noting(granted(manifests({"workloadLogs": {"namespaces": ["vision"]}}), BOT))
     config = tmp_path / "kubeconfig"
     (tmp_path / "settings.yaml").write_text(f"workload_logs: {setting}\n")
-
-    async def main() -> Report:
-        async with ApiServer.from_recording(INCIDENTS / "a3-oom-at-hami-limit" / "recording.tar.gz") as server:
-            server.access = access
-            config.write_text(server.kubeconfig())
-            where = ClusterChoice(kubeconfig=config, config=tmp_path / "settings.yaml")
-            async with open_sources(where) as sources:
-                asked = find("why").request(pod="vision/segment-train-6b9d4c5884-xgjkg")
-                return find("why").report(await find("why").gather(asked, sources), Texts("en"))
-
-    report = asyncio.run(main())
+    async with ApiServer.from_recording(INCIDENTS / "a3-oom-at-hami-limit" / "recording.tar.gz") as server:
+        server.access = access
+        config.write_text(server.kubeconfig())
+        where = ClusterChoice(kubeconfig=config, config=tmp_path / "settings.yaml")
+        async with open_sources(where) as sources:
+            asked = find("why").request(pod="vision/segment-train-6b9d4c5884-xgjkg")
+            report = find("why").report(await find("why").gather(asked, sources), Texts("en"))
     assert report.findings[0].code == first
     assert access.refusals == []
     assert ("container log" in [gap.source for gap in report.gaps]) == (setting == "false")
 
 
-def test_a_recording_made_with_the_rights_of_the_chart_lacks_nothing_of_hami(tmp_path: Path) -> None:
+async def test_a_recording_made_with_the_rights_of_the_chart_lacks_nothing_of_hami(tmp_path: Path) -> None:
     case, out = CASES / "hami-2.10" / "recording.tar.gz", tmp_path / "out"
-
-    async def main() -> str:
-        async with ApiServer.from_recording(case) as server:
-            server.access = Noting(granted(manifests(PROXYING), BOT))
-            (tmp_path / "kubeconfig").write_text(server.kubeconfig())
-            async with open_sources(ClusterChoice(kubeconfig=tmp_path / "kubeconfig")) as sources:
-                return await write_recording(sources, out, None)
-
-    assert "services" not in asyncio.run(main())
+    async with ApiServer.from_recording(case) as server:
+        server.access = Noting(granted(manifests(PROXYING), BOT))
+        (tmp_path / "kubeconfig").write_text(server.kubeconfig())
+        async with open_sources(ClusterChoice(kubeconfig=tmp_path / "kubeconfig")) as sources:
+            assert "services" not in await write_recording(sources, out, None)
     assert {path.name for path in (out / "objects").iterdir()} >= {
         name.removeprefix("objects/") for name in RecordedCluster.open(case).files("objects/")
     }
@@ -179,16 +163,12 @@ async def every_verb(config: Path) -> None:
                 assert [gap.why for gap in report.gaps if 'forbidden: User "' in gap.why] == [], verb
 
 
-def test_every_verb_is_answered_with_the_rights_of_the_chart(tmp_path: Path) -> None:
+async def test_every_verb_is_answered_with_the_rights_of_the_chart(tmp_path: Path) -> None:
     access = Noting(granted(manifests(READING), BOT))
-
-    async def main() -> None:
-        async with ApiServer.from_recording(CASES / "hami-2.10" / "recording.tar.gz") as server:
-            server.access = access
-            (tmp_path / "kubeconfig").write_text(server.kubeconfig())
-            await every_verb(tmp_path / "kubeconfig")
-
-    asyncio.run(main())
+    async with ApiServer.from_recording(CASES / "hami-2.10" / "recording.tar.gz") as server:
+        server.access = access
+        (tmp_path / "kubeconfig").write_text(server.kubeconfig())
+        await every_verb(tmp_path / "kubeconfig")
     assert access.refusals == []
 
 
@@ -220,24 +200,20 @@ async def roles_made(writer: Writer, objects: Sequence[Manifest]) -> AsyncGenera
 
 
 @pytest.mark.skipif(not REAL, reason="HAMI_BOT_TEST_KUBECONFIG names no real cluster")
-def test_on_a_real_cluster_every_verb_is_answered_with_the_rights_of_the_chart(tmp_path: Path) -> None:
+async def test_on_a_real_cluster_every_verb_is_answered_with_the_rights_of_the_chart(tmp_path: Path) -> None:
     """The chart's own roles under a name of the test's, and an administrator who acts as the bot's account."""
-
-    async def run() -> None:
-        async with await open_cluster(kubeconfig=Path(REAL)) as live:
-            hami = (await gather_install(Sources(live))).install.namespace
-        if not hami:
-            pytest.skip("no HAMi is there")
-        async with (
-            await open_writer(kubeconfig=Path(REAL)) as writer,
-            namespace_of_our_own(writer) as ours,
-            roles_made(writer, manifests(READING | {"hami": {"namespace": hami}}, ours, ours)),
-        ):
-            config = tmp_path / "kubeconfig"
-            config.write_text(as_account(Path(REAL), f"{ours}:{ours}"))
-            await every_verb(config)
-
-    asyncio.run(run())
+    async with await open_cluster(kubeconfig=Path(REAL)) as live:
+        hami = (await gather_install(Sources(live))).install.namespace
+    if not hami:
+        pytest.skip("no HAMi is there")
+    async with (
+        await open_writer(kubeconfig=Path(REAL)) as writer,
+        namespace_of_our_own(writer) as ours,
+        roles_made(writer, manifests(READING | {"hami": {"namespace": hami}}, ours, ours)),
+    ):
+        config = tmp_path / "kubeconfig"
+        config.write_text(as_account(Path(REAL), f"{ours}:{ours}"))
+        await every_verb(config)
 
 
 def change_everything(here: Cluster, access: Noting) -> None:
@@ -328,14 +304,11 @@ def test_no_secret_is_read_nothing_is_executed_and_no_right_is_a_wildcard(accoun
         assert "*" not in (*rule.verbs, *rule.resources, *rule.groups)
 
 
-def test_another_deployment_is_refused(tmp_path: Path) -> None:
-    async def main() -> None:
-        recording = CASES / "hami-2.10" / "recording.tar.gz"
-        async with ApiServer.from_recording(recording, granted=granted(manifests(PROXYING), BOT)) as server:
-            config = tmp_path / "kubeconfig"
-            config.write_text(server.kubeconfig())
-            async with await open_writer(kubeconfig=config) as writer:
-                with pytest.raises(SourceError, match="403"):
-                    await writer.patch_deployment("hami-system", "another", ())
-
-    asyncio.run(main())
+async def test_another_deployment_is_refused(tmp_path: Path) -> None:
+    recording = CASES / "hami-2.10" / "recording.tar.gz"
+    async with ApiServer.from_recording(recording, granted=granted(manifests(PROXYING), BOT)) as server:
+        config = tmp_path / "kubeconfig"
+        config.write_text(server.kubeconfig())
+        async with await open_writer(kubeconfig=config) as writer:
+            with pytest.raises(SourceError, match="403"):
+                await writer.patch_deployment("hami-system", "another", ())

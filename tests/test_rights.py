@@ -124,12 +124,9 @@ def test_every_verb_is_asked() -> None:
     assert {ask.verb for ask in ASKS} | {"profile"} == set(load())
 
 
-def test_without_any_one_rule_of_a_reading_bot_an_answer_says_what_it_could_not_read(tmp_path: Path) -> None:
-    async def main() -> dict[str, str]:
-        async with ApiServer.from_recording(CASES / "hami-2.10" / "recording.tar.gz") as server:
-            return await unread_without_each(server, tmp_path / "kubeconfig")
-
-    found = asyncio.run(main())
+async def test_without_any_one_rule_of_a_reading_bot_an_answer_says_what_it_could_not_read(tmp_path: Path) -> None:
+    async with ApiServer.from_recording(CASES / "hami-2.10" / "recording.tar.gz") as server:
+        found = await unread_without_each(server, tmp_path / "kubeconfig")
     assert {rule for rule, told in found.items() if not told} == OF_CHANGES
 
 

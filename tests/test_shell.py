@@ -99,15 +99,6 @@ def test_help_explains_a_finding_code() -> None:
     assert "opens a triage thread" in told
 
 
-def test_a_finding_code_with_a_typing_mistake_is_asked_about() -> None:
-    assert "Did you mean help card-fault? For example: hami-bot help card-fault" in hami_bot("help", "card-falt").stderr
-
-
-def test_a_verb_of_slack_is_said_to_be_one() -> None:
-    wanted = "there is no verb 'triage' here\nType it in Slack. For example: /hami help triage\n"
-    assert wanted in hami_bot("triage").stderr
-
-
 def test_help_lists_every_verb_and_explains_one() -> None:
     assert all(verb in hami_bot("help").stdout for verb in ("why", "fit", "record", "version"))
     assert "Example: hami-bot why ml/trainer-0" in hami_bot("help", "why").stdout

@@ -8,7 +8,7 @@ import pytest
 from bot.changes.kinds import VERBS
 from bot.errors import UsageError
 from bot.texts import in_english
-from handlers.mcp.server import chosen
+from handlers.mcp_server import chosen
 from handlers.parsing.grammar import ParsedQuestion, known_word, read
 from handlers.parsing.sentences import as_command, as_verb, meant
 from handlers.parsing.slack_grammar import understand

@@ -103,32 +103,29 @@ def memory_of(pid: int, what: str) -> int:
 # ------------------------------------------------------------------------------------------------- the running bot
 
 
-def test_the_probes_answer_while_300_connections_are_slow_and_100_bodies_half_sent(tmp_path: Path) -> None:
-    async def play() -> None:
-        async with asyncio.timeout(180), SlackServer(deadline_s=60) as slack:
-            told = environment(tmp_path, slack, slack__mode="http", slack__signing_secret=slack.signing_secret)
-            del told["HAMI_BOT_SLACK__APP_TOKEN"]
-            async with a_process(told) as process:
-                assert process.stderr
-                while b"ready at" not in (line := await process.stderr.readline()):
-                    assert line
-                port = int(line.rpartition(b":")[2])
-                async with guests(port) as those:
-                    assert await those.asks("/livez") == "HTTP/1.1 200 OK"
-                    before = memory_of(process.pid, "VmRSS")
-                    slow = [await those.come(SLOW) for _ in range(300)]
-                    head = HALF % (SLACK_PATH.encode(), signed())
-                    half = [await those.come(head + b"x" * 1_000_000) for _ in range(100)]
-                    for path in ("/livez", "/readyz"):
-                        assert await those.asks(path) == "HTTP/1.1 200 OK"
-                    await is_closed(slow[0])  # it has waited for longest, and the port has no room for all
-                    await asyncio.gather(*map(is_closed, half))
-                    for path in ("/livez", "/readyz"):
-                        assert await those.asks(path) == "HTTP/1.1 200 OK"
-                    grown = memory_of(process.pid, "VmHWM") - before
-                    assert grown < MOST_GROWTH
-
-    asyncio.run(play())
+async def test_the_probes_answer_while_300_connections_are_slow_and_100_bodies_half_sent(tmp_path: Path) -> None:
+    async with asyncio.timeout(180), SlackServer(deadline_s=60) as slack:
+        told = environment(tmp_path, slack, slack__mode="http", slack__signing_secret=slack.signing_secret)
+        del told["HAMI_BOT_SLACK__APP_TOKEN"]
+        async with a_process(told) as process:
+            assert process.stderr
+            while b"ready at" not in (line := await process.stderr.readline()):
+                assert line
+            port = int(line.rpartition(b":")[2])
+            async with guests(port) as those:
+                assert await those.asks("/livez") == "HTTP/1.1 200 OK"
+                before = memory_of(process.pid, "VmRSS")
+                slow = [await those.come(SLOW) for _ in range(300)]
+                head = HALF % (SLACK_PATH.encode(), signed())
+                half = [await those.come(head + b"x" * 1_000_000) for _ in range(100)]
+                for path in ("/livez", "/readyz"):
+                    assert await those.asks(path) == "HTTP/1.1 200 OK"
+                await is_closed(slow[0])  # it has waited for longest, and the port has no room for all
+                await asyncio.gather(*map(is_closed, half))
+                for path in ("/livez", "/readyz"):
+                    assert await those.asks(path) == "HTTP/1.1 200 OK"
+                grown = memory_of(process.pid, "VmHWM") - before
+                assert grown < MOST_GROWTH
 
 
 # ------------------------------------------------------------------------------------------------------- too slow
@@ -260,16 +257,12 @@ def test_as_many_connections_as_the_process_may_have_files_are_not_taken() -> No
     assert Clients(ConnectionLimits.of_this_process(files=256)).terms.of_one == 32
 
 
-def test_a_request_that_is_no_http_leaves_nothing_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_request_that_is_no_http_leaves_nothing_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
     """Anybody may send one, and a traceback for each would fill the log."""
-
-    async def main() -> bytes:
-        async with serve_http("127.0.0.1:0", str, None) as address:
-            reader, writer = await asyncio.open_connection("127.0.0.1", int(address.rpartition(":")[2]))
-            writer.write(b"GET /livez HTTP/1.1\r\nHo\x00st: x\r\n\r\n")
-            answer = await reader.read()
-            writer.close()
-            return answer
-
-    assert asyncio.run(main()).startswith(b"HTTP/1.0 400")
+    async with serve_http("127.0.0.1:0", str, None) as address:
+        reader, writer = await asyncio.open_connection("127.0.0.1", int(address.rpartition(":")[2]))
+        writer.write(b"GET /livez HTTP/1.1\r\nHo\x00st: x\r\n\r\n")
+        answer = await reader.read()
+        writer.close()
+        assert answer.startswith(b"HTTP/1.0 400")
     assert [record.getMessage() for record in caplog.records if record.name.startswith("aiohttp")] == []

@@ -22,6 +22,7 @@ from zlib import crc32
 
 import msgspec
 
+from bot.endpoint import PostRefused
 from bot.errors import SourceError, UsageError
 from bot.hami.metrics.exposition import read_samples
 from bot.hami.nodes.cards import read_cards, read_json, read_json_with_custom, read_strict_text
@@ -38,7 +39,7 @@ from bot.kube.recording.files import read_archive
 from bot.kube.recording.recorded_cluster import RecordedCluster
 from bot.kube.times import parse_time
 from bot.kube.watch.mirror import EventReader
-from bot.pager import NoWebhookError, read_pagerduty
+from bot.pager import read_pagerduty
 from bot.pprof.decode import read as read_profile
 from bot.pprof.top import top
 from bot.render.markdown import markdown
@@ -307,7 +308,7 @@ def _to_archive(data: bytes) -> None:
 def _to_webhooks(data: bytes) -> None:
     with suppress(WrongBody):
         read_alerts(data)
-    with suppress(NoWebhookError):
+    with suppress(PostRefused):
         read_pagerduty(data)
 
 

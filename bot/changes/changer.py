@@ -7,6 +7,7 @@ from collections.abc import Callable
 from bot.changes.deadline import wrong_clock
 from bot.changes.decide import carries, how_it_ended
 from bot.changes.deployments import FOREVER, ChangeFailed, Object, Objects, looked_at, open_record, place_of, set_in_all
+from bot.changes.flags import target_of
 from bot.changes.journal import ChangeEvent, Journal, Open
 from bot.changes.plan import NothingToDo, Plan, Raise, annotation, plan_extension, plan_raise
 from bot.changes.reconciler import Endings, Reconciler, Telling, contradicted
@@ -19,10 +20,6 @@ from bot.texts import Text
 ATTEMPTS = 3
 PATIENCE_S = 5.0
 """What is asked about an open change or told of it may not keep others waiting."""
-
-
-async def _never(_: Record) -> str:
-    return ""
 
 
 class Changer:
@@ -39,7 +36,7 @@ class Changer:
         *,
         namespace: str = "",
         now: Callable[[], float] = time.time,
-        endings: Endings = _never,
+        endings: Endings | None = None,
         patience_s: float = PATIENCE_S,
     ) -> None:
         self._writer = writer
@@ -86,8 +83,11 @@ class Changer:
             again = await self.plan(namespace, name, confirmed.wanted, version, confirmed.record.id)
             if isinstance(again, Refusal) and again.record is not None and again.record.id == confirmed.record.id:
                 return await self.begin(await self._objects.read(namespace, name), again.record)
-            if not isinstance(again, Plan) or _differs(again, confirmed):
-                raise _changed_meanwhile(again)
+            if isinstance(again, Refusal):
+                raise ChangeFailed(Text("error-change.not-changed-because", why=again.why), hint=again.hint)
+            if not isinstance(again, Plan) or _written(again) != _written(confirmed):
+                text = Text("error-change.not-changed-flags-differ")
+                raise ChangeFailed(text, hint=Text("error-change.ask-again-what-would-be-done"))
             if exact and again.basis != confirmed.basis:
                 raise ChangeFailed(
                     Text("error-change.not-changed-edited-since"), hint=Text("error-change.ask-for-it-again")
@@ -170,12 +170,11 @@ class Changer:
         carries a record that can be read, or no change is open on it. Raises ChangeFailed where the journal is out of
         reach.
         """
-        meta = deployment["metadata"]
-        here = f"{meta['namespace']}/{meta['name']}"
+        here = target_of(deployment)
         found = read_record(annotation(deployment) or "")
         if isinstance(found, Record) and found.target == here:
             return None
-        opened = await self._telling.opened(meta["namespace"])
+        opened = await self._telling.opened(deployment["metadata"]["namespace"])
         if opened is None:
             text = Text("error-change.no-record-anywhere", target=here)
             raise ChangeFailed(text, hint=Text("error-change.not-changed-try-again"))
@@ -192,18 +191,5 @@ class Changer:
         await self._telling.note(event._replace(at=self.time()))
 
 
-def _differs(again: Plan, confirmed: Plan) -> bool:
-    """Whether what would be written is not what was confirmed."""
-    record, other = again.record, confirmed.record
-    return (again.uid, record.words_before, record.words_after) != (
-        confirmed.uid,
-        other.words_before,
-        other.words_after,
-    )
-
-
-def _changed_meanwhile(again: Plan | NothingToDo | Refusal) -> ChangeFailed:
-    if isinstance(again, Refusal):
-        return ChangeFailed(Text("error-change.not-changed-because", why=again.why), hint=again.hint)
-    text = Text("error-change.not-changed-flags-differ")
-    return ChangeFailed(text, hint=Text("error-change.ask-again-what-would-be-done"))
+def _written(plan: Plan) -> tuple[object, ...]:
+    return plan.uid, plan.record.words_before, plan.record.words_after

@@ -9,7 +9,7 @@ nothing tells our value from the same one that somebody set for good after the r
 import difflib
 from typing import Literal, NamedTuple
 
-from bot.changes.flags import ArgumentList, Object, containers, find_spot, with_words
+from bot.changes.flags import ArgumentList, Object, containers, find_spot, target_of, with_words
 from bot.changes.journal import ChangeEvent, EventKind, Open
 from bot.changes.merge import OurElement, Stand, stand_of
 from bot.changes.plan import Patch, annotation, plan_forget, plan_retime, plan_revert
@@ -80,7 +80,7 @@ def decide(deployment: Object, now: float) -> Wait | Retime | Restore | Forget |
     record = read_record(text)
     if isinstance(record, UnreadableRecord):
         return record
-    if (here := _name(deployment)) != record.target:
+    if (here := target_of(deployment)) != record.target:
         return UnreadableRecord(text, f"it was copied here: it is about {record.target}, this is {here}")
     spot = find_spot(deployment, record.container)
     if spot is None:
@@ -88,9 +88,13 @@ def decide(deployment: Object, now: float) -> Wait | Retime | Restore | Forget |
     stand = stand_of(record, spot)
     if stand == "back":
         return Forget(record, plan_forget(deployment), "reverted-by-another")
-    if now < record.deadline:
-        return _retimed(deployment, record, now) if _is_from_the_future(record, now) else Wait(record)
-    return _back(deployment, record, spot, stand)
+    if now >= record.deadline:
+        return _back(deployment, record, spot, stand)
+    if not _is_from_the_future(record, now):
+        return Wait(record)
+    again, patch = plan_retime(deployment, record, now=now)
+    noted = f"it was noted as raised at {record.raised_at} until {record.at}"
+    return Retime(again, patch, f"{noted}; the API server's clock said {again.raised_at}")
 
 
 def decide_by_copy(deployment: Object, change: Open, now: float) -> Wait | Restore | Forget | Blocked | Ended | None:
@@ -116,7 +120,7 @@ def decide_by_copy(deployment: Object, change: Open, now: float) -> Wait | Resto
 
 
 def _why_not_by_copy(deployment: Object, change: Open) -> str:
-    record, here = change.record, _name(deployment)
+    record, here = change.record, target_of(deployment)
     if not change.uid or is_replaced(deployment, change):
         return f"{here} is not known to be the Deployment that was changed, and has {record.shown} as that had"
     if is_of_another(deployment, record) and record_of_another(deployment, record) is None:
@@ -132,26 +136,13 @@ def _back(
     if isinstance(stand, OurElement):
         return Restore(record, plan_revert(deployment, record, stand.words, takes_off=takes_off), diff)
     if stand == "unclear":
-        where = f"container {record.container} of {_name(deployment)}"
+        where = f"container {record.container} of {target_of(deployment)}"
         return Blocked(record, f"{record.shown} stands in several places of {where}")
     return Forget(record, plan_forget(deployment) if takes_off else (), "drifted", diff)
 
 
 def _is_from_the_future(record: Record, now: float) -> bool:
     return record.since > now + AHEAD_S or record.deadline > now + record.kind.longest_s + AHEAD_S
-
-
-def _retimed(deployment: Object, record: Record, now: float) -> Retime:
-    again, patch = plan_retime(deployment, record, now=now)
-    detail = (
-        f"it was noted as raised at {record.raised_at} until {record.at}; the API server's clock said {again.raised_at}"
-    )
-    return Retime(again, patch, detail)
-
-
-def _name(deployment: Object) -> str:
-    meta = deployment["metadata"]
-    return f"{meta.get('namespace', '')}/{meta.get('name', '')}"
 
 
 def _diff(ours: tuple[str, ...], found: tuple[str, ...]) -> str:
@@ -216,7 +207,10 @@ def how_it_ended(deployment: Object, change: Open) -> ChangeEvent | None:
     record = change.record
     spot = find_spot(deployment, record.container)
     in_words = record.means == "patch"
-    stand = _stand(deployment, record, spot) if spot and in_words else None
+    stand = None
+    if spot and in_words:  # as it was when the change of the same flag that is open now began, if one is
+        other = record_of_another(deployment, record) if is_under(deployment, record) else None
+        stand = stand_of(record, with_words(spot, other.field, other.words_before) if other else spot)
     text = annotation(deployment)
     # What a plan became shows in our value, or in what is left of a record; a level in a process cannot be read.
     is_left = text is not None and id_in(text) in ((record.id,) if in_words else ("", record.id))
@@ -235,14 +229,6 @@ def how_it_ended(deployment: Object, change: Open) -> ChangeEvent | None:
         return _found("reverted", record, "found so")
     shown = masked_arguments(list(spot.words(record.field)))
     return _found("drifted", record, f"its record was taken off; {record.field} is {shown}")
-
-
-def _stand(deployment: Object, record: Record, spot: ArgumentList) -> Stand:
-    """As it was when the change of the same flag that is open now began, if one is."""
-    other = record_of_another(deployment, record)
-    if other is not None and is_under(deployment, record):
-        spot = with_words(spot, other.field, other.words_before)
-    return stand_of(record, spot)
 
 
 def _found(kind: EventKind, record: Record, detail: str) -> ChangeEvent:

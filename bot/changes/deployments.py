@@ -6,7 +6,6 @@ it (their PUT /debug/flags/v); the record on the Deployment comes first, so that
 
 import contextlib
 from collections.abc import Callable
-from typing import NoReturn
 
 from bot.changes.decide import (
     Blocked,
@@ -20,7 +19,7 @@ from bot.changes.decide import (
     decide_by_copy,
     why_not_carried,
 )
-from bot.changes.flags import Object, find_spot, last_set
+from bot.changes.flags import Object, find_spot, last_set, target_of
 from bot.changes.journal import ChangeEvent, Open
 from bot.changes.merge import by_hand
 from bot.changes.plan import Patch, annotation, plan_forget
@@ -73,8 +72,7 @@ class Objects:
         return event._replace(detail="\n".join(filter(None, (why, event.detail))), source="copy")
 
     async def _carried_out(self, deployment: Object, due: Due, by: str, detail: str) -> ChangeEvent | None:
-        meta = deployment["metadata"]
-        target = f"{meta['namespace']}/{meta['name']}"
+        target = target_of(deployment)
         match due:
             case Restore(record, patch, kept):
                 await set_running(self.writer, deployment, record, record.old)
@@ -104,9 +102,8 @@ class Objects:
 
     async def _patch(self, deployment: Object, patch: Patch) -> None:
         if patch:
-            await self.writer.patch_deployment(
-                deployment["metadata"]["namespace"], deployment["metadata"]["name"], patch
-            )
+            meta = deployment["metadata"]
+            await self.writer.patch_deployment(meta["namespace"], meta["name"], patch)
 
 
 def place_of(record: Record) -> tuple[str, str]:
@@ -123,7 +120,7 @@ async def set_running(writer: Writer, deployment: Object, record: Record, level:
     """
     if record.means != "debug-flags":
         return 0
-    namespace, _, _ = record.target.partition("/")
+    namespace, _ = place_of(record)
     unset: list[SourceError] = []
     count = 0
     for pod in await writer.pods_of(deployment):
@@ -182,28 +179,22 @@ async def set_in_all(objects: Objects, deployment: Object, record: Record) -> No
         if not carries(await objects.read(*place_of(record)), record):
             raise Conflict(Text("error-change.reverted-before-every-pod"))
     except SourceError as error:
-        await _unset(objects, record, error)
-
-
-async def _unset(objects: Objects, record: Record, error: SourceError) -> NoReturn:
-    """Sets the running processes back and takes the record off."""
-    try:
-        deployment = await objects.read(*place_of(record))
-        await set_running(objects.writer, deployment, record, record.old)
-        if carries(deployment, record):
-            await objects.writer.patch_deployment(*place_of(record), plan_forget(deployment))
-    except SourceError as second:
-        text = Text("error-change.some-pods-may-have-it", level=record.new, why=second.message)
-        raise ChangeFailed(text, hint=Text("error-change.reverts-them-at", at=record.at)) from error
-    raise ChangeFailed(Text("error-change.not-changed-because", why=error.message), hint=error.hint) from error
+        try:
+            deployment = await objects.read(*place_of(record))
+            await set_running(objects.writer, deployment, record, record.old)
+            if carries(deployment, record):
+                await objects.writer.patch_deployment(*place_of(record), plan_forget(deployment))
+        except SourceError as second:
+            text = Text("error-change.some-pods-may-have-it", level=record.new, why=second.message)
+            raise ChangeFailed(text, hint=Text("error-change.reverts-them-at", at=record.at)) from error
+        raise ChangeFailed(Text("error-change.not-changed-because", why=error.message), hint=error.hint) from error
 
 
 def open_record(deployment: Object) -> Record:
     """The record of the change that is open on the object. Raises ChangeFailed where none of its own is."""
     text = annotation(deployment)
     found = read_record(text) if text is not None else None
-    meta = deployment["metadata"]
-    here = f"{meta['namespace']}/{meta['name']}"
+    here = target_of(deployment)
     if isinstance(found, Record) and found.target == here:
         return found
     if found is None:

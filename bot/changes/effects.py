@@ -3,7 +3,6 @@
 Only what was seen is claimed; what decides and was not seen is told as that.
 """
 
-from collections.abc import Sequence
 from typing import Any, cast
 
 import msgspec
@@ -14,7 +13,7 @@ from bot.changes.plan import Plan, owner_of
 from bot.kube.models import Pod
 from bot.kube.models.workloads import PodTemplate
 from bot.kube.selectors import NodeFilter, label_matcher
-from bot.report import Impact, Severity, impact
+from bot.report import SEVERITIES, Impact, Severity, impact
 from bot.texts import Text
 
 HOSTNAME = "kubernetes.io/hostname"
@@ -22,7 +21,11 @@ HOSTNAME = "kubernetes.io/hostname"
 
 def blast_radius(deployment: Object, plan: Plan, around: DeploymentContext) -> tuple[Impact, ...]:
     """The worst first."""
-    tell = _Teller()
+    impacts: list[Impact] = []
+
+    def tell(what: Text, severity: Severity) -> None:
+        impacts.append(impact(what.key.removeprefix("blast."), severity, what))
+
     if plan.record.means == "debug-flags":
         pods = ", ".join(pod.name for pod in around.pods or ()) or str(deployment["metadata"].get("name", ""))
         tell(Text("blast.no-restart", pods=pods, old=plan.record.old or "0"), "info")
@@ -32,22 +35,20 @@ def blast_radius(deployment: Object, plan: Plan, around: DeploymentContext) -> t
         tell(Text("blast.memory-lost"), "info")
         _owner(deployment, tell)
     for each in plan.record.flags:
-        each.kind.brings(FlagSetting(deployment, plan.record.container, each.new), around, tell)
-    order: tuple[Severity, ...] = ("critical", "warning", "info")
-    return tuple(sorted(dict.fromkeys(tell.impacts), key=lambda impact: order.index(impact.severity)))
+        if brings := each.kind.brings:
+            brings(FlagSetting(deployment, plan.record.container, each.new), around, tell)
+    return tuple(sorted(dict.fromkeys(impacts), key=lambda impact: SEVERITIES.index(impact.severity), reverse=True))
 
 
 def needs_nodes(deployment: Object) -> bool:
     """Whether no two of its pods may share a node, so that a rollout needs a free one."""
-    return any(True for _ in _keeps_apart(deployment))
-
-
-class _Teller:
-    def __init__(self) -> None:
-        self.impacts: list[Impact] = []
-
-    def __call__(self, what: Text, severity: Severity) -> None:
-        self.impacts.append(impact(what.key.removeprefix("blast."), severity, what))
+    template = part_of(part_of(deployment, "spec"), "template")
+    anti = part_of(part_of(part_of(template, "spec"), "affinity"), "podAntiAffinity")
+    labels = cast(dict[str, str], part_of(part_of(template, "metadata"), "labels"))
+    return any(
+        term.get("topologyKey") == HOSTNAME and _matches(part_of(term, "labelSelector"), labels)
+        for term in cast(list[Object], anti.get("requiredDuringSchedulingIgnoredDuringExecution") or [])
+    )
 
 
 # ----------------------------------------------------------------------------------------------------- the rollout
@@ -66,15 +67,11 @@ def _restart(deployment: Object, around: DeploymentContext, tell: AddImpact) -> 
         )
     else:
         tell(Text("blast.pods-none", name=name), "info")
-    if _recreates(deployment):
+    if _strategy(deployment).get("type") == "Recreate":
         tell(Text("blast.all-at-once", name=name), "warning")
     elif replicas and needs_nodes(deployment) and not _spare(deployment, replicas):
         _anti_affinity(deployment, around, tell)
     tell(Text("blast.leader-moves"), "warning")
-
-
-def _recreates(deployment: Object) -> bool:
-    return _strategy(deployment).get("type") == "Recreate"
 
 
 def _spare(deployment: Object, replicas: int) -> int:
@@ -104,19 +101,6 @@ def _anti_affinity(deployment: Object, around: DeploymentContext, tell: AddImpac
     free = [node.name for node in around.nodes if node.name not in taken and obstacle(node) is None]
     if not free:
         tell(Text("blast.rollout-deadlock", nodes=len(around.nodes)), "critical")
-
-
-def _keeps_apart(deployment: Object) -> Sequence[Object]:
-    """The terms by which a pod of the template refuses a node that has another one."""
-    template = part_of(part_of(deployment, "spec"), "template")
-    anti = part_of(part_of(part_of(template, "spec"), "affinity"), "podAntiAffinity")
-    labels = cast(dict[str, str], part_of(part_of(template, "metadata"), "labels"))
-    terms = cast(list[Object], anti.get("requiredDuringSchedulingIgnoredDuringExecution") or [])
-    return [
-        term
-        for term in terms
-        if term.get("topologyKey") == HOSTNAME and _matches(part_of(term, "labelSelector"), labels)
-    ]
 
 
 def _matches(selector: Object, labels: dict[str, str]) -> bool:

@@ -85,16 +85,20 @@ def with_words(spot: ArgumentList, field: Field, words: tuple[str, ...]) -> Argu
 
 def containers(deployment: Object) -> list[Object]:
     """The containers of the pod template, as they are."""
-    at: Any = deployment
-    for key in ("spec", "template", "spec", "containers"):
-        at = cast(Object, at).get(key) if isinstance(at, dict) else None
-    return cast(list[Object], at) if isinstance(at, list) else []
+    found = part_of(part_of(part_of(deployment, "spec"), "template"), "spec").get("containers")
+    return cast(list[Object], found) if isinstance(found, list) else []
 
 
 def part_of(thing: Object, name: str) -> Object:
     """What stands under the name, empty where that is no object."""
     found = thing.get(name)
     return cast(Object, found) if isinstance(found, dict) else {}
+
+
+def target_of(deployment: Object) -> str:
+    """`namespace/name` of the Deployment."""
+    meta = part_of(deployment, "metadata")
+    return f"{meta.get('namespace', '')}/{meta.get('name', '')}"
 
 
 def _words(value: Any) -> tuple[str, ...]:

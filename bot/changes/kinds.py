@@ -5,7 +5,7 @@ why it has a highest value.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import msgspec
 
@@ -51,14 +51,8 @@ class FlagSetting(NamedTuple):
     value: str
 
 
-class AddImpact(Protocol):
-    """Adds a text to what the change brings with it; its key is `blast.` and the impact's code."""
-
-    def __call__(self, what: Text, severity: Severity) -> None: ...
-
-
-def nothing_more(_: FlagSetting, __: DeploymentContext, ___: AddImpact) -> None:
-    """For a value that brings nothing worth a warning."""
+AddImpact = Callable[[Text, Severity], None]
+"""Adds a text to what the change brings with it; its key is `blast.` and the impact's code."""
 
 
 def loudness(setting: FlagSetting, _: DeploymentContext, tell: AddImpact) -> None:
@@ -86,7 +80,13 @@ def exposure(setting: FlagSetting, around: DeploymentContext, tell: AddImpact) -
         return
     template = part_of(part_of(setting.deployment, "spec"), "template")
     leading = {**part_of(part_of(template, "metadata"), "labels"), ROLE_LABEL: "leader"}.items()
-    ports = _own_ports(setting.deployment, around.version)
+    ports: set[str] = set()  # of what serves profiles, by number and by name
+    for container in containers(setting.deployment):
+        if container.get("name") == EXTENDER_CONTAINER:
+            flags = read_flags([*(container.get("command") or ()), *(container.get("args") or ())])
+            number = (profiles_address(flags, around.version) or flags.get("http_bind", "")).rpartition(":")[2]
+            named = [port for port in container.get("ports") or () if str(port.get("containerPort")) == number]
+            ports = {number, *(str(port.get("name")) for port in named)}
     outside = [
         f"{service.spec.type} {service.namespace}/{service.name} ({port.node_port or port.port})"
         for service in around.services
@@ -98,17 +98,6 @@ def exposure(setting: FlagSetting, around: DeploymentContext, tell: AddImpact) -
         tell(Text("blast.profiles-outside", where=", ".join(outside)), "warning")
     else:
         tell(Text("blast.profiles-inside"), "info")
-
-
-def _own_ports(deployment: Object, version: Version | None) -> set[str]:
-    """The port that serves profiles, by its number and by its name."""
-    for container in containers(deployment):
-        if container.get("name") == EXTENDER_CONTAINER:
-            flags = read_flags([*(container.get("command") or ()), *(container.get("args") or ())])
-            number = (profiles_address(flags, version) or flags.get("http_bind", "")).rpartition(":")[2]
-            named = [port for port in container.get("ports") or () if str(port.get("containerPort")) == number]
-            return {number, *(str(port.get("name")) for port in named)}
-    return set()
 
 
 USUAL_S, LONGEST_S = 600, 4 * 3600
@@ -214,8 +203,8 @@ class ChangeKind(msgspec.Struct, frozen=True):
     `longest_s` are the same. `containers` are those whose flag it is, the first where none is named. `summary` and
     `example` stand in the help. `change` puts it into words. `since` is
     HAMi's first version whose extender knows the flag, None for all. `is_log_level`: kube-scheduler takes it while it
-    runs, and the log itself tells when enough is captured, or too much is written. `brings` tells its consequences.
-    A change lasts `usual_s` where no time is given, `longest_s` from its raise at most.
+    runs, and the log itself tells when enough is captured, or too much is written. `brings` tells its consequences, if
+    there are any. A change lasts `usual_s` where no time is given, `longest_s` from its raise at most.
     """
 
     verb: str
@@ -227,7 +216,7 @@ class ChangeKind(msgspec.Struct, frozen=True):
     example: str
     since: Version | None = None
     is_log_level: bool = False
-    brings: Brings = nothing_more
+    brings: Brings | None = None
     usual_s: int = USUAL_S
     longest_s: int = LONGEST_S
 
@@ -258,14 +247,14 @@ def _high_level(value: int, highest: int) -> Refused:
     return why, Text("refusal.high-level-do", value=value, highest=highest)
 
 
-def _high_rate(value: int, highest: int) -> Refused:
-    why = Text("refusal.high-rate", value=value, highest=highest)
-    return why, Text("refusal.high-rate-do", value=value, highest=highest)
-
-
 def _high_timeout(value: int, highest: int) -> Refused:
     why = Text("refusal.high-timeout", value=value, highest=highest)
     return why, Text("refusal.high-timeout-do", value=value, highest=highest)
+
+
+def _high_rate(value: int, highest: int) -> Refused:
+    why = Text("refusal.high-rate", value=value, highest=highest)
+    return why, Text("refusal.high-rate-do", value=value, highest=highest)
 
 
 # From -v=8 on client-go logs request bodies (k8s.io/client-go/rest/request.go, `logBody`), tokens among them.
@@ -315,8 +304,7 @@ def set_along(kind: ChangeKind, flags: Mapping[str, str], version: Version | Non
 TRY = "tune try"
 
 
-def _tried(name: str, values: Number, change: ChangeWords, brings: Brings = nothing_more) -> ChangeKind:
-    """A limit of the extender's API client."""
+def _tried(name: str, values: Number, change: ChangeWords, brings: Brings | None = None) -> ChangeKind:
     return ChangeKind(
         verb=TRY,
         name=name,

@@ -19,6 +19,7 @@ from bot.changes.flags import (
     find_spot,
     last_set,
     part_of,
+    target_of,
     with_value,
     with_words,
 )
@@ -120,13 +121,12 @@ def plan_raise(
         return refusal
     spot = find_spot(deployment, wanted.container)
     if spot is None:
-        why = Text("refusal.no-container", target=_target(deployment), container=wanted.container)
+        why = Text("refusal.no-container", target=target_of(deployment), container=wanted.container)
         return Refusal("no-container", why, Text("refusal.no-container-do"))
     made = _set_all(spot, wanted, version)
-    if not isinstance(made, _SetFlags):
+    if isinstance(made, NothingToDo | Refusal):
         return made
-    first, *others = made.flags
-    field, words = made.field, made.words
+    field, words, (first, *others) = made
     if wanted.means == "debug-flags":
         if refusal := _no_running_level(deployment, wanted, first.old):
             return refusal
@@ -134,7 +134,7 @@ def plan_raise(
     record = Record(
         v=VERSION,
         id=change_id,
-        target=_target(deployment),
+        target=target_of(deployment),
         flag=first.flag,
         container=wanted.container,
         field=field,
@@ -146,7 +146,7 @@ def plan_raise(
         raised_at=time_text(math.floor(now)),
         at=time_text(math.floor(now) + math.ceil(wanted.seconds)),
         by=wanted.by,
-        because=_storable(wanted.because),
+        because=wanted.because.encode(errors="replace").decode(),  # JSON has no halves of surrogate pairs
         channel=wanted.channel,
         until_captured=wanted.until_captured,
         also=tuple(others),
@@ -167,15 +167,10 @@ def plan_raise(
     return Plan(wanted, record, _uid(deployment), basis_of(deployment), tuple(patch), undo)
 
 
-class _SetFlags(NamedTuple):
-    """One of the container's lists with every flag at its new value; `flags` are those that were not there yet."""
-
-    field: Field
-    words: tuple[str, ...]
-    flags: list[FlagChange]
-
-
-def _set_all(spot: ArgumentList, wanted: Raise, version: Version | None) -> _SetFlags | NothingToDo | Refusal:
+def _set_all(
+    spot: ArgumentList, wanted: Raise, version: Version | None
+) -> tuple[Field, tuple[str, ...], list[FlagChange]] | NothingToDo | Refusal:
+    """One of the container's lists with every flag at its new value, and the flags that were not there yet."""
     flags: list[FlagChange] = []
     fields: set[Field] = set()
     kept: list[str] = []
@@ -198,7 +193,7 @@ def _set_all(spot: ArgumentList, wanted: Raise, version: Version | None) -> _Set
     if len(fields) > 1:  # a record undoes one list
         return Refusal("unsuitable", Text("refusal.two-lists", container=spot.container), Text("refusal.two-lists-do"))
     (field,) = fields
-    return _SetFlags(field, spot.words(field), flags)
+    return field, spot.words(field), flags
 
 
 def plan_revert(deployment: Object, record: Record, words: tuple[str, ...], *, takes_off: bool = True) -> Patch:
@@ -280,7 +275,7 @@ def _open_already(deployment: Object) -> Refusal | None:
         return None
     found = read_record(text)
     if isinstance(found, UnreadableRecord):
-        why = Text("refusal.unreadable", target=_target(deployment), annotation=KEY, why=found.why)
+        why = Text("refusal.unreadable", target=target_of(deployment), annotation=KEY, why=found.why)
         return Refusal("unreadable", why, Text("refusal.unreadable-do"))
     change = {"change": found.shown, "container": found.container, "until": found.at, "by": found.by}
     return Refusal("open", Text("refusal.open", **change), Text("refusal.open-do"), found)
@@ -292,7 +287,7 @@ def _unfit(deployment: Object, wanted: Raise, version: Version | None) -> Refusa
         known = Text("refusal.is-version", version=version) if version else Text("refusal.no-version")
         why = Text("refusal.no-such-flag", flag=wanted.kind.flag.shown, since=since, known=known)
         return Refusal("no-such-flag", why, Text("refusal.no-such-flag-do"))
-    target = _target(deployment)
+    target = target_of(deployment)
     if part_of(deployment, "spec").get("paused"):
         return Refusal("paused", Text("refusal.paused", target=target), Text("refusal.paused-do"))
     if waits := unfinished_rollout(deployment):
@@ -308,15 +303,10 @@ def _no_running_level(deployment: Object, wanted: Raise, value: str) -> Refusal 
     elif value and not wanted.kind.values.is_value(value):
         why = Text("refusal.no-way-back", value=repr(value))
     elif selector.get("matchExpressions"):
-        why = Text("refusal.expressions", target=_target(deployment))
+        why = Text("refusal.expressions", target=target_of(deployment))
     else:
         return None
     return Refusal("unsuitable", why, Text("refusal.by-words-do"))
-
-
-def _storable(text: str) -> str:
-    """Without halves of surrogate pairs, which a shell's arguments may hold and JSON cannot."""
-    return text.encode(errors="replace").decode()
 
 
 def _set_words(place: int, record: Record, now: tuple[str, ...], then: tuple[str, ...]) -> list[dict[str, Any]]:
@@ -350,11 +340,6 @@ def _metadata(deployment: Object) -> Object:
 
 def _uid(deployment: Object) -> str:
     return str(_metadata(deployment).get("uid", ""))
-
-
-def _target(deployment: Object) -> str:
-    meta = _metadata(deployment)
-    return f"{meta.get('namespace', '')}/{meta.get('name', '')}"
 
 
 _REMOVE: dict[str, Any] = {"op": "remove", "path": KEY_PATH}

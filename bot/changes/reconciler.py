@@ -6,8 +6,8 @@ every patch is its own lock. What the journal knows only follows, and may be lat
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Generator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AbstractContextManager
 from typing import NamedTuple
 
 from bot.changes.decide import Wait, carries, decide, places_of
@@ -98,7 +98,7 @@ class Reconciler:
     """
 
     def __init__(
-        self, objects: Objects, telling: Telling, *, namespace: str, endings: Endings, patience_s: float
+        self, objects: Objects, telling: Telling, *, namespace: str, endings: Endings | None, patience_s: float
     ) -> None:
         self._objects = objects
         self._telling = telling
@@ -130,8 +130,11 @@ class Reconciler:
         events = [event for event in events if not contradicted(event, known)]
         waiting = [look.waiting for look in looked if look.waiting]
         for deployment, record in waiting:
-            with self._beside(record.target):
-                events += await self._waiting(deployment, record, known)
+            try:  # this undoes nothing: neither its failure nor a bug in it keeps anything else waiting
+                with bugs_as_errors(self._bugs):
+                    events += await self._waiting(deployment, record, known)
+            except BotError as error:
+                log.warning("%s: %s", record.target, error)
         # An object that could not be read now, and on which nothing is due yet, is no revert that failed.
         events = [event for event in events if not self._early_failure(event)]
         looked_after = [record for _, record in waiting]
@@ -211,10 +214,16 @@ class Reconciler:
         elif record.since < opened.record.since:
             events.append(ChangeEvent("retimed", record.target, record, "found on the object"))
         if opened is None or opened.state != "effective":
-            events += self._effect(deployment, record)
+            waits = unfinished_rollout(deployment) if record.means == "patch" else None
+            if waits is None:
+                events.append(ChangeEvent("effective", record.target, record))
+            elif self._objects.time() - record.since > STUCK_S:
+                events.append(ChangeEvent("stuck", record.target, record, in_english(waits)))
         return events
 
     async def _ending(self, record: Record) -> str:
+        if self._endings is None:
+            return ""
         try:
             async with asyncio.timeout(self._patience_s):
                 with bugs_as_errors(self._bugs):
@@ -222,14 +231,6 @@ class Reconciler:
         except (BotError, TimeoutError) as error:
             log.warning("cannot tell whether %s should end early: %s", record.target, error)
             return ""
-
-    def _effect(self, deployment: Object, record: Record) -> list[ChangeEvent]:
-        waits = unfinished_rollout(deployment) if record.means == "patch" else None
-        if waits is None:
-            return [ChangeEvent("effective", record.target, record)]
-        if self._objects.time() - record.since > STUCK_S:
-            return [ChangeEvent("stuck", record.target, record, in_english(waits))]
-        return []
 
     async def _not_carried(self, opened: list[Open], looked_after: list[Record]) -> list[ChangeEvent]:
         """Of what the objects do not carry: what ended without anybody here noting it, and what is open all the same.
@@ -260,15 +261,6 @@ class Reconciler:
             return None
         with _traced(record, record.target):
             return await self._objects.act_by_copy(deployment, change, now, detail=early)
-
-    @contextmanager
-    def _beside(self, what: str) -> Generator[None]:
-        """For what undoes nothing: neither its failure nor a bug in it keeps anything else waiting."""
-        try:
-            with bugs_as_errors(self._bugs):
-                yield
-        except BotError as error:
-            log.warning("%s: %s", what, error)
 
 
 def _traced(record: Record | None, target: str) -> AbstractContextManager[None]:

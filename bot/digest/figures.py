@@ -84,22 +84,23 @@ class Point(NamedTuple):
 
 def trends(runs: Sequence[tuple[float, Figures]]) -> dict[str, list[Point]]:
     """A point per digest by type of card, the types with the most memory first; types that were seen once have none."""
-    kinds = {what for _, figures in runs for area, what in map(split, figures) if area == _MEMORY}
-    points = {kind: [_point(at, figures, kind) for at, figures in runs] for kind in kinds}
-    found = {kind: some for kind, some in points.items() if sum(1 for point in some if point.memory is not None) > 1}
-    return dict(sorted(found.items(), key=lambda item: (-max(point.memory or 0 for point in item[1]), item[0])))
+    kinds = _by_kind(runs).items()
+    return {kind: some for kind, some in kinds if sum(point.memory is not None for point in some) > 1}
 
 
 def rooms(figures: Figures, at: float) -> dict[str, Point]:
     """One digest's point by type of card, the types with the most memory first."""
-    kinds = [what for area, what in map(split, figures) if area == _MEMORY]
-    found = {kind: _point(at, figures, kind) for kind in kinds}
-    return dict(sorted(found.items(), key=lambda item: (-(item[1].memory or 0), item[0])))
+    return {kind: point for kind, [point] in _by_kind([(at, figures)]).items()}
 
 
-def _point(at: float, figures: Figures, kind: str) -> Point:
-    memory, given, largest = (_number(figures.get(f"{area}/{kind}", "")) for area in (_MEMORY, _GIVEN, _LARGEST))
-    return Point(at, memory, given, largest)
+def _by_kind(runs: Sequence[tuple[float, Figures]]) -> dict[str, list[Point]]:
+    kinds = {what for _, figures in runs for area, what in map(split, figures) if area == _MEMORY}
+    areas = (_MEMORY, _GIVEN, _LARGEST)
+    found = {
+        kind: [Point(at, *(_number(figures.get(f"{area}/{kind}", "")) for area in areas)) for at, figures in runs]
+        for kind in kinds
+    }
+    return dict(sorted(found.items(), key=lambda item: (-max(point.memory or 0 for point in item[1]), item[0])))
 
 
 def _number(text: str) -> int | None:

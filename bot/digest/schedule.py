@@ -7,7 +7,7 @@ the moment after the gap; where the clock shows it twice, it comes the first tim
 
 import re
 from collections.abc import Iterator, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime, time, timedelta
 from itertools import islice, takewhile
 from typing import NamedTuple
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -67,21 +67,21 @@ def read_schedule(days: str, at: str, zone: str) -> Schedule | str:
             if not words <= set(DAYS):
                 return f"{days!r} is not daily, weekdays, or days such as mon,thu"
             which = ",".join(sorted(words, key=DAYS.index))
-    clock = _read_time(at)
+    clock = read_time(at)
     if clock is None:
         return f"{at!r} is not a time of day, such as 09:00"
-    return read_cron(f"{clock[1]} {clock[0]} * * {which}", zone)
+    return read_cron(f"{clock.minute} {clock.hour} * * {which}", zone)
 
 
-def _read_time(text: str) -> tuple[int, int] | None:
-    """`09:00`, `9:00`, `9am`, `9:30pm`; an hour alone is none."""
+def read_time(text: str) -> time | None:
+    """The time of day that `09:00`, `9:00`, `9am` or `9:30pm` says; None of anything else, an hour alone too."""
     found = _TIME.fullmatch(text.strip())
     if found is None or not (found[2] or found[3]):
         return None
     hour, half = int(found[1]), (found[3] or "").lower()
     if half and not 1 <= hour <= 12:
         return None
-    return hour % 12 + 12 * (half == "pm") if half else hour, int(found[2] or 0)
+    return time(hour % 12 + 12 * (half == "pm") if half else hour, int(found[2] or 0))
 
 
 def read_words(words: Sequence[str]) -> Schedule | str:

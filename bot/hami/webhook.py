@@ -52,27 +52,25 @@ def admit(pod: Pod, setting: WebhookSetting) -> Pod | Rejection:
     out.
     """
     pod = with_requests(pod)
-    if _is_foreign(pod.spec.scheduler_name, setting):
+    scheduler, version, (since, until) = pod.spec.scheduler_name, setting.version, LEAVES_OWN_ALONE
+    foreign = scheduler != setting.scheduler or since <= version < until  # 2.7 and 2.8 leave even HAMi's own alone
+    if foreign and version >= _RESPECTS_FOREIGN and scheduler not in DEFAULT_SCHEDULERS:
         return pod
     shown = _show(pod, setting)
     if isinstance(shown, Rejection):
         return shown
     pod, found = shown
     if found:
-        if (refused := _whole_pod(pod, setting.version)) is not None:
-            return refused
+        containers = (*inits_of(pod), *pod.spec.containers)
+        privileged = next((container.name for container in containers if _is_privileged(container)), None)
+        if privileged is not None and version >= _LOOKS_EVERYWHERE:
+            return Rejection("webhook", f"container {privileged} is privileged")
+        if pod.spec.node_name:
+            return Rejection("webhook", "pod has node assigned")
         pod = structs.replace(pod, spec=structs.replace(pod.spec, scheduler_name=setting.scheduler))
     pod = with_requests(pod)
     wrong = list(invalid(pod))
     return Rejection("API", wrong[0] if len(wrong) == 1 else f"[{', '.join(wrong)}]") if wrong else pod
-
-
-def _is_foreign(scheduler: str, setting: WebhookSetting) -> bool:
-    """Whether the webhook leaves the pod to the scheduler that it names. 2.7 and 2.8 do so even with HAMi's own."""
-    since, until = LEAVES_OWN_ALONE
-    if setting.version < _RESPECTS_FOREIGN or scheduler in DEFAULT_SCHEDULERS:
-        return False
-    return scheduler != setting.scheduler or since <= setting.version < until
 
 
 def _show(pod: Pod, setting: WebhookSetting) -> tuple[Pod, bool] | Rejection:
@@ -114,16 +112,6 @@ def _is_privileged(container: Container) -> bool:
     return bool(container.security_context and container.security_context.privileged)
 
 
-def _whole_pod(pod: Pod, version: Version) -> Rejection | None:
-    """What keeps a pod out that asks for some vendor's device."""
-    privileged = next(
-        (container.name for container in (*inits_of(pod), *pod.spec.containers) if _is_privileged(container)), None
-    )
-    if privileged is not None and version >= _LOOKS_EVERYWHERE:
-        return Rejection("webhook", f"container {privileged} is privileged")
-    return Rejection("webhook", "pod has node assigned") if pod.spec.node_name else None
-
-
 OPT_OUT_LABEL, OPT_OUT_VALUE = "hami.io/webhook", "ignore"
 MIRROR_KEY = "kubernetes.io/config.mirror"
 
@@ -159,20 +147,13 @@ def left_alone(
     made, began = (parse_time(resource.metadata.creation_timestamp) for resource in (pod, hook[0] if hook else pod))
     if made is not None and began is not None and made < began:
         return LeftAlone("older")
-    return _not_looked_at(pod, config, version)
-
-
-def _not_looked_at(pod: Pod, config: DeviceConfig, version: Version | None) -> LeftAlone | None:
-    """What versions before 2.10 pass over: privileged containers and init containers."""
+    # Versions before 2.10 pass over privileged containers and init containers.
     if version is None or version >= _LOOKS_EVERYWHERE:
         return None
     asking = [container for container in pod.spec.containers if _asks(container, config)]
     if not asking:
-        return (
-            LeftAlone("init") if any(_asks(container, config) for container in pod.spec.init_containers or ()) else None
-        )
-    skipped = all(container.security_context and container.security_context.privileged for container in asking)
-    return LeftAlone("privileged", asking[0].name) if skipped else None
+        return LeftAlone("init") if any(_asks(container, config) for container in inits_of(pod)) else None
+    return LeftAlone("privileged", asking[0].name) if all(map(_is_privileged, asking)) else None
 
 
 def _asks(container: Container, config: DeviceConfig) -> bool:
@@ -211,11 +192,7 @@ def with_requests(pod: Pod) -> Pod:
         requests = {**resources.limits, **(resources.requests or {})}
         return structs.replace(container, resources=structs.replace(resources, requests=requests))
 
-    return with_containers(
-        pod,
-        [filled(container) for container in inits_of(pod)],
-        [filled(container) for container in pod.spec.containers],
-    )
+    return with_containers(pod, list(map(filled, inits_of(pod))), list(map(filled, pod.spec.containers)))
 
 
 def inits_of(pod: Pod) -> list[Container]:
@@ -233,24 +210,18 @@ def invalid(pod: Pod) -> Iterator[str]:
     """What the API says of extended resources: whole numbers, and each request equal to its limit."""
     for kind, containers in (("initContainers", inits_of(pod)), ("containers", pod.spec.containers)):
         for at, container in enumerate(containers):
-            if container.resources is not None:
-                yield from _invalid_in(f"spec.{kind}[{at}].resources", container.resources)
-
-
-def _invalid_in(path: str, parts: ResourceRequirements) -> Iterator[str]:
-    limits, requests = parts.limits or {}, parts.requests or {}
-    for name, limit in sorted(limits.items()):
-        if _is_extended(name):
-            yield from _fraction(f"{path}.limits[{name}]", limit)
-            asked = requests.get(name, limit)
-            if parse_quantity(asked) != parse_quantity(limit):
-                ours, theirs = canonical(asked), canonical(limit)
-                yield f'{path}.requests: Invalid value: "{ours}": must be equal to {name} limit of {theirs}'
-    for name, request in sorted(requests.items()):
-        if _is_extended(name):
-            yield from _fraction(f"{path}.requests[{name}]", request)
-            if name not in limits:
-                yield f"{path}.limits: Required value: Limit must be set for non overcommitable resources"
+            path, parts = f"spec.{kind}[{at}].resources", container.resources or ResourceRequirements()
+            limits, requests = parts.limits or {}, parts.requests or {}
+            for name in sorted(filter(_is_extended, limits)):
+                yield from _fraction(f"{path}.limits[{name}]", limits[name])
+                ours, theirs = requests.get(name, limits[name]), limits[name]
+                if parse_quantity(ours) != parse_quantity(theirs):
+                    both = f"must be equal to {name} limit of {canonical(theirs)}"
+                    yield f'{path}.requests: Invalid value: "{canonical(ours)}": {both}'
+            for name in sorted(filter(_is_extended, requests)):
+                yield from _fraction(f"{path}.requests[{name}]", requests[name])
+                if name not in limits:
+                    yield f"{path}.limits: Required value: Limit must be set for non overcommitable resources"
 
 
 def _fraction(path: str, amount: Quantity) -> Iterator[str]:

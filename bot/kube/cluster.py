@@ -3,9 +3,10 @@
 Nothing here can change a cluster.
 """
 
+import asyncio
 import weakref
 from collections import deque
-from collections.abc import Awaitable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Literal, NamedTuple, Protocol, TypedDict, TypeVar, Unpack, runtime_checkable
 
@@ -204,6 +205,7 @@ async def _seen(source: str, reading: Awaitable[T]) -> T | Gap:
 
 
 Scheme = Literal["http", "https"]
+_AT_ONCE = 8
 
 
 class PodGet(NamedTuple):
@@ -253,6 +255,36 @@ async def served(source: str, ports: PodPorts, wanted: PodGet) -> str | Gap:
         why = most if answer.cut else f"HTTP {answer.status}"
         return gap(source, Text("error.at", place=f"GET {wanted}", why=why))
     return answer.body.decode("utf-8", "replace")
+
+
+async def served_by_each(
+    ports: PodPorts, wanted: Sequence[tuple[str, PodGet]], read: Callable[[str], T], *, within_s: float
+) -> list[T | Gap]:
+    """What `read` makes of the text at each of these ports, in a thread; a few are asked at a time.
+
+    A gap, by the source's name, where it cannot be read, or all together took longer than `within_s`.
+    """
+    turn, loop = asyncio.Semaphore(_AT_ONCE), asyncio.get_running_loop()
+    until = loop.time() + within_s
+
+    async def one(source: str, asked: PodGet) -> T | Gap:
+        async with turn:
+            left = until - loop.time()
+            if left <= 0:
+                return gap(source, Text("error-usage.others-took-all-time"))
+            text = await served(source, ports, asked._replace(within_s=min(asked.within_s, left)))
+            return text if isinstance(text, Gap) else await asyncio.to_thread(read, text)
+
+    return await asyncio.gather(*(one(*each) for each in wanted))
+
+
+def as_one(gaps: Sequence[Gap], source: str, asked: int) -> list[Gap]:
+    """One gap for all that failed: of many, the first stands for the others."""
+    if len(gaps) < 2:
+        return list(gaps)
+    first, unread, count = gaps[0], f"{len(gaps):,}", f"{asked:,}"
+    why = Text("error-usage.some-could-not-be-read", unread=unread, count=count, source=first.source, why=first.text)
+    return [gap(source, why, first.advice)]
 
 
 class TooSlow(SourceError):  # noqa: N818  # what the person is told

@@ -1,7 +1,6 @@
 """A List of objects as the API, `kubectl get -o json` and a recording write it: bytes to narrow models and back."""
 
 import codecs
-import json
 from collections.abc import Callable, Iterable
 from functools import cache
 from typing import Any, Generic, NamedTuple, TypeVar
@@ -80,8 +79,10 @@ def decode_list(kind: Kind[R], data: bytes) -> Decoded[R]:
 
     Raises NotAListError when the bytes are no JSON, no List, a List of another kind, or one page of a longer one.
     """
-    data = _without_mark(data)
-    head, data = _head(kind, data)
+    if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):  # `>` in Windows PowerShell writes it so
+        data = data.decode("utf-16", "replace").encode()
+    data = data.removeprefix(codecs.BOM_UTF8)
+    head = _head(kind, data)
     raw_items = head.items or []
     identities = [_identity(raw) for raw in raw_items]
     ours = {API_KINDS[kind.plural], ""}
@@ -98,7 +99,7 @@ def decode_list(kind: Kind[R], data: bytes) -> Decoded[R]:
             decoded.bad.append(BadItem(position, at.namespace, at.name, why))
             continue
         try:
-            decoded.items.append(_item(kind, bytes(raw)))
+            decoded.items.append(_item_decoder(kind.type)(raw))
         except _UNREADABLE as error:
             decoded.bad.append(BadItem(position, at.namespace, at.name, str(error)))
     return decoded
@@ -106,7 +107,7 @@ def decode_list(kind: Kind[R], data: bytes) -> Decoded[R]:
 
 def raw_item(kind: Kind[R], data: bytes, namespace: str, name: str) -> dict[str, Any] | None:
     """The one object with all its fields; None when the List has none of that name. Raises NotAListError."""
-    head, _ = _head(kind, data)
+    head = _head(kind, data)
     for raw in head.items or []:
         found = _identity(raw)
         if found and (found.metadata.namespace, found.metadata.name) == (namespace, name):
@@ -125,23 +126,17 @@ def encode_list(kind: Kind[R], items: Iterable[dict[str, Any]]) -> bytes:
     return b'{"apiVersion":"v1","kind":"List","items":[\n' + lines + b"\n]}\n"
 
 
-def _head(kind: Kind[R], data: bytes) -> tuple[_Head, bytes]:
-    """The list's own fields and undecoded items, and the bytes in the form that could be read."""
+def _head(kind: Kind[R], data: bytes) -> _Head:
     try:
         head = _decode_head(data)
-    except msgspec.ValidationError as error:
-        raise NotAListError(f"is no List: {error}") from error
-    except _UNREADABLE:
-        data = _mended(data)
-        try:
-            head = _decode_head(data)
-        except _UNREADABLE as error:
-            raise NotAListError(f"is no List: {error}") from error
+    except _UNREADABLE as error:
+        what = "List" if isinstance(error, msgspec.ValidationError) else "JSON"
+        raise NotAListError(f"is no {what}: {error}") from error
     if head.kind not in ("List", f"{API_KINDS[kind.plural]}List") or head.items is msgspec.UNSET:
         raise NotAListError(f"is no List of {kind.plural}: its kind is {head.kind!r}")
     if head.metadata and head.metadata.more:
         raise NotAListError("is one page of a longer list: its metadata.continue is set")
-    return head, data
+    return head
 
 
 def _identity(raw: msgspec.Raw) -> _Identity | None:
@@ -149,33 +144,3 @@ def _identity(raw: msgspec.Raw) -> _Identity | None:
         return _decode_identity(raw)
     except _UNREADABLE:
         return None
-
-
-def _item(kind: Kind[R], raw: bytes) -> R:
-    decode = _item_decoder(kind.type)
-    try:
-        return decode(raw)
-    except msgspec.ValidationError:
-        raise
-    except _UNREADABLE:
-        return decode(_mended(raw))
-
-
-def _without_mark(data: bytes) -> bytes:
-    """The bytes as UTF-8 without a byte order mark: `>` in Windows PowerShell writes one, and UTF-16."""
-    if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-        return data.decode("utf-16", "replace").encode()
-    return data.removeprefix(codecs.BOM_UTF8)
-
-
-def _mended(data: bytes) -> bytes:
-    """JSON in strict form: raw control characters, lone surrogates and broken UTF-8 made harmless."""
-    try:
-        value = json.loads(data.decode("utf-8", "replace"), strict=False, parse_constant=_refuse)
-        return json.dumps(value, ensure_ascii=False).encode("utf-8", "replace")
-    except _UNREADABLE as error:
-        raise NotAListError(f"is no JSON: {error}") from error
-
-
-def _refuse(constant: str) -> None:
-    raise ValueError(f"{constant} is no JSON value")

@@ -36,9 +36,7 @@ _TERM = re.compile(
 )
 _VALUE = re.compile(rf"\s*((?:{_NAME})?)\s*", re.ASCII)
 
-# A comma, an equals sign and a backslash stand in a value only behind a backslash.
-_FIELD_TERM = re.compile(r"(?P<path>[^\\,=!]+)(?P<op>!=|==?)(?P<value>(?:[^\\,=]|\\[\\,=])*)")
-_FIELD_SEPARATOR = re.compile(r",((?:[^\\,]|\\.?)*)", re.DOTALL)
+_FIELD_TERM = re.compile(r"(?P<path>[^=!]+)(?P<op>!=|==?)(?P<value>[^=]*)")
 
 
 @lru_cache(maxsize=64)
@@ -83,11 +81,10 @@ def field_matcher(selector: str) -> Callable[[Resource], bool]:
     Paths are the API's (`involvedObject.name`). The test raises ValueError for a field that the model does not have.
     """
     terms: list[tuple[list[str], bool, str]] = []
-    for text in filter(None, _FIELD_SEPARATOR.findall("," + selector)):
+    for text in filter(None, selector.split(",")):
         if not (term := _FIELD_TERM.fullmatch(text)):
             raise ValueError(f"not a field selector: {selector!r}")
-        value = re.sub(r"\\(.)", r"\1", term["value"])
-        terms.append((term["path"].split("."), term["op"] != "!=", value))
+        terms.append((term["path"].split("."), term["op"] != "!=", term["value"]))
     return lambda item: all((_field(item, path) == value) is wanted for path, wanted, value in terms)
 
 

@@ -74,7 +74,7 @@ class FunctionChange(NamedTuple):
 
 
 class Unlike(NamedTuple):
-    """What makes the profiles differ beyond what they measure: `program`, `period`, `duration` or `since-start`."""
+    """What makes the profiles differ beyond what they measure."""
 
     code: str
     text: Text
@@ -228,31 +228,30 @@ def explain_change(
     found = compare([taken.profile for taken in ready], sample_index_name)
     leaks = grown(ready[0].profile, ready[-1].profile) if found.kind.type == GOROUTINES else []
     given = [*_leak(ready, leaks), *([] if leaks else _changed(ready, found)), *_gone_and_new(ready, found)]
-    findings = (*(given or [_unchanged(ready, found)]), *_collector_shares(ready, found), *_unlike(ready, found))
-    return findings, _side_by_side(found, [_version_name(taken) for taken in ready])
-
-
-def _side_by_side(found: Comparison, names: Sequence[str]) -> Table:
-    """All of it, the collector's part, what was allocated, the ten largest changes."""
-    columns = [Text("profile-change.what"), *names, Text("profile-change.change")]
+    evidence = [headline(taken, found.kind.type) for taken in (ready[0], ready[-1])]
+    findings = (
+        *(given or [_unchanged(ready, found)]),
+        *_collector_shares(ready, found),
+        *[finding(f"unlike-{warning.code}", warning.text, evidence) for warning in found.warnings],
+    )
+    columns = [Text("profile-change.what"), *[_version_name(taken) for taken in ready], Text("profile-change.change")]
     rows = [_row(Text("profile-change.total"), found, found.total)]
     if found.gc and any(found.gc.values):
         rows.append((Text("profile-change.gc"), *map(share, found.gc.values), _ratio(found.gc)))
     if found.allocated and found.kind.type != "alloc_space":
         values = [f"{label(round(value), 'bytes', AUTO)}/s" for value in found.allocated.values]
         rows.append((Text("profile-change.allocated"), *values, _ratio(found.allocated)))
-    rows += [_row(printable(change.name), found, change) for change in _worth_a_row(found)]
-    return prose_table(Text("profile-change.title", what=_measured(found)), columns, rows)
-
-
-def _worth_a_row(found: Comparison) -> list[FunctionChange]:
-    """Own functions, and calls of C: those that changed, then the heaviest that did not, marked as noise."""
+    # Own functions, and calls of C: those that changed, then the heaviest that did not, marked as noise.
     ours = [function for function in found.functions if is_own(function.name) or function.name == _C_CODE]
     changed = [change for change in ours if not change.noise]
     others = sorted(
         (change for change in ours if change.noise), key=lambda change: (-max(map(abs, change.values)), change.name)
     )
-    return [*changed, *others][:ROWS] or found.significant[:ROWS]
+    rows += [
+        _row(printable(change.name), found, change)
+        for change in ([*changed, *others][:ROWS] or found.significant[:ROWS])
+    ]
+    return findings, prose_table(Text("profile-change.title", what=_measured(found)), columns, rows)
 
 
 def _row(name: Prose, found: Comparison, change: FunctionChange) -> tuple[Prose, ...]:
@@ -385,11 +384,6 @@ def _collector_shares(ready: Sequence[SourcedProfile], found: Comparison) -> lis
     claim = Text("profile-change.gc-share", before=share(before), after=share(after))
     evidence = [focused(taken, found.kind.type, GC.pattern, str.isspace, rows=0)[0] for taken in (ready[0], ready[-1])]
     return [finding("gc-changed", claim, evidence)]
-
-
-def _unlike(ready: Sequence[SourcedProfile], found: Comparison) -> list[Finding]:
-    evidence = [headline(taken, found.kind.type) for taken in (ready[0], ready[-1])]
-    return [finding(f"unlike-{warning.code}", warning.text, evidence) for warning in found.warnings]
 
 
 def _leak(ready: Sequence[SourcedProfile], growths: Sequence[GroupGrowth]) -> list[Finding]:

@@ -83,20 +83,16 @@ def apply(profile: Profile, filters: Filters) -> None:
         for name, pattern in zip(Filters._fields[:5], filters[:5], strict=True)
     )
     if filters.tagfocus or filters.tagignore:
-        _by_tag(profile, filters)
+        tests = [
+            (wanted, tag_filter(pattern, name, profile))
+            for name, pattern, wanted in (("tagfocus", filters.tagfocus, True), ("tagignore", filters.tagignore, False))
+            if pattern
+        ]
+        profile.samples = Chosen(profile.samples, lambda sample: all(test(sample) is wanted for wanted, test in tests))
     if focus or ignore or hide or show:
         _by_name(profile, focus, ignore, hide, show)
     if show_from:
         _from(profile, show_from)
-
-
-def _by_tag(profile: Profile, filters: Filters) -> None:
-    tests = [
-        (wanted, tag_filter(pattern, name, profile))
-        for name, pattern, wanted in (("tagfocus", filters.tagfocus, True), ("tagignore", filters.tagignore, False))
-        if pattern
-    ]
-    profile.samples = Chosen(profile.samples, lambda sample: all(test(sample) is wanted for wanted, test in tests))
 
 
 def _by_name(
@@ -115,16 +111,13 @@ def _by_name(
             lines = tuple(line for line in lines if not (_in_mapping(location, hide) or _named(line, hide)))
             emptied = not lines
         if show:
-            lines = _matched(location._replace(lines=lines), show)
+            lines = lines if _in_mapping(location, show) else tuple(line for line in lines if _named(line, show))
             emptied = not lines
         if emptied:
             hidden.add(number)
         if lines is not location.lines:
             profile.locations[number] = location._replace(lines=lines)
-    profile.samples = Rewritten(profile.samples, _chooser(ignored, focused, hidden))
 
-
-def _chooser(ignored: set[int], focused: set[int], hidden: set[int]) -> Callable[[Sequence[int]], Sequence[int] | None]:
     def choose(ids: Sequence[int]) -> Sequence[int] | None:
         if not ignored.isdisjoint(ids) or focused.isdisjoint(ids):
             return None
@@ -132,11 +125,10 @@ def _chooser(ignored: set[int], focused: set[int], hidden: set[int]) -> Callable
             return ids
         return [number for number in ids if number not in hidden] or None
 
-    return choose
+    profile.samples = Rewritten(profile.samples, choose)
 
 
 def _from(profile: Profile, show_from: Match) -> None:
-    """Leave out the callers of the match that is nearest to the root."""
     found: set[int] = set()
     for number, location in profile.locations.items():
         if location.mapping and show_from(location.mapping.file):
@@ -166,12 +158,6 @@ def _matches(location: Location, match: Match) -> bool:
     return any(_named(line, match) for line in location.lines) or _in_mapping(location, match)
 
 
-def _matched(location: Location, match: Match) -> tuple[SourceLine, ...]:
-    if _in_mapping(location, match):
-        return location.lines
-    return tuple(line for line in location.lines if _named(line, match))
-
-
 _NUMBER = re.compile(r"([+-]?[0-9]+)([A-Za-z]+)?")
 _LARGEST = (1 << 63) - 1
 _KNOWN_UNITS = {"alignment": "bytes", "request": "bytes"}
@@ -189,7 +175,12 @@ def tag_filter(value: str, what: str, profile: Profile) -> TagTest:
     wanted = key if equals else ""
     text = rest if equals else value
     if (within := _range(text, what)) is not None:
-        return _by_number(wanted, within, _number_units(profile))
+        units = _number_units(profile)
+        return lambda sample: any(
+            within(label.number, units[label.key])
+            for label in filter(_is_number, sample.labels)
+            if wanted in ("", label.key)
+        )
     tests = [matcher(expression, what) for expression in text.split(",")]
     if not wanted:
         return lambda sample: all(any(test(f"{key}:{text}") for key, text in _texts(sample)) for test in tests)
@@ -202,17 +193,6 @@ def _texts(sample: ProfileSample) -> list[tuple[str, str]]:
 
 def _is_number(label: Label) -> bool:
     return not label.text and (label.number != 0 or label.unit != "")
-
-
-def _by_number(wanted: str, within: _Range, units: dict[str, str]) -> TagTest:
-    def test(sample: ProfileSample) -> bool:
-        return any(
-            within(label.number, units[label.key])
-            for label in sample.labels
-            if _is_number(label) and (not wanted or label.key == wanted)
-        )
-
-    return test
 
 
 def _number_units(profile: Profile) -> dict[str, str]:

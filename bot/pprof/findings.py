@@ -12,10 +12,10 @@ from typing import NamedTuple
 from bot.finding_codes import as_code
 from bot.pprof.filters import Filters, literally
 from bot.pprof.graph import Trim
-from bot.pprof.hints import PROFILER, GoroutineGroup, Hint, Hints, crowded, groups, hints
+from bot.pprof.hints import FEW, PROFILER, GoroutineGroup, Hint, Hints, crowded, groups, hints
 from bot.pprof.profile import Profile, sample_index, shown_type
 from bot.pprof.top import Options, TopRow, listing, prepared
-from bot.report import Confidence, Evidence, Finding, NextAction, Severity, Sheet, Table, new_finding, prose_table, step
+from bot.report import Confidence, Evidence, Finding, NextAction, Severity, Sheet, Table, new_finding, step
 from bot.texts import Prose, Text
 
 PROGRAM = "hami-bot"
@@ -64,15 +64,11 @@ def printable(text: str) -> str:
 
 def short_name(function: str) -> str:
     """`scheduler.(*Scheduler).Filter` of the whole path, and generics without their types: for a sentence."""
-    name = _without_types(function)
+    opening, closing = function.find("["), function.rfind("]")
+    name = f"{function[:opening]}[…]{function[closing + 1 :]}" if 0 <= opening < closing else function
     package, bracket, method = name.partition("(")
     name = f"{package.rpartition('/')[2]}{bracket}{method}"
     return printable(name if len(name) <= _LONGEST_NAME else f"{name[: _LONGEST_NAME - 1]}…")
-
-
-def _without_types(function: str) -> str:
-    opening, closing = function.find("["), function.rfind("]")
-    return f"{function[:opening]}[…]{function[closing + 1 :]}" if 0 <= opening < closing else function
 
 
 def headline(taken: SourcedProfile, kind: str) -> Evidence:
@@ -107,16 +103,17 @@ def focused(
 
 
 def _evidence(taken: SourcedProfile, line: str, words: Sequence[str]) -> Evidence:
-    quote, at = printable(line[:_LONGEST]), _at(taken.profile.time_nanos)
+    quote, at = printable(line[:_LONGEST]), began_at(taken.profile)
     return Evidence(source="profile", object=taken.object, at=at, quote=quote, command=f"{PROGRAM} {question(*words)}")
 
 
-def _at(nanoseconds: int) -> str | None:
+def began_at(profile: Profile) -> str | None:
+    """When it was begun; None where it does not say, or nothing that is a time."""
     try:
-        moment = datetime.fromtimestamp(nanoseconds // _SECOND_NS, UTC)
+        moment = datetime.fromtimestamp(profile.time_nanos // _SECOND_NS, UTC)
     except (ValueError, OverflowError, OSError):
         return None
-    return moment.replace(tzinfo=None).isoformat() + "Z" if nanoseconds > 0 else None
+    return moment.replace(tzinfo=None).isoformat() + "Z" if profile.time_nanos > 0 else None
 
 
 GOROUTINES = "goroutine"
@@ -125,11 +122,6 @@ _COUNTED = (GOROUTINES, "threadcreate")
 _NAMED = 2
 _GROUPS = 3
 _WAITS = ("contentions", "delay")
-_SYMPTOMS = (
-    (Text("symptom.latency"), "cpu 30s"),
-    (Text("symptom.memory"), "heap"),
-    (Text("symptom.goroutines"), "goroutine"),
-)
 _OF = {
     "cpu": "profile-of.cpu",
     "alloc_space": "profile-of.alloc_space",
@@ -182,12 +174,6 @@ def explain(taken: SourcedProfile, *, sample_index_name: str = "") -> tuple[Find
     return (*about, *given)
 
 
-def symptom_table() -> Table:
-    """Which profile to take for which symptom, as the debugging guides have it."""
-    rows = [(symptom, f"profile {words}") for symptom, words in _SYMPTOMS]
-    return prose_table(Text("symptom.title"), [Text("symptom.symptom"), Text("symptom.take")], rows)
-
-
 def finding(
     code: str,
     claim: Text,
@@ -212,7 +198,7 @@ def _about_all(taken: SourcedProfile, kind: str, found: Hints) -> list[Finding]:
     if found.idle is not None:
         claim = Text("profile-hint.idle", share=share(found.idle))
         return [finding("idle", claim, [headline(taken, kind)], next_actions=_take("goroutine"))]
-    if found.few and kind not in _COUNTED:
+    if found.observed < FEW and kind not in _COUNTED:
         longer = taken.profile.duration_nanos > 0  # a snapshot has no length
         claim = Text("profile-hint.few-longer" if longer else "profile-hint.few", count=f"{found.observed:,.0f}")
         return [finding("few-samples", claim, [headline(taken, kind)])]

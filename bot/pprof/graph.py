@@ -6,14 +6,18 @@ A node's weight counts once per sample, however often it recurs in the stack; th
 from collections.abc import Callable, Iterable
 from heapq import nsmallest
 from itertools import chain
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from bot.errors import SourceError
-from bot.pprof.nodes import Frame, GraphNode, NodeTable, node_table
+from bot.pprof.nodes import GraphNode, NodeTable, node_table
 from bot.pprof.profile import Profile, int64, magnitude
-from bot.pprof.sums import Sums, sums_of
+from bot.pprof.sums import sums_of
 from bot.pprof.units import fraction_of
 from bot.texts import Text
+
+if TYPE_CHECKING:
+    from bot.pprof.sums import PlainSums
+    from bot.pprof.sums_numpy import VectorSums
 
 EDGE_FRACTION = 0.001
 MOST_TEXT = 16 << 20
@@ -69,7 +73,7 @@ def trimmed(profile: Profile, index: int, trim: Trim) -> Graph:
     # pprof builds the graph anew only when it leaves out nodes; else edges from nodes without weight still count.
     in_graph = None if len(top) == len(every) else set(top)
     minimum = fraction_of(total, EDGE_FRACTION)
-    labels = inline_labels(sums, table, shown=set(top), in_graph=in_graph, minimum=minimum)
+    labels = _inline_labels(sums, table, set(top), in_graph, minimum)
     rows = [GraphRow(table.nodes[node], flat[node], cum[node], labels.get(node, "")) for node in top]
     return Graph(rows, len(kept), len(every) - len(kept))
 
@@ -98,39 +102,24 @@ def _shown(flat: int, cum: int, trim: Trim) -> bool:
     return not (trim.drop_negative and (flat < 0 or (flat == 0 and cum < 0)))
 
 
-def inline_labels(
-    sums: Sums,
-    table: NodeTable,
-    *,
-    shown: set[int],
-    in_graph: set[int] | None,
-    minimum: int,
+def _inline_labels(
+    sums: "PlainSums | VectorSums", table: NodeTable, shown: set[int], in_graph: set[int] | None, minimum: int
 ) -> dict[int, str]:
-    """The label of each shown node that has one. `in_graph` None: every node is in; calls below `minimum` are not.
-
-    `sums` have been weighed before.
-    """
+    """The label of each shown node that has one. `in_graph` None: every node is in; calls below `minimum` are not."""
     wanted = shown & set(chain.from_iterable(nodes[:-1] for nodes in table.by_location.values()))
     if not wanted:
         return {}
-    found = sums.edges(_frames(table, in_graph), wanted)
-    kinds: dict[int, set[bool]] = {}
-    for (caller, callee), weight in found.weights.items():
-        if magnitude(int64(weight)) >= minimum:
-            kinds.setdefault(callee, set()).add(found.inline[caller, callee])
-    return {
-        node: "(partial-inline)" if False in inlined else "(inline)"
-        for node, inlined in kinds.items()
-        if True in inlined
-    }
-
-
-def _frames(table: NodeTable, in_graph: set[int] | None) -> dict[int, tuple[Frame, ...]]:
-    """What each location has in the graph. All lines but the last are inlined into the next."""
+    # What each location has in the graph. All lines but the last are inlined into the next.
     frames = {
         nodes: tuple(
             [(node, i < len(nodes) - 1) for i, node in enumerate(nodes) if in_graph is None or node in in_graph]
         )
         for nodes in set(table.by_location.values())
     }
-    return {number: frames[nodes] for number, nodes in table.by_location.items()}
+    found = sums.edges({number: frames[nodes] for number, nodes in table.by_location.items()}, wanted)
+    kinds: dict[int, set[bool]] = {}
+    for (caller, callee), weight in found.weights.items():
+        if magnitude(int64(weight)) >= minimum:
+            kinds.setdefault(callee, set()).add(found.inline[caller, callee])
+    labels = {False: "(inline)", True: "(partial-inline)"}
+    return {node: labels[False in inlined] for node, inlined in kinds.items() if True in inlined}

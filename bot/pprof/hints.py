@@ -8,7 +8,7 @@ Where goroutines wait is grouped by stack; between two profiles the groups that 
 
 import re
 import tomllib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from importlib.resources import files
 from typing import Literal, NamedTuple
@@ -116,17 +116,9 @@ def shares(
     }
 
 
-class _Own(NamedTuple):
-    """The innermost own function of a location, and the patterns that it matches."""
-
-    name: str
-    matches: frozenset[int]
-
-
-_NOBODY = _Own("", frozenset())
-
-
-def _callers(ids: Iterable[int], matched: dict[int, frozenset[int]], own: dict[int, _Own]) -> dict[int, str]:
+def _callers(
+    ids: Iterable[int], matched: dict[int, frozenset[int]], own: dict[int, tuple[str, frozenset[int]]]
+) -> dict[int, str]:
     """The patterns that match in a stack, with the own function that is nearest to the match, if there is one."""
     found: dict[int, str] = {}
     waiting: set[int] = set()
@@ -135,22 +127,22 @@ def _callers(ids: Iterable[int], matched: dict[int, frozenset[int]], own: dict[i
             new = matches - found.keys()
             found.update(dict.fromkeys(new, ""))
             waiting |= new
-        if waiting and (caller := own[number]).name:
-            for rule in [*waiting]:
-                if rule not in caller.matches:
-                    found[rule] = caller.name
-                    waiting.remove(rule)
-                elif not found[rule]:
-                    found[rule] = caller.name
+        if not waiting:
+            continue
+        caller, own_matches = own[number]
+        for rule in [*waiting] if caller else ():
+            found[rule] = found[rule] if rule in own_matches and found[rule] else caller
+        if caller:
+            waiting &= own_matches
     return found
 
 
-def _callers_of(location: Location, patterns: list[re.Pattern[str]]) -> _Own:
+def _callers_of(location: Location, patterns: list[re.Pattern[str]]) -> tuple[str, frozenset[int]]:
+    """The innermost own function of a location, empty where there is none, and the patterns that it matches."""
     names = (line.function.name for line in location.lines)
     name = next((name for name in names if is_own(name) and not name.startswith(_LOGGERS)), "")
-    if not name:
-        return _NOBODY
-    return _Own(name, frozenset(i for i, pattern in enumerate(patterns) if pattern.pattern and pattern.match(name)))
+    matches = (i for i, pattern in enumerate(patterns) if name and pattern.pattern and pattern.match(name))
+    return name, frozenset(matches)
 
 
 def is_own(function: str) -> bool:
@@ -215,17 +207,17 @@ class Hints(NamedTuple):
     observed: float
     idle: float | None
 
-    @property
-    def few(self) -> bool:
-        """Too few observations for any of it to mean much."""
-        return self.observed < FEW
-
 
 def hints(profile: Profile, index: int) -> Hints:
     """The hints of the sample type at `index`, the heaviest first; the profile is as `top.prepared` gives it."""
     kind = profile.sample_types[index]
     samples, whole = profile.samples, total(profile, index)
-    profile.samples = Rewritten(samples, _without_profiler(profile))
+    profiling = {
+        number
+        for number, location in profile.locations.items()
+        if any(PROFILER.match(line.function.name) for line in location.lines)
+    }
+    profile.samples = Rewritten(samples, lambda ids: ids if profiling.isdisjoint(ids) else None)
     try:
         others = total(profile, index)
         rules = hint_rules().get(kind.type, ()) if others else ()
@@ -258,19 +250,6 @@ def _hint(rule: HintRule, share: FunctionShare, others: int, whole: int, *, unle
     warns = rule.warning is not None and weight / others >= rule.warning
     callers = [(name, own / whole) for name, own in share.callers[: 1 if rule.holder else _CALLERS]]
     return Hint(rule.code, "warning" if warns else "note", weight / whole, callers, pattern, unless)
-
-
-def _without_profiler(profile: Profile) -> Callable[[Sequence[int]], Sequence[int] | None]:
-    profiling = {
-        number
-        for number, location in profile.locations.items()
-        if any(PROFILER.match(line.function.name) for line in location.lines)
-    }
-
-    def others(ids: Sequence[int]) -> Sequence[int] | None:
-        return ids if profiling.isdisjoint(ids) else None
-
-    return others
 
 
 MANY = 100

@@ -7,7 +7,7 @@ program: those must be told. A link to the wrong line is worse than none: there 
 
 import posixpath
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 from urllib.parse import quote
 
@@ -15,7 +15,7 @@ from bot.errors import UsageError
 from bot.pprof.filters import matcher
 from bot.pprof.graph import check_text
 from bot.pprof.nodes import GraphNode, base_name, node_table
-from bot.pprof.profile import Function, Profile, int64, magnitude
+from bot.pprof.profile import Profile, int64, magnitude
 from bot.pprof.sums import sums_of
 from bot.pprof.units import AUTO, label, percentage
 from bot.texts import Text
@@ -56,11 +56,6 @@ class FunctionLines(NamedTuple):
         """The cumulative weight of all lines of the function."""
         return int64(sum(line.cum for line in self.lines))
 
-    def span(self) -> range:
-        """The lines that are worth showing with the source."""
-        starts = [self.start_line] if self.start_line else [line.line - _MARGIN for line in self.lines]
-        return range(max(1, *starts), max(line.line for line in self.lines) + _MARGIN + 1)
-
 
 def function_lines(profile: Profile, index: int, function: str) -> list[FunctionLines]:
     """The functions whose name the regular expression `function` finds, by name and file; without a file no lines.
@@ -76,9 +71,12 @@ def function_lines(profile: Profile, index: int, function: str) -> list[Function
             key = node.name.encode("utf-8", "surrogateescape"), node.file.encode("utf-8", "surrogateescape")
             found.setdefault(key, []).append((node, own, with_callees))
     if not found:
-        raise UsageError(
-            Text("error-pprof.no-matches-found-for-regexp", regexp=function), hint=_heaviest(table.nodes, cum)
+        by_weight = sorted(zip(cum, table.nodes, strict=True), key=lambda pair: -magnitude(pair[0]))
+        names = ", ".join([*dict.fromkeys(node.name for _, node in by_weight if node.name)][:_SUGGESTED])
+        hint = (
+            Text("error-pprof.heaviest-are", names=names) if names else Text("error-pprof.profile-names-no-functions")
         )
+        raise UsageError(Text("error-pprof.no-matches-found-for-regexp", regexp=function), hint=hint)
     return [_function(found[key]) for key in sorted(found)]
 
 
@@ -127,7 +125,8 @@ def listing(functions: Sequence[FunctionLines], total: int, unit: str, *, source
 
 def _with_source(lines: FunctionLines, source: list[str]) -> list[tuple[LineWeight, str]]:
     weights = {each.line: each for each in lines.lines}
-    shown = (number for number in lines.span() if number <= len(source))
+    starts = [lines.start_line] if lines.start_line else [number - _MARGIN for number in weights]
+    shown = range(max(1, *starts), min(max(weights) + _MARGIN, len(source)) + 1)
     return [(weights.get(number, LineWeight(number, 0, 0)), source[number - 1]) for number in shown]
 
 
@@ -141,16 +140,6 @@ def below(path: str, folders: str) -> str:
         if found:
             return rest
     return path
-
-
-def _heaviest(nodes: Iterable[GraphNode], cum: Iterable[int]) -> Text:
-    by_weight = sorted(zip(cum, nodes, strict=True), key=lambda pair: -magnitude(pair[0]))
-    names = dict.fromkeys(node.name for _, node in by_weight if node.name)
-    return (
-        Text("error-pprof.heaviest-are", names=", ".join([*names][:_SUGGESTED]))
-        if names
-        else Text("error-pprof.profile-names-no-functions")
-    )
 
 
 HAMI = "github.com/Project-HAMi/HAMi"
@@ -174,17 +163,13 @@ _HOSTS = (
 )
 
 
-class _Repository(NamedTuple):
-    url: str
-    folder: str
-    """Of the module in its repository: its tags begin with it."""
-
-
 class SourceLinks:
     """The links of one profile. `versions` are those that it cannot tell: of `go` and of the program's module."""
 
     def __init__(self, profile: Profile, versions: Mapping[str, str]) -> None:
-        self._go = _go_version(profile, versions.get(GO, ""))
+        toolchains = (_TOOLCHAIN.fullmatch(function.filename) for function in profile.functions)
+        told = versions.get(GO)
+        self._go = f"go{told.removeprefix(GO)}" if told else next((it["version"] for it in toolchains if it), "")
         self._modules = {module: version for module, version in versions.items() if module != GO}
         self._roots = {module: root for module in self._modules if (root := _root(profile, module))}
 
@@ -222,47 +207,30 @@ def read_versions(text: str) -> dict[str, str]:
     return found
 
 
-def _go_version(profile: Profile, version: str) -> str:
-    if version:
-        return f"go{version.removeprefix(GO)}"
-    found = (_TOOLCHAIN.fullmatch(function.filename) for function in profile.functions)
-    return next((match["version"] for match in found if match), "")
-
-
 def _go_link(version: str, file: str, line: int) -> str:
     return f"https://github.com/golang/go/blob/{version}/src/{quote(file)}#L{line}"
 
 
 def _module_link(module: str, version: str, file: str, line: int) -> str:
-    repository = _repository(module)
-    if repository is None:
-        return ""
-    pseudo = _PSEUDO_VERSION.fullmatch(version)
-    tag = f"{repository.folder}/{version}".lstrip("/").removesuffix("+incompatible")
-    path = posixpath.join(repository.folder, file)
-    return f"{repository.url}/blob/{pseudo[1] if pseudo else quote(tag)}/{quote(path)}#L{line}"
-
-
-def _repository(module: str) -> _Repository | None:
     for pattern, address in _HOSTS:
         if found := pattern.match(module):
-            rest = _MAJOR.sub("", module[found.end() :])
-            return _Repository(f"https://{address.format(*found.groups())}", rest.strip("/"))
-    return None
+            # The module's folder in its repository: its tags begin with it.
+            folder = _MAJOR.sub("", module[found.end() :]).strip("/")
+            pseudo = _PSEUDO_VERSION.fullmatch(version)
+            tag = f"{folder}/{version}".lstrip("/").removesuffix("+incompatible")
+            place = f"{pseudo[1] if pseudo else quote(tag)}/{quote(posixpath.join(folder, file))}"
+            return f"https://{address.format(*found.groups())}/blob/{place}#L{line}"
+    return ""
 
 
 def _root(profile: Profile, module: str) -> str:
     """The folder in which the module was built: what stands before the package's path in the file's."""
     for function in profile.functions:
-        folder, inside = posixpath.dirname(function.filename), _inside(function, module)
-        if inside and folder.endswith(f"/{inside}"):
+        folder, package = posixpath.dirname(function.filename), _package(function.name)
+        inside = package.removeprefix(f"{module}/")
+        if inside != package and folder.endswith(f"/{inside}"):
             return folder.removesuffix(inside)
     return ""
-
-
-def _inside(function: Function, module: str) -> str:
-    package = _package(function.name)
-    return package.removeprefix(f"{module}/") if package.startswith(f"{module}/") else ""
 
 
 def _package(function: str) -> str:

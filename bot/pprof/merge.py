@@ -32,7 +32,12 @@ def subtract(source: Profile, base: Profile, *, diff: bool, normalize: bool) -> 
     """
     if normalize:
         _check_alike(source, base)
-        _normalize(source, base)
+        before, after = (
+            [int64(sum(column)) for column in zip(*(sample.values for sample in profile.samples), strict=True)]
+            or [0] * len(profile.sample_types)
+            for profile in (base, source)
+        )
+        _scale(source, [ours / theirs if theirs else 0.0 for ours, theirs in zip(before, after, strict=True)])
     _scale(base, [-1.0] * len(base.sample_types))
     if diff:
         label = Label(*BASE_LABEL, 0, "")
@@ -55,15 +60,6 @@ def _check_alike(source: Profile, base: Profile) -> None:
 def _types(profile: Profile) -> str:
     types = [*profile.sample_types, profile.period_type]
     return " ".join(f"{value_type.type}/{value_type.unit}" for value_type in types)
-
-
-def _normalize(source: Profile, base: Profile) -> None:
-    before, after = (
-        [int64(sum(column)) for column in zip(*(sample.values for sample in profile.samples), strict=True)]
-        or [0] * len(profile.sample_types)
-        for profile in (base, source)
-    )
-    _scale(source, [ours / theirs if theirs else 0.0 for ours, theirs in zip(before, after, strict=True)])
 
 
 def _scale(profile: Profile, ratios: Sequence[float]) -> None:
@@ -117,8 +113,6 @@ def _finer(value_type: ValueType, other: ValueType) -> ValueType:
 
 
 class _Merger:
-    """Two profiles in one: what is the same in both has one id."""
-
     def __init__(self, source: Profile, base: Profile) -> None:
         self._source, self._base = source, base
         self._mappings: dict[tuple[int, int, str], Mapping] = {}

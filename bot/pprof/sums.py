@@ -7,29 +7,19 @@ from collections.abc import Mapping
 from functools import partial
 from itertools import pairwise
 from operator import length_hint
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from bot.pprof.nodes import Edge, Edges, Frame, NodeTable, NodeWeights, Stacks, no_location
 from bot.pprof.profile import Profile, int64
+
+if TYPE_CHECKING:
+    from bot.pprof.sums_numpy import VectorSums
 
 LARGE = 2_000
 """Samples from which on importing numpy pays."""
 
 
-class Sums(Protocol):
-    """The sums over some stacks. Both raise SourceError for a location that is not there."""
-
-    def weigh(self) -> NodeWeights: ...
-
-    def edges(self, frames: Mapping[int, tuple[Frame, ...]], callees: set[int]) -> Edges:
-        """The calls of `callees` between the frames of each location, innermost first; they skip those without any.
-
-        A call counts once per sample; where a stack repeats it, the one nearest to the root says if it is inlined.
-        """
-        ...
-
-
-def sums_of(profile: Profile, index: int, table: NodeTable) -> Sums:
+def sums_of(profile: Profile, index: int, table: NodeTable) -> "PlainSums | VectorSums":
     """Sums of the sample type at `index`, the faster way for the profile's size."""
     stacks = partial(profile.samples.stacks, index)
     if length_hint(profile.samples) >= LARGE:
@@ -40,7 +30,7 @@ def sums_of(profile: Profile, index: int, table: NodeTable) -> Sums:
 
 
 class PlainSums:
-    """Sums in plain Python."""
+    """Sums over some stacks. Both raise SourceError for a location that is not there."""
 
     def __init__(self, stacks: Stacks, table: NodeTable) -> None:
         self._stacks, self._table = stacks, table
@@ -60,6 +50,10 @@ class PlainSums:
         return NodeWeights([int64(value) for value in flat], [int64(value) for value in cum])
 
     def edges(self, frames: Mapping[int, tuple[Frame, ...]], callees: set[int]) -> Edges:
+        """The calls of `callees` between the frames of each location, innermost first; they skip those without any.
+
+        A call counts once per sample; where a stack repeats it, the one nearest to the root says if it is inlined.
+        """
         found = Edges({}, {})
         for ids, value in self._stacks():
             calls: dict[Edge, bool] = {}

@@ -80,7 +80,6 @@ class VectorSums:
         return tally.edges([*numbers])
 
     def _gathered(self, batch: Sequence[tuple[Sequence[int], int]]) -> tuple[_Array, _Array, _Array]:
-        """The length of each stack, the positions of all their locations, and their values."""
         sizes = np.fromiter((len(ids) for ids, _ in batch), np.int64, len(batch))
         ids = np.fromiter(chain.from_iterable(ids[:] for ids, _ in batch), np.uint64, int(sizes.sum()))
         values = np.fromiter((value for _, value in batch), np.int64, len(batch))

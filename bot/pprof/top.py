@@ -105,7 +105,10 @@ def total_of(profile: Profile, index: int) -> int:
 
 
 def _listing(profile: Profile, graph: Graph, total: int, kind: ValueType, options: Options) -> Listing:
-    unit = _unit(graph, total, kind, options)
+    unit = options.unit
+    if unit == AUTO and graph.rows:
+        values = [abs(row.flat) or abs(row.cum) for row in graph.rows]
+        unit = common_unit(min(filter(None, values), default=total), total, kind.unit)
 
     @cache  # most values occur in several rows
     def value(number: int) -> str:
@@ -145,13 +148,6 @@ def _listing(profile: Profile, graph: Graph, total: int, kind: ValueType, option
         left_out=tuple(left_out),
         rows=tuple(rows),
     )
-
-
-def _unit(graph: Graph, total: int, kind: ValueType, options: Options) -> str:
-    if options.unit != AUTO or not graph.rows:
-        return options.unit
-    values = [abs(row.flat) or abs(row.cum) for row in graph.rows]
-    return common_unit(min(filter(None, values), default=total), total, kind.unit)
 
 
 def _header(profile: Profile, kind: ValueType) -> list[str]:

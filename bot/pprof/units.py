@@ -10,52 +10,32 @@ AUTO = "minimum"
 _UNINTERESTING = ("count", "sample", "unit", "minimum", "auto")
 
 
-class _Family(NamedTuple):
-    """Units of one kind: (name, aliases, factor), and the one for values that are below all of them."""
+class _Unit(NamedTuple):
+    """A unit; those of one kind can be compared."""
 
-    units: tuple[tuple[str, tuple[str, ...], float], ...]
-    default: tuple[str, float]
-
-
-_FAMILIES = (
-    _Family(
-        (
-            ("B", ("b", "byte"), 1.0),
-            ("kB", ("kb", "kbyte", "kilobyte"), float(1 << 10)),
-            ("MB", ("mb", "mbyte", "megabyte"), float(1 << 20)),
-            ("GB", ("gb", "gbyte", "gigabyte"), float(1 << 30)),
-            ("TB", ("tb", "tbyte", "terabyte"), float(1 << 40)),
-            ("PB", ("pb", "pbyte", "petabyte"), float(1 << 50)),
-        ),
-        ("B", 1.0),
-    ),
-    _Family(
-        (
-            ("ns", ("ns", "nanosecond"), 1.0),
-            ("us", ("μs", "us", "microsecond"), 1e3),
-            ("ms", ("ms", "millisecond"), 1e6),
-            ("s", ("s", "sec", "second"), 1e9),
-            ("hrs", ("hour", "hr"), 3600e9),
-        ),
-        ("s", 1e9),
-    ),
-)
-
-
-class _KnownUnit(NamedTuple):
-    """A unit, by any of its aliases."""
-
-    family: _Family
+    kind: str
     name: str
     factor: float
 
 
+_PREFIXES = (("", ""), ("k", "kilo"), ("M", "mega"), ("G", "giga"), ("T", "tera"), ("P", "peta"))
 _KNOWN = {
-    alias: _KnownUnit(family, name, factor)
-    for family in _FAMILIES
-    for name, aliases, factor in family.units
+    alias.lower(): _Unit("size", f"{short}B", float(1 << 10 * power))
+    for power, (short, word) in enumerate(_PREFIXES)
+    for alias in (f"{short}b", f"{short}byte", f"{word}byte")
+} | {
+    alias: _Unit("time", name, factor)
+    for name, factor, aliases in (
+        ("ns", 1.0, ("ns", "nanosecond")),
+        ("us", 1e3, ("μs", "us", "microsecond")),
+        ("ms", 1e6, ("ms", "millisecond")),
+        ("s", 1e9, ("s", "sec", "second")),
+        ("hrs", 3600e9, ("hour", "hr")),
+    )
     for alias in aliases
 }
+_SMALL = {"size": _KNOWN["b"], "time": _KNOWN["s"]}
+"""The unit of values that are below all units of their kind."""
 
 
 def scale(value: int, unit: str, wanted: str) -> tuple[float, str]:
@@ -66,26 +46,22 @@ def scale(value: int, unit: str, wanted: str) -> tuple[float, str]:
     known = _known(unit)
     if known is None:
         return float(value), "" if wanted in _UNINTERESTING else wanted
-    return _converted(known.family, float(value) * known.factor, wanted)
+    amount, target = float(value) * known.factor, _known(wanted)
+    if wanted in ("minimum", "auto"):
+        fitting = (each for each in _KNOWN.values() if each.kind == known.kind and amount / each.factor >= 1.0)
+        target = max(fitting, key=lambda each: each.factor, default=None)
+    if target is None or target.kind != known.kind:
+        target = _SMALL[known.kind]
+    return amount / target.factor, target.name
 
 
 def same_family(unit: str, other: str) -> bool:
     """Whether values of the two units can be compared."""
     known, known_other = _known(unit), _known(other)
-    return unit == other or (known is not None and known_other is not None and known.family is known_other.family)
+    return unit == other or (known is not None and known_other is not None and known.kind == known_other.kind)
 
 
-def _converted(family: _Family, value: float, wanted: str) -> tuple[float, str]:
-    if wanted in ("minimum", "auto"):
-        fitting = [(factor, name) for name, _, factor in family.units if value / factor >= 1.0]
-        name, factor = (max(fitting)[1], max(fitting)[0]) if fitting else family.default
-    else:
-        known = _known(wanted)
-        name, factor = (known.name, known.factor) if known and known.family is family else family.default
-    return value / factor, name
-
-
-def _known(unit: str) -> _KnownUnit | None:
+def _known(unit: str) -> _Unit | None:
     alias = unit.lower()
     if len(alias) > 2 or not alias.isascii():
         alias = alias.removesuffix("s") if len(alias.encode("utf-8", "surrogateescape")) > 2 else alias

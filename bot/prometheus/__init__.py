@@ -1,8 +1,6 @@
 """What can be asked of a Prometheus: see `bot.prometheus.client`."""
 
-from collections.abc import Generator, Mapping
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Protocol
 
@@ -10,37 +8,18 @@ from bot.hami.metrics.exposition import Sample
 
 SOURCE = "Prometheus"
 """Its name where it could not be read."""
+Labels = dict[bytes, Mapping[str, str]]
+"""Labels by how they were written. Of a large cluster's 100,000 series most have the labels of three others."""
 
 
 class Prometheus(Protocol):
     """Whatever answers PromQL."""
 
-    async def query(self, expression: str, at: datetime) -> list[Sample]:
+    async def query(self, expression: str, at: datetime, labels: Labels | None = None) -> list[Sample]:
         """The samples of an instant query, as of `at`. `name` is empty where a function dropped it; `line` is the
-        series and its value as the text format has them. What is no finite number is no sample.
+        series and its value as the text format has them. What is no finite number is no sample. With `labels`, samples
+        of all answers that have the same labels have one mapping of them.
 
         Raises SourceError: not reached, refused, too slow, too large, or an answer that is no vector.
         """
         ...
-
-
-_LABELS: ContextVar[dict[bytes, Mapping[str, str]] | None] = ContextVar("labels", default=None)
-
-
-@contextmanager
-def sharing_labels() -> Generator[None]:
-    """Until it ends, samples of all answers that have the same labels have one mapping of them.
-
-    Of a large cluster's 100,000 series most have the labels of three others.
-    """
-    token = _LABELS.set({})
-    try:
-        yield
-    finally:
-        _LABELS.reset(token)
-
-
-def shared_labels() -> dict[bytes, Mapping[str, str]]:
-    """By what was written; a new one where nobody shares."""
-    known = _LABELS.get()
-    return {} if known is None else known

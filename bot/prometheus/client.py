@@ -18,7 +18,7 @@ import msgspec
 from bot.errors import SourceError
 from bot.hami.metrics.exposition import Sample
 from bot.kube.client.pod_http import CONNECT_S, bounded
-from bot.prometheus import shared_labels
+from bot.prometheus import Labels
 from bot.report import one_line
 from bot.texts import Prose, Text
 
@@ -69,7 +69,7 @@ class PrometheusClient:
         self._limit_bytes = limit_bytes
         self._verify: ssl.SSLContext | bool | None = None if address.url.startswith("https:") else False
 
-    async def query(self, expression: str, at: datetime) -> list[Sample]:
+    async def query(self, expression: str, at: datetime, labels: Labels | None = None) -> list[Sample]:
         """See `bot.prometheus.Prometheus.query`."""
         try:
             async with asyncio.timeout(self._within_s):
@@ -85,16 +85,13 @@ class PrometheusClient:
             raise self._failed(why, Text("error-usage.set-url-of-one-cluster"))
         if status in (401, 403):
             raise self._failed(f"HTTP {status}", Text("error-usage.check-credentials"))
-        return self._samples(status, body)
+        return self._samples(status, body, {} if labels is None else labels)
 
     async def _post(self, expression: str, at: datetime) -> tuple[int, bytes, bool]:
         address = self._address
         if self._verify is None:  # reading the system's certificates takes longer than most answers
-            self._verify = (
-                ssl.create_default_context(cafile=address.ca_file)
-                if address.ca_file
-                else httpx.create_ssl_context(trust_env=False)
-            )
+            own = address.ca_file
+            self._verify = ssl.create_default_context(cafile=own) if own else httpx.create_ssl_context(trust_env=False)
         auth = httpx.BasicAuth(address.user, address.password) if address.user else None
         headers = {"Authorization": f"Bearer {address.token}"} if address.token else {}
         timeout = httpx.Timeout(self._within_s, connect=CONNECT_S)
@@ -109,19 +106,16 @@ class PrometheusClient:
             body, cut = await bounded(answer.aiter_bytes(), self._limit_bytes)
             return answer.status_code, body, cut
 
-    def _samples(self, status: int, body: bytes) -> list[Sample]:
+    def _samples(self, status: int, body: bytes, known: Labels) -> list[Sample]:
         try:
             answer = msgspec.json.decode(body, type=_PrometheusAnswer)
             if answer.status == "success" and answer.data.kind == "vector":
-                return list(_samples(msgspec.json.decode(answer.data.result, type=list[_Series])))
+                return list(_samples(msgspec.json.decode(answer.data.result, type=list[_Series]), known))
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             why = Text("error-usage.not-prometheus-json", status=status)
             raise self._failed(why, Text("error-usage.check-url-itself")) from error
-        message = (
-            f"{answer.error_type}: {answer.error}"
-            if answer.error
-            else f"HTTP {status}, {answer.data.kind or 'no data'}"
-        )
+        message = f"HTTP {status}, {answer.data.kind or 'no data'}"
+        message = f"{answer.error_type}: {answer.error}" if answer.error else message
         raise self._failed(self._without_secrets(message), Text("error-usage.ask-by-hand"))
 
     def _without_secrets(self, text: str) -> str:
@@ -133,8 +127,7 @@ class PrometheusClient:
         return SourceError(Text("error-usage.query", url=self._address.url, reason=reason), hint=hint)
 
 
-def _samples(series: Iterable[_Series]) -> Iterator[Sample]:
-    known = shared_labels()
+def _samples(series: Iterable[_Series], known: Labels) -> Iterator[Sample]:
     for measured in series:
         text = measured.value[1]
         try:

@@ -4,7 +4,7 @@ What a fill means shows without colour too: solid is the first amount, striped t
 same report gives the same bytes.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from bot.render.picture import amount
@@ -64,13 +64,7 @@ def charts(report: Report, say: Texts) -> list[Chart]:
     """All that the report's rows can be drawn as."""
     pools = report.typed(PoolRow)
     plans = [_latency(report.typed(StageRow)), _use(pools), _requests(pools)]
-    found: list[Chart] = []
-    for plan in plans:
-        if plan.bars:
-            canvas = Canvas((_WIDTH, _HEAD + len(plan.shown) * _ROW + _FOOT), say)
-            _draw_chart(canvas, plan)
-            found.append(Chart(plan.name, canvas.png(), say.words(plan.alt_text)))
-    return found
+    return [Chart(plan.name, _drawn(plan, say), say.words(plan.alt_text)) for plan in plans if plan.bars]
 
 
 def _latency(stages: Sequence[StageRow]) -> _Plan:
@@ -112,28 +106,24 @@ def _requests(pools: Sequence[PoolRow]) -> _Plan:
     return _Plan("requests", Text("picture.requests"), Text("picture.requests-legend"), bars)
 
 
-def _draw_chart(canvas: Canvas, plan: _Plan) -> None:
+def _drawn(plan: _Plan, say: Texts) -> bytes:
+    canvas = Canvas((_WIDTH, _HEAD + len(plan.shown) * _ROW + _FOOT), say)
     canvas.write((_MARGIN, 18), plan.title, size=_TITLE, room=_WIDTH - 2 * _MARGIN)
     canvas.write((_MARGIN, 52), plan.legend, size=_SMALL, ink=FAINT, room=_WIDTH - 2 * _MARGIN)
-    scale = _scale(plan.shown)
+    # The highest of all takes the whole room.
+    highest = max(max(bar.solid, bar.striped, bar.whole) for bar in plan.shown) or 1
     for number, bar in enumerate(plan.shown):
-        _draw(canvas, bar, scale, _HEAD + number * _ROW)
+        _draw(canvas, bar, (_WIDTH - 2 * _MARGIN - _LABEL - _NOTE) / highest, _HEAD + number * _ROW)
     if left_out := len(plan.bars) - len(plan.shown):
         more = Text("picture.more-bars", count=left_out)
         canvas.write((_MARGIN, canvas.image.height - 34), more, size=_SMALL, ink=FAINT)
+    return canvas.png()
 
 
-def _scale(bars: Sequence[_Bar]) -> Callable[[float], int]:
-    """Pixels for an amount: the highest of all takes the whole room."""
-    room = _WIDTH - 2 * _MARGIN - _LABEL - _NOTE
-    highest = max(max(bar.solid, bar.striped, bar.whole) for bar in bars) or 1
-    return lambda value: round(room * value / highest)
-
-
-def _draw(canvas: Canvas, bar: _Bar, scale: Callable[[float], int], top: int) -> None:
+def _draw(canvas: Canvas, bar: _Bar, scale: float, top: int) -> None:
     draw, left = canvas.draw, _MARGIN + _LABEL
     canvas.write((_MARGIN, top + 2), bar.label, size=_TEXT, room=_LABEL - 12)
-    solid, striped, whole = scale(bar.solid), scale(bar.striped), scale(bar.whole)
+    solid, striped, whole = (round(scale * value) for value in (bar.solid, bar.striped, bar.whole))
     for x in range(left + solid, left + striped, _STRIPE):
         draw.rectangle((x, top, min(x + _STRIPE // 2, left + striped) - 1, top + _BAR), fill=_STRIPED)
     if solid:

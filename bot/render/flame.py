@@ -209,7 +209,12 @@ def flame_page(flame: Flame, title: str, subtitle: str) -> str:
     left = (
         f". {flame.hidden} narrow and {flame.deeper} deep frames are left out." if flame.hidden or flame.deeper else ""
     )
-    frames = "\n".join(map(_button, flame.boxes)) or "<p>no samples</p>"
+    frames = "\n".join(
+        f'<button type="button" data-l="{box.left:.7f}" data-w="{box.width:.7f}" data-r="{box.row}" '
+        f'data-c="{_css(colour_of(box))}" title="{escape(visible(box.name))} {box.width:.2%}">'
+        f"{escape(visible(short(box.name)))}</button>"
+        for box in flame.boxes
+    )
     colours = "".join(f'<li><span data-c="{_css(colour)}"></span>{group}</li>' for group, colour in legend(flame.boxes))
     script = f"<script>{_SCRIPT}</script>" if flame.boxes else ""
     return f"""<!doctype html>
@@ -222,15 +227,9 @@ def flame_page(flame: Flame, title: str, subtitle: str) -> str:
 <span id="said" role="status"></span></div>
 <ul id="legend" aria-label="Colours">{colours}</ul>
 <div id="graph">
-{frames}
+{frames or "<p>no samples</p>"}
 </div></main>{script}</body></html>
 """
-
-
-def _button(box: Box) -> str:
-    name = escape(visible(box.name))
-    place = f'data-l="{box.left:.7f}" data-w="{box.width:.7f}" data-r="{box.row}" data-c="{_css(colour_of(box))}"'
-    return f'<button type="button" {place} title="{name} {box.width:.2%}">{escape(visible(short(box.name)))}</button>'
 
 
 def _css(colour: Colour) -> str:
@@ -272,7 +271,14 @@ def flame_picture(flame: Flame, title: str, subtitle: str, say: Texts) -> bytes:
         _draw(canvas, box)
     if not flame.boxes:
         canvas.write((_MARGIN, _HEAD), Text("picture.no-samples"), size=_TEXT, ink=FAINT)
-    _foot(canvas, flame)
+    x, y = _MARGIN, canvas.image.height - _FOOT + 18
+    for group, colour in legend(flame.boxes):
+        canvas.draw.rectangle((x, y + 2, x + 14, y + 16), fill=colour)
+        x = canvas.write((x + 20, y), _GROUPS[group], size=_TEXT, ink=_INK) + 22
+    narrow = Text("picture.narrow", count=flame.hidden) if flame.hidden else ""
+    said = together(narrow, Text("picture.deeper", count=flame.deeper) if flame.deeper else "", by=", ")
+    text = canvas.fitted(said, _TEXT, max(_WIDTH - _MARGIN - x, 0))
+    canvas.write((_WIDTH - _MARGIN - canvas.wide(text, _TEXT), y), text, size=_TEXT, ink=FAINT)
     return canvas.png(64)
 
 
@@ -301,15 +307,3 @@ def _draw(canvas: Canvas, box: Box) -> None:
     if canvas.wide(name + part, _FRAME) <= space:
         name += part
     canvas.write((left + 5, top + 4), name, size=_FRAME, ink=_INK, room=space)
-
-
-def _foot(canvas: Canvas, flame: Flame) -> None:
-    y = canvas.image.height - _FOOT + 18
-    x = _MARGIN
-    for group, colour in legend(flame.boxes):
-        canvas.draw.rectangle((x, y + 2, x + 14, y + 16), fill=colour)
-        x = canvas.write((x + 20, y), _GROUPS[group], size=_TEXT, ink=_INK) + 22
-    narrow = Text("picture.narrow", count=flame.hidden) if flame.hidden else ""
-    said = together(narrow, Text("picture.deeper", count=flame.deeper) if flame.deeper else "", by=", ")
-    text = canvas.fitted(said, _TEXT, max(_WIDTH - _MARGIN - x, 0))
-    canvas.write((_WIDTH - _MARGIN - canvas.wide(text, _TEXT), y), text, size=_TEXT, ink=FAINT)

@@ -40,7 +40,10 @@ def _column_widths(rows: Sequence[Sequence[str]], room: int, longest: int) -> li
     """The widest columns give way until all fit; None where that would break words, which are names to copy."""
     columns = list(zip(*rows, strict=True))
     widths = [max(map(cells, column)) for column in columns]
-    words = [min(max(map(_longest_word, column)), longest) for column in columns]
+    words = [
+        min(max(cells(unit.rstrip(" ")) for text in column for unit in [*_units(text, len(text) * 2), ""]), longest)
+        for column in columns
+    ]
     room -= _COLUMN_GAP * (len(columns) - 1)
     if sum(words) > room:
         return None
@@ -49,10 +52,6 @@ def _column_widths(rows: Sequence[Sequence[str]], room: int, longest: int) -> li
         widest = max((at for at in range(len(widths)) if widths[at] > words[at]), key=widths.__getitem__)
         widths[widest] -= 1
     return widths
-
-
-def _longest_word(text: str) -> int:
-    return max((cells(unit.rstrip(" ")) for unit in _units(text, len(text) * 2)), default=0)
 
 
 def row_lines(row: Sequence[str], widths: Sequence[int], right: Sequence[bool]) -> Iterator[str]:
@@ -81,7 +80,9 @@ def wrap(text: str, room: int, later: int | None = None) -> list[str]:
             line, room = "", later
         line += unit
         while cells(line.rstrip(" ")) > room:
-            edge = _edge(line, room)
+            edge = used = 0
+            while (used := used + cells(line[edge])) <= room:
+                edge += 1
             lines.append(line[:edge])
             line, room = line[edge:], later
     return [*lines, line.rstrip(" ")] if line.strip(" ") or not lines else lines
@@ -103,11 +104,3 @@ def _may_break(before: str, after: str) -> bool:
     if before in _NOT_AT_LINE_END or after in _NOT_AT_LINE_START or not cells(after):
         return False
     return 2 in (cells(before), cells(after))
-
-
-def _edge(word: str, room: int) -> int:
-    """How many characters of a word that is wider than `room` cells fit into them."""
-    edge = used = 0
-    while (used := used + cells(word[edge])) <= room:
-        edge += 1
-    return edge

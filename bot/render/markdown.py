@@ -52,9 +52,11 @@ class _MarkdownPage(NamedTuple):
 
     def sections(self, report: Report) -> list[Sequence[str]]:
         actions = steps_shown(report)
+        cluster = Text("render.in-cluster", cluster=report.cluster) if report.cluster else ""
+        seen = report.taken_at if report.cache_age_s is UNSET else seen_at(report)
         return [
             [f"## {_inert(subject_name(report))}: {_inert(report.verdict)}"],
-            [self._inert(_origin(report))],
+            [self._inert(together(report.playbook, cluster, seen, by=", "))],
             *self._section(Text("render.findings"), list(self._findings(report.findings))),
             *self._section(Text("render.change"), list(self._change(report.change)) if report.change else []),
             *self._section(Text("render.next"), [line for action in actions for line in self._action(action)]),
@@ -112,12 +114,6 @@ class _MarkdownPage(NamedTuple):
 
     def _inert(self, prose: Prose) -> str:
         return _inert(self.say.words(prose))
-
-
-def _origin(report: Report) -> Text:
-    cluster = Text("render.in-cluster", cluster=report.cluster) if report.cluster else ""
-    seen = report.taken_at if report.cache_age_s is UNSET else seen_at(report)
-    return together(report.playbook, cluster, seen, by=", ")
 
 
 def _inert(text: str) -> str:

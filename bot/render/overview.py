@@ -105,19 +105,16 @@ def _picked(
         [short[value] if isinstance(value, Uuid) else _cell(value, now) for value in column]
         for column in zip(*values, strict=True)
     ]
+    # A column has to tell the rows apart; an age tells something by itself.
     picked = [
         number
         for number, cells in enumerate(columns)
-        if number < rows.sheet.together or _tells(cells, values[0][number])
+        if number < rows.sheet.together
+        or (any(cells) and (len(set(cells)) > 1 or len(cells) == 1 or isinstance(values[0][number], datetime)))
     ]
     headings = tuple(rows.sheet.brief.values())
     cells = list(zip(*(columns[number] for number in picked), strict=True))
     return tuple(headings[number] for number in picked), cells
-
-
-def _tells(cells: Sequence[Prose], first: Any) -> bool:
-    """Whether a column tells the rows apart; an age tells something by itself."""
-    return any(cells) and (len(set(cells)) > 1 or len(cells) == 1 or isinstance(first, datetime))
 
 
 def _cell(value: Any, now: datetime | None) -> Prose:
@@ -182,10 +179,10 @@ def bars(by_node: GpusByNode, most: int = MOST_LINES, of: int | None = None) -> 
     if of in (None, 1) and len(by_node) == 1:
         gpus = [row for some in by_node.values() for row in some]
         short = short_uuids(row.card for row in gpus)
-        rows, total = [(visible(short[row.card]), _long(row), [row]) for row in gpus], len(gpus)
+        rows, total = [(visible(short[row.card]), _bar(row, _LONG), [row]) for row in gpus], len(gpus)
         shown = rows[:most]
     else:
-        shown = [(node, "".join(map(_short, gpus)), gpus) for node, gpus in most_room(by_node, most).items()]
+        shown = [(node, "".join(map(_bar, gpus)), gpus) for node, gpus in most_room(by_node, most).items()]
         total = of or len(by_node)
     label, wide = max(cells(name) for name, _, _ in shown), max(len(bar) for _, bar, _ in shown)
     lines = [
@@ -195,26 +192,17 @@ def bars(by_node: GpusByNode, most: int = MOST_LINES, of: int | None = None) -> 
     return Bars(lines, total - len(shown))
 
 
-def _short(gpu: GpuRow) -> str:
-    """One character. That some is given shows however little it is, and so does that some is not."""
+def _bar(gpu: GpuRow, wide: int = 1) -> str:
+    """So many characters. That some is given shows however little it is, and so does that some is not."""
     if not gpu.is_known:
-        return _DOTTED
+        return _DOTTED * wide
     given, total = gpu.given
     if given >= total:
-        return _GIVEN
-    if gpu.state != FREE:
-        return _BARRED
-    return _LEVELS[min(len(_LEVELS) * given // total, len(_LEVELS) - 2)] if given else _ROOM
-
-
-def _long(gpu: GpuRow) -> str:
-    if not gpu.is_known:
-        return _DOTTED * _LONG
-    given, total = gpu.given
-    if given >= total:
-        return _GIVEN * _LONG
-    filled = min(max(_LONG * given // total, 1), _LONG - 1) if given else 0
-    return _GIVEN * filled + (_ROOM if gpu.state == FREE else _BARRED) * (_LONG - filled)
+        return _GIVEN * wide
+    if wide == 1 and given and gpu.state == FREE:
+        return _LEVELS[min(len(_LEVELS) * given // total, len(_LEVELS) - 2)]
+    filled = min(max(wide * given // total, 1), wide - 1) if given else 0
+    return _GIVEN * filled + (_ROOM if gpu.state == FREE else _BARRED) * (wide - filled)
 
 
 def _says(gpus: Sequence[GpuRow]) -> Text:

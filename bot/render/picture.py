@@ -5,7 +5,7 @@ not known. The same report gives the same bytes.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -94,10 +94,12 @@ def picture(report: Report, say: Texts) -> bytes | None:
     cards = [card for some in by_node.values() for card in some]
     rows = _rows(by_node)
     layout = next((layout for most, layout in _LAYOUTS if len(rows) <= most), _DENSEST)
+    nouns = {card.noun for card in cards}
+    noun = nouns.pop() if len(nouns) == 1 else "device"
     per_column = min(-(-len(rows) // layout.columns), (_TALLEST - _HEAD - _FOOT) // layout.row)
     shown = rows[: per_column * layout.columns]
     sizes = _sizes(layout, shown)
-    canvas = Canvas((layout.width, _HEAD + per_column * layout.row + _FOOT), say.about(_noun(cards)))
+    canvas = Canvas((layout.width, _HEAD + per_column * layout.row + _FOOT), say.about(noun))
     _draw_head(canvas, report, cards)
     for number, row in enumerate(shown):
         column, line = divmod(number, per_column)
@@ -181,12 +183,6 @@ def _facts(report: Report, cards: Sequence[GpuRow]) -> Text:
     if unknown := sum(bar.state == UNKNOWN for bar in known):
         facts = Text("picture.unknown-cards", facts=facts, count=f"{unknown:,}")
     return Text("picture.largest", facts=facts, amount=amount(largest)) if largest else facts
-
-
-def _noun(cards: Iterable[GpuRow]) -> str:
-    """What they are called together."""
-    nouns = {bar.noun for bar in cards}
-    return nouns.pop() if len(nouns) == 1 else "device" if nouns else "GPU"
 
 
 def _draw_row(canvas: Canvas, row: _Row, sizes: _Sizes, at: tuple[int, int]) -> None:

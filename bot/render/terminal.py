@@ -99,7 +99,13 @@ def terminal(report: Report, say: Texts, *, width: int = 80, colour: bool, whole
         sections = page.overview(report, overview)
     else:
         sections = page.whole(report) if whole else page.at_a_glance(report)
-    show = _painted if colour else _plain
+
+    def show(line: _Line) -> str:
+        if not colour:
+            return (line.lead + line.text).rstrip(" ")
+        parts = ((line.lead, line.lead_style), (line.text, line.style))
+        return "".join(f"\x1b[{style}m{text}\x1b[0m" if style and text else text for text, style in parts)
+
     return "\n\n".join("\n".join(map(show, section)) for section in sections if section) + "\n"
 
 
@@ -119,8 +125,8 @@ class _TerminalPage(NamedTuple):
             self._change(report.change) if report.change else [],
             self._next(cause.next_actions if cause else ()),
             self._evidence(cause.evidence if cause else ()),
-            self._others([finding for finding in others if finding and finding.severity != "info"]),
-            self._background([finding for finding in others if finding and finding.severity == "info"]),
+            self._others(others, Text("render.others"), background=False),
+            self._others(others, Text("render.background"), background=True),
             self._bars(gpus_by_node(report)),
             *(self._table(table) for table in report.tables),
             self._gaps(report.gaps),
@@ -173,12 +179,12 @@ class _TerminalPage(NamedTuple):
         return [
             [
                 *self._verdict(report, next(iter(report.findings), None), whole=False),
-                *(self._loud(problems, more) if good_news else []),
+                *(self._problems(problems, more, loud=True) if good_news else []),
                 *self._prose(seen, "  ", style=_LABEL),
             ],
             *(self._brief_table(table, rows) for table in overview.tables),
             self._bars(roomy, rows, of),
-            [] if good_news else self._problems(problems, more),
+            [] if good_news else self._problems(problems, more, loud=False),
             self._next(overview.steps),
             self._not_read(report.gaps),
         ]
@@ -218,7 +224,7 @@ class _TerminalPage(NamedTuple):
         return [*lines, *self._more(left, Text("render.more-findings", count=left))]
 
     def _more(self, count: int, text: Text) -> list[_Line]:
-        return [self._faint(text)] if count > 0 else []
+        return [_Line("  ", self.say.words(text), style=_LABEL)] if count > 0 else []
 
     def _cut(self, lines: list[_Line], most: int) -> list[_Line]:
         """The first lines; an ellipsis stands for what is left out."""
@@ -256,41 +262,27 @@ class _TerminalPage(NamedTuple):
             lines += self._action(action, f"  {number}. ")
         return lines
 
-    def _loud(self, findings: Sequence[Finding], more: int) -> list[_Line]:
-        """A line for each below the verdict, as bad as it is."""
-        lines = list[_Line]()
-        for finding in findings:
-            style = _SEVERITY_STYLES[finding.severity]
-            lines += self._prose(_noted(finding), self._severity(finding.severity), lead_style=style)
-        return [*lines, *self._more(more, Text("render.more-findings", count=more))]
-
     def _severity(self, severity: Severity) -> str:
         return self.say.words(SEVERITIES[severity]).upper() + "  "
 
-    def _problems(self, findings: Sequence[Finding], more: int) -> list[_Line]:
-        lines = self._title(Text("render.problems")) if findings else []
+    def _problems(self, findings: Sequence[Finding], more: int, *, loud: bool) -> list[_Line]:
+        """A line for each; `loud` ones stand below the verdict, as bad as they are."""
+        lines = self._title(Text("render.problems")) if findings and not loud else []
         for finding in findings:
-            lines += self._prose(_noted(finding), "  - ")
+            lead = self._severity(finding.severity) if loud else "  - "
+            lines += self._prose(_noted(finding), lead, lead_style=_SEVERITY_STYLES[finding.severity] if loud else "")
         return [*lines, *self._more(more, Text("render.more-findings", count=more))]
 
-    def _others(self, findings: Sequence[Finding]) -> list[_Line]:
-        lines = self._title(Text("render.others")) if findings else []
+    def _others(self, others: Sequence[Finding | None], title: Text, *, background: bool) -> list[_Line]:
+        """Each claim with its notes, and its actions below."""
+        findings = [finding for finding in others if finding and (finding.severity == "info") == background]
+        lines = self._title(title) if findings else []
         leads = self._leads([SEVERITIES[finding.severity] for finding in findings])
-        for lead, finding in zip(leads, findings, strict=True):
-            lines += self._brief(finding, lead, _SEVERITY_STYLES[finding.severity])
-        return lines
-
-    def _background(self, findings: Sequence[Finding]) -> list[_Line]:
-        lines = self._title(Text("render.background")) if findings else []
-        for finding in findings:
-            lines += self._brief(finding, "  - ", "")
-        return lines
-
-    def _brief(self, finding: Finding, lead: str, lead_style: str) -> list[_Line]:
-        """The claim with its notes; its actions below."""
-        lines = self._prose(_noted(finding), lead, lead_style=lead_style)
-        for action in finding.next_actions:
-            lines += self._action(action, " " * cells(lead) + "-> ")
+        for severity, finding in zip(leads, findings, strict=True):
+            lead, style = ("  - ", "") if background else (severity, _SEVERITY_STYLES[finding.severity])
+            lines += self._prose(_noted(finding), lead, lead_style=style)
+            for action in finding.next_actions:
+                lines += self._action(action, " " * cells(lead) + "-> ")
         return lines
 
     def _action(self, action: NextAction, lead: str) -> list[_Line]:
@@ -329,8 +321,7 @@ class _TerminalPage(NamedTuple):
         lines = self._title(Text("bars.title"))
         for line in found.lines:
             lines += [_Line("  ", text) for text in wrap(self.say.words(line), self.wide - 2)]
-        if found.left_out:
-            lines.append(self._faint(Text("bars.left-out", count=found.left_out)))
+        lines += self._more(found.left_out, Text("bars.left-out", count=found.left_out))
         legend = wrap(self.say("bars.legend"), self.wide - 2)
         return [*lines, *(_Line("  ", text, style=_LABEL) for text in legend)]
 
@@ -385,9 +376,6 @@ class _TerminalPage(NamedTuple):
     def _title(self, title: Text) -> list[_Line]:
         return [_Line(self.say.words(title), lead_style=_HEADING)]
 
-    def _faint(self, text: Text) -> _Line:
-        return _Line("  ", self.say.words(text), style=_LABEL)
-
     def _leads(self, labels: Sequence[Text]) -> list[str]:
         """The labels, as wide as the widest of them."""
         words = [self.say.words(label) for label in labels]
@@ -414,12 +402,3 @@ def _noted(finding: Finding) -> Text:
 
 def _command(command: str, lead: str) -> list[_Line]:
     return [_Line(lead, visible(command), style=_COMMAND)] if command else []
-
-
-def _plain(line: _Line) -> str:
-    return (line.lead + line.text).rstrip(" ")
-
-
-def _painted(line: _Line) -> str:
-    parts = ((line.lead, line.lead_style), (line.text, line.style))
-    return "".join(f"\x1b[{style}m{text}\x1b[0m" if style and text else text for text, style in parts)

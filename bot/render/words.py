@@ -98,12 +98,10 @@ _NUMERIC = re.compile(r"-?[\d,.]+( ?(%|[KMGT]i?B?))?")
 
 def visible(text: str) -> str:
     r"""The text on one line, with what acts instead of showing written out: `\x1b`, `\n`, `\u202e`."""
-    return text if text.isprintable() else _MAYBE_INVISIBLE.sub(_written_out, text)
-
-
-def _written_out(found: re.Match[str]) -> str:
-    letter = found[0]
-    return ascii(letter)[1:-1] if unicodedata.category(letter) in _INVISIBLE else letter
+    if text.isprintable():
+        return text
+    category = unicodedata.category
+    return _MAYBE_INVISIBLE.sub(lambda it: ascii(it[0])[1:-1] if category(it[0]) in _INVISIBLE else it[0], text)
 
 
 def cells(text: str) -> int:
@@ -259,12 +257,12 @@ def moment(at: str, taken_at: str | None) -> Prose:
 
 def timed(text: str, taken_at: str) -> str:
     """Our own words with their times as people read them: without the date where it is that of the answer."""
-    return _TIME.sub(lambda found: _clock(found[0], taken_at), text)
 
+    def clock(found: re.Match[str]) -> str:
+        date = "" if found[0][:10] == taken_at[:10] else f"{found[0][:10]} "
+        return f"{date}{found[0][11:16]} UTC"
 
-def _clock(at: str, taken_at: str) -> str:
-    date = "" if at[:10] == taken_at[:10] else f"{at[:10]} "
-    return f"{date}{at[11:16]} UTC"
+    return _TIME.sub(clock, text)
 
 
 def seen_at(report: Report) -> Prose:

@@ -314,8 +314,12 @@ def new_report(
     change: Change | msgspec.UnsetType = msgspec.UNSET,
 ) -> Report:
     """A report before it is words. `verdict`: the first finding's claim by default; `noun`: the devices' name."""
-    words, key, values = _parts(findings[0].text if verdict is None else verdict)
-    made = Report(
+    told = findings[0].text if verdict is None else verdict
+    if noun:
+        told, findings = about(told, noun), [finding.about(noun) for finding in findings]
+        gaps = [gap.about(noun) for gap in gaps]
+    words, key, values = _parts(told)
+    return Report(
         schema=SCHEMA,
         playbook=playbook,
         cluster=cluster,
@@ -329,18 +333,6 @@ def new_report(
         verdict_key=key,
         verdict_values=values,
         change=change,
-    )
-    return _report_about(made, noun) if noun else made
-
-
-def _report_about(report: Report, noun: str) -> Report:
-    verdict = _parts(about(_prose(report.verdict, report.verdict_key, report.verdict_values), noun))
-    return msgspec.structs.replace(
-        report,
-        verdict_key=verdict[1],
-        verdict_values=verdict[2],
-        findings=tuple(finding.about(noun) for finding in report.findings),
-        gaps=tuple(gap.about(noun) for gap in report.gaps),
     )
 
 

@@ -6,6 +6,7 @@ something to check: pydantic-settings takes 0.4 s, a whole `why` on a recording 
 
 import difflib
 import os
+from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -55,9 +56,15 @@ def load_settings(config: Path | None = None) -> "Settings | None":
             Text("error-settings.unknown-in-environment", unknown=", ".join(unknown)),
             hint=Text("error-settings.known", known=known),
         )
-    text = _text_of(path) if path else ""
+    text = ""
     try:
+        text = path.read_text(encoding="utf-8") if path else ""
         return Settings(**_read(path, text, set(Settings.model_fields)))
+    except OSError as error:
+        why = Text("error-settings.file-cannot-be-read", path=path, why=of_system(error))
+        raise UsageError(why, hint=Text("error-settings.check-path")) from error
+    except UnicodeDecodeError as error:
+        raise UsageError(Text("error-settings.file-is-not-yaml", path=path, reason=reason(error))) from None
     except SettingsError as error:
         raise UsageError(Text("error-settings.environment-unreadable", why=str(error))) from None
     except ValidationError as error:
@@ -88,8 +95,11 @@ def _problem(error: "ErrorDetails", text: str, ours: list[str]) -> Prose:
     given = [name for name in ours if f"{variable}__".startswith(f"{name.upper()}__")]
     line = line_of(text, loc)
     place = given[0] if given else Text("error-settings.line", line=line) if line else ""
-    said = _said(error)
-    if error["type"] == "extra_forbidden":
+    context = error.get("ctx", {})
+    said = _SAID[error["type"]](context) if error["type"] in _SAID else error["msg"]
+    if isinstance(wrong := context.get("error"), WrongValue):
+        said = Text("error-settings.value-error", why=wrong.text)
+    elif error["type"] == "extra_forbidden":
         near = difflib.get_close_matches(str(loc[-1]), known, n=1)
         no_such = Text("error-settings.no-such-setting")
         said = Text("error-settings.did-you-mean", near=near[0]) if near else no_such
@@ -98,67 +108,31 @@ def _problem(error: "ErrorDetails", text: str, ours: list[str]) -> Prose:
     return Text("error.at", place=where, why=said) if names else said
 
 
-def _said(error: "ErrorDetails") -> Prose:
-    """What pydantic says, as far as it is known; the rest in its own words."""
-    context = error.get("ctx", {})
-    match error["type"]:  # a row for each kind of error that pydantic has
-        case "value_error" if isinstance(wrong := context.get("error"), WrongValue):
-            return Text("error-settings.value-error", why=wrong.text)
-        case "missing":
-            return Text("error-settings.required")
-        case "bool_parsing":
-            return Text("error-settings.unreadable-boolean")
-        case "bool_type":
-            return Text("error-settings.boolean")
-        case "string_type":
-            return Text("error-settings.string")
-        case "int_type":
-            return Text("error-settings.integer")
-        case "int_parsing":
-            return Text("error-settings.unreadable-integer")
-        case "float_type":
-            return Text("error-settings.number")
-        case "float_parsing":
-            return Text("error-settings.unreadable-number")
-        case "greater_than":
-            return Text("error-settings.greater-than", limit=context["gt"])
-        case "greater_than_equal":
-            return Text("error-settings.at-least", limit=context["ge"])
-        case "less_than":
-            return Text("error-settings.less-than", limit=context["lt"])
-        case "less_than_equal":
-            return Text("error-settings.at-most", limit=context["le"])
-        case "literal_error":
-            return Text("error-settings.one-of", expected=context["expected"])
-        case "dict_type":
-            return Text("error-settings.dictionary")
-        case "tuple_type":
-            return Text("error-settings.tuple")
-        case "list_type":
-            return Text("error-settings.list")
-        case _:
-            return error["msg"]
+_SAID: Mapping[str, Callable[[Mapping[str, Any]], Prose]] = {
+    "missing": lambda _: Text("error-settings.required"),
+    "bool_parsing": lambda _: Text("error-settings.unreadable-boolean"),
+    "bool_type": lambda _: Text("error-settings.boolean"),
+    "string_type": lambda _: Text("error-settings.string"),
+    "int_type": lambda _: Text("error-settings.integer"),
+    "int_parsing": lambda _: Text("error-settings.unreadable-integer"),
+    "float_type": lambda _: Text("error-settings.number"),
+    "float_parsing": lambda _: Text("error-settings.unreadable-number"),
+    "greater_than": lambda given: Text("error-settings.greater-than", limit=given["gt"]),
+    "greater_than_equal": lambda given: Text("error-settings.at-least", limit=given["ge"]),
+    "less_than_equal": lambda given: Text("error-settings.at-most", limit=given["le"]),
+    "literal_error": lambda given: Text("error-settings.one-of", expected=given["expected"]),
+    "dict_type": lambda _: Text("error-settings.dictionary"),
+    "tuple_type": lambda _: Text("error-settings.tuple"),
+}
+"""What the errors that pydantic has for our settings say; any other is told in its own words."""
 
 
 @cache
 def _known() -> list[str]:
-    """Every key of the schema, at whatever level."""
     from bot.settings.schema import Settings  # noqa: PLC0415  # see the module's docstring
 
     sections = Settings.model_json_schema().get("$defs", {}).values()
     return sorted({*Settings.model_fields, *(name for section in sections for name in section.get("properties", ()))})
-
-
-def _text_of(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8")
-    except OSError as error:
-        hint = Text("error-settings.check-path")
-        raise UsageError(
-            Text("error-settings.file-cannot-be-read", path=path, why=of_system(error)), hint=hint
-        ) from error
-    except UnicodeDecodeError as error:
-        raise UsageError(Text("error-settings.file-is-not-yaml", path=path, reason=reason(error))) from None
 
 
 def _read(path: Path | None, text: str, known: set[str]) -> dict[str, Any]:

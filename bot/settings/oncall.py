@@ -1,7 +1,7 @@
 """The settings of on-call: alerts and their routes, triage threads, whom these call, and which pagers ring."""
 
 import re
-from typing import Annotated, Any, Self
+from typing import Annotated, Self
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator, model_validator
 
@@ -15,8 +15,8 @@ from bot.settings.values import (
     HeaderSecret,
     Ids,
     MaybeChannel,
+    NeededSecret,
     People,
-    fits_a_header,
     named_people,
     written,
     wrong_ones,
@@ -34,7 +34,7 @@ class PagerDutySettings(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    token: SecretStr
+    token: NeededSecret
     """A REST API key of PagerDuty that may only read. The bot calls whoever PagerDuty has on call before `oncall.rota`.
     The rota is required, because it is called when PagerDuty does not answer.
     """
@@ -60,26 +60,15 @@ class PagerDutySettings(BaseModel):
         named_people(tuple(people.values()))
         return {address.casefold(): person for address, person in people.items()}
 
-    @field_validator("token")
-    @classmethod
-    def _fits_a_header(cls, token: SecretStr) -> SecretStr:
-        stripped = fits_a_header(token)
-        if not stripped.get_secret_value():
-            raise WrongValue(Text("error-settings.rest-key-is-not-visible"))
-        return stripped
-
-
-_NONE = SecretStr("")
-
 
 class PagerDutyPaging(BaseModel):
     """PagerDuty's Events API v2, and the webhooks that PagerDuty posts back."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    routing_key: HeaderSecret
+    routing_key: NeededSecret
     """The integration key of a PagerDuty service (Events API v2), through which phones ring."""
-    webhook_secret: HeaderSecret = _NONE
+    webhook_secret: HeaderSecret = SecretStr("")
     """The secret of a v3 webhook subscription that posts to `/pager/pagerduty`. Without it the bot takes no updates
     from PagerDuty.
     """
@@ -94,7 +83,7 @@ class WebhookPaging(BaseModel):
 
     url: Address
     """A server of your own that gets each page as a POST."""
-    secret: HeaderSecret
+    secret: NeededSecret
     """Signs each page. See [on call](oncall.md#pages-to-your-own-server)."""
 
 
@@ -105,25 +94,6 @@ class PagingSettings(BaseModel):
 
     pagerduty: PagerDutyPaging | None = None
     webhook: WebhookPaging | None = None
-
-    @model_validator(mode="before")
-    @classmethod
-    def _opsgenie_is_gone(cls, given: Any) -> Any:
-        match given:
-            case {"opsgenie": _}:
-                raise WrongValue(Text("error-settings.opsgenie-is-gone"))
-            case _:
-                return given
-
-    @model_validator(mode="after")
-    def _proves_itself(self) -> Self:
-        needed = {
-            "pagerduty.routing_key": self.pagerduty and self.pagerduty.routing_key,
-            "webhook.secret": self.webhook and self.webhook.secret,
-        }
-        if missing := [name for name, secret in needed.items() if secret is not None and not secret.get_secret_value()]:
-            raise WrongValue(Text("error-command.is-empty", what=", ".join(missing)))
-        return self
 
 
 class RouteSettings(BaseModel):

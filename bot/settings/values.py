@@ -126,6 +126,15 @@ Folder = Annotated[str, AfterValidator(lambda url: never_in_clear(url).rstrip("/
 HeaderSecret = Annotated[SecretStr, AfterValidator(fits_a_header)]
 
 
+def _is_there(secret: SecretStr) -> SecretStr:
+    if not secret.get_secret_value():
+        raise WrongValue(Text("error-settings.key-is-empty"))
+    return secret
+
+
+NeededSecret = Annotated[HeaderSecret, AfterValidator(_is_there)]
+
+
 def _is_loopback(host: str) -> bool:
     if host == "localhost":
         return True

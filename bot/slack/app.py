@@ -99,25 +99,21 @@ class Grouped:
     _KINDS = ("command", "event", "action", "view", "shortcut", "options", "view_closed")
 
     def __init__(self) -> None:
-        self._given: list[tuple[str, tuple[Any, ...], dict[str, Any], Any]] = []
+        self._given: dict[str, list[tuple[tuple[Any, ...], dict[str, Any], Any]]] = {kind: [] for kind in self._KINDS}
 
     def __getattr__(self, kind: str) -> Any:
         if kind not in self._KINDS:
             raise AttributeError(kind)
 
         def listen(*args: Any, **options: Any) -> Callable[[Any], None]:
-            def given(listener: Any) -> None:
-                self._given.append((kind, args, options, listener))
-
-            return given
+            return lambda listener: self._given[kind].append((args, options, listener))
 
         return listen
 
     def register(self, app: App) -> None:
-        for kind, args, options, listener in sorted(
-            self._given, key=lambda registration: self._KINDS.index(registration[0])
-        ):
-            getattr(app, kind)(*args, **options)(listener)
+        for kind, given in self._given.items():
+            for args, options, listener in given:
+                getattr(app, kind)(*args, **options)(listener)
 
 
 def build_app(
@@ -168,8 +164,13 @@ def build_app(
             return await next()
         return BoltResponse(status=200, body="")
 
+    async def last_net(error: Exception, request: AsyncBoltRequest) -> BoltResponse:
+        """A listener failed: Slack would show operation_timeout, so this is its ack."""
+        log.error("a listener failed on %s", request.body.get("type") or request.body.get("command"), exc_info=error)
+        return BoltResponse(status=200, body="")
+
     cast("App", app).middleware(gate)
-    app.error(_last_net)
+    app.error(last_net)
     return app
 
 
@@ -182,9 +183,3 @@ def _writable(value: Any) -> Any:
     if isinstance(value, dict):
         return {_writable(key): _writable(item) for key, item in cast("dict[Any, Any]", value).items()}
     return value
-
-
-async def _last_net(error: Exception, request: AsyncBoltRequest) -> BoltResponse:
-    """A listener failed: Slack would show operation_timeout, so this is its ack."""
-    log.error("a listener failed on %s", request.body.get("type") or request.body.get("command"), exc_info=error)
-    return BoltResponse(status=200, body="")

@@ -90,6 +90,14 @@ async def open_client(api_url: str, bot_token: str) -> AsyncGenerator[tuple[Asyn
         yield client, session
 
 
+async def happens(event: asyncio.Event, within_s: float) -> bool:
+    """Waits for it at most so long; whether it happened."""
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(within_s):
+            return await event.wait()
+    return False
+
+
 class Calls:
     """Calls of Slack's methods and posts to the addresses it gives. Raises only SlackFailure."""
 
@@ -191,16 +199,12 @@ class Calls:
         try:
             async with request as response:
                 text = (await response.read()).decode(errors="replace").strip()
-                return response.status, response.headers, _decoded(text)
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
             raise broken(what, error, repeatable=repeatable) from None
-
-
-def _decoded(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return text
+        try:
+            return response.status, response.headers, json.loads(text)
+        except (ValueError, RecursionError):
+            return response.status, response.headers, text
 
 
 class Rate(NamedTuple):
@@ -247,7 +251,9 @@ class Pacer:
 
     def reserve(self, method: str, channel: str, now: float, patience: float) -> float:
         """Seconds to wait before the call; it is entered as made then, unless they are more than `patience`."""
-        buckets = _buckets(method, channel)
+        tier = _TIER_OF.get(method)
+        buckets = [(method, TIERS[tier])] if tier else []
+        buckets += [(f"chat.* {channel}", CHANNEL)] if channel and method.startswith("chat.") else []
         start = max(now, self._paused.get((method, channel), now))
         for name, rate in buckets:
             start = max(start, self._spent.get(name, now) - (rate.burst - 1) / rate.per_second)
@@ -256,23 +262,11 @@ class Pacer:
         for name, rate in buckets:
             self._spent[name] = max(start, self._spent.get(name, start)) + 1 / rate.per_second
         if len(self._spent) + len(self._paused) > _MANY:
-            self._forget(now)
+            # A bucket that is full again, and a pause that is over, are as good as unknown.
+            self._spent = {name: full for name, full in self._spent.items() if full > now}
+            self._paused = {call: until for call, until in self._paused.items() if until > now}
         return start - now
 
     def pause(self, method: str, channel: str, until: float) -> None:
         """No such call before `until`: Slack said so. Other methods and other channels go on."""
         self._paused[method, channel] = max(until, self._paused.get((method, channel), until))
-
-    def _forget(self, now: float) -> None:
-        """A bucket that is full again, and a pause that is over, are as good as unknown."""
-        self._spent = {name: full for name, full in self._spent.items() if full > now}
-        self._paused = {call: until for call, until in self._paused.items() if until > now}
-
-
-def _buckets(method: str, channel: str) -> list[tuple[str, Rate]]:
-    found: list[tuple[str, Rate]] = []
-    if tier := _TIER_OF.get(method):
-        found.append((method, TIERS[tier]))
-    if channel and method.startswith("chat."):
-        found.append((f"chat.* {channel}", CHANNEL))
-    return found

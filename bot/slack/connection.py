@@ -22,7 +22,7 @@ from slack_sdk.socket_mode.request import SocketModeRequest
 from slack_sdk.web.async_client import AsyncWebClient
 
 from bot.slack.app import BotApp
-from bot.slack.calls import proxy_for
+from bot.slack.calls import happens, proxy_for
 from bot.slack.failures import seconds_to_wait
 
 LONGEST_WAIT_S = 60.0
@@ -87,23 +87,18 @@ class Connection:
         self.leaving = ""
         self._client = _PatientClient(self, app_token, api_url, ping_interval_s, turn)
         if ticket:
-            self._client.begin_with(ticket)
+            self._client.wss_uri, self._client.proxy = ticket, proxy_for(ticket)
         self._client.socket_mode_request_listeners.append(self._handle)
-        self._connecting = asyncio.create_task(self._client.connect())
-        self._connecting.add_done_callback(lambda _: self._news.set())
+        self.connecting = asyncio.create_task(self._client.connect())
+        """Ends with the first connection."""
+        self.connecting.add_done_callback(lambda _: self._news.set())
 
     async def is_up(self) -> bool:
         return await self._client.is_connected()
 
-    async def is_up_within(self, seconds: float) -> None:
-        """Waits for the first connection, at most so long."""
-        await asyncio.wait({self._connecting}, timeout=seconds)
-
     async def news_within(self, seconds: float) -> None:
         """Waits until it is connected or Slack asks it to go, at most so long."""
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
-                await self._news.wait()
+        await happens(self._news, seconds)
         self._news.clear()
 
     def forget_ticket(self) -> bool:
@@ -146,14 +141,12 @@ class Connection:
 
     async def close_when_acked(self) -> None:
         """Takes nothing more, and closes when all that was taken is acked: the ack would be lost otherwise."""
-        self._connecting.cancel()
-        await asyncio.gather(self._connecting, return_exceptions=True)
+        self.connecting.cancel()
+        await asyncio.gather(self.connecting, return_exceptions=True)
         receiver: asyncio.Future[None] | None = cast("Any", self._client).message_receiver
         if receiver:
             receiver.cancel()
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(_LONGEST_ACK_S):
-                await self._idle.wait()
+        await happens(self._idle, _LONGEST_ACK_S)
         with contextlib.suppress(SlackClientError, OSError, RuntimeError):
             await self._client.close()
         await self._client.aiohttp_client_session.close()
@@ -181,10 +174,6 @@ class _PatientClient(SocketModeClient):
         self._turn = turn
         self._wait_s = 0.0
 
-    def begin_with(self, ticket: str) -> None:
-        self.wss_uri = ticket
-        self.proxy = proxy_for(ticket)
-
     async def issue_new_wss_url(self) -> str:
         await asyncio.sleep(self._wait_s)
         await self._turn.come()
@@ -193,7 +182,9 @@ class _PatientClient(SocketModeClient):
             answer = await opener.apps_connections_open(app_token=self.app_token)
         except (SlackClientError, OSError, TimeoutError) as error:
             self._wait_s = min(LONGEST_WAIT_S, max(1.0, self._wait_s * 2))
-            self._turn.pause(_asked_to_wait(error))
+            headers: Any = getattr(getattr(error, "response", None), "headers", {})
+            if "Retry-After" in headers:
+                self._turn.pause(seconds_to_wait(headers["Retry-After"]))
             raise
         self._wait_s = 0.0
         url = str(answer["url"])
@@ -203,11 +194,6 @@ class _PatientClient(SocketModeClient):
     async def enqueue_message(self, message: str) -> None:
         if self._connection.took(message):
             await super().enqueue_message(message)
-
-
-def _asked_to_wait(error: Exception) -> float:
-    headers: Any = getattr(getattr(error, "response", None), "headers", {})
-    return seconds_to_wait(headers["Retry-After"]) if "Retry-After" in headers else 0.0
 
 
 CONNECTIONS = 2
@@ -276,17 +262,17 @@ class Sockets:
         wait_s = 0.0
         try:
             while True:
-                began = self._clock_of_loop()
+                began = asyncio.get_running_loop().time()
                 await self._watch(number, held[-1])
                 leaving = held[-1].leaving
                 log.info("Socket Mode connection %d is replaced: %s", number, leaving or "it did not heal")
                 if leaving and leaving != _CROWDED:
                     held.append(self._connection())
-                    await held[-1].is_up_within(_HANDOVER_S)
+                    await asyncio.wait({held[-1].connecting}, timeout=_HANDOVER_S)
                     self._retire(held.pop(0), linger_s=_LINGER_S)
                 else:
                     await asyncio.shield(self._retire(held.pop()))  # `close` waits for what it has begun
-                    lasted_s = self._clock_of_loop() - began
+                    lasted_s = asyncio.get_running_loop().time() - began
                     wait_s = wait_s if lasted_s < LONGEST_WAIT_S else 0.0
                     await asyncio.sleep(wait_s)  # else one that is sent away at once is made again and again
                     wait_s = min(LONGEST_WAIT_S, max(1.0, 2 * wait_s))
@@ -319,24 +305,13 @@ class Sockets:
         """Closes the connection, after Slack has: until then it may send more, which nobody would read."""
 
         async def close() -> None:
-            ends = self._clock_of_loop() + linger_s
-            while self._clock_of_loop() < ends and not self._stopping.is_set() and await connection.is_up():
-                await _within(self._stopping, self._watch_s)
+            loop = asyncio.get_running_loop()
+            ends = loop.time() + linger_s
+            while loop.time() < ends and not self._stopping.is_set() and await connection.is_up():
+                await happens(self._stopping, self._watch_s)
             await connection.close_when_acked()
 
         task = asyncio.create_task(close())
         self._retired.add(task)
         task.add_done_callback(self._retired.discard)
         return task
-
-    @staticmethod
-    def _clock_of_loop() -> float:
-        return asyncio.get_running_loop().time()
-
-
-async def _within(event: asyncio.Event, seconds: float) -> None:
-    try:
-        async with asyncio.timeout(seconds):
-            await event.wait()
-    except TimeoutError:
-        return

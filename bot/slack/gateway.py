@@ -10,16 +10,17 @@ import json
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
 from functools import partial
+from itertools import chain
 from typing import Any, NamedTuple, TypeVar, cast
 
 import aiohttp
 from slack_sdk.web.async_client import AsyncWebClient
 
-from bot.slack.calls import INTERACTIVE, TIMEOUT, UPLOAD_TIMEOUT, Calls, Headers, Json
+from bot.slack.calls import INTERACTIVE, TIMEOUT, UPLOAD_TIMEOUT, Calls, Json
 from bot.slack.failures import Problem, SlackFailure, answered
 from bot.slack.message import File, Message, said_in
 from bot.slack.render.degrade import degraded
-from bot.texts import Text, in_english
+from bot.texts import Text, in_english, spaced
 
 T = TypeVar("T")
 
@@ -150,16 +151,11 @@ class Gateway:
 
         Where the thread takes no reply, the message stands in the channel.
         """
-        with_thread = partial(self._say, channel, message, key=key, patience=patience)
-        return await _or_in_channel(with_thread, thread_ts)
 
-    async def _say(
-        self, channel: str, message: Message, thread_ts: str, *, key: str, patience: float
-    ) -> tuple[Posted, Message]:
-        async def send(form: Message) -> Posted:
+        async def send(thread: str, form: Message) -> Posted:
             body: Json = {**_content(form), "channel": channel, "unfurl_links": False, "unfurl_media": False}
-            if thread_ts:
-                body["thread_ts"] = thread_ts
+            if thread:
+                body["thread_ts"] = thread
                 body |= {"reply_broadcast": True} if message.broadcast else {}
             if key:
                 body["metadata"] = {"event_type": EVENT_TYPE, "event_payload": {"key": key}}
@@ -171,7 +167,7 @@ class Gateway:
                 self._conversations[channel] = posted.channel
             return posted
 
-        return await self.fit(message, send)
+        return await _or_in_channel(lambda thread: self.fit(message, partial(send, thread)), thread_ts)
 
     async def update(self, channel: str, ts: str, message: Message, *, patience: float = INTERACTIVE) -> None:
         """Replaces what a message of the bot says. Files are not touched."""
@@ -199,27 +195,22 @@ class Gateway:
 
     async def fit(self, message: Message, send: Callable[[Message], Awaitable[T]]) -> tuple[T, Message]:
         """Sends the message, or the first simpler form of it that Slack takes; returns that form as well."""
-        newer, message = message._replace(blocks=message.newer, newer=()), message._replace(newer=())
-        is_refused = False
-        if newer.blocks and self._takes_newer:
-            try:
-                return await send(newer), newer
-            except SlackFailure as failure:
-                if not _is_too_much(failure):
-                    raise
-                is_refused = failure.error in _UNKNOWN_KIND
-        forms = degraded(message)
+        newer, plain = message._replace(blocks=message.newer, newer=()), message._replace(newer=())
+        forms = chain([newer] if newer.blocks and self._takes_newer else [], [plain], degraded(plain))
+        form, is_refused = next(forms), False
         while True:
             try:
-                sent = await send(message)
+                sent = await send(form)
             except SlackFailure as failure:
-                simpler = next(forms, None)
-                if not _is_too_much(failure) or simpler is None:
+                is_too_much = failure.problem is Problem.TOO_LONG or failure.error in _TOO_MUCH
+                simpler = next(forms, None) if is_too_much else None
+                if simpler is None:
                     raise
-                message, is_refused = simpler, False  # then it was not, or not alone, for its kinds of blocks
+                # What is refused in the next form, too, is not, or not alone, for its kinds of blocks.
+                form, is_refused = simpler, form is newer and failure.error in _UNKNOWN_KIND
             else:
                 self._takes_newer = self._takes_newer and not is_refused
-                return sent, message
+                return sent, form
 
     async def upload(self, channel: str, files: Sequence[File], *, thread_ts: str = "") -> None:
         """Shares the files, if there are any, in the channel or thread as one message."""
@@ -319,15 +310,9 @@ class Gateway:
         app = str(profile.get("api_app_id") or "")
         return SlackUser(own, is_guest, app, str(found.get("name") or ""), str(found.get("tz") or ""))
 
-    async def react(self, channel: str, ts: str, name: str) -> None:
-        """Adds the bot's reaction, which may be there already."""
-        await self._reaction("reactions.add", "already_reacted", channel, ts, name)
-
-    async def unreact(self, channel: str, ts: str, name: str) -> None:
-        """Takes the bot's reaction back, which may be gone already."""
-        await self._reaction("reactions.remove", "no_reaction", channel, ts, name)
-
-    async def _reaction(self, method: str, fine: str, channel: str, ts: str, name: str) -> None:
+    async def react(self, channel: str, ts: str, name: str, *, remove: bool = False) -> None:
+        """Adds the bot's reaction, which may be there already; with `remove` takes it back, if it is there."""
+        method, fine = ("reactions.remove", "no_reaction") if remove else ("reactions.add", "already_reacted")
         try:
             await self._calls.call(method, {"channel": channel, "timestamp": ts, "name": name})
         except SlackFailure as failure:
@@ -337,7 +322,7 @@ class Gateway:
     async def open_view(self, trigger_id: str, view: Json) -> str:
         """Opens a modal; returns its id. A trigger serves once, for about 3 s: open something at once, update later."""
         answer, _ = await self._calls.call("views.open", body={"trigger_id": trigger_id, "view": view})
-        return _view_id(answer)
+        return str(cast("Json", answer.get("view") or {}).get("id", ""))
 
     async def update_view(self, view_id: str, view: Json, *, hash: str = "") -> None:  # noqa: A002  # Slack's name
         """Replaces a modal. With `hash`, only if nobody else did meanwhile (error `hash_conflict`)."""
@@ -371,8 +356,14 @@ class Gateway:
             url, json.dumps(body).encode(), "application/json; charset=utf-8", "response_url", limits
         )
         done = cast("Json", answer).get("ok") if isinstance(answer, dict) else answer in ("ok", "")
-        if status != 200 or not done:
-            raise _response_refused(status, headers, answer)
+        if status == 200 and done:
+            return
+        # A refusal is a bare word or JSON; 404 and 410 mean used up or expired, whatever they say.
+        word = answer if isinstance(answer, str) and answer.replace("_", "").isalnum() and len(answer) < 60 else ""
+        if status in {404, 410}:
+            told = spaced(Text("error-slack.response-url-http", status=status), word)
+            raise SlackFailure(told, Problem.GONE, error=word or "expired_url")
+        raise answered("response_url", status, headers, {"error": word} if word else answer)
 
     async def _conversation(self, channel: str) -> str:
         """The id under which a channel can be read: a user's is that of the bot's direct messages with them."""
@@ -406,11 +397,6 @@ class Gateway:
             args["cursor"] = cursor
 
 
-def _is_too_much(failure: SlackFailure) -> bool:
-    """Whether Slack may take a simpler form."""
-    return failure.problem is Problem.TOO_LONG or failure.error in _TOO_MUCH
-
-
 async def _or_in_channel(send: Callable[[str], Awaitable[T]], thread_ts: str) -> T:
     """What is sent into the thread, or into the channel itself if the thread takes no reply."""
     try:
@@ -423,22 +409,3 @@ async def _or_in_channel(send: Callable[[str], Awaitable[T]], thread_ts: str) ->
 
 def _content(message: Message) -> Json:
     return {"text": message.text, "blocks": list(message.blocks)} if message.blocks else {"text": message.text}
-
-
-def _view_id(answer: Json) -> str:
-    return str(cast("Json", answer.get("view") or {}).get("id", ""))
-
-
-def _response_refused(status: int, headers: Headers, answer: Any) -> SlackFailure:
-    """Refusals of a response_url are a bare word or JSON; 404 and 410 mean used up or expired, whatever they say."""
-    word = answer if isinstance(answer, str) and answer.replace("_", "").isalnum() and len(answer) < 60 else ""
-    body: Any = {"error": word} if word else answer
-    if status in {404, 410}:
-        return SlackFailure(
-            Text("error-slack.response-url-http-word", status=status, word=word)
-            if word
-            else Text("error-slack.response-url-http", status=status),
-            Problem.GONE,
-            error=word or "expired_url",
-        )
-    return answered("response_url", status, headers, body)

@@ -78,15 +78,11 @@ def said_in(message: dict[str, Any]) -> str:
 
 def _pods_of(link: str) -> Iterator[str]:
     """The pods that the query of an address names, with their namespace if it names one."""
-    given = _query(link)
+    try:
+        given = parse_qsl(urlsplit(link.replace("&amp;", "&")).query, max_num_fields=100)
+    except ValueError:
+        return
     namespace = next((value for key, value in given if _NAMESPACE.search(key)), "")
     for key, value in given:
         if _POD.search(key):
             yield f"{namespace}/{value}" if namespace and "/" not in value else value
-
-
-def _query(link: str) -> list[tuple[str, str]]:
-    try:
-        return parse_qsl(urlsplit(link.replace("&amp;", "&")).query, max_num_fields=100)
-    except ValueError:
-        return []

@@ -18,6 +18,7 @@ import msgspec
 
 from bot.errors import Bug, bugs_as_errors
 from bot.report import Severity
+from bot.slack.calls import happens
 from bot.slack.failures import PASSING, Problem, SlackFailure
 from bot.slack.gateway import Gateway, Posted
 from bot.slack.message import File, Message
@@ -118,9 +119,8 @@ class Outbox:
         and what is found there is edited: a bot with another store may have posted it. `fact` is kept with the message,
         in one transaction. `asker` is the id of the person whom it answers: in a channel turns go round by person.
         """
-        content = {"text": message.text, "blocks": list(message.blocks)}
-        content |= {"broadcast": True} if message.broadcast else {}
-        content |= {"newer": list(message.newer)} if message.newer else {}
+        parts = message._replace(files=())._asdict()
+        content = {name: part for name, part in parts.items() if part or name == "text"}
         await self._rows.put(
             channel,
             key,
@@ -170,9 +170,7 @@ class Outbox:
                 for channel in channels:
                     if channel not in senders:
                         senders[channel] = group.create_task(self._drain(channel))
-                with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(BEAT_S):
-                        await self._wake.wait()
+                await happens(self._wake, BEAT_S)
 
     async def _drain(self, channel: str) -> None:
         wait: float | None = 0.0
@@ -252,8 +250,8 @@ class Outbox:
             return
         files = tuple(map(_read, await self._rows.open_files(trying)))
         content = trying.content
-        shown, newer = tuple(content["blocks"]), tuple(content.get("newer", ()))
-        message = Message(content["text"], shown, files, broadcast=content.get("broadcast", False), newer=newer)
+        parts = {name: tuple(content.get(name, ())) for name in ("blocks", "newer")}
+        message = Message(content["text"], files=files, broadcast=content.get("broadcast", False), **parts)
         try:
             if target:
                 posted, form = Posted(row.posted_channel or row.channel, target), message
@@ -351,25 +349,20 @@ class Outbox:
             except SlackFailure as failure:
                 await self._not_shared(lane, row, [file], failure)
                 return
-        if ready and not await self._share(lane, row, ready, thread):
-            return
+        if ready:
+            await self._note(row, ready, "sharing")
+            titles = [(file.file_id, file.about["title"]) for file in ready]
+            try:
+                await self._gateway.share(row.posted_channel, titles, thread_ts=thread)
+            except SlackFailure as failure:
+                if failure.problem is not Problem.UNKNOWN_OUTCOME:
+                    await self._note(row, ready, "staged")
+                await self._not_shared(lane, row, ready, failure)
+                return
         if ready or there:
             self._went_well(lane)
         await self._note(row, [*(file for file in files if file.file_id in there), *ready], "done")
         await self._rows.settle(row)
-
-    async def _share(self, lane: _Lane, row: QueuedMessage, files: list[StoredFile], thread: str) -> bool:
-        """Whether Slack confirmed that the files stand in the thread; it is noted first that it is asked, and when."""
-        await self._note(row, files, "sharing")
-        titles = [(file.file_id, file.about["title"]) for file in files]
-        try:
-            await self._gateway.share(row.posted_channel, titles, thread_ts=thread)
-        except SlackFailure as failure:
-            if failure.problem is not Problem.UNKNOWN_OUTCOME:
-                await self._note(row, files, "staged")
-            await self._not_shared(lane, row, files, failure)
-            return False
-        return True
 
     async def _stage(self, row: QueuedMessage, stored: StoredFile) -> StoredFile:
         """The file with its bytes at Slack. Its id is kept before anybody can see it, to look for it after a crash."""
@@ -380,14 +373,10 @@ class Outbox:
 
     async def _shared_before(self, row: QueuedMessage, files: list[StoredFile], thread: str) -> set[str]:
         """The ids of the files that an earlier try brought to Slack; where that cannot be read, as in `_find`."""
-        tried = [file.file_id for file in files if file.state != "new"]
+        since, tried = row.claimed_at - CLOCK_SKEW, [file.file_id for file in files if file.state != "new"]
         with _looking(f"files of {row.key} may be shared in {row.channel} a second time"):
-            since = row.claimed_at - CLOCK_SKEW
-            return (
-                await self._gateway.shared(row.posted_channel, tried, thread_ts=thread, oldest=since)
-                if tried
-                else set()
-            )
+            if tried:
+                return await self._gateway.shared(row.posted_channel, tried, thread_ts=thread, oldest=since)
         return set()
 
     async def _not_shared(

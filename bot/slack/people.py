@@ -50,13 +50,6 @@ class People:
         return found
 
 
-class Memberships(NamedTuple):
-    """The groups that somebody is in, as far as is known: `unread` is why that may not be all of them, for now."""
-
-    groups: frozenset[str]
-    unread: SlackFailure | None = None
-
-
 class Groups:
     """The members of some user groups. One that can never be read has none: what is not known is not allowed."""
 
@@ -68,10 +61,10 @@ class Groups:
 
     async def of(self, user: str) -> frozenset[str]:
         """The groups that the user is known to be a member of."""
-        return (await self.memberships(user)).groups
+        return (await self.memberships(user))[0]
 
-    async def memberships(self, user: str) -> Memberships:
-        """The groups that a person is in, and whether that may not be all. Raises nothing."""
+    async def memberships(self, user: str) -> tuple[frozenset[str], SlackFailure | None]:
+        """The groups that a person is in, and why that may not be all of them, for now. Raises nothing."""
         groups: set[str] = set()
         unread: SlackFailure | None = None
         for group in self._groups:
@@ -81,7 +74,7 @@ class Groups:
             except SlackFailure as failure:
                 log.warning("the members of the user group %s cannot be read: %s", group, in_english(failure.message))
                 unread = failure if failure.problem in PASSING else unread
-        return Memberships(frozenset(groups), unread)
+        return frozenset(groups), unread
 
     async def _of(self, group: str) -> frozenset[str]:
         kept = self._members.get(group)
@@ -135,17 +128,8 @@ SENT_BY: ContextVar[Origin | None] = ContextVar("sent_by", default=None)
 def origin_of(body: Mapping[str, Any]) -> Origin:
     """The origin of an event, a command or an interaction; `user` is empty for what no person did. Raises nothing."""
     event = _part(body, "event")
-    return _of_event(body, event) if event else _of_interaction(body)
-
-
-def channel_of(body: Mapping[str, Any]) -> str:
-    """The conversation that it happened in; empty for a form or a global shortcut."""
-    event, container = _part(body, "event"), _part(body, "container")
-    found = (_id(event.get("channel")), _id(body.get("channel")), _text(body.get("channel_id")))
-    return next(filter(None, found), _text(container.get("channel_id")))
-
-
-def _of_event(body: Mapping[str, Any], event: Mapping[str, Any]) -> Origin:
+    if not event:
+        return _of_interaction(body)
     parts = [event, _part(event, "message")]  # an edit's author stands in its message
     user = _id(parts[1].get("user")) or _id(event.get("user"))
     said = [_text(part.get(name)) for part in parts for name in ("user_team", "source_team")]
@@ -160,6 +144,13 @@ def _of_event(body: Mapping[str, Any], event: Mapping[str, Any]) -> Origin:
         return _origin(user, persons)
     # Whose side these are of, nothing tells: they count against a person, and not for one.
     return msgspec.structs.replace(_origin(user, [(team, "") for team in placed]), is_said=False)
+
+
+def channel_of(body: Mapping[str, Any]) -> str:
+    """The conversation that it happened in; empty for a form or a global shortcut."""
+    event, container = _part(body, "event"), _part(body, "container")
+    found = (_id(event.get("channel")), _id(body.get("channel")), _text(body.get("channel_id")))
+    return next(filter(None, found), _text(container.get("channel_id")))
 
 
 def _of_interaction(body: Mapping[str, Any]) -> Origin:

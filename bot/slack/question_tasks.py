@@ -6,7 +6,7 @@ import logging
 import math
 import time
 from collections import Counter, deque
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
 from concurrent.futures import Future
 from contextlib import asynccontextmanager
 from contextvars import copy_context
@@ -35,13 +35,8 @@ OF_ONE = 12
 fewer, those that a cluster leaves hanging would soon hold up the same person's questions about another.
 """
 _UNCLAIMED_KEPT = 1000
-_SLOW_CLUSTER, _NO_PLACE, _NO_TURN, _SLOW_STEP = "cluster", "place", "turn", "step"
-_HINTS = {
-    _SLOW_CLUSTER: Text("error-overdue.cluster"),
-    _NO_PLACE: Text("error-overdue.place"),
-    _NO_TURN: Text("error-overdue.turn"),
-    _SLOW_STEP: Text("error-overdue.step"),
-}
+_SLOW_CLUSTER, _NO_PLACE = Text("error-overdue.cluster"), Text("error-overdue.place")
+_NO_TURN, _SLOW_STEP = Text("error-overdue.turn"), Text("error-overdue.step")
 """What held an answer up, and what to do about it."""
 
 log = logging.getLogger(__name__)
@@ -162,7 +157,7 @@ class Work:
         self._one_goes_on = asyncio.Lock()
         self._busy = Turns(BUSY_AT_ONCE)
         self._people = Turns(of_one=OF_ONE)
-        self._given_up = WeakKeyDictionary[asyncio.Task[Any] | None, str]()
+        self._given_up = WeakKeyDictionary[asyncio.Task[Any] | None, Text]()
         self._unclaimed: deque[str] = deque(maxlen=_UNCLAIMED_KEPT)
 
     def __len__(self) -> int:
@@ -201,11 +196,8 @@ class Work:
         once = self._once(key, job, tell, claim, regardless=regardless, within_s=within_s, longest_s=longest_s)
         task = asyncio.create_task(once, name=key)
         self._running[key], self._claimed[key], self._begun_at[key] = task, claim, time.monotonic()
-        task.add_done_callback(lambda _: self._ended(key))
-
-    def _ended(self, key: str) -> None:
-        for known in (self._running, self._claimed, self._begun_at):
-            known.pop(key, None)
+        known = (self._running, self._claimed, self._begun_at)
+        task.add_done_callback(lambda _: [by_key.pop(key, None) for by_key in known])
 
     async def settled(self, key: str) -> None:
         """Waits until the store has what was begun under that key, or could not keep it: then whoever asked is told.
@@ -238,33 +230,34 @@ class Work:
         (`bot.main._TURN_S`) whenever it reads or writes, and no answer is given sooner by them. So a step that is given
         up keeps its place until its thread is done: threads cannot be ended.
         """
-        why = _NO_PLACE
-        try:
-            with contextlib.ExitStack() as place:
-                await self._busy.take(asker)
-                leave = partial(self._busy.leave, asker)
-                place.callback(leave)
-                await self.acks_first()
-                begun = _threaded(step, leave)
-                place.pop_all()
-            why = _SLOW_STEP
+        leave = partial(self._busy.leave, asker)
+        with self._noted(_NO_PLACE), contextlib.ExitStack() as place:
+            await self._busy.take(asker)
+            place.callback(leave)
+            await self.acks_first()
+            begun = _threaded(step, leave)
+            place.pop_all()
+        with self._noted(_SLOW_STEP):
             return await asyncio.wrap_future(begun)
-        except asyncio.CancelledError:
-            self._given_up[asyncio.current_task()] = why
-            raise
 
     @asynccontextmanager
     async def turn(self, asker: Asker) -> AsyncGenerator[None]:
         """Waits until fewer than `OF_ONE` questions of that person are worked on; to be held while one is."""
-        try:
+        with self._noted(_NO_TURN):
             await self._people.take(asker)
-        except asyncio.CancelledError:
-            self._given_up[asyncio.current_task()] = _NO_TURN
-            raise
         try:
             yield
         finally:
             self._people.leave(asker)
+
+    @contextlib.contextmanager
+    def _noted(self, why: Text) -> Generator[None]:
+        """Why it is given up, if it is inside."""
+        try:
+            yield
+        except asyncio.CancelledError:
+            self._given_up[asyncio.current_task()] = why
+            raise
 
     @property
     def keys(self) -> set[str]:
@@ -315,7 +308,11 @@ class Work:
                     return
                 if mine:
                     await self.acks_first()
-                    await self._bounded(job, tell, longest_s)
+                    try:
+                        with bugs_as_errors():
+                            await self._in_time(job, longest_s)
+                    except BotError as error:
+                        await tell(error)
                     await self.acks_first()
                     await self._withdraw(key, claim)
         except BotError as error:
@@ -347,13 +344,6 @@ class Work:
         if is_kept:
             await self._ends.write(key, None)
 
-    async def _bounded(self, job: Job, tell: Tell, longest_s: float) -> None:
-        try:
-            with bugs_as_errors():
-                await self._in_time(job, longest_s)
-        except BotError as error:
-            await tell(error)
-
     async def _in_time(self, job: Job, longest_s: float) -> None:
         limit = asyncio.timeout(longest_s)
         try:
@@ -362,8 +352,8 @@ class Work:
         except TimeoutError as error:
             if not limit.expired():
                 raise
-            why, seconds = self._given_up.get(asyncio.current_task(), _SLOW_CLUSTER), f"{longest_s:.0f}"
-            raise Overdue(Text("error-overdue.gave-up", seconds=seconds), hint=_HINTS[why]) from error
+            hint, seconds = self._given_up.get(asyncio.current_task(), _SLOW_CLUSTER), f"{longest_s:.0f}"
+            raise Overdue(Text("error-overdue.gave-up", seconds=seconds), hint=hint) from error
 
 
 def _threaded(step: Callable[[], T], done: Callable[[], None]) -> Future[T]:

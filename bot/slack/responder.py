@@ -14,6 +14,7 @@ from typing import ClassVar
 
 import msgspec
 
+from bot.slack.calls import happens
 from bot.slack.failures import Problem, SlackFailure
 from bot.slack.gateway import Gateway
 from bot.slack.message import Message
@@ -63,7 +64,7 @@ async def announced(show: Callable[[], Awaitable[None]], after_s: float, again_s
 
     async def announce() -> None:
         wait_s = after_s
-        while wait_s and not await _within(ended, wait_s):
+        while wait_s and not await happens(ended, wait_s):
             await show()
             wait_s = again_s
 
@@ -73,16 +74,6 @@ async def announced(show: Callable[[], Awaitable[None]], after_s: float, again_s
     finally:
         ended.set()
         await announcing
-
-
-async def _within(event: asyncio.Event, seconds: float) -> bool:
-    """Whether it happened in that time."""
-    try:
-        async with asyncio.timeout(seconds):
-            await event.wait()
-    except TimeoutError:
-        return False
-    return True
 
 
 _FILES = "Here are the files of the answer that you asked for."
@@ -146,14 +137,15 @@ class Responder:
             if self._answers or self._left < 2 or self._now() >= self._expires_at:
                 return
             card = blocks.task_card(f"question-{self._name}", unescape(text))
+
+            async def tell(form: Message) -> None:
+                self._left -= 1
+                await self._gateway.respond(self._url, form, replace=self.replaces, timeout=_PROGRESS_TIMEOUT)
+
             try:
-                await self._gateway.fit(Message(text, newer=(card,)), self._tell_progress)
+                await self._gateway.fit(Message(text, newer=(card,)), tell)
             except SlackFailure as failure:
                 log.info("no progress was shown: %s", in_english(failure.message))
-
-    async def _tell_progress(self, form: Message) -> None:
-        self._left -= 1
-        await self._gateway.respond(self._url, form, replace=self.replaces, timeout=_PROGRESS_TIMEOUT)
 
     async def answer(self, message: Message, *, mark: str = "") -> Delivery:
         """Shows the message to the person who asked; says how. There is no message of theirs to `mark`.
@@ -164,26 +156,21 @@ class Responder:
         async with self._one_at_a_time:
             self._answers += 1
             try:
-                return await self._first_way_open(message)
+                for way, send in ((Delivery.RESPONSE_URL, self._respond), (Delivery.EPHEMERAL, self._ephemeral)):
+                    try:
+                        await self._gateway.fit(message, send)
+                    except SlackFailure as failure:
+                        log.info("no answer by %s: %s", way, in_english(failure.message))
+                    else:
+                        return way
+                await self._direct(message)
             except StoreError as error:
                 log.error("an answer to %s is lost: %s", self._user, in_english(error.message))  # noqa: TRY400  # it is foreseen
                 return Delivery.LOST
+            return Delivery.DIRECT
 
-    async def _first_way_open(self, message: Message) -> Delivery:
-        async def respond(form: Message) -> None:
-            await self._respond(await self._with_files_elsewhere(form))
-
-        for way, send in ((Delivery.RESPONSE_URL, respond), (Delivery.EPHEMERAL, self._ephemeral)):
-            try:
-                await self._gateway.fit(message, send)
-            except SlackFailure as failure:
-                log.info("no answer by %s: %s", way, in_english(failure.message))
-            else:
-                return way
-        await self._direct(message)
-        return Delivery.DIRECT
-
-    async def _respond(self, shown: Message) -> None:
+    async def _respond(self, form: Message) -> None:
+        shown = await self._with_files_elsewhere(form)
         try:
             await self._use(shown)
         except SlackFailure as failure:
@@ -307,8 +294,7 @@ class ChannelReply(msgspec.Struct):
         if not self.asked_ts:
             return
         with _said_or_logged(f"reaction {name}"):
-            act = self.gateway.unreact if remove else self.gateway.react
-            await act(self.channel, self.asked_ts, name)
+            await self.gateway.react(self.channel, self.asked_ts, name, remove=remove)
 
 
 Reply = Responder | ChannelReply

@@ -2,7 +2,7 @@
 incidents later (`bot.store.incidents`), or a route of the settings ignores them: they are in no incident, and counted.
 Of outbreaks that are over it stays known when the alerts of pods fired, and how many GPUs these pods asked for.
 
-The functions below the classes work inside a transaction of these classes or of `bot.store.incidents`.
+The functions below the class work inside a transaction of it or of `bot.store.incidents`.
 """
 
 import json
@@ -16,8 +16,8 @@ from sqlalchemy import Row, and_, bindparam, delete, exists, func, insert, or_, 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from bot.kube.times import parse_time
-from bot.store.engine import OvertakenError, StoredRows, columns, transaction
-from bot.store.tables import alerts, incidents, spells
+from bot.store.engine import OvertakenError, StoredRows, transaction
+from bot.store.tables import alerts, incidents
 from bot.store.timeline import note
 from bot.triage.routes import Ignored
 from bot.triage.state import News, Turn
@@ -114,15 +114,11 @@ class AlertRows(StoredRows):
         query = select(alerts).where(alerts.c.incident == "", here).order_by(alerts.c.received_at).limit(most)
         return [alert_of(row) for row in await self._read("reading new alerts", query)]
 
-    async def firing_of(self, source: str, cluster: str) -> list[Alert]:
-        """What fires now by that source in that cluster."""
-        here = and_(alerts.c.source == source, alerts.c.cluster == cluster, alerts.c.status == "firing")
-        return [alert_of(row) for row in await self._read("reading alerts", select(alerts).where(here))]
-
-    async def firing_in(self, incident_id: str, name: str) -> list[Alert]:
-        """The alerts of that name that fire and are sorted into the incident."""
-        here = and_(alerts.c.incident == incident_id, alerts.c.name == name, alerts.c.status == "firing")
-        return [alert_of(row) for row in await self._read("reading alerts", select(alerts).where(here))]
+    async def firing(self, **named: str) -> list[Alert]:
+        """What fires now, of those whose columns are as named: of a source in a cluster, or of an incident."""
+        here = (alerts.c[column] == value for column, value in named.items())
+        query = select(alerts).where(alerts.c.status == "firing", *here)
+        return [alert_of(row) for row in await self._read("reading alerts", query)]
 
     async def counts(self, incident_ids: Collection[str]) -> dict[str, Counts]:
         """How many alerts and pods these incidents have."""
@@ -138,12 +134,8 @@ class AlertRows(StoredRows):
             by_incident[row.incident].append(row)
         return {incident: counted(rows) for incident, rows in by_incident.items()}
 
-
-class IgnoredRows(StoredRows):
-    """Alerts that are in no incident. Rows are locked in the order of their keys."""
-
-    async def add(self, given: Sequence[Alert]) -> None:
-        """Ignores these, as far as they are in no incident yet."""
+    async def ignore(self, given: Sequence[Alert]) -> None:
+        """Ignores these, as far as they are in no incident yet. Rows are locked in the order of their keys."""
         async with self._writing("ignoring alerts") as connection:
             for some in parts(sorted(given, key=name_of)):
                 for these in named(some):
@@ -162,13 +154,28 @@ class IgnoredRows(StoredRows):
             await connection.execute(ordered.with_for_update())
             await connection.execute(update(alerts).where(firing).values(incident=""))
 
-    async def count(self) -> Ignored:
+    async def ignored(self) -> Ignored:
         """How many alerts are ignored."""
         query = select(alerts.c.name, alerts.c.status, func.count().label("n")).where(alerts.c.incident == IGNORED)
         rows = await self._read("counting ignored alerts", query.group_by(alerts.c.name, alerts.c.status))
         firing = [row for row in rows if row.status == "firing"]
         total = sum(row.n for row in rows)
         return Ignored(sum(row.n for row in firing), total, tuple(sorted(row.name for row in firing)))
+
+    async def spells(self, incident_ids: Collection[str]) -> dict[str, list[FiringSpan]]:
+        """When alerts about pods of these incidents fired, none for one without pods. Of an alert that ended because
+        nobody repeated it, the end is when that was last heard of.
+        """
+        found: defaultdict[str, list[FiringSpan]] = defaultdict(list)
+        about_pods = select(alerts).where(alerts.c.incident.in_(incident_ids), alerts.c.pod != "")
+        for row in await self._read("reading how long pods were affected", about_pods):
+            span = FiringSpan((row.namespace, row.pod), row.gpus, *_period(row))
+            found[row.incident].append(span)
+            if row.before_s:
+                share = row.before_s / (row.before_ended - row.before_began)
+                before = span._replace(began=row.before_began, ended=row.before_ended, share=share)
+                found[row.incident].append(before)
+        return found
 
 
 async def keep(connection: AsyncConnection, some: Sequence[Alert], at: float) -> int:
@@ -219,18 +226,36 @@ async def note_needs(
 
 
 async def count_once(connection: AsyncConnection, these: Any, incident_id: str) -> None:
-    """An alert that comes and goes in one incident is one of its alerts: its newest outbreak. Of the others it stays
-    known when they were, and of which pod.
+    """An alert that comes and goes in one incident is one of its alerts: its newest outbreak, which keeps from when to
+    when it fired before, and for how long of that.
     """
-    later = alerts.alias()
-    same = and_(later.c.source == alerts.c.source, later.c.fingerprint == alerts.c.fingerprint)
-    newer = and_(same, later.c.number > alerts.c.number, later.c.incident == incident_id)
-    again = exists(select(later.c.number).where(newer))
-    gone = and_(these, alerts.c.incident == incident_id, again)
-    if incident_id != IGNORED:
-        before = select(alerts).where(gone).order_by(alerts.c.source, alerts.c.fingerprint, alerts.c.number)
-        await note_spells(connection, incident_id, (await connection.execute(before)).all())
-    await connection.execute(delete(alerts).where(gone))
+    other = alerts.alias()
+    same = and_(other.c.source == alerts.c.source, other.c.fingerprint == alerts.c.fingerprint)
+    same = and_(same, other.c.incident == incident_id)
+    ours = and_(these, alerts.c.incident == incident_id)
+    several = select(alerts).where(ours, exists(select(other.c.number).where(same, other.c.number != alerts.c.number)))
+    in_order = several.order_by(alerts.c.source, alerts.c.fingerprint, alerts.c.number)
+    rows = (await connection.execute(in_order)).all()
+    if rows:
+        known = [_with_those_before(list(outbreaks)) for _, outbreaks in groupby(rows, key=lambda row: row.fingerprint)]
+        await connection.execute(_CHANGED, known)
+        newer = exists(select(other.c.number).where(same, other.c.number > alerts.c.number))
+        await connection.execute(delete(alerts).where(ours, newer))
+
+
+def _with_those_before(outbreaks: Sequence[Any]) -> dict[str, Any]:
+    """An alert may come back with the start it had: what was counted is not counted again."""
+    newest = outbreaks[-1]
+    spans = [(row.before_began, row.before_ended, row.before_s) for row in outbreaks if row.before_s]
+    spans += [(began, ended, ended - began) for began, ended in map(_period, outbreaks[:-1]) if ended > began]
+    last, fired_s = 0.0, 0.0
+    for began, ended, some_s in sorted(spans):
+        fired_s += min(some_s, max(0.0, ended - max(began, last)))
+        last = max(last, ended)
+    gpus = [row.gpus for row in outbreaks if row.gpus is not None]
+    place = dict(zip(_PLACE, (newest.source, newest.fingerprint, newest.number), strict=True))
+    before = {"before_began": min(spans)[0] if spans else 0.0, "before_ended": last, "before_s": fired_s}
+    return {**place, **before, "gpus": gpus[-1] if gpus else None}
 
 
 def counted(rows: Sequence[Any]) -> Counts:
@@ -321,96 +346,6 @@ def _nodes(rows: Sequence[Any]) -> set[str]:
 
 def _each(rows: Sequence[Any], what: str) -> tuple[str, ...]:
     return tuple(sorted({str(getattr(row, what)) for row in rows} - {""}))
-
-
-_DAY_S = 86400.0
-_NAMED = ("source", "fingerprint", "day")
-_MERGED = update(spells).where(
-    spells.c.incident == bindparam("of_incident"), *(spells.c[name] == bindparam(f"of_{name}") for name in _NAMED)
-)
-_Place = tuple[str, str, int]
-
-
-class SpellRows(StoredRows):
-    """When alerts about pods fired."""
-
-    async def of(self, incident_ids: Collection[str]) -> dict[str, list[FiringSpan]]:
-        """The spells of these incidents, none for one without pods. Of a spell that ended because nobody repeated the
-        alert, the end is when that was last heard of.
-        """
-        found: defaultdict[str, list[FiringSpan]] = defaultdict(list)
-        newest = select(alerts).where(alerts.c.incident.in_(incident_ids), alerts.c.pod != "")
-        before = select(spells).where(spells.c.incident.in_(incident_ids))
-        async with self._reading("reading how long pods were affected") as connection:
-            for row in await connection.execute(newest):
-                found[row.incident].append(FiringSpan((row.namespace, row.pod), row.gpus, *_period(row)))
-            for row in await connection.execute(before):
-                share = row.fired_s / (row.ended - row.began)
-                found[row.incident].append(FiringSpan((row.namespace, row.pod), row.gpus, row.began, row.ended, share))
-        return found
-
-
-async def note_spells(connection: AsyncConnection, incident_id: str, rows: Sequence[Any]) -> None:
-    """Adds outbreaks that are over, in order, to what is known of their alerts in the incident.
-
-    There is a row for each alert and day, so that one that comes and goes for weeks stays small.
-    """
-    merged: dict[_Place, dict[str, Any]] = {}
-    periods = [(row, *_period(row)) for row in rows if row.pod]
-    if not periods:
-        return
-    places = [_place(row, began) for row, began, _ in periods]
-    known = await _known(connection, incident_id, places)
-    for (row, began, ended), place in zip(periods, places, strict=True):
-        before = merged.get(place) or known.get(place)
-        if ended > began:
-            merged[place] = _with(before, row, began, ended)
-    named = [dict(zip(_NAMED, place, strict=True)) | {"incident": incident_id} for place in merged]
-    fresh = [{**name, **merged[place]} for name, place in zip(named, merged, strict=True) if place not in known]
-    more = [
-        {f"of_{case}": value for case, value in name.items()} | merged[place]
-        for name, place in zip(named, merged, strict=True)
-        if place in known
-    ]
-    if fresh:
-        await connection.execute(insert(spells), fresh)
-    if more:
-        await connection.execute(_MERGED, more)
-
-
-async def _known(
-    connection: AsyncConnection, incident_id: str, places: Sequence[_Place]
-) -> dict[_Place, Mapping[str, Any]]:
-    here = spells.c.incident == incident_id
-    named = spells.c.fingerprint.in_({place[1] for place in places}), spells.c.day.in_({place[2] for place in places})
-    wanted = [column for column in spells.c if column.name != "incident"]
-    found = await connection.execute(select(*wanted).where(here, *named))
-    return {
-        (row.source, row.fingerprint, row.day): {
-            name: value for name, value in columns(row).items() if name not in _NAMED
-        }
-        for row in found
-    }
-
-
-def _place(row: Any, began: float) -> _Place:
-    return row.source, row.fingerprint, int(began // _DAY_S)
-
-
-def _with(before: Mapping[str, Any] | None, row: Any, began: float, ended: float) -> dict[str, Any]:
-    """An alert may come back with the start it had: what was counted is not counted again."""
-    pod = {"namespace": row.namespace, "pod": row.pod}
-    if before is None:
-        return {**pod, "began": began, "ended": ended, "fired_s": ended - began, "gpus": row.gpus}
-    fired_s = before["fired_s"] + max(0.0, ended - max(began, before["ended"]))
-    known = [gpus for gpus in (before["gpus"], row.gpus) if gpus is not None]
-    return {
-        **pod,
-        "began": min(began, before["began"]),
-        "ended": max(ended, before["ended"]),
-        "fired_s": fired_s,
-        "gpus": max(known, default=None),
-    }
 
 
 def _period(row: Any) -> tuple[float, float]:

@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 import msgspec
-from sqlalchemy import Row, insert, select, text
+from sqlalchemy import insert, select, text
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from bot.store.engine import StoredRows, columns
@@ -77,7 +77,9 @@ class Audit(StoredRows):
 
     def __init__(self, engine: AsyncEngine, now: Callable[[], float], keys: Sequence[str] = ()) -> None:
         super().__init__(engine, now)
-        self._keys = {_key_id(key): key.encode() for key in keys}
+        # By a name that does not tell the key.
+        named = ((hashlib.sha256(b"hami-bot audit key " + key.encode()), key.encode()) for key in keys)
+        self._keys = {digest.hexdigest()[:16]: key for digest, key in named}
 
     async def append(
         self, *, actor: str, action: str, target: str, outcome: str, detail: Mapping[str, Any] | None = None
@@ -89,7 +91,9 @@ class Audit(StoredRows):
     async def read(self, limit: int, *, before: int = 2**31 - 1) -> list[Entry]:
         """The newest rows below the number `before`, newest first."""
         wanted = select(audit).where(audit.c.seq < before).order_by(audit.c.seq.desc()).limit(limit)
-        return [_entry(row) for row in await self._read("reading the audit log", wanted)]
+        rows = await self._read("reading the audit log", wanted)
+        named = ({name: getattr(row, name) for name in Entry._fields} for row in rows)
+        return [Entry(**row | {"detail": json.loads(row["detail"])}) for row in named]
 
     async def verify(self, kept: str = "") -> Broken | Verified:
         """The first row that is not as it was written, if there is one. `kept` is the hash of a row that has to be
@@ -133,7 +137,9 @@ class Audit(StoredRows):
 
             async def write(line: AuditLine) -> int:
                 at = datetime.fromtimestamp(self._now(), UTC).isoformat(timespec="microseconds")
-                row = {"at": at, **line._asdict(), "detail": _ascii(dict(line.detail))}
+                # In ASCII, which no database minds; in one order, or the same detail would be another text.
+                detail = json.dumps(dict(line.detail), sort_keys=True)
+                row = {"at": at, **line._asdict(), "detail": detail}
                 written.append(await self._append(connection, row))
                 return written[-1]["seq"]
 
@@ -185,22 +191,5 @@ def _seal(row: Mapping[Any, Any]) -> str:
     return hashlib.sha256(msgspec.json.encode([row[name] for name in _SEALED])).hexdigest()
 
 
-def _key_id(key: str) -> str:
-    """Names a key without telling it."""
-    return hashlib.sha256(b"hami-bot audit key " + key.encode()).hexdigest()[:16]
-
-
 def _sign(key: bytes, seal: str) -> str:
     return hmac.new(key, seal.encode(), hashlib.sha256).hexdigest()
-
-
-def _ascii(detail: dict[str, Any]) -> str:
-    """JSON in ASCII with sorted keys: no database minds it, and the same detail is the same text."""
-    return json.dumps(detail, sort_keys=True, ensure_ascii=True)
-
-
-def _entry(row: Row[Any]) -> Entry:
-    detail = json.loads(row.detail)
-    return Entry(
-        row.seq, row.at, row.actor, row.action, target=row.target, outcome=row.outcome, detail=detail, hash=row.hash
-    )

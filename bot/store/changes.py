@@ -121,7 +121,9 @@ class ChangeRows(AuditedRows):
 def _after(event: ChangeEvent, row: dict[str, Any]) -> dict[str, Any]:
     """What the event changes in the row; nothing if it is no news."""
     record = event.record
-    if record is None or (row["state"] not in _LATER and not _was_raised(event, row)):
+    # That a change was never raised is inferred from not seeing it: one that is seen later was on its way.
+    seen = row["state"] == "never-raised" and event.kind in ENDS | _LATER.keys() - {"never-raised"}
+    if record is None or not (row["state"] in _LATER or seen):
         return {}
     if event.kind in ENDS:
         return {"state": event.kind, "trouble": event.detail}
@@ -136,12 +138,6 @@ def _after(event: ChangeEvent, row: dict[str, Any]) -> dict[str, Any]:
         uid = {"uid": event.uid} if event.uid else {}
         return {"state": event.kind, "record": text, "trouble": ""} | uid
     return {"trouble": event.detail} if row["trouble"] != event.detail else {}
-
-
-def _was_raised(event: ChangeEvent, row: dict[str, Any]) -> bool:
-    """That a change was never raised is inferred from not seeing it: one that is seen later was on its way."""
-    seen = event.kind in ENDS or event.kind in _LATER
-    return row["state"] == "never-raised" and seen and event.kind != "never-raised"
 
 
 Decision = Literal["approved", "refused", "void"]
@@ -228,8 +224,7 @@ class Approvals(AuditedRows):
         ended = approvals.c.state.in_(("refused", "void")) & (approvals.c.decided_at > now - _LATELY_S)
         here = (approvals.c.cluster == cluster) & (waiting | unfinished | ended)
         wanted = select(approvals).where(here).order_by(approvals.c.created_at)
-        found = [_approval(row) for row in await self._read("reading approvals", wanted)]
-        return [approval.at(now) for approval in found]
+        return [_approval(row).at(now) for row in await self._read("reading approvals", wanted)]
 
     async def expire(self, change_id: str, line: AuditLine, *, now: float) -> bool:
         """Ends one that nobody decided in time; whether this did, and `line` is in the audit log."""

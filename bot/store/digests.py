@@ -7,7 +7,7 @@ outbox. So there is one, however many replicas and restarts.
 import hashlib
 import json
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Literal, NamedTuple
 
 import msgspec
@@ -190,7 +190,7 @@ class DigestRows(AuditedRows):
         here = and_(digest_runs.c.digest.in_(ours), digest_runs.c.state == "posted")
         query = select(digest_runs.c.at, digest_runs.c.figures).where(here)
         found = await self._read("reading the last digests", query.order_by(digest_runs.c.at.desc()).limit(most))
-        return [PostedDigest(row.at, _figures(row.figures)) for row in reversed(found)]
+        return [PostedDigest(row.at, msgspec.json.decode(row.figures, type=dict[str, str])) for row in reversed(found)]
 
     async def sweep(self, now: float) -> None:
         """Forgets runs of long ago."""
@@ -210,8 +210,3 @@ def _since(digest: Digest, slot: Slot) -> Any:
 def _digest(row: Row[Any]) -> Digest:
     schedule = Schedule(*msgspec.json.decode(row.schedule, type=tuple[str, str]))
     return Digest(row.id, row.channel, row.cluster, schedule, by=row.by, since=row.since, kind=row.kind)
-
-
-def _figures(text: str) -> Figures:
-    found: Mapping[str, str] = msgspec.json.decode(text, type=dict[str, str])
-    return found

@@ -24,7 +24,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_en
 from sqlalchemy.pool import AsyncAdaptedQueuePool
 
 from bot.errors import BotError
-from bot.store.migrations import FIRST, NEWEST, OtherSchemaError, migrate, revision
+from bot.store.migrations import NEWEST, OtherSchemaError, migrate, revision
 from bot.store.tables import duties
 from bot.texts import Text
 
@@ -156,7 +156,11 @@ async def open_engine(url: str, patience: float, *, make: bool = True) -> AsyncG
     """
     async with connect(url, patience, make=make) as (engine, shown):
         with store_errors(f"opening the store {shown}"):
-            await (_prepare if make else _check)(engine, shown)
+            try:
+                await (_prepare if make else _check)(engine, shown)
+            except OtherSchemaError as error:
+                text = Text("error-store.of-another", shown=shown, found=error.found, newest=NEWEST)
+                raise StoreError(text, hint=Text("error-store.run-that-version")) from error
         yield engine
 
 
@@ -263,34 +267,20 @@ def _is_file(address: URL) -> bool:
 
 
 async def _prepare(engine: AsyncEngine, shown: str) -> None:
-    try:
-        async with engine.begin() as connection:
-            if engine.dialect.name == "sqlite":
-                found = (await connection.exec_driver_sql("PRAGMA quick_check(1)")).scalar()
-                if found != "ok":
-                    raise StoreError(Text("error-store.damaged", shown=shown, problem=found), hint=_hint("malformed"))
-            await connection.run_sync(migrate)
-    except OtherSchemaError as error:
-        raise _of_another_program(shown, error.found) from error
+    async with engine.begin() as connection:
+        if engine.dialect.name == "sqlite":
+            found = (await connection.exec_driver_sql("PRAGMA quick_check(1)")).scalar()
+            if found != "ok":
+                raise StoreError(Text("error-store.damaged", shown=shown, problem=found), hint=_hint("malformed"))
+        await connection.run_sync(migrate)
 
 
 async def _check(engine: AsyncEngine, shown: str) -> None:
-    try:
-        async with engine.connect() as connection:
-            found = await connection.run_sync(revision)
-    except OtherSchemaError as error:
-        raise _of_another_program(shown, error.found) from error
+    async with engine.connect() as connection:
+        found = await connection.run_sync(revision)
     if found != NEWEST:
         text = Text("error-store.of-older", shown=shown, found=found or "none", newest=NEWEST)
         raise OlderStoreError(text, hint=Text("error-store.serve-upgrades-it"))
-
-
-def _of_another_program(shown: str, found: str) -> StoreError:
-    if found < FIRST:
-        text = Text("error-store.of-unreleased", shown=shown, found=found, newest=NEWEST)
-        return StoreError(text, hint=Text("error-store.keep-and-give-empty"))
-    text = Text("error-store.of-newer", shown=shown, found=found, newest=NEWEST)
-    return StoreError(text, hint=Text("error-store.run-that-version"))
 
 
 BEAT_S = 2.0

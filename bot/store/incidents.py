@@ -15,19 +15,11 @@ from sqlalchemy import and_, delete, func, insert, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from bot.report import SEVERITIES, Severity
-from bot.store.alerts import (
-    IGNORED,
-    OVER,
-    count_once,
-    name_of,
-    named,
-    note_needs,
-    parts,
-)
+from bot.store.alerts import IGNORED, OVER, count_once, name_of, named, note_needs, parts
 from bot.store.audit import AuditedRows, AuditLine
 from bot.store.engine import transaction
 from bot.store.facts import is_known, make_known
-from bot.store.tables import alerts, incident_events, incidents, outbox, spells
+from bot.store.tables import alerts, incident_events, incidents, outbox
 from bot.store.timeline import IncidentEvent, event_of, note, queue
 from bot.triage.cause import STORM, Cause, severest
 from bot.triage.state import Incident, News, Step, joined, opened, pages
@@ -104,58 +96,46 @@ class IncidentRows(AuditedRows):
 
         Nothing, where another replica has sorted all of them by now.
         """
-        in_order = sorted(given, key=name_of)
-        return await transaction(
-            self._engine,
-            "sorting alerts",
-            lambda connection: self._sort(connection, cluster, cause, in_order, channel, limit, out_of, needs or {}),
-        )
+        in_order, severity = sorted(given, key=name_of), severest(cause.severity, [alert.severity for alert in given])
 
-    async def _sort(  # noqa: PLR0917  # private
-        self,
-        connection: AsyncConnection,
-        cluster: str,
-        cause: Cause,
-        given: Sequence[Alert],
-        channel: str,
-        limit: ThreadLimit | None,
-        out_of: str,
-        needs: Mapping[tuple[str, str], GpuRequest],
-    ) -> str:
-        unsorted = [and_(these, alerts.c.incident == out_of) for some in parts(given) for these in named(some)]
-        left: list[Any] = []
-        for these in unsorted:
-            locked = select(*_SEEN).where(these).order_by(alerts.c.fingerprint, alerts.c.number)
-            left += (await connection.execute(locked.with_for_update())).all()
-        if not left:
-            return ""
-        open_key = _key(cluster, cause)
-        found = await connection.scalar(_open_one(open_key))
-        severity = severest(cause.severity, [alert.severity for alert in given])
-        if found is None and limit and await is_crowded(connection, channel, severity, limit, self._now()):
-            cause, severity = limit.gathered, limit.gathered.severity
-            open_key = _key(cluster, cause)
-            found = await connection.scalar(_open_one(open_key))
-        if found is None:
-            cause = msgspec.structs.replace(cause, severity=severity)
-            found = uuid.uuid4().hex[:8]
-            machine = msgspec.json.encode(opened(self._now())).decode()
-            values = {"id": found, "open_key": open_key, "cluster": cluster, "machine": machine, "channel": channel}
-            values |= {"cause": msgspec.json.encode(cause).decode(), "created_at": self._now(), "ended_at": 0.0}
-            values |= {"thread_ts": "", "proven": 0, "shown": "", "shown_at": 0.0}
-            await connection.execute(insert(incidents).values(**values))
-            await note(connection, found, (News("opened"),), self._now())
-        elif fresh := [row for row in left if row.status == "firing"]:
-            newest = max(fresh, key=lambda row: row.received_at)
-            await self._change(
-                connection, found, lambda incident, _: joined(incident, newest.received_at, _in_short(newest))
-            )
-        await note_needs(connection, given, out_of, needs)
-        for these in unsorted:
-            await connection.execute(update(alerts).where(these).values(incident=found))
-        for some in parts(given):
-            for these in named(some):
-                await count_once(connection, these, found)
+        async def sorted_in(connection: AsyncConnection) -> str:
+            unsorted = [and_(these, alerts.c.incident == out_of) for some in parts(in_order) for these in named(some)]
+            left: list[Any] = []
+            for these in unsorted:
+                locked = select(*_SEEN).where(these).order_by(alerts.c.fingerprint, alerts.c.number)
+                left += (await connection.execute(locked.with_for_update())).all()
+            if not left:
+                return ""
+            about = msgspec.structs.replace(cause, severity=severity)
+            found = await connection.scalar(_open_one(_key(cluster, about)))
+            if found is None and limit and await is_crowded(connection, channel, severity, limit, self._now()):
+                about = limit.gathered
+                found = await connection.scalar(_open_one(_key(cluster, about)))
+            if found is None:
+                found = await self._begin(connection, cluster, about, channel)
+            elif fresh := [row for row in left if row.status == "firing"]:
+                newest = max(fresh, key=lambda row: row.received_at)
+                subject = f"{newest.namespace}/{newest.pod}" if newest.pod else newest.node
+                alert = f"{newest.name} {subject}".strip()
+                await self._change(connection, found, lambda incident, _: joined(incident, newest.received_at, alert))
+            await note_needs(connection, in_order, out_of, needs or {})
+            for these in unsorted:
+                await connection.execute(update(alerts).where(these).values(incident=found))
+            for some in parts(in_order):
+                for these in named(some):
+                    await count_once(connection, these, found)
+            return found
+
+        return await transaction(self._engine, "sorting alerts", sorted_in)
+
+    async def _begin(self, connection: AsyncConnection, cluster: str, cause: Cause, channel: str) -> str:
+        now, found = self._now(), uuid.uuid4().hex[:8]
+        machine = msgspec.json.encode(opened(now)).decode()
+        values = {"id": found, "open_key": _key(cluster, cause), "cluster": cluster, "machine": machine}
+        values |= {"cause": msgspec.json.encode(cause).decode(), "channel": channel, "created_at": now}
+        values |= {"ended_at": 0.0, "thread_ts": "", "proven": 0, "shown": "", "shown_at": 0.0}
+        await connection.execute(insert(incidents).values(**values))
+        await note(connection, found, (News("opened"),), now)
         return found
 
     async def opened(self) -> list[Row]:
@@ -283,7 +263,6 @@ class IncidentRows(AuditedRows):
         async with self._writing("sweeping incidents") as connection:
             gone = select(incidents.c.id).where(old)
             await connection.execute(delete(incident_events).where(incident_events.c.incident.in_(gone)))
-            await connection.execute(delete(spells).where(spells.c.incident.in_(gone)))
             unneeded = and_(alerts.c.incident.in_((OVER, IGNORED)), alerts.c.changed_at <= now - KEPT_S)
             await connection.execute(delete(alerts).where(or_(alerts.c.incident.in_(gone), unneeded)))
             await connection.execute(delete(incidents).where(old))
@@ -302,11 +281,6 @@ def evidence_key(incident_id: str) -> str:
     return f"{head_key(incident_id)}:why"
 
 
-def _in_short(alert: Any) -> str:
-    """What the alert is called and what it is about."""
-    return " ".join((alert.name, f"{alert.namespace}/{alert.pod}" if alert.pod else alert.node)).strip()
-
-
 def _key(cluster: str, cause: Cause) -> str:
     return hashlib.sha256(f"{cluster}\0{cause.signature}".encode()).hexdigest()
 
@@ -317,15 +291,7 @@ def _open_one(open_key: str) -> Any:
 
 
 def _row(row: Any) -> Row:
-    return Row(
-        row.id,
-        row.cluster,
-        msgspec.json.decode(row.cause, type=Cause),
-        msgspec.json.decode(row.machine, type=Incident),
-        channel=row.channel,
-        thread_ts=row.thread_ts,
-        proven=bool(row.proven),
-        shown=row.shown,
-        shown_at=row.shown_at,
-        created_at=row.created_at,
-    )
+    known: dict[str, Any] = {name: getattr(row, name) for name in Row._fields if name != "incident"}
+    known["cause"] = msgspec.json.decode(row.cause, type=Cause)
+    known["incident"] = msgspec.json.decode(row.machine, type=Incident)
+    return Row(**known)

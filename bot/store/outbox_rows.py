@@ -294,7 +294,6 @@ def _owned(row: QueuedMessage) -> Any:
 
 
 async def _change(connection: AsyncConnection, where: Any, values: Values) -> QueuedMessage | None:
-    """The one row that was changed, as it is now."""
     changed = (await connection.execute(update(outbox).where(where).values(**values).returning(outbox))).first()
     return _queued(changed) if changed else None
 
@@ -302,7 +301,6 @@ async def _change(connection: AsyncConnection, where: Any, values: Values) -> Qu
 async def _renew(
     connection: AsyncConnection, old: QueuedMessage, values: Values, files: Sequence[StoredFile], now: float
 ) -> None:
-    """Gives a row that exists its newest content."""
     here = outbox_files.c.row_id == old.id
     kept = set((await connection.scalars(select(outbox_files.c.digest).where(here))).all())
     wanted = {file.digest for file in files}

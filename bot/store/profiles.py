@@ -79,7 +79,6 @@ class ProfileRows(StoredRows):
 
 
 def _fitting(sizes: Sequence[tuple[str, int]], most: int, most_bytes: int) -> list[str]:
-    """The ids of the first that fit, in number and together in bytes."""
     sums = accumulate(size for _, size in sizes)
     return [profile for (profile, _), used in zip(sizes[:most], sums, strict=False) if used <= most_bytes]
 

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from sqlalchemy import ColumnElement, and_, case, delete, not_, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
-from bot.store.alerts import AlertRows, IgnoredRows, SpellRows
+from bot.store.alerts import AlertRows
 from bot.store.audit import Audit
 from bot.store.changes import Approvals, ChangeRows
 from bot.store.digests import DigestRows
@@ -67,8 +67,6 @@ class Store(StoredRows):
         self.incidents = IncidentRows(engine, now, self.audit)
         self.timeline = Timeline(engine, now)
         self.task_leases = TaskLeases(engine, now)
-        self.spells = SpellRows(engine, now)
-        self.ignored = IgnoredRows(engine, now)
         self.digests = DigestRows(engine, now, self.audit, self._owner)
         self.facts = Facts(engine, now)
         self.pages = PageRows(engine, now)

@@ -186,23 +186,11 @@ alerts = Table(
     Column("cut", Integer, nullable=False, server_default="0"),  # more of its group that its last request left out
     Column("gpus", Integer),  # that its pod asks for, NULL: not known
     Column("pod_created_at", Double, nullable=False, server_default="0"),  # of the pod that `gpus` was read of
+    Column("before_began", Double, nullable=False, server_default="0"),  # in its incident, outbreaks before this one
+    Column("before_ended", Double, nullable=False, server_default="0"),
+    Column("before_s", Double, nullable=False, server_default="0"),  # the seconds between those that it fired
     Index("alerts_by_incident", "incident", "status"),
     Index("alerts_by_status", "source", "status", "heard_at"),
-)
-
-spells = Table(
-    "spells",  # when alerts of incidents fired before their newest outbreak: those that began on one day together
-    metadata,
-    Column("incident", String(32), primary_key=True),
-    Column("source", String(16), primary_key=True),
-    Column("fingerprint", String(64), primary_key=True),
-    Column("day", Integer, primary_key=True, autoincrement=False),  # since 1970, in UTC
-    Column("namespace", String(255), nullable=False),
-    Column("pod", String(255), nullable=False),
-    Column("began", Double, nullable=False),  # the first
-    Column("ended", Double, nullable=False),  # the last
-    Column("fired_s", Double, nullable=False),  # the seconds between that it fired
-    Column("gpus", Integer),  # as of alerts: the most
 )
 
 incidents = Table(

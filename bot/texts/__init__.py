@@ -126,6 +126,7 @@ _JOINED: Mapping[str, Mapping[Language, str]] = {
     _SENTENCES: {"en": " ", "zh": ""},
     _SPACED: {"en": " ", "zh": " "},
 }
+_OF_PARTS = frozenset({*_JOINED, _TOGETHER, _UNSTOPPED, _FITTING, _MADE})
 
 
 def kept(key: str, values: Mapping[str, Any]) -> Text:
@@ -232,37 +233,27 @@ class Texts:
         """What people read for words that programs read in English."""
         return word if self.language == "en" else _named(word, kind)
 
-    def joined(self, clauses: Iterable[str]) -> str:
-        """Clauses as one: `a; b`."""
-        return self.semicolon.join(clauses)
-
-    @property
-    def semicolon(self) -> str:
-        """What stands between two clauses."""
-        return _JOINED[_CLAUSES][self.language]
-
     def filled(self, key: str, values: Mapping[str, object]) -> str:
         """The text for the key, which may be one that joins others, with the values."""
         noun = values.get(NOUN_VALUE)
         if noun is not None and noun != self.noun:
             return self.about(str(noun)).filled(key, values)
-        if key in _JOINED:
-            parts = (self._value(part) for part in cast("Sequence[object]", values["parts"]))
-            return _JOINED[key][self.language].join(str(part) for part in parts if part)
-        if key == _TOGETHER:
-            return str(values["by"]).join(str(self._value(part)) for part in cast("Sequence[object]", values["parts"]))
-        if key == _UNSTOPPED:
-            [part] = cast("Sequence[object]", values["parts"])
-            return str(self._value(part)).rstrip(".。 ")
-        if key == _FITTING:
-            forms = [str(self._value(part)) for part in cast("Sequence[object]", values["parts"])]
-            return next((form for form in forms if len(form) <= cast("int", values["limit"])), forms[-1])
-        if key == _MADE:
-            parts = (str(self._value(part)) for part in cast("Sequence[object]", values["parts"]))
-            return cast("Callable[..., str]", values["make"])(*parts)
+        if key == LITERAL:
+            return str(values[self.language])
         if key == _NAMED:
             return self.name(str(values["word"]), cast("Kind", values["kind"]))
-        return str(values[self.language]) if key == LITERAL else self(key, **values)
+        if key not in _OF_PARTS:
+            return self(key, **values)
+        parts = [str(self._value(part)) for part in cast("Sequence[object]", values["parts"])]
+        if key == _TOGETHER:
+            return str(values["by"]).join(parts)
+        if key == _UNSTOPPED:
+            return parts[0].rstrip(".。 ")
+        if key == _FITTING:
+            return next((form for form in parts if len(form) <= cast("int", values["limit"])), parts[-1])
+        if key == _MADE:
+            return cast("Callable[..., str]", values["make"])(*parts)
+        return _JOINED[key][self.language].join(filter(None, parts))
 
     def _value(self, value: object) -> object:
         match value:
@@ -367,12 +358,9 @@ def _about(noun: str, text: str) -> str:
 
 @lru_cache(maxsize=32)
 def _to_fill(language: Language, noun: str) -> dict[str, str]:
-    opened = language == "zh"
-    return _BySection(
-        lambda section: (
-            _open_beside_values(_section(language, noun, section)) if opened else _section(language, noun, section)
-        )
-    )
+    if language != "zh":
+        return _BySection(lambda section: _section(language, noun, section))
+    return _BySection(lambda section: _open_beside_values(_section(language, noun, section)))
 
 
 def _open_beside_values(templates: Mapping[str, str]) -> dict[str, str]:

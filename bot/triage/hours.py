@@ -3,14 +3,13 @@
 import re
 from datetime import UTC, datetime, time, timedelta
 from typing import NamedTuple
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+from zoneinfo import ZoneInfo
 
+from bot.digest.schedule import DAYS, is_zone, read_time
 from bot.errors import WrongValue
 from bot.texts import Text
 
-_DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 _TEXT = re.compile(r"(\S+)\s+(\d\d?:\d\d)\s*-\s*(\d\d?:\d\d)\s+(\S+)", re.ASCII)
-_ZONE = re.compile(r"[A-Za-z0-9_+-]+(?:/[A-Za-z0-9_+-]+){0,2}")
 _MIDNIGHT = "24:00"
 
 
@@ -30,14 +29,12 @@ def read_hours(text: str) -> Hours | None:
     found = _TEXT.fullmatch(text.strip())
     if found is None:
         raise WrongValue(Text("error-settings.no-hours"))
-    start, end = _time(found[2]), None if found[3] == _MIDNIGHT else _time(found[3])
+    start, end = read_time(found[2]), None if found[3] == _MIDNIGHT else read_time(found[3])
+    if start is None or (end is None and found[3] != _MIDNIGHT):
+        raise WrongValue(Text("error-settings.no-time-of-day"))
     if end is not None and end <= start:
         raise WrongValue(Text("error-settings.end-is-not-after-start"))
-    try:
-        known = bool(_ZONE.fullmatch(found[4])) and bool(ZoneInfo(found[4]))
-    except (ZoneInfoNotFoundError, ValueError, OSError):
-        known = False
-    if not known:
+    if not is_zone(found[4]):
         raise WrongValue(Text("error-settings.no-time-zone"))
     return Hours(_days(found[1].casefold()), start, end, found[4])
 
@@ -66,19 +63,12 @@ def _moment(local: datetime) -> float:
     return local.astimezone(UTC).timestamp()
 
 
-def _time(text: str) -> time:
-    hour, _, minute = text.partition(":")
-    if int(hour) > 23 or int(minute) > 59:
-        raise WrongValue(Text("error-settings.no-time-of-day"))
-    return time(int(hour), int(minute))
-
-
 def _days(text: str) -> frozenset[int]:
     found: set[int] = set()
     for part in text.split(","):
         first, _, last = part.partition("-")
-        if first not in _DAYS or (last or first) not in _DAYS:
+        if first not in DAYS or (last or first) not in DAYS:
             raise WrongValue(Text("error-settings.no-days"))
-        start, end = _DAYS.index(first), _DAYS.index(last or first)
+        start, end = DAYS.index(first), DAYS.index(last or first)
         found |= {number % 7 for number in range(start, end + 1 if end >= start else end + 8)}
     return frozenset(found)

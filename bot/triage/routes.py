@@ -47,10 +47,6 @@ class Route(NamedTuple):
     channel: str
     group_by: tuple[str, ...] = ()
 
-    @property
-    def ignores(self) -> bool:
-        return not self.channel
-
 
 class Ignored(NamedTuple):
     """Alerts that routes ignore: how many fire now, and how many there were in the time that alerts are kept. `names`
@@ -82,8 +78,12 @@ def read_matcher(text: str, place: Prose = "this") -> Matcher:
     value = _value(found[3]) if found else None
     if found is None or value is None:
         raise WrongValue(Text("error-settings.no-matcher", place=place, example=EXAMPLE))
-    holds = _pattern(value, place) if "~" in found[2] else _equal(value)
-    return Matcher(found[1], _not(holds) if "!" in found[2] else holds)
+    holds: Holds = _pattern(value, place) if "~" in found[2] else lambda given: given == value
+
+    def fails(given: str) -> bool:
+        return not holds(given)
+
+    return Matcher(found[1], fails if "!" in found[2] else holds)
 
 
 def route_of(labels: Mapping[str, str], routes: Sequence[Route]) -> Route | None:
@@ -110,20 +110,6 @@ def _value(text: str) -> str | None:
     if quoted := _QUOTED.fullmatch(text):
         return _ESCAPE.sub(lambda found: "\n" if found[1] == "n" else found[1], quoted[1])
     return text if text and _BARE.fullmatch(text) else None
-
-
-def _equal(value: str) -> Holds:
-    def holds(given: str) -> bool:
-        return given == value
-
-    return holds
-
-
-def _not(holds: Holds) -> Holds:
-    def fails(given: str) -> bool:
-        return not holds(given)
-
-    return fails
 
 
 def _pattern(pattern: str, place: Prose) -> Holds:

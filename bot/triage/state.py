@@ -60,11 +60,6 @@ class Nodes(NamedTuple):
 UNSEEN = Nodes()
 
 
-def is_over(until: MuteUntil, at: float, nodes: Nodes) -> bool:
-    """Whether a mute ends by itself at that time."""
-    return bool(until.at and at >= until.at) or until.node in nodes.registered | nodes.gone
-
-
 def written(until: MuteUntil) -> str:
     """A mute's end as the detail of what is told; `read_until` reads it."""
     return f"{until.at:.0f}" if until.at else f"{_NODE}{until.node}" if until.node else ""
@@ -193,10 +188,6 @@ def act(incident: Incident, done: Act) -> Step | str:
         return Step(_into(incident, "closed", done.at), (News("closed", done.by, done.text),))
     if incident.state == "resolved":
         return "resolved"
-    return _worked_on(incident, done)
-
-
-def _worked_on(incident: Incident, done: Act) -> Step | str:
     owner = incident.owner or done.by
     match done.deed:
         case "ack" if incident.state == "acknowledged":
@@ -271,14 +262,6 @@ def next_call(incident: Incident, terms: IncidentTimes, *, firing: bool, extent:
     return due if extent.severity == "critical" else due._replace(at=within(terms.hours, due.at))
 
 
-def wants_call(
-    incident: Incident, at: float, terms: IncidentTimes, *, firing: bool, extent: Extent, nodes: Nodes = UNSEEN
-) -> bool:
-    """Whether somebody is due to be called by then."""
-    step = passed(incident, at, terms, firing=firing, extent=extent, nodes=nodes)
-    return any(news.turn in CALLS for news in step.news)
-
-
 def _next_of_round(incident: Incident, terms: IncidentTimes, extent: Extent) -> Call:
     waits = max(incident.since, incident.called_at) + terms.call_s
     whom = next((person for person in terms.order if person not in incident.called), "")
@@ -295,8 +278,8 @@ def _firing(incident: Incident, at: float, terms: IncidentTimes, nodes: Nodes, e
     now = msgspec.structs.replace(incident, quiet_since=0.0)
     if now.state == "resolved" or (now.state == "closed" and was_gone):
         return Step(_anew(now, at), (News("reopened"),))
-    if now.state == "muted" and is_over(now.muted_until, at, nodes):
-        node = now.muted_until.node
+    until, node = now.muted_until.at, now.muted_until.node
+    if now.state == "muted" and ((until and at >= until) or node in nodes.registered | nodes.gone):
         return Step(_anew(now, at), (News("node-gone" if node in nodes.gone else "unmuted", detail=node),))
     if worse := _worse(now, terms, extent):
         return Step(msgspec.structs.replace(_anew(now, at), soon=True), (News("worse", detail=worse),))
@@ -323,7 +306,6 @@ def _worse(incident: Incident, terms: IncidentTimes, extent: Extent) -> str:
 
 
 def _call(step: Step, at: float, terms: IncidentTimes, extent: Extent) -> Step:
-    """The same with the call that is due."""
     now = step.incident
     due = next_call(now, terms, firing=True, extent=extent) if now.state == "open" else None
     if due is None or not due.whom or at < due.at:

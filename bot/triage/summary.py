@@ -68,7 +68,6 @@ def gpu_time(spells: Sequence[FiringSpan], until: float, since: float = 0.0) -> 
 
 
 def _of_pod(spells: Sequence[FiringSpan]) -> tuple[float, int]:
-    """GPU-seconds and the GPUs, of which one spell at least tells."""
     most = max(spell.gpus for spell in spells if spell.gpus is not None)
     seconds = 0.0
     for began, ended in pairwise(sorted({moment for spell in spells for moment in (spell.began, spell.ended)})):

@@ -162,7 +162,6 @@ def first_named(labels: Mapping[str, str], names: Sequence[str]) -> str:
 
 
 def _pod(labels: Mapping[str, str]) -> tuple[str, str]:
-    """Namespace and name of the pod that the labels name, or a namespace alone, or nothing."""
     for names in _MEASURED:
         namespace, pod = (first_named(labels, (name,)) for name in names)
         if namespace and pod:
@@ -240,7 +239,6 @@ def _storable(text: str, most: int) -> str:
 
 
 def _moment(text: str) -> str:
-    """The time in UTC, to the second; empty where there is none that can be read."""
     try:
         read = datetime.fromisoformat(text)
         return read.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ") if read.tzinfo else ""
@@ -271,37 +269,24 @@ class Outbreak(NamedTuple):
 
 def hear(known: Outbreak | None, said: Alert, at: float) -> Outbreak | None:
     """The newest outbreak, now that this was said at that time; None where it is what it was."""
-    if said.status == "resolved":
-        return _over(known, said, at)
-    if known is None or known.status == "silent":
-        return _new(known, said, at)
-    if known.status == "firing":
-        return _again(known, said, at)
-    since_the_end = bool(known.ends_at) and said.starts_at > known.ends_at
-    return _new(known, said, at) if since_the_end or at - known.changed_at > REPEATED_S else None
+    if known is not None and said.status == "resolved":
+        ended = last_moment(said)
+        if known.status != "firing" or (ended and ended < known.starts_at):
+            return None  # over already, or the end of an outbreak before this one
+        return known._replace(status="resolved", ends_at=ended, changed_at=at)
+    if known is not None and known.status == "firing":
+        starts_at = min(said.starts_at or known.starts_at, known.starts_at or said.starts_at)
+        if starts_at == known.starts_at and at - known.heard_at < NOTED_S:
+            return None
+        return known._replace(starts_at=starts_at, heard_at=at)
+    if known is not None and known.status == "resolved":
+        since_the_end = bool(known.ends_at) and said.starts_at > known.ends_at
+        if not since_the_end and at - known.changed_at <= REPEATED_S:
+            return None
+    ends_at = last_moment(said) if said.status == "resolved" else ""
+    return Outbreak(known.number + 1 if known else 1, said.status, said.starts_at, ends_at, at, at)
 
 
 def last_moment(said: Alert) -> str:
     """When what is said was so; RFC 3339 in UTC or empty. An end before the start is none."""
     return max(said.starts_at, said.ends_at) if said.status == "resolved" else said.starts_at
-
-
-def _new(known: Outbreak | None, said: Alert, at: float) -> Outbreak:
-    ends_at = last_moment(said) if said.status == "resolved" else ""
-    return Outbreak(known.number + 1 if known else 1, said.status, said.starts_at, ends_at, at, at)
-
-
-def _again(known: Outbreak, said: Alert, at: float) -> Outbreak | None:
-    starts_at = min(said.starts_at or known.starts_at, known.starts_at or said.starts_at)
-    if starts_at == known.starts_at and at - known.heard_at < NOTED_S:
-        return None
-    return known._replace(starts_at=starts_at, heard_at=at)
-
-
-def _over(known: Outbreak | None, said: Alert, at: float) -> Outbreak | None:
-    if known is None:
-        return _new(known, said, at)
-    ended = last_moment(said)
-    if known.status != "firing" or (ended and ended < known.starts_at):
-        return None  # over already, or the end of an outbreak before this one
-    return known._replace(status="resolved", ends_at=ended, changed_at=at)

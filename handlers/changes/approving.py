@@ -133,12 +133,19 @@ class Approving:
 
     async def _look_after(self, writable: WritableCluster, approval: Approval) -> None:
         match approval.state:
-            case "pending":
-                await self._void_if_ended(writable, approval)
+            case "pending":  # an extension of a change that has ended can neither be made nor approved
+                pending, rows = pending_of(approval), self._deps.store.changes(writable.cluster)
+                known = await rows.known(pending.record.id) if pending.draft is None else None
+                if known is not None and known.state in ENDS:
+                    await self._void(writable, approval, self._deps.say("card.ended"))
             case "expired":
                 await self._expire(writable, approval)
             case "approved":
-                await self._finish(writable, approval)
+                pending = pending_of(approval)
+                if await self._was_begun(writable, pending):
+                    await self._done(writable, approval, pending)
+                else:
+                    await self._not_done(writable, approval, pending, _CUT, audited=True)
             case _:
                 await self._tell_no(writable, approval)
                 self._told_again.add(approval.id)
@@ -147,15 +154,6 @@ class Approving:
         """That it was refused or is void; told again it is the same."""
         record, by = pending_of(approval).record, approval.decided_by
         await writable.journal.show_waiting(approval, record, approval.state, by="" if by == ITSELF else by)
-
-    async def _void_if_ended(self, writable: WritableCluster, approval: Approval) -> None:
-        """An extension of a change that has ended can neither be made nor approved."""
-        pending = pending_of(approval)
-        known = None
-        if pending.draft is None:
-            known = await self._deps.store.changes(writable.cluster).known(pending.record.id)
-        if known is not None and known.state in ENDS:
-            await self._void(writable, approval, self._deps.say("card.ended"))
 
     async def _void(self, writable: WritableCluster, approval: Approval, why: str) -> None:
         voided = approval._replace(state="void", decided_by=ITSELF, reason=why)
@@ -169,13 +167,6 @@ class Approving:
         await writable.journal.show_waiting(approval, pending_of(approval).record, "expired")
         line, now = _line(ITSELF, approval, "expired"), writable.changer.time()
         await self._deps.store.approvals.expire(approval.id, line, now=now)
-
-    async def _finish(self, writable: WritableCluster, approval: Approval) -> None:
-        pending = pending_of(approval)
-        if await self._was_begun(writable, pending):
-            await self._done(writable, approval, pending)
-        else:
-            await self._not_done(writable, approval, pending, _CUT, audited=True)
 
     async def _was_begun(self, writable: WritableCluster, pending: Pending) -> bool:
         """From its own row, which comes before anything is written to the cluster; an extension has none."""

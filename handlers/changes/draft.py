@@ -148,14 +148,9 @@ def split_change(text: str) -> list[str]:
     return [*words, "because", *plain_text(reason[0]).split()] if reason and reason[0].strip() else words
 
 
-def typed_words(request: Raise) -> str:
-    """What a person types in Slack to ask for it."""
-    return as_typed(words_of(request))
-
-
 def draft_words(draft: ChangeDraft) -> str:
     """The words that ask for a change that was offered, on its cluster wherever that is typed."""
-    words = typed_words(draft.request)
+    words = as_typed(words_of(draft.request))
     return f"--cluster {draft.cluster} {words}" if draft.cluster else words
 
 

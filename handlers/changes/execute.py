@@ -20,7 +20,6 @@ from bot.changes.journal import Open
 from bot.changes.plan import Plan, annotation, basis_of
 from bot.changes.record import Record, Refusal, UnreadableRecord, read_record
 from bot.errors import BotError, NotAllowed, UsageError
-from bot.kube.times import format_time
 from bot.slack.message import File
 from bot.slack.people import Groups
 from bot.store import StoreError
@@ -166,20 +165,12 @@ class ChangeMaker:
         async with writable.busy:
             done = await writable.changer.extend(namespace, name, until, by=user, change_id=record.id)
         if isinstance(done, Refusal):
-            raise self._refused(done)
+            raise Refused(done.why, hint=done.hint)
 
     def can_be_longer(self, writable: WritableCluster, record: Record, until: float) -> None:
         """Raises Refused where `longer` would, so that nobody is asked to approve that."""
         if refusal := no_extension(record, until, now=writable.changer.time()):
-            raise self._refused(refusal)
-
-    def _refused(self, refusal: Refusal) -> Refused:
-        return Refused(refusal.why, hint=refusal.hint)
-
-
-def time_of(seconds: float) -> str:
-    """RFC 3339 of seconds since 1970."""
-    return format_time(datetime.fromtimestamp(seconds, UTC))
+            raise Refused(refusal.why, hint=refusal.hint)
 
 
 _HOUR_S = 3600.0
@@ -201,13 +192,13 @@ class Guard:
 
     async def allowed(self, who: Person, action: Action, *, requester: str = "") -> None:
         """Raises AccessDenied, or NotKnown while Slack does not say which groups the person is in."""
-        member = await self._groups.memberships(who.user)
-        decision = decide_access(self.access, who.user, member.groups, who.channel, action, requester=requester)
+        groups, unread = await self._groups.memberships(who.user)
+        decision = decide_access(self.access, who.user, groups, who.channel, action, requester=requester)
         if not isinstance(decision, WhyDenied):
             return
-        if member.unread:
-            text = Text("error-change.permissions-could-not-be-checked", why=member.unread.message)
-            raise NotKnown(text, hint=Text("error-change.not-changed-try-again")) from member.unread
+        if unread:
+            text = Text("error-change.permissions-could-not-be-checked", why=unread.message)
+            raise NotKnown(text, hint=Text("error-change.not-changed-try-again")) from unread
         raise AccessDenied(decision)
 
     async def denied(self, who: Person, action: Action, cluster: str) -> AccessDenied | None:

@@ -149,7 +149,13 @@ async def lead(watch: Watch, leadership: Leadership) -> None:
         passes = leadership.passes
         try:
             with bugs_as_errors(bugs):
-                await _candidate(watch, leadership, bugs)
+                writable = leadership.writable = await watch.clusters.of(watch.cluster)
+                namespace = await watch.lease_namespace(writable)
+                with contextlib.suppress(NotFound):  # whoever leads first makes it
+                    await writable.writer.lease(namespace, LEASE)
+                leadership.tried(possible=True)
+                leadership.leader = Leader(writable.writer, namespace, LEASE, watch.identity)
+                await leadership.leader.run(partial(_passes, writable, watch, leadership, bugs))
         except NothingToChange as error:
             log.info("cluster %s: %s", where, in_english(error.message))
             leadership.tried(possible=False)
@@ -165,16 +171,6 @@ async def lead(watch: Watch, leadership: Leadership) -> None:
             leadership.tried(possible=not isinstance(error, ForbiddenError | UsageError))
         await asyncio.sleep(wait_s)
         wait_s = min(2 * wait_s, watch.pace.again_s)
-
-
-async def _candidate(watch: Watch, leadership: Leadership, bugs: set[str]) -> None:
-    writable = leadership.writable = await watch.clusters.of(watch.cluster)
-    namespace = await watch.lease_namespace(writable)
-    with contextlib.suppress(NotFound):  # whoever leads first makes it
-        await writable.writer.lease(namespace, LEASE)
-    leadership.tried(possible=True)
-    leadership.leader = Leader(writable.writer, namespace, LEASE, watch.identity)
-    await leadership.leader.run(partial(_passes, writable, watch, leadership, bugs))
 
 
 async def _passes(writable: WritableCluster, watch: Watch, leadership: Leadership, bugs: set[str]) -> None:

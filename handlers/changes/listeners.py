@@ -56,7 +56,7 @@ from handlers.changes.report import not_open_report, open_one, planned_report, s
 from handlers.changes.request import look, prepare
 from handlers.changes.service import LONGER_S, ChangeService
 from handlers.changes.stale_cards import edit_stale
-from handlers.changes.words import HOW_TO_REVERT, ChangeAsked, Extend, Raise, Revert, Show
+from handlers.changes.words import HOW_TO_REVERT, ChangeAsked, Extend, Raise, Show
 from handlers.inbox import DONE, Inbox
 from handlers.parsing.question import (
     HeardWords,
@@ -69,9 +69,9 @@ from handlers.parsing.question import (
     without_invisible,
 )
 from handlers.parsing.slack_grammar import COMMAND, Help, example, understand
-from handlers.user_actions import NOTHING, TOO_LATE_S, AcceptedDeed, ActionKind, NotDone, Nothing
+from handlers.user_actions import NOTHING, TOO_LATE_S, AcceptedDeed, ActionKind, D, NotDone, Nothing
 
-Reply = Callable[[], Awaitable[str | Message | None]]
+Reply = Awaitable[str | Message | None]
 """What is to be told; None when it is shown elsewhere."""
 
 
@@ -118,10 +118,11 @@ class _ChangesWindow:
         self._changes = changes
         self._say = inbox.deps.say
         add = inbox.kinds.add
-        self._in_words = add(ActionKind("change", _ChangeInWords, self._answer))
-        self._of_draft = add(ActionKind("change-confirm", _Confirmed, self._confirm, again=_words_of_draft))
-        self._of_offer = add(ActionKind("change-cancel", Nothing, self._cancel))
-        self._of_card = add(ActionKind("change-press", _CardPress, self._pressed))
+        told = self._told
+        self._in_words = add(ActionKind("change", _ChangeInWords, told(self._answer)))
+        self._of_draft = add(ActionKind("change-confirm", _Confirmed, told(self._confirm), again=_words_of_draft))
+        self._of_offer = add(ActionKind("change-cancel", Nothing, told(self._cancel)))
+        self._of_card = add(ActionKind("change-press", _CardPress, told(self._pressed)))
 
     # ----------------------------------------------------------------------------------------------- in words
 
@@ -135,54 +136,42 @@ class _ChangesWindow:
         in_words, undoes = _ChangeInWords(asked.trigger_id), is_reverting(question.words)
         await self._inbox.do(asked.key, self._in_words, question, in_words, regardless=undoes)
 
-    async def _answer(self, taken: AcceptedDeed[_ChangeInWords]) -> None:
+    async def _answer(self, taken: AcceptedDeed[_ChangeInWords]) -> str | Message | None:
         question, trigger_id = taken.asked, taken.details.trigger_id
         asked = understand(split_change(question.words))
         if isinstance(asked, Help):
-            await self._inbox.reply(taken.key, question).answer(render_help(asked.text), mark=DONE)
-            return
+            return render_help(asked.text)
         if not isinstance(asked, ChangeAsked):
             raise UsageError(Text("error-change.no-change"), example=example(("verbosity",)))
         who = Person(question.user, question.channel, question.thread_ts)
         cluster = self._changes.deps.the_cluster(asked.options.get("cluster") or "", question.channel)
         request = asked.request
-
-        async def reply() -> str | Message | None:
-            if isinstance(request, Raise) and not request.dry_run and trigger_id:
-                if taken.resumed:
-                    raise NotDone("live")
-                return await self._form(who, cluster, request, trigger_id)
-            return await self._said(taken, who, cluster, request)
-
-        await self._reply(taken.key, question, reply)
-
-    async def _said(
-        self, taken: AcceptedDeed[_ChangeInWords], who: Person, cluster: str, request: Show | Raise | Extend | Revert
-    ) -> str | Message:
         if isinstance(request, Raise) and not request.dry_run:
-            return await self._offered(who, cluster, request)
+            if not trigger_id:
+                return await self._offered(who, cluster, request)
+            if taken.resumed:
+                raise NotDone("live")
+            return await self._form(who, cluster, request, trigger_id)
         async with self._inbox.deps.open_sources(cluster) as sources:
             found = await self._changes.completed(cluster, await look(sources, request))
         if isinstance(request, Raise):
             outcome = prepare(found, request, "dry-run", by=who.user, channel=who.channel)
-            return self._report(in_words(planned_report(found, request, outcome), self._say))
+            return self._report(planned_report(found, request, outcome), files=True)
         if isinstance(request, Show):
             # The verdict says what the table would.
-            shown = in_words(shown_report(found, request, taken.asked.program), self._say)
-            return self._short(msgspec.structs.replace(shown, tables=()))
+            shown = shown_report(found, request, taken.asked.program)
+            return self._report(msgspec.structs.replace(shown, tables=()))
         if (record := open_one(found, request)) is None:
-            return self._short(in_words(not_open_report(found, request, COMMAND), self._say))
+            return self._report(not_open_report(found, request, COMMAND))
         if not await self._changes.is_meant(taken, cluster, record):
             raise Refused(self._say("card.another"), hint=self._say("card.another-hint"))
         if isinstance(request, Extend):
             return await self._changes.extend(who, cluster, found.target, record.id, request.seconds, key=taken.key)
         return await self._changes.revert(who, cluster, found.target, record.id)
 
-    def _report(self, report: Report) -> Message:
-        return render_report(report, self._say, channel_buttons=False, words="", names=True)
-
-    def _short(self, report: Report) -> Message:
-        return render_report(report, self._say, channel_buttons=False, words="", names=True, files=False)
+    def _report(self, report: Report, *, files: bool = False) -> Message:
+        said = in_words(report, self._say)
+        return render_report(said, self._say, channel_buttons=False, words="", names=True, files=files)
 
     # ------------------------------------------------------------------------------------- shown and confirmed
 
@@ -231,23 +220,19 @@ class _ChangesWindow:
             draft = None
         await self._inbox.do(body["trigger_id"], self._of_draft, question, _Confirmed(draft), lasts_s=FRESH_S)
 
-    async def _confirm(self, taken: AcceptedDeed[_Confirmed]) -> None:
+    async def _confirm(self, taken: AcceptedDeed[_Confirmed]) -> str:
         who, draft = Person(taken.asked.user, taken.asked.channel), taken.details.draft
-
-        async def reply() -> str:
-            if draft is None:
-                raise await self._forged(who, "raise")
-            return await self._changes.confirm(who, draft, again=taken.resumed)
-
-        await self._reply(taken.key, taken.asked, reply)
+        if draft is None:
+            raise await self._forged(who, "raise")
+        return await self._changes.confirm(who, draft, again=taken.resumed)
 
     async def cancelled(self, ack: Any, body: dict[str, Any]) -> None:
         await ack()
         question = msgspec.structs.replace(self._clicked(body, ""), beside=False)
         await self._inbox.do(body["trigger_id"], self._of_offer, question, NOTHING)
 
-    async def _cancel(self, taken: AcceptedDeed[Nothing]) -> None:
-        await self._inbox.reply(taken.key, taken.asked).answer(progress(self._say("card.cancelled")), mark=DONE)
+    async def _cancel(self, _: AcceptedDeed[Nothing]) -> str:
+        return self._say("card.cancelled")
 
     # ------------------------------------------------------------------------------------------ cards' buttons
 
@@ -261,20 +246,16 @@ class _ChangesWindow:
         question, undoes = self._clicked(body, ""), press.name == REVERT
         await self._inbox.do(body["trigger_id"], self._of_card, question, press, regardless=undoes, lasts_s=lasts_s)
 
-    async def _pressed(self, taken: AcceptedDeed[_CardPress]) -> None:
+    async def _pressed(self, taken: AcceptedDeed[_CardPress]) -> str:
         who, name = Person(taken.asked.user, taken.asked.channel), taken.details.name
         about = read_value(taken.details.value, CardButton)
-
-        async def reply() -> str:
-            if about is None:
-                raise await self._forged(who, name.rpartition(":")[2])
-            try:
-                return await self._press(taken, name, who, about)
-            except Over:
-                await edit_stale(self._inbox.deps, about, who.channel, taken.details.ts)
-                raise
-
-        await self._reply(taken.key, taken.asked, reply)
+        if about is None:
+            raise await self._forged(who, name.rpartition(":")[2])
+        try:
+            return await self._press(taken, name, who, about)
+        except Over:
+            await edit_stale(self._inbox.deps, about, who.channel, taken.details.ts)
+            raise
 
     async def _press(self, taken: AcceptedDeed[_CardPress], name: str, who: Person, about: CardButton) -> str:
         match name:
@@ -299,18 +280,20 @@ class _ChangesWindow:
 
     # ------------------------------------------------------------------------------------------------ answering
 
-    async def _reply(self, key: str, question: Question, reply: Reply) -> None:
+    def _told(self, reply: Callable[[AcceptedDeed[D]], Reply]) -> Callable[[AcceptedDeed[D]], Awaitable[None]]:
         """For the eyes of the one who asked: what everybody should see stands on the card."""
-        try:
-            answer = await reply()
-        except AccessDenied as error:
-            denied = error.denied
-            message = render_denied(denied.why, denied.who, denied.where).in_words(self._say)
-        else:
-            if answer is None:
-                return
-            message = progress(answer) if isinstance(answer, str) else answer
-        await self._inbox.reply(key, question).answer(message, mark=DONE)
+
+        async def carried_out(taken: AcceptedDeed[D]) -> None:
+            try:
+                answer = await reply(taken)
+            except AccessDenied as error:
+                denied = error.denied
+                answer = render_denied(denied.why, denied.who, denied.where).in_words(self._say)
+            if answer is not None:
+                message = progress(answer) if isinstance(answer, str) else answer
+                await self._inbox.reply(taken.key, taken.asked).answer(message, mark=DONE)
+
+        return carried_out
 
     def _question(self, user: str, channel: str, words: str = "", url: str = "") -> Question:
         now = self._inbox.deps.now()

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from msgspec import UNSET, UnsetType
 
-from bot.changes.flags import Set, find_spot, last_set
+from bot.changes.flags import find_spot, last_set
 from bot.changes.journal import ChangeEvent
 from bot.changes.kinds import VERBS, ChangeKind, kind_of
 from bot.changes.plan import NothingToDo, Plan, Raise, annotation
@@ -19,7 +19,6 @@ from bot.report import (
     ChangeTarget,
     Evidence,
     Finding,
-    Impact,
     NextAction,
     Report,
     Severity,
@@ -52,7 +51,7 @@ def shown_report(found: ChangeSnapshot, request: Show, program: str) -> Report:
     kinds = VERBS[request.verb]
     asked = [(kind, name) for kind in kinds for name in kind.containers]
     settings = [shown for kind, name in asked if (shown := _setting(found, name, kind))]
-    table = Table("flags", _COLUMNS, tuple(setting.row for setting in settings))
+    table = Table("flags", _COLUMNS, tuple(map(tuple, settings)))
     state = _state(settings, kinds)
     finding = _open(found)
     if finding is None:
@@ -104,7 +103,7 @@ def planned_report(found: ChangeSnapshot, request: Raise, outcome: Plan | Nothin
     if isinstance(outcome, Plan):
         claim = _planned(request, outcome)
         actions = (step(Text("changing.do-it"), words_of(request), changes_cluster=True),)
-        severity = worst_of(outcome.impacts)
+        severity = SEVERITIES[max((SEVERITIES.index(impact.severity) for impact in outcome.impacts), default=0)]
         finding = new_finding("change-planned", severity, claim, (_wanted_shown(found, request),), actions)
         return _report(found, request.verb, [finding], change=change_of(outcome))
     if isinstance(outcome, NothingToDo):
@@ -114,7 +113,11 @@ def planned_report(found: ChangeSnapshot, request: Raise, outcome: Plan | Nothin
         proofs = (_wanted_shown(found, request),)
         finding = new_finding("already-enough", "info", claim, proofs, (_see_log(found, request),))
         return _report(found, request.verb, [finding])
-    finding = _refused(found, request, outcome)
+    claim = Text("changing.refused", why=_why(outcome))
+    if outcome.record is not None:
+        finding = _of_record(found, "change-refused", "warning", claim, undo(outcome.record))
+    else:
+        finding = new_finding("change-refused", "warning", claim, (_wanted_shown(found, request),))
     return _report(found, request.verb, [finding])
 
 
@@ -142,13 +145,7 @@ def extended_report(found: ChangeSnapshot, request: Extend, outcome: Record | Re
 
 
 def ended_report(found: ChangeSnapshot, request: Revert, event: ChangeEvent) -> Report:
-    """How the change ended that was open when it was looked at."""
-    finding = event_finding(event)
-    return _report(found, request.verb, [finding])
-
-
-def event_finding(event: ChangeEvent) -> Finding:
-    """How a change ended, under the code `change-<kind>`."""
+    """How the change ended that was open when it was looked at, under the code `change-<kind>`."""
     namespace, _, name = event.target.partition("/")
     record = event.record
     look = kubectl("-n", namespace, "get", "deployment", name, "-o", "yaml")
@@ -156,7 +153,8 @@ def event_finding(event: ChangeEvent) -> Finding:
     proof = Evidence("deployment", f"Deployment {event.target}", None, quote, look)
     code = as_code("change-unreadable" if record is None else f"change-{event.kind}")
     restored = record is not None and event.kind in ("reverted", "reverted-by-another")
-    return new_finding(code, "info" if restored else "warning", event_claim(event), (proof,))
+    finding = new_finding(code, "info" if restored else "warning", event_claim(event), (proof,))
+    return _report(found, request.verb, [finding])
 
 
 def event_claim(event: ChangeEvent) -> Text:
@@ -201,11 +199,6 @@ def change_of(plan: Plan) -> Change:
     return Change(first, plan.patch, plan.revert_patch, plan.impacts, also=tuple(others) or UNSET)
 
 
-def worst_of(impacts: Sequence[Impact]) -> Severity:
-    """The highest severity among them."""
-    return SEVERITIES[max((SEVERITIES.index(impact.severity) for impact in impacts), default=0)]
-
-
 # ---------------------------------------------------------------------------------------------------- the findings
 
 
@@ -228,13 +221,6 @@ def _planned(request: Raise, plan: Plan) -> Text:
         time=format_duration(request.seconds),
         until=record.at,
     )
-
-
-def _refused(found: ChangeSnapshot, request: Raise, refusal: Refusal) -> Finding:
-    claim = Text("changing.refused", why=_why(refusal))
-    if refusal.record is not None:
-        return _of_record(found, "change-refused", "warning", claim, undo(refusal.record))
-    return new_finding("change-refused", "warning", claim, (_wanted_shown(found, request),))
 
 
 def _why(refusal: Refusal) -> Text:
@@ -292,10 +278,6 @@ class _Setting(NamedTuple):
     value: str
     word: str
 
-    @property
-    def row(self) -> tuple[str, ...]:
-        return tuple(self)
-
 
 def _setting(found: ChangeSnapshot, container: str, kind: ChangeKind) -> _Setting | None:
     spot = find_spot(found.deployment, container)
@@ -305,8 +287,8 @@ def _setting(found: ChangeSnapshot, container: str, kind: ChangeKind) -> _Settin
     record = found.open
     if isinstance(record, Record) and (record.means, record.kind, record.container) == ("debug-flags", kind, container):
         return _Setting(container, kind.flag.shown, record.new, "PUT /debug/flags/v")
-    word = _word(spot.words(now.field), now) if now else ""
-    return _Setting(container, kind.flag.shown, now.value if now else kind.values.default, word)
+    words = spot.words(now.field)[now.at - (not now.spelling) : now.at + 1] if now else ()
+    return _Setting(container, kind.flag.shown, now.value if now else kind.values.default, " ".join(words))
 
 
 def _state(settings: Sequence[_Setting], kinds: Sequence[ChangeKind]) -> Text | None:
@@ -317,18 +299,11 @@ def _state(settings: Sequence[_Setting], kinds: Sequence[ChangeKind]) -> Text | 
     if kinds[0].is_log_level:
         rest = listed(Text("changing.level-of", container=other.container, value=other.value) for other in others)
         return Text("changing.levels" if others else "changing.level", others=rest, **first._asdict())
-    states = [_flag_state(setting, is_bool=kind.values.is_bool) for setting, kind in zip(settings, kinds, strict=True)]
+    states: list[Text] = []
+    for setting, kind in zip(settings, kinds, strict=True):
+        unset = "changing.flag-unset" if kind.values.is_bool else "changing.flag-default"
+        states.append(Text("changing.flag-set" if setting.word else unset, **setting._asdict()))
     return listed(states) if others else states[0]
-
-
-def _flag_state(setting: _Setting, *, is_bool: bool) -> Text:
-    if setting.word:
-        return Text("changing.flag-set", flag=setting.flag, value=setting.value)
-    return Text("changing.flag-unset" if is_bool else "changing.flag-default", **setting._asdict())
-
-
-def _word(words: Sequence[str], now: Set) -> str:
-    return words[now.at] if now.spelling else " ".join(words[now.at - 1 : now.at + 1])
 
 
 def _report(

@@ -32,6 +32,7 @@ from playbooks.gather.webhook import WEBHOOK_NAME
 from playbooks.playbook import Sources
 
 DRY_RUN_ID = "dry-run"
+_ENDED = ("Succeeded", "Failed")
 
 
 class ChangeSnapshot(NamedTuple):
@@ -126,14 +127,21 @@ async def _around(
     cluster: Cluster, deployment: Object, found: InstallSeen
 ) -> tuple[DeploymentContext, tuple[Gap, ...]]:
     namespace = str(deployment["metadata"].get("namespace", ""))
+
+    async def nodes_if_needed() -> list[Node]:  # there may be thousands
+        return await cluster.list(NODES) if needs_nodes(deployment) else []
+
     hooks, services, nodes = await asyncio.gather(
         seen("webhooks", cluster.list(WEBHOOKS)),
         seen("services", cluster.list(SERVICES, namespace)),
-        seen("nodes", _nodes(cluster, deployment)),
+        seen("nodes", nodes_if_needed()),
     )
     unread = any(gap.source == PODS_SOURCE for gap in found.gaps)
+    selector = cast(dict[str, str], deployment["spec"].get("selector", {}).get("matchLabels") or {})
+    matches = label_matcher(",".join(f"{key}={value}" for key, value in selector.items()))
+    own = [pod for pod in found.install.pods if pod.status.phase not in _ENDED and matches(pod.metadata.labels)]
     around = DeploymentContext(
-        pods=None if unread else _own_pods(deployment, found.install.pods),
+        pods=None if unread else own,
         nodes=None if isinstance(nodes, Gap) else nodes,
         webhooks=None
         if isinstance(hooks, Gap)
@@ -143,23 +151,9 @@ async def _around(
     return around, tuple(gap for gap in (hooks, services, nodes) if isinstance(gap, Gap))
 
 
-async def _nodes(cluster: Cluster, deployment: Object) -> list[Node]:
-    """Read only where it matters: there may be thousands."""
-    return await cluster.list(NODES) if needs_nodes(deployment) else []
-
-
-def _own_pods(deployment: Object, pods: Sequence[Pod]) -> list[Pod]:
-    selector = cast(dict[str, str], deployment["spec"].get("selector", {}).get("matchLabels") or {})
-    matches = label_matcher(",".join(f"{key}={value}" for key, value in selector.items()))
-    ended = ("Succeeded", "Failed")
-    return [pod for pod in pods if pod.status.phase not in ended and matches(pod.metadata.labels)]
-
-
 async def _means(request: Request, pods: Sequence[Pod], writer: Writer) -> Means:
     """The running process where all of them take it: a restart costs scheduling and what only the pods hold."""
-    if not isinstance(request, Raise) or request.container != KUBE_SCHEDULER_CONTAINER:
-        return "patch"
-    if not request.kind.is_log_level:
+    if not (isinstance(request, Raise) and request.kind.is_log_level and request.container == KUBE_SCHEDULER_CONTAINER):
         return "patch"
     running = [pod for pod in pods if pod.status.phase == "Running"]
     try:

@@ -53,27 +53,17 @@ _OLDEST_S = 4 * 3600
 log = logging.getLogger(__name__)
 
 
-class Endings:
-    """See `bot.changes.changer.Endings`. What cannot be read ends nothing."""
-
-    def __init__(self, open_sources: Callable[[], AbstractAsyncContextManager[Sources]]) -> None:
-        self._open = open_sources
-
-    async def __call__(self, record: Record) -> str:
-        if not record.kind.is_log_level:
-            return ""
-        try:
-            async with self._open() as sources:
-                return await _why(sources, record)
-        except SourceError as error:
-            log.info("the log of %s cannot be looked at: %s", record.target, in_english(error.message))
-            return ""
-
-
-async def _why(sources: Sources, record: Record) -> str:
-    install = (await gather_install(sources)).install
-    pods = [pod for pod in install.pods if _has_level(pod, record)]
-    reasons = await asyncio.gather(*(_of_pod(sources.cluster, pod, record) for pod in pods))
+async def why_to_end(open_sources: Callable[[], AbstractAsyncContextManager[Sources]], record: Record) -> str:
+    """See `bot.changes.reconciler.Endings`. What cannot be read ends nothing."""
+    if not record.kind.is_log_level:
+        return ""
+    try:
+        async with open_sources() as sources:
+            pods = [pod for pod in (await gather_install(sources)).install.pods if _has_level(pod, record)]
+            reasons = await asyncio.gather(*(_of_pod(sources.cluster, pod, record) for pod in pods))
+    except SourceError as error:
+        log.info("the log of %s cannot be looked at: %s", record.target, in_english(error.message))
+        return ""
     return next(filter(None, reasons), "")
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from bot.access import Access
-from bot.changes.deadline import later
+from bot.changes.deadline import later, time_text
 from bot.changes.journal import ENDS
 from bot.changes.plan import Raise
 from bot.changes.record import Record
@@ -35,7 +35,7 @@ from handlers.changes.draft import (
     seal,
     seal_longer,
 )
-from handlers.changes.execute import Capture, ChangeMaker, Guard, time_of
+from handlers.changes.execute import Capture, ChangeMaker, Guard
 from handlers.changes.journal import place
 from handlers.changes.leader_pass import WritableClusters
 from handlers.changes.request import ChangeSnapshot
@@ -104,7 +104,9 @@ class ChangeService:
                 raise Refused(
                     Text("error-change.plan-is-too-old"), hint=Text("error-change.send-command-again-see-current")
                 )
-            if not await self._first(draft.id) and not again:
+            if await deps.store.claim(key := f"draft:{draft.id}"):  # from now on it was confirmed, whatever comes of it
+                await deps.store.done(key)
+            elif not again:
                 raise Refused(Text("error-change.you-confirmed-before"), hint=Text("error-change.card-is-in-channel"))
             await self.guard.count(who, "raise", draft.cluster, draft.id)
             async with deps.open_sources(draft.cluster) as sources:
@@ -147,14 +149,6 @@ class ChangeService:
         decided = approval is not None and approval.decided_by == who.user
         return self.deps.say("card.decided-by-you", state=approval.decision) if approval and decided else ""
 
-    async def _first(self, draft_id: str) -> bool:
-        """Whether nobody confirmed the draft before; from now on somebody did, whatever comes of it."""
-        store, key = self.deps.store, f"draft:{draft_id}"
-        if not await store.claim(key):
-            return False
-        await store.done(key)
-        return True
-
     async def _can_be_told(self, who: Person) -> None:
         """A change is a public record: where its card cannot stand, none is begun."""
         if who.channel.startswith(("U", "W")):
@@ -178,13 +172,13 @@ class ChangeService:
             record, basis = await self._maker.open(writable, target, change_id)
             first = later(record, seconds, now=writable.changer.time())
             until = float(await deps.store.facts.first(f"{key}/until", str(first)))
-            answer = deps.say("card.extended-now", time=format_duration(seconds), until=time_of(until))
+            answer = deps.say("card.extended-now", time=format_duration(seconds), until=time_text(until))
             if record.deadline >= until:
                 return answer
             self._maker.can_be_longer(writable, record, until)
             await self.guard.count(who, "extend", cluster, record.id)
             if self.access.two_person:
-                longer = msgspec.structs.replace(record, at=time_of(until), by=who.user, channel=who.channel)
+                longer = msgspec.structs.replace(record, at=time_text(until), by=who.user, channel=who.channel)
                 asked = Pending(longer, until=until, basis=basis)
                 await self.approving.ask(who, writable, asked, seal_longer(record, basis, until, who.user), key=key)
                 return deps.say("card.asked")

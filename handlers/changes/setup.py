@@ -32,7 +32,7 @@ from handlers.changes.leader_pass import (
     lead,
 )
 from handlers.changes.request import ChangeSnapshot
-from handlers.changes.scheduler_log import Endings
+from handlers.changes.scheduler_log import why_to_end
 from handlers.changes.service import ChangeService
 from handlers.changes.stale_cards import StaleCards, Storeless
 from handlers.deps import Deps
@@ -169,23 +169,14 @@ class ChangeSupervisor:
             await self._service.approving.look_after()
 
     async def _look_for_cards(self, deps: Deps) -> list[str]:
-        channels = list(channels_of(self._settings))
+        channels = [*channels_of(self._settings), *self._storeless.told_in]
         try:
-            channels += [*self._storeless.told_in, *(await self._told_in(deps))]
+            for leadership in self._leaderships:
+                for change in await deps.store.changes(leadership.cluster).opened() if leadership.writable else ():
+                    channels += leadership.writable.journal.told_in(change.record) if leadership.writable else ()
         except StoreError as error:
             log.warning("where open changes are told is not known: %s", error)
         return await StaleCards(deps, self._clusters, channels).look()
-
-    async def _told_in(self, deps: Deps) -> list[str]:
-        """The channels of the changes that the store has as open."""
-        found: list[str] = []
-        for leadership in self._leaderships:
-            if leadership.writable:
-                opened = await deps.store.changes(leadership.cluster).opened()
-                found += [
-                    channel for change in opened for channel in leadership.writable.journal.told_in(change.record)
-                ]
-        return found
 
     def _telling(self) -> Deps:
         if self._deps is None:
@@ -194,7 +185,7 @@ class ChangeSupervisor:
 
     def _writable(self, cluster: str, writer: Writer) -> WritableCluster:
         journal = ChangeJournal(cluster, self._telling, self._settings.access)
-        endings = Endings(partial(self._open_sources, cluster))
+        endings = partial(why_to_end, partial(self._open_sources, cluster))
         namespace = _settings_of(self._settings, cluster).hami_namespace
         patience_s = self._changing.patience_s
         changer = Changer(writer, journal, namespace=namespace, now=self._now, endings=endings, patience_s=patience_s)

@@ -42,7 +42,7 @@ from handlers.changes.request import DRY_RUN_ID, ChangeSnapshot, look, prepare, 
 from handlers.changes.scheduler_log import effect_of
 from handlers.changes.words import Extend, Raise, Request, Revert, Show
 from handlers.shell_grammar import PROGRAM
-from handlers.shell_output import progress
+from handlers.shell_output import progress, render
 from playbooks.playbook import Sources
 
 FAILED = 5
@@ -69,15 +69,7 @@ class ShellTools(NamedTuple):
     capture: Capture
     ask: Callable[[str], bool]
     tell: Callable[[str], None]
-    show: Callable[[Report], str]
     say: Texts
-
-
-class Consent(NamedTuple):
-    """What the person said with the request: to do it without a question, to do it without a capture."""
-
-    yes: bool
-    no_capture: bool
 
 
 class _ReadyChange(NamedTuple):
@@ -86,8 +78,9 @@ class _ReadyChange(NamedTuple):
     plan: Plan
 
 
-def run_change(tools: ShellTools, request: Request, consent: Consent) -> tuple[Report, int]:
-    """Does what is asked; the report, and the exit code.
+def run_change(tools: ShellTools, request: Request, *, yes: bool, no_capture: bool) -> tuple[Report, int]:
+    """Does what is asked, with `yes` without a question and with `no_capture` without a capture; the report, and the
+    exit code.
 
     Raises BotError: UsageError for what needs a yes or a live cluster, NotAllowed, ChangeFailed.
     """
@@ -96,13 +89,13 @@ def run_change(tools: ShellTools, request: Request, consent: Consent) -> tuple[R
     looked = asyncio.run(_planned(tools, request))
     if not isinstance(looked, _ReadyChange):
         return looked
-    if not consent.yes and not sys.stdin.isatty():
+    if not yes and not sys.stdin.isatty():
         hint = Text("error-change.add-yes-or-dry-run")
         raise UsageError(Text("error-change.bot-cannot-ask-for-confirmation"), hint=hint)
-    tools.tell(tools.show(in_words(planned_report(looked.found, request, looked.plan), tools.say)))
-    if not consent.yes and not tools.ask(f"{tools.say('changing.shell-ask')} "):
+    tools.tell(render(in_words(planned_report(looked.found, request, looked.plan), tools.say), "text", tools.say))
+    if not yes and not tools.ask(f"{tools.say('changing.shell-ask')} "):
         raise ChangeFailed(Text("error-change.nothing-was-changed"), hint=Text("error-change.you-did-not-say-yes"))
-    return asyncio.run(_done(tools, looked, consent)), 0
+    return asyncio.run(_done(tools, looked, no_capture=no_capture)), 0
 
 
 async def _planned(tools: ShellTools, request: Raise) -> _ReadyChange | tuple[Report, int]:
@@ -123,14 +116,19 @@ async def _planned(tools: ShellTools, request: Raise) -> _ReadyChange | tuple[Re
     return in_words(planned_report(found, request, outcome), tools.say), FAILED if not_done else 0
 
 
-async def _done(tools: ShellTools, confirmed: _ReadyChange, consent: Consent) -> Report:
+async def _done(tools: ShellTools, confirmed: _ReadyChange, *, no_capture: bool) -> Report:
     found, request, plan = confirmed
     async with tools.open_sources() as sources, tools.open_writer() as opened:
         writer = _live(opened)
         changer = Changer(writer, NoJournal())
         await _on_time(changer)
-        if restarts(plan) and not consent.no_capture:
-            tools.tell(await _captured(tools, sources, found, plan))
+        if restarts(plan) and not no_capture:
+            try:
+                out = Path(f"hami-capture-{plan.record.id}.tar.gz")
+                tools.tell(await tools.capture(sources, found, out) + "\n")
+            except BotError as error:
+                text = Text("error-change.not-changed-not-captured", why=error.message)
+                raise ChangeFailed(text, hint=Text("error-change.add-no-capture")) from error
         with _as_a_change():
             record = await changer.raise_(plan, found.version)
         words = record.kind.reverting
@@ -150,15 +148,6 @@ async def _on_time(changer: Changer) -> None:
     """Before anything is read slowly or captured: with this clock nothing could be raised."""
     if refusal := await changer.wrong_clock():
         raise ChangeFailed(Text("error-change.not-changed-because", why=refusal.why), hint=refusal.hint)
-
-
-async def _captured(tools: ShellTools, sources: Sources, found: ChangeSnapshot, plan: Plan) -> str:
-    out = Path(f"hami-capture-{plan.record.id}.tar.gz")
-    try:
-        return await tools.capture(sources, found, out) + "\n"
-    except BotError as error:
-        text = Text("error-change.not-changed-not-captured", why=error.message)
-        raise ChangeFailed(text, hint=Text("error-change.add-no-capture")) from error
 
 
 async def _rolled_out(tools: ShellTools, writer: Writer, found: ChangeSnapshot, record: Record) -> str:
@@ -224,21 +213,17 @@ async def revert_overdue(tools: ShellTools, namespace: str) -> tuple[str, int]:
         changer = Changer(writer, NoJournal(copies.opened), namespace=where)
         events = await changer.passes.reconcile() if carriers or copies.opened else []
     news = [event for event in events if event.kind not in _QUIET and event.source != "found"]
-    lines = [f"{event.kind} {event.target}: {_detail(event, tools.say)}" for event in news]
+    # A record that cannot be read, and of which no copy is known, is reverted by nobody.
+    failed = [event for event in news if event.kind == "failed" or (event.kind, event.record) == ("unreadable", None)]
     say = tools.say
+    lines = [
+        f"{event.kind} {event.target}: "
+        + (event.detail if event in failed or event.kind == "stuck" else say.words(event_claim(event)))
+        for event in news
+    ]
     left = say("changing.shell-open", count=len(carriers)) if carriers else say("changing.shell-none-open")
-    failed = copies.unread or any(event.kind == "failed" or _is_unknown(event) for event in news)
     told = [*(lines or [left]), *([copies.why] if copies.why else [])]
-    return "\n".join(told), FAILED if failed else 0
-
-
-def _is_unknown(event: ChangeEvent) -> bool:
-    """Whether it is about a record that cannot be read, and of which no copy is known."""
-    return event.kind == "unreadable" and event.record is None
-
-
-def _detail(event: ChangeEvent, say: Texts) -> str:
-    return event.detail if event.kind in ("failed", "stuck") or _is_unknown(event) else say.words(event_claim(event))
+    return "\n".join(told), FAILED if failed or copies.unread else 0
 
 
 class _Copies(NamedTuple):

@@ -75,11 +75,14 @@ def change_commands(program: str, options: Callable[[], Sequence[click.Parameter
             return ChangeAsked(read_change(program, verb, words, dry_run=dry_run, **options), values)
 
         kind = VERBS[verb][0]
+        until = f" [{_UNTIL} NAMESPACE/POD]" if kind.is_log_level else ""
+        usage = f"{verb} [{_shown(verb)} [for {format_duration(kind.usual_s)}]{until} [because TEXT]], {kind.reverting}"
+        rest = f"{verb} extend 10m (added to its deadline). Without words: what is set now and what is open."
         return ReasonedCommand(
             verb,
             callback=ask,
             params=[*_parameters(kind), *options()],
-            help=f"{kind.summary}\n\n{_grammar(verb)}",
+            help=f"{kind.summary}\n\n{usage}, {rest}",
             short_help=kind.summary,
             epilog=f"Example: {program} {kind.example}",
         )
@@ -107,17 +110,14 @@ def read_change(
 ) -> Request:
     """What the words after the verb ask for. Raises UsageError, whose hint is an example."""
     try:
-        request = _read(verb, _with_units(_small(words)), dry_run=dry_run, container=container, until=until)
-        _check_options(request, given=dry_run or bool(container or until))
+        request = _read(verb, _normal(words), dry_run=dry_run, container=container, until=until)
     except _WrongError as error:
         raise UsageError(error.message, example=f"{program} {error.example or VERBS[verb][0].example}") from error
+    if (dry_run or container or until) and not isinstance(request, Raise):
+        # Nobody who says --dry-run means a revert that is done.
+        example = f"{program} {VERBS[verb][0].example}"
+        raise UsageError(Text("error-change.dry-run-container-until-captured"), example=example)
     return request
-
-
-def _check_options(request: Request, *, given: bool) -> None:
-    """Nobody who says --dry-run means a revert that is done."""
-    if given and not isinstance(request, Raise):
-        raise _WrongError(Text("error-change.dry-run-container-until-captured"))
 
 
 def words_of(request: Raise) -> str:
@@ -195,8 +195,10 @@ def _clauses(kind: ChangeKind, words: list[str]) -> dict[str, str]:
     clauses: dict[str, str] = {}
     while words:
         keyword, *words = words
-        if keyword not in _keywords(kind):
-            raise _not_understood(kind, keyword)
+        if keyword not in (known := [known for known in _KEYWORDS if known != _UNTIL or kind.is_log_level]):
+            if read_duration(keyword) is not None:
+                raise _WrongError(Text("error-change.did-you-mean-for", word=repr(keyword), time=keyword))
+            raise _WrongError(not_understood(keyword, known))
         if keyword in clauses:
             raise _WrongError(Text("error-change.stands-there-twice", keyword=repr(keyword)))
         if not words:
@@ -208,28 +210,18 @@ def _clauses(kind: ChangeKind, words: list[str]) -> dict[str, str]:
     return clauses
 
 
-def _small(words: Sequence[str]) -> list[str]:
-    """The words with those of the grammar in lower case; a reason stays as it is."""
+def _normal(words: Sequence[str]) -> list[str]:
+    """The words of the grammar in lower case, and `for 10 minutes` as `for 10m`; a reason stays as it is."""
     read: list[str] = []
     for at, word in enumerate(words):
-        read.append(word.lower() if word.lower() in _WORDS else word)
-        if read[-1] == "because":
-            return [*read, *words[at + 1 :]]
-    return read
-
-
-def _with_units(words: Sequence[str]) -> list[str]:
-    """`for 10 minutes` as `for 10m`; a reason stays as it is."""
-    joined: list[str] = []
-    for at, word in enumerate(words):
-        if word == "because":
-            return [*joined, *words[at:]]
-        unit = _UNITS.get(word.lower())
-        if unit and joined[-2:-1] in (["for"], ["extend"]) and joined[-1].isascii() and joined[-1].isdigit():
-            joined[-1] += unit
+        low = word.lower()
+        if low == "because":
+            return [*read, low, *words[at + 1 :]]
+        if low in _UNITS and read[-2:-1] in (["for"], ["extend"]) and read[-1].isascii() and read[-1].isdigit():
+            read[-1] += _UNITS[low]
         else:
-            joined.append(word)
-    return joined
+            read.append(low if low in _WORDS else word)
+    return read
 
 
 def _duration(text: str) -> float:
@@ -237,10 +229,6 @@ def _duration(text: str) -> float:
     if seconds is None:
         raise _WrongError(Text("error-change.no-duration", text=repr(text)))
     return seconds
-
-
-def _keywords(kind: ChangeKind) -> tuple[str, ...]:
-    return _KEYWORDS if kind.is_log_level else tuple(keyword for keyword in _KEYWORDS if keyword != _UNTIL)
 
 
 def _no_deed(verb: str, word: str) -> _WrongError:
@@ -261,22 +249,6 @@ def _shown(verb: str) -> str:
     """What asks for values, as help shows it."""
     kinds = VERBS[verb]
     return kinds[0].values.shown if len(kinds) == 1 else " ".join(f"{kind.name}={kind.values.shown}" for kind in kinds)
-
-
-def _not_understood(kind: ChangeKind, word: str) -> _WrongError:
-    if read_duration(word) is not None:
-        return _WrongError(Text("error-change.did-you-mean-for", word=repr(word), time=word))
-    return _WrongError(not_understood(word, _keywords(kind)))
-
-
-def _grammar(verb: str) -> str:
-    kind = VERBS[verb][0]
-    until = f" [{_UNTIL} NAMESPACE/POD]" if kind.is_log_level else ""
-    usual = format_duration(kind.usual_s)
-    return (
-        f"{verb} [{_shown(verb)} [for {usual}]{until} [because TEXT]], {kind.reverting}, "
-        f"{verb} extend 10m (added to its deadline). Without words: what is set now and what is open."
-    )
 
 
 def _parameters(kind: ChangeKind) -> list[click.Parameter]:

@@ -21,6 +21,7 @@ from bot.errors import BotError, SourceError, UsageError, bugs_as_errors
 from bot.kube.hami_pods import is_plugin, is_scheduler
 from bot.kube.models import PODS
 from bot.kube.recording.recorded_cluster import RecordedCluster
+from bot.kube.times import read_duration
 from bot.pager import PAGERDUTY, WEBHOOK
 from bot.report import Report, in_words, one_line
 from bot.settings import load_settings
@@ -40,7 +41,6 @@ from handlers.doctor.clusters import ClusterSeen, Installed
 from handlers.doctor.links import Link, State, as_json, as_text, broken, has_failed
 from handlers.doctor.links import in_words as links_in_words
 from handlers.doctor.slack import Workspace
-from handlers.doctor.words import DoctorAsked
 from handlers.oncall.calling import on_call_now
 from handlers.parsing.grammar import ParsedQuestion
 from handlers.parsing.slack_grammar import understand
@@ -122,15 +122,21 @@ FAILED = 3
 _PAUSE_S = 5.0
 
 
-async def run_doctor(asked: DoctorAsked, where: ClusterChoice, language: Language | None) -> tuple[str, int]:
-    """What to print, and the exit code; without a language in that of the settings, if these can be read."""
+async def run_doctor(wait: str, output: str, where: ClusterChoice, language: Language | None) -> tuple[str, int]:
+    """What to print, and the exit code; without a language in that of the settings, if these can be read.
+
+    It is tried again for the time `wait` (such as `2m`) until no link fails. `output` is text or json.
+    """
+    wait_s = read_duration(wait) if wait else 0.0
+    if wait_s is None:
+        raise UsageError(Text("error-doctor.wait-is-no-time", wait=wait), example="doctor --wait 2m")
     say = Texts(language or usual_language(where))
-    until = time.monotonic() + asked.wait_s
+    until = time.monotonic() + wait_s
     links = await examine(where)
     while has_failed(links) and time.monotonic() < until:
         await asyncio.sleep(_PAUSE_S)
         links = await examine(where)
-    text = as_json(links_in_words(links, say)) if asked.output == "json" else as_text(links, say)
+    text = as_json(links_in_words(links, say)) if output == "json" else as_text(links, say)
     return text, FAILED if has_failed(links) else 0
 
 

@@ -11,8 +11,8 @@ from bot.texts import Texts
 from handlers.changes.draft import Person
 from handlers.changes.execute import Guard
 from handlers.doctor.links import STATES, Link, in_words
-from handlers.doctor.words import VERB, DoctorAsked
 from handlers.inbox import DONE, Inbox
+from handlers.parsing.grammar import DOCTOR, CommandAsked
 from handlers.parsing.question import HeardWords, Verb, beginning, split_words
 from handlers.parsing.slack_grammar import understand
 from handlers.user_actions import NOTHING, AcceptedDeed, ActionKind, Nothing
@@ -27,7 +27,7 @@ def answering(inbox: Inbox, guard: Guard, examine: Examine) -> Verb:
     async def answer(taken: AcceptedDeed[Nothing]) -> None:
         question = taken.asked
         asked = understand(split_words(question.words))
-        say = inbox.deps.texts(asked.options.get("lang") if isinstance(asked, DoctorAsked) else None)
+        say = inbox.deps.texts(asked.options.get("lang") if isinstance(asked, CommandAsked) else None)
         reply = inbox.reply(taken.key, question)
         if refused := await guard.denied(Person(question.user, question.channel), "examine", ""):
             denied = refused.denied
@@ -37,12 +37,12 @@ def answering(inbox: Inbox, guard: Guard, examine: Examine) -> Verb:
             links = await examine()
         await reply.answer(render_links(links, say), mark=DONE)
 
-    kind = inbox.kinds.add(ActionKind(VERB, Nothing, answer))
+    kind = inbox.kinds.add(ActionKind(DOCTOR, Nothing, answer))
 
     async def ask(asked: HeardWords) -> None:
         await inbox.do(asked.key, kind, asked.question, NOTHING)
 
-    return Verb(beginning(VERB), ask)
+    return Verb(beginning(DOCTOR), ask)
 
 
 _SEEN, _FIX = 600, 600

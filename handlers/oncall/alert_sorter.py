@@ -5,7 +5,7 @@ channel, and what is grouped by labels there.
 import asyncio
 import logging
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 
 from bot.errors import BotError, bugs_as_errors
 from bot.report import SEVERITIES
@@ -42,8 +42,10 @@ class AlertSorter:
         found, needs = await self._causes(cluster, some) if some else AlertCauses([])
         if found:
             log.info("%d alerts in %s have %d causes", len(some), cluster or "the cluster", len(found))
+        most = self._plan.threads_per_minute
+        claim = self._deps.say("triage.storm", most=most)
         for channel, here in routed(found, self._plan.routes, self._plan.channel).items():
-            limit = self._limit(channel)
+            limit = ThreadLimit(most, gathering(channel, claim)) if most else None
             for cause, members in await self._in_turn(cluster, here, limit) if limit else here:
                 await self._deps.store.incidents.sort(cluster, cause, members, channel, limit=limit, needs=needs)
         if found:
@@ -51,12 +53,17 @@ class AlertSorter:
         return bool(found)
 
     async def _without_ignored(self, some: list[Alert]) -> list[Alert]:
-        wanted, unwanted = without_ignored(some, self._plan.routes)
+        """Without those that a route ignores, or that say that nothing is wrong: the severity of Watchdog and
+        InfoInhibitor, which always fire, is `none`.
+        """
+        wanted, unwanted = list[Alert](), list[Alert]()
+        for alert in some:
+            route = route_of(alert.labels, self._plan.routes)
+            (unwanted if (route and not route.channel) or alert.severity.casefold() == "none" else wanted).append(alert)
         if unwanted:
-            await self._deps.store.ignored.add(unwanted)
-            names = ", ".join(
-                f"{name!r}: {count}" for name, count in Counter(alert.name for alert in unwanted).most_common(5)
-            )
+            await self._deps.store.alerts.ignore(unwanted)
+            most = Counter(alert.name for alert in unwanted).most_common(5)
+            names = ", ".join(f"{name!r}: {count}" for name, count in most)
             log.info("%d alerts are ignored by oncall.routes: %s", len(unwanted), names)
         return wanted
 
@@ -74,18 +81,13 @@ class AlertSorter:
                 rest += members
         return [*turns, (limit.gathered, rest)] if rest else turns
 
-    def _limit(self, channel: str) -> ThreadLimit | None:
-        most = self._plan.threads_per_minute
-        claim = self._deps.say("triage.storm", most=most)
-        return ThreadLimit(most, gathering(channel, claim)) if most else None
-
     async def open_cause(self, row: Row, named: str) -> bool:
         """Gives alerts out of those that were gathered a thread of their cause; whether there are any. `named` is the
         `digest_of` their name. Raises BotError.
         """
         counts = (await self._deps.store.alerts.counts([row.id])).get(row.id, Counts())
         name = next((name for name, _, _ in counts.by_name if digest_of(name) == named), "")
-        some = await self._deps.store.alerts.firing_in(row.id, name)
+        some = await self._deps.store.alerts.firing(incident=row.id, name=name)
         found, needs = await self._causes(row.cluster, some)
         found = found or [(told_alone(alert), [alert]) for alert in some]
         for here in routed(found, self._plan.routes, self._plan.channel, into=row.channel).values():
@@ -102,14 +104,12 @@ class AlertSorter:
         """
         ours = self._plan.clusters
         foreign = [alert for alert in some if ours and alert.cluster not in ("", *ours)]
-        alone = [(told_alone(alert, self._foreign(alert)), [alert]) for alert in foreign]
+        say, names = self._deps.say, ", ".join(ours)
+        whys = (say("triage.foreign-cluster", cluster=alert.cluster, clusters=names) for alert in foreign)
+        alone = [(told_alone(alert, why), [alert]) for alert, why in zip(foreign, whys, strict=True)]
         rest = [alert for alert in some if alert not in foreign]
         found = await self._causes_here(cluster, rest) if rest else AlertCauses([])
         return found._replace(causes=[*found.causes, *alone])
-
-    def _foreign(self, alert: Alert) -> str:
-        names = ", ".join(self._plan.clusters)
-        return self._deps.say("triage.foreign-cluster", cluster=alert.cluster, clusters=names)
 
     async def _causes_here(self, cluster: str, some: Sequence[Alert]) -> AlertCauses:
         since = self._unread_since.setdefault(cluster, self._plan.clock())
@@ -131,17 +131,6 @@ class AlertSorter:
 def _severity(found: tuple[Cause, list[Alert]]) -> int:
     cause, members = found
     return SEVERITIES.index(severest(cause.severity, [member.severity for member in members]))
-
-
-def without_ignored(some: Iterable[Alert], routes: Sequence[Route]) -> tuple[list[Alert], list[Alert]]:
-    """The alerts that people are to be told of, and those that a route ignores, or that say that nothing is wrong:
-    the severity of Watchdog and InfoInhibitor, which always fire, is `none`.
-    """
-    wanted, unwanted = list[Alert](), list[Alert]()
-    for alert in some:
-        route = route_of(alert.labels, routes)
-        (unwanted if (route and route.ignores) or alert.severity.casefold() == "none" else wanted).append(alert)
-    return wanted, unwanted
 
 
 def routed(found: Sorted, routes: Sequence[Route], usual: str, *, into: str = "") -> dict[str, Sorted]:

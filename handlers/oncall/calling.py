@@ -29,7 +29,7 @@ from bot.store.incidents import Row
 from bot.texts import Prose, Text
 from bot.triage.cause import severest
 from bot.triage.routes import Route
-from bot.triage.state import Call, Extent, IncidentTimes, News, next_call, wants_call
+from bot.triage.state import CALLS, Call, Extent, IncidentTimes, News, next_call, passed
 from handlers.oncall.words import DEEDS
 from handlers.user_actions import read_deed
 
@@ -144,7 +144,8 @@ class Rota:
         found = people.get((user.email or "").casefold(), "")
         if not found and user.id not in self._strangers:
             self._strangers.add(user.id)
-            log.error("%s is on call, but oncall.pagerduty.people does not say who that is in Slack", _named(user))
+            named = one_line(f"PagerDuty's user {user.summary or ''} ({user.id})", 100)
+            log.error("%s is on call, but oncall.pagerduty.people does not say who that is in Slack", named)
         return found
 
 
@@ -155,8 +156,6 @@ async def on_call_now(settings: PagerDutySettings) -> list[_User]:
             entries = await _entries(settings)
     except TimeoutError as error:
         raise _failed(settings, Text("error-usage.no-answer-within", seconds=f"{WITHIN_S:g}")) from error
-    except httpx.LocalProtocolError as error:  # whose text quotes the header that has the token
-        raise _failed(settings, Text("error-oncall.token-one-line")) from error
     except httpx.HTTPError as error:
         raise _failed(settings, one_line(str(error), 200) or type(error).__name__) from error
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -176,7 +175,11 @@ async def _entries(settings: PagerDutySettings) -> list[_OnCall]:
     }
     asked = {"schedule_ids[]": settings.schedules, "include[]": "users", "earliest": "true", "limit": _PAGE}
     found: list[_OnCall] = []
-    async with _client(settings) as client:
+    try:
+        opened = httpx.AsyncClient(proxy=proxy_for(settings.url), trust_env=False)
+    except (httpx.InvalidURL, ValueError, ImportError) as error:
+        raise _failed(settings, Text("error-oncall.not-through-proxy", why=one_line(str(error), 200))) from error
+    async with opened as client:
         for number in range(_MOST_PAGES):
             params, url = {**asked, "offset": number * _PAGE}, f"{settings.url}/oncalls"
             async with client.stream("GET", url, params=params, headers=headers, timeout=WITHIN_S) as answer:
@@ -194,17 +197,6 @@ async def _entries(settings: PagerDutySettings) -> list[_OnCall]:
     return found
 
 
-def _client(settings: PagerDutySettings) -> httpx.AsyncClient:
-    try:
-        return httpx.AsyncClient(proxy=proxy_for(settings.url), trust_env=False)
-    except (httpx.InvalidURL, ValueError, ImportError) as error:
-        raise _failed(settings, Text("error-oncall.not-through-proxy", why=one_line(str(error), 200))) from error
-
-
-def _named(user: _User) -> str:
-    return one_line(f"PagerDuty's user {user.summary or ''} ({user.id})", 100)
-
-
 def _failed(settings: PagerDutySettings, what: Prose) -> SourceError:
     return SourceError(Text("error-oncall.get-oncalls", url=settings.url, what=what))
 
@@ -216,22 +208,6 @@ _WORDS = re.compile(
 )
 
 
-class UnfinishedAction(NamedTuple):
-    """Something that a person did about an incident, and that is not carried out yet. Without `incident` it is about
-    that of the thread.
-    """
-
-    incident: str
-    channel: str
-    thread_ts: str
-
-    def is_about(self, row: Row) -> bool:
-        """Whether it is that incident."""
-        if self.incident:
-            return self.incident == row.id
-        return (self.channel, self.thread_ts) == (row.channel, row.thread_ts)
-
-
 class _Deed(msgspec.Struct, frozen=True):
     """As much as counts here of the details of a button and of a form. Both may be made up."""
 
@@ -239,9 +215,11 @@ class _Deed(msgspec.Struct, frozen=True):
     incident: str = ""
 
 
-def read_unfinished(payloads: Iterable[str]) -> list[UnfinishedAction]:
-    """The part of the store's unfinished work that spares others a call, such as an acknowledgement."""
-    found: list[UnfinishedAction] = []
+def acted_on(payloads: Iterable[str]) -> set[str | tuple[str, str]]:
+    """The incidents of the store's unfinished work that spares others a call, such as an acknowledgement: by their ids,
+    or by channel and `ts` of their threads.
+    """
+    found: set[str | tuple[str, str]] = set()
     for kept in filter(None, map(read_deed, payloads)):
         asked, what, incident = kept.asked, "", ""
         if kept.kind == IN_WORDS and (words := _WORDS.match(asked.words)):
@@ -251,7 +229,7 @@ def read_unfinished(payloads: Iterable[str]) -> list[UnfinishedAction]:
                 details = msgspec.json.decode(kept.details, type=_Deed)
                 what, incident = details.deed, details.incident
         if what in _CALM:
-            found.append(UnfinishedAction(incident, asked.channel, asked.thread_ts))
+            found.add(incident or (asked.channel, asked.thread_ts))
     return found
 
 
@@ -286,7 +264,8 @@ def is_asked_for(
     probed = terms._replace(rota=rota.known(terms.call_s) or (ON_CALL,))
     for row in rows:
         some = counts.get(row.id, Counts())
-        if wants_call(row.incident, now, probed, firing=some.firing > 0, extent=extent_of(row, some)):
+        step = passed(row.incident, now, probed, firing=some.firing > 0, extent=extent_of(row, some))
+        if any(news.turn in CALLS for news in step.news):
             return True
     return False
 

@@ -26,7 +26,6 @@ from playbooks.nodes.tables import NodeCardRow
 from playbooks.playbook import Playbook, Sources, find
 from playbooks.rules.common import prose
 from playbooks.rules.waiting.alike import cause_signature
-from playbooks.scenes.cluster import ClusterScene
 
 ONE_BY_ONE = 20
 """Pods that wait for no node, and nodes, are asked about one after the other. If there are more of them, the alerts
@@ -175,10 +174,12 @@ async def _of_pods(sources: Sources, named: Mapping[Name, list[Alert]]) -> Alert
     found: Sorted = []
     if pods:
         scene = await gather_scene(sources, install, waiting._replace(pods=pods))
-        for name, finding in await asyncio.to_thread(_judged, scene, pods):
+        judged = await asyncio.to_thread(lambda: [*map(Judge(scene).cause, pods)])
+        for pod, finding in zip(pods, judged, strict=True):
+            name = pod.namespace, pod.name
             found += [(_cause(finding, "/".join(name)), named[name])] if finding else _alone(named[name])
-    judged = {(pod.namespace, pod.name) for pod in pods}
-    left = [name for name in named if name not in judged]
+    waits = {(pod.namespace, pod.name) for pod in pods}
+    left = [name for name in named if name not in waits]
     found += [pair for name in left[ONE_BY_ONE:] for pair in _alone(named[name], _TOO_MANY)]
     for name in left[:ONE_BY_ONE]:
         report, pod = await _why(sources, name)
@@ -193,12 +194,6 @@ def _need(pod: Pod, config: DeviceConfig) -> GpuRequest:
     return GpuRequest(gpus_of(pod, config), created.timestamp() if created else 0.0)
 
 
-def _judged(scene: ClusterScene, pods: Sequence[Pod]) -> list[tuple[Name, Finding | None]]:
-    """Why each of them waits, as far as a rule explains it."""
-    judge = Judge(scene)
-    return [((pod.namespace, pod.name), judge.cause(pod)) for pod in pods]
-
-
 async def _of_question(sources: Sources, asked: AlertQuestion, some: list[Alert]) -> Sorted:
     """The cause is the first finding of the answer that explains anything; its evidence is that answer."""
     report = await answer(sources, asked.verb, asked.subject)
@@ -210,24 +205,21 @@ async def _of_question(sources: Sources, asked: AlertQuestion, some: list[Alert]
 
 async def _on_gpus(sources: Sources, found: Sorted) -> Sorted:
     """Where an alert names a GPU, whose pods it is told with them."""
-    if not any(alert.gpu and not alert.pod for _, some in found for alert in some):
-        return found
-    cards = await _gpus(sources)
-    return [(_on_gpu(cause, some, cards), some) for cause, some in found]
-
-
-def _on_gpu(cause: Cause, some: Sequence[Alert], cards: Mapping[str, GpuRow]) -> Cause:
-    uuid = next((alert.gpu for alert in some if alert.gpu and not alert.pod), "")
-    if not uuid or cause.verb != "nodes":
-        return cause
-    card = cards.get(uuid.upper())
-    holders = Text("triage.gpu-unregistered")
-    if card is not None:
-        holders = (
-            Text("triage.gpu-held", pods=prose.names([*card.holders])) if card.holders else Text("triage.gpu-free")
-        )
-    values = {"uuid": str(card.card) if card else uuid, "node": card.node if card else cause.subject}
-    return msgspec.structs.replace(cause, gpu=Text("triage.on-gpu", **values, holders=holders).data)
+    named = [next((alert.gpu for alert in some if alert.gpu and not alert.pod), "") for _, some in found]
+    cards: Mapping[str, GpuRow] = await _gpus(sources) if any(named) else {}
+    told: Sorted = []
+    for (cause, some), uuid in zip(found, named, strict=True):
+        if not uuid or cause.verb != "nodes":
+            told.append((cause, some))
+            continue
+        card = cards.get(uuid.upper())
+        holders = Text("triage.gpu-unregistered") if card is None else Text("triage.gpu-free")
+        if card is not None and card.holders:
+            holders = Text("triage.gpu-held", pods=prose.names([*card.holders]))
+        values = {"uuid": str(card.card) if card else uuid, "node": card.node if card else cause.subject}
+        on_gpu = Text("triage.on-gpu", **values, holders=holders).data
+        told.append((msgspec.structs.replace(cause, gpu=on_gpu), some))
+    return told
 
 
 def _explains(finding: Finding) -> bool:
@@ -242,7 +234,7 @@ def _alone(some: Sequence[Alert], why_not: str = "") -> Sorted:
 async def _of_findings(sources: Sources, named: Mapping[tuple[str, str], list[Alert]]) -> Sorted:
     found: Sorted = []
     for verb in {verb for verb, _ in named}:
-        report = await all_findings(sources, verb)
+        report = await answer(sources, verb)
         for (asked, code), some in named.items():
             for alert in some if asked == verb else ():
                 about = (
@@ -255,13 +247,7 @@ async def _of_findings(sources: Sources, named: Mapping[tuple[str, str], list[Al
     return found
 
 
-async def all_findings(sources: Sources, verb: str) -> Report:
-    """What a playbook says of the whole cluster, before it is words."""
-    playbook = find(verb)
-    return await _diagnosed(playbook, playbook.request(), sources)
-
-
-async def answer(sources: Sources, verb: str, subject: str) -> Report:
+async def answer(sources: Sources, verb: str, subject: str = "") -> Report:
     """What a playbook says about a pod or what owns pods (`ns/pod`, `ns/deploy/name`), a node, or all, not in words."""
     return await _diagnosed(find(verb), _request(verb, subject), sources)
 

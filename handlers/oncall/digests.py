@@ -6,9 +6,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime
-from typing import Any, Literal, NamedTuple
-
-import msgspec
+from typing import Literal, NamedTuple
 
 from bot.digest.figures import FigureRow, Figures, OwnerRow, rooms, trends
 from bot.digest.schedule import Schedule, Slot, due, is_zone, next_of, previous_of, read_cron, read_schedule
@@ -18,38 +16,24 @@ from bot.render.picture import picture
 from bot.render.trend import trend_picture, trend_words
 from bot.render.words import visible
 from bot.report import NEWER_HAMI, Report, one_line
-from bot.slack.app import App
 from bot.slack.failures import Problem, SlackFailure
 from bot.slack.message import File, Message
 from bot.slack.people import People
-from bot.slack.render import blocks
-from bot.slack.render.blocks import read_value
 from bot.slack.render.digest import (
-    AT,
-    FORM,
-    INPUT,
-    OPEN,
-    WHEN,
-    ZONE,
-    DigestPlace,
     DigestPost,
-    form,
     render_added,
     render_digest,
     render_list,
 )
-from bot.slack.render.prose import error_line, progress
+from bot.slack.render.prose import progress
 from bot.store import StoreError
 from bot.store.audit import AuditLine
 from bot.store.digests import Digest, DigestKind, GivenDigest, PostedDigest
 from bot.texts import Prose, Text
 from handlers.changes.draft import Person, Refused
 from handlers.deps import Deps
-from handlers.inbox import DONE, Inbox
 from handlers.oncall.words import CRON_EXAMPLE, DIGEST_EXAMPLE, REPORT_EXAMPLE, REPORT_OFF
-from handlers.parsing.question import Question, as_delivered, join_words, split_words
 from handlers.parsing.slack_grammar import COMMAND
-from handlers.user_actions import AcceptedDeed, ActionKind
 from playbooks.playbook import find
 
 TICK_S = 5.0
@@ -66,10 +50,6 @@ _REASON = 200
 log = logging.getLogger(__name__)
 
 
-class Post(NamedTuple):
-    """`digest now`."""
-
-
 class AddDigest(NamedTuple):
     """`digest daily 09:00 Asia/Shanghai`, or `digest "0 9 * * 1-5" Europe/Berlin`, with or without quotes; or the
     on-call report, see `handlers.oncall.words`.
@@ -79,63 +59,43 @@ class AddDigest(NamedTuple):
     kind: DigestKind = "digest"
 
 
-class ListAll(NamedTuple):
-    """`digest list`, or `digest` alone."""
-
-
 class Stop(NamedTuple):
-    """`digest stop ID`."""
+    """`digest stop ID`, or with no id `oncall report off`."""
 
-    id: str
-
-
-class StopReport(NamedTuple):
-    """`oncall report off`."""
+    id: str = ""
 
 
 MakeReport = Callable[[float, float, str], Awaitable[Message]]
 
-Asked = Post | AddDigest | ListAll | Stop | StopReport
+DigestAsked = AddDigest | Stop | Literal["now", "list"]
 
 
-def read_digest(words: Sequence[str], zone: str = "") -> Post | AddDigest | ListAll | Stop:
+def read_digest(words: Sequence[str], zone: str = "") -> DigestAsked:
     """What the words after `digest` ask for; `zone` is the person's. Raises UsageError with an example."""
     match words:
         case ["now"]:
-            return Post()
+            return "now"
         case [] | ["list"]:
-            return ListAll()
-        case ["stop", one]:
+            return "list"
+        case ["stop", one] if one:
             return Stop(one)
         case ["stop", *_]:
             raise _wrong("stop needs the id of one digest: digest list shows them", "digest stop 3fa29c")
         case [days, hour, half, *rest] if half.lower() in ("am", "pm"):
             return read_digest([days, f"{hour}{half}", *rest], zone)
-        case [days, at, named]:
-            return _add(read_schedule(days, at, named), DIGEST_EXAMPLE)
-        case [cron, named] if len(cron.split()) > 1:
-            return _add(read_cron(cron, named), CRON_EXAMPLE)
-        case [_, _, _, _, _, named]:
-            return _add(read_cron(" ".join(words[:5]), named), CRON_EXAMPLE)
-        case [days, at]:
-            schedule = read_schedule(days, at, zone or "UTC")
-            return _add(schedule if zone else _without_zone(schedule), DIGEST_EXAMPLE)
-        case [_, _, _, _, _]:
-            schedule = read_cron(" ".join(words), zone or "UTC")
-            return _add(schedule if zone else _without_zone(schedule), CRON_EXAMPLE)
+        case [cron, *named] if len(named) == 1 and len(cron.split()) > 1:
+            schedule, example = read_cron(cron, *named), CRON_EXAMPLE
+        case [days, at, *named] if len(named) <= 1:
+            schedule, example = read_schedule(days, at, *(named or [zone or "UTC"])), DIGEST_EXAMPLE
+        case [_, _, _, _, _, *named] if len(named) <= 1:
+            schedule, example = read_cron(" ".join(words[:5]), *(named or [zone or "UTC"])), CRON_EXAMPLE
         case _:
             raise _wrong("a digest needs its days, its time and its time zone")
-
-
-def _add(schedule: Schedule | str, example: str) -> AddDigest:
-    if isinstance(schedule, Schedule):
-        return AddDigest(schedule)
-    raise _wrong(schedule, example)
-
-
-def _without_zone(schedule: Schedule | str) -> str:
-    """What else is wrong counts first."""
-    return schedule if isinstance(schedule, str) else "its time zone is missing"
+    if isinstance(schedule, str):  # what else is wrong counts before a zone that is missing
+        raise _wrong(schedule, example)
+    if not named and not zone:
+        raise _wrong("its time zone is missing", example)
+    return AddDigest(schedule)
 
 
 class Digests:
@@ -163,22 +123,23 @@ class Digests:
             await self._rows.keep_given(self._given)
             self._given = None  # once for each process
         turns = asyncio.Semaphore(AT_ONCE)
-        looks = (self._look_in_turn(digest, turns) for digest in await self._rows.wanted())
+
+        async def look_in_turn(digest: Digest) -> None:
+            try:
+                async with turns:
+                    with bugs_as_errors():
+                        await self._look_at(digest)
+            except StoreError:
+                raise
+            except BotError as error:  # of one digest: tried again later
+                self._failed[digest.id] = one_line(self._deps.say.words(error.message), _REASON)
+                log.warning("the digest %s of %s: %s", digest.id, digest.channel, error)
+                await self._rows.put_off(digest)
+
+        looks = map(look_in_turn, await self._rows.wanted())
         for error in await asyncio.gather(*looks, return_exceptions=True):
             if error is not None:
                 raise error
-
-    async def _look_in_turn(self, digest: Digest, turns: asyncio.Semaphore) -> None:
-        try:
-            async with turns:
-                with bugs_as_errors():
-                    await self._look_at(digest)
-        except StoreError:
-            raise
-        except BotError as error:  # of one digest: tried again later
-            self._failed[digest.id] = one_line(self._deps.say.words(error.message), _REASON)
-            log.warning("the digest %s of %s: %s", digest.id, digest.channel, error)
-            await self._rows.put_off(digest)
 
     async def _look_at(self, digest: Digest) -> None:
         now = self._deps.now()
@@ -198,7 +159,6 @@ class Digests:
         self._failed.pop(digest.id, None)
 
     async def _made(self, digest: Digest, slot: Slot) -> tuple[Message, Figures]:
-        """The message, and what the next one is compared with. Raises BotError."""
         late = slot.wall if self._deps.now() - slot.at > _LATE_S else ""
         if digest.kind == "digest":
             post, files = await self._told(digest.channel, digest.cluster, late)
@@ -222,33 +182,30 @@ class Digests:
         person = await self._people.person(user)
         return person.zone if person and is_zone(person.zone) else ""
 
-    async def do(self, key: str, who: Person, asked: Asked, cluster: str) -> str | Message:
+    async def do(self, key: str, who: Person, asked: DigestAsked, cluster: str) -> str | Message:
         """What a person asked for, once for each `key`; what they are told."""
         say = self._deps.say
-        if isinstance(asked, Post | AddDigest):
+        if asked == "now" or isinstance(asked, AddDigest):
             await self._check_room(who.channel)
         match asked:
-            case Post():
+            case "now":
                 post, files = await self._told(who.channel, cluster, "")
                 await self._deps.outbox.put(f"digest:now:{key}", who.channel, render_digest(post, files).in_words(say))
                 return say("digest.posted")
             case AddDigest():
                 return await self._add(key, who, cluster, asked)
-            case ListAll():
+            case "list":
                 return await self._listed(who.channel, cluster)
+            case Stop(""):  # of the channel, which has one at most
+                wanted = await self._rows.wanted(who.channel)
+                found = next((digest.id for digest in wanted if digest.kind == "oncall"), "")
+                if not await self._rows.stop(found, who.channel, _line(who, "digest-stop", found), key):
+                    raise Refused(say("digest.no-report"), example=REPORT_EXAMPLE)
+                return say("digest.report-stopped")
             case Stop(one):
                 if not await self._rows.stop(one, who.channel, _line(who, "digest-stop", one), key):
                     raise Refused(say("digest.unknown", id=one[:20]), hint=Text("error-oncall.digest-list-shows"))
                 return say("digest.stopped", id=one)
-            case StopReport():
-                return await self._stop_report(key, who)
-
-    async def _stop_report(self, key: str, who: Person) -> str:
-        """Of the channel, which has one at most."""
-        found = next((digest.id for digest in await self._rows.wanted(who.channel) if digest.kind == "oncall"), "")
-        if not await self._rows.stop(found, who.channel, _line(who, "digest-stop", found), key):
-            raise Refused(self._deps.say("digest.no-report"), example=REPORT_EXAMPLE)
-        return self._deps.say("digest.report-stopped")
 
     async def _check_room(self, channel: str) -> None:
         """Raises Refused where the bot may not post: a digest would be given up there, and nobody told."""
@@ -287,7 +244,8 @@ class Digests:
         return render_list(lines, ways, cluster).in_words(say)
 
     def _in_words(self, what: Literal["added", "line"], digest: Digest) -> str:
-        say, coming = self._deps.say, _moment(next_of(digest.schedule, self._deps.now()))
+        say, slot = self._deps.say, next_of(digest.schedule, self._deps.now())
+        coming = datetime.fromtimestamp(slot.at, UTC).strftime("%Y-%m-%d %H:%M UTC") if slot else "-"
         if digest.kind == "oncall":
             report = "digest.report-added" if what == "added" else "digest.report-line"
             return say(report, id=digest.id, schedule=str(digest.schedule), next=coming)
@@ -301,7 +259,6 @@ class Digests:
     # ------------------------------------------------------------------------------------------------- telling
 
     async def _told(self, channel: str, cluster: str, late: str) -> tuple[DigestPost, list[File]]:
-        """Raises BotError when the cluster cannot be read."""
         meant = self._deps.cluster_of(cluster)
         try:
             async with asyncio.timeout(READING_S), self._deps.open_sources(meant) as sources:
@@ -312,10 +269,8 @@ class Digests:
         report: Report = await asyncio.to_thread(playbook.report, snapshot, self._deps.say)
         earlier = await self._rows.last(channel, cluster, TREND - 1)
         opened = [change.record for change in await self._deps.store.changes(meant).opened()]
-        after = {
-            **_figures(report),
-            **{f"changes/{record.target} {record.flag} {record.new}": "1" for record in opened},
-        }
+        after = {f"{row.area}/{row.what}": row.value for row in report.typed(FigureRow)}
+        after |= {f"changes/{record.target} {record.flag} {record.new}": "1" for record in opened}
         now = self._deps.now()
         files = await asyncio.to_thread(
             self._pictures, snapshot.parts.get("gpus"), [*earlier, PostedDigest(now, after)]
@@ -344,101 +299,5 @@ def _line(who: Person, action: str, target: str) -> AuditLine:
     return AuditLine(who.user, action, target, "done", {"channel": who.channel})
 
 
-def _figures(report: Report) -> Figures:
-    return {f"{row.area}/{row.what}": row.value for row in report.typed(FigureRow)}
-
-
-def _moment(slot: Slot | None) -> str:
-    return datetime.fromtimestamp(slot.at, UTC).strftime("%Y-%m-%d %H:%M UTC") if slot else "-"
-
-
 def _wrong(message: Prose, example: str = DIGEST_EXAMPLE) -> UsageError:
     return UsageError(message, example=example)
-
-
-_LONGEST_ERROR = 500
-
-
-class _Typed(msgspec.Struct, frozen=True):
-    """A form that was submitted; its words are in the question. `cluster` is the one that it is for."""
-
-    cluster: str
-
-
-def register_digest_form(app: App, inbox: Inbox, digests: Digests) -> None:
-    """Listens to the button and to the form."""
-
-    async def show(taken: AcceptedDeed[DigestPlace]) -> None:
-        """Its key is the trigger."""
-        zone = await digests.zone_of(taken.asked.user)
-        await inbox.deps.gateway.open_view(taken.key, blocks.in_words(form(taken.details, zone), inbox.deps.say))
-
-    async def add(taken: AcceptedDeed[_Typed]) -> None:
-        who = Person(taken.asked.user, taken.asked.channel)
-        asked = read_digest(split_words(taken.asked.words)[1:])
-        answer = await digests.do(taken.key, who, asked, taken.details.cluster)
-        await inbox.reply(taken.key, taken.asked).answer(
-            progress(answer) if isinstance(answer, str) else answer, mark=DONE
-        )
-
-    to_open = inbox.kinds.add(ActionKind("digest-open", DigestPlace, show, is_live=True))
-    of_form = inbox.kinds.add(ActionKind("digest-form", _Typed, add))
-
-    async def pressed(ack: Any, body: dict[str, Any]) -> None:
-        await ack()
-        user: str = body["user"]["id"]
-        room: dict[str, Any] = body.get("channel") or {}
-        actions: list[dict[str, Any]] = body["actions"]
-        place = DigestPlace(_cluster(str(actions[0].get("value", "")), inbox), room.get("id") or user)
-        await inbox.do(body["trigger_id"], to_open, _question(inbox, user, place.channel, DIGEST_EXAMPLE), place)
-
-    async def submitted(ack: Any, body: dict[str, Any]) -> None:
-        view: dict[str, Any] = body["view"]
-        try:
-            words = _asked(view)
-        except UsageError as error:
-            wrong = WHEN if is_zone(_value(view, ZONE)) else ZONE
-            await ack(response_action="errors", errors={wrong: error_line(error, inbox.deps.say)[:_LONGEST_ERROR]})
-            return
-        await ack()
-        user: str = body["user"]["id"]
-        metadata: str = view.get("private_metadata") or ""
-        question = _question(inbox, user, _place(metadata).channel or user, words)
-        await inbox.do(f"{view['id']}:{view['hash']}", of_form, question, _Typed(_cluster(metadata, inbox)))
-
-    app.action(OPEN)(pressed)
-    app.view(FORM)(submitted)
-
-
-def _asked(view: dict[str, Any]) -> str:
-    """What was typed, in words. Raises UsageError for anything but a digest's time."""
-    when, zone = _typed(view, WHEN), _typed(view, ZONE)
-    if len(when) == 1 and not when[0][:1].isdigit():  # days alone; a cron expression has its time
-        when = [*when, _value(view, AT, "selected_time")]
-    asked = read_digest([*when, *zone]) if when and zone else None
-    if not isinstance(asked, AddDigest):
-        raise UsageError(Text("error-oncall.digest-needs-days-time"), example=DIGEST_EXAMPLE)
-    return join_words(["digest", *when, *zone])
-
-
-def _typed(view: dict[str, Any], block: str) -> list[str]:
-    """The words of a field, which follow the verb: a leading `*` is no mark of a list. Raises UsageError."""
-    return split_words(f"digest {as_delivered(_value(view, block))}")[1:]
-
-
-def _value(view: dict[str, Any], block: str, field: str = "value") -> str:
-    return str(view["state"]["values"][block][INPUT].get(field) or "").strip()
-
-
-def _cluster(value: str, inbox: Inbox) -> str:
-    """The cluster that a value names; empty, for the usual one, where the settings have none of that name."""
-    named = _place(value).cluster
-    return named if named in inbox.deps.clusters else ""
-
-
-def _question(inbox: Inbox, user: str, channel: str, words: str) -> Question:
-    return Question(words=words, user=user, channel=channel, asked_at=inbox.deps.now(), beside=True)
-
-
-def _place(value: str) -> DigestPlace:
-    return read_value(value, DigestPlace) or DigestPlace()

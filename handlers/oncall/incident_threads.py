@@ -41,7 +41,6 @@ from bot.triage.state import CALLS, IncidentTimes, Nodes, passed
 from bot.triage.summary import (
     ENDS,
     Case,
-    FiringSpan,
     OncallReport,
     Summary,
     TimelineEntry,
@@ -107,7 +106,8 @@ class IncidentThreads:
         if waited < DEBOUNCE_S and row.shown.startswith(said):
             return
         shown = f"{said}:{looks}"
-        await self._put(row, head_key(row.id), message, severity=head.severity, update_ts=row.thread_ts)
+        put = self._deps.outbox.put
+        await put(head_key(row.id), row.channel, message, severity=head.severity, update_ts=row.thread_ts)
         await self._rows.show(row.id, shown)
 
     async def prove(self, rows: Sequence[Row]) -> bool:
@@ -129,12 +129,12 @@ class IncidentThreads:
             message, more = await self._found(row, head), blocks.in_words(details(head), self._deps.say)
             if message.blocks or more:
                 message = message._replace(blocks=(*message.blocks, *more), newer=())
-                await self._put(row, evidence_key(row.id), message, severity=head.severity, thread_ts=row.thread_ts)
+                key, put = evidence_key(row.id), self._deps.outbox.put
+                await put(key, row.channel, message, severity=head.severity, thread_ts=row.thread_ts)
         await self._rows.proven(row.id)
         return False
 
     async def _found(self, row: Row, head: Head) -> Message:
-        """What is known of the cause; without blocks where none was found."""
         cause = row.cause
         if not cause.verb and not (cause.code and cause.subject):
             return progress(self._deps.say("triage.alerts-say"))
@@ -147,25 +147,13 @@ class IncidentThreads:
             severity: Severity = "critical" if event.news.turn in CALLS else "warning"
             reply = await reply_of(self._deps.store, head_of(row, counts), event)
             key = f"{head_key(row.id)}:{event.seq}"
-            link = self._deps.permalink(row.channel, row.thread_ts)
+            link, put = self._deps.permalink(row.channel, row.thread_ts), self._deps.outbox.put
             if elsewhere := told_elsewhere(row, event.news, link):
                 whom, call = elsewhere
-                await self._deps.outbox.put(key, whom, call.in_words(self._deps.say), severity=severity)
-            await self._put(row, key, reply.in_words(self._deps.say), severity=severity, thread_ts=row.thread_ts)
+                await put(key, whom, call.in_words(self._deps.say), severity=severity)
+            answer = reply.in_words(self._deps.say)
+            await put(key, row.channel, answer, severity=severity, thread_ts=row.thread_ts)
             await self._deps.store.timeline.mark_told(row.id, event.seq)
-
-    async def _put(
-        self,
-        row: Row,
-        key: str,
-        message: Message,
-        *,
-        severity: Severity = "info",
-        thread_ts: str = "",
-        update_ts: str = "",
-    ) -> None:
-        put = self._deps.outbox.put
-        await put(key, row.channel, message, severity=severity, thread_ts=thread_ts, update_ts=update_ts)
 
 
 def head_of(row: Row, counts: Counts) -> Head:
@@ -217,7 +205,7 @@ async def summary_of(store: Store, incident_id: str, happened: Sequence[Timeline
     """
     summary = summarize(happened)
     ended_at = now if summary.ended_s is None else happened[0].at + summary.ended_s
-    spells = (await store.spells.of([incident_id])).get(incident_id, [])
+    spells = (await store.alerts.spells([incident_id])).get(incident_id, [])
     return summary._replace(affected=await asyncio.to_thread(gpu_time, spells, ended_at))
 
 
@@ -225,18 +213,17 @@ async def oncall_report(store: Store, since: float, until: float) -> OncallRepor
     """How the time between two moments went, in seconds since 1970. Raises StoreError."""
     found = await store.incidents.lately(since)
     ids = [row.id for row, _ in found]
-    counts, spells = await store.alerts.counts(ids), await store.spells.of(ids)
-    cases = [_case(row, counts.get(row.id, Counts()), events, spells.get(row.id, ())) for row, events in found]
+    counts, spells = await store.alerts.counts(ids), await store.alerts.spells(ids)
+    cases: list[Case] = []
+    for row, events in found:
+        some = counts.get(row.id, Counts())
+        # Where no rule knows the cause, the alert with the most firing stands for it.
+        name = row.cause.code or next((alert for alert, _, _ in some.by_name), "") or row.cause.claim
+        happened = [TimelineEntry(event.at, event.news) for event in events]
+        of_cluster = [spell._replace(pod=(row.cluster, *spell.pod)) for spell in spells.get(row.id, ())]
+        alerts = [(alert, total) for alert, _, total in some.by_name]
+        cases.append(Case(name, severest(row.cause.severity, some.severities), happened, alerts, of_cluster))
     return await asyncio.to_thread(report_on, cases, since, until)
-
-
-def _case(row: Row, counts: Counts, events: Sequence[IncidentEvent], spells: Sequence[FiringSpan]) -> Case:
-    """Where no rule knows the cause, the alert with the most firing stands for it."""
-    name = row.cause.code or next((alert for alert, _, _ in counts.by_name), "") or row.cause.claim
-    alerts = [(alert, total) for alert, _, total in counts.by_name]
-    happened = [TimelineEntry(event.at, event.news) for event in events]
-    of_cluster = [spell._replace(pod=(row.cluster, *spell.pod)) for spell in spells]
-    return Case(name, severest(row.cause.severity, counts.severities), happened, alerts, of_cluster)
 
 
 ANSWERED_S = 60.0

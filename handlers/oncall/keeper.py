@@ -10,7 +10,6 @@ import math
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from functools import partial
-from typing import NamedTuple
 
 from bot.errors import BotError, SourceError, bugs_as_errors
 from bot.periodic_jobs import Clock, Job, retried
@@ -23,7 +22,7 @@ from bot.triage.state import UNSEEN, Nodes
 from bot.triage.webhook import ALERTMANAGER, Alert
 from handlers.deps import Deps, TaskLease
 from handlers.oncall.alert_sorter import AlertSorter
-from handlers.oncall.calling import PATIENCE_S, OncallPlan, Rota, is_asked_for, read_unfinished, terms_now
+from handlers.oncall.calling import PATIENCE_S, OncallPlan, Rota, acted_on, is_asked_for, terms_now
 from handlers.oncall.causes import registration_state
 from handlers.oncall.incident_threads import IncidentThreads, attempt
 
@@ -36,18 +35,9 @@ REMINDERS = "remind:"
 """With which the marks of reminders begin; then the incident and the person. They say when it is due."""
 LEASE = "triage"
 LEASE_S = 8.0
+_NEVER = -math.inf, UNSEEN
 
 log = logging.getLogger(__name__)
-
-
-class _NodesLook(NamedTuple):
-    """When a look at nodes began, and what was seen of them."""
-
-    at: float
-    nodes: Nodes = UNSEEN
-
-
-_NEVER = _NodesLook(-math.inf)
 
 
 class Keeper:
@@ -59,11 +49,14 @@ class Keeper:
         self._plan = plan
         self.terms = plan.terms
         self.rota = Rota(plan.terms.rota, plan.pagerduty, plan.clock)
-        self._looked: dict[str, _NodesLook] = {}
+        self._looked: dict[str, tuple[float, Nodes]] = {}
+        """By cluster, when a look at its nodes began, and what was seen of them."""
         self._passes = Job(retried("a pass over the incidents ended early", self._pass))
         self._asking: dict[tuple[str, str], asyncio.Task[bool]] = {}
-        self.sorter = AlertSorter(deps, plan, self._passes.soon)
-        self._incident_threads = IncidentThreads(deps, plan.terms, self.rota, self._passes.soon)
+        self.soon = self._passes.soon
+        """A person did something: the thread is to tell it now."""
+        self.sorter = AlertSorter(deps, plan, self.soon)
+        self._incident_threads = IncidentThreads(deps, plan.terms, self.rota, self.soon)
         self._lease = TaskLease(deps, LEASE, plan.owner, LEASE_S)
         self._began = plan.clock()
         self._has_reconsidered = False
@@ -71,11 +64,7 @@ class Keeper:
     async def take(self, given: list[Alert]) -> None:
         """Keeps alerts, which is all that whoever sends them waits for. Raises StoreError."""
         if await self._store.alerts.take(given):
-            self._passes.soon()
-
-    def soon(self) -> None:
-        """A person did something: the thread is to tell it now."""
-        self._passes.soon()
+            self.soon()
 
     async def run(self, clock: Clock) -> None:
         """One pass after the other, until it is cancelled; in one replica at a time, as long as that one lives."""
@@ -93,8 +82,13 @@ class Keeper:
     async def look(self, patience_s: float | None = None) -> None:
         """One pass. Clusters are waited for so long, None: until they answered; then they are asked on beside it."""
         self._asking = {key: task for key, task in self._asking.items() if not task.done()}
-        await self._notice_silence()
-        await self._reconsider()
+        longest = self._plan.terms.silent_s
+        # Alertmanager repeats what fires. Who was not there to hear it concludes nothing from that it was silent.
+        if longest and self._plan.clock() - self._began >= LISTENED_S:
+            await self._store.alerts.silence(ALERTMANAGER, self._deps.now() - longest)
+        if not self._has_reconsidered:  # after a start the routes may be others
+            await self._store.alerts.reconsider()
+            self._has_reconsidered = True
         await self._remind()
         asking = await self._ask(await self._threads())
         if not asking:
@@ -102,18 +96,6 @@ class Keeper:
         answered, _ = await asyncio.wait(asking, timeout=patience_s)
         if True in {task.result() for task in answered}:
             await self._threads()
-
-    async def _notice_silence(self) -> None:
-        """Alertmanager repeats what fires. Who was not there to hear it concludes nothing from that it was silent."""
-        longest = self._plan.terms.silent_s
-        if longest and self._plan.clock() - self._began >= LISTENED_S:
-            await self._store.alerts.silence(ALERTMANAGER, self._deps.now() - longest)
-
-    async def _reconsider(self) -> None:
-        """What was ignored and fires is routed once more after a start, since the routes may be others now."""
-        if not self._has_reconsidered:
-            await self._store.ignored.reconsider()
-            self._has_reconsidered = True
 
     async def _remind(self) -> None:
         """Whoever asked for it and whose time has come, in the thread, once, and only while the incident is open."""
@@ -140,13 +122,16 @@ class Keeper:
         if is_asked_for(rows, counts, self.terms, self.rota, self._deps.now()):
             self._begin("the rota", "", self._ask_rota)
         terms = terms_now(self.terms, self.rota)
-        unfinished = read_unfinished(await self._store.claimed())
+        acted = acted_on(await self._store.claimed())
         for row in rows:
-            acted = any(deed.is_about(row) for deed in unfinished)
             try:
                 with bugs_as_errors():
-                    seen, counted = self._nodes_seen(row), counts.get(row.id, Counts())
-                    its = terms._replace(call_s=0.0) if acted else terms
+                    looked_at, nodes = self._looked.get(row.cluster, _NEVER)
+                    # A look before the incident was muted ends no mute.
+                    seen = nodes if looked_at >= row.incident.since else UNSEEN
+                    counted = counts.get(row.id, Counts())
+                    is_acted_on = row.id in acted or (row.channel, row.thread_ts) in acted
+                    its = terms._replace(call_s=0.0) if is_acted_on else terms
                     await self._incident_threads.keep(row, its, counted, seen, untold.get(row.id, ()))
             except StoreError:
                 raise
@@ -156,7 +141,7 @@ class Keeper:
 
     async def _ask_rota(self) -> bool:
         await self.rota.now()
-        self._passes.soon()
+        self.soon()
         return True
 
     async def _ask(self, rows: Sequence[Row]) -> list[asyncio.Task[bool]]:
@@ -174,7 +159,7 @@ class Keeper:
         for cluster, these in unproven.items():
             self._begin("evidence", cluster, partial(self._incident_threads.prove, these))
         for cluster, nodes in lost.items():
-            if self._deps.now() - self._looked.get(cluster, _NEVER).at >= LOOKED_S:
+            if self._deps.now() - self._looked.get(cluster, _NEVER)[0] >= LOOKED_S:
                 self._begin("nodes", cluster, partial(self._look_for, cluster, nodes))
         return list(self._asking.values())
 
@@ -183,15 +168,10 @@ class Keeper:
             subject = f"{what} in {cluster}" if cluster else what
             self._asking[what, cluster] = asyncio.create_task(attempt(subject, work))
 
-    def _nodes_seen(self, row: Row) -> Nodes:
-        """What was seen since the incident was muted: a look before that ends no mute."""
-        looked = self._looked.get(row.cluster, _NEVER)
-        return looked.nodes if looked.at >= row.incident.since else UNSEEN
-
     async def _look_for(self, cluster: str, nodes: Collection[str]) -> bool:
         """Which of the nodes are registered by now, or gone; whether any is."""
         began = self._deps.now()
-        self._looked[cluster] = _NodesLook(began)
+        self._looked[cluster] = began, UNSEEN
         try:
             async with asyncio.timeout(PATIENCE_S), self._deps.open_sources(cluster) as sources:
                 found = {node: await registration_state(sources, node) for node in sorted(nodes)}
@@ -199,7 +179,7 @@ class Keeper:
             raise SourceError(Text("error-usage.no-answer-within", seconds=f"{PATIENCE_S:g}")) from error
         registered = frozenset(node for node, state in found.items() if state == "registered")
         gone = frozenset(node for node, state in found.items() if state == "unknown")
-        self._looked[cluster] = _NodesLook(began, Nodes(registered, gone))
+        self._looked[cluster] = began, Nodes(registered, gone)
         if registered or gone:
-            self._passes.soon()
+            self.soon()
         return bool(registered or gone)

@@ -1,12 +1,12 @@
-"""Triage threads in Slack: the buttons of heads, their form, and `triage` and `oncall` in words."""
+"""Triage threads and digests in Slack: the buttons of heads, forms, and `triage`, `oncall` and `digest` in words."""
 
 import re
 from collections.abc import Awaitable, Callable
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
 import msgspec
 
-from bot.digest.schedule import Schedule
+from bot.digest.schedule import is_zone
 from bot.errors import UsageError
 from bot.finding_codes import LOSES_NODE
 from bot.slack.app import App
@@ -14,7 +14,11 @@ from bot.slack.message import Message
 from bot.slack.render import blocks
 from bot.slack.render.blocks import read_value
 from bot.slack.render.change import render_denied
-from bot.slack.render.prose import progress
+from bot.slack.render.digest import AT, INPUT, WHEN, ZONE, DigestPlace
+from bot.slack.render.digest import FORM as DIGEST_FORM
+from bot.slack.render.digest import OPEN as OPEN_DIGEST
+from bot.slack.render.digest import form as digest_form
+from bot.slack.render.prose import error_line, progress
 from bot.slack.render.triage import FORM, MUTE, NOTE, PERSON, TEXT, TriageForm, form
 from bot.slack.render.triage_head import ACT, OPEN, REMIND, CauseChoice, IncidentButton, ReminderChoice, render_head
 from bot.store.incidents import Row, head_key
@@ -23,27 +27,29 @@ from bot.triage.state import Deed
 from handlers.changes.draft import AccessDenied, Person
 from handlers.inbox import DONE, Inbox
 from handlers.oncall.calling import IN_WORDS, PRESSED, SUBMITTED
-from handlers.oncall.digests import AddDigest, Digests, StopReport, read_digest
-from handlers.oncall.service import DeedTime, IncidentDeed, TriageService
-from handlers.oncall.words import DEEDS, IncidentRequest, read_mute, read_reminder, read_words
+from handlers.oncall.digests import AddDigest, Digests, Stop, read_digest
+from handlers.oncall.service import IncidentDeed, TriageService
+from handlers.oncall.words import DEEDS, DIGEST_EXAMPLE, IncidentRequest, read_mute, read_reminder, read_words
 from handlers.parsing.question import (
     HeardWords,
     Question,
     Verb,
+    as_delivered,
     first_action,
+    join_words,
     plain_text,
     split_words,
     without_invisible,
 )
 from handlers.parsing.slack_grammar import BOT
-from handlers.user_actions import NOTHING, TOO_LATE_S, AcceptedDeed, ActionKind, Nothing
+from handlers.user_actions import TOO_LATE_S, AcceptedDeed, ActionKind
 
 _OURS = re.compile(r"\s*(?:--cluster[= ]\S+\s+)?(?:(?:triage|oncall)\b|digest(?:\s+(?!--)\S|\s*$))", re.IGNORECASE)
 _IN_SHORT = re.compile(rf"\s*(?:{'|'.join(DEEDS)}|export|remind)\b", re.IGNORECASE)
 _PERHAPS_OURS = re.compile(rf"{_OURS.pattern}|{_IN_SHORT.pattern}", re.IGNORECASE)
 _FREE_TEXT = re.compile(r"\s*(triage)\s+(note|close)((?:\s+[0-9a-f]{8})?)\s+(.*)", re.IGNORECASE | re.DOTALL)
 _MENTIONED = re.compile(r"<@([UW][A-Z0-9]+)(?:\|[^>]*)?>|<!subteam\^(S[A-Z0-9]+)(?:\|[^>]*)?>")
-_LONGEST_NOTE = 1500
+_LONGEST_NOTE, _LONGEST_ERROR = 1500, 500
 
 _NOTE = re.compile(r"\s*triage\s+note\b", re.IGNORECASE)
 NOTE_LASTS_S = 7 * 86400.0
@@ -53,12 +59,14 @@ Reply = Callable[[], Awaitable[str | Message]]
 
 
 def register(app: App, inbox: Inbox, triage: TriageService | None, digests: Digests) -> Verb:
-    """Listens to the form and the buttons of heads; the row of `triage`, `oncall` and `digest` in the table."""
+    """Listens to forms and to the buttons of heads; the row of `triage`, `oncall` and `digest` in the table."""
     window = _OncallWindow(inbox, triage, digests)
     app.action(re.compile(f"^{re.escape(ACT)}"))(window.pressed)
     app.action(OPEN)(window.chosen)
     app.action(REMIND)(window.reminded)
     app.view(FORM)(window.submitted)
+    app.action(OPEN_DIGEST)(window.digest_pressed)
+    app.view(DIGEST_FORM)(window.digest_submitted)
     return Verb(_PERHAPS_OURS, window.ask, window.takes)
 
 
@@ -76,7 +84,7 @@ class _HeadPress(msgspec.Struct, frozen=True):
 
 
 class _Form(msgspec.Struct, frozen=True):
-    """A form that was submitted: to which incident it does what, and what stands in it; see `_wanted`."""
+    """A form that was submitted: to which incident it does what, and what stands in it; none is of a forged one."""
 
     deed: Deed
     incident: str
@@ -99,10 +107,11 @@ class _OncallWindow:
         self._in_words = add(ActionKind(IN_WORDS, _IncidentInWords, self._answer, may_be_question=True))
         self._of_head = add(ActionKind(PRESSED, _HeadPress, self._pressed, again=_words_of_press))
         self._to_open = add(ActionKind("triage-open", _HeadPress, self._open, is_live=True, again=_words_of_press))
+        self._to_open_digest = add(ActionKind("digest-open", DigestPlace, self._open_digest, is_live=True))
+        self._of_digest = add(ActionKind("digest-form", DigestPlace, self._add_digest))
         self._of_menu = add(ActionKind("triage-open-cause", CauseChoice, self._chosen))
         self._of_reminder = add(ActionKind("triage-remind", ReminderChoice, self._remind))
         self._of_form = add(ActionKind(SUBMITTED, _Form, self._submitted, again=_words_of_form))
-        self._of_no_form = add(ActionKind("triage-forged", Nothing, self._forged))
 
     @property
     def _triage(self) -> TriageService:
@@ -132,8 +141,10 @@ class _OncallWindow:
 
     async def _answer(self, taken: AcceptedDeed[_IncidentInWords]) -> None:
         key, question = taken.key, taken.asked
-        in_thread = not taken.details.in_short or await self._triage.is_thread(question.channel, question.thread_ts)
-        if not in_thread:  # there it means nothing of ours
+        rows = self._inbox.deps.store.incidents
+        if taken.details.in_short and not await rows.of_thread(
+            question.channel, question.thread_ts
+        ):  # there it means nothing of ours
             words = question.words.removeprefix("triage ")
             public = msgspec.structs.replace(question, words=words, public=True, beside=False)
             await self._inbox.ask_typed(f"{key}/asked", public)
@@ -159,33 +170,24 @@ class _OncallWindow:
         if asked.what == "list":
             return await self._triage.listed()
         if asked.what == "report":
-            return await self._report(key, who, asked.posted)
+            if asked.posted == "off":  # also where there are no incidents any more
+                return await self._digests.do(key, who, Stop(), "")
+            triage = self._triage
+            if asked.posted is None:
+                return await triage.report()
+            return await self._digests.do(key, who, AddDigest(asked.posted, "oncall"), "")
         row = await self._triage.find(who, asked.incident, question.thread_ts)
         if asked.what == "show":
             return render_head(await self._triage.head(row)).in_words(self._say)
         if asked.what == "export":
-            return await self._exported(key, who, row)
+            # Into the thread, where everybody concerned sees it: a file cannot be shown to one person alone.
+            message, name = await self._triage.export(who, row), f"{head_key(row.id)}:export:{key}"
+            await self._inbox.deps.outbox.put(name, row.channel, message, thread_ts=row.thread_ts)
+            return self._say("triage.done")
         if asked.what == "remind":
             return await self._reminding(who, row, asked.seconds, question.asked_at)
         wanted = IncidentDeed(asked.what, asked.text, asked.to, asked.seconds, asked.node)
-        return await self._triage.act(who, row, wanted, _once(taken))
-
-    async def _report(self, key: str, who: Person, posted: Schedule | Literal["off"] | None) -> str | Message:
-        """At once, or from now on every week, or not any more."""
-        if posted == "off":  # also where there are no incidents any more
-            return await self._digests.do(key, who, StopReport(), "")
-        triage = self._triage
-        if posted is None:
-            return await triage.report()
-        return await self._digests.do(key, who, AddDigest(posted, "oncall"), "")
-
-    async def _exported(self, key: str, who: Person, row: Row) -> str:
-        """Into the thread, where everybody concerned sees it; a file cannot be shown to one person alone."""
-        message = await self._triage.export(who, row)
-        await self._inbox.deps.outbox.put(
-            f"{head_key(row.id)}:export:{key}", row.channel, message, thread_ts=row.thread_ts
-        )
-        return self._say("triage.done")
+        return await self._triage.act(who, row, wanted, taken)
 
     # ------------------------------------------------------------------------------------------ buttons, the form
 
@@ -207,7 +209,7 @@ class _OncallWindow:
             if deed not in get_args(Deed) or not press.incident:
                 raise await self._triage.refuse_forged(who, deed)
             row = await self._triage.find(who, press.incident)
-            return await self._triage.act(who, row, IncidentDeed(deed), _once(taken))
+            return await self._triage.act(who, row, IncidentDeed(deed), taken)
 
         await self._reply(taken.key, taken.asked, reply)
 
@@ -232,25 +234,30 @@ class _OncallWindow:
             await ack(response_action="errors", errors={PERSON: self._say("triage.not-me")})
             return
         await ack()
-        key = f"{view['id']}:{view['hash']}"
-        if about is None:
-            await self._inbox.do(key, self._of_no_form, question, NOTHING)
-            return
-        typed = _typed(about.incident, about.deed, values)
+        chosen: dict[str, Any] = _input(values, MUTE).get("selected_option") or {}
+        note = plain_text(without_invisible(str(_input(values, NOTE).get("value") or "")))
+        typed = _Form(
+            about.deed if about else "note",
+            about.incident if about else "",
+            " ".join(note.split())[:_LONGEST_NOTE],
+            str(_input(values, PERSON).get("selected_user") or ""),
+            str(chosen.get("value") or ""),
+        )
         lasts_s = NOTE_LASTS_S if typed.deed == "note" else TOO_LATE_S
-        await self._inbox.do(key, self._of_form, question, typed, lasts_s=lasts_s)
+        await self._inbox.do(f"{view['id']}:{view['hash']}", self._of_form, question, typed, lasts_s=lasts_s)
 
     async def _submitted(self, taken: AcceptedDeed[_Form]) -> None:
         who, typed = Person(taken.asked.user, taken.asked.channel), taken.details
 
         async def reply() -> str | Message:
+            if not typed.incident:
+                raise await self._triage.refuse_forged(who, "form")
             row = await self._triage.find(who, typed.incident)
-            return await self._triage.act(who, row, _wanted(typed), _once(taken))
+            seconds, node = read_mute(typed.mute.split()) if typed.deed == "mute" else (0.0, "")
+            wanted = IncidentDeed(typed.deed, typed.text, typed.to, seconds, node)
+            return await self._triage.act(who, row, wanted, taken)
 
         await self._reply(taken.key, taken.asked, reply)
-
-    async def _forged(self, taken: AcceptedDeed[Nothing]) -> None:
-        raise await self._triage.refuse_forged(Person(taken.asked.user, taken.asked.channel), "form")
 
     async def chosen(self, ack: Any, body: dict[str, Any]) -> None:
         """A name in the menu of a thread that gathers many causes."""
@@ -291,6 +298,47 @@ class _OncallWindow:
 
         await self._reply(taken.key, taken.asked, reply)
 
+    # ---------------------------------------------------------------------------------------- the form of digests
+
+    async def digest_pressed(self, ack: Any, body: dict[str, Any]) -> None:
+        await ack()
+        clicked = self._clicked(body)
+        place = DigestPlace(self._cluster_in(str(first_action(body).get("value", ""))), clicked.channel)
+        question = self._question(clicked.user, clicked.channel, DIGEST_EXAMPLE)
+        await self._inbox.do(body["trigger_id"], self._to_open_digest, question, place)
+
+    async def _open_digest(self, taken: AcceptedDeed[DigestPlace]) -> None:
+        """Its key is the trigger."""
+        view = digest_form(taken.details, await self._digests.zone_of(taken.asked.user))
+        await self._inbox.deps.gateway.open_view(taken.key, blocks.in_words(view, self._say))
+
+    async def digest_submitted(self, ack: Any, body: dict[str, Any]) -> None:
+        view: dict[str, Any] = body["view"]
+        try:
+            words = _digest_in(view)
+        except UsageError as error:
+            wrong = WHEN if is_zone(_value(view, ZONE)) else ZONE
+            await ack(response_action="errors", errors={wrong: error_line(error, self._say)[:_LONGEST_ERROR]})
+            return
+        await ack()
+        user: str = body["user"]["id"]
+        metadata: str = view.get("private_metadata") or ""
+        place = read_value(metadata, DigestPlace) or DigestPlace()
+        details = DigestPlace(self._cluster_in(metadata), place.channel or user)
+        question = self._question(user, details.channel, words)
+        await self._inbox.do(f"{view['id']}:{view['hash']}", self._of_digest, question, details)
+
+    async def _add_digest(self, taken: AcceptedDeed[DigestPlace]) -> None:
+        who, asked = Person(taken.asked.user, taken.asked.channel), read_digest(split_words(taken.asked.words)[1:])
+        await self._reply(
+            taken.key, taken.asked, lambda: self._digests.do(taken.key, who, asked, taken.details.cluster)
+        )
+
+    def _cluster_in(self, value: str) -> str:
+        """The cluster that a value names; empty, for the usual one, where the settings have none of that name."""
+        named = (read_value(value, DigestPlace) or DigestPlace()).cluster
+        return named if named in self._inbox.deps.clusters else ""
+
     # ------------------------------------------------------------------------------------------------ answering
 
     async def _reply(self, key: str, question: Question, reply: Reply) -> None:
@@ -315,10 +363,6 @@ class _OncallWindow:
         return msgspec.structs.replace(question, thread_ts=thread, response_url=body.get("response_url", ""))
 
 
-def _once(taken: AcceptedDeed[Any]) -> DeedTime:
-    return DeedTime(taken.key, taken.asked.asked_at, is_again=taken.resumed)
-
-
 def _words_of_press(_: Question, press: _HeadPress) -> str:
     """As typed anywhere; a note and a handover lack what the form would have asked for."""
     more = {"note": " …", "handover": " @…"}.get(press.deed, "")
@@ -330,28 +374,25 @@ def _words_of_form(_: Question, typed: _Form) -> str:
     return f"@{BOT} triage {typed.deed} {typed.incident} {more}".strip()
 
 
-def _typed(incident: str, deed: Deed, values: dict[str, Any]) -> _Form:
-    """What stands in the form that was submitted."""
-    chosen: dict[str, Any] = _input(values, MUTE).get("selected_option") or {}
-    text = plain_text(without_invisible(str(_input(values, NOTE).get("value") or "")))
-    return _Form(
-        deed,
-        incident,
-        " ".join(text.split())[:_LONGEST_NOTE],
-        str(_input(values, PERSON).get("selected_user") or ""),
-        str(chosen.get("value") or ""),
-    )
-
-
-def _wanted(typed: _Form) -> IncidentDeed:
-    """What the form asks for. Raises UsageError."""
-    seconds, node = read_mute(typed.mute.split()) if typed.deed == "mute" else (0.0, "")
-    return IncidentDeed(typed.deed, typed.text, typed.to, seconds, node)
-
-
 def _input(values: dict[str, Any], block: str) -> dict[str, Any]:
     inputs: dict[str, Any] = values.get(block) or {}
     return inputs.get(TEXT) or {}
+
+
+def _digest_in(view: dict[str, Any]) -> str:
+    """What was typed, in words. Raises UsageError for anything but a digest's time."""
+    # They follow the verb: a leading `*` is no mark of a list.
+    when, zone = (split_words(f"digest {as_delivered(_value(view, block))}")[1:] for block in (WHEN, ZONE))
+    if len(when) == 1 and not when[0][:1].isdigit():  # days alone; a cron expression has its time
+        when = [*when, _value(view, AT, "selected_time")]
+    asked = read_digest([*when, *zone]) if when and zone else None
+    if not isinstance(asked, AddDigest):
+        raise UsageError(Text("error-oncall.digest-needs-days-time"), example=DIGEST_EXAMPLE)
+    return join_words(["digest", *when, *zone])
+
+
+def _value(view: dict[str, Any], block: str, field: str = "value") -> str:
+    return str(view["state"]["values"][block][INPUT].get(field) or "").strip()
 
 
 def _words(text: str) -> list[str]:
@@ -364,7 +405,6 @@ def _words(text: str) -> list[str]:
 
 
 def _without_cluster(words: list[str]) -> tuple[str, list[str]]:
-    """The value of `--cluster`, wherever it stands, and the other words."""
     for number, word in enumerate(words):
         if word.startswith("--cluster="):
             return word.partition("=")[2], words[:number] + words[number + 1 :]

@@ -94,7 +94,7 @@ class Paging:
             await rows.fail(page, complaint)
             return 0.0
         lasting = outcome.kind == "denied" or now - page.queued_at >= LASTING_S
-        wait = outcome.wait_s or min(FIRST_WAIT * 2.0 ** min(page.tries, 10), LONGEST_WAIT)
+        wait = min(FIRST_WAIT * 2.0 ** min(page.tries, 10), LONGEST_WAIT)
         await rows.later(page, now + wait, complaint if lasting else "")
         return min(wait, self._pace_s)
 

@@ -4,7 +4,7 @@ import asyncio
 import re
 from collections.abc import Collection
 from datetime import datetime, time, timedelta
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo
 
 from bot.access import WhyDenied
@@ -27,7 +27,7 @@ from handlers.oncall.calling import PATIENCE_S, call_to_come
 from handlers.oncall.causes import registration_state
 from handlers.oncall.incident_threads import DAYS, head_of, oncall_report, summary_of
 from handlers.oncall.keeper import REMINDERS, Keeper
-from handlers.user_actions import NotDone
+from handlers.user_actions import AcceptedDeed, NotDone
 
 _PERSON = re.compile(r"[UWS][A-Z0-9]{2,63}")
 _NOT_SO = {
@@ -49,14 +49,6 @@ class IncidentDeed(NamedTuple):
     node: str = ""
 
 
-class DeedTime(NamedTuple):
-    """Which deed it is, by its key, and when (seconds since 1970); `is_again`: an earlier process may have done it."""
-
-    key: str
-    at: float
-    is_again: bool = False
-
-
 class TriageService:
     """Every method is safe to call with whatever a client made up, and raises only BotError."""
 
@@ -71,40 +63,37 @@ class TriageService:
 
     async def find(self, who: Person, incident_id: str, thread_ts: str = "") -> Row:
         """The incident that is named, or whose thread that is. Raises Refused."""
-        row = (
-            await self._rows.get(incident_id)
-            if incident_id
-            else await self._rows.of_thread(who.channel, thread_ts)
-            if thread_ts
-            else None
-        )
+        row = await self._rows.get(incident_id) if incident_id else None
+        if thread_ts and not incident_id:
+            row = await self._rows.of_thread(who.channel, thread_ts)
         if row is None:
             say = self._deps.say
             raise Refused(say("triage.unknown" if incident_id else "triage.which"), hint=say("triage.which-hint"))
         return row
 
-    async def is_thread(self, channel: str, thread_ts: str) -> bool:
-        """Whether that is an incident's thread. Raises StoreError."""
-        return await self._rows.of_thread(channel, thread_ts) is not None
-
-    async def act(self, who: Person, row: Row, wanted: IncidentDeed, once: DeedTime | None = None) -> str:
-        """Does it; what the person is told. The thread tells everybody. `once`: however often that deed is done."""
-        once = once or DeedTime("", self._deps.now())
+    async def act(self, who: Person, row: Row, wanted: IncidentDeed, taken: AcceptedDeed[Any] | None = None) -> str:
+        """Does it, once however often the deed that was `taken` is done; what the person is told. The thread tells
+        everybody.
+        """
+        key, asked_at = (taken.key, taken.asked.asked_at) if taken else ("", self._deps.now())
         await self._check(who, row, wanted.deed)
         self._check_complete(wanted)
         if wanted.node:
             await self._check_lost(row, wanted.node)
-        until = MuteUntil(once.at + wanted.seconds if wanted.seconds else 0.0, wanted.node)
+        until = MuteUntil(asked_at + wanted.seconds if wanted.seconds else 0.0, wanted.node)
         done = Act(wanted.deed, who.user, self._deps.now(), wanted.text, wanted.to, until)
 
         def decide(incident: Incident, _: bool) -> Step | str:  # noqa: FBT001  # as the rows call it
-            return _MOVED if once.is_again and _has_moved(incident, done, once.at) else act(incident, done)
+            # It came into another state since the person saw it, or the time is over that they wanted. A note is about
+            # the incident in any state.
+            has_moved = done.deed != "note" and (incident.since > asked_at or 0.0 < done.until.at <= done.at)
+            return _MOVED if taken and taken.resumed and has_moved else act(incident, done)
 
         step = await self._rows.change(
             row.id,
             decide,
             lambda step: _line(who, row, wanted.deed, step if isinstance(step, str) else "done"),
-            once.key,
+            key,
         )
         if step is None:
             raise Refused(self._deps.say("triage.unknown"))
@@ -156,8 +145,8 @@ class TriageService:
     async def listed(self) -> Message:
         """The incidents that are neither resolved nor closed, who is called, and how many alerts are ignored."""
         rota = await self._keeper.rota.now()
-        ignored = await self._deps.store.ignored.count()
-        return render_open(await self._heads(rota), rota, ignored).in_words(self._deps.say)
+        ignored = await self._deps.store.alerts.ignored()
+        return render_open(await self.heads(rota), rota, ignored).in_words(self._deps.say)
 
     async def report(self) -> Message:
         """The on-call report of the last 7 days, for the eyes of who asked. Raises StoreError."""
@@ -172,11 +161,9 @@ class TriageService:
         found = await oncall_report(self._deps.store, since, until)
         return post_oncall_report(found, DAYS, await self.heads(), late).in_words(self._deps.say)
 
-    async def heads(self) -> list[Head]:
-        """The heads of the open incidents, without asking anybody for the rota. Raises StoreError."""
-        return await self._heads(self._keeper.rota.expected())
-
-    async def _heads(self, rota: tuple[str, ...]) -> list[Head]:
+    async def heads(self, rota: tuple[str, ...] | None = None) -> list[Head]:
+        """The heads of the open incidents; without a rota nobody is asked for it. Raises StoreError."""
+        rota = self._keeper.rota.expected() if rota is None else rota
         rows = [row for row in await self._rows.opened() if row.incident.is_open]
         counts = await self._deps.store.alerts.counts([row.id for row in rows])
         shown: list[Head] = []
@@ -244,14 +231,6 @@ class TriageService:
 
 
 _MOVED = "moved"
-
-
-def _has_moved(incident: Incident, done: Act, at: float) -> bool:
-    """Whether it has come into another state since the person saw it, or the time is over that they wanted.
-
-    A note is about the incident in any state.
-    """
-    return done.deed != "note" and (incident.since > at or 0.0 < done.until.at <= done.at)
 
 
 def _line(who: Person, row: Row, deed: str, outcome: str) -> AuditLine:

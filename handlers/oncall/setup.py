@@ -33,13 +33,6 @@ class Oncall(NamedTuple):
     ears: Receivers | None = None
 
 
-class OncallParts(NamedTuple):
-    """What looks after incidents, and what keeps alerts for it."""
-
-    keeper: Keeper
-    ears: Receivers
-
-
 @asynccontextmanager
 async def oncall_desk(
     settings: Settings, inbox: Inbox, clock: Clock, *, identity: str, pace: float
@@ -51,23 +44,21 @@ async def oncall_desk(
     deps, given = inbox.deps, settings.oncall
     reading = deps._replace(open_sources=inbox.reading)  # whoever asks for digests waits as for other answers
     async with incidents_kept(settings, deps, clock, identity=identity, pace=pace) as kept:
-        triage = TriageService(deps, kept.keeper, given.responders) if kept and given else None
-        digests = Digests(reading, report=triage and triage.posted_report, given=_digests_of(settings))
+        keeper, ears = kept or (None, None)
+        triage = TriageService(deps, keeper, given.responders) if keeper and given else None
+        named = ((room, one.cluster, read_words(one.digest.split())) for room, one in settings.channels.items())
+        of_settings = [GivenDigest(room, cluster, when) for room, cluster, when in named if isinstance(when, Schedule)]
+        digests = Digests(reading, report=triage and triage.posted_report, given=of_settings)
         async with in_background(digests.run(clock)):
-            yield Oncall(digests, triage, kept and kept.ears)
-
-
-def _digests_of(settings: Settings) -> list[GivenDigest]:
-    """The digests that the settings name."""
-    named = ((room, one.cluster, read_words(one.digest.split())) for room, one in settings.channels.items())
-    return [GivenDigest(room, cluster, when) for room, cluster, when in named if isinstance(when, Schedule)]
+            yield Oncall(digests, triage, ears)
 
 
 @asynccontextmanager
 async def incidents_kept(
     settings: Settings, deps: Deps, clock: Clock, *, identity: str, pace: float
-) -> AsyncGenerator[OncallParts | None]:
-    """While it lasts, clusters are watched and incidents looked after, and pagers told; None without settings for that.
+) -> AsyncGenerator[tuple[Keeper, Receivers] | None]:
+    """While it lasts, clusters are watched and incidents looked after, and pagers told. What looks after incidents, and
+    what keeps alerts for it; None without settings for that.
 
     Slack need not have been reached: what is to be posted waits in the outbox, and what the bot's identity there is
     needed for is left out.
@@ -82,7 +73,7 @@ async def incidents_kept(
     paging = Paging(deps, given.paging, identity, pace, keeper.soon)
     take = hearing(keeper.take, deps.store.marks) if given.watchdog_minutes else keeper.take
     async with in_background(keeper.run(clock), watcher.run(clock), paging.run(clock)):
-        yield OncallParts(keeper, Receivers(take, paging.hear))
+        yield keeper, Receivers(take, paging.hear)
 
 
 def alerts_endpoint_of(given: OncallSettings, take: Take, stopping: Callable[[], bool], hear: Hear) -> AlertsEndpoint:

@@ -17,7 +17,7 @@ from bot.periodic_jobs import Clock
 from bot.report import NEWER_HAMI, Finding, Gap, finding_in_words
 from bot.triage.webhook import Alert
 from handlers.deps import Deps, TaskLease
-from handlers.oncall.causes import FINDING, all_findings
+from handlers.oncall.causes import FINDING, answer
 from handlers.oncall.keeper import Keeper
 from playbooks.gather.pods import gather_waiting
 from playbooks.playbook import Sources
@@ -77,7 +77,6 @@ class Watcher:
             await self._keeper.take(given)
 
     async def _pods(self, sources: Sources, cluster: str) -> list[Alert]:
-        """Those that wait for too long, and those that do no more."""
         _, waiting = await gather_waiting(sources, "")
         now = sources.cluster.now()
         firing: dict[str, Alert] = {}
@@ -90,15 +89,15 @@ class Watcher:
             summary = f"{pod.namespace}/{pod.name} has waited for more than {minutes} minutes"
             alert = _alert(cluster, labels, summary, pod.metadata.uid, created, waiting.gaps)
             firing[alert.fingerprint] = alert
-        known = [alert for alert in await self._rows.firing_of(SOURCE, cluster) if alert.pod]
+        known = [alert for alert in await self._rows.firing(source=SOURCE, cluster=cluster) if alert.pod]
         return self._news(known, firing, waiting.gaps)
 
     async def _trouble(self, sources: Sources, cluster: str) -> list[Alert]:
         """What two looks in a row found wrong with HAMi or a node, and what this one does not find any more."""
         given: list[Alert] = []
-        known = [alert for alert in await self._rows.firing_of(SOURCE, cluster) if not alert.pod]
+        known = [alert for alert in await self._rows.firing(source=SOURCE, cluster=cluster) if not alert.pod]
         for verb, codes in WATCHED.items():
-            report = await all_findings(sources, verb)
+            report = await answer(sources, verb)
             now = sources.cluster.now()
             bad = (finding_in_words(finding, self._deps.say) for finding in report.findings if finding.code in codes)
             found = [alert for finding in bad for alert in _of_finding(cluster, finding, now, report.gaps)]
@@ -124,7 +123,6 @@ def _sources(gaps: Sequence[Gap]) -> set[str]:
 
 
 def _unseen_then(alert: Alert) -> set[str]:
-    """What could not be seen when the alert began."""
     return set(filter(None, alert.annotations.get(_UNSEEN, "").split("\n")))
 
 

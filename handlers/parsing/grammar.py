@@ -56,6 +56,35 @@ class ParsedQuestion(NamedTuple):
     options: dict[str, Any]
 
 
+class CommandAsked(NamedTuple):
+    """A command that is no question, as typed: its verb, and the values of its options."""
+
+    verb: str
+    options: dict[str, Any]
+
+
+def plain_command(
+    verb: str, params: Sequence[click.Parameter], about: str, example: str, *, hidden: bool = False
+) -> click.Command:
+    """A command that hands on what was typed, as a CommandAsked; `about` is its help."""
+
+    def asked(**options: Any) -> CommandAsked:
+        return CommandAsked(verb, options)
+
+    return click.Command(
+        verb,
+        callback=asked,
+        params=[*params],
+        help=about,
+        epilog=f"Example: {example}",
+        hidden=hidden,
+    )
+
+
+DOCTOR = "doctor"
+DOCTOR_SUMMARY = "Check all that the bot needs: settings, Slack, store, clusters and rights, with a fix for each fault."
+
+
 class Grammar(click.Group):
     """The verbs. `options` are the surface's own and may stand before or after the verb.
 
@@ -118,7 +147,7 @@ class Grammar(click.Group):
             hint, example = Text("error-command.only-program-hami-bot"), f"hami-bot {verb} --help"
             return UsageError(Text("error-command.no-verb-here", word=repr(word)), hint=hint, example=example)
         if meant := _word_meant(word, known):
-            return _no_such_verb(word, f"help {meant}", f"{program} help {meant}")
+            return _no_such(Text("error-command.no-verb", word=repr(word)), meant, program)
         return unknown_verb(word, known, program)
 
     def playbook(self, verb: str) -> click.Command:
@@ -269,7 +298,7 @@ def explain(ctx: click.Context, verb: str | None, say: Texts) -> str:
     if grammar.get_command(parent, verb.lower()) is None:
         known = grammar.list_commands(parent)
         if meant := _near_word(verb, known):
-            raise _no_such_word(verb, f"help {meant}", f"{parent.command_path} help {meant}")
+            raise _no_such(Text("error-command.no-word", word=repr(verb)), meant, parent.command_path)
     name, command, _ = grammar.resolve_command(parent, [verb])
     return help_of(click.Context(command, info_name=name, parent=parent), say) if command else ""
 
@@ -295,20 +324,16 @@ def help_command(callback: Callable[..., Any]) -> click.Command:
 
 def unknown_verb(word: str, known: Sequence[str], program: str) -> UsageError:
     """The error for a verb that is none of the known ones: the nearest of them with an example, or all."""
+    hint, example = Text("error-command.verbs-are", known=", ".join(known)), ""
     if near := nearest(word, known):
-        return _no_such_verb(word, near[0], f"{program} {example_of(near[0])}" if is_verb(near[0]) else "")
-    hint = Text("error-command.verbs-are", known=", ".join(known))
-    return UsageError(Text("error-command.no-verb", word=repr(word)), hint=hint)
-
-
-def _no_such_word(word: str, meant: str, example: str) -> UsageError:
-    hint = Text("error-command.did-you-mean", meant=meant)
-    return UsageError(Text("error-command.no-word", word=repr(word)), hint=hint, example=example)
-
-
-def _no_such_verb(word: str, meant: str, example: str) -> UsageError:
-    hint = Text("error-command.did-you-mean", meant=meant)
+        hint = Text("error-command.did-you-mean", meant=near[0])
+        example = f"{program} {example_of(near[0])}" if is_verb(near[0]) else ""
     return UsageError(Text("error-command.no-verb", word=repr(word)), hint=hint, example=example)
+
+
+def _no_such(why: Text, meant: str, program: str) -> UsageError:
+    hint = Text("error-command.did-you-mean", meant=f"help {meant}")
+    return UsageError(why, hint=hint, example=f"{program} help {meant}")
 
 
 def _word_meant(word: str, known: Sequence[str]) -> str:

@@ -352,7 +352,10 @@ def without_invisible(text: str) -> str:
 
 
 def _simpler(text: str) -> str:
-    text = _unmarked(_LEAD.sub("", text, count=1).strip())
+    text = _LEAD.sub("", text, count=1).strip()
+    marked = _MARKED.fullmatch(text)
+    if marked and marked[3] == marked[1][::-1] and not set(marked[1]) & set(marked[2]):  # marks format the whole of it
+        text = marked[2]
     words: list[str] = []
     shown: list[str] = []
     for found in _PIECE.finditer(text):
@@ -365,14 +368,11 @@ def _simpler(text: str) -> str:
         shown += [_OTHER_SPACE.sub(" ", found[1]), word]
         if _free_text_follows(words):
             return "".join([*shown[:-1], word.lower()]) + text[found.end() :]
-    return _without_end("".join(shown), words)
-
-
-def _unmarked(text: str) -> str:
-    """The text out of marks that format the whole of it."""
-    found = _MARKED.fullmatch(text)
-    is_whole = found and found[3] == found[1][::-1] and not set(found[1]) & set(found[2])
-    return found[2] if found and is_whole else text
+    asked = words[_verb_at(words) :]
+    # An expression of Go's may end as a sentence does, and `?` alone asks for help.
+    if asked[:1] == ["profile"] or (len(asked) < 3 and not "".join(asked[-1:]).strip(_END)):
+        return "".join(shown)
+    return "".join(shown).rstrip(_END_OR_SPACE)
 
 
 def _simpler_word(piece: str, before: list[str]) -> str:
@@ -403,11 +403,3 @@ def _free_text_follows(words: list[str]) -> bool:
             return True
         case _:
             return False
-
-
-def _without_end(text: str, words: list[str]) -> str:
-    """The text without what ends its sentence. An expression of Go's may end so, and `?` alone asks for help."""
-    asked = words[_verb_at(words) :]
-    if asked[:1] == ["profile"] or (len(asked) < 3 and not "".join(asked[-1:]).strip(_END)):
-        return text
-    return text.rstrip(_END_OR_SPACE)

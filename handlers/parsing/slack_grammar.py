@@ -11,10 +11,12 @@ from bot.changes.kinds import VERBS
 from bot.errors import UsageError
 from bot.texts import LANGUAGES, Language, Text, Texts
 from handlers.changes.words import HOW_TO_REVERT, REVERT_SUMMARY, ChangeAsked, change_commands
-from handlers.doctor import words as doctor
 from handlers.oncall import words as oncall
 from handlers.parsing.click_words import in_words
 from handlers.parsing.grammar import (
+    DOCTOR,
+    DOCTOR_SUMMARY,
+    CommandAsked,
     Grammar,
     ParsedQuestion,
     example_of,
@@ -22,6 +24,7 @@ from handlers.parsing.grammar import (
     explain_word,
     help_command,
     nearest,
+    plain_command,
     read,
 )
 from handlers.profiles.words import VERB as PROFILE
@@ -41,7 +44,7 @@ _EXAMPLES = {
     HOW_TO_REVERT[0]: HOW_TO_REVERT[0],
     **oncall.EXAMPLES,
     "digest": oncall.DIGEST_EXAMPLE,
-    doctor.VERB: doctor.VERB,
+    DOCTOR: DOCTOR,
     WATCH: f"{WATCH} ml/trainer-0",
 }
 _SUMMARIES = {
@@ -49,7 +52,7 @@ _SUMMARIES = {
     HOW_TO_REVERT[0]: REVERT_SUMMARY,
     **oncall.SUMMARIES,
     "digest": oncall.DIGEST_SUMMARY,
-    doctor.VERB: f"{doctor.SUMMARY} For operators.",
+    DOCTOR: f"{DOCTOR_SUMMARY} For operators.",
     WATCH: "Tell me once when that pod runs, fails or waits for another cause; unwatch ends that.",
 }
 _MORE = "more"
@@ -89,7 +92,7 @@ class WatchAsked(NamedTuple):
 
 def understand(
     words: Sequence[str],
-) -> ParsedQuestion | ChangeAsked | doctor.DoctorAsked | Help | ManifestWanted | ProfileAsked | WatchAsked:
+) -> ParsedQuestion | ChangeAsked | CommandAsked | Help | ManifestWanted | ProfileAsked | WatchAsked:
     """What the words ask for. Raises UsageError, whose hint ends with an example."""
     asked = takewhile(lambda word: word != "because", words)  # a reason is free text
     if flag := next((word for word in asked if word in _HELP_FLAGS), None):
@@ -126,7 +129,8 @@ def build_grammar() -> Grammar:
     grammar.instead[PROFILE] = partial(profile_command, COMMAND, _options)
     for command in oncall.oncall_commands(COMMAND):
         grammar.add_command(command)
-    grammar.add_command(doctor.slack_doctor_command(COMMAND, _lang()))
+    about = f"{DOCTOR_SUMMARY} For operators; only you see the answer."
+    grammar.add_command(plain_command(DOCTOR, _lang(), about, f"{COMMAND} {DOCTOR}"))
     for command in _watch_commands():
         grammar.add_command(command)
     grammar.add_command(oncall.explain_digest(grammar.playbook("digest"), COMMAND))
@@ -196,7 +200,8 @@ def _lang() -> list[click.Parameter]:
 def _help(ctx: click.Context, verb: str | None, lang: Language | None) -> Help:
     say = Texts(lang or "en")
     if verb is not None and verb != _MORE:
-        word = explain_word(verb) if len(verb.split()) > 1 or not _is_verb(verb) else None
+        is_known = is_verb(verb) or verb in build_grammar().commands
+        word = None if is_known and len(verb.split()) == 1 else explain_word(verb)
         return Help(say.words(word) if word else explain(ctx, verb, say))
     if verb is None:
         first = {example: say.words(summary) for example, summary in FIRST.items()}
@@ -213,10 +218,6 @@ def _help(ctx: click.Context, verb: str | None, lang: Language | None) -> Help:
 def _rows(examples: Mapping[str, str], say: Texts) -> Iterator[str]:
     wide = max(map(len, examples))
     return (f"{COMMAND} {words:<{wide}}  {in_words(summary, say)}" for words, summary in examples.items())
-
-
-def _is_verb(word: str) -> bool:
-    return is_verb(word) or word in build_grammar().commands
 
 
 def _plain(error: UsageError, example: str) -> UsageError:

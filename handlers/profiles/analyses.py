@@ -8,7 +8,7 @@ from pathlib import Path
 from bot.errors import UsageError
 from bot.kube.times import format_time
 from bot.pprof.compare import compared_type, explain_change
-from bot.pprof.findings import SourcedProfile, explain, symptom_table
+from bot.pprof.findings import SourcedProfile, explain
 from bot.pprof.graph import Trim
 from bot.pprof.listing import Source, SourceLinks, below, function_lines, listing, read_versions
 from bot.pprof.profile import sample_index
@@ -104,7 +104,7 @@ def explained(study: str, taken: Sequence[SourcedProfile], asked: Words, now: fl
         tables = (table,)
     else:
         findings = explain(taken[0], sample_index_name=kind)
-        tables = () if findings else (symptom_table(),)
+        tables = ()
     return new_report(
         playbook="profile",
         cluster="",

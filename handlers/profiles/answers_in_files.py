@@ -1,6 +1,5 @@
 """The words behind `profile top`, `list`, `compare` and `hints`, with Go's flags as options, and files of profiles."""
 
-import difflib
 import os.path
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -22,8 +21,7 @@ COMPARE_EXAMPLE = f"{PROGRAM} profile compare before.pb.gz after.pb.gz{_MORE}"
 HINTS_EXAMPLE = f"{PROGRAM} profile hints cpu.pb.gz{_MORE}"
 _BASES = ("base", "diff_base")
 FILTERS = ("focus", "ignore", "hide", "show", "show_from", "tagfocus", "tagignore")
-_SWITCHES = ("cum", "flat", "lines", "functions", "noinlines", "relative_percentages", "normalize", "drop_negative")
-_TRUE, _FALSE = ("1", "t", "T", "true", "TRUE", "True"), ("0", "f", "F", "false", "FALSE", "False")
+_SWITCHES = ("cum", "lines", "noinlines", "relative_percentages", "normalize", "drop_negative")
 _TEXTS = (*FILTERS, *_BASES, "sample_index", "unit", "source", "versions")
 _COMMAND = click.Command(
     "profile",
@@ -55,56 +53,26 @@ def profiles_named(study: str, asked: Words) -> list[str]:
 def read_words(words: Sequence[str]) -> Words:
     """Options as Go's flags are read, anywhere among the words. Raises UsageError."""
     try:
-        given = _COMMAND.make_context(PROGRAM, [argument for word in words for argument in _switched(word)]).params
-    except click.NoSuchOption as error:
-        raise _unknown(words) from error
+        given = _COMMAND.make_context(PROGRAM, [*words]).params
+    except click.NoSuchOption as error:  # of `-nodecont=5` click names `-n`
+        known = {parameter.name for parameter in _COMMAND.params}
+        word = next(word for word in words if word[:1] == "-" and word.lstrip("-").partition("=")[0] not in known)
+        raise UsageError(Text("error-command.no-option", option=repr(word)), example=EXAMPLE) from error
     except click.UsageError as error:
         raise UsageError(what_click_says(error), example=EXAMPLE) from error
     options = {name: value for name, value in given.items() if value is not None}
     plain = list(options.pop("plain"))
-    _check(options)
-    return Words(plain, options)
-
-
-def _switched(word: str) -> list[str]:
-    """`-cum=true` as `-cum`, and nothing for `-cum=false`: click's flags take no value."""
-    name, equals, value = word.partition("=")
-    if not equals or name.removeprefix("-").removeprefix("-") not in _SWITCHES:
-        return [word]
-    if value not in (*_TRUE, *_FALSE):
-        raise UsageError(Text("error-profile.not-true-false", word=word), example=EXAMPLE)
-    return [name] if value in _TRUE else []
-
-
-def _check(options: dict[str, Any]) -> None:
     if not 0 <= options.get("nodefraction", 0) <= 1:
         raise UsageError(Text("error-profile.nodefraction"), example="-nodefraction=0.01")
-    if options.get("cum") and options.get("flat"):
-        raise UsageError(Text("error-profile.conflicting-cum-flat"), example=EXAMPLE)
-    if options.get("lines") and options.get("functions"):
-        raise UsageError(Text("error-profile.conflicting-lines-functions"), example=EXAMPLE)
     if options.get("base") and options.get("diff_base"):
         raise UsageError(Text("error-profile.base-and-diff-base"), example=EXAMPLE)
     if options.get("normalize") and not (options.get("base") or options.get("diff_base")):
-        raise UsageError(
-            Text("error-profile.must-have-base-profile-normalize"), hint=Text("error-profile.add-diff-base")
-        )
+        hint = Text("error-profile.add-diff-base")
+        raise UsageError(Text("error-profile.must-have-base-profile-normalize"), hint=hint)
+    return Words(plain, options)
 
 
-def _unknown(words: Sequence[str]) -> UsageError:
-    known = (*_SWITCHES, *_TEXTS, "lang", "nodecount", "nodefraction")
-    names = {word: word.lstrip("-").partition("=")[0] for word in words if word.startswith("-")}
-    word = next(word for word, name in names.items() if name not in known)
-    near = difflib.get_close_matches(names[word], known, n=1)
-    message = Text("error-command.no-option", option=repr(word))
-    return (
-        UsageError(message, hint=Text("error-profile.did-you-mean-option", near=near[0]))
-        if near
-        else UsageError(message, example=EXAMPLE)
-    )
-
-
-_MAX_FILE = 256 << 20
+_MAX_FILE, _MAX_UNPACKED = 256 << 20, 32 << 20
 SUFFIX = ".pb.gz"
 """How `--out` saves a profile, which is then called by its name without it."""
 
@@ -136,14 +104,14 @@ def load_file(path: str) -> LoadedProfile:
             Text("error-profile.larger-than-mib", path=path, most=_MAX_FILE >> 20),
             hint=Text("error-profile.read-with-go-tool-pprof"),
         )
-    return load(data, path)
+    return load(data, path, limit=_MAX_UNPACKED)
 
 
-def load(data: bytes, name: str) -> LoadedProfile:
-    """The profile that these bytes are; the name goes into every SourceError."""
-    from bot.pprof.decode import read  # noqa: PLC0415  # protobuf; words that make no sense are told at once
+def load(data: bytes, name: str, *, limit: int = 0) -> LoadedProfile:
+    """The profile that these bytes are; the name goes into every SourceError. `limit`: another than the bot's."""
+    from bot.pprof.decode import MAX_BYTES, read  # noqa: PLC0415  # protobuf; words that make no sense are told at once
 
     try:
-        return LoadedProfile(read(data), name)
+        return LoadedProfile(read(data, limit=limit or MAX_BYTES), name)
     except SourceError as error:
         raise SourceError(Text("error.at", place=name, why=error.message), hint=error.hint) from error

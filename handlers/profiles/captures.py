@@ -8,7 +8,7 @@ import logging
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Generic, NamedTuple, TypeVar
 
 from bot.errors import BotError, NotAllowed, SourceError
@@ -64,7 +64,11 @@ class Captures(Generic[T]):
         """
         capture = self._running.get(wanted)
         if capture is None:
-            self._check(wanted)
+            for other, running in self._running.items():
+                if wanted.kind == "cpu" and other._replace(seconds=wanted.seconds) == wanted:
+                    left = max(1, round(running.ends_at - self._clock()))
+                    text = Text("error-profile.cpu-profile-is-being-taken", seconds=other.seconds)
+                    raise SourceError(text, hint=Text("error-profile.done-in-about", left=left, seconds=other.seconds))
             capture = self._begin(wanted, begin)
         capture.waiting += 1
         try:
@@ -74,15 +78,6 @@ class Captures(Generic[T]):
             if not capture.waiting and not capture.task.done():
                 self._running.pop(wanted, None)
                 capture.task.cancel()
-
-    def _check(self, wanted: CaptureRequest) -> None:
-        for other, capture in self._running.items():
-            if wanted.kind == "cpu" and other._replace(seconds=wanted.seconds) == wanted:
-                left = max(1, round(capture.ends_at - self._clock()))
-                raise SourceError(
-                    Text("error-profile.cpu-profile-is-being-taken", seconds=other.seconds),
-                    hint=Text("error-profile.done-in-about", left=left, seconds=other.seconds),
-                )
 
     def _begin(self, wanted: CaptureRequest, begin: Callable[[], Awaitable[T]]) -> _Capture[T]:
         async def run() -> T:
@@ -105,9 +100,6 @@ AT_ONCE = 2
 """Profiles that are taken, and questions about kept ones that are answered, at the same time."""
 PATIENCE_S = 60.0
 """How long one waits until another has been answered."""
-LARGE = 4 << 20
-"""Bytes, uncompressed, from which on profiles are read one after another: two at once take twice as long each, and the
-largest takes most of the time that there is for an answer."""
 
 
 class ReadingRoom:
@@ -119,55 +111,29 @@ class ReadingRoom:
     def __init__(self, patience_s: float = PATIENCE_S) -> None:
         self._patience_s = patience_s
         self._threads = ThreadPoolExecutor(AT_ONCE, thread_name_prefix="profile")
-        self._large = ThreadPoolExecutor(1, thread_name_prefix="large-profile")
         self._captures = asyncio.Semaphore(AT_ONCE)
         self._studies = asyncio.Semaphore(AT_ONCE)
 
     async def run(self, job: Callable[[], T], contents: Sequence[bytes]) -> T:
         """What the job gives, from a thread; cancelled before its turn has come it is not begun.
 
-        `contents` are the profiles that it reads. Raises SourceError where they are too much for one answer, and where
-        they are large and another large one is not done in time.
+        `contents` are the profiles that it reads. Raises SourceError where they are too much for one answer.
         """
         loop = asyncio.get_running_loop()
-        size = await loop.run_in_executor(self._threads, lambda: sum(map(uncompressed_size, contents)))
-        if len(contents) > 1 and size > MAX_BYTES:
-            text = Text("error-profile.these-profiles-hold-mib-together", size=size >> 20, most=MAX_BYTES >> 20)
-            raise SourceError(text, hint=Text("error-profile.compare-in-a-shell"))
-        if size < LARGE:
-            return await loop.run_in_executor(self._threads, job)
-        return await self._in_turn(job)
+        if len(contents) > 1:
+            size = await loop.run_in_executor(self._threads, lambda: sum(map(uncompressed_size, contents)))
+            if size > MAX_BYTES:
+                text = Text("error-profile.these-profiles-hold-mib-together", size=size >> 20, most=MAX_BYTES >> 20)
+                raise SourceError(text, hint=Text("error-profile.compare-in-a-shell"))
+        return await loop.run_in_executor(self._threads, job)
 
-    async def _in_turn(self, job: Callable[[], T]) -> T:
-        loop, begun = asyncio.get_running_loop(), asyncio.Event()
-
-        def begin() -> T:
-            loop.call_soon_threadsafe(begun.set)
-            return job()
-
-        queued = self._large.submit(begin)
-        try:
-            async with asyncio.timeout(self._patience_s):
-                await begun.wait()
-        except TimeoutError as error:
-            text = Text("error-profile.another-large-profile-is-being")
-            raise SourceError(text, hint=Text("error-profile.ask-again-or-shorter")) from error
-        finally:
-            if not begun.is_set():
-                queued.cancel()
-        return await asyncio.wrap_future(queued)
-
-    @asynccontextmanager
-    async def capture(self) -> AsyncGenerator[None]:
+    def capture(self) -> AbstractAsyncContextManager[None]:
         """For a profile from when it is asked for until it is answered. Raises SourceError where none gets free."""
-        async with self._turn(self._captures, Text("error-profile.others-being-taken", count=AT_ONCE)):
-            yield
+        return self._turn(self._captures, Text("error-profile.others-being-taken", count=AT_ONCE))
 
-    @asynccontextmanager
-    async def study(self) -> AsyncGenerator[None]:
+    def study(self) -> AbstractAsyncContextManager[None]:
         """Reads for a question about kept profiles: a capture of two minutes holds up none."""
-        async with self._turn(self._studies, Text("error-profile.others-being-read", count=AT_ONCE)):
-            yield
+        return self._turn(self._studies, Text("error-profile.others-being-read", count=AT_ONCE))
 
     @asynccontextmanager
     async def _turn(self, room: asyncio.Semaphore, full: Text) -> AsyncGenerator[None]:

@@ -1,9 +1,8 @@
 """What belongs to a profile beside its report: the picture, the page, the whole table, and the bytes as fetched."""
 
 from collections.abc import Iterator
-from datetime import UTC, datetime
 
-from bot.kube.times import format_time
+from bot.pprof.findings import began_at
 from bot.pprof.nodes import no_location, node_table
 from bot.pprof.profile import Profile, sample_index, shown_type
 from bot.pprof.top import Options, prepared, top, total_of
@@ -29,7 +28,7 @@ def profile_files(  # noqa: PLR0917  # each is needed
     title = " · ".join(filter(None, (pod, kind, f"{seconds:.0f} s" if seconds > 0 else "")))
     total = label(total_of(profile, index), unit, AUTO)
     stacks = f"{sum(1 for _ in profile.samples):,} stacks"
-    facts = (profile.sample_types[index].type, f"{total} in {stacks}", _moment(profile), name)
+    facts = (profile.sample_types[index].type, f"{total} in {stacks}", began_at(profile), name)
     subtitle = ", ".join(filter(None, facts))
     flame = lay_out(_stacks(profile, index))
     alt_text = say.words(flame_alt_text(flame, title)) if flame.boxes else say("profile.alt-none")
@@ -59,15 +58,5 @@ def _stacks(profile: Profile, index: int) -> Iterator[StackSample]:
 
 
 def _shown(name: str) -> str:
-    """As text that is valid and short enough to stand in every frame of the page."""
     name = name.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
     return name if len(name) <= _LONGEST_NAME else f"{name[: _LONGEST_NAME - 1]}…"
-
-
-def _moment(profile: Profile) -> str:
-    """When it was begun; empty where it does not say, or nothing that is a time."""
-    try:
-        began = datetime.fromtimestamp(profile.time_nanos // _SECOND_NS, UTC)
-    except (OverflowError, OSError, ValueError):
-        return ""
-    return format_time(began) if profile.time_nanos > 0 else ""

@@ -131,7 +131,6 @@ def loader(contents: Contents) -> Load:
 
 
 def _versions(study: str, contents: Contents) -> dict[str, str]:
-    """For links to the lines of HAMi: the profile does not have its version, but it is known of which image it was."""
     known = [content.version for content in contents.values() if _RELEASE.fullmatch(content.version)]
     return {"versions": f"{HAMI}@v{known[0]}"} if study == "list" and len(known) == 1 else {}
 

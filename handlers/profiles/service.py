@@ -19,13 +19,13 @@ from bot.report import in_words
 from bot.settings.schema import ProfileSettings
 from bot.slack.app import App
 from bot.slack.message import File, Message
-from bot.slack.render.blocks import AskButton, Draft
+from bot.slack.render.blocks import AskButton
 from bot.slack.render.prose import render_help
 from bot.slack.render.report import CANCEL, render_report, taking
 from bot.slack.responder import PATIENCE_S, ChannelReply, Reply, announced
 from bot.store import StoreError
 from bot.store.profiles import ProfileRows
-from bot.texts import Prose, Text, Texts, spaced
+from bot.texts import Text, Texts, spaced
 from bot.triage.state import News
 from handlers.inbox import DONE, Inbox
 from handlers.parsing.question import (
@@ -54,8 +54,8 @@ from playbooks.profile.request import KINDS, Request
 _EVERY_S = 10.0
 """How often a message is edited that tells how long it takes: Slack allows about 50 edits a minute."""
 _AFTERWARDS_S = 90.0
-"""What finding the pod, decoding, drawing and keeping may take beside the capture itself, and beside waiting for room
-and for another large profile."""
+"""What finding the pod, decoding, drawing and keeping may take beside the capture itself, and beside waiting for
+room."""
 
 log = logging.getLogger(__name__)
 
@@ -80,7 +80,7 @@ class ProfileService:
         if capture is not None:
             question = msgspec.structs.replace(question, public=True, beside=True)
             seconds = min(capture.seconds, self._settings.longest_s)
-        longest_s = seconds + 2 * ROOM_S + _AFTERWARDS_S
+        longest_s = seconds + ROOM_S + _AFTERWARDS_S
         await self._inbox.do(key, self._kind, question, NOTHING, longest_s=longest_s)
 
     def cancel(self, key: str, user: str) -> bool:
@@ -119,8 +119,6 @@ class ProfileService:
         async with self._room.study():
             return await study(asked.request.words, rows, self._deps.now(), say, self._room.run)
 
-    # ------------------------------------------------------------------------------------------------- taking one
-
     async def _capture(self, key: str, question: Question, asked: ProfileAsked, reply: Reply) -> Message:
         assert isinstance(asked.request, Request)
         say = self._deps.texts(asked.options.get("lang"))
@@ -130,9 +128,19 @@ class ProfileService:
         )
         cluster = self._deps.cluster_of(asked.options.get("cluster") or await usual_cluster(self._deps, question))
         wanted = CaptureRequest(cluster, str(request.target or ""), request.kind, request.seconds)
-        progress = _Progress(request, Text("profile.joined") if self._captures.is_running(wanted) else "")
+        joined = Text("profile.joined") if self._captures.is_running(wanted) else ""
+        ends_at = time.monotonic() + request.seconds
+
+        def progress() -> Message:
+            left = round(ends_at - time.monotonic())
+            values = {"kind": request.kind, "where": request.target or Text("profile.the-scheduler")}
+            text = (
+                Text("profile.progress-left", left=left, **values) if left > 0 else Text("profile.progress", **values)
+            )
+            return taking(spaced(text, joined), key).in_words(say)
+
         waiting = self._taken(wanted, request, question, partial(answer_to, words=question.words, say=say))
-        async with _showing(reply, lambda: progress.message(key).in_words(say)):
+        async with _showing(reply, progress):
             answer = await self._awaited(key, asyncio.create_task(waiting))
         if answer is None:
             return Message(say("profile.cancelled", user=self._cancelled_by.pop(key, "")))
@@ -187,23 +195,6 @@ class ProfileService:
             )
         except StoreError as error:
             log.warning("the profile %s is not kept: %s", answer.kept.id, error)
-
-
-class _Progress:
-    """What is shown meanwhile."""
-
-    def __init__(self, request: Request, joined: Prose) -> None:
-        self._request = request
-        self._joined = joined
-        self._ends_at = time.monotonic() + request.seconds
-
-    def message(self, key: str) -> Draft:
-        """What stands there now, with the button that cancels it."""
-        request = self._request
-        left = round(self._ends_at - time.monotonic())
-        values = {"kind": request.kind, "where": request.target or Text("profile.the-scheduler")}
-        text = Text("profile.progress-left", left=left, **values) if left > 0 else Text("profile.progress", **values)
-        return taking(spaced(text, self._joined), key)
 
 
 @asynccontextmanager
@@ -282,42 +273,35 @@ def _text(words: Sequence[str], asked: Words, contents: Contents) -> Message:
 
 def register(app: App, inbox: Inbox, profiles: ProfileService) -> Verb:
     """Listens to the button that cancels; the verb's row in the table."""
-    window = _ProfilesWindow(inbox, profiles)
-    app.action(CANCEL)(window.cancelled)
-    return Verb(beginning(VERB), window.ask)
 
+    async def elsewhere(taken: AcceptedDeed[Nothing]) -> None:
+        # What is taken here was cancelled by then; so it is taken elsewhere, or not at all.
+        told = Message(inbox.deps.say("profile.elsewhere"))
+        await inbox.reply(taken.key, taken.asked).answer(told, mark=DONE)
 
-class _ProfilesWindow:
-    """Its listeners, and what they need."""
+    of_cancel = inbox.kinds.add(ActionKind("profile-cancel", Nothing, elsewhere))
 
-    def __init__(self, inbox: Inbox, profiles: ProfileService) -> None:
-        self._inbox = inbox
-        self._profiles = profiles
-        self._of_cancel = inbox.kinds.add(ActionKind("profile-cancel", Nothing, self._cancel))
+    async def cancelled(ack: Any, body: dict[str, Any]) -> None:
+        await ack()
+        if profiles.cancel(str(first_action(body).get("value", "")), body["user"]["id"]):
+            return
+        clicked = by_button(body, inbox.deps.now()).question
+        question = msgspec.structs.replace(clicked, words="", thread_ts=thread_below(body))
+        await inbox.do(body["trigger_id"], of_cancel, question, NOTHING)
 
-    async def ask(self, asked: HeardWords) -> None:
+    async def ask(asked: HeardWords) -> None:
         match asked:
             case HeardWords(surface="command", question=question):
                 pass
             case HeardWords(button=AskButton() as value):
                 words = asked.words
-                if value.cluster in self._inbox.deps.clusters and "--cluster" not in words:
+                if value.cluster in inbox.deps.clusters and "--cluster" not in words:
                     words = f"--cluster {value.cluster} {words}"
                 thread_ts = thread_below(asked.body)
                 question = msgspec.structs.replace(asked.question, words=words, thread_ts=thread_ts)
             case _:
                 question = asked.publicly()
-        await self._profiles.ask(asked.key, question)
+        await profiles.ask(asked.key, question)
 
-    async def cancelled(self, ack: Any, body: dict[str, Any]) -> None:
-        await ack()
-        if self._profiles.cancel(str(first_action(body).get("value", "")), body["user"]["id"]):
-            return
-        clicked = by_button(body, self._inbox.deps.now()).question
-        question = msgspec.structs.replace(clicked, words="", thread_ts=thread_below(body))
-        await self._inbox.do(body["trigger_id"], self._of_cancel, question, NOTHING)
-
-    async def _cancel(self, taken: AcceptedDeed[Nothing]) -> None:
-        """What is taken here was cancelled by then; so it is taken elsewhere, or not at all."""
-        elsewhere = Message(self._inbox.deps.say("profile.elsewhere"))
-        await self._inbox.reply(taken.key, taken.asked).answer(elsewhere, mark=DONE)
+    app.action(CANCEL)(cancelled)
+    return Verb(beginning(VERB), ask)

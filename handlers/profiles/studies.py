@@ -16,7 +16,33 @@ def answer_to(study: str, asked: Words, config: "Path | None" = None, load: Load
     Raises UsageError and SourceError.
     """
     if study == "top":
-        return _top_text(asked, load)
+        files, given = asked
+        if len(files) != 1:
+            several = Text("error-profile.name-one-profile-not", count=len(files), files=" ".join(files))
+            raise UsageError(several if files else Text("error-profile.name-one-profile"), example=EXAMPLE)
+        from bot.pprof.filters import Filters  # noqa: PLC0415  # as `decode.read`
+        from bot.pprof.graph import Trim  # noqa: PLC0415
+        from bot.pprof.top import Options, top  # noqa: PLC0415
+
+        trim = Trim(
+            cum=given.get("cum", False),
+            nodecount=given.get("nodecount", 0),
+            nodefraction=given.get("nodefraction", Trim().nodefraction),
+            lines=given.get("lines", False),
+            inlines=not given.get("noinlines", False),
+            drop_negative=given.get("drop_negative", False),
+        )
+        options = Options(
+            sample_index=given.get("sample_index", ""),
+            unit=given.get("unit") or Options().unit,
+            relative_percentages=given.get("relative_percentages", False),
+            normalize=given.get("normalize", False),
+            trim=trim,
+            filters=Filters(**{name: given[name] for name in FILTERS if name in given}),
+        )
+        base = given.get("diff_base") or given.get("base")
+        profiles = [load(path).profile for path in (files[0], base) if path]
+        return top(*profiles, diff=bool(given.get("diff_base")), options=options)
     if study in ("list", "compare", "hints"):
         from handlers.profiles import analyses  # noqa: PLC0415  # all of pprof's comparing
 
@@ -24,33 +50,3 @@ def answer_to(study: str, asked: Words, config: "Path | None" = None, load: Load
             return analyses.list_text(asked, load)
         return analyses.study_text(study, asked, config, load)
     raise UsageError(Text("error-profile.no-profile-command", study=repr(study)), example=EXAMPLE)
-
-
-def _top_text(asked: Words, load: Load) -> str:
-    files, given = asked
-    if len(files) != 1:
-        several = Text("error-profile.name-one-profile-not", count=len(files), files=" ".join(files))
-        raise UsageError(several if files else Text("error-profile.name-one-profile"), example=EXAMPLE)
-    from bot.pprof.filters import Filters  # noqa: PLC0415  # as `decode.read`
-    from bot.pprof.graph import Trim  # noqa: PLC0415
-    from bot.pprof.top import Options, top  # noqa: PLC0415
-
-    trim = Trim(
-        cum=given.get("cum", False),
-        nodecount=given.get("nodecount", 0),
-        nodefraction=given.get("nodefraction", Trim().nodefraction),
-        lines=given.get("lines", False),
-        inlines=not given.get("noinlines", False),
-        drop_negative=given.get("drop_negative", False),
-    )
-    options = Options(
-        sample_index=given.get("sample_index", ""),
-        unit=given.get("unit") or Options().unit,
-        relative_percentages=given.get("relative_percentages", False),
-        normalize=given.get("normalize", False),
-        trim=trim,
-        filters=Filters(**{name: given[name] for name in FILTERS if name in given}),
-    )
-    base = given.get("diff_base") or given.get("base")
-    profiles = [load(path).profile for path in (files[0], base) if path]
-    return top(*profiles, diff=bool(given.get("diff_base")), options=options)

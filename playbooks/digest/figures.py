@@ -57,17 +57,15 @@ def waiting(reports: Mapping[str, Report]) -> tuple[int, int]:
     return len(report.typed(PendingRow)), len(report.typed(CauseRow))
 
 
-def _pending(report: Report, part: Any) -> dict[str, str]:
-    del part
+def _pending(report: Report, _: Any) -> dict[str, str]:
     pods = Counter[str]()
     for row in report.typed(CauseRow):
         pods[row.cause] += row.pods
     return {f"pending/{code}": str(count) for code, count in pods.items()}
 
 
-def _nodes(report: Report, part: Any) -> dict[str, str]:
+def _nodes(report: Report, _: Any) -> dict[str, str]:
     """How many nodes have which fault or lock, and which ones, as long as they are few."""
-    del part
     locks = [
         finding for finding in report.findings if finding.code.startswith(_LOCKS)
     ]  # one that will be released stands too long
@@ -115,9 +113,7 @@ def _promised(part: Any) -> dict[str, str]:
     return figures | {f"over-subscription/{kind} cores": f"{sum(all_) / len(all_):.2f}" for kind, all_ in cores.items()}
 
 
-def _quota(report: Report, part: Any) -> dict[str, str]:
-    """In percent the limits that are nearly used up, by who counts."""
-    del part
+def _quota(report: Report, _: Any) -> dict[str, str]:
     return {
         f"quotas/{row.namespace} {row.resource} {use.by}": f"{100 * use.used // use.limit}"
         for row in report.typed(QuotaRow)
@@ -168,38 +164,23 @@ AREA = "idle-GPU-hours"
 _DAY_S, _HOUR_S = 24 * 3600.0, 3600.0
 
 
-class _Idle(NamedTuple):
-    hours: Mapping[str, float]
-    unmeasured: frozenset[str]
-    """Namespaces with pods of which something is not known."""
-
-
 def idle_figures(capacity: Capacity, usage: UsageSeen, version: Version | None, taken_at: datetime) -> dict[str, str]:
-    """The digest's figures: whole hours, and where pods were not measured."""
+    """The digest's figures: whole hours by namespace, the most first, and where pods were not measured."""
     if isinstance(capacity.nodes, Gap) or isinstance(capacity.pods, Gap):
         return {}
-    idle = _idle(capacity.nodes, capacity.pods, usage, version or NEWEST_READ, taken_at)
-    figures = {f"{AREA}/{name}": f"{hours:.0f}" for name, hours in idle.hours.items() if round(hours)}
-    if idle.unmeasured:
-        figures[f"gaps/{AREA}"] = f"pods that are not measured: {', '.join(sorted(idle.unmeasured))}"[:200]
-    return figures
-
-
-def _idle(
-    nodes: Sequence[Node], pods: Sequence[Holder], usage: UsageSeen, version: Version, taken_at: datetime
-) -> _Idle:
-    ledger = build_ledger(pods, version)
-    held = held_by(ledger.all(), usage.usage)
-    memory = _memory(nodes) if usage.usage.containers else {}
+    memory = _memory(capacity.nodes) if usage.usage.containers else {}
     hours, unmeasured = defaultdict[str, float](float), set[str]()
-    for holding in held:
+    for holding in held_by(build_ledger(capacity.pods, version or NEWEST_READ).all(), usage.usage):
         found = _hours(holding, memory, taken_at)
         if found is None:
             unmeasured.add(holding.holding.namespace)
         else:
             hours[holding.holding.namespace] += found
     most = sorted(hours, key=lambda name: (-hours[name], name))
-    return _Idle({name: hours[name] for name in most}, frozenset(unmeasured))
+    figures = {f"{AREA}/{name}": f"{hours[name]:.0f}" for name in most if round(hours[name])}
+    if unmeasured:
+        figures[f"gaps/{AREA}"] = f"pods that are not measured: {', '.join(sorted(unmeasured))}"[:200]
+    return figures
 
 
 def _hours(held: MeasuredHolding, memory: Mapping[str, int], taken_at: datetime) -> float | None:
@@ -217,7 +198,6 @@ def _hours(held: MeasuredHolding, memory: Mapping[str, int], taken_at: datetime)
 
 
 def _memory(nodes: Sequence[Node]) -> dict[str, int]:
-    """What each GPU is registered with, in MiB."""
     return {
         card.uuid: card.memory_mib
         for node in nodes

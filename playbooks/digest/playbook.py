@@ -15,7 +15,7 @@ from bot.digest.figures import FigureRow, OwnerRow, split
 from bot.errors import SourceError
 from bot.kube.times import format_time
 from bot.report import SEVERITIES, Finding, Gap, Report, Sheet, Subject, gap, new_report
-from bot.texts import Prose, Text, clauses, in_english
+from bot.texts import Text, clauses, in_english
 from playbooks.digest.figures import AREA, FindingOrigin, bad, figures_of, idle_figures, owners_of, waiting
 from playbooks.gather.usage import UsageSeen, gather_usage
 from playbooks.playbook import ALL, Playbook, Sources, find
@@ -42,7 +42,7 @@ _WORST = 3
 class Request(NamedTuple):
     """`all`: everything instead of an overview."""
 
-    all: bool
+    all: bool = False
 
 
 class Snapshot(NamedTuple):
@@ -56,28 +56,19 @@ class Snapshot(NamedTuple):
     usage: UsageSeen
 
 
-def request(all: bool = False) -> Request:  # noqa: A002, FBT001, FBT002  # the option's name
-    """The whole cluster."""
-    return Request(all)
-
-
 async def gather(wanted: Request, sources: Sources) -> Snapshot:
     """Read what all the questions read. Raises SourceError when none of them can be answered."""
     found, usage = await asyncio.gather(
-        asyncio.gather(*(_gather(verb, sources) for verb in ASKED)), _gather_usage(sources)
+        asyncio.gather(*(_gather(verb, sources) for verb in ASKED)), gather_usage(sources)
     )
+    if not (usage.usage.containers or sources.prometheus):  # no vGPUmonitor, it seems: the figures say so
+        usage = msgspec.structs.replace(usage, gaps=())
     parts = {verb: part for verb, part in zip(ASKED, found, strict=True) if not isinstance(part, SourceError)}
     errors = {verb: error for verb, error in zip(ASKED, found, strict=True) if isinstance(error, SourceError)}
     if not parts:
         raise next(iter(errors.values()))
     unseen = {verb: gap(verb, error.message, error.hint) for verb, error in errors.items()}
     return Snapshot(wanted, sources.cluster.name, sources.cluster.now(), parts, unseen, usage)
-
-
-async def _gather_usage(sources: Sources) -> UsageSeen:
-    """Where nothing at all is measured there may be no vGPUmonitor: the figures say so, and that is no gap."""
-    usage = await gather_usage(sources)
-    return usage if usage.usage.containers or sources.prometheus else msgspec.structs.replace(usage, gaps=())
 
 
 async def _gather(verb: str, sources: Sources) -> Any:
@@ -107,12 +98,17 @@ def diagnose(snapshot: Snapshot) -> Report:
     )
     brief = None if snapshot.request.all else _told(figures)
     tables = FIGURES.table(_rows(figures), brief=brief), OWNERS.table(owners)
+    # What the questions answer where HAMi is not installed: then no node and no pod was judged.
+    told = (report for verb, report in reports.items() if verb != "pending")
     return new_report(
         playbook="digest",
         cluster=snapshot.cluster,
         taken_at=format_time(snapshot.taken_at),
         subject=Subject("Cluster", "", snapshot.cluster),
-        verdict=_without_hami(reports) or _verdict(reports, snapshot.unseen),
+        verdict=next(
+            (report.findings[0].text for report in told if report.findings[0].code == "hami-not-installed"), ""
+        )
+        or _verdict(reports, snapshot.unseen),
         findings=findings,
         tables=tuple(table for table in tables if table.rows),
         gaps=gaps,
@@ -129,7 +125,6 @@ def _idle(snapshot: Snapshot) -> dict[str, str]:
 
 
 def _told(figures: Mapping[str, str]) -> Iterator[FigureRow]:
-    """The first of each area, in words."""
     for area, name in _TOLD.items():
         unit = _UNITS.get(area, "")
         some = ((what, value) for of, what, value in _rows(figures) if of == area)
@@ -182,18 +177,12 @@ def _verdict(reports: Mapping[str, Report], unseen: Mapping[str, Gap]) -> Text:
     return clauses(lines)
 
 
-def _without_hami(reports: Mapping[str, Report]) -> Prose:
-    """What the questions answer where HAMi is not installed: then no node and no pod was judged."""
-    told = (report for verb, report in reports.items() if verb != "pending")
-    return next((report.findings[0].text for report in told if report.findings[0].code == "hami-not-installed"), "")
-
-
 PLAYBOOK = Playbook(
     verb="digest",
     summary="How is the cluster today: what is pending, what is broken, what is free?",
     example="digest",
     parameters=(ALL,),
-    request=request,
+    request=Request,
     gather=gather,
     diagnose=diagnose,
 )

@@ -1,7 +1,7 @@
 """What would let a pod onto a node, as steps with their quotes: by Kubernetes' filters, with less, after an end."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from itertools import islice
 
 from msgspec import structs
@@ -9,7 +9,7 @@ from msgspec import structs
 from bot.hami.fit.advice import PlacementChange
 from bot.hami.fit.blockers import Ending
 from bot.hami.pods.request_parsing import asked_resources
-from bot.kube.models import Node, Pod, Toleration
+from bot.kube.models import Pod, Toleration
 from bot.kube.selectors import SELECTOR_TEXT, TAINT_TEXT, NodeFilter, Obstacle, effective_request
 from bot.report import Evidence, Gap, NextAction, gap, step
 from bot.texts import Prose, Text, clauses, spaced
@@ -39,10 +39,9 @@ def reasons(scene: PodScene, names: Sequence[str], *, figures: bool = True) -> l
     """
     counts = Counter(_text(scene.obstacles[name]) for name in names).most_common()
     short = {text: found for text, _ in counts if figures and (found := _shortage(scene, text, names))}
-    texts: list[tuple[Prose, int]] = [
-        (short[text].noted(text) if text in short else text, count) for text, count in counts
-    ]
-    parts = [text for text, _ in texts] if len(texts) == 1 else [spaced(str(count), text) for text, count in texts]
+    texts: list[Prose] = [short[text].noted(text) if text in short else text for text, _ in counts]
+    several = len(texts) > 1
+    parts = [spaced(str(count), text) if several else text for text, (_, count) in zip(texts, counts, strict=True)]
     return [clauses(parts[:most]) for most in range(len(parts), 0, -1)]
 
 
@@ -72,11 +71,8 @@ def proofs(scene: PodScene, name: str) -> list[Evidence]:
 
 def asked_amount(pod: Pod, resource: str) -> list[Evidence]:
     """The first amount of the resource that some container asks for."""
-    parts = [
-        container.resources
-        for container in (*pod.spec.containers, *(pod.spec.init_containers or ()))
-        if container.resources
-    ]
+    containers = (*pod.spec.containers, *(pod.spec.init_containers or ()))
+    parts = [container.resources for container in containers if container.resources]
     amounts = [some[resource] for part in parts for some in (part.requests, part.limits) if some and resource in some]
     return [of_manifest(pod, resource, str(amount)) for amount in amounts[:1]]
 
@@ -127,30 +123,16 @@ def ways(scene: PodScene, names: Sequence[str]) -> list[NextAction]:
     tainted = [name for name in names if scene.obstacles[name].text == TAINT_TEXT]
     for taint in dict.fromkeys(scene.obstacles[name].detail for name in tainted):
         of_taint = [name for name in tainted if scene.obstacles[name].detail == taint]
-        tolerating = None if taint.startswith(_OF_KUBERNETES) else _tolerating(taint)
-        if tolerating and (let_in := _let_in(scene, of_taint, tolerating)):
+        spec = scene.pod.spec
+        more = [*(spec.tolerations or ()), Toleration(key=taint, operator="Exists")]
+        drops = NodeFilter(structs.replace(scene.pod, spec=structs.replace(spec, tolerations=more))).obstacle
+        tried = () if taint.startswith(_OF_KUBERNETES) else of_taint[:_MAX_TRIED]
+        let_in = list(islice((name for name in tried if drops(scene.nodes[name]) is None), _MAX_NAMED))
+        if let_in:
             label = Text("change.tolerate", taint=taint, nodes=", ".join(let_in))
             found.append(step(label, kubectl("get", "node", let_in[0], "-o", "jsonpath={.spec.taints}")))
             break
     return found
-
-
-def _let_in(scene: PodScene, names: Sequence[str], change: Callable[[Pod], Pod]) -> list[str]:
-    """Some of the nodes that have no other obstacle for the changed pod."""
-    drops = NodeFilter(change(scene.pod)).obstacle
-
-    def taking() -> Iterator[Node]:
-        return (node for node in map(scene.nodes.__getitem__, names[:_MAX_TRIED]) if drops(node) is None)
-
-    return [node.name for node in islice(taking(), _MAX_NAMED)]
-
-
-def _tolerating(taint: str) -> Callable[[Pod], Pod]:
-    def tolerating(pod: Pod) -> Pod:
-        more = [*(pod.spec.tolerations or ()), Toleration(key=taint, operator="Exists")]
-        return structs.replace(pod, spec=structs.replace(pod.spec, tolerations=more))
-
-    return tolerating
 
 
 def end_others(scene: AskedScene, found: Sequence[Ending]) -> list[NextAction]:
@@ -158,9 +140,8 @@ def end_others(scene: AskedScene, found: Sequence[Ending]) -> list[NextAction]:
     if not found:
         return []
     first = found[0]
-    label = Text(
-        "change.end-pod", pod=prose.names([f"{pod.namespace}/{pod.name}" for pod in first.pods]), node=first.node
-    )
+    names = prose.names([f"{pod.namespace}/{pod.name}" for pod in first.pods])
+    label = Text("change.end-pod", pod=names, node=first.node)
     there = all(pod.node == first.node for pod in first.pods)
     look = ("gpus", "--node", first.node) if there else ("quota", scene.pod.namespace)
     return [step(label, prose.command(*look))]
@@ -170,17 +151,12 @@ def as_step(scene: AskedScene, change: PlacementChange) -> NextAction:
     """A smaller request; one asked for in words is asked for again in words."""
     in_words = scene.card_words is not None and change.what == "drop-type"
     label = request_amounts.change(scene, change, what="drop-option" if in_words else "")
-    again = _changed(scene.card_words, change, _unit_mib(scene)) if scene.card_words else None
-    if again is not None:
+    device = device_of(scene.card_words, scene.config) if scene.card_words else None
+    factor = device.resources.memory_factor if device else 1
+    if scene.card_words and (again := _changed(scene.card_words, change, factor)) is not None:
         return step(label, prose.command("fit", *words_of(again, scene.pod.namespace)))
     look = quotes.of_cards(scene.nodes[change.node]).command
     return ask_again(scene.pod, label, look)
-
-
-def _unit_mib(scene: AskedScene) -> int:
-    """What one of the memory resource means."""
-    device = device_of(scene.card_words, scene.config) if scene.card_words else None
-    return device.resources.memory_factor if device else 1
 
 
 def _changed(words: CardWords, change: PlacementChange, factor: int) -> CardWords | None:
@@ -206,11 +182,8 @@ def proofs_of(scene: AskedScene, node: str = "") -> tuple[Evidence, ...]:
     if scene.card_words is None:
         asks = asked_resources(scene.written, scene.config)
         return tuple(of_manifest(scene.pod, name, value) for name, value in asks.items())
-    names = (
-        [node]
-        if node
-        else [candidate for candidate in scene.candidates if scene.view.cards(candidate)] or sorted(scene.nodes)
-    )
+    with_cards = [candidate for candidate in scene.candidates if not node and scene.view.cards(candidate)]
+    names = [node] if node else with_cards or sorted(scene.nodes)
     return (of_card(scene, names[0]),) if names else ()
 
 

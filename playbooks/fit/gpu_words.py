@@ -51,24 +51,20 @@ def read_card_words(words: Sequence[str], cores: int | None, kind: str) -> CardW
     """The request in the words that were typed. Raises UsageError with an example for what is unclear."""
     typed = " ".join(words)
     if _TWO_NUMBERS.search(typed):
-        if meant := _with_an_x(typed):
-            raise UsageError(_unread(typed), hint=Text("error-command.did-you-mean", meant=meant))
-        raise UsageError(_unread(typed), example=EXAMPLE)
+        # To join the numbers of `2 8Gi` would ask for 28Gi: what it was meant to say, where that can be read.
+        meant = _TWO_NUMBERS.sub("x", typed, count=1)
+        try:
+            _read("".join(meant.split()), meant, None, "")
+        except UsageError as error:
+            raise UsageError(_unread(typed), example=EXAMPLE) from error
+        if _TWO_NUMBERS.search(meant):
+            raise UsageError(_unread(typed), example=EXAMPLE)
+        raise UsageError(_unread(typed), hint=Text("error-command.did-you-mean", meant="".join(meant.split())))
     return _read("".join(words), typed, cores, kind)
 
 
 def _unread(typed: str) -> Text:
     return Text("error-fit.no-number-with-memory", typed=repr(typed[:60]))
-
-
-def _with_an_x(typed: str) -> str:
-    """What `2 8Gi` was meant to say, where that can be read; to join the numbers would ask for 28Gi."""
-    meant = _TWO_NUMBERS.sub("x", typed, count=1)
-    try:
-        _read("".join(meant.split()), meant, None, "")
-    except UsageError:
-        return ""
-    return "" if _TWO_NUMBERS.search(meant) else "".join(meant.split())
 
 
 def _read(text: str, typed: str, cores: int | None, kind: str) -> CardWords:

@@ -84,24 +84,21 @@ def file_of(pod: Pod) -> str:
 
 def rules_on_others(pod: Pod) -> list[str]:
     """The fields by which other pods, ports and volumes decide where the pod may go, as the API names them."""
-    return list(dict.fromkeys(_rules_on_others(pod.spec))) if isinstance(pod.spec, ManifestSpec) else []
-
-
-def _rules_on_others(spec: ManifestSpec) -> Iterator[str]:
-    if (affinity := spec.affinity) is not None:
-        for name, rule in (("podAffinity", affinity.pod_affinity), ("podAntiAffinity", affinity.pod_anti_affinity)):
-            if rule is not None and rule.required_during_scheduling_ignored_during_execution:
-                yield name
-    if any(port.host_port for container in spec.containers for port in container.ports or ()):
-        yield "hostPort"
-    if any(volume.persistent_volume_claim is not None for volume in spec.volumes or ()):
-        yield "persistentVolumeClaim"
-    if any(volume.ephemeral is not None for volume in spec.volumes or ()):
-        yield "ephemeral volume"
-    if spec.resource_claims:
-        yield "resourceClaims"
-    if any(spread.when_unsatisfiable != _ANYWAY for spread in spec.topology_spread_constraints or ()):
-        yield "topologySpreadConstraints"
+    if not isinstance(spec := pod.spec, ManifestSpec):
+        return []
+    near, apart = (spec.affinity.pod_affinity, spec.affinity.pod_anti_affinity) if spec.affinity else (None, None)
+    volumes, spreads = spec.volumes or (), spec.topology_spread_constraints or ()
+    ports = [port for container in spec.containers for port in container.ports or ()]
+    rules = {
+        "podAffinity": near is not None and near.required_during_scheduling_ignored_during_execution,
+        "podAntiAffinity": apart is not None and apart.required_during_scheduling_ignored_during_execution,
+        "hostPort": any(port.host_port for port in ports),
+        "persistentVolumeClaim": any(volume.persistent_volume_claim is not None for volume in volumes),
+        "ephemeral volume": any(volume.ephemeral is not None for volume in volumes),
+        "resourceClaims": spec.resource_claims,
+        "topologySpreadConstraints": any(spread.when_unsatisfiable != _ANYWAY for spread in spreads),
+    }
+    return [name for name, holds in rules.items() if holds]
 
 
 _MAX_BYTES = 16 * 1024 * 1024

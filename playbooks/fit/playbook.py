@@ -7,13 +7,13 @@ only nodes that both leave.
 import asyncio
 from collections.abc import Sequence
 from datetime import datetime
+from itertools import chain
 from typing import NamedTuple
 
 import click
 from msgspec import structs
 
 from bot.errors import SourceError, UsageError
-from bot.kube.cluster import Cluster
 from bot.kube.models import Pod
 from bot.kube.times import format_time
 from bot.report import Gap, Report, Subject, gap, new_report
@@ -25,7 +25,7 @@ from playbooks.fit.manifest import Manifest, ManifestFile, file_of, read_pods, r
 from playbooks.fit.rules import FIT, endings, free_nodes, verdict
 from playbooks.fit.scene import AskedScene, admission
 from playbooks.gather.dra import gather_slices
-from playbooks.gather.scheduling import Capacity, gather_capacity, gather_install, is_absent, times_shown
+from playbooks.gather.scheduling import gather_capacity, gather_install, is_absent, times_shown
 from playbooks.gather.subject import EmptyNamespace, gather_deserted
 from playbooks.gather.usage import MeasuredNodes, UsageSeen, gather_usage_of
 from playbooks.playbook import Playbook, Sources
@@ -102,7 +102,10 @@ async def gather(wanted: Request, sources: Sources) -> Snapshot:
     if isinstance(capacity.nodes, Gap):
         raise SourceError(capacity.nodes.text, hint=capacity.nodes.advice)
     as_of = cluster.as_of(times_shown(cluster, capacity.nodes, install.install))
-    deserted = await _deserted(cluster, wanted.namespace, capacity)
+    # More is read only for a namespace without quotas and without cards.
+    objects = chain.from_iterable(some for some in (capacity.quotas, capacity.pods) if not isinstance(some, Gap))
+    known = wanted.namespace in {"", DEFAULT_NAMESPACE, *(object_.namespace for object_ in objects)}
+    deserted = None if known else await gather_deserted(cluster, wanted.namespace)
     undecodable = tuple(cluster.undecodable)
     world = ClusterScene(install, capacity, as_of, slices=slices)
     asked = asked_of(wanted, world, undecodable)
@@ -123,27 +126,21 @@ def asked_of(wanted: Request, world: ClusterScene, undecodable: Sequence[str] = 
         world = structs.replace(world, capacity=world.capacity._replace(quotas=[]))
     pods = (pod_of(wanted.words, wanted.namespace, world.config),) if wanted.words else wanted.pods
     admissions = [admission(pod, world.install, world.config) for pod in pods]
+    several = len({pod.name for pod in pods}) < len(pods)  # whom a name alone would not tell apart
+    names = [f"{pod.namespace}/{pod.name}" if several else pod.name for pod in pods]
     return tuple(
         AskedScene(
-            admitted.pod,
+            admitted,
             world,
             name=name,
-            written=admitted.pod if wanted.words else pod,
+            written=admitted if wanted.words else pod,
             card_words=wanted.words,
-            refused=admitted.refused,
+            refused=refused,
             unread=unread,
             undecodable=undecodable,
         )
-        for name, pod, admitted in zip(_names(pods), pods, admissions, strict=True)
+        for name, pod, (admitted, refused) in zip(names, pods, admissions, strict=True)
     )
-
-
-async def _deserted(cluster: Cluster, namespace: str, capacity: Capacity) -> EmptyNamespace | Gap | None:
-    """More is read only for a namespace without quotas and without cards."""
-    seen = {
-        object_.namespace for some in (capacity.quotas, capacity.pods) if not isinstance(some, Gap) for object_ in some
-    }
-    return None if namespace in {"", DEFAULT_NAMESPACE, *seen} else await gather_deserted(cluster, namespace)
 
 
 def diagnose(snapshot: Snapshot) -> Report:
@@ -164,7 +161,9 @@ def diagnose(snapshot: Snapshot) -> Report:
     gaps += replicas_unjudged(created)
     gaps += [*snapshot.usage.gaps, *([world.slices] if isinstance(world.slices, Gap) else [])]
     if isinstance(snapshot.deserted, EmptyNamespace):
-        findings.append(no_such_namespace(snapshot.deserted, _without_namespace(wanted)))
+        files = dict.fromkeys(map(file_of, wanted.pods))
+        typed = words_of(wanted.words, DEFAULT_NAMESPACE) if wanted.words else [w for f in files for w in ("-f", f)]
+        findings.append(no_such_namespace(snapshot.deserted, ("fit", *typed, "-n")))
     elif snapshot.deserted is not None:
         gaps.append(snapshot.deserted)
     # What is short first: the nodes one by one are for machines. A pod that would be refused is on no node.
@@ -189,14 +188,6 @@ def diagnose(snapshot: Snapshot) -> Report:
     )
 
 
-def _without_namespace(wanted: Request) -> tuple[str, ...]:
-    """The question up to the namespace."""
-    if wanted.words:
-        return "fit", *words_of(wanted.words, DEFAULT_NAMESPACE), "-n"
-    files = dict.fromkeys(map(file_of, wanted.pods))
-    return "fit", *(word for file in files for word in ("-f", file)), "-n"
-
-
 def _subject(wanted: Request, pods: Sequence[Pod]) -> Subject:
     first, *others = pods
     if not others:
@@ -210,12 +201,6 @@ def _verdict(asked: Sequence[AskedScene], of_first: Told) -> Prose:
     fitting = sum(1 for scene in asked if scene.refused is None and free_nodes(scene))
     of_roles = any(role_of(scene.written).kind != "Pod" for scene in asked)
     return Text("fit.roles" if of_roles else "fit.summary", fitting=fitting, pods=len(asked))
-
-
-def _names(pods: Sequence[Pod]) -> list[str]:
-    """The pods' names; with their namespace where a name alone would not tell them apart."""
-    plain = [pod.name for pod in pods]
-    return plain if len(set(plain)) == len(plain) else [f"{pod.namespace}/{pod.name}" for pod in pods]
 
 
 PLAYBOOK = Playbook(

@@ -57,8 +57,14 @@ def why_nowhere(scene: PodScene) -> Sequence[Prose]:
 
     Then ever shorter. What is not shown is counted too, so the numbers add up to all nodes.
     """
-    if (few := _too_few_of_type(scene)) is not None:
-        return [few]
+    kind, rules = scene.request.constraints.use_type, scene.view.rules
+    if kind:  # it is what the pod is kept to: no node may have so many cards of it
+        wanted = scene.request.constraints
+        cards = (scene.view.cards(name) for name in scene.nodes)
+        allowed = ([card for card in some if type_allows(wanted, card, rules)] for some in cards)
+        most = max(map(_places, allowed), default=0)
+        if most and any(container.count > most for container in scene.request.containers):
+            return [Text("fits-nowhere.most-of-type", count=most, type=kind)]
     codes = Counter(_telling(verdict.codes) for verdict in scene.verdicts.values() if verdict.fits is False)
     largest = sorted(codes.items(), key=lambda item: (-item[1], item[0]))
     several = range(max(1, min(len(codes), _REASONS_SHOWN)), 0, -1)
@@ -72,33 +78,17 @@ def _telling(codes: Iterable[str]) -> tuple[str, ...]:
     return tuple(reason for reason in some if reason != verdicts.ALLOCATED_INSUFFICIENT) or some
 
 
-def _in_words(codes: Iterable[str], words: Mapping[str, Text]) -> list[Prose]:
-    return [words.get(code, code) for code in codes]
-
-
 def _counted(scene: PodScene, some: Mapping[tuple[str, ...], int], dropped: int) -> list[Text]:
     """These reasons with their counts, how many nodes have another one, and how many of them Kubernetes drops."""
     words = _WORDS if scene.device.vendor is FIRST else _WORDS_OF_OTHERS
     ordered = sorted(some.items(), key=lambda item: (_PASSING.isdisjoint(item[0]), -item[1], item[0]))
     left = len(scene.nodes) - dropped - sum(some.values())
-    told = [Text("fit-reason.counted", count=count, reasons=listed(_in_words(of, words))) for of, count in ordered]
+    reasons = [listed([words.get(code, code) for code in of]) for of, _ in ordered]
+    told = [
+        Text("fit-reason.counted", count=some[of], reasons=why) for (of, _), why in zip(ordered, reasons, strict=True)
+    ]
     rest = (Text("fit.others", count=left), Text("fit.dropped", count=dropped))
     return [*told, *(text for text, count in zip(rest, (left, dropped), strict=True) if count)]
-
-
-def _too_few_of_type(scene: PodScene) -> Prose | None:
-    """Where the type is what the pod is kept to, and no node has so many cards of it."""
-    kind, rules = scene.request.constraints.use_type, scene.view.rules
-    if not kind:
-        return None
-    allowed = (
-        [card for card in scene.view.cards(name) if type_allows(scene.request.constraints, card, rules)]
-        for name in scene.nodes
-    )
-    most = max(map(_places, allowed), default=0)
-    if not most or all(container.count <= most for container in scene.request.containers):
-        return None
-    return Text("fits-nowhere.most-of-type", count=most, type=kind)
 
 
 def why_never(scene: PodScene) -> Text:
@@ -111,7 +101,9 @@ def why_never(scene: PodScene) -> Text:
     cards = {name: scene.view.cards(name) for name in scene.nodes}
     memory = max((card.card.memory_mib for some in cards.values() for card in some), default=0)
     as_cards = max(map(len, cards.values()), default=0)
-    most = max(as_cards, _most_given(scene, cards))
+    # As many as an empty node with MIG cards gives, where each of its instances may be one.
+    with_mig = (name for name, some in cards.items() if any(card.card.mode == "mig" for card in some))
+    most = max(as_cards, max((_given(scene, name) for name in with_mig), default=0))
     containers = scene.request.containers
     if any(container.memory_mib > memory for container in containers):
         return Text("fits-nowhere.largest", memory=prose.mib(memory))
@@ -133,12 +125,6 @@ def _why_others_never(scene: PodScene) -> Text:
         return Text("fits-nowhere.numbers", word=never.container.word, numbers=never.numbers)
     name, verdict = nearest_refusal(scene)
     return Text("fits-nowhere.reason", node=name, reason=verdict.text())
-
-
-def _most_given(scene: PodScene, cards: Mapping[str, Sequence[CardState]]) -> int:
-    """As many as an empty node with MIG cards gives, where each of its instances may be one."""
-    with_mig = (name for name, some in cards.items() if any(card.card.mode == "mig" for card in some))
-    return max((_given(scene, name) for name in with_mig), default=0)
 
 
 def _given(scene: PodScene, name: str) -> int:

@@ -3,9 +3,9 @@
 import difflib
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from bot.finding_codes import Code
 from bot.hami.fit import verdicts
@@ -78,8 +78,7 @@ def no_such_device(scene: AskedScene) -> Iterator[Finding]:
     known = {device.word.casefold(): device.word for device in config.devices}
     claim = Text("fits.no-device", device=words.device, devices=prose.names(list(known.values()), len(known)))
     near = difflib.get_close_matches(words.device.casefold(), known, n=1, cutoff=_NEAR)
-    steps = [_ask(scene, known[key], words._replace(device=known[key])) for key in near]
-    yield _not_found(scene, claim, steps)
+    yield _not_found(scene, claim, {known[key]: words._replace(device=known[key]) for key in near})
 
 
 @rule("not-found", reads=("nodes",))
@@ -94,22 +93,18 @@ def no_such_type(scene: AskedScene) -> Iterator[Finding]:
     shown = prose.names([kind for kind, _ in types.most_common()], _MAX_TYPES)
     parts = {part.casefold(): part for kind in types for part in re.split(r"[\s-]+", kind) if part}
     near = difflib.get_close_matches(wanted[0], parts, n=1, cutoff=_NEAR)
-    steps = [_ask(scene, parts[key], scene.card_words._replace(type=parts[key])) for key in near]
     claim = Text("gpus.no-type", type=scene.card_words.type, types=shown)
-    yield _not_found(scene, claim, steps)
+    yield _not_found(scene, claim, {parts[key]: scene.card_words._replace(type=parts[key]) for key in near})
 
 
-def _not_found(scene: AskedScene, claim: Text, steps: Sequence[NextAction]) -> Finding:
-    asked_again = steps or [_see_gpus()]
-    return finding("not-found", claim, scene.confidence, (), proofs_of(scene), severity="warning", actions=asked_again)
+def _not_found(scene: AskedScene, claim: Text, near: Mapping[str, CardWords]) -> Finding:
+    asks = {name: prose.command("fit", *words_of(words, scene.pod.namespace)) for name, words in near.items()}
+    steps = [step(Text("not-found.ask", name=name), ask) for name, ask in asks.items()] or [_see_gpus()]
+    return finding("not-found", claim, scene.confidence, (), proofs_of(scene), severity="warning", actions=steps)
 
 
 def _see_gpus() -> NextAction:
     return step(Text("fits.see-gpus"), prose.command("gpus"))
-
-
-def _ask(scene: AskedScene, name: str, words: CardWords) -> NextAction:
-    return step(Text("not-found.ask", name=name), prose.command("fit", *words_of(words, scene.pod.namespace)))
 
 
 @rule("admission-denied")
@@ -183,7 +178,8 @@ def at_creation(scene: AskedScene) -> tuple[Text, Text]:
     """Claim and verdict."""
     effect = refusal(scene)
     assert effect is not None
-    return _over_quota("denied" if effect.by == "HAMi" else "creation", scene, effect)
+    by_hami = effect.by == "HAMi"
+    return _over_quota("resource-quota-not-fit.denied" if by_hami else "resource-quota-not-fit.creation", scene, effect)
 
 
 @rule("fits", reads=("nodes",))
@@ -202,11 +198,7 @@ def lost(scene: AskedScene) -> Iterator[Finding]:
     if not takers or any(taker not in scene.obstacles for taker in takers):
         return
     changes, search = scene.once(ways)
-    proofs = (
-        *elsewhere.proofs(scene, takers[0]),
-        of_card(scene, takers[0]),
-        *of_ending(scene, search.found),
-    )
+    proofs = (*elsewhere.proofs(scene, takers[0]), of_card(scene, takers[0]), *of_ending(scene, search.found))
     steps = [*elsewhere.ways(scene, takers), *(as_step(scene, change) for change in changes)]
     steps = [*steps, *end_others(scene, search.found)] or prose.see_node(takers[0])
     claim = scene.once(lost_in_words)[0]
@@ -234,10 +226,7 @@ def fits_nowhere(scene: AskedScene) -> Iterator[Finding]:
     if not scene.request.containers or scene.takers:
         return
     (changes, search), effect = scene.once(ways), None if scene.too_large else scene.once(_only_quota)
-    proofs = [
-        *proofs_of(scene, changes[0].node if changes else ""),
-        *of_ending(scene, search.found),
-    ]
+    proofs = [*proofs_of(scene, changes[0].node if changes else ""), *of_ending(scene, search.found)]
     code: Code = "impossible-anywhere" if scene.too_large else "fits-nowhere"
     if effect is not None:
         code = "resource-quota-not-fit"
@@ -252,7 +241,7 @@ def nowhere_in_words(scene: AskedScene) -> tuple[Text, Text]:
         claim = Text("fits-nowhere.never", pod=scene.once(called), why=why_never(scene))
         return claim, claim
     if (effect := scene.once(_only_quota)) is not None:
-        return _over_quota("fit", scene, effect)
+        return _over_quota("resource-quota-not-fit.fit", scene, effect)
     names, count = _judged(scene), len(scene.nodes)
     empty = names and not any(would_if_empty(scene, name) for name in names)
     key = "fits-nowhere.empty" if empty else "fits-nowhere.claim"
@@ -283,14 +272,6 @@ def policies_unread(scene: AskedScene) -> Iterator[Finding]:
         yield policy_finding(strange, proof, elsewhere.ask_again(scene.written, remedied(strange), proof.command))
 
 
-def _of_room(_: AskedScene, told: Told) -> bool:
-    return any(finding.code in NO_ROOM for finding in told.findings)
-
-
-def _hami_places(_: AskedScene, told: Told) -> bool:
-    return told.ended != ANOTHERS
-
-
 ANOTHERS = "not HAMi's to place"
 AT_CREATION, LOST, NOWHERE = "no room in a quota", "Kubernetes keeps it off", "fits nowhere"
 
@@ -305,8 +286,12 @@ FIT: tuple[Stage[AskedScene], ...] = (
     Stage("fits", fits, ends=True),
     Stage(LOST, lost, ends=True),
     Stage(NOWHERE, fits_nowhere, ends=True),
-    Stage("room that nobody uses", waits_for_idle, beside=True, when=_of_room),
-    Stage("policies that HAMi does not know", policies_unread, beside=True, when=_hami_places),
+    Stage(
+        "room that nobody uses", waits_for_idle, beside=True, when=lambda _, told: not told.codes.isdisjoint(NO_ROOM)
+    ),
+    Stage(
+        "policies that HAMi does not know", policies_unread, beside=True, when=lambda _, told: told.ended != ANOTHERS
+    ),
 )
 """The first stage that speaks, ends: one pod has one answer."""
 
@@ -381,11 +366,7 @@ def _made_by(owner: str, name: str) -> bool:
 def _judged(scene: AskedScene) -> list[str]:
     """The registered candidates; none where HAMi's version, or what is given, is not known."""
     sure = len(scene.views) == 1 and scene.view.ledger is not None
-    return (
-        [candidate for candidate in scene.candidates if not isinstance(scene.view.state(candidate), Unregistered)]
-        if sure
-        else []
-    )
+    return [name for name in scene.candidates if sure and not isinstance(scene.view.state(name), Unregistered)]
 
 
 def _told(claim: Callable[[Prose, Prose], Text], scene: AskedScene, whys: Sequence[Prose]) -> tuple[Text, Text]:
@@ -399,26 +380,13 @@ def _told(claim: Callable[[Prose, Prose], Text], scene: AskedScene, whys: Sequen
 
 def _only_quota(scene: AskedScene) -> Effect | None:
     """The limit of HAMi's that alone keeps the pod off some candidate; None when something else does too."""
-    refused = [
-        effect
-        for effect in effects_on_cards(scene)
-        if effect.of.by == "HAMi" and effect.verdict in ("refused", "unknown")
-    ]
-    if not refused or not any(
-        scene.judge(candidate, frozenset({verdicts.QUOTA_NOT_FIT})).fits for candidate in scene.candidates
-    ):
-        return None
-    return next((effect for effect in refused if effect.verdict == "refused"), refused[0])
+    ours = [effect for effect in effects_on_cards(scene) if effect.of.by == "HAMi"]
+    refused = [effect for verdict in ("refused", "unknown") for effect in ours if effect.verdict == verdict]
+    without = frozenset({verdicts.QUOTA_NOT_FIT})
+    return refused[0] if refused and any(scene.judge(name, without).fits for name in scene.candidates) else None
 
 
-_OVER_QUOTA = {
-    "fit": "resource-quota-not-fit.fit",
-    "denied": "resource-quota-not-fit.denied",
-    "creation": "resource-quota-not-fit.creation",
-}
-
-
-def _over_quota(when: Literal["fit", "denied", "creation"], scene: AskedScene, effect: Effect) -> tuple[Text, Text]:
+def _over_quota(key: str, scene: AskedScene, effect: Effect) -> tuple[Text, Text]:
     """Claim and verdict."""
     namespace = scene.pod.namespace
     numbers = {"used": _amount(effect.used), "limit": _amount(effect.limit)}
@@ -428,9 +396,7 @@ def _over_quota(when: Literal["fit", "denied", "creation"], scene: AskedScene, e
         amount, in_short = amounts_by_type(figures), amounts(figures)
 
     def told(pod: Prose, why: Prose, asked: Prose) -> Text:
-        return Text(
-            _OVER_QUOTA[when], pod=pod, why=why, namespace=namespace, resource=effect.key, asked=asked, **numbers
-        )
+        return Text(key, pod=pod, why=why, namespace=namespace, resource=effect.key, asked=asked, **numbers)
 
     claim, _ = _told(partial(told, asked=amount), scene, ())
     _, verdict = _told(partial(told, asked=in_short), scene, ())

@@ -10,11 +10,11 @@ from typing import NamedTuple
 from bot.hami.fit.verdicts import type_allows, uuid_allows
 from bot.hami.installation.install import VOLCANO_SCHEDULERS, Install, is_anothers
 from bot.hami.pods.pod_request import PodRequest
-from bot.hami.pods.request_parsing import DeviceConfig
+from bot.hami.pods.request_parsing import DeviceConfig, extended_resources
 from bot.hami.vendors import NAMES
 from bot.hami.version import Version
 from bot.hami.webhook import Rejection, WebhookSetting, admit, left_alone
-from bot.kube.models import Pod, Quantity, ResourceRequirements
+from bot.kube.models import Pod, ResourceRequirements
 from bot.kube.quantities import parse_quantity
 from bot.kube.selectors import Obstacle, effective_request
 from bot.report import Confidence, Gap
@@ -25,7 +25,6 @@ from playbooks.rules.common.findings import confidence_in
 from playbooks.rules.quota.effects import Effect, effects
 from playbooks.scenes.waiting_pod import PodScene
 
-_NATIVE = "kubernetes.io"
 _PASSED_OVER = {resource for names in NAMES for resource in names.passed_over}
 
 
@@ -72,13 +71,6 @@ _NEWEST = Version(2, 10, 0)
 _NO_NODE = "pod has node assigned"
 
 
-class Admission(NamedTuple):
-    """The pod to judge: as admitted, or as written where it would be refused."""
-
-    pod: Pod
-    refused: Rejection | None = None
-
-
 class AdmittedLimit(NamedTuple):
     """An amount that the webhook writes; `written` is empty where the manifest has none."""
 
@@ -88,20 +80,22 @@ class AdmittedLimit(NamedTuple):
     admitted: str
 
 
-def admission(pod: Pod, install: Install, config: DeviceConfig) -> Admission:
-    """A pod that was created already has been through the webhook, and one with its opt-out label never will.
+def admission(pod: Pod, install: Install, config: DeviceConfig) -> tuple[Pod, Rejection | None]:
+    """The pod to judge: as admitted, or as written where it would be refused, and by whom.
+
+    A pod that was created already has been through the webhook, and one with its opt-out label never will.
 
     A node named in the manifest is no refusal here: `rules.names_its_node` tells of it.
     """
     version = (install.version.version if install.version else None) or _NEWEST
     created = pod.metadata.uid or pod.metadata.creation_timestamp
     if created or left_alone(pod, config, version, None, None) is not None:
-        return Admission(pod)
+        return pod, None
     setting = WebhookSetting(version, install.scheduler_name, config.devices)
     admitted = admit(pod, setting)
     if isinstance(admitted, Rejection):
-        return Admission(pod, None if admitted.words == _NO_NODE else admitted)
-    return Admission(admitted)
+        return pod, None if admitted.words == _NO_NODE else admitted
+    return admitted, None
 
 
 def changes(written: Pod, admitted: Pod) -> Iterator[AdmittedLimit]:
@@ -114,26 +108,10 @@ def changes(written: Pod, admitted: Pod) -> Iterator[AdmittedLimit]:
                 yield AdmittedLimit(after.name, resource, str(limits.get(resource, "")), str(amount))
 
 
-def beside(pod: Pod, config: DeviceConfig) -> dict[str, Quantity]:
+def beside(pod: Pod, config: DeviceConfig) -> dict[str, str]:
     """The extended resources that the pod asks for and HAMi does not hand out, with the first amount as written."""
-    asked: dict[str, Quantity] = {}
-    for container in (*(pod.spec.init_containers or ()), *pod.spec.containers):
-        resources = container.resources
-        for amounts in (resources.limits, resources.requests) if resources else ():
-            for name, amount in (amounts or {}).items():
-                if (
-                    _is_extended(name)
-                    and name not in _PASSED_OVER
-                    and not config.manages(name)
-                    and parse_quantity(amount)
-                ):
-                    asked.setdefault(name, amount)
-    return asked
-
-
-def _is_extended(name: str) -> bool:
-    domain, slash, _ = name.partition("/")
-    return bool(slash) and domain != _NATIVE and not domain.endswith(f".{_NATIVE}")
+    asked = ((name, amount) for name, amount in extended_resources(pod).items() if name not in _PASSED_OVER)
+    return {name: amount for name, amount in asked if not config.manages(name) and parse_quantity(amount)}
 
 
 def unoffered(scene: AskedScene) -> str:
@@ -184,14 +162,14 @@ def amounts_by_type(figures: Mapping[int, list[str]]) -> Prose:
 
 def effects_on_cards(scene: AskedScene) -> list[Effect]:
     """The effect on every limit; on one of a share, where every card that the pod may have gives the same."""
-    return [_on_cards(scene, effect) if is_share(scene, effect) else effect for effect in effects(scene)]
-
-
-def _on_cards(scene: AskedScene, effect: Effect) -> Effect:
-    limit, used, figures = effect.of.amount, effect.used, asked_on(scene)
-    if effect.verdict != "unknown" or limit is None or not figures:
-        return effect
-    if (used or 0) + min(figures) > limit:
-        return effect._replace(verdict="refused")
-    fits = used is not None and used + max(figures) <= limit
-    return effect._replace(verdict="fits") if fits else effect
+    found: list[Effect] = []
+    for effect in effects(scene):
+        limit, used = effect.of.amount, effect.used
+        figures = asked_on(scene) if is_share(scene, effect) and effect.verdict == "unknown" else {}
+        if figures and limit is not None and (used or 0) + min(figures) > limit:
+            found.append(effect._replace(verdict="refused"))
+        elif figures and limit is not None and used is not None and used + max(figures) <= limit:
+            found.append(effect._replace(verdict="fits"))
+        else:
+            found.append(effect)
+    return found

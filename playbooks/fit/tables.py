@@ -4,7 +4,6 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from bot.hami.fit.blockers import Ending
-from bot.hami.pods.pod_request import ContainerRequest
 from bot.report import Sheet, Table
 from bot.texts import Prose, Text, listed
 from playbooks.fit.manifest import role_of
@@ -107,20 +106,19 @@ EFFECTS = Sheet("quota", EffectRow)
 def roles(scenes: Sequence[AskedScene]) -> Table:
     """What each role of objects with pod templates asks for; nothing for plain pods."""
     shown = scenes if any(role_of(scene.written).kind != "Pod" for scene in scenes) else ()
-    return ROLES.table(_role(scene) for scene in shown)
-
-
-def _role(scene: AskedScene) -> RoleRow:
-    role, asked = role_of(scene.written), scene.request.containers
-    return RoleRow(
-        role.name or scene.name,
-        role.kind,
-        role.replicas,
-        sum(container.count for container in asked),
-        memory=listed(dict.fromkeys(memory(scene, container) for container in asked)),
-        cores=", ".join(dict.fromkeys(f"{container.cores}%" for container in asked if container.cores)),
-        min_available=role.least or "",
-        other=", ".join(f"{name}: {amount}" for name, amount in beside(scene.pod, scene.config).items()),
+    return ROLES.table(
+        RoleRow(
+            role.name or scene.name,
+            role.kind,
+            role.replicas,
+            sum(container.count for container in asked),
+            memory=listed(dict.fromkeys(memory(scene, container) for container in asked)),
+            cores=", ".join(dict.fromkeys(f"{container.cores}%" for container in asked if container.cores)),
+            min_available=role.least or "",
+            other=", ".join(f"{name}: {amount}" for name, amount in beside(scene.pod, scene.config).items()),
+        )
+        for scene in shown
+        for role, asked in ((role_of(scene.written), scene.request.containers),)
     )
 
 
@@ -179,17 +177,13 @@ def requests(scenes: Iterable[AskedScene]) -> Table:
             scene.pod.namespace,
             container.container,
             container.count,
-            memory=_memory(container),
+            memory=prose.mib(container.memory_mib) if container.memory_mib else f"{container.percentage}%",
             cores=f"{container.cores}%" if container.cores else "",
             only=", ".join(f"{key}: {value}" for key, value in _constraints(scene)),
         )
         for scene in scenes
         for container in scene.request.containers
     )
-
-
-def _memory(container: ContainerRequest) -> str:
-    return prose.mib(container.memory_mib) if container.memory_mib else f"{container.percentage}%"
 
 
 def _constraints(scene: PodScene) -> list[tuple[str, str]]:

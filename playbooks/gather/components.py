@@ -71,6 +71,8 @@ async def gather_components(cluster: Cluster, install: Install, log: ExtenderLin
         config = None
     known = isinstance(find_device_config(read), DeviceConfig)
     gaps += log.gaps
+    # What the API server refuses HAMi's scheduler, by its own log: roles themselves are not ours to read.
+    matches = ((pod, line, read_forbidden(line)) for pod, line in log.holding(FORBIDDEN).lines)
     return Components(
         webhook,
         plugins,
@@ -79,13 +81,7 @@ async def gather_components(cluster: Cluster, install: Install, log: ExtenderLin
         server_version=version,
         scheduler_config=config,
         resources_known=known,
-        refused=_refusals(log),
+        refused=tuple(RefusedLine(pod, EXTENDER_CONTAINER, line, what) for pod, line, what in matches if what),
         slices=slices,
         gaps=tuple(dict.fromkeys(gaps)),
     )
-
-
-def _refusals(log: ExtenderLines) -> tuple[RefusedLine, ...]:
-    """What the API server refuses HAMi's scheduler, by its own log: roles themselves are not ours to read."""
-    matches = ((pod, line, read_forbidden(line)) for pod, line in log.holding(FORBIDDEN).lines)
-    return tuple(RefusedLine(pod, EXTENDER_CONTAINER, line, what) for pod, line, what in matches if what)

@@ -104,10 +104,7 @@ class Queued(NamedTuple):
 
 async def gather_queued(cluster: Cluster, held: Resource) -> Queued | Gap | None:
     """None where Kueue's Workloads are not served, or none is about it."""
-    try:
-        there = await seen("Kueue's workloads", list_served(cluster, QUEUED_WORKLOADS, held.namespace))
-    except NotRecordedError:
-        return None
+    there = await seen("Kueue's workloads", list_served(cluster, QUEUED_WORKLOADS, held.namespace))
     if isinstance(there, Gap):
         return there
     owners = {held.metadata.uid, *(owner.uid for owner in held.metadata.owner_references or ())} - {""}
@@ -124,7 +121,6 @@ def _uids(workload: QueuedWorkload) -> set[str]:
 
 
 def _stands(workload: QueuedWorkload) -> bool:
-    """Whether it waits for its turn."""
     done = {condition.type for condition in workload.status.conditions or () if condition.status == "True"}
     return workload.spec.active and done.isdisjoint({_RESERVED, "Finished"})
 

@@ -318,24 +318,20 @@ def _plugin(pod: DaemonPod, now: datetime) -> Plugin:
     return Plugin("ready", pod, restarts)
 
 
-async def gather_plugins(cluster: Cluster, node: str = "") -> Read:
-    """The pods of HAMi's own device plugin, of all nodes or of one."""
-    return await _plugins_of(cluster, FIRST, node)
+async def gather_plugins(cluster: Cluster, node: str = "", vendor: Vendor = FIRST) -> Read:
+    """The pods of a vendor's device plugin, of HAMi's own where none is named, of all nodes or of one."""
+    fields = f"spec.nodeName={node}" if node else ""
+    return await seen(PLUGIN_SOURCE, cluster.list(DAEMON_PODS, labels=vendor.plugin_labels, fields=fields))
 
 
 async def gather_plugins_beside(
-    cluster: Cluster, nodes: Sequence[Node], config: DeviceConfig, node: str = ""
+    cluster: Cluster, nodes: Sequence[Node], config: DeviceConfig, node: str
 ) -> Mapping[str, Read]:
     """Reads the device plugins of other vendors whose labels are known and whose devices some node is given to."""
     found = {device.vendor.names.word: device.vendor for node in nodes for device in given_beside(node, config)}
     vendors = [vendor for vendor in found.values() if vendor.plugin_labels]
-    read = await asyncio.gather(*(_plugins_of(cluster, vendor, node) for vendor in vendors))
+    read = await asyncio.gather(*(gather_plugins(cluster, node, vendor) for vendor in vendors))
     return {vendor.names.word: pods for vendor, pods in zip(vendors, read, strict=True)}
-
-
-async def _plugins_of(cluster: Cluster, vendor: Vendor, node: str) -> Read:
-    fields = f"spec.nodeName={node}" if node else ""
-    return await seen(PLUGIN_SOURCE, cluster.list(DAEMON_PODS, labels=vendor.plugin_labels, fields=fields))
 
 
 async def gather_drivers(cluster: Cluster, node: str = "") -> Sequence[tuple[Driver, Read]] | Gap:
@@ -354,10 +350,7 @@ async def gather_drivers(cluster: Cluster, node: str = "") -> Sequence[tuple[Dri
     lists = [
         pods_of(daemon_set, driver)
         for daemon_set in sets
-        if not _all_ready(daemon_set) and (driver := driver_of(daemon_set, daemon_set.spec.template.spec.containers))
+        if daemon_set.status.number_ready < daemon_set.status.desired_number_scheduled
+        and (driver := driver_of(daemon_set, daemon_set.spec.template.spec.containers))
     ]
     return await asyncio.gather(*lists)
-
-
-def _all_ready(daemon_set: Workload) -> bool:
-    return daemon_set.status.number_ready >= daemon_set.status.desired_number_scheduled

@@ -53,7 +53,8 @@ async def gather_nodes_in_question(
     device = None if pod is None else device_asked(pod, config)
     looked = of_each(cluster.kept, _Look(config, device.word if device else ""), nodes)
     has_gpus, is_ill = [look[0] for look in looked], [look[1] for look in looked]
-    refused = pod is not None and _is_unregistered_by_hami(pod)
+    scheduled = pod.condition("PodScheduled") if pod else None
+    refused = scheduled is not None and NODE_UNREGISTERED in scheduled.message  # then sound ones are in question too
     ill = compress(nodes, is_ill)
     sound = (node for node, has, sick in zip(nodes, has_gpus, is_ill, strict=True) if refused and has and not sick)
     open_to_it = (node for node in chain(ill, sound) if pod is None or obstacle(pod, node) is None)
@@ -92,12 +93,6 @@ async def gather_questioned(cluster: Cluster, names: Sequence[str]) -> NodesInQu
     sides = await asyncio.gather(*(gather_node_side(cluster, name, logs=True) for name in names))
     bare = any(not isinstance(side.pods, Gap) and not side.plugin_pods for side in sides)
     return NodesInQuestion(dict(zip(names, sides, strict=True)), await gather_plugin_sets(cluster) if bare else None)
-
-
-def _is_unregistered_by_hami(pod: Pod) -> bool:
-    """Whether HAMi said that it does not know a node: then even one that looks sound is in question."""
-    scheduled = pod.condition("PodScheduled")
-    return scheduled is not None and NODE_UNREGISTERED in scheduled.message
 
 
 class _Look(NamedTuple):

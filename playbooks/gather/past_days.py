@@ -256,7 +256,9 @@ async def _gather(
     cluster, now = sources.cluster, sources.cluster.now()
     begin = datetime.combine(day, time(), UTC)
     end = min(now, begin + _DAY)
-    measured = await _measured(sources.prometheus, day, end)
+    measured = gap(SOURCE, Text("error-days.settings-name-none-for-cluster"), Text("error-days.set-prometheus-url"))
+    if sources.prometheus is not None:
+        measured = await seen(SOURCE, gather_day(sources.prometheus, day, end))
     created = pods if isinstance(pods, Gap) else await created_between(cluster, install, pods, begin, end)
     gaps = [gap for gap in (replica_sets, created, measured) if isinstance(gap, Gap)]
     if end - begin < _DAY:
@@ -275,20 +277,12 @@ async def _gather(
     return PastDay(day, begin, end, measured, scheduler=ran, lives=lives, gaps=tuple(gaps))
 
 
-async def _measured(prometheus: Prometheus | None, day: date, until: datetime) -> Day | Gap:
-    if prometheus is None:
-        return gap(SOURCE, Text("error-days.settings-name-none-for-cluster"), Text("error-days.set-prometheus-url"))
-    return await seen(SOURCE, gather_day(prometheus, day, until))
-
-
 def _of_deployment(replica_sets: Iterable[Workload], install: InstallSeen) -> list[Workload]:
-    deployment = install.install.deployment
-    name = deployment.name if deployment else ""
-    owned = ((workload, workload.metadata.owner_references or ()) for workload in replica_sets)
+    owner = ("Deployment", install.install.deployment.name if install.install.deployment else "")
     return [
         replica_set
-        for replica_set, owners in owned
-        if any(owner.kind == "Deployment" and owner.name == name for owner in owners)
+        for replica_set in replica_sets
+        if owner in [(each.kind, each.name) for each in replica_set.metadata.owner_references or ()]
     ]
 
 
@@ -297,7 +291,8 @@ def ran_all_day(replica_sets: Iterable[Workload], begin: datetime, end: datetime
     began: dict[int, tuple[datetime, Workload]] = {}
     newest = 0
     for workload in replica_sets:
-        revisions = _revisions(workload)
+        text = f"{workload.metadata.annotation(REVISION) or ''},{workload.metadata.annotation(HISTORY) or ''}"
+        revisions = [int(word) for word in text.split(",") if word.strip().isdecimal()]
         created = parse_time(workload.metadata.creation_timestamp)
         if revisions and created is not None:
             began[min(revisions)] = created, workload
@@ -309,8 +304,3 @@ def ran_all_day(replica_sets: Iterable[Workload], begin: datetime, end: datetime
     following = began.get(last + 1)
     sure = last == newest or (following is not None and following[0] >= end)
     return began[last][1] if sure else None
-
-
-def _revisions(workload: Workload) -> list[int]:
-    text = f"{workload.metadata.annotation(REVISION) or ''},{workload.metadata.annotation(HISTORY) or ''}"
-    return [int(word) for word in text.split(",") if word.strip().isdecimal()]

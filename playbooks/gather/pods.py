@@ -16,7 +16,7 @@ from bot.kube.hami_pods import HANDSHAKE
 from bot.kube.models import DAEMON_SETS, EVENTS, JOBS, PODS, REPLICA_SETS, STATEFUL_SETS, Event, Node, Pod, Workload
 from bot.report import Gap, gap
 from bot.texts import Text
-from playbooks.gather.dra import KUEUE, QUEUE, Queued, gather_claims, gather_queued
+from playbooks.gather.dra import KUEUE, QUEUE, gather_claims, gather_queued
 from playbooks.gather.node_side import (
     ContainerLogs,
     driver_label,
@@ -150,24 +150,11 @@ def _reads_long(waiting: Waiting, nodes: int) -> bool:
 async def _gather_events(
     cluster: Cluster, waiting: Waiting, nodes: int
 ) -> tuple[dict[Named, list[Event]], tuple[Gap, ...]]:
-    if _reads_long(waiting, nodes):
-        few = len(waiting.pods) <= _FEW_PODS
-        return await _events(cluster, waiting, (*_SHORT_REASONS, *_LONG_REASONS), one_by_one=few)
-    events, gaps = await _events(cluster, waiting, _SHORT_REASONS, one_by_one=False)
-    left_out = gap(
-        "HAMi's events and log",
-        Text("error-gather.each-names-all-nodes", nodes=f"{nodes:,}", count=f"{len(waiting.pods):,}"),
-        Text("error-gather.ask-about-one-pod"),
-    )
-    return events, (*gaps, left_out)
-
-
-async def _events(
-    cluster: Cluster, waiting: Waiting, reasons: Sequence[str], *, one_by_one: bool
-) -> tuple[dict[Named, list[Event]], tuple[Gap, ...]]:
-    if one_by_one:
+    reads_long = _reads_long(waiting, nodes)
+    if len(waiting.pods) <= _FEW_PODS:
         asked = [(pod.namespace, f"involvedObject.name={pod.name}") for pod in waiting.pods]
     else:
+        reasons = (*_SHORT_REASONS, *(_LONG_REASONS if reads_long else ()))
         asked = [(waiting.namespace, f"involvedObject.kind=Pod,reason={reason}") for reason in reasons]
     found = await asyncio.gather(
         *(seen("events", cluster.list(EVENTS, namespace, fields=fields)) for namespace, fields in asked)
@@ -179,7 +166,11 @@ async def _events(
         name = (about.namespace or event.namespace, about.name)
         if name in names:
             events.setdefault(name, []).append(event)
-    return events, tuple(dict.fromkeys(gap for gap in found if isinstance(gap, Gap)))
+    gaps = list(dict.fromkeys(gap for gap in found if isinstance(gap, Gap)))
+    if not reads_long:
+        why = Text("error-gather.each-names-all-nodes", nodes=f"{nodes:,}", count=f"{len(waiting.pods):,}")
+        gaps.append(gap("HAMi's events and log", why, Text("error-gather.ask-about-one-pod")))
+    return events, tuple(gaps)
 
 
 def _lines(log: ExtenderLines, waiting: Waiting, now: datetime) -> dict[Named, list[tuple[Pod, LogLine]]]:
@@ -210,13 +201,14 @@ async def gather_waiting_pod(pod: Pod, sources: Sources, group: str) -> PodScene
         gather_process(sources, install, [pod], *needles),
     )
     nodes = [] if isinstance(capacity.nodes, Gap) else capacity.nodes
+    held_by_kueue = any(gate.name.startswith(KUEUE) for gate in pod.spec.scheduling_gates or ())
     owners, questioned, process, claims, volcano_plugins, queued = await asyncio.gather(
         gather_owners(cluster, nodes, [pod]),
         gather_nodes_in_question(cluster, pod, nodes, install.config),
         with_ghosts(sources, process, capacity.pods),
         gather_claims(cluster, pod),
         gather_volcano_plugins(cluster, pod),
-        _queued(cluster, pod),
+        gather_queued(cluster, pod) if held_by_kueue else unasked(None),
     )
     process = await with_ended(cluster, process)
     in_cluster = ClusterScene(
@@ -230,12 +222,6 @@ async def gather_waiting_pod(pod: Pod, sources: Sources, group: str) -> PodScene
         webhook=await gather_webhook(cluster, install.install, [pod.namespace], log) if past else None,
     )
     return PodScene(pod, in_cluster, claims, of_group, volcano_plugins, queued)
-
-
-async def _queued(cluster: Cluster, pod: Pod) -> Queued | Gap | None:
-    """What Kueue says of a pod that it holds."""
-    held = any(gate.name.startswith(KUEUE) for gate in pod.spec.scheduling_gates or ())
-    return await gather_queued(cluster, pod) if held else None
 
 
 def _messages(pod: Pod, events: Sequence[Event] | Gap, log: ExtenderLines, now: datetime) -> Messages:

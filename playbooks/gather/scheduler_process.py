@@ -5,7 +5,7 @@ that no list or figure that is a moment older makes a ghost.
 """
 
 import asyncio
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from typing import NamedTuple
 
@@ -102,23 +102,6 @@ class SchedulerProcess(msgspec.Struct, frozen=True):
     gaps: tuple[Gap, ...] = ()
 
 
-def asks_for_panics(install: Install, waiting: Iterable[Pod]) -> bool:
-    """Whether kube-scheduler's words about some pod may come of a panic, or an extender's end does."""
-    ended = any(_ended_by_panic(pod) is not None for pod in install.pods)
-    return ended or any(may_be_panic(text) for text in _words(waiting))
-
-
-def asks_for_memory(waiting: Iterable[Pod]) -> bool:
-    """Whether HAMi refused some pod, so that what it counts matters."""
-    parsed = (parse_unschedulable(strip_combined(text)) for text in _words(waiting))
-    return any(unschedulable is not None and unschedulable.by_hami for unschedulable in parsed)
-
-
-def _words(waiting: Iterable[Pod]) -> Iterator[str]:
-    conditions = (pod.condition("PodScheduled") for pod in waiting)
-    return (condition.message for condition in conditions if condition is not None and condition.status == "False")
-
-
 async def gather_process(
     sources: Sources, found: InstallSeen, waiting: Sequence[Pod], *needles: str
 ) -> tuple[SchedulerProcess, ExtenderLines]:
@@ -126,8 +109,12 @@ async def gather_process(
 
     With the lines of the extenders' logs that hold one of the needles: each log is read once.
     """
-    install, broke = found.install, any(may_be_refused_request(text) for text in _words(waiting))
-    panicked, remembers = asks_for_panics(install, waiting), asks_for_memory(waiting)
+    install, conditions = found.install, (pod.condition("PodScheduled") for pod in waiting)
+    said = [condition.message for condition in conditions if condition is not None and condition.status == "False"]
+    broke = any(map(may_be_refused_request, said))
+    panicked = any(map(may_be_panic, said)) or any(_ended_by_panic(pod) is not None for pod in install.pods)
+    parsed = (parse_unschedulable(strip_combined(text)) for text in said)
+    remembers = any(unschedulable is not None and unschedulable.by_hami for unschedulable in parsed)
     words = ((PANIC, panicked), (RELEASE, remembers), (UNDECODED, broke))
     asked = [*needles, *(word for word, wanted in words if wanted)]
     runs, memory, (earlier, gaps), log = await asyncio.gather(
@@ -240,18 +227,13 @@ async def with_ghosts(sources: Sources, process: SchedulerProcess, pods: Sequenc
         if ghost.pod is None or unheld(SchedulerCounts(ghost.taken, {}, frozenset()), [ghost.pod])
     )
     process = structs.replace(process, ghosts=ghosts, gaps=(*process.gaps, *dict.fromkeys(gaps)))
-    return await _still_counted(sources, process) if ghosts else process
-
-
-async def _still_counted(sources: Sources, process: SchedulerProcess) -> SchedulerProcess:
-    """The ghosts that the scheduler counts now; where it does not tell, its figures prove nothing."""
-    if process.scheduler is None:
+    if not ghosts or process.scheduler is None:
         return process
     again = await _counted(sources.ports, process.scheduler, process.port)
-    if not isinstance(again, SchedulerCounts):
+    if not isinstance(again, SchedulerCounts):  # then its figures prove nothing
         return structs.replace(process, counted=again, ghosts=())
     now = {share[:4] for share in again.taken}
-    kept = (ghost._replace(taken=tuple(use for use in ghost.taken if use[:4] in now)) for ghost in process.ghosts)
+    kept = (ghost._replace(taken=tuple(use for use in ghost.taken if use[:4] in now)) for ghost in ghosts)
     return structs.replace(process, ghosts=tuple(ghost for ghost in kept if ghost.taken))
 
 
@@ -327,22 +309,18 @@ async def gather_runs(cluster: Cluster, seen: InstallSeen) -> ContainerLogs:
 
     What could not be read is left out where another run of the same pod was: kubelet keeps only the newest logs.
     """
-    wanted = _wanted(seen, cluster.now())
+    install = seen.install
+    if not install.ready_pods:
+        wanted = [(pod, names) for pod in install.pods[:_MOST_PODS] if (names := _sick(pod))]
+    elif seen.lease_unread or not lacks_leader(install, cluster.now()):
+        wanted = []
+    else:
+        wanted = [(pod, [KUBE_SCHEDULER_CONTAINER]) for pod in install.ready_pods[:_MOST_PODS]]
     read = await asyncio.gather(*(gather_logs(cluster, [pod], only=names) for pod, names in wanted))
     missed = (some.gaps for some in read if not any(log.lines for log in some.logs))
     return ContainerLogs(
         tuple(log for some in read for log in some.logs), tuple(gap for gaps in missed for gap in gaps)
     )
-
-
-def _wanted(seen: InstallSeen, now: datetime) -> list[tuple[Pod, list[str]]]:
-    """The containers by pod: those that do not work where no pod is ready; kube-scheduler where nobody leads."""
-    install = seen.install
-    if not install.ready_pods:
-        return [(pod, names) for pod in install.pods[:_MOST_PODS] if (names := _sick(pod))]
-    if seen.lease_unread or not lacks_leader(install, now):
-        return []
-    return [(pod, [KUBE_SCHEDULER_CONTAINER]) for pod in install.ready_pods[:_MOST_PODS]]
 
 
 def _sick(pod: Pod) -> list[str]:

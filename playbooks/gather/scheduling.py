@@ -15,7 +15,6 @@ from bot.hami.nodes.registration import parse_handshake
 from bot.hami.pods.allocations import NODE_KEY
 from bot.hami.pods.request_parsing import DeviceConfig
 from bot.hami.vendors import FIRST
-from bot.hami.version import Version
 from bot.kube.cluster import Cluster, Hinting, seen
 from bot.kube.hami_pods import COMPONENT_LABEL, SCHEDULER_COMPONENT
 from bot.kube.models import (
@@ -143,8 +142,11 @@ async def gather_install(sources: Sources) -> InstallSeen:
         None,
         version_hint=cluster.hami_version_hint,
     )
-    if (unreadable := _bad_selector(install)) is not None:
-        gaps.append(unreadable)
+    try:
+        label_matcher(install.flags.get(NODE_SELECTOR_FLAG, "").strip("[]"))
+    except ValueError as error:  # which nodes the scheduler takes in is then not known
+        why = Text("error.at", place=f"--{NODE_SELECTOR_FLAG}", why=str(error))
+        gaps.append(gap("scheduler flags", why, Text("error-gather.every-node-in-scope")))
         install = install._replace(flags={**install.flags, NODE_SELECTOR_FLAG: ""})
     config, config_maps = DeviceConfig(), tuple[ConfigMap, ...]()
     namespace = sources.hami_namespace or install.namespace
@@ -167,15 +169,11 @@ async def gather_install(sources: Sources) -> InstallSeen:
         config = config.hinted(cluster.device_hints)
     config = config.switched_on(install.flags)
     if install.version and install.version.version > NEWEST_READ:
-        gaps.append(_newer(install.version.version))
+        newer = Text("error-gather.newer-than-known", version=install.version.version, newest=NEWEST_READ)
+        gaps.append(gap(NEWER_HAMI, newer, Text("error-gather.all-verdicts-are-only-suspected")))
     context = "" if cluster.context == cluster.name else cluster.context
     read = InstallSeen(install, config, tuple(gaps), config_maps, cluster=cluster.name, context=context)
     return read if install.seen else await _looked_for(cluster, read)
-
-
-def _newer(version: Version) -> Gap:
-    why = Text("error-gather.newer-than-known", version=version, newest=NEWEST_READ)
-    return gap(NEWER_HAMI, why, Text("error-gather.all-verdicts-are-only-suspected"))
 
 
 async def _looked_for(cluster: Cluster, install: InstallSeen) -> InstallSeen:
@@ -200,20 +198,6 @@ async def _looked_for(cluster: Cluster, install: InstallSeen) -> InstallSeen:
         return msgspec.structs.replace(install, slices=slices, presence="absent")
     gaps = tuple(dict.fromkeys((*install.gaps, *unread)))
     return msgspec.structs.replace(install, slices=slices, presence="unknown", gaps=gaps)
-
-
-def _bad_selector(install: Install) -> Gap | None:
-    """A --node-label-selector that is none: which nodes the scheduler takes in is then not known."""
-    selector = install.flags.get(NODE_SELECTOR_FLAG, "")
-    try:
-        label_matcher(selector.strip("[]"))
-    except ValueError as error:
-        return gap(
-            "scheduler flags",
-            Text("error.at", place=f"--{NODE_SELECTOR_FLAG}", why=str(error)),
-            Text("error-gather.every-node-in-scope"),
-        )
-    return None
 
 
 async def _deployments(sources: Sources) -> list[Workload]:

@@ -10,7 +10,6 @@ from typing import NamedTuple, TypeVar
 import msgspec
 
 from bot.errors import NotFound, SourceError, UsageError
-from bot.hami.nodes.cards import Card
 from bot.hami.nodes.node_state import read_registrations
 from bot.hami.nodes.registration import Registration
 from bot.kube.cluster import Cluster, seen
@@ -108,24 +107,15 @@ def parse_subject(text: str, namespace: str = "") -> SubjectRequest:
         del parts[-2]
         kind = _OWNERS[word][0] if word in _OWNERS else _OF_OPERATORS.get(word, "Pod")
     name = parts.pop()
-    if parts:
-        if len(parts) > 1 or (namespace and parts[0] != namespace):
-            raise UsageError(
-                Text("error-gather.names-another-namespace", text=repr(text), namespace=repr(namespace))
-                if len(parts) == 1
-                else _no_pod(text)
-            )
-        namespace = parts[0]
+    no_pod = Text("error-gather.no-pod-or-owner", text=repr(text[:120]))
+    if len(parts) > 1:
+        raise UsageError(no_pod)
+    if parts and namespace not in ("", parts[0]):
+        raise UsageError(Text("error-gather.names-another-namespace", text=repr(text), namespace=repr(namespace)))
+    namespace = parts[0] if parts else namespace
     if not all(_NAME.fullmatch(part) for part in filter(None, (name, namespace))) or not name:
-        raise UsageError(
-            _no_pod(text),
-            hint=Text("error-gather.give-pod-as"),
-        )
+        raise UsageError(no_pod, hint=Text("error-gather.give-pod-as"))
     return SubjectRequest(kind, namespace, name)
-
-
-def _no_pod(text: str) -> Text:
-    return Text("error-gather.no-pod-or-owner", text=repr(text[:120]))
 
 
 class FoundPod(msgspec.Struct, frozen=True):
@@ -169,9 +159,11 @@ async def resolve(cluster: Cluster, wanted: SubjectRequest, *, whole_name: bool 
             return FoundPod(await cluster.get(PODS, wanted.name, wanted.namespace))
         except NotFound:
             found = await _by_prefix(cluster, wanted, whole_name=whole_name)
-            return (
-                found if isinstance(found, FoundPod) or found.candidates else await _elsewhere(cluster, wanted, found)
-            )
+            if isinstance(found, FoundPod) or found.candidates:
+                return found
+            elsewhere = await seen("pods", cluster.list(PODS, fields=f"metadata.name={wanted.name}"))
+            known = () if isinstance(elsewhere, Gap) else _subjects(elsewhere)
+            return msgspec.structs.replace(found, candidates=known)
     try:
         exact = await cluster.list(PODS, fields=f"metadata.name={wanted.name}")
     except SourceError as error:
@@ -190,12 +182,6 @@ def only_own_namespace(namespace: str, error: SourceError) -> Gap:
     """What is left out where the pods of all namespaces are refused, and those of the credentials' own are read."""
     hint = Text("error-gather.only-namespace-searched", namespace=namespace)
     return gap("pods of all namespaces", error.message, clauses([hint, error.hint]) if error.hint else hint)
-
-
-async def _elsewhere(cluster: Cluster, wanted: SubjectRequest, absent: AbsentPod) -> AbsentPod:
-    """What is not in the namespace that was asked for may be in another one."""
-    same = await seen("pods", cluster.list(PODS, fields=f"metadata.name={wanted.name}"))
-    return absent if isinstance(same, Gap) else msgspec.structs.replace(absent, candidates=_subjects(same))
 
 
 async def pods_named_in(cluster: Cluster, text: str) -> tuple[Subject, ...]:
@@ -246,7 +232,8 @@ async def gather_names(cluster: Cluster) -> KnownNames:
                 kind, name = "deploy", _TEMPLATE_HASH.sub("", name)
             owners[name]["/".join(filter(None, (pod.namespace, kind if kind in _OWNERS else "", name)))] = None
     known = [] if isinstance(nodes, Gap) else nodes
-    cards = [card for node in known for found in read_registrations(node) for card in _cards_of(found)]
+    found = (each for node in known for each in read_registrations(node) if isinstance(each, Registration))
+    cards = [card for registration in found for card in registration.cards]
     return KnownNames(
         {name: tuple(some) for name, some in spaces.items()},
         {name: tuple(some) for name, some in owners.items() if name not in {node.name for node in known}},
@@ -254,10 +241,6 @@ async def gather_names(cluster: Cluster) -> KnownNames:
         frozenset(namespace for some in spaces.values() for namespace in some),
         frozenset(word for card in cards for word in _TYPE_WORD.findall(card.type.lower())),
     )
-
-
-def _cards_of(found: object) -> tuple[Card, ...]:
-    return found.cards if isinstance(found, Registration) else ()
 
 
 async def _by_prefix(cluster: Cluster, wanted: SubjectRequest, *, whole_name: bool) -> FoundPod | AbsentPod:
@@ -269,7 +252,8 @@ async def _by_prefix(cluster: Cluster, wanted: SubjectRequest, *, whole_name: bo
         return FoundPod(await cluster.get(PODS, matching[0].name, matching[0].namespace), by_prefix=True)
     if len(matching) > 1:
         return AbsentPod(answer, len(matching), _subjects(matching))
-    refusals = await _refusals(cluster, wanted.namespace, wanted.name)
+    events = await _failed_creates(cluster, wanted.namespace)
+    refusals = tuple(event for event in events if _is_about(event, wanted.name))[:_MAX_REFUSALS]
     longer = [pod for pod in pods if pod.name.startswith(wanted.name)]
     node = False
     if not refusals:
@@ -375,11 +359,6 @@ def _need(pod: Pod) -> int:
     return 2 if pod.status.phase == "Running" and crashing else 3 if pod.status.phase == "Failed" else _WELL
 
 
-async def _refusals(cluster: Cluster, namespace: str, name: str) -> tuple[Event, ...]:
-    events = await _failed_creates(cluster, namespace)
-    return tuple(event for event in events if _is_about(event, name))[:_MAX_REFUSALS]
-
-
 async def _failed_creates(cluster: Cluster, namespace: str) -> list[Event]:
     events = await seen("events", cluster.list(EVENTS, namespace, fields="reason=FailedCreate"))
     return [] if isinstance(events, Gap) else sorted(events, key=lambda event: event.seen_at, reverse=True)
@@ -388,12 +367,11 @@ async def _failed_creates(cluster: Cluster, namespace: str) -> list[Event]:
 def _is_about(event: Event, pod: str) -> bool:
     """Whether a refusal may be why there is no pod of that name or prefix; a StatefulSet's says which pod it was."""
     named = _CREATED_POD.search(event.message)
-    return _could_own(event.involved_object.name, pod) and (named is None or f"{named[1]}-".startswith(f"{pod}-"))
-
-
-def _could_own(owner: str, pod: str) -> bool:
-    """A controller's pods are named after it; a Deployment's name begins its ReplicaSets' names."""
-    return bool(owner) and (owner == pod or pod.startswith(f"{owner}-") or owner.startswith(f"{pod}-"))
+    # A controller's pods are named after it; a Deployment's name begins its ReplicaSets' names.
+    owner = event.involved_object.name
+    return (bool(owner) and (owner == pod or pod.startswith(f"{owner}-") or owner.startswith(f"{pod}-"))) and (
+        named is None or f"{named[1]}-".startswith(f"{pod}-")
+    )
 
 
 def _subjects(objects: Iterable[Resource], kind: str = "Pod") -> tuple[Subject, ...]:

@@ -14,10 +14,10 @@ import msgspec
 from bot.errors import SourceError
 from bot.hami.metrics.exposition import Sample, read_samples
 from bot.hami.metrics.gpu_usage import CONTAINER_FIGURES, NAMES, PORT, ContainerUse, Usage, UsageReader, read_usage
-from bot.kube.cluster import PodGet, PodPorts, seen, served
+from bot.kube.cluster import PodGet, PodPorts, as_one, seen, served_by_each
 from bot.kube.hami_pods import COMPONENT_LABEL, PLUGIN_COMPONENT
 from bot.kube.models import PODS, Pod
-from bot.prometheus import SOURCE, Prometheus, sharing_labels
+from bot.prometheus import SOURCE, Labels, Prometheus
 from bot.report import Gap, gap
 from bot.texts import Prose, Text
 from playbooks.playbook import Sources
@@ -25,6 +25,7 @@ from playbooks.playbook import Sources
 T = TypeVar("T")
 
 MONITOR_SOURCE = "vGPUmonitor metrics"
+_PLUGINS = f"{COMPONENT_LABEL}={PLUGIN_COMPONENT}"
 WINDOW_DAYS = 7
 WINDOW_HOURS = 24 * WINDOW_DAYS
 COVERED = 0.9
@@ -33,7 +34,6 @@ PROMETHEUS_WITHIN_S = 60.0
 """For all questions together."""
 LOW_USE, HIGH_USE = 0.3, 0.9
 """The guide's bounds of what a container uses of its limit: outside of them there is advice."""
-_AT_ONCE = 8
 _MOST_MONITORS = 200
 _MOST_BYTES = 8 * 1024 * 1024
 _WITHIN_S, _ALL_WITHIN_S = 10.0, 20.0
@@ -83,40 +83,38 @@ async def gather_usage(sources: Sources, first: Collection[str] = ()) -> UsageSe
 
 async def ask_prometheus(sources: Sources) -> UsageSeen | Gap | None:
     """None where the settings name none. Never raises."""
-    return None if sources.prometheus is None else await _asked(sources.prometheus, sources.cluster.now())
+    if sources.prometheus is None:
+        return None
+    reader = UsageReader()
+    late = Text("error-usage.no-answer-all-questions", seconds=f"{PROMETHEUS_WITHIN_S:g}")
+    reading = _read(sources.prometheus, sources.cluster.now(), reader)
+    peaks = await in_time(reading, PROMETHEUS_WITHIN_S, late, Text("error-usage.ask-prometheus-load"))
+    if isinstance(peaks, Gap):
+        return peaks
+    usage = reader.usage()
+    if not usage.containers and not usage.gpus and not peaks:
+        return gap(SOURCE, Text("error-usage.it-has-no-figure"), Text("error-usage.let-scrape-port", port=PORT))
+    # One for each container's share of a GPU: the highest of its series, under whatever name.
+    found: dict[ContainerUse, Peak] = {}
+    for peak in peaks:
+        known = found.get(peak.of)
+        if known is None or peak.used.value > known.used.value:
+            found[peak.of] = peak
+    return UsageSeen(usage, tuple(found.values()), of_prometheus=True)
 
 
 async def or_measured(asked: UsageSeen | Gap | None, sources: Sources, first: Collection[str]) -> UsageSeen:
     """What Prometheus said, or else what the monitors measure. Never raises."""
     if isinstance(asked, UsageSeen):
         return asked
-    measured = await _measured(sources, first)
-    return msgspec.structs.replace(measured, gaps=(asked, *measured.gaps)) if asked else measured
-
-
-async def _measured(sources: Sources, first: Collection[str]) -> UsageSeen:
+    told = (asked,) if asked else ()
     if sources.ports is None:
-        return UsageSeen(Usage(), gaps=(gap(MONITOR_SOURCE, Text("error-usage.no-way-to-ports")),))
-    labels = f"{COMPONENT_LABEL}={PLUGIN_COMPONENT}"
-    pods = await seen("device plugin pods", sources.cluster.list(PODS, labels=labels))
+        return UsageSeen(Usage(), gaps=(*told, gap(MONITOR_SOURCE, Text("error-usage.no-way-to-ports"))))
+    pods = await seen("device plugin pods", sources.cluster.list(PODS, labels=_PLUGINS))
     if isinstance(pods, Gap):
-        return UsageSeen(Usage(), gaps=(pods,))
+        return UsageSeen(Usage(), gaps=(*told, pods))
     measured = await scraped(sources.ports, sorted(pods, key=lambda pod: pod.spec.node_name not in first))
-    return msgspec.structs.replace(measured, all_known=True)
-
-
-async def _asked(prometheus: Prometheus, at: datetime) -> UsageSeen | Gap:
-    reader = UsageReader()
-    late = Text("error-usage.no-answer-all-questions", seconds=f"{PROMETHEUS_WITHIN_S:g}")
-    with sharing_labels():
-        reading = _read(prometheus, at, reader)
-        peaks = await in_time(reading, PROMETHEUS_WITHIN_S, late, Text("error-usage.ask-prometheus-load"))
-    if isinstance(peaks, Gap):
-        return peaks
-    usage = reader.usage()
-    if not usage.containers and not usage.gpus and not peaks:
-        return gap(SOURCE, Text("error-usage.it-has-no-figure"), Text("error-usage.let-scrape-port", port=PORT))
-    return UsageSeen(usage, _highest(peaks), of_prometheus=True)
+    return msgspec.structs.replace(measured, all_known=True, gaps=(*told, *measured.gaps))
 
 
 async def in_time(reading: Awaitable[T], within_s: float, late: Text, hint: Prose = "") -> T | Gap:
@@ -131,25 +129,21 @@ async def in_time(reading: Awaitable[T], within_s: float, late: Text, hint: Pros
 
 
 async def _read(prometheus: Prometheus, at: datetime, reader: UsageReader) -> list[Peak]:
+    labels: Labels = {}
     for name in NAMES:  # one after another: what a large cluster answers takes much memory while it is read
-        reader.add(await prometheus.query(_expression(name), at))
-    return [peak for name in CONTAINER_FIGURES["used"] for peak in await _peaks(prometheus, name, at, reader)]
-
-
-async def _peaks(prometheus: Prometheus, name: str, at: datetime, reader: UsageReader) -> list[Peak]:
-    query = f"max_over_time({name}[{WINDOW_DAYS}d])"
-    hours = await prometheus.query(f"count_over_time(({by_share(name)})[{WINDOW_DAYS}d:1h])", at)
-    counted = {reader.whose(hour): int(hour.value) for hour in hours}
-    peaks = [(reader.whose(peak), peak) for peak in await prometheus.query(query, at)]
-    return [Peak(of, peak, counted.get(of, 0), query) for of, peak in peaks if of.pod and of.uuid]
-
-
-def _expression(name: str) -> str:
-    """A limit only where its use is outside the bounds: nobody asks for the others."""
-    if name not in CONTAINER_FIGURES["limit"]:
-        return name
-    used = CONTAINER_FIGURES["used"][CONTAINER_FIGURES["limit"].index(name)]
-    return f"{name} and ({used} / {name} < {LOW_USE} or {used} / {name} > {HIGH_USE})"
+        query = name
+        if name in CONTAINER_FIGURES["limit"]:  # only where its use is outside the bounds: nobody asks for the others
+            used = CONTAINER_FIGURES["used"][CONTAINER_FIGURES["limit"].index(name)]
+            query = f"{name} and ({used} / {name} < {LOW_USE} or {used} / {name} > {HIGH_USE})"
+        reader.add(await prometheus.query(query, at, labels))
+    peaks: list[Peak] = []
+    for name in CONTAINER_FIGURES["used"]:
+        query = f"max_over_time({name}[{WINDOW_DAYS}d])"
+        hours = await prometheus.query(f"count_over_time(({by_share(name)})[{WINDOW_DAYS}d:1h])", at, labels)
+        counted = {reader.whose(hour): int(hour.value) for hour in hours}
+        shares = [(reader.whose(peak), peak) for peak in await prometheus.query(query, at, labels)]
+        peaks += [Peak(of, peak, counted.get(of, 0), query) for of, peak in shares if of.pod and of.uuid]
+    return peaks
 
 
 def by_share(name: str) -> str:
@@ -164,83 +158,34 @@ def by_share(name: str) -> str:
     return f'{kept} or max by (pod, {labels}) ({name}{{exported_pod=""}})'
 
 
-def _highest(peaks: Sequence[Peak]) -> tuple[Peak, ...]:
-    """One for each container's share of a GPU: the highest of its series, under whatever name."""
-    found: dict[ContainerUse, Peak] = {}
-    for peak in peaks:
-        known = found.get(peak.of)
-        if known is None or peak.used.value > known.used.value:
-            found[peak.of] = peak
-    return tuple(found.values())
-
-
 async def scraped(ports: PodPorts, plugin_pods: Sequence[Pod], *, within_s: float = _ALL_WITHIN_S) -> UsageSeen:
     """What the monitors of these pods measure, read within so many seconds. Never raises."""
-    asked = plugin_pods[:_MOST_MONITORS]
-    turn = asyncio.Semaphore(_AT_ONCE)
-    until = asyncio.get_running_loop().time() + within_s
-    answers = await asyncio.gather(*(_scrape(ports, pod, turn, until) for pod in asked))
-    read = [(pod, answer) for pod, answer in zip(asked, answers, strict=True) if not isinstance(answer, Gap)]
-    failed = [(pod, answer) for pod, answer in zip(asked, answers, strict=True) if isinstance(answer, Gap)]
-    empty = [
-        gap(_source(pod), Text("error-usage.no-figure-of-monitor", wanted=_wanted(pod)))
-        for pod, samples in read
-        if not samples
-    ]
-    gaps = _unread([*empty, *(gap for _, gap in failed)], len(asked))
-    left = plugin_pods[_MOST_MONITORS:]
-    if left:
-        gaps.append(
-            gap(
-                MONITOR_SOURCE,
-                Text("error-usage.not-asked-of", unasked=f"{len(left):,}", count=f"{len(plugin_pods):,}"),
-            )
+    asked, left = plugin_pods[:_MOST_MONITORS], plugin_pods[_MOST_MONITORS:]
+    wanted = [
+        (
+            f"{MONITOR_SOURCE} of {pod.namespace}/{pod.name}",
+            PodGet(pod.namespace, pod.name, "http", PORT, "metrics", within_s=_WITHIN_S, limit_bytes=_MOST_BYTES),
         )
+        for pod in asked
+    ]
+    answers = await served_by_each(ports, wanted, lambda text: read_samples(text, NAMES), within_s=within_s)
+    read = [(pod, answer) for pod, answer in zip(asked, answers, strict=True) if not isinstance(answer, Gap)]
+    silent = [
+        answer if isinstance(answer, Gap) else gap(source, Text("error-usage.no-figure-of-monitor", wanted=get))
+        for (source, get), answer in zip(wanted, answers, strict=True)
+        if not answer or isinstance(answer, Gap)
+    ]
+    gaps = as_one(silent, MONITOR_SOURCE, len(asked))
+    if left:
+        why = Text("error-usage.not-asked-of", unasked=f"{len(left):,}", count=f"{len(plugin_pods):,}")
+        gaps.append(gap(MONITOR_SOURCE, why))
+    failed = (pod for pod, answer in zip(asked, answers, strict=True) if isinstance(answer, Gap))
     return UsageSeen(
         read_usage(sample for _, samples in read for sample in samples),
         monitors=tuple(pod for pod, samples in read if samples),
-        unread=(*(pod for pod, _ in failed), *left),
+        unread=(*failed, *left),
         gaps=tuple(gaps),
     )
-
-
-def _unread(gaps: Sequence[Gap], asked: int) -> list[Gap]:
-    """One gap for all that failed: of many, the first stands for the others."""
-    if len(gaps) < 2:
-        return list(gaps)
-    first = gaps[0]
-    return [
-        gap(
-            MONITOR_SOURCE,
-            Text(
-                "error-usage.some-could-not-be-read",
-                unread=f"{len(gaps):,}",
-                count=f"{asked:,}",
-                source=first.source,
-                why=first.text,
-            ),
-            first.advice,
-        )
-    ]
-
-
-def _source(pod: Pod) -> str:
-    return f"{MONITOR_SOURCE} of {pod.namespace}/{pod.name}"
-
-
-def _wanted(pod: Pod, within_s: float = _WITHIN_S) -> PodGet:
-    return PodGet(pod.namespace, pod.name, "http", PORT, "metrics", within_s=within_s, limit_bytes=_MOST_BYTES)
-
-
-async def _scrape(ports: PodPorts, pod: Pod, turn: asyncio.Semaphore, until: float) -> list[Sample] | Gap:
-    """What it measures, nothing where the answer has no figure; a gap where none could be read."""
-    source = _source(pod)
-    async with turn:
-        left = until - asyncio.get_running_loop().time()
-        if left <= 0:
-            return gap(source, Text("error-usage.others-took-all-time"))
-        text = await served(source, ports, _wanted(pod, min(_WITHIN_S, left)))
-    return text if isinstance(text, Gap) else read_samples(text, NAMES)
 
 
 MOST_MEASURED = 3
@@ -269,15 +214,15 @@ async def gather_usage_of(sources: Sources, find: Callable[[], Mapping[str, Coll
         asked = await _asked_about(sources.prometheus, sources, [uuid for name in names for uuid in gpus[name]])
     if asked.usage.containers or sources.ports is None:
         return asked
-    found = await asyncio.gather(*(_plugins(sources, name) for name in names))
+    found = await asyncio.gather(
+        *(
+            seen(MONITOR_SOURCE, sources.cluster.list(PODS, labels=_PLUGINS, fields=f"spec.nodeName={name}"))
+            for name in names
+        )
+    )
     pods = [pod for some in found if not isinstance(some, Gap) for pod in some]
     measured = await scraped(sources.ports, pods, within_s=FEW_WITHIN_S)
     return msgspec.structs.replace(measured, gaps=(*asked.gaps, *measured.gaps)) if measured.monitors else asked
-
-
-async def _plugins(sources: Sources, name: str) -> list[Pod] | Gap:
-    labels = f"{COMPONENT_LABEL}={PLUGIN_COMPONENT}"
-    return await seen(MONITOR_SOURCE, sources.cluster.list(PODS, labels=labels, fields=f"spec.nodeName={name}"))
 
 
 async def _asked_about(prometheus: Prometheus, sources: Sources, uuids: Collection[str]) -> UsageSeen:

@@ -119,10 +119,11 @@ async def gather_webhook(
     `log`: the extenders' lines, where those that hold HANDSHAKE were read already.
     """
     wanted = sorted(set(namespaces))
+    of_one = f"metadata.name={wanted[0]}" if len(wanted) == 1 else ""  # of several all: each has only its labels
     hooks, handshakes, labels = await asyncio.gather(
         seen("webhooks", cluster.list(WEBHOOKS)),
         gather_extender_lines(cluster, install, [HANDSHAKE]) if log is None else unasked(log.holding(HANDSHAKE)),
-        seen("namespaces", _namespaces(cluster, wanted)),
+        seen("namespaces", cluster.list(NAMESPACES, fields=of_one, metadata_only=True) if wanted else unasked([])),
     )
     places = {install.namespace}
     for hook in () if isinstance(hooks, Gap) else hooks:
@@ -148,14 +149,6 @@ async def _failed_calls(cluster: Cluster, install: Install) -> tuple[FailedCall,
     logs = await asyncio.gather(*(seen("API server's log", cluster.log(wanted_log)) for wanted_log in wanted))
     read = ((name, log) for name, log in zip(names, logs, strict=True) if not isinstance(log, Gap))
     return tuple(FailedCall(name, line) for name, log in read for line in log.lines)
-
-
-async def _namespaces(cluster: Cluster, wanted: Sequence[str]) -> list[Namespace]:
-    """The one in question, or all of them where there are several: each has only its labels."""
-    if not wanted:
-        return []
-    selector = f"metadata.name={wanted[0]}" if len(wanted) == 1 else ""
-    return await cluster.list(NAMESPACES, fields=selector, metadata_only=True)
 
 
 async def _in_each(cluster: Cluster, kind: Kind[R], namespaces: Sequence[str], labels: str = "") -> list[R]:

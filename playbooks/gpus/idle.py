@@ -11,11 +11,11 @@ from typing import NamedTuple
 
 import msgspec
 
-from bot.errors import NotFound, SourceError, UsageError
+from bot.errors import SourceError, UsageError
 from bot.hami.fit.allocated_totals import build_ledger
 from bot.hami.fit.version_differences import NEWEST_READ
 from bot.hami.metrics.gpu_usage import IDLE_S, MeasuredHolding, held_by
-from bot.kube.cluster import Cluster, seen
+from bot.kube.cluster import seen
 from bot.kube.models import NODES, Holder
 from bot.kube.times import format_time, read_duration, roughly
 from bot.report import Evidence, Finding, Gap, Report, Sheet, Subject, new_report, step
@@ -117,23 +117,16 @@ def read_for(words: Sequence[str]) -> float:
 async def gather_idle(wanted: IdleRequest, sources: Sources) -> IdleSnapshot:
     """Raises SourceError when the pods cannot be read: nobody holds anything then."""
     cluster = sources.cluster
-    is_there = not wanted.node or await _has_node(cluster, wanted.node)
+    is_there = True
+    if wanted.node:  # where that cannot be read, it is not what was asked
+        named = cluster.list(NODES, fields=f"metadata.name={wanted.node}", metadata_only=True)
+        is_there = await seen("nodes", named) != []
     install = await gather_install(sources)
     holders = await seen("pods", gather_holders(cluster, install.install.scheduler_name))
     if isinstance(holders, Gap):
         raise SourceError(holders.text, hint=holders.advice)
     usage = await gather_usage(sources, frozenset(holder.spec.node_name for holder in holders))
     return IdleSnapshot(wanted, cluster.name, cluster.now(), install, holders=holders, usage=usage, is_there=is_there)
-
-
-async def _has_node(cluster: Cluster, name: str) -> bool:
-    try:
-        await cluster.get(NODES, name)
-    except NotFound:
-        return False
-    except SourceError:  # whether it is there is not what was asked
-        return True
-    return True
 
 
 def diagnose_idle(snapshot: IdleSnapshot) -> Report:

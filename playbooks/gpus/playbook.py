@@ -3,7 +3,6 @@
 import asyncio
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from datetime import datetime
 from functools import lru_cache
 from itertools import chain
 from typing import Literal, NamedTuple
@@ -24,7 +23,7 @@ from playbooks.gather.scheduling import gather_capacity, gather_install, times_s
 from playbooks.gpus.idle import EXAMPLE as IDLE_EXAMPLE
 from playbooks.gpus.idle import IdleRequest, IdleSnapshot, diagnose_idle, gather_idle, read_for
 from playbooks.judgement.gpus import GPUS, NOTHING
-from playbooks.playbook import ALL, Playbook, Sources
+from playbooks.playbook import ALL, Playbook, Snapshot, Sources
 from playbooks.rule import run
 from playbooks.rules.common.findings import capacity_gaps
 from playbooks.rules.installation.scheduler_totals import differing, ledger_table
@@ -79,15 +78,6 @@ class Request(NamedTuple):
     all: bool
 
 
-class Snapshot(NamedTuple):
-    """What was read, and when."""
-
-    request: Request
-    cluster: str
-    taken_at: datetime
-    scene: GpusScene
-
-
 def request(
     node: str = "",
     type: str = "",  # noqa: A002  # the option's name
@@ -107,12 +97,10 @@ def request(
     return IdleRequest(read_for(since), node, all) if idle else Request(node, type.strip(), all)
 
 
-async def gather(wanted: Request | IdleRequest, sources: Sources) -> Snapshot | IdleSnapshot:
+async def gather(wanted: Request | IdleRequest, sources: Sources) -> Snapshot[Request, GpusScene] | IdleSnapshot:
     """Read the install and the cards. Raises SourceError when the nodes cannot be read: there are no cards then."""
-    return await (gather_idle(wanted, sources) if isinstance(wanted, IdleRequest) else _gather(wanted, sources))
-
-
-async def _gather(wanted: Request, sources: Sources) -> Snapshot:
+    if isinstance(wanted, IdleRequest):
+        return await gather_idle(wanted, sources)
     cluster = sources.cluster
     install = await gather_install(sources)
     capacity, process, slices = await asyncio.gather(
@@ -130,7 +118,7 @@ async def _gather(wanted: Request, sources: Sources) -> Snapshot:
     return Snapshot(wanted, cluster.name, cluster.now(), scene)
 
 
-def diagnose(snapshot: Snapshot | IdleSnapshot) -> Report:
+def diagnose(snapshot: Snapshot[Request, GpusScene] | IdleSnapshot) -> Report:
     """Totals and the largest slice first, then what is stranded or not registered; or who holds GPUs without use."""
     seen = snapshot.install if isinstance(snapshot, IdleSnapshot) else snapshot.scene.cluster.seen
     if (without := answer_without_hami("gpus", snapshot, seen)) is not None:
@@ -155,24 +143,17 @@ def _gaps(scene: GpusScene) -> list[Gap]:
     gaps = capacity_gaps(scene.cluster.seen, scene.cluster.capacity, scene.undecodable)
     unknown = sorted({card.unknown for card in scene.cards if card.unknown}, key=in_english)
     gaps += [gap("fit", why, Text("gap.fit-hint")) for why in unknown]
-    gaps += _other_vendors(scene.cluster, scene.names)
-    return gaps + ([scene.slices] if isinstance(scene.slices, Gap) else [])
-
-
-def _other_vendors(world: ClusterScene, names: Iterable[str]) -> list[Gap]:
-    """The cards of vendors whose usage is not counted: the device config does not name them."""
+    # The cards of vendors whose usage is not counted: the device config does not name them.
     found = Counter[str]()
-    for name in names:
-        for registration in read_registrations(world.facts.nodes[name], BESIDE):
-            if isinstance(registration, Registration) and registration.word not in world.config.by_word:
+    for name in scene.names:
+        for registration in read_registrations(scene.cluster.facts.nodes[name], BESIDE):
+            if isinstance(registration, Registration) and registration.word not in scene.cluster.config.by_word:
                 found[registration.word] += len(registration.cards)
-    return [
-        gap("cards", Text("gpus.vendor", vendor=word, count=count), Text("gap.fit-hint"))
-        for word, count in sorted(found.items())
-    ]
-
-
-# ------------------------------------------------------------------------------------------------------- tables
+        gaps += [
+            gap("cards", Text("gpus.vendor", vendor=word, count=count), Text("gap.fit-hint"))
+            for word, count in sorted(found.items())
+        ]
+    return gaps + ([scene.slices] if isinstance(scene.slices, Gap) else [])
 
 
 def _tables(scene: GpusScene, *, all_rows: bool) -> tuple[Table, ...]:
@@ -216,7 +197,6 @@ def _together(rows: Sequence[GpuRow]) -> GpuRow:
 
 
 def _sum(numbers: Iterable[int | Literal[""] | None]) -> int | Literal[""] | None:
-    """None where one is not known."""
     known = list(numbers)
     return None if None in known else sum(number for number in known if isinstance(number, int))
 
@@ -231,7 +211,7 @@ def _card_row(card: CardSeen, differs: tuple[int, int] | None) -> GpuRow:
         memory_used=memory,
         memory_free=card.free_mib if card.divided and (card.used is None or card.state != UNREGISTERED) else "",
         memory_total=card.card.memory_mib,
-        holders=_names(card.holders) if card.holders else _NOBODY,
+        holders=NameList([name if bound else f"{name} (reserved)" for name, bound in card.holders]),
         slots=_slots(slots, card.card.slots),
         cores_used=cores,
         cores_total=card.card.cores,
@@ -239,13 +219,6 @@ def _card_row(card: CardSeen, differs: tuple[int, int] | None) -> GpuRow:
         noun=card.noun,
         divided=card.divided,
     )
-
-
-_NOBODY = NameList()
-
-
-def _names(holders: Iterable[tuple[str, bool]]) -> NameList:
-    return NameList([name if bound else f"{name} (reserved)" for name, bound in holders])
 
 
 @lru_cache(maxsize=1024)  # the same few texts for tens of thousands

@@ -42,7 +42,7 @@ def no_scheduler(scene: InstallScene) -> Iterator[Finding]:
     proofs = [of_object(KIND, hook.config, WEBHOOK_NAME, "{.webhooks[*].name}")] if hook else []
     proofs += [of_object("DaemonSet", plugin, plugin.name, "{.metadata.name}") for plugin in scene.plugins]
     claim, steps = Text("status.not-found"), [search()]
-    yield finding("not-found", claim, "confirmed", (), proofs, severity="warning", actions=steps)
+    yield finding("not-found", claim, proofs=proofs, actions=steps)
 
 
 @rule("healthy")
@@ -69,7 +69,7 @@ def healthy(scene: InstallScene) -> Iterator[Finding]:
     claim = Text("healthy.partly" if partly else "healthy.claim", version=str(scene.version or "?"), parts=text)
     if covered := sorted({pod.spec.node_name for pod in scene.plugin_pods if pod.spec.node_name}):
         claim = sentences(claim, *logs_looked_at(scene.questioned.sides, covered))
-    yield finding("healthy", claim, "suspected" if partly else "confirmed", (), proofs, severity="info")
+    yield finding("healthy", claim, "suspected" if partly else "confirmed", proofs=proofs, severity="info")
 
 
 def _of_version(scene: InstallScene) -> list[Evidence]:

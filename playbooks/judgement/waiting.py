@@ -49,7 +49,7 @@ def cannot_tell(namespace: str, name: str, proofs: Sequence[Evidence], kind: str
     command = kubectl("-n", namespace or "NAMESPACE", "describe", kind.lower(), name)
     label = Text("not-enough-evidence.describe") if kind == "Pod" else Text("not-enough-evidence.owner", kind=kind)
     look = step(label, command)
-    return finding("not-enough-evidence", claim, "suspected", (), proofs, severity="warning", actions=[look])
+    return finding("not-enough-evidence", claim, "suspected", proofs=proofs, actions=[look])
 
 
 @rule("not-enough-evidence")

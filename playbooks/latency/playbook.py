@@ -5,13 +5,13 @@ from typing import NamedTuple
 
 from msgspec import structs
 
-from bot.hami.scheduler_logs.scheduling_latency import Growth, LatencyStage, Life
+from bot.hami.scheduler_logs.scheduling_latency import Growth, LatencyStage
 from bot.kube.cluster import seen
 from bot.kube.models import EVENTS
 from bot.kube.times import format_time
 from bot.report import Gap, Report, Sheet, Subject, new_report
 from bot.rows import StageRow
-from playbooks.gather.latency import ClusterCounts, gather_latency
+from playbooks.gather.latency import gather_latency
 from playbooks.gather.scheduling import gather_install, nothing_read
 from playbooks.latency.rules import BY_KUBELET, LATENCY_RULES, LatencyScene, head, unseen_moments
 from playbooks.playbook import ALL, SINCE, Playbook, Sources, read_since
@@ -65,8 +65,25 @@ def diagnose(snapshot: Snapshot) -> Report:
         return without
     stages, latency = scene.stages, scene.latency
     findings = run(LATENCY_RULES, scene).findings
-    rows, slowest = stage_rows(stages), pod_rows(stages)
-    counts = count_rows(latency.counts, len(latency.lives), len(latency.pending))
+    rows = [
+        StageRow(
+            stage.name,
+            stage.n,
+            stage.median_s,
+            stage.p95_s,
+            stage.max_s,
+            ("log" if stage.exact else "object") if stage.n else "",
+        )
+        for stage in stages
+    ]
+    slowest = _pod_rows(stages)
+    counts = [
+        CountRow("nodes", latency.counts.nodes),
+        CountRow("pods", latency.counts.pods),
+        CountRow("pods that were given GPUs", latency.counts.holders),
+        CountRow("new GPU pods of HAMi's scheduler", len(latency.lives)),
+        CountRow("of the new ones pending", len(latency.pending)),
+    ]
     tables = [LATENCY.table(rows, brief=rows if overview else None)] if latency.lives else []
     tables += [PODS.table(slowest, brief=slowest[:_SHOWN_PODS] if overview else None)] if slowest else []
     grown = scene.growths
@@ -134,22 +151,7 @@ GROWTH = Sheet(
 COUNTS = Sheet("objects", CountRow, brief={"objects": "objects", "number": "number"})
 
 
-def stage_rows(stages: list[LatencyStage]) -> list[StageRow]:
-    """In the order of the stages; a stage that no pod shows has no figures."""
-    return [
-        StageRow(
-            stage.name,
-            stage.n,
-            stage.median_s,
-            stage.p95_s,
-            stage.max_s,
-            ("log" if stage.exact else "object") if stage.n else "",
-        )
-        for stage in stages
-    ]
-
-
-def pod_rows(stages: list[LatencyStage]) -> list[PodRow]:
+def _pod_rows(stages: list[LatencyStage]) -> list[PodRow]:
     """The pods that run, the slowest first."""
     *parts, whole = stages
     slowest: dict[tuple[str, str], tuple[float, str]] = {}
@@ -157,26 +159,12 @@ def pod_rows(stages: list[LatencyStage]) -> list[PodRow]:
         for seconds, life in zip(stage.seconds, stage.lives, strict=True):
             key = (life.pod.namespace, life.pod.name)
             slowest[key] = max(slowest.get(key, (0.0, "")), (seconds, stage.name))
-    return [_pod_row(life, total, slowest) for total, life in zip(whole.seconds, whole.lives, strict=True)]
-
-
-def _pod_row(life: Life, total: float, slowest: dict[tuple[str, str], tuple[float, str]]) -> PodRow:
-    pod = life.pod
-    seconds, stage = slowest.get((pod.namespace, pod.name), (0.0, ""))
-    return PodRow(
-        f"{pod.namespace}/{pod.name}", pod.spec.node_name, total, stage, round(seconds, 2), life.filters or None
-    )
-
-
-def count_rows(counts: ClusterCounts, new: int, pending: int) -> list[CountRow]:
-    """The rows of counts: the cluster's, then the pods that the figures are of."""
-    return [
-        CountRow("nodes", counts.nodes),
-        CountRow("pods", counts.pods),
-        CountRow("pods that were given GPUs", counts.holders),
-        CountRow("new GPU pods of HAMi's scheduler", new),
-        CountRow("of the new ones pending", pending),
-    ]
+    rows: list[PodRow] = []
+    for total, (pod, *_, filters) in zip(whole.seconds, whole.lives, strict=True):
+        seconds, stage = slowest.get((pod.namespace, pod.name), (0.0, ""))
+        name, node = f"{pod.namespace}/{pod.name}", pod.spec.node_name
+        rows.append(PodRow(name, node, total, stage, round(seconds, 2), filters or None))
+    return rows
 
 
 PLAYBOOK = Playbook(

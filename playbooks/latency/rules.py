@@ -27,7 +27,7 @@ from bot.texts import Prose, Text, sentences
 from playbooks import quotes
 from playbooks.gather.latency import LatencySeen
 from playbooks.rule import Stage as Speaking
-from playbooks.rule import Told, rule
+from playbooks.rule import rule
 from playbooks.rules.common.findings import finding
 from playbooks.rules.waiting.binding import late_binds
 from playbooks.scenes.cluster import OfInstall
@@ -103,7 +103,7 @@ def longest_stage(scene: LatencyScene) -> Iterator[Finding]:
         sentences(head(scene, top), reason.text, left),
         "suspected" if scene.gaps else reason.confidence,
         (),
-        (*_slowest(top), *reason.evidence),
+        (*(proof for moment in (top.start, top.end) for proof in _of_moment(top, moment)), *reason.evidence),
         severity="warning" if reason.slow else "info",
         actions=(*reason.actions, *_show_attempts(scene.latency)),
     )
@@ -121,7 +121,7 @@ def node_locks(scene: LatencyScene) -> Iterator[Finding]:
 @rule("scheduling-latency")
 def growth(scene: LatencyScene) -> Iterator[Finding]:
     """HAMi's filter or bind takes longer the more there is of something, or is known not to."""
-    cause = Text("latency.growth-throttled") if _is_throttled(scene.stages, scene.latency) else ""
+    cause = Text("latency.growth-throttled") if _is_throttled(scene) else ""
     for verb, rows in groupby(scene.growths, key=lambda row: row.call):
         if told := [row for row in rows if row.each_ms is not None]:
             slowest, log = max(
@@ -134,15 +134,15 @@ def growth(scene: LatencyScene) -> Iterator[Finding]:
             yield finding("scheduling-latency", claim, confidence, (), proofs, severity="info")
 
 
-def _is_new(told: Told, result: Finding) -> bool:
-    return all(result.evidence[0] not in finding.evidence for finding in told.findings)
-
-
 LATENCY_RULES: tuple[Speaking[LatencyScene], ...] = (
     Speaking("binds time out", bind_timeouts),
     Speaking("nothing to measure", nothing_measured, ends=True),
     Speaking("the longest stage", longest_stage),
-    Speaking("node locks", node_locks, keeps=_is_new),
+    Speaking(
+        "node locks",
+        node_locks,
+        keeps=lambda told, found: all(found.evidence[0] not in each.evidence for each in told.findings),
+    ),
     Speaking("what it grows with", growth),
 )
 
@@ -153,12 +153,6 @@ def head(scene: LatencyScene, top: LatencyStage) -> Text:
     if whole.n:
         return Text("latency.claim", **values, count=whole.n, median=whole.median_s, p95=whole.p95_s)
     return Text("latency.claim-unstarted", **values, count=top.n)
-
-
-def _slowest(top: LatencyStage) -> list[Evidence]:
-    life = top.lives[0]
-    ends = (top.start, top.end)
-    return [proof for moment in ends for proof in _of_moment(life, moment, exact=moment in life.logged and top.exact)]
 
 
 # --------------------------------------------------------------------------------------------------------- reasons
@@ -177,55 +171,41 @@ class _Reason(NamedTuple):
 def _reason(stage: LatencyStage, scene: LatencyScene) -> _Reason:
     """What is proven about the stage; else what happens in it, as suspected."""
     if stage.start in BY_KUBELET:
-        return _of_kubelet(stage, () if isinstance(scene.events, Gap) else scene.events)
-    queued, stages = stage.start == "created", scene.stages
-    if _is_throttled(stages, scene.latency) and (not queued or _holds_up(stage, stages)):
-        return _throttled(scene.latency, queued=queued)
+        if stage.end == "allocated":
+            return _Reason(Text("latency.allocation"), "suspected")
+        events = () if isinstance(scene.events, Gap) else scene.events
+        pulls = [quotes.of_event(event) for event in events if event.reason in _PULLS]
+        text = "latency.start-allocated" if stage.start == "allocated" else "latency.start"
+        return _Reason(Text(text), "confirmed" if pulls else "suspected", tuple(pulls[:_SHOWN]))
+    queued, waits = stage.start == "created", scene.latency.waits
+    held_back = sum(wait.wait.seconds for wait in waits)
+    # In a queue: kube-scheduler tries one pod at a time, so the pods' time between filter and bind adds up to what the
+    # last one waits. At least half of it has to be so explained.
+    if _is_throttled(scene) and (not queued or _spent(scene, MOMENTS[2:4]) >= (stage.max_s or 0.0) / 2):
+        longest = sorted(waits, key=lambda wait: -wait.wait.seconds)
+        values = {"count": len(waits), "sum": f"{held_back:.0f}", "longest": f"{longest[0].wait.seconds:.2f}"}
+        text = Text("latency.throttled-queue" if queued else "latency.throttled", **values)
+        proofs = tuple(quotes.of_wait(wait.wait, wait.scheduler) for wait in longest[:_SHOWN])
+        return _Reason(text, "confirmed", proofs, (step(Text("latency.tune"), "tune"),), slow=True)
     locked = _locked(stage.lives)
     if locked and not queued and 2 * len({log_line.line.values.get("pod") for log_line in locked}) >= stage.n:
         see = (step(Text("latency.nodes"), "nodes"),)
         return _Reason(Text("latency.locked", count=len(locked)), "confirmed", _quoted(locked), see, slow=True)
-    return _Reason(_unproven(stage), "suspected")
+    if stage.start not in ("created", "first_attempt"):
+        return _Reason(Text("latency.extender"), "suspected")
+    if stage.end not in ("first_attempt", "first_filter"):
+        return _Reason(Text("latency.unknown"), "suspected")
+    return _Reason(Text("latency.queue" if queued else "latency.filters"), "suspected")
 
 
-def _of_kubelet(stage: LatencyStage, events: Sequence[Event]) -> _Reason:
-    if stage.end == "allocated":
-        return _Reason(Text("latency.allocation"), "suspected")
-    pulls = [quotes.of_event(event) for event in events if event.reason in _PULLS]
-    text = "latency.start-allocated" if stage.start == "allocated" else "latency.start"
-    return _Reason(Text(text), "confirmed" if pulls else "suspected", tuple(pulls[:_SHOWN]))
-
-
-def _unproven(stage: LatencyStage) -> Text:
-    """What happens in the stage."""
-    if stage.start == "created":
-        return Text("latency.queue" if stage.end in ("first_attempt", "first_filter") else "latency.unknown")
-    if stage.start == "first_attempt":
-        return Text("latency.filters" if stage.end == "first_filter" else "latency.unknown")
-    return Text("latency.extender")
-
-
-def _is_throttled(stages: Sequence[LatencyStage], seen: LatencySeen) -> bool:
+def _is_throttled(scene: LatencyScene) -> bool:
     """Whether requests that were held back are at least half of the time that the pods spent in HAMi's scheduler."""
-    spent = sum(sum(stage.seconds) for stage in stages[:-1] if stage.start in MOMENTS[2:5])
-    return bool(seen.waits) and sum(wait.wait.seconds for wait in seen.waits) >= spent / 2
+    waits = scene.latency.waits
+    return bool(waits) and sum(wait.wait.seconds for wait in waits) >= _spent(scene, MOMENTS[2:5]) / 2
 
 
-def _holds_up(queue: LatencyStage, stages: Sequence[LatencyStage]) -> bool:
-    """Whether HAMi's filter accounts for the queue: kube-scheduler tries one pod at a time, so the pods' time between
-    filter and bind adds up to what the last one waits. At least half of it has to be so explained.
-    """
-    filtering = sum(sum(stage.seconds) for stage in stages[:-1] if stage.start in MOMENTS[2:4])
-    return filtering >= (queue.max_s or 0.0) / 2
-
-
-def _throttled(seen: LatencySeen, *, queued: bool) -> _Reason:
-    waits = sorted(seen.waits, key=lambda wait: -wait.wait.seconds)
-    total = sum(wait.wait.seconds for wait in waits)
-    values = {"count": len(waits), "sum": f"{total:.0f}", "longest": f"{waits[0].wait.seconds:.2f}"}
-    text = Text("latency.throttled-queue" if queued else "latency.throttled", **values)
-    proofs = tuple(quotes.of_wait(wait.wait, wait.scheduler) for wait in waits[:_SHOWN])
-    return _Reason(text, "confirmed", proofs, (step(Text("latency.tune"), "tune"),), slow=True)
+def _spent(scene: LatencyScene, since: Sequence[Moment]) -> float:
+    return sum(sum(stage.seconds) for stage in scene.stages[:-1] if stage.start in since)
 
 
 def _locked(lives: Sequence[Life]) -> list[PodLogLine]:
@@ -348,10 +328,11 @@ def _of_said(said: PodLogLine) -> Evidence:
     )
 
 
-def _of_moment(life: Life, moment: Moment, *, exact: bool) -> list[Evidence]:
-    """The line, or the part of the object, that shows when it was."""
+def _of_moment(stage: LatencyStage, moment: Moment) -> list[Evidence]:
+    """The line, or the part of the object, that shows when it was for the slowest pod."""
+    life = stage.lives[0]
     pod = life.pod
-    if exact and moment in life.logged:
+    if stage.exact and moment in life.logged:
         return [_of_said(life.logged[moment])]
     if moment not in life.noted:
         return []

@@ -262,10 +262,15 @@ def tables_of(
     """The tables that have rows, and by title how many rows are left out."""
     rows, rows_left = _run_rows(logged, _card_nodes(nodes), pod)
     lines, lines_left = _line_rows(logged)
+    log_rows: list[LogRow] = []
+    for log, read in ((log, log.log.read) for log in logged.logs):
+        first = None if isinstance(read, Gap) else read_line(read.first, now)
+        found = (None, UNSAID) if isinstance(read, Gap) else (len(log.lines), _clock(first.at if first else None))
+        log_rows.append(LogRow(log.log.label, log.log.verbosity, *found))
     tables = (
         RUNS.table(rows),
         LINES.table(lines),
-        LOGS.table(_log_row(log, now) for log in logged.logs),
+        LOGS.table(log_rows),
     )
     return tuple(table for table in tables if table.rows), [(RUNS.title, rows_left), (LINES.title, lines_left)]
 
@@ -334,13 +339,6 @@ def _line_rows(logged: Logged) -> tuple[list[LineRow], int]:
     newest = reversed(lines[-MOST_LINES:])
     rows = [LineRow(_clock(line.at), label, line.raw[:_LONGEST_LINE]) for line, label in newest]
     return rows, max(0, len(lines) - MOST_LINES)
-
-
-def _log_row(log: PodLog, now: datetime) -> LogRow:
-    if isinstance(log.log.read, Gap):
-        return LogRow(log.log.label, log.log.verbosity, None, UNSAID)
-    first = read_line(log.log.read.first, now)
-    return LogRow(log.log.label, log.log.verbosity, len(log.lines), _clock(first.at if first else None))
 
 
 def _clock(at: datetime | None) -> str:

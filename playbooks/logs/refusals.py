@@ -4,9 +4,10 @@ It is what a guide's `grep FilteringFailed` looks for: the newest run of each po
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta
 from functools import cached_property
+from itertools import chain
 from typing import NamedTuple
 
 from bot.finding_codes import Code
@@ -97,15 +98,12 @@ class RefusalsScene(OfInstall, frozen=True, dict=True, eq=False):
                 lines[pod].append(line)
                 source[pod] = scheduler
         found = (_refused(pod, rebuild(some), source[pod]) for pod, some in lines.items())
-        return sorted(filter(None, found), key=lambda one: _moment(one.cycle), reverse=True)
+        at = ((pod, pod.cycle.at) for pod in filter(None, found))
+        return [pod for pod, _ in sorted(at, key=lambda each: each[1].timestamp() if each[1] else 0.0, reverse=True)]
 
     def was_read(self, source: str) -> bool:
         """Whether rules may conclude anything from it."""
         return all(gap.source != source for gap in (*self.seen.gaps, *self.log.gaps))
-
-
-def _moment(cycle: Cycle) -> float:
-    return cycle.at.timestamp() if cycle.at else 0.0
 
 
 def _refused(pod: str, cycles: list[Cycle], scheduler: Pod) -> RefusedPod | None:
@@ -131,14 +129,14 @@ async def gather_refusals(sources: Sources, since: timedelta, words: str) -> Ref
 def newest_refusals(scene: RefusalsScene) -> Iterator[Finding]:
     """Each reason of the newest runs, that of the most pods first."""
     sure = "suspected" if scene.log.gaps else "confirmed"
-    for reason, some in _by_reason(scene)[:_MOST]:
+    for reason, some, nodes in _by_reason(scene)[:_MOST]:
         newest = some[0]
-        nodes = sorted({node for one in some for node in one.reasons[reason] if node})
         values = {"reason": _shown(reason), "count": len(some), "nodes": len(nodes), "pod": newest.pod}
         key = "refusals.on-nodes" if nodes else "refusals.reason"
         look = step(Text("logs.why", pod=newest.pod), prose.command("why", newest.pod))
         proof = quotes.of_words(newest.line_of(reason), newest.scheduler, newest.pod.rpartition("/")[2])
-        yield finding(_code(reason), Text(key, **values), sure, nodes, [proof], severity="warning", actions=[look])
+        code = "binding-failed" if reason == "BindingFailed" else finding_code(reason)
+        yield finding(code, Text(key, **values), sure, nodes, [proof], severity="warning", actions=[look])
 
 
 @rule("not-in-log")
@@ -153,17 +151,19 @@ def none_refused(scene: RefusalsScene) -> Iterator[Finding]:
 REFUSALS: tuple[Stage[RefusalsScene], ...] = (Stage("whom HAMi refused", newest_refusals, none_refused),)
 
 
-def _code(reason: str) -> Code:
-    return "binding-failed" if reason == "BindingFailed" else finding_code(reason)
-
-
 def _shown(reason: str) -> Prose:
     return reason or Text("refusals.unsaid")
 
 
-def _by_reason(scene: RefusalsScene) -> list[tuple[str, list[RefusedPod]]]:
-    counted = Counter(reason for one in scene.refused for reason in one.reasons)
-    return [(reason, [one for one in scene.refused if reason in one.reasons]) for reason, _ in counted.most_common()]
+def _by_reason(scene: RefusalsScene) -> list[tuple[str, list[RefusedPod], list[str]]]:
+    """Each reason, that of the most pods first, with its pods and its nodes."""
+    counted = Counter(reason for pod in scene.refused for reason in pod.reasons).most_common()
+    of = [(reason, [pod for pod in scene.refused if reason in pod.reasons]) for reason, _ in counted]
+    return [(reason, pods, _sorted(pod.reasons[reason] for pod in pods)) for reason, pods in of]
+
+
+def _sorted(names: Iterable[list[str]]) -> list[str]:
+    return sorted(set(filter(None, chain.from_iterable(names))))
 
 
 def report_of(scene: RefusalsScene) -> Report:
@@ -172,24 +172,12 @@ def report_of(scene: RefusalsScene) -> Report:
         return without
     findings, by_reason = run(REFUSALS, scene).findings, _by_reason(scene)
     rows = [
-        RefusalRow(
-            _shown(reason),
-            len(some),
-            FirstNames(tuple(sorted({node for one in some for node in one.reasons[reason] if node}))),
-            some[0].cycle.at,
-            some[0].pod,
-        )
-        for reason, some in by_reason
+        RefusalRow(_shown(reason), len(some), FirstNames(tuple(nodes)), some[0].cycle.at, some[0].pod)
+        for reason, some, nodes in by_reason
     ]
+    of_pods = ((pod, FirstNames(tuple(_sorted(pod.reasons.values())))) for pod in scene.refused)
     pods = [
-        RefusedRow(
-            one.pod,
-            listed(map(_shown, one.reasons)),
-            FirstNames(tuple(sorted({node for nodes in one.reasons.values() for node in nodes if node}))),
-            one.runs,
-            one.cycle.at,
-        )
-        for one in scene.refused
+        RefusedRow(pod.pod, listed(map(_shown, pod.reasons)), nodes, pod.runs, pod.cycle.at) for pod, nodes in of_pods
     ]
     total, first = len(scene.refused), by_reason[0] if by_reason else None
     values = {"total": total, "since": scene.words}
@@ -201,8 +189,6 @@ def report_of(scene: RefusalsScene) -> Report:
         subject=Subject("Cluster", "", ""),
         verdict=verdict or findings[0].text,
         findings=findings,
-        tables=tuple(
-            table for table in (BY_REASON.table(rows, brief=rows), BY_POD.table(pods, brief=pods)) if table.rows
-        ),
+        tables=(BY_REASON.table(rows, brief=rows), BY_POD.table(pods, brief=pods)) if rows else (),
         gaps=[*scene.seen.gaps, *scene.log.gaps],
     )

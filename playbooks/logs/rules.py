@@ -8,9 +8,8 @@ from functools import cached_property
 from bot.changes.record import Record, read_record
 from bot.finding_codes import Code
 from bot.hami.nodes.node_lock import lock_complaint
-from bot.hami.scheduler_logs.filter_runs import Cycle
 from bot.hami.scheduler_logs.log_lines import LogLine, read_line
-from bot.hami.scheduler_logs.scheduling_events import REASONS, finding_code
+from bot.hami.scheduler_logs.scheduling_events import REASONS, NodesReason, finding_code
 from bot.kube.hami_pods import EXTENDER_CONTAINER
 from bot.kube.models import Node, Pod
 from bot.kube.times import format_time, parse_time
@@ -21,7 +20,7 @@ from playbooks.gather.scheduler_logs import MAX_SCHEDULERS, LogOf
 from playbooks.gather.scheduler_process import PanicLog
 from playbooks.gather.subject import AbsentPod, FoundPod, SubjectRequest
 from playbooks.quotes import kubectl
-from playbooks.rule import Stage, Told, rule
+from playbooks.rule import Stage, rule
 from playbooks.rules.admission.not_found import not_found
 from playbooks.rules.common import prose
 from playbooks.rules.common.findings import finding
@@ -30,7 +29,6 @@ from playbooks.rules.waiting.panics import (
     Logged,
     LogSubject,
     RunInLog,
-    Statement,
     namespaces_named,
     panicked_in,
     read_logs,
@@ -97,8 +95,16 @@ class LogsScene(OfInstall, frozen=True, dict=True, eq=False):
 
     @cached_property
     def window(self) -> Prose:
-        """How far back was looked."""
-        return _window(self)
+        """How far back the extenders' logs were looked at: as typed, or as far as the oldest of them reaches."""
+        logs = [log.read for log in self.logs if log.container == EXTENDER_CONTAINER]
+        first = [read_line(log.first, self.taken_at) for log in logs if not isinstance(log, Gap)]
+        begun = [line.at for line in first if line and line.at]
+        if not begun or len(begun) < len(first) or min(begun) <= self.about.since + SLACK:
+            return self.words
+        seconds = max(1, round((self.as_of - min(begun)).total_seconds()))
+        short = seconds < _IN_SECONDS
+        time = Text("age.seconds", count=seconds) if short else Text("age.minutes", count=seconds // 60)
+        return Text("logs.kept", time=time)
 
     @property
     def severity(self) -> Severity:
@@ -110,7 +116,8 @@ class LogsScene(OfInstall, frozen=True, dict=True, eq=False):
     @cached_property
     def confidence(self) -> Confidence:
         """Nothing is certain when a newer run than those read may be in a log that was not."""
-        unread = self.seen.gaps or any(_newest_unread(log) for log in self.logs)
+        extenders = [log.read for log in self.logs if log.container == EXTENDER_CONTAINER]
+        unread = self.seen.gaps or any(isinstance(log, Gap) or log.ends_early for log in extenders)
         return "suspected" if unread or len(self.install.pods) > MAX_SCHEDULERS else "confirmed"
 
     @property
@@ -121,24 +128,6 @@ class LogsScene(OfInstall, frozen=True, dict=True, eq=False):
     def was_read(self, source: str) -> bool:
         """Whether rules may conclude anything from it: a source is named as its gap would be."""
         return all(gap.source != source for gap in self.seen.gaps)
-
-
-def _window(scene: LogsScene) -> Prose:
-    """How far back the extenders' logs were looked at: the time as typed, or as far as the oldest of them reaches."""
-    logs = [log.read for log in scene.logs if log.container == EXTENDER_CONTAINER]
-    first = [read_line(log.first, scene.taken_at) for log in logs if not isinstance(log, Gap)]
-    begun = [line.at for line in first if line and line.at]
-    if not begun or len(begun) < len(first) or min(begun) <= scene.about.since + SLACK:
-        return scene.words
-    seconds = max(1, round((scene.as_of - min(begun)).total_seconds()))
-    short = seconds < _IN_SECONDS
-    time = Text("age.seconds", count=seconds) if short else Text("age.minutes", count=seconds // 60)
-    return Text("logs.kept", time=time)
-
-
-def _newest_unread(log: LogOf) -> bool:
-    """Whether newer lines of the extender may exist than were read."""
-    return log.container == EXTENDER_CONTAINER and (isinstance(log.read, Gap) or log.read.ends_early)
 
 
 @rule("scheduler-panic")
@@ -228,44 +217,30 @@ def _unexplained(scene: LogsScene, run: RunInLog) -> list[Finding]:
         for line in (*(verdict.line for verdict in cycle.refused[:1]), cycle.none_fit)
         if line
     ]
-    if cycle.cards:
-        claim = Text("logs.cards", refused=refused, reasons=_card_reasons(cycle), **counts)
-        return [_by_cards(scene, run, claim, proofs)]
-    if summed := _summed(statement, cycle):
-        code, listed = summed
-        proofs = [_line(scene, statement.log, statement.line), *proofs] if statement else proofs
-        claim = Text("logs.summed", reasons=listed, **counts)
-        return [_told(scene, finding_code(code), claim, nodes, proofs, sure=not cycle.mixed)]
+    if codes := Counter(card.code for card in cycle.cards).most_common():
+        told: list[Prose] = [f"{code} {count}" for code, count in codes[:_MAX_CODES]]
+        if (unsaid := cycle.cards_tried - len(cycle.cards)) > 0:
+            told.append(Text("logs.no-reason", count=unsaid))
+        claim, code = Text("logs.cards", refused=refused, reasons=listed(told), **counts), codes[0][0]
+        # Up to 2.5 some refusals of cards are only logged at -v=5: the reason is known when each card tried has one.
+        whole = 0 < cycle.cards_tried <= len(cycle.cards)
+        proofs = [*([_line(scene, run.log, proof)] if (proof := cycle.proof_of(code)) else []), *proofs]
+        sure = whole and not cycle.mixed
+        return [_told(scene, finding_code(code if whole else ""), claim, nodes, proofs, sure=sure)]
+    earlier = statement is None or (statement.line.at and cycle.at and statement.line.at < cycle.at)
+    if statement is not None and statement.said.by_hami and not earlier:
+        reasons = sorted(statement.said.by_hami, key=lambda reason: -reason.nodes)
+        proofs = [_line(scene, statement.log, statement.line), *proofs]
+        claim = Text("logs.summed", reasons=_with_nodes(reasons), **counts)
+        return [_told(scene, finding_code(reasons[0].cards[0].code), claim, nodes, proofs, sure=not cycle.mixed)]
     proofs = proofs or [_line(scene, run.log, line) for line in cycle.lines[:1]]
     key = "logs.unsaid" if refused or cycle.none_fit else "logs.no-verdict"
     claim = Text(key, refused=refused, **counts)
     return [_told(scene, "node-unfit-pod", claim, nodes, proofs, sure=False)]
 
 
-def _card_reasons(cycle: Cycle) -> Text:
-    told = [f"{code} {count}" for code, count in Counter(card.code for card in cycle.cards).most_common(_MAX_CODES)]
-    unsaid = cycle.cards_tried - len(cycle.cards)
-    return listed([*told, *([Text("logs.no-reason", count=unsaid)] if unsaid > 0 else [])])
-
-
-def _by_cards(scene: LogsScene, run: RunInLog, claim: Text, proofs: Sequence[Evidence]) -> Finding:
-    """Up to 2.5 some refusals of cards are only logged at -v=5: the reason is known when each card tried has one."""
-    cycle = run.cycle
-    code = Counter(card.code for card in cycle.cards).most_common(1)[0][0]
-    whole = 0 < cycle.cards_tried <= len(cycle.cards)
-    proof, nodes = cycle.proof_of(code), sorted({verdict.node for verdict in cycle.refused})
-    proofs = [*([_line(scene, run.log, proof)] if proof else []), *proofs]
-    return _told(scene, finding_code(code if whole else ""), claim, nodes, proofs, sure=whole and not cycle.mixed)
-
-
-def _summed(statement: Statement | None, cycle: Cycle) -> tuple[str, str] | None:
-    """HAMi's reasons in kube-scheduler's text about this run, the most nodes first; None when it has none."""
-    if statement is None or (statement.line.at and cycle.at and statement.line.at < cycle.at):
-        return None
-    reasons = sorted(statement.said.by_hami, key=lambda reason: -reason.nodes)
-    if not reasons:
-        return None
-    return reasons[0].cards[0].code, ", ".join(f"{reason.text} {reason.nodes}" for reason in reasons)
+def _with_nodes(reasons: Sequence[NodesReason]) -> str:
+    return ", ".join(f"{reason.text} {reason.nodes}" for reason in reasons)
 
 
 def _counts(scene: LogsScene, run: RunInLog) -> dict[str, object]:
@@ -286,8 +261,7 @@ def by_kubernetes(scene: LogsScene) -> list[Finding]:
         return []
     total, reasons = statement.said.total, statement.said.by_kubernetes
     dropped = sum(reason.nodes for reason in reasons)
-    listed = ", ".join(f"{reason.text} {reason.nodes}" for reason in reasons)
-    claim = Text("logs.kubernetes", pod=scene.called, dropped=dropped, total=total, reasons=listed)
+    claim = Text("logs.kubernetes", pod=scene.called, dropped=dropped, total=total, reasons=_with_nodes(reasons))
     proofs = [_line(scene, statement.log, statement.line)]
     return [_told(scene, "kubernetes-filter", claim, (), proofs, leads=dropped == total)]
 
@@ -372,13 +346,9 @@ def _line(scene: LogsScene, log: LogOf, line: LogLine) -> Evidence:
     )
 
 
-def _nothing_told(_: LogsScene, told: Told) -> bool:
-    return not told.findings
-
-
 LOGS_RULES: tuple[Stage[LogsScene], ...] = (
     Stage("the newest run", panicked, newest_run, either=True),
     Stage("before HAMi was asked", by_kubernetes),
-    Stage("nothing was logged", nothing_logged, when=_nothing_told),
+    Stage("nothing was logged", nothing_logged, when=lambda _, told: not told.findings),
     Stage("how closely was looked", verbosity),
 )

@@ -3,7 +3,6 @@
 import asyncio
 from collections import Counter
 from collections.abc import Sequence
-from datetime import datetime
 from functools import reduce
 from typing import NamedTuple
 
@@ -24,7 +23,7 @@ from playbooks.gather.nodes_in_question import gather_owners, gather_questioned
 from playbooks.gather.scheduling import NODE_SELECTOR_FLAG, gather_install, times_shown
 from playbooks.judgement.nodes import NodesJudgement, in_question, judge
 from playbooks.nodes.tables import PROBLEMS, WHOLE, NodeRows
-from playbooks.playbook import ALL, Playbook, Sources
+from playbooks.playbook import ALL, Playbook, Snapshot, Sources
 from playbooks.rules.common import prose
 from playbooks.rules.common.findings import finding
 from playbooks.rules.common.prose import near_names, see_all_nodes
@@ -41,21 +40,12 @@ class Request(NamedTuple):
     all: bool
 
 
-class Snapshot(NamedTuple):
-    """What was read, and when."""
-
-    request: Request
-    cluster: str
-    taken_at: datetime
-    scene: NodesScene
-
-
 def request(node: str = "", all: bool = False) -> Request:  # noqa: A002, FBT001, FBT002  # the options' names
     """The nodes in the words that were typed."""
     return Request(node.strip().removeprefix("node/"), all)
 
 
-async def gather(wanted: Request, sources: Sources) -> Snapshot:
+async def gather(wanted: Request, sources: Sources) -> Snapshot[Request, NodesScene]:
     """Read every node, also for one: its cards may be registered elsewhere too. Raises SourceError without nodes."""
     cluster = sources.cluster
     install, nodes, own, drivers, slices = await asyncio.gather(
@@ -89,7 +79,7 @@ async def gather(wanted: Request, sources: Sources) -> Snapshot:
     return Snapshot(wanted, cluster.name, cluster.now(), scene)
 
 
-def diagnose(snapshot: Snapshot) -> Report:
+def diagnose(snapshot: Snapshot[Request, NodesScene]) -> Report:
     """What is wrong first, one finding per cause; then how many nodes have nothing wrong with them."""
     wanted, scene = snapshot.request, snapshot.scene
     if (without := answer_without_hami("nodes", snapshot, scene.seen)) is not None:
@@ -130,13 +120,11 @@ def _verdict(judged: NodesJudgement, findings: Sequence[Finding], *, of_one: boo
 
 
 def _listed(parts: Sequence[Text], shown: int) -> Text:
-    """So many of the problems, and how many more kinds there are."""
     some = reduce(lambda some, more: Text("gpus.list", some=some, more=more), parts[:shown])
     return Text("words.and-more", names=some, more=len(parts) - shown) if shown < len(parts) else some
 
 
 def _healthy(scene: NodesScene, judged: NodesJudgement) -> list[Finding]:
-    """The nodes that have cards and no fault, as one finding."""
     if not judged.well:
         return []
     count, first = len(judged.well), scene.see(judged.well[0])

@@ -11,7 +11,7 @@ from bot.hami.nodes.node_lock import LockState
 from bot.hami.nodes.node_state import cordoned_uuids, core_factor, memory_factor
 from bot.hami.nodes.registration import JSON_SINCE, Unreadable, Unregistered, judge_by_guides, parse_handshake
 from bot.hami.vendors import FIRST, LOCK_KEYS
-from bot.kube.models import NodeCondition, Pod
+from bot.kube.models import Condition, Pod
 from bot.kube.node_conditions import is_about_gpus, is_cordoned, not_ready, other_taints, pressures
 from bot.report import Sheet, Table
 from playbooks.gather.node_side import Plugin
@@ -70,28 +70,15 @@ PROBLEMS = Sheet(
     "nodes",
     NodeRow,
     fields=(
-        "node",
-        "problems",
-        "kubernetes",
-        "lock",
-        "handshake",
-        "plugin",
-        "healthy",
-        "cordoned",
-        "slots",
-        "cards",
-        "format",
+        *("node", "problems", "kubernetes", "lock", "handshake", "plugin", "healthy"),
+        *("cordoned", "slots", "cards", "format"),
     ),
     brief={
-        "node": "node",
-        "problems": "problems",
-        "kubernetes": "kubernetes",
-        "handshake": "handshake",
-        "plugin": "plugin",
-        "healthy": "healthy",
-        "cordoned": "cordoned",
-        "lock": "lock",
-        "slots": "slots",
+        field: field
+        for field in (
+            *("node", "problems", "kubernetes", "handshake", "plugin"),
+            *("healthy", "cordoned", "lock", "slots"),
+        )
     },
     listed=True,
 )
@@ -122,11 +109,8 @@ class NodeRows:
         rows = list(zip(WHOLE.columns, WHOLE.cells(self._row(seen)), strict=True))
         keys = sorted(key for key in node.metadata.annotations or () if key.startswith(_HANDSHAKE))
         rows += [(key, node.metadata.annotation(key) or "") for key in (*keys, *LOCK_KEYS)]
-        rows += [
-            (condition.type, _said(condition))
-            for condition in node.status.conditions or ()
-            if is_about_gpus(condition.type)
-        ]
+        conditions = (each for each in node.status.conditions or () if is_about_gpus(each.type))
+        rows += [(condition.type, _said(condition)) for condition in conditions]
         about = ABOUT.table(AboutRow(what, value) for what, value in rows if value)
         cordoned = cordoned_uuids(node)
         cards = [
@@ -165,7 +149,7 @@ class NodeRows:
             scaling=self._factors(node),
             format=self._format(node),
             handshake=self._handshake(node),
-            lock=self._lock(node),
+            lock=", ".join(self._lock_state(state) for _, state in locks_of(node)),
             plugin=_plugin(node),
             plugin_pod=f"{pod.namespace}/{pod.name}" if (pod := node.plugin.pod) else "",
         )
@@ -211,10 +195,6 @@ class NodeRows:
         zone = timedelta() if handshake.zoned else self._scene.zone
         return f"{handshake.state} {_ago(self._scene.now + zone - handshake.at)}"
 
-    def _lock(self, node: NodeScene) -> str:
-        parts = [self._lock_state(state) for _, state in locks_of(node)]
-        return ", ".join(parts)
-
     def _lock_state(self, state: LockState) -> str:
         if state.lock is None:
             return state.phase
@@ -226,7 +206,7 @@ class NodeRows:
         return f"{state.phase} by {holder}, {_ago(state.age)}"
 
 
-def _said(condition: NodeCondition) -> str:
+def _said(condition: Condition) -> str:
     """A condition about GPUs in its own words: only those of `bot.kube.node_conditions` are judged."""
     words = ": ".join(filter(None, (condition.reason, condition.message)))
     return f"{condition.status}, {words}" if words else condition.status
@@ -269,16 +249,10 @@ def _of_plugin(plugin: Plugin) -> str:
 
 
 def _each(values: Iterable[object]) -> str:
-    """The different values, each once."""
-    return ", ".join(
-        map(
-            str,
-            sorted(
-                set(values),
-                key=lambda value: (not isinstance(value, int), value if isinstance(value, int) else 0, str(value)),
-            ),
-        )
-    )
+    """The different values, each once, numbers by their size."""
+    different = set(values)
+    numbers = sorted(value for value in different if isinstance(value, int))
+    return ", ".join(map(str, [*numbers, *sorted(str(value) for value in different if not isinstance(value, int))]))
 
 
 def _ago(age: timedelta) -> str:

@@ -58,11 +58,7 @@ class Own(NamedTuple):
     left_out: tuple[LeftOut, ...]
 
 
-def _nowhere() -> Path | None:
-    return None
-
-
-_folder: Callable[[], Path | None] = _nowhere
+_folder: Callable[[], Path | None] = lambda: None  # noqa: E731  # until `use` names one
 
 
 def use(folder: Callable[[], Path | None]) -> None:
@@ -83,7 +79,16 @@ def own() -> Own:
     if folder is not None and not folder.is_dir():
         missing = Text("own-playbook.folder", place=str(folder))
         left_out.append(LeftOut(missing, Text("own-playbook.folder-fix", place=str(folder))))
-    for source in [*_files(folder), *_installed()]:
+    files = [file for file in sorted(folder.glob("*.py")) if not file.name.startswith("_")] if folder else []
+    found = [
+        OwnSource(file.stem.replace("_", "-"), str(file), str(file), lambda file=file: _imported(file))
+        for file in files
+    ]
+    for installed in sorted(importlib.metadata.entry_points(group=GROUP), key=lambda entry_point: entry_point.name):
+        package = installed.dist.name if installed.dist else "an installed package"
+        file = f"{installed.module.replace('.', '/')}.py"  # as far as that can be told without importing it
+        found.append(OwnSource(installed.name, f"{installed.value} of {package}", file, installed.load))
+    for source in found:
         if not _VERB.fullmatch(source.verb):
             no_verb = Text("own-playbook.name", place=source.place, verb=source.verb)
             left_out.append(LeftOut(no_verb, Text("own-playbook.name-fix"), source.verb))
@@ -93,15 +98,6 @@ def own() -> Own:
         else:
             sources[source.verb] = source
     return Own(sources, tuple(left_out))
-
-
-def _files(folder: Path | None) -> list[OwnSource]:
-    files = sorted(folder.glob("*.py")) if folder is not None else []
-    return [
-        OwnSource(file.stem.replace("_", "-"), str(file), str(file), lambda file=file: _imported(file))
-        for file in files
-        if not file.name.startswith("_")
-    ]
 
 
 def _imported(file: Path) -> Any:
@@ -116,25 +112,6 @@ def _imported(file: Path) -> Any:
     return module.PLAYBOOK
 
 
-def _installed() -> list[OwnSource]:
-    found = sorted(importlib.metadata.entry_points(group=GROUP), key=lambda entry_point: entry_point.name)
-    return [
-        OwnSource(
-            entry_point.name, f"{entry_point.value} of {_package(entry_point)}", _file(entry_point), entry_point.load
-        )
-        for entry_point in found
-    ]
-
-
-def _package(entry_point: importlib.metadata.EntryPoint) -> str:
-    return entry_point.dist.name if entry_point.dist else "an installed package"
-
-
-def _file(entry_point: importlib.metadata.EntryPoint) -> str:
-    """The module's file, as far as that can be told without importing it."""
-    return f"{entry_point.module.replace('.', '/')}.py"
-
-
 _imported_once: set[str] = set()
 """The verbs that were imported before, if only to find out that they do not work."""
 _imports: dict[tuple[str, int], Future[Any]] = {}
@@ -146,7 +123,11 @@ def playbook(verb: str) -> Playbook:
 
     Raises OwnPlaybookError if it cannot be imported or is none.
     """
-    read = _read(verb, _changed(own().sources[verb].file))
+    try:
+        changed_at = Path(own().sources[verb].file).stat().st_mtime_ns
+    except OSError:
+        changed_at = 0
+    read = _read(verb, changed_at)
     if isinstance(read, OwnPlaybookError):
         raise OwnPlaybookError(read.message, hint=read.advice)
     return read
@@ -175,13 +156,6 @@ def _read(verb: str, changed_at: int) -> Playbook | OwnPlaybookError:
         read = error
     del _imports[begun]
     return read
-
-
-def _changed(file: str) -> int:
-    try:
-        return Path(file).stat().st_mtime_ns
-    except OSError:
-        return 0
 
 
 def writable_by_all() -> list[str]:

@@ -67,7 +67,7 @@ def check(made: object) -> "OwnPlaybook[Any]":
         "diagnose": callable(given.diagnose),
         "parameters": isinstance(given.parameters, Sequence) and all(map(_is_parameter, own.parameters)),
         "example": isinstance(given.example, str),
-        "texts": _are_texts(given.texts),
+        "texts": isinstance(given.texts, Mapping) and all(map(_is_mapping, own.texts.values())),
     }
     if wrong := [name for name, fine in fits.items() if not fine]:
         raise WrongPlaybookError(f"{wrong[0]} of PLAYBOOK is not what it should be: {getattr(own, wrong[0])!r}")
@@ -81,10 +81,8 @@ def _is_parameter(parameter: object) -> bool:
     return isinstance(parameter, click.Parameter) and bool(parameter.name) and parameter.expose_value
 
 
-def _are_texts(given: Any) -> bool:
-    return isinstance(given, Mapping) and all(
-        isinstance(value, Mapping) for value in cast("Mapping[str, Any]", given).values()
-    )
+def _is_mapping(value: object) -> bool:
+    return isinstance(value, Mapping)
 
 
 log = logging.getLogger(__name__)
@@ -109,10 +107,11 @@ def told_by_name(verb: str, file: str) -> Generator[None]:
     except BotError:
         raise
     except (Exception, SystemExit) as error:
-        steps = _steps(error, file)
-        traceback = (type(error), error, steps[0] if steps else _traceback(error))
+        steps, is_wrong = _steps(error, file), isinstance(error, WrongPlaybookError)
+        # Of an error that did not come through the file all of it; none where its own words say the place.
+        whole = None if is_wrong or isinstance(error, SyntaxError) else error.__traceback__
+        traceback = (type(error), error, steps[0] if steps else whole)
         log.warning("the playbook %s does not work (%s)", verb, file, exc_info=traceback)
-        is_wrong = isinstance(error, WrongPlaybookError)
         kind = "" if is_wrong else f"{type(error).__name__}: "
         said = error.msg if isinstance(error, SyntaxError) else error
         what = one_line(masked(f"{kind}{said}{_place(error, file, steps)}", _LONGEST + 1), _LONGEST)
@@ -137,8 +136,3 @@ def _steps(error: BaseException, file: str) -> list[TracebackType]:
         found += [trace] if trace.tb_frame.f_code.co_filename.endswith(file) else []
         trace = trace.tb_next
     return found
-
-
-def _traceback(error: BaseException) -> TracebackType | None:
-    """That of an error which did not come through the file; none where its own words say the place."""
-    return None if isinstance(error, SyntaxError | WrongPlaybookError) else error.__traceback__

@@ -3,7 +3,7 @@
 import asyncio
 import contextvars
 import threading
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, InvalidStateError
 from functools import partial
 from typing import Any, NamedTuple, TypeVar, cast
@@ -12,7 +12,7 @@ import msgspec
 
 from bot.kube.recording.redact import masked
 from bot.kube.times import format_time
-from bot.report import SCHEMA, Evidence, Finding, Gap, Report, Subject, Table, gap, in_words, one_line, worst
+from bot.report import SCHEMA, Finding, Gap, Report, Subject, gap, in_words, one_line, worst
 from bot.texts import OwnTexts, Text, Texts
 from playbooks import quotes
 from playbooks.own import interface
@@ -34,17 +34,22 @@ class _Read(NamedTuple):
 def adapted(verb: str, own: "interface.OwnPlaybook[Any]", file: str) -> Playbook:
     """The playbook in the shape of ours."""
 
+    async def awaited(cluster: OwnCluster, values: dict[str, Any]) -> Any:
+        return await own.gather(cluster, **values)
+
     async def gather(values: dict[str, Any], sources: Sources) -> _Read:
         cluster = OwnCluster(sources, asyncio.get_running_loop())
         with told_by_name(verb, file):
-            snapshot = await awaited_aside(lambda: own.gather(cluster, **values))
+            # Awaited in a thread and an event loop of its own.
+            snapshot = await asyncio.wrap_future(begun_aside(lambda: asyncio.run(awaited(cluster, values))))
         read = sources.cluster
         return _Read(snapshot, read.name, format_time(read.now()), tuple(read.notes), tuple(read.undecodable))
 
     def diagnose(read: _Read, say: Texts) -> Report:
         with told_by_name(verb, file):
             texts = OwnTexts(say.language, own.texts)
-            return in_words(_report(verb, read, done_aside(lambda: own.diagnose(read.snapshot, texts))), say)
+            diagnosing = begun_aside(lambda: own.diagnose(read.snapshot, texts))
+            return in_words(_report(verb, read, done_within(diagnosing, LONGEST_S)), say)
 
     return Playbook(
         verb=verb,
@@ -65,6 +70,11 @@ def _report(verb: str, read: _Read, answer: Any) -> Report:
     if not answer.findings:
         raise WrongPlaybookError("the answer has no finding")
     findings = tuple(_finding(finding) for finding in answer.findings)
+    for table in answer.tables:
+        rows = cast("Sequence[Sequence[str]]", table.rows)
+        if wrong := next((row for row in rows if len(row) != len(table.columns)), None):
+            cells = f"{len(wrong)} cells, not {len(table.columns)}"
+            raise WrongPlaybookError(f"a row of the table {table.title} has {cells}")
     skipped = (gap("objects", name, Text("gap.undecodable")) for name in read.undecodable)
     report = Report(
         schema=SCHEMA,
@@ -75,7 +85,7 @@ def _report(verb: str, read: _Read, answer: Any) -> Report:
         verdict=one_line(str(answer.verdict)),
         severity=worst(findings),
         findings=findings,
-        tables=tuple(_table(table) for table in answer.tables),
+        tables=tuple(answer.tables),
         gaps=(*answer.gaps, *read.notes, *skipped),
     )
     if not report.verdict:
@@ -104,22 +114,10 @@ def _finding(given: Any) -> Finding:
         raise WrongPlaybookError(f"{type(given).__name__} stands among the findings")
     if not given.evidence and given.severity != "info":
         raise WrongPlaybookError(f"the finding {given.claim!r} quotes no evidence")
-    evidence = tuple(_evidence(each, given) for each in given.evidence)
-    return msgspec.structs.replace(given, evidence=evidence)
-
-
-def _evidence(evidence: Evidence, of: Finding) -> Evidence:
-    if not evidence.quote.strip() or not evidence.command.strip():
-        raise WrongPlaybookError(f"evidence of the finding {of.claim!r} lacks its quote or its command")
-    return msgspec.structs.replace(evidence, quote=quotes.shown(evidence.quote))
-
-
-def _table(table: Table) -> Table:
-    if wrong := [row for row in cast("Sequence[Sequence[str]]", table.rows) if len(row) != len(table.columns)]:
-        raise WrongPlaybookError(
-            f"a row of the table {table.title} has {len(wrong[0])} cells, not {len(table.columns)}"
-        )
-    return table
+    if not all(each.quote.strip() and each.command.strip() for each in given.evidence):
+        raise WrongPlaybookError(f"evidence of the finding {given.claim!r} lacks its quote or its command")
+    shown = (msgspec.structs.replace(each, quote=quotes.shown(each.quote)) for each in given.evidence)
+    return msgspec.structs.replace(given, evidence=tuple(shown))
 
 
 T = TypeVar("T")
@@ -130,20 +128,6 @@ LONGEST_S = 20.0
 
 class TookTooLongError(RuntimeError):
     """It was not done in time. Its thread cannot be ended."""
-
-
-async def awaited_aside(work: Callable[[], Awaitable[T]]) -> T:
-    """What the work gives, awaited in a thread and an event loop of its own."""
-
-    async def awaited() -> T:
-        return await work()
-
-    return await asyncio.wrap_future(begun_aside(lambda: asyncio.run(awaited())))
-
-
-def done_aside(step: Callable[[], T]) -> T:
-    """What the step returns, within `LONGEST_S`. Raises TookTooLongError."""
-    return done_within(begun_aside(step), LONGEST_S)
 
 
 def done_within(done: "Future[T]", within_s: float) -> T:

@@ -134,11 +134,19 @@ def diagnose(snapshot: Snapshot) -> Report:
         findings, tables = [_none_waits(snapshot, gaps)], ()
         verdict = findings[0].text
     else:
-        waiting = snapshot.waiting.pods
-        judged, more = judge_all(snapshot.scene, waiting, snapshot.undecodable)
+        now = snapshot.scene.now
+        judged, more = judge_all(snapshot.scene, snapshot.waiting.pods, snapshot.undecodable)
         gaps += more
-        groups = _grouped(judged, snapshot.scene.now)
-        findings = [_held(group, snapshot.scene.now) for group in groups[:_MAX_GROUPS]]
+        groups = sorted(
+            by_cause(judged),
+            key=lambda group: (
+                _BY_WHO_ACTS.index(CODES[group.cause.code].pending_class),
+                -SEVERITIES.index(_severity(group, now)),
+                -len(group.pods),
+                _age_key(group.pods[0]),
+            ),
+        )
+        findings = [_held(group, now) for group in groups[:_MAX_GROUPS]]
         brief = None if snapshot.request.all else _once_each(groups)
         causes = CAUSES.table([_cause_row(group.cause.code, [group]) for group in groups], brief=brief)
         tables = causes, PODS.table(_pod_rows(judged, groups, snapshot))
@@ -159,18 +167,6 @@ def diagnose(snapshot: Snapshot) -> Report:
     )
 
 
-def _grouped(judged: Sequence[JudgedPod], now: datetime) -> list[WaitingGroup]:
-    return sorted(
-        by_cause(judged),
-        key=lambda group: (
-            _BY_WHO_ACTS.index(CODES[group.cause.code].pending_class),
-            -SEVERITIES.index(_severity(group, now)),
-            -len(group.pods),
-            _age_key(group.pods[0]),
-        ),
-    )
-
-
 def _severity(group: WaitingGroup, now: datetime) -> Severity:
     """As severe as the most severe of its pods that has waited for a while."""
     each = (_severity_of(pod, cause, now) for pod, cause in zip(group.pods, group.causes, strict=True))
@@ -185,9 +181,6 @@ def _severity_of(pod: Pod, cause: Finding, now: datetime) -> Severity:
 
 def _age_key(pod: Pod) -> tuple[str, str, str]:
     return pod.metadata.creation_timestamp or "", pod.namespace, pod.name
-
-
-# ------------------------------------------------------------------------------------------------ findings, tables
 
 
 def _none_waits(snapshot: Snapshot, gaps: Sequence[Gap]) -> Finding:
@@ -233,7 +226,6 @@ def _others_rows(pods: Sequence[Pod]) -> list[OthersRow]:
 
 
 def _held(group: WaitingGroup, now: datetime) -> Finding:
-    """Pods that wait for the same, by the cause of the oldest."""
     cause = group.cause
     key = "pending.group" if len(group.pods) > 1 else "pending.alone"
     text = Text(key, count=len(group.pods), oldest=group.oldest, cause=cause.text)

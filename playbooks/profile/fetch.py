@@ -68,12 +68,16 @@ async def gather(wanted: Request, sources: Sources) -> Snapshot:
     """
     cluster, ports = sources.cluster, sources.ports
     if ports is None:
-        raise SourceError(
-            Text("error-profile.profiles-cannot-be-fetched-here"),
-            hint=Text("error-profile.name-live-cluster-recording"),
-        )
+        hint = Text("error-profile.name-live-cluster-recording")
+        raise SourceError(Text("error-profile.profiles-cannot-be-fetched-here"), hint=hint)
     if wanted.target is not None:
-        await _check_namespace(wanted.target.namespace, wanted.namespaces, sources)
+        named, others = wanted.target.namespace, wanted.namespaces
+        if others is not None and named not in others:  # the bot reaches more than those who ask it
+            ours = (await gather_install(sources)).install.namespace
+            if named != ours:
+                where = ", ".join(filter(None, (ours, *others))) or "no namespace, as HAMi's own was not found"
+                hint = Text("error-profile.allowed-namespaces", where=where)
+                raise NotAllowed(Text("error-profile.no-profiles-are-taken-pods", namespace=named), hint=hint)
         version = await _version_at(cluster, wanted.target)
         outcome = await _first_served(ports, wanted, [wanted.target], version, None)
         return Snapshot(cluster.name, cluster.now(), wanted, None, outcome, ())
@@ -90,18 +94,6 @@ async def gather(wanted: Request, sources: Sources) -> Snapshot:
     leader = install.leader
     outcome = await _first_served(ports, wanted, addresses(install), version, leader)
     return Snapshot(cluster.name, cluster.now(), wanted, install, outcome, found.gaps)
-
-
-async def _check_namespace(namespace: str, others: tuple[str, ...] | None, sources: Sources) -> None:
-    """The bot reaches more than those who ask it: no port of theirs is tried for them."""
-    if others is None or namespace in others:
-        return
-    found = await gather_install(sources)
-    ours = found.install.namespace
-    if namespace != ours:
-        where = ", ".join(filter(None, (ours, *others))) or "no namespace, as HAMi's own was not found"
-        hint = Text("error-profile.allowed-namespaces", where=where)
-        raise NotAllowed(Text("error-profile.no-profiles-are-taken-pods", namespace=namespace), hint=hint)
 
 
 async def _first_served(
@@ -230,14 +222,10 @@ def addresses(install: Install) -> list[PodPort]:
     version = install.version.version if install.version else None
     own = profiles_address(install.flags, version)
     ports: list[tuple[Scheme, int]] = [("http", _port(own))] if own else list(_ports(install.flags, version))
-    return [PodPort(pod.namespace, pod.name, *port) for pod in _pods(install) for port in ports]
-
-
-def _pods(install: Install) -> Sequence[Pod]:
-    """Those that run, the leader first: the others hardly do anything."""
-    leader = install.leader
     running = [pod for pod in install.pods if pod.status.phase == "Running" and not pod.metadata.deletion_timestamp]
-    return sorted(running, key=lambda pod: (pod is not leader, not is_ready(pod), pod.name))
+    # The leader first: the others hardly do anything.
+    pods = sorted(running, key=lambda pod: (pod is not install.leader, not is_ready(pod), pod.name))
+    return [PodPort(pod.namespace, pod.name, *port) for pod in pods for port in ports]
 
 
 def _ports(flags: Mapping[str, str], version: Version | None) -> Iterator[tuple[Scheme, int]]:

@@ -1,6 +1,6 @@
 """A Go profile of HAMi's scheduler, or of another Go program: where its time or its memory goes."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import click
@@ -41,23 +41,6 @@ class ProfileView(NamedTuple):
     profile: Profile
 
 
-def view(content: bytes) -> ProfileView:
-    """Raises SourceError for what is no profile."""
-    profile = read(content)
-    kind_shown = shown_type(profile)
-    found = listing(prepared(profile.copy()), Options(sample_index=kind_shown, trim=Trim(nodecount=ROWS)))
-    index = sample_index(profile, kind_shown)
-    kind, total = profile.sample_types[index], total_of(profile, index)
-    return ProfileView(
-        kind=kind,
-        total=total,
-        total_text=label(total, kind.unit, AUTO),
-        seconds=max(profile.duration_nanos, 0) / _SECOND_NS,
-        rows=found.rows,
-        profile=profile,
-    )
-
-
 _CLAIMS: Mapping[ProfileKind, str] = {
     "cpu": "profile.cpu-total",
     "heap": "profile.heap",
@@ -72,9 +55,21 @@ def seen_in(snapshot: Snapshot) -> ProfileView | None:
     if isinstance(taken, Off):
         return None
     try:
-        return view(taken.content)
+        profile = read(taken.content)
+        kind_shown = shown_type(profile)
+        found = listing(prepared(profile.copy()), Options(sample_index=kind_shown, trim=Trim(nodecount=ROWS)))
+        index = sample_index(profile, kind_shown)
+        kind, total = profile.sample_types[index], total_of(profile, index)
     except SourceError as error:
         raise SourceError(Text("error.at", place=f"GET {taken.wanted}", why=error.message), hint=error.hint) from error
+    return ProfileView(
+        kind=kind,
+        total=total,
+        total_text=label(total, kind.unit, AUTO),
+        seconds=max(profile.duration_nanos, 0) / _SECOND_NS,
+        rows=found.rows,
+        profile=profile,
+    )
 
 
 def diagnose(snapshot: Snapshot, seen: ProfileView | None = None, file: str = "") -> Report:
@@ -120,9 +115,6 @@ def _report(
     )
 
 
-# ---------------------------------------------------------------------------------------------------- a profile
-
-
 def _taken(snapshot: Snapshot, taken: FetchedProfile, seen: ProfileView, known: SourcedProfile) -> Finding:
     claim = _claim(snapshot.request.kind, taken, seen)
     return finding("profile-taken", claim, "confirmed", (), (headline(known, seen.kind.type),), severity="info")
@@ -137,9 +129,6 @@ def _claim(kind: ProfileKind, taken: FetchedProfile, seen: ProfileView) -> Text:
         return Text("profile.allocated", pod=who, total=seen.total_text, seconds=f"{seen.seconds:.0f}")
     meanwhile = Text("profile.change", seconds=f"{seen.seconds:.0f}") if seen.seconds > 0 else ""
     return Text(_CLAIMS[kind], pod=who, total=spaced(seen.total_text, meanwhile))
-
-
-# ---------------------------------------------------------------------------------------------------------- none
 
 
 def _off(snapshot: Snapshot, off: Off) -> Finding:
@@ -159,7 +148,11 @@ def _off(snapshot: Snapshot, off: Off) -> Finding:
             place = off.tried[0].address
             forward = kubectl("-n", place.namespace, "port-forward", f"pod/{place.pod}", f"{port}:{port}")
             actions.append(step(Text("profiling-off.forward", host=host, port=port), forward))
-    proofs = [_refusal(snapshot, port) for port in off.tried] or list(_version(snapshot))
+    proofs = [_refusal(snapshot, port) for port in off.tried]
+    if not proofs and install and install.version:
+        images = ("get", "pods", "-o", "jsonpath={.items[*].spec.containers[*].image}")
+        command = kubectl("-n", install.namespace, *images)
+        proofs = [Evidence("version", install.version.object, None, install.version.quote, command)]
     return finding("profiling-off", claim, "confirmed", (), proofs, severity="warning", actions=actions)
 
 
@@ -173,13 +166,6 @@ def _refusal(snapshot: Snapshot, tried: TriedPort) -> Evidence:
         quote=tried.quote,
         command=kubectl("get", "--raw", proxy),
     )
-
-
-def _version(snapshot: Snapshot) -> Iterator[Evidence]:
-    install = snapshot.install
-    if install and install.version:
-        command = kubectl("-n", install.namespace, "get", "pods", "-o", "jsonpath={.items[*].spec.containers[*].image}")
-        yield Evidence("version", install.version.object, None, install.version.quote, command)
 
 
 def _about_scheduler(snapshot: Snapshot) -> Subject:

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Sequence
-from datetime import datetime
 from typing import NamedTuple
 
 import click
@@ -20,11 +19,12 @@ from bot.kube.times import format_time
 from bot.report import Gap, Report, Sheet, Subject, gap, new_report
 from bot.texts import Text
 from playbooks.gather.pods import PENDING, Waiting, gather_scene
+from playbooks.gather.scheduler_logs import unasked
 from playbooks.gather.scheduling import UNFINISHED, Capacity, gather_holders, gather_install, nothing_read
 from playbooks.gather.subject import gather_deserted
 from playbooks.judgement.quota import QUOTA, kept_out
 from playbooks.judgement.waiting import WaitingRow, waiting_row
-from playbooks.playbook import ALL, Playbook, Sources, read_namespace
+from playbooks.playbook import ALL, Playbook, Snapshot, Sources, read_namespace
 from playbooks.quota.table import QUOTAS, rows_of
 from playbooks.rule import run
 from playbooks.rules.installation.surroundings import answer_without_hami
@@ -48,21 +48,12 @@ class Request(NamedTuple):
     all: bool
 
 
-class Snapshot(NamedTuple):
-    """What was asked, and everything that was read."""
-
-    request: Request
-    cluster: str
-    taken_at: datetime
-    scene: QuotaScene
-
-
 def request(namespace: str = "", all: bool = False) -> Request:  # noqa: A002, FBT001, FBT002  # the options' names
     """The namespace as typed, `ns/ml` and `ml/` too."""
     return Request(read_namespace(namespace), all)
 
 
-async def gather(wanted: Request, sources: Sources) -> Snapshot:
+async def gather(wanted: Request, sources: Sources) -> Snapshot[Request, QuotaScene]:
     """Read the install, the quotas and who holds cards; pods only where a quota counts them. Raises Unusable."""
     cluster, namespace = sources.cluster, wanted.namespace
     install = await gather_install(sources)
@@ -76,7 +67,11 @@ async def gather(wanted: Request, sources: Sources) -> Snapshot:
     ledger = None if isinstance(holders, Gap) else build_ledger(holders, version)
     scene = QuotaScene(install, namespace, cluster.now(), quotas, holders, ledger)
     pods, (waiting, where), refusals, nodes = await asyncio.gather(
-        _pods(cluster, scene), _waiting(sources, scene), _refusals(cluster, scene), _nodes(cluster, scene)
+        _pods(cluster, scene),
+        _waiting(sources, scene),
+        _refusals(cluster, scene),
+        # They may offer what a key names, where HAMi does not.
+        seen("nodes", cluster.list(NODES)) if scene.unknown_keys else unasked(list[Node]()),
     )
     known = {object_.namespace for some in (quotas, holders) if not isinstance(some, Gap) for object_ in some}
     unknown = namespace and namespace not in known
@@ -137,11 +132,6 @@ def _no_room(pod: Pod, limits: Sequence[QuotaLimit], scene: QuotaScene) -> bool:
     return any(effect.verdict in ("refused", "unknown") for effect in effects)
 
 
-async def _nodes(cluster: Cluster, scene: QuotaScene) -> list[Node] | Gap:
-    """The nodes, which may offer what a key names, where HAMi does not."""
-    return await seen("nodes", cluster.list(NODES)) if scene.unknown_keys else []
-
-
 async def _refusals(cluster: Cluster, scene: QuotaScene) -> list[Event] | Gap:
     """The events of controllers that were refused a pod, where some quota could be why."""
     if not any(scene.namespace in ("", limit.namespace) and limit.by != "nobody" for limit in scene.limits):
@@ -149,7 +139,7 @@ async def _refusals(cluster: Cluster, scene: QuotaScene) -> list[Event] | Gap:
     return await seen("events", cluster.list(EVENTS, scene.namespace, fields="reason=FailedCreate"))
 
 
-def diagnose(snapshot: Snapshot) -> Report:
+def diagnose(snapshot: Snapshot[Request, QuotaScene]) -> Report:
     """Who is kept out first, then other problems, then how the two ways of counting differ; a row per resource."""
     wanted, scene = snapshot.request, snapshot.scene
     if (without := answer_without_hami("quota", snapshot, scene.seen)) is not None:
@@ -171,7 +161,6 @@ def diagnose(snapshot: Snapshot) -> Report:
 
 
 def _noun(scene: QuotaScene) -> str:
-    """What the devices are called together that some pod was given."""
     called = {given_by(device): device.names.noun for device in scene.config.devices}
     holders = [holder for space in scene.spaces for holder in space.holders]
     given = {holder.others.get(uuid, "") for holder in holders for uuid in holder.shares}

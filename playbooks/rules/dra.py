@@ -124,7 +124,7 @@ def claim_finding(scene: PodScene, said: Sequence[Evidence]) -> Finding:
     proofs = [*(proof for told in states for proof in told.proofs), *said]
     # Which driver stands behind a class its selectors say, and HAMi-DRA's own may have been changed.
     sure = "suspected" if first.state is State.NO_SLICE else "confirmed"
-    return finding("resource-claim", claim, sure, (), proofs, severity="warning", actions=[look])
+    return finding("resource-claim", claim, sure, proofs=proofs, actions=[look])
 
 
 def _state(pod: Pod, claim: PodResourceClaim, seen: ClaimsSeen | None) -> _ClaimTold:
@@ -254,7 +254,7 @@ def unclaimed(scene: PodScene) -> Iterator[Finding]:
     proofs = [*(quotes.of_resource(pod, name, value) for name, value in asked.items()), *map(of_slice, offers)]
     claim = Text("webhook-bypassed.dra", resource=next(iter(asked)))
     look = step(Text("webhook-bypassed.see-dra"), kubectl("get", KIND.lower(), "-o", "yaml"))
-    yield finding("webhook-bypassed", claim, "confirmed", (), proofs, severity="warning", actions=[look])
+    yield finding("webhook-bypassed", claim, proofs=proofs, actions=[look])
 
 
 @rule("dra-mixed")
@@ -282,7 +282,7 @@ def given_by_claims(scene: DraScene) -> Iterator[Finding]:
         count=sum(offer.devices for offer in offers),
         nodes=prose.names(nodes) or "?",
     )
-    yield finding("dra-mode", claim, "confirmed", (), [*map(of_slice, offers)], severity="info", actions=[_look()])
+    yield finding("dra-mode", claim, proofs=[*map(of_slice, offers)], severity="info", actions=[_look()])
 
 
 @rule("dra-mixed")
@@ -293,14 +293,14 @@ def two_webhooks(scene: InstallScene) -> Iterator[Finding]:
         proofs = [_of_hook(hook), of_object(KIND, own.config, WEBHOOK_NAME, "{.webhooks[*].name}")]
         look = step(Text("dra-mixed.hooks"), kubectl("get", KIND.lower()))
         claim = Text("dra-mixed.webhooks")
-        yield finding("dra-mixed", claim, "confirmed", (), proofs, severity="warning", actions=[look])
+        yield finding("dra-mixed", claim, proofs=proofs, actions=[look])
 
 
 @rule("dra-mode")
 def claimed_by_webhook(scene: InstallScene) -> Iterator[Finding]:
     """HAMi-DRA's webhook is there, and nothing of HAMi's that it could hand out."""
     if hook := _hook(scene.webhook):
-        yield finding("dra-mode", Text("dra-mode.webhook"), "confirmed", (), [_of_hook(hook)], severity="info")
+        yield finding("dra-mode", Text("dra-mode.webhook"), proofs=[_of_hook(hook)], severity="info")
 
 
 def _shared(scene: DraScene) -> Iterator[_Shared]:

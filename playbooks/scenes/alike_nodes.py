@@ -9,7 +9,7 @@ from bot.hami.nodes.node_state import NODE_KEYS
 from bot.hami.nodes.registration import JSON_SINCE, digest, kubelet_offers
 from bot.hami.vendors import BESIDE, FIRST, LOCK_KEYS, vendor_of_register_key
 from bot.hami.version import Version
-from bot.kube.models import Node, NodeCondition, Quantity
+from bot.kube.models import Condition, Node, Quantity
 
 _PREFIXES = ("hami.io/", *(prefix for names in BESIDE for prefix in names.annotations))
 
@@ -64,7 +64,7 @@ def _bearings(keys: tuple[str, ...]) -> list[tuple[str, Names | Literal["text", 
     return found
 
 
-def condition_of(condition: NodeCondition) -> Hashable:
+def condition_of(condition: Condition) -> Hashable:
     """The part of a condition that bears on a node's faults."""
     state = (condition.type, condition.status)
     return state if condition.type == "Ready" else (*state, condition.reason, condition.message)

@@ -138,7 +138,7 @@ class PodScene(Remembering, frozen=True, dict=True, eq=False):
     @property
     def words(self) -> list[Evidence]:
         """What the schedulers said last."""
-        return [self.attempt.evidence] if self.attempt.evidence else []
+        return self.attempt.words
 
     @cached_property
     def views(self) -> list[View]:

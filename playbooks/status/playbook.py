@@ -35,7 +35,7 @@ from playbooks.gather.scheduling import (
     times_shown,
 )
 from playbooks.judgement.installation import gaps, judge
-from playbooks.playbook import ALL, Playbook, Sources
+from playbooks.playbook import ALL, Playbook, Snapshot, Sources
 from playbooks.rules.installation.plugin_coverage import plugins_down
 from playbooks.rules.installation.surroundings import answer_without_hami
 from playbooks.scenes.cluster import InstallScene
@@ -45,24 +45,10 @@ from playbooks.status.tables import tables
 class Request(NamedTuple):
     """The whole installation. `all`: everything instead of an overview."""
 
-    all: bool
+    all: bool = False
 
 
-class Snapshot(NamedTuple):
-    """The installation, and when it was looked at."""
-
-    request: Request
-    cluster: str
-    taken_at: datetime
-    scene: InstallScene
-
-
-def request(all: bool = False) -> Request:  # noqa: A002, FBT001, FBT002  # the option's name
-    """The whole installation."""
-    return Request(all)
-
-
-async def gather(wanted: Request, sources: Sources) -> Snapshot:
+async def gather(wanted: Request, sources: Sources) -> Snapshot[Request, InstallScene]:
     """Read every part. Raises SourceError when neither the scheduler's Deployment nor its pods could be read."""
     cluster = sources.cluster
     found = await gather_install(sources)
@@ -119,7 +105,7 @@ async def _questioned(cluster: Cluster, components: Components, seen: InstallSee
     return found._replace(sets=await gather_plugin_sets(cluster)) if wanted == 0 or wanted > len(pods) else found
 
 
-def diagnose(snapshot: Snapshot) -> Report:
+def diagnose(snapshot: Snapshot[Request, InstallScene]) -> Report:
     """The worst first; one finding when everything is well."""
     scene = snapshot.scene
     if (without := answer_without_hami("status", snapshot, scene.seen)) is not None:
@@ -141,7 +127,7 @@ PLAYBOOK = Playbook(
     summary="Is HAMi itself healthy: scheduler, leader, webhook, configuration, device plugins, versions?",
     example="status",
     parameters=(ALL,),
-    request=request,
+    request=Request,
     gather=gather,
     diagnose=diagnose,
 )

@@ -81,14 +81,11 @@ def tables(scene: InstallScene, *, brief: bool) -> tuple[Table, ...]:
         COMPONENTS.table(components, brief=components if brief else None),
         FLAGS.table(flags, brief=flags if brief else None),
     )
-    return (*(table for table in both if table.rows), *_counted(scene, brief=brief))
-
-
-def _counted(scene: InstallScene, *, brief: bool) -> tuple[Table, ...]:
-    if isinstance(scene.held, Gap):
-        return ()
-    ledger = build_ledger(scene.held, scene.version or NEWEST_READ)
-    return ledger_table(scene.process, ledger, {node.name for node in scene.nodes}, brief=brief)
+    counted: tuple[Table, ...] = ()
+    if not isinstance(scene.held, Gap):
+        ledger = build_ledger(scene.held, scene.version or NEWEST_READ)
+        counted = ledger_table(scene.process, ledger, {node.name for node in scene.nodes}, brief=brief)
+    return (*(table for table in both if table.rows), *counted)
 
 
 def _components(scene: InstallScene) -> Iterator[ComponentRow]:
@@ -108,7 +105,16 @@ def _components(scene: InstallScene) -> Iterator[ComponentRow]:
     yield from _lease(scene)
     yield from _webhook(scene)
     yield from map(_plugin_row, scene.plugins)
-    yield from _covered(scene)
+    # Of the nodes with GPUs, how many have a pod of the plugin, ready or not.
+    components = scene.components
+    nodes, pods = components.nodes, components.plugin_pods
+    if isinstance(components.plugins, Gap) or not components.plugins or isinstance(nodes, Gap) or isinstance(pods, Gap):
+        return
+    with_gpus = {node.name for node in nodes if wants_own_plugin(node, scene.config)}
+    covered = with_gpus & {pod.spec.node_name for pod in pods}
+    read = sum(bool(side.logs) for side in scene.questioned.sides.values())
+    have = f"{len(covered)} of {len(with_gpus)} have a plugin pod, logs read of {read}"
+    yield ComponentRow(_PLUGIN, "nodes with GPUs", have, "", "")
 
 
 def _asks(config: SchedulerConfig, resource: str) -> str:
@@ -190,19 +196,6 @@ def _plugin_row(daemon_set: Workload) -> ComponentRow:
     return ComponentRow(_PLUGIN, _name(daemon_set), state, _tag(container) if container else "", ", ".join(details))
 
 
-def _covered(scene: InstallScene) -> Iterator[ComponentRow]:
-    """Of the nodes with GPUs, how many have a pod of the plugin, ready or not."""
-    components = scene.components
-    nodes, pods = components.nodes, components.plugin_pods
-    if isinstance(components.plugins, Gap) or not components.plugins or isinstance(nodes, Gap) or isinstance(pods, Gap):
-        return
-    with_gpus = {node.name for node in nodes if wants_own_plugin(node, scene.config)}
-    covered = with_gpus & {pod.spec.node_name for pod in pods}
-    read = sum(bool(side.logs) for side in scene.questioned.sides.values())
-    have = f"{len(covered)} of {len(with_gpus)} have a plugin pod, logs read of {read}"
-    yield ComponentRow(_PLUGIN, "nodes with GPUs", have, "", "")
-
-
 def _flags(scene: InstallScene) -> Iterator[FlagRow]:
     install = scene.install
     pod = next((pod for pod in install.pods if extender_of(pod.spec)), None)
@@ -223,7 +216,6 @@ def _flags(scene: InstallScene) -> Iterator[FlagRow]:
 
 
 def _given(container: Container) -> Sequence[tuple[str, str]]:
-    """The flags that matter, as they count, secrets masked."""
     words = masked_arguments([*(container.command or ()), *(container.args or ())])
     flags = {name: value for name, value in read_flags(words).items() if name not in _NEEDLESS}
     return [(f"-{name}" if len(name) == 1 else f"--{name}", value) for name, value in flags.items()]

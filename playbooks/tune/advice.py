@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from datetime import timedelta
 from functools import update_wrapper
-from typing import Any, Literal, NamedTuple, cast
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 
@@ -158,18 +158,14 @@ def flag_of_replica_set(replica_set: Workload, name: str) -> Evidence:
 
 
 def _quote(spec: PodSpec, name: str) -> str:
+    """The word that sets the flag, or the word and the next, which is its value; all words where none sets it."""
     container = extender_of(spec)
     words = [*(container.command or ()), *(container.args or ())] if container else []
-    return _words_of(name, words) or _as_json(words)
-
-
-def _words_of(name: str, words: list[str]) -> str:
-    """The word that sets the flag, or the word and the next, which is its value; empty where none sets it."""
     own = re.compile(rf"--?{re.escape(name)}(=|$)")
     for position in reversed(range(len(words))):
         if found := own.match(words[position]):
             return words[position] if found[1] else _as_json(words[position : position + 2])[1:-1]
-    return ""
+    return _as_json(words)
 
 
 def _as_json(words: list[str]) -> str:
@@ -180,9 +176,8 @@ def environment(scene: TuneScene, name: str) -> str:
     """A variable of the extender; empty where it is not set."""
     found = _extender(scene)
     container = extender_of(found[0]) if found else None
-    return (
-        next((variable.value for variable in (container.env or ()) if variable.name == name), "") if container else ""
-    )
+    variables = (container.env or ()) if container else ()
+    return next((variable.value for variable in variables if variable.name == name), "")
 
 
 def _extender(scene: TuneScene) -> tuple[PodSpec, str, str] | None:
@@ -213,23 +208,15 @@ def gpu_setting(scene: TuneScene, key: str) -> Deployed:
     if config_map is None:
         return Deployed()
     text = (config_map.data or {})[DEVICE_CONFIG_FILE]
-    section = _section(text)
-    if section is None:
+    try:
+        document: Any = next(iter(parse_documents(text)), None)
+        value = document[_GPUS].get(key)
+    except (ValueError, AttributeError, TypeError, KeyError):
         return Deployed()
-    value = section.get(key)
     line = next((line.strip() for line in text.splitlines() if line.strip().startswith(f"{key}:")), "")
     if value is None or not line:
         return Deployed("", (_of_config(config_map, f"{_GPUS}:", f"grep -A 40 {_GPUS}:"),))
     return Deployed(str(value), (_of_config(config_map, line, f"grep {key}"),))
-
-
-def _section(text: str) -> dict[str, Any] | None:
-    try:
-        document: Any = next(iter(parse_documents(text)), None)
-        section = document.get(_GPUS)
-    except (ValueError, AttributeError):
-        return None
-    return cast("dict[str, Any]", section) if isinstance(section, dict) else None
 
 
 def _of_config(config_map: ConfigMap, quote: str, search: str) -> Evidence:
@@ -265,12 +252,9 @@ _OOM_KILLED = "OOMKilled"
 def oomkilled(held: MeasuredHolding, scene: TuneScene) -> list[HolderContainer]:
     """The pod's containers whose last end was that within the window; an end without a time counts."""
     since = scene.taken_at - timedelta(days=WINDOW_DAYS)
-    found: list[HolderContainer] = []
-    for container in _statuses(scene.holder(held)):
-        ended = parse_time(container.end.finished_at) if container.end else None
-        if container.end and container.end.reason == _OOM_KILLED and (ended is None or ended >= since):
-            found.append(container)
-    return found
+    ends = [(container, container.end) for container in _statuses(scene.holder(held)) if container.end]
+    killed = [(container, parse_time(end.finished_at)) for container, end in ends if end.reason == _OOM_KILLED]
+    return [container for container, ended in killed if ended is None or ended >= since]
 
 
 def restarted(held: MeasuredHolding, container: str, scene: TuneScene) -> HolderContainer | None:
@@ -289,18 +273,17 @@ def of_end(held: MeasuredHolding, container: HolderContainer) -> Evidence:
     reason = container.end.reason if container.end else ""
     shown = f"{place}.terminated.reason" if reason else "restartCount"
     at = clock(container.end.finished_at) if container.end else None
-    return Evidence(
-        "pod", f"Pod {held.name}", at, reason or str(container.restart_count), _of_container(held, container, shown)
-    )
+    return _of_container(held, container, at, reason or str(container.restart_count), shown)
 
 
 def of_restarts(held: MeasuredHolding, container: HolderContainer) -> Evidence:
     """How often the container was started again."""
-    return Evidence(
-        "pod", f"Pod {held.name}", None, str(container.restart_count), _of_container(held, container, "restartCount")
-    )
+    return _of_container(held, container, None, str(container.restart_count), "restartCount")
 
 
-def _of_container(held: MeasuredHolding, container: HolderContainer, field: str) -> str:
+def _of_container(
+    held: MeasuredHolding, container: HolderContainer, at: str | None, quote: str, field: str
+) -> Evidence:
     path = f'jsonpath={{.status.containerStatuses[?(@.name=="{container.name}")].{field}}}'
-    return kubectl("-n", held.holding.namespace, "get", "pod", held.holding.name, "-o", path)
+    show = kubectl("-n", held.holding.namespace, "get", "pod", held.holding.name, "-o", path)
+    return Evidence("pod", f"Pod {held.name}", at, quote, show)

@@ -21,7 +21,7 @@ from bot.hami.installation.install import container_of, verbosity_of
 from bot.hami.pods.request_parsing import DEVICE_CONFIG_FILE
 from bot.hami.scheduler_logs.scheduling_latency import LatencyStage, measure, settled
 from bot.kube.hami_pods import EXTENDER_CONTAINER, KUBE_SCHEDULER_CONTAINER, read_flags
-from bot.kube.models import ConfigMap, Container, Pod
+from bot.kube.models import Container, Pod
 from bot.kube.times import format_time, parse_time
 from bot.report import Evidence, Finding, Gap, Report, Sheet, Subject, Table, new_report
 from bot.safe_yaml import parse_documents
@@ -152,7 +152,14 @@ def _settings_of(scene: TuneScene) -> Iterator[tuple[str, Iterable[tuple[str, st
         yield "replicas", [("replicas of the scheduler", str(len(install.pods)))]
         yield from settings_of(container for pod in install.pods for container in pod.spec.containers)
     if scene.seen.config_maps:
-        yield "configuration", _configured(scene.seen.config_maps)
+        files = [
+            (config_map.name, key, text)
+            for config_map in scene.seen.config_maps
+            for key, text in (config_map.data or {}).items()
+            if key in _CONFIG_FILES
+        ]
+        values = ((filter(None, (*of, path)), value) for *of, text in files for path, value in _values_of(text))
+        yield "configuration", [(" ".join(words), value) for words, value in values]
     if not isinstance(scene.nodes, Gap):
         yield "cluster", _counted(scene)
 
@@ -169,19 +176,9 @@ def settings_of(containers: Iterable[Container]) -> Iterator[tuple[str, Iterable
             yield f"image of {name}", [(f"image of {name}", container.image)]
 
 
-def _configured(config_maps: Iterable[ConfigMap]) -> Iterator[tuple[str, str]]:
-    for config_map in config_maps:
-        for key, text in (config_map.data or {}).items():
-            if key not in _CONFIG_FILES:
-                continue
-            for path, value in _values_of(text):
-                yield " ".join(filter(None, (config_map.name, key, path))), value
-
-
 def _counted(scene: TuneScene) -> Iterator[tuple[str, str]]:
     pools = scene.pools
-    splits: Counter[str] = Counter()
-    scalings: Counter[str] = Counter()
+    splits, scalings = Counter[str](), Counter[str]()
     for pool in pools:
         splits[str(pool.splits)] += len(pool.gpus)
         scalings["?" if pool.scaling is None else f"{pool.scaling:g}"] += len(pool.gpus)
@@ -335,7 +332,11 @@ def _value(settings: Mapping[str, str], name: str) -> Prose:
 def _figures(before: ComparedSide, after: ComparedSide) -> list[MeasuredRow]:
     old = {stage.name: stage for stage in before.stages}
     *parts, whole = [figure_of_stage(old[stage.name], stage) for stage in after.stages if stage.name in old]
-    return [whole, *parts, _of_waits(before, after), _of_pending(before, after)]
+    pods = len(before.latency.lives), len(after.latency.lives)
+    waits, pending = len(before.latency.pending), len(after.latency.pending)
+    answer = compare_counts(waits, pending, *pods)
+    unstarted = MeasuredRow("new pods that are pending", pods[0], waits, pods[1], pending, answer)
+    return [whole, *parts, _of_waits(before, after), unstarted]
 
 
 def figure_of_stage(old: LatencyStage, new: LatencyStage) -> MeasuredRow:
@@ -353,12 +354,6 @@ def _of_waits(before: ComparedSide, after: ComparedSide) -> MeasuredRow:
     alike = None not in levels and len({(level or 0) >= _ALL_WAITS_FROM for level in levels}) == 1
     answer = compare_counts(old, new, *pods) if alike and old is not None and new is not None else "not enough data"
     return MeasuredRow(_THROTTLED, pods[0], old, pods[1], new, answer)
-
-
-def _of_pending(before: ComparedSide, after: ComparedSide) -> MeasuredRow:
-    pods = len(before.latency.lives), len(after.latency.lives)
-    old, new = len(before.latency.pending), len(after.latency.pending)
-    return MeasuredRow("new pods that are pending", pods[0], old, pods[1], new, compare_counts(old, new, *pods))
 
 
 def outcome(whole: MeasuredRow, changes: Sequence[ChangeRow], loads: Sequence[int] = ()) -> str:

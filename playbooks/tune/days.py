@@ -12,7 +12,6 @@ from msgspec import structs
 
 from bot.hami.metrics.gpu_usage import IDLE_S
 from bot.hami.scheduler_logs.scheduling_latency import LatencyStage, measure, settled
-from bot.kube.models import Pod
 from bot.kube.times import format_time
 from bot.report import Evidence, Gap, Report
 from bot.texts import Text, sentences
@@ -46,6 +45,7 @@ _BY_PODS = {
     "worse": "tune.compare-worse",
     "noise": "tune.compare-noise",
     "unchanged": "tune.compare-unchanged",
+    "few": "tune.days-pods-few",
 }
 _BY_USE = {
     "better": "tune.days-better",
@@ -63,17 +63,21 @@ def compare_days(days: PastDays, *, everything: bool) -> Report:
     `everything`: no overview.
     """
     before, after = days.before, days.after
-    arguments = _arguments(before, after)
+    shown = before.scheduler is not None and after.scheduler is not None
+    arguments = changes_of(*map(_settings, (before, after))) if shown else []
     measured = list(_changes(before.measured, after.measured))
     changes = [*arguments, *(row for row in measured if row.before != row.after)]
     late = _latency(before, after)
     used = list(_figures(before.measured, after.measured))
     is_over = before.is_over and after.is_over
     by_pods = bool(arguments) or isinstance(before.measured, Gap) or isinstance(after.measured, Gap)
-    kind, verdict = _by_pods(days, late[0], changes) if by_pods else _by_use(days, used[0], changes)
+    kind, verdict = (_by_pods if by_pods else _by_use)(days, (late if by_pods else used)[0], changes)
     names = [Text("tune.compare-change", name=row.setting, old=row.before, new=row.after) for row in changes]
     changed = Text("tune.compare-changed", changes=prose.several(names, TOLD_CHANGES))
-    proofs = [*_of_arguments(before, after, arguments), *(proof for day in (before, after) for proof in _proofs(day))]
+    ran = [day.scheduler for day in (before, after) if day.scheduler]
+    flags = [row.setting[2:] for row in arguments if isinstance(row.setting, str) and row.setting.startswith("--")]
+    proofs = [flag_of_replica_set(workload, flag) for flag in flags for workload in ran]
+    proofs += [proof for day in (before, after) for proof in _proofs(day)]
     claim = sentences(verdict, changed if changes else Text("tune.compare-same"))
     gaps = [structs.replace(gap, source=f"{day.day}: {gap.source}") for day in (before, after) for gap in day.gaps]
     figures = [*late, *used] if by_pods else [*used, *late]
@@ -89,24 +93,9 @@ def compare_days(days: PastDays, *, everything: bool) -> Report:
     )
 
 
-def _arguments(before: PastDay, after: PastDay) -> list[ChangeRow]:
-    """What the scheduler was started with; nothing where one of the days does not show it."""
-    if before.scheduler is None or after.scheduler is None:
-        return []
-    old, new = (_settings(day) for day in (before, after))
-    return changes_of(old, new)
-
-
 def _settings(day: PastDay) -> Mapping[str, Mapping[str, str]]:
     containers = day.scheduler.spec.template.spec.containers if day.scheduler else []
     return {group: dict(found) for group, found in settings_of(containers)}
-
-
-def _of_arguments(before: PastDay, after: PastDay, changes: Iterable[ChangeRow]) -> list[Evidence]:
-    ran = [day.scheduler for day in (before, after) if day.scheduler]
-    names = (row.setting for row in changes if isinstance(row.setting, str))
-    flags = [name[2:] for name in names if name.startswith("--")]
-    return [flag_of_replica_set(workload, flag) for flag in flags for workload in ran]
 
 
 def _latency(before: PastDay, after: PastDay) -> list[MeasuredRow]:
@@ -121,10 +110,10 @@ def _stages(day: PastDay) -> list[LatencyStage]:
 
 def _by_pods(days: PastDays, whole: MeasuredRow, changes: list[ChangeRow]) -> tuple[str, Text]:
     kind = outcome(whole, changes)
+    values: dict[str, object] = {"before": whole.before, "after": whole.after}
     if kind == "few":
         values = {"before": whole.pods_before, "after": whole.pods_after, "least": LEAST}
-        return kind, Text("tune.days-pods-few", old=days.before.day, new=days.after.day, **values)
-    return kind, Text(_BY_PODS[kind], before=whole.before, after=whole.after)
+    return kind, Text(_BY_PODS[kind], old=days.before.day, new=days.after.day, **values)
 
 
 def _changes(before: Day | Gap, after: Day | Gap) -> Iterator[ChangeRow]:
@@ -189,7 +178,12 @@ def _by_use(days: PastDays, used: MeasuredRow, changes: list[ChangeRow]) -> tupl
 
 def _proofs(day: PastDay) -> list[Evidence]:
     *_, whole = _stages(day)
-    slow = [proof for life in whole.lives[:_SHOWN] for proof in _took(life.pod)]
+    slow: list[Evidence] = []
+    for pod in (life.pod for life in whole.lives[:_SHOWN]):
+        slow.append(quotes.of_pod_age(pod))
+        running = [status.state.running for status in pod.status.container_statuses or ()]
+        if last := max((state.started_at or "" for state in running if state), default=""):
+            slow.append(quotes.of_pod(pod, last, "{.status.containerStatuses[*].state.running.startedAt}"))
     if isinstance(day.measured, Gap):
         return slow
     most = sorted(day.measured.gpu_used.items(), key=lambda item: -item[1].value)[:_SHOWN]
@@ -199,14 +193,3 @@ def _proofs(day: PastDay) -> list[Evidence]:
         for uuid, sample in most
     ]
     return [*used, *slow]
-
-
-def _took(pod: Pod) -> Iterator[Evidence]:
-    yield quotes.of_pod_age(pod)
-    running = [
-        container_status.state.running.started_at
-        for container_status in pod.status.container_statuses or ()
-        if container_status.state.running
-    ]
-    if last := max((at for at in running if at), default=""):
-        yield quotes.of_pod(pod, last, "{.status.containerStatuses[*].state.running.startedAt}")

@@ -99,22 +99,22 @@ def template(name: str) -> list[TemplateSetting]:
 
 def client_for(nodes: int) -> Client:
     """The row for a cluster of this size."""
-    rows = [Client(**row) for row in _tables()["client"]]
-    return max((row for row in rows if row.nodes <= nodes), key=lambda row: row.nodes)
+    return Client(**_row_of("client", "nodes", nodes))
 
 
 def splits_for(smallest_mib: int) -> int:
     """Into how many shares a GPU is split whose smallest request is of so much memory."""
-    rows: list[dict[str, int]] = _tables()["split"]
-    return max((row for row in rows if row["smallest_mib"] <= smallest_mib), key=lambda row: row["smallest_mib"])[
-        "splits"
-    ]
+    return _row_of("split", "smallest_mib", smallest_mib)["splits"]
 
 
 def resources_for(nodes: int) -> SchedulerResources:
     """What HAMi's scheduler is given in a cluster of this size."""
-    rows = [SchedulerResources(**row) for row in _tables()["scheduler"]]
-    return max((row for row in rows if row.nodes <= nodes), key=lambda row: row.nodes)
+    return SchedulerResources(**_row_of("scheduler", "nodes", nodes))
+
+
+def _row_of(table: str, key: str, size: int) -> dict[str, int]:
+    rows: list[dict[str, int]] = _tables()[table]
+    return max((row for row in rows if row[key] <= size), key=lambda row: row[key])
 
 
 def lock_minutes() -> tuple[int, int]:
@@ -153,18 +153,16 @@ _SHEET = Sheet("scenarios", ScenarioRow)
 
 def scenario_table(advice: Sequence[Advice]) -> Table:
     """A row for each symptom of the guide."""
-    return _SHEET.table([_scenario_row(scenario, advice) for scenario in scenarios()])
-
-
-def _scenario_row(scenario: Scenario, advice: Sequence[Advice]) -> ScenarioRow:
-    telling = [each.row for each in advice if each.row.topic == scenario.topic and each.of_symptom]
-    seen = "yes" if any(row.direction in scenario.directions for row in telling) else "no"
-    if all(row.direction == "cannot-tell" for row in telling) and (telling or scenario.topic != "monitor-gap"):
-        seen = "cannot-tell"
-    ours = [each.row for each in advice if each.row.topic == scenario.topic]
-    advised = sorted({sentences(row.direction, row.recommended) for row in ours}, key=repr)
-    guide = (scenario.parameter, scenario.value, scenario.topic)
-    return ScenarioRow(_SYMPTOMS[scenario.symptom], seen, *guide, listed(advised))
+    rows: list[ScenarioRow] = []
+    for symptom, parameter, value, topic, directions in scenarios():
+        ours = [each for each in advice if each.row.topic == topic]
+        telling = [each.row.direction for each in ours if each.of_symptom]
+        seen = "yes" if any(direction in directions for direction in telling) else "no"
+        if all(direction == "cannot-tell" for direction in telling) and (telling or topic != "monitor-gap"):
+            seen = "cannot-tell"
+        advised = sorted({sentences(each.row.direction, each.row.recommended) for each in ours}, key=repr)
+        rows.append(ScenarioRow(_SYMPTOMS[symptom], seen, parameter, value, topic, listed(advised)))
+    return _SHEET.table(rows)
 
 
 class TemplateRow(NamedTuple):
@@ -214,7 +212,15 @@ def compare_template(name: str, scene: TuneScene, advice: Sequence[Advice], *, e
     """What the template would change here, and the chart's values that do so."""
     settings = template(name)
     deployed = [_deployed_now(setting, scene) for setting in settings]
-    rows = [_template_row(setting, now, scene, advice) for setting, now in zip(settings, deployed, strict=True)]
+    rows = [
+        TemplateRow(
+            chart_value(setting.path, scene.install),
+            (now.value or Text("tune.default", value=setting.default)) if now.proof else "?",
+            _yaml_word(setting.value),
+            _use(setting, now, scene, advice),
+        )
+        for setting, now in zip(settings, deployed, strict=True)
+    ]
     differing = [setting for setting, row in zip(settings, rows, strict=True) if row.use == "yes"]
     text = yaml.safe_dump(_chart_values(differing, scene), sort_keys=False).splitlines() if differing else []
     lines = [ValuesLine(line) for line in text]
@@ -254,12 +260,6 @@ def _deployed_now(setting: TemplateSetting, scene: TuneScene) -> Deployed:
     about = f"Deployment {deployment.namespace}/{deployment.name}"
     shown = kubectl("-n", deployment.namespace, *look)
     return Deployed(replicas, (Evidence("deployment", about, None, replicas, shown),))
-
-
-def _template_row(setting: TemplateSetting, now: Deployed, scene: TuneScene, advice: Sequence[Advice]) -> TemplateRow:
-    shown = now.value or Text("tune.default", value=setting.default)
-    path, wanted = chart_value(setting.path, scene.install), _yaml_word(setting.value)
-    return TemplateRow(path, shown if now.proof else "?", wanted, _use(setting, now, scene, advice))
 
 
 def _use(setting: TemplateSetting, now: Deployed, scene: TuneScene, advice: Sequence[Advice]) -> Prose:
@@ -302,23 +302,22 @@ def _chart_values(settings: Sequence[TemplateSetting], scene: TuneScene) -> dict
     flags = {setting.path.partition(" ")[2].lstrip("-") for setting in settings if " " in setting.path}
     for setting in settings:
         path, _, word = chart_value(setting.path, scene.install).partition(" ")
+        inner, last = _at(values, path)
         if word:
-            _at(values, path).setdefault(_last(path), _kept(scene, flags)).append(f"{word}={_yaml_word(setting.value)}")
+            inner.setdefault(last, _kept(scene, flags)).append(f"{word}={_yaml_word(setting.value)}")
         else:
-            _at(values, path)[_last(path)] = setting.value
+            inner[last] = setting.value
             if setting.path.startswith(ARGUMENTS) and scene.flags.get(setting.read.partition(" ")[2]):
-                _at(values, ARGUMENTS)[_last(ARGUMENTS)] = _kept(scene, flags)
+                inner, last = _at(values, ARGUMENTS)
+                inner[last] = _kept(scene, flags)
     return values
 
 
-def _at(values: dict[str, Any], path: str) -> dict[str, Any]:
-    for parent in path.split(".")[:-1]:
+def _at(values: dict[str, Any], path: str) -> tuple[dict[str, Any], str]:
+    *parents, last = path.split(".")
+    for parent in parents:
         values = values.setdefault(parent, {})
-    return values
-
-
-def _last(path: str) -> str:
-    return path.rpartition(".")[2]
+    return values, last
 
 
 def _kept(scene: TuneScene, replaced: Collection[str]) -> list[str]:

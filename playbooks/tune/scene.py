@@ -51,12 +51,6 @@ _SIZES_MIB = (2 * 1024, 8 * 1024, 16 * 1024)
 """Where the guide's table of split counts has its bounds."""
 
 
-class _Key(NamedTuple):
-    label: str
-    scaling: float | None
-    splits: int
-
-
 class Pool(msgspec.Struct, frozen=True, dict=True):
     """Nodes with the same label or GPU model, memory scaling and split count; `scaling` is None where it is not known.
 
@@ -93,10 +87,6 @@ class Pool(msgspec.Struct, frozen=True, dict=True):
         both = zip(self.nodes, self.by_node, strict=True)
         return next(node for node, states in both if any(state.card.uuid == uuid for state in states))
 
-    def physical_mib(self, gpu: Card) -> float:
-        """The memory that the GPU really has."""
-        return gpu.memory_mib / (self.scaling or 1)
-
 
 POOLS = Sheet("pools", PoolRow)
 
@@ -127,30 +117,24 @@ def pools_of(nodes: Iterable[Node], everyone: Iterable[MeasuredHolding], seen: I
     by_node: dict[str, list[MeasuredHolding]] = defaultdict(list)
     for held in everyone:
         by_node[held.holding.node].append(held)
-    grouped: dict[_Key, list[tuple[Node, list[CardState]]]] = defaultdict(list)
+    grouped: dict[tuple[str, float | None, int], list[tuple[Node, list[CardState]]]] = defaultdict(list)
     for node in nodes:
-        cards = [
-            card
-            for read in read_registrations(node, (FIRST.names,))
-            if isinstance(read, Registration)
-            for card in read.cards
-        ]
+        registered = read_registrations(node, (FIRST.names,))
+        cards = [card for read in registered if isinstance(read, Registration) for card in read.cards]
         if cards:
-            key = _Key(_label(node, cards[0]), memory_factor(cards[0], node.name, settings), cards[0].slots)
+            key = _label(node, cards[0]), memory_factor(cards[0], node.name, settings), cards[0].slots
             states = take_stock(cards, (held.holding for held in by_node[node.name]), rules)
             grouped[key].append((node, states))
-    return sorted(
-        (
-            Pool(
-                *key,
-                tuple(node for node, _ in found),
-                tuple(tuple(states) for _, states in found),
-                tuple(held for node, _ in found for held in by_node[node.name]),
-            )
-            for key, found in grouped.items()
-        ),
-        key=lambda pool: -len(pool.gpus),
-    )
+    pools = [
+        Pool(
+            *key,
+            nodes=tuple(node for node, _ in found),
+            by_node=tuple(tuple(states) for _, states in found),
+            held=tuple(held for node, _ in found for held in by_node[node.name]),
+        )
+        for key, found in grouped.items()
+    ]
+    return sorted(pools, key=lambda pool: -len(pool.gpus))
 
 
 def _label(node: Node, gpu: Card) -> str:
@@ -295,7 +279,9 @@ async def gather_scene(sources: Sources) -> TuneScene:
     version = install.install.version
     ledger = build_ledger(() if isinstance(holders, Gap) else holders, version.version if version else NEWEST_READ)
     week = sources.prometheus if usage.of_prometheus else None
-    without_share = [] if isinstance(waiting, Gap) else [pod for pod in waiting if _may_lack_share(pod)]
+    refused = [(pod, pod.condition("PodScheduled")) for pod in (() if isinstance(waiting, Gap) else waiting)]
+    said = [(pod, told.message) for pod, told in refused if told is not None and told.status == "False"]
+    without_share = [pod for pod, message in said if any(word in message for word in _REFUSED)]
     quotas = await seen("resource quotas", cluster.list(RESOURCE_QUOTAS)) if without_share else []
     shown = times_shown(cluster, [] if isinstance(nodes, Gap) else nodes, install.install)
     cores = await gather_cores(week, ledger.all(), cluster.now())
@@ -315,11 +301,6 @@ async def gather_scene(sources: Sources) -> TuneScene:
         usage=usage,
         cores=cores,
     )
-
-
-def _may_lack_share(pod: Pod) -> bool:
-    condition = pod.condition("PodScheduled")
-    return condition is not None and condition.status == "False" and any(word in condition.message for word in _REFUSED)
 
 
 async def _gather_logs(cluster: Cluster, install: Install) -> tuple[Throttled, ExtenderLines]:

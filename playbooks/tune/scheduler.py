@@ -62,18 +62,12 @@ def resources(scene: TuneScene) -> list[Advice]:
     if not pods:
         return [unknown("scheduler-resources", Text("tune.scheduler-unknown"))]
     killed = [(pod, status) for pod in pods for status in pod.status.container_statuses or () if _ended(status)]
-    if not killed:
-        return [_enough_memory(pods[0], scene)]
-    found: dict[str, Advice] = {}
-    for pod, status in killed:
-        found.setdefault(status.name, _more_memory(pod, status, scene))
-    return list(found.values())
-
-
-def _enough_memory(pod: Pod, scene: TuneScene) -> Advice:
-    limit = _memory(pod, EXTENDER_CONTAINER, "limits")
-    current = limit or Text("tune.scheduler-no-limit")
-    why = Text("tune.scheduler-kept")
+    if killed:
+        found: dict[str, Advice] = {}
+        for pod, status in killed:
+            found.setdefault(status.name, _more_memory(pod, status, scene))
+        return list(found.values())
+    limit, why = _memory(pods[0], EXTENDER_CONTAINER, "limits"), Text("tune.scheduler-kept")
     if not isinstance(scene.nodes, Gap):
         nodes = len(scene.nodes)
         row = resources_for(nodes)
@@ -81,7 +75,7 @@ def _enough_memory(pod: Pod, scene: TuneScene) -> Advice:
         less = bool(limit) and _mib(limit) < row.memory_limit_mib
         key = "tune.scheduler-less" if less else "tune.scheduler-size"
         why = Text(key, nodes=nodes, cpu=cpu, memory=memory + _in_chart(row.memory_limit_mib))
-    return kept("scheduler-resources", current, why)
+    return [kept("scheduler-resources", limit or Text("tune.scheduler-no-limit"), why)]
 
 
 def _ended(status: ContainerStatus) -> bool:
@@ -281,12 +275,13 @@ _SHOWN_LOCKS = 3
 
 
 class _Locks(NamedTuple):
-    """What the log says of node locks: those that expired, and the pods that met a locked node."""
+    """What the log says of node locks: those that expired, the pods that met a locked node, and of each node the pods
+    that locked it, and when.
+    """
 
-    expired: tuple[tuple[Pod, LogLine], ...]
-    refused: frozenset[str]
-    taken: dict[str, tuple[tuple[datetime, str], ...]]
-    """The pods that locked each node, and when."""
+    expired: list[tuple[Pod, LogLine]]
+    refused: set[str]
+    taken: dict[str, list[tuple[datetime, str]]]
 
 
 @AdviceRule
@@ -304,48 +299,42 @@ def node_lock(scene: TuneScene) -> list[Advice]:
     if not least <= minutes <= most:
         direction: Direction = "raise" if minutes < least else "lower"
         to = least if minutes < least else most
-        row = _lock_row(direction, current, f"{to:g}m", Text("tune.lock-range", least=least, most=most))
-        return [_lock_changed(row, set_to.proof, scene)]
+        why = Text("tune.lock-range", least=least, most=most)
+        return [_lock_changed(AdviceRow(TOPIC, direction, "", current, f"{to:g}m", why), set_to.proof, scene)]
     if scene.throttled.waits:
         return [kept(TOPIC, current, Text("tune.lock-throttled", count=len(scene.throttled.waits)))]
     seen = _locks_seen(scene)
+    if not seen.expired and (scene.locked.gaps or not scene.install.pods):
+        return [unknown(TOPIC, Text("tune.log-unread"), current=current)]
     if not seen.expired:
-        return [_nothing_expired(seen, current, scene)]
+        why = Text("tune.lock-met", count=len(seen.refused)) if seen.refused else Text("tune.lock-kept")
+        chart = environment(scene, _INERT)
+        inert = chart and read_timeout(chart) != DEFAULT_EXPIRY
+        return [kept(TOPIC, current, Text("tune.lock-inert", why=why, value=chart) if inert else why)]
     allocated = _allocated(scene)
     slow = [lock for lock in seen.expired if _was_slow(lock[1], seen, allocated)]
     if not slow:
         return [unknown(TOPIC, Text("tune.lock-expired", count=len(seen.expired)), current=current)]
     if minutes >= most:
         return [kept(TOPIC, current, Text("tune.lock-highest", count=len(slow), most=most))]
-    row = _lock_row("raise", current, f"{min(2 * minutes, most):g}m", Text("tune.lock-slow", count=len(slow)))
+    wanted, why = f"{min(2 * minutes, most):g}m", Text("tune.lock-slow", count=len(slow))
     expired = (quotes.of_words(line, scheduler, _EXPIRED) for scheduler, line in slow[:_SHOWN_LOCKS])
-    return [_lock_changed(row, (*expired, *set_to.proof), scene)]
-
-
-def _nothing_expired(seen: _Locks, current: Prose, scene: TuneScene) -> Advice:
-    if scene.locked.gaps or not scene.install.pods:
-        return unknown(TOPIC, Text("tune.log-unread"), current=current)
-    why = Text("tune.lock-met", count=len(seen.refused)) if seen.refused else Text("tune.lock-kept")
-    chart = environment(scene, _INERT)
-    inert = chart and read_timeout(chart) != DEFAULT_EXPIRY
-    return kept(TOPIC, current, Text("tune.lock-inert", why=why, value=chart) if inert else why)
+    return [_lock_changed(AdviceRow(TOPIC, "raise", "", current, wanted, why), (*expired, *set_to.proof), scene)]
 
 
 def _locks_seen(scene: TuneScene) -> _Locks:
-    expired: list[tuple[Pod, LogLine]] = []
-    refused: set[str] = set()
-    taken: dict[str, list[tuple[datetime, str]]] = {}
+    seen = _Locks([], set(), {})
     for scheduler, raw in scene.locked.lines:
         line = read_line(raw, scene.taken_at)
         if line is None:
             continue
         if line.message.startswith(_EXPIRED):
-            expired.append((scheduler, line))
+            seen.expired.append((scheduler, line))
         elif line.message == _SET and line.at is not None:
-            taken.setdefault(line.values.get("node", ""), []).append((line.at, line.values.get("podName", "")))
+            seen.taken.setdefault(line.values.get("node", ""), []).append((line.at, line.values.get("podName", "")))
         elif lock_complaint(line.values.get("err", "")) is not None:
-            refused.add(line.values.get("pod", ""))
-    return _Locks(tuple(expired), frozenset(refused), {node: tuple(pods) for node, pods in taken.items()})
+            seen.refused.add(line.values.get("pod", ""))
+    return seen
 
 
 def _allocated(scene: TuneScene) -> dict[tuple[str, str], list[datetime]]:
@@ -361,15 +350,9 @@ def _was_slow(line: LogLine, seen: _Locks, allocated: dict[tuple[str, str], list
     """Whether the pod that had locked the node last got its devices all the same: no later pod of its name."""
     node, at = line.values.get("node", ""), line.at
     before = [lock for lock in seen.taken.get(node, ()) if at is not None and lock[0] < at]
-    if not before:
-        return False
-    since, pod = before[-1]
+    since, pod = before[-1] if before else (None, "")
     created = allocated.get((node, pod.rpartition("/")[2]), [])
-    return len(created) == 1 and created[0] <= since
-
-
-def _lock_row(direction: Direction, current: Prose, wanted: Prose, why: Prose) -> AdviceRow:
-    return AdviceRow(TOPIC, direction, "", current, wanted, why)
+    return since is not None and len(created) == 1 and created[0] <= since
 
 
 def _lock_changed(row: AdviceRow, proofs: tuple[Evidence, ...], scene: TuneScene) -> Advice:

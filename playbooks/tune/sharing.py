@@ -26,8 +26,7 @@ from bot.hami.metrics.exposition import Sample
 from bot.hami.metrics.gpu_usage import MeasuredHolding
 from bot.hami.version import Version
 from bot.kube.models import Pod
-from bot.kube.models.pods import HolderContainer
-from bot.report import Evidence, Gap, NextAction, step
+from bot.report import Gap, NextAction, step
 from bot.texts import Prose, Text
 from playbooks import quotes
 from playbooks.gather.usage import COVERED, WINDOW_DAYS, WINDOW_HOURS, Peak
@@ -97,13 +96,8 @@ def _scaling(pool: Pool, scene: TuneScene) -> list[Advice]:
         why = Text("tune.config-unread") if unread else Text("tune.scaling-unknown", days=WINDOW_DAYS)
         return [unknown("memory-scaling", why, pool.object, current=_factor(pool) if pool.scaling else "")]
     safe, current = round(known.ratio, 2), pool.scaling or 1.0
-    values = {
-        "requested": mib(known.requested),
-        "peak": mib(known.peak),
-        "safe": f"{safe:.2f}",
-        "count": len(known.peaks),
-    }
-    why = Text("tune.scaling-ratio", **values)
+    amounts = {"requested": mib(known.requested), "peak": mib(known.peak), "safe": f"{safe:.2f}"}
+    why = Text("tune.scaling-ratio", count=len(known.peaks), **amounts)
 
     def advised(direction: Direction, to: float) -> Advice:
         text = why
@@ -112,34 +106,26 @@ def _scaling(pool: Pool, scene: TuneScene) -> list[Advice]:
         claim = Text(_CLAIMS[direction], pool=pool.label, current=_factor(pool), wanted=f"{to:g}", why=text)
         actions = () if direction == "refuse" else _set_scaling(direction, f"{to:g}", pool, scene)
         row = _scaling_row(direction, pool, f"{to:g}", why)
-        return changed(row, claim, _of_peaks(known, scene), actions)
+        shown = sorted(known.peaks, key=lambda entry: -entry[1].used.value) if text is not why else known.peaks
+        proofs = [of_peak(held, peak, scene) for held, peak in shown[:MOST_QUOTED]]
+        asked = dict.fromkeys(proof for held, _ in shown[:MOST_QUOTED] for proof in of_request(held, scene))
+        return changed(row, claim, (*proofs, *asked), actions)
 
     if safe < 1:
         return [*([advised("lower", 1.0)] if current > 1 else ()), advised("refuse", 1.0)]
     wanted = math.floor(10 * min(safe, _MOST)) / 10
     if wanted >= _LEAST and wanted > current:
         killed = [(held, container) for held in pool.held for container in oomkilled(held, scene)]
-        return [_cut_short(killed, pool)] if killed else [advised("raise", wanted)]
+        if not killed:
+            return [advised("raise", wanted)]
+        why = Text("tune.scaling-killed", count=len(killed), pod=killed[0][0].name, days=WINDOW_DAYS)
+        claim = Text("tune.scaling-refuse", pool=pool.label, wanted=f"{current:g}", why=why)
+        proofs = tuple(of_end(held, container) for held, container in killed[:_SHOWN])
+        row = _scaling_row("refuse", pool, f"{current:g}", why)
+        return [changed(row, claim, proofs, confidence="suspected", of_symptom=False)]
     if safe < current:
         return [advised("lower", max(wanted, 1.0))]
     return [kept("memory-scaling", _factor(pool), why, pool.object)]
-
-
-def _cut_short(killed: list[tuple[MeasuredHolding, HolderContainer]], pool: Pool) -> Advice:
-    why = Text("tune.scaling-killed", count=len(killed), pod=killed[0][0].name, days=WINDOW_DAYS)
-    current = pool.scaling or 1.0
-    claim = Text("tune.scaling-refuse", pool=pool.label, wanted=f"{current:g}", why=why)
-    proofs = tuple(of_end(held, container) for held, container in killed[:_SHOWN])
-    row = _scaling_row("refuse", pool, f"{current:g}", why)
-    return changed(row, claim, proofs, confidence="suspected", of_symptom=False)
-
-
-def _of_peaks(known: _Known, scene: TuneScene) -> tuple[Evidence, ...]:
-    shown = known.peaks
-    if len(shown) > MOST_QUOTED:
-        shown = sorted(shown, key=lambda entry: entry[1].used.value, reverse=True)[:MOST_QUOTED]
-    proofs = [of_peak(held, peak, scene) for held, peak in shown]
-    return (*proofs, *dict.fromkeys(proof for held, _ in shown for proof in of_request(held, scene)))
 
 
 def _full(pool: Pool, scene: TuneScene) -> list[tuple[str, Sample, int]]:
@@ -148,14 +134,13 @@ def _full(pool: Pool, scene: TuneScene) -> list[tuple[str, Sample, int]]:
     Where memory is over-committed, one holder is enough: more is promised than the GPU has.
     """
     used = {gpu.uuid: gpu.used for gpu in scene.usage.usage.gpus}
-    found: list[tuple[str, Sample, int]] = []
-    for state in pool.gpus:
-        has = pool.physical_mib(state.card)
-        reading = used.get(state.card.uuid)
-        promised = state.slots > 1 or (pool.scaling or 1) > 1
-        if promised and reading is not None and has and reading.value / _MIB >= FULL * has:
-            found.append((state.card.uuid, reading, round(has)))
-    return found
+    states = [(state, state.card.memory_mib / (pool.scaling or 1), used.get(state.card.uuid)) for state in pool.gpus]
+    promised = (each for each in states if each[0].slots > 1 or (pool.scaling or 1) > 1)
+    return [
+        (state.card.uuid, reading, round(has))
+        for state, has, reading in promised
+        if reading is not None and has and reading.value / _MIB >= FULL * has
+    ]
 
 
 def _refuse_full(pool: Pool, full: list[tuple[str, Sample, int]], scene: TuneScene) -> list[Advice]:
@@ -253,18 +238,15 @@ def _short_of_shares(exhausted: frozenset[str], scene: TuneScene) -> _Short:
     for pod in scene.without_share:
         alike = request_key(pod, limited)
         if alike not in takers and len(takers) < most:
-            takers[alike] = _takers_with_more_shares(PodScene(pod, scene.world), exhausted)
+            waiting = PodScene(pod, scene.world)
+            names = [name for name in waiting.candidates if name in exhausted]
+            relaxed = waiting.judge_each(names, frozenset({TIME_SLICING_EXHAUSTED}))
+            would = frozenset(name for name, verdict in relaxed.items() if verdict.fits)
+            takers[alike] = would if would and not waiting.fitting else frozenset()
         if alike in takers:
             found.append((pod, takers[alike]))
     left = total - len(found)
     return _Short(found, Text("tune.split-many", count=left) if left else "")
-
-
-def _takers_with_more_shares(scene: PodScene, exhausted: frozenset[str]) -> frozenset[str]:
-    names = [name for name in scene.candidates if name in exhausted]
-    relaxed = scene.judge_each(names, frozenset({TIME_SLICING_EXHAUSTED}))
-    takers = frozenset(name for name, verdict in relaxed.items() if verdict.fits)
-    return takers if takers and not scene.fitting else frozenset()
 
 
 def _splitting(pool: Pool, short: _Short, scene: TuneScene) -> Advice:
@@ -328,26 +310,23 @@ _WARNINGS, _DEBUG_FROM = "1", 3
 @AdviceRule
 def core_scaling(scene: TuneScene) -> list[Advice]:
     """GPUs are registered with more cores than HAMi takes for a whole one."""
-    return [_core_scaling(pool, scene) for pool in scene.pools if pool.held]
-
-
-def _core_scaling(pool: Pool, scene: TuneScene) -> Advice:
-    most = max(pool.gpus, key=lambda state: state.card.cores).card
-    current = f"{most.cores / WHOLE:g}"
-    if most.cores <= WHOLE:
-        return kept("core-scaling", current, Text("tune.core-scaling-kept", cores=most.cores), pool.object)
-    why = Text("tune.core-scaling-high", cores=most.cores)
-    node = pool.node_of(most.uuid)
-    values = {"pool": pool.label, "risk": Text("tune.core-scaling-risk")}
-    path = chart_value(CORE_SCALING, scene.install)
-    how = Text("tune.set-pool", value=f"{path}=1", **values) if path else Text("tune.set-nodes", **values)
-    actions = (
-        step(how, ""),
-        step(Text("tune.core-scaling-check"), command("gpus", "--node", node.name)),
-    )
-    claim = Text("tune.core-scaling-claim", pool=pool.label, current=current, why=why)
-    row = AdviceRow("core-scaling", "lower", pool.object, current, "1", why)
-    return changed(row, claim, (quotes.of_card(node, most.uuid, whole=True),), actions)
+    advice: list[Advice] = []
+    for pool in (pool for pool in scene.pools if pool.held):
+        most = max(pool.gpus, key=lambda state: state.card.cores).card
+        current = f"{most.cores / WHOLE:g}"
+        if most.cores <= WHOLE:
+            why = Text("tune.core-scaling-kept", cores=most.cores)
+            advice.append(kept("core-scaling", current, why, pool.object))
+            continue
+        why, node = Text("tune.core-scaling-high", cores=most.cores), pool.node_of(most.uuid)
+        values = {"pool": pool.label, "risk": Text("tune.core-scaling-risk")}
+        path = chart_value(CORE_SCALING, scene.install)
+        how = Text("tune.set-pool", value=f"{path}=1", **values) if path else Text("tune.set-nodes", **values)
+        check = step(Text("tune.core-scaling-check"), command("gpus", "--node", node.name))
+        claim = Text("tune.core-scaling-claim", pool=pool.label, current=current, why=why)
+        row = AdviceRow("core-scaling", "lower", pool.object, current, "1", why)
+        advice.append(changed(row, claim, (quotes.of_card(node, most.uuid, whole=True),), (step(how, ""), check)))
+    return advice
 
 
 @AdviceRule

@@ -68,7 +68,10 @@ def monitor(scene: TuneScene) -> list[Advice]:
     nodes = sorted({held.holding.node for held in scene.held})
     measured = _measured_nodes(scene)
     missing = [node for node in nodes if node not in measured]
-    unread = [node for node in missing if _is_unread(node, scene)]
+    usage = scene.usage
+    without_answer = {pod.spec.node_name for pod in usage.unread}
+    unread = [node for node in missing if not usage.all_known or node in without_answer]
+    unread = [] if usage.of_prometheus else unread
     silent = [node for node in missing if node not in unread]
     advice: list[Advice] = []
     if silent:
@@ -76,39 +79,28 @@ def monitor(scene: TuneScene) -> list[Advice]:
         row = AdviceRow("monitor-gap", "repair", ",".join(silent), "", "", why)
         look = Text("tune.monitor-scrape" if scene.usage.of_prometheus else "tune.monitor-do")
         action = step(look, prose.plugin_pods_command(silent[0]))
-        advice.append(changed(row, why, _of_answers(silent, scene), [action], confidence="suspected"))
+        # What was asked and what came back; and of the first nodes a pod that holds GPUs there.
+        at, show = format_time(scene.taken_at), prose.plugin_pods_command(silent[0])
+        proofs = [Evidence("metrics", gap.source, at, in_english(gap.text), show) for gap in usage.gaps]
+        first = {held.holding.node: held for held in reversed(scene.held)}
+        proofs += [proof for node in silent[:_SHOWN] for proof in of_request(first[node], scene)]
+        advice.append(changed(row, why, proofs, [action], confidence="suspected"))
     if unread:
         why = Text("tune.monitor-unread", missing=len(unread), nodes=len(nodes), which=prose.names(unread))
         advice.append(unknown("monitor-gap", why, ",".join(unread)))
     return advice
 
 
-def _is_unread(node: str, scene: TuneScene) -> bool:
-    usage = scene.usage
-    if usage.of_prometheus:
-        return False
-    return not usage.all_known or node in {pod.spec.node_name for pod in usage.unread}
-
-
-def _of_answers(missing: Sequence[str], scene: TuneScene) -> tuple[Evidence, ...]:
-    """What was asked and what came back; and of the first nodes a pod that holds GPUs there."""
-    at, look = format_time(scene.taken_at), prose.plugin_pods_command(missing[0])
-    answers = [Evidence("metrics", gap.source, at, in_english(gap.text), look) for gap in scene.usage.gaps]
-    holders = [next(held for held in scene.held if held.holding.node == node) for node in missing[:_SHOWN]]
-    return (*answers, *(proof for held in holders for proof in of_request(held, scene)))
-
-
 def _measured_nodes(scene: TuneScene) -> set[str]:
     """With Prometheus, where any figure came; else where a monitor gave some."""
-    seen = scene.usage
-    if seen.monitors:
-        return {pod.spec.node_name for pod in seen.monitors}
-    uuids = {use.uuid for use in seen.usage.containers} | {gpu.uuid for gpu in seen.usage.gpus}
+    if scene.usage.monitors:
+        return {pod.spec.node_name for pod in scene.usage.monitors}
     if isinstance(scene.holders, Gap):
         return set()
-    return {held.holding.node for held in scene.held if uuids & held.shares.keys()} | {
-        gpu.node for gpu in seen.usage.gpus if gpu.node
-    }
+    containers, gpus = scene.usage.usage
+    uuids = {use.uuid for use in (*containers, *gpus)}
+    nodes = [*(held.holding.node for held in scene.held if uuids & held.shares.keys()), *(gpu.node for gpu in gpus)]
+    return set(filter(None, nodes))
 
 
 _MIB = 2**20
@@ -135,7 +127,8 @@ def memory_limits(scene: TuneScene) -> list[Advice]:
 
 
 def _limit(held: MeasuredHolding, scene: TuneScene) -> Advice | None:
-    measured = list(_measured(held))
+    both = ((use, use.used, use.limit) for use in held.uses)
+    measured = [_Measured(use, used, limit) for use, used, limit in both if used and limit and limit.value > 0]
     if not measured or held.has_no_process:
         return None
     most = max(measured, key=lambda measure: measure.share)
@@ -155,12 +148,6 @@ def _peak(held: MeasuredHolding, measure: _Measured, scene: TuneScene) -> Peak |
     """The most that the container used within the window, where a Prometheus knows it."""
     known = scene.peaks.get((held.holding.namespace, held.holding.name, measure.use.uuid), ())
     return next((peak for peak in known if peak.of.container == measure.use.container), None)
-
-
-def _measured(held: MeasuredHolding) -> Iterator[_Measured]:
-    for use in held.uses:
-        if use.used is not None and use.limit is not None and use.limit.value > 0:  # 0 is no limit
-            yield _Measured(use, use.used, use.limit)
 
 
 def _new_limit(topic: Topic, held: MeasuredHolding, measure: _Measured, scene: TuneScene) -> Advice:
@@ -286,9 +273,10 @@ def core_policy(scene: TuneScene) -> list[Advice]:
     )
     claim = Text("tune.core-policy-claim", current=current, wanted=_STRICT, why=why)
     row = AdviceRow("core-policy", "raise", "", current, _STRICT, why)
-    proofs = tuple(
-        proof for entry in above[:_SHOWN] for proof in (_average(entry, scene), *of_request(entry.held, scene))
-    )
+    proofs: list[Evidence] = []
+    for held, use, _ in above[:_SHOWN]:
+        at, line, show = format_time(scene.taken_at), use.reading.line, f"PromQL: {use.query}"
+        proofs += [Evidence("metrics", f"Pod {held.name}", at, line, show), *of_request(held, scene)]
     return [changed(row, claim, (*proofs, *deployed.proof), actions, confidence="suspected")]
 
 
@@ -304,26 +292,12 @@ def _above(scene: TuneScene) -> Iterator[_Above]:
             yield _Above(held, use, share.cores)
 
 
-def _average(entry: _Above, scene: TuneScene) -> Evidence:
-    at = format_time(scene.taken_at)
-    return Evidence("metrics", f"Pod {entry.held.name}", at, entry.use.reading.line, f"PromQL: {entry.use.query}")
-
-
 _NODES, _GPUS = "node-scheduler-policy", "gpu-scheduler-policy"
 _DEFAULTS = {_NODES: "binpack", _GPUS: "spread"}
 _LIMITS: tuple[Topic, ...] = ("memory-limit-low-use", "memory-limit-high-use")
 _PACKED, _SPREAD = "binpack", "spread"
 _REFUSED = "CardInsufficientMemory"
 _MOST_TRIED = 10
-
-
-class _PoolRoom(NamedTuple):
-    """What is free on a node's GPUs, together and at most on one. In MiB."""
-
-    node: Node
-    gpus: tuple[CardState, ...]
-    free: int
-    most: int
 
 
 class _Split(NamedTuple):
@@ -367,30 +341,35 @@ def policies(scene: TuneScene) -> list[Advice]:
     )
     row = AdviceRow("scheduling-policy", "raise", "", current, wanted, why)
     claim = Text("tune.rate-claim", flag=f"--{_GPUS}", current=now[_GPUS], wanted=_PACKED, why=why)
-    return [changed(row, claim, _of_split(found, scene), actions, confidence="suspected")]
+    condition = found.pod.condition("PodScheduled")
+    proofs = (
+        *([quotes.of_condition(found.pod, condition, condition.last_transition_time)] if condition else []),
+        *flag(scene, _GPUS).proof,
+        *(quotes.of_card(found.node, state.card.uuid, whole=True) for state in found.gpus),
+        *(proof for holding in found.held for proof in of_request(holding, scene)),
+    )
+    return [changed(row, claim, proofs, actions, confidence="suspected")]
 
 
 def _split(scene: TuneScene) -> Iterator[_Split]:
     """The smallest request first, and of each the nodes with the most free memory: of a large cluster a few will do."""
     waiting = [] if isinstance(scene.waiting, Gap) else [pod for pod in scene.waiting if _REFUSED in _told(pod)]
     pods = {asked: pod for pod in reversed(waiting) if (asked := _asked(pod, scene))}
-    nodes = [each for pool in scene.pools for each in map(_room, pool.nodes, pool.by_node)] if pods else []
+    nodes = [
+        (node, gpus, [state.free_memory_mib for state in gpus])
+        for pool in (scene.pools if pods else ())
+        for node, gpus in zip(pool.nodes, pool.by_node, strict=True)
+    ]
     for asked in sorted(pods)[:_MOST_TRIED]:
-        short = sorted((node for node in nodes if node.most < asked <= node.free), key=lambda node: -node.free)[
-            :_MOST_TRIED
-        ]
-        names = {room.node.name for room in short}
+        short = [each for each in nodes if max(each[2], default=0) < asked <= sum(each[2])]
+        short = sorted(short, key=lambda each: -sum(each[2]))[:_MOST_TRIED]
+        names = {node.name for node, _, _ in short}
         held = [holding for holding in scene.held if holding.holding.node in names]
-        for node, gpus, _, _ in short:
+        for node, gpus, _ in short:
             own = tuple(holding for holding in held if holding.holding.node == node.name)
             left = _packed(gpus, [share for holding in own for share in holding.shares.values()])
             if left >= asked:
                 yield _Split(pods[asked], asked, node, gpus, own, left)
-
-
-def _room(node: Node, gpus: tuple[CardState, ...]) -> _PoolRoom:
-    free = [state.card.memory_mib - state.memory_mib for state in gpus]
-    return _PoolRoom(node, gpus, sum(free), max(free, default=0))
 
 
 def _told(pod: Pod) -> str:
@@ -417,15 +396,3 @@ def _packed(gpus: Sequence[CardState], shares: Sequence[Share]) -> int:
             return 0
         place[:] = [has - need for has, need in zip(place, needs, strict=True)]
     return max(memory for memory, _, _ in room)
-
-
-def _of_split(found: _Split, scene: TuneScene) -> tuple[Evidence, ...]:
-    condition = found.pod.condition("PodScheduled")
-    refused = (quotes.of_condition(found.pod, condition, condition.last_transition_time),) if condition else ()
-    gpus = tuple(quotes.of_card(found.node, state.card.uuid, whole=True) for state in found.gpus)
-    return (
-        *refused,
-        *flag(scene, _GPUS).proof,
-        *gpus,
-        *(proof for holding in found.held for proof in of_request(holding, scene)),
-    )

@@ -1,7 +1,7 @@
 """What waits for approval in several clusters: each by its API server's clock, none kept waiting by another."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -68,17 +68,15 @@ class Clusters:
         return found.state
 
 
-def played(folder: Path, scene: Callable[[Clusters], Awaitable[None]], skew_s: float = 0) -> None:
-    async def play() -> None:
-        async with open_store(new_store(folder / "store.db"), now=lambda: NOW + skew_s) as store:
-            await scene(Clusters(store, skew_s))
-
-    asyncio.run(play())
+@asynccontextmanager
+async def clusters(folder: Path, skew_s: float = 0) -> AsyncGenerator[Clusters]:
+    async with open_store(new_store(folder / "store.db"), now=lambda: NOW + skew_s) as store:
+        yield Clusters(store, skew_s)
 
 
 @pytest.mark.parametrize("skew_s", [10_800, -10_800])
-def test_an_approval_waits_while_the_time_of_its_cluster_is_not_known(skew_s: float, tmp_path: Path) -> None:
-    async def scene(here: Clusters) -> None:
+async def test_an_approval_waits_while_the_time_of_its_cluster_is_not_known(skew_s: float, tmp_path: Path) -> None:
+    async with clusters(tmp_path, skew_s) as here:
         await here.asked("c1", "b", ago_s=60)
         await here.asked("c2", "b", ago_s=601)
         here.replicas["b"].way.down = True
@@ -88,33 +86,27 @@ def test_an_approval_waits_while_the_time_of_its_cluster_is_not_known(skew_s: fl
         await here.service.approving.look_after()
         assert (await here.state("c1"), await here.state("c2")) == ("pending", "expired")
 
-    played(tmp_path, scene, skew_s)
-
 
 @pytest.mark.parametrize("decide", ["approve", "refuse"])
-def test_a_click_decides_nothing_while_the_time_is_not_known(decide: str, tmp_path: Path) -> None:
-    async def scene(here: Clusters) -> None:
+async def test_a_click_decides_nothing_while_the_time_is_not_known(decide: str, tmp_path: Path) -> None:
+    async with clusters(tmp_path, 10_800) as here:
         await here.asked("c1", "b", ago_s=60)
         here.replicas["b"].way.down = True
         with pytest.raises(SourceError):
             await getattr(here.service.approving, decide)(LINUS, "c1", "d")
         assert await here.state("c1") == "pending"
 
-    played(tmp_path, scene, 10_800)
 
-
-def test_a_confirm_that_is_resumed_is_told_to_wait_by_the_time_of_its_cluster(tmp_path: Path) -> None:
-    async def scene(here: Clusters) -> None:
+async def test_a_confirm_that_is_resumed_is_told_to_wait_by_the_time_of_its_cluster(tmp_path: Path) -> None:
+    async with clusters(tmp_path, 10_800) as here:
         await here.asked("c1", "b", ago_s=60)
         begun_before = here.service._begun_before  # what a resumed deed asks first
         draft: Any = type("Draft", (), {"id": "c1", "cluster": "b"})
         assert "approve" in await begun_before(draft)
 
-    played(tmp_path, scene, 10_800)
 
-
-def test_a_cluster_whose_login_hangs_keeps_no_other_waiting(tmp_path: Path) -> None:
-    async def scene(here: Clusters) -> None:
+async def test_a_cluster_whose_login_hangs_keeps_no_other_waiting(tmp_path: Path) -> None:
+    async with clusters(tmp_path) as here:
         here.hanging = {"a"}
         await here.asked("c1", "a", ago_s=601)
         await here.asked("c2", "b", ago_s=601)
@@ -125,22 +117,18 @@ def test_a_cluster_whose_login_hangs_keeps_no_other_waiting(tmp_path: Path) -> N
             looking.cancel()
         assert await here.state("c1") == "pending"
 
-    played(tmp_path, scene)
 
-
-def test_a_cluster_where_nothing_waits_is_not_opened(tmp_path: Path) -> None:
-    async def scene(here: Clusters) -> None:
+async def test_a_cluster_where_nothing_waits_is_not_opened(tmp_path: Path) -> None:
+    async with clusters(tmp_path) as here:
         here.hanging = {"a"}
         await here.asked("c2", "b", ago_s=601)
         async with asyncio.timeout(180):
             await here.service.approving.look_after()
         assert await here.state("c2") == "expired"
 
-    played(tmp_path, scene)
 
-
-def test_a_click_on_an_expired_approval_ends_that_one_and_waits_for_no_other_cluster(tmp_path: Path) -> None:
-    async def scene(here: Clusters) -> None:
+async def test_a_click_on_an_expired_approval_ends_that_one_and_waits_for_no_other_cluster(tmp_path: Path) -> None:
+    async with clusters(tmp_path) as here:
         here.hanging = {"a"}
         await here.asked("c1", "a", ago_s=601)
         await here.asked("c2", "b", ago_s=601)
@@ -148,5 +136,3 @@ def test_a_click_on_an_expired_approval_ends_that_one_and_waits_for_no_other_clu
             with pytest.raises(BotError, match="expired"):
                 await here.service.approving.approve(LINUS, "c2", "d")
         assert (await here.state("c1"), await here.state("c2")) == ("pending", "expired")
-
-    played(tmp_path, scene)

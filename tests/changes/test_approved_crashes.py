@@ -254,70 +254,61 @@ async def a_place(folder: Path) -> AsyncGenerator[Place]:
 
 
 @pytest.mark.parametrize("asked", ASKED)
-def test_killed_after_the_yes_the_card_tells_what_is_so(
+async def test_killed_after_the_yes_the_card_tells_what_is_so(
     asked: str, tmp_path: Path, record_property: Callable[[str, object], None], sample: Sample
 ) -> None:
-    async def run() -> int:
-        async with a_place(tmp_path) as place:
-            await place.new_case()
-            steps = Steps()
-            await _approve(place, await ASKED[asked](place), steps)
-            await _goes_on(place, 3600)
-            decided = steps.names.index("decide")
-            cases = sample([point for point in crash_points(steps.names) if point[0] >= decided], 2)
-            for at, when in cases:
-                await _one_case(place, asked, at, when)
-            return len(cases)
-
-    record_property("crash_points", asyncio.run(run()))
+    async with a_place(tmp_path) as place:
+        await place.new_case()
+        steps = Steps()
+        await _approve(place, await ASKED[asked](place), steps)
+        await _goes_on(place, 3600)
+        decided = steps.names.index("decide")
+        cases = sample([point for point in crash_points(steps.names) if point[0] >= decided], 2)
+        for at, when in cases:
+            await _one_case(place, asked, at, when)
+        record_property("crash_points", len(cases))
 
 
-def test_killed_while_it_expires_it_is_told_once_that_nobody_approved_it(
+async def test_killed_while_it_expires_it_is_told_once_that_nobody_approved_it(
     tmp_path: Path, record_property: Callable[[str, object], None], sample: Sample
 ) -> None:
-    async def run() -> int:
-        async with a_place(tmp_path) as place:
+    async with a_place(tmp_path) as place:
+        await place.new_case()
+        await _asked(place)
+        steps = Steps()
+        await _late(place, steps)
+        points = sample(crash_points(steps.names), 2)
+        for at, when in points:
             await place.new_case()
-            await _asked(place)
-            steps = Steps()
-            await _late(place, steps)
-            points = sample(crash_points(steps.names), 2)
-            for at, when in points:
-                await place.new_case()
-                key = await _asked(place)
-                with pytest.raises(Killed):
-                    await _late(place, Steps(at, when))
-                await _goes_on(place, 700)
-                assert place.cards()[f"change:{key}"].startswith("Nobody approved in time")
-                assert place.rows("select count(*) from audit where outcome = 'expired'") == [(1,)]
-            return len(points)
-
-    record_property("crash_points", asyncio.run(run()))
+            key = await _asked(place)
+            with pytest.raises(Killed):
+                await _late(place, Steps(at, when))
+            await _goes_on(place, 700)
+            assert place.cards()[f"change:{key}"].startswith("Nobody approved in time")
+            assert place.rows("select count(*) from audit where outcome = 'expired'") == [(1,)]
+        record_property("crash_points", len(points))
 
 
-def test_killed_while_it_is_refused_the_card_tells_what_was_decided(
+async def test_killed_while_it_is_refused_the_card_tells_what_was_decided(
     tmp_path: Path, record_property: Callable[[str, object], None], sample: Sample
 ) -> None:
-    async def run() -> int:
-        async with a_place(tmp_path) as place:
+    async with a_place(tmp_path) as place:
+        await place.new_case()
+        steps = Steps()
+        await _refuse(place, await _asked(place), steps)
+        points = sample(crash_points(steps.names), 2)
+        for at, when in points:
             await place.new_case()
-            steps = Steps()
-            await _refuse(place, await _asked(place), steps)
-            points = sample(crash_points(steps.names), 2)
-            for at, when in points:
-                await place.new_case()
-                key = await _asked(place)
-                with pytest.raises(Killed):
-                    await _refuse(place, key, Steps(at, when))
-                await _goes_on(place, 15)
-                [(state,)] = place.rows(f"select state from approvals where id = '{key}'")  # our own
-                headline = {"pending": "Pending approval", "refused": "Not approved"}[state]
-                assert place.cards()[f"change:{key}"].startswith(headline)
-                told = place.rows("select count(*) from audit where outcome = 'refused-by-approver'")
-                assert told == [(int(state == "refused"),)]
-            return len(points)
-
-    record_property("crash_points", asyncio.run(run()))
+            key = await _asked(place)
+            with pytest.raises(Killed):
+                await _refuse(place, key, Steps(at, when))
+            await _goes_on(place, 15)
+            [(state,)] = place.rows(f"select state from approvals where id = '{key}'")  # our own
+            headline = {"pending": "Pending approval", "refused": "Not approved"}[state]
+            assert place.cards()[f"change:{key}"].startswith(headline)
+            told = place.rows("select count(*) from audit where outcome = 'refused-by-approver'")
+            assert told == [(int(state == "refused"),)]
+        record_property("crash_points", len(points))
 
 
 async def _refuse(place: Place, key: str, steps: Steps) -> None:

@@ -8,7 +8,6 @@ Two other processes go on, at the same time. What must hold:
 - The journal has no open change left, and what it says of the end is true.
 """
 
-import asyncio
 import contextlib
 import itertools
 from collections.abc import Callable
@@ -37,33 +36,27 @@ async def unanswered(act: Act, folder: Path, at: int, when: When, *, edit: str) 
 
 @pytest.mark.parametrize("edit", ["", "appends", "removes", "edits"])
 @pytest.mark.parametrize("name", ACTS)
-def test_killed_at_any_step_our_element_is_back_by_the_deadline_among_foreign_edits(
+async def test_killed_at_any_step_our_element_is_back_by_the_deadline_among_foreign_edits(
     name: str, edit: str, tmp_path: Path, record_property: Callable[[str, object], None], sample: Sample
 ) -> None:
-    async def run() -> int:
-        points = sample(crash_points(await steps_of(ACTS[name], _folder(tmp_path, "whole"))), 2)
-        for at, when in points:
-            await killed(ACTS[name], _folder(tmp_path, f"{at}-{when}"), at, when, edit=edit)
-        return len(points)
-
-    record_property("crash_points", asyncio.run(run()))
+    points = sample(crash_points(await steps_of(ACTS[name], _folder(tmp_path, "whole"))), 2)
+    for at, when in points:
+        await killed(ACTS[name], _folder(tmp_path, f"{at}-{when}"), at, when, edit=edit)
+    record_property("crash_points", len(points))
 
 
 @pytest.mark.parametrize("edit", ["", "appends", "removes", "edits"])
 @pytest.mark.parametrize("name", ACTS)
-def test_where_the_answer_of_a_write_is_lost_the_same_holds(
+async def test_where_the_answer_of_a_write_is_lost_the_same_holds(
     name: str, edit: str, tmp_path: Path, record_property: Callable[[str, object], None], sample: Sample
 ) -> None:
-    async def run() -> int:
-        names = await steps_of(ACTS[name], _folder(tmp_path, "whole"))
-        writes = [at for at, step in enumerate(names) if step == "patch_deployment"]
-        whens: tuple[When, ...] = ("before", "after")
-        cases = sample(list(itertools.product(writes, whens)), 2)
-        for at, when in cases:
-            await unanswered(ACTS[name], _folder(tmp_path, f"{at}-{when}"), at, when, edit=edit)
-        return len(cases)
-
-    record_property("lost_answers", asyncio.run(run()))
+    names = await steps_of(ACTS[name], _folder(tmp_path, "whole"))
+    writes = [at for at, step in enumerate(names) if step == "patch_deployment"]
+    whens: tuple[When, ...] = ("before", "after")
+    cases = sample(list(itertools.product(writes, whens)), 2)
+    for at, when in cases:
+        await unanswered(ACTS[name], _folder(tmp_path, f"{at}-{when}"), at, when, edit=edit)
+    record_property("lost_answers", len(cases))
 
 
 def _folder(parent: Path, name: str) -> Path:

@@ -12,7 +12,7 @@ from bot.changes.record import Record
 from bot.kube.client.connect import open_cluster
 from bot.kube.hami_pods import EXTENDER_CONTAINER, KUBE_SCHEDULER_CONTAINER
 from bot.kube.models import PODS
-from handlers.changes.scheduler_log import LOUD_FOR_S, LOUDEST_BYTES_S, Endings
+from handlers.changes.scheduler_log import LOUD_FOR_S, LOUDEST_BYTES_S, why_to_end
 from playbooks.playbook import Sources
 from sandbox.apiserver import ApiServer
 from tests.changes.endings import LEVEL, NAMESPACE, POD
@@ -37,7 +37,7 @@ def why_ended(folder: Path, kib: int, container: str = EXTENDER_CONTAINER, recor
                 async def sources() -> AsyncGenerator[Sources]:
                     yield Sources(cluster)
 
-                return await Endings(sources)(record)
+                return await why_to_end(sources, record)
 
     return asyncio.run(run())
 

@@ -73,77 +73,61 @@ async def raised(replica: Replica, change_id: str = "c1") -> None:
     await bot.raise_(plan, NEWEST)
 
 
-def test_an_extension_that_nobody_noted_is_found_on_the_object() -> None:
-    async def run() -> None:
-        replica = Replica(Cluster(), MemoryJournal())
-        await raised(replica)
-        with pytest.raises(Killed):
-            await replica.changer(Steps(1, "after")).extend(NAMESPACE, NAME, NOW + 1200, by="U2")
-        await replica.changer().passes.reconcile()
-        [one] = await replica.journal.opened()
-        assert one.record.deadline == NOW + 1200
-        assert one.record.extended == 1
-
-    asyncio.run(run())
+async def test_an_extension_that_nobody_noted_is_found_on_the_object() -> None:
+    replica = Replica(Cluster(), MemoryJournal())
+    await raised(replica)
+    with pytest.raises(Killed):
+        await replica.changer(Steps(1, "after")).extend(NAMESPACE, NAME, NOW + 1200, by="U2")
+    await replica.changer().passes.reconcile()
+    [one] = await replica.journal.opened()
+    assert one.record.deadline == NOW + 1200
+    assert one.record.extended == 1
 
 
-def test_what_was_done_is_no_failure_where_it_could_not_be_noted() -> None:
-    async def run() -> None:
-        cluster, journal = Cluster(), MemoryJournal()
-        replica = Replica(cluster, journal)
-        await raised(replica)
-        journal.down = True
-        assert await replica.changer().extend(NAMESPACE, NAME, NOW + 1200, by="U2") == cluster.record()
-        cluster.asked_early.add("c1")
-        assert (await replica.changer().revert(NAMESPACE, NAME, by="U2")).kind == "reverted"
-
-    asyncio.run(run())
+async def test_what_was_done_is_no_failure_where_it_could_not_be_noted() -> None:
+    cluster, journal = Cluster(), MemoryJournal()
+    replica = Replica(cluster, journal)
+    await raised(replica)
+    journal.down = True
+    assert await replica.changer().extend(NAMESPACE, NAME, NOW + 1200, by="U2") == cluster.record()
+    cluster.asked_early.add("c1")
+    assert (await replica.changer().revert(NAMESPACE, NAME, by="U2")).kind == "reverted"
 
 
-def test_a_copy_of_a_record_can_be_neither_extended_nor_reverted() -> None:
-    async def run() -> None:
-        replica = Replica(Cluster(), MemoryJournal())
-        await raised(replica)
-        copied = replica.cluster.live()
-        copied["metadata"] |= {"name": "copy", "uid": "u-2"}
-        replica.cluster.store.of("deployments.apps").write(copied)
-        with pytest.raises(ChangeFailed, match="copy"):
-            await replica.changer().extend(NAMESPACE, "copy", NOW + 1200, by="U2")
-        with pytest.raises(ChangeFailed, match="copy"):
-            await replica.changer().revert(NAMESPACE, "copy", by="U2")
-
-    asyncio.run(run())
+async def test_a_copy_of_a_record_can_be_neither_extended_nor_reverted() -> None:
+    replica = Replica(Cluster(), MemoryJournal())
+    await raised(replica)
+    copied = replica.cluster.live()
+    copied["metadata"] |= {"name": "copy", "uid": "u-2"}
+    replica.cluster.store.of("deployments.apps").write(copied)
+    with pytest.raises(ChangeFailed, match="copy"):
+        await replica.changer().extend(NAMESPACE, "copy", NOW + 1200, by="U2")
+    with pytest.raises(ChangeFailed, match="copy"):
+        await replica.changer().revert(NAMESPACE, "copy", by="U2")
 
 
-def test_an_extension_is_of_the_change_that_it_was_meant_for_alone() -> None:
-    async def run() -> None:
-        replica = Replica(Cluster(), MemoryJournal())
-        await raised(replica)
-        replica.cluster.asked_early.add("c1")
-        await replica.changer().revert(NAMESPACE, NAME, by="U2")
-        await raised(replica, "c2")
-        other = replica.cluster.record()
-        with pytest.raises(ChangeFailed, match="another one is open"):
-            await replica.changer().extend(NAMESPACE, NAME, NOW + 1200, by="U2", change_id="c1")
-        assert replica.cluster.record() == other
-
-    asyncio.run(run())
+async def test_an_extension_is_of_the_change_that_it_was_meant_for_alone() -> None:
+    replica = Replica(Cluster(), MemoryJournal())
+    await raised(replica)
+    replica.cluster.asked_early.add("c1")
+    await replica.changer().revert(NAMESPACE, NAME, by="U2")
+    await raised(replica, "c2")
+    other = replica.cluster.record()
+    with pytest.raises(ChangeFailed, match="another one is open"):
+        await replica.changer().extend(NAMESPACE, NAME, NOW + 1200, by="U2", change_id="c1")
+    assert replica.cluster.record() == other
 
 
-def test_a_lost_answer_to_an_extension_ends_no_change() -> None:
+async def test_a_lost_answer_to_an_extension_ends_no_change() -> None:
     """Of a level that was set in the running process."""
-
-    async def run() -> None:
-        cluster = Cluster()
-        replica = Replica(cluster, MemoryJournal())
-        wanted = but(LEVEL, container="kube-scheduler", means="debug-flags")
-        bot: Changer = replica.changer()
-        plan = await bot.plan(NAMESPACE, NAME, wanted, NEWEST, "c1")
-        assert isinstance(plan, Plan)
-        await bot.raise_(plan, NEWEST)
-        cluster.silent |= set(cluster.levels)
-        replica.way.next = "lost, done"
-        await replica.changer().extend(NAMESPACE, NAME, NOW + 1200, by="U2")
-        assert cluster.record() is not None
-
-    asyncio.run(run())
+    cluster = Cluster()
+    replica = Replica(cluster, MemoryJournal())
+    wanted = but(LEVEL, container="kube-scheduler", means="debug-flags")
+    bot: Changer = replica.changer()
+    plan = await bot.plan(NAMESPACE, NAME, wanted, NEWEST, "c1")
+    assert isinstance(plan, Plan)
+    await bot.raise_(plan, NEWEST)
+    cluster.silent |= set(cluster.levels)
+    replica.way.next = "lost, done"
+    await replica.changer().extend(NAMESPACE, NAME, NOW + 1200, by="U2")
+    assert cluster.record() is not None

@@ -1,8 +1,6 @@
 """What every kind of change promises, for all entries of the table: a new one is tested by being there."""
 
-import asyncio
 import json
-from pathlib import Path
 
 import click
 import msgspec
@@ -22,12 +20,12 @@ from bot.store.changes import Approval
 from bot.texts import LANGUAGES, Texts, in_english
 from handlers.changes.draft import (
     Refused,
+    as_typed,
     draft_of,
     is_reverting,
     pending_of,
     read_draft,
     split_change,
-    typed_words,
     write_draft,
 )
 from handlers.changes.listeners import CHANGE
@@ -37,7 +35,7 @@ from handlers.parsing.question import split_words
 from playbooks.rules.installation.install_settings import undo
 from sandbox.apiserver.jsonpatch import apply_json_patch
 from tests.changes.deployments import EVERY, EXTENDER, KUBE_SCHEDULER, NOW, but, deployment, new_value, recorded, wants
-from tests.changes.rig import NEWEST, Rig, rig
+from tests.changes.rig import NEWEST
 
 kinds = pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
 every = pytest.mark.parametrize(("kind", "container"), EVERY)
@@ -90,7 +88,7 @@ def test_the_words_show_extend_and_revert(kind: ChangeKind) -> None:
 def test_what_is_asked_for_can_be_typed_again(kind: ChangeKind, container: str) -> None:
     request = Raise(((kind.name, new_value(kind)),), container, kind.usual_s, "a pod hangs")
     assert asked(words_of(request)) == request
-    assert " ".join(split_change(typed_words(request))).startswith(f"{kind.verb} ")
+    assert " ".join(split_change(as_typed(words_of(request)))).startswith(f"{kind.verb} ")
 
 
 @kinds
@@ -133,36 +131,6 @@ def test_slack_hears_it_as_a_change(kind: ChangeKind) -> None:
 
 
 # ------------------------------------------------------------------------------------------------- what is done
-
-
-@every
-def test_it_is_raised_and_reverted_to_the_byte(kind: ChangeKind, container: str) -> None:
-    before, plan = recorded("hami-2.10"), the_plan(kind, container)
-    after = apply_json_patch(before, plan.patch)
-    assert json.dumps(after["spec"]) != json.dumps(before["spec"])
-    due = decide(after, NOW + kind.usual_s)
-    assert isinstance(due, Restore)
-    assert json.dumps(apply_json_patch(after, due.patch)["spec"]) == json.dumps(before["spec"])
-
-
-@every
-def test_on_a_cluster_it_is_reverted_at_its_deadline_and_not_before(
-    kind: ChangeKind, container: str, tmp_path: Path
-) -> None:
-    async def run(lab: Rig) -> None:
-        await lab.raise_(lab.bot(), wanted(kind, container))
-        await lab.passes(0, kind.usual_s - 1)
-        assert KEY in (await lab.live())["metadata"]["annotations"]
-        await lab.passes(kind.usual_s)
-        live = await lab.live()
-        assert json.dumps(live["spec"]) == json.dumps(lab.before)
-        assert KEY not in live["metadata"]["annotations"]
-
-    async def whole() -> None:
-        async with rig(tmp_path) as lab:
-            await run(lab)
-
-    asyncio.run(whole())
 
 
 @kinds

@@ -126,56 +126,47 @@ def test_what_is_due_is_undone_whatever_happens_beside(error: Exception | None, 
 
 
 @pytest.mark.parametrize("method", ["annotated", "deployment", "patch_deployment", "lease", "create_lease"])
-def test_a_bug_anywhere_in_leading_ends_nothing_and_is_in_the_log_once(
+async def test_a_bug_anywhere_in_leading_ends_nothing_and_is_in_the_log_once(
     method: str, tmp_path: Path, bugs: list[logging.LogRecord]
 ) -> None:
-    async def run() -> None:
-        async with rig(tmp_path) as here:
-            await here.raise_(here.bot())
-            here.now += 3600
-            bot, writer = with_writer(here, Broken(here.writer, method, KeyError("a bug"), 3))
-            async with leading(watched(bot)) as leadership:
-                await undone(here)
-                await asyncio.wait_for(writer.spent.wait(), 60)
+    async with rig(tmp_path) as here:
+        await here.raise_(here.bot())
+        here.now += 3600
+        bot, writer = with_writer(here, Broken(here.writer, method, KeyError("a bug"), 3))
+        async with leading(watched(bot)) as leadership:
+            await undone(here)
+            await asyncio.wait_for(writer.spent.wait(), 60)
 
-                async def is_well() -> bool:
-                    return not leadership.trouble
+            async def is_well() -> bool:
+                return not leadership.trouble
 
-                await until(is_well)
-
-    asyncio.run(run())
+            await until(is_well)
     assert len(bugs) == 1
 
 
-def test_a_bug_in_renewing_the_lease_ends_the_term(tmp_path: Path) -> None:
-    async def run() -> None:
-        async with rig(tmp_path) as here:
-            writer = Broken(here.writer, "replace_lease", KeyError("a bug"), 1)
-            candidate = Leader(cast(Any, writer), NAMESPACE, "hami-bot", "me", sleep=lambda _: asyncio.sleep(0))
-            with pytest.raises(KeyError):
-                await asyncio.wait_for(candidate.run(asyncio.Event().wait), 60)
-
-    asyncio.run(run())
+async def test_a_bug_in_renewing_the_lease_ends_the_term(tmp_path: Path) -> None:
+    async with rig(tmp_path) as here:
+        writer = Broken(here.writer, "replace_lease", KeyError("a bug"), 1)
+        candidate = Leader(cast(Any, writer), NAMESPACE, "hami-bot", "me", sleep=lambda _: asyncio.sleep(0))
+        with pytest.raises(KeyError):
+            await asyncio.wait_for(candidate.run(asyncio.Event().wait), 60)
 
 
-def test_where_another_leads_an_earlier_trouble_is_over(tmp_path: Path, bugs: list[logging.LogRecord]) -> None:
-    async def run() -> None:
-        async with rig(tmp_path) as here:
-            bot, _ = with_writer(here, Broken(here.writer, "annotated", KeyError("a bug"), 10**9))
-            async with leading(watched(bot)) as leadership:
+async def test_where_another_leads_an_earlier_trouble_is_over(tmp_path: Path, bugs: list[logging.LogRecord]) -> None:
+    async with rig(tmp_path) as here:
+        bot, _ = with_writer(here, Broken(here.writer, "annotated", KeyError("a bug"), 10**9))
+        async with leading(watched(bot)) as leadership:
 
-                async def is_told() -> bool:
-                    return bool(leadership.trouble)
+            async def is_told() -> bool:
+                return bool(leadership.trouble)
 
-                async def is_over() -> bool:
-                    return not leadership.trouble
+            async def is_over() -> bool:
+                return not leadership.trouble
 
-                await until(is_told)
-                async with leading(watched(here)._replace(identity="another", clock=Clock())) as other:
-                    await until(is_over)
-                    assert other.trouble == ""
-
-    asyncio.run(run())
+            await until(is_told)
+            async with leading(watched(here)._replace(identity="another", clock=Clock())) as other:
+                await until(is_over)
+                assert other.trouble == ""
     assert bugs
 
 
@@ -184,68 +175,55 @@ def test_a_bug_beside_a_pass_ends_nothing(tmp_path: Path, bugs: list[logging.Log
     assert len(bugs) == 1
 
 
-def test_while_passes_fail_it_is_told_why(tmp_path: Path, bugs: list[logging.LogRecord]) -> None:
-    async def run() -> None:
-        async with rig(tmp_path) as here:
-            bot, _ = with_writer(here, Broken(here.writer, "annotated", KeyError("a bug"), 10**9))
-            async with leading(watched(bot)) as leadership:
+async def test_while_passes_fail_it_is_told_why(tmp_path: Path, bugs: list[logging.LogRecord]) -> None:
+    async with rig(tmp_path) as here:
+        bot, _ = with_writer(here, Broken(here.writer, "annotated", KeyError("a bug"), 10**9))
+        async with leading(watched(bot)) as leadership:
 
-                async def is_told() -> bool:
-                    return bool(leadership.trouble)
+            async def is_told() -> bool:
+                return bool(leadership.trouble)
 
-                await until(is_told)
-                assert "KeyError: 'a bug'" in leadership.trouble
-
-    asyncio.run(run())
+            await until(is_told)
+            assert "KeyError: 'a bug'" in leadership.trouble
     assert len(bugs) == 1
 
 
-def test_an_object_that_trips_a_bug_keeps_no_other_waiting(tmp_path: Path, bugs: list[logging.LogRecord]) -> None:
-    async def run() -> None:
-        async with rig(tmp_path) as here:
-            await here.raise_(here.bot())
-            here.now += 3600
-            real = here.writer.annotated
+async def test_an_object_that_trips_a_bug_keeps_no_other_waiting(tmp_path: Path, bugs: list[logging.LogRecord]) -> None:
+    async with rig(tmp_path) as here:
+        await here.raise_(here.bot())
+        here.now += 3600
+        real = here.writer.annotated
 
-            async def with_one_more(*args: Any) -> list[tuple[str, str]]:
-                return [("kube-system", "the-other"), *await real(*args)]
+        async def with_one_more(*args: Any) -> list[tuple[str, str]]:
+            return [("kube-system", "the-other"), *await real(*args)]
 
-            async def of_strange_shape(namespace: str, name: str) -> Any:
-                return [] if name == "the-other" else await here.writer._writer.deployment(namespace, name)
+        async def of_strange_shape(namespace: str, name: str) -> Any:
+            return [] if name == "the-other" else await here.writer._writer.deployment(namespace, name)
 
-            here.writer.annotated = with_one_more  # type: ignore[method-assign]
-            here.writer.deployment = of_strange_shape  # type: ignore[method-assign]
-            events = await here.bot().passes.reconcile()
-            assert [(event.kind, event.target) for event in events] == [
-                ("failed", "kube-system/the-other"),
-                ("reverted", f"{NAMESPACE}/{NAME}"),
-            ]
-
-    asyncio.run(run())
+        here.writer.annotated = with_one_more  # type: ignore[method-assign]
+        here.writer.deployment = of_strange_shape  # type: ignore[method-assign]
+        events = await here.bot().passes.reconcile()
+        assert [(event.kind, event.target) for event in events] == [
+            ("failed", "kube-system/the-other"),
+            ("reverted", f"{NAMESPACE}/{NAME}"),
+        ]
     assert len(bugs) == 1
 
 
-def test_a_recording_is_no_cluster_to_be_led(tmp_path: Path) -> None:
-    async def run() -> None:
-        async with rig(tmp_path) as here:
-            leadership = Leadership("lab")
-            await lead(watched(here, recording=True), leadership)
-            assert not await leadership.is_possible()
-            assert leadership.trouble == ""
-
-    asyncio.run(run())
+async def test_a_recording_is_no_cluster_to_be_led(tmp_path: Path) -> None:
+    async with rig(tmp_path) as here:
+        leadership = Leadership("lab")
+        await lead(watched(here, recording=True), leadership)
+        assert not await leadership.is_possible()
+        assert leadership.trouble == ""
 
 
-def test_the_end_of_leading_is_no_bug(tmp_path: Path) -> None:
+async def test_the_end_of_leading_is_no_bug(tmp_path: Path) -> None:
     """Stopped at any moment: `_no_bugs` looks at the log."""
-
-    async def run() -> None:
-        async with rig(tmp_path) as here:
-            for turns in range(60):
-                task = asyncio.create_task(lead(watched(here), Leadership("lab")))
-                for _ in range(turns):
-                    await asyncio.sleep(0)
-                task.cancel()
-                assert isinstance((await asyncio.gather(task, return_exceptions=True))[0], asyncio.CancelledError)
-
-    asyncio.run(run())
+    async with rig(tmp_path) as here:
+        for turns in range(60):
+            task = asyncio.create_task(lead(watched(here), Leadership("lab")))
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            task.cancel()
+            assert isinstance((await asyncio.gather(task, return_exceptions=True))[0], asyncio.CancelledError)

@@ -115,14 +115,10 @@ async def one_case(skews: tuple[float, ...], cut_at: float, how: str) -> None:
 
 @pytest.mark.parametrize("how", ["cut off", "cut off and back", "killed"])
 @pytest.mark.parametrize("skews", [(0, 0), (10_800, 0), (-120, 120, 0)], ids=str)
-def test_the_leader_is_lost_around_the_deadline(
+async def test_the_leader_is_lost_around_the_deadline(
     skews: tuple[float, ...], how: str, record_property: Callable[[str, object], None]
 ) -> None:
     moments = (-40, -16, -10, -1, 0, 1)
-
-    async def run() -> None:
-        for cut_at in moments:
-            await one_case(skews, cut_at, how)
-
-    asyncio.run(run())
+    for cut_at in moments:
+        await one_case(skews, cut_at, how)
     record_property("cases", len(moments))

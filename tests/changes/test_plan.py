@@ -1,6 +1,5 @@
 """A raise and its revert, planned and applied by an exact JSON patch: everything is as it was."""
 
-import copy
 import json
 from typing import Any
 
@@ -12,11 +11,10 @@ from bot.changes.deadline import later
 from bot.changes.decide import Forget, Restore, Retime, Wait, decide
 from bot.changes.kinds import KINDS, LONGEST_S, PROFILING, VERBOSITY
 from bot.changes.plan import NothingToDo, Plan, Raise, annotation, plan_extension, plan_raise
-from bot.changes.record import KEY, Record, Refusal, UnreadableRecord, read_record, write_record
+from bot.changes.record import KEY, Record, Refusal, UnreadableRecord, read_record
 from bot.hami.version import Version
 from bot.texts import in_english
 from sandbox.apiserver.jsonpatch import PatchError, apply_json_patch
-from tests.cases_support import VERSIONS
 from tests.changes.deployments import EXTENDER, KUBE_SCHEDULER, NOW, but, deployment, new_value, recorded, wants
 
 NEWEST = Version(2, 10)
@@ -35,17 +33,6 @@ def raised(target: dict[str, Any], wanted: Raise = LEVEL) -> dict[str, Any]:
 
 def template(target: dict[str, Any]) -> str:
     return json.dumps(target["spec"])
-
-
-@pytest.mark.parametrize("version", VERSIONS)
-@pytest.mark.parametrize("container", [EXTENDER, KUBE_SCHEDULER])
-def test_the_recorded_charts_are_raised_and_put_back_to_the_byte(version: str, container: str) -> None:
-    before = recorded(version)
-    after = raised(before, but(LEVEL, container=container))
-    assert template(after) != template(before)
-    due = decide(after, NOW + 601)
-    assert isinstance(due, Restore)
-    assert template(apply_json_patch(after, due.patch)) == template(before)
 
 
 words = st.lists(
@@ -262,12 +249,6 @@ def test_nothing_is_raised_while_a_rollout_is_under_way(status, spec) -> None:
     answer = plan_raise(target, LEVEL, now=NOW, change_id="c", version=None)
     assert isinstance(answer, Refusal)
     assert answer.code in ("rollout", "paused")
-
-
-def test_the_same_record_is_the_same_text() -> None:
-    record = planned(deployment(args=["-v=4"])).record
-    assert read_record(write_record(record)) == record
-    assert write_record(record) == write_record(copy.copy(record))
 
 
 def test_a_change_whose_record_could_not_be_read_again_is_refused() -> None:

@@ -74,7 +74,7 @@ async def steps_of(act: str) -> int:
 @pytest.mark.parametrize("late_s", [0, 650])
 @pytest.mark.parametrize("other", ["pass", "revert", "extend"])
 @pytest.mark.parametrize("act", ACTS)
-def test_a_replica_that_stands_still_at_any_step_while_another_acts(
+async def test_a_replica_that_stands_still_at_any_step_while_another_acts(
     act: str, other: str, late_s: float, record_property: Record, sample: Sample
 ) -> None:
     async def one(at: int, when: When) -> None:
@@ -94,17 +94,14 @@ def test_a_replica_that_stands_still_at_any_step_while_another_acts(
         raised = here.cluster.done["raise", "c1"] > 0
         assert here.journal.ends().get("c1") in ({"reverted"} if raised else {"never-raised", None})
 
-    async def run() -> int:
-        cases = sample(list(itertools.product(range(await steps_of(act)), WHENS)), 4)
-        for case in cases:
-            await one(*case)
-        return len(cases)
-
-    record_property("cases", asyncio.run(run()))
+    cases = sample(list(itertools.product(range(await steps_of(act)), WHENS)), 4)
+    for case in cases:
+        await one(*case)
+    record_property("cases", len(cases))
 
 
 @pytest.mark.parametrize("bots", [2, 3])
-def test_clocks_that_are_three_hours_wrong(bots: int, record_property: Record, sample: Sample) -> None:
+async def test_clocks_that_are_three_hours_wrong(bots: int, record_property: Record, sample: Sample) -> None:
     """The deadline is by the API server's clock, whoever undoes."""
 
     async def one(skews: Sequence[float], survivor: int) -> None:
@@ -117,17 +114,14 @@ def test_clocks_that_are_three_hours_wrong(bots: int, record_property: Record, s
         here.assert_undone()
         assert here.journal.ends() == {"c1": "reverted"}
 
-    async def run() -> int:
-        cases = sample(list(itertools.product(itertools.product(SKEWS, repeat=bots), range(bots))), 8)
-        for case in cases:
-            await one(*case)
-        return len(cases)
-
-    record_property("cases", asyncio.run(run()))
+    cases = sample(list(itertools.product(itertools.product(SKEWS, repeat=bots), range(bots))), 8)
+    for case in cases:
+        await one(*case)
+    record_property("cases", len(cases))
 
 
 @pytest.mark.parametrize("bots", [2, 3])
-def test_replicas_that_are_cut_off_from_the_api_server(bots: int, record_property: Record) -> None:
+async def test_replicas_that_are_cut_off_from_the_api_server(bots: int, record_property: Record) -> None:
     """Every subset of them, from the raise on, around the deadline or for good; with wrong clocks, too."""
 
     async def one(cut: tuple[bool, ...], since: float, until: float, skews: Sequence[float]) -> None:
@@ -143,24 +137,21 @@ def test_replicas_that_are_cut_off_from_the_api_server(bots: int, record_propert
                 here.assert_undone()
         assert here.journal.ends() == {"c1": "reverted"}
 
-    async def run() -> int:
-        cases = list(
-            itertools.product(
-                itertools.product((True, False), repeat=bots),
-                (0, 590),
-                (605, 900),
-                ((0, 0, 0), (120, -120, 0)),
-            )
+    cases = list(
+        itertools.product(
+            itertools.product((True, False), repeat=bots),
+            (0, 590),
+            (605, 900),
+            ((0, 0, 0), (120, -120, 0)),
         )
-        for case in cases:
-            await one(*case)
-        return len(cases)
-
-    record_property("cases", asyncio.run(run()))
+    )
+    for case in cases:
+        await one(*case)
+    record_property("cases", len(cases))
 
 
 @pytest.mark.parametrize("trouble", TROUBLES)
-def test_the_answer_of_the_revert_is_lost_for_some_of_them(trouble: Trouble, record_property: Record) -> None:
+async def test_the_answer_of_the_revert_is_lost_for_some_of_them(trouble: Trouble, record_property: Record) -> None:
     async def one(hit: tuple[bool, ...], early: bool) -> None:
         here = Several(len(hit))
         await here.raise_(here.replicas[0].changer())
@@ -174,56 +165,48 @@ def test_the_answer_of_the_revert_is_lost_for_some_of_them(trouble: Trouble, rec
         here.assert_undone()
         assert here.journal.ends() == {"c1": "reverted"}
 
-    async def run() -> int:
-        hits = [hit for bots in (2, 3) for hit in itertools.product((True, False), repeat=bots)]
-        cases = [(hit, early) for hit in hits for early in (False, True) if not (early and trouble == "down")]
-        for case in cases:
-            await one(*case)
-        return len(cases)
-
-    record_property("cases", asyncio.run(run()))
+    hits = [hit for bots in (2, 3) for hit in itertools.product((True, False), repeat=bots)]
+    cases = [(hit, early) for hit in hits for early in (False, True) if not (early and trouble == "down")]
+    for case in cases:
+        await one(*case)
+    record_property("cases", len(cases))
 
 
 @pytest.mark.parametrize("down", ["raise", "deadline", "always after the raise", "emptied", "emptied before the end"])
 @pytest.mark.parametrize("edit", [False, True], ids=["nobody edits", "somebody edits"])
-def test_a_database_that_is_down_or_lost_keeps_nothing_from_being_undone(down: str, edit: bool) -> None:
-    async def run() -> None:
-        here = Several(2)
-        bot = here.replicas[0].changer()
-        if down == "raise":
-            here.journal.down = True
-            with pytest.raises(BotError, match="database"):
-                await here.raise_(bot)
-            assert not here.cluster.done
-            here.journal.down = False
-        await here.raise_(bot)
-        here.journal.down = down == "always after the raise"
-        if down == "emptied":
-            here.journal.rows.clear()
-        await here.passes(15, 300)
-        if edit:
-            here.cluster.edit(
-                lambda object_: object_["spec"]["template"]["spec"]["containers"][1]["args"].append("--x")
-            )
-        here.journal.down |= down == "deadline"
-        if down == "emptied before the end":
-            here.journal.rows.clear()
-        await here.passes(600, 615, 630)
-        assert here.cluster.record() is None
-        left = here.cluster.live()["spec"]
-        assert left["template"]["spec"]["containers"][1]["args"][3:] == (["--x"] if edit else [])
-        del left["template"]["spec"]["containers"][1]["args"][3:]
-        assert json.dumps(left) == here.cluster.original
+async def test_a_database_that_is_down_or_lost_keeps_nothing_from_being_undone(down: str, edit: bool) -> None:
+    here = Several(2)
+    bot = here.replicas[0].changer()
+    if down == "raise":
+        here.journal.down = True
+        with pytest.raises(BotError, match="database"):
+            await here.raise_(bot)
+        assert not here.cluster.done
         here.journal.down = False
-        await here.passes(*LATER)
-        assert here.journal.ends() == {"c1": "reverted"}
-
-    asyncio.run(run())
+    await here.raise_(bot)
+    here.journal.down = down == "always after the raise"
+    if down == "emptied":
+        here.journal.rows.clear()
+    await here.passes(15, 300)
+    if edit:
+        here.cluster.edit(lambda object_: object_["spec"]["template"]["spec"]["containers"][1]["args"].append("--x"))
+    here.journal.down |= down == "deadline"
+    if down == "emptied before the end":
+        here.journal.rows.clear()
+    await here.passes(600, 615, 630)
+    assert here.cluster.record() is None
+    left = here.cluster.live()["spec"]
+    assert left["template"]["spec"]["containers"][1]["args"][3:] == (["--x"] if edit else [])
+    del left["template"]["spec"]["containers"][1]["args"][3:]
+    assert json.dumps(left) == here.cluster.original
+    here.journal.down = False
+    await here.passes(*LATER)
+    assert here.journal.ends() == {"c1": "reverted"}
 
 
 @pytest.mark.parametrize("edit", ["appends", "removes", "edits"])
 @pytest.mark.parametrize("act", ACTS)
-def test_somebody_edits_an_unrelated_argument_at_any_step(
+async def test_somebody_edits_an_unrelated_argument_at_any_step(
     act: str, edit: str, record_property: Record, sample: Sample
 ) -> None:
     async def one(at: int, when: When) -> None:
@@ -241,16 +224,13 @@ def test_somebody_edits_an_unrelated_argument_at_any_step(
         assert here.cluster.record() is None
         assert await here.journal.opened() == []
 
-    async def run() -> int:
-        cases = sample(list(itertools.product(range(await steps_of(act)), WHENS)), 4)
-        for case in cases:
-            await one(*case)
-        return len(cases)
-
-    record_property("cases", asyncio.run(run()))
+    cases = sample(list(itertools.product(range(await steps_of(act)), WHENS)), 4)
+    for case in cases:
+        await one(*case)
+    record_property("cases", len(cases))
 
 
-def test_a_journal_or_a_log_that_hangs_keeps_nothing_from_being_undone() -> None:
+async def test_a_journal_or_a_log_that_hangs_keeps_nothing_from_being_undone() -> None:
     async def hang(*_: object) -> str:
         await asyncio.Event().wait()
         return ""
@@ -258,137 +238,112 @@ def test_a_journal_or_a_log_that_hangs_keeps_nothing_from_being_undone() -> None
     class Hanging(MemoryJournal):
         opened = note = hang  # type: ignore[assignment]
 
-    async def run() -> None:
-        here = Several(2)
-        await here.raise_(here.replicas[0].changer())
-        here.journal = Hanging()
-        bot = Changer(here.replicas[1].writer(), here.journal, now=here.replicas[1].now, endings=hang, patience_s=0.01)
-        await bot.passes.reconcile()
-        here.cluster.now += 600
-        await asyncio.wait_for(bot.passes.reconcile(), 5)
-        here.assert_undone()
-
-    asyncio.run(run())
+    here = Several(2)
+    await here.raise_(here.replicas[0].changer())
+    here.journal = Hanging()
+    bot = Changer(here.replicas[1].writer(), here.journal, now=here.replicas[1].now, endings=hang, patience_s=0.01)
+    await bot.passes.reconcile()
+    here.cluster.now += 600
+    await asyncio.wait_for(bot.passes.reconcile(), 5)
+    here.assert_undone()
 
 
-def test_what_cannot_be_told_of_one_change_keeps_no_other_from_being_undone() -> None:
+async def test_what_cannot_be_told_of_one_change_keeps_no_other_from_being_undone() -> None:
     async def unreadable(_: object) -> str:
         raise BotError("the log cannot be read")
 
-    async def run() -> None:
-        here = Several(2)
+    here = Several(2)
+    await here.raise_(here.replicas[0].changer())
+    bot = Changer(here.replicas[1].writer(), here.journal, now=here.replicas[1].now, endings=unreadable)
+    await bot.passes.reconcile()
+    here.cluster.now += 600
+    await bot.passes.reconcile()
+    here.assert_undone()
+
+
+async def test_where_deployments_cannot_be_listed_the_journal_says_where_to_look() -> None:
+    here = Several(2)
+    await here.raise_(here.replicas[0].changer())
+    send = here.replicas[0].way.send
+
+    async def no_lists(request, limits):
+        if request.verb == "list":
+            raise OSError("no")
+        return await send(request, limits)
+
+    here.replicas = here.replicas[:1]
+    here.replicas[0].way.send = no_lists  # type: ignore[method-assign]
+    await here.passes(600)
+    here.assert_undone()
+    assert here.journal.ends() == {"c1": "reverted"}
+
+
+async def test_two_that_raise_at_once_make_one_change() -> None:
+    here = Several(2)
+    bots = [replica.changer() for replica in here.replicas]
+    plans = [await bot.plan(NAMESPACE, NAME, LEVEL, NEWEST, f"c{n}") for n, bot in enumerate(bots, 1)]
+    results = await asyncio.gather(
+        *(bot.raise_(plan, NEWEST) for bot, plan in zip(bots, plans, strict=True)),  # type: ignore[arg-type]
+        return_exceptions=True,
+    )
+    assert sorted(type(result).__name__ for result in results) == ["ChangeFailed", "Record"]
+    await here.passes(*UNTIL, *LATER)
+    assert sorted(here.journal.ends().values()) == ["never-raised", "reverted"]
+
+
+async def test_the_same_confirmation_twice_makes_one_change() -> None:
+    here = Several(2)
+    bot = here.replicas[0].changer()
+    plan = await bot.plan(NAMESPACE, NAME, LEVEL, NEWEST, "c1")
+    assert isinstance(plan, Plan)
+    first = await bot.raise_(plan, NEWEST)
+    assert await here.replicas[1].changer().raise_(plan, NEWEST) == first
+    await here.passes(*UNTIL)
+    here.assert_undone()
+    with pytest.raises(BotError):
+        await bot.raise_(plan, NEWEST)
+    here.assert_undone()
+
+
+async def test_a_confirmation_that_comes_late_has_its_whole_time() -> None:
+    here = Several(2)
+    bot = here.replicas[0].changer()
+    plan = await bot.plan(NAMESPACE, NAME, LEVEL, NEWEST, "c1")
+    assert isinstance(plan, Plan)
+    here.cluster.now += 900
+    record = await bot.raise_(plan, NEWEST)
+    assert record.deadline == NOW + 1500
+
+
+async def test_a_storm_of_edits_elsewhere_is_given_up_without_a_write() -> None:
+    here = Several(2)
+    here.cluster.storm = 3
+    with pytest.raises(ChangeFailed, match="repeatedly; nothing was changed"):
         await here.raise_(here.replicas[0].changer())
-        bot = Changer(here.replicas[1].writer(), here.journal, now=here.replicas[1].now, endings=unreadable)
-        await bot.passes.reconcile()
-        here.cluster.now += 600
-        await bot.passes.reconcile()
-        here.assert_undone()
-
-    asyncio.run(run())
-
-
-def test_where_deployments_cannot_be_listed_the_journal_says_where_to_look() -> None:
-    async def run() -> None:
-        here = Several(2)
-        await here.raise_(here.replicas[0].changer())
-        send = here.replicas[0].way.send
-
-        async def no_lists(request, limits):
-            if request.verb == "list":
-                raise OSError("no")
-            return await send(request, limits)
-
-        here.replicas = here.replicas[:1]
-        here.replicas[0].way.send = no_lists  # type: ignore[method-assign]
-        await here.passes(600)
-        here.assert_undone()
-        assert here.journal.ends() == {"c1": "reverted"}
-
-    asyncio.run(run())
-
-
-def test_two_that_raise_at_once_make_one_change() -> None:
-    async def run() -> None:
-        here = Several(2)
-        bots = [replica.changer() for replica in here.replicas]
-        plans = [await bot.plan(NAMESPACE, NAME, LEVEL, NEWEST, f"c{n}") for n, bot in enumerate(bots, 1)]
-        results = await asyncio.gather(
-            *(bot.raise_(plan, NEWEST) for bot, plan in zip(bots, plans, strict=True)),  # type: ignore[arg-type]
-            return_exceptions=True,
-        )
-        assert sorted(type(result).__name__ for result in results) == ["ChangeFailed", "Record"]
-        await here.passes(*UNTIL, *LATER)
-        assert sorted(here.journal.ends().values()) == ["never-raised", "reverted"]
-
-    asyncio.run(run())
-
-
-def test_the_same_confirmation_twice_makes_one_change() -> None:
-    async def run() -> None:
-        here = Several(2)
-        bot = here.replicas[0].changer()
-        plan = await bot.plan(NAMESPACE, NAME, LEVEL, NEWEST, "c1")
-        assert isinstance(plan, Plan)
-        first = await bot.raise_(plan, NEWEST)
-        assert await here.replicas[1].changer().raise_(plan, NEWEST) == first
-        await here.passes(*UNTIL)
-        here.assert_undone()
-        with pytest.raises(BotError):
-            await bot.raise_(plan, NEWEST)
-        here.assert_undone()
-
-    asyncio.run(run())
-
-
-def test_a_confirmation_that_comes_late_has_its_whole_time() -> None:
-    async def run() -> None:
-        here = Several(2)
-        bot = here.replicas[0].changer()
-        plan = await bot.plan(NAMESPACE, NAME, LEVEL, NEWEST, "c1")
-        assert isinstance(plan, Plan)
-        here.cluster.now += 900
-        record = await bot.raise_(plan, NEWEST)
-        assert record.deadline == NOW + 1500
-
-    asyncio.run(run())
-
-
-def test_a_storm_of_edits_elsewhere_is_given_up_without_a_write() -> None:
-    async def run() -> None:
-        here = Several(2)
-        here.cluster.storm = 3
-        with pytest.raises(ChangeFailed, match="repeatedly; nothing was changed"):
-            await here.raise_(here.replicas[0].changer())
-        assert not here.cluster.done
-        here.cluster.storm = 2
-        await here.raise_(here.replicas[0].changer())
-        await here.passes(*UNTIL)
-        here.assert_undone()
-
-    asyncio.run(run())
+    assert not here.cluster.done
+    here.cluster.storm = 2
+    await here.raise_(here.replicas[0].changer())
+    await here.passes(*UNTIL)
+    here.assert_undone()
 
 
 @pytest.mark.parametrize("lost", [False, True], ids=["one database", "a new database"])
-def test_with_a_real_database(lost: bool, tmp_path: Path) -> None:
+async def test_with_a_real_database(lost: bool, tmp_path: Path) -> None:
     """The file is removed between the raise and the deadline, and the processes begin with a new one."""
-
-    async def run() -> None:
-        cluster = Cluster()
-        here = Several(2)
-        here.cluster = cluster
-        async with open_store(f"sqlite:///{tmp_path}/one.db", now=lambda: cluster.now) as store:
-            here.replicas = [Replica(cluster, store.changes("lab"), skew) for skew in (0, 120)]
-            await here.raise_(here.replicas[0].changer())
-            await here.passes(15)
-        name = "two" if lost else "one"
-        async with open_store(f"sqlite:///{tmp_path}/{name}.db", now=lambda: cluster.now) as store:
-            rows = store.changes("lab")
-            here.replicas = [Replica(cluster, rows, skew) for skew in (-120, 120)]
-            await here.passes(300)
-            [known] = await rows.opened()
-            assert (known.state, known.uid) == ("effective", "u-1")
-            await here.passes(600, 615, 630)
-            here.assert_undone()
-            assert await rows.opened() == []
-
-    asyncio.run(run())
+    cluster = Cluster()
+    here = Several(2)
+    here.cluster = cluster
+    async with open_store(f"sqlite:///{tmp_path}/one.db", now=lambda: cluster.now) as store:
+        here.replicas = [Replica(cluster, store.changes("lab"), skew) for skew in (0, 120)]
+        await here.raise_(here.replicas[0].changer())
+        await here.passes(15)
+    name = "two" if lost else "one"
+    async with open_store(f"sqlite:///{tmp_path}/{name}.db", now=lambda: cluster.now) as store:
+        rows = store.changes("lab")
+        here.replicas = [Replica(cluster, rows, skew) for skew in (-120, 120)]
+        await here.passes(300)
+        [known] = await rows.opened()
+        assert (known.state, known.uid) == ("effective", "u-1")
+        await here.passes(600, 615, 630)
+        here.assert_undone()
+        assert await rows.opened() == []

@@ -219,20 +219,17 @@ class Running:
         assert json.dumps(self.cluster.live()["spec"]) == self.cluster.original
 
 
-def test_running_processes_are_set_and_set_back_and_no_pod_restarts() -> None:
-    async def run() -> None:
-        here = Running()
-        await here.raise_()
-        assert set(here.cluster.levels.values()) == {"6"}
-        assert await here.pass_(15) == ["effective"]
-        assert await here.pass_(600) == ["reverted"]
-        here.assert_undone()
-
-    asyncio.run(run())
+async def test_running_processes_are_set_and_set_back_and_no_pod_restarts() -> None:
+    here = Running()
+    await here.raise_()
+    assert set(here.cluster.levels.values()) == {"6"}
+    assert await here.pass_(15) == ["effective"]
+    assert await here.pass_(600) == ["reverted"]
+    here.assert_undone()
 
 
 @pytest.mark.parametrize("act", ["raise", "pass"])
-def test_killed_at_any_step_every_process_has_its_old_level_by_the_deadline(
+async def test_killed_at_any_step_every_process_has_its_old_level_by_the_deadline(
     act: str, record_property: Callable[[str, object], None]
 ) -> None:
     async def begun(here: Running, steps: Steps) -> None:
@@ -243,197 +240,159 @@ def test_killed_at_any_step_every_process_has_its_old_level_by_the_deadline(
         here.cluster.now += 600
         await here.replica.changer(steps).passes.reconcile()
 
-    async def run() -> int:
-        whole = Steps()
-        await begun(Running(), whole)
-        whens: tuple[When, ...] = ("before", "after")
-        for at in range(whole.count):
-            for when in whens:
-                here = Running()
-                with pytest.raises(Killed):
-                    await begun(here, Steps(at, when))
-                for moment in (600, 615, 800):
-                    await here.pass_(moment)
-                here.assert_undone()
-                assert await here.replica.journal.opened() == []
-        return 2 * whole.count
-
-    record_property("crash_points", asyncio.run(run()))
+    whole = Steps()
+    await begun(Running(), whole)
+    whens: tuple[When, ...] = ("before", "after")
+    for at in range(whole.count):
+        for when in whens:
+            here = Running()
+            with pytest.raises(Killed):
+                await begun(here, Steps(at, when))
+            for moment in (600, 615, 800):
+                await here.pass_(moment)
+            here.assert_undone()
+            assert await here.replica.journal.opened() == []
+    record_property("crash_points", 2 * whole.count)
 
 
-def test_killed_at_any_step_of_the_raise_a_change_is_in_effect_only_with_its_level_set(
+async def test_killed_at_any_step_of_the_raise_a_change_is_in_effect_only_with_its_level_set(
     record_property: Callable[[str, object], None],
 ) -> None:
-    async def run() -> int:
-        whole = Steps()
-        await Running().raise_(whole)
-        whens: tuple[When, ...] = ("before", "after")
-        for at in range(whole.count):
-            for when in whens:
-                here = Running()
-                with pytest.raises(Killed):
-                    await here.raise_(Steps(at, when))
-                told = await here.pass_(15)
-                levels = set(here.cluster.levels.values())
-                assert levels == ({"6"} if here.cluster.record() else {"3"}), (at, when)
-                assert ("effective" in told) == (levels == {"6"}), (at, when)
-        return 2 * whole.count
-
-    record_property("crash_points", asyncio.run(run()))
-
-
-def test_a_killed_raise_is_not_in_effect_while_one_of_two_processes_cannot_be_set() -> None:
-    async def run() -> None:
-        whole = Steps()
-        await Running().raise_(whole)
-        here = Running()
-        with pytest.raises(Killed):
-            await here.raise_(Steps(whole.names.index("set_verbosity"), "before"))
-        here.cluster.silent.add("pod-2")
-        assert await here.pass_(15) == []
-        here.cluster.silent.clear()
-        assert await here.pass_(30) == ["raised", "effective"]
-        assert set(here.cluster.levels.values()) == {"6"}
-        assert await here.pass_(600) == ["reverted"]
-        here.assert_undone()
-
-    asyncio.run(run())
-
-
-def test_a_killed_raise_whose_deed_is_resumed_has_its_level_set_before_it_is_told_as_done(tmp_path: Path) -> None:
-    async def run() -> None:
-        whole = Steps()
-        await Running().raise_(whole)
-        async with open_store(new_store(tmp_path / "store.db")) as store:
-            here = Running(store.changes("lab"))
+    whole = Steps()
+    await Running().raise_(whole)
+    whens: tuple[When, ...] = ("before", "after")
+    for at in range(whole.count):
+        for when in whens:
+            here = Running()
             with pytest.raises(Killed):
-                await here.raise_(Steps(whole.names.index("set_verbosity"), "after"))
-            assert set(here.cluster.levels.values()) == {"3", "6"}
-            deps: Any = SimpleNamespace(store=store)
-            unused: Any = None
-            maker = ChangeMaker(deps, unused, unused, exact=False)
-            writable = WritableCluster("lab", here.replica.writer(), here.replica.changer(), unused, asyncio.Lock())
-            assert await maker.became(writable, "c1") == "raised"
-            assert set(here.cluster.levels.values()) == {"6"}
-
-    asyncio.run(run())
+                await here.raise_(Steps(at, when))
+            told = await here.pass_(15)
+            levels = set(here.cluster.levels.values())
+            assert levels == ({"6"} if here.cluster.record() else {"3"}), (at, when)
+            assert ("effective" in told) == (levels == {"6"}), (at, when)
+    record_property("crash_points", 2 * whole.count)
 
 
-def test_where_one_of_two_processes_cannot_be_set_none_is() -> None:
-    async def run() -> None:
-        here = Running()
-        here.cluster.silent.add("pod-2")
-        with pytest.raises(ChangeFailed, match="some of the pods"):
-            await here.raise_()
-        assert here.cluster.levels["pod-1"] == "3"
-        here.cluster.silent.clear()
-        await here.pass_(600)
-        here.assert_undone()
+async def test_a_killed_raise_is_not_in_effect_while_one_of_two_processes_cannot_be_set() -> None:
+    whole = Steps()
+    await Running().raise_(whole)
+    here = Running()
+    with pytest.raises(Killed):
+        await here.raise_(Steps(whole.names.index("set_verbosity"), "before"))
+    here.cluster.silent.add("pod-2")
+    assert await here.pass_(15) == []
+    here.cluster.silent.clear()
+    assert await here.pass_(30) == ["raised", "effective"]
+    assert set(here.cluster.levels.values()) == {"6"}
+    assert await here.pass_(600) == ["reverted"]
+    here.assert_undone()
 
-    asyncio.run(run())
+
+async def test_a_killed_raise_whose_deed_is_resumed_has_its_level_set_before_it_is_told_as_done(tmp_path: Path) -> None:
+    whole = Steps()
+    await Running().raise_(whole)
+    async with open_store(new_store(tmp_path / "store.db")) as store:
+        here = Running(store.changes("lab"))
+        with pytest.raises(Killed):
+            await here.raise_(Steps(whole.names.index("set_verbosity"), "after"))
+        assert set(here.cluster.levels.values()) == {"3", "6"}
+        deps: Any = SimpleNamespace(store=store)
+        unused: Any = None
+        maker = ChangeMaker(deps, unused, unused, exact=False)
+        writable = WritableCluster("lab", here.replica.writer(), here.replica.changer(), unused, asyncio.Lock())
+        assert await maker.became(writable, "c1") == "raised"
+        assert set(here.cluster.levels.values()) == {"6"}
 
 
-def test_one_process_that_cannot_be_set_back_keeps_no_other_from_it_and_is_told() -> None:
-    async def run() -> None:
-        here = Running()
+async def test_where_one_of_two_processes_cannot_be_set_none_is() -> None:
+    here = Running()
+    here.cluster.silent.add("pod-2")
+    with pytest.raises(ChangeFailed, match="some of the pods"):
         await here.raise_()
-        here.cluster.silent.add("pod-1")
-        await here.pass_(600)
-        assert here.cluster.levels == {"pod-1": "6", "pod-2": "3"}
-        assert await here.pass_(661) == ["failed"]
-        here.cluster.silent.clear()
-        assert await here.pass_(675) == ["reverted"]
-        here.assert_undone()
-
-    asyncio.run(run())
+    assert here.cluster.levels["pod-1"] == "3"
+    here.cluster.silent.clear()
+    await here.pass_(600)
+    here.assert_undone()
 
 
-def test_a_pod_that_restarted_meanwhile_has_its_old_level() -> None:
-    async def run() -> None:
-        here = Running()
-        await here.raise_()
-        here.cluster.restart_pod("pod-1", "pod-3")
-        assert await here.pass_(600) == ["reverted"]
-        here.assert_undone()
+async def test_one_process_that_cannot_be_set_back_keeps_no_other_from_it_and_is_told() -> None:
+    here = Running()
+    await here.raise_()
+    here.cluster.silent.add("pod-1")
+    await here.pass_(600)
+    assert here.cluster.levels == {"pod-1": "6", "pod-2": "3"}
+    assert await here.pass_(661) == ["failed"]
+    here.cluster.silent.clear()
+    assert await here.pass_(675) == ["reverted"]
+    here.assert_undone()
 
-    asyncio.run(run())
+
+async def test_a_pod_that_restarted_meanwhile_has_its_old_level() -> None:
+    here = Running()
+    await here.raise_()
+    here.cluster.restart_pod("pod-1", "pod-3")
+    assert await here.pass_(600) == ["reverted"]
+    here.assert_undone()
 
 
-def test_a_raise_that_was_reverted_while_it_stood_still_sets_its_processes_back() -> None:
+async def test_a_raise_that_was_reverted_while_it_stood_still_sets_its_processes_back() -> None:
     """Between the record and the PUTs, for longer than the change lasts."""
+    here = Running()
+    quick = Steps()
+    await here.raise_(quick)
+    first_put = quick.names.index("set_verbosity")
+    here = Running()
 
-    async def run() -> None:
-        here = Running()
-        quick = Steps()
-        await here.raise_(quick)
-        first_put = quick.names.index("set_verbosity")
-        here = Running()
+    async def meanwhile() -> None:
+        assert await here.pass_(700) == ["reverted"]
 
-        async def meanwhile() -> None:
-            assert await here.pass_(700) == ["reverted"]
-
-        with pytest.raises(ChangeFailed, match="reverted before"):
-            await here.raise_(Steps(first_put, "before", meanwhile))
-        here.assert_undone()
-
-    asyncio.run(run())
+    with pytest.raises(ChangeFailed, match="reverted before"):
+        await here.raise_(Steps(first_put, "before", meanwhile))
+    here.assert_undone()
 
 
-def test_words_that_somebody_changed_are_what_the_old_pods_are_set_to() -> None:
+async def test_words_that_somebody_changed_are_what_the_old_pods_are_set_to() -> None:
     """The rollout may stand still, and the old pods run on."""
+    here = Running()
+    await here.raise_()
+    words = ["kube-scheduler", "-v=2"]
+    here.cluster.edit(lambda object_: object_["spec"]["template"]["spec"]["containers"][2].update(command=words))
+    assert await here.pass_(600) == ["drifted"]
+    assert set(here.cluster.levels.values()) == {"2"}
 
-    async def run() -> None:
-        here = Running()
+
+async def test_where_no_process_takes_a_level_nothing_is_told_as_raised() -> None:
+    here = Running()
+    here.cluster.levels.clear()
+    with pytest.raises(ChangeFailed, match="nothing was changed"):
         await here.raise_()
-        words = ["kube-scheduler", "-v=2"]
-        here.cluster.edit(lambda object_: object_["spec"]["template"]["spec"]["containers"][2].update(command=words))
-        assert await here.pass_(600) == ["drifted"]
-        assert set(here.cluster.levels.values()) == {"2"}
-
-    asyncio.run(run())
+    assert here.cluster.record() is None
 
 
-def test_where_no_process_takes_a_level_nothing_is_told_as_raised() -> None:
-    async def run() -> None:
-        here = Running()
-        here.cluster.levels.clear()
-        with pytest.raises(ChangeFailed, match="nothing was changed"):
-            await here.raise_()
-        assert here.cluster.record() is None
+async def test_over_real_sockets_a_running_process_is_set_and_set_back(tmp_path: Path) -> None:
+    async with served(tmp_path, recorded("hami-2.10")) as writer:
+        now = [NOW]
+        bot = Changer(timeless(writer), MemoryJournal(), now=lambda: now[0])
+        before = await writer.deployment(*SCHEDULER)
+        plan = await bot.plan(*SCHEDULER, RUNNING, NEWEST, "c1")
+        assert isinstance(plan, Plan), plan
+        await bot.raise_(plan, NEWEST)
+        now[0] += 601
+        assert [event.kind for event in await bot.passes.reconcile()] == ["reverted"]
+        assert (await writer.deployment(*SCHEDULER))["spec"] == before["spec"]
 
-    asyncio.run(run())
 
-
-def test_over_real_sockets_a_running_process_is_set_and_set_back(tmp_path: Path) -> None:
-    async def run() -> None:
-        async with served(tmp_path, recorded("hami-2.10")) as writer:
-            now = [NOW]
-            bot = Changer(timeless(writer), MemoryJournal(), now=lambda: now[0])
-            before = await writer.deployment(*SCHEDULER)
+async def test_over_real_sockets_what_may_not_be_set_leaves_nothing_behind(tmp_path: Path) -> None:
+    proxy = Fault(r"/proxy/", "status", status=403)
+    async with ApiServer(recorded("hami-2.10"), timing=AT_ONCE, faults=[proxy]) as server:
+        config = tmp_path / "kubeconfig"
+        config.write_text(server.kubeconfig())
+        async with await open_writer(kubeconfig=config, timeout_s=60) as writer:
+            bot = Changer(timeless(writer), MemoryJournal(), now=lambda: NOW)
             plan = await bot.plan(*SCHEDULER, RUNNING, NEWEST, "c1")
             assert isinstance(plan, Plan), plan
-            await bot.raise_(plan, NEWEST)
-            now[0] += 601
-            assert [event.kind for event in await bot.passes.reconcile()] == ["reverted"]
-            assert (await writer.deployment(*SCHEDULER))["spec"] == before["spec"]
-
-    asyncio.run(run())
-
-
-def test_over_real_sockets_what_may_not_be_set_leaves_nothing_behind(tmp_path: Path) -> None:
-    async def run() -> None:
-        proxy = Fault(r"/proxy/", "status", status=403)
-        async with ApiServer(recorded("hami-2.10"), timing=AT_ONCE, faults=[proxy]) as server:
-            config = tmp_path / "kubeconfig"
-            config.write_text(server.kubeconfig())
-            async with await open_writer(kubeconfig=config, timeout_s=60) as writer:
-                bot = Changer(timeless(writer), MemoryJournal(), now=lambda: NOW)
-                plan = await bot.plan(*SCHEDULER, RUNNING, NEWEST, "c1")
-                assert isinstance(plan, Plan), plan
-                with pytest.raises(BotError, match="403"):
-                    await bot.raise_(plan, NEWEST)
-
-    asyncio.run(run())
+            with pytest.raises(BotError, match="403"):
+                await bot.raise_(plan, NEWEST)
 
 
 # -------------------------------------------------------------------------------------------------- a real cluster
@@ -462,17 +421,13 @@ async def send_as_it_is(writer: Writer, method: str, path: str, content: dict[st
 @pytest.mark.skipif(not REAL, reason="HAMI_BOT_TEST_KUBECONFIG names no real cluster")
 @pytest.mark.parametrize("spelling", SPELLINGS)
 @pytest.mark.parametrize("field", ["args", "command"])
-def test_on_a_real_cluster_a_look_alike_is_as_it_was(spelling: str, field: str) -> None:
+async def test_on_a_real_cluster_a_look_alike_is_as_it_was(spelling: str, field: str) -> None:
     """Pause, which takes no heed of its words; `command` names its binary first."""
-
-    async def run() -> None:
-        async with await open_writer(kubeconfig=Path(REAL)) as writer, namespace_of_our_own(writer) as namespace:
-            [made] = guides(spelled(spelling))["deployments.apps"]
-            one = made["spec"]["template"]["spec"]["containers"][0]
-            one[field] = ["/pause", *one.pop("args")] if field == "command" else one["args"]
-            made = {"apiVersion": "apps/v1", "kind": "Deployment", "spec": made["spec"], "metadata": {"name": NAME}}
-            await send_as_it_is(writer, "POST", f"/apis/apps/v1/namespaces/{namespace}/deployments", made)
-            await settled(writer, (namespace, NAME), 120)
-            await raised_and_reverted(writer, (namespace, NAME), LEVEL, NEWEST)
-
-    asyncio.run(run())
+    async with await open_writer(kubeconfig=Path(REAL)) as writer, namespace_of_our_own(writer) as namespace:
+        [made] = guides(spelled(spelling))["deployments.apps"]
+        one = made["spec"]["template"]["spec"]["containers"][0]
+        one[field] = ["/pause", *one.pop("args")] if field == "command" else one["args"]
+        made = {"apiVersion": "apps/v1", "kind": "Deployment", "spec": made["spec"], "metadata": {"name": NAME}}
+        await send_as_it_is(writer, "POST", f"/apis/apps/v1/namespaces/{namespace}/deployments", made)
+        await settled(writer, (namespace, NAME), 120)
+        await raised_and_reverted(writer, (namespace, NAME), LEVEL, NEWEST)

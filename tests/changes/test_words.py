@@ -8,17 +8,8 @@ from hypothesis import strategies as st
 from bot.changes.plan import Raise
 from bot.errors import UsageError
 from bot.kube.times import format_duration, read_duration
-from handlers.changes.draft import split_change, typed_words
-from handlers.changes.words import (
-    ChangeAsked,
-    Extend,
-    Request,
-    Revert,
-    Show,
-    change_commands,
-    read_change,
-    words_of,
-)
+from handlers.changes.draft import as_typed, split_change
+from handlers.changes.words import ChangeAsked, Extend, Request, Revert, Show, change_commands, read_change, words_of
 from handlers.parsing.grammar import Grammar, read
 from handlers.parsing.question import as_delivered, split_words, without_invisible
 from tests.changes.deployments import EXTENDER, KUBE_SCHEDULER, but
@@ -134,7 +125,7 @@ def test_the_words_of_a_request_ask_for_it_again(container: str, seconds: int, b
 @given(REASONS)
 def test_any_reason_is_the_same_typed_again_in_slack(because: str) -> None:
     request = Raise((("profiling", "true"),), EXTENDER, 900, because)
-    verb, *words = split_change(as_delivered(typed_words(request)))
+    verb, *words = split_change(as_delivered(as_typed(words_of(request))))
     assert verb == "profiling"
     assert read_change("/hami", "profiling", words) == request
 

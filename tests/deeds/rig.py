@@ -44,7 +44,7 @@ from handlers.gate import Gate
 from handlers.inbox import Inbox
 from handlers.oncall import listeners as triage
 from handlers.oncall.calling import OncallPlan
-from handlers.oncall.digests import Digests, register_digest_form
+from handlers.oncall.digests import Digests
 from handlers.oncall.keeper import Keeper
 from handlers.oncall.service import TriageService
 from handlers.parsing.question import Question
@@ -224,7 +224,6 @@ class Place:
             changes.register(listening, inbox, change)
             keeper = Keeper(deps, OncallPlan(self.room, IncidentTimes(), (), "", "test"))
             triage.register(listening, inbox, TriageService(deps, keeper, ()), digests)
-            register_digest_form(listening, inbox, digests)
             question_listeners.register(listening, inbox, ())
             home.register(listening, inbox, change.access, None)
             gate = Gate(deps, Home(frozenset({self.slack.workspace.seed.team_id})))

@@ -22,6 +22,7 @@ from sandbox.slack import Fault
 from tests.changes.rig import Killed, When
 from tests.deeds.rig import KEY, Bot, Life, Place, a_place, crash_points
 from tests.sampling import Sample
+from tests.scenes import as_test
 from tests.slack.changing import ADA
 
 TS = "1795365974.621041"
@@ -97,36 +98,34 @@ def test_a_profile_that_a_kill_cut_off_is_told_with_its_words_and_an_answer_stay
     record_property("crash_points", asyncio.run(run()))
 
 
-def test_deeds_of_somebody_of_another_organisation_are_not_carried_out_and_they_are_told_once(tmp_path: Path) -> None:
-    async def scene(place: Place) -> None:
-        for key in (KEY, "trigger-2", f"trigger-3{DROPPED}"):
-            await _kept(place, "profile", HEAP, key=key, sent_by=Origin(ADA, (("T0PARTNER1", ""),), is_said=True))
-        assert "You are from another one" in await _told_after_a_restart(place)
-        assert place.answers() == {}
-        assert place.rows("select key from seen where state != 'done'") == []
+@as_test(_played, "tmp_path")
+async def test_deeds_of_somebody_of_another_organisation_are_not_carried_out_and_they_are_told_once(
+    place: Place,
+) -> None:
+    for key in (KEY, "trigger-2", f"trigger-3{DROPPED}"):
+        await _kept(place, "profile", HEAP, key=key, sent_by=Origin(ADA, (("T0PARTNER1", ""),), is_said=True))
+    assert "You are from another one" in await _told_after_a_restart(place)
+    assert place.answers() == {}
+    assert place.rows("select key from seen where state != 'done'") == []
 
-    _played(tmp_path, scene)
 
-
-def test_a_deed_of_somebody_whom_slack_does_not_name_waits_until_it_does_or_it_is_too_late(tmp_path: Path) -> None:
-    async def scene(place: Place) -> None:
-        for away_s, told in ((0, "the bot restarted while"), (TOO_LATE_S + 1, "the request was too old")):
-            await place.new_case()
-            await _kept(place, "profile", HEAP, sent_by=Origin(ADA), public=True, asked_ts=TS, thread_ts=TS)
-            place.slack.faults.append(Fault("error", where="api/users.info", error="fatal_error", times=9))
-            async with place.bot() as bot:
-                await bot.resumes()
-            assert (place.told(), place.answers()) == ([], {})
-            if not away_s:
-                place.slack.faults.clear()
-            place.ahead_s = away_s
-            async with place.bot() as bot:
-                await bot.resumes()
-            assert told in "".join(place.answers().values())
-            where = place.rows("select channel from outbox")
-            assert where == [(ADA if away_s else place.room,)], "what somebody unknown is told, nobody else reads"
-
-    _played(tmp_path, scene)
+@as_test(_played, "tmp_path")
+async def test_a_deed_of_somebody_whom_slack_does_not_name_waits_until_it_does_or_it_is_too_late(place: Place) -> None:
+    for away_s, told in ((0, "the bot restarted while"), (TOO_LATE_S + 1, "the request was too old")):
+        await place.new_case()
+        await _kept(place, "profile", HEAP, sent_by=Origin(ADA), public=True, asked_ts=TS, thread_ts=TS)
+        place.slack.faults.append(Fault("error", where="api/users.info", error="fatal_error", times=9))
+        async with place.bot() as bot:
+            await bot.resumes()
+        assert (place.told(), place.answers()) == ([], {})
+        if not away_s:
+            place.slack.faults.clear()
+        place.ahead_s = away_s
+        async with place.bot() as bot:
+            await bot.resumes()
+        assert told in "".join(place.answers().values())
+        where = place.rows("select channel from outbox")
+        assert where == [(ADA if away_s else place.room,)], "what somebody unknown is told, nobody else reads"
 
 
 @pytest.mark.parametrize(
@@ -138,29 +137,25 @@ def test_a_deed_of_somebody_whom_slack_does_not_name_waits_until_it_does_or_it_i
         ("triage-open", "", {"deed": "mute", "incident": "3fa29c"}),
     ],
 )
-def test_of_a_form_that_was_not_opened_the_person_is_told_once_after_a_restart(
-    kind: str, words: str, details: Any, tmp_path: Path
+@as_test(_played, "tmp_path")
+async def test_of_a_form_that_was_not_opened_the_person_is_told_once_after_a_restart(
+    place: Place, *, kind: str, words: str, details: Any
 ) -> None:
-    async def scene(place: Place) -> None:
-        await _kept(place, kind, words, details)
-        told = await _told_after_a_restart(place)
-        assert "the bot restarted before it could open the form" in told
-        assert (words or ("triage mute 3fa29c" if details else "press")) in told.replace("Press", "press")
-
-    _played(tmp_path, scene)
+    await _kept(place, kind, words, details)
+    told = await _told_after_a_restart(place)
+    assert "the bot restarted before it could open the form" in told
+    assert (words or ("triage mute 3fa29c" if details else "press")) in told.replace("Press", "press")
 
 
 @pytest.mark.parametrize(("kind", "details"), [("from-the-future", {}), ("change-confirm", {"draft": 7})])
-def test_a_deed_of_another_version_is_told_once_with_the_words_that_repeat_it(
-    kind: str, details: Any, tmp_path: Path
+@as_test(_played, "tmp_path")
+async def test_a_deed_of_another_version_is_told_once_with_the_words_that_repeat_it(
+    place: Place, *, kind: str, details: Any
 ) -> None:
-    async def scene(place: Place) -> None:
-        await _kept(place, kind, "verbosity 5", details)
-        told = await _told_after_a_restart(place)
-        assert "another version of the bot stored the request" in told
-        assert "verbosity 5" in told
-
-    _played(tmp_path, scene)
+    await _kept(place, kind, "verbosity 5", details)
+    told = await _told_after_a_restart(place)
+    assert "another version of the bot stored the request" in told
+    assert "verbosity 5" in told
 
 
 def test_a_deed_that_was_given_up_is_told_whenever_a_process_ends_meanwhile(tmp_path: Path) -> None:
@@ -195,49 +190,45 @@ async def _asks(bot: Bot, key: str, question: Question) -> None:
     await bot.deps.store.let_go({key})
 
 
-def test_what_is_at_work_holds_up_no_question_that_a_process_left(tmp_path: Path) -> None:
-    async def scene(place: Place) -> None:
-        gate = asyncio.Event()
+@as_test(_played, "tmp_path")
+async def test_what_is_at_work_holds_up_no_question_that_a_process_left(place: Place) -> None:
+    gate = asyncio.Event()
 
-        async def hang() -> None:
-            await gate.wait()
+    async def hang() -> None:
+        await gate.wait()
 
-        async with place.bot() as bot:
-            for number in range(AT_ONCE):
-                bot.deps.work.start(f"{number}", hang, _untold)
-            await _asks(bot, KEY, place.asked("status", channel=ADA, public=True))
-            assert await bot.leftovers.resume() == 1
-            gate.set()
-            await bot.ended()
-        assert list(place.answers()) == [KEY]
-
-    _played(tmp_path, scene)
+    async with place.bot() as bot:
+        for number in range(AT_ONCE):
+            bot.deps.work.start(f"{number}", hang, _untold)
+        await _asks(bot, KEY, place.asked("status", channel=ADA, public=True))
+        assert await bot.leftovers.resume() == 1
+        gate.set()
+        await bot.ended()
+    assert list(place.answers()) == [KEY]
 
 
-def test_few_questions_that_a_process_left_are_answered_at_once_and_what_is_late_is_told_meanwhile(
-    tmp_path: Path,
+@as_test(_played, "tmp_path")
+async def test_few_questions_that_a_process_left_are_answered_at_once_and_what_is_late_is_told_meanwhile(
+    place: Place,
 ) -> None:
-    async def scene(place: Place) -> None:
-        question = place.asked("status", channel=ADA, public=True)
-        asker, told = Asker(question.user, question.channel), ["late", f"tried{DROPPED}"]
-        async with place.bot() as bot:
-            async with contextlib.AsyncExitStack() as turns:
-                for _ in range(OF_ONE):
-                    await turns.enter_async_context(bot.deps.work.turn(asker))
-                for number in range(AT_ONCE + 1):
-                    await _asks(bot, f"{number}", question)
-                await _asks(bot, told[0], msgspec.structs.replace(question, asked_at=place.now() - TOO_LATE_S - 1))
-                await _asks(bot, told[1], question)
-                assert await bot.leftovers.resume() == AT_ONCE
-                assert await bot.leftovers.resume() == 0
-                for key in told:
-                    await bot.deps.work.ended(key, within_s=60)
-                assert sorted(place.answers()) == told
-            await bot.ended()
-            assert await bot.leftovers.resume() == 1
-            await bot.ended()
-
-    _played(tmp_path, scene)
+    question = place.asked("status", channel=ADA, public=True)
+    asker, told = Asker(question.user, question.channel), ["late", f"tried{DROPPED}"]
+    async with place.bot() as bot:
+        async with contextlib.AsyncExitStack() as turns:
+            for _ in range(OF_ONE):
+                await turns.enter_async_context(bot.deps.work.turn(asker))
+            for number in range(AT_ONCE + 1):
+                await _asks(bot, f"{number}", question)
+            await _asks(bot, told[0], msgspec.structs.replace(question, asked_at=place.now() - TOO_LATE_S - 1))
+            await _asks(bot, told[1], question)
+            assert await bot.leftovers.resume() == AT_ONCE
+            assert await bot.leftovers.resume() == 0
+            for key in told:
+                await bot.deps.work.ended(key, within_s=60)
+            assert sorted(place.answers()) == told
+        await bot.ended()
+        assert await bot.leftovers.resume() == 1
+        await bot.ended()
 
 
 async def _untold(error: BotError) -> None:
@@ -247,95 +238,89 @@ async def _untold(error: BotError) -> None:
 # ------------------------------------------------------------------------------------------------- another replica
 
 
-def test_a_deed_stays_its_replica_s_as_long_as_that_lives_however_long_it_takes(tmp_path: Path) -> None:
-    async def scene(place: Place) -> None:
-        begun, gate, done = asyncio.Event(), asyncio.Event(), list[str]()
+@as_test(_played, "tmp_path")
+async def test_a_deed_stays_its_replica_s_as_long_as_that_lives_however_long_it_takes(place: Place) -> None:
+    begun, gate, done = asyncio.Event(), asyncio.Event(), list[str]()
 
-        async def take_long(taken: AcceptedDeed[Nothing]) -> None:
-            begun.set()
-            await gate.wait()
-            done.append(taken.key)
+    async def take_long(taken: AcceptedDeed[Nothing]) -> None:
+        begun.set()
+        await gate.wait()
+        done.append(taken.key)
 
-        asked = place.asked("profile cpu 200s")
-        async with place.bot() as one, place.bot() as other:
-            kind, _ = [bot.inbox.kinds.add(ActionKind("takes-long", Nothing, take_long)) for bot in (one, other)]
-            await one.inbox.do(KEY, kind, asked, NOTHING, longest_s=330)
-            await begun.wait()
-            for _ in range(100):
-                place.ahead_s += BEAT_S
-                await one.deps.store.hold()
-                assert await other.leftovers.resume() == 0
-            gate.set()
-            await one.ended()
-            place.ahead_s += HOLDS_S
+    asked = place.asked("profile cpu 200s")
+    async with place.bot() as one, place.bot() as other:
+        kind, _ = [bot.inbox.kinds.add(ActionKind("takes-long", Nothing, take_long)) for bot in (one, other)]
+        await one.inbox.do(KEY, kind, asked, NOTHING, longest_s=330)
+        await begun.wait()
+        for _ in range(100):
+            place.ahead_s += BEAT_S
+            await one.deps.store.hold()
             assert await other.leftovers.resume() == 0
-        assert done == [KEY]
-        assert place.told() == []
+        gate.set()
+        await one.ended()
+        place.ahead_s += HOLDS_S
+        assert await other.leftovers.resume() == 0
+    assert done == [KEY]
+    assert place.told() == []
 
-    _played(tmp_path, scene)
+
+@as_test(_played, "tmp_path")
+async def test_of_several_deeds_one_ends_every_process_and_the_others_are_done(place: Place) -> None:
+    done, begun = list[str](), asyncio.Event()
+
+    async def kill(_: AcceptedDeed[Nothing]) -> None:
+        begun.set()
+        await asyncio.Event().wait()  # nothing else is done in this process
+
+    async def do(taken: AcceptedDeed[Nothing]) -> None:
+        done.append(taken.key)
+
+    async with place.bot() as bot:
+        for key, kind in (("a", "does"), ("b", "kills"), ("c", "does"), ("d", "does")):
+            deed = Deed(kind, place.asked(f"do {key}"))
+            await bot.deps.store.claim(key, msgspec.json.encode(deed).decode())
+    async with asyncio.timeout(60):
+        while not place.told():
+            begun.clear()
+            async with place.bot() as bot:
+                bot.inbox.kinds.add(ActionKind("kills", Nothing, kill))
+                bot.inbox.kinds.add(ActionKind("does", Nothing, do))
+                await _until_killed(bot, begun)
+    [told] = place.told()
+    assert "do b" in told
+    assert set(done) == {"a", "c", "d"}
 
 
-def test_of_several_deeds_one_ends_every_process_and_the_others_are_done(tmp_path: Path) -> None:
-    async def scene(place: Place) -> None:
-        done, begun = list[str](), asyncio.Event()
+@as_test(_played, "tmp_path")
+async def test_while_one_that_may_end_processes_is_at_work_the_deeds_of_others_are_done(place: Place) -> None:
+    begun, done, gate = asyncio.Queue[str](), asyncio.Event(), asyncio.Event()
 
-        async def kill(_: AcceptedDeed[Nothing]) -> None:
-            begun.set()
-            await asyncio.Event().wait()  # nothing else is done in this process
+    async def hang(taken: AcceptedDeed[Nothing]) -> None:
+        begun.put_nowait(taken.key)
+        await gate.wait()
 
-        async def do(taken: AcceptedDeed[Nothing]) -> None:
-            done.append(taken.key)
+    async def do(_: AcceptedDeed[Nothing]) -> None:
+        done.set()
 
-        async with place.bot() as bot:
-            for key, kind in (("a", "does"), ("b", "kills"), ("c", "does"), ("d", "does")):
-                deed = Deed(kind, place.asked(f"do {key}"))
-                await bot.deps.store.claim(key, msgspec.json.encode(deed).decode())
+    for key in ("a", "b"):
+        await _kept(place, "hangs", key=key)
+    place.change("update seen set deaths = 6")
+    async with place.bot() as bot:
+        bot.inbox.kinds.add(ActionKind("hangs", Nothing, hang))
+        bot.inbox.kinds.add(ActionKind("does", Nothing, do))
         async with asyncio.timeout(60):
-            while not place.told():
-                begun.clear()
-                async with place.bot() as bot:
-                    bot.inbox.kinds.add(ActionKind("kills", Nothing, kill))
-                    bot.inbox.kinds.add(ActionKind("does", Nothing, do))
-                    await _until_killed(bot, begun)
-        [told] = place.told()
-        assert "do b" in told
-        assert set(done) == {"a", "c", "d"}
-
-    _played(tmp_path, scene)
-
-
-def test_while_one_that_may_end_processes_is_at_work_the_deeds_of_others_are_done(tmp_path: Path) -> None:
-    async def scene(place: Place) -> None:
-        begun, done, gate = asyncio.Queue[str](), asyncio.Event(), asyncio.Event()
-
-        async def hang(taken: AcceptedDeed[Nothing]) -> None:
-            begun.put_nowait(taken.key)
-            await gate.wait()
-
-        async def do(_: AcceptedDeed[Nothing]) -> None:
-            done.set()
-
-        for key in ("a", "b"):
-            await _kept(place, "hangs", key=key)
-        place.change("update seen set deaths = 6")
-        async with place.bot() as bot:
-            bot.inbox.kinds.add(ActionKind("hangs", Nothing, hang))
-            bot.inbox.kinds.add(ActionKind("does", Nothing, do))
-            async with asyncio.timeout(60):
-                await bot.leftovers.resume()
-                await bot.deps.store.claim("c", msgspec.json.encode(Deed("does", place.asked())).decode())
-                await bot.deps.store.let_go({"c"})
-                await bot.leftovers.resume()
-                await done.wait()
-            assert await begun.get() == "a"
-            assert begun.empty()
-            place.ahead_s += 300
             await bot.leftovers.resume()
-            assert await begun.get() == "b"
-            gate.set()
-            await bot.ended()
-
-    _played(tmp_path, scene)
+            await bot.deps.store.claim("c", msgspec.json.encode(Deed("does", place.asked())).decode())
+            await bot.deps.store.let_go({"c"})
+            await bot.leftovers.resume()
+            await done.wait()
+        assert await begun.get() == "a"
+        assert begun.empty()
+        place.ahead_s += 300
+        await bot.leftovers.resume()
+        assert await begun.get() == "b"
+        gate.set()
+        await bot.ended()
 
 
 async def _until_killed(bot: Bot, killed: asyncio.Event) -> None:
@@ -365,51 +350,46 @@ class _Slow:
         return await self._store.claim_all(wanted)
 
 
-def test_what_a_slow_store_has_not_kept_in_time_is_told_with_its_words_and_never_done(tmp_path: Path) -> None:
-    async def scene(place: Place) -> None:
-        gate, words = asyncio.Event(), "digest daily 09:00 UTC"
-        asked = place.asked(words)
-        async with place.bot(store_of=lambda store: _Slow(store, gate), deed_s=0.01) as bot:
-            known = bot.inbox.kinds.read(KEY, Deed("triage", asked))
-            assert known
-            await bot.inbox.do(KEY, known[0], asked, known[1].details)
-            await place.slack.wait_for(place.told)
-            gate.set()
-            await bot.ended()
-        [told] = place.told()
-        assert "this was not done" in told
-        assert words in told
-        async with place.bot() as bot:
-            await bot.resumes()
-        assert len(place.told()) == 1
-        assert place.rows("select 1 from digests") == []
-
-    _played(tmp_path, scene)
+@as_test(_played, "tmp_path")
+async def test_what_a_slow_store_has_not_kept_in_time_is_told_with_its_words_and_never_done(place: Place) -> None:
+    gate, words = asyncio.Event(), "digest daily 09:00 UTC"
+    asked = place.asked(words)
+    async with place.bot(store_of=lambda store: _Slow(store, gate), deed_s=0.01) as bot:
+        known = bot.inbox.kinds.read(KEY, Deed("triage", asked))
+        assert known
+        await bot.inbox.do(KEY, known[0], asked, known[1].details)
+        await place.slack.wait_for(place.told)
+        gate.set()
+        await bot.ended()
+    [told] = place.told()
+    assert "this was not done" in told
+    assert words in told
+    async with place.bot() as bot:
+        await bot.resumes()
+    assert len(place.told()) == 1
+    assert place.rows("select 1 from digests") == []
 
 
 # -------------------------------------------------------------------------------------------------------- SIGTERM
 
 
-def test_a_form_in_progress_at_a_stop_is_carried_out_after_the_start(tmp_path: Path) -> None:
+@as_test(_played, "tmp_path")
+async def test_a_form_in_progress_at_a_stop_is_carried_out_after_the_start(place: Place) -> None:
     """A stop waits for its patience (`Work.drain`), here none, and cuts off what is not done by then."""
-
-    async def scene(place: Place) -> None:
-        asked = place.asked("digest daily 09:00 UTC")
-        hanging = Hanging()
-        async with place.bot(life=hanging) as bot:
-            known = bot.inbox.kinds.read(KEY, Deed("digest-form", asked, msgspec.Raw(b'{"cluster":""}')))
-            assert known
-            await bot.inbox.do(KEY, known[0], asked, known[1].details)
-            await hanging.reached.wait()
-            assert await bot.deps.work.drain(0) == (1, 0)
-        assert place.told() == []
-        async with place.bot() as bot:
-            await bot.resumes()
-        [told] = place.told()
-        assert "daily 09:00 UTC" in told
-        assert place.rows("select count(*) from digests") == [(1,)]
-
-    _played(tmp_path, scene)
+    asked = place.asked("digest daily 09:00 UTC")
+    hanging = Hanging()
+    async with place.bot(life=hanging) as bot:
+        known = bot.inbox.kinds.read(KEY, Deed("digest-form", asked, msgspec.Raw(b'{"cluster":""}')))
+        assert known
+        await bot.inbox.do(KEY, known[0], asked, known[1].details)
+        await hanging.reached.wait()
+        assert await bot.deps.work.drain(0) == (1, 0)
+    assert place.told() == []
+    async with place.bot() as bot:
+        await bot.resumes()
+    [told] = place.told()
+    assert "daily 09:00 UTC" in told
+    assert place.rows("select count(*) from digests") == [(1,)]
 
 
 class Hanging(Life):

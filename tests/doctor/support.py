@@ -1,7 +1,6 @@
 """A bot that could run: a Slack workspace, an API server with HAMi, and a settings file that names both."""
 
-import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -64,11 +63,3 @@ async def a_world(
             "store": {"url": f"sqlite+aiosqlite:///{folder}/state.db"},
         }
         yield World(slack, api, folder, settings)
-
-
-def with_world(folder: Path, work: Callable[[World], Awaitable[None]], **options: Any) -> None:
-    async def main() -> None:
-        async with a_world(folder, **options) as world:
-            await work(world)
-
-    asyncio.run(main())

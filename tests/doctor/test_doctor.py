@@ -18,30 +18,27 @@ from handlers.doctor import checks
 from handlers.doctor.checks import BLIND, HEARD, examine, run_doctor
 from handlers.doctor.clusters import needed, spelled
 from handlers.doctor.links import Link, has_failed, in_words
-from handlers.doctor.words import DoctorAsked
 from sandbox.apiserver import Rule
 from sandbox.slack import App, Seed
 from tests.chart import BOT, NAMESPACE, PROXYING, granted, manifests
-from tests.doctor.support import World, with_world
+from tests.doctor.support import a_world
 from tests.incidents_support import INCIDENTS
 from tests.playbooks.test_newer_hami import newer_recording
 
 HAMI = "hami-system"
 
 
-def test_where_everything_is_as_it_should_be_no_link_fails(tmp_path: Path) -> None:
-    async def work(world: World) -> None:
+async def test_where_everything_is_as_it_should_be_no_link_fails(tmp_path: Path) -> None:
+    async with a_world(tmp_path) as world:
         links = await world.doctor()
         assert not has_failed(links), links
         states = {link.name: link.state for link in links}
         expected = ("settings", "slack-token", "slack-scopes", "socket-mode", "cluster", "clock", "rights", "hami")
         assert [name for name in expected if states.get(name) != "ok"] == []
 
-    with_world(tmp_path, work)
 
-
-def test_nothing_is_written_and_no_channel_is_joined(tmp_path: Path) -> None:
-    async def work(world: World) -> None:
+async def test_nothing_is_written_and_no_channel_is_joined(tmp_path: Path) -> None:
+    async with a_world(tmp_path) as world:
         world.settings["oncall"] = {"channel": "C0GPUONC01", "token": "x"}
         await world.doctor()
         called = {entry.title.split()[0] for entry in world.slack.journal.of("api")}
@@ -52,41 +49,33 @@ def test_nothing_is_written_and_no_channel_is_joined(tmp_path: Path) -> None:
         }
         assert not (world.folder / "state.db").exists()
 
-    with_world(tmp_path, work)
-
 
 # ------------------------------------------------------------------------------------------------------- settings
 
 
-def test_settings_that_cannot_be_read_are_the_only_link(tmp_path: Path) -> None:
-    async def work(world: World) -> None:
+async def test_settings_that_cannot_be_read_are_the_only_link(tmp_path: Path) -> None:
+    async with a_world(tmp_path) as world:
         world.settings["colour"] = "blue"
         (link,) = await world.doctor()
         assert (link.name, link.state) == ("settings", "failed")
         assert "unknown settings" in link.seen
 
-    with_world(tmp_path, work)
 
-
-def test_without_slack_the_rest_is_examined(tmp_path: Path) -> None:
-    async def work(world: World) -> None:
+async def test_without_slack_the_rest_is_examined(tmp_path: Path) -> None:
+    async with a_world(tmp_path) as world:
         del world.settings["slack"]
         links = await world.doctor()
         assert [link.state for link in links if link.name == "slack-token"] == ["degraded"]
         assert "cluster" in [link.name for link in links]
 
-    with_world(tmp_path, work)
-
 
 @pytest.mark.parametrize("allowed", [True, False])
-def test_whether_users_logs_are_read_is_told_with_the_role_that_allows_it(allowed: bool, tmp_path: Path) -> None:
-    async def work(world: World) -> None:
+async def test_whether_users_logs_are_read_is_told_with_the_role_that_allows_it(allowed: bool, tmp_path: Path) -> None:
+    async with a_world(tmp_path) as world:
         world.settings["workload_logs"] = allowed
         link = await world.link("workload-logs")
         assert link.state == "ok"
         assert ("create rolebinding hami-bot-workload-logs" in link.fix) is not allowed
-
-    with_world(tmp_path, work)
 
 
 @pytest.mark.parametrize(("incident", "told"), [("a3-oom-at-hami-limit", "of 1 pod"), ("HAMi-960", "of 0 pods")])
@@ -102,90 +91,78 @@ def test_a_recording_says_whether_it_holds_users_logs(incident: str, told: str) 
 @pytest.mark.parametrize(
     ("key", "name", "fix"), [("bot_token", "slack-token", "xoxb-"), ("app_token", "socket-mode", "xapp-")]
 )
-def test_a_wrong_token_is_named_and_never_shown(key: str, name: str, fix: str, tmp_path: Path) -> None:
-    async def work(world: World) -> None:
+async def test_a_wrong_token_is_named_and_never_shown(key: str, name: str, fix: str, tmp_path: Path) -> None:
+    async with a_world(tmp_path) as world:
         world.settings["slack"][key] = wrong = "xoxb-no-such-token" if key == "bot_token" else "xapp-no-such-token"
         link = await world.link(name)
         assert link.state == "failed"
         assert fix in link.fix
         assert wrong not in str(await world.doctor())
 
-    with_world(tmp_path, work)
 
-
-def test_a_scope_that_is_missing_is_named_with_what_it_is_for(tmp_path: Path) -> None:
-    async def work(world: World) -> None:
+async def test_a_scope_that_is_missing_is_named_with_what_it_is_for(tmp_path: Path) -> None:
+    kept = tuple(scope for scope in App().scopes if scope != "files:write")
+    async with a_world(tmp_path, seed=Seed(app=replace(App(), scopes=kept))) as world:
         link = await world.link("slack-scopes")
         assert link.state == "failed"
         assert "files:write (attaches" in link.seen
         assert "slack-manifest.json" in link.fix
 
-    kept = tuple(scope for scope in App().scopes if scope != "files:write")
-    with_world(tmp_path, work, seed=Seed(app=replace(App(), scopes=kept)))
 
-
-def test_only_seven_scopes_are_required_and_the_others_are_named_with_what_they_are_for(tmp_path: Path) -> None:
-    async def work(world: World) -> None:
+async def test_only_seven_scopes_are_required_and_the_others_are_named_with_what_they_are_for(tmp_path: Path) -> None:
+    assert len(NEEDED_SCOPES) == 7
+    async with a_world(tmp_path, seed=Seed(app=replace(App(), scopes=tuple(NEEDED_SCOPES)))) as world:
         link = await world.link("slack-scopes")
         assert link.state == "ok"
         assert all(scope in link.seen for scope in WISHED_SCOPES)
 
-    assert len(NEEDED_SCOPES) == 7
-    with_world(tmp_path, work, seed=Seed(app=replace(App(), scopes=tuple(NEEDED_SCOPES))))
-
 
 @pytest.mark.parametrize("guests", [True, False])
-def test_the_optional_scope_is_named_and_is_missed_only_where_guests_are_refused(guests: bool, tmp_path: Path) -> None:
-    async def work(world: World) -> None:
+async def test_the_optional_scope_is_named_and_is_missed_only_where_guests_are_refused(
+    guests: bool, tmp_path: Path
+) -> None:
+    kept = tuple(scope for scope in App().scopes if scope != "users:read")
+    async with a_world(tmp_path, seed=Seed(app=replace(App(), scopes=kept))) as world:
         world.settings["access"] = {"guests": guests}
         link = await world.link("slack-scopes")
         assert link.state == ("ok" if guests else "failed")
         assert "users:read" in link.seen
 
-    kept = tuple(scope for scope in App().scopes if scope != "users:read")
-    with_world(tmp_path, work, seed=Seed(app=replace(App(), scopes=kept)))
-
 
 @pytest.mark.parametrize(("channel", "state"), [("C0GPUONC01", "ok"), ("C0NOSUCH01", "failed")])
-def test_each_channel_of_the_settings_is_asked_about(channel: str, state: str, tmp_path: Path) -> None:
-    async def work(world: World) -> None:
+async def test_each_channel_of_the_settings_is_asked_about(channel: str, state: str, tmp_path: Path) -> None:
+    async with a_world(tmp_path) as world:
         world.settings["oncall"] = {"channel": channel, "token": "x"}
         link = await world.link("slack-channel")
         assert (link.about, link.state) == (channel, state)
-
-    with_world(tmp_path, work)
 
 
 # ---------------------------------------------------------------------------------------------------------- store
 
 
-def test_a_store_that_is_not_there_yet_is_made_by_the_first_start(tmp_path: Path) -> None:
-    async def work(world: World) -> None:
+async def test_a_store_that_is_not_there_yet_is_made_by_the_first_start(tmp_path: Path) -> None:
+    async with a_world(tmp_path) as world:
         link = await world.link("store")
         assert link.state == "degraded"
         assert "hami-bot serve" in link.fix
 
-    with_world(tmp_path, work)
 
-
-def test_a_file_that_is_no_store_fails(tmp_path: Path) -> None:
-    async def work(world: World) -> None:
+async def test_a_file_that_is_no_store_fails(tmp_path: Path) -> None:
+    async with a_world(tmp_path) as world:
         (tmp_path / "state.db").write_text("this is no database at all, and long enough to be taken for one" * 20)
         link = await world.link("store")
         assert link.state == "failed"
         assert link.fix
-
-    with_world(tmp_path, work)
 
 
 @pytest.mark.parametrize(
     ("ago_s", "state", "seen"),
     [(None, "degraded", "never"), (300, "ok", "5 min ago"), (7200, "failed", "120 min ago")],
 )
-def test_the_last_watchdog_shows_whether_alerts_arrive(
+async def test_the_last_watchdog_shows_whether_alerts_arrive(
     ago_s: float | None, state: str, seen: str, tmp_path: Path
 ) -> None:
-    async def work(world: World) -> None:
+    async with a_world(tmp_path) as world:
         world.settings["oncall"] = {"channel": "C0GPUONC01", "token": "x", "watchdog_minutes": 30}
         then = time.time() - (ago_s or 0)
         async with open_store(world.settings["store"]["url"], now=lambda: then) as store:
@@ -196,11 +173,9 @@ def test_the_last_watchdog_shows_whether_alerts_arrive(
         assert link.state == state
         assert seen in link.seen
 
-    with_world(tmp_path, work)
 
-
-def test_what_the_running_bot_found_out_about_itself_is_told_with_its_age(tmp_path: Path) -> None:
-    async def work(world: World) -> None:
+async def test_what_the_running_bot_found_out_about_itself_is_told_with_its_age(tmp_path: Path) -> None:
+    async with a_world(tmp_path) as world:
         then = time.time() - 600
         async with open_store(world.settings["store"]["url"], now=lambda: then) as store:
             await store.marks.set(f"{BLIND}lab", "nodes is forbidden")
@@ -208,8 +183,6 @@ def test_what_the_running_bot_found_out_about_itself_is_told_with_its_age(tmp_pa
         told = tests["lab"]
         assert (tests[""].state, told.state) == ("ok", "failed")
         assert "10 min ago: nodes is forbidden" in told.seen
-
-    with_world(tmp_path, work)
 
 
 # -------------------------------------------------------------------------------------------------------- cluster
@@ -258,10 +231,10 @@ def a_settings(*, direct: bool) -> Any:
         (Rule(["list"], ["events"]), "degraded", "less proof"),
     ],
 )
-def test_a_right_that_is_missing_is_named_with_what_fails_without_it(
+async def test_a_right_that_is_missing_is_named_with_what_fails_without_it(
     taken: Rule, state: str, without: str, tmp_path: Path
 ) -> None:
-    async def work(world: World) -> None:
+    async with a_world(tmp_path) as world:
         world.server.access.refused.append(taken)
         (link,) = [link for link in await world.doctor() if link.name == "rights" and link.state != "ok"]
         assert link.state == state
@@ -269,21 +242,17 @@ def test_a_right_that_is_missing_is_named_with_what_fails_without_it(
         assert without in link.seen
         assert f"kubectl auth can-i {taken.verbs[0]} {taken.resources[0].partition('/')[0]}" in link.fix
 
-    with_world(tmp_path, work)
 
-
-def test_namespaces_whose_pods_may_be_profiled_are_asked_about_as_well(tmp_path: Path) -> None:
-    async def work(world: World) -> None:
+async def test_namespaces_whose_pods_may_be_profiled_are_asked_about_as_well(tmp_path: Path) -> None:
+    async with a_world(tmp_path) as world:
         world.settings["profiles"] = {"namespaces": ["ml"]}
         (link,) = [link for link in await world.doctor() if link.name == "rights" and link.state != "ok"]
         assert link.state == "degraded"
         assert "get pods/proxy in namespace ml; without it there are no profiles of pods in that namespace" in link.seen
 
-    with_world(tmp_path, work)
 
-
-def test_a_cluster_that_cannot_be_reached_hides_no_other_link(tmp_path: Path) -> None:
-    async def work(world: World) -> None:
+async def test_a_cluster_that_cannot_be_reached_hides_no_other_link(tmp_path: Path) -> None:
+    async with a_world(tmp_path) as world:
         world.settings["clusters"]["gone"] = {"kubeconfig": str(tmp_path / "none")}
         links = await world.doctor()
         assert [(link.about, link.state) for link in links if link.name == "cluster"] == [
@@ -291,40 +260,32 @@ def test_a_cluster_that_cannot_be_reached_hides_no_other_link(tmp_path: Path) ->
             ("gone", "failed"),
         ]
 
-    with_world(tmp_path, work)
-
 
 @pytest.mark.parametrize(("hours", "seen"), [(3, "3h behind"), (-3, "3h ahead")])
-def test_a_clock_that_is_off_is_told(hours: int, seen: str, tmp_path: Path) -> None:
-    async def work(world: World) -> None:
+async def test_a_clock_that_is_off_is_told(hours: int, seen: str, tmp_path: Path) -> None:
+    def served() -> datetime:
+        return datetime.now(UTC) + timedelta(hours=hours)  # noqa: TID251  # a server's clock
+
+    async with a_world(tmp_path, clock=served) as world:
         link = await world.link("clock")
         assert link.state == "degraded"
         assert seen in link.seen
 
-    def served() -> datetime:
-        return datetime.now(UTC) + timedelta(hours=hours)  # noqa: TID251  # a server's clock
 
-    with_world(tmp_path, work, clock=served)
-
-
-def test_a_hami_that_is_newer_than_any_the_bot_knows_is_named(tmp_path: Path) -> None:
-    async def work(world: World) -> None:
+async def test_a_hami_that_is_newer_than_any_the_bot_knows_is_named(tmp_path: Path) -> None:
+    async with a_world(tmp_path, recording=newer_recording(tmp_path)) as world:
         link = await world.link("hami")
         assert link.state == "degraded"
         assert "HAMi 2.11.0 is newer than 2.10.0" in link.seen
         assert "suspected" in link.fix
 
-    with_world(tmp_path, work, recording=newer_recording(tmp_path))
 
-
-def test_a_cluster_without_hami_fails_and_says_what_to_set(tmp_path: Path) -> None:
-    async def work(world: World) -> None:
+async def test_a_cluster_without_hami_fails_and_says_what_to_set(tmp_path: Path) -> None:
+    async with a_world(tmp_path) as world:
         world.settings["clusters"]["lab"]["hami_namespace"] = "elsewhere"
         link = await world.link("hami")
         assert link.state == "failed"
         assert "hami_namespace" in link.fix
-
-    with_world(tmp_path, work)
 
 
 # ---------------------------------------------------------------------------------------------------- the command
@@ -346,22 +307,22 @@ BAD, GOOD = [Link("store", "failed", "locked", "end the other")], [Link("store",
 
 
 @pytest.mark.parametrize(
-    ("wait_s", "answers", "code"),
-    [(0.0, (GOOD,), 0), (0.0, (BAD, GOOD), 3), (3600.0, (BAD, BAD, GOOD), 0), (0.01, (BAD,), 3)],
+    ("wait", "answers", "code"),
+    [("", (GOOD,), 0), ("", (BAD, GOOD), 3), ("1h", (BAD, BAD, GOOD), 0), ("1s", (BAD,), 3)],
 )
 def test_the_exit_code_is_3_where_a_link_failed_and_waiting_tries_again(
-    wait_s: float, answers: tuple[list[Link], ...], code: int, monkeypatch: pytest.MonkeyPatch
+    wait: str, answers: tuple[list[Link], ...], code: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lately(monkeypatch, *answers)
-    _, found = asyncio.run(run_doctor(DoctorAsked(wait_s, "text", {}), ClusterChoice(), "en"))
+    _, found = asyncio.run(run_doctor(wait, "text", ClusterChoice(), "en"))
     assert found == code
 
 
 def test_a_fix_stands_under_its_link_and_json_has_every_field(monkeypatch: pytest.MonkeyPatch) -> None:
     lately(monkeypatch, BAD)
-    text, _ = asyncio.run(run_doctor(DoctorAsked(0, "text", {}), ClusterChoice(), "en"))
+    text, _ = asyncio.run(run_doctor("", "text", ClusterChoice(), "en"))
     assert text.splitlines() == ["failed    store  locked", "                 Fix: end the other"]
-    shown, _ = asyncio.run(run_doctor(DoctorAsked(0, "json", {}), ClusterChoice(), "en"))
+    shown, _ = asyncio.run(run_doctor("", "json", ClusterChoice(), "en"))
     assert json.loads(shown) == {
         "links": [{"name": "store", "state": "failed", "seen": "locked", "fix": "end the other", "about": ""}]
     }

@@ -1,7 +1,7 @@
 """`/hami doctor`: operators see every link, alone; others see who may."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -45,12 +45,10 @@ async def a_bot(world: World) -> AsyncGenerator[None]:
         yield
 
 
-def with_bot(folder: Path, work: Callable[[World], Awaitable[None]]) -> None:
-    async def main() -> None:
-        async with asyncio.timeout(180), a_world(folder) as world, a_bot(world):
-            await work(world)
-
-    asyncio.run(main())
+@asynccontextmanager
+async def a_world_with_bot(folder: Path) -> AsyncGenerator[World]:
+    async with asyncio.timeout(180), a_world(folder) as world, a_bot(world):
+        yield world
 
 
 async def told(world: World, user: str, containing: str) -> str:
@@ -64,8 +62,8 @@ async def told(world: World, user: str, containing: str) -> str:
 
 
 @pytest.mark.parametrize("surface", ["command", "mention"])
-def test_an_operator_alone_is_shown_every_link(surface: str, tmp_path: Path) -> None:
-    async def work(world: World) -> None:
+async def test_an_operator_alone_is_shown_every_link(surface: str, tmp_path: Path) -> None:
+    async with a_world_with_bot(tmp_path) as world:
         await getattr(world.slack, surface)("ada", ROOM, "doctor")
         shown = await told(world, "ada", "0 failed")
         for link in ("ok: slack-token", "ok: store", "ok: cluster lab", "ok: hami lab"):
@@ -73,25 +71,19 @@ def test_an_operator_alone_is_shown_every_link(surface: str, tmp_path: Path) -> 
         everybody = [message for message in world.slack.messages(ROOM, "grace") if "slack-token" in text_of(message)]
         assert everybody == []
 
-    with_bot(tmp_path, work)
 
-
-def test_somebody_else_is_told_who_may(tmp_path: Path) -> None:
-    async def work(world: World) -> None:
+async def test_somebody_else_is_told_who_may(tmp_path: Path) -> None:
+    async with a_world_with_bot(tmp_path) as world:
         before = len(world.server.requests)
         await world.slack.command("grace", ROOM, "doctor")
         assert ADA in await told(world, "grace", "you may not ask for a check of the bot")
         assert not [request for request in world.server.requests[before:] if request.method == "POST"]
 
-    with_bot(tmp_path, work)
 
-
-def test_in_chinese_as_asked_for(tmp_path: Path) -> None:
-    async def work(world: World) -> None:
+async def test_in_chinese_as_asked_for(tmp_path: Path) -> None:
+    async with a_world_with_bot(tmp_path) as world:
         await world.slack.command("ada", ROOM, "doctor --lang zh")
         await told(world, "ada", "0 项失败")
-
-    with_bot(tmp_path, work)
 
 
 def test_what_failed_stands_first_with_its_fix_and_what_has_no_room_is_counted() -> None:

@@ -9,25 +9,24 @@ from aiohttp import web
 from bot.endpoint import AlertsEndpoint
 from bot.http import serve_http
 from sandbox.serving import Served
-from tests.doctor.support import World, with_world
+from tests.doctor.support import a_world
 from tests.oncall.pagers import Pagers, entry, page
 
 KEY = "pd-7f3a-secret"
 
 
-def test_without_a_running_bot_the_address_of_alerts_is_degraded(tmp_path: Path) -> None:
-    async def work(world: World) -> None:
+async def test_without_a_running_bot_the_address_of_alerts_is_degraded(tmp_path: Path) -> None:
+    async with a_world(tmp_path) as world:
         world.settings["oncall"] = {"channel": "C0GPUONC01", "token": "x"}
         link = await world.link("alert-endpoint")
         assert link.state == "degraded"
         assert link.seen == "no bot answers at http://127.0.0.1:1/alerts/alertmanager"
 
-    with_world(tmp_path, work)
-
 
 @pytest.mark.parametrize(("takes", "state"), [(True, "ok"), (False, "degraded")])
-def test_a_port_that_asks_for_credentials_takes_alerts(takes: bool, state: str, tmp_path: Path) -> None:
-    async def work(world: World) -> None:
+async def test_a_port_that_asks_for_credentials_takes_alerts(takes: bool, state: str, tmp_path: Path) -> None:
+    async with a_world(tmp_path) as world:
+
         async def nothing(_: Any) -> None:
             raise AssertionError
 
@@ -37,11 +36,9 @@ def test_a_port_that_asks_for_credentials_takes_alerts(takes: bool, state: str, 
             world.settings["oncall"] = {"channel": "C0GPUONC01", "token": "x"}
             assert (await world.link("alert-endpoint")).state == state
 
-    with_world(tmp_path, work)
 
-
-def test_pagers_are_reached_and_nobody_is_paged_and_no_path_is_shown(tmp_path: Path) -> None:
-    async def work(world: World) -> None:
+async def test_pagers_are_reached_and_nobody_is_paged_and_no_path_is_shown(tmp_path: Path) -> None:
+    async with a_world(tmp_path) as world:
         pagers = Pagers()
         async with pagers.served:
             url = pagers.served.url
@@ -56,12 +53,11 @@ def test_pagers_are_reached_and_nobody_is_paged_and_no_path_is_shown(tmp_path: P
         assert "http://127.0.0.1:1" in links["webhook"].seen
         assert pagers.rung == []
 
-    with_world(tmp_path, work)
-
 
 @pytest.mark.parametrize(("token", "state", "seen"), [(KEY, "ok", "1 person"), ("wrong", "degraded", "HTTP 401")])
-def test_pagerdutys_token_and_schedules_are_asked(token: str, state: str, seen: str, tmp_path: Path) -> None:
-    async def work(world: World) -> None:
+async def test_pagerdutys_token_and_schedules_are_asked(token: str, state: str, seen: str, tmp_path: Path) -> None:
+    async with a_world(tmp_path) as world:
+
         async def answered(request: web.Request) -> web.StreamResponse:
             known = request.headers["Authorization"] == f"Token token={KEY}"
             return page(entry("ada@example.com", "PI7DH85")) if known else web.Response(status=401)
@@ -76,5 +72,3 @@ def test_pagerdutys_token_and_schedules_are_asked(token: str, state: str, seen: 
             link = await world.link("on-call")
         assert link.state == state
         assert seen in link.seen
-
-    with_world(tmp_path, work)

@@ -150,18 +150,15 @@ def test_each_blind_cluster_is_a_trouble_of_its_own_that_keeps_the_bot_ready() -
     assert SAY.words(found[1].text) == "the bot is blind on the cluster prod: no nodes"
 
 
-def test_the_running_bot_tests_itself_and_tells_the_first_channel(tmp_path: Path) -> None:
+async def test_the_running_bot_tests_itself_and_tells_the_first_channel(tmp_path: Path) -> None:
     @asynccontextmanager
     async def gone(cluster: str) -> AsyncGenerator[Sources]:
         del cluster
         raise SourceError("GET /version: connection refused")
         yield Sources(RecordedCluster.open(RECORDING))
 
-    async def main() -> None:
-        async with asyncio.timeout(180), SlackServer(seed=seed(), deadline_s=60) as slack:
-            wanted = settings(slack, tmp_path).model_copy(update={"oncall": GIVEN})
-            limits = PATIENT._replace(test_s=0.02, look_s=0.02)
-            async with running(wanted, wanted.slack, gone, limits):
-                await slack.wait_for(channel=CHANNEL, containing="the bot is blind on the cluster (default)")
-
-    asyncio.run(main())
+    async with asyncio.timeout(180), SlackServer(seed=seed(), deadline_s=60) as slack:
+        wanted = settings(slack, tmp_path).model_copy(update={"oncall": GIVEN})
+        limits = PATIENT._replace(test_s=0.02, look_s=0.02)
+        async with running(wanted, wanted.slack, gone, limits):
+            await slack.wait_for(channel=CHANNEL, containing="the bot is blind on the cluster (default)")

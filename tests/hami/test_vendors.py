@@ -148,7 +148,7 @@ NVIDIAS_SOFTWARE = (
     "bot/hami/installation/install.py",
     "bot/kube/node_conditions.py",
     "bot/kube/recording/redact.py",
-    "handlers/record_shell.py",
+    "handlers/shell_commands.py",
     "playbooks/gather/node_side.py",
     "playbooks/rules/common/findings.py",
     "playbooks/rules/nodes/gpu_faults.py",

@@ -3,6 +3,7 @@
 import asyncio
 from pathlib import Path
 
+from tests.scenes import as_test
 from tests.slack.bot import POD, VERDICT, Here, a_bot
 
 ROOM = "gpu-oncall"
@@ -33,53 +34,43 @@ def answers(here: Here, room: str = ROOM):
     return [message for message in here.slack.messages(room, "grace") if VERDICT in message["text"]]
 
 
-def test_a_private_answer_sends_no_direct_message_by_itself(tmp_path: Path) -> None:
-    async def scene(here: Here) -> None:
-        answer = await asked_privately(here)
-        assert answer["ephemeral"]
-        assert here.slack.journal.of("api", "files.") == []
-        assert here.slack.messages(here.slack.dm("grace"), "grace") == []
-
-    played(tmp_path, scene)
+@as_test(played, "tmp_path")
+async def test_a_private_answer_sends_no_direct_message_by_itself(here: Here) -> None:
+    answer = await asked_privately(here)
+    assert answer["ephemeral"]
+    assert here.slack.journal.of("api", "files.") == []
+    assert here.slack.messages(here.slack.dm("grace"), "grace") == []
 
 
-def test_show_everything_brings_the_file_and_leaves_one_answer(tmp_path: Path) -> None:
-    async def scene(here: Here) -> None:
-        answer = await asked_privately(here)
-        ack = await here.slack.click("grace", "show-everything", channel=ROOM, message_ts=answer["ts"])
-        assert ack.ok
-        direct = here.slack.dm("grace")
-        await here.slack.wait_for(
-            lambda: any(
-                files(here, direct, "grace", message["ts"]) == [FILE]
-                for message in here.slack.messages(direct, "grace")
-            )
+@as_test(played, "tmp_path")
+async def test_show_everything_brings_the_file_and_leaves_one_answer(here: Here) -> None:
+    answer = await asked_privately(here)
+    ack = await here.slack.click("grace", "show-everything", channel=ROOM, message_ts=answer["ts"])
+    assert ack.ok
+    direct = here.slack.dm("grace")
+    await here.slack.wait_for(
+        lambda: any(
+            files(here, direct, "grace", message["ts"]) == [FILE] for message in here.slack.messages(direct, "grace")
         )
-        await here.slack.wait_for(channel=ROOM, containing="in your direct messages with me", user="grace")
-        assert any(
-            "Files of your question: why " in message["text"] for message in here.slack.messages(direct, "grace")
+    )
+    await here.slack.wait_for(channel=ROOM, containing="in your direct messages with me", user="grace")
+    assert any("Files of your question: why " in message["text"] for message in here.slack.messages(direct, "grace"))
+    (shown,) = answers(here)
+    assert shown["ephemeral"]
+    assert "show-everything" not in str(shown["blocks"])
+
+
+@as_test(played, "tmp_path")
+async def test_an_answer_for_everyone_is_one_message_whose_files_whoever_asks_for_them_gets(here: Here) -> None:
+    question = await here.slack.mention("grace", ROOM, f"why ml/{POD}")
+    answer = await here.slack.wait_for(channel=ROOM, containing=VERDICT, thread_ts=question.ts)
+    await here.slack.click("linus", "show-everything", channel=ROOM, message_ts=answer["ts"])
+    direct = here.slack.dm("linus")
+    await here.slack.wait_for(
+        lambda: any(
+            files(here, direct, "linus", message["ts"]) == [FILE] for message in here.slack.messages(direct, "linus")
         )
-        (shown,) = answers(here)
-        assert shown["ephemeral"]
-        assert "show-everything" not in str(shown["blocks"])
-
-    played(tmp_path, scene)
-
-
-def test_an_answer_for_everyone_is_one_message_whose_files_whoever_asks_for_them_gets(tmp_path: Path) -> None:
-    async def scene(here: Here) -> None:
-        question = await here.slack.mention("grace", ROOM, f"why ml/{POD}")
-        answer = await here.slack.wait_for(channel=ROOM, containing=VERDICT, thread_ts=question.ts)
-        await here.slack.click("linus", "show-everything", channel=ROOM, message_ts=answer["ts"])
-        direct = here.slack.dm("linus")
-        await here.slack.wait_for(
-            lambda: any(
-                files(here, direct, "linus", message["ts"]) == [FILE]
-                for message in here.slack.messages(direct, "linus")
-            )
-        )
-        assert files(here, ROOM, "grace", question.ts) == []
-        (left,) = (message for message in here.slack.messages(ROOM, "grace", question.ts) if VERDICT in message["text"])
-        assert left["blocks"] == answer["blocks"]
-
-    played(tmp_path, scene)
+    )
+    assert files(here, ROOM, "grace", question.ts) == []
+    (left,) = (message for message in here.slack.messages(ROOM, "grace", question.ts) if VERDICT in message["text"])
+    assert left["blocks"] == answer["blocks"]

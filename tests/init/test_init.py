@@ -24,7 +24,7 @@ from bot.texts import Texts, in_english
 from handlers.cluster_choice import ClusterChoice
 from handlers.doctor.checks import examine
 from handlers.doctor.links import has_failed
-from handlers.init.dialog import CheckFailed, Dialog, Files, Given
+from handlers.init import CheckFailed, Dialog, Files, Given
 from handlers.manifest import create_link, manifest
 from handlers.shell_grammar import build_grammar
 from sandbox.apiserver import ApiServer

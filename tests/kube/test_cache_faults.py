@@ -10,7 +10,7 @@ from bot.gc_tuning import give_back
 from bot.kube.client.live import Selection
 from bot.kube.models import DAEMON_PODS, HOLDERS, NODES
 from bot.kube.watch.cache import CachedCluster
-from sandbox.apiserver import ApiServer, Fault, Rule
+from sandbox.apiserver import Fault, Rule
 from tests.kube.cache_lab import NODES_PATH, PATIENCE_S, QUICK, THREE, lab, until
 from tests.kube.live_servers import node, pod
 
@@ -192,20 +192,6 @@ def test_while_a_list_is_read_anew_the_old_contents_answer(tmp_path):
             assert here.requests("list") == 2
             here.server.write("nodes", node(8))
             await here.holds(lambda names: "gpu-0008" in names)
-
-    asyncio.run(read())
-
-
-def test_a_server_that_was_restored_from_a_backup_is_listed_anew(tmp_path):
-    async def read() -> None:
-        async with lab(tmp_path) as here:
-            await here.begun()
-            port = int(here.server.url.rpartition(":")[2])
-            for number in range(5):
-                await here.tells(f"new-{number}")
-            await here.server.__aexit__(None, None, None)
-            async with ApiServer({"nodes": [node(1)]}, port=port):
-                await here.holds(lambda names: names == ["gpu-0001"])
 
     asyncio.run(read())
 

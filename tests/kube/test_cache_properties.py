@@ -12,7 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from bot.kube.client.requests import StaleListError
 from bot.kube.models import Holder, ObjectMeta
 from bot.kube.models.pods import HolderSpec
-from bot.kube.watch.mirror import Bookmark, EventReader, Mirror, WentBackError, key_of
+from bot.kube.watch.mirror import Bookmark, EventReader, Mirror, key_of
 from tests.sampling import examples
 
 NAMES = st.sampled_from(["ml/a", "ml/b", "ml-x/a", "web/c", "web/d"])
@@ -43,18 +43,6 @@ class Server:
         self.history.clear()
         self.forgotten = self.version
 
-    def restore(self, version: int) -> None:
-        """Back to that version, as after a restore from a backup: what was written since never happened."""
-        state: dict[str, tuple[int, str]] = {}
-        for at, kind, key, text in self.history:
-            if at <= version:
-                state.pop(key, None)
-                if kind != "DELETED":
-                    state[key] = at, text
-        self.objects = state
-        self.version = version
-        self.forget()
-
 
 def line_of(version: int, kind: str, key: str, text: str) -> bytes:
     namespace, name = key.split("/")
@@ -77,8 +65,7 @@ class AnyStream(RuleBasedStateMachine):
     """A server, a mirror, and the connection between them.
 
     A connection may say things twice; when it breaks, what was not told is lost, and the next one begins where the
-    mirror goes on from. Some servers, known by their first changes, tell those of different objects between two
-    bookmarks in any order.
+    mirror goes on from.
     """
 
     def __init__(self) -> None:
@@ -87,7 +74,6 @@ class AnyStream(RuleBasedStateMachine):
         self.mirror: Mirror[Holder] = Mirror()
         self.told: list[bytes] = []
         self.untold: list[bytes] = []
-        self.in_order = True
         self.sent = 0
         self.list_anew()
 
@@ -100,13 +86,13 @@ class AnyStream(RuleBasedStateMachine):
         self.connect()
 
     def connect(self) -> None:
-        """As the follower does it: a server that went back is listed anew, and so is one that has forgotten."""
-        if self.server.version < self.mirror.version or self.mirror.goes_on_from < self.server.forgotten:
+        """As the follower does it: a server that has forgotten is listed anew."""
+        if self.mirror.version < self.server.forgotten:
             self.list_anew()
             return
         self.reader = EventReader(Holder)
         self.told, self.untold = [], []
-        self.sent = self.mirror.goes_on_from
+        self.sent = self.mirror.version
 
     def pull(self) -> None:
         """What the server has done since goes on its way."""
@@ -136,12 +122,10 @@ class AnyStream(RuleBasedStateMachine):
         for key in keys:
             self.server.write(key, "n3")
         self.pull()
-        some = data.draw(st.lists(st.sampled_from(self.untold), unique=True)) if self.untold else []
-        if self.in_order:
-            some = self.untold[: len(some)]
-        self.untold = [line for line in self.untold if line not in some]
+        told = data.draw(st.integers(0, len(self.untold)))
+        some, self.untold = self.untold[:told], self.untold[told:]
         again = data.draw(st.lists(st.sampled_from(self.told), max_size=3)) if self.told else []
-        stream = b"".join([*again, *some] if self.in_order else data.draw(st.permutations([*some, *again])))
+        stream = b"".join([*again, *some])
         self.told += some
         edges = [0, *sorted(min(cut, len(stream)) for cut in cuts), len(stream)]
         for start, end in pairwise(edges):
@@ -177,28 +161,10 @@ class AnyStream(RuleBasedStateMachine):
             self.feed(json.dumps({"type": "ERROR", "object": status}).encode() + b"\n")
         self.list_anew()
 
-    @rule(back=st.integers(1, 3))
-    def restore_an_older_server(self, back):
-        if self.server.version - back > self.server.forgotten and self.server.forgotten == 10:
-            self.server.restore(self.server.version - back)
-            if self.server.version < self.mirror.version:
-                with pytest.raises(WentBackError):
-                    self.mirror.bookmark(self.server.version)
-            self.connect()
-
-    # -------------------------------------------------------------------------------------------------- what holds
-
-    @initialize(keys=st.lists(NAMES), in_order=st.booleans())
-    def begin_with(self, keys, in_order):
-        self.in_order = in_order
+    @initialize(keys=st.lists(NAMES))
+    def begin_with(self, keys):
         for key in keys:
             self.server.write(key, "n1")
-        if not in_order:
-            self.server.write("ml/a", "n1")
-            self.server.write("ml/b", "n1")
-            self.pull()
-            self.told, self.untold = self.untold[-2:], self.untold[:-2]
-            self.feed(b"".join(reversed(self.told)))
 
     @invariant()
     def nothing_is_claimed_that_never_was(self):
@@ -227,9 +193,6 @@ AnyStream.TestCase.settings = settings(
 TestAnyStream = AnyStream.TestCase
 
 
-# ------------------------------------------------------------------------------------------------- single properties
-
-
 def mirror_of(*lines: bytes) -> Mirror[Holder]:
     mirror: Mirror[Holder] = Mirror()
     mirror.replace([holder("ml/a", 5, "n1")], {}, 10)
@@ -239,25 +202,6 @@ def mirror_of(*lines: bytes) -> Mirror[Holder]:
         else:
             mirror.apply(event)
     return mirror
-
-
-def test_a_change_that_comes_after_the_deletion_does_not_bring_the_object_back():
-    mirror = mirror_of(line_of(12, "DELETED", "ml/a", "n1"), line_of(11, "MODIFIED", "ml/a", "n2"))
-    assert mirror.items() == []
-
-
-def test_an_object_that_was_deleted_and_made_again_is_there():
-    mirror = mirror_of(line_of(12, "DELETED", "ml/a", "n1"), line_of(13, "ADDED", "ml/a", "n2"))
-    assert shown(mirror) == ([("ml/a", 13, "n2")], [])
-
-
-def test_what_the_list_had_already_is_not_taken_from_the_watch():
-    assert shown(mirror_of(line_of(10, "MODIFIED", "ml/a", "n2"))) == ([("ml/a", 5, "n1")], [])
-
-
-def test_objects_are_in_the_apis_order():
-    mirror = mirror_of(line_of(11, "ADDED", "ml-x/a", "n1"), line_of(12, "ADDED", "ml/0", "n1"))
-    assert [key_of(item) for item in mirror.items()] == ["ml-x/a", "ml/0", "ml/a"]
 
 
 def test_an_object_that_has_not_changed_stays_the_same_one_over_a_list():
@@ -274,3 +218,8 @@ def test_an_object_that_can_be_read_again_is_no_longer_told_as_bad():
     assert (mirror.items(), list(mirror.bad)) == ([], ["ml/a"])
     mirror = mirror_of(line_of(11, "MODIFIED", "ml/a", BROKEN), line_of(12, "MODIFIED", "ml/a", "n2"))
     assert shown(mirror) == ([("ml/a", 12, "n2")], [])
+
+
+def test_a_server_that_went_back_has_to_be_listed_anew():
+    with pytest.raises(StaleListError, match="is at version 9 and was at 10"):
+        mirror_of(bookmark_of(9))

@@ -60,23 +60,12 @@ def failure_of(file: Path, context: str = "") -> SourceError:
     return asyncio.run(attempt())
 
 
-# ------------------------------------------------------------------------------------------------ what is found
-
-
 def test_a_cluster_is_named_after_its_context_and_knows_the_contexts_namespace(tmp_path):
     async def described() -> tuple[str, str]:
         async with await open_cluster(kubeconfig=kubeconfig(tmp_path)) as cluster:
             return cluster.name, cluster.namespace
 
     assert asyncio.run(described()) == ("lab", "ml")
-
-
-def test_a_cluster_bears_the_name_it_is_given(tmp_path):
-    async def name() -> str:
-        async with await open_cluster(kubeconfig=kubeconfig(tmp_path), name="prod") as cluster:
-            return cluster.name
-
-    assert asyncio.run(name()) == "prod"
 
 
 def opened_by_default(environment: dict[str, str]) -> dict[str, str]:
@@ -134,8 +123,6 @@ def test_the_rest_of_the_official_client_still_works():
     assert kubernetes.aio.watch.Watch.__module__ == "kubernetes.aio.watch.watch"
     assert isinstance(kubernetes.aio.config.kube_config.ApiClient(), kubernetes.aio.client.ApiClient)
 
-
-# ------------------------------------------------------------------------------------------------ who asks
 
 DEPLOYMENT = {"metadata": {"name": "hami-scheduler", "namespace": "kube-system"}, "spec": {"replicas": 1}}
 POD = {"metadata": {"name": "p", "namespace": "ml"}, "spec": {"containers": [{"name": "main"}]}}
@@ -242,9 +229,6 @@ def test_what_a_plugin_says_is_nowhere_when_there_is_no_terminal(tmp_path):
     assert "WXYZ" not in done.stderr + done.stdout
 
 
-# ------------------------------------------------------------------------------------------------ tokens that change
-
-
 def test_a_token_file_that_changes_is_read_again(tmp_path):
     token = tmp_path / "token"
     token.write_text("first\n")
@@ -298,9 +282,6 @@ def test_an_open_cluster_stays_with_its_context_when_the_file_names_another(tmp_
     assert asyncio.run(names()) == ["gpu-1"]
 
 
-# ------------------------------------------------------------------------------------------------ what is wrong
-
-
 def test_a_plugin_that_fails_is_told_by_its_exit_code_and_its_words_are_not_repeated(tmp_path, caplog):
     user = exec_plugin(tmp_path, "echo 'ERROR: session s3cret has ended' >&2; exit 3")
     error = failure_of(kubeconfig(tmp_path, user=user))
@@ -328,23 +309,6 @@ def test_a_command_line_in_place_of_a_command_is_not_repeated(tmp_path):
     assert "s3cret" not in "".join(traceback.format_exception(error))
 
 
-def test_a_plugin_that_is_not_installed_is_named(tmp_path):
-    user = {"exec": {"apiVersion": "client.authentication.k8s.io/v1", "command": "hami-bot-test-no-such-plugin"}}
-    error = failure_of(kubeconfig(tmp_path, user=user))
-    assert in_english(error.message).endswith("hami-bot-test-no-such-plugin: No such file or directory")
-
-
-def test_a_plugin_that_prints_no_credential_is_told(tmp_path):
-    user = exec_plugin(tmp_path, "echo hello")
-    assert in_english(failure_of(kubeconfig(tmp_path, user=user)).message).endswith("it printed no ExecCredential")
-
-
-def test_a_missing_kubeconfig_is_told(tmp_path):
-    error = failure_of(tmp_path / "nope")
-    assert in_english(error.message) == f"{tmp_path}/nope: No such file or directory"
-    assert in_english(error.hint) == "name a kubeconfig that can be read"
-
-
 @pytest.mark.parametrize(
     ("text", "said"),
     [
@@ -365,30 +329,24 @@ def test_a_file_that_is_no_kubeconfig_is_told_in_what(tmp_path, text, said):
     assert in_english(failure_of(file).message).startswith(f"{file}: {said}")
 
 
+@pytest.mark.parametrize(
+    ("server", "more", "said"),
+    [
+        (UNUSED, {"user": {"exec": {"apiVersion": "v1", "command": "echo"}}}, "it printed no ExecCredential"),
+        (6443, {}, "Expected `str`, got `int` - at `$.clusters[0].cluster.server`"),
+        (UNUSED, {"certificate-authority": "nope.pem"}, "a file does not exist that it names (certificate-authority,"),
+        ("127.0.0.1:6443", {}, "its server is no http(s) address"),
+    ],
+)
+def test_what_a_kubeconfig_holds_that_cannot_be_used_is_told(tmp_path, server, more, said):
+    assert said in in_english(failure_of(kubeconfig(tmp_path, server, **more)).message)
+
+
 def test_a_context_that_does_not_exist_is_answered_with_those_that_do(tmp_path):
     file = kubeconfig(tmp_path)
     error = failure_of(file, context="prod")
     assert in_english(error.message) == f"{file}: no context 'prod'"
     assert in_english(error.hint) == "contexts there: lab"
-
-
-def test_a_value_of_the_wrong_type_is_told(tmp_path):
-    file = kubeconfig(tmp_path)
-    file.write_text(file.read_text().replace(f"server: {UNUSED}", "server: 6443"))
-    wrong = "Expected `str`, got `int` - at `$.clusters[0].cluster.server`"
-    assert in_english(failure_of(file).message) == f"{file}: not a kubeconfig: {wrong}"
-
-
-def test_a_missing_authority_file_is_told(tmp_path):
-    file = kubeconfig(tmp_path, **{"certificate-authority": "nope.pem"})
-    assert "cannot be used: a file does not exist that it names (certificate-authority," in in_english(
-        in_english(failure_of(file).message)
-    )
-
-
-def test_an_address_without_a_scheme_is_told(tmp_path):
-    file = kubeconfig(tmp_path, "127.0.0.1:6443")
-    assert in_english(failure_of(file).message) == f"context 'lab' in {file}: its server is no http(s) address"
 
 
 @pytest.mark.parametrize("server", ["https://u:s3cret@127.0.0.1:1", "https://u:s3cret/@127.0.0.1", "https://h:s3cret"])

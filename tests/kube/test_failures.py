@@ -13,7 +13,7 @@ from bot.errors import NotFound, SourceError
 from bot.kube.client import connect
 from bot.kube.client.connect import open_cluster
 from bot.kube.cluster import LogWanted
-from bot.kube.models import DEPLOYMENTS, NODES, PODS
+from bot.kube.models import DEPLOYMENTS, NODES
 from bot.texts import in_english
 from sandbox.apiserver import ApiServer, Fault
 from tests.kube.live_servers import (
@@ -34,6 +34,10 @@ from tests.kube.live_servers import (
 BOT = "system:serviceaccount:hami-system:hami-bot"
 
 
+def read_log(cluster):
+    return cluster.log(LogWanted("hami-system", "hami-scheduler-0", "main", b""))
+
+
 @pytest.fixture
 def silent_port():
     """A port whose connections are made by the kernel and never served."""
@@ -43,22 +47,21 @@ def silent_port():
         yield listening.getsockname()[1]
 
 
-# ------------------------------------------------------------------------------------------------ refusals
-
-
-def test_a_forbidden_list_says_what_to_grant_to_whom(tmp_path):
-    error = failure_of(list_nodes, tmp_path, Fault("/nodes", "status", status=403))
-    assert in_english(error.message) == (
-        f'GET /api/v1/nodes?limit=500: HTTP 403: nodes is forbidden: User "{BOT}" cannot list resource "nodes" '
-        'in API group "" at the cluster scope'
-    )
-    assert in_english(error.hint) == f"grant list on nodes in the whole cluster to {BOT}"
-
-
-def test_a_forbidden_log_says_what_to_grant_in_which_namespace(tmp_path):
-    wanted = LogWanted("hami-system", "hami-scheduler-0", "main", b"")
-    error = failure_of(lambda cluster: cluster.log(wanted), tmp_path, Fault("/log", "status", status=403))
-    assert in_english(error.hint) == f"grant get on pods/log in namespace hami-system to {BOT}"
+@pytest.mark.parametrize(
+    ("ask", "path", "status", "said", "hint"),
+    [
+        (list_nodes, "/nodes", 403, "cannot list resource", f"grant list on nodes in the whole cluster to {BOT}"),
+        (read_log, "/log", 403, "forbidden", f"grant get on pods/log in namespace hami-system to {BOT}"),
+        (get_trainer, "/pods", 404, "HTTP 404", "check the name and the namespace"),
+        (get_trainer, "/pods", 401, "HTTP 401: Unauthorized", "also after reading it anew: renew the credentials of"),
+        (list_nodes, "/nodes", 500, "HTTP 500: etcdserver: request timed out", "a proxy in front of it, has a problem"),
+    ],
+)
+def test_a_refusal_is_told_in_the_servers_words_with_what_to_do(tmp_path, ask, path, status, said, hint):  # noqa: PLR0917
+    error = failure_of(ask, tmp_path, Fault(path, "status", status=status))
+    assert said in in_english(error.message)
+    assert hint in in_english(error.hint)
+    assert isinstance(error, NotFound) is (status == 404)
 
 
 def test_a_refusal_in_other_words_still_says_what_to_grant(tmp_path):
@@ -68,20 +71,6 @@ def test_a_refusal_in_other_words_still_says_what_to_grant(tmp_path):
     error = failure_with_answer(answer, tmp_path, lambda cluster: cluster.list(DEPLOYMENTS, "hami-system"))
     assert in_english(error.message).endswith("deployments?limit=500: HTTP 403: denied by policy 7")
     assert in_english(error.hint) == "grant list on deployments.apps in namespace hami-system to the bot"
-
-
-def test_an_object_that_is_not_there_is_told_in_the_servers_words(tmp_path):
-    error = failure_of(lambda cluster: cluster.get(PODS, "nope", "ml"), tmp_path)
-    assert isinstance(error, NotFound)
-    assert in_english(error.message) == 'GET /api/v1/namespaces/ml/pods/nope: HTTP 404: pods "nope" not found'
-    assert in_english(error.hint) == "check the name and the namespace"
-
-
-def test_a_refused_token_says_whose_credentials_to_renew(tmp_path):
-    error = failure_of(get_trainer, tmp_path, Fault("/pods", "status", status=401))
-    assert in_english(error.message) == "GET /api/v1/namespaces/ml/pods/trainer-0: HTTP 401: Unauthorized"
-    expected = "the token was refused, also after reading it anew: renew the credentials of context 'lab' in "
-    assert in_english(error.hint) == f"{expected}{tmp_path / 'kubeconfig'}"
 
 
 def test_a_list_that_expires_while_it_is_read_is_begun_anew(tmp_path):
@@ -140,12 +129,6 @@ def test_a_passing_failure_is_not_noticed(tmp_path, fault):
     assert asyncio.run(names()) == ["gpu-0000", "gpu-0001", "gpu-0002"]
 
 
-def test_a_lasting_failure_of_the_server_is_told(tmp_path):
-    error = failure_of(list_nodes, tmp_path, Fault("/nodes", "status", status=500))
-    assert in_english(error.message) == "GET /api/v1/nodes?limit=500: HTTP 500: etcdserver: request timed out"
-    assert in_english(error.hint).startswith("the API server, or a proxy in front of it, has a problem")
-
-
 def test_the_page_of_a_failing_proxy_is_told_as_text(tmp_path):
     page = "<html><head><title>x</title><style>a{}</style></head><body><h1>502 Bad\n Gateway</h1></body></html>"
 
@@ -178,9 +161,6 @@ def test_an_answer_that_is_no_list_is_told_and_not_taken_for_an_empty_one(tmp_pa
         in_english(error.hint)
         == "check that the address is the API server's own, with no login page or proxy in between"
     )
-
-
-# ------------------------------------------------------------------------------------------------ the way there
 
 
 def test_a_refused_connection_is_told(tmp_path):

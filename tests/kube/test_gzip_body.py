@@ -74,36 +74,16 @@ def test_what_follows_behind_a_packed_list_is_not_left_out_in_silence(tmp_path):
     assert "more follows behind the end of its packing" in in_english(error.message)
 
 
-def test_a_log_that_a_proxy_packed_is_read_no_further_than_asked(tmp_path):
-    wanted = LogWanted("ml", "trainer-0", "main", since_s=60, needle=b"odd", limit_bytes=300_000)
-    lines = b"".join(b"%s %d\n" % (b"odd" if number % 2 else b"even", number) for number in range(50_000))
-    found = read(tmp_path, gzip.compress(lines), lambda cluster: cluster.log(wanted))
-    assert found.lines[:2] == ("odd 1", "odd 3")
-    assert found.lines[-1].encode() in lines[299_900:300_000]
-    assert found.ends_early
-
-
-def test_a_log_whose_packing_is_cut_short_is_told_as_damaged(tmp_path):
-    wanted = LogWanted("ml", "trainer-0", "main", since_s=60, needle=b"x")
-    with pytest.raises(SourceError, match="its packing is cut short"):
-        read(tmp_path, gzip.compress(b"x\n" * 9000)[:-9], lambda cluster: cluster.log(wanted))
-
-
-def test_a_pods_packed_answer_is_unpacked_no_further_than_asked(tmp_path):
-    wanted = PodGet("ml", "trainer-0", "http", 6060, "debug/pprof/heap", limit_bytes=1000)
-    short = read(tmp_path, gzip.compress(b"profile"), lambda cluster: cluster.pod_get(wanted))
-    assert (short.body, short.cut) == (b"profile", False)
-    long = read(tmp_path, bomb(2**24), lambda cluster: cluster.pod_get(wanted))
-    assert (long.body, long.cut) == (bytes(1000), True)
-
-
-def test_a_watch_that_a_proxy_packed_brings_its_events(tmp_path):
-    events, told = b'{"type":"ADDED","object":{}}\n' * 9, list[bytes]()
-    wanted = Selection(NODES)
-    read(
-        tmp_path, gzip.compress(events), lambda cluster: cluster.watch(wanted, "1", told.append, for_s=1, silence_s=60)
+def test_what_was_not_asked_for_packed_is_refused_where_it_is(tmp_path):
+    log, profile = LogWanted("ml", "trainer-0", "main", b"x"), PodGet("ml", "trainer-0", "http", 6060, "heap")
+    asked = (
+        lambda cluster: cluster.log(log),
+        lambda cluster: cluster.pod_get(profile),
+        lambda cluster: cluster.watch(Selection(NODES), "1", print, for_s=1, silence_s=60),
     )
-    assert b"".join(told) == events
+    for ask in asked:
+        with pytest.raises(SourceError, match="it is packed, and was not asked for so"):
+            read(tmp_path, gzip.compress(b"x\n" * 9), ask)
 
 
 def test_a_refusal_that_a_proxy_packed_is_quoted(tmp_path):

@@ -25,10 +25,6 @@ def test_items_of_the_api_carry_no_kind_of_their_own():
     assert names(PODS, a_list(item, kind="PodList")) == ["a"]
 
 
-def test_no_items_are_an_empty_list():
-    assert names(PODS, b'{"kind": "PodList", "items": null}') == []
-
-
 @pytest.mark.parametrize(
     ("data", "said"),
     [
@@ -41,7 +37,7 @@ def test_no_items_are_an_empty_list():
         (b"null", "is no List"),
         (b"", "is no JSON"),
         (b"No resources found", "is no JSON"),
-        (b'{"kind": "List", "items": [NaN]}', "NaN is no JSON value"),
+        (b'{"kind": "List", "items": [NaN]}', "is no JSON"),
         (a_list(pod("a"))[:-10], "is no JSON"),
         (b'{"kind": "List", "items": [' + b"[" * 100_000 + b"]" * 100_000 + b"]}", "is no JSON"),
         (b'{"kind": "PodList", "metadata": {"continue": "x"}, "items": []}', "one page of a longer list"),
@@ -59,29 +55,6 @@ def test_one_unreadable_item_does_not_spoil_the_others():
     assert [item.name for item in decoded.items] == ["a", "b"]
     assert [(bad.position, bad.namespace, bad.name) for bad in decoded.bad] == [(1, "ml", "x"), (2, "", "")]
     assert "labels" in decoded.bad[0].why
-
-
-def test_an_item_of_another_kind_is_not_taken_for_one_of_this_kind():
-    decoded = decode_list(PODS, a_list({"kind": "Node", "metadata": {"name": "gpu-1"}}, pod("a")))
-    assert [item.name for item in decoded.items] == ["a"]
-    assert decoded.bad[0].why == "expected a Pod, got a Node"
-
-
-@pytest.mark.parametrize(
-    ("text", "read"),
-    [
-        (b"\xf0\x9f\x94\xa5 \\ud83d\\ude00", "🔥 😀"),
-        (b"a\\u0000b\\u001b", "a\x00b\x1b"),
-        (b"raw \x01\x1b and \t", "raw \x01\x1b and \t"),
-        (b"not utf-8 \xff\xc3", "not utf-8 ��"),
-        (b"lone \\ud800", "lone ?"),
-    ],
-)
-def test_odd_characters_in_a_text_do_not_hide_the_object(text, read):
-    data = a_list({"kind": "Pod", "metadata": {"name": "a"}, "status": {"message": "@"}}, pod("b"))
-    decoded = decode_list(PODS, data.replace(b"@", text))
-    assert [item.status.message for item in decoded.items] == [read, ""]
-    assert decoded.bad == []
 
 
 def test_of_a_key_that_stands_twice_the_last_counts_as_in_the_api_server():

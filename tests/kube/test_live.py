@@ -118,8 +118,6 @@ def test_a_question_mark_in_a_name_stays_in_the_name(tmp_path):
     assert in_english(error.message) == 'GET /api/v1/namespaces/ml/pods/a%3Fb: HTTP 404: pods "a?b" not found'
 
 
-# ------------------------------------------------------------------------------------------------ logs
-
 SCHEDULER = ("hami-system", "hami-scheduler-0", "main")
 
 

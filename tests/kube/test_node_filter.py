@@ -41,9 +41,6 @@ def test_a_plain_pod_meets_no_obstacle_on_a_plain_node():
     assert obstacle(pod({}), node()) is None
 
 
-# ------------------------------------------------------------------ cordon and taints
-
-
 def test_an_unschedulable_node_takes_only_pods_that_tolerate_it():
     cordoned = node(unschedulable=True)
     assert obstacle(pod({}), cordoned) == Obstacle(UNSCHEDULABLE_TEXT, "spec.unschedulable")
@@ -80,9 +77,6 @@ def test_every_hard_taint_counts_and_a_preference_does_not():
     assert obstacle(pod({}), node(taints=[soft])) is None
     tolerant = pod({}, tolerations=[{"key": "gpu", "operator": "Exists"}])
     assert obstacle(tolerant, node(taints=[GPU_TAINT, soft, hard])) == Obstacle(TAINT_TEXT, "hard")
-
-
-# ------------------------------------------------------------------ selector and affinity
 
 
 def test_the_node_selector_wants_every_label():
@@ -157,9 +151,6 @@ def test_all_expressions_of_a_term_have_to_hold():
 def test_preferred_affinity_is_no_obstacle():
     preferred = {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1, "preference": {}}]}}
     assert obstacle(pod({}, affinity=preferred), node()) is None
-
-
-# ------------------------------------------------------------------ resources
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from bot.hami.vendors import ANNOTATIONS
 from bot.kube.models import PODS
 from bot.kube.recording.record import record
 from bot.kube.recording.record_logs import MOST_PLUGIN_PODS
-from bot.kube.recording.recorded_cluster import RecordedCluster, RecordedPorts
+from bot.kube.recording.recorded_cluster import RecordedCluster
 from bot.texts import in_english
 from tests.kube.samples import a_list, folder, pod
 
@@ -31,7 +31,7 @@ def recorded(tmp_path, pods, logs, wanted=None):
     """The recording of a cluster of these pods, which has these logs, and its summary."""
     there = RecordedCluster.open(folder(tmp_path / "lab", {"objects/pods.json": a_list(*pods), **logs}))
     out = tmp_path / "out"
-    ports = RecordedPorts(there)
+    ports = there
     summary = asyncio.run(record(there, out, pod=wanted, server_version="", annotations=ANNOTATIONS, ports=ports))
     return RecordedCluster.open(out), summary
 

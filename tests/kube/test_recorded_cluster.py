@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from bot.errors import NotFound, SourceError
 from bot.kube.cluster import LogLines, LogWanted
-from bot.kube.models import DEPLOYMENTS, EVENTS, LEASES, NODES, PODS
+from bot.kube.models import DEPLOYMENTS, EVENTS, LEASES, PODS
 from bot.kube.recording.recorded_cluster import RecordedCluster
 from bot.texts import in_english
 from tests.kube.samples import META, TAKEN_AT, a_list, archive, folder, pod
@@ -48,9 +48,6 @@ def opened(request, tmp_path):
         return RecordedCluster.open(archive(tmp_path / "case.tar.gz", members))
 
     return open_as
-
-
-# ------------------------------------------------------------------------------------------------ what it is
 
 
 def test_a_recording_answers_for_the_moment_it_was_taken(opened):
@@ -137,9 +134,6 @@ def test_what_macos_adds_to_an_archive_does_no_harm(tmp_path):
     assert RecordedCluster.open(archive(tmp_path / "a.tar.gz", members)).name == "lab"
 
 
-# ------------------------------------------------------------------------------------------------ objects
-
-
 def test_objects_are_found_by_namespace_labels_and_fields(opened):
     pods = a_list(pod("a", nodeName="gpu-1"), pod("b"), pod("a", "other"))
     cluster = opened({"objects/pods.json": pods})
@@ -154,12 +148,6 @@ def test_objects_are_found_by_namespace_labels_and_fields(opened):
 def test_a_selector_that_cannot_be_evaluated_is_no_empty_answer(opened, selector):
     with pytest.raises(SourceError, match="could not be searched"):
         listed(opened({"objects/pods.json": a_list(pod("a"))}), PODS, **selector)
-
-
-def test_a_node_is_found_whatever_namespace_is_asked(opened):
-    cluster = opened({"objects/nodes.json": a_list({"kind": "Node", "metadata": {"name": "gpu-1"}})})
-    assert listed(cluster, NODES, "ml") == ["gpu-1"]
-    assert asyncio.run(cluster.get(NODES, "gpu-1", "ml")).name == "gpu-1"
 
 
 def test_an_absent_object_is_named_as_the_api_server_would(opened):
@@ -203,9 +191,6 @@ def test_an_item_without_a_readable_name_may_be_any_object(opened):
     cluster = opened({"objects/pods.json": a_list(pod("a"), 7)})
     with pytest.raises(SourceError, match="item 1 could not be read"):
         asyncio.run(cluster.get(PODS, "y", "ml"))
-
-
-# ------------------------------------------------------------------------------------------------ logs and other files
 
 
 @pytest.mark.parametrize(
@@ -286,11 +271,6 @@ def test_the_log_of_the_run_before_a_restart_is_a_file_of_its_own(opened):
     at = LOG.removeprefix("logs/").removesuffix(".log").split("/")
     wanted = LogWanted(*at, b"", previous=True)
     assert asyncio.run(cluster.log(wanted)) == LogLines(("then",), first="then")
-
-
-def test_a_missing_log_is_named(opened):
-    with pytest.raises(SourceError, match=f"{LOG} is not in the recording"):
-        logged(opened({"objects/pods.json": a_list()}))
 
 
 @pytest.mark.parametrize("name", ["../../secret", "..", "", "a/b", "a\\b", "a\0b"])

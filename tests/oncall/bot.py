@@ -18,6 +18,8 @@ from bot.settings.schema import ClusterSettings
 from playbooks.playbook import Sources
 from sandbox.slack import SlackServer
 from tests.oncall.rig import text
+from tests.oncall.scenes import busy_cluster
+from tests.scenes import Scene, as_test
 from tests.slack.bot import PATIENT, settings
 from tests.slack.changing import sent
 
@@ -111,6 +113,15 @@ def played(
             assert world.slack.unknown_methods == []
 
     asyncio.run(play())
+
+
+def on_bot(pods: int, given: OncallSettings | None = GIVEN) -> Callable[[Scene], Callable[..., None]]:
+    """The test is a scene with a started bot on whose cluster so many pods wait."""
+
+    def run(folder: Path, scene: Scene) -> None:
+        played(folder, busy_cluster(folder / "cluster", pods), scene, given)
+
+    return as_test(run, "tmp_path")
 
 
 @asynccontextmanager

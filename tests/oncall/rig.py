@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from dataclasses import dataclass, field
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,8 @@ from playbooks.playbook import Sources
 from sandbox.slack import SlackServer, VirtualClock
 from sandbox.slack.content import strings_of
 from tests.changes.rig import Steps
+from tests.oncall.scenes import busy_cluster
+from tests.scenes import Scene, as_test
 from tests.slack.outbox_support import ONCALL, START, Bot, a_bot, drain, outbox_of, seed
 
 TERMS = IncidentTimes(rota=("U0ADA00001", "S0ONCALL01"))
@@ -139,7 +142,6 @@ class _Store:
         self.incidents = steps.of(store.incidents)
         self.timeline = steps.of(store.timeline)
         self.task_leases = steps.of(store.task_leases)
-        self.ignored = steps.of(store.ignored)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._store, name)
@@ -185,6 +187,20 @@ def with_rig(database: str, recording: Path, scene: Callable[[Rig], Awaitable[No
             await scene(rig)
 
     asyncio.run(play())
+
+
+def on_rig(pods: int, *, new: bool = False) -> Callable[[Scene], Callable[..., None]]:
+    """The test is a scene at a rig, perhaps with a keeper, on whose cluster so many pods wait; with `new` its database
+    is its own.
+    """
+
+    def run(database: Any, folder: Path, scene: Scene) -> None:
+        async def play(rig: Rig) -> None:
+            await scene(rig, *([rig.keeper()] if "keeper" in signature(scene).parameters else ()))
+
+        with_rig(database() if new else database, busy_cluster(folder, pods), play)
+
+    return as_test(run, "new_database" if new else "database", "tmp_path")
 
 
 WRITES = frozenset({"take", "sort", "change", "find_threads", "show", "proven", "told", "put"})

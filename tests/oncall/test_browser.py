@@ -9,6 +9,7 @@ from playwright.async_api import Page, expect
 from tests.oncall.bot import GIVEN, World, a_world
 from tests.oncall.scenes import busy_cluster
 from tests.sandbox.page.support import BROWSERS, DESK, find_browser, open_browser, type_command, violations_of
+from tests.scenes import as_test
 
 pytestmark = pytest.mark.process
 
@@ -42,39 +43,39 @@ def in_the_browser(folder: Path, scene) -> None:
 
 
 @pytest.mark.sampled(0)
-def test_an_alert_opens_a_thread_whose_head_tells_the_story_and_the_digest_shows_a_picture(tmp_path: Path) -> None:
-    async def scene(world: World, page: Page) -> None:
-        await world.alert("trainer-0", "trainer-3")
-        head = page.locator("#main .message", has_text="Incident ")
-        await expect(head).to_contain_text(CAUSE, timeout=PATIENCE_MS)
-        await expect(head).to_contain_text("2 of 2 pods still affected, 2 alerts", timeout=PATIENCE_MS)
-        await head.get_by_role("button", name="Acknowledge").click()
-        await expect(head).to_contain_text("Acknowledged, warning", timeout=PATIENCE_MS)
+@as_test(in_the_browser, "tmp_path")
+async def test_an_alert_opens_a_thread_whose_head_tells_the_story_and_the_digest_shows_a_picture(
+    world: World, page: Page
+) -> None:
+    await world.alert("trainer-0", "trainer-3")
+    head = page.locator("#main .message", has_text="Incident ")
+    await expect(head).to_contain_text(CAUSE, timeout=PATIENCE_MS)
+    await expect(head).to_contain_text("2 of 2 pods still affected, 2 alerts", timeout=PATIENCE_MS)
+    await head.get_by_role("button", name="Acknowledge").click()
+    await expect(head).to_contain_text("Acknowledged, warning", timeout=PATIENCE_MS)
 
-        await head.get_by_role("button", name="Note").click()
-        dialog = page.get_by_role("dialog")
-        await dialog.get_by_role("textbox").fill("a cable is loose")
-        await dialog.get_by_role("button", name="Note", exact=True).click()
-        await head.get_by_role("button", name="Reply in thread").click()
-        thread = page.locator("#thread")
-        await expect(thread).to_contain_text("Evidence", timeout=PATIENCE_MS)
-        await expect(thread).to_contain_text("a cable is loose", timeout=PATIENCE_MS)
+    await head.get_by_role("button", name="Note").click()
+    dialog = page.get_by_role("dialog")
+    await dialog.get_by_role("textbox").fill("a cable is loose")
+    await dialog.get_by_role("button", name="Note", exact=True).click()
+    await head.get_by_role("button", name="Reply in thread").click()
+    thread = page.locator("#thread")
+    await expect(thread).to_contain_text("Evidence", timeout=PATIENCE_MS)
+    await expect(thread).to_contain_text("a cable is loose", timeout=PATIENCE_MS)
 
-        await head.get_by_role("button", name="Hand over").click()
-        await dialog.get_by_role("combobox").select_option("U0GRACE001")
-        await dialog.get_by_role("button", name="Hand over", exact=True).click()
-        await expect(thread).to_contain_text("Handed over to", timeout=PATIENCE_MS)
+    await head.get_by_role("button", name="Hand over").click()
+    await dialog.get_by_role("combobox").select_option("U0GRACE001")
+    await dialog.get_by_role("button", name="Hand over", exact=True).click()
+    await expect(thread).to_contain_text("Handed over to", timeout=PATIENCE_MS)
 
-        await head.get_by_role("button", name="Close", exact=True).click()
-        await expect(dialog).to_contain_text("The cause is still there: 2 of 2 pods", timeout=PATIENCE_MS)
-        await dialog.get_by_role("button", name="Close", exact=True).click()
-        await expect(head).to_contain_text("Closed, warning", timeout=PATIENCE_MS)
-        assert await head.get_by_role("button", name="Acknowledge").count() == 0
+    await head.get_by_role("button", name="Close", exact=True).click()
+    await expect(dialog).to_contain_text("The cause is still there: 2 of 2 pods", timeout=PATIENCE_MS)
+    await dialog.get_by_role("button", name="Close", exact=True).click()
+    await expect(head).to_contain_text("Closed, warning", timeout=PATIENCE_MS)
+    assert await head.get_by_role("button", name="Acknowledge").count() == 0
 
-        await type_command(page, "/hami digest now")
-        digest = page.locator("#main .message:not(.ephemeral)", has_text="pods are pending for").last
-        await digest.get_by_role("button", name="Reply in thread").click()
-        await expect(thread.locator("img[alt]:not([alt=''])").last).to_be_visible(timeout=PATIENCE_MS)
-        assert await violations_of(page) == []
-
-    in_the_browser(tmp_path, scene)
+    await type_command(page, "/hami digest now")
+    digest = page.locator("#main .message:not(.ephemeral)", has_text="pods are pending for").last
+    await digest.get_by_role("button", name="Reply in thread").click()
+    await expect(thread.locator("img[alt]:not([alt=''])").last).to_be_visible(timeout=PATIENCE_MS)
+    assert await violations_of(page) == []

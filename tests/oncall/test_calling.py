@@ -15,7 +15,7 @@ from handlers.parsing.question import Question
 from handlers.user_actions import Deed
 from tests.changes.rig import Killed, Steps, When
 from tests.oncall.bot import GIVEN
-from tests.oncall.rig import TERMS, WRITES, Rig, a_rig, pending, text, with_rig
+from tests.oncall.rig import TERMS, WRITES, Rig, a_rig, on_rig, pending, text, with_rig
 from tests.oncall.scenes import busy_cluster
 from tests.sampling import Sample
 from tests.slack.outbox_support import ONCALL
@@ -24,28 +24,23 @@ from tests.stores import NewDatabase
 ADA, GROUP = TERMS.rota
 
 
-def test_the_head_says_who_was_called_and_who_is_next_and_when(new_database: NewDatabase, tmp_path: Path) -> None:
-    async def scene(rig: Rig) -> None:
-        keeper = rig.keeper()
-        await keeper.take([pending(0)])
-        await rig.passes(0, keeper)
-        [head] = rig.heads()
-        assert ADA not in str(head)  # whom a first post names, it calls
-        await rig.passes(100, keeper, step_s=50)
-        [head] = rig.heads()
-        assert "next called:" in text(head)
-        assert f"'user_id': '{ADA}'" in str(head["blocks"])
-        await rig.passes(900, keeper, step_s=50)
-        [head] = rig.heads()
-        assert "Called:" in text(head)
-        [row] = await rig.store.incidents.opened()
-        assert row.incident.called == (ADA,)
-        blocks = str(head["blocks"])
-        assert (
-            blocks.index(ADA) < blocks.index(GROUP) < blocks.index(f"'timestamp': {row.incident.called_at + 900:.0f}")
-        )
-
-    with_rig(new_database(), busy_cluster(tmp_path, 3), scene)
+@on_rig(3, new=True)
+async def test_the_head_says_who_was_called_and_who_is_next_and_when(rig: Rig, keeper: Keeper) -> None:
+    await keeper.take([pending(0)])
+    await rig.passes(0, keeper)
+    [head] = rig.heads()
+    assert ADA not in str(head)  # whom a first post names, it calls
+    await rig.passes(100, keeper, step_s=50)
+    [head] = rig.heads()
+    assert "next called:" in text(head)
+    assert f"'user_id': '{ADA}'" in str(head["blocks"])
+    await rig.passes(900, keeper, step_s=50)
+    [head] = rig.heads()
+    assert "Called:" in text(head)
+    [row] = await rig.store.incidents.opened()
+    assert row.incident.called == (ADA,)
+    blocks = str(head["blocks"])
+    assert blocks.index(ADA) < blocks.index(GROUP) < blocks.index(f"'timestamp': {row.incident.called_at + 900:.0f}")
 
 
 _UNFINISHED: list[tuple[tuple[str, str, dict[str, Any]], bool]] = [
@@ -92,40 +87,34 @@ def test_nobody_is_called_while_somebody_s_acknowledgement_is_not_carried_out_ye
 
 
 @pytest.mark.parametrize("last", ["C0GENERAL1", "U0LINUS001"])
-def test_a_last_resort_is_told_once_in_its_channel_or_to_its_person(
-    new_database: NewDatabase, tmp_path: Path, last: str
-) -> None:
-    async def scene(rig: Rig) -> None:
-        terms = TERMS._replace(rota=(ADA,), last_resort=last)
-        one, two = rig.keeper("one", terms=terms), rig.keeper("two", terms=terms)
-        await one.take([pending(0)])
-        await rig.passes(2000, one, two, step_s=100)
-        [head] = rig.heads()
-        assert [reply for reply in rig.replies(head) if "is the last resort" in reply]
-        workspace = rig.bot.slack.workspace
-        place = last if last.startswith("C") else workspace.open_dm(last).id
-        told = [text(message) for _, message in workspace.everything(place) if "Everybody was called" in text(message)]
-        assert len(told) == 1
-
-    with_rig(new_database(), busy_cluster(tmp_path, 3), scene)
+@on_rig(3, new=True)
+async def test_a_last_resort_is_told_once_in_its_channel_or_to_its_person(rig: Rig, *, last: str) -> None:
+    terms = TERMS._replace(rota=(ADA,), last_resort=last)
+    one, two = rig.keeper("one", terms=terms), rig.keeper("two", terms=terms)
+    await one.take([pending(0)])
+    await rig.passes(2000, one, two, step_s=100)
+    [head] = rig.heads()
+    assert [reply for reply in rig.replies(head) if "is the last resort" in reply]
+    workspace = rig.bot.slack.workspace
+    place = last if last.startswith("C") else workspace.open_dm(last).id
+    told = [text(message) for _, message in workspace.everything(place) if "Everybody was called" in text(message)]
+    assert len(told) == 1
 
 
-def test_where_the_last_resort_is_the_threads_own_channel_one_reply_tells_both(database: str, tmp_path: Path) -> None:
-    async def scene(rig: Rig) -> None:
-        put = rig.outbox.put
+@on_rig(3)
+async def test_where_the_last_resort_is_the_threads_own_channel_one_reply_tells_both(rig: Rig) -> None:
+    put = rig.outbox.put
 
-        async def put_and_sent(*given: Any, **more: Any) -> None:
-            await put(*given, **more)
-            await rig.send()
+    async def put_and_sent(*given: Any, **more: Any) -> None:
+        await put(*given, **more)
+        await rig.send()
 
-        rig.outbox.put = put_and_sent
-        keeper = rig.keeper(terms=TERMS._replace(rota=(ADA,), last_resort=ONCALL))
-        await keeper.take([pending(0)])
-        await rig.passes(2000, keeper, step_s=100)
-        [head] = rig.heads()
-        assert len([reply for reply in rig.replies(head) if "is the last resort" in reply]) == 1
-
-    with_rig(database, busy_cluster(tmp_path, 3), scene)
+    rig.outbox.put = put_and_sent
+    keeper = rig.keeper(terms=TERMS._replace(rota=(ADA,), last_resort=ONCALL))
+    await keeper.take([pending(0)])
+    await rig.passes(2000, keeper, step_s=100)
+    [head] = rig.heads()
+    assert len([reply for reply in rig.replies(head) if "is the last resort" in reply]) == 1
 
 
 def test_a_channel_of_last_resort_that_the_bot_cannot_post_to_is_told_of_like_the_others() -> None:

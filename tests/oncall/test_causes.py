@@ -14,7 +14,7 @@ from bot.kube.recording.recorded_cluster import RecordedCluster
 from bot.rows import GpuRow
 from bot.settings.oncall import OncallSettings
 from bot.triage.webhook import Alert, read_alerts
-from handlers.oncall.causes import all_findings, questions, registration_state
+from handlers.oncall.causes import answer, questions, registration_state
 from handlers.oncall.keeper import Keeper
 from handlers.oncall.setup import plan
 from playbooks.playbook import Sources
@@ -108,7 +108,7 @@ def test_an_exporter_s_alert_is_about_its_node_and_says_who_has_the_gpu(database
 
 
 def test_a_gpu_is_told_with_the_pods_that_hold_it(database: str) -> None:
-    report = asyncio.run(all_findings(Sources(RecordedCluster.open(LAB)), "gpus"))
+    report = asyncio.run(answer(Sources(RecordedCluster.open(LAB)), "gpus"))
     card = next(row for row in report.typed(GpuRow) if row.holders)
     (said,) = threads(database, posted({"alertname": "GpuHot", "UUID": str(card.card), "severity": "warning"}))
     assert f"{card.card} of {card.node}: held by {card.holders[0]}" in said

@@ -7,23 +7,20 @@ from pathlib import Path
 
 import pytest
 
-from bot.errors import SourceError
 from bot.periodic_jobs import Clock
 from bot.settings.oncall import OncallSettings
 from bot.settings.schema import ClusterSettings
 from bot.triage.state import Act, act
 from handlers.deps import Deps
 from handlers.oncall.alert_sorter import SORTED_AT_ONCE
-from handlers.oncall.calling import PATIENCE_S
 from handlers.oncall.keeper import Keeper
 from handlers.oncall.setup import plan
 from handlers.oncall.watcher import Patience, Watcher
 from playbooks.playbook import Sources
 from tests.oncall.bot import GIVEN, ROOM, World, played
-from tests.oncall.rig import Rig, pending, text, with_rig
+from tests.oncall.rig import Rig, on_rig, pending, text
 from tests.oncall.scenes import busy_cluster
 from tests.slack.outbox_support import ONCALL
-from tests.stores import NewDatabase
 
 HERE = OncallSettings(channel=ONCALL, token=GIVEN.token)
 
@@ -33,28 +30,22 @@ def one_cluster(rig: Rig) -> tuple[Deps, Keeper]:
     return deps, Keeper(deps, plan(HERE, deps, "one", 60.0)._replace(clock=rig.bot.clock.now))
 
 
-def test_alertmanager_and_the_watcher_mean_the_one_cluster_without_naming_it(database: str, tmp_path: Path) -> None:
-    async def scene(rig: Rig) -> None:
-        deps, keeper = one_cluster(rig)
-        await Watcher(deps, keeper, deps.clusters, Patience(minutes=1), "one").look()
-        await keeper.take([pending(0), pending(3, cluster="prod")])
-        await rig.passes(50, keeper, step_s=50)
-        [head] = [head for head in rig.heads() if "card-insufficient-memory" in text(head)]
-        assert "2 of 2 pods still affected, 4 alerts" in text(head)
-
-    with_rig(database, busy_cluster(tmp_path, 4), scene)
+@on_rig(4)
+async def test_alertmanager_and_the_watcher_mean_the_one_cluster_without_naming_it(rig: Rig) -> None:
+    deps, keeper = one_cluster(rig)
+    await Watcher(deps, keeper, deps.clusters, Patience(minutes=1), "one").look()
+    await keeper.take([pending(0), pending(3, cluster="prod")])
+    await rig.passes(50, keeper, step_s=50)
+    [head] = [head for head in rig.heads() if "card-insufficient-memory" in text(head)]
+    assert "2 of 2 pods still affected, 4 alerts" in text(head)
 
 
-def test_a_digest_that_names_no_cluster_is_about_the_only_one(tmp_path: Path) -> None:
+def test_a_digest_that_names_no_cluster_is_about_the_only_one_and_another_name_is_told_which_there_are(
+    tmp_path: Path,
+) -> None:
     async def scene(world: World) -> None:
         await world.slack.command("ada", ROOM, "digest daily 09:00 Asia/Shanghai")
         await world.told("ada", "here, about prod.")
-
-    played(tmp_path, busy_cluster(tmp_path / "cluster", 1), scene, None, {"prod": ClusterSettings()})
-
-
-def test_a_digest_about_a_cluster_that_there_is_not_is_told_which_there_are(tmp_path: Path) -> None:
-    async def scene(world: World) -> None:
         await world.slack.command("ada", ROOM, "digest daily 09:00 Asia/Shanghai --cluster prdo")
         assert "Configured clusters: prod" in text(await world.told("ada", "there is no cluster 'prdo'"))
 
@@ -62,18 +53,16 @@ def test_a_digest_about_a_cluster_that_there_is_not_is_told_which_there_are(tmp_
 
 
 @pytest.mark.parametrize("given", [HERE, HERE.model_copy(update={"cluster": "ours"})])
-def test_where_the_settings_name_no_cluster_an_alert_that_names_one_is_about_the_usual_one(
-    database: str, tmp_path: Path, given: OncallSettings
+@on_rig(7)
+async def test_where_the_settings_name_no_cluster_an_alert_that_names_one_is_about_the_usual_one(
+    rig: Rig, *, given: OncallSettings
 ) -> None:
-    async def scene(rig: Rig) -> None:
-        deps = rig.deps()
-        keeper = Keeper(deps, plan(given, deps, "one", 60.0)._replace(clock=rig.bot.clock.now))
-        await keeper.take([pending(0, cluster="prod"), pending(3), pending(6, cluster="another")])
-        await rig.passes(50, keeper, step_s=50)
-        [head] = rig.heads()
-        assert "3 of 3 pods still affected" in text(head)
-
-    with_rig(database, busy_cluster(tmp_path, 7), scene)
+    deps = rig.deps()
+    keeper = Keeper(deps, plan(given, deps, "one", 60.0)._replace(clock=rig.bot.clock.now))
+    await keeper.take([pending(0, cluster="prod"), pending(3), pending(6, cluster="another")])
+    await rig.passes(50, keeper, step_s=50)
+    [head] = rig.heads()
+    assert "3 of 3 pods still affected" in text(head)
 
 
 @contextlib.asynccontextmanager
@@ -87,92 +76,66 @@ async def running(keeper: Keeper) -> AsyncGenerator[None]:
             await asyncio.gather(work, return_exceptions=True)
 
 
-def test_a_cluster_that_hangs_holds_up_neither_people_nor_other_clusters(database: str, tmp_path: Path) -> None:
-    async def scene(rig: Rig) -> None:
-        hanging = asyncio.Event()
+@on_rig(4)
+async def test_a_cluster_that_hangs_holds_up_neither_people_nor_other_clusters(rig: Rig) -> None:
+    hanging = asyncio.Event()
 
-        @contextlib.asynccontextmanager
-        async def sources(cluster: str) -> AsyncGenerator[Sources]:
-            if cluster == "hangs":
-                hanging.set()
-                await asyncio.Event().wait()
-            async with rig.sources(cluster) as opened:
-                yield opened
+    @contextlib.asynccontextmanager
+    async def sources(cluster: str) -> AsyncGenerator[Sources]:
+        if cluster == "hangs":
+            hanging.set()
+            await asyncio.Event().wait()
+        async with rig.sources(cluster) as opened:
+            yield opened
 
-        deps = rig.deps()._replace(clusters=("hangs", "well"), open_sources=sources)
-        keeper = Keeper(deps, plan(HERE, deps, "one", 0.01)._replace(clock=rig.bot.clock.now))
-        async with running(keeper):
-            await keeper.take([pending(0, cluster="hangs"), pending(3, cluster="well")])
-            await hanging.wait()
-            while not rig.heads() or not rig.replies(rig.heads()[0]):
-                await rig.send()
-            [row] = await rig.store.incidents.opened()
-            await rig.store.incidents.change(
-                row.id, lambda incident, _: act(incident, Act("ack", "U0ADA00001", rig.now))
-            )
-            keeper.soon()
-            while not any("Acknowledged" in reply for reply in rig.replies(rig.heads()[0])):
-                await rig.send()
-        assert [incident.cluster for incident in await rig.store.alerts.unsorted(5, "hangs")] == ["hangs"]
-
-    with_rig(database, busy_cluster(tmp_path, 4), scene)
+    deps = rig.deps()._replace(clusters=("hangs", "well"), open_sources=sources)
+    keeper = Keeper(deps, plan(HERE, deps, "one", 0.01)._replace(clock=rig.bot.clock.now))
+    async with running(keeper):
+        await keeper.take([pending(0, cluster="hangs"), pending(3, cluster="well")])
+        await hanging.wait()
+        while not rig.heads() or not rig.replies(rig.heads()[0]):
+            await rig.send()
+        [row] = await rig.store.incidents.opened()
+        await rig.store.incidents.change(row.id, lambda incident, _: act(incident, Act("ack", "U0ADA00001", rig.now)))
+        keeper.soon()
+        while not any("Acknowledged" in reply for reply in rig.replies(rig.heads()[0])):
+            await rig.send()
+    assert [incident.cluster for incident in await rig.store.alerts.unsorted(5, "hangs")] == ["hangs"]
 
 
-def test_alerts_of_a_cluster_that_cannot_be_read_stand_for_themselves_after_a_minute(
-    database: str, tmp_path: Path
-) -> None:
-    async def scene(rig: Rig) -> None:
-        keeper = rig.keeper()
-        rig.down = SourceError("GET /api/v1/pods: HTTP 503")
-        await keeper.take([pending(number) for number in range(5)])
-        await rig.passes(PATIENCE_S, keeper, step_s=PATIENCE_S)
-        [head] = rig.heads()
-        assert "5 alerts" in text(head)
+@on_rig(1, new=True)
+async def test_however_many_alerts_wait_for_a_cluster_that_hangs_others_are_not_held_up(rig: Rig) -> None:
+    @contextlib.asynccontextmanager
+    async def sources(cluster: str) -> AsyncGenerator[Sources]:
+        if cluster == "hangs":
+            await asyncio.Event().wait()
+        async with rig.sources(cluster) as opened:
+            yield opened
 
-    with_rig(database, busy_cluster(tmp_path, 1), scene)
-
-
-def test_however_many_alerts_wait_for_a_cluster_that_hangs_others_are_not_held_up(
-    new_database: NewDatabase, tmp_path: Path
-) -> None:
-    async def scene(rig: Rig) -> None:
-        @contextlib.asynccontextmanager
-        async def sources(cluster: str) -> AsyncGenerator[Sources]:
-            if cluster == "hangs":
-                await asyncio.Event().wait()
-            async with rig.sources(cluster) as opened:
-                yield opened
-
-        deps = rig.deps()._replace(clusters=("hangs", "well"), open_sources=sources)
-        keeper = Keeper(deps, plan(HERE, deps, "one", 0.01)._replace(clock=rig.bot.clock.now))
-        crowd = [pending(pod=f"stuck-{number}", cluster="hangs") for number in range(SORTED_AT_ONCE)]
-        await rig.store.alerts.take(crowd)
-        async with running(keeper):
-            await keeper.take([pending(0, cluster="well")])
-            while not rig.heads():
-                await rig.send()
-        [head] = rig.heads()
-        assert "1 of 1 pod still affected" in text(head)
-
-    with_rig(new_database(), busy_cluster(tmp_path, 1), scene)
+    deps = rig.deps()._replace(clusters=("hangs", "well"), open_sources=sources)
+    keeper = Keeper(deps, plan(HERE, deps, "one", 0.01)._replace(clock=rig.bot.clock.now))
+    crowd = [pending(pod=f"stuck-{number}", cluster="hangs") for number in range(SORTED_AT_ONCE)]
+    await rig.store.alerts.take(crowd)
+    async with running(keeper):
+        await keeper.take([pending(0, cluster="well")])
+        while not rig.heads():
+            await rig.send()
+    [head] = rig.heads()
+    assert "1 of 1 pod still affected" in text(head)
 
 
-def test_what_the_bot_saw_in_a_cluster_that_was_taken_out_of_the_settings_is_over(
-    database: str, tmp_path: Path
-) -> None:
-    async def scene(rig: Rig) -> None:
-        both = rig.deps()._replace(clusters=("prod", "old"))
-        before = Keeper(both, plan(HERE, both, "one", 60.0)._replace(clock=rig.bot.clock.now))
-        await Watcher(both, before, both.clusters, Patience(minutes=1), "one").look()
-        await rig.passes(10, before)
-        deps, keeper = one_cluster(rig)
-        assert len(await rig.store.alerts.firing_of("watch", "old")) == 1
-        await Watcher(deps, keeper, ("prod",), Patience(minutes=1), "one").look()
-        await rig.passes(400, keeper, step_s=100)
-        assert await rig.store.alerts.firing_of("watch", "old") == []
-        assert len(await rig.store.alerts.firing_of("watch", "prod")) == 1
-        [gone] = [head for head in rig.heads() if "Resolved" in text(head)]
-        assert "old" in text(gone)
-        assert [reply for reply in rig.replies(gone) if "their cluster is no longer in the settings" in reply]
-
-    with_rig(database, busy_cluster(tmp_path, 1), scene)
+@on_rig(1)
+async def test_what_the_bot_saw_in_a_cluster_that_was_taken_out_of_the_settings_is_over(rig: Rig) -> None:
+    both = rig.deps()._replace(clusters=("prod", "old"))
+    before = Keeper(both, plan(HERE, both, "one", 60.0)._replace(clock=rig.bot.clock.now))
+    await Watcher(both, before, both.clusters, Patience(minutes=1), "one").look()
+    await rig.passes(10, before)
+    deps, keeper = one_cluster(rig)
+    assert len(await rig.store.alerts.firing(source="watch", cluster="old")) == 1
+    await Watcher(deps, keeper, ("prod",), Patience(minutes=1), "one").look()
+    await rig.passes(400, keeper, step_s=100)
+    assert await rig.store.alerts.firing(source="watch", cluster="old") == []
+    assert len(await rig.store.alerts.firing(source="watch", cluster="prod")) == 1
+    [gone] = [head for head in rig.heads() if "Resolved" in text(head)]
+    assert "old" in text(gone)
+    assert [reply for reply in rig.replies(gone) if "their cluster is no longer in the settings" in reply]

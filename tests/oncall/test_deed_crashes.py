@@ -10,7 +10,9 @@ import pytest
 
 from bot.triage.state import Turn
 from handlers.changes.draft import Person
-from handlers.oncall.service import DeedTime, IncidentDeed, TriageService
+from handlers.oncall.service import IncidentDeed, TriageService
+from handlers.parsing.question import Question
+from handlers.user_actions import NOTHING, AcceptedDeed, Nothing
 from tests.changes.crashes import crash_points
 from tests.changes.rig import Killed, Steps
 from tests.oncall.rig import Rig, a_rig, pending
@@ -42,11 +44,11 @@ class _Stepped:
         return getattr(self._store, name)
 
 
-async def _act(rig: Rig, wanted: IncidentDeed, once: DeedTime, steps: Steps) -> None:
+async def _act(rig: Rig, wanted: IncidentDeed, taken: AcceptedDeed[Nothing], steps: Steps) -> None:
     service = TriageService(rig.deps(_Stepped(rig.store, steps)), rig.keeper(), ())
     [row] = [row for row in await rig.store.incidents.opened() if row.incident.is_open]
     found = await service.find(ADA, row.id)
-    await service.act(ADA, found, wanted, once)
+    await service.act(ADA, found, wanted, taken)
 
 
 @pytest.mark.parametrize("deed", DEEDS)
@@ -67,13 +69,14 @@ def test_killed_at_any_step_a_deed_is_done_once(
                 await rig.keeper().take([pending(0)])
                 await rig.passes(5)
                 [row] = await rig.store.incidents.opened()
-                clicked = rig.now
+                asked = Question(words="", user=ADA.user, channel=ADA.channel, asked_at=rig.now)
+                taken = AcceptedDeed("trigger", asked, NOTHING)
                 with pytest.raises(Killed):
-                    await _act(rig, wanted, DeedTime("trigger", clicked), Steps(at, when))
+                    await _act(rig, wanted, taken, Steps(at, when))
                 await rig.bot.clock.advance(200)
                 steps = Steps()
                 service = TriageService(rig.deps(_Stepped(rig.store, steps)), rig.keeper(), ())
-                await service.act(ADA, row, wanted, DeedTime("trigger", clicked, is_again=True))
+                await service.act(ADA, row, wanted, taken._replace(resumed=True))
                 turns = Counter(event.news.turn for event in await rig.store.timeline.of(row.id))
                 assert turns[turn] == 1, (at, when, turns)
                 done = [line for line in await rig.store.audit.read(9) if line.outcome == "done"]

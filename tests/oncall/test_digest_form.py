@@ -4,9 +4,8 @@ from pathlib import Path
 from typing import Any
 
 from bot.slack.render.digest import OPEN
-from tests.oncall.bot import ROOM, World, played
+from tests.oncall.bot import ROOM, World, on_bot
 from tests.oncall.rig import text
-from tests.oncall.scenes import busy_cluster
 
 
 def typed(when: str, zone: str, at: str = "09:00") -> dict[str, Any]:
@@ -41,24 +40,20 @@ def test_the_command_alone_shows_what_there_is_and_how_to_have_one_and_its_form_
         await world.told("ada", "mon,thu 17:30 Europe/Berlin")
 
 
-def test_a_time_without_a_zone_is_meant_in_the_zone_of_the_person(tmp_path: Path) -> None:
-    async def scene(world: World) -> None:
-        await world.slack.command("ada", ROOM, "digest daily 9am")
-        await world.told("ada", "daily 09:00 Europe/London")
-        await world.slack.command("ada", ROOM, "digest weekdays 5:30 pm")
-        await world.told("ada", "17:30 Europe/London")
-
-    played(tmp_path, busy_cluster(tmp_path / "cluster", 1), scene, None)
+@on_bot(1, None)
+async def test_a_time_without_a_zone_is_meant_in_the_zone_of_the_person(world: World) -> None:
+    await world.slack.command("ada", ROOM, "digest daily 9am")
+    await world.told("ada", "daily 09:00 Europe/London")
+    await world.slack.command("ada", ROOM, "digest weekdays 5:30 pm")
+    await world.told("ada", "17:30 Europe/London")
 
 
-def test_a_form_that_asks_for_no_time_of_day_says_what_is_missing(tmp_path: Path) -> None:
-    async def scene(world: World) -> None:
-        await world.slack.command("ada", ROOM, "digest")
-        told = await world.told("ada", "No digest is posted here")
-        await world.slack.click("ada", OPEN, channel=ROOM, message_ts=told["ts"])
-        await world.slack.wait_for(lambda: world.slack.views("ada") or None)
-        for words, field in ((("now", "UTC"), "when"), (("daily 09:00", "utc+8"), "zone")):
-            wrong = await world.slack.submit("ada", typed(*words))
-            assert "For example: digest" in wrong.payload["errors"][field], words
-
-    played(tmp_path, busy_cluster(tmp_path / "cluster", 1), scene, None)
+@on_bot(1, None)
+async def test_a_form_that_asks_for_no_time_of_day_says_what_is_missing(world: World) -> None:
+    await world.slack.command("ada", ROOM, "digest")
+    told = await world.told("ada", "No digest is posted here")
+    await world.slack.click("ada", OPEN, channel=ROOM, message_ts=told["ts"])
+    await world.slack.wait_for(lambda: world.slack.views("ada") or None)
+    for words, field in ((("now", "UTC"), "when"), (("daily 09:00", "utc+8"), "zone")):
+        wrong = await world.slack.submit("ada", typed(*words))
+        assert "For example: digest" in wrong.payload["errors"][field], words

@@ -20,14 +20,15 @@ from bot.texts import in_english
 from handlers.changes.draft import Person
 from handlers.inbox import AT_ONCE, Inbox
 from handlers.oncall.digests import AT_ONCE as TOGETHER
-from handlers.oncall.digests import AddDigest, Digests, ListAll, Post, Stop, read_digest
+from handlers.oncall.digests import AddDigest, Digests, Stop, read_digest
 from handlers.oncall.setup import oncall_desk
 from playbooks.playbook import Sources
 from tests.changes.rig import Killed, Steps, When
-from tests.oncall.rig import Rig, _Store, a_rig, text, with_rig
+from tests.oncall.rig import Rig, _Store, a_rig, on_rig, text, with_rig
 from tests.oncall.scenes import busy_cluster
 from tests.playbooks.test_newer_hami import newer_recording
 from tests.records import RECORD
+from tests.scenes import as_test
 from tests.slack.outbox_support import ONCALL
 from tests.stores import NewDatabase
 
@@ -62,23 +63,21 @@ async def after(rig: Rig, seconds: float, *desks: Digests) -> None:
     await rig.send()
 
 
-def test_a_digest_comes_every_day_and_says_in_one_line_that_nothing_changed(database: str, tmp_path: Path) -> None:
-    async def scene(rig: Rig) -> None:
-        told = await digests(rig).do("k", WHO, AddDigest(NINE), "")
-        assert "2027-01-16 01:00 UTC" in str(told)
-        await after(rig, TO_NINE - 60)
-        assert rig.heads() == []
-        await after(rig, 90)
-        [first] = rig.heads()
-        assert "4 pods are pending for 3 causes" in text(first)
-        assert "Nothing to compare with yet" in text(first)
-        for _ in range(3):
-            await after(rig, DAY)
-        again = rig.heads()[1:]
-        assert len(again) == 3
-        assert all("Nothing has changed" in text(message) and len(message["blocks"]) == 1 for message in again)
-
-    with_rig(database, busy_cluster(tmp_path, 4), scene)
+@on_rig(4)
+async def test_a_digest_comes_every_day_and_says_in_one_line_that_nothing_changed(rig: Rig) -> None:
+    told = await digests(rig).do("k", WHO, AddDigest(NINE), "")
+    assert "2027-01-16 01:00 UTC" in str(told)
+    await after(rig, TO_NINE - 60)
+    assert rig.heads() == []
+    await after(rig, 90)
+    [first] = rig.heads()
+    assert "4 pods are pending for 3 causes" in text(first)
+    assert "Nothing to compare with yet" in text(first)
+    for _ in range(3):
+        await after(rig, DAY)
+    again = rig.heads()[1:]
+    assert len(again) == 3
+    assert all("Nothing has changed" in text(message) and len(message["blocks"]) == 1 for message in again)
 
 
 def test_a_hami_that_is_newer_than_any_the_bot_knows_is_said_in_one_sentence(database: str, tmp_path: Path) -> None:
@@ -91,27 +90,25 @@ def test_a_hami_that_is_newer_than_any_the_bot_knows_is_said_in_one_sentence(dat
     with_rig(database, newer_recording(tmp_path), scene)
 
 
-def test_several_clusters_are_read_at_once_but_not_all(database: str, tmp_path: Path) -> None:
-    async def scene(rig: Rig) -> None:
-        together, inside, most = asyncio.Barrier(TOGETHER), 0, 0
+@as_test(with_rig, "database", "tmp_path")
+async def test_several_clusters_are_read_at_once_but_not_all(rig: Rig) -> None:
+    together, inside, most = asyncio.Barrier(TOGETHER), 0, 0
 
-        @contextlib.asynccontextmanager
-        async def sources(cluster: str) -> AsyncGenerator[Sources]:
-            nonlocal inside, most
-            inside += 1
-            most = max(most, inside)
-            await together.wait()
-            inside -= 1
-            raise SourceError(f"{cluster} is down")
-            yield
+    @contextlib.asynccontextmanager
+    async def sources(cluster: str) -> AsyncGenerator[Sources]:
+        nonlocal inside, most
+        inside += 1
+        most = max(most, inside)
+        await together.wait()
+        inside -= 1
+        raise SourceError(f"{cluster} is down")
+        yield
 
-        inbox = Digests(rig.deps()._replace(open_sources=sources))
-        for number in range(2 * TOGETHER):
-            await inbox.do(f"k{number}", WHO, AddDigest(NINE), f"cluster-{number}")
-        await after(rig, TO_NINE + 60, inbox)
-        assert most == TOGETHER
-
-    with_rig(database, tmp_path, scene)
+    inbox = Digests(rig.deps()._replace(open_sources=sources))
+    for number in range(2 * TOGETHER):
+        await inbox.do(f"k{number}", WHO, AddDigest(NINE), f"cluster-{number}")
+    await after(rig, TO_NINE + 60, inbox)
+    assert most == TOGETHER
 
 
 def test_it_says_what_changed(database: str, tmp_path: Path) -> None:
@@ -148,151 +145,120 @@ def test_its_pictures_are_the_trend_since_there_is_one_and_the_cards(database: s
     with_rig(database, busy_cluster(tmp_path / "before", 4), scene)
 
 
-def test_a_temporary_change_that_was_begun_since_is_news(database: str, tmp_path: Path) -> None:
-    async def scene(rig: Rig) -> None:
-        await digests(rig).do("k", WHO, AddDigest(NINE), "")
-        await after(rig, TO_NINE + 60)
-        await rig.store.changes(rig.deps().cluster_of("")).planned(RECORD, "u-1")
-        await after(rig, DAY)
-        told = text(rig.heads()[-1])
-        assert f"Temporary changes: new: {RECORD.target} {RECORD.flag} {RECORD.new}" in told
-        assert "Open temporary changes: 1" in told
-
-    with_rig(database, busy_cluster(tmp_path, 2), scene)
+@on_rig(2)
+async def test_a_temporary_change_that_was_begun_since_is_news(rig: Rig) -> None:
+    await digests(rig).do("k", WHO, AddDigest(NINE), "")
+    await after(rig, TO_NINE + 60)
+    await rig.store.changes(rig.deps().cluster_of("")).planned(RECORD, "u-1")
+    await after(rig, DAY)
+    told = text(rig.heads()[-1])
+    assert f"Temporary changes: new: {RECORD.target} {RECORD.flag} {RECORD.new}" in told
+    assert "Open temporary changes: 1" in told
 
 
-def test_the_worst_are_told_with_whose_they_are_and_the_room_that_is_left(database: str, tmp_path: Path) -> None:
-    async def scene(rig: Rig) -> None:
-        await digests(rig).do("k", WHO, Post(), "")
-        await rig.send()
-        told = text(rig.heads()[-1])
-        assert "Whose: HAMi hami-system/hami-scheduler" in told
-        assert "Whose: Namespace ml" in told
-        assert "NVIDIA-Tesla T4: 11.7 GiB of 16 GiB allocated, the largest free slice is 4.3 GiB" in told
-
-    with_rig(database, busy_cluster(tmp_path, 4), scene)
+@on_rig(4)
+async def test_the_worst_are_told_with_whose_they_are_and_the_room_that_is_left(rig: Rig) -> None:
+    await digests(rig).do("k", WHO, "now", "")
+    await rig.send()
+    told = text(rig.heads()[-1])
+    assert "Whose: HAMi hami-system/hami-scheduler" in told
+    assert "Whose: Namespace ml" in told
+    assert "NVIDIA-Tesla T4: 11.7 GiB of 16 GiB allocated, the largest free slice is 4.3 GiB" in told
 
 
-def test_a_cron_expression_is_kept_and_comes_on_its_days(database: str, tmp_path: Path) -> None:
-    async def scene(rig: Rig) -> None:
-        asked = read_digest(["0", "9,17", "*", "*", "1-5", "Europe/Berlin"])
-        told = await digests(rig).do("k", WHO, asked, "")
-        assert '"0 9,17 * * 1-5" Europe/Berlin' in str(told)
-        assert "2027-01-15 16:00 UTC" in str(told)  # a Friday, at 09:00 there
-        [wanted] = await rig.store.digests.wanted()
-        for _ in range(8 * 3):
-            await after(rig, 4 * 3600.0)
-        found = [wall for wall, _ in await runs(rig, wanted.id)]
-        assert found == [f"2027-01-{wall}:00" for wall in ("15 17", "18 09", "18 17", "19 09")]
-
-    with_rig(database, busy_cluster(tmp_path, 1), scene)
-
-
-def test_what_is_late_says_so_and_what_is_too_late_is_marked_as_skipped(database: str, tmp_path: Path) -> None:
-    async def scene(rig: Rig) -> None:
-        await digests(rig).do("k", WHO, AddDigest(NINE), "")
-        [wanted] = await rig.store.digests.wanted()
-        await after(rig, TO_NINE + 3 * DAY + 3600)
-        [late] = rig.heads()
-        assert "was due 2027-01-19" in text(late)
-        await after(rig, DAY + 5 * 3600)
-        [_, missed] = rig.heads()
-        assert "No digest of 2027-01-20" in text(missed)
-        assert "was not running" in text(missed)
-        assert [state for _, state in await runs(rig, wanted.id)] == ["skipped"] * 3 + ["posted", "skipped"]
-
-    with_rig(database, busy_cluster(tmp_path, 2), scene)
+@on_rig(2)
+async def test_what_is_late_says_so_and_what_is_too_late_is_marked_as_skipped(rig: Rig) -> None:
+    await digests(rig).do("k", WHO, AddDigest(NINE), "")
+    [wanted] = await rig.store.digests.wanted()
+    await after(rig, TO_NINE + 3 * DAY + 3600)
+    [late] = rig.heads()
+    assert "was due 2027-01-19" in text(late)
+    await after(rig, DAY + 5 * 3600)
+    [_, missed] = rig.heads()
+    assert "No digest of 2027-01-20" in text(missed)
+    assert "was not running" in text(missed)
+    assert [state for _, state in await runs(rig, wanted.id)] == ["skipped"] * 3 + ["posted", "skipped"]
 
 
-def test_a_cluster_that_cannot_be_read_is_tried_again(database: str, tmp_path: Path) -> None:
-    async def scene(rig: Rig) -> None:
-        await digests(rig).do("k", WHO, AddDigest(NINE), "")
-        rig.down = SourceError("GET /api/v1/pods: HTTP 503")
-        await after(rig, TO_NINE + 10)
-        assert rig.heads() == []
-        rig.down = None
-        await after(rig, 301)
-        assert len(rig.heads()) == 1
-
-    with_rig(database, busy_cluster(tmp_path, 2), scene)
+@on_rig(2)
+async def test_a_cluster_that_cannot_be_read_is_tried_again(rig: Rig) -> None:
+    await digests(rig).do("k", WHO, AddDigest(NINE), "")
+    rig.down = SourceError("GET /api/v1/pods: HTTP 503")
+    await after(rig, TO_NINE + 10)
+    assert rig.heads() == []
+    rig.down = None
+    await after(rig, 301)
+    assert len(rig.heads()) == 1
 
 
-def test_one_that_could_not_be_made_in_time_is_said_in_one_line_once(database: str, tmp_path: Path) -> None:
-    async def scene(rig: Rig) -> None:
-        one, two = digests(rig), digests(rig)
-        await one.do("k", WHO, AddDigest(NINE), "")
-        [wanted] = await rig.store.digests.wanted()
-        rig.down = SourceError("GET /api/v1/pods: HTTP 503")
-        await after(rig, TO_NINE + 10, one)
-        await after(rig, 3 * 3600, one)
-        assert rig.heads() == []
-        await after(rig, 3600, one)
-        [missed] = rig.heads()
-        assert "No digest of 2027-01-16" in text(missed)
-        assert "GET /api/v1/pods: HTTP 503" in text(missed)
-        rig.down = None
-        await after(rig, 301, two, one)
-        assert len(rig.heads()) == 1
-        assert await runs(rig, wanted.id) == [("2027-01-16 09:00", "skipped")]
-
-    with_rig(database, busy_cluster(tmp_path, 2), scene)
+@on_rig(2)
+async def test_one_that_could_not_be_made_in_time_is_said_in_one_line_once(rig: Rig) -> None:
+    one, two = digests(rig), digests(rig)
+    await one.do("k", WHO, AddDigest(NINE), "")
+    [wanted] = await rig.store.digests.wanted()
+    rig.down = SourceError("GET /api/v1/pods: HTTP 503")
+    await after(rig, TO_NINE + 10, one)
+    await after(rig, 3 * 3600, one)
+    assert rig.heads() == []
+    await after(rig, 3600, one)
+    [missed] = rig.heads()
+    assert "No digest of 2027-01-16" in text(missed)
+    assert "GET /api/v1/pods: HTTP 503" in text(missed)
+    rig.down = None
+    await after(rig, 301, two, one)
+    assert len(rig.heads()) == 1
+    assert await runs(rig, wanted.id) == [("2027-01-16 09:00", "skipped")]
 
 
-def test_digests_that_are_asked_for_wait_for_their_turn_to_read_the_cluster(database: str, tmp_path: Path) -> None:
-    async def scene(rig: Rig) -> None:
-        reading, most, full = 0, 0, asyncio.Event()
+@on_rig(1)
+async def test_digests_that_are_asked_for_wait_for_their_turn_to_read_the_cluster(rig: Rig) -> None:
+    reading, most, full = 0, 0, asyncio.Event()
 
-        @contextlib.asynccontextmanager
-        async def crowded(cluster: str) -> AsyncGenerator[Sources]:
-            nonlocal reading, most
-            reading, most = reading + 1, max(most, reading + 1)
-            if reading >= AT_ONCE:
-                full.set()
-            await full.wait()
-            async with rig.sources(cluster) as sources:
-                yield sources
-            reading -= 1
+    @contextlib.asynccontextmanager
+    async def crowded(cluster: str) -> AsyncGenerator[Sources]:
+        nonlocal reading, most
+        reading, most = reading + 1, max(most, reading + 1)
+        if reading >= AT_ONCE:
+            full.set()
+        await full.wait()
+        async with rig.sources(cluster) as sources:
+            yield sources
+        reading -= 1
 
-        inbox, quiet = Inbox(rig.deps()._replace(open_sources=crowded)), Settings()
-        async with Clock() as clock, oncall_desk(quiet, inbox, clock, identity="one", pace=60.0) as oncall:
-            asked = (oncall.digests.do(str(number), WHO, Post(), "") for number in range(2 * AT_ONCE))
-            await asyncio.gather(*asked)
-        assert most == AT_ONCE
-
-    with_rig(database, busy_cluster(tmp_path, 1), scene)
+    inbox, quiet = Inbox(rig.deps()._replace(open_sources=crowded)), Settings()
+    async with Clock() as clock, oncall_desk(quiet, inbox, clock, identity="one", pace=60.0) as oncall:
+        asked = (oncall.digests.do(str(number), WHO, "now", "") for number in range(2 * AT_ONCE))
+        await asyncio.gather(*asked)
+    assert most == AT_ONCE
 
 
-def test_a_digest_of_the_settings_comes_until_they_no_longer_name_it_and_one_that_was_stopped_stays_so(
-    new_database: NewDatabase, tmp_path: Path
+@on_rig(2, new=True)
+async def test_a_digest_of_the_settings_comes_until_they_no_longer_name_it_and_one_that_was_stopped_stays_so(
+    rig: Rig,
 ) -> None:
-    async def scene(rig: Rig) -> None:
-        given = [GivenDigest(ONCALL, "", NINE)]
-        one, two = (Digests(rig.deps(), given=given) for _ in range(2))
-        await after(rig, 1, one, two)
-        await after(rig, TO_NINE + 60, one, two)
-        assert len(rig.heads()) == 1
-        (found,) = await rig.store.digests.wanted(ONCALL)
-        await digests(rig).do("stop", WHO, Stop(found.id), "")
-        await Digests(rig.deps(), given=given).look()
-        assert await rig.store.digests.wanted(ONCALL) == []
-        later = [GivenDigest(ONCALL, "", NINE._replace(cron="30 9 * * *"))]
-        await Digests(rig.deps(), given=later).look()
-        assert [digest.schedule.cron for digest in await rig.store.digests.wanted()] == ["30 9 * * *"]
-        await Digests(rig.deps(), given=[]).look()
-        assert await rig.store.digests.wanted() == []
-
-    with_rig(new_database(), busy_cluster(tmp_path, 2), scene)
+    given = [GivenDigest(ONCALL, "", NINE)]
+    one, two = (Digests(rig.deps(), given=given) for _ in range(2))
+    await after(rig, 1, one, two)
+    await after(rig, TO_NINE + 60, one, two)
+    assert len(rig.heads()) == 1
+    (found,) = await rig.store.digests.wanted(ONCALL)
+    await digests(rig).do("stop", WHO, Stop(found.id), "")
+    await Digests(rig.deps(), given=given).look()
+    assert await rig.store.digests.wanted(ONCALL) == []
+    later = [GivenDigest(ONCALL, "", NINE._replace(cron="30 9 * * *"))]
+    await Digests(rig.deps(), given=later).look()
+    assert [digest.schedule.cron for digest in await rig.store.digests.wanted()] == ["30 9 * * *"]
+    await Digests(rig.deps(), given=[]).look()
+    assert await rig.store.digests.wanted() == []
 
 
-def test_two_replicas_post_one(new_database: NewDatabase, tmp_path: Path) -> None:
-    async def scene(rig: Rig) -> None:
-        await digests(rig).do("k", WHO, AddDigest(NINE), "")
-        one, two = digests(rig), digests(rig)
-        await after(rig, TO_NINE + 60, one, two)
-        await after(rig, DAY, two, one)
-        assert len(rig.heads()) == 2
-
-    with_rig(new_database(), busy_cluster(tmp_path, 2), scene)
+@on_rig(2, new=True)
+async def test_two_replicas_post_one(rig: Rig) -> None:
+    await digests(rig).do("k", WHO, AddDigest(NINE), "")
+    one, two = digests(rig), digests(rig)
+    await after(rig, TO_NINE + 60, one, two)
+    await after(rig, DAY, two, one)
+    assert len(rig.heads()) == 2
 
 
 def test_killed_at_any_step_there_is_one(
@@ -329,34 +295,30 @@ def test_killed_at_any_step_there_is_one(
     record_property("crash_points", asyncio.run(run()))
 
 
-def test_now_is_posted_and_is_not_what_the_next_one_is_compared_with(database: str, tmp_path: Path) -> None:
-    async def scene(rig: Rig) -> None:
-        inbox = digests(rig)
-        assert await inbox.do("k", WHO, Post(), "") == "The digest is in the channel."
-        await inbox.do("k", WHO, Post(), "")
-        await rig.send()
-        assert len(rig.heads()) == 1
-        assert await rig.store.digests.last(ONCALL, "", 1) == []
-
-    with_rig(database, busy_cluster(tmp_path, 2), scene)
+@on_rig(2)
+async def test_now_is_posted_and_is_not_what_the_next_one_is_compared_with(rig: Rig) -> None:
+    inbox = digests(rig)
+    assert await inbox.do("k", WHO, "now", "") == "The digest is in the channel."
+    await inbox.do("k", WHO, "now", "")
+    await rig.send()
+    assert len(rig.heads()) == 1
+    assert await rig.store.digests.last(ONCALL, "", 1) == []
 
 
-def test_digests_are_listed_and_stopped_in_their_channel(database: str, tmp_path: Path) -> None:
-    async def scene(rig: Rig) -> None:
-        inbox = digests(rig)
-        await inbox.do("k1", WHO, AddDigest(NINE), "")
-        [one] = await rig.store.digests.wanted()
-        elsewhere = Person(WHO.user, "C0GENERAL1")
-        with pytest.raises(Exception, match="no digest"):
-            await inbox.do("k2", elsewhere, Stop(one.id), "")
-        listed = str(await inbox.do("k3", WHO, ListAll(), ""))
-        assert f"{one.id}: daily 09:00 Asia/Shanghai, about the default cluster; next 2027-01-16 01:00 UTC" in listed
-        assert f"digest stop {one.id}" in listed
-        assert one.id in str(await inbox.do("k4", WHO, Stop(one.id), ""))
-        await after(rig, TO_NINE + DAY)
-        assert rig.heads() == []
-
-    with_rig(database, busy_cluster(tmp_path, 2), scene)
+@on_rig(2)
+async def test_digests_are_listed_and_stopped_in_their_channel(rig: Rig) -> None:
+    inbox = digests(rig)
+    await inbox.do("k1", WHO, AddDigest(NINE), "")
+    [one] = await rig.store.digests.wanted()
+    elsewhere = Person(WHO.user, "C0GENERAL1")
+    with pytest.raises(Exception, match="no digest"):
+        await inbox.do("k2", elsewhere, Stop(one.id), "")
+    listed = str(await inbox.do("k3", WHO, "list", ""))
+    assert f"{one.id}: daily 09:00 Asia/Shanghai, about the default cluster; next 2027-01-16 01:00 UTC" in listed
+    assert f"digest stop {one.id}" in listed
+    assert one.id in str(await inbox.do("k4", WHO, Stop(one.id), ""))
+    await after(rig, TO_NINE + DAY)
+    assert rig.heads() == []
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,6 @@
 from datetime import UTC, datetime
 from typing import get_args
 
-import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -180,14 +179,6 @@ def test_what_grows_before_anybody_was_called_waits_as_before() -> None:
 def test_while_it_is_not_known_who_is_on_call_nothing_is_said_to_be_worse() -> None:
     acked = acknowledged()
     assert after(acked, 1010, TERMS._replace(rota=(), last_resort=""), CRITICAL) == (acked, [])
-
-
-def test_an_incident_of_an_older_version_can_be_read_and_is_called_for_as_before() -> None:
-    old = b'{"state":"acknowledged","since":5.0,"owner":"U1","quiet_since":0.0,"called":["U1"],"called_at":4.0}'
-    read = msgspec.json.decode(old, type=Incident)
-    seen, news = after(read, 6, TERMS._replace(lapse_s=0))
-    assert (seen.state, news) == ("acknowledged", [])
-    assert after(seen, 7, TERMS._replace(lapse_s=0), CRITICAL)[1][0] == News("worse", detail="critical")
 
 
 _EVENTS = st.lists(

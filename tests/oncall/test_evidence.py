@@ -15,10 +15,10 @@ from bot.kube.models import Kind
 from bot.kube.recording.recorded_cluster import RecordedCluster
 from handlers.oncall.causes import answer
 from handlers.oncall.incident_threads import Bounds, EvidenceRequest, evidence
+from handlers.oncall.keeper import Keeper
 from playbooks.playbook import Sources
 from sandbox.slack.content import strings_of
-from tests.oncall.rig import Rig, files, pending, with_rig
-from tests.oncall.scenes import busy_cluster
+from tests.oncall.rig import Rig, files, on_rig, pending, with_rig
 from tests.playbooks.world import cluster, gpu, gpu_node, none_of, pod, record, refused, running
 from tests.slack.outbox_support import ONCALL
 from tests.stores import NewDatabase
@@ -76,18 +76,16 @@ def recorded(folder: Path, **more: Any) -> Path:
         (Bounds(largest=99), "bytes"),
     ],
 )
-def test_what_is_too_large_is_not_attached_and_the_evidence_says_so(
-    new_database: NewDatabase, tmp_path: Path, bounds: Bounds, told: str
+@on_rig(3, new=True)
+async def test_what_is_too_large_is_not_attached_and_the_evidence_says_so(
+    rig: Rig, *, bounds: Bounds, told: str
 ) -> None:
-    async def scene(rig: Rig) -> None:
-        message = await evidence(rig.deps(), "", EvidenceRequest("why", "ml/trainer-0", "x.tar.gz"), bounds)
-        said = "".join(strings_of(list(message.blocks)))
-        assert "No recording is attached: " in said
-        assert told in said
-        assert "Evidence" in said
-        assert [file.name for file in message.files if file.name.endswith(".tar.gz")] == []
-
-    with_rig(new_database(), busy_cluster(tmp_path, 3), scene)
+    message = await evidence(rig.deps(), "", EvidenceRequest("why", "ml/trainer-0", "x.tar.gz"), bounds)
+    said = "".join(strings_of(list(message.blocks)))
+    assert "No recording is attached: " in said
+    assert told in said
+    assert "Evidence" in said
+    assert [file.name for file in message.files if file.name.endswith(".tar.gz")] == []
 
 
 class _Asked:
@@ -106,53 +104,43 @@ class _Asked:
         return await self._read.list(kind, namespace, **how)
 
 
-def test_of_a_cluster_with_too_many_pods_they_are_not_read_to_be_counted(
-    new_database: NewDatabase, tmp_path: Path
-) -> None:
-    async def scene(rig: Rig) -> None:
-        asked = _Asked(RecordedCluster.open(rig.recording))
+@on_rig(3, new=True)
+async def test_of_a_cluster_with_too_many_pods_they_are_not_read_to_be_counted(rig: Rig) -> None:
+    asked = _Asked(RecordedCluster.open(rig.recording))
 
-        @asynccontextmanager
-        async def sources(_: str) -> AsyncGenerator[Sources]:
-            yield Sources(asked)
+    @asynccontextmanager
+    async def sources(_: str) -> AsyncGenerator[Sources]:
+        yield Sources(asked)
 
-        deps = rig.deps()._replace(open_sources=sources)
-        await evidence(deps, "", EvidenceRequest("why", "ml/trainer-0", "x.tar.gz"), Bounds(most_pods=4))
-        assert not {"pods", "events"}.intersection(asked.whole)
-        await evidence(deps, "", EvidenceRequest("why", "ml/trainer-0", "x.tar.gz"))
-        assert {"pods", "events"}.issubset(asked.whole)
-
-    with_rig(new_database(), busy_cluster(tmp_path, 3), scene)
+    deps = rig.deps()._replace(open_sources=sources)
+    await evidence(deps, "", EvidenceRequest("why", "ml/trainer-0", "x.tar.gz"), Bounds(most_pods=4))
+    assert not {"pods", "events"}.intersection(asked.whole)
+    await evidence(deps, "", EvidenceRequest("why", "ml/trainer-0", "x.tar.gz"))
+    assert {"pods", "events"}.issubset(asked.whole)
 
 
-def test_head_and_evidence_tell_one_severity(database: str, tmp_path: Path) -> None:
-    async def scene(rig: Rig) -> None:
-        keeper = rig.keeper()
-        await keeper.take([pending(0, severity="page")])
-        await rig.passes(60, keeper, step_s=30)
-        [head] = rig.heads()
-        [reply] = rig.replies(head)
-        assert head["text"].startswith("🔴 Open, critical: ")
-        assert "🔴 Critical: " in reply
-        assert "Warning: " not in reply
-
-    with_rig(database, busy_cluster(tmp_path, 3), scene)
+@on_rig(3)
+async def test_head_and_evidence_tell_one_severity(rig: Rig, keeper: Keeper) -> None:
+    await keeper.take([pending(0, severity="page")])
+    await rig.passes(60, keeper, step_s=30)
+    [head] = rig.heads()
+    [reply] = rig.replies(head)
+    assert head["text"].startswith("🔴 Open, critical: ")
+    assert "🔴 Critical: " in reply
+    assert "Warning: " not in reply
 
 
-def test_the_evidence_of_what_is_critical_waits_for_no_head_of_what_is_not(database: str, tmp_path: Path) -> None:
-    async def scene(rig: Rig) -> None:
-        keeper = rig.keeper()
-        calm = [pending(name=f"Disk{number}", pod="x")._replace(namespace="", pod="") for number in range(8)]
-        await keeper.take([*calm, pending(0, severity="critical")])
-        await keeper.look()
-        await rig.outbox.step(ONCALL)
-        await keeper.look()
-        await rig.send()
-        said = [message["text"] for message in rig._said()]
-        assert said[0].startswith("🔴 Open, critical: ")
-        assert "\nCritical, " in said[1]
-
-    with_rig(database, busy_cluster(tmp_path, 3), scene)
+@on_rig(3)
+async def test_the_evidence_of_what_is_critical_waits_for_no_head_of_what_is_not(rig: Rig, keeper: Keeper) -> None:
+    calm = [pending(name=f"Disk{number}", pod="x")._replace(namespace="", pod="") for number in range(8)]
+    await keeper.take([*calm, pending(0, severity="critical")])
+    await keeper.look()
+    await rig.outbox.step(ONCALL)
+    await keeper.look()
+    await rig.send()
+    said = [message["text"] for message in rig._said()]
+    assert said[0].startswith("🔴 Open, critical: ")
+    assert "\nCritical, " in said[1]
 
 
 def test_what_a_recording_lacks_is_said_beside_it(new_database: NewDatabase, tmp_path: Path) -> None:

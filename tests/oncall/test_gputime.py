@@ -14,8 +14,7 @@ from handlers.oncall.keeper import Keeper
 from handlers.oncall.service import TriageService
 from sandbox.slack.content import strings_of
 from tests.oncall.heads import ADA
-from tests.oncall.rig import Rig, pending, with_rig
-from tests.oncall.scenes import busy_cluster
+from tests.oncall.rig import Rig, on_rig, pending, with_rig
 from tests.playbooks.world import cluster, gpu, gpu_node, none_of, pod, record, refused, running
 from tests.slack.outbox_support import START
 from tests.stores import NewDatabase
@@ -120,17 +119,14 @@ def test_the_summary_the_export_and_the_report_tell_gpu_hours_also_of_what_came_
     with_rig(database, crowded(tmp_path), scene)
 
 
-def test_a_pod_that_is_gone_when_its_alert_comes_gets_no_invented_figure(database: str, tmp_path: Path) -> None:
-    async def scene(rig: Rig) -> None:
-        keeper = rig.keeper()
-        service = TriageService(rig.deps(), keeper, ())
-        await at(rig, "08:00", keeper, pending(pod="gone-1"))
-        await at(rig, "08:10", keeper)
-        [row] = await rig.store.incidents.opened()
-        [file] = (await service.export(ADA, row)).files
-        assert file.content.decode().splitlines()[-1].endswith("unknown (requests known of 0 of 1 pod)")
-
-    with_rig(database, busy_cluster(tmp_path, 1), scene)
+@on_rig(1)
+async def test_a_pod_that_is_gone_when_its_alert_comes_gets_no_invented_figure(rig: Rig, keeper: Keeper) -> None:
+    service = TriageService(rig.deps(), keeper, ())
+    await at(rig, "08:00", keeper, pending(pod="gone-1"))
+    await at(rig, "08:10", keeper)
+    [row] = await rig.store.incidents.opened()
+    [file] = (await service.export(ADA, row)).files
+    assert file.content.decode().splitlines()[-1].endswith("unknown (requests known of 0 of 1 pod)")
 
 
 def test_what_is_kept_of_alerts_that_flap_does_not_grow_with_each_time(database: str, tmp_path: Path) -> None:
@@ -146,7 +142,7 @@ def test_what_is_kept_of_alerts_that_flap_does_not_grow_with_each_time(database:
             await keeper.take([pending(number, starts_at=utc(rig.now)) for number in (0, 3)])
             await keeper.look()
         [row] = [row for row in await rig.store.incidents.opened() if row.incident.is_open]
-        found = (await rig.store.spells.of([row.id]))[row.id]
+        found = (await rig.store.alerts.spells([row.id]))[row.id]
         assert len(found) == 2 * (1 + 1)
         affected = gpu_time(found, rig.now)
         assert affected.seconds == pytest.approx(2 * 4 * (12 * 300 + 5), abs=2 * 4 * 12)
@@ -160,7 +156,7 @@ def test_a_running_pod_counts_with_what_it_asks_for(database: str, tmp_path: Pat
         await at(rig, "08:00", keeper, pending(pod="holder"))
         await at(rig, "09:00", keeper)
         [row] = await rig.store.incidents.opened()
-        [found] = (await rig.store.spells.of([row.id]))[row.id]
+        [found] = (await rig.store.alerts.spells([row.id]))[row.id]
         assert (found.pod, found.gpus, found.began) == (("ml", "holder"), 1, START)
         assert math.isinf(found.ended)
 
@@ -174,7 +170,7 @@ def test_a_sender_cannot_say_that_a_pod_was_affected_before_there_was_one(
         keeper = rig.keeper()
         await at(rig, "08:00", keeper, pending(0, starts_at="1999-01-01T00:00:00Z"))
         [row] = await rig.store.incidents.opened()
-        [found] = (await rig.store.spells.of([row.id]))[row.id]
+        [found] = (await rig.store.alerts.spells([row.id]))[row.id]
         assert START - 365 * 86400 < found.began < START
 
     with_rig(new_database(), crowded(tmp_path), scene)

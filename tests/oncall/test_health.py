@@ -28,6 +28,7 @@ from tests.cases_support import CASES
 from tests.kube.cache_lab import QUICK, lab
 from tests.oncall.bot import BEARER, CHANNEL, GIVEN, ROOM, webhook
 from tests.oncall.rig import Rig, with_rig
+from tests.scenes import as_test
 from tests.slack.bot import PATIENT, Gated, recorded, settings
 from tests.slack.outbox_support import ADA, BUDGET, GENERAL, seed, texts
 
@@ -105,41 +106,35 @@ def played(folder: Path, scene: Callable[[World], Awaitable[None]], begin: Seed 
 # --------------------------------------------------------------------------------------------------------- channels
 
 
-def test_a_channel_that_the_bot_is_no_member_of_is_told_of_in_another_and_so_is_its_end(tmp_path: Path) -> None:
-    async def scene(world: World) -> None:
+@as_test(played, "tmp_path")
+async def test_a_channel_that_the_bot_is_no_member_of_is_told_of_in_another_and_so_is_its_end(world: World) -> None:
+    world.leaves()
+    async with world.bot():
+        await world.slack.wait_for(channel="general", containing=f"the bot cannot post to <#{CHANNEL}>")
+        await world.says(200, f"the bot cannot post to {CHANNEL}: conversations.history: Slack answered not_in_channel")
+        world.comes_back()
+        await world.slack.wait_for(channel="general", containing="hami-bot: resolved")
+        await world.is_well()
+        assert world.told("general", "the bot cannot post") == 2  # and in the message of its end
+
+
+@as_test(played, "tmp_path")
+async def test_a_channel_that_is_lost_while_the_bot_runs_is_told_of_when_something_is_posted_there(
+    world: World,
+) -> None:
+    async with world.bot():
+        await world.is_well()
         world.leaves()
-        async with world.bot():
-            await world.slack.wait_for(channel="general", containing=f"the bot cannot post to <#{CHANNEL}>")
-            await world.says(
-                200, f"the bot cannot post to {CHANNEL}: conversations.history: Slack answered not_in_channel"
-            )
-            world.comes_back()
-            await world.slack.wait_for(channel="general", containing="hami-bot: resolved")
-            await world.is_well()
-            assert world.told("general", "the bot cannot post") == 2  # and in the message of its end
-
-    played(tmp_path, scene)
+        assert await world.post(webhook("s03-card-insufficient-memory", severity="critical")) == 200
+        await world.slack.wait_for(channel="general", containing=f"the bot cannot post to <#{CHANNEL}>")
 
 
-def test_a_channel_that_is_lost_while_the_bot_runs_is_told_of_when_something_is_posted_there(tmp_path: Path) -> None:
-    async def scene(world: World) -> None:
-        async with world.bot():
-            await world.is_well()
-            world.leaves()
-            assert await world.post(webhook("s03-card-insufficient-memory", severity="critical")) == 200
-            await world.slack.wait_for(channel="general", containing=f"the bot cannot post to <#{CHANNEL}>")
-
-    played(tmp_path, scene)
-
-
-def test_where_no_channel_is_left_those_on_call_are_told_directly(tmp_path: Path) -> None:
-    async def scene(world: World) -> None:
-        world.leaves()
-        async with world.bot(ROTA, AccessSettings()):
-            room = world.slack.workspace.open_dm(ADA).id
-            await world.slack.wait_for(channel=room, containing=f"the bot cannot post to <#{CHANNEL}>")
-
-    played(tmp_path, scene)
+@as_test(played, "tmp_path")
+async def test_where_no_channel_is_left_those_on_call_are_told_directly(world: World) -> None:
+    world.leaves()
+    async with world.bot(ROTA, AccessSettings()):
+        room = world.slack.workspace.open_dm(ADA).id
+        await world.slack.wait_for(channel=room, containing=f"the bot cannot post to <#{CHANNEL}>")
 
 
 def test_a_public_channel_is_joined_if_the_scope_is_there(tmp_path: Path) -> None:
@@ -154,56 +149,50 @@ def test_a_public_channel_is_joined_if_the_scope_is_there(tmp_path: Path) -> Non
     played(tmp_path, scene, seed(scopes=(*seed().app.scopes, "channels:join")))
 
 
-def test_a_trouble_that_lasts_is_not_told_again_after_a_restart(tmp_path: Path) -> None:
-    async def scene(world: World) -> None:
-        world.leaves()
-        async with world.bot():
-            await world.slack.wait_for(channel="general", containing="the bot cannot post")
-        async with world.bot():
-            await world.says(200, "the bot cannot post")
-            looks = len(world.slack.journal.of("api", "auth.test"))
-            await world.slack.wait_for(lambda: len(world.slack.journal.of("api", "auth.test")) > looks + 3)
-        assert world.told("general", "the bot cannot post") == 1
-
-    played(tmp_path, scene)
+@as_test(played, "tmp_path")
+async def test_a_trouble_that_lasts_is_not_told_again_after_a_restart(world: World) -> None:
+    world.leaves()
+    async with world.bot():
+        await world.slack.wait_for(channel="general", containing="the bot cannot post")
+    async with world.bot():
+        await world.says(200, "the bot cannot post")
+        looks = len(world.slack.journal.of("api", "auth.test"))
+        await world.slack.wait_for(lambda: len(world.slack.journal.of("api", "auth.test")) > looks + 3)
+    assert world.told("general", "the bot cannot post") == 1
 
 
 # ------------------------------------------------------------------------------------------------ token, store, outbox
 
 
-def test_a_token_that_is_refused_is_noticed_before_anything_is_to_be_said(tmp_path: Path) -> None:
-    async def scene(world: World) -> None:
-        async with world.bot():
-            await world.is_well()
-            revoked = world.slack.faults.append(Fault("revoked"))
-            await world.says(503, "Slack refuses the bot token")
-            world.slack.faults.remove(revoked)
-            await world.is_well()
-
-    played(tmp_path, scene)
+@as_test(played, "tmp_path")
+async def test_a_token_that_is_refused_is_noticed_before_anything_is_to_be_said(world: World) -> None:
+    async with world.bot():
+        await world.is_well()
+        revoked = world.slack.faults.append(Fault("revoked"))
+        await world.says(503, "Slack refuses the bot token")
+        world.slack.faults.remove(revoked)
+        await world.is_well()
 
 
-def test_a_store_that_refuses_writes_is_told_of_without_it(tmp_path: Path) -> None:
-    async def scene(world: World) -> None:
-        async with world.bot():
-            await world.is_well()
-            full = "BEGIN SELECT RAISE(FAIL, 'database or disk is full'); END"
-            for table in ("marks", "outbox", "alerts", "seen"):
-                for event in ("INSERT", "UPDATE"):
-                    name = f"full_{table}_{event}"
-                    await asyncio.to_thread(world.sql, f"CREATE TRIGGER {name} BEFORE {event} ON {table} {full}")
-            await world.says(503, "database or disk is full")
-            await world.slack.wait_for(channel=ROOM, containing="the store refuses writes")
-            assert await world.post(webhook("trainer-0")) == 503
-            for table in ("marks", "outbox", "alerts", "seen"):
-                for event in ("INSERT", "UPDATE"):
-                    await asyncio.to_thread(world.sql, f"DROP TRIGGER full_{table}_{event}")
-            over = await world.slack.wait_for(channel=ROOM, containing="hami-bot: the store takes writes again")
-            assert over["text"] == ":white_check_mark: hami-bot: the store takes writes again."
-            await world.is_well()
-            assert world.told(ROOM, "the store refuses writes") == 1
-
-    played(tmp_path, scene)
+@as_test(played, "tmp_path")
+async def test_a_store_that_refuses_writes_is_told_of_without_it(world: World) -> None:
+    async with world.bot():
+        await world.is_well()
+        full = "BEGIN SELECT RAISE(FAIL, 'database or disk is full'); END"
+        for table in ("marks", "outbox", "alerts", "seen"):
+            for event in ("INSERT", "UPDATE"):
+                name = f"full_{table}_{event}"
+                await asyncio.to_thread(world.sql, f"CREATE TRIGGER {name} BEFORE {event} ON {table} {full}")
+        await world.says(503, "database or disk is full")
+        await world.slack.wait_for(channel=ROOM, containing="the store refuses writes")
+        assert await world.post(webhook("trainer-0")) == 503
+        for table in ("marks", "outbox", "alerts", "seen"):
+            for event in ("INSERT", "UPDATE"):
+                await asyncio.to_thread(world.sql, f"DROP TRIGGER full_{table}_{event}")
+        over = await world.slack.wait_for(channel=ROOM, containing="hami-bot: the store takes writes again")
+        assert over["text"] == ":white_check_mark: hami-bot: the store takes writes again."
+        await world.is_well()
+        assert world.told(ROOM, "the store refuses writes") == 1
 
 
 def test_a_message_that_waits_for_long_is_told_of_elsewhere(tmp_path: Path) -> None:
@@ -241,31 +230,27 @@ def watchdog() -> dict[str, Any]:
     return sent
 
 
-def test_alertmanager_that_is_not_heard_is_told_of_and_heard_again(tmp_path: Path) -> None:
-    async def scene(world: World) -> None:
-        async with world.bot(GIVEN.model_copy(update={"watchdog_minutes": 5})):
-            assert await world.post(watchdog()) == 200
-            await world.is_well()
-            world.ahead_s = 400.0
-            await world.slack.wait_for(channel=ROOM, containing="no Watchdog alert from Alertmanager for 7 min")
-            await world.says(200, "no Watchdog alert")
-            assert await world.post(watchdog()) == 200
-            await world.slack.wait_for(channel=ROOM, containing="hami-bot: resolved")
-            await world.is_well()
-
-    played(tmp_path, scene)
+@as_test(played, "tmp_path")
+async def test_alertmanager_that_is_not_heard_is_told_of_and_heard_again(world: World) -> None:
+    async with world.bot(GIVEN.model_copy(update={"watchdog_minutes": 5})):
+        assert await world.post(watchdog()) == 200
+        await world.is_well()
+        world.ahead_s = 400.0
+        await world.slack.wait_for(channel=ROOM, containing="no Watchdog alert from Alertmanager for 7 min")
+        await world.says(200, "no Watchdog alert")
+        assert await world.post(watchdog()) == 200
+        await world.slack.wait_for(channel=ROOM, containing="hami-bot: resolved")
+        await world.is_well()
 
 
-def test_watchdog_opens_no_incident_and_keeps_no_other_alert_from_it(tmp_path: Path) -> None:
-    async def scene(world: World) -> None:
-        async with world.bot(GIVEN.model_copy(update={"watchdog_minutes": 5})):
-            both = webhook("s03-card-insufficient-memory")
-            both["alerts"] += watchdog()["alerts"]
-            assert await world.post(both) == 200
-            await world.slack.wait_for(channel=ROOM, containing="s03-card-insufficient-memory")
-            assert world.told(ROOM, "Watchdog") == 0
-
-    played(tmp_path, scene)
+@as_test(played, "tmp_path")
+async def test_watchdog_opens_no_incident_and_keeps_no_other_alert_from_it(world: World) -> None:
+    async with world.bot(GIVEN.model_copy(update={"watchdog_minutes": 5})):
+        both = webhook("s03-card-insufficient-memory")
+        both["alerts"] += watchdog()["alerts"]
+        assert await world.post(both) == 200
+        await world.slack.wait_for(channel=ROOM, containing="s03-card-insufficient-memory")
+        assert world.told(ROOM, "Watchdog") == 0
 
 
 # ------------------------------------------------------------------------------------------- looks in virtual time
@@ -317,61 +302,53 @@ def looked(folder: Path, scene: Callable[[Looks], Awaitable[None]], watched: Wat
     with_rig(f"sqlite:///{folder / 'bot.db'}", RECORDING, play)
 
 
-def test_a_cluster_that_cannot_be_read_is_said_within_two_minutes_and_told_after_five_once(tmp_path: Path) -> None:
-    async def scene(looks: Looks) -> None:
+@as_test(looked, "tmp_path")
+async def test_a_cluster_that_cannot_be_read_is_said_within_two_minutes_and_told_after_five_once(looks: Looks) -> None:
+    looks.rig.down = REFUSED
+    await looks.go_on(120)
+    assert looks.monitor.notes() == f"{BLIND}\n"
+    assert looks.monitor.why_not_ready() == ""
+    await looks.go_on(120)
+    assert looks.told == []
+    await looks.go_on(1800)
+    [blind] = looks.told
+    assert BLIND in blind
+    looks.rig.down = None
+    await looks.go_on(600)
+    assert looks.monitor.notes() == ""
+    assert looks.told == [blind, f":white_check_mark: hami-bot: resolved: {BLIND}."]
+
+
+@as_test(looked, "tmp_path")
+async def test_a_cluster_that_is_away_for_less_than_five_minutes_is_told_nobody(looks: Looks) -> None:
+    for _ in range(3):
         looks.rig.down = REFUSED
-        await looks.go_on(120)
-        assert looks.monitor.notes() == f"{BLIND}\n"
-        assert looks.monitor.why_not_ready() == ""
-        await looks.go_on(120)
-        assert looks.told == []
-        await looks.go_on(1800)
-        [blind] = looks.told
-        assert BLIND in blind
-        looks.rig.down = None
-        await looks.go_on(600)
-        assert looks.monitor.notes() == ""
-        assert looks.told == [blind, f":white_check_mark: hami-bot: resolved: {BLIND}."]
-
-    looked(tmp_path, scene)
-
-
-def test_a_cluster_that_is_away_for_less_than_five_minutes_is_told_nobody(tmp_path: Path) -> None:
-    async def scene(looks: Looks) -> None:
-        for _ in range(3):
-            looks.rig.down = REFUSED
-            await looks.go_on(240)
-            looks.rig.down = None
-            await looks.go_on(60)
-        assert looks.told == []
-
-    looked(tmp_path, scene)
-
-
-def test_a_process_that_is_started_while_it_is_blind_neither_repeats_nor_resolves_it(tmp_path: Path) -> None:
-    async def scene(looks: Looks) -> None:
-        looks.rig.down = REFUSED
-        await looks.go_on(480)
-        looks.begin()
-        await looks.monitor.look()
-        await looks.go_on(600)
-        assert len(looks.told) == 1
-        looks.begin()
+        await looks.go_on(240)
         looks.rig.down = None
         await looks.go_on(60)
-        await looks.go_on(60)
-        assert len(looks.told) == 2
-
-    looked(tmp_path, scene)
+    assert looks.told == []
 
 
-def test_an_api_server_that_does_not_answer_is_as_good_as_none(tmp_path: Path) -> None:
-    async def scene(looks: Looks) -> None:
-        looks.begin(Gated().opener, patience_s=0.01)
-        await looks.go_on(120)
-        assert "no answer within" in looks.monitor.notes()
+@as_test(looked, "tmp_path")
+async def test_a_process_that_is_started_while_it_is_blind_neither_repeats_nor_resolves_it(looks: Looks) -> None:
+    looks.rig.down = REFUSED
+    await looks.go_on(480)
+    looks.begin()
+    await looks.monitor.look()
+    await looks.go_on(600)
+    assert len(looks.told) == 1
+    looks.begin()
+    looks.rig.down = None
+    await looks.go_on(60)
+    await looks.go_on(60)
+    assert len(looks.told) == 2
 
-    looked(tmp_path, scene)
+
+@as_test(looked, "tmp_path")
+async def test_an_api_server_that_does_not_answer_is_as_good_as_none(looks: Looks) -> None:
+    looks.begin(Gated().opener, patience_s=0.01)
+    await looks.go_on(120)
+    assert "no answer within" in looks.monitor.notes()
 
 
 def test_a_list_whose_watch_is_silent_is_read_and_one_that_cannot_be_read_is_told(tmp_path: Path) -> None:

@@ -75,7 +75,7 @@ async def _killed(rig: Rig, case: Case, place: tuple[int, When]) -> None:
     one, two = rig.keeper("one", routes=case.routes), rig.keeper("two", routes=case.routes)
     await one.take(case.sent_again)
     await rig.passes(100, one, two, step_s=50)
-    assert await rig.store.ignored.count() == case.ignored, place
+    assert await rig.store.alerts.ignored() == case.ignored, place
     assert await rig.store.alerts.unsorted(10) == [], place
     [head] = rig.heads()
     assert f"{case.pods} pods" in text(head), place

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -15,10 +14,8 @@ from handlers.inbox import Inbox
 from handlers.oncall.digests import Digests
 from handlers.oncall.listeners import register
 from handlers.oncall.service import TriageService
-from tests.oncall.rig import Rig, with_rig
-from tests.oncall.scenes import busy_cluster
+from tests.oncall.rig import Rig, on_rig
 from tests.slack.outbox_support import ONCALL
-from tests.stores import NewDatabase
 
 
 class _Hanging:
@@ -44,29 +41,23 @@ def mentioned_below(head: dict[str, Any]) -> AsyncBoltRequest:
     return AsyncBoltRequest(body=json.dumps(body), mode="socket_mode")
 
 
-def test_the_ack_of_a_word_in_a_thread_does_not_wait_for_a_store_that_hangs(
-    new_database: NewDatabase, tmp_path: Path
-) -> None:
-    async def scene(rig: Rig) -> None:
-        store = _Hanging(rig.store)
-        inbox = Inbox(rig.deps(store))
+@on_rig(1, new=True)
+async def test_the_ack_of_a_word_in_a_thread_does_not_wait_for_a_store_that_hangs(rig: Rig) -> None:
+    store = _Hanging(rig.store)
+    inbox = Inbox(rig.deps(store))
 
-        async def lets_in(_: dict[str, Any]) -> bool:
-            return True
+    async def lets_in(_: dict[str, Any]) -> bool:
+        return True
 
-        identity = await rig.bot.gateway.identity()
-        app = build_app(rig.bot.slack.api_url, "xoxb-1", identity, inbox.deps.work.kept, lets_in=lets_in)
-        triage = register(app, inbox, TriageService(inbox.deps, rig.keeper(), ()), Digests(inbox.deps))
-        question_listeners.register(app, inbox, [triage])
-        await rig.bot.slack.say("ada", ONCALL, "look at this")
-        [head] = [
-            message
-            for _, message in rig.bot.slack.workspace.everything(ONCALL)
-            if message.get("text") == "look at this"
-        ]
-        assert (await app.async_dispatch(mentioned_below(head))).status == 200
-        store.again.set()
-        while "I read “mute 2h”" not in str([*rig.bot.slack.workspace.everything(ONCALL)]):
-            await rig.send()
-
-    with_rig(new_database(), busy_cluster(tmp_path, 1), scene)
+    identity = await rig.bot.gateway.identity()
+    app = build_app(rig.bot.slack.api_url, "xoxb-1", identity, inbox.deps.work.kept, lets_in=lets_in)
+    triage = register(app, inbox, TriageService(inbox.deps, rig.keeper(), ()), Digests(inbox.deps))
+    question_listeners.register(app, inbox, [triage])
+    await rig.bot.slack.say("ada", ONCALL, "look at this")
+    [head] = [
+        message for _, message in rig.bot.slack.workspace.everything(ONCALL) if message.get("text") == "look at this"
+    ]
+    assert (await app.async_dispatch(mentioned_below(head))).status == 200
+    store.again.set()
+    while "I read “mute 2h”" not in str([*rig.bot.slack.workspace.everything(ONCALL)]):
+        await rig.send()

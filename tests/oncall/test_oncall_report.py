@@ -1,21 +1,17 @@
 """The on-call report says how a week went."""
 
-from pathlib import Path
-
 import pytest
 
-from bot.errors import UsageError
 from bot.report import Severity
 from bot.slack.render.summary import render_oncall_report
-from bot.texts import LANGUAGES, Language, Texts, in_english
+from bot.texts import LANGUAGES, Language, Texts
 from bot.triage.state import News, Turn
 from bot.triage.summary import Case, OncallReport, TimelineEntry, report_on
+from handlers.oncall.keeper import Keeper
 from handlers.oncall.service import IncidentDeed, TriageService
-from handlers.oncall.words import read_words
 from sandbox.slack.content import strings_of
 from tests.oncall.heads import ADA, HOSTILE, head
-from tests.oncall.rig import Rig, pending, with_rig
-from tests.oncall.scenes import busy_cluster
+from tests.oncall.rig import Rig, on_rig, pending
 from tests.slack.render import NOTHING, assert_fits, parsed, read
 
 
@@ -40,38 +36,27 @@ def test_calls_are_those_of_the_period_also_for_incidents_that_opened_before() -
     assert report_on([old, new], 60.0, 99.0).calls == (("UADA", 2), ("SALL", 1))
 
 
-def test_the_report_of_a_week_counts_what_happened_and_what_is_open(database: str, tmp_path: Path) -> None:
-    async def scene(rig: Rig) -> None:
-        keeper = rig.keeper()
-        service = TriageService(rig.deps(), keeper, ())
-        assert "last 7 days: 0 incidents opened" in (await service.report()).text
-        await keeper.take([pending(number) for number in range(4)])
-        await rig.passes(120, keeper, step_s=60)
-        rows = await rig.store.incidents.opened()
-        acked = next(row for row in rows if row.cause.code == "card-insufficient-memory")
-        await service.act(ADA, acked, IncidentDeed("ack"))
-        await keeper.take([pending(0, status="resolved"), pending(3, status="resolved")])
-        await rig.passes(400, keeper, step_s=50)
-        told = list(strings_of({"blocks": list((await service.report()).blocks)}))
-        assert "On-call report, last 7 days: 3 incidents opened" in told
-        assert "card-insufficient-memory (warning): 1" in told
-        assert "until somebody acknowledged: 2m" in told
-        assert "nobody acknowledged: 2 incidents" in told
-        assert "GPUPodPending: 4" in told
-        assert told.index("Still open") < min(told.index(row.id) for row in rows if row.id != acked.id)
-        assert acked.id not in told
-        await rig.bot.clock.advance(8 * 86400)
-        assert "last 7 days: 0 incidents opened" in (await service.report()).text
-
-    with_rig(database, busy_cluster(tmp_path, 6), scene)
-
-
-def test_more_words_after_report_get_an_example() -> None:
-    with pytest.raises(UsageError) as caught:
-        read_words(["oncall", "report", "yearly"])
-    assert in_english(caught.value.hint).startswith(
-        "For example: /hami oncall report, or /hami oncall report weekly mon 09:00 "
-    )
+@on_rig(6)
+async def test_the_report_of_a_week_counts_what_happened_and_what_is_open(rig: Rig, keeper: Keeper) -> None:
+    service = TriageService(rig.deps(), keeper, ())
+    assert "last 7 days: 0 incidents opened" in (await service.report()).text
+    await keeper.take([pending(number) for number in range(4)])
+    await rig.passes(120, keeper, step_s=60)
+    rows = await rig.store.incidents.opened()
+    acked = next(row for row in rows if row.cause.code == "card-insufficient-memory")
+    await service.act(ADA, acked, IncidentDeed("ack"))
+    await keeper.take([pending(0, status="resolved"), pending(3, status="resolved")])
+    await rig.passes(400, keeper, step_s=50)
+    told = list(strings_of({"blocks": list((await service.report()).blocks)}))
+    assert "On-call report, last 7 days: 3 incidents opened" in told
+    assert "card-insufficient-memory (warning): 1" in told
+    assert "until somebody acknowledged: 2m" in told
+    assert "nobody acknowledged: 2 incidents" in told
+    assert "GPUPodPending: 4" in told
+    assert told.index("Still open") < min(told.index(row.id) for row in rows if row.id != acked.id)
+    assert acked.id not in told
+    await rig.bot.clock.advance(8 * 86400)
+    assert "last 7 days: 0 incidents opened" in (await service.report()).text
 
 
 @pytest.mark.parametrize("language", LANGUAGES)

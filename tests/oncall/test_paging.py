@@ -12,7 +12,8 @@ import pytest
 from aiohttp import web
 from pydantic import SecretStr, ValidationError
 
-from bot.pager import NoWebhookError, PagerAction, is_signed, read_pagerduty, services_of
+from bot.endpoint import PostRefused
+from bot.pager import PagerAction, is_signed, read_pagerduty, services_of
 from bot.settings.oncall import PagerDutyPaging, PagingSettings, WebhookPaging
 from bot.texts import in_english
 from bot.triage.state import Act, act
@@ -187,7 +188,8 @@ def test_while_a_pager_is_down_the_page_waits_and_the_thread_is_told_once(
             await one.passes(300, step_s=20)
             told = [reply for reply in one.replies() if "was not delivered" in reply]
             assert len(told) == 1
-            assert f"{NAMES[name]}: HTTP 503: Service Unavailable" in told[0]
+            assert f"{NAMES[name]}: HTTP 503" in told[0]
+            assert "Service Unavailable" in told[0]
             assert pagers.asked == []
             pagers.down = None
             await one.passes(120, step_s=20)
@@ -332,7 +334,7 @@ def test_what_no_person_did_at_pagerduty_is_nothing(body: bytes) -> None:
 
 @pytest.mark.parametrize("body", [b"", b"[]", b"{}", b"\xff", b"[" * 9999, b'{"event": 7}', b'{"action": 7}'])
 def test_what_no_pager_posts_is_refused(body: bytes) -> None:
-    with pytest.raises(NoWebhookError):
+    with pytest.raises(PostRefused):
         read_pagerduty(body)
 
 
@@ -386,11 +388,7 @@ def test_the_running_bot_rings_and_takes_over_who_acknowledged_at_the_pager(tmp_
         (lambda: PagerDutyPaging(routing_key=SecretStr("k"), url="http://events.example"), "https://"),
         (lambda: WebhookPaging(url="ftp://x", secret=SecretStr("k")), "https://"),
         (lambda: PagerDutyPaging(routing_key=SecretStr("k\nX: y")), "visible ASCII"),
-        (
-            lambda: PagingSettings(webhook=WebhookPaging(url="https://x", secret=SecretStr(" \n"))),
-            "webhook.secret is empty",
-        ),
-        (lambda: PagingSettings.model_validate({"opsgenie": {"api_key": "k"}}), "use pagerduty, or webhook"),
+        (lambda: WebhookPaging(url="https://x", secret=SecretStr(" \n")), "a key is needed"),
     ],
 )
 def test_settings_that_make_no_sense_are_refused(wrong: Callable[[], Any], told: str) -> None:

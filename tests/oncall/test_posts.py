@@ -51,17 +51,7 @@ def test_a_pager_is_refused_for_what_alerts_are_refused_for() -> None:
     assert answers(b"x" * (LARGEST_BODY + 1), known) == 413
 
 
-def test_a_pager_that_posts_again_and_again_is_one_line_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
-    body = pagerduty_posts("3fa29c1b")
-    assert answers(body, signed(body), times=20) == 503
-    [line] = [record.getMessage() for record in caplog.records if record.name == "bot.endpoint"]
-    assert "refused with 503" in line
-    assert "the disk is full" in line
-
-
-def test_a_refusal_is_logged_again_after_a_while_with_how_often_it_was_repeated(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_the_same_refusal_is_logged_again_after_a_while(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.WARNING)
     now = 0.0
     refusals = Refusals("alerts", lambda: now)
@@ -75,6 +65,5 @@ def test_a_refusal_is_logged_again_after_a_while_with_how_often_it_was_repeated(
     assert [record.getMessage() for record in caplog.records] == [
         "alerts: refused with 503: starting",
         "alerts: refused with 401: the credentials are missing or wrong",
-        "alerts: refused with 503: the disk is full (499 more since the last line)",
-        "alerts: refused with 503: the disk is full",
+        *["alerts: refused with 503: the disk is full"] * 2,
     ]

@@ -17,7 +17,7 @@ from handlers.oncall.alert_sorter import routed
 from handlers.oncall.service import IncidentDeed, TriageService
 from handlers.oncall.watcher import Patience, Watcher
 from tests.oncall.bot import CHANNEL, ROOM, TOKEN, World, played, webhook
-from tests.oncall.rig import Rig, pending, text, with_rig
+from tests.oncall.rig import Rig, on_rig, pending, text, with_rig
 from tests.oncall.scenes import busy_cluster
 from tests.oncall.watching import seen, waiting
 from tests.slack.outbox_support import ONCALL
@@ -39,144 +39,126 @@ def bare(number: int, **over: str) -> Alert:
     return one._replace(namespace="", pod="")
 
 
-def test_one_cause_is_a_thread_in_each_channel_with_the_alerts_that_are_routed_there(
-    database: str, tmp_path: Path
-) -> None:
-    async def scene(rig: Rig) -> None:
-        keeper = rig.keeper(routes=(ML,))
-        await keeper.take([of_team(0, "ml"), of_team(3, "ops"), of_team(6, "ml")])
-        await rig.passes(10, keeper)
-        [here], [there] = rig.heads(), rig.heads(OTHER)
-        assert "1 pod" in text(here)
-        assert "2 pods" in text(there)
-        assert "trainer-3" not in "\n".join(rig.replies(there, OTHER))
-        assert rig.replies(here)
-        assert rig.replies(there, OTHER)
-
-    with_rig(database, busy_cluster(tmp_path, 9), scene)
+@on_rig(9)
+async def test_one_cause_is_a_thread_in_each_channel_with_the_alerts_that_are_routed_there(rig: Rig) -> None:
+    keeper = rig.keeper(routes=(ML,))
+    await keeper.take([of_team(0, "ml"), of_team(3, "ops"), of_team(6, "ml")])
+    await rig.passes(10, keeper)
+    [here], [there] = rig.heads(), rig.heads(OTHER)
+    assert "1 pod" in text(here)
+    assert "2 pods" in text(there)
+    assert "trainer-3" not in "\n".join(rig.replies(there, OTHER))
+    assert rig.replies(here)
+    assert rig.replies(there, OTHER)
 
 
-def test_a_thread_is_called_and_acted_on_and_resolves_in_its_own_channel(database: str, tmp_path: Path) -> None:
-    async def scene(rig: Rig) -> None:
-        keeper = rig.keeper(routes=(ML,))
-        service = TriageService(rig.deps(), keeper, ())
-        await keeper.take([of_team(0, "ml")])
-        await rig.passes(1000, keeper, step_s=100)
-        [head] = rig.heads(OTHER)
-        assert any("U0ADA00001" in reply for reply in rig.replies(head, OTHER))
-        [row] = await rig.store.incidents.opened()
-        with pytest.raises(AccessDenied):
-            await service.act(Person("U0ADA00001", ONCALL), row, IncidentDeed("ack"))
-        await service.act(Person("U0ADA00001", OTHER), row, IncidentDeed("ack"))
-        assert (await service.export(Person("U0ADA00001", OTHER), row)).files
-        await keeper.take([of_team(0, "ml", status="resolved")])
-        await rig.passes(600, keeper, step_s=100)
-        [head] = rig.heads(OTHER)
-        assert head["text"].startswith("✅ Resolved")
-        assert rig.heads() == []
-
-    with_rig(database, busy_cluster(tmp_path, 3), scene)
+@on_rig(3)
+async def test_a_thread_is_called_and_acted_on_and_resolves_in_its_own_channel(rig: Rig) -> None:
+    keeper = rig.keeper(routes=(ML,))
+    service = TriageService(rig.deps(), keeper, ())
+    await keeper.take([of_team(0, "ml")])
+    await rig.passes(1000, keeper, step_s=100)
+    [head] = rig.heads(OTHER)
+    assert any("U0ADA00001" in reply for reply in rig.replies(head, OTHER))
+    [row] = await rig.store.incidents.opened()
+    with pytest.raises(AccessDenied):
+        await service.act(Person("U0ADA00001", ONCALL), row, IncidentDeed("ack"))
+    await service.act(Person("U0ADA00001", OTHER), row, IncidentDeed("ack"))
+    assert (await service.export(Person("U0ADA00001", OTHER), row)).files
+    await keeper.take([of_team(0, "ml", status="resolved")])
+    await rig.passes(600, keeper, step_s=100)
+    [head] = rig.heads(OTHER)
+    assert head["text"].startswith("✅ Resolved")
+    assert rig.heads() == []
 
 
-def test_a_thread_stays_where_it_is_when_the_routes_change_over_a_restart(database: str, tmp_path: Path) -> None:
-    async def scene(rig: Rig) -> None:
-        keeper = rig.keeper(routes=(ML,))
-        await keeper.take([of_team(0, "ml")])
-        await rig.passes(10, keeper)
-        later = rig.keeper("two")
-        await later.take([of_team(0, "ml", status="resolved")])
-        await rig.passes(600, later, step_s=100)
-        [head] = rig.heads(OTHER)
-        assert head["text"].startswith("✅ Resolved")
-        await later.take([of_team(3, "ml")])
-        await rig.passes(10, later)
-        assert len(rig.heads()) == 1
-        assert len(rig.heads(OTHER)) == 1
-
-    with_rig(database, busy_cluster(tmp_path, 6), scene)
+@on_rig(6)
+async def test_a_thread_stays_where_it_is_when_the_routes_change_over_a_restart(rig: Rig) -> None:
+    keeper = rig.keeper(routes=(ML,))
+    await keeper.take([of_team(0, "ml")])
+    await rig.passes(10, keeper)
+    later = rig.keeper("two")
+    await later.take([of_team(0, "ml", status="resolved")])
+    await rig.passes(600, later, step_s=100)
+    [head] = rig.heads(OTHER)
+    assert head["text"].startswith("✅ Resolved")
+    await later.take([of_team(3, "ml")])
+    await rig.passes(10, later)
+    assert len(rig.heads()) == 1
+    assert len(rig.heads(OTHER)) == 1
 
 
-def test_what_a_route_ignores_opens_no_thread_and_is_counted_in_the_list(database: str, tmp_path: Path) -> None:
-    async def scene(rig: Rig) -> None:
-        keeper = rig.keeper(routes=(NOISE,))
-        service = TriageService(rig.deps(), keeper, ())
-        await keeper.take([bare(number, name="Noise") for number in range(3)])
-        await rig.passes(10, keeper)
-        assert rig.heads() == []
-        assert rig.read == 0
-        told = text({"blocks": list((await service.listed()).blocks)})
-        assert "oncall.routes ignores 3 alerts; 3 still firing: Noise" in told
-        await keeper.take([bare(0, name="Noise", status="resolved", ends_at="2027-01-15T09:00:00Z")])
-        again = {"starts_at": "2027-01-15T09:30:00Z"}
-        await keeper.take([bare(0, name="Noise", **again)])
-        await rig.passes(10, keeper)
-        await keeper.take([bare(0, name="Noise", status="resolved", ends_at="2027-01-15T10:00:00Z", **again)])
-        await rig.passes(10, keeper)
-        assert await rig.store.ignored.count() == Ignored(2, 3, ("Noise",))
-        assert rig.heads() == []
-        assert await rig.store.incidents.opened() == []
-
-    with_rig(database, busy_cluster(tmp_path, 1), scene)
+@on_rig(1)
+async def test_what_a_route_ignores_opens_no_thread_and_is_counted_in_the_list(rig: Rig) -> None:
+    keeper = rig.keeper(routes=(NOISE,))
+    service = TriageService(rig.deps(), keeper, ())
+    await keeper.take([bare(number, name="Noise") for number in range(3)])
+    await rig.passes(10, keeper)
+    assert rig.heads() == []
+    assert rig.read == 0
+    told = text({"blocks": list((await service.listed()).blocks)})
+    assert "oncall.routes ignores 3 alerts; 3 still firing: Noise" in told
+    await keeper.take([bare(0, name="Noise", status="resolved", ends_at="2027-01-15T09:00:00Z")])
+    again = {"starts_at": "2027-01-15T09:30:00Z"}
+    await keeper.take([bare(0, name="Noise", **again)])
+    await rig.passes(10, keeper)
+    await keeper.take([bare(0, name="Noise", status="resolved", ends_at="2027-01-15T10:00:00Z", **again)])
+    await rig.passes(10, keeper)
+    assert await rig.store.alerts.ignored() == Ignored(2, 3, ("Noise",))
+    assert rig.heads() == []
+    assert await rig.store.incidents.opened() == []
 
 
-def test_what_was_ignored_and_fires_is_told_after_a_start_without_that_route(database: str, tmp_path: Path) -> None:
-    async def scene(rig: Rig) -> None:
-        keeper = rig.keeper(routes=(NOISE,))
-        over = bare(1, name="Noise", status="resolved", ends_at="2027-01-15T09:00:00Z")
-        await keeper.take([bare(0, name="Noise"), bare(1, name="Noise")])
-        await rig.passes(10, keeper)
-        await keeper.take([over])
-        await rig.passes(10, rig.keeper("two"))
-        [head] = rig.heads()
-        assert "Noise" in text(head)
-        assert await rig.store.ignored.count() == Ignored(0, 1, ())
-
-    with_rig(database, busy_cluster(tmp_path, 1), scene)
+@on_rig(1)
+async def test_what_was_ignored_and_fires_is_told_after_a_start_without_that_route(rig: Rig) -> None:
+    keeper = rig.keeper(routes=(NOISE,))
+    over = bare(1, name="Noise", status="resolved", ends_at="2027-01-15T09:00:00Z")
+    await keeper.take([bare(0, name="Noise"), bare(1, name="Noise")])
+    await rig.passes(10, keeper)
+    await keeper.take([over])
+    await rig.passes(10, rig.keeper("two"))
+    [head] = rig.heads()
+    assert "Noise" in text(head)
+    assert await rig.store.alerts.ignored() == Ignored(0, 1, ())
 
 
-def test_with_group_by_alerts_of_different_causes_are_one_thread_over_a_restart(database: str, tmp_path: Path) -> None:
-    async def scene(rig: Rig) -> None:
-        routes = (read_route(['alertname=~"GPU.*"'], OTHER, ["team"]),)
-        keeper = rig.keeper(routes=routes)
-        await keeper.take([of_team(0, "ml"), of_team(1, "ml"), of_team(2, "ops")])
-        await rig.passes(10, keeper)
-        assert len(rig.heads(OTHER)) == 2
-        later = rig.keeper("two", routes=routes)
-        await later.take([of_team(5, "ml"), of_team(4, "ops")])
-        await rig.passes(60, later, step_s=30)
-        assert sorted("3 pods" in text(head) for head in rig.heads(OTHER)) == [False, True]
-        assert len(rig.heads(OTHER)) == 2
-        assert rig.heads() == []
-
-    with_rig(database, busy_cluster(tmp_path, 6), scene)
+@on_rig(6)
+async def test_with_group_by_alerts_of_different_causes_are_one_thread_over_a_restart(rig: Rig) -> None:
+    routes = (read_route(['alertname=~"GPU.*"'], OTHER, ["team"]),)
+    keeper = rig.keeper(routes=routes)
+    await keeper.take([of_team(0, "ml"), of_team(1, "ml"), of_team(2, "ops")])
+    await rig.passes(10, keeper)
+    assert len(rig.heads(OTHER)) == 2
+    later = rig.keeper("two", routes=routes)
+    await later.take([of_team(5, "ml"), of_team(4, "ops")])
+    await rig.passes(60, later, step_s=30)
+    assert sorted("3 pods" in text(head) for head in rig.heads(OTHER)) == [False, True]
+    assert len(rig.heads(OTHER)) == 2
+    assert rig.heads() == []
 
 
-def test_a_storm_in_one_channel_gathers_none_of_another(database: str, tmp_path: Path) -> None:
-    async def scene(rig: Rig) -> None:
-        keeper = rig.keeper(threads_per_minute=3, routes=(ML,))
-        await keeper.take([*(bare(number, team="ml") for number in range(10)), bare(50), bare(51)])
-        await rig.passes(10, keeper)
-        assert len(rig.heads(OTHER)) == 4
-        assert len(rig.heads()) == 2
-        assert not any("gathers the rest" in text(head) for head in rig.heads())
-
-    with_rig(database, busy_cluster(tmp_path, 1), scene)
+@on_rig(1)
+async def test_a_storm_in_one_channel_gathers_none_of_another(rig: Rig) -> None:
+    keeper = rig.keeper(threads_per_minute=3, routes=(ML,))
+    await keeper.take([*(bare(number, team="ml") for number in range(10)), bare(50), bare(51)])
+    await rig.passes(10, keeper)
+    assert len(rig.heads(OTHER)) == 4
+    assert len(rig.heads()) == 2
+    assert not any("gathers the rest" in text(head) for head in rig.heads())
 
 
-def test_a_name_that_is_opened_out_of_a_storm_has_its_thread_in_that_channel(database: str, tmp_path: Path) -> None:
-    async def scene(rig: Rig) -> None:
-        keeper = rig.keeper(threads_per_minute=1, routes=(ML,))
-        await keeper.take([bare(number, team="ml") for number in range(3)])
-        await rig.passes(10, keeper)
-        [row] = [row for row in await rig.store.incidents.opened() if "gathers" in row.cause.claim]
-        later = rig.keeper("two", threads_per_minute=1)
-        service = TriageService(rig.deps(), later, ())
-        await service.open_cause(Person("U0ADA00001", OTHER), row, digest_of("Disk0002"))
-        await rig.passes(10, later)
-        assert len(rig.heads(OTHER)) == 3
-        assert rig.heads() == []
-
-    with_rig(database, busy_cluster(tmp_path, 1), scene)
+@on_rig(1)
+async def test_a_name_that_is_opened_out_of_a_storm_has_its_thread_in_that_channel(rig: Rig) -> None:
+    keeper = rig.keeper(threads_per_minute=1, routes=(ML,))
+    await keeper.take([bare(number, team="ml") for number in range(3)])
+    await rig.passes(10, keeper)
+    [row] = [row for row in await rig.store.incidents.opened() if "gathers" in row.cause.claim]
+    later = rig.keeper("two", threads_per_minute=1)
+    service = TriageService(rig.deps(), later, ())
+    await service.open_cause(Person("U0ADA00001", OTHER), row, digest_of("Disk0002"))
+    await rig.passes(10, later)
+    assert len(rig.heads(OTHER)) == 3
+    assert rig.heads() == []
 
 
 def test_the_bots_own_findings_are_routed_by_the_labels_that_they_have(

@@ -2,7 +2,7 @@
 
 import itertools
 from collections import Counter
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -59,14 +59,6 @@ def test_a_time_that_the_clock_skips_comes_at_the_moment_after(cron: str, zone: 
     assert on(Schedule(cron, zone), moment[:10]) == [Slot(moment[:16].replace("T", " "), at(moment))]
 
 
-def test_times_of_one_gap_come_once() -> None:
-    """Every hour: 02:00 and 03:00 are the same moment when the clock goes from 01:59 to 03:00."""
-    for cron in ("0 * * * *", "0 0-23 * * *"):
-        found = on(Schedule(cron, "Europe/Berlin"), "2027-03-28")
-        assert [slot.wall[11:] for slot in found[:4]] == ["00:00", "01:00", "03:00", "04:00"]
-        assert len(found) == len({slot.at for slot in found}) == 23
-
-
 def test_of_an_hour_that_comes_twice_the_first_counts() -> None:
     found = on(Schedule("0 * * * *", "Europe/Berlin"), "2026-10-25")
     assert [slot.wall[11:] for slot in found] == [f"{hour:02}:00" for hour in range(24)]
@@ -78,12 +70,6 @@ def test_a_date_that_loses_its_last_hour_has_one_when_the_clock_has_moved_on(zon
     """There 23:00 of the 28th is followed by 00:00 of the 29th."""
     found = slots(Schedule("30 23 * * *", zone), at("2026-03-27T12:00:00+00:00"), at("2026-03-30T12:00:00+00:00"))
     assert [slot.wall for slot in found] == ["2026-03-27 23:30", "2026-03-29 00:00", "2026-03-29 23:30"]
-
-
-def test_a_time_that_the_clock_shows_twice_comes_once_the_first_time() -> None:
-    schedule = Schedule("30 2 * * *", "Europe/Berlin")
-    midnight, noon = at("2026-10-24T22:00:00+00:00"), at("2026-10-25T11:00:00+00:00")
-    assert slots(schedule, midnight, noon) == [Slot("2026-10-25 02:30", at("2026-10-25T00:30:00+00:00"))]
 
 
 def test_a_date_that_a_zone_left_out_has_none() -> None:
@@ -215,12 +201,6 @@ def test_whatever_the_ticks_no_time_comes_twice_and_none_is_forgotten(
         last = max([last, *(slot.at for slot in passed)])
     assert seen == sorted(set(seen))
     assert seen == [slot.wall for slot in slots(schedule, first, now)]
-
-
-def test_the_next_one_is_told() -> None:
-    now = datetime(2026, 11, 21, 10, tzinfo=UTC)
-    found = next_of(Schedule("0 9 * * *", "UTC"), now.timestamp())
-    assert found == Slot("2026-11-22 09:00", (now + timedelta(hours=23)).timestamp())
 
 
 @pytest.mark.parametrize("zone", [*ZONES, "America/Nuuk", "Africa/Casablanca"])

@@ -3,13 +3,12 @@
 from pathlib import Path
 from typing import Any
 
-import pytest
 from pydantic import SecretStr
 
 from bot.settings.oncall import OncallSettings
 from bot.slack.render.blocks import value_of
 from bot.slack.render.triage_head import REMIND, IncidentButton
-from tests.oncall.bot import CHANNEL, GIVEN, ROOM, TOKEN, World, played, webhook
+from tests.oncall.bot import CHANNEL, GIVEN, ROOM, TOKEN, World, on_bot, played, webhook
 from tests.oncall.rig import text
 from tests.oncall.scenes import CAUSES, busy_cluster
 from tests.slack.changing import actions
@@ -17,38 +16,36 @@ from tests.slack.changing import actions
 ADA, GRACE = "U0ADA00001", "U0GRACE001"
 
 
-def test_an_alert_becomes_a_thread_that_people_work_on(tmp_path: Path) -> None:
-    async def scene(world: World) -> None:
-        await world.alert("trainer-0", "trainer-3")
-        head = await world.head(CAUSES[0])
-        assert "2 of 2 pods" in text(head)
-        await world.reply(head, "Evidence")
-        await world.click("ada", head, "ack")
-        await world.reply(head, "Acknowledged")
-        head = await world.head("Acknowledged, warning")
-        assert "triage:ack" not in actions(head)
+@on_bot(6)
+async def test_an_alert_becomes_a_thread_that_people_work_on(world: World) -> None:
+    await world.alert("trainer-0", "trainer-3")
+    head = await world.head(CAUSES[0])
+    assert "2 of 2 pods" in text(head)
+    await world.reply(head, "Evidence")
+    await world.click("ada", head, "ack")
+    await world.reply(head, "Acknowledged")
+    head = await world.head("Acknowledged, warning")
+    assert "triage:ack" not in actions(head)
 
-        await world.click("grace", head, "note")
-        await world.slack.wait_for(lambda: world.slack.views("grace") or None)
-        typed = {"type": "plain_text_input", "value": "it's <!here> a cable"}
-        await world.slack.submit("grace", {"note": {"text": typed}})
-        note = await world.reply(head, "a cable")
-        assert "<!here>" not in note["text"]
+    await world.click("grace", head, "note")
+    await world.slack.wait_for(lambda: world.slack.views("grace") or None)
+    typed = {"type": "plain_text_input", "value": "it's <!here> a cable"}
+    await world.slack.submit("grace", {"note": {"text": typed}})
+    note = await world.reply(head, "a cable")
+    assert "<!here>" not in note["text"]
 
-        await world.click("ada", head, "handover")
-        await world.slack.wait_for(lambda: world.slack.views("ada") or None)
-        await world.slack.submit("ada", {"person": {"text": {"type": "users_select", "selected_user": GRACE}}})
-        await world.reply(head, "Handed over to")
-        await world.slack.wait_for(lambda: GRACE in str(world._heads(CAUSES[0])[0]["blocks"]) or None)
+    await world.click("ada", head, "handover")
+    await world.slack.wait_for(lambda: world.slack.views("ada") or None)
+    await world.slack.submit("ada", {"person": {"text": {"type": "users_select", "selected_user": GRACE}}})
+    await world.reply(head, "Handed over to")
+    await world.slack.wait_for(lambda: GRACE in str(world._heads(CAUSES[0])[0]["blocks"]) or None)
 
-        await world.slack.mention("grace", ROOM, "triage export", thread_ts=head["ts"])
-        await world.slack.wait_for(lambda: _shared(world, "incident") or None)
+    await world.slack.mention("grace", ROOM, "triage export", thread_ts=head["ts"])
+    await world.slack.wait_for(lambda: _shared(world, "incident") or None)
 
-        await world.click("grace", head, "close")
-        head = await world.head("Closed, warning")
-        assert actions(head) == {}
-
-    played(tmp_path, busy_cluster(tmp_path / "cluster", 6), scene)
+    await world.click("grace", head, "close")
+    head = await world.head("Closed, warning")
+    assert actions(head) == {}
 
 
 def test_a_reminder_is_asked_for_in_words_and_in_the_menu(tmp_path: Path) -> None:
@@ -98,27 +95,25 @@ def test_until_when_it_is_muted_is_asked_for_and_shown(tmp_path: Path) -> None:
     played(tmp_path, busy_cluster(tmp_path / "cluster", 3), scene)
 
 
-def test_it_is_handed_over_to_no_bot_and_a_command_says_how_to_name_a_person(tmp_path: Path) -> None:
-    async def scene(world: World) -> None:
-        await world.alert("trainer-0")
-        head = await world.head(CAUSES[0])
-        bot = world.slack.workspace.app.bot_user_id
-        await world.click("ada", head, "handover")
-        await world.slack.wait_for(lambda: world.slack.views("ada") or None)
-        answer = await world.slack.submit("ada", {"person": {"text": {"type": "users_select", "selected_user": bot}}})
-        assert "I cannot own an incident" in str(answer)
-        await world.slack.mention("ada", ROOM, f"triage handover <@{bot}>", thread_ts=head["ts"])
-        await world.told("ada", "I cannot own an incident")
-        incident = text(head).split("Incident ")[1][:8]
-        await world.slack.mention("ada", ROOM, "handover", thread_ts=head["ts"])
-        told = await world.told("ada", "handover needs a person")
-        assert "@hami-bot handover @ada" in text(told)
-        assert "in a command" not in text(told)
-        await world.slack.command("ada", ROOM, f"triage handover {incident} @grace")
-        told = await world.told("ada", "press Hand over")
-        assert "@hami-bot triage handover @ada" in told["text"]
-
-    played(tmp_path, busy_cluster(tmp_path / "cluster", 3), scene)
+@on_bot(3)
+async def test_it_is_handed_over_to_no_bot_and_a_command_says_how_to_name_a_person(world: World) -> None:
+    await world.alert("trainer-0")
+    head = await world.head(CAUSES[0])
+    bot = world.slack.workspace.app.bot_user_id
+    await world.click("ada", head, "handover")
+    await world.slack.wait_for(lambda: world.slack.views("ada") or None)
+    answer = await world.slack.submit("ada", {"person": {"text": {"type": "users_select", "selected_user": bot}}})
+    assert "I cannot own an incident" in str(answer)
+    await world.slack.mention("ada", ROOM, f"triage handover <@{bot}>", thread_ts=head["ts"])
+    await world.told("ada", "I cannot own an incident")
+    incident = text(head).split("Incident ")[1][:8]
+    await world.slack.mention("ada", ROOM, "handover", thread_ts=head["ts"])
+    told = await world.told("ada", "handover needs a person")
+    assert "@hami-bot handover @ada" in text(told)
+    assert "in a command" not in text(told)
+    await world.slack.command("ada", ROOM, f"triage handover {incident} @grace")
+    told = await world.told("ada", "press Hand over")
+    assert "@hami-bot triage handover @ada" in told["text"]
 
 
 def _shared(world: World, beginning: str) -> list[str]:
@@ -128,92 +123,68 @@ def _shared(world: World, beginning: str) -> list[str]:
     return [name for name in names if name.startswith(beginning)]
 
 
-def test_words_in_the_thread_do_what_buttons_do(tmp_path: Path) -> None:
-    async def scene(world: World) -> None:
-        await world.alert("trainer-0")
-        head = await world.head(CAUSES[0])
-        for words, told in (
-            ("mute 2h", "Muted until"),
-            ("triage note it's known", "it's known"),
-            ("triage close it's replaced", "it's replaced"),
-        ):
-            await world.slack.mention("ada", ROOM, words, thread_ts=head["ts"])
-            await world.reply(head, told)
-        await world.slack.mention("ada", ROOM, "triage ack", thread_ts=head["ts"])
-        await world.told("ada", "it is closed")
-        await world.slack.mention("ada", ROOM, "triage akc", thread_ts=head["ts"])
-        answer = (await world.told("ada", "did you mean 'ack'"))["text"]
-        assert answer.count("For example") == answer.count("@hami-bot") == 1
-
-    played(tmp_path, busy_cluster(tmp_path / "cluster", 3), scene)
+@on_bot(3)
+async def test_words_in_the_thread_do_what_buttons_do(world: World) -> None:
+    await world.alert("trainer-0")
+    head = await world.head(CAUSES[0])
+    for words, told in (
+        ("mute 2h", "Muted until"),
+        ("triage note it's known", "it's known"),
+        ("triage close it's replaced", "it's replaced"),
+    ):
+        await world.slack.mention("ada", ROOM, words, thread_ts=head["ts"])
+        await world.reply(head, told)
+    await world.slack.mention("ada", ROOM, "triage ack", thread_ts=head["ts"])
+    await world.told("ada", "it is closed")
+    await world.slack.mention("ada", ROOM, "triage akc", thread_ts=head["ts"])
+    answer = (await world.told("ada", "did you mean 'ack'"))["text"]
+    assert answer.count("For example") == answer.count("@hami-bot") == 1
 
 
-def test_a_word_that_acts_in_an_incidents_thread_means_nothing_in_another(tmp_path: Path) -> None:
-    async def scene(world: World) -> None:
-        await world.slack.say("ada", ROOM, "look at this")
-        [said] = [message for message in world.slack.messages(ROOM, "ada") if message.get("text") == "look at this"]
-        await world.slack.mention("ada", ROOM, "mute 2h", thread_ts=said["ts"])
-        await world.told("ada", "I read “mute 2h” and do not know")
-
-    played(tmp_path, busy_cluster(tmp_path / "cluster", 1), scene)
+@on_bot(1)
+async def test_a_word_that_acts_in_an_incidents_thread_means_nothing_in_another(world: World) -> None:
+    await world.slack.say("ada", ROOM, "look at this")
+    [said] = [message for message in world.slack.messages(ROOM, "ada") if message.get("text") == "look at this"]
+    await world.slack.mention("ada", ROOM, "mute 2h", thread_ts=said["ts"])
+    await world.told("ada", "I read “mute 2h” and do not know")
 
 
-def test_in_a_thread_about_one_pod_it_need_not_be_named(tmp_path: Path) -> None:
-    async def scene(world: World) -> None:
-        await world.alert("trainer-0")
-        head = await world.head(CAUSES[0])
-        await world.slack.mention("ada", ROOM, "why", thread_ts=head["ts"])
-
-        def answers() -> list[str]:  # after the evidence
-            thread = world.slack.messages(ROOM, "ada", head["ts"])
-            return [message["ts"] for message in thread if "Request at most" in text(message)][1:]
-
-        await world.slack.wait_for(answers)
-
-    played(tmp_path, busy_cluster(tmp_path / "cluster", 3), scene)
-
-
-def test_a_command_lists_what_is_open_and_acts_by_its_id(tmp_path: Path) -> None:
-    async def scene(world: World) -> None:
-        await world.slack.command("ada", ROOM, "oncall")
-        await world.told("ada", "No incident is open")
-        await world.alert("trainer-0")
-        head = await world.head(CAUSES[0])
-        incident = text(head).split("Incident ")[1][:8]
-        await world.slack.command("ada", ROOM, "oncall")
-        await world.told("ada", incident)
-        await world.slack.command("ada", ROOM, f"triage ack {incident}")
-        await world.reply(head, "Acknowledged")
-        await world.slack.command("ada", ROOM, "oncall report")
-        await world.told("ada", "On-call report, last 7 days: 1 incident opened")
-        await world.slack.command("ada", ROOM, "triage ack 00000000")
-        await world.told("ada", "there is no such incident")
-
-    played(tmp_path, busy_cluster(tmp_path / "cluster", 3), scene)
+@on_bot(3)
+async def test_a_command_lists_what_is_open_and_acts_by_its_id(world: World) -> None:
+    await world.slack.command("ada", ROOM, "oncall")
+    await world.told("ada", "No incident is open")
+    await world.alert("trainer-0")
+    head = await world.head(CAUSES[0])
+    incident = text(head).split("Incident ")[1][:8]
+    await world.slack.command("ada", ROOM, "oncall")
+    await world.told("ada", incident)
+    await world.slack.command("ada", ROOM, f"triage ack {incident}")
+    await world.reply(head, "Acknowledged")
+    await world.slack.command("ada", ROOM, "oncall report")
+    await world.told("ada", "On-call report, last 7 days: 1 incident opened")
+    await world.slack.command("ada", ROOM, "triage ack 00000000")
+    await world.told("ada", "there is no such incident")
 
 
-def test_what_is_open_leads_to_its_thread_and_says_who_is_called_next(tmp_path: Path) -> None:
-    async def scene(world: World) -> None:
-        await world.alert("trainer-0")
-        head = await world.head(CAUSES[0])
-        await world.reply(head, "Evidence")  # by then the thread is known
-        incident = text(head).split("Incident ")[1][:8]
-        thread = f"{world.slack.url}/archives/{CHANNEL}/p{head['ts'].replace('.', '')}"
-        leads, calls = {"type": "link", "url": thread, "text": incident}, {"type": "user", "user_id": "U0LINUS001"}
-        await world.slack.command("ada", ROOM, "oncall")
-        listed = await world.told("ada", "next called:")
-        await world.slack.open_home("ada")
-        home = await world.slack.wait_for(lambda: world.slack.home("ada"))
-        for shown in (listed, home):
-            [row] = [row for row in rows_of(shown) if leads in row]
-            assert row[row.index(calls) + 2]["type"] == "date"
-        await world.click("ada", head, "ack")
-        await world.reply(head, "Acknowledged")
-        await world.slack.open_home("ada")
-        await world.slack.wait_for(lambda: calls not in rows_of(world.slack.home("ada") or {})[0] or None)
-
-    given = GIVEN.model_copy(update={"rota": ("U0LINUS001", "U0ADA00001")})
-    played(tmp_path, busy_cluster(tmp_path / "cluster", 3), scene, given)
+@on_bot(3, GIVEN.model_copy(update={"rota": ("U0LINUS001", "U0ADA00001")}))
+async def test_what_is_open_leads_to_its_thread_and_says_who_is_called_next(world: World) -> None:
+    await world.alert("trainer-0")
+    head = await world.head(CAUSES[0])
+    await world.reply(head, "Evidence")  # by then the thread is known
+    incident = text(head).split("Incident ")[1][:8]
+    thread = f"{world.slack.url}/archives/{CHANNEL}/p{head['ts'].replace('.', '')}"
+    leads, calls = {"type": "link", "url": thread, "text": incident}, {"type": "user", "user_id": "U0LINUS001"}
+    await world.slack.command("ada", ROOM, "oncall")
+    listed = await world.told("ada", "next called:")
+    await world.slack.open_home("ada")
+    home = await world.slack.wait_for(lambda: world.slack.home("ada"))
+    for shown in (listed, home):
+        [row] = [row for row in rows_of(shown) if leads in row]
+        assert row[row.index(calls) + 2]["type"] == "date"
+    await world.click("ada", head, "ack")
+    await world.reply(head, "Acknowledged")
+    await world.slack.open_home("ada")
+    await world.slack.wait_for(lambda: calls not in rows_of(world.slack.home("ada") or {})[0] or None)
 
 
 def rows_of(shown: dict[str, Any]) -> list[list[dict[str, Any]]]:
@@ -222,124 +193,93 @@ def rows_of(shown: dict[str, Any]) -> list[list[dict[str, Any]]]:
     return [element["elements"] for part in parts if part["type"] == "rich_text_list" for element in part["elements"]]
 
 
-def test_a_command_without_the_id_says_that_it_is_missing(tmp_path: Path) -> None:
-    async def scene(world: World) -> None:
-        await world.slack.command("ada", ROOM, "triage mute 5m")
-        assert "/hami oncall shows" in (await world.told("ada", "Its id is missing"))["text"]
-
-    played(tmp_path, busy_cluster(tmp_path / "cluster", 3), scene)
-
-
-def test_what_is_closed_is_listed_nowhere_and_a_mute_is_lifted(tmp_path: Path) -> None:
-    async def scene(world: World) -> None:
-        await world.alert("trainer-0")
-        head = await world.head(CAUSES[0])
-        incident = text(head).split("Incident ")[1][:8]
-        await world.slack.mention("ada", ROOM, "mute 2h", thread_ts=head["ts"])
-        await world.click("ada", await world.head("Muted, warning"), "unmute")
-        await world.reply(head, "The mute ended")
-        await world.head("Acknowledged, warning")
-        await world.slack.command("ada", ROOM, "oncall")
-        await world.told("ada", "Nobody is called: oncall.rota is empty")
-        await world.slack.open_home("ada")
-        await world.slack.wait_for(lambda: incident in text(world.slack.home("ada") or {}) or None)
-        await world.slack.mention("ada", ROOM, "close", thread_ts=head["ts"])
-        await world.head("Closed, warning")
-        await world.slack.command("ada", ROOM, "oncall")
-        await world.told("ada", "No incident is open")
-        await world.slack.open_home("ada")
-        await world.slack.wait_for(lambda: incident not in text(world.slack.home("ada") or {}) or None)
-
-    played(tmp_path, busy_cluster(tmp_path / "cluster", 3), scene)
+@on_bot(3)
+async def test_what_is_closed_is_listed_nowhere_and_a_mute_is_lifted(world: World) -> None:
+    await world.alert("trainer-0")
+    head = await world.head(CAUSES[0])
+    incident = text(head).split("Incident ")[1][:8]
+    await world.slack.mention("ada", ROOM, "mute 2h", thread_ts=head["ts"])
+    await world.click("ada", await world.head("Muted, warning"), "unmute")
+    await world.reply(head, "The mute ended")
+    await world.head("Acknowledged, warning")
+    await world.slack.command("ada", ROOM, "oncall")
+    await world.told("ada", "Nobody is called: oncall.rota is empty")
+    await world.slack.open_home("ada")
+    await world.slack.wait_for(lambda: incident in text(world.slack.home("ada") or {}) or None)
+    await world.slack.mention("ada", ROOM, "close", thread_ts=head["ts"])
+    await world.head("Closed, warning")
+    await world.slack.command("ada", ROOM, "oncall")
+    await world.told("ada", "No incident is open")
+    await world.slack.open_home("ada")
+    await world.slack.wait_for(lambda: incident not in text(world.slack.home("ada") or {}) or None)
 
 
-def test_only_responders_act_where_they_are_named(tmp_path: Path) -> None:
-    async def scene(world: World) -> None:
-        await world.alert("trainer-0")
-        head = await world.head(CAUSES[0])
-        await world.click("grace", head, "close")
-        await world.told("grace", "you may not act on incidents")
-        await world.click("ada", head, "close")
-        await world.head("Closed, warning")
-
-    given = OncallSettings(channel=CHANNEL, token=SecretStr(TOKEN), responders=(ADA,))
-    played(tmp_path, busy_cluster(tmp_path / "cluster", 3), scene, given)
+@on_bot(3, OncallSettings(channel=CHANNEL, token=SecretStr(TOKEN), responders=(ADA,)))
+async def test_only_responders_act_where_they_are_named(world: World) -> None:
+    await world.alert("trainer-0")
+    head = await world.head(CAUSES[0])
+    await world.click("grace", head, "close")
+    await world.told("grace", "you may not act on incidents")
+    await world.click("ada", head, "close")
+    await world.head("Closed, warning")
 
 
-def test_what_a_client_makes_up_does_nothing(tmp_path: Path) -> None:
-    async def scene(world: World) -> None:
-        await world.alert("trainer-0")
-        head = await world.head(CAUSES[0])
-        value = actions(head)["triage:ack"]
-        await world.forged("ada", head, "triage:ack", "{")
-        await world.forged("ada", head, "triage:explode", value)
-        await world.forged("ada", head, "triage:ack", value_of(IncidentButton("ffffffff")))
-        await world.told("ada", "there is no such incident")
-        await world.forged("ada", head, "triage:close", value, room="general")
-        await world.click("ada", head, "handover")
-        await world.slack.wait_for(lambda: world.slack.views("ada") or None)
-        await world.slack.submit("ada", {"person": {"text": {"type": "users_select", "selected_user": "<!here>"}}})
-        await world.told("ada", "handed over to a person")
-        await world.slack.mention("ada", ROOM, "triage", thread_ts=head["ts"])
-        shown = await world.told("ada", "Open, warning")
-        assert "1 of 1 pod" in text(shown)
-
-    played(tmp_path, busy_cluster(tmp_path / "cluster", 3), scene)
+@on_bot(3)
+async def test_what_a_client_makes_up_does_nothing(world: World) -> None:
+    await world.alert("trainer-0")
+    head = await world.head(CAUSES[0])
+    value = actions(head)["triage:ack"]
+    await world.forged("ada", head, "triage:ack", "{")
+    await world.forged("ada", head, "triage:explode", value)
+    await world.forged("ada", head, "triage:ack", value_of(IncidentButton("ffffffff")))
+    await world.told("ada", "there is no such incident")
+    await world.forged("ada", head, "triage:close", value, room="general")
+    await world.click("ada", head, "handover")
+    await world.slack.wait_for(lambda: world.slack.views("ada") or None)
+    await world.slack.submit("ada", {"person": {"text": {"type": "users_select", "selected_user": "<!here>"}}})
+    await world.told("ada", "handed over to a person")
+    await world.slack.mention("ada", ROOM, "triage", thread_ts=head["ts"])
+    shown = await world.told("ada", "Open, warning")
+    assert "1 of 1 pod" in text(shown)
 
 
-def test_who_acts_in_another_channel_is_shown_the_name_of_the_incidents_own(tmp_path: Path) -> None:
-    async def scene(world: World) -> None:
-        await world.alert("trainer-0")
-        incident = text(await world.head(CAUSES[0])).split("Incident ")[1][:8]
-        await world.slack.command("ada", "general", f"triage ack {incident}")
-        refused = await world.slack.wait_for(channel="general", user="ada", containing="belongs to another channel")
-        assert str({"type": "channel", "channel_id": CHANNEL}) in str(refused["blocks"])
-
-    played(tmp_path, busy_cluster(tmp_path / "cluster", 3), scene)
+@on_bot(3)
+async def test_who_acts_in_another_channel_is_shown_the_name_of_the_incidents_own(world: World) -> None:
+    await world.alert("trainer-0")
+    incident = text(await world.head(CAUSES[0])).split("Incident ")[1][:8]
+    await world.slack.command("ada", "general", f"triage ack {incident}")
+    refused = await world.slack.wait_for(channel="general", user="ada", containing="belongs to another channel")
+    assert str({"type": "channel", "channel_id": CHANNEL}) in str(refused["blocks"])
 
 
-def test_without_settings_there_is_no_such_address(tmp_path: Path) -> None:
-    async def scene(world: World) -> None:
-        assert (await world.post(webhook("trainer-0")))[0] == 404
-
-    played(tmp_path, busy_cluster(tmp_path / "cluster", 3), scene, None)
+@on_bot(3, None)
+async def test_without_settings_there_is_no_such_address(world: World) -> None:
+    assert (await world.post(webhook("trainer-0")))[0] == 404
 
 
-@pytest.mark.parametrize("headers", [{}, {"Authorization": "Bearer x"}])
-def test_a_stranger_opens_no_thread(tmp_path: Path, headers: dict[str, str]) -> None:
-    async def scene(world: World) -> None:
-        assert (await world.post(webhook("trainer-0"), headers))[0] == 401
-
-    played(tmp_path, busy_cluster(tmp_path / "cluster", 3), scene, GIVEN)
-
-
-def test_a_digest_is_asked_for_listed_posted_and_ended_in_slack(tmp_path: Path) -> None:
-    async def scene(world: World) -> None:
-        await world.slack.command("ada", ROOM, "digest daily 09:00 Asia/Shanghai")
-        added = await world.told("ada", "The next one comes")
-        await world.slack.command("ada", ROOM, "digest list")
-        await world.told("ada", "daily 09:00 Asia/Shanghai, about the default cluster")
-        await world.slack.mention("grace", ROOM, "digest now")
-        digest = await world.head("pods are pending for")
-        assert "Nothing to compare with yet" in text(digest)
-        await world.slack.wait_for(lambda: _shared(world, "gpus.png") or None)
-        one = text(added).split("Digest ")[1][:6]
-        await world.slack.command("grace", ROOM, f"digest stop {one}")
-        await world.told("grace", f"Digest {one} has ended")
-        await world.slack.command("ada", ROOM, "digest daily 25:00 Asia/Shanghai")
-        await world.told("ada", "is not a time of day")
-        await world.slack.command("ada", ROOM, "triage ack")
-        await world.told("ada", "this bot opens no triage threads")
-
-    played(tmp_path, busy_cluster(tmp_path / "cluster", 6), scene, None)
+@on_bot(6, None)
+async def test_a_digest_is_asked_for_listed_posted_and_ended_in_slack(world: World) -> None:
+    await world.slack.command("ada", ROOM, "digest daily 09:00 Asia/Shanghai")
+    added = await world.told("ada", "The next one comes")
+    await world.slack.command("ada", ROOM, "digest list")
+    await world.told("ada", "daily 09:00 Asia/Shanghai, about the default cluster")
+    await world.slack.mention("grace", ROOM, "digest now")
+    digest = await world.head("pods are pending for")
+    assert "Nothing to compare with yet" in text(digest)
+    await world.slack.wait_for(lambda: _shared(world, "gpus.png") or None)
+    one = text(added).split("Digest ")[1][:6]
+    await world.slack.command("grace", ROOM, f"digest stop {one}")
+    await world.told("grace", f"Digest {one} has ended")
+    await world.slack.command("ada", ROOM, "digest daily 25:00 Asia/Shanghai")
+    await world.told("ada", "is not a time of day")
+    await world.slack.command("ada", ROOM, "triage ack")
+    await world.told("ada", "this bot opens no triage threads")
 
 
-def test_where_the_bot_may_not_post_no_digest_is_promised(tmp_path: Path) -> None:
-    async def scene(world: World) -> None:
-        workspace = world.slack.workspace
-        rooms = [channel for channel in workspace.channels.values() if workspace.app.bot_user_id not in channel.members]
-        room = next(room for room in rooms if not room.is_archived)
-        await world.slack.command(room.members[0], room.id, "digest daily 09:00 Asia/Shanghai")
-        await world.slack.wait_for(channel=room.id, containing="I may not post here")
-
-    played(tmp_path, busy_cluster(tmp_path / "cluster", 3), scene, None)
+@on_bot(3, None)
+async def test_where_the_bot_may_not_post_no_digest_is_promised(world: World) -> None:
+    workspace = world.slack.workspace
+    rooms = [channel for channel in workspace.channels.values() if workspace.app.bot_user_id not in channel.members]
+    room = next(room for room in rooms if not room.is_archived)
+    await world.slack.command(room.members[0], room.id, "digest daily 09:00 Asia/Shanghai")
+    await world.slack.wait_for(channel=room.id, containing="I may not post here")

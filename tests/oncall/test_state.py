@@ -163,20 +163,6 @@ def test_nobody_is_to_be_called_for_what_is_gone_seen_or_called_for_by_nobody() 
     assert next_call(opened(0), TERMS._replace(call_s=0), firing=True) is None
 
 
-def test_the_rota_is_called_one_after_the_other_while_nobody_acknowledges() -> None:
-    waiting, called = opened(0), []
-    for minute in range(120):
-        step = passed(waiting, minute * 60, TERMS, firing=True)
-        waiting = step.incident
-        called += [(minute, new.detail) for new in step.news]
-    assert called == [(15, "U1"), (30, "U2")]
-
-
-@pytest.mark.parametrize("deed", ["ack", "take", "mute", "close"])
-def test_nobody_is_called_once_somebody_looks_at_it(deed: Deed) -> None:
-    assert after(done(opened(0), deed, at=899), 10_000, firing=True)[1] == []
-
-
 _DEEDS = st.sampled_from(get_args(Deed))
 _EVENTS = st.lists(st.tuples(st.integers(1, 4000), st.booleans(), st.none() | _DEEDS), max_size=40)
 

@@ -17,6 +17,7 @@ from bot.triage.cause import unexplained
 from bot.triage.state import Act, IncidentTimes, Step, act, passed
 from tests.oncall.rig import pending
 from tests.oncall.stored import CAUSE
+from tests.scenes import as_test
 from tests.stores import NewDatabase, blocked
 
 
@@ -39,86 +40,78 @@ def with_stores(database: str, talk: Callable[[Clock, Store, Store], Awaitable[N
     asyncio.run(run())
 
 
-def test_what_two_processes_take_at_once_is_there_once(database: str) -> None:
-    async def talk(_: Clock, one: Store, two: Store) -> None:
-        given = [pending(number) for number in range(50)]
-        news = await asyncio.gather(*(store.alerts.take(given) for store in (one, two, one, two)))
-        assert sum(news) == 50
-        assert len(await one.alerts.unsorted(100)) == 50
-
-    with_stores(database, talk)
+@as_test(with_stores, "database")
+async def test_what_two_processes_take_at_once_is_there_once(clock: Clock, one: Store, two: Store) -> None:
+    given = [pending(number) for number in range(50)]
+    news = await asyncio.gather(*(store.alerts.take(given) for store in (one, two, one, two)))
+    assert sum(news) == 50
+    assert len(await one.alerts.unsorted(100)) == 50
 
 
-def test_an_end_that_comes_while_another_process_notes_the_beginning_is_kept(database: str) -> None:
-    async def talk(clock: Clock, one: Store, two: Store) -> None:
-        again = "2027-01-15T09:00:00Z"
-        await one.alerts.take([pending()])
-        await one.alerts.take([pending(status="resolved")])
-        async with one.incidents._engine.begin() as connection:
-            assert await keep(connection, [pending(starts_at=again)], clock()) == 1
-            ending = asyncio.ensure_future(two.alerts.take([pending(starts_at=again, status="resolved")]))
-            await blocked(one.incidents._engine, ending)
-        assert await ending == 1
-        assert {alert.status for alert in await one.alerts.unsorted(100)} == {"resolved"}
-
-    with_stores(database, talk)
-
-
-def test_of_one_cause_two_processes_open_one_incident(database: str) -> None:
-    async def talk(_: Clock, one: Store, two: Store) -> None:
-        given = [pending(number) for number in range(6)]
-        await one.alerts.take(given)
-        parts = ((one, given[:3]), (two, given[3:]), (one, given), (two, given))
-        ids = await asyncio.gather(*(store.incidents.sort("", CAUSE, some, "C1") for store, some in parts))
-        assert len(set(ids) - {""}) == 1  # none where the other had sorted them all
-        [row] = await two.incidents.opened()
-        assert (row.cause, row.incident.state) == (CAUSE, "open")
-        assert [event.news.turn for event in await one.timeline.of(row.id)] == ["opened"]
-        assert (await one.alerts.counts([row.id]))[row.id].pods == 6
-
-    with_stores(database, talk)
+@as_test(with_stores, "database")
+async def test_an_end_that_comes_while_another_process_notes_the_beginning_is_kept(
+    clock: Clock, one: Store, two: Store
+) -> None:
+    again = "2027-01-15T09:00:00Z"
+    await one.alerts.take([pending()])
+    await one.alerts.take([pending(status="resolved")])
+    async with one.incidents._engine.begin() as connection:
+        assert await keep(connection, [pending(starts_at=again)], clock()) == 1
+        ending = asyncio.ensure_future(two.alerts.take([pending(starts_at=again, status="resolved")]))
+        await blocked(one.incidents._engine, ending)
+    assert await ending == 1
+    assert {alert.status for alert in await one.alerts.unsorted(100)} == {"resolved"}
 
 
-def test_another_cluster_with_the_same_cause_is_another_incident(database: str) -> None:
-    async def talk(_: Clock, one: Store, two: Store) -> None:
-        given = [pending(number) for number in range(3)]
-        await one.alerts.take(given)
-        await one.incidents.sort("a", CAUSE, given[:1], "C1")
-        await two.incidents.sort("b", CAUSE, given[1:2], "C1")
-        await two.incidents.sort("b", unexplained("X", "ml", "info", "?"), given[2:], "C1")
-        assert len(await one.incidents.opened()) == 3
-
-    with_stores(database, talk)
-
-
-def test_of_two_who_acknowledge_at_once_one_does(database: str) -> None:
-    async def talk(_: Clock, one: Store, two: Store) -> None:
-        await one.alerts.take([pending(3)])
-        found = await one.incidents.sort("", CAUSE, [pending(3)], "C1")
-        acts = (
-            store.incidents.change(found, lambda incident, _, by=by: act(incident, Act("ack", by, 1.0)))
-            for store, by in ((one, "U1"), (two, "U2"))
-        )
-        results = await asyncio.gather(*acts)
-        assert sorted(isinstance(result, Step) for result in results) == [False, True]
-        assert [event.news.turn for event in await one.timeline.of(found)] == ["opened", "acknowledged"]
-
-    with_stores(database, talk)
+@as_test(with_stores, "database")
+async def test_of_one_cause_two_processes_open_one_incident(clock: Clock, one: Store, two: Store) -> None:
+    given = [pending(number) for number in range(6)]
+    await one.alerts.take(given)
+    parts = ((one, given[:3]), (two, given[3:]), (one, given), (two, given))
+    ids = await asyncio.gather(*(store.incidents.sort("", CAUSE, some, "C1") for store, some in parts))
+    assert len(set(ids) - {""}) == 1  # none where the other had sorted them all
+    [row] = await two.incidents.opened()
+    assert (row.cause, row.incident.state) == (CAUSE, "open")
+    assert [event.news.turn for event in await one.timeline.of(row.id)] == ["opened"]
+    assert (await one.alerts.counts([row.id]))[row.id].pods == 6
 
 
-def test_an_incident_does_not_end_while_something_fires_that_came_just_now(database: str) -> None:
-    async def talk(clock: Clock, one: Store, two: Store) -> None:
-        await one.alerts.take([pending(0), pending(3)])
-        found = await one.incidents.sort("", CAUSE, [pending(3)], "C1")
-        await one.alerts.take([pending(3, status="resolved")])
-        await two.incidents.sort("", CAUSE, [pending(0)], "C1")
-        step = await one.incidents.change(
-            found, lambda incident, firing: passed(incident, clock.now + 1e6, IncidentTimes(), firing=firing)
-        )
-        assert isinstance(step, Step)
-        assert step.incident.state == "open"
+@as_test(with_stores, "database")
+async def test_another_cluster_with_the_same_cause_is_another_incident(clock: Clock, one: Store, two: Store) -> None:
+    given = [pending(number) for number in range(3)]
+    await one.alerts.take(given)
+    await one.incidents.sort("a", CAUSE, given[:1], "C1")
+    await two.incidents.sort("b", CAUSE, given[1:2], "C1")
+    await two.incidents.sort("b", unexplained("X", "ml", "info", "?"), given[2:], "C1")
+    assert len(await one.incidents.opened()) == 3
 
-    with_stores(database, talk)
+
+@as_test(with_stores, "database")
+async def test_of_two_who_acknowledge_at_once_one_does(clock: Clock, one: Store, two: Store) -> None:
+    await one.alerts.take([pending(3)])
+    found = await one.incidents.sort("", CAUSE, [pending(3)], "C1")
+    acts = (
+        store.incidents.change(found, lambda incident, _, by=by: act(incident, Act("ack", by, 1.0)))
+        for store, by in ((one, "U1"), (two, "U2"))
+    )
+    results = await asyncio.gather(*acts)
+    assert sorted(isinstance(result, Step) for result in results) == [False, True]
+    assert [event.news.turn for event in await one.timeline.of(found)] == ["opened", "acknowledged"]
+
+
+@as_test(with_stores, "database")
+async def test_an_incident_does_not_end_while_something_fires_that_came_just_now(
+    clock: Clock, one: Store, two: Store
+) -> None:
+    await one.alerts.take([pending(0), pending(3)])
+    found = await one.incidents.sort("", CAUSE, [pending(3)], "C1")
+    await one.alerts.take([pending(3, status="resolved")])
+    await two.incidents.sort("", CAUSE, [pending(0)], "C1")
+    step = await one.incidents.change(
+        found, lambda incident, firing: passed(incident, clock.now + 1e6, IncidentTimes(), firing=firing)
+    )
+    assert isinstance(step, Step)
+    assert step.incident.state == "open"
 
 
 def test_a_duty_passes_to_another_when_it_was_not_renewed(new_database: NewDatabase) -> None:
@@ -136,42 +129,38 @@ def test_a_duty_passes_to_another_when_it_was_not_renewed(new_database: NewDatab
     with_stores(new_database(), talk)
 
 
-def test_only_what_ended_long_ago_is_forgotten(database: str) -> None:
-    async def talk(clock: Clock, one: Store, _: Store) -> None:
-        await one.alerts.take([pending(0), pending(3, status="resolved")])
-        found = await one.incidents.sort("", CAUSE, [pending(0)], "C1")
-        clock.now += KEPT_S + 1
-        await one.sweep(clock.now)
-        assert await one.incidents.get(found) is not None
-        await one.alerts.take([pending(0, status="resolved")])
-        for later in (0.0, 300.0, 4000.0):
-            await one.incidents.change(
-                found,
-                lambda incident, firing, at=clock.now + later: passed(incident, at, IncidentTimes(), firing=firing),
-            )
-        assert [row.id for row in await one.incidents.opened()] == [found]  # until it is told that it was resolved
-        for happened in (await one.timeline.untold())[found]:
-            await one.timeline.mark_told(found, happened.seq)
-        assert await one.incidents.opened() == []
-        await one.sweep(clock.now + KEPT_S - 1)
-        assert await one.incidents.get(found) is not None
-        await one.sweep(clock.now + KEPT_S + 1)
-        assert await one.incidents.get(found) is None
-        assert await one.alerts.counts([found]) == {}
-
-    with_stores(database, talk)
+@as_test(with_stores, "database")
+async def test_only_what_ended_long_ago_is_forgotten(clock: Clock, one: Store, other: Store) -> None:
+    await one.alerts.take([pending(0), pending(3, status="resolved")])
+    found = await one.incidents.sort("", CAUSE, [pending(0)], "C1")
+    clock.now += KEPT_S + 1
+    await one.sweep(clock.now)
+    assert await one.incidents.get(found) is not None
+    await one.alerts.take([pending(0, status="resolved")])
+    for later in (0.0, 300.0, 4000.0):
+        await one.incidents.change(
+            found,
+            lambda incident, firing, at=clock.now + later: passed(incident, at, IncidentTimes(), firing=firing),
+        )
+    assert [row.id for row in await one.incidents.opened()] == [found]  # until it is told that it was resolved
+    for happened in (await one.timeline.untold())[found]:
+        await one.timeline.mark_told(found, happened.seq)
+    assert await one.incidents.opened() == []
+    await one.sweep(clock.now + KEPT_S - 1)
+    assert await one.incidents.get(found) is not None
+    await one.sweep(clock.now + KEPT_S + 1)
+    assert await one.incidents.get(found) is None
+    assert await one.alerts.counts([found]) == {}
 
 
-def test_an_alert_that_flaps_in_one_incident_is_one_row_of_it(database: str) -> None:
-    async def talk(clock: Clock, one: Store, two: Store) -> None:
-        for _ in range(5):
-            await one.alerts.take([pending(0)])
-            found = await two.incidents.sort("", CAUSE, [pending(0)], "C1")
-            await two.alerts.take([pending(0, status="resolved")])
-            clock.now += 600
-        assert (await one.alerts.counts([found]))[found][:2] == (0, 1)
-
-    with_stores(database, talk)
+@as_test(with_stores, "database")
+async def test_an_alert_that_flaps_in_one_incident_is_one_row_of_it(clock: Clock, one: Store, two: Store) -> None:
+    for _ in range(5):
+        await one.alerts.take([pending(0)])
+        found = await two.incidents.sort("", CAUSE, [pending(0)], "C1")
+        await two.alerts.take([pending(0, status="resolved")])
+        clock.now += 600
+    assert (await one.alerts.counts([found]))[found][:2] == (0, 1)
 
 
 def test_whatever_order_two_processes_work_in_nobody_waits_for_ever(new_database: NewDatabase) -> None:
@@ -189,19 +178,19 @@ def test_whatever_order_two_processes_work_in_nobody_waits_for_ever(new_database
     with_stores(new_database(), talk)
 
 
-def test_what_is_done_and_what_the_log_says_of_it_are_there_together_or_not_at_all(database: str) -> None:
-    async def talk(_: Clock, one: Store, __: Store) -> None:
-        await one.alerts.take([pending(0)])
-        found = await one.incidents.sort("", CAUSE, [pending(0)], "C1")
-        unstorable = AuditLine("U1", "triage-ack", "incident:x", "done", {"what": object()})
-        with pytest.raises(TypeError):
-            await one.incidents.change(found, lambda at, _: act(at, Act("ack", "U1", 1.0)), lambda _: unstorable)
-        assert [event.news.turn for event in await one.timeline.of(found)] == ["opened"]
-        line = unstorable._replace(detail={})
-        await one.incidents.change(found, lambda at, _: act(at, Act("ack", "U1", 1.0)), lambda _: line)
-        assert [entry.action for entry in await one.audit.read(5)] == ["triage-ack"]
-
-    with_stores(database, talk)
+@as_test(with_stores, "database")
+async def test_what_is_done_and_what_the_log_says_of_it_are_there_together_or_not_at_all(
+    clock: Clock, one: Store, two: Store
+) -> None:
+    await one.alerts.take([pending(0)])
+    found = await one.incidents.sort("", CAUSE, [pending(0)], "C1")
+    unstorable = AuditLine("U1", "triage-ack", "incident:x", "done", {"what": object()})
+    with pytest.raises(TypeError):
+        await one.incidents.change(found, lambda at, _: act(at, Act("ack", "U1", 1.0)), lambda _: unstorable)
+    assert [event.news.turn for event in await one.timeline.of(found)] == ["opened"]
+    line = unstorable._replace(detail={})
+    await one.incidents.change(found, lambda at, _: act(at, Act("ack", "U1", 1.0)), lambda _: line)
+    assert [entry.action for entry in await one.audit.read(5)] == ["triage-ack"]
 
 
 def test_what_every_pass_and_every_word_reads_is_found_by_an_index(tmp_path: Path) -> None:
@@ -221,7 +210,7 @@ def test_what_every_pass_and_every_word_reads_is_found_by_an_index(tmp_path: Pat
                 alerts.unsorted(9),
                 alerts.counts([found]),
                 store.timeline.untold(),
-                alerts.firing_of("watch", ""),
+                alerts.firing(source="watch", cluster=""),
                 alerts.unsorted_labels(),
                 alerts.unsorted(9, "a", ("b",)),
                 rows.has_evidence(row),

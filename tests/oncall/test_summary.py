@@ -1,7 +1,5 @@
 """What a thread says once it is over: how long it took, who did what, and what was affected."""
 
-from pathlib import Path
-
 import pytest
 
 from bot.slack.message import Message
@@ -10,10 +8,10 @@ from bot.slack.render.summary import summary_block
 from bot.texts import LANGUAGES, Language, Texts
 from bot.triage.state import News
 from bot.triage.summary import Summary, TimelineEntry, summarize
+from handlers.oncall.keeper import Keeper
 from handlers.oncall.service import IncidentDeed, TriageService
 from tests.oncall.heads import ADA, GRACE, HOSTILE, head
-from tests.oncall.rig import Rig, pending, with_rig
-from tests.oncall.scenes import busy_cluster
+from tests.oncall.rig import Rig, on_rig, pending
 from tests.slack.render import NOTHING, assert_fits, parsed, read
 
 
@@ -52,59 +50,52 @@ def test_what_was_done_is_notes_handovers_mutes_and_the_words_of_a_close() -> No
     assert summarize(happened).done == tuple(happened[2:])
 
 
-def test_a_resolved_thread_ends_with_one_summary_and_with_another_after_it_came_back(
-    database: str, tmp_path: Path
-) -> None:
-    async def scene(rig: Rig) -> None:
-        keeper, other = rig.keeper(), rig.keeper("two")
-        service = TriageService(rig.deps(), keeper, ())
-        await keeper.take([pending(0), pending(3)])
-        await rig.passes(240, keeper, other, step_s=60)
-        [row] = await rig.store.incidents.opened()
-        await service.act(ADA, row, IncidentDeed("ack"))
-        await service.act(ADA, row, IncidentDeed("note", "rebooted gpu-7"))
-        await keeper.take([pending(0, status="resolved"), pending(3, status="resolved")])
-        await rig.passes(400, keeper, other, step_s=50)
-        [shown] = rig.heads()
-        told = rig.replies(shown)
-        assert [text for text in told if "Summary" in text] == told[-1:]
-        assert "Resolved: the cause is gone" in told[-1]
-        for part in ("Acknowledged after 4m", "Resolved by itself after", "Note: rebooted gpu-7", "Affected: 2 pods"):
-            assert part in told[-1]
-        await keeper.take([pending(6)])
-        await rig.passes(10, keeper, other)
-        await keeper.take([pending(6, status="resolved")])
-        await rig.passes(400, keeper, other, step_s=50)
-        told = rig.replies(shown)
-        assert len([text for text in told if "Summary" in text]) == 2
-        assert "Came back 1 time" in told[-1]
-        assert "Affected: 3 pods" in told[-1]
-
-    with_rig(database, busy_cluster(tmp_path, 9), scene)
+@on_rig(9)
+async def test_a_resolved_thread_ends_with_one_summary_and_with_another_after_it_came_back(rig: Rig) -> None:
+    keeper, other = rig.keeper(), rig.keeper("two")
+    service = TriageService(rig.deps(), keeper, ())
+    await keeper.take([pending(0), pending(3)])
+    await rig.passes(240, keeper, other, step_s=60)
+    [row] = await rig.store.incidents.opened()
+    await service.act(ADA, row, IncidentDeed("ack"))
+    await service.act(ADA, row, IncidentDeed("note", "rebooted gpu-7"))
+    await keeper.take([pending(0, status="resolved"), pending(3, status="resolved")])
+    await rig.passes(400, keeper, other, step_s=50)
+    [shown] = rig.heads()
+    told = rig.replies(shown)
+    assert [text for text in told if "Summary" in text] == told[-1:]
+    assert "Resolved: the cause is gone" in told[-1]
+    for part in ("Acknowledged after 4m", "Resolved by itself after", "Note: rebooted gpu-7", "Affected: 2 pods"):
+        assert part in told[-1]
+    await keeper.take([pending(6)])
+    await rig.passes(10, keeper, other)
+    await keeper.take([pending(6, status="resolved")])
+    await rig.passes(400, keeper, other, step_s=50)
+    told = rig.replies(shown)
+    assert len([text for text in told if "Summary" in text]) == 2
+    assert "Came back 1 time" in told[-1]
+    assert "Affected: 3 pods" in told[-1]
 
 
-def test_the_export_ends_with_the_summary(database: str, tmp_path: Path) -> None:
-    async def scene(rig: Rig) -> None:
-        keeper = rig.keeper()
-        service = TriageService(rig.deps(), keeper, ())
-        await keeper.take([pending(0)])
-        await rig.passes(120, keeper, step_s=60)
-        [row] = await rig.store.incidents.opened()
-        await service.act(ADA, row, IncidentDeed("handover", to=GRACE.user))
-        await service.act(GRACE, row, IncidentDeed("close", "false *alarm*"))
-        [file] = (await service.export(ADA, row)).files
-        _, _, end = file.content.decode().partition("\n## Summary\n\n")
-        assert end.splitlines() == [
-            "- Acknowledged after 2m (U0ADA00001)",
-            "- Closed after 2m (U0GRACE001)",
-            "- Owner: U0GRACE001",
-            "- Handed over to U0GRACE001 (U0ADA00001)",
-            "- Closed: false \\*alarm\\* (U0GRACE001)",
-            "- Affected: 1 pod (Namespace: ml)",
-            "- GPU-hours affected: 0.033 (1 GPU requested, 2m each on average)",
-        ]
-
-    with_rig(database, busy_cluster(tmp_path, 3), scene)
+@on_rig(3)
+async def test_the_export_ends_with_the_summary(rig: Rig, keeper: Keeper) -> None:
+    service = TriageService(rig.deps(), keeper, ())
+    await keeper.take([pending(0)])
+    await rig.passes(120, keeper, step_s=60)
+    [row] = await rig.store.incidents.opened()
+    await service.act(ADA, row, IncidentDeed("handover", to=GRACE.user))
+    await service.act(GRACE, row, IncidentDeed("close", "false *alarm*"))
+    [file] = (await service.export(ADA, row)).files
+    _, _, end = file.content.decode().partition("\n## Summary\n\n")
+    assert end.splitlines() == [
+        "- Acknowledged after 2m (U0ADA00001)",
+        "- Closed after 2m (U0GRACE001)",
+        "- Owner: U0GRACE001",
+        "- Handed over to U0GRACE001 (U0ADA00001)",
+        "- Closed: false \\*alarm\\* (U0GRACE001)",
+        "- Affected: 1 pod (Namespace: ml)",
+        "- GPU-hours affected: 0.033 (1 GPU requested, 2m each on average)",
+    ]
 
 
 @pytest.mark.parametrize("language", LANGUAGES)

@@ -70,7 +70,7 @@ def test_it_is_over_when_the_pod_waits_no_more(database: str, tmp_path: Path) ->
 
 
 async def _quiet(rig: Rig) -> bool:
-    return await rig.store.alerts.firing_of("watch", "") == []
+    return await rig.store.alerts.firing(source="watch", cluster="") == []
 
 
 def test_trouble_has_to_be_there_twice_and_is_over_only_for_who_sees_as_much(database: str, tmp_path: Path) -> None:
@@ -88,21 +88,25 @@ def test_trouble_has_to_be_there_twice_and_is_over_only_for_who_sees_as_much(dat
         await looked(rig, one)
         assert await _quiet(rig)
 
-    bare = gpu_node("gpu-2")
-    bare["metadata"]["annotations"].clear()
-    with_rig(database, seen(tmp_path / "c", bare), scene)
+    with_rig(database, unregistered(tmp_path), scene)
+
+
+async def muted(rig: Rig) -> None:
+    """The thread of the node's trouble is muted until it registers."""
+    one = watcher(rig)
+    await looked(rig, one)
+    await looked(rig, one)
+    [row] = await rig.store.incidents.opened()
+    done = Act("mute", "U0ADA00001", rig.now, until=MuteUntil(node="gpu-2"))
+    await rig.store.incidents.change(row.id, lambda incident, _: act(incident, done))
 
 
 def test_a_mute_until_a_node_is_registered_ends_when_the_node_is_gone(
     new_database: NewDatabase, tmp_path: Path
 ) -> None:
     async def scene(rig: Rig) -> None:
-        one, keeper = watcher(rig), rig.keeper()
-        await looked(rig, one)
-        await looked(rig, one)
-        [row] = await rig.store.incidents.opened()
-        muted = Act("mute", "U0ADA00001", rig.now, until=MuteUntil(node="gpu-2"))
-        await rig.store.incidents.change(row.id, lambda incident, _: act(incident, muted))
+        keeper = rig.keeper()
+        await muted(rig)
         rig.down = SourceError("GET /api/v1/nodes: HTTP 503")
         await rig.passes(200, keeper, step_s=50)
         assert "Muted, warning" in text(rig.heads()[0])
@@ -112,19 +116,13 @@ def test_a_mute_until_a_node_is_registered_ends_when_the_node_is_gone(
         assert "Open, " in text(head)
         assert [reply for reply in rig.replies(head) if "the node no longer exists: gpu-2" in reply]
 
-    bare = gpu_node("gpu-2")
-    bare["metadata"]["annotations"].clear()
-    with_rig(new_database(), seen(tmp_path / "c", bare), scene)
+    with_rig(new_database(), unregistered(tmp_path), scene)
 
 
 def test_a_mute_until_a_node_is_registered_ends_when_a_look_shows_it(database: str, tmp_path: Path) -> None:
     async def scene(rig: Rig) -> None:
-        one, keeper = watcher(rig), rig.keeper()
-        await looked(rig, one)
-        await looked(rig, one)
-        [row] = await rig.store.incidents.opened()
-        muted = Act("mute", "U0ADA00001", rig.now, until=MuteUntil(node="gpu-2"))
-        await rig.store.incidents.change(row.id, lambda incident, _: act(incident, muted))
+        keeper = rig.keeper()
+        await muted(rig)
         await rig.passes(200, keeper, step_s=50)
         [head] = rig.heads()
         assert "Muted, warning" in text(head)
@@ -138,6 +136,10 @@ def test_a_mute_until_a_node_is_registered_ends_when_a_look_shows_it(database: s
         assert "Open, " in text(head)
         assert [reply for reply in rig.replies(head) if "The mute ended: node gpu-2 is registered again" in reply]
 
+    with_rig(database, unregistered(tmp_path), scene)
+
+
+def unregistered(folder: Path) -> Path:
     bare = gpu_node("gpu-2")
     bare["metadata"]["annotations"].clear()
-    with_rig(database, seen(tmp_path / "c", bare), scene)
+    return seen(folder / "c", bare)

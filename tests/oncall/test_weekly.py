@@ -15,12 +15,12 @@ from bot.store import Store
 from bot.texts import in_english
 from bot.triage.state import Act, act
 from handlers.changes.draft import Person, Refused
-from handlers.oncall.digests import AddDigest, Digests, ListAll, Stop, StopReport
+from handlers.oncall.digests import AddDigest, Digests, Stop
 from handlers.oncall.service import TriageService
 from handlers.oncall.words import IncidentRequest, read_words
 from tests.changes.rig import Killed, Steps, When
-from tests.oncall.bot import ROOM, World, played
-from tests.oncall.rig import TERMS, Rig, a_rig, pending, text, with_rig
+from tests.oncall.bot import ROOM, World, on_bot, played
+from tests.oncall.rig import TERMS, Rig, a_rig, on_rig, pending, text, with_rig
 from tests.oncall.scenes import busy_cluster
 from tests.slack.outbox_support import ONCALL
 from tests.stores import NewDatabase
@@ -89,21 +89,19 @@ def test_it_is_ended_by_a_word(word: str) -> None:
     assert read_words(["oncall", "report", word]) == IncidentRequest("report", posted="off")
 
 
-def test_a_late_report_is_of_the_week_before_it_was_due_and_says_that_it_is_late(database: str, tmp_path: Path) -> None:
-    async def scene(rig: Rig) -> None:
-        service, keeper = digests(rig), rig.keeper()
-        await service.do("k", WHO, MONDAYS, "")
-        await rig.bot.clock.advance(TO_MONDAY + 3 * 3600)
-        await keeper.take([pending(0)])
-        await rig.passes(5, keeper)
-        [late] = await after(rig, 60, service)
-        assert "0 incidents opened" in late
-        assert "posted late, was due 2027-01-18 09:00" in late
-        [_, next_one] = await after(rig, WEEK - 3 * 3600, service)
-        assert "1 incident opened" in next_one
-        assert "posted late" not in next_one
-
-    with_rig(database, busy_cluster(tmp_path, 2), scene)
+@on_rig(2)
+async def test_a_late_report_is_of_the_week_before_it_was_due_and_says_that_it_is_late(rig: Rig) -> None:
+    service, keeper = digests(rig), rig.keeper()
+    await service.do("k", WHO, MONDAYS, "")
+    await rig.bot.clock.advance(TO_MONDAY + 3 * 3600)
+    await keeper.take([pending(0)])
+    await rig.passes(5, keeper)
+    [late] = await after(rig, 60, service)
+    assert "0 incidents opened" in late
+    assert "posted late, was due 2027-01-18 09:00" in late
+    [_, next_one] = await after(rig, WEEK - 3 * 3600, service)
+    assert "1 incident opened" in next_one
+    assert "posted late" not in next_one
 
 
 def test_a_week_in_which_the_clocks_change_is_covered_once_and_whole(database: str, tmp_path: Path) -> None:
@@ -126,43 +124,39 @@ def test_a_week_in_which_the_clocks_change_is_covered_once_and_whole(database: s
     with_rig(database, busy_cluster(tmp_path, 1), scene)
 
 
-def test_two_replicas_post_the_report_once_a_week(new_database: NewDatabase, tmp_path: Path) -> None:
-    async def scene(rig: Rig) -> None:
-        one, two = digests(rig), digests(rig)
-        told = str(await one.do("k", WHO, MONDAYS, ""))
-        assert "mon 09:00 UTC" in told
-        assert "2027-01-18 09:00 UTC" in told
-        assert await after(rig, TO_MONDAY - 60, one, two) == []
-        await rig.keeper().take([pending(0)])
-        await rig.passes(5, rig.keeper())
-        assert len(await after(rig, 120, one, two)) == 1
-        [first, again] = await after(rig, WEEK, two, one)
-        assert "last 7 days: 1 incident opened" in first
-        assert "last 7 days: 0 incidents opened" in again
-        assert "Still open" in again
-
-    with_rig(new_database(), busy_cluster(tmp_path, 2), scene)
+@on_rig(2, new=True)
+async def test_two_replicas_post_the_report_once_a_week(rig: Rig) -> None:
+    one, two = digests(rig), digests(rig)
+    told = str(await one.do("k", WHO, MONDAYS, ""))
+    assert "mon 09:00 UTC" in told
+    assert "2027-01-18 09:00 UTC" in told
+    assert await after(rig, TO_MONDAY - 60, one, two) == []
+    await rig.keeper().take([pending(0)])
+    await rig.passes(5, rig.keeper())
+    assert len(await after(rig, 120, one, two)) == 1
+    [first, again] = await after(rig, WEEK, two, one)
+    assert "last 7 days: 1 incident opened" in first
+    assert "last 7 days: 0 incidents opened" in again
+    assert "Still open" in again
 
 
-def test_posted_in_a_channel_it_calls_neither_people_nor_user_groups(database: str, tmp_path: Path) -> None:
-    async def scene(rig: Rig) -> None:
-        await digests(rig).do("k", WHO, MONDAYS, "")
-        await rig.bot.clock.advance(TO_MONDAY - 1200)
-        keeper = rig.keeper()
-        await keeper.take([pending(0), pending(1)])
-        await rig.passes(60, keeper)
-        one, two = await rig.store.incidents.opened()
-        given = Act("handover", WHO.user, rig.now, to="S0OWNERS01")
-        await rig.store.incidents.change(two.id, lambda incident, _: act(incident, given))
-        await rig.passes(1080, keeper, step_s=60)
-        await after(rig, 120)
-        [posted] = [head for head in rig.heads() if "n-call report" in text(head)]
-        assert all(name in text(posted) for name in (one.id, two.id, *TERMS.rota, "S0OWNERS01"))
-        assert "'type': 'user" not in str(posted["blocks"])
-        assert "<@" not in posted["text"]
-        assert "<!" not in posted["text"]
-
-    with_rig(database, busy_cluster(tmp_path, 2), scene)
+@on_rig(2)
+async def test_posted_in_a_channel_it_calls_neither_people_nor_user_groups(rig: Rig) -> None:
+    await digests(rig).do("k", WHO, MONDAYS, "")
+    await rig.bot.clock.advance(TO_MONDAY - 1200)
+    keeper = rig.keeper()
+    await keeper.take([pending(0), pending(1)])
+    await rig.passes(60, keeper)
+    one, two = await rig.store.incidents.opened()
+    given = Act("handover", WHO.user, rig.now, to="S0OWNERS01")
+    await rig.store.incidents.change(two.id, lambda incident, _: act(incident, given))
+    await rig.passes(1080, keeper, step_s=60)
+    await after(rig, 120)
+    [posted] = [head for head in rig.heads() if "n-call report" in text(head)]
+    assert all(name in text(posted) for name in (one.id, two.id, *TERMS.rota, "S0OWNERS01"))
+    assert "'type': 'user" not in str(posted["blocks"])
+    assert "<@" not in posted["text"]
+    assert "<!" not in posted["text"]
 
 
 def test_killed_at_any_step_the_report_comes_once(
@@ -194,61 +188,51 @@ def test_killed_at_any_step_the_report_comes_once(
     record_property("crash_points", asyncio.run(run()))
 
 
-def test_a_channel_has_one_which_is_listed_with_its_digests_and_ended(database: str, tmp_path: Path) -> None:
-    async def scene(rig: Rig) -> None:
-        service = digests(rig)
-        await service.do("k1", WHO, MONDAYS, "")
-        await service.do("k1", WHO, MONDAYS, "")  # the same deed, done again after a crash
-        with pytest.raises(Refused, match="already posted here: mon 09:00 UTC"):
-            await service.do("k2", WHO, AddDigest(Schedule("0 9 * * fri", "UTC"), "oncall"), "")
-        assert "mon 09:00 UTC, the on-call report; next 2027-01-18" in str(await service.do("k3", WHO, ListAll(), ""))
-        elsewhere = Person(WHO.user, "C0GENERAL1")
-        with pytest.raises(Refused, match="this channel has no scheduled on-call report"):
-            await service.do("k4", elsewhere, StopReport(), "")
-        ended = await service.do("k5", WHO, StopReport(), "")
-        assert (
-            ended == await service.do("k5", WHO, StopReport(), "") == "The on-call report is not posted here any more."
-        )
-        assert await after(rig, TO_MONDAY + 60) == []
-        await service.do("k6", WHO, MONDAYS, "")
-        [one] = await rig.store.digests.wanted()
-        assert one.id in str(await service.do("k7", WHO, Stop(one.id), ""))
-
-    with_rig(database, busy_cluster(tmp_path, 1), scene)
+@on_rig(1)
+async def test_a_channel_has_one_which_is_listed_with_its_digests_and_ended(rig: Rig) -> None:
+    service = digests(rig)
+    await service.do("k1", WHO, MONDAYS, "")
+    await service.do("k1", WHO, MONDAYS, "")  # the same deed, done again after a crash
+    with pytest.raises(Refused, match="already posted here: mon 09:00 UTC"):
+        await service.do("k2", WHO, AddDigest(Schedule("0 9 * * fri", "UTC"), "oncall"), "")
+    assert "mon 09:00 UTC, the on-call report; next 2027-01-18" in str(await service.do("k3", WHO, "list", ""))
+    elsewhere = Person(WHO.user, "C0GENERAL1")
+    with pytest.raises(Refused, match="this channel has no scheduled on-call report"):
+        await service.do("k4", elsewhere, Stop(), "")
+    ended = await service.do("k5", WHO, Stop(), "")
+    assert ended == await service.do("k5", WHO, Stop(), "") == "The on-call report is not posted here any more."
+    assert await after(rig, TO_MONDAY + 60) == []
+    await service.do("k6", WHO, MONDAYS, "")
+    [one] = await rig.store.digests.wanted()
+    assert one.id in str(await service.do("k7", WHO, Stop(one.id), ""))
 
 
-def test_a_report_is_nothing_that_a_digest_is_compared_with(database: str, tmp_path: Path) -> None:
-    async def scene(rig: Rig) -> None:
-        await digests(rig).do("k1", WHO, MONDAYS, "")
-        assert len(await after(rig, TO_MONDAY + 60)) == 1
-        assert await rig.store.digests.last(ONCALL, "", 5) == []
-
-    with_rig(database, busy_cluster(tmp_path, 1), scene)
+@on_rig(1)
+async def test_a_report_is_nothing_that_a_digest_is_compared_with(rig: Rig) -> None:
+    await digests(rig).do("k1", WHO, MONDAYS, "")
+    assert len(await after(rig, TO_MONDAY + 60)) == 1
+    assert await rig.store.digests.last(ONCALL, "", 5) == []
 
 
-def test_one_that_nobody_can_make_any_more_is_told_once_with_why(database: str, tmp_path: Path) -> None:
-    async def scene(rig: Rig) -> None:
-        await digests(rig).do("k", WHO, MONDAYS, "")
-        without = Digests(rig.deps())
-        assert await after(rig, TO_MONDAY + 60, without) == []
-        [missed] = await after(rig, 4 * 3600, without)
-        assert "No on-call report of 2027-01-18 09:00" in missed
-        assert "the settings lack oncall" in missed
-        assert len(await after(rig, 301, without)) == 1
-
-    with_rig(database, busy_cluster(tmp_path, 1), scene)
+@on_rig(1)
+async def test_one_that_nobody_can_make_any_more_is_told_once_with_why(rig: Rig) -> None:
+    await digests(rig).do("k", WHO, MONDAYS, "")
+    without = Digests(rig.deps())
+    assert await after(rig, TO_MONDAY + 60, without) == []
+    [missed] = await after(rig, 4 * 3600, without)
+    assert "No on-call report of 2027-01-18 09:00" in missed
+    assert "the settings lack oncall" in missed
+    assert len(await after(rig, 301, without)) == 1
 
 
-def test_people_begin_and_end_it_in_slack(tmp_path: Path) -> None:
-    async def scene(world: World) -> None:
-        await world.slack.command("ada", ROOM, "oncall report weekly fri 17:00 Asia/Shanghai")
-        await world.told("ada", "fri 17:00 Asia/Shanghai, here, of the last 7 days")
-        await world.slack.command("grace", ROOM, "digest list")
-        await world.told("grace", "fri 17:00 Asia/Shanghai, the on-call report")
-        await world.slack.mention("grace", ROOM, "oncall report off")
-        await world.told("grace", "The on-call report is not posted here any more")
-
-    played(tmp_path, busy_cluster(tmp_path / "cluster", 1), scene)
+@on_bot(1)
+async def test_people_begin_and_end_it_in_slack(world: World) -> None:
+    await world.slack.command("ada", ROOM, "oncall report weekly fri 17:00 Asia/Shanghai")
+    await world.told("ada", "fri 17:00 Asia/Shanghai, here, of the last 7 days")
+    await world.slack.command("grace", ROOM, "digest list")
+    await world.told("grace", "fri 17:00 Asia/Shanghai, the on-call report")
+    await world.slack.mention("grace", ROOM, "oncall report off")
+    await world.told("grace", "The on-call report is not posted here any more")
 
 
 def test_a_bot_without_incidents_begins_none(tmp_path: Path) -> None:

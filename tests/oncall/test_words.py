@@ -89,3 +89,18 @@ def test_the_help_tells_how_a_digest_is_posted_by_itself_and_what_it_names_is_un
     everything = understand(["help", "more"])
     assert isinstance(everything, Help)
     assert f"/hami {DIGEST_EXAMPLE}" in everything.text
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ("oncall rport", "did you mean 'report'?"),
+        ("oncall tomorrow", "only 'report' may follow oncall"),
+        ("oncall report july", "'july' is too much"),
+    ],
+)
+def test_after_oncall_an_unknown_word_is_told_what_may_follow(words: str, told: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        read_words(words.split())
+    assert told in in_english(caught.value.message)
+    assert "/hami oncall report" in in_english(caught.value.hint)

@@ -91,7 +91,7 @@ def test_a_name_that_is_no_uuid_does_not_get_into_a_query(tmp_path: Path) -> Non
     class Listening(FakePrometheus):
         asked: ClassVar[list[str]] = []
 
-        async def query(self, expression: str, at: datetime) -> list[Sample]:
+        async def query(self, expression: str, at: datetime, labels: object = None) -> list[Sample]:
             self.asked.append(expression)
             return await super().query(expression, at)
 

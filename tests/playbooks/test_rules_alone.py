@@ -14,7 +14,7 @@ from bot.hami.fit.version_differences import NEWEST_READ
 from bot.hami.installation.install import Install
 from bot.hami.metrics.gpu_usage import Usage
 from bot.hami.pods.request_parsing import DeviceConfig
-from bot.kube.recording.recorded_cluster import RecordedCluster, RecordedPorts
+from bot.kube.recording.recorded_cluster import RecordedCluster
 from bot.report import Evidence, Finding, gap
 from playbooks.fit.rules import FIT
 from playbooks.fit.scene import AskedScene
@@ -296,7 +296,7 @@ def test_a_rule_about_cards_tells_what_it_declares_and_concludes_nothing_from_wh
 @pytest.mark.parametrize("name", [case.name for case in cases()])
 def test_advice_tells_what_it_declares_and_concludes_nothing_from_what_was_not_read(name: str) -> None:
     cluster, tune = open_case(name), find("tune")
-    scene = asyncio.run(tune.gather(tune.request(), Sources(cluster, ports=RecordedPorts(cluster)))).scene
+    scene = asyncio.run(tune.gather(tune.request(), Sources(cluster, ports=cluster))).scene
     speak_alone(TUNE, scene, TUNE_WITHOUT)
 
 

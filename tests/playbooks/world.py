@@ -15,7 +15,7 @@ import msgspec
 
 from bot.kube.lists import API_KINDS
 from bot.kube.models import ALL_KINDS
-from bot.kube.recording.recorded_cluster import RecordedCluster, RecordedPorts
+from bot.kube.recording.recorded_cluster import RecordedCluster
 from bot.kube.recording.redact import masked
 from bot.render.overview import steps_shown
 from bot.report import VERDICT_LIMIT, Finding, Report, as_json, one_line
@@ -366,7 +366,7 @@ def answer(verb: str, path: Path, settings: Object, *, also: str = "", **words: 
     """The playbook's report on a recording, in English, after all checks."""
     playbook = find(verb)
     cluster = RecordedCluster.open(path)
-    ports = RecordedPorts(cluster) if (path / "metrics").exists() else None
+    ports = cluster if (path / "metrics").exists() else None
     sources = Sources(cluster, **{"ports": ports, **settings})
     snapshot = asyncio.run(playbook.gather(playbook.request(**words), sources))
     english, *others = (playbook.report(snapshot, Texts(language)) for language in LANGUAGES)

@@ -9,7 +9,7 @@ import pytest
 
 from bot.pprof.compare import explain_change
 from bot.pprof.decode import read
-from bot.pprof.findings import SourcedProfile, explain, short_name, symptom_table
+from bot.pprof.findings import SourcedProfile, explain, short_name
 from bot.pprof.hints import hint_rules
 from bot.report import Finding, Table, finding_in_words
 from bot.report.tables import table_in_words
@@ -294,7 +294,6 @@ def test_everything_can_be_said_in_every_language(language: str) -> None:
             said(explain(taken(name), sample_index_name=kind.type), say)
     for names in SEVERAL:
         said(changes([taken(name) for name in names]), say)
-    assert len(table_in_words(symptom_table(), say).rows) == 3
 
 
 @pytest.mark.parametrize(

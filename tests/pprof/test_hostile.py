@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from bot.errors import SourceError, UsageError
 from bot.pprof.compare import explain_change
-from bot.pprof.decode import LONGEST_TEXT, check, read
+from bot.pprof.decode import LONGEST_TEXT, read
 from bot.pprof.filters import Filters
 from bot.pprof.findings import SourcedProfile, explain
 from bot.pprof.graph import Trim
@@ -50,22 +50,38 @@ def message_of(profile: bytes) -> str:
     return in_english(refusal(profile).message)
 
 
-@pytest.mark.parametrize("kept", [2, 10, 1000, len(CPU) - 9, len(CPU) - 1])
-def test_a_truncated_gzip_stream_is_said_to_be_cut_short(kept: int) -> None:
-    assert "cut short" in message_of(CPU[:kept])
+def one(stack: list[int] = [1], *values: int, identity: int = 1, line: int = 1) -> Writer:  # noqa: B006  # only read
+    return Writer().function(1, "f").location(identity, line).sample(stack, *values or (1,))
 
 
-def test_a_damaged_gzip_stream_is_refused() -> None:
-    assert "uncompressed" in message_of(CPU[:2000] + b"\0" * 50 + CPU[2050:])
-
-
-def test_a_truncated_message_is_refused() -> None:
-    assert "not a profile" in message_of(gzip.decompress(CPU)[:5000])
-
-
-def test_an_empty_file_is_said_to_be_empty() -> None:
-    assert "empty" in message_of(b"")
-    assert "empty" in message_of(gzip.compress(b""))
+@pytest.mark.parametrize(
+    ("sent", "said"),
+    [
+        *((CPU[:kept], "cut short") for kept in (2, 10, 1000, len(CPU) - 9, len(CPU) - 1)),
+        (CPU[:2000] + b"\0" * 50 + CPU[2050:], "uncompressed"),
+        (gzip.decompress(CPU)[:5000], "not a profile"),
+        (b"", "empty"),
+        (gzip.compress(b""), "empty"),
+        (gzip.compress(b"") * 2000, "empty"),
+        (b"<!DOCTYPE html><html>Sign in</html>", "web page"),
+        (b"goroutine profile: total 3\n1 @ 0x43a 0x44b\n", "text format"),
+        (b"goroutine 1 [running]:\nmain.main()\n\t/app/main.go:7 +0x1d\n", "goroutines as text"),
+        (one([9]).bytes(), "not in the profile"),
+        (one([0]).bytes(), "not in the profile"),
+        (one([5], identity=(1 << 64) - 1).bytes(), "not in the profile"),
+        (one(line=4).bytes(), "function 4"),
+        (Writer().function(1, "f").function(1, "g").bytes(), "several functions"),
+        (Writer().function(1, "f").location(1, 1).location(1, 1).bytes(), "several locations"),
+        (Writer().function(0, "f").bytes(), "reserved id 0"),
+        (Writer().raw(data(5, number(1, 1) + number(2, 99))).bytes(), "string table"),
+        (Writer().raw(number(14, -1)).bytes(), "string table"),
+        (number(9, 5), "string table"),
+        (one([1], 1, 2).bytes(), "2 values for 1"),
+        (Writer("a", "b").function(1, "f").location(1, 1).sample([1]).bytes(), "0 values for 2"),
+    ],
+)
+def test_what_is_damaged_or_something_else_is_refused_by_name(sent: bytes, said: str) -> None:
+    assert said in message_of(sent)
 
 
 def test_a_gzip_bomb_is_stopped_at_the_limit() -> None:
@@ -83,14 +99,6 @@ def test_a_gzip_bomb_is_stopped_at_the_limit() -> None:
 def test_a_profile_in_several_gzip_members_is_read() -> None:
     plain = gzip.decompress(CPU)
     assert top(read(gzip.compress(plain[:4000]) + gzip.compress(plain[4000:]))) == top(read(CPU))
-
-
-def test_many_empty_gzip_members_end() -> None:
-    assert "empty" in message_of(gzip.compress(b"") * 2000)
-
-
-def test_a_web_page_instead_of_a_profile_is_named() -> None:
-    assert "web page" in message_of(b"<!DOCTYPE html><html>Sign in</html>")
 
 
 @pytest.mark.parametrize("name", ["gobench.heap", "cppbench.contention"])
@@ -112,46 +120,6 @@ def test_the_binary_format_of_old_is_named_with_what_to_do(name: str) -> None:
     assert "go tool pprof" in in_english(told.hint)
 
 
-def test_goroutines_as_text_are_named() -> None:
-    assert "text format" in message_of(b"goroutine profile: total 3\n1 @ 0x43a 0x44b\n")
-
-
-def test_a_dump_of_goroutines_is_refused_with_what_to_do() -> None:
-    with pytest.raises(SourceError, match="goroutines as text") as refused:
-        read(b"goroutine 1 [running]:\nmain.main()\n\t/app/main.go:7 +0x1d\n")
-    assert in_english(refused.value.hint) == "Fetch it without debug=2; go tool pprof reads no such dump either."
-
-
-def test_a_sample_of_a_location_that_is_not_there_is_refused() -> None:
-    assert "not in the profile" in message_of(Writer().function(1, "f").location(1, 1).sample([9], 1).bytes())
-    assert "not in the profile" in message_of(Writer().function(1, "f").location(3, 1).sample([2], 1).bytes())
-    assert "not in the profile" in message_of(Writer().function(1, "f").location(1, 1).sample([0], 1).bytes())
-    far = Writer().function(1, "f").location((1 << 64) - 1, 1).sample([5], 1).bytes()
-    assert "not in the profile" in message_of(far)
-
-
-def test_a_line_of_a_function_that_is_not_there_is_refused() -> None:
-    assert "function 4" in message_of(Writer().function(1, "f").location(1, 4).sample([1], 1).bytes())
-
-
-def test_ids_that_come_twice_or_are_zero_are_refused() -> None:
-    assert "several functions" in message_of(Writer().function(1, "f").function(1, "g").bytes())
-    assert "several locations" in message_of(Writer().function(1, "f").location(1, 1).location(1, 1).bytes())
-    assert "reserved id 0" in message_of(Writer().function(0, "f").bytes())
-
-
-def test_a_text_that_is_not_in_the_string_table_is_refused() -> None:
-    assert "string table" in message_of(Writer().raw(data(5, number(1, 1) + number(2, 99))).bytes())
-    assert "string table" in message_of(Writer().raw(number(14, -1)).bytes())
-    assert "string table" in message_of(number(9, 5))
-
-
-def test_too_few_or_too_many_values_are_refused() -> None:
-    one = Writer().function(1, "f").location(1, 1)
-    assert "2 values for 1" in message_of(one.sample([1], 1, 2).bytes())
-    assert "0 values for 2" in message_of(Writer("a", "b").function(1, "f").location(1, 1).sample([1]).bytes())
-
-
 def test_a_profile_without_sample_types_is_refused() -> None:
     with pytest.raises(UsageError, match="empty common sample type list"):
         top(read(data(6, b"")))
@@ -160,11 +128,6 @@ def test_a_profile_without_sample_types_is_refused() -> None:
 def test_ids_may_be_anywhere_below_2_to_the_64() -> None:
     largest = (1 << 64) - 1
     found = rows(Writer().function(largest, "f").location(largest, largest).sample([largest], 5).bytes())
-    assert found == ["         5   100%   100%          5   100%  f"]
-
-
-def test_unpacked_lists_and_values_before_locations_are_read() -> None:
-    found = rows(Writer().function(1, "f").location(1, 1).sample([1], 5, packed=False).bytes())
     assert found == ["         5   100%   100%          5   100%  f"]
 
 
@@ -217,11 +180,6 @@ def test_a_stack_of_10_000_functions_is_counted() -> None:
     assert len(found) == 10_000
 
 
-def test_a_stack_of_10_000_calls_of_one_function_counts_once() -> None:
-    profile = Writer().function(1, "f").location(1, 1).sample([1] * 10_000, 3).bytes()
-    assert rows(profile) == ["         3   100%   100%          3   100%  f"]
-
-
 def test_a_location_of_10_000_inlined_lines_is_read() -> None:
     writer = Writer()
     for function_id in range(1, 10_001):
@@ -248,28 +206,6 @@ def test_a_pattern_that_cannot_be_read_is_a_usage_error(pattern: str) -> None:
 def test_a_number_of_a_tag_may_be_too_large() -> None:
     with pytest.raises(UsageError, match="too large"):
         top(read(CPU), options=Options(filters=Filters(tagfocus="9" * 5000)))
-
-
-def test_a_message_of_many_tiny_parts_is_refused_before_it_fills_the_memory() -> None:
-    assert "empty labels" in message_of(data(2, b"\x1a\x00" * (9 << 20)))
-    assert "a stack of" in message_of(data(6, b"") + data(2, data(1, b"\x01" * (17 << 20))))
-
-
-@pytest.mark.parametrize("tiny", [b"\x12\x02\x08\x01", b"\x2a\x00", b"\x32\x00", b"\xf8\x01\x00", b"\x08\x01"])
-def test_many_tiny_parts_are_noticed(tiny: bytes) -> None:
-    with pytest.raises(SourceError, match="more fields"):
-        check(tiny * 10_000)
-
-
-def test_real_profiles_are_no_such_messages() -> None:
-    for path in PROFILES.glob("*.gz"):
-        check(gzip.decompress(path.read_bytes()))
-
-
-@given(st.binary(max_size=400))
-def test_what_is_no_message_is_left_to_the_parser(garbage: bytes) -> None:
-    with contextlib.suppress(SourceError):
-        check(garbage)
 
 
 def test_more_sample_types_than_any_program_has_are_refused() -> None:

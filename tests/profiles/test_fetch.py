@@ -18,7 +18,7 @@ from bot.errors import BotError, NotAllowed, NotFound, SourceError
 from bot.kube.client.connect import open_cluster
 from bot.kube.client.pod_http import DirectPodPorts
 from bot.kube.cluster import PodAnswer, PodGet
-from bot.kube.recording.recorded_cluster import RecordedCluster, RecordedPorts
+from bot.kube.recording.recorded_cluster import RecordedCluster
 from bot.report import Report, in_words
 from bot.texts import Texts, in_english
 from playbooks.playbook import Sources
@@ -176,8 +176,6 @@ def test_ctrl_c_in_a_shell_ends_the_capture(tmp_path: Path) -> None:
     assert asyncio.run(run()) == 130
 
 
-# --------------------------------------------------------------------------------------------- what comes instead
-
 WANTED = PodGet("ns", "pod", "https", 443, "debug/pprof/heap")
 GO = {"x-go-pprof": "1", "content-type": "text/plain; charset=utf-8"}
 
@@ -231,9 +229,6 @@ def test_bytes_that_are_no_profile_are_told(body: bytes, said: str, tmp_path: Pa
     snapshot = fetched(tmp_path, HEAP, ApiServer(seed.objects, profiles={(*where, "heap"): body}))
     with pytest.raises(SourceError, match=said):
         told(snapshot)
-
-
-# ------------------------------------------------------------------------------------------------ straight, recorded
 
 
 def pod_at(address: str) -> dict[str, Any]:
@@ -299,13 +294,13 @@ def test_a_pod_without_an_address_is_told(tmp_path: Path) -> None:
 
 def test_a_recording_replays_its_profiles_and_what_it_lacks_is_told() -> None:
     cluster = RecordedCluster.open(CASES / "hami-2.10" / "recording.tar.gz")
-    sources = Sources(cluster, ports=RecordedPorts(cluster))
+    sources = Sources(cluster, ports=cluster)
     taken = asyncio.run(gather(HEAP, sources)).outcome
     assert isinstance(taken, FetchedProfile)
     assert taken.content == PROFILE
     other = RecordedCluster.open(CASES / "hami-2.9.0" / "recording.tar.gz")
     with pytest.raises(SourceError, match="is not in the recording"):
-        asyncio.run(gather(HEAP, Sources(other, ports=RecordedPorts(other))))
+        asyncio.run(gather(HEAP, Sources(other, ports=other)))
 
 
 def test_profiles_on_the_pods_loopback_come_with_the_command_that_forwards_the_port(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from bot.errors import SourceError
 from bot.hami.metrics.exposition import Sample
-from bot.prometheus import sharing_labels
+from bot.prometheus import Labels
 from bot.prometheus.client import LARGEST_ANSWER, WITHIN_S, Address, PrometheusClient
 from bot.texts import in_english
 from tests.prometheus.server import WEEK_ENDS, prometheus_of_the_week, prometheus_that_scrapes
@@ -22,9 +22,15 @@ VECTOR = '{"status":"success","data":{"resultType":"vector","result":[]}}'
 
 
 def ask(
-    address: Address, query: str = "up", at: datetime = AT, *, within_s: float = WITHIN_S, most: int = LARGEST_ANSWER
+    address: Address,
+    query: str = "up",
+    at: datetime = AT,
+    *,
+    within_s: float = WITHIN_S,
+    most: int = LARGEST_ANSWER,
+    known: Labels | None = None,
 ) -> list[Sample]:
-    return asyncio.run(PrometheusClient(address, within_s=within_s, limit_bytes=most).query(query, at))
+    return asyncio.run(PrometheusClient(address, within_s=within_s, limit_bytes=most).query(query, at, known))
 
 
 @pytest.fixture(scope="module")
@@ -195,8 +201,8 @@ def test_series_with_the_same_labels_share_them_while_somebody_asks_for_that() -
     series = '{"metric":{"__name__":"used","pod":"a"},"value":[0,"5"]}'
     text = f'{{"status":"success","data":{{"resultType":"vector","result":[{series}]}}}}'
     with answering(text) as server:
-        with sharing_labels():
-            first, second = ask(Address(server.url))[0], ask(Address(server.url))[0]
+        known: Labels = {}
+        first, second = ask(Address(server.url), known=known)[0], ask(Address(server.url), known=known)[0]
         third = ask(Address(server.url))[0]
     assert first.labels is second.labels
     assert first.labels == third.labels

@@ -64,23 +64,6 @@ def test_a_fault_waits_for_its_turn_and_ends():
     assert converse(talk, faults=[Fault("/nodes$", "status", 500, skip=1, times=2)]) == [200, 500, 500, 200, 200]
 
 
-def test_faults_follow_each_other():
-    async def talk(_, get):
-        return [(await get("/api/v1/nodes")).status for _ in range(3)]
-
-    faults = [Fault("nodes", "status", 401, times=1), Fault("nodes", "status", 410, times=1)]
-    assert converse(talk, faults=faults) == [401, 410, 200]
-
-
-def test_a_fault_leaves_other_paths_alone():
-    assert ask("/api/v1/pods", options={"faults": [Fault("/nodes", "status", 500)]}).status == 200
-
-
-def test_a_fault_without_a_known_body_is_refused():
-    with pytest.raises(ValueError, match="418"):
-        Fault("/", "status", 418)
-
-
 def test_a_refused_connection_is_closed_without_an_answer():
     with pytest.raises(aiohttp.ServerDisconnectedError):
         ask("/api/v1/nodes", options={"faults": [Fault("nodes", "refuse")]})

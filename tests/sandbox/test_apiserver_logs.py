@@ -47,18 +47,6 @@ def test_a_byte_limit_keeps_the_first_bytes_of_the_range():
     assert answer.content == LOG.splitlines(keepends=True)[-2][:30]
 
 
-def test_a_log_without_klog_headers_is_given_whole():
-    assert (
-        log_of(log=b"hello\nworld\n", container="vgpu-scheduler-extender", sinceSeconds=1).content == b"hello\nworld\n"
-    )
-
-
-def test_lines_without_a_header_belong_to_the_line_above():
-    log = LOG.replace(b"n=8\n", b"n=8\ngoroutine 1 [running]:\n")
-    answer = log_of(log=log, container="vgpu-scheduler-extender", sinceSeconds=30)
-    assert answer.content.count(b"\n") == 1
-
-
 def test_a_pod_with_two_containers_must_be_asked_for_one():
     message = (
         "a container name must be specified for pod hami-scheduler-0, "

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sandbox.apiserver.jsonpatch import PatchError, apply_json_patch, same
-from sandbox.apiserver.mergepatch import StrategicPatchError, merge_patch, strategic_merge_patch
+from sandbox.apiserver.mergepatch import strategic_merge_patch
 from tests.sandbox.apiserver_support import talk
 
 JSON = st.recursive(
@@ -20,9 +20,6 @@ JSON = st.recursive(
 
 def one(op: str, path: str, **rest: Any) -> dict[str, Any]:
     return {"op": op, "path": path, **rest}
-
-
-# --------------------------------------------------------------------------------------- RFC 6902, its appendix A
 
 
 @pytest.mark.parametrize(
@@ -104,40 +101,6 @@ def test_the_patch_between_two_documents_leads_from_one_to_the_other(old, new):
     assert same(apply_json_patch(old, difference(old, new)), new)
 
 
-# --------------------------------------------------------------------------------------- RFC 7396, its appendix A
-
-
-@pytest.mark.parametrize(
-    ("document", "patch", "expected"),
-    [
-        ({"a": "b"}, {"a": "c"}, {"a": "c"}),
-        ({"a": "b"}, {"b": "c"}, {"a": "b", "b": "c"}),
-        ({"a": "b"}, {"a": None}, {}),
-        ({"a": "b", "b": "c"}, {"a": None}, {"b": "c"}),
-        ({"a": ["b"]}, {"a": "c"}, {"a": "c"}),
-        ({"a": "c"}, {"a": ["b"]}, {"a": ["b"]}),
-        ({"a": {"b": "c"}}, {"a": {"b": "d", "c": None}}, {"a": {"b": "d"}}),
-        ({"a": [{"b": "c"}]}, {"a": [1]}, {"a": [1]}),
-        (["a", "b"], ["c", "d"], ["c", "d"]),
-        ({"a": "b"}, ["c"], ["c"]),
-        ({"a": "foo"}, None, None),
-        ({"e": None}, {"a": 1}, {"e": None, "a": 1}),
-        ([1, 2], {"a": "b", "c": None}, {"a": "b"}),
-        ({}, {"a": {"bb": {"ccc": None}}}, {"a": {"bb": {}}}),
-    ],
-)
-def test_a_merge_patch_changes_what_the_standard_says(document, patch, expected):
-    assert merge_patch(document, patch) == expected
-
-
-@given(JSON, JSON)
-def test_a_merge_patch_applied_again_changes_nothing_more(document, patch):
-    once = merge_patch(document, patch)
-    assert same(merge_patch(once, patch), once)
-
-
-# --------------------------------------------------------------------------------------- strategic merge patch
-
 CONTAINERS = [{"name": "a", "image": "x", "args": ["1"]}, {"name": "b", "image": "y"}]
 POD = {"spec": {"containers": CONTAINERS, "tolerations": [{"key": "k"}], "nodeName": "n"}}
 
@@ -170,62 +133,6 @@ def test_env_is_merged_by_name_and_ports_by_container_port():
     assert container["ports"] == [{"containerPort": 80, "name": "http"}, {"containerPort": 81}]
 
 
-def test_tolerations_are_replaced():
-    assert merged({"tolerations": [{"key": "other"}]})["tolerations"] == [{"key": "other"}]
-
-
-def test_null_takes_a_field_out():
-    assert "nodeName" not in merged({"nodeName": None})
-
-
-def test_an_element_is_deleted_by_a_directive():
-    assert merged({"containers": [{"name": "a", "$patch": "delete"}]})["containers"] == CONTAINERS[1:]
-
-
-def test_a_list_is_replaced_by_a_directive():
-    after = merged({"containers": [{"name": "c", "image": "z"}, {"$patch": "replace"}]})
-    assert after["containers"] == [{"name": "c", "image": "z"}]
-
-
-def test_a_map_is_replaced_or_emptied_by_a_directive():
-    assert strategic_merge_patch({"m": {"a": 1}}, {"m": {"$patch": "replace", "b": 2}}) == {"m": {"b": 2}}
-    assert strategic_merge_patch({"m": {"a": 1}}, {"m": {"$patch": "delete"}}) == {"m": {}}
-
-
-def test_the_order_of_elements_is_set():
-    order = {"$setElementOrder/containers": [{"name": "b"}, {"name": "a"}], "containers": []}
-    assert [container["name"] for container in merged(order)["containers"]] == ["b", "a"]
-
-
-def test_an_order_that_does_not_name_every_element_keeps_the_others_in_place():
-    order = {"$setElementOrder/containers": [{"name": "a"}, {"name": "c"}], "containers": [{"name": "c", "image": "z"}]}
-    assert [container["name"] for container in merged(order)["containers"]] == ["a", "c", "b"]
-
-
-def test_finalizers_are_added_and_deleted_one_by_one():
-    document = {"metadata": {"finalizers": ["a", "b"]}}
-    assert strategic_merge_patch(document, {"metadata": {"finalizers": ["c"]}}) == {
-        "metadata": {"finalizers": ["a", "b", "c"]}
-    }
-    assert strategic_merge_patch(document, {"metadata": {"$deleteFromPrimitiveList/finalizers": ["a"]}}) == {
-        "metadata": {"finalizers": ["b"]}
-    }
-
-
-def test_only_the_keys_to_retain_are_kept():
-    document = {"strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1}}}
-    patch = {"strategy": {"$retainKeys": ["type"], "type": "Recreate"}}
-    assert strategic_merge_patch(document, patch) == {"strategy": {"type": "Recreate"}}
-
-
-def test_an_element_without_its_key_is_refused():
-    with pytest.raises(StrategicPatchError, match="does not contain declared merge key: name"):
-        merged({"containers": [{"image": "z"}]})
-
-
-# --------------------------------------------------------------------------------------- over the wire
-
-
 NODE = {"kind": "Node", "metadata": {"name": "gpu-1", "resourceVersion": "7", "annotations": {"hami.io/x": "1"}}}
 NODES = {"nodes": [NODE]}
 
@@ -248,22 +155,6 @@ def test_a_dry_run_shows_the_result_and_stores_nothing():
     shown, stored = talk(conversation, NODES)
     assert (shown["metadata"]["labels"], shown["metadata"]["resourceVersion"]) == ({"a": "b"}, "7")
     assert "labels" not in stored["metadata"]
-
-
-def test_a_dry_run_of_something_else_is_invalid():
-    async def conversation(_, client):
-        return await client.merge_patch("/api/v1/nodes/gpu-1", {}, dryRun="Some")
-
-    answer = talk(conversation, NODES)
-    assert (answer.status, answer.body["reason"]) == (422, "Invalid")
-
-
-def test_a_json_patch_with_too_many_operations_is_too_large():
-    async def conversation(_, client):
-        return await client.json_patch("/api/v1/nodes/gpu-1", *([one("test", "/kind", value="Node")] * 10_001))
-
-    answer = talk(conversation, NODES)
-    assert (answer.status, answer.body["reason"]) == (413, "RequestEntityTooLarge")
 
 
 def test_of_two_patches_that_test_the_same_value_one_wins():

@@ -51,21 +51,9 @@ def log(conversation_query: dict[str, Any], **options: Any) -> Any:
     return talk(conversation, OBJECTS, **{"logs": LOGS, "clock": Clock(), **options})
 
 
-# ------------------------------------------------------------------------------------------------ logs
-
-
 def test_a_log_starts_at_a_time():
     assert log({"sinceTime": "2026-11-21T06:00:04Z"}).content == b"".join(LINES[4:])
     assert log({"sinceTime": "2026-11-21T14:00:04+08:00"}).content == b"".join(LINES[4:])
-
-
-def test_a_log_after_its_last_line_is_empty():
-    assert log({"sinceTime": "2026-11-21T06:00:06Z"}).content == b""
-
-
-def test_a_log_cannot_start_at_two_places():
-    answer = log({"sinceTime": "2026-11-21T06:00:04Z", "sinceSeconds": 3})
-    assert (answer.status, answer.body["reason"]) == (422, "Invalid")
 
 
 def test_lines_are_stamped_with_their_times():
@@ -90,20 +78,6 @@ def test_a_followed_log_goes_on_and_ends_with_its_pod():
             return first, second, await response.read()
 
     assert talk(conversation, OBJECTS, logs=LOGS) == (LINES[5], b"one\n", b"two\n")
-
-
-def test_a_followed_log_ends_at_its_limit_of_bytes():
-    async def conversation(server, client):
-        query = {"container": EXTENDER, "follow": "true", "tailLines": "1", "limitBytes": str(len(LINES[5]) + 2)}
-        async with client.session.get(f"{PATH}/log", params=query) as response:
-            await response.content.readline()
-            server.append_log("hami-system", NAME, EXTENDER, b"one\n")
-            return await response.read()
-
-    assert talk(conversation, OBJECTS, logs=LOGS) == b"on"
-
-
-# ------------------------------------------------------------------------------------------------ verbosity
 
 
 @pytest.mark.parametrize(
@@ -148,10 +122,6 @@ def test_the_newest_line_is_at_the_time_given_and_the_pods_are_those_of_the_clus
     assert uids == {WAITING["metadata"]["uid"].encode()}
 
 
-def test_another_container_has_no_such_log():
-    assert scheduler_log("main", 4, NOON, lambda *_: None) is None
-
-
 @pytest.mark.parametrize(("level", "told"), [(2, False), (4, True)])
 def test_a_scheduler_without_a_recorded_log_says_as_much_as_its_flags_let_it(level, told):
     async def conversation(_, client):
@@ -172,8 +142,6 @@ def test_the_verbosity_of_kube_scheduler_is_set_while_it_runs():
     assert (answer.status, answer.content) == (200, b"successfully set klog.logging.verbosity to 5")
     assert (before, b"Pod moved to an internal scheduling queue" in after) == (LINES[0], True)
 
-
-# ------------------------------------------------------------------------------------------------ proxy
 
 PORTS = {
     "metrics": {("hami-system", NAME, "9395"): b"hami_up 1\n"},
@@ -201,43 +169,10 @@ def test_recorded_metrics_and_profiles_are_behind_the_port(address):
     )
 
 
-def test_what_the_process_does_not_serve_is_its_own_404():
-    for path, said in (("debug/pprof/block", b"Unknown profile\n"), ("flags", b"404 page not found\n")):
-        answer = proxied(f"{NAME}:9395", path)
-        assert (answer.status, answer.content) == (404, said)
-
-
 def test_a_port_that_nothing_listens_on_is_unavailable():
     answer = proxied(f"{NAME}:8080", "metrics")
     message = "error trying to reach service: dial tcp 127.1.0.1:8080: connect: connection refused"
     assert (answer.status, answer.body["reason"], answer.body["message"]) == (503, "ServiceUnavailable", message)
-
-
-def test_a_pod_that_is_not_there_is_not_found():
-    answer = proxied("nope:9395", "metrics")
-    assert (answer.status, answer.body["message"]) == (404, 'pods "nope" not found')
-
-
-def test_a_port_with_tls_is_not_spoken_to_without():
-    answer = proxied(f"{NAME}:10259", "debug/flags/v", "PUT", "5")
-    assert (answer.status, answer.content) == (400, b"Client sent an HTTP request to an HTTPS server.\n")
-
-
-@pytest.mark.parametrize(
-    ("method", "body", "status", "text"),
-    [
-        (
-            "PUT",
-            "many",
-            400,
-            'failed set klog.logging.verbosity many: strconv.ParseInt: parsing "many": invalid syntax',
-        ),
-        ("GET", None, 406, "unsupported http method"),
-    ],
-)
-def test_a_verbosity_that_is_none_is_refused(method, body, status, text):
-    answer = proxied(f"https:{NAME}:10259", "debug/flags/v", method, body)
-    assert (answer.status, answer.content.decode()) == (status, text)
 
 
 def test_the_proxy_is_a_right_of_its_own():

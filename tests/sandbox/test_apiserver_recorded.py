@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -190,34 +189,3 @@ def test_the_end_of_the_initial_events_is_told_as_recorded():
     theirs, ours, _ = replay("watch-sendinitialevents-bookmark", faults=[Fault("/pods$", "gone", events=1)])
     theirs["body"]["object"]["metadata"]["resourceVersion"] = "24656"
     assert ours["body"] == theirs["body"]
-
-
-def test_a_table_of_nodes_has_the_recorded_columns_and_cells():
-    case = recorded("nodes-table")["response"]["body"]
-    cells = case["cells"][0]
-    node = {
-        "kind": "Node",
-        "metadata": {
-            "name": cells[0],
-            "creationTimestamp": "2026-11-21T05:49:20Z",
-            "labels": {"node-role.kubernetes.io/control-plane": ""},
-        },
-        "status": {
-            "addresses": [{"type": "InternalIP", "address": cells[5]}],
-            "conditions": [{"type": "Ready", "status": "True"}],
-            "nodeInfo": {
-                "kubeletVersion": cells[4],
-                "osImage": cells[7],
-                "kernelVersion": "5.15.0-119-generic",
-                "architecture": "amd64",
-                "containerRuntimeVersion": cells[9],
-            },
-        },
-    }
-    _, ours, _ = replay("nodes-table", {"nodes": [node]}, clock=lambda: datetime(2026, 11, 21, 6, 30, 21, tzinfo=UTC))
-    columns = [
-        {key: value for key, value in column.items() if key != "description"}
-        for column in ours["body"]["columnDefinitions"]
-    ]
-    assert columns == case["columnDefinitions"]
-    assert ours["body"]["rows"][0]["cells"] == cells

@@ -261,39 +261,6 @@ def test_a_deleted_pod_ends_and_is_replaced():
     assert [pod["status"]["phase"] for pod in pods] == ["Pending"]
 
 
-def test_a_deleted_deployment_takes_what_it_controls_with_it():
-    async def conversation(server, client, later):
-        await client.delete(PATH)
-        for seconds in (0, 1):
-            later(seconds)
-        paths = (PODS, f"{HAMI}/replicasets")
-        return [(await client.get(path)).body["items"] for path in paths]
-
-    assert stepped(conversation) == [[], []]
-
-
-def test_nothing_happens_to_a_cluster_that_nobody_changes():
-    async def conversation(server, client, later):
-        before = (await client.get(PODS)).version
-        later(3600)
-        return before == (await client.get(PODS)).version
-
-    assert stepped(conversation)
-
-
-def test_by_itself_a_served_cluster_rolls_out():
-    async def conversation(server, client):
-        async with client.watch(f"{HAMI}/deployments", resourceVersion=(await client.get(PODS)).version) as events:
-            await client.json_patch(PATH, *RAISE)
-            while event := await events.next():
-                status = event["object"]["status"]
-                if status["observedGeneration"] == 4 and status["replicas"] == status.get("updatedReplicas") == 1:
-                    return status["availableReplicas"]
-        return None
-
-    assert talk(conversation, cluster(), timing=Timing(0.05, 0.05, 0.05)) == 1
-
-
 def test_the_holder_renews_its_lease():
     async def conversation(server, client):
         path = LEASE.rpartition("/")[0]
@@ -303,9 +270,6 @@ def test_the_holder_renews_its_lease():
     spec = talk(conversation, cluster(), timing=Timing(renew_s=0.05))
     assert spec["holderIdentity"] == f"{OLD_POD}_some-uuid"
     assert spec["renewTime"].endswith("Z")
-
-
-# ------------------------------------------------------------------------------------------------ the arithmetic
 
 
 def spec(replicas: int, surge: Any = "25%", unavailable: Any = "25%", kind: str = "RollingUpdate") -> dict[str, Any]:
@@ -319,13 +283,6 @@ def spec(replicas: int, surge: Any = "25%", unavailable: Any = "25%", kind: str 
 )
 def test_percentages_are_rounded_up_for_surge_and_down_for_unavailable(replicas, surge, unavailable, expected):
     assert bounds(spec(replicas, surge, unavailable)) == expected
-
-
-def test_recreate_waits_for_the_old_pods_to_be_gone():
-    recreate = spec(2, kind="Recreate")
-    assert plan(recreate, Pods(0, 0, 0), [Pods(2, 2, 2)]) == (0, (0,))
-    assert plan(recreate, Pods(0, 0, 0), [Pods(0, 1, 0)]) == (0, (0,))
-    assert plan(recreate, Pods(0, 0, 0), [Pods(0, 0, 0)]) == (2, (0,))
 
 
 @given(st.integers(0, 9), st.integers(0, 3), st.integers(0, 3), st.integers(0, 9))

@@ -7,7 +7,6 @@ import aiohttp
 import pytest
 
 from sandbox.apiserver import ApiServer, Fault
-from sandbox.apiserver.collection import HISTORY
 from tests.sandbox.apiserver_support import PATIENCE_S, Client, talk
 
 PODS = "/api/v1/pods"
@@ -54,40 +53,6 @@ def test_without_a_version_what_is_there_comes_first():
     assert talk(conversation, OBJECTS) == ([("ADDED", "a"), ("ADDED", "b")], [("ADDED", "c")])
 
 
-def test_a_watch_goes_on_from_the_version_of_an_event():
-    async def conversation(server, client):
-        start = await newest(client)
-        for name in "cde":
-            server.write("pods", pod(name))
-        async with client.watch(PODS, resourceVersion=start) as events:
-            version = (await events.next())["object"]["metadata"]["resourceVersion"]
-        async with client.watch(PODS, resourceVersion=version) as events:
-            return await events.take(2)
-
-    assert talk(conversation, OBJECTS) == [("ADDED", "d"), ("ADDED", "e")]
-
-
-def test_an_event_carries_the_whole_object_and_its_version():
-    async def conversation(server, client):
-        async with client.watch(PODS, resourceVersion=await newest(client)) as events:
-            written = server.write("pods", pod("c"))
-            return (await events.next())["object"], written
-
-    sent, written = talk(conversation, OBJECTS)
-    assert sent == written
-
-
-def test_a_deleted_object_is_sent_as_it_was_at_the_version_of_its_deletion():
-    async def conversation(server, client):
-        start = await newest(client)
-        async with client.watch(PODS, resourceVersion=start) as events:
-            server.remove("pods", "ml", "a")
-            return int(start), (await events.next())["object"]
-
-    start, sent = talk(conversation, OBJECTS)
-    assert (sent["status"], sent["metadata"]["resourceVersion"]) == ({"phase": "Pending"}, str(start + 1))
-
-
 def test_a_namespace_and_selectors_bound_what_is_told():
     async def conversation(server, client):
         start = await newest(client)
@@ -117,39 +82,6 @@ def test_an_object_that_enters_a_label_selector_is_added_and_one_that_leaves_it_
     assert int(deleted["object"]["metadata"]["resourceVersion"]) > int(added["object"]["metadata"]["resourceVersion"])
 
 
-@pytest.mark.parametrize("selector", [{"fieldSelector": "foo=bar"}, {"labelSelector": "a==="}])
-def test_a_selector_that_is_refused_is_refused_before_the_stream(selector):
-    async def conversation(_, client):
-        return (await client.get(PODS, watch=1, **selector)).status
-
-    assert talk(conversation, OBJECTS) == 400
-
-
-def test_metadata_alone_is_told_to_who_asks_for_it():
-    async def conversation(server, client):
-        async with client.watch(PODS, METADATA, resourceVersion=await newest(client)) as events:
-            server.write("pods", pod("c"))
-            return (await events.next())["object"]
-
-    sent = talk(conversation, OBJECTS)
-    assert (sent["kind"], sorted(sent)) == ("PartialObjectMetadata", ["apiVersion", "kind", "metadata"])
-
-
-def test_rows_are_told_to_who_asks_for_a_table_and_the_columns_once():
-    async def conversation(server, client):
-        async with client.watch(PODS, TABLE, resourceVersion=await newest(client)) as events:
-            server.write("pods", pod("c"))
-            server.write("pods", pod("d"))
-            return [(await events.next())["object"] for _ in range(2)]
-
-    first, second = talk(conversation, OBJECTS)
-    assert [table["rows"][0]["cells"][0] for table in (first, second)] == ["c", "d"]
-    assert (len(first["columnDefinitions"]), second["columnDefinitions"]) == (9, None)
-
-
-# ------------------------------------------------------------------------------------------------ bookmarks, ends
-
-
 def test_bookmarks_move_a_quiet_watch_forward():
     async def conversation(server, client):
         query = {"resourceVersion": await newest(client), "allowWatchBookmarks": "true"}
@@ -162,14 +94,6 @@ def test_bookmarks_move_a_quiet_watch_forward():
             return event["type"]
 
     assert talk(conversation, OBJECTS, bookmark_every_s=0.05) == "BOOKMARK"
-
-
-def test_bookmarks_are_for_those_who_allow_them():
-    async def conversation(_, client):
-        async with client.watch(PODS, resourceVersion=await newest(client), timeoutSeconds=1) as events:
-            return await events.rest()
-
-    assert talk(conversation, OBJECTS, bookmark_every_s=0.05) == []
 
 
 def test_a_watch_ends_when_its_time_is_over_with_a_last_bookmark():
@@ -203,9 +127,6 @@ def test_a_client_that_goes_leaves_nothing_behind():
     assert talk(conversation, OBJECTS) == 200
 
 
-# ------------------------------------------------------------------------------------------------ the past
-
-
 def test_a_watch_from_before_the_past_is_gone():
     async def conversation(server, client):
         start = await newest(client)
@@ -216,19 +137,6 @@ def test_a_watch_from_before_the_past_is_gone():
 
     [(kind, message)] = talk(conversation, OBJECTS)
     assert (kind, message) == ("ERROR", "too old resource version: 1 (2)")
-
-
-def test_the_past_is_bounded():
-    async def conversation(server, client):
-        start = await newest(client)
-        for _ in range(HISTORY + 1):
-            server.write("pods", pod("c"))
-        async with client.watch(PODS, resourceVersion=start) as events:
-            gone = (await events.next())["type"]
-        async with client.watch(PODS, resourceVersion=int(start) + 1) as events:
-            return gone, (await events.next())["type"]
-
-    assert talk(conversation, OBJECTS) == ("ERROR", "MODIFIED")
 
 
 def test_a_watch_that_has_seen_everything_outlives_the_past():
@@ -262,64 +170,8 @@ def test_pages_are_of_one_moment_and_expire_with_the_past():
     assert talk(conversation, OBJECTS) == (["b"], True, 410)
 
 
-# ------------------------------------------------------------------------------------------------ faults
-
-
 def faulty(kind: Any, events: int = 0, **more: Any) -> list[Fault]:
     return [Fault("/pods$", kind, events=events, **more)]
-
-
-def test_a_connection_is_dropped_in_the_middle():
-    async def conversation(server, client):
-        async with client.watch(PODS) as events:
-            first = await events.take(1)
-            with pytest.raises(aiohttp.ClientPayloadError):
-                await events.rest()
-        async with client.watch(PODS) as events:
-            return first, await events.take(2)
-
-    assert talk(conversation, OBJECTS, faults=faulty("drop", 1, times=1)) == (
-        [("ADDED", "a")],
-        [("ADDED", "a"), ("ADDED", "b")],
-    )
-
-
-def test_a_half_open_watch_says_nothing_more_not_even_its_end():
-    async def conversation(server, client):
-        async with client.watch(PODS, timeoutSeconds=1) as events:
-            first = await events.take(1)
-            with pytest.raises(TimeoutError):
-                await asyncio.wait_for(events.next(), 1.5)
-            return first
-
-    assert talk(conversation, OBJECTS, faults=faulty("silence", 1)) == [("ADDED", "a")]
-
-
-def test_a_watch_is_gone_at_will():
-    async def conversation(_, client):
-        async with client.watch(PODS) as events:
-            return await events.rest()
-
-    message = "The resourceVersion for the provided watch is too old."
-    assert talk(conversation, OBJECTS, faults=faulty("gone", 1)) == [("ADDED", "a"), ("ERROR", message)]
-
-
-def test_events_are_told_twice():
-    async def conversation(_, client):
-        async with client.watch(PODS) as events:
-            return await events.take(3)
-
-    assert talk(conversation, OBJECTS, faults=faulty("repeat", 1)) == [("ADDED", "a"), ("ADDED", "b"), ("ADDED", "b")]
-
-
-def test_a_fault_of_watches_leaves_lists_alone_and_the_other_way_round():
-    async def conversation(_, client):
-        listed = (await client.get(PODS)).status
-        async with client.watch("/api/v1/nodes", resourceVersion=1, timeoutSeconds=1) as events:
-            return listed, events.response.status
-
-    faults = [Fault("/pods$", "drop"), Fault("/nodes$", "status", 500, verb="list")]
-    assert talk(conversation, OBJECTS, faults=faults) == (200, 200)
 
 
 def test_an_outage_cuts_what_is_open_and_refuses_what_comes():
@@ -336,11 +188,3 @@ def test_an_outage_cuts_what_is_open_and_refuses_what_comes():
         return first, (await client.get(PODS)).status
 
     assert talk(conversation, OBJECTS) == ([("ADDED", "a"), ("ADDED", "b")], 200)
-
-
-def test_a_watch_alone_is_forbidden():
-    async def conversation(_, client):
-        async with client.watch(PODS) as events:
-            return (await client.get(PODS)).status, events.response.status
-
-    assert talk(conversation, OBJECTS, faults=[Fault("/pods$", "status", 403, verb="watch")]) == (200, 403)

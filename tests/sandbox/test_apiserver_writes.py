@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from sandbox.apiserver import Fault, Rule
+from sandbox.apiserver import Rule
 from tests.sandbox.apiserver_support import Clock, talk
 
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/hami-system/leases"
@@ -33,9 +33,6 @@ NEGATIVE = "spec.leaseTransitions: Invalid value: -1: must be greater than or eq
 OBJECTS: Any = {"deployments.apps": [DEPLOYMENT], "namespaces": NAMESPACES, "pods": [POD | {"kind": "Pod"}]}
 
 
-# ------------------------------------------------------------------------------------------------ create
-
-
 def test_a_created_object_is_given_what_the_server_gives():
     async def conversation(_, client):
         answer = await client.post(LEASES, LEASE)
@@ -48,17 +45,6 @@ def test_a_created_object_is_given_what_the_server_gives():
     assert (metadata["namespace"], metadata["creationTimestamp"]) == ("hami-system", "2026-11-21T06:00:00Z")
     assert len(metadata["uid"]) == 36
     assert metadata["resourceVersion"] == "6"
-
-
-def test_a_name_is_generated():
-    async def conversation(_, client):
-        event = {"metadata": {"generateName": "trainer."}, "involvedObject": {"name": "trainer"}}
-        return [(await client.post("/api/v1/namespaces/ml/events", event)).body["metadata"]["name"] for _ in "ab"]
-
-    one, other = talk(conversation, OBJECTS)
-    assert one.startswith("trainer.")
-    assert len(one) == len("trainer.") + 5
-    assert one != other
 
 
 @pytest.mark.parametrize(
@@ -95,24 +81,6 @@ def test_what_cannot_be_created_is_refused(path, item, status, message):
     assert (answer.status, answer.body["message"]) == (status, message)
 
 
-def test_another_kind_than_the_path_is_about_is_refused():
-    async def conversation(_, client):
-        return await client.post(PODS, {"kind": "Node", "apiVersion": "v1", "metadata": {"name": "x"}})
-
-    assert talk(conversation, OBJECTS).status == 400
-
-
-def test_a_dry_run_creates_nothing():
-    async def conversation(_, client):
-        made = await client.post(LEASES, LEASE, dryRun="All")
-        return made.status, (await client.get(f"{LEASES}/hami-bot")).status
-
-    assert talk(conversation, OBJECTS) == (201, 404)
-
-
-# ------------------------------------------------------------------------------------------------ replace
-
-
 def test_the_generation_counts_changes_of_the_spec_and_a_deployments_annotations_only():
     async def conversation(_, client):
         path = f"{DEPLOYMENTS}/web"
@@ -127,28 +95,6 @@ def test_the_generation_counts_changes_of_the_spec_and_a_deployments_annotations
     assert talk(conversation, OBJECTS) == [2, 3, 4, 4]
 
 
-def test_the_status_is_written_through_its_own_path_only():
-    async def conversation(_, client):
-        path = f"{DEPLOYMENTS}/web"
-        await client.merge_patch(path, {"status": {"replicas": 7}})
-        untouched = (await client.get(path)).body["status"]
-        patch = {"status": {"replicas": 9}, "spec": {"replicas": 9}}
-        await client.merge_patch(f"{path}/status", patch)
-        changed = (await client.get(path)).body
-        return untouched, changed["status"], changed["spec"]["replicas"]
-
-    assert talk(conversation, OBJECTS) == ({"replicas": 1}, {"replicas": 9}, 1)
-
-
-def test_what_the_server_gave_cannot_be_changed():
-    async def conversation(_, client):
-        patch = {"metadata": {"creationTimestamp": "2020-01-01T00:00:00Z", "generation": 99}}
-        await client.merge_patch(f"{DEPLOYMENTS}/web", patch)
-        return (await client.get(f"{DEPLOYMENTS}/web")).body["metadata"]
-
-    assert talk(conversation, OBJECTS) == DEPLOYMENT["metadata"]
-
-
 def test_an_object_that_was_replaced_by_another_of_its_name_is_a_conflict():
     async def conversation(_, client):
         return await client.merge_patch(f"{DEPLOYMENTS}/web", {"metadata": {"uid": "u-2"}})
@@ -157,77 +103,6 @@ def test_an_object_that_was_replaced_by_another_of_its_name_is_a_conflict():
     problem = "Precondition failed: UID in precondition: u-2, UID in object meta: u-1"
     assert answer.status == 409
     assert answer.body["message"] == f'Operation cannot be fulfilled on deployments.apps "web": {problem}'
-
-
-def test_a_put_to_another_name_is_a_bad_request():
-    async def conversation(_, client):
-        return await client.put(f"{DEPLOYMENTS}/web", DEPLOYMENT | {"metadata": {"name": "other"}})
-
-    answer = talk(conversation, OBJECTS)
-    assert (answer.status, answer.body["message"]) == (
-        400,
-        "the name of the object (other) does not match the name on the URL (web)",
-    )
-
-
-def test_a_lease_cannot_be_replaced_without_its_version():
-    async def conversation(_, client):
-        await client.post(LEASES, LEASE)
-        return await client.put(f"{LEASES}/hami-bot", LEASE)
-
-    answer = talk(conversation, OBJECTS)
-    problem = "metadata.resourceVersion: Invalid value: 0x0: must be specified for an update"
-    assert (answer.status, answer.body["message"]) == (
-        422,
-        f'leases.coordination.k8s.io "hami-bot" is invalid: {problem}',
-    )
-
-
-def test_a_scale_changes_the_replicas_and_keeps_the_version():
-    async def conversation(_, client):
-        path = f"{DEPLOYMENTS}/web/scale"
-        scale = (await client.get(path)).body
-        scale["spec"]["replicas"] = 3
-        answers = [await client.put(path, scale), await client.put(path, scale)]
-        patched = await client.merge_patch(path, {"spec": {"replicas": 4}})
-        return (
-            [answer.status for answer in answers],
-            patched.body["spec"],
-            (await client.get(f"{DEPLOYMENTS}/web")).body,
-        )
-
-    statuses, patched, deployment = talk(conversation, OBJECTS)
-    assert (statuses, patched) == ([200, 409], {"replicas": 4})
-    assert (deployment["spec"]["replicas"], deployment["metadata"]["generation"]) == (4, 4)
-
-
-# ------------------------------------------------------------------------------------------------ delete
-
-
-def test_a_deleted_object_is_gone_and_its_deletion_told():
-    async def conversation(_, client):
-        answer = await client.delete(f"{DEPLOYMENTS}/web")
-        return answer, (await client.get(f"{DEPLOYMENTS}/web")).status
-
-    answer, after = talk(conversation, OBJECTS)
-    assert (answer.status, answer.body["status"], after) == (200, "Success", 404)
-    assert answer.body["details"] == {"name": "web", "group": "apps", "kind": "deployments", "uid": "u-1"}
-
-
-def test_a_deletion_is_held_to_the_version_it_names():
-    async def conversation(_, client):
-        return await client.delete(f"{DEPLOYMENTS}/web", {"preconditions": {"resourceVersion": "4"}})
-
-    answer = talk(conversation, OBJECTS)
-    assert (answer.status, answer.body["reason"]) == (409, "Conflict")
-
-
-def test_a_dry_run_deletes_nothing():
-    async def conversation(_, client):
-        gone = await client.delete(f"{PODS}/p", dryRun="All")
-        return gone.status, (await client.get(f"{PODS}/p")).status
-
-    assert talk(conversation, OBJECTS) == (200, 200)
 
 
 # ------------------------------------------------------------------------------------------------ leadership
@@ -258,28 +133,6 @@ def test_of_many_who_take_over_a_lease_exactly_one_holds_it():
     tries, holder = talk(conversation, OBJECTS)
     assert [name for name, status in tries.items() if status == 200] == [holder]
     assert sorted(tries.values()) == [200] + [409] * 7
-
-
-def test_a_conflict_can_be_made_to_happen():
-    async def conversation(_, client):
-        path = f"{DEPLOYMENTS}/web"
-        return [(await client.merge_patch(path, {"spec": {"replicas": n}})).status for n in range(2, 5)]
-
-    fault = Fault("/deployments/web$", "status", 409, verb="patch", skip=1, times=1)
-    assert talk(conversation, OBJECTS, faults=[fault]) == [200, 409, 200]
-
-
-# ------------------------------------------------------------------------------------------------ rights
-
-
-def test_a_refused_verb_leaves_the_others():
-    async def conversation(_, client):
-        answers = [await client.get(f"{DEPLOYMENTS}/web"), await client.merge_patch(f"{DEPLOYMENTS}/web", {})]
-        return [answer.status for answer in answers], answers[1].body["message"]
-
-    statuses, message = talk(conversation, OBJECTS, refused=[Rule(["patch"], ["deployments"])])
-    assert statuses == [200, 403]
-    assert 'cannot patch resource "deployments" in API group "apps" in the namespace "hami-system"' in message
 
 
 def test_granted_rights_are_those_of_the_names_and_the_namespace_alone():

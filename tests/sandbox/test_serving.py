@@ -33,11 +33,3 @@ def test_a_port_that_is_taken_is_told_and_nothing_stays_open() -> None:
                 await Served(web.Application(), URL(first.url).port or 0).start()
 
     asyncio.run(main())
-
-
-def test_it_may_be_stopped_twice() -> None:
-    async def main() -> None:
-        async with Served(web.Application()) as served:
-            await served.stop()
-
-    asyncio.run(main())

@@ -54,24 +54,6 @@ def test_the_app_learns_who_it_is_and_what_it_may_do() -> None:
     talk(conversation)
 
 
-@pytest.mark.parametrize(("token", "word"), [("", "not_authed"), ("xoxb-wrong", "invalid_auth")])
-def test_a_call_without_the_right_token_is_refused(token: str, word: str) -> None:
-    async def conversation(slack: SlackServer, client: AsyncWebClient) -> None:
-        assert (await refusal(web_client(slack, token).auth_test()))["error"] == word
-
-    talk(conversation)
-
-
-def test_the_bot_token_does_not_open_connections_and_the_app_token_does_not_post() -> None:
-    async def conversation(slack: SlackServer, client: AsyncWebClient) -> None:
-        opening = client.apps_connections_open(app_token=slack.bot_token)
-        assert (await refusal(opening))["error"] == "not_allowed_token_type"
-        posting = web_client(slack, slack.app_token).chat_postMessage(channel=ONCALL, text="x")
-        assert (await refusal(posting))["error"] == "not_allowed_token_type"
-
-    talk(conversation)
-
-
 def test_a_message_is_posted_changed_found_and_deleted() -> None:
     async def conversation(slack: SlackServer, client: AsyncWebClient) -> None:
         metadata = {"event_type": "hami_bot", "event_payload": {"key": "k1"}}
@@ -118,36 +100,6 @@ def test_an_ephemeral_message_is_seen_by_one_person_and_not_in_the_history() -> 
     talk(conversation)
 
 
-def test_a_user_id_stands_for_the_direct_conversation() -> None:
-    async def conversation(slack: SlackServer, client: AsyncWebClient) -> None:
-        posted = await client.chat_postMessage(channel="U0ADA00001", text="psst")
-        assert posted["channel"] == slack.dm("ada")
-        assert [message["text"] for message in slack.messages(slack.dm("ada"), "ada")] == ["psst"]
-        assert (await refusal(client.chat_postMessage(channel="U0HAMIBOT1", text="x")))["error"] == "cannot_dm_bot"
-
-    talk(conversation)
-
-
-def test_only_a_new_message_may_be_addressed_to_a_person() -> None:
-    async def conversation(slack: SlackServer, client: AsyncWebClient) -> None:
-        posted = await client.chat_postMessage(channel="U0ADA00001", text="psst")
-        changing = client.chat_update(channel="U0ADA00001", ts=posted["ts"], text="x")
-        assert (await refusal(changing))["error"] == "channel_not_found"
-        uploading = client.files_upload_v2(channel="U0ADA00001", filename="a.txt", content="a")
-        assert (await refusal(uploading))["error"] == "channel_not_found"
-
-    talk(conversation)
-
-
-def test_an_answer_to_a_reply_goes_into_the_same_thread() -> None:
-    async def conversation(slack: SlackServer, client: AsyncWebClient) -> None:
-        head = slack.messages(ONCALL)[0]
-        await client.chat_postMessage(channel=ONCALL, text="more", thread_ts=head["latest_reply"])
-        assert slack.messages(ONCALL, thread_ts=head["ts"])[-1]["text"] == "more"
-
-    talk(conversation)
-
-
 OUTSIDE = Room("C0OUTSIDE1", "outside", ("U0ADA00001",), with_app=False)
 ARCHIVED = Room("C0ARCHIVED", "archived", ("U0ADA00001",), is_archived=True)
 WRONG: list[tuple[str, str, dict[str, Any]]] = [
@@ -185,32 +137,6 @@ def test_a_missing_scope_names_what_is_needed_and_what_is_there() -> None:
     talk(conversation)
 
 
-def test_the_bot_cannot_change_what_a_person_said() -> None:
-    async def conversation(slack: SlackServer, client: AsyncWebClient) -> None:
-        ts = slack.messages(ONCALL)[0]["ts"]
-        assert (await refusal(client.chat_update(channel=ONCALL, ts=ts, text="x")))["error"] == "cant_update_message"
-        assert (await refusal(client.chat_delete(channel=ONCALL, ts=ts)))["error"] == "cant_delete_message"
-
-    talk(conversation)
-
-
-def test_a_missing_argument_is_named() -> None:
-    async def conversation(slack: SlackServer, client: AsyncWebClient) -> None:
-        body = await refusal(client.api_call("chat.update", json={"channel": ONCALL, "text": "x"}))
-        assert body["error"] == "invalid_arguments"
-        assert body["response_metadata"]["messages"] == ["[ERROR] missing required field: ts"]
-
-    talk(conversation)
-
-
-def test_a_message_without_anything_is_refused() -> None:
-    async def conversation(slack: SlackServer, client: AsyncWebClient) -> None:
-        posting = client.api_call("chat.postMessage", json={"channel": ONCALL, "text": " "})
-        assert (await refusal(posting))["error"] == "no_text"
-
-    talk(conversation)
-
-
 def test_blocks_beyond_slacks_limits_are_refused_with_a_pointer() -> None:
     async def conversation(slack: SlackServer, client: AsyncWebClient) -> None:
         posting = client.chat_postMessage(channel=ONCALL, text="x", blocks=[section("ok"), section("x" * 3001)])
@@ -218,30 +144,6 @@ def test_blocks_beyond_slacks_limits_are_refused_with_a_pointer() -> None:
         assert body["error"] == "invalid_blocks"
         assert body["errors"] == ["must be less than 3001 characters [json-pointer:/blocks/1/text/text]"]
         assert slack.journal.entries[-1].violations[0]["pointer"] == "/1/text/text"
-
-    talk(conversation)
-
-
-def test_too_much_text_over_all_blocks_and_a_second_table_have_their_own_errors() -> None:
-    async def conversation(slack: SlackServer, client: AsyncWebClient) -> None:
-        long = [section("x" * 2900) for _ in range(5)]
-        body = await refusal(client.chat_postMessage(channel=ONCALL, text="x", blocks=long))
-        assert body["error"] == "msg_blocks_too_long"
-        table = {"type": "table", "rows": [[{"type": "raw_text", "text": "a"}]]}
-        body = await refusal(client.chat_postMessage(channel=ONCALL, text="x", blocks=[table, table]))
-        assert body["error"] == "only_one_table_allowed"
-
-    talk(conversation)
-
-
-def test_blocks_are_validated_without_a_token() -> None:
-    async def conversation(slack: SlackServer, client: AsyncWebClient) -> None:
-        stranger = web_client(slack, "")
-        assert (await stranger.blocks_validate(blocks=[section("ok")]))["ok"]
-        assert (await stranger.blocks_validate(view=MODAL))["ok"]
-        body = await refusal(stranger.blocks_validate(blocks=[{"type": "section"}]))
-        assert body["error"] == "invalid_blocks"
-        assert set(body["errors"][0]) == {"code", "message", "field", "pointer", "constraint"}
 
     talk(conversation)
 
@@ -261,20 +163,6 @@ def test_a_file_is_uploaded_into_a_thread_and_can_be_fetched() -> None:
             assert (await got.read(), got.headers["Content-Disposition"]) == (b"\x89PNG bytes", "inline")
 
     talk(conversation, WIDE)
-
-
-def test_a_file_that_no_page_may_show_is_a_download() -> None:
-    async def conversation(slack: SlackServer, client: AsyncWebClient) -> None:
-        await client.files_upload_v2(filename="x.html", content="<script>", channel=ONCALL)
-        url = slack.messages(ONCALL)[-1]["files"][0]["url_private"]
-        async with aiohttp.ClientSession() as session, session.get(url) as got:
-            assert got.headers["Content-Disposition"] == "attachment"
-            assert (got.headers["X-Content-Type-Options"], got.headers["Content-Security-Policy"]) == (
-                "nosniff",
-                "default-src 'none'; sandbox",
-            )
-
-    talk(conversation)
 
 
 def test_an_upload_url_takes_the_announced_bytes_once() -> None:
@@ -315,19 +203,6 @@ def test_the_bot_joins_a_public_channel_and_then_posts() -> None:
     talk(conversation, replace(WIDE, channels=(OUTSIDE,), messages=()))
 
 
-def test_a_reaction_is_added_once_and_removed_once() -> None:
-    async def conversation(slack: SlackServer, client: AsyncWebClient) -> None:
-        at = {"channel": ONCALL, "timestamp": slack.messages(ONCALL)[0]["ts"]}
-        await client.reactions_add(name="eyes", **at)
-        assert slack.messages(ONCALL)[0]["reactions"] == [{"name": "eyes", "users": ["U0HAMIBOT1"], "count": 1}]
-        assert (await refusal(client.reactions_add(name="eyes", **at)))["error"] == "already_reacted"
-        await client.reactions_remove(name="eyes", **at)
-        assert slack.messages(ONCALL)[0]["reactions"] == []
-        assert (await refusal(client.reactions_remove(name="eyes", **at)))["error"] == "no_reaction"
-
-    talk(conversation)
-
-
 def test_messages_to_one_channel_are_limited_to_a_burst_and_one_per_second() -> None:
     async def conversation(slack: SlackServer, client: AsyncWebClient) -> None:
         statuses = []
@@ -342,46 +217,6 @@ def test_messages_to_one_channel_are_limited_to_a_burst_and_one_per_second() -> 
         assert (await client.chat_postMessage(channel=ONCALL, text="later"))["ok"]
 
     talk(conversation, clock=VirtualClock())
-
-
-def test_a_method_has_its_calls_per_minute() -> None:
-    async def conversation(slack: SlackServer, client: AsyncWebClient) -> None:
-        for _ in range(50):
-            await client.conversations_history(channel=ONCALL, limit=1)
-        with pytest.raises(SlackApiError) as caught:
-            await client.conversations_history(channel=ONCALL, limit=1)
-        assert (caught.value.response.status_code, caught.value.response.headers["Retry-After"]) == (429, "2")
-        await slack.clock.advance(2)
-        await client.conversations_history(channel=ONCALL, limit=1)
-
-    talk(conversation, clock=VirtualClock())
-
-
-def test_a_lenient_server_enforces_neither_scopes_nor_limits() -> None:
-    async def conversation(slack: SlackServer, client: AsyncWebClient) -> None:
-        for _ in range(5):
-            await client.chat_postMessage(channel=ONCALL, text="x", blocks=[section("x" * 3001)])
-        assert (await client.users_list())["ok"]
-
-    talk(conversation, strict=False)
-
-
-def test_a_method_that_slack_does_not_have_is_remembered() -> None:
-    async def run() -> None:
-        async with SlackServer() as slack:
-            body = await refusal(web_client(slack).api_call("chat.postMesage", json={}))
-            assert body["error"] == "unknown_method"
-            assert slack.unknown_methods == ["chat.postMesage"]
-
-    asyncio.run(run())
-
-
-def test_an_argument_that_slack_would_ignore_is_shown_in_the_journal() -> None:
-    async def conversation(slack: SlackServer, client: AsyncWebClient) -> None:
-        await client.api_call("chat.postMessage", json={"channel": ONCALL, "text": "x", "thread": "1.2"})
-        assert [found["field"] for found in slack.journal.entries[-1].violations] == ["thread"]
-
-    talk(conversation)
 
 
 def test_a_status_is_told_and_ends_with_a_message() -> None:

@@ -1,7 +1,6 @@
 """Every failure on demand, seen by the unmodified SDK."""
 
 import asyncio
-import json
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -11,7 +10,7 @@ from slack_sdk.errors import SlackApiError
 from slack_sdk.web.async_client import AsyncWebClient
 
 from sandbox.slack import Fault, SlackServer, VirtualClock
-from tests.sandbox.slack_support import http_mode, new_app, page, socket_mode, web_client
+from tests.sandbox.slack_support import new_app, page, socket_mode, web_client
 
 ONCALL = "C0GPUONC01"
 HELLO = {"channel": ONCALL, "text": "hello"}
@@ -54,46 +53,6 @@ def test_a_failing_proxy_answers_with_a_web_page(status: int) -> None:
     talk(conversation)
 
 
-def test_a_web_page_with_status_200_is_no_answer() -> None:
-    async def conversation(slack: SlackServer, client: AsyncWebClient) -> None:
-        slack.faults.append(Fault("html"))
-        with pytest.raises(SlackApiError):
-            await client.chat_postMessage(**HELLO)
-
-    talk(conversation)
-
-
-def test_an_error_of_choice() -> None:
-    async def conversation(slack: SlackServer, client: AsyncWebClient) -> None:
-        slack.faults.append(Fault("error", "chat.postMessage", error="internal_error"))
-        with pytest.raises(SlackApiError, match="internal_error"):
-            await client.chat_postMessage(**HELLO)
-
-    talk(conversation)
-
-
-def test_a_slow_answer_comes_when_the_clock_has_moved() -> None:
-    async def conversation(slack: SlackServer, client: AsyncWebClient) -> None:
-        slack.faults.append(Fault("slow", seconds=5))
-        posting = asyncio.ensure_future(client.chat_postMessage(**HELLO))
-        await slack.wait_for(lambda: any(entry.error == "fault: slow" for entry in slack.journal.entries))
-        assert posted(slack) == 0
-        await slack.clock.advance(5)
-        assert (await posting)["ok"]
-
-    talk(conversation, clock=VirtualClock())
-
-
-def test_a_hanging_answer_never_comes() -> None:
-    async def conversation(slack: SlackServer, client: AsyncWebClient) -> None:
-        slack.faults.append(Fault("hang"))
-        with pytest.raises(TimeoutError):
-            await web_client(slack, timeout=0.2).chat_postMessage(**HELLO)
-        assert posted(slack) == 0
-
-    talk(conversation)
-
-
 @pytest.mark.parametrize(("kind", "happened"), [("reset", 0), ("reset_after", 1)])
 def test_a_connection_is_reset_before_or_after_the_message_was_posted(kind: Any, happened: int) -> None:
     async def conversation(slack: SlackServer, client: AsyncWebClient) -> None:
@@ -120,11 +79,6 @@ def test_a_fault_may_skip_requests_and_last_for_some_time() -> None:
         assert outcomes == [True, False, False, True]
 
     talk(conversation, clock=VirtualClock())
-
-
-def test_a_fault_that_there_is_not_is_refused_when_it_is_written() -> None:
-    with pytest.raises(ValueError, match="there is no fault 'rate_limit'"):
-        Fault("rate_limit")  # type: ignore[arg-type]
 
 
 def test_revoked_tokens_stop_the_api_and_not_the_response_urls() -> None:
@@ -165,20 +119,6 @@ def test_an_outage_resets_every_connection_until_it_is_over() -> None:
     asyncio.run(run())
 
 
-def test_an_outage_that_is_planned_cuts_the_sockets_when_it_begins() -> None:
-    async def run() -> None:
-        async with SlackServer(clock=VirtualClock()) as slack, socket_mode(slack, new_app(slack), ping_interval=0.2):
-            now = slack.clock.now()
-            slack.faults.append(Fault("outage", since=now + 60, until=now + 120))
-            assert slack.connected
-            await slack.clock.advance(60)
-            await slack.wait_for(lambda: not slack.connected)
-            await slack.clock.advance(60)
-            await slack.wait_for(lambda: slack.connected)
-
-    asyncio.run(run())
-
-
 def test_a_duplicate_delivery_runs_the_listener_twice() -> None:
     async def run() -> None:
         async with SlackServer() as slack:
@@ -200,31 +140,6 @@ def test_a_duplicate_delivery_runs_the_listener_twice() -> None:
     asyncio.run(run())
 
 
-def test_a_handshake_is_refused_and_its_ticket_is_spent() -> None:
-    async def conversation(slack: SlackServer, client: AsyncWebClient) -> None:
-        slack.faults.append(Fault("refuse", "link"))
-        url = (await client.apps_connections_open(app_token=slack.app_token))["url"]
-        async with aiohttp.ClientSession() as session:
-            for status in (503, 408):
-                with pytest.raises(aiohttp.WSServerHandshakeError) as caught:
-                    await session.ws_connect(url)
-                assert caught.value.status == status
-
-    talk(conversation)
-
-
-def test_a_ticket_may_be_dead_on_arrival() -> None:
-    async def conversation(slack: SlackServer, client: AsyncWebClient) -> None:
-        slack.faults.append(Fault("dead_ticket"))
-        url = (await client.apps_connections_open(app_token=slack.app_token))["url"]
-        async with aiohttp.ClientSession() as session:
-            with pytest.raises(aiohttp.WSServerHandshakeError) as caught:
-                await session.ws_connect(url)
-        assert caught.value.status == 408
-
-    talk(conversation)
-
-
 def test_the_sdk_leaves_a_silent_peer_and_connects_again() -> None:
     async def run() -> None:
         async with SlackServer() as slack:
@@ -234,24 +149,6 @@ def test_the_sdk_leaves_a_silent_peer_and_connects_again() -> None:
                 await slack.wait_for(lambda: slack.journal.of("socket", "connected 2"))
 
     asyncio.run(run())
-
-
-def test_the_sdk_reconnects_when_a_socket_is_cut() -> None:
-    async def run() -> None:
-        async with SlackServer() as slack, socket_mode(slack, new_app(slack), ping_interval=0.2):
-            slack.cut()
-            await slack.wait_for(lambda: slack.journal.of("socket", "connected 2"))
-
-    asyncio.run(run())
-
-
-def test_socket_mode_is_switched_off() -> None:
-    async def conversation(slack: SlackServer, client: AsyncWebClient) -> None:
-        await slack.disconnect("link_disabled")
-        with pytest.raises(SlackApiError, match="link_disabled"):
-            await client.apps_connections_open(app_token=slack.app_token)
-
-    talk(conversation)
 
 
 def test_a_response_url_and_an_upload_fail_like_any_request() -> None:
@@ -284,32 +181,3 @@ def test_faults_and_time_are_set_over_http() -> None:
             assert (await ask("GET", "/control/unknown"))[1]["methods"] == []
 
     talk(conversation, clock=VirtualClock())
-
-
-def test_an_outage_stops_deliveries_over_http_too() -> None:
-    async def run() -> None:
-        async with SlackServer(clock=VirtualClock()) as slack:
-            app = new_app(slack)
-
-            @app.event("app_mention")
-            async def mention(event: Any) -> None:
-                await web_client(slack).chat_postMessage(**HELLO)
-
-            async with http_mode(slack, app):
-                slack.faults.append(Fault("outage", until=slack.clock.now() + 30))
-                assert (await slack.mention("ada", ONCALL, "why")).error == "dispatch_failed"
-                await slack.wait_for(lambda: len(slack.journal.of("ack")) == 2)
-                await slack.clock.advance(60)
-                await slack.wait_for(channel=ONCALL, containing="hello")
-
-    asyncio.run(run())
-
-
-def test_the_journal_is_json() -> None:
-    async def conversation(slack: SlackServer, client: AsyncWebClient) -> None:
-        slack.faults.append(Fault("status"))
-        with pytest.raises(SlackApiError):
-            await client.auth_test()
-        assert json.dumps([entry.public() for entry in slack.journal.entries])
-
-    talk(conversation)

@@ -5,9 +5,8 @@ from typing import Any
 
 import aiohttp
 import pytest
-from slack_bolt.async_app import AsyncApp
 
-from sandbox.slack import SlackError, SlackServer, VirtualClock
+from sandbox.slack import SlackServer, VirtualClock
 from tests.sandbox.slack_support import BUTTONS, new_app, section, socket_mode, web_client
 
 ONCALL = "C0GPUONC01"
@@ -154,26 +153,6 @@ def test_without_an_app_a_command_is_not_dispatched() -> None:
     asyncio.run(run())
 
 
-@pytest.mark.parametrize(
-    ("word", "doing"),
-    [
-        ("invalid_command", lambda slack: slack.command("ada", ONCALL, command="/other")),
-        ("not_in_channel", lambda slack: slack.say("grace", "ml-training", "hello")),
-        ("channel_not_found", lambda slack: slack.say("ada", "nowhere", "hello")),
-        ("user_not_found", lambda slack: slack.say("eve", ONCALL, "hello")),
-        ("message_not_found", lambda slack: slack.shortcut("ada", "diagnose", channel=ONCALL, message_ts="1.0")),
-        ("invalid_shortcut", lambda slack: slack.shortcut("ada", "other")),
-    ],
-)
-def test_people_cannot_do_what_slacks_client_does_not_offer(word: str, doing: Any) -> None:
-    async def run() -> None:
-        async with SlackServer() as slack:
-            with pytest.raises(SlackError, match=word):
-                await doing(slack)
-
-    asyncio.run(run())
-
-
 def test_an_event_is_retried_at_once_after_a_minute_and_after_five_more() -> None:
     async def run() -> None:
         async with SlackServer(clock=VirtualClock()) as slack, aiohttp.ClientSession() as session:
@@ -222,30 +201,6 @@ def test_a_ticket_opens_one_socket_within_thirty_seconds() -> None:
     asyncio.run(run())
 
 
-def test_envelopes_go_round_over_the_sockets_of_an_app() -> None:
-    async def run() -> None:
-        async with SlackServer() as slack:
-            heard: list[int] = []
-
-            def numbered(number: int) -> AsyncApp:
-                app = new_app(slack)
-
-                @app.command("/hami")
-                async def hami(ack: Any) -> None:
-                    heard.append(number)
-                    await ack()
-
-                return app
-
-            async with socket_mode(slack, numbered(1)), socket_mode(slack, numbered(2)):
-                assert slack.connections == 2
-                for _ in range(6):
-                    await slack.command("ada", ONCALL)
-            assert (heard.count(1), heard.count(2)) == (3, 3)
-
-    asyncio.run(run())
-
-
 def test_a_refreshed_socket_is_replaced_and_the_app_keeps_hearing() -> None:
     async def run() -> None:
         async with SlackServer() as slack:
@@ -259,58 +214,5 @@ def test_a_refreshed_socket_is_replaced_and_the_app_keeps_hearing() -> None:
                 await slack.disconnect("refresh_requested")
                 await slack.wait_for(lambda: slack.journal.of("socket", "connected 2"))
                 assert (await slack.command("ada", ONCALL)).ok
-
-    asyncio.run(run())
-
-
-def test_the_eleventh_socket_makes_the_oldest_go() -> None:
-    async def run() -> None:
-        async with SlackServer() as slack, aiohttp.ClientSession() as session:
-            client, sockets = web_client(slack), []
-            for _ in range(11):
-                opened = await client.apps_connections_open(app_token=slack.app_token)
-                sockets.append(await session.ws_connect(opened["url"]))
-                await sockets[-1].receive_json()
-            assert (await sockets[0].receive_json())["reason"] == "too_many_websockets"
-            for socket in sockets:
-                await socket.close()
-
-    asyncio.run(run())
-
-
-def test_memory_stays_bounded_over_thousands_of_commands() -> None:
-    async def run() -> None:
-        async with SlackServer() as slack, aiohttp.ClientSession() as session:
-            opened = await web_client(slack).apps_connections_open(app_token=slack.app_token)
-            async with session.ws_connect(opened["url"]) as socket:
-                await socket.receive_json()
-
-                async def acknowledge() -> None:
-                    async for frame in socket:
-                        payload = {"text": "answer"}
-                        await socket.send_json({"envelope_id": frame.json()["envelope_id"], "payload": payload})
-
-                acknowledging = asyncio.ensure_future(acknowledge())
-                for _ in range(50):
-                    acks = await asyncio.gather(*(slack.command("ada", ONCALL, "why") for _ in range(50)))
-                    assert all(ack.ok for ack in acks)
-                acknowledging.cancel()
-            assert len(slack.journal.entries) == 2000
-            assert len(slack.messages(ONCALL, "ada")) < 300, "a person keeps the last private messages only"
-            assert slack.held() == {"response_urls": 2000, "trigger_ids": 1000, "journal": 2000}
-
-    asyncio.run(run())
-
-
-def test_what_a_person_types_is_stored_as_slack_stores_it() -> None:
-    async def run() -> None:
-        async with SlackServer() as slack:
-            await slack.say(
-                "ada", ONCALL, "@hami why <b>? @grace @channel #ml-training https://a.example/x?y=1&z=2 a@hami"
-            )
-            assert slack.messages(ONCALL)[-1]["text"] == (
-                "<@U0HAMIBOT1> why &lt;b&gt;? <@U0GRACE001> <!channel> <#C0MLTRAIN1|ml-training> "
-                "<https://a.example/x?y=1&amp;z=2> a@hami"
-            )
 
     asyncio.run(run())

@@ -7,7 +7,7 @@ import pytest
 from slack_bolt.async_app import AsyncApp
 
 from sandbox.slack import SlackServer, VirtualClock
-from tests.sandbox.slack_support import BUTTONS, INPUT, MODAL, new_app, socket_mode, web_client
+from tests.sandbox.slack_support import BUTTONS, MODAL, new_app, socket_mode, web_client
 
 ONCALL = "C0GPUONC01"
 TYPED = {"pod": {"name": {"type": "plain_text_input", "value": "ml/x"}}}
@@ -169,50 +169,5 @@ def test_the_home_tab_is_published_per_person_and_its_elements_can_be_used() -> 
                 assert slack.home("grace") is None
                 await slack.click("ada", "go", view_id=home["id"])
                 await clicked.wait()
-
-    asyncio.run(run())
-
-
-def test_options_are_suggested_by_the_app() -> None:
-    async def run() -> None:
-        async with SlackServer() as slack:
-            app = new_app(slack)
-            option = {"text": {"type": "plain_text", "text": "ml/x"}, "value": "ml/x"}
-
-            @app.options("pick")
-            async def pick(ack: Any) -> None:
-                await ack(options=[option])
-
-            select = {
-                "type": "external_select",
-                "action_id": "pick",
-                "placeholder": {"type": "plain_text", "text": "Pod"},
-            }
-            blocks = [{"type": "actions", "block_id": "row", "elements": [select]}]
-            async with socket_mode(slack, app):
-                ts = (await web_client(slack).chat_postMessage(channel=ONCALL, text="x", blocks=blocks))["ts"]
-                ack = await slack.suggest("ada", "pick", "m", channel=ONCALL, message_ts=ts)
-            assert ack.payload["options"] == [option]
-
-    asyncio.run(run())
-
-
-def test_an_input_element_that_is_chosen_is_sent_with_what_was_picked() -> None:
-    async def run() -> None:
-        async with SlackServer() as slack:
-            app = new_app(slack)
-            values: list[Any] = []
-
-            @app.action("name")
-            async def name(ack: Any, action: Any) -> None:
-                values.append(action["value"])
-                await ack()
-
-            label = {"type": "plain_text", "text": "Pod"}
-            block = {"type": "input", "block_id": "pod", "dispatch_action": True, "label": label, "element": INPUT}
-            async with socket_mode(slack, app):
-                ts = (await web_client(slack).chat_postMessage(channel=ONCALL, text="x", blocks=[block]))["ts"]
-                await slack.click("ada", "name", channel=ONCALL, message_ts=ts, value="ml/x")
-            assert values == ["ml/x"]
 
     asyncio.run(run())

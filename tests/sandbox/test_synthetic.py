@@ -2,8 +2,8 @@
 
 import json
 import re
-from collections import Counter, defaultdict
-from datetime import UTC, datetime, timedelta
+from collections import defaultdict
+from datetime import UTC, datetime
 
 import pytest
 
@@ -34,17 +34,6 @@ def used_of(cluster):
     return used
 
 
-def test_the_same_arguments_give_the_same_objects():
-    assert synthetic_cluster(3, 30, seed=7, now=NOW) == synthetic_cluster(3, 30, seed=7, now=NOW)
-    assert synthetic_cluster(3, 30, seed=7, now=NOW) != synthetic_cluster(3, 30, seed=8, now=NOW)
-
-
-def test_there_are_as_many_nodes_and_pods_as_asked_for(cluster):
-    assert (len(cluster["nodes"]), len(cluster["pods"])) == (20, 400)
-    names = Counter((pod["metadata"]["namespace"], pod["metadata"]["name"]) for pod in cluster["pods"])
-    assert max(names.values()) == 1
-
-
 def test_objects_have_the_size_of_real_ones(cluster):
     def mean(items):
         return sum(len(json.dumps(item, separators=(",", ":"))) for item in items) / len(items)
@@ -62,15 +51,6 @@ def test_no_card_is_over_booked(nodes, pods):
         assert memory <= cards[uuid]["devmem"]
         assert cores <= cards[uuid]["devcore"]
         assert slots < cards[uuid]["count"]
-
-
-def test_about_a_fifth_of_the_pods_hold_cards_and_some_have_finished(cluster):
-    holders = [pod for pod in cluster["pods"] if "hami.io/vgpu-node" in pod["metadata"]["labels"]]
-    assert len(holders) == 72
-    for pod in holders:
-        assert pod["metadata"]["annotations"]["hami.io/vgpu-node"] == pod["spec"]["nodeName"]
-        assert pod["spec"]["schedulerName"] == "hami-scheduler"
-    assert {pod["status"]["phase"] for pod in cluster["pods"]} == {"Running", "Succeeded", "Pending"}
 
 
 def test_a_pod_holds_cards_of_its_own_node(cluster):
@@ -103,21 +83,3 @@ def test_what_is_said_about_the_pending_pod_agrees_with_the_nodes(cluster):
     messages = [event["message"] for event in cluster["events"]]
     assert messages[0].startswith("20 nodes CardInsufficientMemory(gpu-node-00000,gpu-node-00001,")
     assert messages[1:] == ["no available node, 20 nodes do not meet", condition["message"]]
-
-
-def test_the_scheduler_leads_with_a_fresh_lease():
-    cluster = synthetic_cluster(1, 0)
-    [lease] = cluster["leases.coordination.k8s.io"]
-    [scheduler] = [pod for pod in cluster["pods"] if "hami.io/scheduler-role" in pod["metadata"]["labels"]]
-    assert lease["spec"]["holderIdentity"].startswith(scheduler["metadata"]["name"] + "_")
-    assert datetime.now(UTC) - datetime.fromisoformat(lease["spec"]["renewTime"]) < timedelta(minutes=1)  # noqa: TID251
-    assert [container["name"] for container in scheduler["spec"]["containers"]] == [
-        "kube-scheduler",
-        "vgpu-scheduler-extender",
-    ]
-
-
-def test_every_address_is_loopback(cluster):
-    addresses = re.findall(r'"((?:\d{1,3}\.){3}\d{1,3})"', json.dumps(cluster))
-    assert len(addresses) > 400
-    assert {address.partition(".")[0] for address in addresses} == {"127"}

@@ -1,13 +1,14 @@
 """The real bot, in this process or one of its own, the sandbox's Slack before it, a recorded cluster behind it."""
 
 import asyncio
+import inspect
 import json
 import os
 import sys
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, cast
 
 from pydantic import SecretStr
 
@@ -161,3 +162,63 @@ async def a_process(told: dict[str, str]) -> AsyncGenerator[asyncio.subprocess.P
         if process.returncode is None:
             process.kill()
             await process.communicate()
+
+
+def staged(stage: Callable[..., AbstractAsyncContextManager[Any]]) -> Callable[..., Callable[..., Any]]:
+    """Makes a decorator of a context manager: `@played(mode="http")` stands above `async def test_…(here, *, case)`.
+
+    The test gets what the context manager gives, and by keyword what pytest gives. So does the context manager, for its
+    parameters that have no default or that the test has too.
+    """
+    wanted = inspect.signature(stage).parameters
+
+    def chosen(**options: Any) -> Callable[[Callable[..., Awaitable[None]]], Callable[..., None]]:
+        def of_test(test: Callable[..., Awaitable[None]]) -> Callable[..., None]:
+            own = [each for each in inspect.signature(test).parameters.values() if each.kind is each.KEYWORD_ONLY]
+            needed = [
+                each for each in wanted.values() if each.default is each.empty and each.kind is not each.VAR_KEYWORD
+            ]
+
+            def played(**given: Any) -> None:
+                async def play() -> None:
+                    shared = {name: value for name, value in given.items() if name in wanted}
+                    async with stage(**{**shared, **options}) as found:
+                        parts = found if type(found) is tuple else (found,)
+                        await test(*parts, **{each.name: given[each.name] for each in own})
+
+                asyncio.run(play())
+
+            played.__name__, played.__doc__, played.__module__ = test.__name__, test.__doc__, test.__module__
+            given = {each.name: each.replace(kind=each.KEYWORD_ONLY) for each in (*needed, *own)}
+            cast("Any", played).__signature__ = inspect.Signature(list(given.values()))
+            return played
+
+        return of_test
+
+    return chosen
+
+
+@asynccontextmanager
+async def _asked(
+    tmp_path: Path,
+    mode: Mode = "socket",
+    opener=recorded,
+    limits: Limits = PATIENT,
+    slack: Callable[[], SlackServer] = SlackServer,
+) -> AsyncGenerator[Here]:
+    """A bot that is asked over one of the ways to Slack."""
+    async with asyncio.timeout(180), a_bot(tmp_path, mode, opener=opener, limits=limits, slack=slack()) as here:
+        yield here
+        assert here.slack.unknown_methods == []
+
+
+played = staged(_asked)
+
+
+@staged
+@asynccontextmanager
+async def held(tmp_path: Path, mode: Mode = "socket", limits: Limits = PATIENT) -> AsyncGenerator[tuple[Here, Gated]]:
+    """The same before a cluster of which nothing can be read until the test lets it."""
+    cluster = Gated()
+    async with _asked(tmp_path, mode, cluster.opener, limits) as here:
+        yield here, cluster

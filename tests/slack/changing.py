@@ -28,12 +28,12 @@ from bot.texts import Language
 from handlers.changes.leader_pass import Pace
 from handlers.changes.request import ChangeSnapshot
 from handlers.changes.setup import ChangeDeps
-from handlers.record_shell import write_capture
+from handlers.shell_commands import write_capture
 from playbooks.playbook import Sources
 from sandbox.apiserver import ApiServer, Timing
 from sandbox.slack import SlackServer
 from sandbox.slack.content import elements_of, strings_of
-from tests.slack.bot import PATIENT, RECORDING, Mode, settings
+from tests.slack.bot import PATIENT, RECORDING, Mode, settings, staged
 from tests.slack.deliveries import sent
 
 ROOM = "gpu-oncall"
@@ -214,26 +214,24 @@ def actions(message: dict[str, Any]) -> dict[str, str]:
     return {element["action_id"]: element.get("value", "") for element in found}
 
 
-def played(
-    folder: Path,
-    scene: Callable[[World], Awaitable[None]],
+@staged
+@asynccontextmanager
+async def played(
+    tmp_path: Path,
     *,
     mode: Mode = "socket",
     access: AccessSettings = ACCESS,
     timing: Timing = QUICK,
     usual: str = "",
     language: Language = "en",
-) -> None:
-    async def play() -> None:
-        async with (
-            asyncio.timeout(180),
-            a_place(folder, timing) as world,
-            a_bot(world, mode, access, usual=usual, language=language),
-        ):
-            await scene(world)
-            assert world.slack.unknown_methods == []
-
-    asyncio.run(play())
+) -> AsyncGenerator[World]:
+    async with (
+        asyncio.timeout(180),
+        a_place(tmp_path, timing) as world,
+        a_bot(world, mode, access, usual=usual, language=language),
+    ):
+        yield world
+        assert world.slack.unknown_methods == []
 
 
 @asynccontextmanager

@@ -19,9 +19,21 @@ from bot.settings.schema import ClusterSettings
 from bot.slack.render.blocks import EVERYTHING
 from handlers.inbox import AT_ONCE
 from playbooks.playbook import Sources
-from sandbox.slack import Fault, Seed, SlackServer, VirtualClock
-from tests.slack.answering import played
-from tests.slack.bot import PATIENT, POD, RECORDING, VERDICT, Gated, Here, Mode, connected, recorded, settings
+from sandbox.slack import Fault, Seed, SlackServer
+from tests.slack.bot import (
+    PATIENT,
+    POD,
+    RECORDING,
+    VERDICT,
+    Gated,
+    Here,
+    Mode,
+    connected,
+    held,
+    played,
+    recorded,
+    settings,
+)
 from tests.slack.deliveries import later, sent
 from tests.slack.surfaces import button, text_of
 
@@ -64,7 +76,7 @@ def test_few_questions_at_once_read_a_cluster_and_the_others_wait_their_turn(tmp
             await here.slack.wait_for(channel="gpu-oncall", containing=f'"{name}"')
         assert sorted(set(reading)) == sorted(names)
 
-    played(tmp_path, scene, opener=opener)
+    played(opener=opener)(scene)(tmp_path=tmp_path)
 
 
 @pytest.mark.parametrize("elsewhere", [True, False])
@@ -93,7 +105,7 @@ def test_a_person_is_answered_while_many_questions_of_another_hang(tmp_path: Pat
         await here.slack.wait_for(channel=room, containing=VERDICT, user="grace")
         cluster.gate.set()
 
-    played(tmp_path, scene, opener=opener)
+    played(opener=opener)(scene)(tmp_path=tmp_path)
 
 
 def test_after_a_restart_few_of_the_old_questions_are_begun_at_once(tmp_path: Path) -> None:
@@ -149,7 +161,7 @@ def test_a_bug_is_told_without_its_traceback(tmp_path: Path, mode: Mode) -> None
         await here.slack.wait_for(channel="gpu-oncall", containing="out of paper", thread_ts=asked.ts)
         await here.slack.wait_for(lambda: reactions(here, asked.ts) == ["x"])
 
-    played(tmp_path, scene, mode=mode, opener=broken(RuntimeError("out of paper")))
+    played(mode=mode, opener=broken(RuntimeError("out of paper")))(scene)(tmp_path=tmp_path)
 
 
 def reactions(here: Here, ts: str) -> list[str]:
@@ -157,13 +169,11 @@ def reactions(here: Here, ts: str) -> list[str]:
     return [reaction["name"] for reaction in message.get("reactions", [])]
 
 
-def test_a_cluster_that_cannot_be_opened_is_told_with_what_to_do(tmp_path: Path, mode: Mode) -> None:
-    async def scene(here: Here) -> None:
-        assert (await here.slack.command("ada", "gpu-oncall", f"why {POD}")).ok
-        told = await here.slack.wait_for(channel="gpu-oncall", containing="no answer from the cluster", user="ada")
-        assert "Is the VPN up?" in text_of(told)
-
-    played(tmp_path, scene, mode=mode, opener=unreachable)
+@played(opener=unreachable)
+async def test_a_cluster_that_cannot_be_opened_is_told_with_what_to_do(here: Here, *, mode: Mode) -> None:
+    assert (await here.slack.command("ada", "gpu-oncall", f"why {POD}")).ok
+    told = await here.slack.wait_for(channel="gpu-oncall", containing="no answer from the cluster", user="ada")
+    assert "Is the VPN up?" in text_of(told)
 
 
 def test_work_that_takes_longer_than_its_limit_is_told(tmp_path: Path, mode: Mode) -> None:
@@ -174,16 +184,7 @@ def test_work_that_takes_longer_than_its_limit_is_told(tmp_path: Path, mode: Mod
         asked = await here.slack.mention("grace", "gpu-oncall", f"why {POD}")
         await here.slack.wait_for(channel="gpu-oncall", containing="gave up after", thread_ts=asked.ts)
 
-    played(tmp_path, scene, mode=mode, opener=Gated().opener, limits=QUICK)
-
-
-def test_that_it_took_too_long_is_told_in_the_language_that_was_asked_for(tmp_path: Path) -> None:
-    async def scene(here: Here) -> None:
-        assert (await here.slack.command("ada", "gpu-oncall", f"why {POD} --lang zh")).ok
-        told = await here.slack.wait_for(channel="gpu-oncall", containing="秒后放弃", user="ada")
-        assert "集群响应缓慢" in text_of(told)
-
-    played(tmp_path, scene, opener=Gated().opener, limits=QUICK)
+    played(mode=mode, opener=Gated().opener, limits=QUICK)(scene)(tmp_path=tmp_path)
 
 
 def test_a_cluster_that_hangs_while_it_is_opened_holds_up_no_other(tmp_path: Path) -> None:
@@ -226,162 +227,86 @@ def test_a_listener_that_fails_before_its_ack_acks_all_the_same(tmp_path: Path, 
         assert (await sent(here.slack, "block_actions", actions=[odd | {"action_id": "post-to-channel"}])).ok
         await later(here.slack)
 
-    played(tmp_path, scene, mode=mode)
+    played(mode=mode)(scene)(tmp_path=tmp_path)
 
 
 # ------------------------------------------------------------------------------------------ showing an answer
 
 
-REFUSALS = [
-    *(Fault("status", where="^commands/", status=status, times=None) for status in (404, 410, 500, 503)),
-    Fault("rate_limited", where="^commands/", times=None),
-    Fault("reset", where="^commands/", times=None),
-    Fault("html", where="^commands/", times=None),
-]
-
-
-@pytest.mark.parametrize("fault", REFUSALS, ids=lambda fault: f"{fault.kind}-{fault.status}")
-def test_an_answer_that_its_response_url_does_not_take_is_shown_all_the_same(tmp_path: Path, fault: Fault) -> None:
-    async def scene(here: Here) -> None:
-        here.slack.faults.append(fault)
-        await here.slack.command("ada", "gpu-oncall", f"why {POD}")
-        answer = await here.slack.wait_for(channel="gpu-oncall", containing=VERDICT, user="ada")
-        assert answer["ephemeral"]
-        assert here.slack.journal.of("api", "chat.postEphemeral")
-
-    played(tmp_path, scene)
-
-
-def test_an_answer_that_comes_when_its_response_url_has_expired_is_shown_all_the_same(tmp_path: Path) -> None:
-    cluster = Gated()
-
-    async def scene(here: Here) -> None:
-        await here.slack.command("ada", "gpu-oncall", f"why {POD}")
-        await cluster.asked.wait()
-        await here.slack.clock.advance(30 * 60)
-        cluster.gate.set()
-        answer = await here.slack.wait_for(channel="gpu-oncall", containing=VERDICT, user="ada")
-        assert answer["ephemeral"]
-        assert [call.error for call in here.slack.journal.of("response_url")] == ["expired_url"]
-
-    played(tmp_path, scene, opener=cluster.opener, slack=lambda: SlackServer(clock=VirtualClock()))
-
-
-def test_an_answer_that_can_be_shown_nowhere_in_the_channel_is_a_direct_message(tmp_path: Path) -> None:
-    async def scene(here: Here) -> None:
-        here.slack.faults.append(Fault("status", where="^commands/", status=404, times=None))
-        await here.slack.command("ada", "gpu-oncall", f"why {POD}")
-        await here.slack.wait_for(channel=here.slack.dm("ada"), containing=VERDICT)
-
-    played(tmp_path, scene, slack=lambda: SlackServer(seed=OUTSIDE, deadline_s=60))
-
-
-def test_post_to_channel_works_where_the_bot_is_no_member(tmp_path: Path, mode: Mode) -> None:
-    async def scene(here: Here) -> None:
-        await here.slack.command("ada", "gpu-oncall", f"why {POD}")
-        answer = await here.slack.wait_for(channel="gpu-oncall", containing=VERDICT, user="ada")
-        await here.slack.click("ada", button(answer, "post-to-channel"), channel="gpu-oncall", message_ts=answer["ts"])
-        posted = await here.slack.wait_for(channel="gpu-oncall", containing=VERDICT, user="grace")
-        assert "ephemeral" not in posted
-        await here.slack.wait_for(
-            lambda: not [message for message in here.slack.messages("gpu-oncall") if "ephemeral" in message]
-        )
-        await here.slack.click("grace", button(posted, "ask:"), channel="gpu-oncall", message_ts=posted["ts"])
-        await here.slack.wait_for(lambda: len(here.slack.messages("gpu-oncall", "linus", posted["ts"])) > 1)
-
-    played(tmp_path, scene, mode=mode, slack=lambda: SlackServer(seed=OUTSIDE, deadline_s=60))
+@played(slack=lambda: SlackServer(seed=OUTSIDE, deadline_s=60))
+async def test_post_to_channel_works_where_the_bot_is_no_member(here: Here, *, mode: Mode) -> None:
+    await here.slack.command("ada", "gpu-oncall", f"why {POD}")
+    answer = await here.slack.wait_for(channel="gpu-oncall", containing=VERDICT, user="ada")
+    await here.slack.click("ada", button(answer, "post-to-channel"), channel="gpu-oncall", message_ts=answer["ts"])
+    posted = await here.slack.wait_for(channel="gpu-oncall", containing=VERDICT, user="grace")
+    assert "ephemeral" not in posted
+    await here.slack.wait_for(
+        lambda: not [message for message in here.slack.messages("gpu-oncall") if "ephemeral" in message]
+    )
+    await here.slack.click("grace", button(posted, "ask:"), channel="gpu-oncall", message_ts=posted["ts"])
+    await here.slack.wait_for(lambda: len(here.slack.messages("gpu-oncall", "linus", posted["ts"])) > 1)
 
 
 @pytest.mark.parametrize("kind", ["hang", "reset", "rate_limited"])
-def test_a_receipt_that_cannot_be_given_does_not_hold_up_the_answer(tmp_path: Path, kind: str) -> None:
-    async def scene(here: Here) -> None:
-        here.slack.faults.append(Fault(kind, where="^api/reactions", times=None, retry_after="60"))
-        asked = await here.slack.mention("ada", "gpu-oncall", f"why {POD}")
-        await here.slack.wait_for(channel="gpu-oncall", containing=VERDICT, thread_ts=asked.ts, seconds=8)
-        here.slack.faults.clear()
-
-    played(tmp_path, scene, limits=PATIENT._replace(drain_s=0.2))
+@played(limits=PATIENT._replace(drain_s=0.2))
+async def test_a_receipt_that_cannot_be_given_does_not_hold_up_the_answer(here: Here, *, kind: str) -> None:
+    here.slack.faults.append(Fault(kind, where="^api/reactions", times=None, retry_after="60"))
+    asked = await here.slack.mention("ada", "gpu-oncall", f"why {POD}")
+    await here.slack.wait_for(channel="gpu-oncall", containing=VERDICT, thread_ts=asked.ts, seconds=8)
+    here.slack.faults.clear()
 
 
 # ------------------------------------------------------------------------------------------ meanwhile
 
 
-def test_what_announces_the_answer_to_a_command_is_still_true_when_the_answer_stands_below_it(
-    tmp_path: Path, mode: Mode
+@held()
+async def test_what_announces_the_answer_to_a_command_is_still_true_when_the_answer_stands_below_it(
+    here: Here, cluster: Gated, *, mode: Mode
 ) -> None:
-    cluster = Gated()
-
-    async def scene(here: Here) -> None:
-        ack = await here.slack.command("ada", "gpu-oncall", f"why {POD}")
-        assert ack.payload == {}
-        await here.slack.wait_for(channel="gpu-oncall", containing="answer comes as a new message", user="ada")
-        cluster.gate.set()
-        await here.slack.wait_for(channel="gpu-oncall", containing=VERDICT, user="ada")
-        await later(here.slack)
-        told = [text_of(message) for message in here.slack.messages("gpu-oncall", "ada") if message.get("ephemeral")]
-        assert ["answer comes" in text for text in told] == [True, False]
-        assert LOOKING not in "".join(told)
-
-    played(tmp_path, scene, mode=mode, opener=cluster.opener)
+    ack = await here.slack.command("ada", "gpu-oncall", f"why {POD}")
+    assert ack.payload == {}
+    await here.slack.wait_for(channel="gpu-oncall", containing="answer comes as a new message", user="ada")
+    cluster.gate.set()
+    await here.slack.wait_for(channel="gpu-oncall", containing=VERDICT, user="ada")
+    await later(here.slack)
+    told = [text_of(message) for message in here.slack.messages("gpu-oncall", "ada") if message.get("ephemeral")]
+    assert ["answer comes" in text for text in told] == [True, False]
+    assert LOOKING not in "".join(told)
 
 
-def test_while_a_click_is_answered_its_message_shows_the_progress_and_then_the_answer(tmp_path: Path) -> None:
-    cluster = Gated()
-
-    async def scene(here: Here) -> None:
-        cluster.gate.set()
-        await here.slack.command("ada", "gpu-oncall", f"why {POD}")
-        answer = await here.slack.wait_for(channel="gpu-oncall", containing=VERDICT, user="ada")
-        cluster.gate.clear()
-        await here.slack.click("ada", EVERYTHING, channel="gpu-oncall", message_ts=answer["ts"])
-        told = await here.slack.wait_for(channel="gpu-oncall", containing=LOOKING, user="ada")
-        cluster.gate.set()
-        await here.slack.wait_for(channel="gpu-oncall", containing=VERDICT, user="ada")
-        assert told["ts"] == answer["ts"]
-        assert [message["ts"] for message in here.slack.messages("gpu-oncall", "ada") if message.get("ephemeral")] == [
-            told["ts"]
-        ]
-
-    played(tmp_path, scene, opener=cluster.opener)
+@held()
+async def test_while_a_click_is_answered_its_message_shows_the_progress_and_then_the_answer(
+    here: Here, cluster: Gated
+) -> None:
+    cluster.gate.set()
+    await here.slack.command("ada", "gpu-oncall", f"why {POD}")
+    answer = await here.slack.wait_for(channel="gpu-oncall", containing=VERDICT, user="ada")
+    cluster.gate.clear()
+    await here.slack.click("ada", EVERYTHING, channel="gpu-oncall", message_ts=answer["ts"])
+    told = await here.slack.wait_for(channel="gpu-oncall", containing=LOOKING, user="ada")
+    cluster.gate.set()
+    await here.slack.wait_for(channel="gpu-oncall", containing=VERDICT, user="ada")
+    assert told["ts"] == answer["ts"]
+    assert [message["ts"] for message in here.slack.messages("gpu-oncall", "ada") if message.get("ephemeral")] == [
+        told["ts"]
+    ]
 
 
-def test_while_a_public_answer_is_made_its_progress_is_posted_and_then_edited(tmp_path: Path, mode: Mode) -> None:
-    cluster = Gated()
-
-    async def scene(here: Here) -> None:
-        asked = await here.slack.mention("ada", "gpu-oncall", f"why {POD}")
-        told = await here.slack.wait_for(channel="gpu-oncall", containing=LOOKING, thread_ts=asked.ts)
-        assert reactions(here, asked.ts) == ["eyes"]
-        cluster.gate.set()
-        answer = await here.slack.wait_for(channel="gpu-oncall", containing=VERDICT, thread_ts=asked.ts)
-        assert answer["ts"] == told["ts"]
-        assert LOOKING not in "".join(
-            text_of(message) for message in here.slack.messages("gpu-oncall", "grace", asked.ts)
-        )
-
-    played(tmp_path, scene, mode=mode, opener=cluster.opener)
+@held()
+async def test_while_a_public_answer_is_made_its_progress_is_posted_and_then_edited(
+    here: Here, cluster: Gated, *, mode: Mode
+) -> None:
+    asked = await here.slack.mention("ada", "gpu-oncall", f"why {POD}")
+    told = await here.slack.wait_for(channel="gpu-oncall", containing=LOOKING, thread_ts=asked.ts)
+    assert reactions(here, asked.ts) == ["eyes"]
+    cluster.gate.set()
+    answer = await here.slack.wait_for(channel="gpu-oncall", containing=VERDICT, thread_ts=asked.ts)
+    assert answer["ts"] == told["ts"]
+    assert LOOKING not in "".join(text_of(message) for message in here.slack.messages("gpu-oncall", "grace", asked.ts))
 
 
-def test_progress_repeats_nobodys_mention(tmp_path: Path) -> None:
-    async def scene(here: Here) -> None:
-        await here.slack.mention("ada", "gpu-oncall", 'gpus --type "@channel @grace *b* <https://a.b|c>"')
-        told = await here.slack.wait_for(channel="gpu-oncall", containing=LOOKING)
-        assert "<" not in told["text"]
-
-    cluster = Gated()
-    played(tmp_path, scene, opener=cluster.opener, limits=PATIENT._replace(drain_s=0.1))
-
-
-def test_a_progress_whose_fate_is_unknown_is_replaced_and_not_doubled(tmp_path: Path) -> None:
-    cluster = Gated()
-
-    async def scene(here: Here) -> None:
-        here.slack.faults.append(Fault("reset_after", where="chat.postMessage"))
-        asked = await here.slack.mention("ada", "gpu-oncall", f"why {POD}")
-        await here.slack.wait_for(channel="gpu-oncall", containing=LOOKING, thread_ts=asked.ts)
-        cluster.gate.set()
-        await here.slack.wait_for(channel="gpu-oncall", containing=VERDICT, thread_ts=asked.ts)
-        replies = here.slack.messages("gpu-oncall", "grace", asked.ts)[1:]
-        assert [VERDICT in reply["text"] for reply in replies] == [True]
-
-    played(tmp_path, scene, opener=cluster.opener)
+@held(limits=PATIENT._replace(drain_s=0.1))
+async def test_progress_repeats_nobodys_mention(here: Here, cluster: Gated) -> None:
+    await here.slack.mention("ada", "gpu-oncall", 'gpus --type "@channel @grace *b* <https://a.b|c>"')
+    told = await here.slack.wait_for(channel="gpu-oncall", containing=LOOKING)
+    assert "<" not in told["text"]

@@ -4,31 +4,17 @@ import asyncio
 import contextlib
 import socket
 import sqlite3
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import aiohttp
 import pytest
 
-from bot.main import Limits
 from bot.store.engine import sender
 from sandbox.slack import Fault, SlackServer
 from tests.slack.asking import Asking
-from tests.slack.bot import PATIENT, POD, VERDICT, Gated, Here, Mode, a_bot, connected, recorded
+from tests.slack.bot import PATIENT, POD, VERDICT, Gated, Here, Mode, a_bot, connected, held, played
 from tests.slack.deliveries import later
 from tests.slack.sockets import readiness, readiness_is
-
-
-def played(
-    tmp_path: Path, scene: Callable[[Here], Awaitable[None]], *, opener=recorded, limits: Limits = PATIENT
-) -> None:
-    async def play() -> None:
-        async with asyncio.timeout(180), a_bot(tmp_path, opener=opener, limits=limits) as here:
-            await scene(here)
-            assert here.slack.unknown_methods == []
-
-    asyncio.run(play())
-
 
 BAD_DAY = [
     Fault("rate_limited", retry_after="1.5"),
@@ -38,50 +24,40 @@ BAD_DAY = [
 
 
 @pytest.mark.parametrize("where", ["api/chat.postMessage", "^commands/"])
-def test_whatever_slack_says_to_an_answer_it_is_shown_once(tmp_path: Path, where: str) -> None:
-    async def scene(here: Here) -> None:
-        for fault in BAD_DAY:
-            here.slack.faults.append(Fault(fault.kind, where, status=fault.status, retry_after=fault.retry_after))
-        asking = Asking(here.slack)
-        await asking.everywhere()
-        assert len(asking.taken) == 9
-        await here.slack.wait_for(asking.answered)
-        await later(here.slack)
-        assert asking.counts() == [1] * 9
-
-    played(tmp_path, scene)
+@played()
+async def test_whatever_slack_says_to_an_answer_it_is_shown_once(here: Here, *, where: str) -> None:
+    for fault in BAD_DAY:
+        here.slack.faults.append(Fault(fault.kind, where, status=fault.status, retry_after=fault.retry_after))
+    asking = Asking(here.slack)
+    await asking.everywhere()
+    assert len(asking.taken) == 9
+    await here.slack.wait_for(asking.answered)
+    await later(here.slack)
+    assert asking.counts() == [1] * 9
 
 
-def test_a_progress_that_hangs_holds_the_answer_up_for_a_moment_only(tmp_path: Path) -> None:
-    cluster = Gated()
-
-    async def scene(here: Here) -> None:
-        here.slack.faults.append(Fault("hang", where="^commands/"))
-        await here.slack.command("ada", "gpu-oncall", f"why {POD}")
-        await here.slack.wait_for(lambda: here.slack.journal.of("response_url"))
-        hung = asyncio.get_running_loop().time()
-        cluster.gate.set()
-        await here.slack.wait_for(channel="gpu-oncall", containing=VERDICT, user="ada")
-        assert asyncio.get_running_loop().time() - hung < 6
-
-    played(tmp_path, scene, opener=cluster.opener)
+@held()
+async def test_a_progress_that_hangs_holds_the_answer_up_for_a_moment_only(here: Here, cluster: Gated) -> None:
+    here.slack.faults.append(Fault("hang", where="^commands/"))
+    await here.slack.command("ada", "gpu-oncall", f"why {POD}")
+    await here.slack.wait_for(lambda: here.slack.journal.of("response_url"))
+    hung = asyncio.get_running_loop().time()
+    cluster.gate.set()
+    await here.slack.wait_for(channel="gpu-oncall", containing=VERDICT, user="ada")
+    assert asyncio.get_running_loop().time() - hung < 6
 
 
-def test_an_answer_whose_response_url_is_used_up_is_shown_all_the_same(tmp_path: Path) -> None:
-    cluster = Gated()
-
-    async def scene(here: Here) -> None:
-        await here.slack.command("ada", "gpu-oncall", f"why {POD}")
-        url = here.slack.journal.of("delivery", "slash_commands")[0].request["response_url"]
-        async with aiohttp.ClientSession() as session:
-            for _ in range(5):
-                await session.post(url, json={"text": "used"})
-        cluster.gate.set()
-        answer = await here.slack.wait_for(channel="gpu-oncall", containing=VERDICT, user="ada")
-        assert answer["ephemeral"]
-        assert "used_url" in [call.error for call in here.slack.journal.of("response_url")]
-
-    played(tmp_path, scene, opener=cluster.opener)
+@held()
+async def test_an_answer_whose_response_url_is_used_up_is_shown_all_the_same(here: Here, cluster: Gated) -> None:
+    await here.slack.command("ada", "gpu-oncall", f"why {POD}")
+    url = here.slack.journal.of("delivery", "slash_commands")[0].request["response_url"]
+    async with aiohttp.ClientSession() as session:
+        for _ in range(5):
+            await session.post(url, json={"text": "used"})
+    cluster.gate.set()
+    answer = await here.slack.wait_for(channel="gpu-oncall", containing=VERDICT, user="ada")
+    assert answer["ephemeral"]
+    assert "used_url" in [call.error for call in here.slack.journal.of("response_url")]
 
 
 def test_a_token_that_is_revoked_while_the_bot_runs_is_told_and_costs_no_answer(tmp_path: Path) -> None:
@@ -105,20 +81,16 @@ def test_a_token_that_is_revoked_while_the_bot_runs_is_told_and_costs_no_answer(
 
 
 @pytest.mark.parametrize("error", ["channel_not_found", "is_archived", "not_in_channel"])
-def test_a_channel_that_is_gone_holds_up_no_other_and_is_said_in_the_log(
-    tmp_path: Path, error: str, caplog: pytest.LogCaptureFixture
+@played()
+async def test_a_channel_that_is_gone_holds_up_no_other_and_is_said_in_the_log(
+    here: Here, *, error: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def scene(here: Here) -> None:
-        here.slack.faults.append(Fault("error", where="chat.postMessage", error=error))
-        await here.slack.mention("ada", "gpu-oncall", f"why {POD}")
-        await here.slack.wait_for(lambda: [call for call in here.slack.journal.of("api", "chat.post") if not call.ok])
-        await here.slack.mention("ada", "general", f"why {POD}")
-        await here.slack.wait_for(channel="general", containing=VERDICT)
-        assert [error in record.getMessage() for record in caplog.records if "is given up" in record.getMessage()] == [
-            True
-        ]
-
-    played(tmp_path, scene)
+    here.slack.faults.append(Fault("error", where="chat.postMessage", error=error))
+    await here.slack.mention("ada", "gpu-oncall", f"why {POD}")
+    await here.slack.wait_for(lambda: [call for call in here.slack.journal.of("api", "chat.post") if not call.ok])
+    await here.slack.mention("ada", "general", f"why {POD}")
+    await here.slack.wait_for(channel="general", containing=VERDICT)
+    assert [error in record.getMessage() for record in caplog.records if "is given up" in record.getMessage()] == [True]
 
 
 @pytest.mark.parametrize("mode", ["socket", "http"])

@@ -4,7 +4,8 @@ import asyncio
 import contextlib
 import logging
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -16,23 +17,22 @@ from bot.main import Limits
 from bot.slack.connection import Connection, Turn
 from handlers.changes.leader_pass import Pace
 from sandbox.slack import Fault, SlackServer
-from tests.slack.bot import PATIENT, Here, a_bot
+from tests.slack.bot import PATIENT, Here, a_bot, staged
 from tests.slack.sockets import readiness, readiness_is
 
 Scene = Callable[[Here], Awaitable[None]]
 BRISK = PATIENT._replace(ping_interval_s=0.5, watch_s=0.1)
 
 
-def played(tmp_path: Path, scene: Scene, limits: Limits = PATIENT, *faults: Fault) -> None:
-    async def play() -> None:
-        slack = SlackServer(deadline_s=60)
-        for fault in faults:
-            slack.faults.append(fault)
-        async with asyncio.timeout(180), a_bot(tmp_path, slack=slack, limits=limits) as here:
-            await scene(here)
-            assert here.slack.unknown_methods == []
-
-    asyncio.run(play())
+@staged
+@asynccontextmanager
+async def played(tmp_path: Path, limits: Limits = PATIENT, faults: Sequence[Fault] = ()) -> AsyncGenerator[Here]:
+    slack = SlackServer(deadline_s=60)
+    for fault in faults:
+        slack.faults.append(fault)
+    async with asyncio.timeout(180), a_bot(tmp_path, slack=slack, limits=limits) as here:
+        yield here
+        assert here.slack.unknown_methods == []
 
 
 def answers(slack: SlackServer) -> int:
@@ -59,30 +59,28 @@ def test_while_sockets_are_refreshed_no_command_is_lost_and_none_is_doubled(
         await slack.wait_for(lambda: answers(slack) == len(slack.journal.of("response_url")) == len(errors))
         assert slack.connections >= 2
 
-    played(tmp_path, scene)
+    played()(scene)(tmp_path=tmp_path)
 
 
-def test_connections_that_are_too_many_again_and_again_are_made_less_and_less_often(tmp_path: Path) -> None:
-    async def scene(here: Here) -> None:
-        slack = here.slack
+@played()
+async def test_connections_that_are_too_many_again_and_again_are_made_less_and_less_often(here: Here) -> None:
+    slack = here.slack
 
-        async def crowd() -> None:
-            while True:
-                await slack.wait_for(lambda: slack.connections > 0)
-                await slack.disconnect("too_many_websockets")
-                await slack.wait_for(lambda: slack.connections == 0)
+    async def crowd() -> None:
+        while True:
+            await slack.wait_for(lambda: slack.connections > 0)
+            await slack.disconnect("too_many_websockets")
+            await slack.wait_for(lambda: slack.connections == 0)
 
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(2.5):
-                await crowd()
-        made = len(slack.journal.of("api", "apps.connections.open"))
-        assert 0 < made <= 2 * 4  # at 0, 0, 1 and 3 s
-        await slack.disconnect("too_many_websockets")
-        await slack.wait_for(lambda: slack.connections == 0)
-        await slack.wait_for(lambda: slack.connections == 2)
-        await asked(here)
-
-    played(tmp_path, scene)
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(2.5):
+            await crowd()
+    made = len(slack.journal.of("api", "apps.connections.open"))
+    assert 0 < made <= 2 * 4  # at 0, 0, 1 and 3 s
+    await slack.disconnect("too_many_websockets")
+    await slack.wait_for(lambda: slack.connections == 0)
+    await slack.wait_for(lambda: slack.connections == 2)
+    await asked(here)
 
 
 async def asked(here: Here, user: str = "ada") -> None:
@@ -98,14 +96,14 @@ def test_after_a_handshake_that_failed_a_new_ticket_is_asked_for(tmp_path: Path,
         await asked(here)
         assert [call.error for call in here.slack.journal.of("socket", "handshake")]
 
-    played(tmp_path, scene, BRISK, Fault(kind, where="link", times=2))
+    played(limits=BRISK, faults=(Fault(kind, where="link", times=2),))(scene)(tmp_path=tmp_path)
 
 
 def test_the_ticket_of_a_connection_is_in_no_log(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     async def scene(here: Here) -> None:
         await here.slack.wait_for(lambda: here.slack.connections == 2)
 
-    played(tmp_path, scene, BRISK, Fault("dead_ticket", where="link", times=2))
+    played(limits=BRISK, faults=(Fault("dead_ticket", where="link", times=2),))(scene)(tmp_path=tmp_path)
     formatter = logging.Formatter()
     told = [formatter.format(record) for record in caplog.records if "Failed to connect" in record.getMessage()]
     assert len(told) >= 2
@@ -119,28 +117,24 @@ def test_a_connection_that_slack_refuses_is_one_line_in_the_log(
     async def scene(here: Here) -> None:
         await here.slack.wait_for(lambda: here.slack.connections == 2)
 
-    played(tmp_path, scene, BRISK, Fault("dead_ticket", where="link", times=2))
+    played(limits=BRISK, faults=(Fault("dead_ticket", where="link", times=2),))(scene)(tmp_path=tmp_path)
     assert "Failed to connect" in caplog.text
     assert "Traceback" not in caplog.text
 
 
-def test_a_peer_that_falls_silent_is_left_for_another(tmp_path: Path) -> None:
-    async def scene(here: Here) -> None:
-        await here.slack.wait_for(lambda: len(here.slack.journal.of("socket", "closed")) == 2)
-        await here.slack.wait_for(lambda: here.slack.connections == 2)
-        await asked(here)
-
-    played(tmp_path, scene, BRISK, Fault("silent", where="link", times=2))
+@played(limits=BRISK, faults=(Fault("silent", where="link", times=2),))
+async def test_a_peer_that_falls_silent_is_left_for_another(here: Here) -> None:
+    await here.slack.wait_for(lambda: len(here.slack.journal.of("socket", "closed")) == 2)
+    await here.slack.wait_for(lambda: here.slack.connections == 2)
+    await asked(here)
 
 
-def test_connections_that_are_reset_are_made_again(tmp_path: Path) -> None:
-    async def scene(here: Here) -> None:
-        await here.slack.wait_for(lambda: here.slack.connections == 2)
-        here.slack.cut()
-        await here.slack.wait_for(lambda: len(here.slack.journal.of("socket", "connected")) == 4)
-        await asked(here)
-
-    played(tmp_path, scene, BRISK)
+@played(limits=BRISK)
+async def test_connections_that_are_reset_are_made_again(here: Here) -> None:
+    await here.slack.wait_for(lambda: here.slack.connections == 2)
+    here.slack.cut()
+    await here.slack.wait_for(lambda: len(here.slack.journal.of("socket", "connected")) == 4)
+    await asked(here)
 
 
 def test_an_ack_that_finds_its_connection_gone_is_one_line_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
@@ -183,7 +177,7 @@ def test_a_start_asks_once_for_each_connection_and_as_late_as_slack_says(tmp_pat
         await asked(here)
 
     faults = [Fault("rate_limited", opened, retry_after="1"), Fault("rate_limited", opened, skip=1, retry_after="4")]
-    played(tmp_path, scene, BRISK, *(faults if limited else []))
+    played(limits=BRISK, faults=(*(faults if limited else []),))(scene)(tmp_path=tmp_path)
 
 
 def test_a_start_waits_as_long_as_slack_asks_to_and_does_not_end(tmp_path: Path) -> None:
@@ -193,19 +187,19 @@ def test_a_start_waits_as_long_as_slack_asks_to_and_does_not_end(tmp_path: Path)
         await asked(here)
 
     limits = BRISK._replace(pace=Pace(pass_s=0.1))
-    played(tmp_path, scene, limits, Fault("rate_limited", "apps.connections.open", retry_after="4"))
+    played(limits=limits, faults=(Fault("rate_limited", "apps.connections.open", retry_after="4"),))(scene)(
+        tmp_path=tmp_path
+    )
 
 
-def test_a_limit_on_new_connections_with_half_a_second_in_it_is_waited_for(tmp_path: Path) -> None:
-    async def scene(here: Here) -> None:
-        await here.slack.wait_for(lambda: here.slack.connections == 2)
-        limited = Fault("rate_limited", where="apps.connections.open", times=2, retry_after="1.5")
-        here.slack.faults.append(limited)
-        here.slack.cut()
-        await here.slack.wait_for(lambda: len(here.slack.journal.of("socket", "connected")) == 4)
-        await asked(here)
-
-    played(tmp_path, scene, BRISK)
+@played(limits=BRISK)
+async def test_a_limit_on_new_connections_with_half_a_second_in_it_is_waited_for(here: Here) -> None:
+    await here.slack.wait_for(lambda: here.slack.connections == 2)
+    limited = Fault("rate_limited", where="apps.connections.open", times=2, retry_after="1.5")
+    here.slack.faults.append(limited)
+    here.slack.cut()
+    await here.slack.wait_for(lambda: len(here.slack.journal.of("socket", "connected")) == 4)
+    await asked(here)
 
 
 def test_half_a_minute_without_any_connection_is_not_ready_and_says_so(tmp_path: Path) -> None:
@@ -226,11 +220,11 @@ def test_half_a_minute_without_any_connection_is_not_ready_and_says_so(tmp_path:
         await asked(here)
         await readiness_is(here, 200)
 
-    played(tmp_path, scene, BRISK._replace(clock=lambda: passed))
+    played(limits=BRISK._replace(clock=lambda: passed))(scene)(tmp_path=tmp_path)
 
 
 def test_a_proxy_of_the_environment_is_not_used_for_loopback(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy"):
         monkeypatch.setenv(name, "http://127.0.0.1:1")
     monkeypatch.delenv("NO_PROXY", raising=False)
-    played(tmp_path, asked)
+    played()(asked)(tmp_path=tmp_path)

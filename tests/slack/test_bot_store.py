@@ -4,14 +4,15 @@ import asyncio
 import contextlib
 import sqlite3
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
 
 from bot.store.store import TRIES
 from sandbox.slack import Fault, SlackServer
-from tests.slack.bot import PATIENT, POD, VERDICT, Gated, Here, a_bot, connected
+from tests.slack.bot import PATIENT, POD, VERDICT, Gated, Here, a_bot, connected, staged
 from tests.slack.deliveries import acks, later
 from tests.slack.surfaces import text_of
 
@@ -22,15 +23,12 @@ def sql(folder: Path, *statements: str) -> None:
             store.execute(statement)
 
 
-def played_without_a_store(folder: Path, scene: Callable[[Here], Awaitable[None]]) -> None:
-    async def play() -> None:
-        async with asyncio.timeout(180), a_bot(folder) as here:
-            await asyncio.to_thread(
-                sql, folder, *(f"DROP TABLE {table}" for table in ("outbox_files", "outbox", "seen"))
-            )
-            await scene(here)
-
-    asyncio.run(play())
+@staged
+@asynccontextmanager
+async def played_without_a_store(tmp_path: Path) -> AsyncGenerator[Here]:
+    async with asyncio.timeout(180), a_bot(tmp_path) as here:
+        await asyncio.to_thread(sql, tmp_path, *(f"DROP TABLE {table}" for table in ("outbox_files", "outbox", "seen")))
+        yield here
 
 
 def told(slack: SlackServer, channel: str, user: str, thread_ts: str = "") -> int:
@@ -41,35 +39,29 @@ def told(slack: SlackServer, channel: str, user: str, thread_ts: str = "") -> in
 # ------------------------------------------------------------------------------------------------- without a store
 
 
-def test_a_command_is_answered_while_the_store_cannot_be_asked(tmp_path: Path) -> None:
-    async def scene(here: Here) -> None:
-        assert (await here.slack.command("ada", "gpu-oncall", f"why ml/{POD}")).ok
-        await here.slack.wait_for(channel="gpu-oncall", containing=VERDICT, user="ada")
-
-    played_without_a_store(tmp_path, scene)
+@played_without_a_store()
+async def test_a_command_is_answered_while_the_store_cannot_be_asked(here: Here) -> None:
+    assert (await here.slack.command("ada", "gpu-oncall", f"why ml/{POD}")).ok
+    await here.slack.wait_for(channel="gpu-oncall", containing=VERDICT, user="ada")
 
 
-def test_a_mention_is_answered_while_the_store_cannot_be_asked_once_however_often_it_is_delivered(
-    tmp_path: Path,
+@played_without_a_store()
+async def test_a_mention_is_answered_while_the_store_cannot_be_asked_once_however_often_it_is_delivered(
+    here: Here,
 ) -> None:
-    async def scene(here: Here) -> None:
-        here.slack.faults.append(Fault("replay", where="delivery/events_api", seconds=0.3))
-        asked = await here.slack.mention("ada", "gpu-oncall", f"why ml/{POD}")
-        await here.slack.wait_for(lambda: acks(here.slack, "events_api") == 2)
-        await here.slack.wait_for(channel="gpu-oncall", containing=VERDICT, thread_ts=asked.ts)
-        await later(here.slack)
-        assert told(here.slack, "gpu-oncall", "ada", asked.ts) == 1
-
-    played_without_a_store(tmp_path, scene)
+    here.slack.faults.append(Fault("replay", where="delivery/events_api", seconds=0.3))
+    asked = await here.slack.mention("ada", "gpu-oncall", f"why ml/{POD}")
+    await here.slack.wait_for(lambda: acks(here.slack, "events_api") == 2)
+    await here.slack.wait_for(channel="gpu-oncall", containing=VERDICT, thread_ts=asked.ts)
+    await later(here.slack)
+    assert told(here.slack, "gpu-oncall", "ada", asked.ts) == 1
 
 
-def test_what_may_not_be_done_twice_is_refused_while_the_store_cannot_be_asked(tmp_path: Path) -> None:
-    async def scene(here: Here) -> None:
-        await here.slack.command("ada", "gpu-oncall", "fit")
-        await here.slack.wait_for(channel="gpu-oncall", containing="claiming deliveries", user="ada")
-        assert here.slack.views("ada") == []
-
-    played_without_a_store(tmp_path, scene)
+@played_without_a_store()
+async def test_what_may_not_be_done_twice_is_refused_while_the_store_cannot_be_asked(here: Here) -> None:
+    await here.slack.command("ada", "gpu-oncall", "fit")
+    await here.slack.wait_for(channel="gpu-oncall", containing="claiming deliveries", user="ada")
+    assert here.slack.views("ada") == []
 
 
 # ----------------------------------------------------------------------------------------------- what nobody foresaw

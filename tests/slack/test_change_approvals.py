@@ -30,93 +30,81 @@ async def waiting(world: World) -> dict:
     return card
 
 
-def test_what_another_approves_is_made(tmp_path: Path, mode: Mode) -> None:
-    async def scene(world: World) -> None:
-        card = await waiting(world)
-        assert list(actions(card)) == ["change:approve", "change:refuse"]
-        await world.click("linus", card, "change:approve")
-        made = await world.card("In effect")
-        assert made["ts"] == card["ts"]
-        assert {ADA, LINUS} <= set(text_of(made).split())
-        told = await world.audit()
-        assert (LINUS, "approve", "approved") in told
-        assert (ADA, "raise", "planned") in told
-        assert told.index((LINUS, "approve", "approved")) < told.index((ADA, "raise", "planned"))
-
-    played(tmp_path, scene, mode=mode, access=TWO)
+@played(access=TWO)
+async def test_what_another_approves_is_made(world: World, *, mode: Mode) -> None:
+    card = await waiting(world)
+    assert list(actions(card)) == ["change:approve", "change:refuse"]
+    await world.click("linus", card, "change:approve")
+    made = await world.card("In effect")
+    assert made["ts"] == card["ts"]
+    assert {ADA, LINUS} <= set(text_of(made).split())
+    told = await world.audit()
+    assert (LINUS, "approve", "approved") in told
+    assert (ADA, "raise", "planned") in told
+    assert told.index((LINUS, "approve", "approved")) < told.index((ADA, "raise", "planned"))
 
 
-def test_what_another_refuses_is_not_made(tmp_path: Path, mode: Mode) -> None:
-    async def scene(world: World) -> None:
-        card = await waiting(world)
-        value = actions(card)["change:approve"]
-        await world.click("linus", card, "change:refuse")
-        ended = await world.card("Not approved")
-        assert actions(ended) == {}
-        await world.pressed("grace", card, "change:approve", value)
-        await world.told("grace", "decided before: refused")
-        assert (await world.audit())[-1] == (GRACE, "approve", "denied")
-        assert not await world.is_open()
-
-    played(tmp_path, scene, mode=mode, access=TWO)
+@played(access=TWO)
+async def test_what_another_refuses_is_not_made(world: World, *, mode: Mode) -> None:
+    card = await waiting(world)
+    value = actions(card)["change:approve"]
+    await world.click("linus", card, "change:refuse")
+    ended = await world.card("Not approved")
+    assert actions(ended) == {}
+    await world.pressed("grace", card, "change:approve", value)
+    await world.told("grace", "decided before: refused")
+    assert (await world.audit())[-1] == (GRACE, "approve", "denied")
+    assert not await world.is_open()
 
 
-def test_nobody_approves_their_own(tmp_path: Path, mode: Mode) -> None:
-    async def scene(world: World) -> None:
-        card = await waiting(world)
-        await world.click("ada", card, "change:approve")
-        assert LINUS in text_of(await world.told("ada", "somebody else has to approve"))
-        assert (await world.audit())[-1] == (ADA, "approve", "denied")
-        await world.click("ada", card, "change:refuse")  # but may take it back
-        await world.card("Not approved")
-        assert not await world.is_open()
-
-    played(tmp_path, scene, mode=mode, access=BOTH_ROLES)
+@played(access=BOTH_ROLES)
+async def test_nobody_approves_their_own(world: World, *, mode: Mode) -> None:
+    card = await waiting(world)
+    await world.click("ada", card, "change:approve")
+    assert LINUS in text_of(await world.told("ada", "somebody else has to approve"))
+    assert (await world.audit())[-1] == (ADA, "approve", "denied")
+    await world.click("ada", card, "change:refuse")  # but may take it back
+    await world.card("Not approved")
+    assert not await world.is_open()
 
 
-def test_one_who_is_no_approver_decides_nothing(tmp_path: Path) -> None:
-    async def scene(world: World) -> None:
-        card = await waiting(world)
-        for times, action in enumerate(("change:approve", "change:refuse"), 1):
-            await world.click("grace", card, action)
-            await world.told("grace", "you may not", times)
-            assert (await world.audit())[-1] == (GRACE, action.split(":")[1], "denied")
-        assert not await world.is_open()
-
-    played(tmp_path, scene, access=BOTH_ROLES)
+@played(access=BOTH_ROLES)
+async def test_one_who_is_no_approver_decides_nothing(world: World) -> None:
+    card = await waiting(world)
+    for times, action in enumerate(("change:approve", "change:refuse"), 1):
+        await world.click("grace", card, action)
+        await world.told("grace", "you may not", times)
+        assert (await world.audit())[-1] == (GRACE, action.split(":")[1], "denied")
+    assert not await world.is_open()
 
 
-def test_it_is_approved_once_however_many_click(tmp_path: Path, mode: Mode) -> None:
-    async def scene(world: World) -> None:
-        card = await waiting(world)
-        value = actions(card)["change:approve"]
-        await world.click("linus", card, "change:approve")
-        await world.pressed("grace", card, "change:approve", value)
-        await world.card("In effect")
-        await world.told("grace", "decided before: approved")
-        await world.pressed("linus", card, "change:approve", value)
-        await world.told("linus", "decided before: approved")
-        outcomes = [outcome for _, _, outcome in await world.audit()]
-        assert (outcomes.count("approved"), outcomes.count("raised"), outcomes.count("denied")) == (1, 1, 2)
-
-    played(tmp_path, scene, mode=mode, access=TWO)
+@played(access=TWO)
+async def test_it_is_approved_once_however_many_click(world: World, *, mode: Mode) -> None:
+    card = await waiting(world)
+    value = actions(card)["change:approve"]
+    await world.click("linus", card, "change:approve")
+    await world.pressed("grace", card, "change:approve", value)
+    await world.card("In effect")
+    await world.told("grace", "decided before: approved")
+    await world.pressed("linus", card, "change:approve", value)
+    await world.told("linus", "decided before: approved")
+    outcomes = [outcome for _, _, outcome in await world.audit()]
+    assert (outcomes.count("approved"), outcomes.count("raised"), outcomes.count("denied")) == (1, 1, 2)
 
 
-def test_after_ten_minutes_nobody_approves_it(tmp_path: Path) -> None:
-    async def scene(world: World) -> None:
-        card = await waiting(world)
-        value = actions(card)["change:approve"]
-        world.ahead_s = 601
-        ended = await world.card("Nobody approved in time")
-        assert actions(ended) == {}
-        await world.pressed("linus", card, "change:approve", value)
-        await world.told("linus", "decided before: expired")
-        told = await world.audit()
-        assert ("hami-bot", "approve", "expired") in told
-        assert told[-1] == (LINUS, "approve", "denied")
-        assert not await world.is_open()
-
-    played(tmp_path, scene, access=TWO)
+@played(access=TWO)
+async def test_after_ten_minutes_nobody_approves_it(world: World) -> None:
+    card = await waiting(world)
+    value = actions(card)["change:approve"]
+    world.ahead_s = 601
+    ended = await world.card("Nobody approved in time")
+    assert actions(ended) == {}
+    await world.pressed("linus", card, "change:approve", value)
+    await world.told("linus", "decided before: expired")
+    told = await world.audit()
+    assert ("hami-bot", "approve", "expired") in told
+    assert told[-1] == (LINUS, "approve", "denied")
+    assert not await world.is_open()
 
 
 EDITS = {
@@ -128,21 +116,19 @@ EDITS = {
 
 
 @pytest.mark.parametrize("what", EDITS)
-def test_an_edit_of_what_a_change_rests_on_makes_it_void(what: str, tmp_path: Path) -> None:
-    async def scene(world: World) -> None:
-        card = await waiting(world)
-        path, value = EDITS[what]
-        edit = ({"op": "add", "path": path, "value": value},)
-        await world.writer.patch_deployment("hami-system", "hami-scheduler", edit)
-        await world.click("linus", card, "change:approve")
-        ended = await world.card("No longer what was requested")
-        assert "has changed since" in text_of(ended)
-        assert actions(ended) == {}
-        await world.told("linus", "nothing was changed")
-        assert (await world.audit())[-1] == (LINUS, "approve", "denied")
-        assert not await world.is_open()
-
-    played(tmp_path, scene, access=TWO)
+@played(access=TWO)
+async def test_an_edit_of_what_a_change_rests_on_makes_it_void(world: World, *, what: str) -> None:
+    card = await waiting(world)
+    path, value = EDITS[what]
+    edit = ({"op": "add", "path": path, "value": value},)
+    await world.writer.patch_deployment("hami-system", "hami-scheduler", edit)
+    await world.click("linus", card, "change:approve")
+    ended = await world.card("No longer what was requested")
+    assert "has changed since" in text_of(ended)
+    assert actions(ended) == {}
+    await world.told("linus", "nothing was changed")
+    assert (await world.audit())[-1] == (LINUS, "approve", "denied")
+    assert not await world.is_open()
 
 
 async def touched(world: World) -> None:
@@ -157,135 +143,117 @@ async def flapped(world: World) -> None:
 
 
 @pytest.mark.parametrize("meanwhile", [touched, flapped], ids=["a label and an annotation", "the pods' readiness"])
-def test_what_a_change_does_not_rest_on_leaves_its_approval_good(
-    meanwhile: Callable[[World], Awaitable[None]], tmp_path: Path
+@played(access=TWO)
+async def test_what_a_change_does_not_rest_on_leaves_its_approval_good(
+    world: World, *, meanwhile: Callable[[World], Awaitable[None]]
 ) -> None:
-    async def scene(world: World) -> None:
-        card = await waiting(world)
-        await meanwhile(world)
-        await world.click("linus", card, "change:approve")
-        made = await world.card("In effect")
-        await meanwhile(world)
-        await world.click("ada", made, "change:extend")
-        asked = await world.card("Pending approval")
-        await meanwhile(world)
-        await world.click("linus", asked, "change:approve")
-        await world.card("Approved and done")
-
-    played(tmp_path, scene, access=TWO)
+    card = await waiting(world)
+    await meanwhile(world)
+    await world.click("linus", card, "change:approve")
+    made = await world.card("In effect")
+    await meanwhile(world)
+    await world.click("ada", made, "change:extend")
+    asked = await world.card("Pending approval")
+    await meanwhile(world)
+    await world.click("linus", asked, "change:approve")
+    await world.card("Approved and done")
 
 
-def test_while_the_schedulers_pods_are_not_ready_it_goes_on_waiting(tmp_path: Path) -> None:
-    async def scene(world: World) -> None:
-        card = await waiting(world)
-        await world.scheduler_is(ready=False)
-        await world.click("linus", card, "change:approve")
-        told = text_of(await world.told("linus", "a rollout of hami-system/hami-scheduler is under way"))
-        assert "still pending approval" in told
-        assert world.cards("Pending approval")
-        await world.scheduler_is(ready=True)
-        await world.click("linus", card, "change:approve")
-        await world.card("In effect")
-
-    played(tmp_path, scene, access=TWO)
+@played(access=TWO)
+async def test_while_the_schedulers_pods_are_not_ready_it_goes_on_waiting(world: World) -> None:
+    card = await waiting(world)
+    await world.scheduler_is(ready=False)
+    await world.click("linus", card, "change:approve")
+    told = text_of(await world.told("linus", "a rollout of hami-system/hami-scheduler is under way"))
+    assert "still pending approval" in told
+    assert world.cards("Pending approval")
+    await world.scheduler_is(ready=True)
+    await world.click("linus", card, "change:approve")
+    await world.card("In effect")
 
 
 @pytest.mark.parametrize("asked", ["a raise", "an extension"])
-def test_what_an_older_version_kept_has_to_be_asked_for_again(asked: str, tmp_path: Path) -> None:
-    async def scene(world: World) -> None:
-        card = await waiting(world)
-        if asked == "an extension":
-            await world.click("linus", card, "change:approve")
-            await world.click("ada", await world.card("In effect"), "change:extend")
-            card = await world.card("Pending approval")
-        until = (await world.record())["at"] if await world.is_open() else ""
-        await world.sql("update approvals set request = json_remove(request, '$.basis') where state = 'pending'")
+@played(access=TWO)
+async def test_what_an_older_version_kept_has_to_be_asked_for_again(world: World, *, asked: str) -> None:
+    card = await waiting(world)
+    if asked == "an extension":
         await world.click("linus", card, "change:approve")
-        assert "before hami-bot was updated" in text_of(await world.card("No longer what was requested"))
-        await world.told("linus", "ask for the change again")
-        assert ((await world.record())["at"] if await world.is_open() else "") == until
-
-    played(tmp_path, scene, access=TWO)
-
-
-def test_a_forged_approval_is_none(tmp_path: Path) -> None:
-    async def scene(world: World) -> None:
-        card = await waiting(world)
-        value = actions(card)["change:approve"]
-        digest = value.split('"digest":"')[1][:64]
-        for times, other in enumerate((value.replace(digest, "0" * 64), value.replace('"key":"', '"key":"x')), 1):
-            await world.pressed("linus", card, "change:approve", other)
-            await world.told("linus", "nothing of that kind waits", times)
-            assert (await world.audit())[-1] == (LINUS, "approve", "denied")
-        assert not await world.is_open()
-
-    played(tmp_path, scene, access=TWO)
-
-
-def test_an_extension_needs_an_approval_of_its_own(tmp_path: Path, mode: Mode) -> None:
-    async def scene(world: World) -> None:
-        await world.click("linus", await waiting(world), "change:approve")
-        card = await world.card("In effect")
-        until = (await world.record())["at"]
-        await world.click("ada", card, "change:extend")
-        asked = await world.card("Pending approval")
-        assert asked["ts"] != card["ts"]
-        assert (await world.record())["at"] == until
-        await world.click("grace", asked, "change:approve")
-        longer = await world.card("Extended")
-        assert longer["ts"] == card["ts"]
-        assert (await world.record())["at"] > until
-
-    played(tmp_path, scene, mode=mode, access=TWO)
-
-
-def test_nobody_is_asked_to_approve_an_extension_beyond_the_longest_time(tmp_path: Path) -> None:
-    async def scene(world: World) -> None:
-        await world.click("linus", await waiting(world), "change:approve")
-        await world.card("In effect")
-        await world.slack.command("ada", "gpu-oncall", "verbosity extend 4h")
-        assert "it can be extended by 230 min at most" in text_of(await world.told("ada", "a change lasts at most 4h"))
-        assert world.cards("Pending approval") == []
-        assert (await world.audit())[-1] == (ADA, "extend", "denied")
-
-    played(tmp_path, scene, access=TWO)
-
-
-def test_reverting_needs_nobody_else(tmp_path: Path) -> None:
-    async def scene(world: World) -> None:
-        await world.click("linus", await waiting(world), "change:approve")
-        await world.click("ada", await world.card("In effect"), "change:revert")
-        await world.card("Reverted")
-        assert not await world.is_open()
-
-    played(tmp_path, scene, access=TWO)
-
-
-def test_what_was_approved_and_cannot_be_made_says_so(tmp_path: Path) -> None:
-    async def scene(world: World) -> None:
-        card = await waiting(world)
-        world.cluster.access.refused = [Rule(["get"], ["pods/log"])]
-        await world.click("linus", card, "change:approve")
-        ended = await world.card("Approved, but not done")
-        assert ended["ts"] == card["ts"]
-        assert "could not be kept" in text_of(ended)
-        assert actions(ended) == {}
-        await world.told("linus", "could not be kept")
-        assert not await world.is_open()
-
-    played(tmp_path, scene, access=TWO)
-
-
-def test_the_card_of_an_extension_ends_with_what_came_of_it(tmp_path: Path) -> None:
-    async def scene(world: World) -> None:
-        await world.click("linus", await waiting(world), "change:approve")
         await world.click("ada", await world.card("In effect"), "change:extend")
-        asked = await world.card("Pending approval")
-        await world.click("grace", asked, "change:approve")
-        done = await world.card("Approved and done")
-        assert (done["ts"], actions(done)) == (asked["ts"], {})
+        card = await world.card("Pending approval")
+    until = (await world.record())["at"] if await world.is_open() else ""
+    await world.sql("update approvals set request = json_remove(request, '$.basis') where state = 'pending'")
+    await world.click("linus", card, "change:approve")
+    assert "before hami-bot was updated" in text_of(await world.card("No longer what was requested"))
+    await world.told("linus", "ask for the change again")
+    assert ((await world.record())["at"] if await world.is_open() else "") == until
 
-    played(tmp_path, scene, access=TWO)
+
+@played(access=TWO)
+async def test_a_forged_approval_is_none(world: World) -> None:
+    card = await waiting(world)
+    value = actions(card)["change:approve"]
+    digest = value.split('"digest":"')[1][:64]
+    for times, other in enumerate((value.replace(digest, "0" * 64), value.replace('"key":"', '"key":"x')), 1):
+        await world.pressed("linus", card, "change:approve", other)
+        await world.told("linus", "nothing of that kind waits", times)
+        assert (await world.audit())[-1] == (LINUS, "approve", "denied")
+    assert not await world.is_open()
+
+
+@played(access=TWO)
+async def test_an_extension_needs_an_approval_of_its_own(world: World, *, mode: Mode) -> None:
+    await world.click("linus", await waiting(world), "change:approve")
+    card = await world.card("In effect")
+    until = (await world.record())["at"]
+    await world.click("ada", card, "change:extend")
+    asked = await world.card("Pending approval")
+    assert asked["ts"] != card["ts"]
+    assert (await world.record())["at"] == until
+    await world.click("grace", asked, "change:approve")
+    longer = await world.card("Extended")
+    assert longer["ts"] == card["ts"]
+    assert (await world.record())["at"] > until
+
+
+@played(access=TWO)
+async def test_nobody_is_asked_to_approve_an_extension_beyond_the_longest_time(world: World) -> None:
+    await world.click("linus", await waiting(world), "change:approve")
+    await world.card("In effect")
+    await world.slack.command("ada", "gpu-oncall", "verbosity extend 4h")
+    assert "it can be extended by 230 min at most" in text_of(await world.told("ada", "a change lasts at most 4h"))
+    assert world.cards("Pending approval") == []
+    assert (await world.audit())[-1] == (ADA, "extend", "denied")
+
+
+@played(access=TWO)
+async def test_reverting_needs_nobody_else(world: World) -> None:
+    await world.click("linus", await waiting(world), "change:approve")
+    await world.click("ada", await world.card("In effect"), "change:revert")
+    await world.card("Reverted")
+    assert not await world.is_open()
+
+
+@played(access=TWO)
+async def test_what_was_approved_and_cannot_be_made_says_so(world: World) -> None:
+    card = await waiting(world)
+    world.cluster.access.refused = [Rule(["get"], ["pods/log"])]
+    await world.click("linus", card, "change:approve")
+    ended = await world.card("Approved, but not done")
+    assert ended["ts"] == card["ts"]
+    assert "could not be kept" in text_of(ended)
+    assert actions(ended) == {}
+    await world.told("linus", "could not be kept")
+    assert not await world.is_open()
+
+
+@played(access=TWO)
+async def test_the_card_of_an_extension_ends_with_what_came_of_it(world: World) -> None:
+    await world.click("linus", await waiting(world), "change:approve")
+    await world.click("ada", await world.card("In effect"), "change:extend")
+    asked = await world.card("Pending approval")
+    await world.click("grace", asked, "change:approve")
+    done = await world.card("Approved and done")
+    assert (done["ts"], actions(done)) == (asked["ts"], {})
 
 
 def test_while_slack_tells_no_groups_nothing_is_decided(tmp_path: Path) -> None:
@@ -317,31 +285,27 @@ async def asked_to_extend(world: World) -> dict:
     return await world.card("Pending approval")
 
 
-def test_an_extension_that_is_refused_loses_its_buttons_at_once(tmp_path: Path) -> None:
-    async def scene(world: World) -> None:
-        asked = await asked_to_extend(world)
-        await world.click("linus", asked, "change:refuse")
-        ended = await world.card("Not approved")
-        assert (ended["ts"], actions(ended)) == (asked["ts"], {})
-
-    played(tmp_path, scene, access=TWO)
+@played(access=TWO)
+async def test_an_extension_that_is_refused_loses_its_buttons_at_once(world: World) -> None:
+    asked = await asked_to_extend(world)
+    await world.click("linus", asked, "change:refuse")
+    ended = await world.card("Not approved")
+    assert (ended["ts"], actions(ended)) == (asked["ts"], {})
 
 
 @pytest.mark.parametrize("how", ["somebody reverts it", "its deadline comes"])
-def test_an_extension_loses_its_buttons_once_its_change_has_ended(how: str, tmp_path: Path) -> None:
-    async def scene(world: World) -> None:
-        asked = await asked_to_extend(world)
-        value = actions(asked)["change:approve"]
-        if how == "its deadline comes":
-            await world.rewritten(await world.record() | {"at": "2026-01-01T00:00:00Z"})
-        else:
-            await world.click("ada", await world.card("In effect"), "change:revert")
-        await world.card("Reverted")
-        ended = await world.card("No longer what was requested")
-        assert (ended["ts"], actions(ended)) == (asked["ts"], {})
-        assert "no longer open" in text_of(ended)
-        await world.pressed("linus", asked, "change:approve", value)
-        await world.told("linus", "decided before: void")
-        assert ("hami-bot", "approve", "void") in await world.audit()
-
-    played(tmp_path, scene, access=TWO)
+@played(access=TWO)
+async def test_an_extension_loses_its_buttons_once_its_change_has_ended(world: World, *, how: str) -> None:
+    asked = await asked_to_extend(world)
+    value = actions(asked)["change:approve"]
+    if how == "its deadline comes":
+        await world.rewritten(await world.record() | {"at": "2026-01-01T00:00:00Z"})
+    else:
+        await world.click("ada", await world.card("In effect"), "change:revert")
+    await world.card("Reverted")
+    ended = await world.card("No longer what was requested")
+    assert (ended["ts"], actions(ended)) == (asked["ts"], {})
+    assert "no longer open" in text_of(ended)
+    await world.pressed("linus", asked, "change:approve", value)
+    await world.told("linus", "decided before: void")
+    assert ("hami-bot", "approve", "void") in await world.audit()

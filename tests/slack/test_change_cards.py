@@ -43,122 +43,104 @@ def seconds_open(record: dict[str, Any]) -> float:
     return (datetime.fromisoformat(record["at"]) - datetime.fromisoformat(record["raised_at"])).total_seconds()
 
 
-def test_a_mention_is_confirmed_by_buttons_that_one_person_sees(tmp_path: Path, mode: Mode) -> None:
-    async def scene(world: World) -> None:
-        await world.slack.mention("ada", "gpu-oncall", "verbosity 5 for 10m because trainer-0 won't start")
-        offered = await world.told("ada", "4 → 5")
-        assert world._told("grace", "4 → 5") == []
-        await world.click("ada", offered, "change:confirm")
-        assert "won't start" in text_of(await world.card("In effect"))
-
-    played(tmp_path, scene, mode=mode)
+@played()
+async def test_a_mention_is_confirmed_by_buttons_that_one_person_sees(world: World, *, mode: Mode) -> None:
+    await world.slack.mention("ada", "gpu-oncall", "verbosity 5 for 10m because trainer-0 won't start")
+    offered = await world.told("ada", "4 → 5")
+    assert world._told("grace", "4 → 5") == []
+    await world.click("ada", offered, "change:confirm")
+    assert "won't start" in text_of(await world.card("In effect"))
 
 
-def test_a_mention_without_a_reason_is_asked_for_one(tmp_path: Path) -> None:
-    async def scene(world: World) -> None:
-        await world.slack.mention("ada", "gpu-oncall", "verbosity 5")
-        await world.told("ada", "give a reason")
-        assert not await world.is_open()
-
-    played(tmp_path, scene)
+@played()
+async def test_a_mention_without_a_reason_is_asked_for_one(world: World) -> None:
+    await world.slack.mention("ada", "gpu-oncall", "verbosity 5")
+    await world.told("ada", "give a reason")
+    assert not await world.is_open()
 
 
-def test_cancelled_is_not_done(tmp_path: Path) -> None:
-    async def scene(world: World) -> None:
-        await world.slack.mention("ada", "gpu-oncall", "verbosity 5 because x")
-        await world.click("ada", await world.told("ada", "4 → 5"), "change:cancel")
-        await world.told("ada", "Nothing was changed")
-        assert not await world.is_open()
-
-    played(tmp_path, scene)
+@played()
+async def test_cancelled_is_not_done(world: World) -> None:
+    await world.slack.mention("ada", "gpu-oncall", "verbosity 5 because x")
+    await world.click("ada", await world.told("ada", "4 → 5"), "change:cancel")
+    await world.told("ada", "Nothing was changed")
+    assert not await world.is_open()
 
 
-def test_what_the_restart_destroys_is_in_the_cards_thread(tmp_path: Path) -> None:
-    async def scene(world: World) -> None:
-        card = await world.raised()
+@played()
+async def test_what_the_restart_destroys_is_in_the_cards_thread(world: World) -> None:
+    card = await world.raised()
 
-        def files() -> list[tuple[str, str]]:
-            replies = world.slack.messages("gpu-oncall", "grace", card["ts"])
-            return [(file["name"], file["title"]) for reply in replies for file in reply.get("files", [])]
+    def files() -> list[tuple[str, str]]:
+        replies = world.slack.messages("gpu-oncall", "grace", card["ts"])
+        return [(file["name"], file["title"]) for reply in replies for file in reply.get("files", [])]
 
-        shown = ("before.tar.gz", "what the restart destroyed, recorded before it")
-        await world.slack.wait_for(lambda: files() == [shown])
-
-    played(tmp_path, scene)
+    shown = ("before.tar.gz", "what the restart destroyed, recorded before it")
+    await world.slack.wait_for(lambda: files() == [shown])
 
 
-def test_at_its_deadline_it_is_put_back(tmp_path: Path, mode: Mode) -> None:
-    async def scene(world: World) -> None:
-        before = (await world.deployment())["spec"]
-        card = await world.raised()
-        world.ahead_s = 1801
-        ended = await world.card("Reverted")
-        assert ended["ts"] == card["ts"]
-        assert (await world.deployment())["spec"] == before
-        assert (await world.audit())[-1] == ("hami-bot", "revert", "reverted")
-
-    played(tmp_path, scene, mode=mode)
+@played()
+async def test_at_its_deadline_it_is_put_back(world: World, *, mode: Mode) -> None:
+    before = (await world.deployment())["spec"]
+    card = await world.raised()
+    world.ahead_s = 1801
+    ended = await world.card("Reverted")
+    assert ended["ts"] == card["ts"]
+    assert (await world.deployment())["spec"] == before
+    assert (await world.audit())[-1] == ("hami-bot", "revert", "reverted")
 
 
-def test_it_is_extended_by_ten_minutes(tmp_path: Path, mode: Mode) -> None:
-    async def scene(world: World) -> None:
-        before = (await world.deployment())["spec"]
-        card = await world.raised()
-        await world.click("ada", card, "change:extend")
-        await world.card("Extended")
-        world.ahead_s = 1801
-        assert await world.is_open()
-        world.ahead_s = 2405
-        await world.card("Reverted")
-        assert (await world.deployment())["spec"] == before
-        assert (ADA, "extend", "extended") in await world.audit()
-
-    played(tmp_path, scene, mode=mode)
+@played()
+async def test_it_is_extended_by_ten_minutes(world: World, *, mode: Mode) -> None:
+    before = (await world.deployment())["spec"]
+    card = await world.raised()
+    await world.click("ada", card, "change:extend")
+    await world.card("Extended")
+    world.ahead_s = 1801
+    assert await world.is_open()
+    world.ahead_s = 2405
+    await world.card("Reverted")
+    assert (await world.deployment())["spec"] == before
+    assert (ADA, "extend", "extended") in await world.audit()
 
 
-def test_the_same_in_words(tmp_path: Path) -> None:
-    async def scene(world: World) -> None:
-        await world.raised()
-        await world.slack.command("ada", "gpu-oncall", "verbosity extend 1h")
-        await world.told("ada", "1h longer: it now lasts until")
-        assert seconds_open(await world.record()) == 1800 + 3600
-        await world.slack.command("ada", "gpu-oncall", "verbosity")
-        await world.told("ada", "hami-scheduler")
-        await world.slack.mention("ada", "gpu-oncall", "verbosity revert")
-        await world.card("Reverted")
-        assert not await world.is_open()
-
-    played(tmp_path, scene)
+@played()
+async def test_the_same_in_words(world: World) -> None:
+    await world.raised()
+    await world.slack.command("ada", "gpu-oncall", "verbosity extend 1h")
+    await world.told("ada", "1h longer: it now lasts until")
+    assert seconds_open(await world.record()) == 1800 + 3600
+    await world.slack.command("ada", "gpu-oncall", "verbosity")
+    await world.told("ada", "hami-scheduler")
+    await world.slack.mention("ada", "gpu-oncall", "verbosity revert")
+    await world.card("Reverted")
+    assert not await world.is_open()
 
 
-def test_the_words_and_the_button_add_the_same_and_never_more_than_a_change_may_last(tmp_path: Path) -> None:
-    async def scene(world: World) -> None:
-        card = await world.raised("verbosity 5 for 3h35m")
-        await world.slack.command("ada", "gpu-oncall", "verbosity extend 10m")
-        await world.told("ada", "10m longer: it now lasts until <!date^")
-        assert seconds_open(await world.record()) == (3 * 60 + 45) * 60
-        await world.click("ada", card, "change:extend")
-        await world.told("ada", "10m longer: it now lasts until", times=2)
-        assert seconds_open(await world.record()) == (3 * 60 + 55) * 60
-        await world.click("ada", card, "change:extend")
-        await world.told("ada", "it can be extended by 5 min at most")
-        assert seconds_open(await world.record()) == (3 * 60 + 55) * 60
-        await world.slack.command("ada", "gpu-oncall", "verbosity extend 5m")
-        await world.told("ada", "5m longer")
-        assert seconds_open(await world.record()) == 4 * 3600
-
-    played(tmp_path, scene)
+@played()
+async def test_the_words_and_the_button_add_the_same_and_never_more_than_a_change_may_last(world: World) -> None:
+    card = await world.raised("verbosity 5 for 3h35m")
+    await world.slack.command("ada", "gpu-oncall", "verbosity extend 10m")
+    await world.told("ada", "10m longer: it now lasts until <!date^")
+    assert seconds_open(await world.record()) == (3 * 60 + 45) * 60
+    await world.click("ada", card, "change:extend")
+    await world.told("ada", "10m longer: it now lasts until", times=2)
+    assert seconds_open(await world.record()) == (3 * 60 + 55) * 60
+    await world.click("ada", card, "change:extend")
+    await world.told("ada", "it can be extended by 5 min at most")
+    assert seconds_open(await world.record()) == (3 * 60 + 55) * 60
+    await world.slack.command("ada", "gpu-oncall", "verbosity extend 5m")
+    await world.told("ada", "5m longer")
+    assert seconds_open(await world.record()) == 4 * 3600
 
 
-def test_why_it_lasts_no_longer_is_said_in_the_bots_language(tmp_path: Path) -> None:
-    async def scene(world: World) -> None:
-        await world.offered("verbosity 5 for 1h")
-        await world.submit("ada", "trainer-0 hangs")
-        await world.until(world.is_open)
-        await world.slack.command("ada", "gpu-oncall", "verbosity extend 4h")
-        assert "最多还可延长 180 分钟" in text_of(await world.told("ada", "一次变更最长 4h"))
-
-    played(tmp_path, scene, language="zh")
+@played(language="zh")
+async def test_why_it_lasts_no_longer_is_said_in_the_bots_language(world: World) -> None:
+    await world.offered("verbosity 5 for 1h")
+    await world.submit("ada", "trainer-0 hangs")
+    await world.until(world.is_open)
+    await world.slack.command("ada", "gpu-oncall", "verbosity extend 4h")
+    assert "最多还可延长 180 分钟" in text_of(await world.told("ada", "一次变更最长 4h"))
 
 
 def test_a_second_change_is_refused_with_the_open_one(tmp_path: Path) -> None:
@@ -181,60 +163,54 @@ def test_the_home_tab_shows_until_when_a_change_lasts_in_the_readers_own_time(tm
         opened = next(block for block in home["blocks"] if "4 → 5" in text_of(block))
         assert [part["type"] for part in opened["elements"][0]["elements"]] == ["text", "date", "text"]
 
-    played(tmp_path, scene)
+    played()(scene)(tmp_path=tmp_path)
 
-    played(tmp_path, scene)
-
-
-def test_what_somebody_added_stays_and_is_shown_and_the_level_goes_back(tmp_path: Path, mode: Mode) -> None:
-    async def scene(world: World) -> None:
-        before = await world.words()
-        await world.raised()
-        await world.edited()
-        world.ahead_s = 1801
-        card = await world.card("Reverted")
-        assert "+ --foreign=1" in text_of(card)
-        assert await world.words() == [*before, "--foreign=1"]
-        assert not await world.is_open()
-
-    played(tmp_path, scene, mode=mode)
+    played()(scene)(tmp_path=tmp_path)
 
 
-def test_another_level_that_somebody_set_is_left_and_shown(tmp_path: Path, mode: Mode) -> None:
-    async def scene(world: World) -> None:
-        await world.raised()
-        await world.reworded(lambda words: ["-v=2" if word == "-v=5" else word for word in words])
-        world.ahead_s = 1801
-        card = await world.card("Edited by somebody else")
-        assert "+ -v=2" in text_of(card)
-        assert "-v=2" in await world.words()
-        assert not await world.is_open()
+@played()
+async def test_what_somebody_added_stays_and_is_shown_and_the_level_goes_back(world: World, *, mode: Mode) -> None:
+    before = await world.words()
+    await world.raised()
+    await world.edited()
+    world.ahead_s = 1801
+    card = await world.card("Reverted")
+    assert "+ --foreign=1" in text_of(card)
+    assert await world.words() == [*before, "--foreign=1"]
+    assert not await world.is_open()
 
-    played(tmp_path, scene, mode=mode)
+
+@played()
+async def test_another_level_that_somebody_set_is_left_and_shown(world: World, *, mode: Mode) -> None:
+    await world.raised()
+    await world.reworded(lambda words: ["-v=2" if word == "-v=5" else word for word in words])
+    world.ahead_s = 1801
+    card = await world.card("Edited by somebody else")
+    assert "+ -v=2" in text_of(card)
+    assert "-v=2" in await world.words()
+    assert not await world.is_open()
 
 
-def test_what_cannot_be_put_back_is_told_and_calls_the_approvers(tmp_path: Path) -> None:
-    async def scene(world: World) -> None:
-        await world.raised()
-        world.cluster.access.refused = [Rule(["patch"], ["deployments"])]
-        world.ahead_s = 1805
-        failed = await world.card("Could not be reverted")
-        assert list(actions(failed)) == ["change:revert"]
-        world.ahead_s = 1800 + 125
-        first = await world.card("2 minutes ago")
-        assert LINUS not in text_of(first)
-        world.ahead_s = 1800 + 605
-        second = await world.card("10 minutes ago")
-        assert LINUS in text_of(second)
-        for hours in (1, 2, 3):
-            world.ahead_s = 1800 + hours * 3600 + 5
-            assert LINUS in text_of(await world.card(f"{hours} hour"))
-        world.cluster.access.refused = []
-        await world.card("Reverted")
-        assert not await world.is_open()
-        assert len(world.cards("ago and could not be")) == 5
-
-    played(tmp_path, scene)
+@played()
+async def test_what_cannot_be_put_back_is_told_and_calls_the_approvers(world: World) -> None:
+    await world.raised()
+    world.cluster.access.refused = [Rule(["patch"], ["deployments"])]
+    world.ahead_s = 1805
+    failed = await world.card("Could not be reverted")
+    assert list(actions(failed)) == ["change:revert"]
+    world.ahead_s = 1800 + 125
+    first = await world.card("2 minutes ago")
+    assert LINUS not in text_of(first)
+    world.ahead_s = 1800 + 605
+    second = await world.card("10 minutes ago")
+    assert LINUS in text_of(second)
+    for hours in (1, 2, 3):
+        world.ahead_s = 1800 + hours * 3600 + 5
+        assert LINUS in text_of(await world.card(f"{hours} hour"))
+    world.cluster.access.refused = []
+    await world.card("Reverted")
+    assert not await world.is_open()
+    assert len(world.cards("ago and could not be")) == 5
 
 
 def by_hand(message: dict[str, Any]) -> list[str]:
@@ -243,34 +219,30 @@ def by_hand(message: dict[str, Any]) -> list[str]:
     return shlex.split(command)
 
 
-def test_where_nobody_can_tell_which_level_is_ours_a_person_is_told_how_to_revert_it(tmp_path: Path) -> None:
-    async def scene(world: World) -> None:
-        before = await world.words()
-        await world.raised()
-        await world.reworded(lambda words: [*words, "--v=5"])
-        world.ahead_s = 1800 + 605
-        reminder = await world.card("10 minutes ago")
-        assert LINUS in text_of(reminder)
-        assert "in several places" in text_of(reminder)
-        command = by_hand(reminder)
-        assert command[:6] == ["kubectl", "-n", NAMESPACE, "patch", "deployment", NAME]
-        await world.writer.patch_deployment(NAMESPACE, NAME, tuple(json.loads(command[command.index("-p") + 1])))
-        await world.card("Reverted")
-        assert await world.words() == [*before, "--v=4"]
-        assert not await world.is_open()
-
-    played(tmp_path, scene)
+@played()
+async def test_where_nobody_can_tell_which_level_is_ours_a_person_is_told_how_to_revert_it(world: World) -> None:
+    before = await world.words()
+    await world.raised()
+    await world.reworded(lambda words: [*words, "--v=5"])
+    world.ahead_s = 1800 + 605
+    reminder = await world.card("10 minutes ago")
+    assert LINUS in text_of(reminder)
+    assert "in several places" in text_of(reminder)
+    command = by_hand(reminder)
+    assert command[:6] == ["kubectl", "-n", NAMESPACE, "patch", "deployment", NAME]
+    await world.writer.patch_deployment(NAMESPACE, NAME, tuple(json.loads(command[command.index("-p") + 1])))
+    await world.card("Reverted")
+    assert await world.words() == [*before, "--v=4"]
+    assert not await world.is_open()
 
 
-def test_whoever_reverts_what_nobody_can_tell_apart_is_told_how_to_do_it_by_hand(tmp_path: Path) -> None:
-    async def scene(world: World) -> None:
-        card = await world.raised()
-        await world.reworded(lambda words: [*words, "--v=5"])
-        await world.click("ada", card, "change:revert")
-        await world.told("ada", "in several places")
-        assert await world.is_open()
-
-    played(tmp_path, scene)
+@played()
+async def test_whoever_reverts_what_nobody_can_tell_apart_is_told_how_to_do_it_by_hand(world: World) -> None:
+    card = await world.raised()
+    await world.reworded(lambda words: [*words, "--v=5"])
+    await world.click("ada", card, "change:revert")
+    await world.told("ada", "in several places")
+    assert await world.is_open()
 
 
 def test_a_reminder_is_there_once_though_the_bot_was_restarted(tmp_path: Path) -> None:
@@ -296,94 +268,80 @@ async def looked_again(world: World, begun: int) -> bool:
     return sum(request.path == "/apis/apps/v1/deployments" for request in world.cluster.requests[begun:]) > 3
 
 
-def test_without_the_right_to_write_it_is_said_before_anything_is_shown(tmp_path: Path) -> None:
-    async def scene(world: World) -> None:
-        world.cluster.access.refused = [Rule(["patch"], ["deployments"])]
-        await world.slack.command("ada", "gpu-oncall", "verbosity 5 because x")
-        await world.slack.wait_for(lambda: "patch" in text_of(world.slack.views("ada")))
-        assert (await world.audit())[-1] == (ADA, "raise", "failed")
-        await world.slack.command("ada", "gpu-oncall", "why s03-card-insufficient-memory")
-        await world.told("ada", "20,000 MiB")
-
-    played(tmp_path, scene)
+@played()
+async def test_without_the_right_to_write_it_is_said_before_anything_is_shown(world: World) -> None:
+    world.cluster.access.refused = [Rule(["patch"], ["deployments"])]
+    await world.slack.command("ada", "gpu-oncall", "verbosity 5 because x")
+    await world.slack.wait_for(lambda: "patch" in text_of(world.slack.views("ada")))
+    assert (await world.audit())[-1] == (ADA, "raise", "failed")
+    await world.slack.command("ada", "gpu-oncall", "why s03-card-insufficient-memory")
+    await world.told("ada", "20,000 MiB")
 
 
-def test_where_nothing_can_be_captured_nothing_is_changed(tmp_path: Path) -> None:
-    async def scene(world: World) -> None:
-        await world.offered("verbosity 5 because x")
-        world.cluster.access.refused = [Rule(["get"], ["pods/log"])]
-        await world.submit("ada", "x")
-        await world.told("ada", "could not be kept")
-        assert not await world.is_open()
-
-    played(tmp_path, scene)
+@played()
+async def test_where_nothing_can_be_captured_nothing_is_changed(world: World) -> None:
+    await world.offered("verbosity 5 because x")
+    world.cluster.access.refused = [Rule(["get"], ["pods/log"])]
+    await world.submit("ada", "x")
+    await world.told("ada", "could not be kept")
+    assert not await world.is_open()
 
 
-def test_without_a_store_nothing_is_raised_and_everything_is_put_back(tmp_path: Path) -> None:
-    async def scene(world: World) -> None:
-        before = (await world.deployment())["spec"]
-        card = await world.raised()
-        await world.sql("alter table changes rename to gone")
-        await world.sql("alter table seen rename to gone_too")
-        await world.click("ada", card, "change:revert")
-        await world.told("ada", "reverted")
-        assert (await world.deployment())["spec"] == before
-        await world.sql("alter table gone_too rename to seen")
-        await world.offered("verbosity 5 because x")
-        await world.submit("ada", "x")
-        await world.told("ada", "no such table")
-        assert not await world.is_open()
-        await world.sql("alter table gone rename to changes")
-        await world.card("Reverted")
-
-    played(tmp_path, scene)
+@played()
+async def test_without_a_store_nothing_is_raised_and_everything_is_put_back(world: World) -> None:
+    before = (await world.deployment())["spec"]
+    card = await world.raised()
+    await world.sql("alter table changes rename to gone")
+    await world.sql("alter table seen rename to gone_too")
+    await world.click("ada", card, "change:revert")
+    await world.told("ada", "reverted")
+    assert (await world.deployment())["spec"] == before
+    await world.sql("alter table gone_too rename to seen")
+    await world.offered("verbosity 5 because x")
+    await world.submit("ada", "x")
+    await world.told("ada", "no such table")
+    assert not await world.is_open()
+    await world.sql("alter table gone rename to changes")
+    await world.card("Reverted")
 
 
-def test_without_a_store_the_deadline_holds(tmp_path: Path) -> None:
-    async def scene(world: World) -> None:
-        before = (await world.deployment())["spec"]
-        await world.raised()
-        for table in ("changes", "audit", "approvals"):
-            await world.sql(f"alter table {table} rename to gone_{table}")
-        world.ahead_s = 1801
-        await world.until(world.is_closed)
-        assert (await world.deployment())["spec"] == before
-
-    played(tmp_path, scene)
+@played()
+async def test_without_a_store_the_deadline_holds(world: World) -> None:
+    before = (await world.deployment())["spec"]
+    await world.raised()
+    for table in ("changes", "audit", "approvals"):
+        await world.sql(f"alter table {table} rename to gone_{table}")
+    world.ahead_s = 1801
+    await world.until(world.is_closed)
+    assert (await world.deployment())["spec"] == before
 
 
-def test_profiling_is_switched_on_and_off(tmp_path: Path) -> None:
-    async def scene(world: World) -> None:
-        await world.offered("profiling on for 15m")
-        await world.submit("ada", "it is slow")
-        await world.card("In effect")
-        assert "--profiling=true" in await world.words()
-        await world.slack.command("ada", "gpu-oncall", "profiling off")
-        await world.card("Reverted")
-        assert "--profiling=true" not in await world.words()
-
-    played(tmp_path, scene)
+@played()
+async def test_profiling_is_switched_on_and_off(world: World) -> None:
+    await world.offered("profiling on for 15m")
+    await world.submit("ada", "it is slow")
+    await world.card("In effect")
+    assert "--profiling=true" in await world.words()
+    await world.slack.command("ada", "gpu-oncall", "profiling off")
+    await world.card("Reverted")
+    assert "--profiling=true" not in await world.words()
 
 
-def test_it_ends_when_the_wanted_lines_are_captured(tmp_path: Path) -> None:
-    async def scene(world: World) -> None:
-        pod = "ml/s03-card-insufficient-memory"
-        await world.offered(f"verbosity 5 for 1h until-captured {pod}")
-        await world.submit("ada", "why no card fits")
-        card = await world.card("Reverted")
-        assert "a whole filter run" in text_of(card)
-        assert not await world.is_open()
-
-    played(tmp_path, scene)
+@played()
+async def test_it_ends_when_the_wanted_lines_are_captured(world: World) -> None:
+    pod = "ml/s03-card-insufficient-memory"
+    await world.offered(f"verbosity 5 for 1h until-captured {pod}")
+    await world.submit("ada", "why no card fits")
+    card = await world.card("Reverted")
+    assert "a whole filter run" in text_of(card)
+    assert not await world.is_open()
 
 
-def test_the_bots_own_lease_has_a_holder(tmp_path: Path) -> None:
-    async def scene(world: World) -> None:
-        await world.raised()
-        lease = await world.writer.lease(NAMESPACE, "hami-bot")
-        assert lease["spec"]["holderIdentity"]
-
-    played(tmp_path, scene)
+@played()
+async def test_the_bots_own_lease_has_a_holder(world: World) -> None:
+    await world.raised()
+    lease = await world.writer.lease(NAMESPACE, "hami-bot")
+    assert lease["spec"]["holderIdentity"]
 
 
 async def from_a_shell(world: World, login: str = "root") -> None:
@@ -395,56 +353,50 @@ async def from_a_shell(world: World, login: str = "root") -> None:
     await changer.raise_(plan, None)
 
 
-def test_a_change_from_a_shell_that_cannot_be_put_back_is_told_to_all_who_are_named(tmp_path: Path) -> None:
-    async def scene(world: World) -> None:
-        await from_a_shell(world)
-        world.cluster.access.refused = [Rule(["patch"], ["deployments"])]
-        world.ahead_s = 1805
-        for user in (ADA, LINUS):
-            await world.slack.wait_for(
-                lambda user=user: [
-                    message for message in world.slack.messages(f"D{user[1:]}") if "10 minutes ago" in text_of(message)
-                ],
-                seconds=180,
-            )
-        assert world.cards() == []
-
-    played(tmp_path, scene)
-
-
-def test_the_revert_of_a_change_from_a_shell_is_told_to_who_raised_it_where_slack_knows_them(tmp_path: Path) -> None:
-    async def scene(world: World) -> None:
-        await from_a_shell(world, "ada")
-        world.ahead_s = 605
+@played()
+async def test_a_change_from_a_shell_that_cannot_be_put_back_is_told_to_all_who_are_named(world: World) -> None:
+    await from_a_shell(world)
+    world.cluster.access.refused = [Rule(["patch"], ["deployments"])]
+    world.ahead_s = 1805
+    for user in (ADA, LINUS):
         await world.slack.wait_for(
-            lambda: [
-                text for message in world.slack.messages(f"D{ADA[1:]}") if "Reverted" in (text := text_of(message))
+            lambda user=user: [
+                message for message in world.slack.messages(f"D{user[1:]}") if "10 minutes ago" in text_of(message)
             ],
             seconds=180,
         )
-        assert not await world.is_open()
-        assert world.slack.messages(f"D{LINUS[1:]}") == []
-
-    played(tmp_path, scene)
+    assert world.cards() == []
 
 
-def test_a_record_that_nobody_can_read_is_told_once_to_all_who_are_named(tmp_path: Path) -> None:
-    async def scene(world: World) -> None:
-        path = f"/metadata/annotations/{KEY.replace('/', '~1')}"
-        await world.writer.patch_deployment(NAMESPACE, NAME, ({"op": "add", "path": path, "value": "{}"},))
+@played()
+async def test_the_revert_of_a_change_from_a_shell_is_told_to_who_raised_it_where_slack_knows_them(
+    world: World,
+) -> None:
+    await from_a_shell(world, "ada")
+    world.ahead_s = 605
+    await world.slack.wait_for(
+        lambda: [text for message in world.slack.messages(f"D{ADA[1:]}") if "Reverted" in (text := text_of(message))],
+        seconds=180,
+    )
+    assert not await world.is_open()
+    assert world.slack.messages(f"D{LINUS[1:]}") == []
 
-        def told() -> list[str]:
-            return [text_of(message) for message in world.slack.messages(f"D{LINUS[1:]}")]
 
-        def passes() -> int:
-            return sum(request.path == "/apis/apps/v1/deployments" for request in world.cluster.requests)
+@played()
+async def test_a_record_that_nobody_can_read_is_told_once_to_all_who_are_named(world: World) -> None:
+    path = f"/metadata/annotations/{KEY.replace('/', '~1')}"
+    await world.writer.patch_deployment(NAMESPACE, NAME, ({"op": "add", "path": path, "value": "{}"},))
 
-        async def some_more() -> bool:
-            return passes() > begun + 3
+    def told() -> list[str]:
+        return [text_of(message) for message in world.slack.messages(f"D{LINUS[1:]}")]
 
-        await world.slack.wait_for(lambda: "cannot be read" in "".join(told()), seconds=180)
-        begun = passes()
-        await world.until(some_more)
-        assert len(told()) == 1
+    def passes() -> int:
+        return sum(request.path == "/apis/apps/v1/deployments" for request in world.cluster.requests)
 
-    played(tmp_path, scene)
+    async def some_more() -> bool:
+        return passes() > begun + 3
+
+    await world.slack.wait_for(lambda: "cannot be read" in "".join(told()), seconds=180)
+    begun = passes()
+    await world.until(some_more)
+    assert len(told()) == 1

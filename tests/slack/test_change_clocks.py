@@ -66,60 +66,50 @@ def test_a_change_that_was_raised_with_a_wrong_clock_says_so_on_its_card(tmp_pat
     asyncio.run(play())
 
 
-def test_who_asks_for_a_raise_is_told_of_the_wrong_clock_before_anything_is_read(tmp_path: Path) -> None:
-    async def scene(world: World) -> None:
-        world.skew_s = -10_800
-        begun = len(world.cluster.requests)
-        await world.slack.command("ada", "gpu-oncall", "verbosity 5 because x")
-        await world.slack.wait_for(lambda: "behind the API server's" in text_of(world.slack.views("ada")))
-        paths = [request.path for request in world.cluster.requests[begun:]]
-        assert "/version" in paths
-        assert not [path for path in paths if path.endswith(("/pods", "/nodes", "/log"))]
-
-    played(tmp_path, scene)
+@played()
+async def test_who_asks_for_a_raise_is_told_of_the_wrong_clock_before_anything_is_read(world: World) -> None:
+    world.skew_s = -10_800
+    begun = len(world.cluster.requests)
+    await world.slack.command("ada", "gpu-oncall", "verbosity 5 because x")
+    await world.slack.wait_for(lambda: "behind the API server's" in text_of(world.slack.views("ada")))
+    paths = [request.path for request in world.cluster.requests[begun:]]
+    assert "/version" in paths
+    assert not [path for path in paths if path.endswith(("/pods", "/nodes", "/log"))]
 
 
-def test_what_is_confirmed_with_a_wrong_clock_counts_as_not_asked_for(tmp_path: Path) -> None:
-    async def scene(world: World) -> None:
-        await world.offered("verbosity 5 for 30m")
-        world.skew_s = 10_800
-        await world.submit("ada", "trainer-0 hangs")
-        await world.told("ada", "3h ahead of the API server's")
-        assert [outcome for _, _, outcome in await world.audit()] == ["denied"]
-        assert not await world.is_open()
-
-    played(tmp_path, scene)
+@played()
+async def test_what_is_confirmed_with_a_wrong_clock_counts_as_not_asked_for(world: World) -> None:
+    await world.offered("verbosity 5 for 30m")
+    world.skew_s = 10_800
+    await world.submit("ada", "trainer-0 hangs")
+    await world.told("ada", "3h ahead of the API server's")
+    assert [outcome for _, _, outcome in await world.audit()] == ["denied"]
+    assert not await world.is_open()
 
 
-def test_what_was_shown_grows_old_by_the_api_servers_clock(tmp_path: Path) -> None:
-    async def scene(world: World) -> None:
-        world.skew_s = -50
-        await world.offered("verbosity 5 for 30m")
-        world.skew_s, world.ahead_s = 50, 550
-        await world.submit("ada", "trainer-0 hangs")
-        await world.card("In effect")
-
-    played(tmp_path, scene)
+@played()
+async def test_what_was_shown_grows_old_by_the_api_servers_clock(world: World) -> None:
+    world.skew_s = -50
+    await world.offered("verbosity 5 for 30m")
+    world.skew_s, world.ahead_s = 50, 550
+    await world.submit("ada", "trainer-0 hangs")
+    await world.card("In effect")
 
 
-def test_an_approval_is_waited_for_by_the_api_servers_clock(tmp_path: Path) -> None:
-    async def scene(world: World) -> None:
-        card = await asked(world)
-        world.skew_s = 10_800
-        await passes(world)
-        await world.click("linus", card, "change:approve")
-        await world.told("linus", "3h ahead of the API server's")
-        world.skew_s = 0
-        await world.click("linus", card, "change:approve")
-        await world.card("In effect")
-
-    played(tmp_path, scene, access=TWO)
+@played(access=TWO)
+async def test_an_approval_is_waited_for_by_the_api_servers_clock(world: World) -> None:
+    card = await asked(world)
+    world.skew_s = 10_800
+    await passes(world)
+    await world.click("linus", card, "change:approve")
+    await world.told("linus", "3h ahead of the API server's")
+    world.skew_s = 0
+    await world.click("linus", card, "change:approve")
+    await world.card("In effect")
 
 
-def test_a_clock_that_is_behind_keeps_no_approval_waiting_longer(tmp_path: Path) -> None:
-    async def scene(world: World) -> None:
-        await asked(world)
-        world.skew_s, world.ahead_s = -10_800, 601
-        await world.card("Nobody approved")
-
-    played(tmp_path, scene, access=TWO)
+@played(access=TWO)
+async def test_a_clock_that_is_behind_keeps_no_approval_waiting_longer(world: World) -> None:
+    await asked(world)
+    world.skew_s, world.ahead_s = -10_800, 601
+    await world.card("Nobody approved")

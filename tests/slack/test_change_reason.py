@@ -1,7 +1,5 @@
 """The reason that stands behind a button is the one that was typed."""
 
-from pathlib import Path
-
 import pytest
 
 from tests.slack.changing import ROOM, World, actions, played, text_of
@@ -16,16 +14,14 @@ REASONS = (
 
 
 @pytest.mark.parametrize("because", REASONS)
-def test_a_dry_runs_button_asks_with_the_reason_as_it_was_typed(tmp_path: Path, because: str) -> None:
-    async def scene(world: World) -> None:
-        await world.slack.command("ada", ROOM, f"verbosity 5 --dry-run for 30m because {because}")
-        told = await world.told("ada", "-v=5")
-        await world.click("ada", told, next(action for action in actions(told) if action.startswith("ask:")))
+@played()
+async def test_a_dry_runs_button_asks_with_the_reason_as_it_was_typed(world: World, *, because: str) -> None:
+    await world.slack.command("ada", ROOM, f"verbosity 5 --dry-run for 30m because {because}")
+    told = await world.told("ada", "-v=5")
+    await world.click("ada", told, next(action for action in actions(told) if action.startswith("ask:")))
 
-        def forms() -> list[object]:
-            return [view for view in world.slack.views("ada") if view["callback_id"] == "change"]
+    def forms() -> list[object]:
+        return [view for view in world.slack.views("ada") if view["callback_id"] == "change"]
 
-        [form] = await world.slack.wait_for(forms, seconds=180)
-        assert because in text_of(form).splitlines()
-
-    played(tmp_path, scene)
+    [form] = await world.slack.wait_for(forms, seconds=180)
+    assert because in text_of(form).splitlines()

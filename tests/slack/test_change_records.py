@@ -23,67 +23,59 @@ async def spoilt(world: World, how: str) -> None:
 
 
 @pytest.mark.parametrize("how", DAMAGES)
-def test_it_is_told_at_once_and_goes_back_at_its_deadline_by_the_stores_copy(how: str, tmp_path: Path) -> None:
-    async def scene(world: World) -> None:
-        before = await world.words()
-        card = await world.raised()
-        await spoilt(world, how)
-        warned = await world.card("is damaged or gone; the bot reverts it by the store's copy")
-        assert (warned["ts"], list(actions(warned))) == (card["ts"], ["change:revert"])
-        assert "-v=5" in await world.words()
-        world.ahead_s = 1801
-        ended = await world.card("Reverted")
-        assert ended["ts"] == card["ts"]
-        assert "By the store's copy of its record." in text_of(ended)
-        assert await world.words() == before
-        assert not await world.is_open()
-        kept = [row["detail"] for row in await world.audit_rows() if row["outcome"] in ("unreadable", "reverted")]
-        assert ["the store's copy" in detail for detail in kept] == [True, True]
-
-    played(tmp_path, scene)
+@played()
+async def test_it_is_told_at_once_and_goes_back_at_its_deadline_by_the_stores_copy(world: World, *, how: str) -> None:
+    before = await world.words()
+    card = await world.raised()
+    await spoilt(world, how)
+    warned = await world.card("is damaged or gone; the bot reverts it by the store's copy")
+    assert (warned["ts"], list(actions(warned))) == (card["ts"], ["change:revert"])
+    assert "-v=5" in await world.words()
+    world.ahead_s = 1801
+    ended = await world.card("Reverted")
+    assert ended["ts"] == card["ts"]
+    assert "By the store's copy of its record." in text_of(ended)
+    assert await world.words() == before
+    assert not await world.is_open()
+    kept = [row["detail"] for row in await world.audit_rows() if row["outcome"] in ("unreadable", "reverted")]
+    assert ["the store's copy" in detail for detail in kept] == [True, True]
 
 
-def test_a_chinese_bot_tells_it_in_chinese(tmp_path: Path) -> None:
-    async def scene(world: World) -> None:
-        await world.offered("verbosity 5 for 30m")
-        await world.submit("ada", "it hangs")
-        await world.card("已生效")
-        await spoilt(world, "removed")
-        await world.card("机器人将按存储中的副本撤销")
-        world.ahead_s = 1801
-        assert "依据存储中的记录副本。" in text_of(await world.card("已撤销"))
-
-    played(tmp_path, scene, language="zh")
+@played(language="zh")
+async def test_a_chinese_bot_tells_it_in_chinese(world: World) -> None:
+    await world.offered("verbosity 5 for 30m")
+    await world.submit("ada", "it hangs")
+    await world.card("已生效")
+    await spoilt(world, "removed")
+    await world.card("机器人将按存储中的副本撤销")
+    world.ahead_s = 1801
+    assert "依据存储中的记录副本。" in text_of(await world.card("已撤销"))
 
 
-def test_its_card_reverts_it_now_and_extends_nothing(tmp_path: Path) -> None:
-    async def scene(world: World) -> None:
-        before = await world.words()
-        card = await world.raised()
-        await spoilt(world, "removed")
-        await world.card("is damaged or gone")
-        await world.click("ada", card, "change:revert")
-        assert ADA in text_of(await world.card("Reverted"))
-        assert await world.words() == before
-
-    played(tmp_path, scene)
+@played()
+async def test_its_card_reverts_it_now_and_extends_nothing(world: World) -> None:
+    before = await world.words()
+    card = await world.raised()
+    await spoilt(world, "removed")
+    await world.card("is damaged or gone")
+    await world.click("ada", card, "change:revert")
+    assert ADA in text_of(await world.card("Reverted"))
+    assert await world.words() == before
 
 
 @pytest.mark.parametrize("how", ["removed", "cut"])
-def test_in_words_it_is_shown_not_extended_and_reverted(how: str, tmp_path: Path) -> None:
-    async def scene(world: World) -> None:
-        before = await world.words()
-        await world.raised()
-        await spoilt(world, how)
-        await world.slack.command("ada", "gpu-oncall", "verbosity")
-        await world.told("ada", "by the store's copy it is reverted at")
-        await world.slack.command("ada", "gpu-oncall", "verbosity extend 10m")
-        await world.told("ada", "so the change cannot be extended")
-        await world.slack.command("ada", "gpu-oncall", "verbosity revert")
-        await world.card("Reverted")
-        assert await world.words() == before
-
-    played(tmp_path, scene)
+@played()
+async def test_in_words_it_is_shown_not_extended_and_reverted(world: World, *, how: str) -> None:
+    before = await world.words()
+    await world.raised()
+    await spoilt(world, how)
+    await world.slack.command("ada", "gpu-oncall", "verbosity")
+    await world.told("ada", "by the store's copy it is reverted at")
+    await world.slack.command("ada", "gpu-oncall", "verbosity extend 10m")
+    await world.told("ada", "so the change cannot be extended")
+    await world.slack.command("ada", "gpu-oncall", "verbosity revert")
+    await world.card("Reverted")
+    assert await world.words() == before
 
 
 def test_where_it_cannot_be_written_the_approvers_are_called_and_readyz_says_so(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Awaitable, Callable
-from pathlib import Path
 
 import pytest
 
@@ -44,243 +43,207 @@ async def refused(world: World, containing: str, thread_ts: str = "") -> str:
 
 
 @pytest.mark.parametrize("surface", [by_command, by_mention])
-def test_one_who_may_not_is_told_who_may_and_it_is_written_down(tmp_path: Path, mode: Mode, surface: Surface) -> None:
-    async def scene(world: World) -> None:
-        await surface(world)
-        told = await refused(world, "you may not change the scheduler")
-        assert ADA in told
-        assert LINUS in told
-        assert world.slack.views("grace") == []
-        assert await world.audit() == [(GRACE, "raise", "denied")]
-        assert not await world.is_open()
-
-    played(tmp_path, scene, mode=mode)
-
-
-def test_one_who_may_not_is_refused_in_a_thread_too(tmp_path: Path) -> None:
-    async def scene(world: World) -> None:
-        await by_mention_in_a_thread(world)
-        await world.slack.wait_for(lambda: world.slack.journal.of("api", "chat.postEphemeral"))
-        assert await world.audit() == [(GRACE, "raise", "denied")]
-
-    played(tmp_path, scene)
+@played()
+async def test_one_who_may_not_is_told_who_may_and_it_is_written_down(
+    world: World, *, mode: Mode, surface: Surface
+) -> None:
+    await surface(world)
+    told = await refused(world, "you may not change the scheduler")
+    assert ADA in told
+    assert LINUS in told
+    assert world.slack.views("grace") == []
+    assert await world.audit() == [(GRACE, "raise", "denied")]
+    assert not await world.is_open()
 
 
-def test_by_default_nobody_may(tmp_path: Path) -> None:
-    async def scene(world: World) -> None:
-        await world.slack.command("ada", "gpu-oncall", ASKED)
-        await world.told("ada", "nobody may change the scheduler")
-        assert await world.audit() == [(ADA, "raise", "denied")]
-
-    played(tmp_path, scene, access=AccessSettings())
+@played()
+async def test_one_who_may_not_is_refused_in_a_thread_too(world: World) -> None:
+    await by_mention_in_a_thread(world)
+    await world.slack.wait_for(lambda: world.slack.journal.of("api", "chat.postEphemeral"))
+    assert await world.audit() == [(GRACE, "raise", "denied")]
 
 
-def test_reading_is_open_to_everybody(tmp_path: Path, mode: Mode) -> None:
-    async def scene(world: World) -> None:
-        await world.slack.command("grace", "gpu-oncall", "verbosity")
-        assert "-v=4" in text_of(await world.told("grace", "no change is open"))
-        await world.slack.command("grace", "gpu-oncall", f"{ASKED.split(' because', maxsplit=1)[0]} --dry-run")
-        await world.told("grace", "-v=5")
-        assert await world.audit() == []
+@played(access=AccessSettings())
+async def test_by_default_nobody_may(world: World) -> None:
+    await world.slack.command("ada", "gpu-oncall", ASKED)
+    await world.told("ada", "nobody may change the scheduler")
+    assert await world.audit() == [(ADA, "raise", "denied")]
 
-    played(tmp_path, scene, mode=mode, access=AccessSettings())
+
+@played(access=AccessSettings())
+async def test_reading_is_open_to_everybody(world: World, *, mode: Mode) -> None:
+    await world.slack.command("grace", "gpu-oncall", "verbosity")
+    assert "-v=4" in text_of(await world.told("grace", "no change is open"))
+    await world.slack.command("grace", "gpu-oncall", f"{ASKED.split(' because', maxsplit=1)[0]} --dry-run")
+    await world.told("grace", "-v=5")
+    assert await world.audit() == []
 
 
 @pytest.mark.parametrize("action", ["change:revert", "change:extend"])
-def test_a_cards_button_is_refused_to_one_who_may_not(tmp_path: Path, mode: Mode, action: str) -> None:
-    async def scene(world: World) -> None:
-        card = await world.raised()
-        await world.click("grace", card, action)
-        await refused(world, "you may not")
-        assert (await world.audit())[-1] == (GRACE, action.split(":")[1], "denied")
-        assert await world.is_open()
-
-    played(tmp_path, scene, mode=mode)
+@played()
+async def test_a_cards_button_is_refused_to_one_who_may_not(world: World, *, mode: Mode, action: str) -> None:
+    card = await world.raised()
+    await world.click("grace", card, action)
+    await refused(world, "you may not")
+    assert (await world.audit())[-1] == (GRACE, action.split(":")[1], "denied")
+    assert await world.is_open()
 
 
-def test_the_refusal_stands_beside_the_card_though_the_card_has_a_thread(tmp_path: Path) -> None:
-    async def scene(world: World) -> None:
-        card = await world.raised()
-        await world.slack.say("ada", "gpu-oncall", "who needs this?", thread_ts=card["ts"])
-        await world.click("grace", card, "change:extend")
-        await refused(world, "you may not")
-
-    played(tmp_path, scene)
+@played()
+async def test_the_refusal_stands_beside_the_card_though_the_card_has_a_thread(world: World) -> None:
+    card = await world.raised()
+    await world.slack.say("ada", "gpu-oncall", "who needs this?", thread_ts=card["ts"])
+    await world.click("grace", card, "change:extend")
+    await refused(world, "you may not")
 
 
 @pytest.mark.parametrize("words", ["verbosity revert", "verbosity extend 20m"])
-def test_words_about_an_open_change_are_refused_to_one_who_may_not(tmp_path: Path, words: str) -> None:
-    async def scene(world: World) -> None:
-        await world.raised()
-        await world.slack.command("grace", "gpu-oncall", words)
-        await refused(world, "you may not")
-        assert (await world.audit())[-1] == (GRACE, words.split()[1], "denied")
-        assert await world.is_open()
-
-    played(tmp_path, scene)
+@played()
+async def test_words_about_an_open_change_are_refused_to_one_who_may_not(world: World, *, words: str) -> None:
+    await world.raised()
+    await world.slack.command("grace", "gpu-oncall", words)
+    await refused(world, "you may not")
+    assert (await world.audit())[-1] == (GRACE, words.split()[1], "denied")
+    assert await world.is_open()
 
 
-def test_a_form_that_somebody_else_sends_back_is_refused(tmp_path: Path, mode: Mode) -> None:
-    async def scene(world: World) -> None:
-        form = await world.offered(ASKED)
-        forged = {"id": "V0FORGED", "hash": "1", "type": "modal", "callback_id": "change", "state": form["state"]}
-        forged["state"] = {"values": {"because": {"text": {"type": "plain_text_input", "value": "x"}}}}
-        forged["private_metadata"] = form["private_metadata"]
-        await world.sent("grace", "view_submission", view=forged)
-        await refused(world, "you may not")
-        assert (await world.audit())[-1] == (GRACE, "raise", "denied")
-        assert not await world.is_open()
-
-    played(tmp_path, scene, mode=mode)
+@played()
+async def test_a_form_that_somebody_else_sends_back_is_refused(world: World, *, mode: Mode) -> None:
+    form = await world.offered(ASKED)
+    forged = {"id": "V0FORGED", "hash": "1", "type": "modal", "callback_id": "change", "state": form["state"]}
+    forged["state"] = {"values": {"because": {"text": {"type": "plain_text_input", "value": "x"}}}}
+    forged["private_metadata"] = form["private_metadata"]
+    await world.sent("grace", "view_submission", view=forged)
+    await refused(world, "you may not")
+    assert (await world.audit())[-1] == (GRACE, "raise", "denied")
+    assert not await world.is_open()
 
 
 FORGED = ("", "{", "[]", '{"v":2}', '{"v":1,"key":1,"cluster":"","target":"a/b","digest":""}', "x" * 2000)
 
 
 @pytest.mark.parametrize("action", ["change:revert", "change:extend", "change:confirm", "change:approve"])
-def test_a_forged_button_changes_nothing(tmp_path: Path, action: str) -> None:
-    async def scene(world: World) -> None:
+@played()
+async def test_a_forged_button_changes_nothing(world: World, *, action: str) -> None:
+    card = await world.raised()
+    for times, value in enumerate(FORGED, 1):
+        await world.pressed("ada", card, action, value)
+        await world.told("ada", "does not recognise this button", times)
+        denied = [outcome for _, _, outcome in await world.audit()][-times:]
+        assert denied == ["denied"] * times, value
+        assert await world.is_open(), value
+
+
+@played()
+async def test_a_button_about_another_object_or_cluster_changes_nothing(world: World) -> None:
+    card = await world.raised()
+    about = json.loads(actions(card)["change:revert"])
+    for other, told in (
+        ({"target": "ml/elsewhere"}, "not found"),
+        ({"key": "0123456789ab"}, "no longer open"),
+        ({"cluster": "prod"}, "no cluster"),
+    ):
+        await world.pressed("ada", card, "change:revert", json.dumps(about | other))
+        await world.told("ada", told)
+        assert (await world.audit())[-1][2] in ("denied", "failed")
+    assert await world.is_open()
+
+
+@played()
+async def test_a_button_that_comes_late_changes_nothing(world: World, *, mode: Mode) -> None:
+    card = await world.raised()
+    value = actions(card)
+    await world.click("ada", card, "change:revert")
+    await world.card("Reverted")
+    for times, action in enumerate(("change:revert", "change:extend"), 1):
+        await world.pressed("ada", card, action, value[action])
+        await world.told("ada", "no longer open", times)
+        assert (await world.audit())[-1] == (ADA, action.split(":")[1], "denied")
+
+
+@played()
+async def test_a_form_sent_twice_makes_one_change(world: World, *, mode: Mode) -> None:
+    form = await world.offered(ASKED)
+    sent = {"id": form["id"], "hash": form["hash"], "type": "modal", "callback_id": "change"}
+    sent |= {"state": {"values": {"because": {"text": {"type": "plain_text_input", "value": "x"}}}}}
+    sent["private_metadata"] = form["private_metadata"]
+    for number in range(3):  # the same delivery twice, then one of its own
+        await world.sent("ada", "view_submission", view=sent | {"hash": str(number // 2)})
+    await world.card("In effect")
+    await world.told("ada", "you confirmed this before")
+    outcomes = [outcome for _, _, outcome in await world.audit()]
+    assert outcomes.count("raised") == 1
+    assert outcomes.count("denied") == 1
+
+
+@played()
+async def test_what_was_confirmed_before_is_not_done_again_after_it_ended(world: World) -> None:
+    await world.slack.mention("ada", "gpu-oncall", ASKED)
+    offered = await world.told("ada", "4 → 5")
+    value = actions(offered)["change:confirm"]
+    await world.click("ada", offered, "change:confirm")
+    card = await world.card("In effect")
+    await world.click("ada", card, "change:revert")
+    await world.card("Reverted")
+    await world.pressed("ada", card, "change:confirm", value)
+    await world.told("ada", "you confirmed this before")
+    assert not await world.is_open()
+
+
+@played()
+async def test_what_was_shown_long_ago_is_not_confirmed(world: World) -> None:
+    await world.offered(ASKED)
+    world.ahead_s = 601
+    await world.submit("ada", "x")
+    await world.told("ada", "too old to confirm")
+    assert (await world.audit())[-1] == (ADA, "raise", "denied")
+    assert not await world.is_open()
+
+
+@played()
+async def test_what_is_not_what_was_shown_any_more_is_not_done(world: World) -> None:
+    await world.offered(ASKED)
+    await world.edited()
+    await world.submit("ada", "x")
+    await world.told("ada", "changed since the plan was shown")
+    assert not await world.is_open()
+
+
+@played(access=AccessSettings(operators=(ADA,), changes_per_hour=2))
+async def test_no_more_changes_than_the_settings_allow_in_an_hour(world: World) -> None:
+    for _ in range(2):
         card = await world.raised()
-        for times, value in enumerate(FORGED, 1):
-            await world.pressed("ada", card, action, value)
-            await world.told("ada", "does not recognise this button", times)
-            denied = [outcome for _, _, outcome in await world.audit()][-times:]
-            assert denied == ["denied"] * times, value
-            assert await world.is_open(), value
-
-    played(tmp_path, scene)
-
-
-def test_a_button_about_another_object_or_cluster_changes_nothing(tmp_path: Path) -> None:
-    async def scene(world: World) -> None:
-        card = await world.raised()
-        about = json.loads(actions(card)["change:revert"])
-        for other, told in (
-            ({"target": "ml/elsewhere"}, "not found"),
-            ({"key": "0123456789ab"}, "no longer open"),
-            ({"cluster": "prod"}, "no cluster"),
-        ):
-            await world.pressed("ada", card, "change:revert", json.dumps(about | other))
-            await world.told("ada", told)
-            assert (await world.audit())[-1][2] in ("denied", "failed")
-        assert await world.is_open()
-
-    played(tmp_path, scene)
-
-
-def test_a_button_that_comes_late_changes_nothing(tmp_path: Path, mode: Mode) -> None:
-    async def scene(world: World) -> None:
-        card = await world.raised()
-        value = actions(card)
         await world.click("ada", card, "change:revert")
-        await world.card("Reverted")
-        for times, action in enumerate(("change:revert", "change:extend"), 1):
-            await world.pressed("ada", card, action, value[action])
-            await world.told("ada", "no longer open", times)
-            assert (await world.audit())[-1] == (ADA, action.split(":")[1], "denied")
-
-    played(tmp_path, scene, mode=mode)
-
-
-def test_a_form_sent_twice_makes_one_change(tmp_path: Path, mode: Mode) -> None:
-    async def scene(world: World) -> None:
-        form = await world.offered(ASKED)
-        sent = {"id": form["id"], "hash": form["hash"], "type": "modal", "callback_id": "change"}
-        sent |= {"state": {"values": {"because": {"text": {"type": "plain_text_input", "value": "x"}}}}}
-        sent["private_metadata"] = form["private_metadata"]
-        for number in range(3):  # the same delivery twice, then one of its own
-            await world.sent("ada", "view_submission", view=sent | {"hash": str(number // 2)})
-        await world.card("In effect")
-        await world.told("ada", "you confirmed this before")
-        outcomes = [outcome for _, _, outcome in await world.audit()]
-        assert outcomes.count("raised") == 1
-        assert outcomes.count("denied") == 1
-
-    played(tmp_path, scene, mode=mode)
+        await world.slack.wait_for(lambda: not world.cards("In effect"))
+    await world.offered(ASKED)
+    await world.submit("ada", "again")
+    await world.told("ada", "you asked for 2 changes within an hour")
+    assert not await world.is_open()
+    world.ahead_s = 3700
+    await world.raised()
 
 
-def test_what_was_confirmed_before_is_not_done_again_after_it_ended(tmp_path: Path) -> None:
-    async def scene(world: World) -> None:
-        await world.slack.mention("ada", "gpu-oncall", ASKED)
-        offered = await world.told("ada", "4 → 5")
-        value = actions(offered)["change:confirm"]
-        await world.click("ada", offered, "change:confirm")
-        card = await world.card("In effect")
-        await world.click("ada", card, "change:revert")
-        await world.card("Reverted")
-        await world.pressed("ada", card, "change:confirm", value)
-        await world.told("ada", "you confirmed this before")
-        assert not await world.is_open()
-
-    played(tmp_path, scene)
+@played(access=AccessSettings(operators=(ONCALL,)))
+async def test_members_of_a_user_group_may_and_others_may_not(world: World, *, mode: Mode) -> None:
+    await world.slack.command("ada", "gpu-oncall", ASKED)
+    assert ONCALL in text_of(await world.told("ada", "you may not"))
+    await world.offered(ASKED, "grace")
+    await world.submit("grace", "it hangs")
+    card = await world.card("In effect")
+    assert GRACE in text_of(card)
+    assert len(world.slack.journal.of("api", "usergroups.users.list")) == 1
 
 
-def test_what_was_shown_long_ago_is_not_confirmed(tmp_path: Path) -> None:
-    async def scene(world: World) -> None:
-        await world.offered(ASKED)
-        world.ahead_s = 601
-        await world.submit("ada", "x")
-        await world.told("ada", "too old to confirm")
-        assert (await world.audit())[-1] == (ADA, "raise", "denied")
-        assert not await world.is_open()
-
-    played(tmp_path, scene)
+@played(access=AccessSettings(operators=(ADA,), channels=("C0GPUONC01",)))
+async def test_changes_are_asked_for_in_the_channels_of_the_settings(world: World) -> None:
+    await world.slack.command("ada", "general", ASKED)
+    await world.slack.wait_for(channel="general", containing="changes are not asked for here", user="ada")
+    assert await world.audit() == [(ADA, "raise", "denied")]
+    await world.raised()
 
 
-def test_what_is_not_what_was_shown_any_more_is_not_done(tmp_path: Path) -> None:
-    async def scene(world: World) -> None:
-        await world.offered(ASKED)
-        await world.edited()
-        await world.submit("ada", "x")
-        await world.told("ada", "changed since the plan was shown")
-        assert not await world.is_open()
-
-    played(tmp_path, scene)
-
-
-def test_no_more_changes_than_the_settings_allow_in_an_hour(tmp_path: Path) -> None:
-    async def scene(world: World) -> None:
-        for _ in range(2):
-            card = await world.raised()
-            await world.click("ada", card, "change:revert")
-            await world.slack.wait_for(lambda: not world.cards("In effect"))
-        await world.offered(ASKED)
-        await world.submit("ada", "again")
-        await world.told("ada", "you asked for 2 changes within an hour")
-        assert not await world.is_open()
-        world.ahead_s = 3700
-        await world.raised()
-
-    played(tmp_path, scene, access=AccessSettings(operators=(ADA,), changes_per_hour=2))
-
-
-def test_members_of_a_user_group_may_and_others_may_not(tmp_path: Path, mode: Mode) -> None:
-    async def scene(world: World) -> None:
-        await world.slack.command("ada", "gpu-oncall", ASKED)
-        assert ONCALL in text_of(await world.told("ada", "you may not"))
-        await world.offered(ASKED, "grace")
-        await world.submit("grace", "it hangs")
-        card = await world.card("In effect")
-        assert GRACE in text_of(card)
-        assert len(world.slack.journal.of("api", "usergroups.users.list")) == 1
-
-    played(tmp_path, scene, mode=mode, access=AccessSettings(operators=(ONCALL,)))
-
-
-def test_changes_are_asked_for_in_the_channels_of_the_settings(tmp_path: Path) -> None:
-    async def scene(world: World) -> None:
-        await world.slack.command("ada", "general", ASKED)
-        await world.slack.wait_for(channel="general", containing="changes are not asked for here", user="ada")
-        assert await world.audit() == [(ADA, "raise", "denied")]
-        await world.raised()
-
-    played(tmp_path, scene, access=AccessSettings(operators=(ADA,), channels=("C0GPUONC01",)))
-
-
-def test_where_the_card_could_not_stand_nothing_is_begun(tmp_path: Path) -> None:
-    async def scene(world: World) -> None:
-        await world.slack.command("linus", "gpu-budget", ASKED)
-        await world.slack.wait_for(lambda: "not a member" in text_of(world.slack.views("linus")))
-        assert (await world.audit())[-1] == (LINUS, "raise", "denied")
-
-    played(tmp_path, scene)
+@played()
+async def test_where_the_card_could_not_stand_nothing_is_begun(world: World) -> None:
+    await world.slack.command("linus", "gpu-budget", ASKED)
+    await world.slack.wait_for(lambda: "not a member" in text_of(world.slack.views("linus")))
+    assert (await world.audit())[-1] == (LINUS, "raise", "denied")

@@ -1,7 +1,6 @@
 """A temporary change in Slack from the command to its end, over the real bot, a pretended Slack and cluster."""
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,39 +14,35 @@ def mode(request: pytest.FixtureRequest) -> Mode:
     return request.param
 
 
-def test_a_change_is_shown_confirmed_made_and_reverted(tmp_path: Path, mode: Mode) -> None:
-    async def scene(world: World) -> None:
-        before = await world.deployment()
-        form = await world.offered("verbosity 5 for 10m")
-        assert "4 → 5" in text_of(form)
-        assert not await world.is_open()
-        await world.submit("ada", "trainer-0 hangs")
-        card = await world.card("In effect")
-        assert "-v=5" in await world.words()
-        assert "trainer-0 hangs" in text_of(card)
-        assert list(actions(card)) == ["change:revert", "change:extend"]
-        await world.click("ada", card, "change:revert")
-        ended = await world.card("Reverted")
-        assert ended["ts"] == card["ts"]
-        assert actions(ended) == {}
-        after = await world.deployment()
-        assert after["spec"] == before["spec"]
-        assert not await world.is_open()
-        outcomes = [outcome for _, _, outcome in await world.audit()]
-        assert outcomes == ["requested", "planned", "raised", "effective", "reverted"]
-
-    played(tmp_path, scene, mode=mode)
+@played()
+async def test_a_change_is_shown_confirmed_made_and_reverted(world: World, *, mode: Mode) -> None:
+    before = await world.deployment()
+    form = await world.offered("verbosity 5 for 10m")
+    assert "4 → 5" in text_of(form)
+    assert not await world.is_open()
+    await world.submit("ada", "trainer-0 hangs")
+    card = await world.card("In effect")
+    assert "-v=5" in await world.words()
+    assert "trainer-0 hangs" in text_of(card)
+    assert list(actions(card)) == ["change:revert", "change:extend"]
+    await world.click("ada", card, "change:revert")
+    ended = await world.card("Reverted")
+    assert ended["ts"] == card["ts"]
+    assert actions(ended) == {}
+    after = await world.deployment()
+    assert after["spec"] == before["spec"]
+    assert not await world.is_open()
+    outcomes = [outcome for _, _, outcome in await world.audit()]
+    assert outcomes == ["requested", "planned", "raised", "effective", "reverted"]
 
 
-def test_who_asked_for_an_open_change_is_shown_by_name_and_nobody_is_called(tmp_path: Path) -> None:
-    async def scene(world: World) -> None:
-        await world.raised()
-        await world.slack.command("grace", "gpu-oncall", "verbosity")
-        shown = (await world.told("grace", "is set on"))["blocks"]
-        assert {"type": "user", "user_id": ADA} in list(_objects_in(shown))
-        assert [element for element in _objects_in(shown) if ADA in str(element.get("text", ""))] == []
-
-    played(tmp_path, scene)
+@played()
+async def test_who_asked_for_an_open_change_is_shown_by_name_and_nobody_is_called(world: World) -> None:
+    await world.raised()
+    await world.slack.command("grace", "gpu-oncall", "verbosity")
+    shown = (await world.told("grace", "is set on"))["blocks"]
+    assert {"type": "user", "user_id": ADA} in list(_objects_in(shown))
+    assert [element for element in _objects_in(shown) if ADA in str(element.get("text", ""))] == []
 
 
 @pytest.mark.parametrize(
@@ -64,49 +59,43 @@ def test_who_asked_for_an_open_change_is_shown_by_name_and_nobody_is_called(tmp_
         ("undo", "Nothing to revert: no temporary change is open on hami-system/hami-scheduler"),
     ],
 )
-def test_what_is_set_is_told_in_one_message_without_files(tmp_path: Path, words: str, said: str) -> None:
-    async def scene(world: World) -> None:
-        await world.slack.command("grace", "gpu-oncall", words)
-        told = await world.told("grace", said)
-        assert "direct messages" not in text_of(told)
-        assert world.slack.messages(world.slack.dm("grace"), "grace") == []
-
-    played(tmp_path, scene)
+@played()
+async def test_what_is_set_is_told_in_one_message_without_files(world: World, *, words: str, said: str) -> None:
+    await world.slack.command("grace", "gpu-oncall", words)
+    told = await world.told("grace", said)
+    assert "direct messages" not in text_of(told)
+    assert world.slack.messages(world.slack.dm("grace"), "grace") == []
 
 
-def test_a_revert_of_another_flag_says_what_reverts_the_open_change(tmp_path: Path) -> None:
-    async def scene(world: World) -> None:
-        await world.raised("profiling on for 30m")
-        await world.slack.command("ada", "gpu-oncall", "verbosity revert")
-        told = await world.told("ada", "Not reverted: the open change is --profiling=true")
-        assert "run `/hami profiling off`" in text_of(told)
-        assert await world.is_open()
-
-    played(tmp_path, scene)
+@played()
+async def test_a_revert_of_another_flag_says_what_reverts_the_open_change(world: World) -> None:
+    await world.raised("profiling on for 30m")
+    await world.slack.command("ada", "gpu-oncall", "verbosity revert")
+    told = await world.told("ada", "Not reverted: the open change is --profiling=true")
+    assert "run `/hami profiling off`" in text_of(told)
+    assert await world.is_open()
 
 
 @pytest.mark.parametrize("typed", ["revert", "undo", "Revert it please"])
-def test_revert_names_the_open_change_and_what_reverts_it_and_reverts_nothing(tmp_path: Path, typed: str) -> None:
-    async def scene(world: World) -> None:
-        await world.raised("profiling on for 30m")
-        await world.slack.command("ada", "gpu-oncall", typed)
-        told = text_of(await world.told("ada", "--profiling=true is set on vgpu-scheduler-extender (deadline"))
-        assert "To revert it now: /hami profiling off" in told
-        await world.slack.mention("ada", "gpu-oncall", typed)
-        await world.slack.wait_for(channel="gpu-oncall", containing="To revert it now: @hami-bot profiling off")
-        assert await world.is_open()
+@played()
+async def test_revert_names_the_open_change_and_what_reverts_it_and_reverts_nothing(
+    world: World, *, typed: str
+) -> None:
+    await world.raised("profiling on for 30m")
+    await world.slack.command("ada", "gpu-oncall", typed)
+    told = text_of(await world.told("ada", "--profiling=true is set on vgpu-scheduler-extender (deadline"))
+    assert "To revert it now: /hami profiling off" in told
+    await world.slack.mention("ada", "gpu-oncall", typed)
+    await world.slack.wait_for(channel="gpu-oncall", containing="To revert it now: @hami-bot profiling off")
+    assert await world.is_open()
 
-    played(tmp_path, scene)
 
-
-def test_a_change_of_the_cluster_that_serve_was_started_for_is_looked_after(tmp_path: Path) -> None:
-    async def scene(world: World) -> None:
-        await world.raised("verbosity 5 for 30m --cluster lab")
-        world.ahead_s = 1801
-        await world.card("Reverted")
-        assert not await world.is_open()
-
-    played(tmp_path, scene, usual="lab")
+@played(usual="lab")
+async def test_a_change_of_the_cluster_that_serve_was_started_for_is_looked_after(world: World) -> None:
+    await world.raised("verbosity 5 for 30m --cluster lab")
+    world.ahead_s = 1801
+    await world.card("Reverted")
+    assert not await world.is_open()
 
 
 def _objects_in(value: Any) -> Iterator[dict[str, Any]]:
@@ -121,19 +110,15 @@ def _objects_in(value: Any) -> Iterator[dict[str, Any]]:
 @pytest.mark.parametrize(
     "typed", ["Verbosity 5 For 10m", "ｖｅｒｂｏｓｉｔｙ\u3000５ for 10m", "`/hami verbosity 5 for 10m`"]
 )
-def test_a_change_is_offered_however_its_words_are_typed(tmp_path: Path, typed: str) -> None:
-    async def scene(world: World) -> None:
-        await world.slack.command("ada", "gpu-oncall", typed)
-        await world.slack.wait_for(lambda: "4 → 5" in text_of(world.slack.views("ada")))
-
-    played(tmp_path, scene)
+@played()
+async def test_a_change_is_offered_however_its_words_are_typed(world: World, *, typed: str) -> None:
+    await world.slack.command("ada", "gpu-oncall", typed)
+    await world.slack.wait_for(lambda: "4 → 5" in text_of(world.slack.views("ada")))
 
 
-def test_a_reason_is_kept_as_it_was_typed_but_for_what_nobody_sees(tmp_path: Path) -> None:
-    async def scene(world: World) -> None:
-        room = world.slack.dm("ada")
-        await world.slack.say("ada", room, "Verbosity 5 Because “trainer-0” isn’t\u200b running…")
-        offered = await world.slack.wait_for(channel=room, containing="4 → 5")
-        assert "“trainer-0” isn’t running…" in actions(offered)["change:confirm"]
-
-    played(tmp_path, scene)
+@played()
+async def test_a_reason_is_kept_as_it_was_typed_but_for_what_nobody_sees(world: World) -> None:
+    room = world.slack.dm("ada")
+    await world.slack.say("ada", room, "Verbosity 5 Because “trainer-0” isn’t\u200b running…")
+    offered = await world.slack.wait_for(channel=room, containing="4 → 5")
+    assert "“trainer-0” isn’t running…" in actions(offered)["change:confirm"]

@@ -21,7 +21,7 @@ from playbooks.playbook import Sources
 from sandbox.slack import SlackServer
 from sandbox.slack.content import elements_of, strings_of
 from tests.cases_support import CASES
-from tests.slack.bot import PATIENT, POD, Mode, a_bot, settings
+from tests.slack.bot import PATIENT, POD, Mode, a_bot, settings, staged
 
 QUESTION = f"why ml/{POD}"
 NEW, OLD = "hami-2.10", "hami-2.7.1"
@@ -39,8 +39,12 @@ def recording(version: str) -> Path:
     return CASES / version / "recording.tar.gz"
 
 
-def played(tmp_path: Path, mode: Mode, scene, *, channel: str = "", default: str = "", clusters=BOTH) -> None:
-    """Plays the scene with a bot that knows these clusters (name to recording).
+@staged
+@asynccontextmanager
+async def played(
+    tmp_path: Path, mode: Mode, channel: str = "", default: str = "", clusters=BOTH
+) -> AsyncGenerator[SlackServer]:
+    """A bot that knows these clusters (name to recording).
 
     `channel` is the cluster of #gpu-oncall, `default` the one that `serve --cluster` names.
     """
@@ -51,17 +55,14 @@ def played(tmp_path: Path, mode: Mode, scene, *, channel: str = "", default: str
     def opener(cluster: str):
         return open_sources(ClusterChoice(config=file, cluster=cluster or default))
 
-    async def play() -> None:
-        async with asyncio.timeout(180), SlackServer(deadline_s=60) as slack:
-            usual = {slack.workspace.channel_id("gpu-oncall"): ChannelSettings(cluster=channel)} if channel else {}
-            named = {name: ClusterSettings(**one) for name, one in known.items()}
-            wanted = settings(slack, tmp_path, mode).model_copy(update={"clusters": named, "channels": usual})
-            async with running(wanted, wanted.slack, opener, PATIENT) as address:
-                if mode == "http":
-                    slack.delivery, slack.request_url = "http", f"{address}/slack/events"
-                await scene(slack)
-
-    asyncio.run(play())
+    async with asyncio.timeout(180), SlackServer(deadline_s=60) as slack:
+        usual = {slack.workspace.channel_id("gpu-oncall"): ChannelSettings(cluster=channel)} if channel else {}
+        named = {name: ClusterSettings(**one) for name, one in known.items()}
+        wanted = settings(slack, tmp_path, mode).model_copy(update={"clusters": named, "channels": usual})
+        async with running(wanted, wanted.slack, opener, PATIENT) as address:
+            if mode == "http":
+                slack.delivery, slack.request_url = "http", f"{address}/slack/events"
+            yield slack
 
 
 def text_of(message: Any) -> str:
@@ -85,105 +86,83 @@ async def asked(slack: SlackServer, words: str, containing: str, channel: str = 
 # --------------------------------------------------------------------------------------------------- in Slack
 
 
-def test_a_question_in_a_channel_is_about_the_channels_cluster(tmp_path: Path, mode: Mode) -> None:
-    async def scene(slack: SlackServer) -> None:
-        assert "cluster staging" in text_of(await asked(slack, QUESTION, FOUND))
-
-    played(tmp_path, mode, scene, channel="staging")
+@played(channel="staging")
+async def test_a_question_in_a_channel_is_about_the_channels_cluster(slack: SlackServer, *, mode: Mode) -> None:
+    assert "cluster staging" in text_of(await asked(slack, QUESTION, FOUND))
 
 
-def test_a_cluster_that_is_named_counts_before_the_channels(tmp_path: Path, mode: Mode) -> None:
-    async def scene(slack: SlackServer) -> None:
-        assert "cluster prod" in text_of(await asked(slack, f"{QUESTION} --cluster prod", FOUND))
-
-    played(tmp_path, mode, scene, channel="staging")
+@played(channel="staging")
+async def test_a_cluster_that_is_named_counts_before_the_channels(slack: SlackServer, *, mode: Mode) -> None:
+    assert "cluster prod" in text_of(await asked(slack, f"{QUESTION} --cluster prod", FOUND))
 
 
-def test_where_nothing_names_a_cluster_the_bot_asks_and_a_click_answers(tmp_path: Path, mode: Mode) -> None:
-    async def scene(slack: SlackServer) -> None:
-        choice = await asked(slack, QUESTION, WHICH)
-        assert list(buttons(choice)) == ["prod", "staging"]
-        await slack.click("ada", buttons(choice)["prod"], channel="gpu-oncall", message_ts=choice["ts"])
-        answer = await slack.wait_for(channel="gpu-oncall", containing=FOUND, user="ada")
-        assert "cluster prod" in text_of(answer)
-
-    played(tmp_path, mode, scene)
-
-
-def test_a_direct_message_is_asked_which_cluster_it_means(tmp_path: Path, mode: Mode) -> None:
-    async def scene(slack: SlackServer) -> None:
-        room = slack.dm("linus")
-        await slack.say("linus", room, QUESTION)
-        choice = await slack.wait_for(channel=room, containing=WHICH)
-        await slack.click("linus", buttons(choice)["staging"], channel=room, message_ts=choice["ts"])
-        assert "cluster staging" in text_of(
-            await slack.wait_for(channel=room, containing=FOUND, thread_ts=choice["ts"])
-        )
-
-    played(tmp_path, mode, scene, channel="prod")
+@played()
+async def test_where_nothing_names_a_cluster_the_bot_asks_and_a_click_answers(
+    slack: SlackServer, *, mode: Mode
+) -> None:
+    choice = await asked(slack, QUESTION, WHICH)
+    assert list(buttons(choice)) == ["prod", "staging"]
+    await slack.click("ada", buttons(choice)["prod"], channel="gpu-oncall", message_ts=choice["ts"])
+    answer = await slack.wait_for(channel="gpu-oncall", containing=FOUND, user="ada")
+    assert "cluster prod" in text_of(answer)
 
 
-def test_the_only_cluster_need_not_be_named(tmp_path: Path, mode: Mode) -> None:
-    async def scene(slack: SlackServer) -> None:
-        room = slack.dm("linus")
-        await slack.say("linus", room, QUESTION)
-        assert "cluster prod" in text_of(await slack.wait_for(channel=room, containing=FOUND))
-
-    played(tmp_path, mode, scene, clusters={"prod": NEW})
-
-
-def test_the_cluster_that_serve_was_started_for_need_not_be_named(tmp_path: Path, mode: Mode) -> None:
-    async def scene(slack: SlackServer) -> None:
-        assert "cluster prod" in text_of(await asked(slack, QUESTION, FOUND))
-
-    played(tmp_path, mode, scene, default="prod")
+@played(channel="prod")
+async def test_a_direct_message_is_asked_which_cluster_it_means(slack: SlackServer, *, mode: Mode) -> None:
+    room = slack.dm("linus")
+    await slack.say("linus", room, QUESTION)
+    choice = await slack.wait_for(channel=room, containing=WHICH)
+    await slack.click("linus", buttons(choice)["staging"], channel=room, message_ts=choice["ts"])
+    assert "cluster staging" in text_of(await slack.wait_for(channel=room, containing=FOUND, thread_ts=choice["ts"]))
 
 
-def test_a_thread_stays_with_its_cluster(tmp_path: Path, mode: Mode) -> None:
-    async def scene(slack: SlackServer) -> None:
-        first = await slack.mention("grace", "gpu-oncall", f"{QUESTION} --cluster prod")
-        await slack.wait_for(channel="gpu-oncall", containing=FOUND, thread_ts=first.ts)
-        await slack.mention("grace", "gpu-oncall", "why ml/s01-fit-a100", thread_ts=first.ts)
-        answer = await slack.wait_for(channel="gpu-oncall", containing="s01-fit-a100, cluster", thread_ts=first.ts)
-        assert "cluster prod" in text_of(answer)
-
-    played(tmp_path, mode, scene, channel="staging")
+@played(clusters={"prod": NEW})
+async def test_the_only_cluster_need_not_be_named(slack: SlackServer, *, mode: Mode) -> None:
+    room = slack.dm("linus")
+    await slack.say("linus", room, QUESTION)
+    assert "cluster prod" in text_of(await slack.wait_for(channel=room, containing=FOUND))
 
 
-def test_the_next_question_under_an_answer_is_about_its_cluster(tmp_path: Path, mode: Mode) -> None:
-    async def scene(slack: SlackServer) -> None:
-        answer = await asked(slack, f"{QUESTION} --cluster prod", FOUND)
-        await slack.click("ada", buttons(answer)["Post to channel"], channel="gpu-oncall", message_ts=answer["ts"])
-        assert "cluster prod" in text_of(await slack.wait_for(channel="gpu-oncall", containing=FOUND, user="grace"))
-
-    played(tmp_path, mode, scene, channel="staging")
+@played(default="prod")
+async def test_the_cluster_that_serve_was_started_for_need_not_be_named(slack: SlackServer, *, mode: Mode) -> None:
+    assert "cluster prod" in text_of(await asked(slack, QUESTION, FOUND))
 
 
-def test_the_shortcut_looks_in_the_channels_cluster(tmp_path: Path, mode: Mode) -> None:
-    async def scene(slack: SlackServer) -> None:
-        said = await slack.say("grace", "gpu-oncall", f"is {POD} stuck?")
-        await slack.shortcut("ada", "diagnose", channel="gpu-oncall", message_ts=said.ts)
-        answer = await slack.wait_for(channel="gpu-oncall", containing=FOUND, user="ada")
-        assert "cluster staging" in text_of(answer)
-
-    played(tmp_path, mode, scene, channel="staging")
-
-
-def test_a_shortcut_without_a_cluster_names_the_clusters(tmp_path: Path, mode: Mode) -> None:
-    async def scene(slack: SlackServer) -> None:
-        said = await slack.say("grace", "gpu-oncall", f"is {POD} stuck?")
-        await slack.shortcut("ada", "diagnose", channel="gpu-oncall", message_ts=said.ts)
-        error = await slack.wait_for(channel="gpu-oncall", containing="prod, staging", user="ada")
-        assert "--cluster prod" in text_of(error)
-
-    played(tmp_path, mode, scene)
+@played(channel="staging")
+async def test_a_thread_stays_with_its_cluster(slack: SlackServer, *, mode: Mode) -> None:
+    first = await slack.mention("grace", "gpu-oncall", f"{QUESTION} --cluster prod")
+    await slack.wait_for(channel="gpu-oncall", containing=FOUND, thread_ts=first.ts)
+    await slack.mention("grace", "gpu-oncall", "why ml/s01-fit-a100", thread_ts=first.ts)
+    answer = await slack.wait_for(channel="gpu-oncall", containing="s01-fit-a100, cluster", thread_ts=first.ts)
+    assert "cluster prod" in text_of(answer)
 
 
-def test_a_cluster_that_does_not_exist_is_answered_with_those_that_do(tmp_path: Path, mode: Mode) -> None:
-    async def scene(slack: SlackServer) -> None:
-        assert "prod, staging" in text_of(await asked(slack, f"{QUESTION} --cluster prdo", "'prdo'"))
+@played(channel="staging")
+async def test_the_next_question_under_an_answer_is_about_its_cluster(slack: SlackServer, *, mode: Mode) -> None:
+    answer = await asked(slack, f"{QUESTION} --cluster prod", FOUND)
+    await slack.click("ada", buttons(answer)["Post to channel"], channel="gpu-oncall", message_ts=answer["ts"])
+    assert "cluster prod" in text_of(await slack.wait_for(channel="gpu-oncall", containing=FOUND, user="grace"))
 
-    played(tmp_path, mode, scene, channel="staging")
+
+@played(channel="staging")
+async def test_the_shortcut_looks_in_the_channels_cluster(slack: SlackServer, *, mode: Mode) -> None:
+    said = await slack.say("grace", "gpu-oncall", f"is {POD} stuck?")
+    await slack.shortcut("ada", "diagnose", channel="gpu-oncall", message_ts=said.ts)
+    answer = await slack.wait_for(channel="gpu-oncall", containing=FOUND, user="ada")
+    assert "cluster staging" in text_of(answer)
+
+
+@played()
+async def test_a_shortcut_without_a_cluster_names_the_clusters(slack: SlackServer, *, mode: Mode) -> None:
+    said = await slack.say("grace", "gpu-oncall", f"is {POD} stuck?")
+    await slack.shortcut("ada", "diagnose", channel="gpu-oncall", message_ts=said.ts)
+    error = await slack.wait_for(channel="gpu-oncall", containing="prod, staging", user="ada")
+    assert "--cluster prod" in text_of(error)
+
+
+@played(channel="staging")
+async def test_a_cluster_that_does_not_exist_is_answered_with_those_that_do(slack: SlackServer, *, mode: Mode) -> None:
+    assert "prod, staging" in text_of(await asked(slack, f"{QUESTION} --cluster prdo", "'prdo'"))
 
 
 @pytest.mark.parametrize("usual", ["", "prod"])

@@ -1,7 +1,6 @@
 """A message is one question, however often it is edited and however it is sent."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,18 +13,9 @@ from handlers.parsing.question import Question
 from handlers.threads import Edits
 from sandbox.slack import SlackServer
 from tests.slack import changing
-from tests.slack.bot import POD, VERDICT, Gated, Here, a_bot, recorded
+from tests.slack.bot import POD, VERDICT, Gated, Here, played
 from tests.slack.deliveries import later
 from tests.slack.surfaces import text_of
-
-
-def played(folder: Path, scene: Callable[[Here], Awaitable[None]], opener=recorded) -> None:
-    async def play() -> None:
-        async with asyncio.timeout(180), a_bot(folder, opener=opener) as here:
-            await scene(here)
-            assert here.slack.unknown_methods == []
-
-    asyncio.run(play())
 
 
 def said(slack: SlackServer, channel: str, thread_ts: str = "") -> list[dict[str, Any]]:
@@ -34,32 +24,28 @@ def said(slack: SlackServer, channel: str, thread_ts: str = "") -> list[dict[str
     return [message for message in seen if message.get("bot_id") and not message.get("files")]
 
 
-def test_an_edit_that_changes_no_word_is_answered_by_nothing(tmp_path: Path) -> None:
-    async def scene(here: Here) -> None:
-        asked = await here.slack.mention("ada", "gpu-oncall", f"why ml/{POD}")
-        answer = await here.slack.wait_for(channel="gpu-oncall", containing=VERDICT, thread_ts=asked.ts)
-        await here.slack.edit("ada", "gpu-oncall", asked.ts, f"@hami-bot  Why  ml/{POD}")
-        await later(here.slack)
-        assert [message["ts"] for message in said(here.slack, "gpu-oncall", asked.ts)] == [answer["ts"]]
-        assert here.slack.journal.of("api", "chat.update") == []
-
-    played(tmp_path, scene)
+@played()
+async def test_an_edit_that_changes_no_word_is_answered_by_nothing(here: Here) -> None:
+    asked = await here.slack.mention("ada", "gpu-oncall", f"why ml/{POD}")
+    answer = await here.slack.wait_for(channel="gpu-oncall", containing=VERDICT, thread_ts=asked.ts)
+    await here.slack.edit("ada", "gpu-oncall", asked.ts, f"@hami-bot  Why  ml/{POD}")
+    await later(here.slack)
+    assert [message["ts"] for message in said(here.slack, "gpu-oncall", asked.ts)] == [answer["ts"]]
+    assert here.slack.journal.of("api", "chat.update") == []
 
 
-def test_other_words_are_answered_in_the_place_of_the_first_answer(tmp_path: Path) -> None:
-    async def scene(here: Here) -> None:
-        asked = await here.slack.mention("ada", "gpu-oncall", f"why ml/{POD}")
-        first = await here.slack.wait_for(channel="gpu-oncall", containing=VERDICT, thread_ts=asked.ts)
-        await here.slack.edit("ada", "gpu-oncall", asked.ts, "@hami-bot why ml/nobody-knows-it")
-        await here.slack.wait_for(channel="gpu-oncall", containing="nobody-knows-it", thread_ts=asked.ts)
-        [only] = said(here.slack, "gpu-oncall", asked.ts)
-        assert only["ts"] == first["ts"]
-        await here.slack.edit("ada", "gpu-oncall", asked.ts, f"@hami-bot why ml/{POD}")
-        await here.slack.wait_for(channel="gpu-oncall", containing=VERDICT, thread_ts=asked.ts)
-        [only] = said(here.slack, "gpu-oncall", asked.ts)
-        assert only["ts"] == first["ts"]
-
-    played(tmp_path, scene)
+@played()
+async def test_other_words_are_answered_in_the_place_of_the_first_answer(here: Here) -> None:
+    asked = await here.slack.mention("ada", "gpu-oncall", f"why ml/{POD}")
+    first = await here.slack.wait_for(channel="gpu-oncall", containing=VERDICT, thread_ts=asked.ts)
+    await here.slack.edit("ada", "gpu-oncall", asked.ts, "@hami-bot why ml/nobody-knows-it")
+    await here.slack.wait_for(channel="gpu-oncall", containing="nobody-knows-it", thread_ts=asked.ts)
+    [only] = said(here.slack, "gpu-oncall", asked.ts)
+    assert only["ts"] == first["ts"]
+    await here.slack.edit("ada", "gpu-oncall", asked.ts, f"@hami-bot why ml/{POD}")
+    await here.slack.wait_for(channel="gpu-oncall", containing=VERDICT, thread_ts=asked.ts)
+    [only] = said(here.slack, "gpu-oncall", asked.ts)
+    assert only["ts"] == first["ts"]
 
 
 class FailsOnce(Gated):
@@ -85,7 +71,7 @@ def test_the_answer_to_an_edit_stays_when_the_first_words_fail_after_it(tmp_path
         [only] = said(here.slack, "gpu-oncall", asked.ts)
         assert VERDICT in text_of(only)
 
-    played(tmp_path, scene, gated.opener)
+    played(opener=gated.opener)(scene)(tmp_path=tmp_path)
 
 
 def test_an_edit_that_comes_behind_a_later_one_asks_nothing(database: str) -> None:
@@ -103,31 +89,27 @@ def test_an_edit_that_comes_behind_a_later_one_asks_nothing(database: str) -> No
     asyncio.run(play())
 
 
-def test_a_direct_message_that_was_edited_is_answered_in_the_same_place(tmp_path: Path) -> None:
-    async def scene(here: Here) -> None:
-        room = here.slack.dm("ada")
-        asked = await here.slack.say("ada", room, f"why ml/{POD}")
-        first = await here.slack.wait_for(channel=room, containing=VERDICT)
-        await here.slack.edit("ada", room, asked.ts, "why ml/nobody-knows-it")
-        await here.slack.wait_for(channel=room, containing="nobody-knows-it", user="ada")
-        [only] = said(here.slack, room)
-        assert only["ts"] == first["ts"]
-
-    played(tmp_path, scene)
+@played()
+async def test_a_direct_message_that_was_edited_is_answered_in_the_same_place(here: Here) -> None:
+    room = here.slack.dm("ada")
+    asked = await here.slack.say("ada", room, f"why ml/{POD}")
+    first = await here.slack.wait_for(channel=room, containing=VERDICT)
+    await here.slack.edit("ada", room, asked.ts, "why ml/nobody-knows-it")
+    await here.slack.wait_for(channel=room, containing="nobody-knows-it", user="ada")
+    [only] = said(here.slack, room)
+    assert only["ts"] == first["ts"]
 
 
-def test_a_threaded_direct_message_that_is_also_sent_is_answered_once(tmp_path: Path) -> None:
-    async def scene(here: Here) -> None:
-        room = here.slack.dm("ada")
-        asked = await here.slack.say("ada", room, "help")
-        await here.slack.wait_for(channel=room, containing="You can ask")
-        await here.slack.say("ada", room, f"why ml/{POD}", thread_ts=asked.ts, broadcast=True)
-        await here.slack.wait_for(channel=room, containing=VERDICT, thread_ts=asked.ts)
-        await later(here.slack)
-        answers = [reply for reply in said(here.slack, room, asked.ts) if VERDICT in reply["text"]]
-        assert len(answers) == 1
-
-    played(tmp_path, scene)
+@played()
+async def test_a_threaded_direct_message_that_is_also_sent_is_answered_once(here: Here) -> None:
+    room = here.slack.dm("ada")
+    asked = await here.slack.say("ada", room, "help")
+    await here.slack.wait_for(channel=room, containing="You can ask")
+    await here.slack.say("ada", room, f"why ml/{POD}", thread_ts=asked.ts, broadcast=True)
+    await here.slack.wait_for(channel=room, containing=VERDICT, thread_ts=asked.ts)
+    await later(here.slack)
+    answers = [reply for reply in said(here.slack, room, asked.ts) if VERDICT in reply["text"]]
+    assert len(answers) == 1
 
 
 def told_in(world: changing.World) -> str:
@@ -135,20 +117,20 @@ def told_in(world: changing.World) -> str:
 
 
 @pytest.mark.parametrize("before", ["verbosity 4 because it hangs", f"why ml/{POD}"])
-def test_an_edit_that_asks_for_a_change_offers_nothing_and_says_how_to_go_on(before: str, tmp_path: Path) -> None:
-    async def scene(world: changing.World) -> None:
-        asked = await world.slack.mention("ada", changing.ROOM, before)
-        if before.startswith("why"):
-            await world.slack.wait_for(channel=changing.ROOM, containing=VERDICT, thread_ts=asked.ts)
-        else:
-            await world.told("ada", "")
-        await world.slack.edit("ada", changing.ROOM, asked.ts, "@hami-bot verbosity 5 for 10m because it hangs")
-        where = {"thread_ts": asked.ts} if before.startswith("why") else {}
-        told = await world.slack.wait_for(channel=changing.ROOM, containing="editing a message", user="ada", **where)
-        assert "@hami-bot verbosity 5 for 10m because it hangs" in text_of(told)
-        everything = [message for _, message in world.slack.workspace.everything(told_in(world))]
-        offers = [message for message in everything if "change:confirm" in changing.actions(message)]
-        assert not offers
-        assert await world.is_closed()
-
-    changing.played(tmp_path, scene)
+@changing.played()
+async def test_an_edit_that_asks_for_a_change_offers_nothing_and_says_how_to_go_on(
+    world: changing.World, *, before: str
+) -> None:
+    asked = await world.slack.mention("ada", changing.ROOM, before)
+    if before.startswith("why"):
+        await world.slack.wait_for(channel=changing.ROOM, containing=VERDICT, thread_ts=asked.ts)
+    else:
+        await world.told("ada", "")
+    await world.slack.edit("ada", changing.ROOM, asked.ts, "@hami-bot verbosity 5 for 10m because it hangs")
+    where = {"thread_ts": asked.ts} if before.startswith("why") else {}
+    told = await world.slack.wait_for(channel=changing.ROOM, containing="editing a message", user="ada", **where)
+    assert "@hami-bot verbosity 5 for 10m because it hangs" in text_of(told)
+    everything = [message for _, message in world.slack.workspace.everything(told_in(world))]
+    offers = [message for message in everything if "change:confirm" in changing.actions(message)]
+    assert not offers
+    assert await world.is_closed()

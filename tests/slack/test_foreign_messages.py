@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from bot.slack.message import LONGEST, said_in
 from sandbox.slack import strangers
-from tests.slack.bot import POD, VERDICT, Here
-from tests.slack.surfaces import played
+from tests.slack.bot import POD, VERDICT, Here, played
 
 LABELS = {"alertname": "PodPending", "namespace": "ml", "pod": POD}
 ALERTS = {
@@ -25,15 +24,13 @@ ALERTS = {
 
 
 @pytest.mark.parametrize("alert", ALERTS)
-def test_in_a_thread_under_another_apps_alert_its_pod_need_not_be_named(tmp_path: Path, alert: str) -> None:
-    async def scene(here: Here) -> None:
-        head = await here.slack.alert("gpu-oncall", ALERTS[alert])
-        await here.slack.mention("grace", "gpu-oncall", "why", thread_ts=head)
-        await here.slack.wait_for(channel="gpu-oncall", containing=VERDICT, thread_ts=head)
-        await here.slack.shortcut("ada", "diagnose", channel="gpu-oncall", message_ts=head)
-        await here.slack.wait_for(channel="gpu-oncall", containing=VERDICT, user="ada")
-
-    played(tmp_path, "socket", scene)
+@played(mode="socket")
+async def test_in_a_thread_under_another_apps_alert_its_pod_need_not_be_named(here: Here, *, alert: str) -> None:
+    head = await here.slack.alert("gpu-oncall", ALERTS[alert])
+    await here.slack.mention("grace", "gpu-oncall", "why", thread_ts=head)
+    await here.slack.wait_for(channel="gpu-oncall", containing=VERDICT, thread_ts=head)
+    await here.slack.shortcut("ada", "diagnose", channel="gpu-oncall", message_ts=head)
+    await here.slack.wait_for(channel="gpu-oncall", containing=VERDICT, user="ada")
 
 
 @pytest.mark.parametrize(

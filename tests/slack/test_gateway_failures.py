@@ -28,30 +28,6 @@ def test_retry_after_is_always_bounded(header: str):
     assert SHORTEST_WAIT <= seconds_to_wait(header) <= LONGEST_WAIT
 
 
-@pytest.mark.parametrize(
-    ("word", "problem"),
-    [
-        *(("ratelimited", Problem.RATE_LIMITED), ("fatal_error", Problem.UNKNOWN_OUTCOME)),
-        *(("internal_error", Problem.UNKNOWN_OUTCOME), ("channel_not_found", Problem.GONE)),
-        *(("is_archived", Problem.GONE), ("not_in_channel", Problem.FORBIDDEN), ("cannot_dm_bot", Problem.FORBIDDEN)),
-        *(("user_not_in_channel", Problem.FORBIDDEN), ("token_revoked", Problem.AUTH), ("invalid_auth", Problem.AUTH)),
-        *(("account_inactive", Problem.AUTH), ("expired_trigger_id", Problem.GONE), ("used_url", Problem.GONE)),
-        *(
-            ("msg_too_long", Problem.TOO_LONG),
-            ("no_text", Problem.BAD_REQUEST),
-            ("invalid_blocks", Problem.BAD_REQUEST),
-        ),
-        ("a_word_slack_made_up_yesterday", Problem.BAD_REQUEST),
-    ],
-)
-def test_slacks_words_are_sorted(word: str, problem: Problem):
-    failure = answered("chat.postMessage", 200, {}, {"ok": False, "error": word})
-    assert (failure.problem, failure.error) == (problem, word)
-    assert "chat.postMessage" in in_english(failure.message)
-    assert word in in_english(failure.message)
-    assert in_english(failure.hint)
-
-
 PROXY = URL("http://u:s3cret@proxy.example")
 REFUSED = aiohttp.RequestInfo(PROXY, "CONNECT", CIMultiDictProxy(CIMultiDict()), PROXY)
 

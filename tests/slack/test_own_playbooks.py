@@ -7,8 +7,7 @@ import pytest
 
 from playbooks.own import discovery
 from tests.own_playbooks import ENDS, WORKS
-from tests.slack.answering import played
-from tests.slack.bot import POD, VERDICT, Here
+from tests.slack.bot import POD, VERDICT, Here, played
 
 pytestmark = pytest.mark.few(1)
 
@@ -24,12 +23,10 @@ def folder(tmp_path: Path) -> Iterator[Path]:
     discovery.use(lambda: None)
 
 
-def test_its_answer_and_its_error_stand_in_slack_and_the_bot_goes_on(tmp_path: Path, folder: Path) -> None:
-    async def scene(here: Here) -> None:
-        for question, told in (("fine", "fine"), ("broken", "the playbook broken does not work: ModuleNotFoundError")):
-            await here.slack.command("ada", "gpu-oncall", question)
-            await here.slack.wait_for(channel="gpu-oncall", containing=told, user="ada")
-        await here.slack.command("ada", "gpu-oncall", f"why {POD}")
-        await here.slack.wait_for(channel="gpu-oncall", containing=VERDICT, user="ada")
-
-    played(tmp_path, scene)
+@played()
+async def test_its_answer_and_its_error_stand_in_slack_and_the_bot_goes_on(here: Here, *, folder: Path) -> None:
+    for question, told in (("fine", "fine"), ("broken", "the playbook broken does not work: ModuleNotFoundError")):
+        await here.slack.command("ada", "gpu-oncall", question)
+        await here.slack.wait_for(channel="gpu-oncall", containing=told, user="ada")
+    await here.slack.command("ada", "gpu-oncall", f"why {POD}")
+    await here.slack.wait_for(channel="gpu-oncall", containing=VERDICT, user="ada")

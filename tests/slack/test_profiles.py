@@ -29,7 +29,7 @@ from sandbox.apiserver import ApiServer
 from sandbox.apiserver.recordings import read_recording
 from sandbox.slack import SlackServer
 from tests.pprof.cases import PROFILES
-from tests.slack.bot import AUDIT_KEY, PATIENT, RECORDING, settings
+from tests.slack.bot import AUDIT_KEY, PATIENT, RECORDING, settings, staged
 from tests.slack.changing import actions, text_of
 from tests.slack.deliveries import sent
 
@@ -94,22 +94,19 @@ async def until(holds: Callable[[], object]) -> None:
             await asyncio.sleep(0.01)
 
 
-def played(
-    folder: Path,
-    scene: Scene,
-    *,
+@staged
+@asynccontextmanager
+async def played(
+    tmp_path: Path,
     held: bool = False,
     profiles: ProfileSettings = ProfileSettings(),  # noqa: B008  # it is a constant
     clusters: Sequence[str] = (),
     served: dict[tuple[str, str, str], bytes] = SEED.profiles,
-) -> None:
-    async def play() -> None:
-        over = {"profiles": profiles, "clusters": dict.fromkeys(clusters, ClusterSettings())}
-        async with asyncio.timeout(180), a_world(folder, over, served, held=held) as world:
-            await scene(world)
-            assert world.slack.unknown_methods == []
-
-    asyncio.run(play())
+) -> AsyncGenerator["World"]:
+    over = {"profiles": profiles, "clusters": dict.fromkeys(clusters, ClusterSettings())}
+    async with asyncio.timeout(180), a_world(tmp_path, over, served, held=held) as world:
+        yield world
+        assert world.slack.unknown_methods == []
 
 
 @asynccontextmanager
@@ -139,88 +136,82 @@ async def a_world(
             yield World(slack, cluster, folder, gate, waited)
 
 
-def test_a_cpu_profile_is_answered_with_all_its_files_and_looked_at_again_without_the_cluster(tmp_path: Path) -> None:
-    async def scene(world: World) -> None:
-        await world.slack.command("ada", ROOM, "profile cpu 5s")
-        answer = await world.answer("560ms in 10 s")
-        assert not answer.get("ephemeral")
-        assert "linux.Syscall6" in text_of(answer)
-        files = await world.files(answer["ts"])
-        assert files["cpu-3d1451de.pb.gz"] == CPU
-        assert Image.open(io.BytesIO(files["cpu-3d1451de.png"])).width == 1600
-        assert b"<!doctype html>" in files["cpu-3d1451de.html"]
-        assert files["cpu-3d1451de.top.txt"] == top(read(CPU)).encode()
-        assert world.waited == [5.0]
+@played()
+async def test_a_cpu_profile_is_answered_with_all_its_files_and_looked_at_again_without_the_cluster(
+    world: World,
+) -> None:
+    await world.slack.command("ada", ROOM, "profile cpu 5s")
+    answer = await world.answer("560ms in 10 s")
+    assert not answer.get("ephemeral")
+    assert "linux.Syscall6" in text_of(answer)
+    files = await world.files(answer["ts"])
+    assert files["cpu-3d1451de.pb.gz"] == CPU
+    assert Image.open(io.BytesIO(files["cpu-3d1451de.png"])).width == 1600
+    assert b"<!doctype html>" in files["cpu-3d1451de.html"]
+    assert files["cpu-3d1451de.top.txt"] == top(read(CPU)).encode()
+    assert world.waited == [5.0]
 
-        asked = len(world.cluster.requests)
-        await world.slack.command("ada", ROOM, "profile kept")
-        listed = await world.answer("1 profile is kept", "ada")
-        assert listed["ephemeral"]
-        assert "cpu-3d1451de" in text_of(listed)
-        await world.slack.command("ada", ROOM, "profile top -nodecount=3 cpu-3d1451de")
-        assert "File: scheduler" in text_of(await world.answer("Showing top 3 nodes", "ada"))
-        await world.slack.command("ada", ROOM, "profile compare cpu-3d1451de v2.10.0")
-        assert "no change beyond noise" in text_of(await world.answer("beyond noise", "ada"))
-        assert len(world.cluster.requests) == asked
-
-    played(tmp_path, scene)
-
-
-def test_a_profile_asked_for_in_a_thread_is_answered_there(tmp_path: Path) -> None:
-    async def scene(world: World) -> None:
-        head = await world.slack.say("ada", ROOM, "the scheduler is slow")
-        await world.slack.mention("ada", ROOM, "profile heap", thread_ts=head.ts)
-        answer = await world.slack.wait_for(channel=ROOM, containing="Memory in use of ", thread_ts=head.ts)
-        assert answer["thread_ts"] == head.ts
-        assert {".png", ".txt", ".html", ".gz"} <= {Path(name).suffix for name in await world.files(head.ts)}
-
-    played(tmp_path, scene)
+    asked = len(world.cluster.requests)
+    await world.slack.command("ada", ROOM, "profile kept")
+    listed = await world.answer("1 profile is kept", "ada")
+    assert listed["ephemeral"]
+    assert "cpu-3d1451de" in text_of(listed)
+    await world.slack.command("ada", ROOM, "profile top -nodecount=3 cpu-3d1451de")
+    assert "File: scheduler" in text_of(await world.answer("Showing top 3 nodes", "ada"))
+    await world.slack.command("ada", ROOM, "profile compare cpu-3d1451de v2.10.0")
+    assert "no change beyond noise" in text_of(await world.answer("beyond noise", "ada"))
+    assert len(world.cluster.requests) == asked
 
 
-def test_while_it_is_taken_everybody_sees_for_how_long_and_may_cancel_which_ends_the_capture(tmp_path: Path) -> None:
-    async def scene(world: World) -> None:
-        await world.slack.command("ada", ROOM, "profile cpu 60s")
-        taking = await world.answer("about")
-        assert "a cpu profile of HAMi's scheduler" in text_of(taking)
-        assert world.cluster.ports.profiling == {(NAMESPACE, POD)}
-        await world.slack.click("grace", CANCEL, channel=ROOM, message_ts=taking["ts"])
-        told = await world.answer("cancelled by")
-        assert told["ts"] == taking["ts"]
-        assert CANCEL not in actions(told)
-        await until(lambda: not world.cluster.ports.profiling)
-        await world.pressed_late("grace", actions(taking)[CANCEL], told["ts"])
-        late = await world.answer("you cannot cancel it here", "grace")
-        assert late["ephemeral"]
-
-    played(tmp_path, scene, held=True)
+@played()
+async def test_a_profile_asked_for_in_a_thread_is_answered_there(world: World) -> None:
+    head = await world.slack.say("ada", ROOM, "the scheduler is slow")
+    await world.slack.mention("ada", ROOM, "profile heap", thread_ts=head.ts)
+    answer = await world.slack.wait_for(channel=ROOM, containing="Memory in use of ", thread_ts=head.ts)
+    assert answer["thread_ts"] == head.ts
+    assert {".png", ".txt", ".html", ".gz"} <= {Path(name).suffix for name in await world.files(head.ts)}
 
 
-def test_who_cancels_a_shared_capture_leaves_it_to_the_other(tmp_path: Path) -> None:
-    async def scene(world: World) -> None:
-        await world.slack.command("ada", ROOM, "profile cpu 60s")
-        await until(world.captures)
-        await world.slack.command("grace", ROOM, "profile cpu 60s")
-        joined = await world.answer("both requests share one")
-        await world.slack.click("grace", CANCEL, channel=ROOM, message_ts=joined["ts"])
-        await world.answer("cancelled by")
-        world.gate.set()
-        await world.answer("560ms in 10 s")
+@played(held=True)
+async def test_while_it_is_taken_everybody_sees_for_how_long_and_may_cancel_which_ends_the_capture(
+    world: World,
+) -> None:
+    await world.slack.command("ada", ROOM, "profile cpu 60s")
+    taking = await world.answer("about")
+    assert "a cpu profile of HAMi's scheduler" in text_of(taking)
+    assert world.cluster.ports.profiling == {(NAMESPACE, POD)}
+    await world.slack.click("grace", CANCEL, channel=ROOM, message_ts=taking["ts"])
+    told = await world.answer("cancelled by")
+    assert told["ts"] == taking["ts"]
+    assert CANCEL not in actions(told)
+    await until(lambda: not world.cluster.ports.profiling)
+    await world.pressed_late("grace", actions(taking)[CANCEL], told["ts"])
+    late = await world.answer("you cannot cancel it here", "grace")
+    assert late["ephemeral"]
 
-    played(tmp_path, scene, held=True)
+
+@played(held=True)
+async def test_who_cancels_a_shared_capture_leaves_it_to_the_other(world: World) -> None:
+    await world.slack.command("ada", ROOM, "profile cpu 60s")
+    await until(world.captures)
+    await world.slack.command("grace", ROOM, "profile cpu 60s")
+    joined = await world.answer("both requests share one")
+    await world.slack.click("grace", CANCEL, channel=ROOM, message_ts=joined["ts"])
+    await world.answer("cancelled by")
+    world.gate.set()
+    await world.answer("560ms in 10 s")
 
 
-def test_the_usual_cluster_is_the_same_whether_it_is_named_or_not(tmp_path: Path) -> None:
-    async def scene(world: World) -> None:
-        place = f"https://{NAMESPACE}/{POD}:443"
-        await world.slack.command("ada", ROOM, f"profile cpu 60s --target {place}")
-        await until(world.captures)
-        await world.slack.command("grace", ROOM, f"profile cpu 60s --target {place} --cluster prod")
-        await world.answer("both requests share one")
-        assert len(world.captures()) == 1
-        assert {target for _, _, target, _ in await world.audited()} == {f"prod:{place}"}
-        world.gate.set()
-
-    played(tmp_path, scene, held=True, clusters=["prod"], served={(NAMESPACE, POD, "profile"): b"no profile"})
+@played(held=True, clusters=["prod"], served={(NAMESPACE, POD, "profile"): b"no profile"})
+async def test_the_usual_cluster_is_the_same_whether_it_is_named_or_not(world: World) -> None:
+    place = f"https://{NAMESPACE}/{POD}:443"
+    await world.slack.command("ada", ROOM, f"profile cpu 60s --target {place}")
+    await until(world.captures)
+    await world.slack.command("grace", ROOM, f"profile cpu 60s --target {place} --cluster prod")
+    await world.answer("both requests share one")
+    assert len(world.captures()) == 1
+    assert {target for _, _, target, _ in await world.audited()} == {f"prod:{place}"}
+    world.gate.set()
 
 
 def test_room_is_asked_for_after_the_audit_log_when_nothing_is_waited_for_any_more(tmp_path: Path) -> None:
@@ -237,75 +228,65 @@ def test_room_is_asked_for_after_the_audit_log_when_nothing_is_waited_for_any_mo
         world.gate.set()
 
     kinds = ("heap", "allocs", "goroutine")
-    played(tmp_path, scene, held=True, served={(NAMESPACE, POD, kind): b"no profile" for kind in kinds})
+    played(held=True, served={(NAMESPACE, POD, kind): b"no profile" for kind in kinds})(scene)(tmp_path=tmp_path)
 
 
-def test_somebody_else_at_it_is_understood(tmp_path: Path) -> None:
-    async def scene(world: World) -> None:
-        world.cluster.ports.profiling.add((NAMESPACE, POD))
-        await world.slack.command("ada", ROOM, "profile cpu 5s")
-        told = await world.answer("cpu profiling already in use")
-        assert "ask again in a minute" in text_of(told)
-
-    played(tmp_path, scene)
+@played()
+async def test_somebody_else_at_it_is_understood(world: World) -> None:
+    world.cluster.ports.profiling.add((NAMESPACE, POD))
+    await world.slack.command("ada", ROOM, "profile cpu 5s")
+    told = await world.answer("cpu profiling already in use")
+    assert "ask again in a minute" in text_of(told)
 
 
-def test_where_profiles_are_off_it_offers_to_switch_them_on(tmp_path: Path) -> None:
-    async def scene(world: World) -> None:
-        await world.slack.command("ada", ROOM, "profile cpu 5s")
-        told = await world.answer("serves no profiles")
-        assert "HTTP 404: 404 page not found" in text_of(told)
-        assert any("profiling on for 15m" in value for value in actions(told).values())
-        assert await world.kept() == []
-
-    played(tmp_path, scene, served={})
+@played(served={})
+async def test_where_profiles_are_off_it_offers_to_switch_them_on(world: World) -> None:
+    await world.slack.command("ada", ROOM, "profile cpu 5s")
+    told = await world.answer("serves no profiles")
+    assert "HTTP 404: 404 page not found" in text_of(told)
+    assert any("profiling on for 15m" in value for value in actions(told).values())
+    assert await world.kept() == []
 
 
-def test_longer_than_the_settings_allow_is_refused(tmp_path: Path) -> None:
-    async def scene(world: World) -> None:
-        await world.slack.command("ada", ROOM, "profile cpu 90s")
-        told = await world.answer("90 s is too long: at most 45 s", "ada")
-        assert "profile cpu 45s" in text_of(told)
-        assert world.captures() == []
-
-    played(tmp_path, scene, profiles=ProfileSettings(longest_s=45))
+@played(profiles=ProfileSettings(longest_s=45))
+async def test_longer_than_the_settings_allow_is_refused(world: World) -> None:
+    await world.slack.command("ada", ROOM, "profile cpu 90s")
+    told = await world.answer("90 s is too long: at most 45 s", "ada")
+    assert "profile cpu 45s" in text_of(told)
+    assert world.captures() == []
 
 
-def test_no_pod_outside_hamis_namespace_is_asked_for_who_asks_in_slack(tmp_path: Path) -> None:
-    async def scene(world: World) -> None:
-        await world.slack.command("ada", ROOM, "profile heap --target kube-system/etcd-0:2379")
-        told = await world.answer("no profiles are taken of pods in namespace kube-system")
-        assert "profiles.namespaces" in text_of(told)
-        assert not any("etcd-0" in request.path for request in world.cluster.requests)
-        ada, etcd = world.slack.workspace.user_id("ada"), "http://kube-system/etcd-0:2379"
-        assert await world.audited() == [("requested", ada, etcd, "heap"), ("refused", ada, etcd, "heap")]
-
-    played(tmp_path, scene)
+@played()
+async def test_no_pod_outside_hamis_namespace_is_asked_for_who_asks_in_slack(world: World) -> None:
+    await world.slack.command("ada", ROOM, "profile heap --target kube-system/etcd-0:2379")
+    told = await world.answer("no profiles are taken of pods in namespace kube-system")
+    assert "profiles.namespaces" in text_of(told)
+    assert not any("etcd-0" in request.path for request in world.cluster.requests)
+    ada, etcd = world.slack.workspace.user_id("ada"), "http://kube-system/etcd-0:2379"
+    assert await world.audited() == [("requested", ada, etcd, "heap"), ("refused", ada, etcd, "heap")]
 
 
-def test_who_takes_a_profile_of_another_program_is_in_the_audit_log_and_of_hamis_own_nothing(tmp_path: Path) -> None:
-    async def scene(world: World) -> None:
-        await world.slack.command("ada", ROOM, "profile heap")
-        await world.answer("Memory in use of")
-        place = f"https://{NAMESPACE}/{POD}:443"
-        await world.slack.command("ada", ROOM, f"profile cpu 5s --target {place}")
-        await world.answer("CPU of")
-        ada = world.slack.workspace.user_id("ada")
-        assert await world.audited() == [("requested", ada, place, "cpu"), ("taken", ada, place, "cpu")]
+@played()
+async def test_who_takes_a_profile_of_another_program_is_in_the_audit_log_and_of_hamis_own_nothing(
+    world: World,
+) -> None:
+    await world.slack.command("ada", ROOM, "profile heap")
+    await world.answer("Memory in use of")
+    place = f"https://{NAMESPACE}/{POD}:443"
+    await world.slack.command("ada", ROOM, f"profile cpu 5s --target {place}")
+    await world.answer("CPU of")
+    ada = world.slack.workspace.user_id("ada")
+    assert await world.audited() == [("requested", ada, place, "cpu"), ("taken", ada, place, "cpu")]
 
-    played(tmp_path, scene)
 
-
-def test_a_running_bot_signs_the_audit_log_with_the_key_of_its_settings(tmp_path: Path) -> None:
-    async def scene(world: World) -> None:
-        await world.slack.command("ada", ROOM, f"profile cpu 5s --target https://{NAMESPACE}/{POD}:443")
-        await world.answer("CPU of")
-        async with open_beside(f"sqlite:///{world.folder / 'bot.db'}", audit_keys=(AUDIT_KEY,)) as store:
-            found = await store.audit.verify()
-        assert isinstance(found, Verified)
-        assert (found.entries, found.signed_from) == (2, 1)
-
-    played(tmp_path, scene)
+@played()
+async def test_a_running_bot_signs_the_audit_log_with_the_key_of_its_settings(world: World) -> None:
+    await world.slack.command("ada", ROOM, f"profile cpu 5s --target https://{NAMESPACE}/{POD}:443")
+    await world.answer("CPU of")
+    async with open_beside(f"sqlite:///{world.folder / 'bot.db'}", audit_keys=(AUDIT_KEY,)) as store:
+        found = await store.audit.verify()
+    assert isinstance(found, Verified)
+    assert (found.entries, found.signed_from) == (2, 1)
 
 
 @pytest.mark.parametrize(
@@ -320,15 +301,13 @@ def test_a_running_bot_signs_the_audit_log_with_the_key_of_its_settings(tmp_path
         ("profile cpu --target nowhere", "'nowhere' is not NAMESPACE/POD:PORT"),
     ],
 )
-def test_a_mistake_is_told_to_who_made_it_alone_and_no_file_of_the_bot_is_read(
-    tmp_path: Path, words: str, said: str
+@played()
+async def test_a_mistake_is_told_to_who_made_it_alone_and_no_file_of_the_bot_is_read(
+    world: World, *, words: str, said: str
 ) -> None:
-    async def scene(world: World) -> None:
-        await world.slack.command("ada", ROOM, words)
-        told = await world.answer(said, "ada")
-        assert told["ephemeral"]
-
-    played(tmp_path, scene)
+    await world.slack.command("ada", ROOM, words)
+    told = await world.answer(said, "ada")
+    assert told["ephemeral"]
 
 
 def test_one_that_a_process_did_not_live_to_answer_is_not_left_without_a_word(tmp_path: Path) -> None:
@@ -343,7 +322,7 @@ def test_one_that_a_process_did_not_live_to_answer_is_not_left_without_a_word(tm
         assert world.captures() == []
 
     asyncio.run(left_behind())
-    played(tmp_path, scene)
+    played()(scene)(tmp_path=tmp_path)
 
 
 def test_what_stands_out_comes_with_a_button_that_shows_its_lines_from_the_kept_profile(tmp_path: Path) -> None:
@@ -357,4 +336,4 @@ def test_what_stands_out_comes_with_a_button_that_shows_its_lines_from_the_kept_
         assert len(world.captures()) == 1
 
     busy = (PROFILES / "before.cpu.pb.gz").read_bytes()
-    played(tmp_path, scene, served={(NAMESPACE, POD, "profile"): busy})
+    played(served={(NAMESPACE, POD, "profile"): busy})(scene)(tmp_path=tmp_path)

@@ -1,7 +1,8 @@
 """The answer to one interaction, whatever becomes of its response_url."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from bot.slack.outbox import Outbox
 from bot.slack.responder import LIFE, Delivery, Responder
 from bot.store import Store
 from sandbox.slack import Fault
+from tests.slack.bot import staged
 from tests.slack.outbox_support import (
     ADA,
     BUDGET,
@@ -70,89 +72,65 @@ class Inbox:
         await drain(self.store, self.bot.clock, self.outbox)
 
 
-def at_the_desk(folder: Path, work: Callable[[Inbox], Awaitable[None]], **options: Any) -> None:
-    async def main() -> None:
-        async with a_workspace(**options) as bot, an_outbox(bot, f"sqlite:///{folder}/state.db") as (outbox, store):
-            await work(Inbox(bot, outbox, store))
-
-    asyncio.run(main())
-
-
-def test_the_message_with_the_button_becomes_the_progress_and_then_the_answer(tmp_path: Path):
-    async def work(inbox: Inbox) -> None:
-        responder = await inbox.clicked()
-        await responder.progress("Looking at ml/x")
-        assert inbox.seen() == ["Looking at ml/x"]
-        assert await responder.answer(line("gpu-1 is full")) is Delivery.RESPONSE_URL
-        assert inbox.seen() == ["gpu-1 is full"]
-
-    at_the_desk(tmp_path, work)
+@staged
+@asynccontextmanager
+async def at_the_desk(tmp_path: Path, **options: Any) -> AsyncGenerator[Inbox]:
+    async with a_workspace(**options) as bot, an_outbox(bot, f"sqlite:///{tmp_path}/state.db") as (outbox, store):
+        yield Inbox(bot, outbox, store)
 
 
-def test_the_answer_to_a_command_stands_below_its_progress(tmp_path: Path):
-    async def work(inbox: Inbox) -> None:
-        responder = inbox.asked()
-        await responder.progress("This takes a few seconds")
-        assert await responder.answer(line("gpu-1 is full")) is Delivery.RESPONSE_URL
-        assert inbox.seen() == ["This takes a few seconds", "gpu-1 is full"]
-
-    at_the_desk(tmp_path, work)
-
-
-def test_progress_never_takes_the_last_use_nor_the_answers_place(tmp_path: Path):
-    async def work(inbox: Inbox) -> None:
-        responder = await inbox.clicked()
-        for number in range(9):
-            await responder.progress(f"step {number}")
-        assert inbox.uses() == 4
-        assert await responder.answer(line("found")) is Delivery.RESPONSE_URL
-        await responder.progress("too late")
-        assert inbox.seen() == ["found"]
-
-    at_the_desk(tmp_path, work)
+@at_the_desk()
+async def test_the_message_with_the_button_becomes_the_progress_and_then_the_answer(inbox: Inbox) -> None:
+    responder = await inbox.clicked()
+    await responder.progress("Looking at ml/x")
+    assert inbox.seen() == ["Looking at ml/x"]
+    assert await responder.answer(line("gpu-1 is full")) is Delivery.RESPONSE_URL
+    assert inbox.seen() == ["gpu-1 is full"]
 
 
-def test_an_answer_waits_for_progress_that_is_under_way(tmp_path: Path):
-    async def work(inbox: Inbox) -> None:
-        responder = await inbox.clicked()
-        await asyncio.gather(responder.progress("looking"), responder.answer(line("found")))
-        assert inbox.seen() == ["found"]
-
-    at_the_desk(tmp_path, work)
-
-
-def test_the_sixth_answer_takes_the_next_way(tmp_path: Path):
-    async def work(inbox: Inbox) -> None:
-        responder = inbox.asked()
-        ways = [await responder.answer(line(f"{number}")) for number in range(6)]
-        assert ways == [Delivery.RESPONSE_URL] * 5 + [Delivery.EPHEMERAL]
-        assert inbox.seen() == ["0", "1", "2", "3", "4", "5"]
-        assert inbox.uses() == 5
-
-    at_the_desk(tmp_path, work)
+@at_the_desk()
+async def test_the_answer_to_a_command_stands_below_its_progress(inbox: Inbox) -> None:
+    responder = inbox.asked()
+    await responder.progress("This takes a few seconds")
+    assert await responder.answer(line("gpu-1 is full")) is Delivery.RESPONSE_URL
+    assert inbox.seen() == ["This takes a few seconds", "gpu-1 is full"]
 
 
-def test_after_half_an_hour_the_url_is_not_even_tried(tmp_path: Path):
-    async def work(inbox: Inbox) -> None:
-        responder = inbox.asked()
-        await inbox.bot.clock.advance(LIFE)
-        await responder.progress("still looking")
-        assert await responder.answer(line("found")) is Delivery.EPHEMERAL
-        assert inbox.seen() == ["found"]
-        assert inbox.uses() == 0
+@at_the_desk()
+async def test_progress_never_takes_the_last_use_nor_the_answers_place(inbox: Inbox) -> None:
+    responder = await inbox.clicked()
+    for number in range(9):
+        await responder.progress(f"step {number}")
+    assert inbox.uses() == 4
+    assert await responder.answer(line("found")) is Delivery.RESPONSE_URL
+    await responder.progress("too late")
+    assert inbox.seen() == ["found"]
 
-    at_the_desk(tmp_path, work)
+
+@at_the_desk()
+async def test_an_answer_waits_for_progress_that_is_under_way(inbox: Inbox) -> None:
+    responder = await inbox.clicked()
+    await asyncio.gather(responder.progress("looking"), responder.answer(line("found")))
+    assert inbox.seen() == ["found"]
 
 
-def test_a_url_that_others_used_up_is_found_out(tmp_path: Path):
-    async def work(inbox: Inbox) -> None:
-        responder = inbox.asked()
-        for number in range(5):
-            await inbox.bot.gateway.respond(responder._url, line(f"{number}"))
-        assert await responder.answer(line("found")) is Delivery.EPHEMERAL
-        assert inbox.seen()[-1] == "found"
+@at_the_desk()
+async def test_the_sixth_answer_takes_the_next_way(inbox: Inbox) -> None:
+    responder = inbox.asked()
+    ways = [await responder.answer(line(f"{number}")) for number in range(6)]
+    assert ways == [Delivery.RESPONSE_URL] * 5 + [Delivery.EPHEMERAL]
+    assert inbox.seen() == ["0", "1", "2", "3", "4", "5"]
+    assert inbox.uses() == 5
 
-    at_the_desk(tmp_path, work)
+
+@at_the_desk()
+async def test_after_half_an_hour_the_url_is_not_even_tried(inbox: Inbox) -> None:
+    responder = inbox.asked()
+    await inbox.bot.clock.advance(LIFE)
+    await responder.progress("still looking")
+    assert await responder.answer(line("found")) is Delivery.EPHEMERAL
+    assert inbox.seen() == ["found"]
+    assert inbox.uses() == 0
 
 
 @pytest.mark.parametrize(
@@ -164,122 +142,100 @@ def test_a_url_that_others_used_up_is_found_out(tmp_path: Path):
     ],
     ids=lambda fault: f"{fault.kind}-{fault.status}",
 )
-def test_a_url_that_fails_is_followed_by_an_ephemeral_message(tmp_path: Path, fault: Fault):
-    async def work(inbox: Inbox) -> None:
-        inbox.bot.slack.faults.append(fault)
-        assert await inbox.asked().answer(line("found")) is Delivery.EPHEMERAL
-        assert inbox.seen() == ["found"]
-
-    at_the_desk(tmp_path, work)
+@at_the_desk()
+async def test_a_url_that_fails_is_followed_by_an_ephemeral_message(inbox: Inbox, *, fault: Fault) -> None:
+    inbox.bot.slack.faults.append(fault)
+    assert await inbox.asked().answer(line("found")) is Delivery.EPHEMERAL
+    assert inbox.seen() == ["found"]
 
 
 @pytest.mark.parametrize("kind", ["status", "html", "reset"])
-def test_a_fault_that_passes_costs_only_a_second_use(tmp_path: Path, kind: Any):
-    async def work(inbox: Inbox) -> None:
-        inbox.bot.slack.faults.append(Fault(kind, URL))
-        assert await inbox.asked().answer(line("found")) is Delivery.RESPONSE_URL
-        assert inbox.seen() == ["found"]
-
-    at_the_desk(tmp_path, work)
+@at_the_desk()
+async def test_a_fault_that_passes_costs_only_a_second_use(inbox: Inbox, *, kind: Any) -> None:
+    inbox.bot.slack.faults.append(Fault(kind, URL))
+    assert await inbox.asked().answer(line("found")) is Delivery.RESPONSE_URL
+    assert inbox.seen() == ["found"]
 
 
-def test_blocks_that_are_refused_come_simpler(tmp_path: Path):
-    async def work(inbox: Inbox) -> None:
-        inbox.bot.slack.faults.append(Fault("error", URL, error="invalid_blocks"))
-        assert await inbox.asked().answer(line("the whole verdict")) is Delivery.RESPONSE_URL
-        assert inbox.seen() == ["the whole verdict"]
-
-    at_the_desk(tmp_path, work)
+@at_the_desk()
+async def test_blocks_that_are_refused_come_simpler(inbox: Inbox) -> None:
+    inbox.bot.slack.faults.append(Fault("error", URL, error="invalid_blocks"))
+    assert await inbox.asked().answer(line("the whole verdict")) is Delivery.RESPONSE_URL
+    assert inbox.seen() == ["the whole verdict"]
 
 
-def test_where_the_bot_is_not_it_answers_by_the_url_and_else_directly(tmp_path: Path):
-    async def work(inbox: Inbox) -> None:
-        assert await inbox.asked(BUDGET, GRACE).answer(line("found")) is Delivery.RESPONSE_URL
-        assert inbox.seen(BUDGET, GRACE) == ["found"]
-        inbox.bot.slack.faults.append(Fault("status", URL, status=404))
-        assert await inbox.asked(BUDGET, GRACE).answer(line("found again")) is Delivery.DIRECT
+@at_the_desk()
+async def test_where_the_bot_is_not_it_answers_by_the_url_and_else_directly(inbox: Inbox) -> None:
+    assert await inbox.asked(BUDGET, GRACE).answer(line("found")) is Delivery.RESPONSE_URL
+    assert inbox.seen(BUDGET, GRACE) == ["found"]
+    inbox.bot.slack.faults.append(Fault("status", URL, status=404))
+    assert await inbox.asked(BUDGET, GRACE).answer(line("found again")) is Delivery.DIRECT
+    await inbox.drain()
+    assert texts(inbox.bot, GRACE) == ["found again"]
+
+
+@at_the_desk()
+async def test_an_answer_while_slack_is_away_is_in_the_direct_messages_when_it_is_back(inbox: Inbox) -> None:
+    inbox.bot.slack.faults.append(Fault("outage", until=inbox.bot.clock.now() + 600))
+    responder = inbox.asked()
+    await responder.progress("looking")
+    assert await responder.answer(line("found")._replace(files=(CSV,))) is Delivery.DIRECT
+    await inbox.drain()
+    assert texts(inbox.bot, ADA) == ["found"]
+    assert len(shared(inbox.bot, ADA)) == 1
+
+
+@at_the_desk()
+async def test_files_of_a_private_answer_are_in_the_direct_messages_and_it_says_so(inbox: Inbox) -> None:
+    message = line("gpu-1 is full")._replace(files=(CSV,))
+    assert await inbox.asked().answer(message) is Delivery.RESPONSE_URL
+    await inbox.drain()
+    blocks = ephemerals(inbox.bot, ONCALL, ADA)[0]["blocks"]
+    assert "direct messages" in blocks[-1]["elements"][0]["text"]
+    assert len(texts(inbox.bot, ADA)) == 1
+    assert [name for name, _ in shared(inbox.bot, ADA)] == ["use.csv"]
+    assert shared(inbox.bot, ONCALL) == []
+
+
+@at_the_desk()
+async def test_a_store_that_cannot_be_written_costs_the_files_and_not_the_answer(inbox: Inbox) -> None:
+    async with inbox.store._engine.begin() as connection:
+        await connection.exec_driver_sql("DROP TABLE outbox_files")
+        await connection.exec_driver_sql("DROP TABLE outbox")
+    assert await inbox.asked().answer(line("found")._replace(files=(CSV,))) is Delivery.RESPONSE_URL
+    assert inbox.seen() == ["found"]
+    inbox.bot.slack.faults.append(Fault("outage"))
+    assert await inbox.asked().answer(Message("lost")) is Delivery.LOST
+
+
+@at_the_desk()
+async def test_answers_without_a_response_url_are_not_taken_for_each_other(inbox: Inbox) -> None:
+    for number in range(2):
+        assert await inbox.resumed(f"V1:{number}", BUDGET, GRACE).answer(line(f"{number}")) is Delivery.DIRECT
+    await inbox.drain()
+    assert texts(inbox.bot, GRACE) == ["0", "1"]
+
+
+@at_the_desk()
+async def test_the_files_of_a_forms_answer_are_posted_once_though_the_question_is_resumed(inbox: Inbox) -> None:
+    for _ in range(2):
+        answer = line("found")._replace(files=(CSV,))
+        assert await inbox.resumed("V1:hash").answer(answer) is Delivery.EPHEMERAL
         await inbox.drain()
-        assert texts(inbox.bot, GRACE) == ["found again"]
-
-    at_the_desk(tmp_path, work)
+    assert [name for name, _ in shared(inbox.bot, ADA)] == ["use.csv"]
 
 
-def test_an_answer_while_slack_is_away_is_in_the_direct_messages_when_it_is_back(tmp_path: Path):
-    async def work(inbox: Inbox) -> None:
-        inbox.bot.slack.faults.append(Fault("outage", until=inbox.bot.clock.now() + 600))
-        responder = inbox.asked()
-        await responder.progress("looking")
-        assert await responder.answer(line("found")._replace(files=(CSV,))) is Delivery.DIRECT
-        await inbox.drain()
-        assert texts(inbox.bot, ADA) == ["found"]
-        assert len(shared(inbox.bot, ADA)) == 1
-
-    at_the_desk(tmp_path, work)
+@at_the_desk()
+async def test_progress_is_a_task_card_where_the_workspace_takes_them(inbox: Inbox) -> None:
+    await inbox.asked().progress("Looking at &lt;ml/x&gt;")
+    [message] = ephemerals(inbox.bot, ONCALL, ADA)
+    assert [(block["type"], block["title"]) for block in message["blocks"]] == [("task_card", "Looking at <ml/x>")]
 
 
-def test_files_of_a_private_answer_are_in_the_direct_messages_and_it_says_so(tmp_path: Path):
-    async def work(inbox: Inbox) -> None:
-        message = line("gpu-1 is full")._replace(files=(CSV,))
-        assert await inbox.asked().answer(message) is Delivery.RESPONSE_URL
-        await inbox.drain()
-        blocks = ephemerals(inbox.bot, ONCALL, ADA)[0]["blocks"]
-        assert "direct messages" in blocks[-1]["elements"][0]["text"]
-        assert len(texts(inbox.bot, ADA)) == 1
-        assert [name for name, _ in shared(inbox.bot, ADA)] == ["use.csv"]
-        assert shared(inbox.bot, ONCALL) == []
-
-    at_the_desk(tmp_path, work)
-
-
-def test_a_store_that_cannot_be_written_costs_the_files_and_not_the_answer(tmp_path: Path):
-    async def work(inbox: Inbox) -> None:
-        async with inbox.store._engine.begin() as connection:
-            await connection.exec_driver_sql("DROP TABLE outbox_files")
-            await connection.exec_driver_sql("DROP TABLE outbox")
-        assert await inbox.asked().answer(line("found")._replace(files=(CSV,))) is Delivery.RESPONSE_URL
-        assert inbox.seen() == ["found"]
-        inbox.bot.slack.faults.append(Fault("outage"))
-        assert await inbox.asked().answer(Message("lost")) is Delivery.LOST
-
-    at_the_desk(tmp_path, work)
-
-
-def test_answers_without_a_response_url_are_not_taken_for_each_other(tmp_path: Path):
-    async def work(inbox: Inbox) -> None:
-        for number in range(2):
-            assert await inbox.resumed(f"V1:{number}", BUDGET, GRACE).answer(line(f"{number}")) is Delivery.DIRECT
-        await inbox.drain()
-        assert texts(inbox.bot, GRACE) == ["0", "1"]
-
-    at_the_desk(tmp_path, work)
-
-
-def test_the_files_of_a_forms_answer_are_posted_once_though_the_question_is_resumed(tmp_path: Path):
-    async def work(inbox: Inbox) -> None:
-        for _ in range(2):
-            answer = line("found")._replace(files=(CSV,))
-            assert await inbox.resumed("V1:hash").answer(answer) is Delivery.EPHEMERAL
-            await inbox.drain()
-        assert [name for name, _ in shared(inbox.bot, ADA)] == ["use.csv"]
-
-    at_the_desk(tmp_path, work)
-
-
-def test_progress_is_a_task_card_where_the_workspace_takes_them(tmp_path: Path):
-    async def work(inbox: Inbox) -> None:
-        await inbox.asked().progress("Looking at &lt;ml/x&gt;")
-        [message] = ephemerals(inbox.bot, ONCALL, ADA)
-        assert [(block["type"], block["title"]) for block in message["blocks"]] == [("task_card", "Looking at <ml/x>")]
-
-    at_the_desk(tmp_path, work)
-
-
-def test_progress_and_answer_come_where_the_workspace_refuses_task_cards(tmp_path: Path):
-    async def work(inbox: Inbox) -> None:
-        inbox.bot.slack.unknown_blocks.add("task_card")
-        responder = inbox.asked()
-        await responder.progress("Looking at ml/x")
-        assert await responder.answer(line("gpu-1 is full")) is Delivery.RESPONSE_URL
-        assert inbox.seen() == ["Looking at ml/x", "gpu-1 is full"]
-
-    at_the_desk(tmp_path, work)
+@at_the_desk()
+async def test_progress_and_answer_come_where_the_workspace_refuses_task_cards(inbox: Inbox) -> None:
+    inbox.bot.slack.unknown_blocks.add("task_card")
+    responder = inbox.asked()
+    await responder.progress("Looking at ml/x")
+    assert await responder.answer(line("gpu-1 is full")) is Delivery.RESPONSE_URL
+    assert inbox.seen() == ["Looking at ml/x", "gpu-1 is full"]

@@ -13,8 +13,8 @@ import pytest
 from bot.errors import NotFound, Unusable
 from bot.kube.recording.recorded_cluster import RecordedCluster
 from playbooks.playbook import Sources
-from tests.slack.bot import POD, RECORDING, VERDICT, Here, Mode, a_bot
-from tests.slack.surfaces import button, played, text_of
+from tests.slack.bot import POD, RECORDING, VERDICT, Here, Mode, a_bot, played
+from tests.slack.surfaces import button, text_of
 
 
 class Passing:
@@ -44,30 +44,26 @@ class Passing:
         yield Sources(self)
 
 
-def test_a_command_is_answered_to_the_person_who_asked_alone(tmp_path: Path, mode: Mode) -> None:
-    async def scene(here: Here) -> None:
-        ack = await here.slack.command("ada", "gpu-oncall", f"why {POD}")
-        assert ack.ok
-        answer = await here.slack.wait_for(channel="gpu-oncall", containing=VERDICT, user="ada")
-        assert answer["ephemeral"]
-        assert answer["text"].startswith(VERDICT)
-        assert VERDICT not in "\n".join(map(text_of, here.slack.messages("gpu-oncall", "grace")))
-
-    played(tmp_path, mode, scene)
+@played()
+async def test_a_command_is_answered_to_the_person_who_asked_alone(here: Here, *, mode: Mode) -> None:
+    ack = await here.slack.command("ada", "gpu-oncall", f"why {POD}")
+    assert ack.ok
+    answer = await here.slack.wait_for(channel="gpu-oncall", containing=VERDICT, user="ada")
+    assert answer["ephemeral"]
+    assert answer["text"].startswith(VERDICT)
+    assert VERDICT not in "\n".join(map(text_of, here.slack.messages("gpu-oncall", "grace")))
 
 
-def test_post_to_channel_shows_the_answer_to_everyone(tmp_path: Path, mode: Mode) -> None:
-    async def scene(here: Here) -> None:
-        await here.slack.command("ada", "gpu-oncall", f"why {POD}")
-        answer = await here.slack.wait_for(channel="gpu-oncall", containing=VERDICT, user="ada")
-        await here.slack.click("ada", button(answer, "post-to-channel"), channel="gpu-oncall", message_ts=answer["ts"])
-        posted = await here.slack.wait_for(channel="gpu-oncall", containing=VERDICT, user="grace")
-        assert "ephemeral" not in posted
-        await here.slack.wait_for(
-            lambda: not [message for message in here.slack.messages("gpu-oncall") if "ephemeral" in message]
-        )
-
-    played(tmp_path, mode, scene)
+@played()
+async def test_post_to_channel_shows_the_answer_to_everyone(here: Here, *, mode: Mode) -> None:
+    await here.slack.command("ada", "gpu-oncall", f"why {POD}")
+    answer = await here.slack.wait_for(channel="gpu-oncall", containing=VERDICT, user="ada")
+    await here.slack.click("ada", button(answer, "post-to-channel"), channel="gpu-oncall", message_ts=answer["ts"])
+    posted = await here.slack.wait_for(channel="gpu-oncall", containing=VERDICT, user="grace")
+    assert "ephemeral" not in posted
+    await here.slack.wait_for(
+        lambda: not [message for message in here.slack.messages("gpu-oncall") if "ephemeral" in message]
+    )
 
 
 def test_an_answer_that_is_another_one_by_now_is_shown_to_who_read_the_old_one_and_not_posted(tmp_path: Path) -> None:
@@ -107,45 +103,39 @@ def test_a_post_that_fails_leaves_the_answer_that_was_read(tmp_path: Path) -> No
     asyncio.run(play())
 
 
-def test_a_mention_is_answered_in_its_thread_and_marked_as_done(tmp_path: Path, mode: Mode) -> None:
-    async def scene(here: Here) -> None:
-        asked = await here.slack.mention("grace", "gpu-oncall", f"why ml/{POD}")
-        answer = await here.slack.wait_for(channel="gpu-oncall", containing=VERDICT, thread_ts=asked.ts)
-        assert answer["thread_ts"] == asked.ts
+@played()
+async def test_a_mention_is_answered_in_its_thread_and_marked_as_done(here: Here, *, mode: Mode) -> None:
+    asked = await here.slack.mention("grace", "gpu-oncall", f"why ml/{POD}")
+    answer = await here.slack.wait_for(channel="gpu-oncall", containing=VERDICT, thread_ts=asked.ts)
+    assert answer["thread_ts"] == asked.ts
 
-        def marks() -> list[str]:
-            question = next(
-                message for message in here.slack.messages("gpu-oncall", "grace") if message["ts"] == asked.ts
-            )
-            return [reaction["name"] for reaction in question.get("reactions", [])]
+    def marks() -> list[str]:
+        question = next(message for message in here.slack.messages("gpu-oncall", "grace") if message["ts"] == asked.ts)
+        return [reaction["name"] for reaction in question.get("reactions", [])]
 
-        await here.slack.wait_for(lambda: marks() == ["white_check_mark"])
-
-    played(tmp_path, mode, scene)
+    await here.slack.wait_for(lambda: marks() == ["white_check_mark"])
 
 
-def test_in_a_thread_about_a_pod_the_pod_need_not_be_named_again(tmp_path: Path, mode: Mode) -> None:
-    async def scene(here: Here) -> None:
-        asked = await here.slack.mention("grace", "gpu-oncall", f"why ml/{POD}")
-        first = await here.slack.wait_for(channel="gpu-oncall", containing=VERDICT, thread_ts=asked.ts)
-        await here.slack.mention("ada", "gpu-oncall", "why", thread_ts=asked.ts)
+@played()
+async def test_in_a_thread_about_a_pod_the_pod_need_not_be_named_again(here: Here, *, mode: Mode) -> None:
+    asked = await here.slack.mention("grace", "gpu-oncall", f"why ml/{POD}")
+    first = await here.slack.wait_for(channel="gpu-oncall", containing=VERDICT, thread_ts=asked.ts)
+    await here.slack.mention("ada", "gpu-oncall", "why", thread_ts=asked.ts)
 
-        def second():
-            replies = here.slack.messages("gpu-oncall", "ada", asked.ts)
-            return [reply for reply in replies if VERDICT in reply["text"] and reply["ts"] != first["ts"]]
+    def second():
+        replies = here.slack.messages("gpu-oncall", "ada", asked.ts)
+        return [reply for reply in replies if VERDICT in reply["text"] and reply["ts"] != first["ts"]]
 
-        await here.slack.wait_for(second)
-
-    played(tmp_path, mode, scene)
+    await here.slack.wait_for(second)
 
 
-def test_in_a_thread_under_a_message_that_names_a_pod_it_need_not_be_named_again(tmp_path: Path, mode: Mode) -> None:
-    async def scene(here: Here) -> None:
-        head = next(message for message in here.slack.messages("gpu-oncall") if POD in message["text"])
-        await here.slack.mention("grace", "gpu-oncall", "why", thread_ts=head["ts"])
-        await here.slack.wait_for(channel="gpu-oncall", containing=VERDICT, thread_ts=head["ts"])
-
-    played(tmp_path, mode, scene)
+@played()
+async def test_in_a_thread_under_a_message_that_names_a_pod_it_need_not_be_named_again(
+    here: Here, *, mode: Mode
+) -> None:
+    head = next(message for message in here.slack.messages("gpu-oncall") if POD in message["text"])
+    await here.slack.mention("grace", "gpu-oncall", "why", thread_ts=head["ts"])
+    await here.slack.wait_for(channel="gpu-oncall", containing=VERDICT, thread_ts=head["ts"])
 
 
 @pytest.mark.parametrize(
@@ -157,176 +147,152 @@ def test_in_a_thread_under_a_message_that_names_a_pod_it_need_not_be_named_again
         ("quota", "", VERDICT),
     ],
 )
-def test_a_thread_remembers_its_last_pod_whatever_else_is_asked_there(
-    tmp_path: Path, between: str, asked: str, about: str
+@played(mode="socket")
+async def test_a_thread_remembers_its_last_pod_whatever_else_is_asked_there(
+    here: Here, *, between: str, asked: str, about: str
 ) -> None:
-    async def scene(here: Here) -> None:
-        slack = here.slack
-        first = await slack.mention("grace", "gpu-oncall", f"why ml/{POD}")
+    slack = here.slack
+    first = await slack.mention("grace", "gpu-oncall", f"why ml/{POD}")
 
-        async def answers(number: int) -> list[Any]:
-            def come() -> list[Any]:
-                said = [message for message in slack.messages("gpu-oncall", "ada", first.ts) if message.get("blocks")]
-                found = [message for message in said if message.get("bot_id") and "Looking at" not in message["text"]]
-                return found if len(found) == number else []
+    async def answers(number: int) -> list[Any]:
+        def come() -> list[Any]:
+            said = [message for message in slack.messages("gpu-oncall", "ada", first.ts) if message.get("blocks")]
+            found = [message for message in said if message.get("bot_id") and "Looking at" not in message["text"]]
+            return found if len(found) == number else []
 
-            return await slack.wait_for(come)
+        return await slack.wait_for(come)
 
-        await answers(1)
-        for number, words in enumerate((between, asked), start=2):
-            await slack.mention("ada", "gpu-oncall", words, thread_ts=first.ts)
-            last = (await answers(number))[-1]
-        assert about in text_of(last)
-
-    played(tmp_path, "socket", scene)
+    await answers(1)
+    for number, words in enumerate((between, asked), start=2):
+        await slack.mention("ada", "gpu-oncall", words, thread_ts=first.ts)
+        last = (await answers(number))[-1]
+    assert about in text_of(last)
 
 
-def test_a_thread_under_a_posted_answer_knows_its_pod(tmp_path: Path, mode: Mode) -> None:
-    async def scene(here: Here) -> None:
-        await here.slack.command("ada", "gpu-oncall", f"why {POD}")
-        answer = await here.slack.wait_for(channel="gpu-oncall", containing=VERDICT, user="ada")
-        await here.slack.click("ada", button(answer, "post-to-channel"), channel="gpu-oncall", message_ts=answer["ts"])
-        posted = await here.slack.wait_for(channel="gpu-oncall", containing=VERDICT, user="grace")
-        await here.slack.mention("grace", "gpu-oncall", "why", thread_ts=posted["ts"])
+@played()
+async def test_a_thread_under_a_posted_answer_knows_its_pod(here: Here, *, mode: Mode) -> None:
+    await here.slack.command("ada", "gpu-oncall", f"why {POD}")
+    answer = await here.slack.wait_for(channel="gpu-oncall", containing=VERDICT, user="ada")
+    await here.slack.click("ada", button(answer, "post-to-channel"), channel="gpu-oncall", message_ts=answer["ts"])
+    posted = await here.slack.wait_for(channel="gpu-oncall", containing=VERDICT, user="grace")
+    await here.slack.mention("grace", "gpu-oncall", "why", thread_ts=posted["ts"])
 
-        def reply():
-            replies = here.slack.messages("gpu-oncall", "grace", posted["ts"])
-            return [reply for reply in replies if VERDICT in reply["text"] and reply["ts"] != posted["ts"]]
+    def reply():
+        replies = here.slack.messages("gpu-oncall", "grace", posted["ts"])
+        return [reply for reply in replies if VERDICT in reply["text"] and reply["ts"] != posted["ts"]]
 
-        await here.slack.wait_for(reply)
-
-    played(tmp_path, mode, scene)
+    await here.slack.wait_for(reply)
 
 
-def test_a_message_to_the_bot_itself_is_answered_there(tmp_path: Path, mode: Mode) -> None:
-    async def scene(here: Here) -> None:
-        await here.slack.say("linus", here.slack.dm("linus"), f"why {POD}")
-        await here.slack.wait_for(channel=here.slack.dm("linus"), containing=VERDICT)
-
-    played(tmp_path, mode, scene)
+@played()
+async def test_a_message_to_the_bot_itself_is_answered_there(here: Here, *, mode: Mode) -> None:
+    await here.slack.say("linus", here.slack.dm("linus"), f"why {POD}")
+    await here.slack.wait_for(channel=here.slack.dm("linus"), containing=VERDICT)
 
 
-def test_the_message_shortcut_finds_the_pod_that_a_message_names(tmp_path: Path, mode: Mode) -> None:
-    async def scene(here: Here) -> None:
-        said = await here.slack.say("grace", "gpu-oncall", f"`ml/{POD}` hangs again, anybody?")
-        await here.slack.shortcut("ada", "diagnose", channel="gpu-oncall", message_ts=said.ts)
-        answer = await here.slack.wait_for(channel="gpu-oncall", containing=VERDICT, user="ada")
-        assert answer["ephemeral"]
-
-    played(tmp_path, mode, scene)
+@played()
+async def test_the_message_shortcut_finds_the_pod_that_a_message_names(here: Here, *, mode: Mode) -> None:
+    said = await here.slack.say("grace", "gpu-oncall", f"`ml/{POD}` hangs again, anybody?")
+    await here.slack.shortcut("ada", "diagnose", channel="gpu-oncall", message_ts=said.ts)
+    answer = await here.slack.wait_for(channel="gpu-oncall", containing=VERDICT, user="ada")
+    assert answer["ephemeral"]
 
 
-def test_the_message_shortcut_answers_where_its_message_stands(tmp_path: Path) -> None:
-    async def scene(here: Here) -> None:
-        slack = here.slack
-        head = await slack.say("grace", "gpu-oncall", f"`ml/{POD}` hangs again, anybody?")
-        reply = await slack.say("linus", "gpu-oncall", f"ml/{POD}: I look at it", thread_ts=head.ts)
-        await slack.shortcut("ada", "diagnose", channel="gpu-oncall", message_ts=reply.ts)
-        await slack.wait_for(channel="gpu-oncall", containing=VERDICT, user="ada", thread_ts=head.ts)
-        await slack.shortcut("linus", "diagnose", channel="gpu-oncall", message_ts=head.ts)
-        answer = await slack.wait_for(channel="gpu-oncall", containing=VERDICT, user="linus")
-        assert "thread_ts" not in answer
-
-    played(tmp_path, "socket", scene)
+@played(mode="socket")
+async def test_the_message_shortcut_answers_where_its_message_stands(here: Here) -> None:
+    slack = here.slack
+    head = await slack.say("grace", "gpu-oncall", f"`ml/{POD}` hangs again, anybody?")
+    reply = await slack.say("linus", "gpu-oncall", f"ml/{POD}: I look at it", thread_ts=head.ts)
+    await slack.shortcut("ada", "diagnose", channel="gpu-oncall", message_ts=reply.ts)
+    await slack.wait_for(channel="gpu-oncall", containing=VERDICT, user="ada", thread_ts=head.ts)
+    await slack.shortcut("linus", "diagnose", channel="gpu-oncall", message_ts=head.ts)
+    answer = await slack.wait_for(channel="gpu-oncall", containing=VERDICT, user="linus")
+    assert "thread_ts" not in answer
 
 
-def test_the_message_shortcut_lets_choose_between_several_pods(tmp_path: Path, mode: Mode) -> None:
-    async def scene(here: Here) -> None:
-        said = await here.slack.say("grace", "gpu-oncall", f"{POD} and s01-fit-a100")
-        await here.slack.shortcut("ada", "diagnose", channel="gpu-oncall", message_ts=said.ts)
-        choice = await here.slack.wait_for(channel="gpu-oncall", containing="why ml/s01-fit-a100", user="ada")
-        ids = [
-            element["action_id"]
-            for block in choice["blocks"]
-            for element in block.get("elements", [])
-            if POD in str(element.get("value"))
-        ]
-        await here.slack.click("ada", ids[0], channel="gpu-oncall", message_ts=choice["ts"])
-        await here.slack.wait_for(channel="gpu-oncall", containing=VERDICT, user="ada")
-
-    played(tmp_path, mode, scene)
+@played()
+async def test_the_message_shortcut_lets_choose_between_several_pods(here: Here, *, mode: Mode) -> None:
+    said = await here.slack.say("grace", "gpu-oncall", f"{POD} and s01-fit-a100")
+    await here.slack.shortcut("ada", "diagnose", channel="gpu-oncall", message_ts=said.ts)
+    choice = await here.slack.wait_for(channel="gpu-oncall", containing="why ml/s01-fit-a100", user="ada")
+    ids = [
+        element["action_id"]
+        for block in choice["blocks"]
+        for element in block.get("elements", [])
+        if POD in str(element.get("value"))
+    ]
+    await here.slack.click("ada", ids[0], channel="gpu-oncall", message_ts=choice["ts"])
+    await here.slack.wait_for(channel="gpu-oncall", containing=VERDICT, user="ada")
 
 
-def test_the_message_shortcut_says_when_no_pod_is_named(tmp_path: Path, mode: Mode) -> None:
-    async def scene(here: Here) -> None:
-        said = await here.slack.say("grace", "gpu-oncall", "lunch?")
-        await here.slack.shortcut("ada", "diagnose", channel="gpu-oncall", message_ts=said.ts)
-        await here.slack.wait_for(channel="gpu-oncall", containing="/hami why", user="ada")
-
-    played(tmp_path, mode, scene)
+@played()
+async def test_the_message_shortcut_says_when_no_pod_is_named(here: Here, *, mode: Mode) -> None:
+    said = await here.slack.say("grace", "gpu-oncall", "lunch?")
+    await here.slack.shortcut("ada", "diagnose", channel="gpu-oncall", message_ts=said.ts)
+    await here.slack.wait_for(channel="gpu-oncall", containing="/hami why", user="ada")
 
 
-def test_a_next_action_is_one_click(tmp_path: Path, mode: Mode) -> None:
-    async def scene(here: Here) -> None:
-        asked = await here.slack.mention("grace", "gpu-oncall", f"why ml/{POD}")
-        answer = await here.slack.wait_for(channel="gpu-oncall", containing=VERDICT, thread_ts=asked.ts)
-        await here.slack.click("grace", button(answer, "ask:"), channel="gpu-oncall", message_ts=answer["ts"])
-        await here.slack.wait_for(channel="gpu-oncall", containing="can still take a pod", thread_ts=asked.ts)
-
-    played(tmp_path, mode, scene)
+@played()
+async def test_a_next_action_is_one_click(here: Here, *, mode: Mode) -> None:
+    asked = await here.slack.mention("grace", "gpu-oncall", f"why ml/{POD}")
+    answer = await here.slack.wait_for(channel="gpu-oncall", containing=VERDICT, thread_ts=asked.ts)
+    await here.slack.click("grace", button(answer, "ask:"), channel="gpu-oncall", message_ts=answer["ts"])
+    await here.slack.wait_for(channel="gpu-oncall", containing="can still take a pod", thread_ts=asked.ts)
 
 
-def test_a_forged_button_can_ask_no_more_than_its_sender_may_type(tmp_path: Path, mode: Mode) -> None:
-    async def scene(here: Here) -> None:
-        asked = await here.slack.mention("grace", "gpu-oncall", f"why ml/{POD}")
-        answer = await here.slack.wait_for(channel="gpu-oncall", containing=VERDICT, thread_ts=asked.ts)
-        forged = json.dumps({"v": 1, "ask": "fit -f /etc/passwd", "cluster": ""})
-        where = {"channel": "gpu-oncall", "message_ts": answer["ts"]}
-        await here.slack.click("grace", button(answer, "ask:"), **where, value=forged)
-        refused = await here.slack.wait_for(channel="gpu-oncall", containing="there is no option", thread_ts=asked.ts)
-        assert "root:" not in text_of(refused)
-
-    played(tmp_path, mode, scene)
+@played()
+async def test_a_forged_button_can_ask_no_more_than_its_sender_may_type(here: Here, *, mode: Mode) -> None:
+    asked = await here.slack.mention("grace", "gpu-oncall", f"why ml/{POD}")
+    answer = await here.slack.wait_for(channel="gpu-oncall", containing=VERDICT, thread_ts=asked.ts)
+    forged = json.dumps({"v": 1, "ask": "fit -f /etc/passwd", "cluster": ""})
+    where = {"channel": "gpu-oncall", "message_ts": answer["ts"]}
+    await here.slack.click("grace", button(answer, "ask:"), **where, value=forged)
+    refused = await here.slack.wait_for(channel="gpu-oncall", containing="there is no option", thread_ts=asked.ts)
+    assert "root:" not in text_of(refused)
 
 
-def test_fit_takes_a_manifest_in_a_form(tmp_path: Path, mode: Mode) -> None:
-    async def scene(here: Here) -> None:
-        await here.slack.command("ada", "gpu-oncall", "fit")
-        await here.slack.wait_for(lambda: here.slack.views("ada"))
-        manifest = (Path(__file__).parents[1] / "cases" / "pod.yaml").read_text()
+@played()
+async def test_fit_takes_a_manifest_in_a_form(here: Here, *, mode: Mode) -> None:
+    await here.slack.command("ada", "gpu-oncall", "fit")
+    await here.slack.wait_for(lambda: here.slack.views("ada"))
+    manifest = (Path(__file__).parents[1] / "cases" / "pod.yaml").read_text()
 
-        def typed(text: str):
-            return {"manifest": {"text": {"type": "plain_text_input", "value": text}}}
+    def typed(text: str):
+        return {"manifest": {"text": {"type": "plain_text_input", "value": text}}}
 
-        wrong = await here.slack.submit("ada", typed("kind: Deployment"))
-        assert "without a pod or a pod template" in wrong.payload["errors"]["manifest"]
-        await here.slack.submit("ada", typed(manifest))
-        answer = await here.slack.wait_for(channel="gpu-oncall", containing="trainer-0 fits now", user="ada")
-        assert answer["ephemeral"]
-
-    played(tmp_path, mode, scene)
+    wrong = await here.slack.submit("ada", typed("kind: Deployment"))
+    assert "without a pod or a pod template" in wrong.payload["errors"]["manifest"]
+    await here.slack.submit("ada", typed(manifest))
+    answer = await here.slack.wait_for(channel="gpu-oncall", containing="trainer-0 fits now", user="ada")
+    assert answer["ephemeral"]
 
 
-def test_the_home_tab_says_how_to_start_and_asks(tmp_path: Path, mode: Mode) -> None:
-    async def scene(here: Here) -> None:
-        await here.slack.open_home("ada")
-        home = await here.slack.wait_for(lambda: here.slack.home("ada"))
-        assert "/hami why" in text_of(home)
-        await here.slack.click("ada", "ask-form", view_id=home["id"])
-        form = (await here.slack.wait_for(lambda: here.slack.views("ada")))[-1]
-        values = {
-            "question": {"text": {"type": "plain_text_input", "value": f"why {POD}"}},
-        }
-        assert form["callback_id"] == "ask"
-        await here.slack.submit("ada", values)
-        await here.slack.wait_for(channel=here.slack.dm("ada"), containing=VERDICT)
-
-    played(tmp_path, mode, scene)
+@played()
+async def test_the_home_tab_says_how_to_start_and_asks(here: Here, *, mode: Mode) -> None:
+    await here.slack.open_home("ada")
+    home = await here.slack.wait_for(lambda: here.slack.home("ada"))
+    assert "/hami why" in text_of(home)
+    await here.slack.click("ada", "ask-form", view_id=home["id"])
+    form = (await here.slack.wait_for(lambda: here.slack.views("ada")))[-1]
+    values = {
+        "question": {"text": {"type": "plain_text_input", "value": f"why {POD}"}},
+    }
+    assert form["callback_id"] == "ask"
+    await here.slack.submit("ada", values)
+    await here.slack.wait_for(channel=here.slack.dm("ada"), containing=VERDICT)
 
 
-def test_a_question_of_the_home_tab_is_answered_directly(tmp_path: Path, mode: Mode) -> None:
-    async def scene(here: Here) -> None:
-        slack, room = here.slack, here.slack.dm("ada")
-        await slack.open_home("ada")
-        home = await slack.wait_for(lambda: slack.home("ada"))
-        for shown in ("no incident is open", "You may not change the scheduler"):
-            assert shown in text_of(home)
-        await slack.click("ada", "ask:pending", view_id=home["id"])
-        await slack.wait_for(lambda: [message for message in slack.messages(room) if message.get("blocks")])
-        await slack.click("ada", "ask:help", view_id=home["id"])
-        await slack.wait_for(channel=room, containing="You can ask, for example")
-
-    played(tmp_path, mode, scene)
+@played()
+async def test_a_question_of_the_home_tab_is_answered_directly(here: Here, *, mode: Mode) -> None:
+    slack, room = here.slack, here.slack.dm("ada")
+    await slack.open_home("ada")
+    home = await slack.wait_for(lambda: slack.home("ada"))
+    for shown in ("no incident is open", "You may not change the scheduler"):
+        assert shown in text_of(home)
+    await slack.click("ada", "ask:pending", view_id=home["id"])
+    await slack.wait_for(lambda: [message for message in slack.messages(room) if message.get("blocks")])
+    await slack.click("ada", "ask:help", view_id=home["id"])
+    await slack.wait_for(channel=room, containing="You can ask, for example")
 
 
 @pytest.mark.parametrize(
@@ -343,32 +309,28 @@ def test_a_question_of_the_home_tab_is_answered_directly(tmp_path: Path, mode: M
         ("why s03-card-insufficient-memory --cluster nowhere --lang xx", "xx"),
     ],
 )
-def test_a_mistake_gets_a_short_answer_with_an_example(tmp_path: Path, typed: str, told: str) -> None:
-    async def scene(here: Here) -> None:
-        ack = await here.slack.command("ada", "gpu-oncall", typed)
-        assert ack.ok
-        answer = await here.slack.wait_for(channel="gpu-oncall", containing=told, user="ada")
-        assert re.search(r"why ml/|/hami (nodes|profile) ", text_of(answer))
-        assert len(answer["text"]) < 3000
-
-    played(tmp_path, "socket", scene)
+@played(mode="socket")
+async def test_a_mistake_gets_a_short_answer_with_an_example(here: Here, *, typed: str, told: str) -> None:
+    ack = await here.slack.command("ada", "gpu-oncall", typed)
+    assert ack.ok
+    answer = await here.slack.wait_for(channel="gpu-oncall", containing=told, user="ada")
+    assert re.search(r"why ml/|/hami (nodes|profile) ", text_of(answer))
+    assert len(answer["text"]) < 3000
 
 
-def test_an_example_is_as_it_is_typed_where_the_mistake_was_made(tmp_path: Path) -> None:
-    async def scene(here: Here) -> None:
-        slack, room = here.slack, here.slack.dm("ada")
-        asked = await slack.mention("ada", "gpu-oncall", "why ml/x --foo")
-        answer = await slack.wait_for(channel="gpu-oncall", containing="no option", thread_ts=asked.ts)
-        assert "@hami-bot why ml/trainer-0" in text_of(answer)
-        await slack.say("ada", room, "why ml/x --foo")
-        answer = await slack.wait_for(channel=room, containing="no option")
-        assert answer["text"].endswith("For example: why ml/trainer-0")
-        for shown in ("/hami", "@hami-bot"):
-            assert shown not in text_of(answer)
-        await slack.say("ada", room, "help why")
-        assert "/hami" not in text_of(await slack.wait_for(channel=room, containing="Usage: why"))
-
-    played(tmp_path, "socket", scene)
+@played(mode="socket")
+async def test_an_example_is_as_it_is_typed_where_the_mistake_was_made(here: Here) -> None:
+    slack, room = here.slack, here.slack.dm("ada")
+    asked = await slack.mention("ada", "gpu-oncall", "why ml/x --foo")
+    answer = await slack.wait_for(channel="gpu-oncall", containing="no option", thread_ts=asked.ts)
+    assert "@hami-bot why ml/trainer-0" in text_of(answer)
+    await slack.say("ada", room, "why ml/x --foo")
+    answer = await slack.wait_for(channel=room, containing="no option")
+    assert answer["text"].endswith("For example: why ml/trainer-0")
+    for shown in ("/hami", "@hami-bot"):
+        assert shown not in text_of(answer)
+    await slack.say("ada", room, "help why")
+    assert "/hami" not in text_of(await slack.wait_for(channel=room, containing="Usage: why"))
 
 
 @pytest.mark.parametrize(
@@ -380,62 +342,48 @@ def test_an_example_is_as_it_is_typed_where_the_mistake_was_made(tmp_path: Path)
         "> /hami ｗｈｙ\u3000ml/{}。",
     ],
 )
-def test_a_sentence_about_a_pod_is_answered(tmp_path: Path, sentence: str) -> None:
-    async def scene(here: Here) -> None:
-        asked = await here.slack.mention("ada", "gpu-oncall", sentence.format(POD))
-        await here.slack.wait_for(channel="gpu-oncall", containing=VERDICT, thread_ts=asked.ts)
-
-    played(tmp_path, "socket", scene)
+@played(mode="socket")
+async def test_a_sentence_about_a_pod_is_answered(here: Here, *, sentence: str) -> None:
+    asked = await here.slack.mention("ada", "gpu-oncall", sentence.format(POD))
+    await here.slack.wait_for(channel="gpu-oncall", containing=VERDICT, thread_ts=asked.ts)
 
 
-def test_a_question_in_chinese_is_answered_in_chinese(tmp_path: Path) -> None:
-    async def scene(here: Here) -> None:
-        asked = await here.slack.mention("ada", "gpu-oncall", f"为什么 {POD} 一直 pending？")
-        await here.slack.wait_for(channel="gpu-oncall", containing="等待无济于事", thread_ts=asked.ts)
-
-    played(tmp_path, "socket", scene)
+@played(mode="socket")
+async def test_a_question_in_chinese_is_answered_in_chinese(here: Here) -> None:
+    asked = await here.slack.mention("ada", "gpu-oncall", f"为什么 {POD} 一直 pending？")
+    await here.slack.wait_for(channel="gpu-oncall", containing="等待无济于事", thread_ts=asked.ts)
 
 
 @pytest.mark.parametrize("typed", ["Fit", "ｆｉｔ？"])
-def test_fit_opens_its_form_however_it_is_typed(tmp_path: Path, typed: str) -> None:
-    async def scene(here: Here) -> None:
-        await here.slack.command("ada", "gpu-oncall", typed)
-        await here.slack.wait_for(lambda: here.slack.views("ada"))
-
-    played(tmp_path, "socket", scene)
+@played(mode="socket")
+async def test_fit_opens_its_form_however_it_is_typed(here: Here, *, typed: str) -> None:
+    await here.slack.command("ada", "gpu-oncall", typed)
+    await here.slack.wait_for(lambda: here.slack.views("ada"))
 
 
 @pytest.mark.parametrize("typed", ["Help", "？", "/hami"])
-def test_help_is_found_without_knowing_how(tmp_path: Path, typed: str) -> None:
-    async def scene(here: Here) -> None:
-        await here.slack.say("ada", here.slack.dm("ada"), typed)
-        await here.slack.wait_for(channel=here.slack.dm("ada"), containing="You can ask, for example")
-
-    played(tmp_path, "socket", scene)
+@played(mode="socket")
+async def test_help_is_found_without_knowing_how(here: Here, *, typed: str) -> None:
+    await here.slack.say("ada", here.slack.dm("ada"), typed)
+    await here.slack.wait_for(channel=here.slack.dm("ada"), containing="You can ask, for example")
 
 
-def test_in_a_thread_about_a_pod_a_sentence_need_not_name_it(tmp_path: Path) -> None:
-    async def scene(here: Here) -> None:
-        asked = await here.slack.mention("ada", "gpu-oncall", f"why ml/{POD}")
-        await here.slack.wait_for(channel="gpu-oncall", containing=VERDICT, thread_ts=asked.ts)
+@played(mode="socket")
+async def test_in_a_thread_about_a_pod_a_sentence_need_not_name_it(here: Here) -> None:
+    asked = await here.slack.mention("ada", "gpu-oncall", f"why ml/{POD}")
+    await here.slack.wait_for(channel="gpu-oncall", containing=VERDICT, thread_ts=asked.ts)
 
-        def answers() -> list[Any]:
-            return [
-                message for message in here.slack.messages("gpu-oncall", "ada", asked.ts) if VERDICT in message["text"]
-            ]
+    def answers() -> list[Any]:
+        return [message for message in here.slack.messages("gpu-oncall", "ada", asked.ts) if VERDICT in message["text"]]
 
-        await here.slack.mention("ada", "gpu-oncall", "why is it still pending?", thread_ts=asked.ts)
-        await here.slack.wait_for(lambda: len(answers()) == 2)
-
-    played(tmp_path, "socket", scene)
+    await here.slack.mention("ada", "gpu-oncall", "why is it still pending?", thread_ts=asked.ts)
+    await here.slack.wait_for(lambda: len(answers()) == 2)
 
 
-def test_text_that_slack_cut_in_the_middle_of_a_character_is_answered(tmp_path: Path, mode: Mode) -> None:
-    async def scene(here: Here) -> None:
-        if mode == "socket":  # over HTTP a command is a form, which has no such text
-            assert (await here.slack.command("ada", "gpu-oncall", "why \ud83d")).ok
-            await here.slack.wait_for(channel="gpu-oncall", containing="Did you mean one of these?", user="ada")
-        await here.slack.say("linus", here.slack.dm("linus"), "why \ud83d")
-        await here.slack.wait_for(channel=here.slack.dm("linus"), containing="Did you mean one of these?")
-
-    played(tmp_path, mode, scene)
+@played()
+async def test_text_that_slack_cut_in_the_middle_of_a_character_is_answered(here: Here, *, mode: Mode) -> None:
+    if mode == "socket":  # over HTTP a command is a form, which has no such text
+        assert (await here.slack.command("ada", "gpu-oncall", "why \ud83d")).ok
+        await here.slack.wait_for(channel="gpu-oncall", containing="Did you mean one of these?", user="ada")
+    await here.slack.say("linus", here.slack.dm("linus"), "why \ud83d")
+    await here.slack.wait_for(channel=here.slack.dm("linus"), containing="Did you mean one of these?")

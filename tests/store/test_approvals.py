@@ -10,6 +10,7 @@ import pytest
 from bot.store import Store, open_store
 from bot.store.audit import AuditLine
 from bot.store.changes import EXPIRES_S, Approval, Decision
+from tests.scenes import as_test
 
 NOW = 1_795_237_200.0
 
@@ -38,114 +39,100 @@ async def asked(store: Store, change_id: str = "c1", now: float = NOW) -> Approv
 
 
 @pytest.mark.parametrize(("first", "second"), list(product(("approved", "refused", "void"), repeat=2)))
-def test_it_is_decided_once(tmp_path: Path, first: Decision, second: Decision) -> None:
-    async def scene(store: Store, _: Clock) -> None:
-        await asked(store)
-        assert await store.approvals.decide("c1", first, now=NOW, by="U2")
-        assert not await store.approvals.decide("c1", second, now=NOW, by="U3")
-        found = await store.approvals.get("c1")
-        assert found is not None
-        assert (found.state, found.decided_by) == (first, "U2")
-
-    played(tmp_path, scene)
+@as_test(played, "tmp_path")
+async def test_it_is_decided_once(store: Store, clock: Clock, *, first: Decision, second: Decision) -> None:
+    await asked(store)
+    assert await store.approvals.decide("c1", first, now=NOW, by="U2")
+    assert not await store.approvals.decide("c1", second, now=NOW, by="U3")
+    found = await store.approvals.get("c1")
+    assert found is not None
+    assert (found.state, found.decided_by) == (first, "U2")
 
 
-def test_of_many_who_decide_at_once_one_does(tmp_path: Path) -> None:
-    async def scene(store: Store, _: Clock) -> None:
-        await asked(store)
-        deciding = (store.approvals.decide("c1", "approved", now=NOW, by=f"U{number}") for number in range(10))
-        assert sum(await asyncio.gather(*deciding)) == 1
-
-    played(tmp_path, scene)
+@as_test(played, "tmp_path")
+async def test_of_many_who_decide_at_once_one_does(store: Store, clock: Clock) -> None:
+    await asked(store)
+    deciding = (store.approvals.decide("c1", "approved", now=NOW, by=f"U{number}") for number in range(10))
+    assert sum(await asyncio.gather(*deciding)) == 1
 
 
 @pytest.mark.parametrize("skew_s", [0, 10_800, -10_800])
-def test_what_expired_is_not_approved_and_is_told_once_whatever_the_stores_clock_says(
-    tmp_path: Path, skew_s: float
+@as_test(played, "tmp_path")
+async def test_what_expired_is_not_approved_and_is_told_once_whatever_the_stores_clock_says(
+    store: Store, clock: Clock, *, skew_s: float
 ) -> None:
-    async def scene(store: Store, clock: Clock) -> None:
-        late = NOW + EXPIRES_S
-        await asked(store)
-        clock.now += skew_s
-        assert [approval.state for approval in await store.approvals.left("lab", 0, now=late - 1)] == ["pending"]
-        assert not await store.approvals.expire("c1", LINE, now=late - 1)
-        assert not await store.approvals.decide("c1", "approved", now=late, by="U2")
-        found = await store.approvals.get("c1")
-        assert found is not None
-        assert (found.at(late - 1).state, found.at(late).state) == ("pending", "expired")
-        assert [(approval.id, approval.state) for approval in await store.approvals.left("lab", 0, now=late)] == [
-            ("c1", "expired")
-        ]
-        ending = [await store.approvals.expire("c1", LINE, now=late) for _ in range(3)]
-        assert (ending, await store.approvals.left("lab", 0, now=late)) == ([True, False, False], [])
-        assert [line.outcome for line in await store.audit.read(10)] == ["expired"]
-
-    played(tmp_path, scene)
+    late = NOW + EXPIRES_S
+    await asked(store)
+    clock.now += skew_s
+    assert [approval.state for approval in await store.approvals.left("lab", 0, now=late - 1)] == ["pending"]
+    assert not await store.approvals.expire("c1", LINE, now=late - 1)
+    assert not await store.approvals.decide("c1", "approved", now=late, by="U2")
+    found = await store.approvals.get("c1")
+    assert found is not None
+    assert (found.at(late - 1).state, found.at(late).state) == ("pending", "expired")
+    assert [(approval.id, approval.state) for approval in await store.approvals.left("lab", 0, now=late)] == [
+        ("c1", "expired")
+    ]
+    ending = [await store.approvals.expire("c1", LINE, now=late) for _ in range(3)]
+    assert (ending, await store.approvals.left("lab", 0, now=late)) == ([True, False, False], [])
+    assert [line.outcome for line in await store.audit.read(10)] == ["expired"]
 
 
-def test_what_is_left_of_another_cluster_is_judged_by_its_own_clock(tmp_path: Path) -> None:
-    async def scene(store: Store, _: Clock) -> None:
-        await asked(store)
-        assert await store.approvals.left("other", 0, now=NOW + EXPIRES_S) == []
-
-    played(tmp_path, scene)
+@as_test(played, "tmp_path")
+async def test_what_is_left_of_another_cluster_is_judged_by_its_own_clock(store: Store, clock: Clock) -> None:
+    await asked(store)
+    assert await store.approvals.left("other", 0, now=NOW + EXPIRES_S) == []
 
 
-def test_clusters_are_named_while_anything_may_be_left_there(tmp_path: Path) -> None:
-    async def scene(store: Store, clock: Clock) -> None:
-        assert await store.approvals.clusters() == []
-        await asked(store)
-        await asked(store, "c2")
-        assert await store.approvals.clusters() == ["lab"]
-        for change in ("c1", "c2"):
-            assert await store.approvals.decide(change, "refused", now=NOW, by="U2")
-        assert await store.approvals.clusters() == ["lab"]
-        clock.now += 48 * 3600
-        assert await store.approvals.clusters() == []
-
-    played(tmp_path, scene)
+@as_test(played, "tmp_path")
+async def test_clusters_are_named_while_anything_may_be_left_there(store: Store, clock: Clock) -> None:
+    assert await store.approvals.clusters() == []
+    await asked(store)
+    await asked(store, "c2")
+    assert await store.approvals.clusters() == ["lab"]
+    for change in ("c1", "c2"):
+        assert await store.approvals.decide(change, "refused", now=NOW, by="U2")
+    assert await store.approvals.clusters() == ["lab"]
+    clock.now += 48 * 3600
+    assert await store.approvals.clusters() == []
 
 
-def test_what_came_of_an_approved_one_is_noted_once_and_only_then(tmp_path: Path) -> None:
-    async def scene(store: Store, _: Clock) -> None:
-        await asked(store)
-        assert not await store.approvals.finish("c1", "done")
-        assert await store.approvals.decide("c1", "approved", now=NOW, by="U2")
-        assert await store.approvals.left("lab", 61, now=NOW + 60) == []
-        assert [approval.id for approval in await store.approvals.left("lab", 60, now=NOW + 60)] == ["c1"]
-        assert await store.approvals.finish("c1", "not-done", reason="it failed", line=LINE)
-        assert not await store.approvals.finish("c1", "done", line=LINE)
-        found = await store.approvals.get("c1")
-        assert found is not None
-        assert (found.state, found.decision, found.decided_by, found.reason) == (
-            "not-done",
-            "approved",
-            "U2",
-            "it failed",
-        )
-        assert await store.approvals.left("lab", 0, now=NOW + 60) == []
-        assert len(await store.audit.read(10)) == 1
-
-    played(tmp_path, scene)
+@as_test(played, "tmp_path")
+async def test_what_came_of_an_approved_one_is_noted_once_and_only_then(store: Store, clock: Clock) -> None:
+    await asked(store)
+    assert not await store.approvals.finish("c1", "done")
+    assert await store.approvals.decide("c1", "approved", now=NOW, by="U2")
+    assert await store.approvals.left("lab", 61, now=NOW + 60) == []
+    assert [approval.id for approval in await store.approvals.left("lab", 60, now=NOW + 60)] == ["c1"]
+    assert await store.approvals.finish("c1", "not-done", reason="it failed", line=LINE)
+    assert not await store.approvals.finish("c1", "done", line=LINE)
+    found = await store.approvals.get("c1")
+    assert found is not None
+    assert (found.state, found.decision, found.decided_by, found.reason) == (
+        "not-done",
+        "approved",
+        "U2",
+        "it failed",
+    )
+    assert await store.approvals.left("lab", 0, now=NOW + 60) == []
+    assert len(await store.audit.read(10)) == 1
 
 
-def test_what_was_never_asked_is_unknown(tmp_path: Path) -> None:
-    async def scene(store: Store, _: Clock) -> None:
-        assert await store.approvals.get("c1") is None
-        assert not await store.approvals.decide("c1", "approved", now=NOW, by="U2")
-
-    played(tmp_path, scene)
+@as_test(played, "tmp_path")
+async def test_what_was_never_asked_is_unknown(store: Store, clock: Clock) -> None:
+    assert await store.approvals.get("c1") is None
+    assert not await store.approvals.decide("c1", "approved", now=NOW, by="U2")
 
 
-def test_changes_are_counted_for_one_person_over_a_time_less_those_over_the_limit(tmp_path: Path) -> None:
-    async def scene(store: Store, clock: Clock) -> None:
-        since = "2026-11-21T04:30:00.000000+00:00"
-        for actor, outcome in (("U1", "requested"), ("U1", "over-limit"), ("U1", "requested"), ("U2", "requested")):
-            await store.audit.append(actor=actor, action="raise", target="a/b", outcome=outcome)
-        assert await store.approvals.asked_for("U1", since) == 1
-        assert await store.approvals.asked_for("U2", since) == 1
-        assert await store.approvals.asked_for("U3", since) == 0
-        clock.now += 3600
-        assert await store.approvals.asked_for("U1", "2026-11-21T05:30:00.000000+00:00") == 0
-
-    played(tmp_path, scene)
+@as_test(played, "tmp_path")
+async def test_changes_are_counted_for_one_person_over_a_time_less_those_over_the_limit(
+    store: Store, clock: Clock
+) -> None:
+    since = "2026-11-21T04:30:00.000000+00:00"
+    for actor, outcome in (("U1", "requested"), ("U1", "over-limit"), ("U1", "requested"), ("U2", "requested")):
+        await store.audit.append(actor=actor, action="raise", target="a/b", outcome=outcome)
+    assert await store.approvals.asked_for("U1", since) == 1
+    assert await store.approvals.asked_for("U2", since) == 1
+    assert await store.approvals.asked_for("U3", since) == 0
+    clock.now += 3600
+    assert await store.approvals.asked_for("U1", "2026-11-21T05:30:00.000000+00:00") == 0

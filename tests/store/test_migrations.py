@@ -87,17 +87,15 @@ def test_starting_again_changes_nothing(database: str) -> None:
     assert within(database, schema) == before
 
 
-@pytest.mark.parametrize(
-    ("found", "said"), [("9001", "written by a newer hami-bot"), ("0014", "of an unreleased hami-bot")]
-)
-def test_a_store_of_another_program_is_refused_and_left_alone(database: str, found: str, said: str) -> None:
+@pytest.mark.parametrize("found", ["9001", "0014"])
+def test_a_store_of_another_program_is_refused_and_left_alone(database: str, found: str) -> None:
     def noted(connection: Connection) -> None:
         connection.execute(text("CREATE TABLE alembic_version (version_num VARCHAR(32))"))
         connection.execute(text(f"INSERT INTO alembic_version VALUES ('{found}')"))
 
     within(database, noted)
     before = within(database, _tables)
-    with pytest.raises(StoreError, match=rf"{said} \(schema {found}, this one knows {NEWEST}\)"):
+    with pytest.raises(StoreError, match=rf"another version of hami-bot \(schema {found}, this one knows {NEWEST}\)"):
         start(database)
     assert within(database, _tables) == before
 

@@ -11,6 +11,7 @@ from sqlalchemy.util import await_only
 from bot.errors import NotFound
 from bot.store import Store, StoreError, open_beside, open_store
 from bot.store.profiles import KeptProfile
+from tests.scenes import as_test
 
 NOW = 1_795_237_200.0
 ANY_BYTES = bytes(range(256)) * 300
@@ -43,17 +44,13 @@ def test_what_is_kept_comes_back_byte_for_byte_after_a_restart(database: str) ->
     played(database, look)
 
 
-def test_the_newest_stay_and_those_too_old_go(database: str) -> None:
-    async def scene(store: Store) -> None:
-        for number in range(6):
-            await store.profiles.keep(
-                about(number, at=NOW + number * 3600), b"x", most=4, days=2.5 / 24, most_bytes=MANY
-            )
-        assert [profile.id for profile in await store.profiles.listed()] == ["cpu-5", "cpu-4", "cpu-3"]
-        await store.profiles.keep(about(6, at=NOW + 6 * 3600), b"x", most=2, days=30, most_bytes=MANY)
-        assert [profile.id for profile in await store.profiles.listed()] == ["cpu-6", "cpu-5"]
-
-    played(database, scene)
+@as_test(played, "database")
+async def test_the_newest_stay_and_those_too_old_go(store: Store) -> None:
+    for number in range(6):
+        await store.profiles.keep(about(number, at=NOW + number * 3600), b"x", most=4, days=2.5 / 24, most_bytes=MANY)
+    assert [profile.id for profile in await store.profiles.listed()] == ["cpu-5", "cpu-4", "cpu-3"]
+    await store.profiles.keep(about(6, at=NOW + 6 * 3600), b"x", most=2, days=30, most_bytes=MANY)
+    assert [profile.id for profile in await store.profiles.listed()] == ["cpu-6", "cpu-5"]
 
 
 def test_one_that_another_process_keeps_at_the_same_moment_stays(database: str) -> None:
@@ -75,46 +72,38 @@ def test_one_that_another_process_keeps_at_the_same_moment_stays(database: str) 
     asyncio.run(play())
 
 
-def test_those_that_nothing_was_kept_after_go_in_their_time_too(database: str) -> None:
-    async def scene(store: Store) -> None:
-        await store.profiles.keep(about(1), ANY_BYTES, most=5, days=30, most_bytes=MANY)
-        await store.sweep(NOW + 29 * 86400)
-        assert [profile.id for profile in await store.profiles.listed()] == ["cpu-1"]
-        await store.sweep(NOW + 31 * 86400)
-        assert await store.profiles.listed() == []
-
-    played(database, scene)
+@as_test(played, "database")
+async def test_those_that_nothing_was_kept_after_go_in_their_time_too(store: Store) -> None:
+    await store.profiles.keep(about(1), ANY_BYTES, most=5, days=30, most_bytes=MANY)
+    await store.sweep(NOW + 29 * 86400)
+    assert [profile.id for profile in await store.profiles.listed()] == ["cpu-1"]
+    await store.sweep(NOW + 31 * 86400)
+    assert await store.profiles.listed() == []
 
 
-def test_together_they_take_no_more_than_they_may_and_one_that_is_larger_costs_no_other(database: str) -> None:
-    async def scene(store: Store) -> None:
-        room = 2 * len(ANY_BYTES)
-        for number in range(4):
-            one = about(number, at=NOW + number)
-            await store.profiles.keep(one, ANY_BYTES, most=50, days=30, most_bytes=room)
-        assert [profile.id for profile in await store.profiles.listed()] == ["cpu-3", "cpu-2"]
-        large = about(9, at=NOW + 9)._replace(size=room + 1)
-        await store.profiles.keep(large, b"x" * (room + 1), most=50, days=30, most_bytes=room)
-        assert [profile.id for profile in await store.profiles.listed()] == ["cpu-3", "cpu-2"]
-
-    played(database, scene)
+@as_test(played, "database")
+async def test_together_they_take_no_more_than_they_may_and_one_that_is_larger_costs_no_other(store: Store) -> None:
+    room = 2 * len(ANY_BYTES)
+    for number in range(4):
+        one = about(number, at=NOW + number)
+        await store.profiles.keep(one, ANY_BYTES, most=50, days=30, most_bytes=room)
+    assert [profile.id for profile in await store.profiles.listed()] == ["cpu-3", "cpu-2"]
+    large = about(9, at=NOW + 9)._replace(size=room + 1)
+    await store.profiles.keep(large, b"x" * (room + 1), most=50, days=30, most_bytes=room)
+    assert [profile.id for profile in await store.profiles.listed()] == ["cpu-3", "cpu-2"]
 
 
-def test_the_same_profile_is_kept_once(database: str) -> None:
-    async def scene(store: Store) -> None:
-        for _ in range(2):
-            await store.profiles.keep(about(1), b"x", most=5, days=1, most_bytes=MANY)
-        assert len(await store.profiles.listed()) == 1
-
-    played(database, scene)
+@as_test(played, "database")
+async def test_the_same_profile_is_kept_once(store: Store) -> None:
+    for _ in range(2):
+        await store.profiles.keep(about(1), b"x", most=5, days=1, most_bytes=MANY)
+    assert len(await store.profiles.listed()) == 1
 
 
-def test_one_that_is_not_kept_is_told(database: str) -> None:
-    async def scene(store: Store) -> None:
-        with pytest.raises(NotFound, match="cpu-9"):
-            await store.profiles.content("cpu-9")
-
-    played(database, scene)
+@as_test(played, "database")
+async def test_one_that_is_not_kept_is_told(store: Store) -> None:
+    with pytest.raises(NotFound, match="cpu-9"):
+        await store.profiles.content("cpu-9")
 
 
 def test_they_can_be_read_beside_the_bot_that_has_the_store_open(database: str) -> None:

@@ -7,12 +7,11 @@ from collections.abc import Awaitable, Callable
 
 from bot.changes.journal import ChangeEvent
 from bot.store import Store, open_store
-from bot.store.audit import Verified
-from bot.store.changes import Approval
 from bot.store.engine import HOLDS_S
 from bot.store.outbox_rows import SPACING
 from bot.store.store import DROPPED, TRIES
 from tests.records import RECORD
+from tests.scenes import as_test
 
 NOW = 1_000_000.0
 
@@ -28,24 +27,20 @@ def with_replicas(database: str, work: Callable[[Store, Store], Awaitable[None]]
     asyncio.run(main())
 
 
-def test_a_delivery_is_claimed_by_one_of_them(database: str) -> None:
-    async def work(one: Store, other: Store) -> None:
-        keys = [f"Ev{number}" for number in range(20)]
-        claims = [store.claim(key) for key in keys for store in (one, other)]
-        granted = await asyncio.gather(*claims)
-        assert [granted[at : at + 2].count(True) for at in range(0, len(granted), 2)] == [1] * 20
-
-    with_replicas(database, work)
+@as_test(with_replicas, "database")
+async def test_a_delivery_is_claimed_by_one_of_them(one: Store, other: Store) -> None:
+    keys = [f"Ev{number}" for number in range(20)]
+    claims = [store.claim(key) for key in keys for store in (one, other)]
+    granted = await asyncio.gather(*claims)
+    assert [granted[at : at + 2].count(True) for at in range(0, len(granted), 2)] == [1] * 20
 
 
-def test_of_two_batches_with_the_same_deliveries_each_is_claimed_once(database: str) -> None:
-    async def work(one: Store, other: Store) -> None:
-        batches = [{f"Ev{number}": "payload" for number in range(first, first + 10)} for first in range(0, 30, 5)]
-        claims = [store.claim_all(batch) for batch in batches for store in (one, other)]
-        granted = Counter(itertools.chain(*await asyncio.gather(*claims)))
-        assert granted == {f"Ev{number}": 1 for number in range(35)}
-
-    with_replicas(database, work)
+@as_test(with_replicas, "database")
+async def test_of_two_batches_with_the_same_deliveries_each_is_claimed_once(one: Store, other: Store) -> None:
+    batches = [{f"Ev{number}": "payload" for number in range(first, first + 10)} for first in range(0, 30, 5)]
+    claims = [store.claim_all(batch) for batch in batches for store in (one, other)]
+    granted = Counter(itertools.chain(*await asyncio.gather(*claims)))
+    assert granted == {f"Ev{number}": 1 for number in range(35)}
 
 
 def test_a_death_is_counted_by_one_of_those_who_notice_it(database: str) -> None:
@@ -63,103 +58,56 @@ def test_a_death_is_counted_by_one_of_those_who_notice_it(database: str) -> None
     with_replicas(database, work)
 
 
-def test_a_message_is_sent_by_one_of_them_and_a_channel_by_one_at_a_time(database: str) -> None:
-    async def work(one: Store, other: Store) -> None:
-        for number in range(6):
-            await one.outbox.put(
-                "C1", f"{number}", {"text": ""}, [], thread_ts="", severity=0, update_ts="", now=NOW + number
-            )
-        sent: list[int] = []
-        now = NOW + 100
-        while await one.outbox.waiting():
-            claims = [
-                store.outbox.claim("C1", f"{owner}", now, 60)
-                for owner, store in enumerate((one, other))
-                for _ in range(3)
-            ]
-            rows = {row.id: row for row in await asyncio.gather(*claims) if row}
-            assert len({row.owner for row in rows.values()}) == 1
-            for row in rows.values():
-                trying = await one.outbox.trying(row, now, 60)
-                assert trying
-                done = await one.outbox.sent(trying, "C1", f"{row.id}.0")
-                assert done
-                await one.outbox.settle(done)
-                sent.append(row.id)
-            now += SPACING
-        assert sorted(sent) == sorted(set(sent))
-        assert len(sent) == 6
-
-    with_replicas(database, work)
-
-
-def test_the_same_message_put_by_both_is_one_row(database: str) -> None:
-    async def work(one: Store, other: Store) -> None:
-        puts = [
-            store.outbox.put("C1", "key", {"text": f"{number}"}, [], thread_ts="", severity=0, update_ts="", now=NOW)
-            for number in range(10)
-            for store in (one, other)
+@as_test(with_replicas, "database")
+async def test_a_message_is_sent_by_one_of_them_and_a_channel_by_one_at_a_time(one: Store, other: Store) -> None:
+    for number in range(6):
+        await one.outbox.put(
+            "C1", f"{number}", {"text": ""}, [], thread_ts="", severity=0, update_ts="", now=NOW + number
+        )
+    sent: list[int] = []
+    now = NOW + 100
+    while await one.outbox.waiting():
+        claims = [
+            store.outbox.claim("C1", f"{owner}", now, 60) for owner, store in enumerate((one, other)) for _ in range(3)
         ]
-        await asyncio.gather(*puts)
-        assert await one.outbox.waiting() == 1
-
-    with_replicas(database, work)
-
-
-def test_a_thread_that_both_remember_has_one_question(database: str) -> None:
-    async def work(one: Store, other: Store) -> None:
-        both = [store.remember_thread("C1", "1.0", "gpus", "lab") for store in (one, other) for _ in range(10)]
-        await asyncio.gather(*both)
-        assert await one.thread("C1", "1.0") == ("gpus", "lab")
-
-    with_replicas(database, work)
-
-
-def test_both_write_one_audit_log(database: str) -> None:
-    async def work(one: Store, other: Store) -> None:
-        entries = [
-            store.audit.append(actor=f"U{number}", action="raise", target="a/b", outcome="allowed")
-            for number in range(10)
-            for store in (one, other)
-        ]
-        assert sorted(await asyncio.gather(*entries)) == list(range(1, 21))
-        assert await other.audit.verify() == Verified(20, 0, (await other.audit.read(1))[0].hash)
-
-    with_replicas(database, work)
+        rows = {row.id: row for row in await asyncio.gather(*claims) if row}
+        assert len({row.owner for row in rows.values()}) == 1
+        for row in rows.values():
+            trying = await one.outbox.trying(row, now, 60)
+            assert trying
+            done = await one.outbox.sent(trying, "C1", f"{row.id}.0")
+            assert done
+            await one.outbox.settle(done)
+            sent.append(row.id)
+        now += SPACING
+    assert sorted(sent) == sorted(set(sent))
+    assert len(sent) == 6
 
 
-def test_what_became_of_a_change_is_news_to_one_of_them(database: str) -> None:
-    async def work(one: Store, other: Store) -> None:
-        await one.changes("lab").planned(RECORD, "u-1")
-        for kind in ("raised", "effective", "reverted"):
-            event = ChangeEvent(kind, RECORD.target, RECORD)
-            notes = [store.changes("lab").note(event) for store in (one, other) for _ in range(5)]
-            assert (await asyncio.gather(*notes)).count(True) == 1
-        assert await other.changes("lab").opened() == []
+@as_test(with_replicas, "database")
+async def test_the_same_message_put_by_both_is_one_row(one: Store, other: Store) -> None:
+    puts = [
+        store.outbox.put("C1", "key", {"text": f"{number}"}, [], thread_ts="", severity=0, update_ts="", now=NOW)
+        for number in range(10)
+        for store in (one, other)
+    ]
+    await asyncio.gather(*puts)
+    assert await one.outbox.waiting() == 1
 
-    with_replicas(database, work)
 
-
-def test_a_change_whose_row_was_lost_is_noted_by_one_of_them(database: str) -> None:
-    async def work(one: Store, other: Store) -> None:
-        event = ChangeEvent("raised", RECORD.target, RECORD)
+@as_test(with_replicas, "database")
+async def test_what_became_of_a_change_is_news_to_one_of_them(one: Store, other: Store) -> None:
+    await one.changes("lab").planned(RECORD, "u-1")
+    for kind in ("raised", "effective", "reverted"):
+        event = ChangeEvent(kind, RECORD.target, RECORD)
         notes = [store.changes("lab").note(event) for store in (one, other) for _ in range(5)]
         assert (await asyncio.gather(*notes)).count(True) == 1
-        assert [found.state for found in await other.changes("lab").opened()] == ["raised"]
-
-    with_replicas(database, work)
+    assert await other.changes("lab").opened() == []
 
 
-def test_of_two_who_decide_about_a_change_one_does(database: str) -> None:
-    async def work(one: Store, other: Store) -> None:
-        await one.approvals.ask(Approval("c1", "lab", "a/b", "d", "U1", "C1", "{}"), 0.0)
-        decisions = [
-            store.approvals.decide("c1", "approved", now=1.0, by="U2") for store in (one, other) for _ in range(5)
-        ]
-        decisions += [other.approvals.decide("c1", "refused", now=1.0, by="U3")]
-        assert (await asyncio.gather(*decisions)).count(True) == 1
-        decided = await one.approvals.get("c1")
-        assert decided is not None
-        assert decided.state in ("approved", "refused")
-
-    with_replicas(database, work)
+@as_test(with_replicas, "database")
+async def test_a_change_whose_row_was_lost_is_noted_by_one_of_them(one: Store, other: Store) -> None:
+    event = ChangeEvent("raised", RECORD.target, RECORD)
+    notes = [store.changes("lab").note(event) for store in (one, other) for _ in range(5)]
+    assert (await asyncio.gather(*notes)).count(True) == 1
+    assert [found.state for found in await other.changes("lab").opened()] == ["raised"]

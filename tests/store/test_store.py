@@ -12,9 +12,11 @@ import pytest
 
 from bot.store import Store, StoreError, open_store
 from bot.store.engine import BEAT_S, HOLDS_S
+from bot.store.facts import Fact, Mark
 from bot.store.outbox_rows import DONE_KEPT, QueuedMessage, stored_file
 from bot.store.store import DROPPED, REMEMBERED, THREADS_KEPT, TRIES
 from bot.texts import in_english
+from tests.scenes import as_test
 
 
 class Now:
@@ -73,23 +75,13 @@ async def left(store: Store) -> list[tuple[str, str]]:
     return [(one.key, one.payload) for one in await store.unfinished()]
 
 
-def test_a_delivery_is_claimed_once(database: str):
-    async def work(store: Store, now: Now) -> None:
-        assert await store.claim("Ev1")
-        assert not await store.claim("Ev1")
-        assert await store.claim("Ev2")
-        await store.done("Ev1")
-        assert not await store.claim("Ev1")
-
-    with_store(database, work)
-
-
-def test_of_many_claims_at_once_one_is_granted(database: str):
-    async def work(store: Store, now: Now) -> None:
-        granted = await asyncio.gather(*(store.claim("Ev1") for _ in range(20)))
-        assert granted.count(True) == 1
-
-    with_store(database, work)
+@as_test(with_store, "database")
+async def test_a_delivery_is_claimed_once(store: Store, now: Now) -> None:
+    assert await store.claim("Ev1")
+    assert not await store.claim("Ev1")
+    assert await store.claim("Ev2")
+    await store.done("Ev1")
+    assert not await store.claim("Ev1")
 
 
 def test_what_a_process_with_its_own_file_left_when_it_died_can_be_claimed_by_the_next_that_is_alone(tmp_path: Path):
@@ -114,213 +106,197 @@ def test_what_a_process_with_its_own_file_left_when_it_died_can_be_claimed_by_th
     with_store(f"sqlite:///{tmp_path}/state.db", comes_back, alone=True)
 
 
-def test_what_a_living_process_is_at_stays_its_own_however_long_it_takes(database: str):
-    async def work(processes: Processes) -> None:
-        slow, heir = await processes.begin(), await processes.begin()
-        assert await slow.claim("Ev1", "the event itself")
-        await processes.passes(20 * HOLDS_S, slow, heir)
-        assert await heir.unfinished() == []
-        assert not await heir.claim("Ev1")
-        await processes.passes(HOLDS_S - 1, heir)
-        assert await heir.unfinished() == []
-        await processes.passes(1, heir)
+@as_test(with_processes, "database")
+async def test_what_a_living_process_is_at_stays_its_own_however_long_it_takes(processes: Processes) -> None:
+    slow, heir = await processes.begin(), await processes.begin()
+    assert await slow.claim("Ev1", "the event itself")
+    await processes.passes(20 * HOLDS_S, slow, heir)
+    assert await heir.unfinished() == []
+    assert not await heir.claim("Ev1")
+    await processes.passes(HOLDS_S - 1, heir)
+    assert await heir.unfinished() == []
+    await processes.passes(1, heir)
+    assert await left(heir) == [("Ev1", "the event itself")]
+    assert await heir.claim("Ev1")
+    assert await heir.unfinished() == []
+
+
+@as_test(with_processes, "database")
+async def test_who_could_not_reach_the_store_holds_nobody_dead_for_having_been_silent_meanwhile(
+    processes: Processes,
+) -> None:
+    one, other = await processes.begin(), await processes.begin()
+    assert await one.claim("Ev1", "the event itself")
+    await processes.passes(BEAT_S, one, other)
+    processes.now.at += 3 * HOLDS_S
+    assert await other.unfinished() == []
+    await processes.passes(2 * HOLDS_S, one, other)
+    assert await other.unfinished() == []
+    await processes.passes(HOLDS_S, other)
+    assert await left(other) == [("Ev1", "the event itself")]
+
+
+@as_test(with_processes, "database")
+async def test_who_starts_when_the_store_is_back_holds_nobody_dead_for_having_been_silent_before(
+    processes: Processes,
+) -> None:
+    one = await processes.begin()
+    assert await one.claim("Ev1", "the event itself")
+    processes.now.at += 3 * HOLDS_S
+    new = await processes.begin()
+    assert await new.unfinished() == []
+    await processes.passes(2 * HOLDS_S, one, new)
+    assert await new.unfinished() == []
+
+
+@as_test(with_processes, "database")
+async def test_who_starts_takes_at_once_what_is_nobody_s_and_soon_what_a_dead_process_was_at(
+    processes: Processes,
+) -> None:
+    dies = await processes.begin()
+    await dies.claim_all({"Ev1": "was at it", "Ev2": "left it"})
+    await dies.let_go({"Ev2"})
+    processes.now.at += 3 * HOLDS_S
+    new = await processes.begin()
+    assert await left(new) == [("Ev2", "left it")]
+    await processes.passes(HOLDS_S, new)
+    assert await left(new) == [("Ev2", "left it"), ("Ev1", "was at it")]
+
+
+@as_test(with_processes, "database")
+async def test_of_several_that_a_process_was_at_when_it_died_none_is_held_to_have_ended_it(
+    processes: Processes,
+) -> None:
+    heir, keys = await processes.begin(), ["Ev1", "Ev2"]
+    for _ in range(3 * TRIES):
+        await processes.dies_at(heir, *keys)
+        assert [key for key, _ in await left(heir)] == keys
+    await processes.dies_at(heir, "Ev1")
+    # What most processes died of comes last.
+    assert [(one.key, one.deaths) for one in await heir.unfinished()] == [
+        ("Ev2", 3 * TRIES),
+        ("Ev1", 3 * TRIES + 1),
+    ]
+
+
+@as_test(with_processes, "database")
+async def test_what_a_process_was_at_alone_when_it_died_is_given_up_after_some_deaths_and_told_until_it_is_known(
+    processes: Processes,
+) -> None:
+    heir, told = await processes.begin(), f"Ev1{DROPPED}"
+    for _ in range(TRIES - 1):
+        await processes.dies_at(heir, "Ev1")
         assert await left(heir) == [("Ev1", "the event itself")]
-        assert await heir.claim("Ev1")
-        assert await heir.unfinished() == []
+    await processes.dies_at(heir, "Ev1")
+    for _ in range(2 * TRIES):
+        assert await left(heir) == [(told, "the event itself")]
+        assert not await heir.claim("Ev1")
+        await processes.dies_at(heir, told)
+    await heir.sweep(processes.now.at + 10 * REMEMBERED)
+    assert await left(heir) == [(told, "the event itself")]
+    assert await heir.claim(told)
+    await heir.done(told)
+    assert await heir.unfinished() == []
 
-    with_processes(database, work)
 
-
-def test_who_could_not_reach_the_store_holds_nobody_dead_for_having_been_silent_meanwhile(database: str):
-    async def work(processes: Processes) -> None:
-        one, other = await processes.begin(), await processes.begin()
-        assert await one.claim("Ev1", "the event itself")
-        await processes.passes(BEAT_S, one, other)
-        processes.now.at += 3 * HOLDS_S
-        assert await other.unfinished() == []
-        await processes.passes(2 * HOLDS_S, one, other)
-        assert await other.unfinished() == []
-        await processes.passes(HOLDS_S, other)
+@as_test(with_processes, "database")
+async def test_what_a_living_process_leaves_is_another_s_at_once_and_no_death_of_it(processes: Processes) -> None:
+    one, other = await processes.begin(), await processes.begin()
+    for _ in range(TRIES + 1):
+        assert "Ev1" in await one.claim_all({"Ev1": "the event itself", "Ev2": "still at it"})
+        assert await one.mine() == {"Ev1", "Ev2"}
+        await one.let_go({"Ev1"})
         assert await left(other) == [("Ev1", "the event itself")]
 
-    with_processes(database, work)
+
+@as_test(with_processes, "database")
+async def test_a_claim_that_is_no_work_is_not_among_what_is_left_to_others(processes: Processes) -> None:
+    one, other = await processes.begin(), await processes.begin()
+    assert await one.claim_all({"Ev1": "the event itself", "draft:1": ""}) == {"Ev1", "draft:1"}
+    await one.let_go(await one.mine())
+    assert await other.claim("Ev1")
+    assert not await other.claim("draft:1")
 
 
-def test_who_starts_when_the_store_is_back_holds_nobody_dead_for_having_been_silent_before(database: str):
-    async def work(processes: Processes) -> None:
-        one = await processes.begin()
-        assert await one.claim("Ev1", "the event itself")
-        processes.now.at += 3 * HOLDS_S
-        new = await processes.begin()
-        assert await new.unfinished() == []
-        await processes.passes(2 * HOLDS_S, one, new)
-        assert await new.unfinished() == []
-
-    with_processes(database, work)
+@as_test(with_store, "database")
+async def test_what_was_done_stays_a_duplicate_for_an_hour(store: Store, now: Now) -> None:
+    await store.claim("Ev1")
+    await store.done("Ev1")
+    now.at += REMEMBERED - 1
+    assert not await store.claim("Ev1")
+    now.at += 1
+    assert await store.claim("Ev1")
 
 
-def test_who_starts_takes_at_once_what_is_nobody_s_and_soon_what_a_dead_process_was_at(database: str):
-    async def work(processes: Processes) -> None:
-        dies = await processes.begin()
-        await dies.claim_all({"Ev1": "was at it", "Ev2": "left it"})
-        await dies.let_go({"Ev2"})
-        processes.now.at += 3 * HOLDS_S
-        new = await processes.begin()
-        assert await left(new) == [("Ev2", "left it")]
-        await processes.passes(HOLDS_S, new)
-        assert await left(new) == [("Ev2", "left it"), ("Ev1", "was at it")]
-
-    with_processes(database, work)
+@as_test(with_store, "database")
+async def test_a_thread_remembers_its_last_question(store: Store, now: Now) -> None:
+    assert await store.thread("C1", "1.0") is None
+    await store.remember_thread("C1", "1.0", "why ml/x", "lab")
+    await store.remember_thread("C1", "1.0", "why ml/ÿ\ud83d\0", "")
+    await store.remember_thread("C2", "1.0", "gpus", "prod")
+    assert await store.thread("C1", "1.0") == ("why ml/ÿ?", "")
+    assert await store.thread("C2", "1.0") == ("gpus", "prod")
 
 
-def test_of_several_that_a_process_was_at_when_it_died_none_is_held_to_have_ended_it(database: str):
-    async def work(processes: Processes) -> None:
-        heir, keys = await processes.begin(), ["Ev1", "Ev2"]
-        for _ in range(3 * TRIES):
-            await processes.dies_at(heir, *keys)
-            assert [key for key, _ in await left(heir)] == keys
-        await processes.dies_at(heir, "Ev1")
-        # What most processes died of comes last.
-        assert [(one.key, one.deaths) for one in await heir.unfinished()] == [
-            ("Ev2", 3 * TRIES),
-            ("Ev1", 3 * TRIES + 1),
+@as_test(with_store, "database")
+async def test_sweeping_forgets_only_what_is_over(store: Store, now: Now) -> None:
+    await store.remember_thread("C1", "1.0", "gpus", "")
+    await store.claim("undone", "payload")
+    await store.claim("done")
+    await store.done("done")
+    await store.let_go({"undone"})
+    await store.sweep(now.at)
+    assert await store.thread("C1", "1.0")
+    assert not await store.claim("done")
+    await store.sweep(now.at + THREADS_KEPT)
+    assert await left(store) == [("undone", "payload")]
+    assert await store.thread("C1", "1.0") is None
+    assert await store.claim("done")
+
+
+@as_test(with_store, "database")
+async def test_the_outbox_forgets_what_it_sent_a_week_ago_and_keeps_what_waits(store: Store, now: Now) -> None:
+    rows = store.outbox
+    for key in ("sent", "waiting"):
+        await rows.put(
+            "C1", key, {"text": key}, [stored_file({}, b"x")], thread_ts="", severity=0, update_ts="", now=now.at
+        )
+    row = await rows.claim("C1", "me", now.at, 60)
+    assert row
+    trying = await rows.trying(row, now.at, 60)
+    assert trying
+    sent = await rows.sent(trying, "C1", "1.0")
+    assert sent
+    await rows.settle(sent)
+    await store.sweep(now.at + DONE_KEPT)
+    assert await rows.waiting() == 1
+    async with store._engine.connect() as connection:
+        kept = [
+            (await connection.exec_driver_sql(f"SELECT count(*) FROM {name}")).scalar()
+            for name in ("outbox", "outbox_files")
         ]
-
-    with_processes(database, work)
-
-
-def test_what_a_process_was_at_alone_when_it_died_is_given_up_after_some_deaths_and_that_is_told_as_often_as_it_takes(
-    database: str,
-):
-    async def work(processes: Processes) -> None:
-        heir, told = await processes.begin(), f"Ev1{DROPPED}"
-        for _ in range(TRIES - 1):
-            await processes.dies_at(heir, "Ev1")
-            assert await left(heir) == [("Ev1", "the event itself")]
-        await processes.dies_at(heir, "Ev1")
-        for _ in range(2 * TRIES):
-            assert await left(heir) == [(told, "the event itself")]
-            assert not await heir.claim("Ev1")
-            await processes.dies_at(heir, told)
-        await heir.sweep(processes.now.at + 10 * REMEMBERED)
-        assert await left(heir) == [(told, "the event itself")]
-        assert await heir.claim(told)
-        await heir.done(told)
-        assert await heir.unfinished() == []
-
-    with_processes(database, work)
+    assert kept == [1, 1]
 
 
-def test_what_a_living_process_leaves_is_another_s_at_once_and_no_death_of_it(database: str):
-    async def work(processes: Processes) -> None:
-        one, other = await processes.begin(), await processes.begin()
-        for _ in range(TRIES + 1):
-            assert "Ev1" in await one.claim_all({"Ev1": "the event itself", "Ev2": "still at it"})
-            assert await one.mine() == {"Ev1", "Ev2"}
-            await one.let_go({"Ev1"})
-            assert await left(other) == [("Ev1", "the event itself")]
+@as_test(with_store, "database")
+async def test_a_message_that_cannot_be_sent_keeps_no_files_and_can_be_given_again_with_them(
+    store: Store, now: Now
+) -> None:
+    rows, files = store.outbox, [stored_file({"name": "a"}, b"x" * 100)]
 
-    with_processes(database, work)
-
-
-def test_a_claim_that_is_no_work_is_not_among_what_is_left_to_others(database: str):
-    async def work(processes: Processes) -> None:
-        one, other = await processes.begin(), await processes.begin()
-        assert await one.claim_all({"Ev1": "the event itself", "draft:1": ""}) == {"Ev1", "draft:1"}
-        await one.let_go(await one.mine())
-        assert await other.claim("Ev1")
-        assert not await other.claim("draft:1")
-
-    with_processes(database, work)
-
-
-def test_what_was_done_stays_a_duplicate_for_an_hour(database: str):
-    async def work(store: Store, now: Now) -> None:
-        await store.claim("Ev1")
-        await store.done("Ev1")
-        now.at += REMEMBERED - 1
-        assert not await store.claim("Ev1")
-        now.at += 1
-        assert await store.claim("Ev1")
-
-    with_store(database, work)
-
-
-def test_a_thread_remembers_its_last_question(database: str):
-    async def work(store: Store, now: Now) -> None:
-        assert await store.thread("C1", "1.0") is None
-        await store.remember_thread("C1", "1.0", "why ml/x", "lab")
-        await store.remember_thread("C1", "1.0", "why ml/ÿ\ud83d\0", "")
-        await store.remember_thread("C2", "1.0", "gpus", "prod")
-        assert await store.thread("C1", "1.0") == ("why ml/ÿ?", "")
-        assert await store.thread("C2", "1.0") == ("gpus", "prod")
-
-    with_store(database, work)
-
-
-def test_sweeping_forgets_only_what_is_over(database: str):
-    async def work(store: Store, now: Now) -> None:
-        await store.remember_thread("C1", "1.0", "gpus", "")
-        await store.claim("undone", "payload")
-        await store.claim("done")
-        await store.done("done")
-        await store.let_go({"undone"})
-        await store.sweep(now.at)
-        assert await store.thread("C1", "1.0")
-        assert not await store.claim("done")
-        await store.sweep(now.at + THREADS_KEPT)
-        assert await left(store) == [("undone", "payload")]
-        assert await store.thread("C1", "1.0") is None
-        assert await store.claim("done")
-
-    with_store(database, work)
-
-
-def test_the_outbox_forgets_what_it_sent_a_week_ago_and_keeps_what_waits(database: str):
-    async def work(store: Store, now: Now) -> None:
-        rows = store.outbox
-        for key in ("sent", "waiting"):
-            await rows.put(
-                "C1", key, {"text": key}, [stored_file({}, b"x")], thread_ts="", severity=0, update_ts="", now=now.at
-            )
+    async def failed() -> QueuedMessage:
+        await rows.put("C1", "a", {"text": "a"}, files, thread_ts="", severity=0, update_ts="", now=now.at)
         row = await rows.claim("C1", "me", now.at, 60)
         assert row
-        trying = await rows.trying(row, now.at, 60)
-        assert trying
-        sent = await rows.sent(trying, "C1", "1.0")
-        assert sent
-        await rows.settle(sent)
-        await store.sweep(now.at + DONE_KEPT)
-        assert await rows.waiting() == 1
-        async with store._engine.connect() as connection:
-            kept = [
-                (await connection.exec_driver_sql(f"SELECT count(*) FROM {name}")).scalar()
-                for name in ("outbox", "outbox_files")
-            ]
-        assert kept == [1, 1]
+        assert [file.content for file in await rows.open_files(row)] == [b"x" * 100]
+        await rows.fail(row, "no such channel")
+        return row
 
-    with_store(database, work)
-
-
-def test_a_message_that_cannot_be_sent_keeps_no_files_and_can_be_given_again_with_them(database: str):
-    async def work(store: Store, now: Now) -> None:
-        rows, files = store.outbox, [stored_file({"name": "a"}, b"x" * 100)]
-
-        async def failed() -> QueuedMessage:
-            await rows.put("C1", "a", {"text": "a"}, files, thread_ts="", severity=0, update_ts="", now=now.at)
-            row = await rows.claim("C1", "me", now.at, 60)
-            assert row
-            assert [file.content for file in await rows.open_files(row)] == [b"x" * 100]
-            await rows.fail(row, "no such channel")
-            return row
-
-        row = await failed()
-        assert await rows.open_files(row) == []
-        async with store._engine.connect() as connection:
-            assert (await connection.exec_driver_sql("SELECT length(content) FROM outbox_files")).scalars().all() == [0]
-        await failed()
-
-    with_store(database, work)
+    row = await failed()
+    assert await rows.open_files(row) == []
+    async with store._engine.connect() as connection:
+        assert (await connection.exec_driver_sql("SELECT length(content) FROM outbox_files")).scalars().all() == [0]
+    await failed()
 
 
 def test_the_folder_is_made_for_its_owner_only(tmp_path: Path):
@@ -387,11 +363,6 @@ def test_a_file_that_another_process_holds_is_an_error_and_no_endless_wait(tmp_p
     assert "another process" in in_english(error.hint)
 
 
-def test_a_folder_that_cannot_be_made_is_an_error(tmp_path: Path):
-    (tmp_path / "file").write_text("")
-    assert "opening the store" in str(refusal(f"sqlite:///{tmp_path}/file/state.db"))
-
-
 @pytest.mark.parametrize(
     "url",
     [
@@ -441,3 +412,30 @@ def test_while_another_process_makes_the_file_the_start_waits_for_it(tmp_path: P
 async def _starts(database: str) -> None:
     async with open_store(database, patience=30) as store:
         await store.outbox.waiting()
+
+
+@as_test(with_store, "database")
+async def test_a_moment_replaces_an_earlier_one_of_its_name_and_can_be_forgotten(store: Store, now: Now) -> None:
+    await store.marks.set("trouble:a", "first")
+    await store.marks.set("trouble:a", "second")
+    await store.marks.set("troubles")
+    assert await store.marks.all("trouble:") == [Mark("trouble:a", now.at, "second")]
+    await store.marks.drop("trouble:a")
+    assert await store.marks.all("trouble:") == []
+    await asyncio.gather(*(store.marks.set("probe") for _ in range(8)))
+    assert await store.marks.all("probe") == [Mark("probe", now.at, "")]
+
+
+@as_test(with_store, "database")
+async def test_a_fact_is_kept_with_its_message_and_the_first_one_stays(store: Store, now: Now) -> None:
+    async def put(key: str, text: str, fact: Fact | None = None) -> None:
+        what = {"thread_ts": "", "severity": 0, "update_ts": "", "now": now.at}
+        await store.outbox.put("C1", key, {"text": text}, [], **what, fact=fact)
+
+    await put("a", "looking")
+    assert await store.facts.get("answered:a") is None
+    await put("a", "found", Fact("answered:a", "first"))
+    await put("a", "found again", Fact("answered:a", "second"))
+    await put("b", "found", Fact("answered:b", "new"))
+    assert await store.facts.get("answered:a") == "first"
+    assert await store.facts.get("answered:b") == "new"

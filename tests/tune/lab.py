@@ -11,7 +11,7 @@ from typing import Any
 from bot.errors import SourceError
 from bot.hami.metrics.exposition import Sample, read_samples
 from bot.hami.metrics.gpu_usage import NAMES
-from bot.kube.recording.recorded_cluster import RecordedCluster, RecordedPorts
+from bot.kube.recording.recorded_cluster import RecordedCluster
 from bot.prometheus import Prometheus
 from bot.report import Report
 from bot.texts import Texts
@@ -43,7 +43,7 @@ class FakePrometheus:
         }
         self._fails = fails
 
-    async def query(self, expression: str, at: datetime) -> list[Sample]:
+    async def query(self, expression: str, at: datetime, labels: object = None) -> list[Sample]:
         del at
         if self._fails:
             raise SourceError(f"POST http://prometheus/api/v1/query: {self._fails}", hint="Ask Prometheus.")
@@ -77,7 +77,7 @@ def tune(
     nodes = [object_["metadata"]["name"] for object_ in objects if object_["kind"] == "Node"]
     path = record(folder, [*objects, *map(plugin_pod, nodes)], monitors=monitors, **recorded)
     opened = RecordedCluster.open(path)
-    sources = Sources(opened, ports=RecordedPorts(opened), prometheus=prometheus)
+    sources = Sources(opened, ports=opened, prometheus=prometheus)
     return PLAYBOOK.report(
         asyncio.run(PLAYBOOK.gather(Request(all=not template, template=template), sources)), Texts("en")
     )

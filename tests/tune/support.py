@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-from bot.kube.recording.recorded_cluster import RecordedCluster, RecordedPorts
+from bot.kube.recording.recorded_cluster import RecordedCluster
 from bot.prometheus import Prometheus
 from bot.report import Report
 from bot.texts import Language, Texts
@@ -53,7 +53,7 @@ class Case(NamedTuple):
     ) -> Report:
         """The answer of `tune --all`, of `tune` or of `tune --template`."""
         cluster = open_case(self.name)
-        sources = Sources(cluster, ports=RecordedPorts(cluster), prometheus=prometheus)
+        sources = Sources(cluster, ports=cluster, prometheus=prometheus)
         return PLAYBOOK.report(asyncio.run(PLAYBOOK.gather(Request(everything, template), sources)), Texts(language))
 
 

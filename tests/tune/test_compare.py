@@ -15,8 +15,8 @@ from bot.texts import LANGUAGES, Texts
 from handlers.cluster_choice import ClusterChoice
 from handlers.parsing.grammar import read
 from handlers.parsing.slack_grammar import understand
+from handlers.shell_commands import CompareAsked, compare_recordings
 from handlers.shell_grammar import build_grammar
-from handlers.tune_shell import CompareAsked, compare_recordings
 from playbooks.playbook import Sources, find
 from playbooks.tune.compare import ChangeRow, MeasuredRow, compare, gather_side
 from tests.latency.support import at, said, started

@@ -41,7 +41,7 @@ class Days:
     def __init__(self, texts: Mapping[date, str]) -> None:
         self._texts = texts
 
-    async def query(self, expression: str, at: datetime) -> list[Sample]:
+    async def query(self, expression: str, at: datetime, labels: object = None) -> list[Sample]:
         days = [
             text for day, text in self._texts.items() if at == datetime(day.year, day.month, day.day + 1, tzinfo=UTC)
         ]
@@ -187,7 +187,7 @@ def test_today_is_compared_as_far_as_it_has_gone() -> None:
     asked: list[tuple[str, datetime]] = []
 
     class Noted(Days):
-        async def query(self, expression: str, at: datetime) -> list[Sample]:
+        async def query(self, expression: str, at: datetime, labels: object = None) -> list[Sample]:
             asked.append((expression, at))
             return await super().query(expression, at)
 

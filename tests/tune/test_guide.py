@@ -9,7 +9,7 @@ import yaml
 from bot.hami.metrics.gpu_usage import NAMES
 from bot.texts import LANGUAGES, Texts
 from handlers.parsing.grammar import ParsedQuestion
-from handlers.tune_shell import tune_command
+from handlers.shell_commands import tune_command
 from playbooks.tune.advice import Topic
 from playbooks.tune.guide import TEMPLATES, Symptom, client_for, lock_minutes, scenarios, splits_for, template
 from tests.playbooks.world import Object, card, gpu_node, running, scheduler

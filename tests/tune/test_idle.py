@@ -6,7 +6,6 @@ import re
 import pytest
 
 from bot.errors import UsageError
-from bot.kube.recording.recorded_cluster import RecordedPorts
 from bot.report import Report, Rows
 from bot.texts import Texts
 from playbooks.gpus.idle import HolderRow
@@ -18,7 +17,7 @@ from tests.tune.support import open_case
 def ask(case: str, *since: str, node: str = "", all_of_them: bool = False) -> Report:
     cluster = open_case(case)
     wanted = request(node=node, all=all_of_them, idle=True, words=since)
-    snapshot = asyncio.run(PLAYBOOK.gather(wanted, Sources(cluster, ports=RecordedPorts(cluster))))
+    snapshot = asyncio.run(PLAYBOOK.gather(wanted, Sources(cluster, ports=cluster)))
     return PLAYBOOK.report(snapshot, Texts("en"))
 
 

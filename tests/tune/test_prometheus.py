@@ -64,7 +64,7 @@ class _AsOfTheScrape:
     def __init__(self, url: str) -> None:
         self._client = PrometheusClient(Address(url))
 
-    async def query(self, expression: str, at: datetime) -> list[Sample]:
+    async def query(self, expression: str, at: datetime, labels: object = None) -> list[Sample]:
         del at
         return await self._client.query(expression, datetime.now(UTC))  # noqa: TID251  # when it scraped
 

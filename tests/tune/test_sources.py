@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from bot.hami.metrics.exposition import Sample
-from bot.kube.recording.recorded_cluster import RecordedCluster, RecordedPorts
+from bot.kube.recording.recorded_cluster import RecordedCluster
 from bot.report import Report
 from handlers.shell_output import asked_there
 from playbooks.gather import usage
@@ -112,7 +112,7 @@ def test_a_prometheus_that_takes_too_long_for_all_questions_is_a_gap(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Silent(FakePrometheus):
-        async def query(self, expression: str, at: datetime) -> list[Sample]:
+        async def query(self, expression: str, at: datetime, labels: object = None) -> list[Sample]:
             return await asyncio.Future[list[Sample]]()
 
     monkeypatch.setattr(usage, "PROMETHEUS_WITHIN_S", 0)
@@ -211,7 +211,7 @@ def test_a_monitor_without_a_figure_is_a_fault_beside_one_that_cannot_be_read(tm
 def test_a_node_without_a_plugin_pod_has_no_monitor(tmp_path: Path) -> None:
     path = record(tmp_path, [*two_nodes(), plugin_pod("gpu-1")], monitors={"gpu-1": measured("a", "GPU-a")})
     opened = RecordedCluster.open(path)
-    seen = asyncio.run(PLAYBOOK.gather(Request(all=True), Sources(opened, ports=RecordedPorts(opened))))
+    seen = asyncio.run(PLAYBOOK.gather(Request(all=True), Sources(opened, ports=opened)))
     assert of("monitor-gap", PLAYBOOK.diagnose(seen)) == [("repair", "gpu-2")]
 
 

@@ -68,16 +68,21 @@ def _amounts(view: View, card: CardState) -> set[int]:
 
 def smallest_changes(view: View, names: Sequence[str], request: PodRequest) -> list[PlacementChange]:
     """At most one change of each kind, each tried and found to fit; the least intrusive kinds first."""
-    ending = _one_pod_less(view, names, request)
-    return [*smaller_requests(view, names, request), *([ending] if ending else [])]
+    first = next(iter(pods_to_end(view, names, request, most=1).found), None)
+    some = [f"{pod.namespace}/{pod.name}" for pod in first.pods] if first else []
+    ending = [PlacementChange("end-pod", first.node, pod=some[0])] if first and len(some) == 1 else []
+    return [*smaller_requests(view, names, request), *ending]
 
 
 def smaller_requests(view: View, names: Sequence[str], request: PodRequest) -> list[PlacementChange]:
     """The changes of the request alone. Of nodes that are alike one has to be tried: it is the first that is named."""
     names = view.unlike(names, request)
-    able = _for_the_least(view, names, request)
+    # The nodes that would take the least there is to ask for: no smaller amount makes any other take the pod.
+    least = _with_each(request, count=1, memory_mib=1, percentage=UNSET_PERCENTAGE, cores=0)
+    tried = view.judge_each(names, least) if _single(request) else {}
+    able = [name for name, verdict in tried.items() if verdict.fits]
     found = [
-        _less_memory(view, able, request) or _shared_card(view, able, request),
+        _less_memory(view, able, request),
         _fewer_cores(view, able, request),
         _fewer_cards(view, able, request),
         *(_without(view, names, request, what) for what in _ANNOTATIONS),
@@ -119,25 +124,16 @@ def _single(request: PodRequest) -> ContainerRequest | None:
     return request.containers[0] if len(request.containers) == 1 else None
 
 
-def _for_the_least(view: View, names: Sequence[str], request: PodRequest) -> list[str]:
-    """The nodes that would take the least there is to ask for: no smaller amount makes any other take the pod."""
-    if _single(request) is None:
-        return []
-    least = _with_each(request, count=1, memory_mib=1, percentage=UNSET_PERCENTAGE, cores=0)
-    return [name for name, verdict in view.judge_each(names, least).items() if verdict.fits]
-
-
 def _less_memory(view: View, names: Sequence[str], request: PodRequest) -> PlacementChange | None:
-    """The most memory per card that some node, and the quota, would give, below what is asked."""
-    container = _single(request)
-    return _most_memory(view, names, request, "memory", container.memory_mib) if container else None
+    """The most memory per card that some node, and the quota, would give, below what is asked.
 
-
-def _shared_card(view: View, names: Sequence[str], request: PodRequest) -> PlacementChange | None:
-    """The same for a whole card, whose cores are asked for only because the memory is: a share of it asks for none."""
-    container = _single(request)
-    if container is None or container.memory_mib or (container.percentage, container.cores) != _WHOLE:
+    Of a whole card the cores are asked for only because the memory is: a share of it asks for none.
+    """
+    if (container := _single(request)) is None:
         return None
+    found = _most_memory(view, names, request, "memory", container.memory_mib)
+    if found or container.memory_mib or (container.percentage, container.cores) != _WHOLE:
+        return found
     return _most_memory(view, names, request, "share", 0)
 
 
@@ -145,9 +141,11 @@ def _most_memory(
     view: View, names: Sequence[str], request: PodRequest, what: What, below: int
 ) -> PlacementChange | None:
     best: PlacementChange | None = None
-    count = request.containers[0].count
-    if count > 1 and _shares_one_only(view, request):
+    container = request.containers[0]
+    count, device = container.count, view.facts.config.by_word.get(container.word)
+    if count > 1 and device is not None and device.vendor.shares_one_only:
         return None
+    constraints = request.constraints_of(container.word)
     room = view.quota_room(request.namespace, request.containers[0].word)
     by_quota = None if room is None or room.memory_limit_mib is None else room.memory_free_mib // count
     least = changed(request, PlacementChange(what, "", 1))
@@ -159,7 +157,10 @@ def _most_memory(
                 given = _amounts(view, card)
                 if by_quota is not None:
                     given |= {min(amount, by_quota) for amount in given}
-                asked_of_kind[kind] = {_askable(view, request, amount) for amount in given}
+                if device is not None:  # the most that the webhook leaves as it is written, at that or less
+                    vendor, resources = device.vendor, device.resources
+                    given = {vendor.askable(container, constraints, resources, amount) for amount in given}
+                asked_of_kind[kind] = given
             amounts |= asked_of_kind[kind]
         wanted = sorted(
             amount for amount in amounts if amount > (best.amount if best else 0) and (not below or amount < below)
@@ -172,20 +173,6 @@ def _most_memory(
                 best = change
                 break
     return best
-
-
-def _askable(view: View, request: PodRequest, memory_mib: int) -> int:
-    """The most that the webhook leaves as it is written, at that or less."""
-    container = request.containers[0]
-    device = view.facts.config.by_word.get(container.word)
-    if device is None:
-        return memory_mib
-    return device.vendor.askable(container, request.constraints_of(container.word), device.resources, memory_mib)
-
-
-def _shares_one_only(view: View, request: PodRequest) -> bool:
-    device = view.facts.config.by_word.get(request.containers[0].word)
-    return device is not None and device.vendor.shares_one_only
 
 
 def _fewer_cores(view: View, names: Sequence[str], request: PodRequest) -> PlacementChange | None:
@@ -232,11 +219,3 @@ def _without(view: View, names: Sequence[str], request: PodRequest, what: What) 
         return None
     node = next((name for name in names if view.judge(name, dropped).fits), None)
     return PlacementChange(what, node) if node else None
-
-
-def _one_pod_less(view: View, names: Sequence[str], request: PodRequest) -> PlacementChange | None:
-    """The holder whose end alone would make room, at the least disruption."""
-    first = next(iter(pods_to_end(view, names, request, most=1).found), None)
-    if first is None or len(first.pods) != 1:
-        return None
-    return PlacementChange("end-pod", first.node, pod=f"{first.pods[0].namespace}/{first.pods[0].name}")

@@ -209,7 +209,8 @@ def _sum_up(pod: Pod | Holder, containers: Containers, version: Version) -> dict
     if not inits:
         return _added(containers)
     apps = _added(containers[inits:])
-    if _inits_are_done(pod, inits):
+    ends = [status.state.terminated for status in pod.status.init_container_statuses or ()]
+    if sum(1 for end in ends if end and end.exit_code == 0) >= inits:
         return apps
     for shares in containers[:inits]:
         for uuid, memory, cores in shares:
@@ -225,9 +226,3 @@ def _added(containers: Containers) -> dict[str, Share]:
             slots, used_memory, used_cores = total.get(uuid, (0, 0, 0))
             total[uuid] = Share(slots + 1, used_memory + memory, used_cores + cores)
     return total
-
-
-def _inits_are_done(pod: Pod | Holder, inits: int) -> bool:
-    statuses = pod.status.init_container_statuses or []
-    done = [status for status in statuses if status.state.terminated and status.state.terminated.exit_code == 0]
-    return len(done) >= inits

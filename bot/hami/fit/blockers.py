@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
 from functools import cached_property, partial
-from itertools import combinations
+from itertools import accumulate, combinations
 from operator import attrgetter
 from typing import NamedTuple
 
@@ -146,13 +146,11 @@ class _Hunt:
 
     def _own_holders(self) -> list[Holding]:
         """The namespace's holders on any node, where a quota counts them."""
-        if (
-            self.view.rules.quota == "none"
-            or self.view.quota_room(self.request.namespace, self.request.containers[0].word) is None
-        ):
+        namespace, word = self.request.namespace, self.request.containers[0].word
+        if self.view.rules.quota == "none" or self.view.quota_room(namespace, word) is None:
             return []
         everywhere = self.ledger.least_disruptive_first
-        return self._may_end([holding for holding in everywhere if holding.namespace == self.request.namespace])
+        return self._may_end([holding for holding in everywhere if holding.namespace == namespace])
 
     def _may_end(self, holders: list[Holding]) -> list[Holding]:
         return [one for one in holders if f"{one.namespace}/{one.name}" not in self.kept] if self.kept else holders
@@ -177,16 +175,10 @@ class _Hunt:
 
     def _everywhere(self) -> list[_Site]:
         """All sites; of nodes where only the quota is in the way the first few."""
-        found: list[_Site] = []
-        by_quota = 0
-        for name in self.names:
-            site = self._at(name)
-            by_quota += site is not None and site.lacking == 0
-            if site is not None and site.lacking == 0 and by_quota > _QUOTA_NODES:
-                self._sites[name] = None
-            elif site is not None:
-                found.append(site)
-        return found
+        sites = [site for name in self.names if (site := self._at(name)) is not None]
+        for site in [site for site in sites if site.lacking == 0][_QUOTA_NODES:]:
+            self._sites[site.name] = None
+        return [site for site in sites if self._sites[site.name] is not None]
 
     def _at(self, name: str) -> _Site | None:
         """The site of a node; None where the end of no pod would help."""
@@ -386,19 +378,14 @@ def _shares_by_card(holders: Iterable[Holding]) -> dict[str, list[Holding]]:
 def _fewest(need: _Need, holders: Sequence[Holding]) -> int:
     """At least so many of the holders have to end for the card to be free."""
     shares = [holder.shares[need.uuid] for holder in holders]
+    slots = [share.slots for share in shares]
     amounts = (
         (need.memory_mib, [share.memory_mib for share in shares]),
         (need.cores, [share.cores for share in shares]),
-        (need.slots, [share.slots for share in shares]),
-        (need.users, [share.slots for share in shares]),
+        (max(need.slots, need.users), slots),
     )
-    return max(_fewest_of(lacking, given) for lacking, given in amounts)
-
-
-def _fewest_of(lacking: int, given: list[int]) -> int:
-    count = 0
-    for amount in sorted(given, reverse=True) if lacking > 0 else ():
-        if lacking <= 0 or amount <= 0:
-            break
-        lacking, count = lacking - amount, count + 1
-    return count if lacking <= 0 else _IMPOSSIBLE
+    fewest = 0
+    for lacking, given in amounts:
+        sums = accumulate(sorted(given, reverse=True), initial=0)
+        fewest = max(fewest, next((count for count, freed in enumerate(sums) if freed >= lacking), _IMPOSSIBLE))
+    return fewest

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from bot.hami.fit import verdicts as fit
 from bot.hami.fit.allocated_totals import Holding, Ledger, given_by
-from bot.hami.fit.filter import DEFAULT_POLICY, depends_on, judge, named_uuids
+from bot.hami.fit.filter import depends_on, judge, named_uuids
 from bot.hami.fit.node_cache import ALIKE, NodeStock, Stock, has_card, take_stock
 from bot.hami.fit.verdicts import NodeCards, QuotaRoom, Verdict
 from bot.hami.nodes.cards import CardState
@@ -41,7 +41,7 @@ class ClusterFacts(NamedTuple):
     quotas: Iterable[ResourceQuota] | None
     config: DeviceConfig
     now: datetime
-    policy: str = DEFAULT_POLICY
+    policy: str = fit.DEFAULT_POLICY
     node_selector: str = ""
 
 
@@ -241,8 +241,10 @@ class View:
         if len({verdict.fits for verdict in verdicts}) > 1:
             return Verdict(fits=None, unknown=Text("error-hami.several-quotas"))
         limits = self.facts.quotas is None and any(map(self._is_limited, request.containers))
-        if self.rules.quota != "none" and limits and fit.QUOTA_NOT_FIT not in relax:
-            return _without_quota(verdicts[-1])
+        holds = self.rules.quota != "none" and limits and fit.QUOTA_NOT_FIT not in relax
+        if holds and (verdicts[-1].fits is not False or not _AFTER_QUOTA.isdisjoint(verdicts[-1].codes)):
+            # An unseen quota may refuse what fits, and comes before these checks.
+            return Verdict(fits=None, unknown=Text("error-hami.quota-unseen"))
         return verdicts[-1]
 
     def fits_empty(self, name: str, request: PodRequest, relax: frozenset[str] = frozenset()) -> bool | None:
@@ -349,21 +351,10 @@ _AFTER_QUOTA = frozenset(
 )
 
 
-def _without_quota(verdict: Verdict) -> Verdict:
-    """An unseen quota may refuse what fits, and comes before these checks: what is left of the verdict."""
-    if verdict.fits is False and not _AFTER_QUOTA & set(verdict.codes):
-        return verdict
-    return Verdict(fits=None, unknown=Text("error-hami.quota-unseen"))
-
-
 def versions_to_try(version: Version | None, nodes: Iterable[Node]) -> tuple[Version, ...]:
     """The known version, else every generation whose format some node's registration is written in."""
     if version is not None:
         return (version,)
-    texts = {bool(text and text.lstrip()[:1] == "[") for text in map(_register_text, nodes) if text}
-    fitting = [version for version in _UNKNOWN_VERSIONS if not texts or (version >= (2, 8)) in texts]
-    return tuple(fitting)
-
-
-def _register_text(node: Node) -> str | None:
-    return node.metadata.annotation(FIRST.names.register)
+    texts = (node.metadata.annotation(FIRST.names.register) for node in nodes)
+    are_json = {text.lstrip()[:1] == "[" for text in texts if text}
+    return tuple(version for version in _UNKNOWN_VERSIONS if not are_json or (version >= (2, 8)) in are_json)

@@ -11,11 +11,11 @@ from functools import lru_cache
 from typing import Literal, NamedTuple
 
 from bot.hami.fit.verdicts import (
+    DEFAULT_POLICY,
     FIT,
     FITS,
     NODE_INSUFFICIENT,
     Booking,
-    CardUse,
     NodeCards,
     QuotaRoom,
     Run,
@@ -135,8 +135,6 @@ def _three_f32(*values: float) -> tuple[float, float, float]:
 def _f32(value: float) -> float:
     return _FLOAT32.unpack(_FLOAT32.pack(value))[0]
 
-
-DEFAULT_POLICY = "spread"
 
 Dependence = Literal["amounts", "order", "named", "identity"]
 """What of a node's cards a verdict depends on: what each one is and what is used of it; also in which order they stand
@@ -303,8 +301,14 @@ def _device(run: Run, cards: list[CardState], container: ContainerRequest) -> Ve
     if isinstance(taken, Verdict):
         return taken
     run.allocated.append(Booking(container.word, taken))
-    if len(run.request.containers) > 1:
-        _book(taken)
+    for state, memory, cores, placement, slots, card in taken if len(run.request.containers) > 1 else ():
+        state.slots += slots
+        state.memory_mib += memory
+        state.cores += cores
+        if placement is not None:
+            state.placements += (placement,)
+        if card is not None:
+            state.card = card
     return None
 
 
@@ -322,17 +326,6 @@ def _in_play(cards: list[CardState], word: str, rules: Rules) -> list[CardState]
         return [state for state in cards if word in state.card.type]
     word = word.upper()
     return [state for state in cards if word in state.card.type.upper()]
-
-
-def _book(taken: list[CardUse]) -> None:
-    for state, memory, cores, placement, slots, card in taken:
-        state.slots += slots
-        state.memory_mib += memory
-        state.cores += cores
-        if placement is not None:
-            state.placements += (placement,)
-        if card is not None:
-            state.card = card
 
 
 _FLOAT32 = struct.Struct("f")

@@ -43,26 +43,15 @@ def read_mig_allocations(text: str) -> tuple[MigReservation, ...]:
     except (msgspec.DecodeError, RecursionError, UnicodeEncodeError):
         return ()
     places = {(reservation.container_index, reservation.device_index) for reservation in reservations}
-    valid = len(places) == len(reservations) and all(_is_valid(reservation) for reservation in reservations)
+    valid = len(places) == len(reservations) and all(
+        min(each.container_index, each.device_index, each.placement.start) >= 0
+        and each.placement.size > 0
+        and bool(each.gpu_uuid and each.profile)
+        and bool(each.mig_uuid) == (each.gpu_instance_id is not None) == (each.compute_instance_id is not None)
+        and min(each.gpu_instance_id or 0, each.compute_instance_id or 0) >= 0
+        for each in reservations
+    )
     return reservations if valid else ()
-
-
-def _is_valid(reservation: MigReservation) -> bool:
-    given = (
-        bool(reservation.mig_uuid),
-        reservation.gpu_instance_id is not None,
-        reservation.compute_instance_id is not None,
-    )
-    return (
-        reservation.container_index >= 0
-        and reservation.device_index >= 0
-        and bool(reservation.gpu_uuid)
-        and bool(reservation.profile)
-        and reservation.placement.start >= 0
-        and reservation.placement.size > 0
-        and len(set(given)) == 1
-        and min(reservation.gpu_instance_id or 0, reservation.compute_instance_id or 0) >= 0
-    )
 
 
 def choose(profiles: Sequence[MigProfile], memory_mib: int, occupied: Iterable[MigPlacement]) -> MigChoice | None:
@@ -73,10 +62,7 @@ def choose(profiles: Sequence[MigProfile], memory_mib: int, occupied: Iterable[M
             continue
         descending = profile.name.startswith(_DESCENDING)
         for placement in sorted(profile.placements or (), key=lambda placement: placement.start, reverse=descending):
-            if not any(_overlap(placement, other) for other in taken):
+            start, end = placement.start, placement.start + placement.size
+            if not any(start < other.start + other.size and other.start < end for other in taken):
                 return MigChoice(profile, placement)
     return None
-
-
-def _overlap(placement: MigPlacement, other: MigPlacement) -> bool:
-    return placement.start < other.start + other.size and other.start < placement.start + placement.size

@@ -8,7 +8,7 @@ was given cards and has not ended [HAMi pkg/device/quota.go]. Its filter holds p
 """
 
 import difflib
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator
 from typing import Literal, NamedTuple
 
 from bot.hami.fit.version_differences import Rules
@@ -51,10 +51,11 @@ def limits_of(quotas: Iterable[ResourceQuota], config: DeviceConfig) -> Iterator
         for key, value in sorted((quota.spec.hard or {}).items()):
             prefix, _, resource = key.partition(".")
             if f"{prefix}." in (LIMITS, REQUESTS) and config.names(resource):
-                by = _by(key, config)
-                amount = _amount(value, _factor(resource, config), by)
-                used = _used(quota.status.used, key)
-                found = QuotaLimit(by, quota.namespace, quota.name, key, str(value), amount, used)
+                counted = "HAMi" if resource in config.amounts else "nobody"
+                by: By = "Kubernetes" if key.startswith(REQUESTS) else counted
+                amount, used = _amount(value, resource, config, by), quota.status.used or {}
+                said = whole(used[key]) if key in used else None
+                found = QuotaLimit(by, quota.namespace, quota.name, key, str(value), amount, said)
                 yield found._replace(scoped=quota.is_scoped)
 
 
@@ -85,25 +86,10 @@ def unknown_keys(
                 prefix and (config.names(resource) or resource in offered)
             ):
                 continue
-            near = resource if config.names(resource) else next(iter(_like(resource, known)), "")
+            alike = difflib.get_close_matches(resource, known, n=1, cutoff=_NEAR)
+            near = resource if config.names(resource) else next(iter(alike), "")
             counted = LIMITS if near in config.amounts else REQUESTS
             yield UnknownKey(quota.namespace, quota.name, key, str(value), f"{counted}{near}" if near else "")
-
-
-def _like(resource: str, known: Sequence[str]) -> list[str]:
-    return difflib.get_close_matches(resource, known, n=1, cutoff=_NEAR)
-
-
-def _by(key: str, config: DeviceConfig) -> By:
-    if key.startswith(REQUESTS):
-        return "Kubernetes"
-    return "HAMi" if key.removeprefix(LIMITS) in config.amounts else "nobody"
-
-
-def _factor(resource: str, config: DeviceConfig) -> int:
-    """The MiB that one of the resource means; 1 for cores."""
-    device, of_cores = config.amounts.get(resource, (None, False))
-    return 1 if device is None or of_cores else device.resources.memory_factor
 
 
 def is_enforced(limit: QuotaLimit, config: DeviceConfig, rules: Rules) -> bool:
@@ -120,13 +106,11 @@ def holds_in_filter(limit: QuotaLimit, config: DeviceConfig) -> bool:
     return limit.by == "HAMi" and config.amounts[limit.resource][0].vendor.obeys_quota
 
 
-def _amount(value: Quantity, factor: int, by: By) -> int | None:
+def _amount(value: Quantity, resource: str, config: DeviceConfig, by: By) -> int | None:
     """HAMi ignores a limit that is no whole number."""
     number = parse_quantity(value)
-    if number is None or (by == "HAMi" and number != number.to_integral_value()):
-        return None
-    return int(number) * factor if by == "HAMi" else whole(value)
-
-
-def _used(used: Mapping[str, Quantity] | None, key: str) -> int | None:
-    return whole(used[key]) if used and key in used else None
+    if number is None or by != "HAMi":
+        return None if number is None else whole(value)
+    device, of_cores = config.amounts[resource]
+    factor = 1 if of_cores else device.resources.memory_factor
+    return int(number) * factor if number == number.to_integral_value() else None

@@ -66,9 +66,8 @@ def current(slices: Iterable[ResourceSlice]) -> list[ResourceSlice]:
     for slice_ in listed:
         pool = slice_.spec.driver, slice_.spec.pool.name
         newest[pool] = max(newest.get(pool, 0), slice_.spec.pool.generation)
-    return [
-        slice_ for slice_ in listed if slice_.spec.pool.generation == newest[slice_.spec.driver, slice_.spec.pool.name]
-    ]
+    pools = [(slice_, slice_.spec.driver, slice_.spec.pool) for slice_ in listed]
+    return [slice_ for slice_, driver, pool in pools if pool.generation == newest[driver, pool.name]]
 
 
 def offers(slices: Iterable[ResourceSlice], claims: Iterable[ResourceClaim] = ()) -> list[Offer]:
@@ -77,12 +76,10 @@ def offers(slices: Iterable[ResourceSlice], claims: Iterable[ResourceClaim] = ()
     of_driver: dict[str, list[ResourceSlice]] = {}
     for slice_ in current(slices):
         of_driver.setdefault(slice_.spec.driver, []).append(slice_)
-    return [_offer(driver, of_driver[driver], held) for driver in sorted(of_driver)]
-
-
-def _offer(driver: str, slices: list[ResourceSlice], held: set[tuple[str, str, str]]) -> Offer:
-    devices = [
-        (driver, slice_.spec.pool.name, device.name) for slice_ in slices for device in slice_.spec.devices or ()
-    ]
-    nodes = tuple(sorted({slice_.spec.node_name for slice_ in slices if slice_.spec.node_name}))
-    return Offer(driver, slices[0], len(devices), nodes, sum(device not in held for device in devices))
+    found: list[Offer] = []
+    for driver, published in sorted(of_driver.items()):
+        specs = [slice_.spec for slice_ in published]
+        devices = [(driver, spec.pool.name, device.name) for spec in specs for device in spec.devices or ()]
+        nodes = tuple(sorted({spec.node_name for spec in specs if spec.node_name}))
+        found.append(Offer(driver, published[0], len(devices), nodes, sum(device not in held for device in devices)))
+    return found

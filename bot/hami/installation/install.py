@@ -7,7 +7,7 @@ extender's extraArgs are written after them, so a flag that is in both has the v
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from difflib import SequenceMatcher
 from typing import Literal, NamedTuple
@@ -118,17 +118,12 @@ def is_anothers(scheduler: str, install: Install) -> bool:
 
     Volcano's is not among them: it has rules of its own.
     """
-    known = ("", KUBERNETES_SCHEDULER, *VOLCANO_SCHEDULERS)
-    return scheduler not in known and not any(
-        _is_near(scheduler, name) for name in (install.scheduler_name, DEFAULT_SCHEDULER_NAME)
-    )
-
-
-def _is_near(name: str, hami: str) -> bool:
-    """Whether HAMi's scheduler was meant: `kai-scheduler` is like `hami-scheduler`, but not in its first word."""
-    first, own = name.partition("-")[0], hami.partition("-")[0]
-    alike = _likeness(first, own) >= _NEAR_FIRST_WORD and _likeness(name, hami) >= _NEAR
-    return "hami" in name or alike
+    if scheduler in ("", KUBERNETES_SCHEDULER, *VOLCANO_SCHEDULERS) or "hami" in scheduler:
+        return False
+    # `kai-scheduler` is like `hami-scheduler`, but not in its first word.
+    first, own = scheduler.partition("-")[0], (install.scheduler_name, DEFAULT_SCHEDULER_NAME)
+    near = (name for name in own if _likeness(first, name.partition("-")[0]) >= _NEAR_FIRST_WORD)
+    return not any(_likeness(scheduler, name) >= _NEAR for name in near)
 
 
 def _likeness(one: str, other: str) -> float:
@@ -161,9 +156,8 @@ def flags_of(spec: PodSpec) -> dict[str, str]:
 
 def kube_scheduler_of(install: Install) -> Container | None:
     """The kube-scheduler beside the extender, as it runs or else as the Deployment wants it."""
-    spec = (
-        install.pods[0].spec if install.pods else install.deployment.spec.template.spec if install.deployment else None
-    )
+    template = install.deployment.spec.template.spec if install.deployment else None
+    spec = install.pods[0].spec if install.pods else template
     return container_of(spec, KUBE_SCHEDULER_CONTAINER) if spec else None
 
 
@@ -188,18 +182,13 @@ def read_install(
 
 def _version_of(pods: Sequence[Pod], deployment: Workload | None, hint: str) -> VersionSeen | None:
     """The running image counts before the chart's labels: users do override tags."""
-    images: list[tuple[str, Container | None]] = [
-        (f"Pod {pod.namespace}/{pod.name}", extender_of(pod.spec)) for pod in pods
-    ]
-    if deployment:
-        images.append(
-            (f"Deployment {deployment.namespace}/{deployment.name}", extender_of(deployment.spec.template.spec))
-        )
-    for name, container in images:
+    images = [("Pod", pod.metadata, pod.spec) for pod in pods]
+    images += [("Deployment", deployment.metadata, deployment.spec.template.spec)] if deployment else []
+    for kind, metadata, spec in images:
+        container = extender_of(spec)
         if container and (version := parse_version(container.image)):
-            return VersionSeen(version, name, container.image)
-    labelled = [deployment.metadata] if deployment else []
-    for metadata in [*labelled, *(pod.metadata for pod in pods)]:
+            return VersionSeen(version, f"{kind} {metadata.namespace}/{metadata.name}", container.image)
+    for _, metadata, _ in [*images[len(pods) :], *images[: len(pods)]]:
         for key in _VERSION_LABELS:
             text = metadata.label(key)
             if text and (version := parse_version(text)):
@@ -310,25 +299,14 @@ _MOVED = {
 }
 
 
-def chart_version(install: Install) -> Version | None:
-    """The version of the chart that HAMi was installed with, of its label; of the image where no object has one."""
-    labelled = (version for text in _labels(install) if (version := parse_version(text)))
-    return next(labelled, install.version.version if install.version else None)
-
-
-def _labels(install: Install) -> Iterator[str]:
-    objects = [install.deployment.metadata] if install.deployment else []
-    yield from filter(
-        None, (metadata.label(_LABEL) for metadata in (*objects, *(pod.metadata for pod in install.pods)))
-    )
-
-
 def chart_value(path: str, install: Install) -> str:
     """The path that this install's chart has for a path of the chart 2.10. A blank stands before a word of a list.
 
     Empty where the chart has none.
     """
-    version = chart_version(install)
+    objects = [*([install.deployment] if install.deployment else []), *install.pods]
+    labelled = (parse_version(item.metadata.label(_LABEL) or "") for item in objects)
+    version = next(filter(None, labelled), install.version.version if install.version else None)
     if version is None:
         return path
     if path == CORE_SCALING and version < _CORE_SCALING_SINCE:

@@ -67,12 +67,9 @@ def _labels(text: str) -> dict[str, str]:
 
 
 def _shown(labels: Mapping[str, str]) -> str:
-    pairs = ",".join(f'{name}="{_WRITTEN.sub(_escaped, value)}"' for name, value in labels.items())
+    escaped = {name: _WRITTEN.sub(r"\\\g<0>", value).replace("\\\n", r"\n") for name, value in labels.items()}
+    pairs = ",".join(f'{name}="{value}"' for name, value in escaped.items())
     return f"{{{pairs}}}" if pairs else ""
-
-
-def _escaped(found: re.Match[str]) -> str:
-    return "\\n" if found[0] == "\n" else f"\\{found[0]}"
 
 
 _POD_MEMORY = ("hami_vgpu_memory_allocated_bytes", "vGPUMemoryAllocated", "vGPUPodsDeviceAllocated")

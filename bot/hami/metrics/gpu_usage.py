@@ -102,7 +102,10 @@ class UsageReader:
         for sample in samples:
             figure = _OF_CONTAINERS.get(sample[0])
             if figure is None:
-                self._add_gpu(_OF_GPUS[sample.name], sample)
+                if uuid := uuid_of(sample):
+                    get = sample.labels.get
+                    node = get("exported_node") or get("node") or get("nodeid") or ""
+                    self._gpus.setdefault(uuid, (node, {}))[1].setdefault(_OF_GPUS[sample.name], sample)
                 continue
             found = known.get(id(sample[1]))
             share = found[0] if found else self._share(sample)
@@ -121,11 +124,6 @@ class UsageReader:
             of = container_of(sample)
             known = self._known[id(labels)] = self._shares.setdefault(of, _Share(of, {})), labels
         return known[0]
-
-    def _add_gpu(self, figure: str, sample: Sample) -> None:
-        if uuid := uuid_of(sample):
-            _, figures = self._gpus.setdefault(uuid, (_node(sample), {}))
-            figures.setdefault(figure, sample)
 
     def usage(self) -> Usage:
         """All that was taken."""
@@ -155,11 +153,6 @@ def uuid_of(sample: Sample) -> str:
     """The GPU that the sample is about; empty where its labels name none."""
     uuid = sample.labels.get("device_uuid") or sample.labels.get("deviceuuid") or ""
     return _MIG_SUFFIX.sub("", uuid) if uuid.endswith("]") else uuid
-
-
-def _node(sample: Sample) -> str:
-    get = sample.labels.get
-    return get("exported_node") or get("node") or get("nodeid") or ""
 
 
 IDLE_S = 6 * 3600.0
@@ -193,21 +186,17 @@ class MeasuredHolding(msgspec.Struct, frozen=True, dict=True):
         """The share on which a kernel ran last; None where that is not known of each GPU that the pod holds."""
         if self.unmeasured or not self.uses or any(use.last_kernel is None for use in self.uses):
             return None
-        return min(self.uses, key=_seconds_idle)
+        return min(self.uses, key=lambda use: use.last_kernel.value if use.last_kernel else 0.0)
 
     @property
     def idle_s(self) -> float | None:
         """Seconds since the pod's last kernel on any of its GPUs; before the first, since its process started."""
-        return _seconds_idle(self.last) if self.last else None
+        return self.last.last_kernel.value if self.last and self.last.last_kernel else None
 
     @property
     def has_no_process(self) -> bool:
         """Whether nothing of the pod is on any of its GPUs, though its limits still are."""
         return bool(self.uses) and all(use.used is not None and use.used.value == 0 for use in self.uses)
-
-
-def _seconds_idle(use: ContainerUse) -> float:
-    return use.last_kernel.value if use.last_kernel else 0.0
 
 
 def held_by(holdings: Iterable[Holding], usage: Usage) -> list[MeasuredHolding]:

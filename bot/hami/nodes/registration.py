@@ -66,6 +66,15 @@ class Unregistered(NamedTuple):
     registration: Registration | None = None
 
 
+def registered_cards(node: Node, names: Names, word: str) -> Registration | Unregistered:
+    """What a node's annotation registers under a vendor's word, whatever the handshake says."""
+    text = node.metadata.annotation(names.register.format(word=word))
+    if text is None:
+        return Unregistered("absent")
+    read = read_registration(names, word, text)
+    return Unregistered("unreadable", read.key, text[:200] or read.why) if isinstance(read, Unreadable) else read
+
+
 @lru_cache(maxsize=MOST_REMEMBERED)
 def read_registration(names: Names, word: str, text: str) -> Registration | Unreadable:
     """What the text of a vendor's register annotation registers."""
@@ -208,35 +217,25 @@ def judge_by_guides(
     return judge_as_scheduler(handshake, version, allocatable, now)
 
 
-def judge_as_scheduler(handshake: Handshake | None, version: Version, allocatable: int, now: datetime) -> Judgement:
+OTHERS_BY_KUBELET_SINCE = Version(2, 9, 0)
+"""From here on the scheduler asks what kubelet offers of other vendors' too; before, it goes by their handshake."""
+
+
+def judge_as_scheduler(
+    handshake: Handshake | None,
+    version: Version,
+    allocatable: int,
+    now: datetime,
+    by_kubelet_since: Version = JSON_SINCE,
+) -> Judgement:
     """What HAMi's scheduler makes of a handshake, without the guides' rule: to HAMi, unix seconds are a value like any
     other.
     """
-    if version >= (2, 8):
-        return _judge_by_allocatable(handshake, version, allocatable, now)
-    return _judge_by_age(handshake, now)
-
-
-def judge_other_vendor(handshake: Handshake | None, version: Version, allocatable: int, now: datetime) -> Judgement:
-    """What HAMi makes of the handshake of a vendor whose plugin still answers: there 2.8 goes by the handshake as 2.7
-    does.
-    """
-    if version >= (2, 9):
-        return _judge_by_allocatable(handshake, version, allocatable, now)
-    return _judge_by_age(handshake, now)
-
-
-def _judge_by_age(handshake: Handshake | None, now: datetime) -> Judgement:
-    if handshake is None:
-        return "alive"
-    if handshake.state == "deleted":
-        return "deleted"
-    if handshake.state == "requesting":
-        return "stale" if _is_overdue(handshake, now) else "alive"
-    return "alive"
-
-
-def _judge_by_allocatable(handshake: Handshake | None, version: Version, allocatable: int, now: datetime) -> Judgement:
+    if version < by_kubelet_since:
+        if handshake is not None and handshake.state == "deleted":
+            return "deleted"
+        unanswered = handshake is not None and handshake.state == "requesting" and _is_overdue(handshake, now)
+        return "stale" if unanswered else "alive"
     if allocatable > 0:
         return "alive"
     if version < (2, 9):

@@ -127,7 +127,7 @@ class Cycle(NamedTuple):
 
     @property
     def asked_nothing(self) -> bool:
-        return self.outcome is not None and self.outcome.message.startswith(NO_REQUEST)
+        return self.outcome is not None and _asks_nothing(self.outcome)
 
     def nodes_by_code(self) -> dict[str, list[str]]:
         """Per code the nodes it was given for, the most nodes first; of equals what others use before what is broken.
@@ -141,7 +141,8 @@ class Cycle(NamedTuple):
         if not self.refused:
             for event, _ in self.code_events:
                 found.setdefault(event.code, set()).update(event.nodes)
-        return {code: sorted(found[code]) for code in sorted(found, key=lambda code: (-len(found[code]), _order(code)))}
+        order = sorted(found, key=lambda code: (-len(found[code]), _ORDER.get(code, len(_ORDER)), code))
+        return {code: sorted(found[code]) for code in order}
 
     @property
     def has_result(self) -> bool:
@@ -159,10 +160,6 @@ class Cycle(NamedTuple):
 _ORDER = {reason: position for position, reason in enumerate(BY_TEXT)}
 
 
-def _order(code: str) -> tuple[int, str]:
-    return _ORDER.get(code, len(_ORDER)), code
-
-
 def bind_error(line: LogLine) -> str:
     """The error of a line about a Bind that failed; empty for other lines."""
     if line.message in BIND_FAILED:
@@ -172,24 +169,19 @@ def bind_error(line: LogLine) -> str:
 
 
 def rebuild(lines: Iterable[LogLine]) -> list[Cycle]:
-    """The runs of one pod, from one process's lines about that pod, in the log's order."""
-    return [cycle for some in _runs(lines) if (cycle := _cycle(some)).start or _says_something(cycle)]
+    """The runs of one pod, from one process's lines about that pod, in the log's order.
 
-
-def _says_something(cycle: Cycle) -> bool:
-    """Whether lines without a start line are the rest of a run, and not only of a webhook's or a Bind's."""
-    return bool(cycle.nodes or cycle.cards or cycle.code_events or cycle.none_fit or cycle.chosen)
-
-
-def _runs(lines: Iterable[LogLine]) -> Iterator[list[LogLine]]:
-    run: list[LogLine] = []
+    Lines without a start line are the rest of a run where they say something of it, and not only of a webhook or Bind.
+    """
+    runs: list[list[LogLine]] = []
     for line in lines:
-        if line.message in FILTER_STARTS and run:
-            yield run
-            run = []
-        run.append(line)
-    if run:
-        yield run
+        if not runs or line.message in FILTER_STARTS:
+            runs.append([])
+        runs[-1].append(line)
+    cycles = map(_cycle, runs)
+    return [
+        run for run in cycles if run.start or run.nodes or run.cards or run.code_events or run.none_fit or run.chosen
+    ]
 
 
 class SchedulerCall(NamedTuple):
@@ -228,7 +220,7 @@ def read_calls(raws: Iterable[str], now: datetime) -> list[SchedulerCall]:
     for raw in raws:
         if (line := read_line(raw, now)) and line.at and (key := pod_key_of(line)):
             by_pod.setdefault(key, []).append(line)
-    return [call for pod, some in by_pod.items() for run in _runs(some) for call in _calls(pod, _cycle(run))]
+    return [call for pod, some in by_pod.items() for run in rebuild(some) for call in _calls(pod, run)]
 
 
 def _calls(pod: str, cycle: Cycle) -> Iterator[SchedulerCall]:
@@ -244,7 +236,11 @@ def _calls(pod: str, cycle: Cycle) -> Iterator[SchedulerCall]:
         yield SchedulerCall("filter", pod, cycle.start, last, judged, refused)
     for place in binds:
         begin = cycle.lines[place]
-        outcomes = (line for line in cycle.lines[place:] if _is_outcome(line) or _is(line, "BindingSucceed"))
+        outcomes = (
+            line
+            for line in cycle.lines[place:]
+            if line.message in BOUND or bind_error(line) or _is(line, "BindingSucceed")
+        )
         if ended := next(outcomes, None):
             yield SchedulerCall("bind", pod, begin, ended)
 
@@ -257,8 +253,11 @@ def _cycle(lines: list[LogLine]) -> Cycle:
     start = lines[0] if lines[0].message in FILTER_STARTS else None
     nodes = [verdict for line in lines if (verdict := _verdict(line))]
     events = [(line, line.values.get("message", "")) for line in lines if line.message == EVENT]
-    codes = [(code, line) for line, text in events if not says_none_fit(text) and (code := _code_event(line, text))]
-    none_fit = [line for line, text in events if _is(line, "FilteringFailed") and says_none_fit(text)]
+    failed = [(line, text) for line, text in events if _is(line, "FilteringFailed")]
+    codes = [(code, line) for line, text in failed if not says_none_fit(text) and (code := parse_code_event(text))]
+    none_fit = [line for line, text in failed if says_none_fit(text)]
+    judged = [node.node for node in nodes if node.line.message != INIT_UNFIT]  # which has a line besides the node's
+    ends = (line for line in reversed(lines) if line.message in BOUND or _asks_nothing(line) or bind_error(line))
     chosen = [(line.values["nodeID"], line) for line in lines if line.message in CHOSEN and line.values.get("nodeID")]
     chosen += [(node, line) for line, text in events if _is(line, "FilteringSucceed") and (node := chosen_node(text))]
     return Cycle(
@@ -272,15 +271,9 @@ def _cycle(lines: list[LogLine]) -> Cycle:
         unfit=unfit_count(none_fit[-1].values["message"]) if none_fit else 0,
         chosen=chosen[0][0] if chosen else "",
         choice=chosen[0][1] if chosen else None,
-        outcome=next((line for line in reversed(lines) if _is_outcome(line)), None),
-        mixed=_told_twice(nodes) or len({node for node, _ in chosen}) > 1,
+        outcome=next(ends, None),
+        mixed=len(set(judged)) < len(judged) or len({node for node, _ in chosen}) > 1,
     )
-
-
-def _told_twice(nodes: list[NodeVerdict]) -> bool:
-    """An init container that does not fit has a line of its own, besides the node's."""
-    judged = [node.node for node in nodes if node.line.message != INIT_UNFIT]
-    return len(set(judged)) < len(judged)
 
 
 def _verdict(line: LogLine) -> NodeVerdict | None:
@@ -304,16 +297,12 @@ def card_refusal(line: LogLine) -> CardRefusal | None:
     return CardRefusal(card, code, ", ".join(figures), line)
 
 
-def _code_event(line: LogLine, text: str) -> CodeEvent | None:
-    return parse_code_event(text) if _is(line, "FilteringFailed") else None
-
-
 def _is(line: LogLine, reason: str) -> bool:
     return event_reason(line.values.get("reason", "")) == reason
 
 
-def _is_outcome(line: LogLine) -> bool:
-    return line.message in BOUND or line.message.startswith(NO_REQUEST) or bool(bind_error(line))
+def _asks_nothing(line: LogLine) -> bool:
+    return line.message.startswith(NO_REQUEST)
 
 
 def _requests(line: LogLine) -> tuple[bool, ...]:

@@ -111,15 +111,13 @@ def _json_value(value: object) -> str:
 
 def _unquote(text: str) -> str:
     """What Go's strconv.Quote quoted."""
-    return _ESCAPE.sub(_unescape, text) if "\\" in text else text
 
+    def unescaped(found: re.Match[str]) -> str:
+        kind, code = found[0][1], found[0][2:]
+        number = int(code or "0", 16)
+        return (chr(number) if number <= sys.maxunicode else "\ufffd") if code else _SHORT_ESCAPES.get(kind, kind)
 
-def _unescape(found: re.Match[str]) -> str:
-    kind, code = found[0][1], found[0][2:]
-    if not code:
-        return _SHORT_ESCAPES.get(kind, kind)
-    number = int(code, 16)
-    return chr(number) if number <= sys.maxunicode else "\ufffd"
+    return _ESCAPE.sub(unescaped, text) if "\\" in text else text
 
 
 def _moment(found: re.Match[str], now: datetime) -> datetime | None:
@@ -152,11 +150,8 @@ def whose(line: LogLine, name: str) -> str | None:
     if key := pod_key_of(line):
         namespace, _, own = key.rpartition("/")
         return namespace if own == name else None
-    return _mentioned(line.message, name)
-
-
-def _mentioned(text: str, name: str) -> str | None:
-    """Plain text names pods as `namespace/name`, kube-scheduler's traces as `namespace:ml,name:wl`, some bare."""
+    # Plain text names pods as `namespace/name`, kube-scheduler's traces as `namespace:ml,name:wl`, some bare.
+    text = line.message
     at = text.find(name)
     while at >= 0:
         after = text[at + len(name) : at + len(name) + 2]
@@ -224,14 +219,14 @@ def may_be_refused_request(message: str) -> bool:
 
 def read_panics(lines: Iterable[str]) -> list[Panic]:
     """The panics, in the order of the lines; of a stack, which names `panic(` too, only the line that heads it."""
-    return [found for line in lines if (found := _read(line.rstrip("\n"))) is not None]
-
-
-def _read(line: str) -> Panic | None:
-    if found := _SERVING.search(line):
-        at = datetime.strptime(found[1], "%Y/%m/%d %H:%M:%S").replace(tzinfo=UTC) if found[1] else None
-        return Panic(line, found[2], at)
-    return Panic(line, line, None) if _ENDED.match(line) else None
+    panics: list[Panic] = []
+    for line in (line.rstrip("\n") for line in lines):
+        if found := _SERVING.search(line):
+            at = datetime.strptime(found[1], "%Y/%m/%d %H:%M:%S").replace(tzinfo=UTC) if found[1] else None
+            panics.append(Panic(line, found[2], at))
+        elif _ENDED.match(line):
+            panics.append(Panic(line, line, None))
+    return panics
 
 
 NEEDLE = "client-side throttling"

@@ -22,7 +22,7 @@ from typing import Any, Literal, NamedTuple, get_args
 from bot.hami.scheduler_logs.filter_runs import BOUND, CHOSEN
 from bot.hami.scheduler_logs.log_lines import FILTER_STARTS, LogLine, pod_key_of, read_line
 from bot.kube.hami_pods import EXTENDER_CONTAINER, KUBE_SCHEDULER_CONTAINER
-from bot.kube.models import ContainerStatus, Pod
+from bot.kube.models import Pod
 from bot.kube.times import parse_time
 
 Moment = Literal[
@@ -115,7 +115,13 @@ def read_lives(pods: Iterable[Pod], logs: Sequence[SchedulerLog], now: datetime)
     """One for each pod that has a time of creation. Of a pod that is older than its log, or than a hole in it, the log
     shows nothing: what looks like the first attempt there may be a later one.
     """
-    said = _by_pod(logs, now)
+    said: dict[str, list[PodLogLine]] = {}
+    for log in logs:
+        telling = (raw for raw in log.lines if any(text in raw for text in _TELLING))
+        for line in (read_line(raw, now) for raw in telling):
+            if line and line.at:
+                of_2_4 = _CHOSEN_2_4.match(line.message)
+                said.setdefault(of_2_4[1] if of_2_4 else pod_key_of(line), []).append(PodLogLine(line.at, line, log))
     found: list[_Told] = []
     for pod in pods:
         if created := parse_time(pod.metadata.creation_timestamp):
@@ -166,16 +172,6 @@ class _Told(NamedTuple):
         return bool(first and at and at + _WHOLE_SECOND <= first.at)
 
 
-def _by_pod(logs: Sequence[SchedulerLog], now: datetime) -> dict[str, list[PodLogLine]]:
-    said: dict[str, list[PodLogLine]] = {}
-    for log in logs:
-        telling = (raw for raw in log.lines if any(text in raw for text in _TELLING))
-        for line in (read_line(raw, now) for raw in telling):
-            if line and line.at:
-                said.setdefault(_pod_of(line), []).append(PodLogLine(line.at, line, log))
-    return said
-
-
 def _whole_from(container: str, logs: Sequence[SchedulerLog], found: Sequence[_Told], now: datetime) -> datetime | None:
     """From when on nothing is missing of these containers' logs. A pod that has its node and no line shows a hole:
     part of the log was cut out, or another replica wrote it and is gone.
@@ -190,21 +186,18 @@ def _whole_from(container: str, logs: Sequence[SchedulerLog], found: Sequence[_T
     return max([begin, *(noted.get("bound", noted["created"]) for noted in holes)])
 
 
-def _pod_of(line: LogLine) -> str:
-    found = _CHOSEN_2_4.match(line.message)
-    return found[1] if found else pod_key_of(line)
-
-
 def _life(seen: _Told, said: Sequence[PodLogLine]) -> Life:
     pod = seen.pod
     of_kube = [log_line for log_line in said if log_line.log.container == KUBE_SCHEDULER_CONTAINER]
     of_hami = [log_line for log_line in said if log_line.log.container != KUBE_SCHEDULER_CONTAINER]
     filters = [log_line for log_line in of_hami if log_line.line.message in FILTER_STARTS]
     placed = bool(pod.spec.node_name)
+    lines = ((log_line, log_line.line.message) for log_line in reversed(of_hami))
+    choices = (log_line for log_line, text in lines if text in CHOSEN or _CHOSEN_2_4.match(text))
     found: dict[Moment, PodLogLine | None] = {
         "first_attempt": _first(of_kube, _ATTEMPT),
         "first_filter": filters[0] if filters else None,
-        "chosen": _last_choice(of_hami) if placed else None,
+        "chosen": next(choices, None) if placed else None,  # another pod may be tried again
         "bind_started": _first(of_hami, _BIND),
         "bound": _first(said, BOUND) if placed else None,
     }
@@ -215,18 +208,6 @@ def _life(seen: _Told, said: Sequence[PodLogLine]) -> Life:
 
 def _first(said: Iterable[PodLogLine], messages: Sequence[str]) -> PodLogLine | None:
     return next((log_line for log_line in said if log_line.line.message in messages), None)
-
-
-def _last_choice(said: Sequence[PodLogLine]) -> PodLogLine | None:
-    """It is the last one only of a pod that has its node: another may be tried again."""
-    return next(
-        (
-            log_line
-            for log_line in reversed(said)
-            if log_line.line.message in CHOSEN or _CHOSEN_2_4.match(log_line.line.message)
-        ),
-        None,
-    )
 
 
 def _noted(pod: Pod, created: datetime) -> Mapping[Moment, datetime]:
@@ -251,17 +232,10 @@ def _unix(text: str | None) -> datetime | None:
 def _started(pod: Pod) -> datetime | None:
     """When the last of its containers began for the first time; None where one has not, or its first run is lost."""
     statuses = pod.status.container_statuses or ()
-    starts = [_first_start(status) for status in statuses]
-    known = [start for start in starts if start]
+    states = [each.last_state if each.restart_count else each.state for each in statuses if each.restart_count < 2]
+    runs = [state.running or state.terminated for state in states]
+    known = [start for run in runs if run and (start := parse_time(run.started_at))]
     return max(known) if known and len(known) == len(pod.spec.containers) else None
-
-
-def _first_start(status: ContainerStatus) -> datetime | None:
-    if status.restart_count > 1:
-        return None
-    state = status.last_state if status.restart_count else status.state
-    run = state.running or state.terminated
-    return parse_time(run.started_at) if run else None
 
 
 def _at(life: Life, moment: Moment, exact: bool) -> datetime | None:  # noqa: FBT001

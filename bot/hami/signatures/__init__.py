@@ -9,6 +9,7 @@ import tomllib
 from collections.abc import Iterable, Sequence
 from functools import cache
 from importlib.resources import files
+from itertools import chain
 from typing import Literal, NamedTuple
 
 import msgspec
@@ -149,11 +150,8 @@ def find(where: Where, texts: Iterable[str], version: Version | None = None) -> 
 def signatures() -> Sequence[Signature]:
     """All of them, in the files' order: what explains more comes first."""
     texts = (files(__name__).joinpath(f"{name}.toml").read_text(encoding="utf-8") for name in _FILES)
-    return [
-        signature
-        for text in texts
-        for signature in msgspec.convert(tomllib.loads(text)["signature"], tuple[Signature, ...])
-    ]
+    listed = (msgspec.convert(tomllib.loads(text)["signature"], tuple[Signature, ...]) for text in texts)
+    return list(chain.from_iterable(listed))
 
 
 @cache

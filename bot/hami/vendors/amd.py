@@ -8,20 +8,16 @@ from datetime import datetime
 from bot.hami.fit.verdicts import INSUFFICIENT_CORE, CardUse, Run, Verdict
 from bot.hami.names import Names
 from bot.hami.nodes.cards import Card, CardState, read_json
-from bot.hami.nodes.registration import Unregistered
+from bot.hami.nodes.registration import Unregistered, registered_cards
 from bot.hami.pods.pod_request import WHOLE_CARD, ContainerRequest, Resources
 from bot.hami.vendors import standard_fit as checks
-from bot.hami.vendors.rescanned_nodes import Counted, Found, annotated, capacity_of, cards_like
-from bot.hami.vendors.vendor import AnnotatedContainer, Answer, Ask, Denied, Mutation, amount_in, count_in, limits_of
+from bot.hami.vendors.rescanned_nodes import Counted, Found, capacity_of
+from bot.hami.vendors.vendor import AnnotatedContainer, Answer, Ask, Denied, Mutation, amount_in, limits_of
 from bot.hami.version import Version
 from bot.kube.models import Container, Node
 
 _SHARED = Version(2, 10, 0)
 """Since then the plugin registers them, and pods get parts of them."""
-
-
-def _lacks_units(_: Run, state: CardState, asked: ContainerRequest) -> bool:
-    return state.card.cores <= 0 or state.free_cores < units_of(state, asked)
 
 
 class Amd(Counted):
@@ -38,6 +34,7 @@ class Amd(Counted):
         use_uuid="amd.com/use-gpu-uuid",
         no_use_uuid="amd.com/nouse-gpu-uuid",
         register="hami.io/node-amd-register",
+        card_word="AMD",
         allocated=("hami.io/amd-devices-allocated",),
         read=read_json,
     )
@@ -49,17 +46,14 @@ class Amd(Counted):
     card = Card(slots=1, memory_mib=192_000, cores=WHOLE_CARD, type="AMDGPU", health=True)
     card_checks = (
         *(checks.HEALTH, checks.TYPE, checks.UUID, checks.SLOTS, checks.MUTEX, checks.MEMORY),
-        (INSUFFICIENT_CORE, _lacks_units),
+        (INSUFFICIENT_CORE, lambda _, state, asked: min(state.card.cores, state.free_cores) < units_of(state, asked)),
     )
-
-    def cards(self, node: Node, resources: Resources) -> list[Card]:
-        return cards_like(self.card, capacity_of(node, resources.count), f"{node.name}-{self.names.word}-")
 
     def registration(self, node: Node, version: Version, now: datetime, resources: Resources) -> Found:
         """What is registered, as long as the node's capacity counts any; before 2.10 the capacity alone."""
         if version < _SHARED:
             return self.find(node, resources)
-        found, key = annotated(node, self.names), self.names.register
+        found, key = registered_cards(node, self.names, self.names.word), self.names.register
         if isinstance(found, Unregistered) or capacity_of(node, resources.count) > 0:
             return found
         return Unregistered("no-allocatable", key, node.metadata.annotation(key) or "", found)
@@ -67,7 +61,7 @@ class Amd(Counted):
     def request(self, container: Container, resources: Resources, version: Version) -> ContainerRequest | None:
         """Only limits count."""
         limits = limits_of(container)
-        count, memory = count_in(limits, resources), amount_in(limits, resources.memory)
+        count, memory = self.count_in(limits, resources), amount_in(limits, resources.memory)
         cores = amount_in(limits, resources.cores, absent=WHOLE_CARD)
         if not count or memory is None or cores is None or not 0 < cores <= WHOLE_CARD:
             return None

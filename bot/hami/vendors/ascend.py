@@ -29,7 +29,6 @@ from bot.hami.vendors.vendor import (
     Mutation,
     Vendor,
     amount_in,
-    count_in,
     section_of,
     whole_or,
 )
@@ -110,11 +109,6 @@ class _AscendSection(msgspec.Struct, rename="camel"):
     hami_vnpu_core: bool = False
 
 
-def _by_default(word: str, chip: Chip) -> Resources:
-    names = NAMES.of(word)
-    return Resources(word=word, count=names.count, memory=names.memory, cores=names.cores, chip=chip)
-
-
 def _resources(written: _Written, *, soft: bool) -> Resources:
     templates = tuple(sorted(template.memory for template in written.templates))
     return Resources(
@@ -147,7 +141,11 @@ class Ascend(Vendor):
     def read_resources(self, document: object) -> tuple[Resources, ...]:
         """The chips of the section `vnpus`, a list before 2.9. Raises ValueError where it has another shape."""
         if document is None:
-            return tuple(_by_default(word, chip) for word, chip in CHART.items())
+            called = ((NAMES.of(word), chip) for word, chip in CHART.items())
+            return tuple(
+                Resources(word=names.word, count=names.count, memory=names.memory, cores=names.cores, chip=chip)
+                for names, chip in called
+            )
         found: Any = section_of(document, "vnpus")
         section = msgspec.convert(found if isinstance(found, dict) else {"configs": found or []}, _AscendSection)
         return tuple(_resources(chip, soft=section.hami_vnpu_core) for chip in section.configs if chip.common_word)
@@ -165,7 +163,9 @@ class Ascend(Vendor):
 
     def request(self, container: Container, resources: Resources, version: Version) -> ContainerRequest | None:
         """Memory is taken as written: the webhook rounds it to a template."""
-        count, memory = count_in(container, resources), amount_in(container, resources.memory, resources.memory_factor)
+        count = self.count_in(container, resources)
+        memory = amount_in(container, resources.memory, resources.memory_factor)
+        cores = parse_quantity(written(container, resources.cores) or 0)
         if not count or memory is None:
             return None
         return ContainerRequest(
@@ -175,7 +175,7 @@ class Ascend(Vendor):
             count=count,
             memory_mib=memory,
             percentage=whole_or(memory),
-            cores=_cores(container, resources.cores),
+            cores=min(ceil(cores or 0), INT32_MAX),
             more=isinstance(resources.chip, Chip) and resources.chip.soft,
         )
 
@@ -213,7 +213,8 @@ class Ascend(Vendor):
     def scan(self, run: Run, in_play: list[CardState], asked: ContainerRequest) -> Verdict | list[CardUse]:
         """What the container takes, or why it does not fit."""
         soft = run.wanted.more == (SOFT_MODE,)
-        if soft and MODE_NOT_FIT not in run.relax and not _is_soft(run, asked):
+        flags = [fact for fact in run.node.facts.values() if isinstance(fact, bool)]
+        if soft and MODE_NOT_FIT not in run.relax and not (flags[0] if flags else asked.more):
             return Verdict(fits=False, parts=((MODE_NOT_FIT, 1),), of=len(in_play))
         which = _SOFT if soft else checks.USUAL
         if asked.word == IN_MODULES and asked.count > 1:
@@ -227,11 +228,6 @@ class Ascend(Vendor):
         if len(passed) > asked.count > 1:
             passed = checks.of_few_groups(run, passed, _network)
         return passed[: asked.count]
-
-
-def _cores(container: Container, resource: str) -> int:
-    number = parse_quantity(written(container, resource) or 0) if resource else None
-    return 0 if number is None else min(ceil(number), INT32_MAX)
 
 
 def _memory(shown: AnnotatedContainer, resource: str, chip: Chip, *, soft: bool) -> int | Denied:
@@ -258,11 +254,6 @@ _SOFT_CORES: tuple[checks.Check, ...] = (
 _BEFORE_CORES = (checks.HEALTH, checks.UUID, checks.SLOTS, checks.MUTEX, checks.MEMORY)
 _SOFT = (*_BEFORE_CORES, *_SOFT_CORES)
 """To a soft pod every card has 100 cores, whatever is registered."""
-
-
-def _is_soft(run: Run, asked: ContainerRequest) -> bool:
-    flags = [fact for fact in run.node.facts.values() if isinstance(fact, bool)]
-    return flags[0] if flags else bool(asked.more)
 
 
 def _scan_modules(

@@ -28,8 +28,10 @@ _BOTH_CORES = 3
 _CHECKED = Version(2, 10, 0)
 
 
-def _lacks_cores(_: Run, state: CardState, asked: ContainerRequest) -> bool:
-    return state.card.cores.bit_count() - state.cores.bit_count() < (asked.cores or state.card.slots)
+_LACKS_CORES: checks.Check = (
+    INSUFFICIENT_CORE,
+    lambda _, state, asked: state.card.cores.bit_count() - state.cores.bit_count() < (asked.cores or state.card.slots),
+)
 
 
 class AwsNeuron(Counted):
@@ -55,7 +57,7 @@ class AwsNeuron(Counted):
     lock_key = ""
     plugin_labels = "name=neuron-device-plugin-ds"
     plugin_names = "neuron-device-plugin"
-    card_checks = (checks.HEALTH, checks.UUID, checks.SLOTS, checks.MUTEX, (INSUFFICIENT_CORE, _lacks_cores))
+    card_checks = (checks.HEALTH, checks.UUID, checks.SLOTS, checks.MUTEX, _LACKS_CORES)
 
     def hinted(self, resources: Resources, hints: Mapping[str, int]) -> Resources:
         """HAMi takes every device to have as many cores as the first that it ever saw."""
@@ -105,20 +107,16 @@ class AwsNeuron(Counted):
         taken, counts = checks.passing(run, in_play, asked, self.card_checks, most=1)
         if not taken:
             return Verdict(fits=False, parts=tuple(counts.items()), of=len(in_play))
-        return [CardUse(taken[0].state, 0, _cores_of(taken[0].state, asked))]
+        state = taken[0].state
+        # The mask of the cores that the container gets of a device with two.
+        left = _BOTH_CORES - state.cores if state.cores else _BOTH_CORES
+        return [CardUse(state, 0, 1 if asked.cores == 1 and not state.cores else left)]
 
     def least(self, state: CardState, word: str) -> Ask:
         return Ask(ContainerRequest(word, "", 1, 0, 0, 1))
 
     def count_cores(self, cores: int) -> int:
         return cores.bit_count()
-
-
-def _cores_of(state: CardState, asked: ContainerRequest) -> int:
-    """The mask of the cores that the container gets of a device with two."""
-    if state.cores:
-        return _BOTH_CORES - state.cores
-    return 1 if asked.cores == 1 else _BOTH_CORES
 
 
 def _scan_several(in_play: list[CardState], count: int) -> Verdict | list[CardUse]:

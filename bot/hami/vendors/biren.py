@@ -1,18 +1,10 @@
 """Biren's GPUs [HAMi v2.10 pkg/device/biren/device.go]."""
 
-import msgspec
-
 from bot.hami.names import Names
-from bot.hami.nodes.cards import Card, read_json
-from bot.hami.pods.pod_request import ContainerRequest, Resources
+from bot.hami.nodes.cards import read_custom_of_100
 from bot.hami.vendors import standard_fit as checks
-from bot.hami.vendors.vendor import Vendor, only_count
+from bot.hami.vendors.vendor import Vendor
 from bot.hami.version import Version
-from bot.kube.models import Container
-
-
-def _read(text: str) -> tuple[Card, ...]:
-    return tuple(msgspec.structs.replace(card, cores=100) for card in read_json(text))
 
 
 class Biren(Vendor):
@@ -26,13 +18,11 @@ class Biren(Vendor):
         register="hami.io/node-biren-register",
         handshake="hami.io/node-handshake-biren",
         allocated=("hami.io/Biren-devices-allocated",),
-        read=_read,
+        read=read_custom_of_100,
     )
     section = "biren"
     since = Version(2, 10, 0)
     plugin_names = "biren-device-plugin"
     node_label = ("biren", "on")
     card_checks = (checks.HEALTH, checks.UUID, checks.SLOTS, checks.MUTEX)
-
-    def request(self, container: Container, resources: Resources, version: Version) -> ContainerRequest | None:
-        return only_count(container, resources, self.names.word)
+    each = (0, 0, 0)

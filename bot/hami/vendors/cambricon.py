@@ -4,12 +4,9 @@ from datetime import timedelta
 
 from bot.hami.names import Names
 from bot.hami.nodes.cards import CardState
-from bot.hami.pods.pod_request import WHOLE_CARD, ContainerRequest, Resources
+from bot.hami.pods.pod_request import WHOLE_CARD
 from bot.hami.vendors import standard_fit as checks
 from bot.hami.vendors.rescanned_nodes import CountedByCores
-from bot.hami.vendors.vendor import amount_in, whole_or, wrapped_count_in
-from bot.hami.version import Version
-from bot.kube.models import Container
 
 
 class Cambricon(CountedByCores):
@@ -31,19 +28,12 @@ class Cambricon(CountedByCores):
     )
     section = "cambricon"
     unit_mib = 256
+    wraps_count = True
     obeys_quota = True
     lock_key = "cambricon.com/dsmlu.lock"
     lock_expiry = timedelta(minutes=2)
     plugin_names = "cambricon-(k8s-)?device-plugin"
     card_checks = (checks.HEALTH, checks.UUID, checks.SLOTS, checks.MUTEX, checks.QUOTA, *checks.AMOUNTS)
-
-    def request(self, container: Container, resources: Resources, version: Version) -> ContainerRequest | None:
-        count = wrapped_count_in(container, resources)
-        memory = amount_in(container, resources.memory, resources.memory_factor)
-        cores = amount_in(container, resources.cores, absent=WHOLE_CARD)
-        if not count or memory is None or cores is None:
-            return None
-        return ContainerRequest(self.names.word, container.name, count, memory, whole_or(memory), cores)
 
     def slices(self, state: CardState) -> list[int]:
         return [state.free_memory_mib // self.unit_mib * self.unit_mib]

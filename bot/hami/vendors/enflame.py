@@ -22,10 +22,11 @@ from bot.hami.fit.verdicts import (
 )
 from bot.hami.names import Names
 from bot.hami.nodes.cards import Card, CardState
+from bot.hami.nodes.registration import Unregistered
 from bot.hami.pods.pod_request import INT32_MAX, WHOLE_CARD, ContainerRequest, Resources, written
 from bot.hami.vendors import standard_fit as checks
-from bot.hami.vendors.rescanned_nodes import Counted, Found, Rescanned, annotated
-from bot.hami.vendors.vendor import AnnotatedContainer, Answer, Denied, Mutation, wrapped_count_in
+from bot.hami.vendors.rescanned_nodes import Counted, Found, Rescanned
+from bot.hami.vendors.vendor import AnnotatedContainer, Answer, Denied, Mutation
 from bot.hami.version import Version
 from bot.kube.models import Container, Node
 from bot.kube.quantities import parse_quantity
@@ -41,10 +42,6 @@ _MEMORY = 100
 _DRS_WORD, _DRS_CARD = "Enflame", "enflame-drs"
 
 
-_KEYS = {"count": "resourceNameGCU"}
-_DRS_KEYS = {"count": "resourceNameDRSGCU", "memory": "resourceNameGCUMemory", "cores": "resourceNameGCUCore"}
-
-
 class EnflameGcu(Counted):
     """Whole ones."""
 
@@ -58,15 +55,13 @@ class EnflameGcu(Counted):
     )
     since = Version(2, 7, 0)
     section = "enflame"
-    section_keys = _KEYS
+    section_keys = {"count": "resourceNameGCU"}  # noqa: RUF012
     lock_key = ""
     plugin_names = _PLUGIN_NAMES
     card = Card(slots=1, memory_mib=_MEMORY, cores=WHOLE_CARD, type=names.word, health=True)
     card_checks = (checks.HEALTH, (EXCLUSIVE_CONFLICT, lambda _, state, __: state.slots > 0))
-
-    def request(self, container: Container, resources: Resources, version: Version) -> ContainerRequest | None:
-        count = wrapped_count_in(container, resources)
-        return ContainerRequest(self.names.word, container.name, count, _MEMORY, 0, WHOLE_CARD) if count else None
+    wraps_count = True
+    each = (_MEMORY, 0, WHOLE_CARD)
 
 
 class SliceProfile(NamedTuple):
@@ -126,25 +121,18 @@ def _integer(text: str, absent: int = 0) -> int:
     return int(text) if _NUMBER.fullmatch(text) else absent
 
 
-class SliceRequest(NamedTuple):
-    """What a container asks for: so many slices, or else a slice of at least that."""
-
-    slices: int
-    memory: int
-    cores: int
-
-
-def profile_for(profiles: Iterable[SliceProfile], wanted: SliceRequest) -> tuple[SliceProfile, int] | None:
-    """The profile that serves what is wanted, and its share of a card's cores; None for none."""
+def profile_for(profiles: Iterable[SliceProfile], slices: int, memory: int, cores: int) -> tuple[int, int, int] | None:
+    """The profile of so many slices, or else of at least that memory and cores: size, GB, and its share of a card's
+    cores; None for none.
+    """
     candidates = sorted({profile for profile in profiles if profile.size > 0 and profile.gigabytes > 0})
     most = max((candidate.size for candidate in candidates), default=0)
-    memory = wanted.memory
     if candidates and memory > 2 * candidates[-1].gigabytes:
         memory = -(-memory // _GIB_IN_MIB)
-    for profile in candidates:
-        share = -(-profile.size * CORES // most)
-        if profile.size == wanted.slices if wanted.slices else profile.gigabytes >= memory and share >= wanted.cores:
-            return profile, share
+    for size, gigabytes in candidates:
+        share = -(-size * CORES // most)
+        if size == slices if slices else gigabytes >= memory and share >= cores:
+            return size, gigabytes, share
     return None
 
 
@@ -176,12 +164,16 @@ class EnflameDrs(Rescanned):
     )
     since = Version(2, 10, 0)
     section = "enflame"
-    section_keys = _DRS_KEYS
+    section_keys = {"count": "resourceNameDRSGCU", "memory": "resourceNameGCUMemory", "cores": "resourceNameGCUCore"}  # noqa: RUF012
     lock_key = ""
     plugin_names = _PLUGIN_NAMES
 
     def find(self, node: Node, resources: Resources) -> Found:
-        return annotated(node, self.names, prefix=f"{node.name}-")
+        found = super().find(node, resources)
+        if isinstance(found, Unregistered):
+            return found
+        cards = (msgspec.structs.replace(card, uuid=f"{node.name}-{card.uuid}") for card in found.cards)
+        return found._replace(cards=tuple(cards))
 
     def request(self, container: Container, resources: Resources, version: Version) -> ContainerRequest | None:
         slices = _rounded_up(container, resources.count) or 0
@@ -212,21 +204,17 @@ class EnflameDrs(Rescanned):
     def scan(self, run: Run, in_play: list[CardState], asked: ContainerRequest) -> Verdict | list[CardUse]:
         names = {name for state in in_play for name, _ in state.card.custom}
         slices = asked.more if isinstance(asked.more, int) else 0
-        found = profile_for(map(read_profile, names), SliceRequest(slices, asked.memory_mib, asked.cores))
+        found = profile_for(map(read_profile, names), slices, asked.memory_mib, asked.cores)
         if found is None:
             return Verdict(fits=False, parts=((MODE_NOT_FIT, 1),), of=len(in_play))
-        (size, gigabytes), share = found
+        size, gigabytes, share = found
         memory = gigabytes * _GIB_IN_MIB
-        passed = checks.scan(
-            run,
-            in_play,
-            asked,
-            (
-                *(checks.HEALTH, checks.UUID, checks.SLOTS, checks.MUTEX),
-                (INSUFFICIENT_MEMORY, lambda _, state, __: state.free_memory_mib < memory),
-                (INSUFFICIENT_CORE, lambda _, state, __: state.free_cores < share),
-            ),
+        which: tuple[checks.Check, ...] = (
+            *(checks.HEALTH, checks.UUID, checks.SLOTS, checks.MUTEX),
+            (INSUFFICIENT_MEMORY, lambda _, state, __: state.free_memory_mib < memory),
+            (INSUFFICIENT_CORE, lambda _, state, __: state.free_cores < share),
         )
+        passed = checks.scan(run, in_play, asked, which)
         if isinstance(passed, Verdict):
             return passed
         return [taken._replace(memory_mib=memory, cores=share, slots=size) for taken in passed]

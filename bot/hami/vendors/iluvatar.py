@@ -19,7 +19,6 @@ from bot.hami.vendors.vendor import (
     amount_in,
     section_of,
     whole_or,
-    wrapped_count_in,
 )
 from bot.hami.version import Version
 from bot.kube.models import Container
@@ -53,13 +52,16 @@ class Iluvatar(Vendor):
         capacity_unit=100,
     )
     unit_mib = 256
+    wraps_count = True
     flag = "enable-iluvatar"
     locks_since = Version(2, 8, 0)
     plugin_names = "(ix|iluvatar)-device-plugin"
 
     def read_resources(self, document: object) -> tuple[Resources, ...]:
         found: Any = section_of(document, "iluvatars")
-        chips = self._of_chart() if document is None else msgspec.convert(found or [], list[_Chip])
+        called = map(self.names.of, _CHIPS)
+        chart = [_Chip(names.word, names.count, names.memory, names.cores) for names in called]
+        chips = chart if document is None else msgspec.convert(found or [], list[_Chip])
         return tuple(
             Resources(
                 word=chip.common_word,
@@ -72,12 +74,8 @@ class Iluvatar(Vendor):
             if chip.common_word
         )
 
-    def _of_chart(self) -> list[_Chip]:
-        called = map(self.names.of, _CHIPS)
-        return [_Chip(names.word, names.count, names.memory, names.cores) for names in called]
-
     def request(self, container: Container, resources: Resources, version: Version) -> ContainerRequest | None:
-        count = wrapped_count_in(container, resources)
+        count = self.count_in(container, resources)
         memory = amount_in(container, resources.memory, resources.memory_factor)
         if not count or memory is None:
             return None

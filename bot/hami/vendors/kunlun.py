@@ -7,7 +7,7 @@ from bot.hami.names import Names
 from bot.hami.nodes.cards import Card, CardState, read_json
 from bot.hami.pods.pod_request import INT32_MAX, WHOLE_CARD, Constraints, ContainerRequest, Resources, amount_of
 from bot.hami.vendors.rescanned_nodes import Counted
-from bot.hami.vendors.vendor import AnnotatedContainer, Answer, Ask, Mutation, Vendor, wrapped_count_in
+from bot.hami.vendors.vendor import AnnotatedContainer, Answer, Ask, Mutation, Vendor
 from bot.hami.version import Version
 from bot.kube.models import Container, Node
 
@@ -17,10 +17,6 @@ SIZES_MIB = (24576, 49152, MEMORY_MIB)
 """What a share can have: a quarter, a half or all; all shares of one card have the same."""
 _OWN_LISTS = ("baidu.com/use-gpuuuid", "baidu.com/nouse-gpuuuid")
 _VXPU_LISTS = ("hami.io/use-xpu-uuid", "hami.io/no-use-xpu-uuid")
-
-
-_KEYS = {"count": "resourceCountName"}
-_VXPU_KEYS = {"count": "resourceVCountName", "memory": "resourceVMemoryName"}
 
 
 class Kunlun(Counted):
@@ -43,8 +39,10 @@ class Kunlun(Counted):
     more_uuids = True
     lock_key = ""
     section = "kunlun"
-    section_keys = _KEYS
+    section_keys = {"count": "resourceCountName"}  # noqa: RUF012
     plugin_names = "(v?xpu|kunlun(xin)?)-device-plugin"
+    wraps_count = True
+    each = (0, 0, 0)
     card = Card(slots=100, memory_mib=MEMORY_MIB, cores=WHOLE_CARD, type=names.word, health=True)
 
     def cards(self, node: Node, resources: Resources) -> list[Card]:
@@ -52,18 +50,12 @@ class Kunlun(Counted):
         half = len(cards) // 2
         return [msgspec.structs.replace(card, numa=int(card.index >= half)) for card in cards]
 
-    def request(self, container: Container, resources: Resources, version: Version) -> ContainerRequest | None:
-        count = wrapped_count_in(container, resources)
-        return ContainerRequest(self.names.word, container.name, count, 0, 0, 0) if count else None
-
     def scan(self, run: Run, in_play: list[CardState], asked: ContainerRequest) -> Verdict | list[CardUse]:
         listed = [_is_listed(run, state) for state in in_play]
         free = [allowed and state.healthy and not state.slots for state, allowed in zip(in_play, listed, strict=True)]
         if picked := pick(in_play, free, asked.count):
             return [CardUse(state, 0, 0) for state in picked]
-        unlisted = listed.count(False)
-        part = (UUID_MISMATCH, unlisted) if unlisted else (NUMA_NOT_FIT, 1)
-        return Verdict(fits=False, parts=(part,), of=len(in_play))
+        return _refused(listed, [])
 
 
 class Vxpu(Vendor):
@@ -85,14 +77,15 @@ class Vxpu(Vendor):
     since = Version(2, 7, 0)
     orders = True
     more_uuids = True
+    wraps_count = True
     plugin_labels = "app.kubernetes.io/component=vxpu-device-plugin"
     section = "kunlun"
-    section_keys = _VXPU_KEYS
+    section_keys = {"count": "resourceVCountName", "memory": "resourceVMemoryName"}  # noqa: RUF012
     plugin_names = "vxpu-device-plugin"
     node_label = ("xpu", "on")
 
     def request(self, container: Container, resources: Resources, version: Version) -> ContainerRequest | None:
-        count, memory = wrapped_count_in(container, resources), amount_of(container, resources.memory)
+        count, memory = self.count_in(container, resources), amount_of(container, resources.memory)
         if not count or memory == "unusable" or (memory is not None and not 0 <= memory <= INT32_MAX):
             return None
         share = MEMORY_MIB if memory is None else rounded(memory)
@@ -110,12 +103,17 @@ class Vxpu(Vendor):
 
     def scan(self, run: Run, in_play: list[CardState], asked: ContainerRequest) -> Verdict | list[CardUse]:
         listed = [_is_listed(run, state) for state in in_play]
-        room = [_has_room(state, asked.memory_mib) for state in in_play]
+        alike = [not state.slots or state.memory_mib // state.slots == asked.memory_mib for state in in_play]
+        room = [
+            same and state.healthy and state.free_memory_mib >= asked.memory_mib
+            for state, same in zip(in_play, alike, strict=True)
+        ]
         shared = [run.mutex and state.slots > 0 and EXCLUSIVE_CONFLICT not in run.relax for state in in_play]
         free = [listed[i] and room[i] and not shared[i] for i in range(len(in_play))]
         if picked := pick(in_play, free, asked.count):
             return [CardUse(state, asked.memory_mib, asked.cores) for state in picked]
-        return Verdict(fits=False, parts=(_reason(room, shared, listed),), of=len(in_play))
+        conflicts = sum(fits and other for fits, other in zip(room, shared, strict=True))
+        return _refused(listed, [(EXCLUSIVE_CONFLICT, conflicts)])
 
     def slices(self, state: CardState) -> list[int]:
         """The size of the shares in use, or of an unused card any."""
@@ -141,17 +139,9 @@ def _is_listed(run: Run, state: CardState) -> bool:
     )
 
 
-def _has_room(state: CardState, memory_mib: int) -> bool:
-    """Whether a share of that size goes on the card, beside shares of the same size."""
-    alike = not state.slots or state.memory_mib // state.slots == memory_mib
-    return state.healthy and state.free_memory_mib >= memory_mib and alike
-
-
-def _reason(room: list[bool], shared: list[bool], listed: list[bool]) -> tuple[str, int]:
-    if conflicts := sum(fits and other for fits, other in zip(room, shared, strict=True)):
-        return EXCLUSIVE_CONFLICT, conflicts
-    unlisted = listed.count(False)
-    return (UUID_MISMATCH, unlisted) if unlisted else (NUMA_NOT_FIT, 1)
+def _refused(listed: list[bool], before: list[tuple[str, int]]) -> Verdict:
+    reasons = (*before, (UUID_MISMATCH, listed.count(False)), (NUMA_NOT_FIT, 1))
+    return Verdict(fits=False, parts=(next(part for part in reasons if part[1]),), of=len(listed))
 
 
 COUNTS = (1, 2, 4, 8)
@@ -169,34 +159,20 @@ def pick(cards: list[CardState], free: list[bool], count: int) -> list[CardState
     left = [state for state, is_free in zip(cards[:_WING], free, strict=False) if is_free]
     right = [state for state, is_free in zip(cards[_WING:], free[_WING:], strict=True) if is_free]
     if count == _ALL:
-        return sorted([*left, *right], key=_index) if len(left) + len(right) == _ALL else []
+        both = sorted([*left, *right], key=lambda state: state.card.index)
+        return both if len(both) == _ALL else []
     if count not in COUNTS:
         return []
     if max(len(left), len(right)) >= count:
-        return _within_a_wing(left, right, count)
+        sizes = _SINGLE_ORDER if count == 1 else range(count, _WING + 1)  # the wing with fewer free cards goes first
+        return next(wing[:count] for size in sizes for wing in (left, right) if len(wing) == size)
     both = [*left, *right]
-    if count == 2:  # a pair
-        return _pair(both)
+    if count == 2:  # the first two that face each other
+        by_index = {state.card.index: state for state in both}
+        lows = (state.card.index % _WING for state in both)
+        low = next((low for low in lows if low in by_index and low + _WING in by_index), None)
+        return [] if low is None else [by_index[low], by_index[low + _WING]]
     return _four(both) if count == _WING else []
-
-
-def _within_a_wing(left: list[CardState], right: list[CardState], count: int) -> list[CardState]:
-    """The wing with fewer free cards is used up first."""
-    for size in _SINGLE_ORDER if count == 1 else range(count, _WING + 1):
-        for wing in (left, right):
-            if len(wing) == size:
-                return wing[:count]
-    return []
-
-
-def _pair(free: list[CardState]) -> list[CardState]:
-    """The first two that face each other."""
-    by_index = {state.card.index: state for state in free}
-    for state in free:
-        low = state.card.index % _WING
-        if low in by_index and low + _WING in by_index:
-            return [by_index[low], by_index[low + _WING]]
-    return []
 
 
 def _four(free: list[CardState]) -> list[CardState]:
@@ -207,14 +183,7 @@ def _four(free: list[CardState]) -> list[CardState]:
         return []
     chosen = groups[0]
     if len(by_index) == _SIX:
-        linked = (group for group in groups if _are_linked(*sorted(by_index.keys() - set(group))))
+        left_over = ((group, *sorted(by_index.keys() - set(group))) for group in groups)
+        linked = (group for group, a, b in left_over if b - a == _WING or a // _WING == b // _WING)
         chosen = next(linked, groups[-1])
     return [by_index[index] for index in chosen]
-
-
-def _are_linked(low: int, high: int) -> bool:
-    return high - low == _WING or low // _WING == high // _WING
-
-
-def _index(state: CardState) -> int:
-    return state.card.index

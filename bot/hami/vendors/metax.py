@@ -8,7 +8,7 @@ from collections import defaultdict
 
 import msgspec
 
-from bot.hami.fit.verdicts import UNHEALTHY, CardUse, Run, Verdict
+from bot.hami.fit.verdicts import INSUFFICIENT_CORE, UNHEALTHY, CardUse, Run, Verdict
 from bot.hami.names import Names
 from bot.hami.nodes.cards import Card, CardState
 from bot.hami.pods.pod_request import INT32_MAX, WHOLE_CARD, Constraints, ContainerRequest, Resources, written
@@ -21,10 +21,8 @@ from bot.hami.vendors.vendor import (
     Denied,
     Mutation,
     amount_in,
-    count_in,
     limits_of,
     whole_or,
-    wrapped_count_in,
 )
 from bot.hami.version import Version
 from bot.kube.models import Container
@@ -57,12 +55,8 @@ class MetaxGpu(Counted):
     one_card_per_pod = True
     card = Card(slots=1, memory_mib=65536, cores=WHOLE_CARD, type=names.word, health=True)
     card_checks = (checks.HEALTH, checks.SLOTS, checks.MUTEX, *checks.AMOUNTS, checks.SAME_CARD)
-
-    def request(self, container: Container, resources: Resources, version: Version) -> ContainerRequest | None:
-        count = wrapped_count_in(container, resources)
-        if not count:
-            return None
-        return ContainerRequest(self.names.word, container.name, count, 0, WHOLE_CARD, WHOLE_CARD)
+    wraps_count = True
+    each = (0, WHOLE_CARD, WHOLE_CARD)
 
 
 class _SharedCard(msgspec.Struct, rename="camel"):
@@ -106,41 +100,28 @@ def _memory_in(limits: Container, resources: Resources) -> int | None:
     return amount_in(limits, resources.memory, resources.memory_factor)
 
 
-def _app_class(run: Run) -> str:
-    return (run.wanted.more[0] if run.wanted.more else None) or ""
-
-
-def _quality(run: Run) -> str:
-    return (run.wanted.more[1] if run.wanted.more else None) or ""
-
-
-def _classes(state: CardState) -> tuple[bool, bool]:
-    return ONLINE in state.classes, OFFLINE in state.classes
+def _wanted(run: Run) -> tuple[str, str]:
+    """The app class and the quality of service that the pod's annotations name."""
+    app_class, quality = run.wanted.more or ("", "")
+    return app_class or "", quality or ""
 
 
 def _of_other_class(run: Run, state: CardState, _: ContainerRequest) -> bool:
-    own, (online, offline) = _app_class(run), _classes(state)
+    own, online, offline = _wanted(run)[0], ONLINE in state.classes, OFFLINE in state.classes
     return state.slots > 0 and ((online or offline) != (own in (ONLINE, OFFLINE)) or (own == OFFLINE and online))
 
 
 def _of_other_quality(run: Run, state: CardState, asked: ContainerRequest) -> bool:
     in_part = state.slots > 0 and asked.cores != WHOLE_CARD
-    return in_part and state.card.mode not in ("", _quality(run))
-
-
-def _lacks_cores(_: Run, state: CardState, asked: ContainerRequest) -> bool:
-    return state.free_cores < asked.cores
+    return in_part and state.card.mode not in ("", _wanted(run)[1])
 
 
 _FIRST = ((UNHEALTHY, checks.HEALTH[1]), ("CardAppClassMismatch", _of_other_class))
 _QUALITY = ("CardQosPolicyMismatch", _of_other_quality)
 _LAST = (checks.UUID, checks.SLOTS, checks.MUTEX, checks.MEMORY)
-_CORES = ((checks.CORES[0], _lacks_cores), checks.WHOLE, checks.NO_CORES)
+_LACKS_CORES: checks.Check = (INSUFFICIENT_CORE, lambda _, state, asked: state.free_cores < asked.cores)
 _OF_ONLINE = (*_FIRST, *_LAST)
-_OF_OTHERS = (*_FIRST, _QUALITY, *_LAST, *_CORES)
-
-
-_SGPU_KEYS = {"count": "resourceVCountName", "memory": "resourceVMemoryName", "cores": "resourceVCoreName"}
+_OF_OTHERS = (*_FIRST, _QUALITY, *_LAST, _LACKS_CORES, checks.WHOLE, checks.NO_CORES)
 
 
 class MetaxSgpu(Rescanned):
@@ -159,7 +140,7 @@ class MetaxSgpu(Rescanned):
         read=_read,
     )
     section = "metax"
-    section_keys = _SGPU_KEYS
+    section_keys = {"count": "resourceVCountName", "memory": "resourceVMemoryName", "cores": "resourceVCoreName"}  # noqa: RUF012
     unit_mib = _GIB_IN_MIB
     since = Version(2, 6, 0)
     plugin_names = _PLUGIN_NAMES
@@ -168,7 +149,7 @@ class MetaxSgpu(Rescanned):
     def request(self, container: Container, resources: Resources, version: Version) -> ContainerRequest | None:
         """Only limits count. An amount of memory is GiB, or bytes where its text has a letter: `2k` is 2,000 bytes."""
         limits = limits_of(container)
-        count, cores = count_in(limits, resources), amount_in(limits, resources.cores, absent=WHOLE_CARD)
+        count, cores = self.count_in(limits, resources), amount_in(limits, resources.cores, absent=WHOLE_CARD)
         memory = _memory_in(limits, resources)
         if not count or memory is None or cores is None:
             return None
@@ -193,13 +174,17 @@ class MetaxSgpu(Rescanned):
         return Mutation() if policy in POLICIES else Denied(f"{QOS_KEY} must be set one of [{', '.join(POLICIES)}]")
 
     def scan(self, run: Run, in_play: list[CardState], asked: ContainerRequest) -> Verdict | list[CardUse]:
-        app_class, quality = _app_class(run), _quality(run)
+        app_class, quality = _wanted(run)
         online = app_class == ONLINE
         passed, counts = checks.passing(run, in_play, asked, _OF_ONLINE if online else _OF_OTHERS)
         if len(passed) < asked.count:
             return checks.lacking(passed, counts, len(in_play))
         if online:
-            return [taken._replace(cores=0) for taken in sorted(passed, key=_by_class)[: asked.count]]
+            # Where an online pod does best: with few others of its class, and not among offline pods alone.
+            classes = ((taken, taken.state.classes) for taken in passed)
+            counted = [(taken, some.count(ONLINE), some.count(OFFLINE)) for taken, some in classes]
+            counted.sort(key=lambda each: (each[1] == 0 < each[2], each[1] or each[2], each[2] if each[1] else 0))
+            return [taken._replace(cores=0) for taken, _, _ in counted[: asked.count]]
         if len(passed) > asked.count and app_class != OFFLINE and asked.cores == WHOLE_CARD:
             passed = _linked(run, passed, asked.count)
         becomes = "" if asked.cores == WHOLE_CARD else quality
@@ -212,12 +197,6 @@ class MetaxSgpu(Rescanned):
         """A pod that the pods on the card bear beside them."""
         app_class = ONLINE if state.classes else None
         return Ask(ContainerRequest(word, "", 1, 1, 0, 0), Constraints(more=(app_class, state.card.mode)))
-
-
-def _by_class(taken: CardUse) -> tuple[bool, int, int]:
-    """Where an online pod does best: with few others of its class, and not among offline pods alone."""
-    online, offline = taken.state.classes.count(ONLINE), taken.state.classes.count(OFFLINE)
-    return (True, offline, 0) if offline and not online else (False, online, offline)
 
 
 def _linked(run: Run, passed: list[CardUse], count: int) -> list[CardUse]:

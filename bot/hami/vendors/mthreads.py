@@ -5,7 +5,7 @@ from bot.hami.nodes.cards import CardState
 from bot.hami.pods.pod_request import ContainerRequest, Resources
 from bot.hami.vendors import standard_fit as checks
 from bot.hami.vendors.rescanned_nodes import CountedByCores
-from bot.hami.vendors.vendor import AnnotatedContainer, Answer, Denied, Mutation, amount_in, whole_or, wrapped_count_in
+from bot.hami.vendors.vendor import AnnotatedContainer, Answer, Denied, Mutation, amount_in, whole_or
 from bot.hami.version import Version
 from bot.kube.models import Container
 
@@ -36,6 +36,7 @@ class Mthreads(CountedByCores):
     )
     section = "mthreads"
     unit_mib = 512
+    wraps_count = True
     shares_one_only = True
     lock_key = ""
     plugin_names = "(mt|musa|mthreads)-(gpu-)?device-plugin"
@@ -45,7 +46,7 @@ class Mthreads(CountedByCores):
 
     def request(self, container: Container, resources: Resources, version: Version) -> ContainerRequest | None:
         """Memory and cores are of all cards together."""
-        count = wrapped_count_in(container, resources)
+        count = self.count_in(container, resources)
         memory = amount_in(container, resources.memory, resources.memory_factor)
         cores = amount_in(container, resources.cores)
         if not count or memory is None or cores is None:

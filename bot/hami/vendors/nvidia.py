@@ -8,36 +8,24 @@ import msgspec
 from bot.hami.fit import mig
 from bot.hami.fit.verdicts import (
     ALLOCATED_INSUFFICIENT,
-    COMPUTE_UNITS_EXHAUSTED,
     CORDONED,
-    EXCLUSIVE_CONFLICT,
-    EXCLUSIVE_CORES,
-    INSUFFICIENT_CORE,
-    INSUFFICIENT_MEMORY,
     MIG_INFEASIBLE,
     NOT_HEALTHY,
     NUMA_NOT_FIT,
-    QUOTA_NOT_FIT,
-    TIME_SLICING_EXHAUSTED,
     TYPE_MISMATCH,
-    UUID_MISMATCH,
     CardUse,
     Run,
     UnmodelledError,
     Verdict,
     type_allows,
-    uuid_allows,
 )
 from bot.hami.names import Names
 from bot.hami.nodes.cards import CardState
 from bot.hami.nodes.registration import (
     JSON_SINCE,
     Registration,
-    Unreadable,
     Unregistered,
-    judge_as_scheduler,
-    kubelet_offers,
-    read_registration,
+    registered_cards,
 )
 from bot.hami.pods.pod_request import (
     INT32_MAX,
@@ -48,6 +36,7 @@ from bot.hami.pods.pod_request import (
     amount_of,
     to_int32,
 )
+from bot.hami.vendors import standard_fit as checks
 from bot.hami.vendors.vendor import Amounts, AnnotatedContainer, Answer, Denied, Mutation, Vendor
 from bot.hami.version import Version
 from bot.kube.models import Container, Node
@@ -122,6 +111,7 @@ class Nvidia(Vendor):
     node_keys = (SCORE_KEY,)
     plugin_labels = "app.kubernetes.io/component=hami-device-plugin"
     obeys_quota = True
+    by_kubelet_since = JSON_SINCE
 
     def read_resources(self, document: object) -> tuple[Resources, ...]:
         """The section `nvidia` of a device config. Raises ValueError where it has another shape."""
@@ -182,7 +172,8 @@ class Nvidia(Vendor):
         if not named and resources.default_count <= 0:
             return None
         added: Amounts = {} if named else {resources.count: resources.default_count}
-        if _is_whole(shown, resources, percentage) and shown.version >= _EXCLUSIVE_BY_DEFAULT:
+        whole = percentage == WHOLE_CARD if percentage is not None else shown.asked(resources.memory) is None
+        if whole and shown.asked(resources.cores) is None and shown.version >= _EXCLUSIVE_BY_DEFAULT:
             added = {**added, resources.cores: WHOLE_CARD}
         return Mutation(added)
 
@@ -202,36 +193,19 @@ class Nvidia(Vendor):
     def registration(
         self, node: Node, version: Version, now: datetime, resources: Resources
     ) -> Registration | Unregistered:
-        names = self.names
-        text = node.metadata.annotation(names.register)
-        if text is None:
-            return Unregistered("absent")
-        read = read_registration(names, names.word, text)
-        if isinstance(read, Unreadable):
-            return Unregistered("unreadable", names.register, text[:200] or read.why)
+        key = self.names.register
+        read = registered_cards(node, self.names, self.names.word)
+        if isinstance(read, Unregistered):
+            return read
         if (read.encoding == "json") != (version >= JSON_SINCE):
-            return Unregistered("other-format", names.register, text[:80], read)
+            return Unregistered("other-format", key, (node.metadata.annotation(key) or "")[:80], read)
         score = node.metadata.annotation(SCORE_KEY)
         if version >= JSON_SINCE and score is not None and read_link_scores(score) is None:
             return Unregistered("score-unreadable", SCORE_KEY, score[:200], read)
-        if self.is_taken_in_for_good(node, version, resources):
-            return read
-        handshake, offered = self._handshake(node, resources), kubelet_offers(node, resources.count)
-        judgement = judge_as_scheduler(handshake, version, offered, now)
-        if judgement in ("alive", "unknown"):
-            return read
-        quote = node.metadata.annotation(names.handshake) or ""
-        if version >= JSON_SINCE:  # the handshake is asked only where kubelet offers nothing
-            return Unregistered("no-allocatable", names.handshake, quote, read)
-        return Unregistered("deleted" if judgement == "deleted" else "stale", names.handshake, quote, read)
-
-    def is_taken_in_for_good(self, node: Node, version: Version, resources: Resources) -> bool:
-        return version >= JSON_SINCE and kubelet_offers(node, resources.count) > 0
-
-    def is_held_by_turns(self, node: Node, version: Version, now: datetime, resources: Resources) -> bool:
-        offered = kubelet_offers(node, resources.count)
-        judged = judge_as_scheduler(self._handshake(node, resources), version, offered, now)
-        return offered == 0 and judged == "unknown"
+        found = super().registration(node, version, now, resources)
+        if version >= JSON_SINCE and isinstance(found, Unregistered):  # asked only where kubelet offers nothing
+            return found._replace(why="no-allocatable")
+        return found
 
     def scan(self, run: Run, in_play: list[CardState], asked: ContainerRequest) -> Verdict | list[CardUse]:
         """What the container takes, or why it does not fit."""
@@ -262,12 +236,6 @@ class Nvidia(Vendor):
         ]
 
 
-def _is_whole(shown: AnnotatedContainer, resources: Resources, percentage: int | None) -> bool:
-    if shown.asked(resources.cores) is not None:
-        return False
-    return percentage == WHOLE_CARD if percentage is not None else shown.asked(resources.memory) is None
-
-
 def read_link_scores(text: str) -> dict[tuple[str, str], int] | None:
     """The pair scores for topology-aware by (uuid, uuid), None when the annotation is no such JSON."""
     try:
@@ -279,6 +247,13 @@ def read_link_scores(text: str) -> dict[tuple[str, str], int] | None:
 
 MAX_COMBINED_CARDS = 16
 
+_BEFORE_NUMA: tuple[checks.Check, ...] = (
+    (NOT_HEALTHY, lambda run, state, _: run.rules.health and not state.healthy),
+    (CORDONED, lambda run, state, _: run.rules.modern and state.card.uuid in run.node.cordoned),
+    (TYPE_MISMATCH, lambda run, state, _: not type_allows(run.wanted, state, run.rules)),
+)
+_AFTER_NUMA = (checks.UUID, checks.SLOTS, checks.MUTEX, checks.QUOTA, *checks.AMOUNTS)
+
 
 def _look(run: Run, in_play: list[CardState], container: ContainerRequest) -> tuple[list[CardUse], dict[str, int]]:
     taken: list[CardUse] = []
@@ -287,7 +262,9 @@ def _look(run: Run, in_play: list[CardState], container: ContainerRequest) -> tu
     position = len(in_play) - 1
     while position >= 0:
         state = in_play[position]
-        code = _ruled_out(run, state)
+        code = checks.failing(run, state, container, _BEFORE_NUMA)
+        if not run.rules.only_own_type and NAMES.word not in state.card.type:
+            code = TYPE_MISMATCH
         if code is None and run.numa_bind and state.card.numa != previous_numa:
             if taken:
                 grown = len(taken) if run.rules.modern else 1
@@ -297,61 +274,24 @@ def _look(run: Run, in_play: list[CardState], container: ContainerRequest) -> tu
             previous_numa = state.card.numa
         choice: mig.MigChoice | None = None
         if code is None:
-            code, choice = _lacks(run, state, container, taken)
+            run.taking = taken
+            code = checks.failing(run, state, container, _AFTER_NUMA)
+        if code is None and state.card.mode == "mig" and MIG_INFEASIBLE not in run.relax:
+            choice = _place_mig(run, state, container.memory_on(state.card.memory_mib), taken)
+            code = None if choice else MIG_INFEASIBLE
         if code is not None:
             counts[code] = counts.get(code, 0) + 1
             position -= 1
             continue
-        taken.append(_take(state, container, choice))
+        if choice is None:
+            taken.append(CardUse(state, container.memory_on(state.card.memory_mib), container.cores))
+        else:
+            taken.append(CardUse(state, choice.profile.memory_mib, choice.profile.cores, choice.placement))
         if len(taken) == container.count and not run.topology:
             break
         if choice is None:  # a MIG card is looked at once more before moving on
             position -= 1
     return taken, counts
-
-
-def _ruled_out(run: Run, state: CardState) -> str | None:
-    """Checks 1 to 3: what comes before numa."""
-    rules, relax = run.rules, run.relax
-    if rules.health and not state.healthy and NOT_HEALTHY not in relax:
-        return NOT_HEALTHY
-    if rules.modern and state.card.uuid in run.node.cordoned and CORDONED not in relax:
-        return CORDONED
-    if not rules.only_own_type and NAMES.word not in state.card.type:
-        return TYPE_MISMATCH
-    if TYPE_MISMATCH not in relax and not type_allows(run.wanted, state, rules):
-        return TYPE_MISMATCH
-    return None
-
-
-def _lacks(
-    run: Run, state: CardState, container: ContainerRequest, taken: list[CardUse]
-) -> tuple[str | None, mig.MigChoice | None]:
-    """Checks 4 to 12."""
-    relax, card = run.relax, state.card
-    if UUID_MISMATCH not in relax and not uuid_allows(run.wanted, card.uuid, run.rules):
-        return UUID_MISMATCH, None
-    if state.slots >= card.slots and TIME_SLICING_EXHAUSTED not in relax:
-        return TIME_SLICING_EXHAUSTED, None
-    if run.mutex and state.slots > 0 and EXCLUSIVE_CONFLICT not in relax:
-        return EXCLUSIVE_CONFLICT, None
-    memory = container.memory_on(card.memory_mib)
-    if run.quota is not None and run.over_quota(run.quota, container, state, taken):
-        return QUOTA_NOT_FIT, None
-    if card.memory_mib - state.memory_mib < memory and INSUFFICIENT_MEMORY not in relax:
-        return INSUFFICIENT_MEMORY, None
-    if card.cores - state.cores < container.cores and INSUFFICIENT_CORE not in relax:
-        return INSUFFICIENT_CORE, None
-    exclusive = card.cores == EXCLUSIVE_CORES == container.cores
-    if exclusive and state.slots > 0 and EXCLUSIVE_CONFLICT not in relax:
-        return EXCLUSIVE_CONFLICT, None
-    full = card.cores != 0 and state.cores == card.cores and container.cores == 0
-    if full and COMPUTE_UNITS_EXHAUSTED not in relax:
-        return COMPUTE_UNITS_EXHAUSTED, None
-    if card.mode == "mig" and MIG_INFEASIBLE not in relax:
-        choice = _place_mig(run, state, memory, taken)
-        return (None, choice) if choice else (MIG_INFEASIBLE, None)
-    return None, None
 
 
 def _place_mig(run: Run, state: CardState, memory_mib: int, taken: list[CardUse]) -> mig.MigChoice | None:
@@ -380,9 +320,3 @@ def _choose_linked(run: Run, taken: list[CardUse], count: int) -> list[CardUse]:
     if not run.rules.modern and not any(pair(a, b) for a, b in combinations(best, 2)):
         return []
     return list(best)
-
-
-def _take(state: CardState, container: ContainerRequest, choice: mig.MigChoice | None) -> CardUse:
-    if choice is None:
-        return CardUse(state, container.memory_on(state.card.memory_mib), container.cores)
-    return CardUse(state, choice.profile.memory_mib, choice.profile.cores, choice.placement)

@@ -7,9 +7,8 @@ from datetime import datetime
 
 import msgspec
 
-from bot.hami.names import Names
 from bot.hami.nodes.cards import Card
-from bot.hami.nodes.registration import Registration, Unreadable, Unregistered, read_registration
+from bot.hami.nodes.registration import Registration, Unregistered, registered_cards
 from bot.hami.pods.pod_request import Resources
 from bot.hami.vendors.vendor import Vendor
 from bot.hami.version import Version
@@ -27,7 +26,7 @@ class Rescanned(Vendor):
 
     def find(self, node: Node, resources: Resources) -> Found:
         """The node's cards, at whatever moment."""
-        return annotated(node, self.names)
+        return registered_cards(node, self.names, self.names.word)
 
     def registration(self, node: Node, version: Version, now: datetime, resources: Resources) -> Found:
         """The node's cards, at whatever moment."""
@@ -73,20 +72,6 @@ class CountedByCores(Counted):
         memory = capacity_of(node, resources.memory) * resources.memory_factor * whole_card // cores
         card = Card(slots=100, memory_mib=memory, cores=whole_card, type=self.names.word, health=True)
         return cards_like(card, -(-cores // whole_card), f"{node.name}-{self.names.card_word}-")
-
-
-def annotated(node: Node, names: Names, *, prefix: str = "") -> Found:
-    """The cards of the register annotation; `prefix` stands before their uuids."""
-    text = node.metadata.annotation(names.register)
-    if text is None:
-        return Unregistered("absent")
-    read = read_registration(names, names.word, text)
-    if isinstance(read, Unreadable):
-        return Unregistered("unreadable", names.register, text[:200] or read.why)
-    if prefix:
-        cards = (msgspec.structs.replace(card, uuid=prefix + card.uuid) for card in read.cards)
-        return read._replace(cards=tuple(cards))
-    return read
 
 
 def capacity_of(node: Node, resource: str) -> int:

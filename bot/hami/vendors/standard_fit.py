@@ -54,7 +54,15 @@ QUOTA: Check = (
     QUOTA_NOT_FIT,
     lambda run, state, asked: run.quota is not None and run.over_quota(run.quota, asked, state, run.taking),
 )
-SAME_CARD: Check = (CUSTOM_FILTER_RULE, lambda run, state, asked: not _is_the_card_of_earlier(run, state, asked))
+SAME_CARD: Check = (
+    CUSTOM_FILTER_RULE,
+    lambda run, state, asked: any(
+        taken.state.card.uuid != state.card.uuid
+        for word, shares in run.allocated
+        if word == asked.word
+        for taken in shares
+    ),
+)
 
 AMOUNTS = (MEMORY, CORES, WHOLE, NO_CORES)
 USUAL = (HEALTH, UUID, SLOTS, MUTEX, *AMOUNTS)
@@ -65,15 +73,12 @@ def cores_of(asked: ContainerRequest) -> int:
     return min(asked.cores, WHOLE_CARD)
 
 
-def _is_the_card_of_earlier(run: Run, state: CardState, asked: ContainerRequest) -> bool:
-    """Whether every card that earlier containers took is this one."""
-    earlier = (taken for word, shares in run.allocated if word == asked.word for taken in shares)
-    return all(taken.state.card.uuid == state.card.uuid for taken in earlier)
-
-
 def failing(run: Run, state: CardState, asked: ContainerRequest, checks: tuple[Check, ...]) -> str | None:
     """The code of the first check that the card fails, of those that are not left out."""
-    return next((code for code, fails in checks if code not in run.relax and fails(run, state, asked)), None)
+    for code, fails in checks:
+        if fails(run, state, asked) and code not in run.relax:
+            return code
+    return None
 
 
 def scan(

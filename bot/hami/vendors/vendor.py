@@ -19,14 +19,14 @@ from bot.hami.names import Names
 from bot.hami.nodes.cards import CardState
 from bot.hami.nodes.node_lock import LOCK_KEY
 from bot.hami.nodes.registration import (
-    Handshake,
+    OTHERS_BY_KUBELET_SINCE,
+    Judgement,
     Registration,
-    Unreadable,
     Unregistered,
-    judge_other_vendor,
+    judge_as_scheduler,
     kubelet_offers,
     parse_handshake,
-    read_registration,
+    registered_cards,
 )
 from bot.hami.pods.pod_request import (
     INT32_MAX,
@@ -133,6 +133,12 @@ class Vendor:
     cores_unit: str = "%"
     """What stands behind an amount of its cores: `50%`, or `8/16` where a whole one has 16; empty for a number."""
 
+    wraps_count: bool = False
+    """Whether HAMi cuts its count down to 32 bits unseen."""
+
+    each: tuple[int, int, int] | None = None
+    """Memory in MiB, percentage and cores of each one, where containers ask for their number alone."""
+
     def read_resources(self, document: object) -> Sequence[Resources]:
         """(device config as YAML has it, None for the chart's): its devices; none where the config leaves it out.
 
@@ -146,12 +152,21 @@ class Vendor:
 
     def request(self, container: Container, resources: Resources, version: Version) -> ContainerRequest | None:
         """What the container asks for; None where that is nothing."""
-        count = count_in(container, resources)
+        count = self.count_in(container, resources)
+        if self.each is not None:
+            return ContainerRequest(self.names.word, container.name, count, *self.each) if count else None
         memory = amount_in(container, resources.memory, resources.memory_factor)
         cores = amount_in(container, resources.cores, absent=WHOLE_CARD)
         if not count or memory is None or cores is None:
             return None
         return ContainerRequest(self.names.word, container.name, count, memory, whole_or(memory), cores)
+
+    def count_in(self, container: Container, resources: Resources) -> int:
+        """How many devices are asked for; 0 where that is no number of devices."""
+        count = amount_of(container, resources.count)
+        if not isinstance(count, int):
+            return 0
+        return max(to_int32(count), 0) if self.wraps_count else count if 0 < count <= INT32_MAX else 0
 
     def admit(self, shown: AnnotatedContainer, resources: Resources) -> Answer:
         """What the webhook makes of a container; most vendors only look whether its limits name their count."""
@@ -176,6 +191,9 @@ class Vendor:
 
     node_keys: tuple[str, ...] = ()
     """The node annotations that bear on its GPUs, beside their registration and the handshake."""
+
+    by_kubelet_since: Version = OTHERS_BY_KUBELET_SINCE
+    """The first version that asks what kubelet offers of them, before it goes by the handshake."""
 
     lock_key: str = LOCK_KEY
     """The node annotation that a bind locks a node with, empty where it locks none (pkg/device/*/device.go)."""
@@ -218,33 +236,27 @@ class Vendor:
         Most plugins write them on the node and shake hands [pkg/scheduler/scheduler.go register loop and
         pkg/device/*/device.go GetNodeDevices, CheckHealth].
         """
-        names = self.names.of(resources.word)
-        text = node.metadata.annotation(names.register)
-        if text is None:
-            return Unregistered("absent")
-        read = read_registration(self.names, resources.word, text)
-        if isinstance(read, Unreadable):
-            return Unregistered("unreadable", names.register, text[:200] or read.why)
-        handshake, offered = self._handshake(node, resources), kubelet_offers(node, resources.count)
-        judgement = judge_other_vendor(handshake, version, offered, now)
-        if judgement in ("alive", "unknown"):
+        read = registered_cards(node, self.names, resources.word)
+        judgement = self._judge_handshake(node, version, now, resources)
+        if isinstance(read, Unregistered) or judgement in ("alive", "unknown"):
             return read
-        quote = node.metadata.annotation(names.handshake) or ""
-        return Unregistered("deleted" if judgement == "deleted" else "stale", names.handshake, quote, read)
+        key = self.names.of(resources.word).handshake
+        why = "deleted" if judgement == "deleted" else "stale"
+        return Unregistered(why, key, node.metadata.annotation(key) or "", read)
 
     def is_taken_in_for_good(self, node: Node, version: Version, resources: Resources) -> bool:
         """Whether what is registered counts at any time, whatever the handshake says: kubelet offers some of it."""
-        return version >= (2, 9) and kubelet_offers(node, resources.count) > 0
+        return version >= self.by_kubelet_since and kubelet_offers(node, resources.count) > 0
 
     def is_held_by_turns(self, node: Node, version: Version, now: datetime, resources: Resources) -> bool:
         """Whether the scheduler takes the cards in and drops them again every minute: kubelet offers none of them."""
-        offered = kubelet_offers(node, resources.count)
-        judged = judge_other_vendor(self._handshake(node, resources), version, offered, now)
-        return offered == 0 and judged == "unknown"
+        return self._judge_handshake(node, version, now, resources) == "unknown"
 
-    def _handshake(self, node: Node, resources: Resources) -> Handshake | None:
+    def _judge_handshake(self, node: Node, version: Version, now: datetime, resources: Resources) -> Judgement:
         text = node.metadata.annotation(self.names.of(resources.word).handshake)
-        return None if text is None else parse_handshake(text)
+        handshake = None if text is None else parse_handshake(text)
+        offered = kubelet_offers(node, resources.count)
+        return judge_as_scheduler(handshake, version, offered, now, self.by_kubelet_since)
 
     # ----------------------------------------------------------------------------------------------- the verdict
 
@@ -346,12 +358,6 @@ def read_section(
     )
 
 
-def count_in(container: Container, resources: Resources) -> int:
-    """How many devices are asked for; 0 where that is no number of devices."""
-    count = amount_of(container, resources.count)
-    return count if isinstance(count, int) and 0 < count <= INT32_MAX else 0
-
-
 def amount_in(container: Container, resource: str, factor: int = 1, *, absent: int = 0) -> int | None:
     """The amount times the factor, `absent` where there is none; None where it makes HAMi see no request at all."""
     amount = amount_of(container, resource) if resource else None
@@ -363,18 +369,6 @@ def amount_in(container: Container, resource: str, factor: int = 1, *, absent: i
 def whole_or(memory_mib: int) -> int:
     """The percentage that goes with an amount of memory: none of it is the whole card."""
     return 0 if memory_mib else WHOLE_CARD
-
-
-def only_count(container: Container, resources: Resources, word: str) -> ContainerRequest | None:
-    """The request for devices that are asked for by their number alone."""
-    count = count_in(container, resources)
-    return ContainerRequest(word, container.name, count, 0, 0, 0) if count else None
-
-
-def wrapped_count_in(container: Container, resources: Resources) -> int:
-    """The number of devices for a vendor that cuts it down to 32 bits unseen; 0 where none is asked for."""
-    count = amount_of(container, resources.count)
-    return max(to_int32(count), 0) if isinstance(count, int) else 0
 
 
 def limits_of(container: Container) -> Container:

@@ -20,8 +20,7 @@ import logging
 import os
 import sys
 import time
-from collections.abc import Generator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from functools import partial
 from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
@@ -55,37 +54,22 @@ class _Deferring:
         return spec
 
 
-@contextmanager
-def unused_parts_deferred() -> Generator[None]:
-    """Within it, importing `kubernetes` executes no more than what is asked for of it."""
-    sys.meta_path.insert(0, _Deferring)
-    try:
-        yield
-    finally:
-        sys.meta_path.remove(_Deferring)
+def _api_client(*args: Any, **named: Any) -> Any:
+    """A promise of the class: it is looked up when it is called."""
+    return getattr(client, "ApiClient")(*args, **named)  # noqa: B009  # it has no stub
 
 
-@contextmanager
-def promised(module: ModuleType, name: str) -> Generator[None]:
-    """Within it, whoever imports that class of the module gets a function that looks it up when it is called."""
-
-    def promise(*args: Any, **named: Any) -> Any:
-        return getattr(module, name)(*args, **named)
-
-    setattr(module, name, promise)
-    try:
-        yield
-    finally:
-        delattr(module, name)
-
-
-with unused_parts_deferred():
+sys.meta_path.insert(0, _Deferring)
+try:
     from kubernetes.aio import client, config
     from kubernetes.aio.client.configuration import Configuration
     from kubernetes.aio.client.rest import RESTClientObject
 
-    with promised(client, "ApiClient"):
-        from kubernetes.aio.config import kube_config
+    setattr(client, "ApiClient", _api_client)  # noqa: B010  # the same
+    from kubernetes.aio.config import kube_config
+finally:
+    sys.meta_path.remove(_Deferring)
+delattr(client, "ApiClient")
 
 official: Any = config  # its functions carry no annotations
 log = logging.getLogger(__name__)
@@ -94,6 +78,7 @@ LOGIN_TIMEOUT_S = 60
 """How long an exec plugin or an identity provider may take."""
 PERSON_TIMEOUT_S = 15 * 60
 """How long a login may take where a person sees at a terminal what the plugin wants, such as a code for a browser."""
+_CONTENT_TYPES = {str: "text/plain", dict: "application/json", tuple: "application/json-patch+json"}
 TRICKLE = 4
 """An answer that trickles is given up after so many read timeouts."""
 UNUSABLE = (
@@ -189,8 +174,9 @@ class OfficialLink:
             "Accept": request.accept,
             "Accept-Encoding": self._encodings.get(request.verb, "identity"),
             "User-Agent": "hami-bot",
-            **_content_type(request),
         }
+        if request.content is not None:
+            headers["Content-Type"] = _CONTENT_TYPES[type(request.content)]
         if token and token["value"]:
             # A token file is taken as it is, with the line break that an editor left at its end.
             headers["Authorization"] = token["value"].strip()
@@ -218,18 +204,6 @@ class OfficialLink:
 
     async def aclose(self) -> None:
         await self._rest.close()
-
-
-def _content_type(request: ApiRequest) -> dict[str, str]:
-    match request.content:
-        case None:
-            return {}
-        case str():
-            return {"Content-Type": "text/plain"}
-        case dict():
-            return {"Content-Type": "application/json"}
-        case _:
-            return {"Content-Type": "application/json-patch+json"}
 
 
 async def _connect(kubeconfig: Path | None, context: str, cluster: str) -> OfficialLink:

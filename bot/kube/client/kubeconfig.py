@@ -38,9 +38,6 @@ class Server(msgspec.Struct, rename="kebab"):
     """The entries whose types the official loader takes for granted."""
 
     server: str = ""
-    certificate_authority: str | None = None
-    insecure_skip_tls_verify: bool | None = None
-    tls_server_name: str | None = None
     proxy_url: str | None = None
 
 

@@ -69,15 +69,12 @@ class Leader:
         """
         try:
             while True:
-                await self._win()
+                while not await self._try(self._rhythm.renew_s / 2):
+                    await self._sleep(self._rhythm.retry_s * (1 + self._jitter()))
+                log.info("leading as %s", self._identity)
                 await self._lead(work)
         finally:
             await self._release()
-
-    async def _win(self) -> None:
-        while not await self._try(self._rhythm.renew_s / 2):
-            await self._sleep(self._rhythm.retry_s * (1 + self._jitter()))
-        log.info("leading as %s", self._identity)
 
     async def _lead(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
         working = asyncio.create_task(work())
@@ -134,7 +131,8 @@ class Leader:
         return True
 
     def _claimed(self, lease: dict[str, Any]) -> dict[str, Any]:
-        before, now = _spec(lease), _micro_time(self._wall())
+        # Kubernetes' MicroTime: RFC 3339 with exactly six digits of a second.
+        before, now = _spec(lease), datetime.fromtimestamp(self._wall(), UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
         ours = before.get("holderIdentity") == self._identity
         spec = {
             **before,
@@ -161,8 +159,3 @@ class Leader:
 
 def _spec(lease: dict[str, Any]) -> dict[str, Any]:
     return lease.get("spec") or {}
-
-
-def _micro_time(seconds: float) -> str:
-    """Kubernetes' MicroTime: RFC 3339 with exactly six digits of a second."""
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")

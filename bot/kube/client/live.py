@@ -25,15 +25,14 @@ from bot.kube.client.requests import (
     review_of,
 )
 from bot.kube.client.responses import (
-    ListPage,
     ServerClock,
+    as_it_comes,
     beginning,
     decoded,
     left_out,
     page_of,
     resource,
     segment,
-    unpacked,
     whole_body,
 )
 from bot.kube.cluster import Clocks, LineFilter, LogLines, LogWanted, PodAnswer, PodGet, Which
@@ -231,12 +230,6 @@ class LiveCluster:
         request = ApiRequest("get", "pods/log", path, wanted.namespace, _filled(query), "*/*")
         return await self._ask(request, lambda answer: matching_lines(answer, wanted))
 
-    async def newest_version(self, kind: Kind[R]) -> str:
-        """The resourceVersion that the server is at now."""
-        query = (("limit", "1"),)
-        request = ApiRequest("list", resource(kind), kind.path(), "", query, METADATA_ONLY)
-        return decoded(request, await self._ask(request, whole_body), ListPage[msgspec.Raw]).metadata.version
-
     async def watch(
         self, wanted: Selection[R], version: str, take: Callable[[bytes], None], *, for_s: float, silence_s: float
     ) -> None:
@@ -259,7 +252,7 @@ class LiveCluster:
 
         async def use(answer: aiohttp.ClientResponse) -> None:
             try:
-                async for piece in unpacked(answer, answer.content.iter_any()):
+                async for piece in as_it_comes(answer, answer.content.iter_any()):
                     take(piece)
                     if len(piece) < BUSY_BYTES:
                         await asyncio.sleep(GATHER_S)
@@ -384,7 +377,7 @@ async def matching_lines(answer: aiohttp.ClientResponse, wanted: LogWanted) -> L
     """The matches in the answer, of which no more than `limit_bytes` are read."""
     lines = LineFilter(wanted.needle, *wanted.others)
     left = wanted.limit_bytes
-    async for piece in unpacked(answer, answer.content.iter_chunked(LOG_CHUNK)):
+    async for piece in as_it_comes(answer, answer.content.iter_chunked(LOG_CHUNK)):
         lines.feed(piece[:left])
         left -= len(piece)
         if left <= 0:

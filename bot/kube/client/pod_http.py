@@ -15,13 +15,13 @@ import aiohttp
 
 from bot.errors import SourceError
 from bot.kube.client.requests import quoted
-from bot.kube.client.responses import unpacked
+from bot.kube.client.responses import as_it_comes
 from bot.kube.cluster import Cluster, PodAnswer, PodGet, TooSlow
 from bot.kube.models import PODS
 from bot.texts import Text
 
 if TYPE_CHECKING:
-    import httpx
+    pass
 
 CONNECT_S = 5.0
 
@@ -69,12 +69,23 @@ async def straight(address: str, wanted: PodGet, *, trust_any: bool) -> PodAnswe
     except TimeoutError as error:
         raise too_slow(wanted) from error
     except httpx.HTTPError as error:
-        raise _unreached(wanted, error) from error
+        # What the operating system said; httpx says only that all attempts failed.
+        refusals = (
+            cause for cause in _causes(error) if isinstance(cause, OSError) and not isinstance(cause, ssl.SSLError)
+        )
+        numbers = (error.errno or 0 for error in refusals)
+        said = next((os.strerror(number).lower() for number in numbers if number in errno.errorcode), "")
+        reason = said or quoted(str(error)) or type(error).__name__
+        hint = Text("error-command.ask-again")
+        if isinstance(error, httpx.ConnectTimeout | httpx.ConnectError):
+            is_tls = "CERTIFICATE" in reason.upper()
+            hint = Text("error-kube.signed-by-nobody") if is_tls else Text("error-kube.reached-only-inside")
+        raise SourceError(f"GET {wanted}: {reason}", hint=hint) from error
 
 
 async def answer_of(answer: aiohttp.ClientResponse, limit_bytes: int) -> PodAnswer:
     """The answer that came through the API server's proxy."""
-    body, cut = await bounded(unpacked(answer, answer.content.iter_chunked(256 * 1024)), limit_bytes)
+    body, cut = await bounded(as_it_comes(answer, answer.content.iter_chunked(256 * 1024)), limit_bytes)
     headers = {key.lower(): value for key, value in answer.headers.items()}
     return PodAnswer(answer.status, headers, body, cut)
 
@@ -98,27 +109,6 @@ async def bounded(pieces: AsyncIterator[bytes], limit: int) -> tuple[bytes, bool
         if len(body) > limit:
             return bytes(body[:limit]), True
     return bytes(body), False
-
-
-def _unreached(wanted: PodGet, error: "httpx.HTTPError") -> SourceError:
-    import httpx  # noqa: PLC0415  # as above
-
-    reason = _system_error(error) or quoted(str(error)) or type(error).__name__
-    if isinstance(error, httpx.ConnectTimeout | httpx.ConnectError):
-        if "CERTIFICATE" in reason.upper():
-            hint = Text("error-kube.signed-by-nobody")
-        else:
-            hint = Text("error-kube.reached-only-inside")
-    else:
-        hint = Text("error-command.ask-again")
-    return SourceError(f"GET {wanted}: {reason}", hint=hint)
-
-
-def _system_error(error: BaseException) -> str:
-    """What the operating system said; httpx says only that all attempts failed."""
-    refusals = (cause for cause in _causes(error) if isinstance(cause, OSError) and not isinstance(cause, ssl.SSLError))
-    numbers = (error.errno or 0 for error in refusals)
-    return next((os.strerror(number).lower() for number in numbers if number in errno.errorcode), "")
 
 
 def _causes(error: BaseException | None) -> Iterator[BaseException]:

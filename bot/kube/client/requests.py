@@ -52,6 +52,8 @@ class ApiStatus(msgspec.Struct, frozen=True):
 
     message: str = ""
     kind: str = ""
+    code: int = 0
+    details: dict[str, Any] | None = None
 
 
 def is_status(body: bytes) -> bool:

@@ -2,8 +2,8 @@
 
 Bodies come packed, and zlib-ng unpacks them whole: 58 MB of nodes, the pages of 5,000, take it 0.04 s. Python's own
 zlib takes 0.08 s to 0.19 s, by machine: that would be a third of the budget of a sweep. aiohttp's way, piece by piece,
-takes twice that. So its session is told to leave bodies as they come. Only lists are asked for with gzip, but a pod or
-a proxy may pack whatever it likes: every body is read through here.
+takes twice that. So its session is told to leave bodies as they come. Only lists are asked for with gzip: whatever else
+comes packed is refused, not misread.
 
 The Date is that of the one clock that all replicas and shells share. Between two answers it goes on by this machine's
 monotonic clock, which nobody sets.
@@ -11,7 +11,7 @@ monotonic clock, which nobody sets.
 
 import gc
 import time
-from collections.abc import AsyncIterator, Callable, Generator, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Generator, Mapping
 from contextlib import contextmanager
 from email.utils import parsedate_to_datetime
 from typing import Any, Generic, TypeVar
@@ -109,7 +109,6 @@ def _collector_paused() -> Generator[None]:
 
 
 def _label(raw: msgspec.Raw) -> str:
-    """`namespace/name`, as far as the object's JSON can be read at all."""
     try:
         found = msgspec.json.decode(raw, type=Resource)
     except UNREADABLE:
@@ -122,7 +121,6 @@ _GZIP = 16 + zlib_ng.MAX_WBITS
 MOST_BYTES = 128 * 2**20
 """Of an unpacked body: a page of 500 objects, each with as many annotations as Kubernetes takes (256 KiB). Packed, it
 may be a thousandth of that, so the size of what came bounds nothing."""
-_PIECE = 256 * 1024
 
 
 async def whole_body(answer: aiohttp.ClientResponse) -> bytes:
@@ -136,15 +134,23 @@ async def whole_body(answer: aiohttp.ClientResponse) -> bytes:
     size = int.from_bytes(body[-4:], "little")
     if size > MOST_BYTES:
         raise aiohttp.ClientPayloadError(f"unpacked it is larger than {MOST_BYTES >> 20} MiB, or it is cut short")
-    unpacking = _Unpacking()
-    found = next(unpacking.pieces(body, size + 1), b"")
-    unpacking.end()
+    gzip = _zlib.decompressobj(_GZIP)
+    try:
+        found = gzip.decompress(body, size + 1)
+    except _zlib.error as error:
+        raise aiohttp.ClientPayloadError(str(error)) from error
+    if gzip.unused_data:  # RFC 1952 allows it, no API server sends it
+        raise aiohttp.ClientPayloadError("more follows behind the end of its packing")
+    if not gzip.eof:
+        raise aiohttp.ClientPayloadError("its packing is cut short, or holds more than it says")
     return found
 
 
-def unpacked(answer: aiohttp.ClientResponse, pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    """The pieces of its body as they come, in small pieces again where they were packed. Raises as `whole_body`."""
-    return _unpacked(pieces) if _is_packed(answer) else pieces
+def as_it_comes(answer: aiohttp.ClientResponse, pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    """The pieces of its body, which was not asked for packed. Raises ClientPayloadError where it is all the same."""
+    if _is_packed(answer):
+        raise aiohttp.ClientPayloadError("it is packed, and was not asked for so")
+    return pieces
 
 
 def beginning(answer: aiohttp.ClientResponse, body: bytes, limit: int) -> bytes:
@@ -155,39 +161,6 @@ def beginning(answer: aiohttp.ClientResponse, body: bytes, limit: int) -> bytes:
         return _zlib.decompressobj(_GZIP).decompress(body, limit)
     except _zlib.error:
         return b""
-
-
-async def _unpacked(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    unpacking = _Unpacking()
-    async for packed in pieces:
-        for piece in unpacking.pieces(packed, _PIECE):
-            yield piece
-    unpacking.end()
-
-
-class _Unpacking:
-    """One gzip member. A body of several (RFC 1952 allows it, no API server sends it) is refused, not cut short."""
-
-    def __init__(self) -> None:
-        self._gzip = _zlib.decompressobj(_GZIP)
-
-    def pieces(self, packed: bytes, most: int) -> Iterator[bytes]:
-        """What can be unpacked now, at most so many bytes at once. Raises ClientPayloadError."""
-        while packed:
-            try:
-                piece = self._gzip.decompress(packed, most)
-            except _zlib.error as error:
-                raise aiohttp.ClientPayloadError(str(error)) from error
-            if self._gzip.unused_data:
-                raise aiohttp.ClientPayloadError("more follows behind the end of its packing")
-            if piece:
-                yield piece
-            packed = self._gzip.unconsumed_tail
-
-    def end(self) -> None:
-        """Raises ClientPayloadError where more should have come."""
-        if not self._gzip.eof:
-            raise aiohttp.ClientPayloadError("its packing is cut short, or holds more than it says")
 
 
 def _is_packed(answer: aiohttp.ClientResponse) -> bool:

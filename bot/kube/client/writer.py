@@ -12,7 +12,7 @@ import msgspec
 
 from bot.errors import SourceError
 from bot.kube.client.live import ERROR_BODY_LIMIT, METADATA_ONLY, ServerLink
-from bot.kube.client.requests import ApiRequest, broken, refused
+from bot.kube.client.requests import ApiRequest, ApiStatus, broken, refused
 from bot.kube.client.responses import UNREADABLE, ListPage, ServerClock, decoded, segment, whole_body
 from bot.kube.models import DEPLOYMENTS, LEASES, PODS, Resource
 from bot.texts import Text
@@ -173,17 +173,13 @@ class Writer:
             raise OutcomeUnknown(failure.message, hint=_LOOK) from None
 
 
-class _PatchStatus(msgspec.Struct):
-    details: dict[str, Any] | None = None
-
-
 def _failed_test(body: bytes) -> bool:
     """A JSON patch that could not be applied is told without details, an object that is invalid with its causes.
 
     As a real API server (1.34) answered both.
     """
     try:
-        return not msgspec.json.decode(body, type=_PatchStatus).details
+        return not msgspec.json.decode(body, type=ApiStatus).details
     except UNREADABLE:
         return False
 

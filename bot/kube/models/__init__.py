@@ -10,7 +10,7 @@ from typing import Generic, TypeVar
 
 import msgspec
 
-from bot.kube.models.base import Condition, Node, NodeCondition, ObjectMeta, Quantity, Resource
+from bot.kube.models.base import Condition, Node, ObjectMeta, Quantity, Resource
 from bot.kube.models.claims import ResourceClaim, ResourceClaimTemplate, ResourceSlice
 from bot.kube.models.pods import (
     Container,

@@ -123,15 +123,8 @@ class Condition(Model, frozen=True):
     reason: str = ""
     message: str = ""
     last_transition_time: str | None = None
-
-
-class NodeCondition(Model, frozen=True):
-    type: str = ""
-    status: str = ""
-    reason: str = ""
-    message: str = ""
     last_heartbeat_time: str | None = None
-    last_transition_time: str | None = None
+    """Of a node's conditions alone."""
 
 
 class Taint(Model, frozen=True):
@@ -156,7 +149,7 @@ class NodeAddress(Model, frozen=True):
 class NodeStatus(Model, frozen=True):
     allocatable: dict[str, Quantity] | None = None
     capacity: dict[str, Quantity] | None = None
-    conditions: list[NodeCondition] | None = None
+    conditions: list[Condition] | None = None
     node_info: NodeInfo = NodeInfo()
     addresses: list[NodeAddress] | None = None
 

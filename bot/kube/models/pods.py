@@ -165,13 +165,6 @@ class ContainerStatus(Model, frozen=True):
     last_state: ContainerState = ContainerState()
 
 
-class PodResourceClaimStatus(Model, frozen=True):
-    """The ResourceClaim that was made from the template of the claim of that `name`."""
-
-    name: str = ""
-    resource_claim_name: str | None = None
-
-
 class PodStatus(Model, frozen=True):
     phase: str = ""
     reason: str = ""
@@ -180,7 +173,8 @@ class PodStatus(Model, frozen=True):
     conditions: list[Condition] | None = None
     container_statuses: list[ContainerStatus] | None = None
     init_container_statuses: list[ContainerStatus] | None = None
-    resource_claim_statuses: list[PodResourceClaimStatus] | None = None
+    resource_claim_statuses: list[PodResourceClaim] | None = None
+    """The ResourceClaim that was made from the template of the claim of that name."""
 
 
 class Pod(Resource, frozen=True):

@@ -10,10 +10,10 @@ import gzip
 import io
 import tarfile
 import zlib
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import NamedTuple, Protocol, TypeVar
+from typing import NamedTuple, TypeVar
 
 from bot.errors import SourceError
 from bot.texts import Text
@@ -52,26 +52,7 @@ class NotRecordedError(SourceError):
     """The recording has no such file. Not `NotFound`: that would claim that the cluster has no such object."""
 
 
-class RecordingFiles(Protocol):
-    """Reads by name; raises SourceError when the file is not there or cannot be read."""
-
-    def names(self, prefix: str = "") -> list[str]:
-        """The files whose name starts so, sorted."""
-        ...
-
-    def read(self, name: str) -> bytes:
-        """The whole file, which must not be larger than `MAX_JSON`."""
-        ...
-
-    def tail(self, name: str, limit: int, take: Take) -> bool:
-        """Gives `take` the newest lines of a log, at most so many bytes, in pieces of at most `PIECE` bytes.
-
-        Returns whether older lines were left out.
-        """
-        ...
-
-
-def open_files(path: Path) -> RecordingFiles:
+def open_files(path: Path) -> "RecordingFiles":
     """The files of the recording at `path`: a folder or a `.tar.gz`, which may hold them in one sub-folder."""
     try:
         if not path.exists():
@@ -99,18 +80,26 @@ def log_name(namespace: str, pod: str, container: str, *, previous: bool = False
 
 
 class ArchiveFiles:
-    """The files of a `.tar.gz`, held in memory but for long logs, which are unpacked again when they are asked for."""
+    """The files of a `.tar.gz`, held in memory but for long logs, which are unpacked again when they are asked for.
+
+    All raise SourceError when a file is not there or cannot be read.
+    """
 
     def __init__(self, path: Path) -> None:
         self._path = path
         members = read_archive(path)
-        root = _top_folder(path, members)
+        parts, root = [name.split("/") for name in members], ""
+        if not any(part[0] == "objects" or part == [META] for part in parts):  # then they stand in one sub-folder
+            tops = {part[0] for part in parts if part[1:2] == ["objects"] or part[1:] == [META]}
+            root = f"{_only_one(path, sorted(tops))}/"
         self._files = {name.removeprefix(root): data for name, data in members.items() if name.startswith(root)}
 
     def names(self, prefix: str = "") -> list[str]:
+        """The files whose name starts so, sorted."""
         return sorted(name for name in self._files if name.startswith(prefix))
 
     def read(self, name: str) -> bytes:
+        """The whole file, which must not be larger than `MAX_JSON`."""
         found = self._files.get(name)
         if found is None:
             raise _absent(name)
@@ -121,6 +110,7 @@ class ArchiveFiles:
         return found
 
     def tail(self, name: str, limit: int, take: Take) -> bool:
+        """Gives `take` the newest lines of a log, as `give_tail` does; whether older lines were left out."""
         found = self._files.get(name)
         if isinstance(found, Span):
             with self._open(name, found) as stream:
@@ -131,14 +121,15 @@ class ArchiveFiles:
     @contextmanager
     def _open(self, name: str, span: Span) -> Generator[io.BufferedIOBase]:
         try:
-            with open_span(self._path, span) as stream:
+            with gzip.open(self._path) as stream:
+                stream.seek(span.start)
                 yield stream
         except (OSError, EOFError, zlib.error) as error:  # another archive stands there by now
             raise _unreadable(name, error) from error
 
 
 class FolderFiles:
-    """The files of a folder, read when they are asked for."""
+    """The files of a folder, read when they are asked for; see `ArchiveFiles`."""
 
     def __init__(self, path: Path) -> None:
         self._root = path.resolve()
@@ -180,6 +171,9 @@ class FolderFiles:
         return file
 
 
+RecordingFiles = ArchiveFiles | FolderFiles
+
+
 def give_tail(stream: io.BufferedIOBase, size: int, limit: int, take: Take) -> bool:
     """Gives `take` at most the last `limit` of a log's `size` bytes, without the line that this cuts in two.
 
@@ -202,15 +196,6 @@ def give_tail(stream: io.BufferedIOBase, size: int, limit: int, take: Take) -> b
 def _check_size(name: str, size: int) -> None:
     if size > MAX_JSON:
         raise SourceError(Text("error-recording.part-is-too-large", name=name, size=f"{size:,}", most=f"{MAX_JSON:,}"))
-
-
-def _top_folder(path: Path, names: Iterable[str]) -> str:
-    """What stands before `meta.json` and `objects/` in an archive: nothing, or one name and a slash."""
-    parts = [name.split("/") for name in names]
-    if any(part[0] == "objects" or part == [META] for part in parts):
-        return ""
-    tops = {part[0] for part in parts if part[1:2] == ["objects"] or part[1:] == [META]}
-    return _only_one(path, sorted(tops)) + "/"
 
 
 def _is_recording(folder: Path) -> bool:
@@ -248,7 +233,7 @@ class _UnsafeError(Exception):
 def read_archive(path: Path) -> dict[str, bytes | Span]:
     """The regular files of the archive by name (relative, `/` between the parts); nothing is written to disk.
 
-    Of a log with more than `LONG_LOG` bytes only where it stands, for `open_span`.
+    Of a log with more than `LONG_LOG` bytes only where it stands.
 
     Raises SourceError when it is no gzipped tar, is cut off, holds anything but files and folders, leads outside
     itself, or goes beyond the limits above.
@@ -269,14 +254,6 @@ def read_archive(path: Path) -> dict[str, bytes | Span]:
         raise SourceError(
             Text("error-recording.no-readable-archive", path=path, why=str(error)), hint=_ARCHIVE_HINT
         ) from error
-
-
-@contextmanager
-def open_span(path: Path, span: Span) -> Generator[gzip.GzipFile]:
-    """The archive, unpacked as far as the log, whose bytes are read next. Raises OSError, EOFError and zlib.error."""
-    with gzip.open(path) as stream:
-        stream.seek(span.start)
-        yield stream
 
 
 def _members(stream: gzip.GzipFile) -> Iterator[tuple[str, bytes | Span]]:
@@ -327,7 +304,6 @@ def _span(stream: gzip.GzipFile, member: tarfile.TarInfo) -> Span:
 
 
 def _long_name(member: tarfile.TarInfo, body: bytes) -> str | None:
-    """The name that an extension header gives to the member after it, None when it gives none."""
     if member.type == tarfile.GNUTYPE_LONGNAME:
         return body.rstrip(b"\0").decode("utf-8", "replace")
     name = None

@@ -161,16 +161,10 @@ def _checked(out: Path) -> Path:
             Text("error-recording.not-folder", parent=out.parent),
             hint=Text("error-recording.name-existing-folder-with-o"),
         )
-    if out.is_dir() and (archive_stem(out) or any(out.iterdir())):
-        raise UsageError(
-            Text("error-recording.folder-of-something-else", out=out),
-            hint=Text("error-recording.name-new-folder-tar-gz"),
-        )
-    if out.exists() and not out.is_dir() and not archive_stem(out):
-        raise UsageError(
-            Text("error-recording.exists-and-is-no-archive", out=out),
-            hint=Text("error-recording.name-new-folder-tar-gz"),
-        )
+    is_archive = archive_stem(out) is not None
+    if any(out.iterdir()) or is_archive if out.is_dir() else out.exists() and not is_archive:
+        hint = Text("error-recording.name-new-folder-tar-gz")
+        raise UsageError(Text("error-recording.place-is-taken", out=out), hint=hint)
     return out
 
 

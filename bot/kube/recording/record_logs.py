@@ -11,8 +11,9 @@ from bot.kube.cluster import (
     LogWanted,
     PodGet,
     PodPorts,
+    as_one,
     newest_lines,
-    served,
+    served_by_each,
 )
 from bot.kube.hami_pods import EXTENDER_CONTAINER, OF_NO_POD, is_plugin, is_scheduler, metrics_port, read_flags
 from bot.kube.models import Pod
@@ -27,7 +28,7 @@ MOST_PLUGIN_PODS = 20
 MONITOR_PORT = 9394
 """vGPUmonitor's, in the device plugin's pod."""
 MOST_MONITORS = 200
-_AT_ONCE = 8
+_MONITORS = "metrics of vGPUmonitor"
 _OF_NO_POD = tuple(words.encode() for words in OF_NO_POD)
 _METRICS_WITHIN_S = 10.0
 _ALL_METRICS_WITHIN_S = 20.0
@@ -81,49 +82,28 @@ async def metrics_of_hami(ports: PodPorts, pods: Iterable[Pod]) -> tuple[dict[st
     """
     of_hami = list(pods)
     monitors = list(filter(is_plugin, of_hami))
-    asked = monitors[:MOST_MONITORS]
-    turn = asyncio.Semaphore(_AT_ONCE)
-    wanted = [(pod, _metrics_port(pod)) for pod in filter(is_scheduler, of_hami)] + [
-        (pod, MONITOR_PORT) for pod in asked
+    places = [(pod, _metrics_port(pod)) for pod in filter(is_scheduler, of_hami)]
+    places += [(pod, MONITOR_PORT) for pod in monitors[:MOST_MONITORS]]
+    wanted = [
+        (
+            f"metrics of {pod.namespace}/{pod.name}",
+            PodGet(pod.namespace, pod.name, "http", port, "metrics", within_s=_METRICS_WITHIN_S),
+        )
+        for pod, port in places
     ]
-    until = asyncio.get_running_loop().time() + _ALL_METRICS_WITHIN_S
-    answers = await asyncio.gather(*(_metrics(ports, pod, port, turn, until) for pod, port in wanted))
+    answers = await served_by_each(ports, wanted, lambda text: masked(text).encode(), within_s=_ALL_METRICS_WITHIN_S)
     found: dict[str, bytes] = {}
     gaps: list[Gap] = []
-    for (pod, port), answer in zip(wanted, answers, strict=True):
+    unread: list[Gap] = []
+    for (pod, port), answer in zip(places, answers, strict=True):
         if isinstance(answer, Gap):
-            gaps.append(answer)
+            (unread if port == MONITOR_PORT else gaps).append(answer)
         else:
             found[f"metrics/{pod.namespace}/{pod.name}/{port}.prom"] = answer
-    unread = [
-        gap for gap, (_, port) in zip(answers, wanted, strict=True) if isinstance(gap, Gap) and port == MONITOR_PORT
-    ]
-    if len(unread) > 1:
-        why = Text(
-            "error-usage.some-could-not-be-read",
-            unread=f"{len(unread):,}",
-            count=f"{len(asked):,}",
-            source=unread[0].source,
-            why=unread[0].text,
-        )
-        gaps = [gap for gap in gaps if gap not in unread] + [gap("metrics of vGPUmonitor", why, unread[0].advice)]
-    if rest := len(monitors) - len(asked):
-        gaps.append(
-            gap("metrics of vGPUmonitor", Text("error-recording.more-monitors-were-not-asked", rest=f"{rest:,}"))
-        )
+    gaps += as_one(unread, _MONITORS, min(len(monitors), MOST_MONITORS))
+    if (rest := len(monitors) - MOST_MONITORS) > 0:
+        gaps.append(gap(_MONITORS, Text("error-recording.more-monitors-were-not-asked", rest=f"{rest:,}")))
     return found, gaps
-
-
-async def _metrics(ports: PodPorts, pod: Pod, port: int, turn: asyncio.Semaphore, until: float) -> bytes | Gap:
-    source = f"metrics of {pod.namespace}/{pod.name}"
-    async with turn:
-        left = until - asyncio.get_running_loop().time()
-        if left <= 0:
-            return gap(source, Text("error-recording.not-read-within-s", seconds=f"{_ALL_METRICS_WITHIN_S:g}"))
-        within_s = min(_METRICS_WITHIN_S, left)
-        text = await served(source, ports, PodGet(pod.namespace, pod.name, "http", port, "metrics", within_s=within_s))
-    # In a thread: a bot that records meanwhile answers others.
-    return text if isinstance(text, Gap) else (await asyncio.to_thread(masked, text)).encode()
 
 
 def _metrics_port(scheduler: Pod) -> int:

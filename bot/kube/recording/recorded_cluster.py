@@ -175,6 +175,21 @@ class RecordedCluster:
         lines.feed(text[: wanted.limit_bytes])
         return lines.finish(cut_short=len(text) > wanted.limit_bytes)
 
+    async def pod_get(self, wanted: PodGet) -> PodAnswer:
+        """See `bot.kube.cluster.PodPorts`: what was recorded is served at once, whatever the query says."""
+        profile = wanted.path.removeprefix("debug/pprof/")
+        for part in (wanted.namespace, wanted.pod, profile):
+            if part in ("", ".", "..") or any(character in part for character in "/\\\0"):
+                raise SourceError(Text("error-recording.no-name-of-profile", part=repr(part)))
+        of_metrics = wanted.path == "metrics"
+        folder, file = ("metrics", f"{wanted.port}.prom") if of_metrics else ("pprof", f"{profile}.pb.gz")
+        name = f"{folder}/{wanted.namespace}/{wanted.pod}/{file}"
+        if name not in self._files.names(f"{name.rpartition('/')[0]}/"):
+            hint = Text("error-recording.add-what-pod-answered-byte")
+            raise NotRecordedError(Text("error-recording.not-in-recording", name=name), hint=hint)
+        body = self._files.read(name)
+        return PodAnswer(200, {}, body[: wanted.limit_bytes], cut=len(body) > wanted.limit_bytes)
+
     def _objects(self, kind: Kind[R]) -> Decoded[R]:
         if (known := self._lists.get((kind.file_name, kind.type))) is not None:
             return known
@@ -241,35 +256,3 @@ def _times(value: Any) -> Iterator[str]:
                 yield item
             elif key not in ("labels", "annotations"):
                 yield from _times(item)
-
-
-_PPROF = "debug/pprof/"
-_METRICS = "metrics"
-
-
-class RecordedPorts:
-    """See `bot.kube.cluster.PodPorts`. What was recorded is served at once, whatever the query says."""
-
-    def __init__(self, cluster: RecordedCluster) -> None:
-        self._cluster = cluster
-
-    async def pod_get(self, wanted: PodGet) -> PodAnswer:
-        """See `bot.kube.cluster.PodPorts`."""
-        name = _file_name(wanted)
-        if name not in self._cluster.files(f"{name.rpartition('/')[0]}/"):
-            raise NotRecordedError(
-                Text("error-recording.not-in-recording", name=name),
-                hint=Text("error-recording.add-what-pod-answered-byte"),
-            )
-        body = self._cluster.read(name)
-        return PodAnswer(200, {}, body[: wanted.limit_bytes], cut=len(body) > wanted.limit_bytes)
-
-
-def _file_name(wanted: PodGet) -> str:
-    profile = wanted.path.removeprefix(_PPROF)
-    for part in (wanted.namespace, wanted.pod, profile):
-        if part in ("", ".", "..") or any(character in part for character in "/\\\0"):
-            raise SourceError(Text("error-recording.no-name-of-profile", part=repr(part)))
-    if wanted.path == _METRICS:
-        return f"metrics/{wanted.namespace}/{wanted.pod}/{wanted.port}.prom"
-    return f"pprof/{wanted.namespace}/{wanted.pod}/{profile}.pb.gz"

@@ -127,21 +127,16 @@ def masked(text: str, longest: int | None = None) -> str:
     With `longest` so many characters of the result are given, and only twice as many of the text are looked at.
     """
     if longest is not None:
-        return masked(_beginning(text, 2 * longest))[:longest]
+        start = text[: 2 * longest]
+        if start != text:  # up to the last word that is whole: half a credential may not look like one
+            start = start[: max(start.rfind(character) for character in " \t\n\"'<>/") + 1] or start
+        return masked(start)[:longest]
     text = _PEM.sub(MASK, text) if "-----BEGIN" in text else text
     lowered = text.lower()
     for words, pattern, replacement in _RULES:
         if any(word in lowered for word in words):
             text = pattern.sub(replacement, text)
     return text
-
-
-def _beginning(text: str, length: int) -> str:
-    """The first characters, up to the last word that is whole: half a credential may not look like one."""
-    if len(text) <= length:
-        return text
-    text = text[:length]
-    return text[: max(text.rfind(character) for character in " \t\n\"'<>/") + 1] or text
 
 
 def masked_log(lines: Iterable[str]) -> str:

@@ -28,44 +28,6 @@ _OF_ONE_OBJECT = ("metadata.name=", "spec.nodeName=", "involvedObject.")
 _UNPLACED = ("status.phase=Pending", "spec.nodeName=")
 
 
-class _Readings:
-    """Lists that nobody follows, each read once for all who ask before its reading begins.
-
-    Who asks while one is read waits for the next: what is answered was read after it was asked for.
-    """
-
-    def __init__(self, live: LiveCluster) -> None:
-        self._live = live
-        self._next: dict[tuple[Selection[Any], str], asyncio.Task[Listed[Any]]] = {}
-        self._running: dict[tuple[Selection[Any], str], asyncio.Task[Listed[Any]]] = {}
-
-    async def listed(self, wanted: Selection[R], namespace: str) -> Listed[R]:
-        """Reads a list as a live cluster does; it is shared by all who asked meanwhile. Raises SourceError."""
-        key = wanted, namespace
-        reading = self._next.get(key)
-        if reading is None:
-            reading = self._next[key] = asyncio.create_task(self._read(wanted, namespace))
-            reading.add_done_callback(_heard)
-        return await shared(reading, f"list of {wanted.kind.plural} in {self._live.name}")
-
-    async def _read(self, wanted: Selection[R], namespace: str) -> Listed[R]:
-        key = wanted, namespace
-        if before := self._running.get(key):
-            await asyncio.wait([before])
-        self._running[key] = self._next.pop(key)
-        try:
-            return await self._live.listed(wanted, namespace)
-        finally:
-            del self._running[key]
-
-    async def close(self) -> None:
-        """Ends what is read."""
-        reading = [*self._next.values(), *self._running.values()]
-        for task in reading:
-            task.cancel()
-        await asyncio.gather(*reading, return_exceptions=True)
-
-
 def _heard(reading: asyncio.Task[Any]) -> None:
     """A failure is told to those who wait; there may be none any more."""
     if not reading.cancelled():
@@ -73,20 +35,50 @@ def _heard(reading: asyncio.Task[Any]) -> None:
 
 
 class WatchCache:
-    """What is followed of one cluster. Use as an async context manager; the live cluster is not closed by it."""
+    """What is followed of one cluster, and what is read of lists that nobody follows.
+
+    Use as an async context manager; the live cluster is not closed by it.
+    """
 
     def __init__(self, live: LiveCluster, pace: FollowPace = _AS_USUAL) -> None:
         self.live = live
         self._pace = pace
         self.followed: dict[Selection[Any], Follower[Any]] = {}
         self.kept: Kept = {}
-        self.readings = _Readings(live)
+        self._next: dict[tuple[Selection[Any], str], asyncio.Task[Listed[Any]]] = {}
+        self._running: dict[tuple[Selection[Any], str], asyncio.Task[Listed[Any]]] = {}
 
     async def __aenter__(self) -> Self:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        await asyncio.gather(self.readings.close(), *(follower.close() for follower in self.followed.values()))
+        reading = [*self._next.values(), *self._running.values()]
+        for task in reading:
+            task.cancel()
+        await asyncio.gather(*(follower.close() for follower in self.followed.values()))
+        await asyncio.gather(*reading, return_exceptions=True)
+
+    async def listed(self, wanted: Selection[R], namespace: str) -> Listed[R]:
+        """Reads a list as a live cluster does, once for all who ask before the reading begins. Raises SourceError.
+
+        Who asks while one is read waits for the next: what is answered was read after it was asked for.
+        """
+        key = wanted, namespace
+        reading = self._next.get(key)
+        if reading is None:
+            reading = self._next[key] = asyncio.create_task(self._read(wanted, namespace))
+            reading.add_done_callback(_heard)
+        return await shared(reading, f"list of {wanted.kind.plural} in {self.live.name}")
+
+    async def _read(self, wanted: Selection[R], namespace: str) -> Listed[R]:
+        key = wanted, namespace
+        if before := self._running.get(key):
+            await asyncio.wait([before])
+        self._running[key] = self._next.pop(key)
+        try:
+            return await self.live.listed(wanted, namespace)
+        finally:
+            del self._running[key]
 
     def follower(self, wanted: Selection[R]) -> Follower[R] | None:
         """Who follows that list, begun or not; None when it is not one to follow."""
@@ -103,13 +95,6 @@ def _is_worth_it(wanted: Selection[Any]) -> bool:
     if any(term.startswith(_OF_ONE_OBJECT) and term not in _UNPLACED for term in terms):
         return False
     return wanted.kind.type in (Node, Holder, DaemonPod) or (wanted.kind.type is Pod and unplaced)
-
-
-def _whole(wanted: Selection[Any]) -> Selection[Any]:
-    """The list that answers as well: whole nodes are followed once, for those too who want a part of each."""
-    if not issubclass(wanted.kind.type, Node):
-        return wanted
-    return Selection(NODES, wanted.labels, wanted.fields)
 
 
 class CachedCluster:
@@ -151,10 +136,13 @@ class CachedCluster:
 
     async def list(self, kind: Kind[R], namespace: str = "", **which: Unpack[Which]) -> list[R]:
         wanted = Selection(kind, **which)
-        followed = _whole(wanted)
+        # Whole nodes are followed once, for those too who want a part of each.
+        followed: Selection[Any] = (
+            Selection(NODES, wanted.labels, wanted.fields) if issubclass(kind.type, Node) else wanted
+        )
         follower = None if namespace and kind.namespaced else self._cache.follower(followed)
         if follower is None or not (follower.begun or followed == wanted):
-            found = await self._cache.readings.listed(wanted, namespace)
+            found = await self._cache.listed(wanted, namespace)
             self._left_out[wanted, namespace] = left_out(kind, found.bad)
             return found.items.copy()
         if (age_s := follower.age_s()) is None:

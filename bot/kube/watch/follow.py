@@ -14,7 +14,7 @@ from bot.kube.client.requests import ForbiddenError, StaleListError
 from bot.kube.models import HOLDERS, Holder, Resource
 from bot.kube.models.base import keep
 from bot.kube.times import parse_time
-from bot.kube.watch.mirror import Bookmark, EventReader, Mirror, WentBackError, version_of
+from bot.kube.watch.mirror import Bookmark, EventReader, Mirror, version_of
 from bot.texts import Text, in_english
 
 R = TypeVar("R", bound=Resource)
@@ -88,7 +88,6 @@ class Follower(Generic[R]):
         self._refused = False
         self._told_at: float | None = None
         self._lost = False
-        self._resumes = False
         self._failures = 0
 
     @property
@@ -123,13 +122,8 @@ class Follower(Generic[R]):
     async def _follow(self) -> None:
         while True:
             try:
-                if self._resumes and not self._lost:
-                    # Of a server that has gone back to an older version, a watch would wait, and tell nothing.
-                    newest = await self._live.newest_version(self.wanted.kind)
-                    self._lost = _number(newest) < self.mirror.version
                 if self._lost:
                     await self._list()
-                self._resumes = True
                 heard = await self._watch()
                 self._failures += not heard
             except ForbiddenError as error:
@@ -139,9 +133,11 @@ class Follower(Generic[R]):
             except SourceError as error:
                 self._lost |= isinstance(error, StaleListError)
                 self._failures += 1
-                self._tell(error)
-            if self._failures:
-                await asyncio.sleep(self._pause_s())
+                level = logging.WARNING if self._failures == 1 and not self._lost else logging.INFO
+                log.log(level, "%s: %s", self._name, in_english(error.message))
+            if self._failures:  # longer with every one in a row, and not the same for all that failed at once
+                longest = min(self._pace.longest_retry_s, self._pace.retry_s * 2.0 ** min(self._failures - 1, 16))
+                await asyncio.sleep(longest * random.uniform(0.5, 1))  # noqa: S311  # no secret
 
     async def _list(self) -> float:
         """Has the list read anew, or waits for what is read already: when that was asked for."""
@@ -160,7 +156,7 @@ class Follower(Generic[R]):
         asked_at = _now()
         found = await self._live.listed(self.wanted)
         self.mirror.replace(found.items, found.bad, _number(found.version))
-        self._told_at, self._lost, self._resumes = None if self._refused else asked_at, False, False
+        self._told_at, self._lost = None if self._refused else asked_at, False
         # In a context of its own: it goes on long after the question that began it.
         self._task = self._task or asyncio.create_task(self._follow(), context=Context())
         await asyncio.to_thread(give_back)
@@ -177,7 +173,7 @@ class Follower(Generic[R]):
             noted = False
             for event in reader.feed(piece):
                 if isinstance(event, Bookmark):
-                    self._mark(event.version)
+                    self.mirror.bookmark(event.version)
                 else:
                     if event.item is not None:
                         known = self.mirror.get(event.key)
@@ -190,7 +186,7 @@ class Follower(Generic[R]):
 
         for_s = self._pace.watch_s * random.uniform(0.8, 1)  # noqa: S311  # so that not all of them end at once
         silence_s = self._pace.silence_s
-        await self._live.watch(self.wanted, str(self.mirror.goes_on_from), take, for_s=for_s, silence_s=silence_s)
+        await self._live.watch(self.wanted, str(self.mirror.version), take, for_s=for_s, silence_s=silence_s)
         return heard
 
     def _note_start(self, before: Holder, pod: Holder) -> None:
@@ -201,21 +197,6 @@ class Follower(Generic[R]):
             process_counters.POD_STARTS.observe(
                 max(0.0, (self._live.now() - created).total_seconds()), self._live.known_as
             )
-
-    def _mark(self, version: int) -> None:
-        try:
-            self.mirror.bookmark(version)
-        except WentBackError as error:
-            raise StaleListError(str(error)) from error
-
-    def _pause_s(self) -> float:
-        """Longer with every failure in a row, and not the same for all that failed at once."""
-        longest = min(self._pace.longest_retry_s, self._pace.retry_s * 2.0 ** min(self._failures - 1, 16))
-        return longest * random.uniform(0.5, 1)  # noqa: S311  # no secret
-
-    def _tell(self, error: SourceError) -> None:
-        level = logging.WARNING if self._failures == 1 and not self._lost else logging.INFO
-        log.log(level, "%s: %s", self._name, in_english(error.message))
 
     @property
     def _name(self) -> str:

@@ -6,7 +6,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 import msgspec
 
 from bot.errors import SourceError
-from bot.kube.client.requests import StaleListError, quoted
+from bot.kube.client.requests import ApiStatus, StaleListError, quoted
 from bot.kube.models import Resource
 from bot.texts import Text
 
@@ -24,32 +24,20 @@ class WatchEvent(NamedTuple, Generic[R]):
     bad: str = ""
 
 
-class WentBackError(ValueError):
-    """The server is at an older version than it was: it was restored from a backup. The list has to be read anew."""
-
-
 class Mirror(Generic[R]):
     """The objects of one list, by `namespace/name`.
 
     What a stream says twice, or about one object too late, changes nothing: versions of one object only grow.
-    `version` is the newest that was told, `settled` that of the last list or bookmark.
+    `version` is the newest that was told, from which the next watch goes on, because an API server tells changes in
+    order; `settled` is that of the last list or bookmark.
     """
 
     def __init__(self) -> None:
         self.version = self.settled = 0
-        self._tells_in_order = True
         self._items: dict[str, R] = {}
         self._bad: dict[str, tuple[int, str]] = {}
         self._removed: dict[str, int] = {}
         self._in_order = True
-
-    @property
-    def goes_on_from(self) -> int:
-        """Where the next watch begins: at what was told last, because an API server tells changes in order.
-
-        Behind one that was seen not to, something older may have been on its way still when the stream broke off.
-        """
-        return self.version if self._tells_in_order else self.settled
 
     @property
     def bad(self) -> dict[str, str]:
@@ -71,9 +59,10 @@ class Mirror(Generic[R]):
         """Takes over a whole list that was read at that version; objects that have not changed stay the same ones."""
         fresh: dict[str, R] = {}
         for item in items:
-            key = key_of(item)
+            key, meta = key_of(item), item.metadata
             known = self._items.get(key)
-            fresh[key] = known if known is not None and _is_same(known, item) else item
+            was = (known.metadata.resource_version, known.metadata.uid) if known else None
+            fresh[key] = known if known and meta.resource_version and was == (meta.resource_version, meta.uid) else item
         self._items, self._in_order = fresh, False
         self._bad = {key: (version, why) for key, why in bad.items()}
         self._removed.clear()
@@ -84,7 +73,6 @@ class Mirror(Generic[R]):
         key = change.key
         if change.version <= max(self.settled, self._known(key)):
             return
-        self._tells_in_order &= change.version > self.version
         self.version = max(self.version, change.version)
         self._bad.pop(key, None)
         self._removed.pop(key, None)
@@ -101,9 +89,12 @@ class Mirror(Generic[R]):
             del self._removed[next(iter(self._removed))]
 
     def bookmark(self, version: int) -> None:
-        """Everything up to that version has been told. Raises WentBackError when more than that has been."""
+        """Everything up to that version has been told. Raises StaleListError where more than that has been.
+
+        Such a server was restored from a backup: the list has to be read anew.
+        """
         if version < self.version:
-            raise WentBackError(f"the server is at version {version} and was at {self.version}")
+            raise StaleListError(Text("error-kube.server-went-back", now=version, was=self.version))
         self.version = self.settled = version
         self._removed.clear()
 
@@ -124,11 +115,6 @@ def version_of(text: str) -> int:
     return int(text) if text else 0
 
 
-def _is_same(resource: Resource, other: Resource) -> bool:
-    version, uid = resource.metadata.resource_version, resource.metadata.uid
-    return bool(version) and (version, uid) == (other.metadata.resource_version, other.metadata.uid)
-
-
 LONGEST_EVENT = 16 * 1024 * 1024
 """etcd takes no object over 1.5 MB, in JSON a few times that: what is longer is no watch."""
 _EXPIRED = 410
@@ -147,12 +133,7 @@ class _WatchedEvent(msgspec.Struct, Generic[R], frozen=True, gc=False):
     object: R
 
 
-class _WatchStatus(msgspec.Struct, frozen=True):
-    code: int = 0
-    message: str = ""
-
-
-_decode_status = msgspec.json.Decoder(_WatchedEvent[_WatchStatus]).decode  # pyright: ignore[reportInvalidTypeArguments]
+_decode_status = msgspec.json.Decoder(_WatchedEvent[ApiStatus]).decode  # pyright: ignore[reportInvalidTypeArguments]
 _decode_head = msgspec.json.Decoder(_WatchedEvent[Resource]).decode
 
 

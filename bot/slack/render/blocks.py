@@ -11,7 +11,6 @@ import hashlib
 import json
 import re
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Annotated, Any, NamedTuple, TypeVar, cast
 
 import msgspec
@@ -92,13 +91,12 @@ def in_words(value: T, say: Texts) -> T:
 
 def plain(text: Prose, most: int) -> Element:
     """A text object in which nothing is parsed; Slack refuses an empty one."""
-    labelled = partial(_labelled, most=most)
+
+    def labelled(words: str) -> str:
+        return inert(words, most) if words.strip() else _NO_LABEL
+
     shown = made(labelled, text) if isinstance(text, Text) else labelled(text)
     return {"type": "plain_text", "text": shown, "emoji": False}
-
-
-def _labelled(text: str, most: int) -> str:
-    return inert(text, most) if text.strip() else _NO_LABEL
 
 
 # --------------------------------------------------------------------------------------------------------- blocks

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Sequence
-from functools import partial
 
 from bot.errors import BotError
 from bot.render.words import visible
@@ -32,24 +31,23 @@ _BLANK_BESIDE_CHINESE = re.compile(r"(?<=[，。：；？！]) ")
 
 def render_error(error: BotError, example: str = "") -> Draft:
     """What was wrong, what to do about it, and an example as it is typed (`/hami why ml/trainer-0`)."""
-    message = made(partial(_told, otherwise=type(error).__name__), error.message)
+
+    def headline(text: str) -> str:
+        return _sentence(inert(text, _MESSAGE).strip() or type(error).__name__)
+
+    def advice(text: str) -> str:
+        return inert(_BLANK_BESIDE_CHINESE.sub("", text), _HINT).strip()
+
+    message = made(headline, error.message)
     aloud, pieces = [escape(message, _ALOUD)], told(message, "bold", ids=error.people)
     if error.hint and (isinstance(error.hint, Text) or error.hint.strip()):
-        hint = made(_advised, error.hint)
+        hint = made(advice, error.hint)
         aloud, pieces = [*aloud, escape(hint, _ALOUD)], pieces + told(pieced("\n{}", hint), ids=error.people)
     parts = [line(*pieces)]
     if example := inert(example, _EXAMPLE).strip():
         aloud.append(escape(spaced(Text("slack.example"), example), _ALOUD))
         parts = [line(*pieces, span(pieced("\n{}", Text("slack.example")))), preformatted(example)]
     return Draft(told_mrkdwn(lines(aloud), error.people), (rich_text(*parts),))
-
-
-def _told(message: str, otherwise: str) -> str:
-    return _sentence(inert(message, _MESSAGE).strip() or otherwise)
-
-
-def _advised(hint: str) -> str:
-    return inert(_BLANK_BESIDE_CHINESE.sub("", hint), _HINT).strip()
 
 
 def in_words(error: BotError, say: Texts) -> tuple[str, str]:

@@ -8,7 +8,6 @@ theirs first. What is not shown is counted in the message and is in its files, s
 import json
 import re
 from collections.abc import Callable, Sequence
-from functools import partial
 from itertools import chain
 
 import msgspec
@@ -116,12 +115,17 @@ def render_report(
     )
     cause = report.findings[0] if report.findings else None
     overview = brief(report, say)
-    pieces_of = partial(told, ids=_askers(report)) if names else _as_it_is
+    quotes = (evidence.quote for finding in report.findings for evidence in finding.evidence)
+    askers = set(chain.from_iterable(map(_ASKED_BY.findall, quotes)))
+
+    def pieces_of(text: Prose, *styles: str) -> list[Part]:
+        return told(text, *styles, ids=askers) if names else [span(text, *styles)]
 
     head = _head(report, None if overview else cause, room, pieces_of)
     proof = _evidence(cause.evidence if cause and not overview else (), report, room)
     change = _change(report.change, room) if report.change else []
-    steps = overview.steps if overview else _steps(report)
+    at_a_glance = [action for action in steps_shown(report) if cause and action in cause.next_actions]
+    steps = overview.steps if overview else at_a_glance
     following = _next(steps, report, room)
     also = _others(overview.problems if overview else report.findings[1:], room)
     gaps = _gaps(report.gaps, room)
@@ -154,16 +158,6 @@ def render_report(
 # ----------------------------------------------------------------------------------------------------------- head
 
 
-def _as_it_is(text: Prose, *styles: str) -> list[Part]:
-    return [span(text, *styles)]
-
-
-def _askers(report: Report) -> set[str]:
-    """The users of Slack who asked for the changes whose records are quoted."""
-    quotes = (evidence.quote for finding in report.findings for evidence in finding.evidence)
-    return set(chain.from_iterable(map(_ASKED_BY.findall, quotes)))
-
-
 def _head(report: Report, cause: Finding | None, room: Room, pieces_of: Callable[..., list[Part]]) -> list[Block]:
     """The verdict and what it is about. `pieces_of` gives text as pieces of rich text."""
     verdict = room.text(report.verdict, _VERDICT)
@@ -184,20 +178,16 @@ def _head(report: Report, cause: Finding | None, room: Room, pieces_of: Callable
         label = Text("slack.fact", name=made(heading, name))
         pieces += [span(pieced("\n{} " if number else "{} ", label), "bold"), *pieces_of(text or _EMPTY)]
     bold = pieces_of(title, "bold")
-    fits = _escaped_length(title) <= HEADER and len(bold) == 1
+    fits = length(title) + 4 * sum(map(title.count, "&<>")) <= HEADER and len(bold) == 1
     first = blocks.header(title) if fits else rich_text(line(*bold))
     return [room.take(first), room.take(rich_text(line(*pieces)))]
-
-
-def _escaped_length(text: str) -> int:
-    return length(text) + 4 * sum(map(text.count, "&<>"))
 
 
 # ------------------------------------------------------------------------------------------------ the cause's parts
 
 
 def _evidence(quotes: Sequence[Evidence], report: Report, room: Room) -> list[Block]:
-    """Those of the quotes that tell most; all other evidence, and every command, is for the files."""
+    """Those of the quotes that tell most, bare values only where there is nothing else; the others are in the files."""
 
     def show(number: int, evidence: Evidence) -> list[Part]:
         place = together(where(evidence), moment(evidence.at, report.taken_at) if evidence.at else "", by=", ")
@@ -208,18 +198,14 @@ def _evidence(quotes: Sequence[Evidence], report: Report, room: Room) -> list[Bl
             quote(room.text(quoted(evidence), _QUOTE).strip() or _EMPTY),
         ]
 
-    shown = room.fill(_most_telling(quotes), show, share=_EVIDENCE, most=_QUOTES_SHOWN)
+    distinct = list(dict.fromkeys(quotes))
+    telling = [evidence for evidence in distinct if not _BARE.fullmatch(evidence.quote)] or distinct[:1]
+    short_first = sorted(telling, key=lambda evidence: len(evidence.quote) > _LONG_QUOTE)
+    shown = room.fill(short_first, show, share=_EVIDENCE, most=_QUOTES_SHOWN)
     every = set(chain.from_iterable(finding.evidence for finding in report.findings))
     commands = any(evidence.command.strip() for evidence in every)
     room.overflowed = room.overflowed or commands or len(shown) < len(every)
     return [rich_text(*chain.from_iterable(shown))] if shown else []
-
-
-def _most_telling(evidence: Sequence[Evidence]) -> list[Evidence]:
-    """Short ones first, each kind in the order in which they stand; where all are bare values, the first of them."""
-    distinct = list(dict.fromkeys(evidence))
-    telling = [evidence for evidence in distinct if not _BARE.fullmatch(evidence.quote)] or distinct[:1]
-    return sorted(telling, key=lambda evidence: len(evidence.quote) > _LONG_QUOTE)
 
 
 def _change(change: Change, room: Room) -> list[Block]:
@@ -234,29 +220,23 @@ def _change(change: Change, room: Room) -> list[Block]:
     return [room.take(rich_text(title, *([bullets(*shown)] if shown else [])))]
 
 
-def _steps(report: Report) -> list[NextAction]:
-    """Those of the cause, as far as they are shown at a glance."""
-    cause = report.findings[0].next_actions if report.findings else ()
-    return [action for action in steps_shown(report) if action in cause]
-
-
 def _next(actions: Sequence[NextAction], report: Report, room: Room) -> list[Block]:
     """What to do; a command that several steps share stands below the last of them."""
 
     def show(number: int, action: NextAction) -> Block:
         again = number < min(len(actions), _ACTIONS_SHOWN) and actions[number].command == action.command
         button = action_button(action, report.cluster, number) if action.is_ours else None
-        command = [] if again or button is not None else _copied(action.command, room)
+        command = "" if again or button is not None else room.whole(action.command, _COMMAND).strip()
         shown_as = step_label(action, room.text(action.label, _LABEL), shown=bool(command))
         label = pieced("{}. {}", str(number), shown_as)
         if button is not None:
             return blocks.plain_section(label, accessory=button)
-        return rich_text(line(span(label)), *command)
+        return rich_text(line(span(label)), *([preformatted(command)] if command else []))
 
     shown = room.fill(actions, show, share=_NEXT, most=_ACTIONS_SHOWN)
     every = {action for finding in report.findings for action in finding.next_actions}
     room.overflowed = room.overflowed or not every.issubset(actions)
-    return [rich_text(_title(Text("render.next"))), *shown] if shown else []
+    return [rich_text(line(span(Text("render.next"), "bold"))), *shown] if shown else []
 
 
 # ------------------------------------------------------------------------------------------------- everything else
@@ -274,7 +254,7 @@ def _others(findings: Sequence[Finding], room: Room) -> list[Block]:
     if not shown:
         return []
     rest = [line(span(Text("slack.and-more", count=more)))] if more else []
-    return [rich_text(_title(Text("slack.others")), bullets(*shown, *rest))]
+    return [rich_text(line(span(Text("slack.others"), "bold")), bullets(*shown, *rest))]
 
 
 def _gaps(gaps: Sequence[Gap], room: Room) -> list[Block]:
@@ -287,18 +267,6 @@ def _gaps(gaps: Sequence[Gap], room: Room) -> list[Block]:
     room.overflowed = True
     label = Text("slack.fact", name=Text("render.gaps"))
     return [room.take(rich_text(line(span(pieced("{} ", label), "bold"), told)))]
-
-
-# ---------------------------------------------------------------------------------------------------------- frame
-
-
-def _title(text: Text) -> Part:
-    return line(span(text, "bold"))
-
-
-def _copied(command: str, room: Room) -> list[Part]:
-    shown = room.whole(command, _COMMAND).strip()
-    return [preformatted(shown)] if shown else []
 
 
 def _aloud(report: Report, cause: Finding | None) -> Mrkdwn | MrkdwnText:

@@ -52,7 +52,16 @@ def summary_block(head: Head, summary: Summary) -> Block:
 
 def summary_lines(head: Head, summary: Summary) -> list[list[Part]]:
     """How long it took and who did what, one line each; lines of which nothing is known are left out."""
-    shown = [_acknowledged(summary), _ended(summary)]
+    acknowledged, ended = Text("triage.summary-unacknowledged"), Text("triage.summary-open")
+    if summary.acknowledged_s is not None:
+        acknowledged = Text("triage.summary-acknowledged", time=roughly(summary.acknowledged_s))
+    if summary.ended_s is not None:
+        key = "triage.summary-closed" if summary.closed_by else "triage.summary-resolved"
+        ended = Text(key, time=roughly(summary.ended_s))
+    shown = [
+        _by(acknowledged, "" if summary.acknowledged_s is None else summary.acknowledged_by),
+        _by(ended, "" if summary.ended_s is None else summary.closed_by),
+    ]
     if summary.returned:
         shown.append([span(Text("triage.summary-returned", count=summary.returned))])
     if owner := summary.owner:
@@ -65,7 +74,14 @@ def summary_lines(head: Head, summary: Summary) -> list[list[Part]]:
     if more := len(summary.done) - _MOST_DONE:
         shown += [[span(Text("triage.more-open", count=more))]] if more > 0 else []
     if head.total or head.nodes:
-        shown.append([span(_affected(head))])
+        affected = Text("triage.summary-nodes", count=head.nodes)
+        if head.total:
+            affected = Text("triage.summary-pods", count=head.total)
+        if names := head.total and head.namespaces[:_MOST_NAMES]:
+            more = len(head.namespaces) - len(names)
+            listed = ", ".join(inert(name, _NAME) for name in names) + (f" … +{more}" if more else "")
+            affected = pieced("{} ({}: {})", affected, Text("triage.namespaces"), listed)
+        shown.append([span(affected)])
     if summary.affected.pods:
         shown.append([span(gpu_hours(summary.affected))])
     return shown
@@ -94,20 +110,9 @@ def who_was(who: str) -> Part:
     return span(Text("triage.summary-group", id=part["usergroup_id"])) if part["type"] == "usergroup" else part
 
 
-def _acknowledged(summary: Summary) -> list[Part]:
-    if summary.acknowledged_s is None:
-        return [span(Text("triage.summary-unacknowledged"))]
-    after = Text("triage.summary-acknowledged", time=roughly(summary.acknowledged_s))
-    return [span(pieced("{} (", after)), who_was(summary.acknowledged_by), span(")")]
-
-
-def _ended(summary: Summary) -> list[Part]:
-    if summary.ended_s is None:
-        return [span(Text("triage.summary-open"))]
-    time = roughly(summary.ended_s)
-    if not summary.closed_by:
-        return [span(Text("triage.summary-resolved", time=time))]
-    return [span(pieced("{} (", Text("triage.summary-closed", time=time))), who_was(summary.closed_by), span(")")]
+def _by(what: Text, who: str) -> list[Part]:
+    """What was done, and who did it, if somebody did."""
+    return [span(pieced("{} (", what)), who_was(who), span(")")] if who else [span(what)]
 
 
 def _called(called: Sequence[str]) -> list[Part]:
@@ -129,18 +134,6 @@ def _deed(entry: TimelineEntry) -> list[Part]:
     else:
         parts = [span(pieced("{}: {}", what, inert(news.detail, _DETAIL)))]
     return [*parts, span(" ("), who_was(news.by), span(")")] if news.by else parts
-
-
-def _affected(head: Head) -> Text:
-    if not head.total:
-        return Text("triage.summary-nodes", count=head.nodes)
-    pods = Text("triage.summary-pods", count=head.total)
-    names = head.namespaces[:_MOST_NAMES]
-    if not names:
-        return pods
-    more = len(head.namespaces) - len(names)
-    listed = ", ".join(inert(name, _NAME) for name in names) + (f" … +{more}" if more else "")
-    return pieced("{} ({}: {})", pods, Text("triage.namespaces"), listed)
 
 
 # ----------------------------------------------------------------------------------------------- the on-call report

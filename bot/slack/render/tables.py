@@ -89,17 +89,14 @@ def show_tables(report: Report, overview: Brief | None, room: Room, *, newer: bo
             elif newer:
                 shown += [blocks.data_table(title["text"], filled, _ROWS_SHOWN)] if filled else []
             else:
-                shown += [rich_text(line(title)), blocks.table(filled, _at_the_right(told, columns))] if filled else []
+                cells = [[row[number] for number in columns] for row in told.rows[:TABLE_ROWS]]
+                right = [is_numeric(column) for column in zip(*cells, strict=True)]
+                shown += [rich_text(line(title)), blocks.table(filled, right)] if filled else []
             if not filled or rows_left or len(columns) < len(whole.columns):
                 not_whole.append(whole)
     not_whole += others
     room.overflowed = room.overflowed or bool(not_whole)
     return RenderedTables(shown, not_whole[:_FILES], rows_left)
-
-
-def _at_the_right(table: Table, shown: Sequence[int]) -> list[bool]:
-    rows = [[row[number] for number in shown] for row in table.rows[:TABLE_ROWS]]
-    return [is_numeric(column) for column in zip(*rows, strict=True)]
 
 
 def _filled(table: Table, shown: Sequence[int], room: Room, *, newer: bool, listed: bool) -> list[Any]:
@@ -157,7 +154,7 @@ def table_files(tables: Sequence[Table], say: Texts) -> list[File]:
         again[stem] += 1
         name = stem if again[stem] == 1 else f"{stem}-{again[stem]}"
         text = io.StringIO()
-        csv.writer(text).writerows([_spreadsheet_cell(cell) for cell in row] for row in (table.columns, *table.rows))
+        csv.writer(text).writerows(map(_spreadsheet_cell, row) for row in (table.columns, *table.rows))
         title = inert(say.words(table_heading(table)), _FILE_TITLE).strip() or name
         files.append(File(f"{name}.csv", text.getvalue().encode("utf-8-sig"), title))
     return files

@@ -46,7 +46,7 @@ MrkdwnText = NewType("MrkdwnText", Text)
 
 _ELLIPSIS = "…"
 _ZERO_WIDTH_SPACE = "\u200b"
-_ENTITIES = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
+_ENTITIES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
 
 # Slack has no escape for these: two at the edges of words could format what is between them, so they become characters
 # that look like them. Inside a word they do nothing, as in `pod_name_0`; a backtick may mean something anywhere.
@@ -95,10 +95,14 @@ def escape(raw: Prose, most: int = SECTION) -> Mrkdwn | MrkdwnText:
     if isinstance(raw, Text):
         return MrkdwnText(made(partial(escape, most=most), raw))
     text = visible(raw[: most + 1])
-    text = _unformatted(text)
+    counted = Counter("".join(_FORMATS.findall(text)))
+    acting = {letter: LOOKALIKES[letter] for letter, count in counted.items() if count > 1 or letter == "`"}
+    text = _FORMATS.sub(lambda found: found[0].translate(str.maketrans(acting)), text)
     text = _QUOTED.sub("›", text)
-    text = _ACTS_AFTER.sub(lambda found: found[0] + _ZERO_WIDTH_SPACE, text)
-    return Mrkdwn(_cut_entities(_entities(text), most))
+    text = _ACTS_AFTER.sub(lambda found: found[0] + _ZERO_WIDTH_SPACE, text).translate(_ENTITIES)
+    shown = cut(text, most)
+    start, entity, rest = shown.rpartition("&")
+    return Mrkdwn(start + _ELLIPSIS if shown is not text and entity and ";" not in rest else shown)
 
 
 @overload
@@ -112,26 +116,6 @@ def lines(parts: Iterable[Mrkdwn | MrkdwnText]) -> Mrkdwn | MrkdwnText:
     if len(words) == len(texts):
         return Mrkdwn("\n".join(words))
     return MrkdwnText(pieced("\n".join(["{}"] * len(texts)), *texts))
-
-
-def _unformatted(text: str) -> str:
-    counted = Counter("".join(_FORMATS.findall(text)))
-    acting = str.maketrans(
-        {letter: LOOKALIKES[letter] for letter, count in counted.items() if count > 1 or letter == "`"}
-    )
-    return _FORMATS.sub(lambda found: found[0].translate(acting), text)
-
-
-def _entities(text: str) -> str:
-    return "".join(_ENTITIES.get(character, character) for character in text)
-
-
-def _cut_entities(text: str, most: int) -> str:
-    shown = cut(text, most)
-    if shown is text:
-        return text
-    start, entity, rest = shown.rpartition("&")
-    return start + _ELLIPSIS if entity and ";" not in rest else shown
 
 
 def total_text(value: Any) -> int:

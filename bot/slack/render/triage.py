@@ -3,9 +3,10 @@ Markdown.
 """
 
 from collections.abc import Sequence
+from typing import cast
 
 from bot.render.words import SEVERITIES
-from bot.report import one_line
+from bot.report import Severity, one_line
 from bot.slack.message import File
 from bot.slack.render import blocks
 from bot.slack.render.blocks import Pressed, value_of
@@ -53,16 +54,12 @@ def render_open(heads: Sequence[Head], rota: Sequence[str], ignored: Ignored) ->
     people = [part for person in rota[:_SHOWN_OPEN] for part in (span(" "), somebody(inert(person, _NAME)))]
     said.append(line(span(Text("triage.rota")), *people) if rota else line(span(Text("triage.nobody-called"))))
     if ignored.alerts:
-        said.append(line(span(_told_of(ignored))))
+        told = Text("triage.ignored", firing=ignored.firing, count=ignored.alerts)
+        names = [inert(one_line(name, _IGNORED_NAME), _IGNORED_NAME) for name in ignored.names[:_SHOWN_IGNORED]]
+        said.append(line(span(pieced("{}: {}", told, ", ".join(names)) if names else told)))
     first = [pieced("{}: {}", head.id, in_one_line(head.cause.text, _NAME)) for head in heads[:_SHOWN_NAMES]]
     aloud = together(*first, by="; ") if first else Text("triage.none-open")
     return blocks.Draft(escape(aloud), (rich_text(*said),))
-
-
-def _told_of(ignored: Ignored) -> Text:
-    ignored_alerts = Text("triage.ignored", firing=ignored.firing, count=ignored.alerts)
-    names = [inert(one_line(name, _IGNORED_NAME), _IGNORED_NAME) for name in ignored.names[:_SHOWN_IGNORED]]
-    return pieced("{}: {}", ignored_alerts, ", ".join(names)) if names else ignored_alerts
 
 
 def render_news(news: News) -> blocks.Draft:
@@ -115,12 +112,13 @@ def render_timeline(head: Head, happened: Sequence[TimelineEntry], summary: Summ
     ]
     for event in happened:
         what = say.words(DID[event.news.turn])
-        detail = _plain(event.news.detail)
+        detail: Prose = event.news.detail
         if event.news.turn == "worse":
-            detail = _plain(say.words(_worse(event.news.detail)))
+            detail = _worse(event.news.detail)
         if event.news.turn == "muted":
-            detail = _plain(say.words(end_in_words(read_until(event.news.detail))))
-        rows.append(f"| {utc(event.at)} | {_plain(what)} | {_plain(event.news.by) or 'hami-bot'} | {detail} |")
+            detail = end_in_words(read_until(event.news.detail))
+        by = _plain(event.news.by) or "hami-bot"
+        rows.append(f"| {utc(event.at)} | {_plain(what)} | {by} | {_plain(say.words(detail))} |")
     summed = blocks.in_words(summary_lines(head, summary), say)
     rows += [
         "",
@@ -175,9 +173,8 @@ def _mutes(nodes: Sequence[str]) -> blocks.Element:
 
 def _worse(detail: str) -> Text:
     """The severity that it has now, or the number of pods."""
-    for severity, word in SEVERITIES.items():
-        if detail == severity:
-            return Text("triage.worse-severity", severity=word)
+    if word := SEVERITIES.get(cast("Severity", detail)):
+        return Text("triage.worse-severity", severity=word)
     return Text("triage.worse-pods", pods=inert(detail, _NAME))
 
 

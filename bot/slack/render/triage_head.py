@@ -293,7 +293,10 @@ class IncidentButton(Pressed, frozen=True):
 
 
 def _buttons(head: Head) -> list[blocks.Element]:
-    value, sure = value_of(IncidentButton(head.id)), _sure(head)
+    value, question = value_of(IncidentButton(head.id)), Text("triage.sure-close")
+    if not head.incident.quiet_since:
+        question = Text("triage.sure-close-firing", count=inert(count_of(head), _NAME))
+    sure = blocks.confirm(Text("triage.close-this"), question, LABELS["close"], Text("slack.no"))
     options = [
         {"text": blocks.plain(label, _OPTION), "value": value_of(ReminderChoice(head.id, when))}
         for when, label in _REMINDERS.items()
@@ -311,14 +314,6 @@ def _buttons(head: Head) -> list[blocks.Element]:
         for number, deed in enumerate(_LIKELY[head.incident.state])
     ]
     return [*buttons, menu] if head.incident.is_open else buttons
-
-
-def _sure(head: Head) -> blocks.Element:
-    """The question before it is closed: whether its cause is still there."""
-    question = Text("triage.sure-close")
-    if not head.incident.quiet_since:
-        question = Text("triage.sure-close-firing", count=inert(count_of(head), _NAME))
-    return blocks.confirm(Text("triage.close-this"), question, LABELS["close"], Text("slack.no"))
 
 
 # --------------------------------------------------------------------------------------------------- who is called
@@ -377,7 +372,10 @@ class CauseChoice(Pressed, frozen=True):
 
 def gathered(incident_id: str, by_name: Sequence[tuple[str, int, int]]) -> list[Block]:
     """The lines, those of which most fire first, and the menu with those that fire."""
-    shown = [line(span(_row(alert))) for alert in by_name[:_ALERTS_SHOWN]]
+    shown = [
+        line(span(Text("triage.storm-row", name=inert(name, _ALERT_NAME) or "-", firing=firing, total=total)))
+        for name, firing, total in by_name[:_ALERTS_SHOWN]
+    ]
     if more := len(by_name) - _ALERTS_SHOWN:
         shown += [line(span(Text("triage.storm-more", count=more)))] if more > 0 else []
     firing = [alert for alert in by_name if alert[1]][:_OPTIONS]
@@ -396,8 +394,3 @@ def gathered(incident_id: str, by_name: Sequence[tuple[str, int, int]]) -> list[
 def digest_of(name: str) -> str:
     """What stands for an alert's name in the menu, which has no room for a long one."""
     return hashlib.sha256(name.encode(errors="replace")).hexdigest()[:16]
-
-
-def _row(alert: tuple[str, int, int]) -> Text:
-    name, firing, total = alert
-    return Text("triage.storm-row", name=inert(name, _ALERT_NAME) or "-", firing=firing, total=total)

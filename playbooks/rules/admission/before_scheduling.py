@@ -53,7 +53,7 @@ def refused_at_creation(scene: AbsentScene) -> Iterator[Finding]:
         look = kubectl("-n", event.namespace, "get", *about, "-o", "yaml")
         actions.insert(0, step(change, look))
     proofs = [quotes.of_event(refusal) for refusal in scene.refusals]
-    yield finding("admission-denied", claim, "confirmed", (), proofs, severity="warning", actions=actions)
+    yield finding("admission-denied", claim, proofs=proofs, actions=actions)
 
 
 def _last_part(message: str) -> str:
@@ -111,7 +111,7 @@ def anothers(scene: PodScene) -> Iterator[Finding]:
     claim = Text("other-scheduler.claim" if said else "other-scheduler.silent", scheduler=scheduler, words=said)
     proofs = [quotes.of_pod(scene.pod, scheduler, "{.spec.schedulerName}"), *words]
     sure: Confidence = "confirmed" if scene.install.seen else "suspected"  # else HAMi's scheduler may be called so
-    yield finding("other-scheduler", claim, sure, (), proofs, severity="info")
+    yield finding("other-scheduler", claim, sure, proofs=proofs, severity="info")
 
 
 @rule("no-device-request")
@@ -159,7 +159,7 @@ def remedied(strange: UnknownPolicy) -> Text:
 def _finding(
     code: Code, claim: Prose, proofs: list[Evidence], *actions: NextAction, confidence: Confidence = "confirmed"
 ) -> Finding:
-    return finding(code, claim, confidence, (), tuple(proofs), severity="warning", actions=actions)
+    return finding(code, claim, confidence, proofs=tuple(proofs), actions=actions)
 
 
 _LONGEST = 80
@@ -239,7 +239,5 @@ def unread_containers(
             asked = asked_resources(alone, config)
             proofs = [*(quotes.of_resource(pod, name, value) for name, value in asked.items()), *said]
             step = write_plainly(alone, config, version)
-            found.append(
-                finding("no-device-request", claim, "confirmed", (), proofs, severity="warning", actions=[step])
-            )
+            found.append(finding("no-device-request", claim, proofs=proofs, actions=[step]))
     return found

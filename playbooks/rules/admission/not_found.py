@@ -56,8 +56,7 @@ def not_found(absent: AbsentPod, wanted: SubjectRequest, verb: str, queued: Queu
         "not-found",
         _claim(absent, wanted.kind, wanted.name, names),
         "suspected" if absent.gaps else "confirmed",
-        (),
-        tuple(
+        proofs=tuple(
             Evidence(
                 f"{candidate.kind.lower()}s",
                 f"{candidate.kind} {full}",
@@ -80,7 +79,7 @@ def _a_node(name: str) -> Finding:
     proof = Evidence("nodes", f"Node {name}", None, name, kubectl("get", "node", name))
     ask = step(Text("not-found.ask", name=name), prose.command("nodes", name))
     claim = Text("not-found.node", name=name)
-    return finding("not-found", claim, "confirmed", (), (proof,), severity="warning", actions=(ask,))
+    return finding("not-found", claim, proofs=(proof,), actions=(ask,))
 
 
 def _suspended(job: Workload, queued: Queued | Gap | None) -> Finding:
@@ -98,7 +97,7 @@ def _suspended(job: Workload, queued: Queued | Gap | None) -> Finding:
     else:
         look = step(Text("not-found.resume"), kubectl("-n", job.namespace, "describe", "job", job.name))
         claim = Text("not-found.suspended", name=f"{job.namespace}/{job.name}")
-    return finding("not-found", claim, "confirmed", (), proofs, severity="warning", actions=(look,))
+    return finding("not-found", claim, proofs=proofs, actions=(look,))
 
 
 def _elsewhere(namespace: str) -> tuple[NextAction, NextAction]:
@@ -131,4 +130,4 @@ def no_such_namespace(deserted: EmptyNamespace, words: tuple[str, ...]) -> Findi
     claim = Text(key, namespace=deserted.namespace, names=prose.names(deserted.near))
     actions = [step(Text("not-found.ask", name=name), prose.command(*words, name)) for name in deserted.near]
     actions = actions or [step(Text("not-found.namespaces"), kubectl("get", "namespaces"))]
-    return finding("not-found", claim, "confirmed", (), (), severity="warning", actions=actions)
+    return finding("not-found", claim, actions=actions)

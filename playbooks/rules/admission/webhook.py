@@ -132,7 +132,7 @@ class Asked(NamedTuple):
         """A fault of the webhook: what shows it in the pod's own case comes first, and makes it sure."""
         shown = self.shown.get(code, ())
         return finding(
-            code, claim, "confirmed" if shown else sure, (), [*shown, *proofs], severity=severity, actions=actions
+            code, claim, "confirmed" if shown else sure, proofs=[*shown, *proofs], severity=severity, actions=actions
         )
 
 
@@ -218,7 +218,7 @@ def refused_call(refusals: Sequence[Event], hook: Hook | None) -> Finding | None
         return None
     code, claim, actions = _said(calls[0].message, hook, denied=True)
     proofs = [*map(quotes.of_event, calls)]
-    return finding(code, claim, "confirmed", (), proofs, severity="critical", actions=actions)
+    return finding(code, claim, proofs=proofs, severity="critical", actions=actions)
 
 
 def _said(words: str, hook: Hook | None, *, denied: bool = False) -> tuple[Code, Text, Sequence[NextAction]]:

@@ -219,7 +219,7 @@ def _bypassed(past: _Past, how: str, shown: Sequence[Evidence] = (), reason: Lef
         steps = [step(fix, look), _recreate(pod)]
     proofs = [*shown, *past.proofs]
     sure: Confidence = "confirmed" if install.seen and how != "unanswered" else "suspected"
-    return finding("webhook-bypassed", claim, sure, _nodes(pod), proofs, severity="warning", actions=steps)
+    return finding("webhook-bypassed", claim, sure, _nodes(pod), proofs, actions=steps)
 
 
 def _wrong_scheduler(past: _Past) -> Finding:
@@ -228,7 +228,7 @@ def _wrong_scheduler(past: _Past) -> Finding:
     key = "wrong-scheduler.name" if scheduler == KUBERNETES_SCHEDULER else "wrong-scheduler.manifest"
     fix = edit_owner(pod, Text(key, hami=install.scheduler_name), {"spec": {"schedulerName": install.scheduler_name}})
     sure: Confidence = "confirmed" if install.seen else "suspected"
-    return finding("wrong-scheduler", claim, sure, _nodes(pod), past.proofs, severity="warning", actions=[fix])
+    return finding("wrong-scheduler", claim, sure, _nodes(pod), past.proofs, actions=[fix])
 
 
 def _scheduler(pod: Pod) -> str:

@@ -7,7 +7,6 @@ from functools import reduce
 from bot.hami.nodes.node_state import CORDON_KEY, wants_own_plugin
 from bot.hami.nodes.registration import Unregistered
 from bot.hami.vendors import FIRST
-from bot.kube.models import Node
 from bot.report import Confidence, Evidence, Finding, Gap, Severity, step
 from bot.rows import FREE, UNKNOWN, UNREGISTERED
 from bot.texts import Text
@@ -18,6 +17,7 @@ from playbooks.rules.common.findings import confidence_in, finding
 from playbooks.rules.common.prose import near_names, see_all_nodes
 from playbooks.rules.dra import served
 from playbooks.rules.waiting.stale_scheduler import ghosts_told
+from playbooks.rules.waiting.unregistered_nodes import registration_proof
 from playbooks.scenes.cluster import ClusterScene
 from playbooks.scenes.gpus import LITTLE_MEMORY, NO_MEMORY, CardSeen, GpusScene, largest
 
@@ -64,7 +64,7 @@ def room(scene: GpusScene) -> Iterator[Finding]:
         memory = prose.mib(sum(card.card.memory_mib for card in cards))
         claim = Text("capacity.unseen", cards=len(cards), memory=memory)
         rights = step(Text("blind.doctor"), prose.command("doctor"))
-        yield finding("not-enough-evidence", claim, "suspected", nodes, proofs, severity="warning", actions=[rights])
+        yield finding("not-enough-evidence", claim, "suspected", nodes, proofs, actions=[rights])
     elif not free:
         claim = Text("capacity.full", cards=len(cards), why=_by_state(cards))
         proofs += _of_holder(world, shown)
@@ -98,7 +98,17 @@ def stranded(scene: GpusScene) -> Iterator[Finding]:
     notable = any(mib >= _NOTABLE * total[kind] for kind, mib in lost.items() if mib)
     why = _by_state(card._replace(state=LITTLE_MEMORY if card.state == NO_MEMORY else card.state) for card in cards)
     claim = Text("stranded-capacity.claim", memory=prose.mib(lost.total()), why=why)
-    proofs = [*_of_obstacle(scene.cluster, cards[0]), _of_card(scene.cluster, cards[0])]
+    first, node = cards[0], scene.by_name[cards[0].node]
+    if first.state == "cordoned":
+        proofs = [quotes.of_node_annotation(node, CORDON_KEY, first.card.uuid)]
+    elif first.state.startswith("node-"):
+        keys = [taint.key for taint in node.spec.taints or () if taint.key.startswith("node.kubernetes.io/")]
+        proofs = [quotes.of_node(node, key, "{.spec.taints[*].key}") for key in keys[:1]]
+    elif first.state == "no-allocatable":
+        proofs = [quotes.of_allocatable(node, scene.config.gpus.count)]
+    else:
+        proofs = _of_holder(scene.cluster, first)
+    proofs.append(_of_card(scene.cluster, first))
     nodes = sorted({card.node for card in cards})
     severity: Severity = "warning" if notable else "info"
     steps = prose.see_node(scene.node) if scene.node else prose.see_cards(cards[0].node)
@@ -120,10 +130,14 @@ def unregistered(scene: GpusScene) -> Iterator[Finding]:
         return
     name, *_ = nodes = list(lost)
     claim = Text("gpus.unregistered", count=len(lost), nodes=prose.names(nodes))
-    proofs = [_of_unregistered(scene.by_name[name], lost[name], world.config.gpus.count)]
+    node, (key, value) = scene.by_name[name], FIRST.node_label
+    if node.metadata.annotation(lost[name].key) is None and node.metadata.label(key) == value:
+        proofs = [quotes.of_label(node, key)]
+    else:
+        proofs = [registration_proof(node, lost[name], world.config.devices[0])]
     look = step(Text("node-unregistered.plugin", node=name), prose.plugin_pods_command(name))
     sure = _confidence(scene)
-    yield finding("node-unregistered", claim, sure, nodes, proofs, severity="warning", actions=[look])
+    yield finding("node-unregistered", claim, sure, nodes, proofs, actions=[look])
 
 
 @rule("not-found")
@@ -141,7 +155,7 @@ def not_found(scene: GpusScene) -> Iterator[Finding]:
         claim = Text("gpus.no-cards-there", node=scene.node) if scene.node else Text("gpus.no-cards")
     proofs = [quotes.of_node(node, node.name, "{.metadata.name}")] if node else []
     steps = [step(Text("not-found.ask", name=name), prose.command("gpus", option, name)) for name in near]
-    yield finding("not-found", claim, "confirmed", (), proofs, severity="warning", actions=steps or see_all_nodes())
+    yield finding("not-found", claim, proofs=proofs, actions=steps or see_all_nodes())
 
 
 def _confidence(scene: GpusScene) -> Confidence:
@@ -160,29 +174,5 @@ def _of_card(world: ClusterScene, card: CardSeen) -> Evidence:
 
 def _of_holder(world: ClusterScene, card: CardSeen) -> list[Evidence]:
     first = next((name for name, _ in card.holders), "")
-    pod = next(
-        (candidate for candidate in world.facts.pods or () if f"{candidate.namespace}/{candidate.name}" == first), None
-    )
-    return [quotes.of_holder(pod)] if pod else []
-
-
-def _of_obstacle(world: ClusterScene, card: CardSeen) -> list[Evidence]:
-    node = world.facts.nodes[card.node]
-    if card.state == "cordoned":
-        return [quotes.of_node_annotation(node, CORDON_KEY, card.card.uuid)]
-    if card.state.startswith("node-"):
-        keys = [taint.key for taint in node.spec.taints or () if taint.key.startswith("node.kubernetes.io/")]
-        return [quotes.of_node(node, key, "{.spec.taints[*].key}") for key in keys[:1]]
-    if card.state == "no-allocatable":
-        return [quotes.of_allocatable(node, world.config.gpus.count)]
-    return _of_holder(world, card)
-
-
-def _of_unregistered(node: Node, state: Unregistered, count_resource: str) -> Evidence:
-    """What shows that the node has no usable registration, or that it should have one."""
-    if node.metadata.annotation(state.key) is not None and state.quote.strip():
-        return quotes.of_node_annotation(node, state.key, state.quote)
-    key, value = FIRST.node_label
-    if node.metadata.label(key) == value:
-        return quotes.of_label(node, key)
-    return quotes.of_allocatable(node, count_resource)
+    pods = (pod for pod in world.facts.pods or () if f"{pod.namespace}/{pod.name}" == first)
+    return [quotes.of_holder(pod) for pod in pods][:1]

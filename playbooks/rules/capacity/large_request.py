@@ -20,15 +20,15 @@ from bot.hami.nodes.registration import Unregistered
 from bot.hami.pods.pod_request import UNSET_PERCENTAGE, ContainerRequest, written
 from bot.hami.vendors import FIRST
 from bot.hami.version import Version
-from bot.kube.models import Container, Node, Pod
+from bot.kube.models import Node, Pod
 from bot.kube.selectors import SELECTOR_TEXT, NodeFilter
 from bot.kube.times import parse_time
-from bot.report import Evidence, Finding, NextAction, step
+from bot.report import Confidence, Evidence, Finding, NextAction, step
 from bot.texts import Text, listed
 from playbooks import quotes
 from playbooks.quotes import kubectl
 from playbooks.rules.capacity import request_amounts
-from playbooks.rules.capacity.request_amounts import in_words, numbers_given
+from playbooks.rules.capacity.request_amounts import numbers_given
 from playbooks.rules.common import prose
 from playbooks.rules.common.findings import Part, finding
 from playbooks.rules.common.holders import edit, edit_owner, of_owner
@@ -62,14 +62,19 @@ def why_large(scene: PodScene, code: Code) -> Part | None:
 def _whole(scene: PodScene) -> Part | None:
     """A container without an amount of memory gets the whole memory of each of its GPUs."""
     resources = scene.gpus
+    everywhere = [*(scene.pod.spec.init_containers or ()), *scene.pod.spec.containers]
+    names = [name for name in (resources.memory, resources.percentage) if name]
     for container in scene.request.containers:
         if scene.device.vendor is not FIRST or container.memory_mib or container.percentage != 100:
             continue
-        if _writes(scene.pod, container, (resources.memory, resources.percentage)):
+        own = (one for one in everywhere if one.name == container.container)
+        if any(written(one, name) is not None for one in own for name in names):
             continue
         memory = max((card.card.memory_mib for name in scene.nodes for card in scene.view.cards(name)), default=0)
-        text = Text("large.whole", container=container.container, resource=resources.memory)
-        return Part(text, [], [_set(scene, container, resources.memory, memory // 2, memory)] if memory else [])
+        values = {"resource": resources.memory, "amount": f"{memory // 2:,}", "memory": prose.mib(memory)}
+        label, half = Text("large.set", **values, **of_owner(scene.pod)), {resources.memory: memory // 2}
+        steps = [_set_limits(scene.pod, label, container.container, half)] if memory else []
+        return Part(Text("large.whole", container=container.container, resource=resources.memory), [], steps)
     return None
 
 
@@ -106,19 +111,8 @@ def _more_cores(scene: PodScene) -> Part | None:
     return None
 
 
-def _writes(pod: Pod, asked: ContainerRequest, resources: Sequence[str]) -> bool:
-    containers = (*(pod.spec.init_containers or ()), *pod.spec.containers)
-    of = (container for container in containers if container.name == asked.container)
-    return any(written(container, name) is not None for container in of for name in resources if name)
-
-
-def _set(scene: PodScene, container: ContainerRequest, resource: str, amount: int, most: int) -> NextAction:
-    """To write an amount into the template of the pod's owner; a pod alone has to be created again."""
-    values = {"resource": resource, "amount": f"{amount:,}", "memory": prose.mib(most), **of_owner(scene.pod)}
-    return _set_limits(scene.pod, Text("large.set", **values), container.container, {resource: amount})
-
-
 def _set_limits(pod: Pod, label: Text, container: str, limits: Mapping[str, int]) -> NextAction:
+    """To write amounts into the template of the pod's owner; a pod alone has to be created again."""
     found = next((one for one in pod.spec.containers if one.name == container), None)
     requests = (found.resources.requests if found and found.resources else None) or {}
     both = {key: amount for key, amount in limits.items() if key in requests}
@@ -142,16 +136,9 @@ class Loosened(NamedTuple):
     parts: tuple[str, ...]
     nodes: list[str]
 
-    @property
-    def by_affinity(self) -> bool:
-        """Whether the affinity is all that has to go."""
-        return self.parts == (BY_AFFINITY,)
-
     def label(self) -> Text:
-        nodes = prose.some(self.nodes)
-        if self.by_affinity:
-            return Text("change.loosen-affinity", label=BY_AFFINITY, nodes=nodes)
-        return Text("change.loosen-selector", label=", ".join(self.parts), nodes=nodes)
+        key = "change.loosen-affinity" if self.parts == (BY_AFFINITY,) else "change.loosen-selector"
+        return Text(key, label=", ".join(self.parts), nodes=prose.some(self.nodes))
 
     def patch(self) -> dict[str, object]:
         """The same as a patch of the pod: what is null goes."""
@@ -223,16 +210,8 @@ def too_small(scene: PodScene) -> Largest | None:
 def admits(scene: PodScene, card: Card) -> bool:
     """Whether the card is of what the pod asks for, and its own type and UUID annotations allow it."""
     wanted, rules = scene.request.constraints, scene.view.rules
-    return (
-        scene.is_asked_for(card)
-        and type_allows(wanted, CardState(card), rules)
-        and uuid_allows(wanted, card.uuid, rules)
-    )
-
-
-def proof_of(scene: PodScene, largest: Largest) -> Evidence:
-    """The card as it is registered."""
-    return quotes.of_card(scene.nodes[largest.node], largest.card.uuid, whole=True)
+    allowed = type_allows(wanted, CardState(card), rules) and uuid_allows(wanted, card.uuid, rules)
+    return scene.is_asked_for(card) and allowed
 
 
 def loosen_selection(scene: PodScene) -> list[NextAction]:
@@ -248,26 +227,21 @@ def impossible(scene: PodScene, words: Sequence[Evidence]) -> Finding | None:
 
     `words`: the schedulers' own.
     """
-    if not scene.request.containers or not scene.nodes or not scene.too_large or not _has_some(scene):
+    if not scene.request.containers or not scene.nodes or not scene.too_large:
         return None
-    refused = scene.attempt.stage == "filter" and scene.attempt.evidence is not None
+    refusals, asked = scene.refusals_when_empty, scene.request.containers
+    cards = [card.card for name in refusals for card in scene.view.cards(name)]
+    if not any(card.is_of(container.word) for card in cards for container in asked):
+        return None
     resources, container = scene.gpus, request_amounts.largest_request(scene)
-    amounts = (resources.cores,) if _lacks_cores(scene) else (resources.memory, resources.percentage)
-    if _lacks_cores(scene):
-        container = max(scene.request.containers, key=lambda container: container.cores)
-    proofs = [
-        *request_amounts.proof(scene, container, amounts),
-        *request_amounts.proof(scene, container, (resources.count, resources.cores)),
-    ]
-    return finding(
-        "impossible-anywhere",
-        _claim(scene),
-        "confirmed" if refused else "suspected",
-        (),
-        [*words, *dict.fromkeys(proofs)],
-        severity="warning",
-        actions=[step(Text("impossible-anywhere.look"), prose.command("gpus"))],
-    )
+    amounts = (resources.memory, resources.percentage)
+    if any(verdicts.INSUFFICIENT_CORE in verdict.codes for verdict in refusals.values()):
+        container, amounts = request_amounts.most_cores(scene), (resources.cores,)
+    proofs = [*words, *request_amounts.proof(scene, container, amounts)]
+    proofs += request_amounts.proof(scene, container, (resources.count, resources.cores))
+    sure: Confidence = "confirmed" if scene.attempt.stage == "filter" and scene.words else "suspected"
+    look = step(Text("impossible-anywhere.look"), prose.command("gpus"))
+    return finding("impossible-anywhere", _claim(scene), sure, proofs=proofs, actions=[look])
 
 
 def _claim(scene: PodScene) -> Text:
@@ -307,29 +281,15 @@ def never_given(scene: PodScene) -> ImpossibleCount | None:
         ]
         numbers = numbers_given(scene, able, device)
         if able and numbers is not None and container.count not in numbers:
-            return ImpossibleCount(container, in_words(numbers))
+            return ImpossibleCount(container, ", ".join(map(str, numbers)))
     return None
 
 
 def nearest_refusal(scene: PodScene) -> tuple[str, verdicts.Verdict]:
     """An empty node that comes nearest to taking the pod, and what HAMi would say of it."""
-
-    def nearness(item: tuple[str, verdicts.Verdict]) -> tuple[bool, int]:
-        parts = item[1].parts
-        return bool(parts), dict(parts).get(verdicts.ALLOCATED_INSUFFICIENT, 0)
-
-    return max(scene.refusals_when_empty.items(), key=nearness)
-
-
-def _lacks_cores(scene: PodScene) -> bool:
-    return any(verdicts.INSUFFICIENT_CORE in verdict.codes for verdict in scene.refusals_when_empty.values())
-
-
-def _has_some(scene: PodScene) -> bool:
-    words = {container.word for container in scene.request.containers}
-    return any(
-        card.card.is_of(word) for name in scene.refusals_when_empty for card in scene.view.cards(name) for word in words
-    )
+    refusals = ((name, verdict, dict(verdict.parts)) for name, verdict in scene.refusals_when_empty.items())
+    nearest = max(refusals, key=lambda it: (bool(it[2]), it[2].get(verdicts.ALLOCATED_INSUFFICIENT, 0)))
+    return nearest[0], nearest[1]
 
 
 def at_most(scene: PodScene, word: str) -> tuple[int, int]:
@@ -385,13 +345,19 @@ def _action(scene: PodScene, change: PlacementChange) -> NextAction:
             label = Text("change.terminating-pod", pod=change.pod, since=since, node=change.node)
         namespace, _, name = change.pod.partition("/")
         return step(label, kubectl("-n", namespace, "get", "pod", name, "-o", "yaml"))
-    container = _only_container(scene)
+    asking = {request.container for request in scene.request.containers}
+    found = [container for container in pod.spec.containers if container.name in asking]
     limits = request_amounts.limits_of(scene, change, what)
-    if container is None or not limits:
+    if len(asking) != 1 or not found or not limits:
         return _without_annotations(scene, label, what)
-    told = [_from_to(container, resource, amount) for resource, amount in limits.items()]
+    told = [
+        Text("change.from-unset", resource=resource, amount=amount)
+        if (now := written(found[0], resource)) is None
+        else Text("change.from-to", resource=resource, amount=amount, now=str(now))
+        for resource, amount in limits.items()
+    ]
     label = Text("change.limits", change=label, limits=listed(told), **of_owner(pod))
-    return _set_limits(pod, label, container.name, limits)
+    return _set_limits(pod, label, found[0].name, limits)
 
 
 def _without_annotations(scene: PodScene, change: Text, what: str) -> NextAction:
@@ -408,18 +374,6 @@ def _without_annotations(scene: PodScene, change: Text, what: str) -> NextAction
         return edit_owner(scene.pod, change)
     change = Text("change.without", change=change, keys=listed(f"{key}: {written[key]}" for key in found))
     return edit_owner(scene.pod, change, {"metadata": {"annotations": dict.fromkeys(found)}})
-
-
-def _only_container(scene: PodScene) -> Container | None:
-    asking = {request.container for request in scene.request.containers}
-    found = [container for container in scene.pod.spec.containers if container.name in asking]
-    return found[0] if len(asking) == 1 and found else None
-
-
-def _from_to(container: Container, resource: str, amount: int) -> Text:
-    if (now := written(container, resource)) is None:
-        return Text("change.from-unset", resource=resource, amount=amount)
-    return Text("change.from-to", resource=resource, amount=amount, now=str(now))
 
 
 def _overdue_since(scene: PodScene, full_name: str) -> str:

@@ -10,8 +10,7 @@ from typing import NamedTuple
 
 from bot.hami.fit import verdicts
 from bot.hami.fit.advice import PlacementChange
-from bot.hami.pods.pod_request import WHOLE_CARD, ContainerRequest, Resources, amount_of, written
-from bot.hami.pods.request_parsing import asked_resources
+from bot.hami.pods.pod_request import WHOLE_CARD, ContainerRequest, amount_of, written
 from bot.hami.vendors import FIRST
 from bot.hami.vendors.vendor import Device
 from bot.kube.models import Container, Node, Pod
@@ -92,11 +91,14 @@ def cores(scene: PodScene, container: ContainerRequest, amount: int | None = Non
 def change(scene: PodScene, wanted: PlacementChange, *, what: str = "") -> Text:
     """A change in words, memory also in the unit of the vendor's resource where that is not MiB."""
     what = what or wanted.what
-    amount = f"{wanted.amount:,}"
+    amount, gpus = f"{wanted.amount:,}", scene.gpus
     if what == "cores":
         amount = cores(scene, scene.request.containers[0], wanted.amount)
     elif what in ("memory", "share"):
-        amount = _in_units(scene.gpus, wanted.amount)
+        units, amount = wanted.amount // gpus.memory_factor, prose.mib(wanted.amount)
+        if gpus.memory_factor != 1 and units:
+            memory = prose.mib(units * gpus.memory_factor)
+            amount = Text("change.units", memory=memory, resource=gpus.memory, units=units)
     return Text(_CHANGES[what], node=wanted.node, amount=amount, pod=wanted.pod)
 
 
@@ -104,28 +106,14 @@ def limits_of(scene: PodScene, wanted: PlacementChange, what: str) -> dict[str, 
     """What the container's limits have to say for it, by resource; nothing for a change of something else."""
     resources = scene.gpus
     memory = {resources.memory: wanted.amount // resources.memory_factor}
-    match what:
-        case "memory":
-            found = memory
-        case "share":
-            found = {**memory, resources.cores: 0}
-        case "percent":
-            found = {resources.percentage: 100}
-        case "cores":
-            found = {resources.cores: wanted.amount}
-        case "count":
-            found = {resources.count: wanted.amount}
-        case _:
-            found = dict[str, int]()
+    found = {
+        "memory": memory,
+        "share": {**memory, resources.cores: 0},
+        "percent": {resources.percentage: 100},
+        "cores": {resources.cores: wanted.amount},
+        "count": {resources.count: wanted.amount},
+    }.get(what, {})
     return found if all(found) else {}
-
-
-def _in_units(resources: Resources, memory_mib: int) -> Prose:
-    units = memory_mib // resources.memory_factor
-    if resources.memory_factor == 1 or not units:
-        return prose.mib(memory_mib)
-    memory = prose.mib(units * resources.memory_factor)
-    return Text("change.units", memory=memory, resource=resources.memory, units=units)
 
 
 def proof(scene: PodScene, container: ContainerRequest | None, resources: Sequence[str]) -> list[Evidence]:
@@ -163,13 +151,15 @@ def own_words(scene: PodScene, cause: RankedCause) -> Prose | None:
     numbers = numbers_given(scene, cause.nodes, device)
     never = [request for request in containers if numbers is not None and request.count not in numbers]
     largest = max(never or containers, key=lambda container: container.count)
+    # It means whole devices, because the pod names no cores.
+    whole = device.resources.cores not in ("", *scene.asked) and largest.cores == WHOLE_CARD
     values: dict[str, object] = {
         "nodes": prose.names(cause.nodes),
         "count": len(cause.nodes),
         "cards": largest.count,
         "word": device.word,
         "resource": device.resources.count,
-        "numbers": in_words(numbers or ()),
+        "numbers": ", ".join(map(str, numbers or ())),
         "asked": asked(scene, largest),
     }
     match cause.text:
@@ -180,7 +170,7 @@ def own_words(scene: PodScene, cause: RankedCause) -> Prose | None:
         case verdicts.NODE_INSUFFICIENT:
             some = any(card.card.is_of(device.word) for name in cause.nodes for card in scene.view.cards(name))
             return Text("node-insufficient-device.word" if some else "node-insufficient-device.none", **values)
-        case verdicts.EXCLUSIVE_CONFLICT | verdicts.INSUFFICIENT_CORE if _whole_unwritten(scene, device, largest):
+        case verdicts.EXCLUSIVE_CONFLICT | verdicts.INSUFFICIENT_CORE if whole:
             return Text("exclusive-device-conflict.cores-left-out", **{**values, "resource": device.resources.cores})
         case verdicts.MODE_NOT_FIT:
             if not device.names.also_read:
@@ -194,20 +184,9 @@ def own_words(scene: PodScene, cause: RankedCause) -> Prose | None:
             return None
 
 
-def _whole_unwritten(scene: PodScene, device: Device, largest: ContainerRequest) -> bool:
-    """Whether it means whole devices, because the pod names no cores."""
-    cores = device.resources.cores
-    return bool(cores) and cores not in asked_resources(scene.pod, scene.config) and largest.cores == WHOLE_CARD
-
-
 def is_soft(scene: PodScene) -> bool:
     """Whether the pod asks for the soft split of an NPU, by HAMi-core; else it is split by the chip's templates."""
     return "hami-core" in scene.request.constraints.more
-
-
-def in_words(numbers: Iterable[int]) -> str:
-    """`1, 2, 4, 8`."""
-    return ", ".join(map(str, numbers))
 
 
 def numbers_given(scene: PodScene, nodes: Iterable[str], device: Device) -> tuple[int, ...] | None:
@@ -252,11 +231,17 @@ class Shortage(NamedTuple):
 
     def proofs(self, pod: Pod) -> list[Evidence]:
         """The request of each container as it is written, then what kubelet offers there."""
-        quoted = (_request_proof(pod, field, self.resource) for field in ("containers", "initContainers"))
-        return [
-            *[evidence for some in quoted for evidence in some][:_MOST_QUOTED],
-            quotes.of_allocatable(self.node, self.resource),
-        ]
+        everywhere = [("containers", one) for one in pod.spec.containers]
+        everywhere += [("initContainers", one) for one in pod.spec.init_containers or ()]
+        found = list[Evidence]()
+        for field, resources in ((field, one.resources) for field, one in everywhere if one.resources):
+            asked = resources.requests or {}
+            kind = "requests" if self.resource in asked else "limits"  # which the API server takes for one left out
+            value = (asked if kind == "requests" else resources.limits or {}).get(self.resource)
+            if value is not None:
+                path = f"{{.spec.{field}[*].resources.{kind}.{self.resource}}}"
+                found.append(quotes.of_amount(pod, str(value), path))
+        return [*found[:_MOST_QUOTED], quotes.of_allocatable(self.node, self.resource)]
 
     @property
     def ask_less(self) -> list[Text]:
@@ -270,42 +255,22 @@ def shortage(scene: PodScene, text: str, names: Sequence[str]) -> Shortage | Non
     node.
     """
     resource = text.removeprefix(SHORT)
-    offered = {name: amount for name in names if (amount := _offered(scene.nodes[name], resource)) is not None}
+    values = {name: (node.status.allocatable or {}).get(resource) for name, node in scene.nodes.items()}
+    amounts = {name: None if value is None else parse_quantity(value) for name, value in values.items()}
+    offered = {name: amount for name in names if (amount := amounts[name]) is not None}
     if not text.startswith(SHORT) or not offered:
         return None
     asked = effective_request(scene.pod, resource)
     largest = max(offered, key=lambda name: offered[name])
-    everywhere = all(
-        (amount := _offered(node, resource)) is not None and amount < asked for node in scene.nodes.values()
-    )
+    everywhere = all(amount is not None and amount < asked for amount in amounts.values())
     return Shortage(resource, asked, scene.nodes[largest], offered[largest], everywhere)
-
-
-def _offered(node: Node, resource: str) -> Decimal | None:
-    value = (node.status.allocatable or {}).get(resource)
-    return None if value is None else parse_quantity(value)
-
-
-def _request_proof(pod: Pod, field: str, resource: str) -> Iterable[Evidence]:
-    containers = pod.spec.containers if field == "containers" else pod.spec.init_containers or ()
-    for container in containers:
-        if container.resources is None:
-            continue
-        asked = container.resources.requests or {}
-        kind = "requests" if resource in asked else "limits"  # the API server takes the limit for one left out
-        value = asked.get(resource) if kind == "requests" else (container.resources.limits or {}).get(resource)
-        if value is not None:
-            yield quotes.of_amount(pod, str(value), f"{{.spec.{field}[*].resources.{kind}.{resource}}}")
 
 
 def _amount(resource: str, amount: Decimal, *, whole: bool = False) -> str:
     """`1,000` of cpu; bytes as GiB, or as MiB where that is less than one. `whole`: without a fraction of bytes."""
-    if resource == "cpu":
-        return _plain(amount)
-    unit, name = (_GIB, "GiB") if amount >= _GIB else (_MIB, "MiB")
-    return f"{_plain((amount / unit).quantize(Decimal(1) if whole else Decimal('0.1'), ROUND_DOWN))} {name}"
-
-
-def _plain(amount: Decimal) -> str:
+    name = ""
+    if resource != "cpu":
+        unit, name = (_GIB, " GiB") if amount >= _GIB else (_MIB, " MiB")
+        amount = (amount / unit).quantize(Decimal(1) if whole else Decimal("0.1"), ROUND_DOWN)
     text = f"{amount:,f}"
-    return text.rstrip("0").rstrip(".") if "." in text else text
+    return f"{text.rstrip('0').rstrip('.') if '.' in text else text}{name}"

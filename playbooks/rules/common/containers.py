@@ -107,11 +107,6 @@ class LastWords(NamedTuple):
         return shown(_HEADER.sub("", self.line))
 
 
-def _last_error(log: LogSeen) -> str:
-    """The last line of an error, fatal error or panic; goroutine dumps may follow it. Empty when there is none."""
-    return next((line for line in reversed(log.lines) if _ERROR.match(line)), "")
-
-
 def last_of(logs: Iterable[LogSeen], end: StateTerminated, *, running: bool) -> LastWords | None:
     """The first of a container's logs that tells an error, else the first that tells anything."""
     found = [words for log in logs if (words := _last_words(log, end, over=log.previous or not running))]
@@ -121,9 +116,9 @@ def last_of(logs: Iterable[LogSeen], end: StateTerminated, *, running: bool) -> 
 def _last_words(log: LogSeen, end: StateTerminated, *, over: bool) -> LastWords | None:
     """The last error of a run; of one that is `over`, and that nobody killed, else its last line, if not klog's.
 
-    What is no program of Go's, such as the runtime or a shell, prints plain text.
+    What is no program of Go's, such as the runtime or a shell, prints plain text. Goroutine dumps may follow an error.
     """
-    if line := _last_error(log):
+    if line := next((line for line in reversed(log.lines) if _ERROR.match(line)), ""):
         return LastWords(log, line, error=True)
     if not over or end.exit_code in _KILLED or end.reason == "OOMKilled":
         return None

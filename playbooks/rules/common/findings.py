@@ -14,12 +14,12 @@ from bot.hami.version import Version
 from bot.kube.hami_pods import is_plugin
 from bot.kube.models import ContainerStatus, Event, Pod
 from bot.kube.recording.redact import NEVER_STARTED, masked
-from bot.kube.times import format_time, parse_time
+from bot.kube.times import parse_time
 from bot.report import Confidence, Evidence, Finding, Gap, NextAction, Severity, gap, new_finding, one_line, step
 from bot.texts import LITERAL, Prose, Text, in_english, kept
 from playbooks.gather.node_side import LogSeen
 from playbooks.gather.scheduling import Capacity, InstallSeen
-from playbooks.quotes import PodSays, clock, kubectl, of_event, pod_name, shown
+from playbooks.quotes import kubectl, of_event, of_logged, of_status
 from playbooks.rules.common.containers import path_in
 from playbooks.scenes.cluster import ClusterScene
 from playbooks.scenes.waiting_pod import PodScene
@@ -39,16 +39,16 @@ class Part(NamedTuple):
 def finding(
     code: Code,
     claim: Prose,
-    confidence: Confidence,
-    nodes: Sequence[str],
-    proofs: Sequence[Evidence],
+    confidence: Confidence = "confirmed",
+    nodes: Sequence[str] = (),
+    proofs: Sequence[Evidence] = (),
     *,
-    severity: Severity,
+    severity: Severity = "warning",
     actions: Sequence[NextAction] = (),
     of: Install | None = None,
     plugin: Version | None = None,
 ) -> Finding:
-    """The claim without credentials, for it may name what other programs wrote; each proof once.
+    """The claim without credentials, for it may name what other programs wrote; each proof once, and no empty node.
 
     Where a bug of this install, `of`, can be behind it, or of a device plugin of version `plugin`, the last step is to
     upgrade to a release without that bug.
@@ -56,7 +56,7 @@ def finding(
     told = one_line(masked(claim, _LONGEST)) if isinstance(claim, str) else _masked(claim)
     last = _upgrade(code, told, proofs, of, plugin) if of else ()
     steps = [*(action for action in actions if action not in last), *last]
-    return new_finding(code, severity, told, proofs, steps, confidence=confidence, nodes=nodes)
+    return new_finding(code, severity, told, proofs, steps, confidence=confidence, nodes=filter(None, nodes))
 
 
 def _upgrade(
@@ -130,15 +130,12 @@ def confidence_in(install: InstallSeen, capacity: Capacity, undecodable: Sequenc
 
 def fit_gaps(scene: PodScene) -> list[Gap]:
     """Where our own fit knows no verdict, it says so."""
-    unknown = sorted(
-        {verdict.unknown for verdict in scene.verdicts.values() if verdict.fits is None and verdict.unknown},
-        key=in_english,
-    )
-    gaps = [gap("fit", why, Text("gap.fit-hint")) for why in unknown]
-    chances = {verdict.said for verdict in scene.verdicts.values() if verdict.instead}
-    gaps += [gap("fit", Text("gap.chance", reasons=reasons), Text("gap.fit-hint")) for reasons in sorted(chances)[:1]]
-    vendors = other_vendors(scene)
-    return gaps + [gap("fit", Text("gap.vendor", resource=name), Text("gap.fit-hint")) for name in vendors]
+    verdicts = scene.verdicts.values()
+    unknown = {verdict.unknown for verdict in verdicts if verdict.fits is None and verdict.unknown}
+    chances = sorted({verdict.said for verdict in verdicts if verdict.instead})[:1]
+    whys = [*sorted(unknown, key=in_english), *(Text("gap.chance", reasons=reasons) for reasons in chances)]
+    whys += [Text("gap.vendor", resource=name) for name in other_vendors(scene)]
+    return [gap("fit", why, Text("gap.fit-hint")) for why in whys]
 
 
 def other_vendors(scene: PodScene) -> list[str]:
@@ -171,9 +168,8 @@ def in_messages(
     for status in statuses:
         for field, message, at in _messages(status, started=is_plugin(pod)):
             hits = find(where, [message], version)
-            found += [
-                (hit, _of_message(pod, path_in(pod, status.name, field), hit.quote, at), status.name) for hit in hits
-            ]
+            path = path_in(pod, status.name, field)
+            found += [(hit, of_status(pod, hit.quote, path, at), status.name) for hit in hits]
     return found
 
 
@@ -193,10 +189,8 @@ def signed(
     pod: Pod | None = None,
 ) -> Finding:
     """The finding that a signature proves, with its fix as the next step; `pod`: whose words they are."""
-    code, fix = hit.signature.code, fix_of(hit, pod)
-    return finding(
-        code, claim, "confirmed", nodes, proofs, severity="warning", actions=(fix,), of=install, plugin=hit.version
-    )
+    code, actions = hit.signature.code, [fix_of(hit, pod)]
+    return finding(code, claim, nodes=nodes, proofs=proofs, actions=actions, of=install, plugin=hit.version)
 
 
 def fix_of(hit: Hit, pod: Pod | None = None) -> NextAction:
@@ -210,14 +204,8 @@ def fix_of(hit: Hit, pod: Pod | None = None) -> NextAction:
 def log_line(log: LogSeen, line: str) -> Evidence:
     """A line of a container's log, with its time where it carries one."""
     parsed = parse_line(line, log.read_at) if log.read_at else None
-    words = ["-n", log.pod.namespace, "logs", log.pod.name, "-c", log.container]
-    return Evidence(
-        source="log",
-        object=f"{pod_name(log.pod)} container {log.container}",
-        at=format_time(parsed.at) if parsed and parsed.at else None,
-        quote=shown(line),
-        command=kubectl(*words, *(["--previous"] if log.previous else [])),
-    )
+    options = ["--previous"] if log.previous else []
+    return of_logged(log.pod, log.container, line, parsed and parsed.at, *options, source="log")
 
 
 def _messages(status: ContainerStatus, *, started: bool) -> Iterable[tuple[str, str, str | None]]:
@@ -228,13 +216,3 @@ def _messages(status: ContainerStatus, *, started: bool) -> Iterable[tuple[str, 
         end = state.terminated
         if end and end.message and (started or end.reason in NEVER_STARTED):
             yield f"{name}.terminated.message", end.message, end.finished_at
-
-
-def _of_message(pod: Pod, path: str, quote: str, at: str | None) -> Evidence:
-    return PodSays(
-        source="pod",
-        object=pod_name(pod),
-        at=clock(at),
-        quote=shown(quote),
-        command=kubectl("-n", pod.namespace, "get", "pod", pod.name, "-o", f"jsonpath={path}"),
-    )

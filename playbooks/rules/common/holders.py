@@ -134,20 +134,14 @@ def of_use(use: ContainerUse, reading: Sample, node: str, measured: MeasuredSnap
 
 def of_sample(about: str, reading: Sample, node: str, measured: MeasuredSnapshot, *, grep: str) -> Evidence:
     """One sample, as the monitor of the node or Prometheus gave it."""
-    return Evidence(
-        "metrics", about, format_time(measured.taken_at), reading.line, _command(reading, node, measured, grep)
-    )
-
-
-def _command(reading: Sample, node: str, measured: MeasuredSnapshot, grep: str) -> str:
-    seen = measured.usage
-    if seen.of_prometheus:
-        return f"PromQL: {reading.line.rpartition(' ')[0]}"
+    seen, command = measured.usage, ""
     monitor = next((pod for pod in seen.monitors if pod.spec.node_name == node), None)
-    if monitor is None:
-        return ""
-    path = f"/api/v1/namespaces/{monitor.namespace}/pods/{monitor.name}:{PORT}/proxy/metrics"
-    return f"{kubectl('get', '--raw', path)} | grep '{grep}'"
+    if seen.of_prometheus:
+        command = f"PromQL: {reading.line.rpartition(' ')[0]}"
+    elif monitor is not None:
+        path = f"/api/v1/namespaces/{monitor.namespace}/pods/{monitor.name}:{PORT}/proxy/metrics"
+        command = f"{kubectl('get', '--raw', path)} | grep '{grep}'"
+    return Evidence("metrics", about, format_time(measured.taken_at), reading.line, command)
 
 
 _MOST_TRIED = 20
@@ -169,17 +163,15 @@ def in_question(scene: PodScene) -> dict[str, list[str]]:
         return {}
     before = (scene.now - timedelta(seconds=IDLE_S)).strftime("%Y-%m-%dT%H:%M:%SZ")
     # The API writes every time in the same form, so texts compare as times do.
-    old = {
-        name: [it for it in ledger.on(name) if it.bound and not it.ending and "" < it.created <= before]
+    old = [
+        (name, [it for it in ledger.on(name) if it.bound and not it.ending and "" < it.created <= before])
         for name in scene.candidates
-    }
-    by_gain = sorted(
-        (name for name in old if old[name]), key=lambda name: -sum(holding.amounts[0] for holding in old[name])
-    )
+    ]
+    by_gain = sorted((of for of in old if of[1]), key=lambda of: -sum(holding.amounts[0] for holding in of[1]))
     found: dict[str, list[str]] = {}
-    for name in by_gain[:_MOST_TRIED]:
-        if len(found) < MOST_MEASURED and scene.view.judge_without(name, scene.request, old[name]).fits:
-            found[name] = sorted({uuid for holding in old[name] for uuid in holding.shares})
+    for name, held in by_gain[:_MOST_TRIED]:
+        if len(found) < MOST_MEASURED and scene.view.judge_without(name, scene.request, held).fits:
+            found[name] = sorted({uuid for holding in held for uuid in holding.shares})
     return found
 
 
@@ -228,12 +220,9 @@ def _told(scene: PodScene, found: Sequence[MeasuredHolding], measured: MeasuredN
         "owner": ", ".join(dict.fromkeys(owner.team or f"{owner.kind} {owner.name}" for owner in whose)),
         "node": node,
     }
-    proofs: list[Evidence] = [
-        of_use(holding.last, holding.last.last_kernel, node, measured)
-        for holding in found
-        if holding.last and holding.last.last_kernel
-    ]
+    last = (holding.last for holding in found if holding.last)
+    proofs = [of_use(use, use.last_kernel, node, measured) for use in last if use.last_kernel]
     proofs += [quotes.of_holder(pod) for pod in pods]
     ask = step(Text("waited-for.ask", **values), prose.command("gpus", "--idle", "--node", node))
     claim = Text("waited-for.claim", **values)
-    return finding("idle-holder", claim, "confirmed", (node,), proofs, severity="warning", actions=[ask])
+    return finding("idle-holder", claim, nodes=(node,), proofs=proofs, actions=[ask])

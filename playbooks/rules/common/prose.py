@@ -68,16 +68,10 @@ def see_quota(namespace: str) -> tuple[NextAction, ...]:
 
 def scheduler_log(install: Install, pod: str) -> tuple[NextAction, ...]:
     """To read what the extender logs about a pod; nothing when no extender was found."""
-    names = [pod.name for pod in install.pods[:1]] or [
-        f"deploy/{workload.name}" for workload in (install.deployment,) if workload
-    ]
-    return tuple(
-        step(
-            Text("words.scheduler-log"),
-            quotes.extender_log(install.namespace, name, pod),
-        )
-        for name in names
-    )
+    names = [pod.name for pod in install.pods[:1]]
+    names = names or [f"deploy/{workload.name}" for workload in (install.deployment,) if workload]
+    commands = (quotes.extender_log(install.namespace, name, pod) for name in names)
+    return tuple(step(Text("words.scheduler-log"), command) for command in commands)
 
 
 def raise_verbosity() -> tuple[NextAction, ...]:

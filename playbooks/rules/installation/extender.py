@@ -87,7 +87,7 @@ def _finding(
     config_map = config.config_map
     look = kubectl("-n", config_map.namespace, "get", "configmap", config_map.name, "-o", "yaml")
     steps = [step(Text("extender-misconfigured.look"), look)]
-    return finding("extender-misconfigured", claim, sure, (), [*proofs, *lines], severity=severity, actions=steps)
+    return finding("extender-misconfigured", claim, sure, proofs=[*proofs, *lines], severity=severity, actions=steps)
 
 
 def managed_proof(config: SchedulerConfig) -> Evidence:

@@ -105,7 +105,7 @@ def _mismatch(scene: InstallScene, scheduler: Release, other: Release, *, of_cha
     proofs = [scheduler.proof, other.proof]
     look = kubectl("-n", scene.install.namespace, "get", "deployments,daemonsets", "-o", "wide")
     steps = [step(Text("version-mismatch.look"), look)]
-    return finding("version-mismatch", claim, scene.seen.confidence, (), proofs, severity=severity, actions=steps)
+    return finding("version-mismatch", claim, scene.seen.confidence, proofs=proofs, severity=severity, actions=steps)
 
 
 @rule("verbosity-high")
@@ -121,7 +121,7 @@ def loud(scene: InstallScene) -> Iterator[Finding]:
         deployment = scene.install.deployment
         raised = open_for(deployment, VERBOSITY, scene.now)
         lower = undo(raised)[:1] if raised else [_edit(Text("verbosity-high.lower"), deployment)]
-        yield finding("verbosity-high", claim, scene.seen.confidence, (), proofs, severity=severity, actions=lower)
+        yield finding("verbosity-high", claim, scene.seen.confidence, proofs=proofs, severity=severity, actions=lower)
 
 
 def _started(scene: InstallScene) -> list[tuple[Pod, Container]]:
@@ -156,7 +156,7 @@ def _on_metrics_port(scene: InstallScene, pod: Pod, extender: Container, version
         claim = Text("pprof-exposed.inside", version=version, port=port)
     severity: Severity = "warning" if outside else "info"
     look = step(Text("pprof-exposed.look"), kubectl("-n", install.namespace, "get", "services", "-o", "wide"))
-    return finding("pprof-exposed", claim, "suspected", (), proofs, severity=severity, actions=[look])
+    return finding("pprof-exposed", claim, "suspected", proofs=proofs, severity=severity, actions=[look])
 
 
 def _profiling(scene: InstallScene, pod: Pod, bind: str) -> Finding:
@@ -168,7 +168,7 @@ def _profiling(scene: InstallScene, pod: Pod, bind: str) -> Finding:
     close = [] if needed else [_edit(Text("pprof-exposed.close"), deployment)]
     proofs = [quotes.of_pod(pod, "--profiling", "{.spec.containers[*].command}")]
     severity: Severity = "info" if needed else "warning"
-    return finding("pprof-exposed", claim, scene.seen.confidence, (), proofs, severity=severity, actions=close)
+    return finding("pprof-exposed", claim, scene.seen.confidence, proofs=proofs, severity=severity, actions=close)
 
 
 def _edit(label: Text, deployment: Workload | None) -> NextAction:
@@ -217,7 +217,7 @@ def forbidden(seen: Mapping[Forbidden, Evidence]) -> Finding:
     look = kubectl("auth", "can-i", first.verb, first.resource, f"--as={first.account}")
     steps = [step(Text("scheduler-forbidden.look"), look)]
     proofs = list(seen.values())
-    return finding("scheduler-forbidden", claim, "confirmed", (), proofs, severity="critical", actions=steps)
+    return finding("scheduler-forbidden", claim, proofs=proofs, severity="critical", actions=steps)
 
 
 def _line(line: RefusedLine) -> Evidence:
@@ -253,9 +253,7 @@ def stuck(scene: InstallScene) -> Iterator[Finding]:
     claim = Text("rollout-stuck.claim", name=deployment.name, why=proofs[-1].quote)
     look = kubectl("-n", deployment.namespace, "rollout", "status", f"deployment/{deployment.name}", "--timeout=1s")
     steps = [step(Text("rollout-stuck.look"), look)]
-    yield finding(
-        "rollout-stuck", claim, scene.seen.confidence, (), proofs, severity="warning", actions=steps, of=scene.install
-    )
+    yield finding("rollout-stuck", claim, scene.seen.confidence, proofs=proofs, actions=steps, of=scene.install)
 
 
 def _unscheduled(condition: Condition | None) -> Condition | None:
@@ -332,4 +330,4 @@ def of_record(namespace: str, name: str, quote: str) -> Evidence:
 
 
 def _finding(code: Code, severity: Severity, claim: Prose, proof: Evidence, *actions: NextAction) -> Finding:
-    return finding(code, claim, "confirmed", (), (proof,), severity=severity, actions=actions)
+    return finding(code, claim, proofs=(proof,), severity=severity, actions=actions)

@@ -59,7 +59,7 @@ def plugins_unready(scene: InstallScene) -> Iterator[Finding]:
     claim = Text("plugin-not-ready.claim", count=len(down), nodes=prose.names(nodes), why=proofs[0].quote)
     look = step(Text("plugin-not-ready.look"), kubectl("-n", down[0].namespace, "describe", "pod", down[0].name))
     sure = scene.seen.confidence
-    yield finding("plugin-not-ready", claim, sure, nodes, proofs, severity="warning", actions=[look])
+    yield finding("plugin-not-ready", claim, sure, nodes, proofs, actions=[look])
 
 
 @rule("plugin-missing", reads=(*_READS, "nodes"))

@@ -9,6 +9,8 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 from itertools import islice
 
+from msgspec import structs
+
 from bot.hami.installation.install import (
     ROLE_LABEL,
     Install,
@@ -19,7 +21,7 @@ from bot.hami.installation.install import (
 )
 from bot.hami.version import Version
 from bot.kube.hami_pods import COMPONENT_LABEL, EXTENDER_CONTAINER, SCHEDULER_COMPONENT
-from bot.kube.models import Lease, Pod, Service, StateTerminated
+from bot.kube.models import ContainerStatus, Lease, Pod
 from bot.kube.times import format_time, parse_time
 from bot.report import Confidence, Evidence, Finding, Gap, NextAction, Severity, step
 from bot.texts import Prose, Text
@@ -51,7 +53,7 @@ def none_found(scene: PodScene) -> Iterator[Finding]:
     proofs = [quotes.of_pod(pod, pod.spec.scheduler_name or pod.name, "{.spec.schedulerName}")]
     claim = Text("scheduler-down.none")
     yield finding(
-        "scheduler-down", claim, "suspected", (), proofs, severity="critical", actions=[search()], of=scene.install
+        "scheduler-down", claim, "suspected", proofs=proofs, severity="critical", actions=[search()], of=scene.install
     )
 
 
@@ -78,37 +80,16 @@ def _down(scene: HamiScene) -> Finding | None:
     deployment = install.deployment
     if deployment is None or deployment.status.ready_replicas:
         return None
-    what = "-n", deployment.namespace
-    to_zero = deployment.spec.replicas == 0
-    scale = step(
-        Text("scheduler-down.scale"),
-        kubectl(*what, "scale", "deployment", deployment.name, "--replicas=1"),
-        changes_cluster=True,
-    )
-    describe = step(Text("scheduler-down.describe"), kubectl(*what, "describe", "deployment", deployment.name))
-    return finding(
-        "scheduler-down",
-        Text(
-            "scheduler-down.scaled" if to_zero else "scheduler-down.claim",
-            namespace=install.namespace,
-            name=deployment.name,
-            why="",
-        ),
-        "confirmed",
-        (),
-        (
-            Evidence(
-                source="deployment",
-                object=f"Deployment {deployment.namespace}/{deployment.name}",
-                at=None,
-                quote=str(deployment.spec.replicas) if to_zero else deployment.name,
-                command=kubectl(*what, "get", "deployment", deployment.name, "-o", "jsonpath={.spec.replicas}"),
-            ),
-        ),
-        severity="critical",
-        actions=(scale,) if to_zero else (describe,),
-        of=install,
-    )
+    what, name = ("-n", deployment.namespace), deployment.name
+    if deployment.spec.replicas == 0:
+        key, quote, scale = "scheduler-down.scaled", "0", kubectl(*what, "scale", "deployment", name, "--replicas=1")
+        fix = step(Text("scheduler-down.scale"), scale, changes_cluster=True)
+    else:
+        key, quote = "scheduler-down.claim", name
+        fix = step(Text("scheduler-down.describe"), kubectl(*what, "describe", "deployment", name))
+    claim = Text(key, namespace=install.namespace, name=name, why="")
+    proofs = [of_object("Deployment", deployment, quote, "{.spec.replicas}")]
+    return finding("scheduler-down", claim, proofs=proofs, severity="critical", actions=[fix], of=install)
 
 
 def _not_ready(install: Install, runs: Sequence[LogSeen]) -> Finding:
@@ -118,32 +99,14 @@ def _not_ready(install: Install, runs: Sequence[LogSeen]) -> Finding:
     reason = why_it_ends(install.pods, runs, install.version.version if install.version else None)
     said = {"namespace": install.namespace, "why": f" ({worst[0].quote})"}
     claim = Text("scheduler-down.ends", **said, means=reason.means) if reason else Text("scheduler-down.claim", **said)
-    describe = step(
-        Text("scheduler-down.describe"), kubectl(*what, "describe", "pods", *(pod.name for pod in install.pods))
-    )
-    logs = step(
-        Text("scheduler-down.logs"),
-        kubectl(*what, "logs", install.pods[0].name, "--all-containers", "--previous", "--tail=50"),
-    )
-    steps = [describe, logs] if _has_ended(install.pods[0]) else [describe]
-    return finding(
-        "scheduler-down",
-        claim,
-        "confirmed",
-        (),
-        (*(reason.proofs if reason else ()), *worst),
-        severity="critical",
-        actions=[*(reason.actions if reason else ()), *steps],
-        of=install,
-    )
-
-
-def _has_ended(pod: Pod) -> bool:
-    """Whether one of its containers was started and ended, so that it left a log."""
-    return any(
-        status.restart_count or status.state.terminated or status.last_state.terminated
-        for status in pod.status.container_statuses or ()
-    )
+    names, first = (pod.name for pod in install.pods), install.pods[0]
+    steps = [step(Text("scheduler-down.describe"), kubectl(*what, "describe", "pods", *names))]
+    own = first.status.container_statuses or ()
+    if any(one.restart_count or one.state.terminated or one.last_state.terminated for one in own):  # it left a log
+        logs = kubectl(*what, "logs", first.name, "--all-containers", "--previous", "--tail=50")
+        steps.append(step(Text("scheduler-down.logs"), logs))
+    proofs, steps = ([*reason.proofs, *worst], [*reason.actions, *steps]) if reason else (worst, steps)
+    return finding("scheduler-down", claim, proofs=proofs, severity="critical", actions=steps, of=install)
 
 
 def what_ails(pod: Pod) -> Evidence:
@@ -184,40 +147,27 @@ def never_led(scene: HamiScene, proofs: Sequence[Evidence] = ()) -> list[Finding
     flag = quotes.of_pod(install.pods[0], "--leader-elect=true", "{.spec.containers[*].command}")
     proofs = [*proofs, *(reason.proofs if reason else ()), flag]
     steps = [*(reason.actions if reason else ()), _show_roles(install)]
-    return [finding("scheduler-no-leader", claim, seen.confidence, (), proofs, severity="critical", actions=steps)]
+    return [finding("scheduler-no-leader", claim, seen.confidence, proofs=proofs, severity="critical", actions=steps)]
 
 
 def _show_roles(install: Install) -> NextAction:
     """Which of the pods leads, by its label."""
     names = (pod.name for pod in install.pods)
-    return step(
-        Text("scheduler-no-leader.pods"), kubectl("-n", install.namespace, "get", "pods", *names, "-L", ROLE_LABEL)
-    )
+    look = kubectl("-n", install.namespace, "get", "pods", *names, "-L", ROLE_LABEL)
+    return step(Text("scheduler-no-leader.pods"), look)
 
 
 def _leaderless(scene: HamiScene, lease: Lease) -> Finding:
     """Nobody renews the lease."""
-    renewed = parse_time(lease.spec.renew_time)
+    renewed, install = parse_time(lease.spec.renew_time), scene.install
     reason = why_nobody_leads(scene.process.runs)
     claim = Text("scheduler-no-leader.claim", since=format_time(renewed) if renewed else "?")
-    return finding(
-        "scheduler-no-leader",
-        Text("scheduler-no-leader.why", claim=claim, means=reason.means) if reason else claim,
-        "confirmed",
-        (),
-        (
-            *(reason.proofs if reason else ()),
-            Evidence(
-                source="lease",
-                object=f"Lease {lease.namespace}/{lease.name}",
-                at=format_time(renewed) if renewed else None,
-                quote=lease.spec.renew_time or lease.name,
-                command=kubectl("-n", lease.namespace, "get", "lease", lease.name, "-o", "jsonpath={.spec.renewTime}"),
-            ),
-        ),
-        severity="critical",
-        actions=[*(reason.actions if reason else ()), _show_roles(scene.install)],
-    )
+    proof, steps = of_object("Lease", lease, lease.spec.renew_time or "", "{.spec.renewTime}"), [_show_roles(install)]
+    proofs = [structs.replace(proof, at=quotes.clock(lease.spec.renew_time))]
+    if reason:
+        claim = Text("scheduler-no-leader.why", claim=claim, means=reason.means)
+        proofs, steps = [*reason.proofs, *proofs], [*reason.actions, *steps]
+    return finding("scheduler-no-leader", claim, proofs=proofs, severity="critical", actions=steps)
 
 
 @rule("scheduler-degraded")
@@ -225,8 +175,7 @@ def past_crashes(scene: HamiScene) -> Iterator[Finding]:
     """A container of the scheduler crashed within a day, longer ago than makes it unwell."""
     ends = (
         (pod, status, ended, finished)
-        for pod in scene.install.pods
-        for status in pod.status.container_statuses or ()
+        for pod, status in _statuses(scene.install)
         if (ended := status.last_state.terminated) and (finished := parse_time(ended.finished_at))
         if ended.exit_code or ended.reason == _OUT_OF_MEMORY
         if _RESTART_WINDOW < scene.now - finished <= _CRASH_WINDOW
@@ -246,9 +195,7 @@ def past_crashes(scene: HamiScene) -> Iterator[Finding]:
         proofs, look = [quotes.of_pod(pod, why, path)], [_last_words(pod, status.name)]
         if ended.reason == _OUT_OF_MEMORY and status.name == EXTENDER_CONTAINER:
             look.insert(0, step(Text("scheduler-degraded.heap"), prose.command("profile", "heap")))
-        yield finding(
-            "scheduler-degraded", claim, "confirmed", (), proofs, severity="warning", actions=look, of=scene.install
-        )
+        yield finding("scheduler-degraded", claim, proofs=proofs, actions=look, of=scene.install)
 
 
 def _last_words(pod: Pod, container: str) -> NextAction:
@@ -258,43 +205,24 @@ def _last_words(pod: Pod, container: str) -> NextAction:
 
 
 def _degraded(install: Install, now: datetime) -> Finding | None:
-    for pod in install.pods:
-        if (ended := _recent_crash(pod, now)) is not None:
+    ends = ((pod, one.last_state.terminated) for pod, one in _statuses(install) if one.restart_count)
+    for pod, ended in ends:
+        finished = parse_time(ended.finished_at) if ended else None
+        if ended and finished and now - finished <= _RESTART_WINDOW:
             field, quote = ("reason", ended.reason) if ended.reason else ("exitCode", str(ended.exit_code))
             path = f"{{.status.containerStatuses[*].lastState.terminated.{field}}}"
-            return finding(
-                "scheduler-degraded",
-                Text("scheduler-degraded.claim", pod=pod.name, why=quote),
-                "confirmed",
-                (),
-                (quotes.of_pod(pod, quote, path),),
-                severity="warning",
-                actions=(_last_words(pod, EXTENDER_CONTAINER),),
-                of=install,
-            )
-    if not install.ready_pods:
-        return None
-    unready = [pod for pod in install.pods if not is_ready(pod)]
-    if not unready:
-        return None
-    pod = unready[0]
-    return finding(
-        "scheduler-degraded",
-        Text("scheduler-degraded.unready", pod=pod.name),
-        "confirmed",
-        (),
-        (quotes.of_pod(pod, pod.status.phase, "{.status.phase}"),),
-        severity="info",
-    )
-
-
-def _recent_crash(pod: Pod, now: datetime) -> StateTerminated | None:
-    for status in pod.status.container_statuses or ():
-        ended = status.last_state.terminated
-        finished = parse_time(ended.finished_at) if ended else None
-        if ended and status.restart_count and finished and now - finished <= _RESTART_WINDOW:
-            return ended
+            claim, proofs = Text("scheduler-degraded.claim", pod=pod.name, why=quote), [quotes.of_pod(pod, quote, path)]
+            look = [_last_words(pod, EXTENDER_CONTAINER)]
+            return finding("scheduler-degraded", claim, proofs=proofs, actions=look, of=install)
+    for pod in (pod for pod in install.pods if install.ready_pods and not is_ready(pod)):
+        proofs = [quotes.of_pod(pod, pod.status.phase, "{.status.phase}")]
+        claim = Text("scheduler-degraded.unready", pod=pod.name)
+        return finding("scheduler-degraded", claim, proofs=proofs, severity="info")
     return None
+
+
+def _statuses(install: Install) -> Iterator[tuple[Pod, ContainerStatus]]:
+    return ((pod, status) for pod in install.pods for status in pod.status.container_statuses or ())
 
 
 @rule("scheduler-no-leader", "scheduler-leader-mismatch", reads=(LEASE_SOURCE,))
@@ -318,28 +246,30 @@ def leadership(scene: InstallScene) -> Iterator[Finding]:
         yield wrong
 
 
-def _labelled(install: Install) -> list[Pod]:
-    """The pods that carry the leader's label and are to stay."""
-    staying = (pod for pod in install.pods if not pod.metadata.deletion_timestamp)
-    return [pod for pod in staying if pod.metadata.label(ROLE_LABEL) == _LEADER]
-
-
 def _labels(scene: InstallScene) -> Finding | None:
     install = scene.install
-    leads, marked = install.leader, _labelled(install)
-    service = _selecting(scene)
+    leads, staying = install.leader, (pod for pod in install.pods if not pod.metadata.deletion_timestamp)
+    marked = [pod for pod in staying if pod.metadata.label(ROLE_LABEL) == _LEADER]
+    services = () if isinstance(scene.webhook.services, Gap) else scene.webhook.services
+    service = next((service for service in services if ROLE_LABEL in (service.spec.selector or {})), None)
     if not marked:
         claim = Text("scheduler-leader-mismatch.unlabelled", holder=install.lease_holder)
-        return _mismatch(scene, claim, [_lease(install), *_selector(service)], "critical")
+        selector = [of_object("Service", service, ROLE_LABEL, "{.spec.selector}")] if service else []
+        return _mismatch(scene, claim, [_lease(install), *selector], "critical")
     names = [pod.name for pod in marked]
     if leads is not None and names != [leads.name]:
         claim = Text("scheduler-leader-mismatch.label", holder=leads.name, labelled=", ".join(names))
-        return _mismatch(scene, claim, [_lease(install), *map(_label, marked)], "warning")
+        labels = [quotes.of_pod(pod, ROLE_LABEL, "{.metadata.labels}") for pod in marked]
+        return _mismatch(scene, claim, [_lease(install), *labels], "warning")
     targets = scene.webhook.ready_targets(service.namespace, service.name) if service else None
     wrong = sorted({target for target in targets or () if target not in (*names, "?")})
     if service and wrong:
         claim = Text("scheduler-leader-mismatch.endpoints", labelled=", ".join(names), endpoints=", ".join(wrong))
-        return _mismatch(scene, claim, [_lease(install), *_endpoints(scene, wrong)], "warning")
+        slices = () if isinstance(scene.webhook.slices, Gap) else scene.webhook.slices
+        targets = ((some, point.target_ref) for some in slices for point in some.endpoints or ())
+        path = "{.endpoints[*].targetRef.name}"
+        found = [of_object("EndpointSlice", some, to.name, path) for some, to in targets if to and to.name in wrong]
+        return _mismatch(scene, claim, [_lease(install), *found], "warning")
     return None
 
 
@@ -360,32 +290,9 @@ def _mismatch(
     scene: InstallScene, claim: Prose, proofs: Sequence[Evidence], severity: Severity, sure: Confidence | None = None
 ) -> Finding:
     sure, look = sure or scene.seen.confidence, [_show_roles(scene.install)]
-    return finding("scheduler-leader-mismatch", claim, sure, (), proofs, severity=severity, actions=look)
-
-
-def _selecting(scene: InstallScene) -> Service | None:
-    services = () if isinstance(scene.webhook.services, Gap) else scene.webhook.services
-    return next((service for service in services if ROLE_LABEL in (service.spec.selector or {})), None)
+    return finding("scheduler-leader-mismatch", claim, sure, proofs=proofs, severity=severity, actions=look)
 
 
 def _lease(install: Install) -> Evidence:
     assert install.lease is not None
     return of_object("Lease", install.lease, install.lease.spec.holder_identity or "", "{.spec.holderIdentity}")
-
-
-def _selector(service: Service | None) -> list[Evidence]:
-    return [of_object("Service", service, ROLE_LABEL, "{.spec.selector}")] if service else []
-
-
-def _label(pod: Pod) -> Evidence:
-    return quotes.of_pod(pod, ROLE_LABEL, "{.metadata.labels}")
-
-
-def _endpoints(scene: InstallScene, names: Sequence[str]) -> list[Evidence]:
-    slices = () if isinstance(scene.webhook.slices, Gap) else scene.webhook.slices
-    return [
-        of_object("EndpointSlice", endpoint_slice, endpoint.target_ref.name, "{.endpoints[*].targetRef.name}")
-        for endpoint_slice in slices
-        for endpoint in endpoint_slice.endpoints or ()
-        if endpoint.target_ref and endpoint.target_ref.name in names
-    ]

@@ -64,7 +64,7 @@ def unsupported(server: str, nodes: Sequence[Node], *, severity: Severity = "war
     claim = Text("kubernetes-unsupported.claim", what=what, version=version, least=f"{OLDEST.major}.{OLDEST.minor}")
     look = step(Text("kubernetes-unsupported.look"), kubectl("get", "nodes", "-o", "wide"))
     names = [node.name for _, node in old]
-    return [finding("kubernetes-unsupported", claim, "confirmed", names, proofs, severity=severity, actions=[look])]
+    return [finding("kubernetes-unsupported", claim, nodes=names, proofs=proofs, severity=severity, actions=[look])]
 
 
 @lru_cache(maxsize=64)  # thousands of nodes have a few versions
@@ -86,7 +86,7 @@ def wrong_clock(scene: InstallScene) -> Iterator[Finding]:
     proof = Evidence("API server", "the API server's answer", served, quote, command)
     set_it = step(Text("status.set-clock"), "timedatectl timesync-status")
     claim = Text("status.clock", why=why)
-    yield finding("clock-skew", claim, "confirmed", (), (proof,), severity="warning", actions=(set_it,))
+    yield finding("clock-skew", claim, proofs=(proof,), actions=(set_it,))
 
 
 @rule("bot-blind")
@@ -96,7 +96,7 @@ def blind(scene: InstallScene) -> Iterator[Finding]:
     if unread:
         actions = [step(Text("blind.doctor"), "hami-bot doctor")]
         claim = Text("blind.claim", sources=", ".join(unread))
-        yield finding("bot-blind", claim, "suspected", (), (), severity="warning", actions=actions)
+        yield finding("bot-blind", claim, "suspected", actions=actions)
 
 
 _LONGEST_WORDS = 200
@@ -145,7 +145,7 @@ def perhaps_without_hami(scene: PodScene) -> Iterator[Finding]:
     claim = _with_words(Text("hami-not-installed.unknown"), pod, words)
     steps = [step(Text("hami-not-installed.doctor"), "hami-bot doctor")]
     proofs = _proofs(pod, words)
-    yield finding("not-enough-evidence", claim, "suspected", (), proofs, severity="warning", actions=steps)
+    yield finding("not-enough-evidence", claim, "suspected", proofs=proofs, actions=steps)
 
 
 _OWN_NAMES = Version(2, 3, 0)
@@ -171,9 +171,7 @@ def predecessors(scene: PodScene) -> Iterator[Finding]:
             Text("resource-unknown.ask-ours", **gpus),
         )
         proofs = [quotes.of_resource(scene.pod, asks, extended_resources(scene.pod)[asks]), *scene.words]
-        yield finding(
-            "resource-unknown", claim, "confirmed", (), proofs, severity="warning", actions=[edit_owner(scene.pod, fix)]
-        )
+        yield finding("resource-unknown", claim, proofs=proofs, actions=[edit_owner(scene.pod, fix)])
         return
     keys = [(node, key) for node in scene.nodes.values() for key in sorted(node.metadata.annotations or {})]
     is_hami = scene.version is not None and scene.version >= _OWN_NAMES
@@ -195,7 +193,7 @@ def predecessors(scene: PodScene) -> Iterator[Finding]:
         step(Text("hami-not-installed.holders", node=node.name), holders),
         step(Text("hami-not-installed.replace"), ""),
     ]
-    yield finding("not-enough-evidence", claim, "suspected", (), proofs, severity="warning", actions=steps)
+    yield finding("not-enough-evidence", claim, "suspected", proofs=proofs, actions=steps)
 
 
 def _with_words(claim: Text, pod: Pod, words: Evidence | None) -> Text:
@@ -216,4 +214,4 @@ def _finding(claim: Text, proofs: Sequence[Evidence]) -> Finding:
         step(Text("hami-not-installed.named"), ""),
         step(Text("hami-not-installed.install"), ""),
     ]
-    return finding("hami-not-installed", claim, "confirmed", (), proofs, severity="warning", actions=steps)
+    return finding("hami-not-installed", claim, proofs=proofs, actions=steps)

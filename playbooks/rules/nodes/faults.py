@@ -11,11 +11,12 @@ from bot.finding_codes import Code, as_code
 from bot.hami.nodes.node_lock import USUAL_ALLOCATION, LockState
 from bot.hami.nodes.node_state import MODE_SETTING, cordoned_uuids, handshake_of, set_otherwise, wants_own_plugin
 from bot.hami.nodes.registration import (
+    OTHERS_BY_KUBELET_SINCE,
     Handshake,
     Judgement,
     Registration,
     Unregistered,
-    judge_other_vendor,
+    judge_as_scheduler,
     parse_handshake,
 )
 from bot.hami.vendors import FIRST, OWN_LOCKS
@@ -173,7 +174,8 @@ def other_handshake(node: NodeScene, registered: Registration) -> Judgement | No
     count = whole((node.node.status.allocatable or {}).get(registered.vendor.count.format(word=registered.word)))
     if count is None and node.among.version >= (2, 9):
         return None
-    return judge_other_vendor(parse_handshake(text), node.among.version, count or 0, node.among.judged_at)
+    handshake, version, now = parse_handshake(text), node.among.version, node.among.judged_at
+    return judge_as_scheduler(handshake, version, count or 0, now, OTHERS_BY_KUBELET_SINCE)
 
 
 def in_time_but_for_zone(node: NodeScene) -> bool:

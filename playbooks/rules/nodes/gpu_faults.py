@@ -17,11 +17,11 @@ from msgspec import structs
 
 from bot.hami.vendors import FIRST
 from bot.kube.hami_pods import is_plugin
-from bot.kube.models import Node, NodeCondition, Pod
+from bot.kube.models import Node, Pod
 from bot.kube.node_conditions import reports_fault
 from bot.kube.quantities import whole
 from bot.kube.times import parse_time
-from bot.report import Confidence, Evidence, Finding, Gap, NextAction, step
+from bot.report import Confidence, Finding, Gap, step
 from bot.texts import Text
 from playbooks import quotes
 from playbooks.gather.node_side import NodeSide
@@ -64,7 +64,16 @@ def gpu_faults(node: NodeScene) -> list[NodeCause]:
         return [logged]
     if (result := reported(node.node)) is not None:
         return [result]
-    return [_counted(side, node.node, gpus, short)] if short and _settled(side, node.among.now) else []
+    if not short or not _settled(side, node.among.now):
+        return []
+    # Kubelet's figures alone.
+    name, figures = short[0], node.node.status
+    capacity, offered = (figures.capacity or {})[name], (figures.allocatable or {}).get(name, 0)
+    claim = Text("card-fault.counted", node=side.name, resource=name, capacity=str(capacity), offered=str(offered))
+    proofs = [quotes.of_capacity(node.node, name), *(quotes.of_allocatable(node.node, each) for each in short)]
+    steps, why = plugin_actions(side.name, side.plugin_pods), f"{name} {capacity} {offered}"
+    sure: Confidence = "confirmed" if gpus.allocatable else "suspected"
+    return [NodeCause("card-fault", why, side.name, claim, proofs, steps, sure)]
 
 
 def _short(node: Node, gpus: NodeGpus) -> list[str]:
@@ -88,15 +97,12 @@ def _logged(side: NodeSide, node: Node, short: Iterable[str]) -> NodeCause | Non
         for log in side.logs:
             if log.pod.metadata.uid != pod.metadata.uid or log.previous or log.container not in by_name:
                 continue
-            found = [
-                known for known in in_plugin_log(log, by_name[log.container]) if known[0].signature.code == "card-fault"
-            ]
-            if found:
-                means = found[0][0].means
+            known = in_plugin_log(log, by_name[log.container])
+            if found := [(hit, proof) for hit, proof in known if hit.signature.code == "card-fault"]:
+                hit = found[0][0]
                 proofs = [proof for _, proof in found] + [quotes.of_allocatable(node, name) for name in short]
-                claim = Text("card-fault.claim", node=side.name, means=means)
-                why = found[0][0].signature.id
-                return NodeCause("card-fault", why, side.name, claim, proofs, [fix_of(found[0][0])])
+                claim = Text("card-fault.claim", node=side.name, means=hit.means)
+                return NodeCause("card-fault", hit.signature.id, side.name, claim, proofs, [fix_of(hit)])
     return None
 
 
@@ -115,37 +121,19 @@ def reported(node: Node, sure: Confidence = "confirmed") -> NodeCause | None:
                 status=condition.status,
                 why=said.rstrip(".。 "),
             )
-            actions, proofs = prose.see_node(node.name), [_of_condition(node, condition)]
+            field = "message" if condition.message else "reason" if condition.reason else "status"
+            path = f'{{.status.conditions[?(@.type=="{condition.type}")].{field}}}'
+            proof = quotes.of_node(node, condition.message or condition.reason or condition.status, path)
+            at = quotes.clock(condition.last_transition_time)
+            actions, proofs = prose.see_node(node.name), [structs.replace(proof, at=at)]
             if cordoned:
                 proofs.append(quotes.of_node(node, "true", "{.spec.unschedulable}"))
             else:
                 cordon = quotes.kubectl("cordon", node.name)
                 actions = (*actions, step(Text("card-fault.cordon"), cordon, changes_cluster=True))
             why = f"{condition.type} cordoned" if cordoned else condition.type
-            return NodeCause("card-fault", why, node.name, claim, proofs=proofs, steps=actions, confidence=sure)
+            return NodeCause("card-fault", why, node.name, claim, proofs, actions, sure)
     return None
-
-
-def _of_condition(node: Node, condition: NodeCondition) -> Evidence:
-    field = "message" if condition.message else "reason" if condition.reason else "status"
-    quote = condition.message or condition.reason or condition.status
-    proof = quotes.of_node(node, quote, f'{{.status.conditions[?(@.type=="{condition.type}")].{field}}}')
-    return structs.replace(proof, at=quotes.clock(condition.last_transition_time))
-
-
-def _counted(side: NodeSide, node: Node, gpus: NodeGpus, short: list[str]) -> NodeCause:
-    """Kubelet's figures alone."""
-    name = short[0]
-    capacity, offered = (node.status.capacity or {})[name], (node.status.allocatable or {}).get(name, 0)
-    claim = Text("card-fault.counted", node=side.name, resource=name, capacity=str(capacity), offered=str(offered))
-    paths = "{.status.capacity." + name.replace(".", "\\.") + "}"
-    proofs = [proof for resource in short for proof in (quotes.of_allocatable(node, resource),)]
-    proofs.insert(0, quotes.of_node(node, str(capacity), paths))
-    sure: Confidence = "confirmed" if gpus.allocatable else "suspected"
-    steps = plugin_actions(side.name, side.plugin_pods)
-    return NodeCause(
-        "card-fault", f"{name} {capacity} {offered}", side.name, claim, proofs=proofs, steps=steps, confidence=sure
-    )
 
 
 def _settled(side: NodeSide, now: datetime) -> bool:
@@ -190,16 +178,14 @@ def counted_otherwise(node: NodeScene) -> list[NodeCause]:
     shared = gpus.slots > len(gpus.cards) and all(card.mode in _SHARED for card in gpus.cards)
     if not shared or gpus.capacity in (0, gpus.slots):
         return []
-    others = rivals(node.side)
+    pods = () if isinstance(node.side.pods, Gap) else node.side.pods
+    others = [pod for pod in pods if pod.status.phase == "Running" and not is_plugin(pod) and _is_rival(pod)]
     if not others and gpus.capacity != len(gpus.cards):
         return []
-    counted = str((node.node.status.capacity or {})[gpus.resource])
-    entry = quotes.entry_of(_register(node.node), gpus.cards[0].uuid)
-    proofs = [
-        quotes.of_node(node.node, counted, _capacity_path(gpus.resource)),
-        quotes.of_node_annotation(node.node, FIRST.names.register, entry),
-        *(quotes.of_pod_name(pod) for pod in others),
-    ]
+    register = FIRST.names.register
+    entry = quotes.entry_of(node.node.metadata.annotation(register) or "", gpus.cards[0].uuid)
+    proofs = [quotes.of_capacity(node.node, gpus.resource), quotes.of_node_annotation(node.node, register, entry)]
+    proofs += map(quotes.of_pod_name, others)
     claim = Text(
         "second-device-plugin.claim" if others else "second-device-plugin.unseen",
         node=node.name,
@@ -208,35 +194,18 @@ def counted_otherwise(node: NodeScene) -> list[NodeCause]:
         slots=gpus.slots,
         others=prose.some([f"{pod.namespace}/{pod.name}" for pod in others]) if others else "",
     )
-    steps = [_look(node.name)]
+    pods = kubectl("get", "pods", "-A", "-o", "wide", "--field-selector", f"spec.nodeName={node.name}")
+    steps = [step(Text("second-device-plugin.look"), pods)]
     if own := node.side.plugin_pods:
         restart = quotes.kubectl_pod(own[0], "delete")
         steps.append(step(Text("second-device-plugin.restart"), restart, changes_cluster=True))
     why = f"{gpus.resource} {gpus.capacity} {gpus.slots}{' seen' if others else ''}"
     sure = "confirmed" if others else "suspected"
-    return [NodeCause("second-device-plugin", why, node.name, claim, proofs=proofs, steps=steps, confidence=sure)]
-
-
-def rivals(side: NodeSide) -> list[Pod]:
-    """The pods of other device plugins on the node; empty also where pods could not be read."""
-    pods = () if isinstance(side.pods, Gap) else side.pods
-    return [pod for pod in pods if pod.status.phase == "Running" and not is_plugin(pod) and _is_rival(pod)]
+    return [NodeCause("second-device-plugin", why, node.name, claim, proofs, steps, sure)]
 
 
 def _is_rival(pod: Pod) -> bool:
+    """Whether it is of another device plugin."""
     serving = [container for container in pod.spec.containers if not _OTHER_WORK.search(container.name)]
     by_image = any(_IMAGES.search(container.image) for container in serving)
     return by_image or bool(serving and any(pod.metadata.label(key) == value for key, value in _LABELS))
-
-
-def _look(node: str) -> NextAction:
-    pods = kubectl("get", "pods", "-A", "-o", "wide", "--field-selector", f"spec.nodeName={node}")
-    return step(Text("second-device-plugin.look"), pods)
-
-
-def _capacity_path(resource: str) -> str:
-    return "{.status.capacity." + resource.replace(".", "\\.") + "}"
-
-
-def _register(node: Node) -> str:
-    return node.metadata.annotation(FIRST.names.register) or ""

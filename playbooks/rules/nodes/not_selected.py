@@ -77,12 +77,10 @@ def keeps_off(daemon_sets: Sequence[Workload], node: Node) -> KeptOff | None:
 def not_selected(scene: NodesScene) -> list[Finding]:
     """HAMi's device plugin is kept off a node with GPUs. Where other nodes have it that may be on purpose."""
     sets = scene.questioned.sets
-    on_purpose = scene.is_sweep and sets is not None and in_use(sets)
-
-    def is_quiet(cause: NodeCause) -> bool:
-        return on_purpose and cause.code == _CODES[0] and not cause.why.startswith(_MEANT)
-
-    return by_cause(scene, kept_off, _CODES, quiet=is_quiet)
+    quiet = (_CODES[0],) if scene.is_sweep and sets is not None and in_use(sets) else ()
+    return by_cause(
+        scene, kept_off, _CODES, quiet=lambda cause: cause.code in quiet and not cause.why.startswith(_MEANT)
+    )
 
 
 def kept_off(node: NodeScene) -> list[NodeCause]:
@@ -110,11 +108,12 @@ def _not_wanted(sets: PluginSets, node: NodeScene) -> list[NodeCause]:
         claims.append(Text("device-plugin-not-selected.affinity", **values))
     elif kept.unselected:
         claims.append(Text("device-plugin-not-selected.claim", **values))
-        steps.append(label_action(daemon_set, node.name))
+        wanted = sorted((daemon_set.spec.template.spec.node_selector or {}).items())
+        set_it = kubectl("label", "node", node.name, *(f"{key}={value}" for key, value in wanted))
+        steps.append(step(Text("device-plugin-not-selected.label"), set_it, changes_cluster=True))
     if kept.taint:
-        claims.append(
-            Text("device-plugin-not-selected.nor" if claims else "device-plugin-not-selected.taint", **values)
-        )
+        key = "device-plugin-not-selected.nor" if claims else "device-plugin-not-selected.taint"
+        claims.append(Text(key, **values))
         steps.append(kept.tolerate)
     if not claims:
         claims = [Text("device-plugin-not-selected.obstacle", text=kept.obstacles[0].text, **values)]
@@ -142,34 +141,17 @@ def none_selected(sets: PluginSets, nodes: Sequence[Node]) -> list[Finding]:
     first = sets.sets[0]
     claim = Text("device-plugin-not-selected.none", selector=selector_of(first) or first.name)
     proofs = [of_object("DaemonSet", first, "0", "{.status.desiredNumberScheduled}"), selector_proof(first)]
-    return [
-        finding(
-            "device-plugin-not-selected",
-            claim,
-            "confirmed",
-            (),
-            proofs,
-            severity="warning",
-            actions=see_set(first),
-        )
-    ]
+    return [finding("device-plugin-not-selected", claim, proofs=proofs, actions=see_set(first))]
 
 
 def refused_pods(sets: PluginSets, node: str = "") -> list[NodeCause]:
     """The API server does not let the DaemonSet's pods in: its RuntimeClass does not exist."""
     events = () if isinstance(sets.events, Gap) else sets.events
     found = in_events((event for event in events if event.reason == "FailedCreate"), None)
-    return [
-        NodeCause(
-            hit.signature.code,
-            hit.signature.id,
-            node,
-            Text("device-plugin-not-selected.refused", means=hit.means),
-            [proof],
-            [fix_of(hit)],
-        )
-        for hit, proof in found[:1]
-    ]
+    for hit, proof in found[:1]:
+        claim = Text("device-plugin-not-selected.refused", means=hit.means)
+        return [NodeCause(hit.signature.code, hit.signature.id, node, claim, [proof], [fix_of(hit)])]
+    return []
 
 
 def selector_of(daemon_set: Workload) -> str:
@@ -184,12 +166,6 @@ def selector_proof(daemon_set: Workload) -> Evidence:
     key, value = wanted[0] if wanted else ("", "")
     path = "{.spec.template.spec.nodeSelector." + key.replace(".", "\\.") + "}"
     return of_object("DaemonSet", daemon_set, value, path)
-
-
-def label_action(daemon_set: Workload, node: str) -> NextAction:
-    wanted = daemon_set.spec.template.spec.node_selector or {}
-    labels = [f"{key}={value}" for key, value in sorted(wanted.items())]
-    return step(Text("device-plugin-not-selected.label"), kubectl("label", "node", node, *labels), changes_cluster=True)
 
 
 def see_set(daemon_set: Workload) -> tuple[NextAction, ...]:

@@ -6,7 +6,6 @@ and register.go print the markers.
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import NamedTuple
 
 from bot.finding_codes import Code
 from bot.hami.installation.install import is_ready
@@ -27,7 +26,7 @@ from playbooks.gather.node_side import Driver, LogSeen, NodeSide, is_monitor
 from playbooks.quotes import kubectl
 from playbooks.rule import rule
 from playbooks.rules.common import containers
-from playbooks.rules.common.containers import LastWords, in_trouble, last_of, statuses
+from playbooks.rules.common.containers import in_trouble, last_of, statuses
 from playbooks.rules.common.findings import fix_of, in_events, in_log, in_messages, log_line
 from playbooks.rules.nodes.causes import NodeCause, by_cause
 from playbooks.rules.waiting.unregistered_nodes import plugin_log
@@ -66,13 +65,8 @@ _KIND_OF_CODE = {1: "error", 2: "panic", 255: "fatal", 143: "stopped"}
 """What the exit codes of HAMi's Go programs mean: an error returned, a panic, klog.Fatal, SIGTERM."""
 
 
-class _DriverPod(NamedTuple):
-    """A pod of the node's driver that is not ready, and what says so."""
-
-    driver: Driver
-    pod: Pod | DaemonPod
-    why: str
-    proof: Evidence
+_DriverPod = tuple[Driver, Pod | DaemonPod, str, Evidence]
+"""A pod of the node's driver that is not ready, why, and what says so."""
 
 
 @rule(*_CODES)
@@ -95,10 +89,10 @@ def plugin_faults(node: NodeScene) -> list[NodeCause]:
     side, now = node.side, node.among.now
     if side is None:
         listed = () if not_ready(node.node) else node.among.drivers.get(node.name, ())
-        down = (
-            _DriverPod(kind, one.pod, one.why, quotes.of_plugin(one.pod, one.why)) for kind, one in listed if one.pod
+        pods: Iterable[_DriverPod] = (
+            (kind, one.pod, one.why, quotes.of_plugin(one.pod, one.why)) for kind, one in listed if one.pod
         )
-        return list(filter(None, [_of_driver(down, NodeSide(node.name, node.node, []), node.name, None)]))
+        return list(filter(None, [_of_driver(pods, NodeSide(node.name, node.node, []), node.name, None)]))
     found = [_fault_of(side, vendor, now, silent=_is_silent(node, vendor)) for vendor in node.vendors]
     if FIRST in node.vendors and not any(found):
         down = _drivers_down(side, now, silent=_is_silent(node, FIRST))
@@ -124,7 +118,9 @@ def _fault_of(side: NodeSide, vendor: Vendor, now: datetime, *, silent: bool) ->
             return None  # the plugin works: what its log says of a GPU is weighed with kubelet's figures
         if result is None and sick:
             result = _ended(side, pod, sick[0])
-            if result is not None and _by_itself(sick[0]):
+            end = sick[0].state.terminated or sick[0].last_state.terminated
+            by_itself = end is not None and end.exit_code not in _TOLD_TO_END and end.reason != "OOMKilled"
+            if result is not None and by_itself:
                 result = _of_driver(_drivers_down(side, now, silent=True), side, side.name, result) or result
             result = result or _waits(side, pod, sick[0])
         if result is None and silent:
@@ -219,20 +215,15 @@ def _ended(side: NodeSide, pod: Pod, status: ContainerStatus) -> NodeCause | Non
     logs.sort(key=lambda log: log.previous)
     words = last_of(logs, end, running=status.state.running is not None)
     of = "panic" if words and words.line.startswith("panic: ") else ""
-    kind = Text(_KINDS[of or (_kind(end) if is_plugin(pod) else _kind_of_any(end))], code=end.exit_code)
+    if not of and (end.reason == "OOMKilled" or end.exit_code == 137):
+        of = "memory" if end.reason == "OOMKilled" else "killed"
+    elif not of and (is_plugin(pod) or end.exit_code == 143):  # what other codes mean is known of HAMi's programs alone
+        of = _KIND_OF_CODE.get(end.exit_code, "other")
+    kind, line = Text(_KINDS[of or "other"], code=end.exit_code), words.text if words else ""
+    key = "device-plugin-crash.claim"
     if words:
         key = "device-plugin-crash.said" if words.error else "device-plugin-crash.last"
-    else:
-        key = "device-plugin-crash.claim"
-    line = words.text if words else ""
-    claim = Text(
-        key,
-        node=side.name,
-        container=status.name,
-        plugin=_called(pod),
-        kind=kind,
-        line=line,
-    )
+    claim = Text(key, node=side.name, container=status.name, plugin=_called(pod), kind=kind, line=line)
     proofs = [*([log_line(words.log, words.line)] if words else []), _of_status(pod, status)]
     why = f"{status.name} {end.reason} {end.exit_code}: {line}"
     return NodeCause("device-plugin-crash", why, side.name, claim, proofs, [plugin_log(pod)])
@@ -245,13 +236,14 @@ def _of_driver(pods: Iterable[_DriverPod], side: NodeSide, node: str, ended: Nod
     ready (HAMi#272, HAMi#136; NVIDIA gpu-operator's driver DaemonSet). A driver is not replaced while the plugin, and
     pods, use it (HAMi#1027).
     """
-    found = min(pods, key=lambda one: list(_DRIVER_CLAIMS).index(one.driver), default=None)
+    found = min(pods, key=lambda one: list(_DRIVER_CLAIMS).index(one[0]), default=None)
     if found is None:
         return None
     driver, pod, why, proof = found
     name = f"{pod.namespace}/{pod.name}"
     logs = [log for log in side.logs if (log.pod.namespace, log.pod.name) == (pod.namespace, pod.name)]
-    lines = [log_line(words.log, words.line) for words in map(_last_line, logs) if words]
+    ends = (last_of([log], StateTerminated(exit_code=1), running=False) for log in logs)
+    lines = [log_line(words.log, words.line) for words in ends if words]
     hits = [known for log in logs for known in in_log("driver-log", log, None)][:1]
     claim = sentences(
         *([ended.claim] if ended else []),
@@ -265,7 +257,7 @@ def _of_driver(pods: Iterable[_DriverPod], side: NodeSide, node: str, ended: Nod
     code = "gpu-runtime-missing" if driver == "toolkit" else "driver-not-loaded"
     cause = f"{driver} {why}" if ended is None else ended.why
     sure = "suspected" if ended else "confirmed"
-    return NodeCause(code, cause, node, claim, proofs=proofs, steps=steps, confidence=sure)
+    return NodeCause(code, cause, node, claim, proofs, steps, sure)
 
 
 def _drivers_down(side: NodeSide, now: datetime, *, silent: bool) -> Iterator[_DriverPod]:
@@ -276,33 +268,12 @@ def _drivers_down(side: NodeSide, now: datetime, *, silent: bool) -> Iterator[_D
             waiting = next((status.state.waiting for status in statuses(pod) if containers.stuck(status)), None)
             why = waiting.reason if waiting else pod.status.phase
             path = "{.status..state.waiting.reason}" if waiting else "{.status.phase}"
-            yield _DriverPod(driver, pod, why, quotes.of_pod(pod, why, path))
-
-
-def _last_line(log: LogSeen) -> LastWords | None:
-    return last_of([log], StateTerminated(exit_code=1), running=False)
+            yield driver, pod, why, quotes.of_pod(pod, why, path)
 
 
 def _called(pod: Pod) -> Text:
     """HAMi's own device plugin, or another vendor's by its pod."""
     return Text("plugin-fault.own") if is_plugin(pod) else Text("plugin-fault.other", pod=f"{pod.namespace}/{pod.name}")
-
-
-def _by_itself(status: ContainerStatus) -> bool:
-    """Whether it ended by an error of its own: nobody stopped it, and it was not out of memory."""
-    end = status.state.terminated or status.last_state.terminated
-    return end is not None and end.exit_code not in _TOLD_TO_END and end.reason != "OOMKilled"
-
-
-def _kind_of_any(end: StateTerminated) -> str:
-    """The same of a program that need not be HAMi's."""
-    return _kind(end) if end.reason == "OOMKilled" or end.exit_code in (137, 143) else "other"
-
-
-def _kind(end: StateTerminated) -> str:
-    if end.reason == "OOMKilled":
-        return "memory"
-    return "killed" if end.exit_code == 137 else _KIND_OF_CODE.get(end.exit_code, "other")
 
 
 def _waits(side: NodeSide, pod: Pod, status: ContainerStatus) -> NodeCause | None:

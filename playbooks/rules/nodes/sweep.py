@@ -2,7 +2,8 @@
 ones and what to do.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
+from functools import update_wrapper
 
 from bot.finding_codes import Code
 from bot.hami.nodes.node_state import CORDON_KEY, SetOtherwise, cordoned_uuids
@@ -14,7 +15,7 @@ from bot.report import Confidence, Evidence, Finding, about, step
 from bot.texts import Prose, Text
 from playbooks import quotes
 from playbooks.quotes import kubectl
-from playbooks.rule import rule
+from playbooks.rule import Rule, rule
 from playbooks.rules.common import prose
 from playbooks.rules.common.findings import finding
 from playbooks.rules.nodes.causes import PROVEN, Fault, Group, Told, uncordon
@@ -72,41 +73,50 @@ _LOCKS: tuple[Code, ...] = ("node-lock-malformed", "node-lock-dangling", "node-l
 _CORDONS: tuple[Code, ...] = ("card-cordoned", "card-cordon-ignored")
 
 
-def _findings(scene: NodesScene, codes: Sequence[Code], tell: Callable[[Group], Told]) -> Iterator[Finding]:
-    """One finding per fault of these codes; nothing is sure where anything could not be read."""
-    for group in groups(scene, codes):
-        fault = group.fault
-        claim, proofs, actions = _beside(group) if fault.device and tell is not _time_zone else tell(group)
-        sure: Confidence = "suspected" if fault.why in _GUESSED or scene.once(object_gaps) else "confirmed"
-        install, names, severity = scene.install, group.names, fault.severity
-        yield finding(fault.code, claim, sure, names, proofs, severity=severity, actions=actions, of=install)
+def _tells(*codes: Code) -> Callable[[Callable[[Group], Told]], Rule[NodesScene]]:
+    """Declares the rule of faults with these codes: one finding per fault, in the words of the function.
 
+    Nothing is sure where anything could not be read.
+    """
 
-def _beside(group: Group) -> Told:
-    claim, proofs, steps = told_beside(group)
-    noun = group.scene.config.by_word[group.fault.device].names.noun
-    return about(claim, noun), proofs, [action.about(noun) for action in steps]
+    def declare(tell: Callable[[Group], Told]) -> Rule[NodesScene]:
+        def told(scene: NodesScene) -> Iterator[Finding]:
+            for group in groups(scene, codes):
+                fault, names = group.fault, group.names
+                if fault.device and fault.code != "handshake-time-zone":
+                    claim, proofs, steps = told_beside(group)
+                    noun = scene.config.by_word[fault.device].names.noun
+                    claim, steps = about(claim, noun), [action.about(noun) for action in steps]
+                else:
+                    claim, proofs, steps = tell(group)
+                sure: Confidence = "suspected" if fault.why in _GUESSED or scene.once(object_gaps) else "confirmed"
+                severity, install = fault.severity, scene.install
+                yield finding(fault.code, claim, sure, names, proofs, severity=severity, actions=steps, of=install)
+
+        return rule(*codes)(update_wrapper(told, tell))
+
+    return declare
 
 
 # ---------------------------------------------------------------------------------------------- Kubernetes
 
 
-@rule("node-not-ready")
-def not_ready(scene: NodesScene) -> Iterator[Finding]:
+@_tells("node-not-ready")
+def not_ready(group: Group) -> Told:
     """Kubernetes calls a node not ready."""
-    return _findings(scene, ["node-not-ready"], _kubernetes)
+    return _kubernetes(group)
 
 
-@rule("node-pressure")
-def under_pressure(scene: NodesScene) -> Iterator[Finding]:
+@_tells("node-pressure")
+def under_pressure(group: Group) -> Told:
     """Kubelet is short of memory, disk or process ids on a node."""
-    return _findings(scene, ["node-pressure"], _kubernetes)
+    return _kubernetes(group)
 
 
-@rule("node-cordoned")
-def cordoned(scene: NodesScene) -> Iterator[Finding]:
+@_tells("node-cordoned")
+def cordoned(group: Group) -> Told:
     """Somebody cordoned a node."""
-    return _findings(scene, ["node-cordoned"], _kubernetes)
+    return _kubernetes(group)
 
 
 def _kubernetes(group: Group) -> Told:
@@ -119,13 +129,9 @@ def _kubernetes(group: Group) -> Told:
 # -------------------------------------------------------------------------------------------- registration
 
 
-@rule("handshake-time-zone")
-def misread_time(scene: NodesScene) -> Iterator[Finding]:
+@_tells("handshake-time-zone")
+def misread_time(group: Group) -> Told:
     """HAMi's scheduler reads its own local time as UTC, so that it drops a node too early or never."""
-    return _findings(scene, ["handshake-time-zone"], _time_zone)
-
-
-def _time_zone(group: Group) -> Told:
     scene, fault, version = group.scene, group.fault, str(group.scene.version or "?")
     hours = f"{scene.zone.total_seconds() / 3600:+g}"
     claim = Text(_TIME_ZONE[fault.why], nodes=group.nodes, hours=hours, version=version)
@@ -138,13 +144,9 @@ def _time_zone(group: Group) -> Told:
     return claim, [_annotation(node.node, own.handshake) for node in group.shown], [look]
 
 
-@rule(*_UNREGISTERED)
-def unregistered(scene: NodesScene) -> Iterator[Finding]:
+@_tells(*_UNREGISTERED)
+def unregistered(group: Group) -> Told:
     """HAMi's scheduler does not know a node's cards, or will not for long."""
-    return _findings(scene, _UNREGISTERED, _unregistered)
-
-
-def _unregistered(group: Group) -> Told:
     fault, scene, shown = group.fault, group.scene, group.shown
     first, version = shown[0], str(scene.version or "?")
     if fault.why == "guides":
@@ -152,7 +154,11 @@ def _unregistered(group: Group) -> Told:
         proofs = [_annotation(node.node, FIRST.names.handshake) for node in shown]
         return claim, proofs, plugin_actions(first.name, None)
     if fault.why in ("off", "unnamed"):
-        return _ignored(group), [_annotation(node.node, fault.about) for node in shown], []
+        key, vendor = fault.about, vendor_of_register_key(fault.about)
+        flag = scene.off[vendor[0].word] if vendor and fault.why == "off" else ""
+        text = "registration-ignored.unnamed" if fault.why == "unnamed" else "registration-ignored.off"
+        proofs = [_annotation(node.node, key) for node in shown]
+        return Text(text, nodes=group.nodes, name=key, flag=flag), proofs, []
     why = fault.why if fault.code in ("node-unregistered", "registration-ignored") else "claim"
     own, states = scene.config.devices[0], ((node.node, node.state) for node in shown)
     claim: Prose = claim_of((fault.code, why), group.names, own, version)
@@ -168,22 +174,9 @@ def _unregistered(group: Group) -> Told:
     return claim, proofs, registration_actions(first.name, fault.why, [pod] if pod else None)
 
 
-def _ignored(group: Group) -> Prose:
-    key = group.fault.about
-    if group.fault.why == "unnamed":
-        return Text("registration-ignored.unnamed", nodes=group.nodes, name=key)
-    vendor = vendor_of_register_key(key)
-    flag = group.scene.off[vendor[0].word] if vendor else ""
-    return Text("registration-ignored.off", nodes=group.nodes, name=key, flag=flag)
-
-
-@rule(*_PLUGIN)
-def plugin_unwell(scene: NodesScene) -> Iterator[Finding]:
+@_tells(*_PLUGIN)
+def plugin_unwell(group: Group) -> Told:
     """The pod of a node's device plugin is missing, not ready, or keeps restarting."""
-    return _findings(scene, _PLUGIN, _plugin)
-
-
-def _plugin(group: Group) -> Told:
     shown = group.shown
     plugin = shown[0].plugin
     if plugin.pod is None:
@@ -207,16 +200,12 @@ def registered_twice(scene: NodesScene) -> Iterator[Finding]:
         claim = Text("duplicate-card-uuid.claim", count=len(uuids), nodes=prose.names(names))
         proofs = [quotes.of_card(scene.see(name).node, uuids[0], whole=True) for name in names[:PROVEN]]
         look = step(Text("duplicate-card-uuid.look"), prose.command("nodes", names[0]))
-        yield finding("duplicate-card-uuid", claim, sure, names, proofs, severity="warning", actions=(look,))
+        yield finding("duplicate-card-uuid", claim, sure, names, proofs, actions=(look,))
 
 
-@rule("allocatable-mismatch")
-def offered_otherwise(scene: NodesScene) -> Iterator[Finding]:
+@_tells("allocatable-mismatch")
+def offered_otherwise(group: Group) -> Told:
     """Kubelet offers another number of devices than the slots of the registered cards."""
-    return _findings(scene, ["allocatable-mismatch"], _slots)
-
-
-def _slots(group: Group) -> Told:
     shown = group.shown
     first, pod = shown[0], shown[0].plugin.pod
     values = {"node": first.name, "slots": first.slots[0], "offered": first.allocatable}
@@ -228,26 +217,18 @@ def _slots(group: Group) -> Told:
     return claim, proofs, plugin_actions(first.name, [pod] if pod else None)
 
 
-@rule("mode-not-fit", "registered-otherwise")
-def set_otherwise(scene: NodesScene) -> Iterator[Finding]:
+@_tells("mode-not-fit", "registered-otherwise")
+def set_otherwise(group: Group) -> Told:
     """HAMi's ConfigMap sets another mode, split or scaling for a node than its device plugin registered."""
-    return _findings(scene, ["mode-not-fit", "registered-otherwise"], _set_otherwise)
-
-
-def _set_otherwise(group: Group) -> Told:
     first, (wanted, has) = group.shown[0], group.fault.about.split()
     setting, pod = SetOtherwise(group.fault.why, wanted, has), first.plugin.pod
     claim, proofs = registered_otherwise(setting, group.nodes, group.scene.settings, first.node)
     return claim, proofs, plugin_actions(first.name, [pod] if pod else None)
 
 
-@rule("card-not-healthy")
-def not_healthy(scene: NodesScene) -> Iterator[Finding]:
+@_tells("card-not-healthy")
+def not_healthy(group: Group) -> Told:
     """A card is registered as unhealthy."""
-    return _findings(scene, ["card-not-healthy"], _unhealthy)
-
-
-def _unhealthy(group: Group) -> Told:
     count = sum(sum(unhealthy(group.scene.see(name)).values()) * alike for name, alike in group.alike)
     version, shown = str(group.scene.version or "?"), group.shown
     claim = Text(_UNHEALTHY[group.fault.why], count=count, nodes=group.nodes, version=version)
@@ -257,13 +238,9 @@ def _unhealthy(group: Group) -> Told:
     return claim, proofs, [plugin_log(pod) if pod else prose.see_cards(group.names[0])[0]]
 
 
-@rule(*_CORDONS)
-def cards_cordoned(scene: NodesScene) -> Iterator[Finding]:
+@_tells(*_CORDONS)
+def cards_cordoned(group: Group) -> Told:
     """Somebody cordoned a card, or tried to in a way that HAMi does not follow."""
-    return _findings(scene, _CORDONS, _cordoned)
-
-
-def _cordoned(group: Group) -> Told:
     fault = group.fault
     wanted = [_meant(node, fault.why) for node in map(group.scene.see, group.names)]
     values = {"nodes": group.nodes, "count": sum(map(len, wanted)), "version": str(group.scene.version or "?")}
@@ -286,13 +263,9 @@ def _meant(node: NodeScene, why: str) -> list[str]:
 # --------------------------------------------------------------------------------------------------- locks
 
 
-@rule(*_LOCKS)
-def node_locks(scene: NodesScene) -> Iterator[Finding]:
+@_tells(*_LOCKS)
+def node_locks(group: Group) -> Told:
     """A node lock stays for longer than an allocation takes."""
-    return _findings(scene, _LOCKS, _lock)
-
-
-def _lock(group: Group) -> Told:
     scene, shown = group.scene, group.shown
     vendor = next((vendor for vendor in OWN_LOCKS if vendor.names.word == group.fault.why), FIRST)
     states = [lock_of(node, vendor) for node in shown]
@@ -323,9 +296,7 @@ def _of_kubernetes(node: Node, fault: Fault) -> Evidence:
         return quotes.of_node(node, fault.about, "{.spec.taints[*].key}")
     if fault.code == "node-cordoned":
         taints = [taint.key for taint in node.spec.taints or () if taint.key.endswith("/unschedulable")]
-        return quotes.of_node(
-            node, taints[0] if taints else node.name, "{.spec.taints[*].key}" if taints else "{.metadata.name}"
-        )
+        return quotes.of_node(node, taints[0] if taints else "", "{.spec.taints[*].key}")
     ready = next((condition.status for condition in node.status.conditions or () if condition.type == "Ready"), "")
     if ready and ready != "True":
         return quotes.of_node(node, ready, '{.status.conditions[?(@.type=="Ready")].status}')

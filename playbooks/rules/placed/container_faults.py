@@ -3,6 +3,7 @@
 from collections.abc import Collection, Iterator, Sequence
 from typing import NamedTuple
 
+from bot.finding_codes import Code
 from bot.hami.fit.allocated_totals import read_holding
 from bot.hami.fit.verdicts import type_allows, uuid_allows
 from bot.hami.fit.version_differences import NEWEST_READ, rules_of
@@ -15,7 +16,7 @@ from bot.hami.pods.request_parsing import device_asked, pod_request, read_constr
 from bot.hami.vendors import FIRST
 from bot.hami.version import Version
 from bot.kube.models import ContainerStatus, Pod
-from bot.report import Evidence, Finding, Gap, gap, step
+from bot.report import Confidence, Evidence, Finding, Gap, NextAction, gap, step
 from bot.texts import Prose, Text, sentences
 from playbooks import quotes
 from playbooks.quotes import kubectl_pod, let_read_logs
@@ -37,6 +38,20 @@ _SIGNS = {"hami-core-crash", "limit-not-enforced"}
 _VISIBLE, _NONE = "CUDA_VISIBLE_DEVICES", ("", "-1", "none")
 _TELLS_ITSELF = ("OOMKilled", "StartError", "ContainerCannotRun", "Completed")
 """Ends of which the container's log says no more."""
+
+
+def fault(
+    scene: PlacedScene,
+    code: Code,
+    claim: Prose,
+    proofs: Sequence[Evidence],
+    actions: Sequence[NextAction],
+    *,
+    sure: Confidence = "suspected",
+) -> Finding:
+    """A finding about the pod on its node, which a bug of this HAMi or of its device plugin may be behind."""
+    nodes, of, plugin = [scene.pod.spec.node_name], scene.install, scene.plugin_version
+    return finding(code, claim, sure, nodes, proofs, actions=actions, of=of, plugin=plugin)
 
 
 def given(scene: PlacedScene) -> GpuContainers:
@@ -243,9 +258,7 @@ def hidden_from_cuda(scene: PlacedScene) -> Iterator[Finding]:
             proofs = [quotes.of_pod(scene.pod, _VISIBLE, "{.spec.containers[*].env}")]
             gone = {"name": container.name, "env": [{"name": _VISIBLE, "$patch": "delete"}]}
             fix = edit_owner(scene.pod, Text("gpu-start-failure.unset", **values), {"spec": {"containers": [gone]}})
-            yield finding(
-                "gpu-start-failure", claim, "confirmed", (), proofs, severity="warning", actions=[fix], of=scene.install
-            )
+            yield finding("gpu-start-failure", claim, proofs=proofs, actions=[fix], of=scene.install)
 
 
 def unread_log(scene: PlacedScene, told: Collection[str]) -> Sequence[Gap]:

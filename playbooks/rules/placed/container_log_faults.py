@@ -13,7 +13,7 @@ from bot.hami.signatures import CORE_HEADER, Hit, find, signatures
 from bot.hami.vendors import vendor_of_resource
 from bot.kube.models import ContainerStatus, Pod
 from bot.kube.times import parse_time
-from bot.report import Evidence, Finding, Gap, NextAction, step
+from bot.report import Confidence, Evidence, Finding, Gap, NextAction, step
 from bot.texts import Text, sentences
 from playbooks import quotes
 from playbooks.gather.node_side import LogSeen, is_monitor
@@ -22,8 +22,8 @@ from playbooks.quotes import kubectl_pod
 from playbooks.rule import rule
 from playbooks.rules.common import prose
 from playbooks.rules.common.containers import gpu_containers, in_trouble, path_in, statuses
-from playbooks.rules.common.findings import finding, fix_of, log_line
-from playbooks.rules.placed.container_faults import given, is_limited, scaling_of, sharers
+from playbooks.rules.common.findings import fix_of, log_line
+from playbooks.rules.placed.container_faults import fault, given, is_limited, scaling_of, sharers
 from playbooks.rules.placed.hami_core import (
     FIRST_WITHOUT_CRASHES,
     is_turned_off,
@@ -132,43 +132,33 @@ def silent_start(scene: PlacedScene) -> Iterator[Finding]:
         claim = sentences(Text("in-container.silent", container=log.container, node=pod.spec.node_name), fact.sentence)
         since = quotes.of_pod(pod, running.started_at or "", path_in(pod, log.container, "state.running.startedAt"))
         fix = step(Text("in-container.fix-driver"), kubectl_pod(pod, "get", "-o", "yaml"))
-        proofs = [*fact.proofs, since]
-        nodes = (pod.spec.node_name,)
-        yield finding(
-            "hami-core-hang",
-            claim,
-            "suspected",
-            nodes,
-            proofs,
-            severity="warning",
-            actions=[fix],
-            of=scene.install,
-            plugin=scene.plugin_version,
-        )
+        yield fault(scene, "hami-core-hang", claim, [*fact.proofs, since], [fix])
         return
 
 
 def _concerns(word: _Word, scene: PlacedScene) -> bool:
     """Whether the words can be about what the pod's containers have of GPUs: all but one speak of NVIDIA's."""
-    if scene.once(_is_anothers):
+    asked, held, gpus = {*extended_resources(scene.pod)}, scene.once(given), scene.config.gpus
+    if asked.isdisjoint(gpus.all) and any(map(vendor_of_resource, asked)):  # of other vendors alone
         return word.hit.signature.id == "core-ascend-dcmi"
     match word.hit.signature.id:
         case "core-host-pid":
-            return scene.once(given).cores
+            return held.cores
         case "core-no-gpu-seen":
-            return _has_gpus(scene)
+            counted = any(gpus.count in ((one.resources and one.resources.limits) or ()) for one in held.containers)
+            has_some = given_by_hami(scene.pod.metadata) is not None or bool(volcano.limited_containers(scene.pod))
+            return counted or has_some
         case "core-torch-oom":
             return _shortage(word, scene) is not None
         case "core-kv-cache":
-            return bool(_limits_mib(scene))
+            return bool(held.shares) and is_limited(scene, held)
         case "core-starting":
             return _stands_still(word, scene.now)
         case "core-nccl-start":
-            turned_off = scene.once(is_turned_off)
-            return len(scene.once(given).shares) > 1 and _stands_still(word, scene.now) and not turned_off
+            return len(held.shares) > 1 and _stands_still(word, scene.now) and not scene.once(is_turned_off)
         case "core-worker-died":
             library = library_of(scene.plugins)
-            return len(scene.once(given).shares) > 1 and library is not None and library.version < FIRST_WITHOUT_CRASHES
+            return len(held.shares) > 1 and library is not None and library.version < FIRST_WITHOUT_CRASHES
         case _:
             return True
 
@@ -178,23 +168,6 @@ def _stands_still(word: _Word, now: datetime) -> bool:
     running = None if word.log.previous else word.status.state.running
     started = parse_time(running.started_at if running else None)
     return started is not None and now - started > _STANDS_STILL
-
-
-def _is_anothers(scene: PlacedScene) -> bool:
-    """Whether the pod asks for devices of other vendors alone."""
-    asked = {*extended_resources(scene.pod)}
-    return asked.isdisjoint(scene.config.gpus.all) and any(map(vendor_of_resource, asked))
-
-
-def _has_gpus(scene: PlacedScene) -> bool:
-    count, held = scene.config.gpus.count, scene.once(given).containers
-    counted = any(count in ((one.resources and one.resources.limits) or ()) for one in held)
-    return counted or given_by_hami(scene.pod.metadata) is not None or bool(volcano.limited_containers(scene.pod))
-
-
-def _limits_mib(scene: PlacedScene) -> list[int]:
-    held = scene.once(given)
-    return [share.memory_mib for share in held.shares] if is_limited(scene, held) else []
 
 
 class _Shortage(NamedTuple):
@@ -264,18 +237,14 @@ def _meaning(word: _Word, scene: PlacedScene) -> _WordMeaning:
     return _WordMeaning("limit-not-enforced", sentence, scaled[(scaling or 1) <= 1], full=True)
 
 
-def _is_quoted(word: _Word, *, sound: bool) -> bool:
-    """Whether the line tells of the words instead of being them; `sound`: nothing is wrong with its container."""
-    before = word.log.lines[word.hit.line].partition(word.hit.quote)[0]
-    return bool(_OPENS_QUOTE.search(before)) or (sound and bool(_NO_ERROR.search(before)))
-
-
 def _means_it(word: _Word, now: datetime) -> bool:
     """Whether the words say what is wrong now: most are harmless in a container that goes on."""
     after = word.log.lines[word.hit.line + 1 :]
     last = sum(1 for line in after if line.strip() and not _CORE_LINE.search(line)) <= _AFTER
     signature, trouble = word.hit.signature, in_trouble(word.status, now)
-    if not signature.core and signature.id != _NCCL and _is_quoted(word, sound=not trouble):
+    before = word.log.lines[word.hit.line].partition(word.hit.quote)[0]
+    is_told = _OPENS_QUOTE.search(before) or (not trouble and _NO_ERROR.search(before))  # the line tells of the words
+    if is_told and not signature.core and signature.id != _NCCL:
         return False
     match signature.code:
         case "hami-core-crash":
@@ -294,7 +263,8 @@ def _is_sure(word: _Word, now: datetime) -> bool:
     if signature.id in _UNSURE or word.hit.is_past:
         return False
     if signature.code == "hami-core-hang":
-        return _count(word) >= _SURE
+        pattern = re.compile(signature.pattern)
+        return sum(1 for line in word.log.lines if pattern.search(line)) >= _SURE
     if signature.code == "hami-core-missing":
         return True
     return signature.core or in_trouble(word.status, now)
@@ -309,30 +279,20 @@ def _finding(scene: PlacedScene, words: Sequence[_Word]) -> Finding:
     ended = first.status.last_state.terminated or first.status.state.terminated
     if ended is not None and in_trouble(first.status, now):
         place = "lastState" if first.status.last_state.terminated else "state"
-        proofs.append(
-            quotes.of_pod(pod, str(ended.exit_code), path_in(pod, first.log.container, f"{place}.terminated.exitCode"))
-        )
+        path = path_in(pod, first.log.container, f"{place}.terminated.exitCode")
+        proofs.append(quotes.of_pod(pod, str(ended.exit_code), path))
     if signature.id in _OF_LIMIT:
         proofs.append(quotes.of_holder(pod))
-    node = pod.spec.node_name
-    claim = Text("in-container.claim", container=first.log.container, node=node or "?", means=means.sentence)
+    node = pod.spec.node_name or "?"
+    claim = Text("in-container.claim", container=first.log.container, node=node, means=means.sentence)
     if means.code in _OF_LIBRARY and (fact := _OF_LIBRARY[means.code](scene.plugins)):
         claim, proofs = sentences(claim, fact.sentence), [*proofs, *fact.proofs]
     for key, takers in (_takers(scene) if means.full else {}).items():
         names = [f"{taker.pod.namespace}/{taker.pod.name}" for taker in takers]
         claim = sentences(claim, Text(_TAKERS[key], pods=prose.names(names)))
         proofs += [quotes.of_pod(*taker) for taker in takers[:_MOST_OTHERS]]
-    return finding(
-        means.code,
-        claim,
-        "confirmed" if _is_sure(first, now) else "suspected",
-        (node,) if node else (),
-        proofs,
-        severity="warning",
-        actions=(means.fix,),
-        of=scene.install,
-        plugin=scene.plugin_version,
-    )
+    sure: Confidence = "confirmed" if _is_sure(first, now) else "suspected"
+    return fault(scene, means.code, claim, proofs, [means.fix], sure=sure)
 
 
 _TAKERS = {
@@ -363,15 +323,15 @@ def _takers(scene: PlacedScene) -> dict[str, list[_Taker]]:
     for pod in side.pods:
         if pod.metadata.uid in own or is_finished(pod) or any(is_monitor(each.name) for each in pod.spec.containers):
             continue
-        if taken := _unlimited(pod, scene) if pod.metadata.uid in beside else _outside_hami(pod):
+        if pod.metadata.uid in beside:  # it has a share of the same GPU, and may turn HAMi-core off
+            parts = gpu_containers(pod, scene.config)
+            reasons = (reason for part in parts for reason in reasons_in(pod, part, cores=False))
+            taken = next((("off", _Taker(pod, one.quote, one.path)) for one in reasons if one.word == "disabled"), None)
+        else:
+            taken = _outside_hami(pod)
+        if taken:
             found.setdefault(taken[0], []).append(taken[1])
     return {key: found[key] for key in _TAKERS if key in found}
-
-
-def _unlimited(pod: Pod, scene: PlacedScene) -> tuple[str, _Taker] | None:
-    """A pod with a share of the same GPU that turns HAMi-core off."""
-    reasons = (reason for each in gpu_containers(pod, scene.config) for reason in reasons_in(pod, each, cores=False))
-    return next((("off", _Taker(pod, one.quote, one.path)) for one in reasons if one.word == "disabled"), None)
 
 
 def _outside_hami(pod: Pod) -> tuple[str, _Taker] | None:
@@ -388,9 +348,3 @@ def _outside_hami(pod: Pod) -> tuple[str, _Taker] | None:
     if any(each.security_context and each.security_context.privileged for each in parts):
         return "privileged", _Taker(pod, "true", "{.spec.containers[*].securityContext.privileged}")
     return None
-
-
-def _count(word: _Word) -> int:
-    """How many lines of the log hold the words."""
-    pattern = re.compile(word.hit.signature.pattern)
-    return sum(1 for line in word.log.lines if pattern.search(line))

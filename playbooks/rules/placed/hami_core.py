@@ -28,7 +28,15 @@ from playbooks.rule import rule
 from playbooks.rules.common.containers import in_trouble, path_in, run_time, statuses
 from playbooks.rules.common.findings import finding, log_line
 from playbooks.rules.common.holders import of_use
-from playbooks.rules.placed.container_faults import GpuContainers, given, is_limited, is_troubled, sharers, shares
+from playbooks.rules.placed.container_faults import (
+    GpuContainers,
+    fault,
+    given,
+    is_limited,
+    is_troubled,
+    sharers,
+    shares,
+)
 from playbooks.scenes.placed_pod import PlacedScene
 
 _TOO_NEW = 595
@@ -186,9 +194,18 @@ def segfault(scene: PlacedScene) -> Iterator[Finding]:
     crash, held = next(_crashes(scene), None), scene.once(given)
     if crash is None or not held.shares:
         return
-    library = library_of(scene.plugins)
+    library, starts = library_of(scene.plugins), (start for start in map(_start_of, scene.plugins) if start)
+    began = parse_time(scene.pod.status.start_time or scene.pod.metadata.creation_timestamp)
+    times = _times(crash)
+    # A crash loop of a pod that ran before may have begun with this start.
     restarted = next(
-        (start for start in map(_start_of, scene.plugins) if start and _broke(scene.pod, crash, start)), None
+        (
+            start
+            for start in starts
+            if began is not None and began < start.at
+            if any(start.down_since - about <= moment <= start.at + _AFTER for moment, about in times)
+        ),
+        None,
     )
     troubled = in_trouble(crash.status, scene.now)
     prone = troubled and (len(held.shares) > 1 or _LIBRARIES.search(crash.container.image))
@@ -202,7 +219,7 @@ def _crashes(scene: PlacedScene) -> Iterator[_Crash]:
         for place, state in (("state", status.state), ("lastState", status.last_state)):
             ended = state.terminated
             if ended and ended.exit_code == SEGFAULT and status.name in by_name:
-                yield _Crash(by_name[status.name], status, ended, place)
+                yield _Crash(by_name[status.name], status, ended, f"{place}.terminated")
 
 
 def _start_of(plugin: Pod) -> _Start | None:
@@ -215,14 +232,6 @@ def _start_of(plugin: Pod) -> _Start | None:
             down = parse_time(before.finished_at if before else None)
             return _Start(plugin, text, at, min(down or at, at))
     return None
-
-
-def _broke(pod: Pod, crash: _Crash, start: _Start) -> bool:
-    """Whether a crash loop of a pod that ran before may have begun with this start."""
-    began = parse_time(pod.status.start_time or pod.metadata.creation_timestamp)
-    if began is None or began >= start.at:
-        return False
-    return any(start.down_since - about <= moment <= start.at + _AFTER for moment, about in _times(crash))
 
 
 def _times(crash: _Crash) -> list[tuple[datetime, timedelta]]:
@@ -239,9 +248,8 @@ def _times(crash: _Crash) -> list[tuple[datetime, timedelta]]:
 
 def _finding(scene: PlacedScene, crash: _Crash, restarted: _Start | None) -> Finding:
     pod, node = scene.pod, scene.pod.spec.node_name
-    proofs = [quotes.of_pod(pod, str(SEGFAULT), _path(pod, crash, "exitCode"))]
-    if crash.ended.finished_at:
-        proofs.append(quotes.of_pod(pod, crash.ended.finished_at, _path(pod, crash, "finishedAt")))
+    name, facts = crash.status.name, [("exitCode", str(SEGFAULT)), ("finishedAt", crash.ended.finished_at or "")]
+    proofs = [quotes.of_pod(pod, told, path_in(pod, name, f"{crash.place}.{key}")) for key, told in facts if told]
     if restarted:
         started = "{.status.containerStatuses[*].state.running.startedAt}"
         proofs.append(quotes.of_pod(restarted.pod, restarted.quote, started))
@@ -252,21 +260,8 @@ def _finding(scene: PlacedScene, crash: _Crash, restarted: _Start | None) -> Fin
     recreate = step(Text("hami-core-crash.recreate"), kubectl_pod(pod, "delete"), changes_cluster=True)
     look = kubectl_pod(pod, "get", "-o", "yaml")
     advice = step(Text("hami-core-crash.log" if restarted else "hami-core-crash.upgrade"), look)
-    return finding(
-        "hami-core-crash",
-        claim,
-        "suspected",
-        (node,) if node else (),
-        proofs,
-        severity="warning",
-        actions=(recreate, advice) if restarted else (advice, recreate),
-        of=scene.install,
-        plugin=scene.plugin_version,
-    )
-
-
-def _path(pod: Pod, crash: _Crash, field: str) -> str:
-    return path_in(pod, crash.status.name, f"{crash.place}.terminated.{field}")
+    steps = (recreate, advice) if restarted else (advice, recreate)
+    return fault(scene, "hami-core-crash", claim, proofs, steps)
 
 
 _GO_TRUE = ("1", "t", "T", "TRUE", "true", "True")
@@ -277,25 +272,16 @@ _SANDBOXES = re.compile(r"kata|gvisor|runsc|firecracker", re.IGNORECASE)
 
 
 _WHYS = {
-    "disabled": "limit-not-enforced.disabled",
-    "own-limit": "limit-not-enforced.own-limit",
-    "all-visible": "limit-not-enforced.all-visible",
-    "by-uuid": "limit-not-enforced.by-uuid",
-    "cores-off": "limit-not-enforced.cores-off",
-    "musl": "limit-not-enforced.musl",
-    "sandbox": "limit-not-enforced.sandbox",
-    "inner": "limit-not-enforced.inner",
+    "disabled": ("limit-not-enforced.disabled", "limit-not-enforced.fix-disabled"),
+    "own-limit": ("limit-not-enforced.own-limit", "limit-not-enforced.fix-own-limit"),
+    "all-visible": ("limit-not-enforced.all-visible", "limit-not-enforced.fix-all-visible"),
+    "by-uuid": ("limit-not-enforced.by-uuid", "limit-not-enforced.fix-by-uuid"),
+    "cores-off": ("limit-not-enforced.cores-off", "limit-not-enforced.fix-cores-off"),
+    "musl": ("limit-not-enforced.musl", "limit-not-enforced.fix-musl"),
+    "sandbox": ("limit-not-enforced.sandbox", "limit-not-enforced.fix-sandbox"),
+    "inner": ("limit-not-enforced.inner", "limit-not-enforced.fix-inner"),
 }
-_FIXES = {
-    "disabled": "limit-not-enforced.fix-disabled",
-    "own-limit": "limit-not-enforced.fix-own-limit",
-    "all-visible": "limit-not-enforced.fix-all-visible",
-    "by-uuid": "limit-not-enforced.fix-by-uuid",
-    "cores-off": "limit-not-enforced.fix-cores-off",
-    "musl": "limit-not-enforced.fix-musl",
-    "sandbox": "limit-not-enforced.fix-sandbox",
-    "inner": "limit-not-enforced.fix-inner",
-}
+"""By the word of a reason what is said of it, and what to do."""
 
 
 class UnenforcedReason(NamedTuple):
@@ -318,28 +304,18 @@ def unenforced_limit(scene: PlacedScene) -> Iterator[Finding]:
     seen = _more_seen(scene, held)
     if not is_limited(scene, held) or (is_troubled(scene) and seen is None):
         return
-    reasons = [
-        reason
-        for container in held.containers
-        if container in pod.spec.containers
-        for reason in reasons_in(pod, container, cores=held.cores)
-    ]
+    parts = (container for container in held.containers if container in pod.spec.containers)
+    reasons = [reason for container in parts for reason in reasons_in(pod, container, cores=held.cores)]
     reasons.sort(key=lambda reason: reason.confidence != "confirmed")
     if not reasons:
         return
     first, look = reasons[0], kubectl_pod(pod, "get", "-o", "yaml")
     proofs = [*(quotes.of_pod(pod, reason.quote, reason.path) for reason in reasons), quotes.of_holder(pod)]
     proofs += [seen] if seen else []
-    why = Text(_WHYS[first.word], value=first.quote)
-    yield finding(
-        "limit-not-enforced",
-        Text("limit-not-enforced.claim", container=first.container, why=why),
-        first.confidence,
-        (node,) if node else (),
-        proofs,
-        severity="warning",
-        actions=[step(Text(_FIXES[word]), look) for word in dict.fromkeys(reason.word for reason in reasons)],
-    )
+    why = Text(_WHYS[first.word][0], value=first.quote)
+    claim = Text("limit-not-enforced.claim", container=first.container, why=why)
+    steps = [step(Text(_WHYS[word][1]), look) for word in dict.fromkeys(reason.word for reason in reasons)]
+    yield finding("limit-not-enforced", claim, first.confidence, [node], proofs, actions=steps)
 
 
 @rule("limit-not-enforced", reads=("install",), after=unenforced_limit)
@@ -360,20 +336,14 @@ def other_limit(scene: PlacedScene) -> Iterator[Finding]:
         values = {"container": use.container, "limit": f"{limit:,}", "given": f"{max(own):,}"}
         claim, proofs = Text("limit-not-enforced.other", **values), [quotes.of_holder(pod)]
         proofs.append(of_use(use, use.limit, node, scene.measured))
-        if other := _holder_of(limit, use.uuid, scene, held):
+        others = [(other, share) for other in sharers(scene, held) or () for share in shares(other)]
+        its = (other for other, share in others if share.uuid == use.uuid and abs(share.memory_mib - limit) <= 1)
+        if other := next(its, None):
             claim = sentences(claim, Text("limit-not-enforced.others-share", pod=f"{other.namespace}/{other.name}"))
             proofs.append(quotes.of_holder(other))
         recreate = step(Text("limit-not-enforced.fix-other"), kubectl_pod(pod, "delete"), changes_cluster=True)
-        yield finding("limit-not-enforced", claim, "confirmed", (node,), proofs, severity="warning", actions=[recreate])
+        yield finding("limit-not-enforced", claim, nodes=(node,), proofs=proofs, actions=[recreate])
         return
-
-
-def _holder_of(memory: int, uuid: str, scene: PlacedScene, held: GpuContainers) -> Pod | None:
-    """The other pod on that GPU which was given so much of it."""
-    for other in sharers(scene, held) or ():
-        if any(share.uuid == uuid and abs(share.memory_mib - memory) <= 1 for share in shares(other)):
-            return other
-    return None
 
 
 _CAPACITY = re.compile(r"total capacity of ([\d.]+) (GiB|MiB)")
@@ -406,8 +376,11 @@ def reasons_in(pod: Pod, container: Container, *, cores: bool) -> Iterator[Unenf
         yield UnenforcedReason("sandbox", name, pod.spec.runtime_class_name, "{.spec.runtimeClassName}")
     if _INNER.search(container.image):
         yield UnenforcedReason("inner", name, container.image, image)
-    elif socket := _socket_of(pod, container):
-        yield UnenforcedReason("inner", name, socket, "{.spec.volumes[*].hostPath.path}")
+    else:
+        mounted = {volume_mount.name for volume_mount in container.volume_mounts or ()}
+        paths = (each.host_path.path for each in pod.spec.volumes or () if each.host_path and each.name in mounted)
+        if socket := next((path for path in paths if path.endswith(_SOCKETS)), ""):
+            yield UnenforcedReason("inner", name, socket, "{.spec.volumes[*].hostPath.path}")
 
 
 def _turned_off(variable: EnvVar, *, cores: bool) -> str:
@@ -423,10 +396,3 @@ def _turned_off(variable: EnvVar, *, cores: bool) -> str:
             return "cores-off" if cores and variable.value.lower() == "disable" else ""
         case _:
             return "own-limit" if variable.name.startswith("CUDA_DEVICE_MEMORY_LIMIT") and variable.value else ""
-
-
-def _socket_of(pod: Pod, container: Container) -> str:
-    """The host's container runtime socket that is mounted in the container, empty when none is."""
-    mounted = {volume_mount.name for volume_mount in container.volume_mounts or ()}
-    paths = (volume.host_path.path for volume in pod.spec.volumes or () if volume.host_path and volume.name in mounted)
-    return next((path for path in paths if path.endswith(_SOCKETS)), "")

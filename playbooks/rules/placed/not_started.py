@@ -42,20 +42,13 @@ def failed(scene: PlacedScene) -> Iterator[Finding]:
     pod = scene.pod
     if pod.status.phase != "Failed":
         return
-    ended = next(
-        (
-            status
-            for status in pod.status.container_statuses or ()
-            if status.state.terminated and status.state.terminated.exit_code
-        ),
-        None,
-    )
-    if ended and ended.state.terminated:
-        why = Text("image-or-start-failure.exit", container=ended.name, code=ended.state.terminated.exit_code)
-        end, field = ended.state.terminated, "reason"
+    ends = ((status.name, status.state.terminated) for status in pod.status.container_statuses or ())
+    name, end = next(((name, end) for name, end in ends if end and end.exit_code), ("", None))
+    if end:
+        why, field = Text("image-or-start-failure.exit", container=name, code=end.exit_code), "reason"
         if end.reason in NEVER_STARTED and end.message.strip():
             field, why = "message", spaced(why, end.reason, _noted(quotes.shown(end.message)))
-        quote = end.message if field == "message" else end.reason or ended.name
+        quote = end.message if field == "message" else end.reason or name
         path = f"{{.status.containerStatuses[*].state.terminated.{field}}}"
     else:
         why = quotes.shown(pod.status.message) or pod.status.reason or Text("image-or-start-failure.no-reason")
@@ -119,7 +112,10 @@ def not_started(scene: PlacedScene) -> Iterator[Finding]:
     if not pod.spec.node_name or runs(scene):
         return
     halted = next((status for status in statuses(pod) if stuck(status) or between_restarts(status, now)), None)
-    init = _init_at_work(pod)
+    # The others wait for it. One that restarts always is a sidecar, which nobody waits for.
+    sidecars = {each.name for each in pod.spec.init_containers or () if each.restart_policy == "Always"}
+    inits = [status for status in pod.status.init_container_statuses or () if status.name not in sidecars]
+    init = next((status for status in inits if status.state.running), None)
     started = [event for event in events if event.reason in _START_EVENTS]
     last = max(started, key=lambda event: parse_time(event.seen_at) or _LONG_AGO, default=None)
     proofs: list[Evidence] = []
@@ -140,7 +136,7 @@ def not_started(scene: PlacedScene) -> Iterator[Finding]:
         proofs.append(quotes.of_event(last))
     key = "image-or-start-failure.claim"
     if crashed and halted is not None:
-        in_init = pod.status.phase == "Pending" and _is_init(pod, halted)
+        in_init = pod.status.phase == "Pending" and halted in (pod.status.init_container_statuses or ())
         key = "image-or-start-failure.crashing-init" if in_init else "image-or-start-failure.crashing"
     claim: Prose = Text(key, node=pod.spec.node_name or "?", why=why)
     if crashed and halted is not None and (panic := _panic(scene, halted.name)):
@@ -164,17 +160,6 @@ def _panic(scene: PlacedScene, container: str) -> Evidence | None:
             if words := _PANIC.match(line):
                 return log_line(log, words[0].rstrip(" :"))
     return None
-
-
-def _is_init(pod: Pod, status: ContainerStatus) -> bool:
-    return any(init.name == status.name for init in pod.status.init_container_statuses or ())
-
-
-def _init_at_work(pod: Pod) -> ContainerStatus | None:
-    """The init container for which the others wait. One that restarts always is a sidecar, which nobody waits for."""
-    sidecars = {init.name for init in pod.spec.init_containers or () if init.restart_policy == "Always"}
-    running = [status for status in pod.status.init_container_statuses or () if status.state.running]
-    return next((status for status in running if status.name not in sidecars), None)
 
 
 def _why_init(pod: Pod, init: ContainerStatus, now: datetime) -> tuple[Prose, list[Evidence]]:
@@ -247,15 +232,8 @@ def _start_failure(
     steps: Sequence[NextAction] = (),
 ) -> Finding:
     describe = step(Text("image-or-start-failure.describe"), kubectl_pod(pod, "describe"))
-    return finding(
-        "image-or-start-failure",
-        claim,
-        "confirmed",
-        (pod.spec.node_name,) if pod.spec.node_name else (),
-        tuple(proofs),
-        severity=severity,
-        actions=(*steps, describe),
-    )
+    nodes, actions = [pod.spec.node_name], (*steps, describe)
+    return finding("image-or-start-failure", claim, nodes=nodes, proofs=proofs, severity=severity, actions=actions)
 
 
 _CONTAINER, _SANDBOX = "Failed", "FailedCreatePodSandBox"
@@ -282,7 +260,7 @@ def start_fault(scene: PlacedScene) -> Iterator[Finding]:
         proofs = [proof for other, proof, _ in found if other.signature.code == hit.signature.code]
         key = "start-fault.claim" if container else "start-fault.pod"
         claim = Text(key, container=container, node=node or "?", means=hit.means)
-        yield signed(hit, proofs, claim, (node,) if node else (), scene.install, pod=pod)
+        yield signed(hit, proofs, claim, [node], scene.install, pod=pod)
         told |= {hit.signature.code, container}
 
 

@@ -10,7 +10,6 @@ from bot.hami.pods.allocations import BIND_PHASE_KEY, NODE_KEY, reserved_node
 from bot.hami.pods.request_parsing import asked_resources, device_asked, extended_resources
 from bot.hami.signatures import find
 from bot.hami.vendors import BY_WORD, FIRST, vendor_of_resource
-from bot.hami.vendors.vendor import Vendor
 from bot.kube.models import Pod
 from bot.kube.times import parse_time
 from bot.report import Evidence, Finding, Gap, step
@@ -26,6 +25,7 @@ from playbooks.rules.common.findings import finding, fix_of, log_line
 from playbooks.rules.installation.extender import managed_proof, never_asked
 from playbooks.rules.nodes.node_causes import NODE_CODES, node_causes
 from playbooks.rules.nodes.plugin_faults import crash_near
+from playbooks.rules.placed.container_faults import fault
 from playbooks.rules.waiting.volcano import is_of_volcano, scheduled_by_volcano
 from playbooks.scenes.placed_pod import PlacedScene
 
@@ -66,7 +66,9 @@ def refused(scene: PlacedScene) -> Iterator[Finding]:
         return
     placed, of_volcano = reserved_node(pod.metadata) != "", is_of_volcano(pod, scene.install)
     why = _device_error(said.words[0].quote) if said.words[0].quote != "failed" else Text("allocate-failed.no-words")
-    actions = [step(Text("allocate-failed.plugin-log"), prose.plugin_pods_command(node, _vendor_of(pod)))]
+    known = (vendor_of_resource(name) for name in extended_resources(pod))  # by the usual names
+    vendor = next((BY_WORD[of[0].word] for of in known if of), FIRST)
+    actions = [step(Text("allocate-failed.plugin-log"), prose.plugin_pods_command(node, vendor))]
     if said.stripped:
         look = kubectl_pod(pod, "get", "--show-managed-fields", "-o", "yaml")
         actions = [step(Text("allocate-failed.who-removes"), look)]
@@ -85,18 +87,7 @@ def refused(scene: PlacedScene) -> Iterator[Finding]:
     if known and not said.stripped:
         claim = Text("allocate-failed.means", claim=unstopped(claim), means=known[0].means)
         actions.insert(0, fix_of(known[0]))
-    nodes = (node,) if node else ()
-    yield finding(
-        "allocate-failed",
-        claim,
-        "confirmed",
-        nodes,
-        said.proofs,
-        severity="warning",
-        actions=actions,
-        of=scene.install,
-        plugin=scene.plugin_version,
-    )
+    yield fault(scene, "allocate-failed", claim, said.proofs, actions, sure="confirmed")
 
 
 @rule(*NODE_CODES, reads=("install",))
@@ -151,7 +142,7 @@ def _not_asked_about(pod: Pod, asked: dict[str, str], seen: InstallSeen, said: S
     steps = [step(Text("extender-misconfigured.add", resource=names), edit, changes_cluster=True)]
     path = "{.spec.containers[*].resources.limits}"
     proofs = [managed_proof(config), *(quotes.of_pod(pod, name, path) for name in asked), *said.proofs]
-    return [finding("extender-misconfigured", claim, "confirmed", (), proofs, severity="warning", actions=steps)]
+    return [finding("extender-misconfigured", claim, proofs=proofs, actions=steps)]
 
 
 def _words(scene: PlacedScene) -> list[Evidence]:
@@ -186,12 +177,6 @@ def _logged(scene: PlacedScene) -> list[Evidence]:
             if lines:
                 return [log_line(log, line) for line in reversed(lines[-_MOST_LINES:])]
     return []
-
-
-def _vendor_of(pod: Pod) -> Vendor:
-    """Whose devices the pod asks for, by the usual names of their resources."""
-    found = (vendor_of_resource(name) for name in extended_resources(pod))
-    return next((BY_WORD[of[0].word] for of in found if of), FIRST)
 
 
 def _device_error(message: str) -> str:

@@ -73,7 +73,7 @@ def running(scene: PlacedScene) -> Iterator[Finding]:
     ordered = sorted(remarks, key=lambda remark: remark is not first)
     steps = [step for remark in ordered for step in remark.steps]
     severity: Severity = "warning" if wrong else "info"
-    yield finding("running", claim, "confirmed", (node,), proofs, severity=severity, actions=steps)
+    yield finding("running", claim, nodes=(node,), proofs=proofs, severity=severity, actions=steps)
 
 
 def _remarks(scene: PlacedScene) -> list[Part]:
@@ -170,7 +170,8 @@ def _not_spread(scene: PlacedScene, held: GpuContainers) -> Iterator[Part]:
     policy = pod.metadata.annotation(POLICY_KEY) or scene.install.flags.get("gpu-scheduler-policy", "")
     if policy != "spread" or version is None or version >= _NUMA_IS_LAST or isinstance(pods, Gap) or scene.node is None:
         return
-    older = [one for one in sharers(scene, held) or () if _created(one) <= _created(pod)]
+    made = pod.metadata.creation_timestamp or ""
+    older = [one for one in sharers(scene, held) or () if (one.metadata.creation_timestamp or "") <= made]
     used = {share.uuid for one in pods if not is_finished(one) for share in shares(one)}
     own = [card for card in scene.cards if card.uuid in {share.uuid for share in held.shares}]
     idle = [card for card in scene.cards if card.uuid not in used and card.health and card.mode != "mig"]
@@ -181,10 +182,6 @@ def _not_spread(scene: PlacedScene, held: GpuContainers) -> Iterator[Part]:
             proofs = [quotes.of_card(scene.node, card.uuid, whole=True) for card in (mine, other)]
             yield Part(fact, proofs, [step(Text("limit-remark.fix-numa", uuid=other.uuid), proofs[1].command)])
             return
-
-
-def _created(pod: Pod) -> str:
-    return pod.metadata.creation_timestamp or ""
 
 
 def _of_driver(scene: PlacedScene) -> Iterator[Part]:
@@ -218,7 +215,9 @@ def _of_limits(scene: PlacedScene, held: GpuContainers, sharers: Sequence[Pod] |
     pod = scene.pod
     look = kubectl_pod(pod, "get", "-o", "yaml")
     found = [*_of_ssh(pod, held, look), *_of_killer(pod, held, look)]
-    if held.cores and _policy(held) == "default":
+    # What the pod says, or HAMi's webhook from its configuration.
+    env = {variable.name: variable.value for part in held.containers for variable in part.env or ()}
+    if held.cores and env.get(_POLICY, "default").lower() == "default":
         found.append(_of_cores(scene, held, sharers))
     first = next((sharer for sharer in sharers or () if _priority(sharer.spec.containers) == "0"), None)
     if first is not None and _priority(held.containers) != "0":
@@ -273,12 +272,6 @@ def _of_killer(pod: Pod, held: GpuContainers, look: str) -> Iterator[Part]:
             return
 
 
-def _policy(held: GpuContainers) -> str:
-    """What the pod says, or HAMi's webhook from its configuration; `default` where neither does."""
-    env = {variable.name: variable.value for container in held.containers for variable in container.env or ()}
-    return env.get(_POLICY, "default").lower()
-
-
 def _of_cores(scene: PlacedScene, held: GpuContainers, sharers: Sequence[Pod] | None) -> Part:
     """The monitor lifts the limit of a pod that is alone; where none runs, the limit always holds."""
     pod, alone = scene.pod, sharers is not None and not sharers
@@ -286,24 +279,20 @@ def _of_cores(scene: PlacedScene, held: GpuContainers, sharers: Sequence[Pod] | 
     key = "limit-remark.cores-shared" if sharers else "limit-remark.cores"
     said = Text("limit-remark.cores-alone" if alone else key, cores=cores, sharers=len(sharers or ()))
     look = kubectl_pod(pod, "get", "-o", "yaml")
-    monitor = next(_monitors(scene.plugins), None)
-    if not alone or monitor is None:
+    all_of = ((plugin, one) for plugin in scene.plugins for one in plugin.status.container_statuses or ())
+    monitors = [(plugin, one.name) for plugin, one in all_of if is_monitor(one.name) and one.state.running]
+    if not alone or not monitors:
         return _advice(said, look)
-    proofs = [monitor] + ([quotes.of_pod_annotation(pod, kept[0])] if (kept := given_by_hami(pod.metadata)) else [])
+    kept = given_by_hami(pod.metadata)
+    proofs = [quotes.of_pod_annotation(pod, kept[0])] if kept else []
+    proofs.append(quotes.of_pod(*monitors[0], "{.status.containerStatuses[*].name}"))
     fix = step(Text("limit-remark.fix-cores"), look)
-    return Part(Text("limit-remark.alone", cores=cores), proofs[::-1], [fix])
+    return Part(Text("limit-remark.alone", cores=cores), proofs, [fix])
 
 
 def _advice(said: Text, command: str) -> Part:
     """A step that only may matter to the user."""
     return Part(steps=[step(said, command)])
-
-
-def _monitors(plugins: Sequence[Pod]) -> Iterator[Evidence]:
-    for plugin in plugins:
-        for status in plugin.status.container_statuses or ():
-            if is_monitor(status.name) and status.state.running:
-                yield quotes.of_pod(plugin, status.name, "{.status.containerStatuses[*].name}")
 
 
 def _priority(containers: Sequence[Container]) -> str:
@@ -321,11 +310,11 @@ _SAID = "NodeNotReady"
 @rule("succeeded")
 def succeeded(scene: PlacedScene) -> Iterator[Finding]:
     """The pod has ended well."""
-    pod, nodes = scene.pod, _nodes(scene)
+    pod, nodes = scene.pod, [scene.pod.spec.node_name]
     if pod.status.phase == "Succeeded":
         claim = Text("succeeded.claim", pod=f"{pod.namespace}/{pod.name}")
         proofs = [quotes.of_pod(pod, "Succeeded", "{.status.phase}")]
-        yield finding("succeeded", claim, "confirmed", nodes, proofs, severity="info")
+        yield finding("succeeded", claim, nodes=nodes, proofs=proofs, severity="info")
 
 
 @rule("terminating")
@@ -344,15 +333,9 @@ def terminating(scene: PlacedScene) -> Iterator[Finding]:
         deadline=format_time(deadline) if deadline else text,
     )
     look = kubectl_pod(pod, "get", "-o", "jsonpath={.metadata.finalizers}")
-    yield finding(
-        "terminating",
-        claim,
-        "confirmed",
-        _nodes(scene),
-        [quotes.of_pod(pod, text, "{.metadata.deletionTimestamp}")],
-        severity="warning" if late else "info",
-        actions=[step(Text("terminating.finalizers"), look)] if late else (),
-    )
+    severity, steps = ("warning", [step(Text("terminating.finalizers"), look)]) if late else ("info", [])
+    nodes, proofs = [pod.spec.node_name], [quotes.of_pod(pod, text, "{.metadata.deletionTimestamp}")]
+    yield finding("terminating", claim, nodes=nodes, proofs=proofs, severity=severity, actions=steps)
 
 
 @rule("node-not-ready", reads=("node",))
@@ -367,11 +350,7 @@ def node_down(scene: PlacedScene) -> Iterator[Finding]:
     claim = Text(key, node=node.name, why=quotes.shown(why).rstrip("."))
     look = step(Text("nodes.describe", node=node.name), kubectl("describe", "node", node.name))
     proofs = [proof, *said]
-    yield finding("node-not-ready", claim, "confirmed", (node.name,), proofs, severity="warning", actions=[look])
-
-
-def _nodes(scene: PlacedScene) -> tuple[str, ...]:
-    return (scene.pod.spec.node_name,) if scene.pod.spec.node_name else ()
+    yield finding("node-not-ready", claim, nodes=(node.name,), proofs=proofs, actions=[look])
 
 
 def _why(node: Node) -> tuple[str, bool, Evidence]:

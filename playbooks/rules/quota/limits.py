@@ -32,7 +32,7 @@ def exceeded(scene: QuotaScene) -> Iterator[Finding]:
         if limit.amount is not None and used > limit.amount:
             claim = with_why(scene, space, limit.resource, Text("quota-exceeded.claim", **_figures(limit, used)))
             proofs, look = proof(limit, scene.quotas), _look(scene, space, limit)
-            yield finding("quota-exceeded", claim, scene.confidence, (), proofs, severity="warning", actions=[look])
+            yield finding("quota-exceeded", claim, scene.confidence, proofs=proofs, actions=[look])
 
 
 @rule("quota-near-limit", reads=("quotas",))
@@ -42,7 +42,7 @@ def nearly_full(scene: QuotaScene) -> Iterator[Finding]:
         if limit.amount is not None and NEAR * limit.amount <= used <= limit.amount:
             claim = with_why(scene, space, limit.resource, Text("quota-near-limit.claim", **_figures(limit, used)))
             proofs, look = proof(limit, scene.quotas), _look(scene, space, limit)
-            yield finding("quota-near-limit", claim, scene.confidence, (), proofs, severity="warning", actions=[look])
+            yield finding("quota-near-limit", claim, scene.confidence, proofs=proofs, actions=[look])
 
 
 def _used(scene: QuotaScene) -> Iterator[tuple[Space, QuotaLimit, int]]:
@@ -87,9 +87,7 @@ def set_twice(scene: QuotaScene) -> Iterator[Finding]:
                 last = limits[-1]
                 keep = Text("quota-ambiguous.remove", quota=f"{last.namespace}/{last.quota}", resource=last.key)
                 edit = step(keep, _edit(last.namespace, last.quota), changes_cluster=True)
-                yield finding(
-                    "quota-ambiguous", claim, scene.confidence, (), proofs, severity="warning", actions=[edit]
-                )
+                yield finding("quota-ambiguous", claim, scene.confidence, proofs=proofs, actions=[edit])
 
 
 def _edit(namespace: str, quota: str) -> str:
@@ -123,7 +121,7 @@ def held_by_nobody(scene: QuotaScene) -> Iterator[Finding]:
             )
         )
         proofs = proof(limit, scene.quotas)
-        yield finding("quota-not-enforced", claim, scene.confidence, (), proofs, severity="warning", actions=[mend])
+        yield finding("quota-not-enforced", claim, scene.confidence, proofs=proofs, actions=[mend])
 
 
 @rule("quota-not-enforced", reads=("quotas", "nodes"))
@@ -139,7 +137,7 @@ def misspelt(scene: QuotaScene) -> Iterator[Finding]:
         label = Text("quota-not-enforced.rename" if found.near else "quota-not-enforced.remove", quota=quota, **values)
         fix = step(label, _edit(found.namespace, found.quota), changes_cluster=True)
         proofs = quoted(found.namespace, found.quota, found.key)
-        yield finding("quota-not-enforced", claim, "confirmed", (), proofs, severity="warning", actions=[fix])
+        yield finding("quota-not-enforced", claim, proofs=proofs, actions=[fix])
 
 
 @rule("quota-not-enforced", "quota-differs", reads=("quotas",), after=misspelt)
@@ -151,7 +149,7 @@ def scoped(scene: QuotaScene) -> Iterator[Finding]:
         label = Text("quota-not-enforced.unscope", **_names(limit))
         fix = step(label, _edit(limit.namespace, limit.quota), changes_cluster=True)
         proofs, code = proof(limit, scene.quotas), "quota-not-enforced" if none else "quota-differs"
-        yield finding(code, claim, scene.confidence, (), proofs, severity="warning", actions=[fix])
+        yield finding(code, claim, scene.confidence, proofs=proofs, actions=[fix])
 
 
 @rule("quota-differs", reads=("quotas", "holders"))
@@ -178,10 +176,10 @@ def _differs(scene: QuotaScene, space: Space, resource: str) -> Iterator[Finding
             kubernetes=f"{counted.used:,}",
             why=_why_different(scene, space, resource),
         )
-        yield finding("quota-differs", claim, scene.confidence, (), proof(counted, scene.quotas), severity="info")
+        yield finding("quota-differs", claim, scene.confidence, proofs=proof(counted, scene.quotas), severity="info")
     elif counted is None and limit is not None and scene.enforces(limit):
         claim = Text("quota-differs.unseen", **_names(limit), used=f"{used:,}", limit=limit.written)
-        yield finding("quota-differs", claim, scene.confidence, (), proof(limit, scene.quotas), severity="info")
+        yield finding("quota-differs", claim, scene.confidence, proofs=proof(limit, scene.quotas), severity="info")
 
 
 def with_why(scene: QuotaScene, space: Space, resource: str, claim: Text) -> Text:

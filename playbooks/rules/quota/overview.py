@@ -23,17 +23,15 @@ def overview(scene: QuotaScene) -> Iterator[Finding]:
     limited = [space for space in scene.spaces if space.limits]
     if not scene.was_read("quotas"):
         look = step(Text("quota.try-again"), kubectl("auth", "can-i", "list", "resourcequotas", "--all-namespaces"))
-        yield finding(
-            "not-enough-evidence", Text("quota.unseen"), "suspected", (), (), severity="warning", actions=[look]
-        )
+        yield finding("not-enough-evidence", Text("quota.unseen"), "suspected", actions=[look])
     elif not scene.was_read("holders") and not limited:
-        yield finding("quota", Text("quota.none-seen"), "suspected", (), (), severity="info")
+        yield finding("quota", Text("quota.none-seen"), "suspected", severity="info")
     elif scene.namespace and not scene.spaces:
         if isinstance(scene.deserted, EmptyNamespace):
             yield no_such_namespace(scene.deserted, ("quota",))
         else:
             claim = Text("quota.nothing", namespace=scene.namespace)
-            yield finding("not-found", claim, scene.confidence, (), (), severity="info")
+            yield finding("not-found", claim, scene.confidence, severity="info")
     elif limited:
         yield _fullest(scene, limited)
     else:
@@ -53,7 +51,7 @@ def _fullest(scene: QuotaScene, limited: Sequence[Space]) -> Finding:
     claim = with_why(scene, fullest, resource, claim)
     proofs = [evidence for limit in fullest.limits for evidence in proof(limit, scene.quotas)]
     steps = () if scene.namespace else prose.see_quota(fullest.namespace)
-    return finding("quota", claim, scene.confidence, (), proofs, severity="info", actions=steps)
+    return finding("quota", claim, scene.confidence, proofs=proofs, severity="info", actions=steps)
 
 
 def _part(scene: QuotaScene, space: Space) -> float:
@@ -73,7 +71,7 @@ def _without_limits(scene: QuotaScene) -> Finding:
     else:
         key = "quota.none-there-whole" if scene.namespace else "quota.none-whole"
     claim = Text(key, namespace=scene.namespace, count=len(scene.spaces), memory=prose.mib(memory))
-    return finding("quota", claim, scene.confidence, (), _largest_holder(scene), severity="info")
+    return finding("quota", claim, scene.confidence, proofs=_largest_holder(scene), severity="info")
 
 
 def _memory(scene: QuotaScene) -> int:

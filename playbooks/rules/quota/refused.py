@@ -98,7 +98,7 @@ def _finding(
         latest.setdefault(event.involved_object.uid or event.metadata.uid, event)
     proofs = [quotes.of_event(event) for event in list(latest.values())[:_MOST_QUOTED]]
     proofs += [evidence for limit in limits for evidence in proof(limit, quotas)]
-    return finding("admission-denied", claim, "confirmed", (), proofs, severity="warning", actions=_look(newest))
+    return finding("admission-denied", claim, proofs=proofs, actions=_look(newest))
 
 
 def _look(event: Event) -> tuple[NextAction, ...]:

@@ -30,6 +30,7 @@ from playbooks.rules.waiting.cause_ranking import family
 
 _RESERVATION = (NODE_KEY, MIG_ALLOCATIONS_KEY)
 _DECIDING = frozenset((*_RESERVATION, POLICY_KEY, WEIGHTS_KEY, *chain.from_iterable(map(pod_keys, NAMES))))
+_OF_A_CHIP = ("-uuid", "-devices-allocated")
 _STEPS = (FILTERED_GRACE, UNSCHEDULABLE_FLUSH)
 
 
@@ -39,6 +40,7 @@ def request_key(pod: Pod, quotas: Container[str]) -> bytes:
     `quotas` are the namespaces that have some: pods of different ones are not alike then.
     """
     spec, texts = pod.spec, pod.metadata.annotations or {}
+    own = [key for key in sorted(texts) if key.startswith("hami.io/") and key.endswith(_OF_A_CHIP)]
     wanted = (
         pod.namespace if pod.namespace in quotas else "",
         [_asked(container) for container in spec.init_containers or ()],
@@ -51,13 +53,9 @@ def request_key(pod: Pod, quotas: Container[str]) -> bytes:
         spec.scheduling_gates,
         bool(spec.resource_claims),
         pod.metadata.label(OPT_OUT_LABEL),
-        [(key, text) for key, text in sorted(texts.items()) if key in _DECIDING or _is_of_a_chip(key)],
+        [(key, text) for key, text in sorted(texts.items()) if key in _DECIDING or key in own],
     )
     return msgspec.msgpack.encode(wanted)
-
-
-def _is_of_a_chip(key: str) -> bool:
-    return key.startswith("hami.io/") and key.endswith(("-uuid", "-devices-allocated"))
 
 
 def _asked(container: models.Container) -> tuple[object, ...]:
@@ -67,14 +65,8 @@ def _asked(container: models.Container) -> tuple[object, ...]:
 def attempt_key(pod: Pod, attempt: Attempt, now: datetime) -> Hashable:
     """Equal where the schedulers said the same, and where their words are old enough for the same conclusions."""
     chosen = chosen_node(attempt.evidence.quote) if attempt.stage == "filtered" and attempt.evidence else ""
-    words = (
-        attempt.stage,
-        attempt.unschedulable,
-        attempt.lock,
-        chosen,
-        attempt.evidence is None,
-        attempt.none_fit is None,
-    )
+    silent = attempt.evidence is None, attempt.none_fit is None
+    words = attempt.stage, attempt.unschedulable, attempt.lock, chosen, silent
     codes = tuple(event for event, _ in attempt.code_events)
     refusals = tuple((refusal.node, refusal.reason) for refusal, _ in attempt.refusals)
     created = parse_time(pod.metadata.creation_timestamp)

@@ -11,7 +11,16 @@ from typing import NamedTuple
 from bot.finding_codes import Code, as_code
 from bot.hami.installation.install import Install, read_forbidden
 from bot.hami.installation.known_bugs import bug_behind
-from bot.hami.nodes.node_lock import LOCK_KEY, USUAL_ALLOCATION, LockState, Owner, judge_lock, parse_lock, read_timeout
+from bot.hami.nodes.node_lock import (
+    LOCK_KEY,
+    USUAL_ALLOCATION,
+    LockComplaint,
+    LockState,
+    Owner,
+    judge_lock,
+    parse_lock,
+    read_timeout,
+)
 from bot.hami.pods.allocations import BIND_PHASE_KEY, is_finished, reserved_node, was_allocated
 from bot.hami.scheduler_logs.scheduling_events import chosen_node
 from bot.hami.vendors import FIRST
@@ -24,6 +33,7 @@ from playbooks import quotes
 from playbooks.quotes import kubectl, kubectl_pod
 from playbooks.rule import rule
 from playbooks.rules.common import prose
+from playbooks.rules.common.containers import statuses
 from playbooks.rules.common.findings import finding
 from playbooks.rules.installation.install_settings import forbidden
 from playbooks.rules.nodes.node_causes import NODE_CODES, with_nodes_behind
@@ -62,68 +72,52 @@ class NodeLock(NamedTuple):
 
 @rule(*_LOCKS, "binding-failed", *NODE_CODES)
 def locked(scene: PodScene) -> list[Finding]:
-    """The lock on the node that the pod would go to, when a bind was refused for it or every fitting node has one."""
-    return with_nodes_behind(scene, _locked(scene))
+    """The lock on the node that the pod would go to, when a bind was refused for it or every fitting node has one.
+
+    One that a Bind waited for until kube-scheduler gave up counts too: from 2.10 on Bind tries again for 28 seconds.
+    """
+    attempt, name = scene.attempt, reserved_node(scene.pod.metadata)
+    if attempt.stage == "bind" and attempt.lock is not None:
+        return with_nodes_behind(scene, _refused_by_lock(scene, attempt.lock, attempt.lock.node or name))
+    if attempt.stage == "bind":
+        names = [name] if attempt.evidence and _TIMED_OUT.search(attempt.evidence.quote) else []
+    else:
+        names = scene.fitting
+    locks = _locks_on(scene, names)
+    if not locks or any(held.passing for held in locks.values()):
+        return []
+    said = scene.words if attempt.stage == "bind" else []
+    return with_nodes_behind(scene, _lock_finding(scene, locks, [*said, *_of_owner(scene, next(iter(locks)))]))
 
 
-def _locked(scene: PodScene) -> Finding | None:
-    if scene.attempt.stage == "bind" and scene.attempt.lock is not None:
-        name = scene.attempt.lock.node or reserved_node(scene.pod.metadata)
-        return _refused_by_lock(scene, name)
-    if scene.attempt.stage == "bind":
-        return _behind_a_timeout(scene)
-    if not scene.fitting:
-        return None
-    locks = {name: held for name in scene.fitting if (held := _judge(scene, name))}
-    if len(locks) < len(scene.fitting) or any(held.passing for held in locks.values()):
-        return None
-    return _lock_finding(scene, locks, _of_owner(scene, next(iter(locks))), "suspected")
+def _locks_on(scene: PodScene, names: Sequence[str]) -> dict[str, NodeLock]:
+    """The locks where each of these nodes has one."""
+    locks = {name: held for name in names if (held := _judge(scene, name))}
+    return locks if len(locks) == len(names) else {}
 
 
-def _behind_a_timeout(scene: PodScene) -> Finding | None:
-    """The lock that a Bind waited for until kube-scheduler gave up: from 2.10 on Bind tries again for 28 seconds."""
-    name = reserved_node(scene.pod.metadata)
-    if scene.attempt.evidence is None or not _TIMED_OUT.search(scene.attempt.evidence.quote):
-        return None
-    held = _judge(scene, name)
-    if held is None or held.passing:
-        return None
-    return _lock_finding(scene, {name: held}, [scene.attempt.evidence, *_of_owner(scene, name)], "suspected")
-
-
-def passing_lock(scene: PodScene) -> Finding | None:
-    """A lock that the next bind releases, on every node that would take the pod: noise, and told as such."""
-    locks = {name: held for name in scene.fitting if (held := _judge(scene, name))}
-    if not locks or len(locks) < len(scene.fitting):
-        return None
-    return _lock_finding(scene, locks, _of_owner(scene, next(iter(locks))), "suspected", severity="info", steps=False)
-
-
-def _refused_by_lock(scene: PodScene, name: str) -> Finding | None:
+def _refused_by_lock(scene: PodScene, lock: LockComplaint, name: str) -> Finding:
     """A bind was refused because of a lock, whether it is still there or not."""
-    if scene.attempt.lock is None or scene.attempt.evidence is None:
-        return None
     held = _judge(scene, name)
     if held is not None:
         sure: Confidence = "suspected" if held.unseen else "confirmed"
-        return _lock_finding(scene, {name: held}, [scene.attempt.evidence, *_of_owner(scene, name)], sure)
-    code = "node-lock-malformed" if scene.attempt.lock.malformed else "node-lock-held"
+        return _lock_finding(scene, {name: held}, [*scene.words, *_of_owner(scene, name)], sure)
     if name in scene.nodes:
         late = scene.attempt.at is None or scene.now - scene.attempt.at > UNSCHEDULABLE_FLUSH
+        code = "node-lock-malformed" if lock.malformed else "node-lock-held"
         locks = {name: NodeLock(code, Text("node-lock.gone", node=name))}
         severity: Severity = "warning" if late else "info"
-        return _lock_finding(scene, locks, [scene.attempt.evidence], "suspected", severity=severity, steps=False)
-    said = "node-lock-malformed.said" if scene.attempt.lock.malformed else "node-lock-held.said"
-    claim = Text(said, node=name or "?")
-    locks = {name: NodeLock("node-lock-malformed" if scene.attempt.lock.malformed else "binding-failed", claim)}
-    return _lock_finding(scene, locks, [scene.attempt.evidence], "suspected")
+        return _lock_finding(scene, locks, scene.words, severity=severity, steps=False)
+    said = "node-lock-malformed.said" if lock.malformed else "node-lock-held.said"
+    code = "node-lock-malformed" if lock.malformed else "binding-failed"
+    return _lock_finding(scene, {name: NodeLock(code, Text(said, node=name or "?"))}, scene.words)
 
 
 def _lock_finding(
     scene: PodScene,
     locks: Mapping[str, NodeLock],
     proofs: Sequence[Evidence],
-    confidence: Confidence,
+    confidence: Confidence = "suspected",
     *,
     severity: Severity = "warning",
     steps: bool = True,
@@ -162,21 +156,14 @@ def _lock(scene: PodScene, node: Node) -> LockState | None:
 @rule("filtering-failed", "binding-failed", "scheduler-forbidden", *NODE_CODES)
 def refused_with_error(scene: PodScene) -> list[Finding]:
     """HAMi's filter ended with an error, or Bind was refused for another reason than a lock."""
-    return with_nodes_behind(scene, _refused_with_error(scene))
-
-
-def _refused_with_error(scene: PodScene) -> Finding | None:
-    if (
-        scene.attempt.stage not in ("bind", "filter-error")
-        or scene.attempt.lock is not None
-        or scene.attempt.evidence is None
-    ):
-        return None
-    why = scene.attempt.evidence.quote
+    stage, said = scene.attempt.stage, scene.attempt.evidence
+    if stage not in ("bind", "filter-error") or scene.attempt.lock is not None or said is None:
+        return []
+    why = said.quote
     if (refusal := read_forbidden(why)) is not None and refusal.account.split(":")[2] == scene.install.namespace:
-        return forbidden({refusal: scene.attempt.evidence})
+        return with_nodes_behind(scene, forbidden({refusal: said}))
     steps = prose.scheduler_log(scene.install, scene.pod.name)
-    code = "filtering-failed" if scene.attempt.stage == "filter-error" else "binding-failed"
+    code = "filtering-failed" if stage == "filter-error" else "binding-failed"
     if code == "filtering-failed":
         claim = Text("filtering-failed.claim", why=why)
     elif (plugin := _PRE_BIND.search(why)) is not None:
@@ -185,9 +172,7 @@ def _refused_with_error(scene: PodScene) -> Finding | None:
             steps = (step(Text("binding-failed.volumes"), kubectl("-n", scene.pod.namespace, "get", "pvc")),)
     else:
         claim = Text("binding-failed.timeout" if _TIMED_OUT.search(why) else "binding-failed.claim", why=why)
-    return finding(
-        code, claim, "confirmed", (), [scene.attempt.evidence], severity="warning", actions=steps, of=scene.install
-    )
+    return with_nodes_behind(scene, finding(code, claim, proofs=[said], actions=steps, of=scene.install))
 
 
 def late_binds(pods: Iterable[Pod], install: Install) -> Iterator[Finding]:
@@ -204,7 +189,7 @@ def late_binds(pods: Iterable[Pod], install: Install) -> Iterator[Finding]:
     if bug := bug_behind("binding-failed", [why.message for _, why in late], version):
         claim = sentences(claim, Text("known-bug.in", version=version, why=bug.why, threads=", ".join(bug.threads)))
     steps = prose.scheduler_log(install, late[0][0].name)
-    yield finding("binding-failed", claim, "confirmed", (), proofs, severity="warning", actions=steps, of=install)
+    yield finding("binding-failed", claim, proofs=proofs, actions=steps, of=install)
 
 
 @rule("scheduler-degraded", "scheduler-panic")
@@ -216,91 +201,49 @@ def extender_silent(scene: PodScene) -> Iterator[Finding]:
     look = kubectl("-n", scene.install.namespace, "get", "pods", *(pod.name for pod in pods))
     steps = [step(Text("scheduler-degraded.pods"), look)] if pods else []
     proofs = [scene.attempt.evidence]
-    yield finding(
-        "scheduler-degraded", claim, "confirmed", (), proofs, severity="critical", actions=steps, of=scene.install
-    )
+    yield finding("scheduler-degraded", claim, proofs=proofs, severity="critical", actions=steps, of=scene.install)
     yield from panicked_elsewhen(scene)
 
 
 @rule("blocked-after-filter", *NODE_CODES)
 def blocked(scene: PodScene) -> list[Finding]:
     """Filtered, and neither bound nor refused since."""
-    return with_nodes_behind(scene, _blocked(scene) if scene.fitting or scene.once(by_words) else None)
+    said, at = scene.attempt.evidence, scene.attempt.at
+    if scene.attempt.stage != "filtered" or said is None or not (scene.fitting or scene.once(by_words)):
+        return []
+    node = reserved_node(scene.pod.metadata) or chosen_node(said.quote)
+    if at is not None and scene.now - at < FILTERED_GRACE:
+        claim, severity, steps = Text("blocked-after-filter.calm", node=node or "?"), "info", []
+    else:
+        claim, severity = Text("blocked-after-filter.claim", node=node or "?"), "warning"
+        steps = [step(Text("blocked-after-filter.look"), kubectl_pod(scene.pod, "describe"))]
+    told = finding("blocked-after-filter", claim, nodes=[node], proofs=[said], severity=severity, actions=steps)
+    return with_nodes_behind(scene, told)
 
 
-def _blocked(scene: PodScene) -> Finding | None:
-    if scene.attempt.stage != "filtered" or scene.attempt.evidence is None:
-        return None
-    node = reserved_node(scene.pod.metadata) or chosen_node(scene.attempt.evidence.quote)
-    calm = scene.attempt.at is not None and scene.now - scene.attempt.at < FILTERED_GRACE
-    return finding(
-        "blocked-after-filter",
-        Text("blocked-after-filter.calm" if calm else "blocked-after-filter.claim", node=node or "?"),
-        "confirmed",
-        (node,) if node else (),
-        [scene.attempt.evidence],
-        severity="info" if calm else "warning",
-        actions=() if calm else (step(Text("blocked-after-filter.look"), kubectl_pod(scene.pod, "describe")),),
-    )
-
-
-@rule(
-    "waiting-for-retry",
-    "node-lock-held",
-    "node-lock-dangling",
-    "node-lock-malformed",
-    "handshake-stale",
-    reads=("nodes",),
-)
+@rule("waiting-for-retry", *_LOCKS, "handshake-stale", reads=("nodes",))
 def waits_for_retry(scene: PodScene) -> Iterator[Finding]:
     """Some candidate would take the pod now; behind that what is noise: a lock that passes, an old handshake."""
-    untrusted = scene.once(untrusted_nodes)
-    if not scene.fitting or not scene.request.containers or (untrusted and untrusted.severity != "info"):
+    untrusted, names = scene.once(untrusted_nodes), scene.fitting
+    if not names or not scene.request.containers or (untrusted and untrusted.severity != "info"):
         return
-    yield _waits_for_retry(scene)
-    yield from filter(None, (passing_lock(scene), untrusted))
-
-
-def _waits_for_retry(scene: PodScene) -> Finding:
-    if scene.attempt.at is not None and scene.attempt.evidence is not None:
-        claim, late, proofs = (
-            _tried_at(scene, scene.attempt.at),
-            scene.now - scene.attempt.at >= UNSCHEDULABLE_FLUSH,
-            [scene.attempt.evidence],
-        )
+    tried, created = scene.attempt.at, parse_time(scene.pod.metadata.creation_timestamp)
+    proofs, shown, late = scene.words, prose.names(names), False
+    if proofs and tried is not None:
+        due, late = after(tried, UNSCHEDULABLE_FLUSH), scene.now - tried >= UNSCHEDULABLE_FLUSH
+        key = "waiting-for-retry.overdue" if due <= scene.now else "waiting-for-retry.claim"
+        claim = Text(key, nodes=shown, tried=format_time(tried), due=format_time(due))
+    elif created is not None and scene.now - created > UNSCHEDULABLE_FLUSH:
+        claim, late = Text("waiting-for-retry.ignored", nodes=shown, created=format_time(created)), True
+        proofs = [quotes.of_pod_age(scene.pod), *proofs]
     else:
-        claim, late, proofs = _never_tried(scene)
-    node = scene.nodes[scene.fitting[0]]
-    cards = scene.view.cards(node.name)
-    if cards:
-        proofs.append(quotes.of_card(node, cards[0].card.uuid))
-    return finding(
-        "waiting-for-retry",
-        claim,
-        "suspected",
-        scene.fitting,
-        proofs,
-        severity="warning" if late else "info",
-        actions=prose.scheduler_log(scene.install, scene.pod.name) if late else (),
-    )
-
-
-def _tried_at(scene: PodScene, tried: datetime) -> Text:
-    due = after(tried, UNSCHEDULABLE_FLUSH)
-    key = "waiting-for-retry.overdue" if due <= scene.now else "waiting-for-retry.claim"
-    return Text(key, nodes=prose.names(scene.fitting), tried=format_time(tried), due=format_time(due))
-
-
-def _never_tried(scene: PodScene) -> tuple[Prose, bool, list[Evidence]]:
-    """The claim, whether it is late for a first try, and the proofs."""
-    proofs = [scene.attempt.evidence] if scene.attempt.evidence else []
-    text = scene.pod.metadata.creation_timestamp or ""
-    created = parse_time(text)
-    shown = prose.names(scene.fitting)
-    if created is None or scene.now - created <= UNSCHEDULABLE_FLUSH:
-        return Text("waiting-for-retry.untried", nodes=shown), False, proofs
-    claim = Text("waiting-for-retry.ignored", nodes=shown, created=format_time(created))
-    return claim, True, [quotes.of_pod_age(scene.pod), *proofs]
+        claim = Text("waiting-for-retry.untried", nodes=shown)
+    proofs += [quotes.of_card(scene.nodes[names[0]], card.card.uuid) for card in scene.view.cards(names[0])[:1]]
+    severity, steps = ("warning", prose.scheduler_log(scene.install, scene.pod.name)) if late else ("info", ())
+    yield finding("waiting-for-retry", claim, "suspected", names, proofs, severity=severity, actions=steps)
+    if locks := _locks_on(scene, names):
+        yield _lock_finding(scene, locks, _of_owner(scene, next(iter(locks))), severity="info", steps=False)
+    yield from [untrusted] if untrusted else []
 
 
 _CLAIMS = {
@@ -373,8 +316,7 @@ def _is_served(owner: Pod, *, settled: bool) -> bool:
     Allocate (HAMi pkg/device-plugin/nvidiadevice, PodAllocationTrySuccess). One of the two is enough only when the lock
     is older than an allocation takes.
     """
-    statuses = [*(owner.status.init_container_statuses or ()), *(owner.status.container_statuses or ())]
-    started = any(status.state.running or status.state.terminated for status in statuses)
+    started = any(status.state.running or status.state.terminated for status in statuses(owner))
     signs = (was_allocated(owner), started and bool(owner.spec.node_name))
     return any(signs) if settled else all(signs)
 

@@ -69,7 +69,7 @@ def rank_causes(scene: PodScene) -> list[RankedCause]:
     causes = sorted([*_hami_causes(scene), *_kubernetes_causes(scene)], key=_sort_key)
     if not needs_several(causes):
         return causes
-    named = _named_by_hami(scene.attempt)
+    named = {event.code for event, _ in scene.attempt.code_events} | scene.attempt.codes
     if all(cause.of_kubernetes for cause in causes) and _forbidden_by_quota(scene):
         return [RankedCause(Rank.BACKGROUND, fit.QUOTA_NOT_FIT, ()), *causes]
     return sorted(causes, key=lambda cause: (cause.rank, cause.of_kubernetes, cause.text not in named))
@@ -83,8 +83,7 @@ def by_words(scene: PodScene) -> bool:
         return True
     judged = scene.verdicts.items()
     unknown = any(verdict.fits is None and not scene.attempt.cards_on(name) for name, verdict in judged)
-    reasons = scene.attempt.unschedulable.by_hami if scene.attempt.unschedulable else ()
-    return unknown and any(card.of for reason in reasons for card in reason.cards)
+    return unknown and any(card.of for reason in scene.attempt.by_hami for card in reason.cards)
 
 
 def causes(scene: PodScene) -> list[RankedCause]:
@@ -104,12 +103,6 @@ def needs_several(causes: Sequence[RankedCause]) -> bool:
     return bool(causes) and causes[0].rank is Rank.BACKGROUND
 
 
-def _named_by_hami(attempt: Attempt) -> set[str]:
-    events = {event.code for event, _ in attempt.code_events}
-    reasons = attempt.unschedulable.by_hami if attempt.unschedulable else ()
-    return events | {card.code for reason in reasons for card in reason.cards}
-
-
 def rank_words(attempt: Attempt) -> list[RankedCause]:
     """The reasons in the schedulers' words alone, for when the nodes cannot be seen: nothing can be tried then.
 
@@ -122,14 +115,12 @@ def rank_words(attempt: Attempt) -> list[RankedCause]:
     for refusal, _ in attempt.refusals:
         for card in attempt.cards_on(refusal.node):
             nodes[card.code].add(refusal.node)
-    for reason in attempt.unschedulable.by_hami if attempt.unschedulable else ():
+    for reason in attempt.by_hami:
         for card in reason.cards:
             counts[card.code] += reason.nodes
-    causes = [
-        RankedCause(_rank_of_word(text), text, tuple(sorted(nodes[text])), counts[text]) for text in {*nodes, *counts}
-    ]
-    lost = attempt.unschedulable.by_kubernetes if attempt.unschedulable else ()
-    causes += [RankedCause(Rank.BACKGROUND, reason.text, (), reason.nodes) for reason in lost]
+    texts = {*nodes, *counts}
+    causes = [RankedCause(_rank_of_word(text), text, tuple(sorted(nodes[text])), counts[text]) for text in texts]
+    causes += [RankedCause(Rank.BACKGROUND, reason.text, (), reason.nodes) for reason in attempt.by_kubernetes]
     return sorted(causes, key=_sort_key)
 
 
@@ -149,20 +140,6 @@ def _sort_key(cause: RankedCause) -> tuple[int, int, int, int, str]:
 _UNFIT = (CardCount("NodeUnfitPod", 0, 0),)
 
 
-def _nodes_by_reason(scene: PodScene) -> dict[tuple[CardCount, ...], list[str]]:
-    """The candidates that do not fit, sorted: by our own verdict where it is known, else by HAMi's words about them."""
-    found: dict[tuple[CardCount, ...], list[str]] = defaultdict(list)
-    for verdict, names in scene.by_verdict:
-        if verdict.fits is None:
-            for name in names:
-                found[scene.attempt.cards_on(name) or _UNFIT].append(name)
-        elif not verdict.fits:
-            found[_as_cards(verdict) or _UNFIT] += names
-    for names in found.values():
-        names.sort()
-    return found
-
-
 def _as_cards(verdict: Verdict) -> tuple[CardCount, ...]:
     if verdict.parts:
         return tuple(CardCount(code, count, verdict.of) for code, count in verdict.parts)
@@ -170,11 +147,18 @@ def _as_cards(verdict: Verdict) -> tuple[CardCount, ...]:
 
 
 def _hami_causes(scene: PodScene) -> Iterable[RankedCause]:
+    """Of the candidates that do not fit, by our own verdict where it is known, else by HAMi's words about them."""
+    by_cards: dict[tuple[CardCount, ...], list[str]] = defaultdict(list)
+    for verdict, names in scene.by_verdict:
+        for name in names if verdict.fits is None else ():
+            by_cards[scene.attempt.cards_on(name) or _UNFIT].append(name)
+        if verdict.fits is False:
+            by_cards[_as_cards(verdict) or _UNFIT] += names
     nodes: dict[str, list[str]] = defaultdict(list)
     ranked: dict[str, Counter[Rank]] = defaultdict(Counter)
-    for cards, names in _nodes_by_reason(scene).items():
+    for cards, names in by_cards.items():
         for text in _telling(cards):
-            tried = [_rank_on(scene, name, text) for name in names[:_SAMPLE]]
+            tried = [_rank_on(scene, name, text) for name in sorted(names)[:_SAMPLE]]
             ranked[text].update(tried)
             ranked[text][tried[-1]] += len(names) - len(tried)
             nodes[text] += names
@@ -195,7 +179,10 @@ def _rank_on(scene: PodScene, name: str, text: str) -> Rank:
     """The weight of one reason on one node."""
     reason = reason_of(text)
     if text == fit.NODE_UNREGISTERED:
-        return _rank_unregistered(scene, name)
+        if not scene.expects_gpus(name):
+            return Rank.NORMAL
+        fits = scene.if_registered(name).fits
+        return Rank.STATE if fits else Rank.UNSEEN if fits is None else Rank.BACKGROUND
     if reason is None:
         return Rank.UNSEEN
     if reason.nature == "summary":
@@ -209,7 +196,8 @@ def _rank_on(scene: PodScene, name: str, text: str) -> Rank:
         return Rank.BACKGROUND
     if reason.nature == "pod":
         return Rank.POD
-    if reason.nature == "use" and text != fit.QUOTA_NOT_FIT and not _fits_empty(scene, name):
+    sized, relax = reason.nature == "use" and text != fit.QUOTA_NOT_FIT, frozenset({fit.QUOTA_NOT_FIT})
+    if sized and scene.view.fits_empty(name, scene.request, relax) is not True:
         return Rank.SIZE if text in _SIZE_CODES else Rank.BACKGROUND
     return Rank.STATE
 
@@ -232,17 +220,6 @@ def behind(scene: PodScene, causes: Sequence[RankedCause]) -> list[RankedCause]:
         RankedCause(Rank.BACKGROUND, text, tuple(sorted(some))) for text, some in nodes.items() if text not in known
     )
     return sorted(found, key=_sort_key)
-
-
-def _fits_empty(scene: PodScene, name: str) -> bool:
-    return scene.view.fits_empty(name, scene.request, frozenset({fit.QUOTA_NOT_FIT})) is True
-
-
-def _rank_unregistered(scene: PodScene, name: str) -> Rank:
-    if not scene.expects_gpus(name):
-        return Rank.NORMAL
-    fits = scene.if_registered(name).fits
-    return Rank.STATE if fits else Rank.UNSEEN if fits is None else Rank.BACKGROUND
 
 
 def _kubernetes_causes(scene: PodScene) -> Iterable[RankedCause]:
@@ -282,7 +259,7 @@ def unexplained(scene: PodScene) -> list[tuple[str, int]]:
     for obstacle in scene.obstacles.values():
         ours[family(obstacle.text)] += 1
     theirs: dict[str, tuple[str, int]] = {}
-    for reason in scene.attempt.unschedulable.by_kubernetes if scene.attempt.unschedulable else ():
+    for reason in scene.attempt.by_kubernetes:
         text, count = theirs.get(family(reason.text), (reason.text, 0))
         theirs[family(reason.text)] = text, count + reason.nodes
     return [(text, count - ours[name]) for name, (text, count) in theirs.items() if count > ours[name]]
@@ -301,4 +278,4 @@ def severity_of(cause: RankedCause) -> Severity:
 
 def words(attempt: Attempt) -> list[Evidence]:
     """What the schedulers said last of the pod, as proof."""
-    return [attempt.evidence] if attempt.evidence else [attempt.none_fit] if attempt.none_fit else []
+    return attempt.words or ([attempt.none_fit] if attempt.none_fit else [])

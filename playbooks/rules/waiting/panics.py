@@ -23,13 +23,13 @@ from bot.hami.scheduler_logs.log_lines import (
 from bot.hami.scheduler_logs.scheduling_events import Unschedulable, parse_unschedulable
 from bot.kube.hami_pods import EXTENDER_CONTAINER, KUBE_SCHEDULER_CONTAINER
 from bot.kube.models import Pod
-from bot.kube.times import format_time, parse_time
+from bot.kube.times import parse_time
 from bot.report import Confidence, Evidence, Finding, Gap, NextAction, Severity, one_line, step
 from bot.texts import Prose, Text
 from playbooks.attempt import Attempt
 from playbooks.gather.scheduler_logs import LogOf
 from playbooks.gather.scheduler_process import PanicLog
-from playbooks.quotes import kubectl, shown
+from playbooks.quotes import kubectl, of_logged, shown
 from playbooks.rule import rule
 from playbooks.rules.common.findings import finding
 from playbooks.scenes.cluster import HamiScene
@@ -133,16 +133,22 @@ def newest_time(logs: Iterable[LogOf], now: datetime) -> Iterable[str]:
 
 def read_logs(logs: Sequence[LogOf], about: LogSubject) -> Logged:
     """The pod's lines and runs."""
-    others = tuple(
-        namespace for namespace in namespaces_named(logs, about.name, about.now) if namespace != about.namespace
-    )
+    others = [found for found in namespaces_named(logs, about.name, about.now) if found != about.namespace]
     read = tuple(_one_log(log, about) for log in logs)
     of_hami = [log for log in read if log.log.container == EXTENDER_CONTAINER]
     runs = [RunInLog(log.log, cycle) for log in of_hami for cycle in rebuild(log.lines)]
     runs.sort(key=lambda run: run.cycle.at or _LONG_AGO)
     uid = about.uid or next((run.cycle.uid for run in reversed(runs) if run.cycle.uid), "")
     own = tuple(run for run in runs if run.cycle.uid in ("", uid))
-    return Logged(about.namespace, others, read, own, len(runs) - len(own), _statement(read))
+    statements = [
+        Statement(log.log, line, said)
+        for log in read
+        if log.log.container == KUBE_SCHEDULER_CONTAINER
+        for line in log.lines
+        if line.message == _NO_FIT and (said := parse_unschedulable(line.values.get("err", "")))
+    ]
+    newest = max(statements, key=lambda statement: statement.line.at or _LONG_AGO, default=None)
+    return Logged(about.namespace, tuple(others), read, own, len(runs) - len(own), newest)
 
 
 def _one_log(log: LogOf, about: LogSubject) -> PodLog:
@@ -164,18 +170,6 @@ def _one_log(log: LogOf, about: LogSubject) -> PodLog:
         open_ended += raw.endswith("=<")
         (own if at else bare).append(line)
     return PodLog(log, tuple(own), tuple(bare), older, ahead, open_ended)
-
-
-def _statement(logs: Iterable[PodLog]) -> Statement | None:
-    """The newest one."""
-    found = [
-        Statement(log.log, line, said)
-        for log in logs
-        if log.log.container == KUBE_SCHEDULER_CONTAINER
-        for line in log.lines
-        if line.message == _NO_FIT and (said := parse_unschedulable(line.values.get("err", "")))
-    ]
-    return max(found, key=lambda statement: statement.line.at or _LONG_AGO, default=None)
 
 
 class _Found(NamedTuple):
@@ -209,10 +203,9 @@ def panicked(scene: PodScene) -> Iterator[Finding]:
     elif broke_off(attempt.evidence.quote) and (attempt.stage != "bind" or found):
         claim = Text("scheduler-panic.suspected", why=one_line(attempt.evidence.quote, 80))
         proofs = [attempt.evidence, *map(_of_line, found[: -_MAX_SHOWN - 1 : -1])]
-        logs = [_log(pod, previous=False) for pod in scene.install.pods[:1]]
-        read = [step(Text("scheduler-panic.stack"), f"{log} | grep -A 20 panic") for log in logs]
+        read = list(map(_stack, scene.install.pods[:1]))
         yield finding(
-            "scheduler-panic", claim, "suspected", (), proofs, severity="critical", actions=read, of=scene.install
+            "scheduler-panic", claim, "suspected", proofs=proofs, severity="critical", actions=read, of=scene.install
         )
 
 
@@ -234,7 +227,8 @@ def extender_ended(scene: HamiScene) -> Iterator[Finding]:
     """A panic ended the extender a short while ago, or no scheduler is ready again after it."""
     found = _ends(scene)
     if scene.install.ready_pods:
-        found = [crash for crash in found if _age(crash.log, scene.now) <= _RECENT]
+        times = [(crash, parse_time(crash.log.ended_at)) for crash in found]
+        found = [crash for crash, at in times if at is None or scene.now - at <= _RECENT]
     if found:
         yield _end_told(scene, found)
 
@@ -252,27 +246,20 @@ def _ends(scene: HamiScene) -> list[_Found]:
 
 def _end_told(scene: HamiScene, found: list[_Found]) -> Finding:
     log = found[-1].log
-    claim: Prose = Text("scheduler-panic.ended", what=_what(found), pod=log.scheduler.name)
-    if log.ended_at:
-        claim = Text("scheduler-panic.ended-at", what=_what(found), pod=log.scheduler.name, at=log.ended_at)
+    key = "scheduler-panic.ended-at" if log.ended_at else "scheduler-panic.ended"
+    claim = Text(key, what=_what(found), pod=log.scheduler.name, at=log.ended_at)
     severity: Severity = "warning" if scene.install.ready_pods else "critical"
     return _told(found, [], claim, severity=severity, of=scene.install)
 
 
 def _may_be_panic(attempt: Attempt) -> bool:
-    asked = attempt.evidence is not None and attempt.stage in ("extender", "bind")
+    asked = attempt.stage in ("extender", "bind")
     return asked and attempt.evidence is not None and may_be_panic(attempt.evidence.quote)
 
 
 def _survived(scene: HamiScene) -> list[_Found]:
     """The panics of a process that runs on."""
     return [crash for crash in _found(scene.process.panics) if not crash.log.previous] if scene.install.seen else []
-
-
-def _age(log: PanicLog, now: datetime) -> timedelta:
-    """Since the run ended; none where that is not said."""
-    at = parse_time(log.ended_at)
-    return now - at if at else timedelta()
 
 
 def panicked_in(runs: Sequence[RunInLog], logs: tuple[PanicLog, ...], steps: tuple[NextAction, ...]) -> list[Finding]:
@@ -320,26 +307,19 @@ def _told(
     steps: tuple[NextAction, ...] = (),
     of: Install | None = None,
 ) -> Finding:
-    shown = [_of_line(crash) for crash in found[: -_MAX_SHOWN - 1 : -1]]
+    proofs = [*proofs, *map(_of_line, found[: -_MAX_SHOWN - 1 : -1])]
     last = found[-1].log
-    read = step(Text("scheduler-panic.stack"), f"{_log(last.scheduler, previous=last.previous)} | grep -A 20 panic")
-    return finding(
-        "scheduler-panic", claim, confidence, (), [*proofs, *shown], severity=severity, actions=(*steps, read), of=of
-    )
+    steps = (*steps, _stack(last.scheduler, *(["--previous"] if last.previous else [])))
+    return finding("scheduler-panic", claim, confidence, proofs=proofs, severity=severity, actions=steps, of=of)
 
 
 def _of_line(found: _Found) -> Evidence:
-    scheduler = found.log.scheduler
-    command = f"{_log(scheduler, previous=found.log.previous)} | grep -E 'panic|fatal error'"
-    return Evidence(
-        source="scheduler log",
-        object=f"Pod {scheduler.namespace}/{scheduler.name} container {EXTENDER_CONTAINER}",
-        at=format_time(found.panic.at) if found.panic.at else None,
-        quote=shown(found.panic.raw)[:_LONGEST],
-        command=command,
-    )
+    log, raw, at = found.log, shown(found.panic.raw)[:_LONGEST], found.panic.at
+    options = ("--previous",) if log.previous else ()
+    return of_logged(log.scheduler, EXTENDER_CONTAINER, raw, at, *options, grep="-E 'panic|fatal error'")
 
 
-def _log(scheduler: Pod, *, previous: bool) -> str:
-    earlier = ("--previous",) if previous else ()
-    return kubectl("-n", scheduler.namespace, "logs", scheduler.name, "-c", EXTENDER_CONTAINER, *earlier)
+def _stack(scheduler: Pod, *options: str) -> NextAction:
+    """To read the stack that the panic left in the log."""
+    log = kubectl("-n", scheduler.namespace, "logs", scheduler.name, "-c", EXTENDER_CONTAINER, *options)
+    return step(Text("scheduler-panic.stack"), f"{log} | grep -A 20 panic")

@@ -1,6 +1,6 @@
 """Findings about nodes that refuse a pod: one per cause, with HAMi's words and the objects that bear them out."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal
 
 from bot.hami.fit import verdicts
@@ -20,12 +20,13 @@ from playbooks.attempt import Attempt
 from playbooks.quotes import kubectl, kubectl_pod
 from playbooks.rule import rule
 from playbooks.rules.capacity import request_amounts
-from playbooks.rules.capacity.large_request import Largest, admits, proof_of, too_small
+from playbooks.rules.capacity.large_request import Largest, admits, too_small
 from playbooks.rules.capacity.request_amounts import is_soft, own_words, shortage
 from playbooks.rules.common import prose
 from playbooks.rules.common.findings import finding
 from playbooks.rules.common.holders import edit_owner
 from playbooks.rules.nodes.causes import uncordon
+from playbooks.rules.quota.effects import quoted
 from playbooks.rules.waiting.cause_ranking import (
     RankedCause,
     by_words,
@@ -76,21 +77,6 @@ _TOO_FEW = {
 }
 """Reasons that may hold of some GPUs of a node while others pass, but too few."""
 
-_OF_CARDS = frozenset(
-    {
-        verdicts.INSUFFICIENT_MEMORY,
-        verdicts.INSUFFICIENT_CORE,
-        verdicts.COMPUTE_UNITS_EXHAUSTED,
-        verdicts.TIME_SLICING_EXHAUSTED,
-        verdicts.EXCLUSIVE_CONFLICT,
-        verdicts.MIG_INFEASIBLE,
-        verdicts.ALLOCATED_INSUFFICIENT,
-        verdicts.NOT_HEALTHY,
-        verdicts.CORDONED,
-    }
-)
-"""Reasons that a look at the cards and their holders explains."""
-
 
 def refused(scene: PodScene, cause: RankedCause) -> Finding:
     """The finding of one cause of registered nodes, or of kube-scheduler's own."""
@@ -99,17 +85,16 @@ def refused(scene: PodScene, cause: RankedCause) -> Finding:
         return _kubernetes(scene, cause, severity)
     proofs = scene.attempt.evidence_for(cause.text)
     confidence: Confidence = "confirmed" if proofs or _all_refused(scene) else "suspected"
-    if not proofs:
-        proofs = words(scene.attempt)
     largest = too_small(scene) if cause.text == verdicts.INSUFFICIENT_MEMORY else None
     if cause.text == verdicts.QUOTA_NOT_FIT and not cause.nodes:
         claim = Text("resource-quota-not-fit.everywhere", **_values(scene, cause))
     elif largest is None:
-        slice_ = _slice(scene, cause)
-        claim = own_words(scene, cause) or _usual(scene, cause, slice_)
+        claim = own_words(scene, cause) or _usual(scene, cause)
     else:
-        claim = Text("card-insufficient-memory.never", **_too_small(scene, largest))
-    proofs = [*proofs, *_object_proofs(scene, cause, largest)]
+        sizes = {"type": one_line(largest.card.type, 60), "largest": prose.mib(largest.card.memory_mib)}
+        nodes = prose.names(largest.nodes)
+        claim = Text("card-insufficient-memory.never", nodes=nodes, memory=_memory(scene), **sizes)
+    proofs = [*(proofs or words(scene.attempt)), *_object_proofs(scene, cause, largest)]
     steps = () if severity == "info" else where_to_look(scene, cause)
     if (own := set_as_asked(scene, cause)) is not None:
         claim, proofs = sentences(claim, own[0]), [*proofs, *own[1]]
@@ -127,49 +112,37 @@ def where_to_look(scene: PodScene, cause: RankedCause) -> tuple[NextAction, ...]
         return prose.see_quota(scene.pod.namespace)
     if cause.code == "node-unfit-pod":
         return prose.raise_verbosity()
-    if cause.text in _OF_CARDS and cause.nodes:
-        return _look_at_cards(scene, cause)
-    if cause.text == verdicts.MODE_NOT_FIT and cause.nodes and scene.device.names.also_read:
-        return _set_mode(scene, cause.nodes[0])
-    return prose.see_cards(cause.nodes[0]) if cause.nodes else (look_at_pod(scene.pod, cause.text),)
+    node = cause.nodes[0] if cause.nodes else ""
+    if not node:
+        return (look_at_pod(scene.pod, cause.text),)
+    if cause.text == verdicts.CORDONED and (undo := _uncordon(scene, scene.nodes[node])):
+        return undo
+    if cause.text == verdicts.MODE_NOT_FIT and scene.device.names.also_read:
+        # To set the node up for the split that the pod asks for, or to ask for the node's.
+        if is_soft(scene):
+            mark = kubectl("annotate", "node", node, "hami-vnpu-core=true")
+            return (step(Text("mode-not-fit.make-soft", node=node), mark, changes_cluster=True),)
+        patch = {"metadata": {"annotations": {MODE_KEY: "hami-core"}}}
+        return (edit_owner(scene.pod, Text("mode-not-fit.ask-soft", node=node), patch),)
+    first = prose.see_node(node) if cause.text == verdicts.NOT_HEALTHY else ()
+    return (*first, *prose.see_cards(node))
 
 
-def _set_mode(scene: PodScene, node: str) -> tuple[NextAction, ...]:
-    """To set the node up for the split that the pod asks for, or to ask for the node's."""
-    if is_soft(scene):
-        mark = kubectl("annotate", "node", node, "hami-vnpu-core=true")
-        return (step(Text("mode-not-fit.make-soft", node=node), mark, changes_cluster=True),)
-    patch = {"metadata": {"annotations": {MODE_KEY: "hami-core"}}}
-    return (edit_owner(scene.pod, Text("mode-not-fit.ask-soft", node=node), patch),)
-
-
-def _usual(scene: PodScene, cause: RankedCause, slice_: Slice | None) -> Text:
+def _usual(scene: PodScene, cause: RankedCause) -> Text:
     """What tells it: some GPUs may pass, but too few; some words mean another thing for other vendors."""
-    values = _values(scene, cause, slice_)
-    if cause.text in _TOO_FEW and _some_pass(scene, cause.nodes):
+    slice_, containers = None, scene.request.containers
+    if cause.text == verdicts.INSUFFICIENT_MEMORY:  # the largest piece that one GPU could give, whatever else is asked
+        slice_ = largest_slice(scene.view, cause.nodes, scene.request)
+    values, on = _values(scene, cause, slice_), set(cause.nodes)
+    passes = (names for verdict, names in scene.by_verdict if verdicts.ALLOCATED_INSUFFICIENT in verdict.codes)
+    if cause.text in _TOO_FEW and not all(map(on.isdisjoint, passes)):
         return Text(_TOO_FEW[cause.text], **values)
-    if slice_ is not None and slice_.memory_mib >= _most_memory(scene):
+    most = max((container.memory_mib for container in containers), default=0) or INT32_MAX
+    if slice_ is not None and slice_.memory_mib >= most:
         return Text("card-insufficient-memory.others", **values)
     if cause.text in _OF_OTHER_VENDORS and scene.device.vendor is not FIRST:
         return Text(_OF_OTHER_VENDORS[cause.text], **values)
     return Text(CLAIMS[cause.code], **values)
-
-
-def _slice(scene: PodScene, cause: RankedCause) -> Slice | None:
-    """Of the nodes that lack memory the largest piece that one GPU could give, whatever else is asked for."""
-    return largest_slice(scene.view, cause.nodes, scene.request) if cause.text == verdicts.INSUFFICIENT_MEMORY else None
-
-
-def _most_memory(scene: PodScene) -> int:
-    return max((container.memory_mib for container in scene.request.containers), default=0) or INT32_MAX
-
-
-def _some_pass(scene: PodScene, names: Iterable[str]) -> bool:
-    """Whether on one of the nodes some GPUs pass."""
-    of = set(names)
-    return any(
-        verdicts.ALLOCATED_INSUFFICIENT in verdict.codes and not of.isdisjoint(on) for verdict, on in scene.by_verdict
-    )
 
 
 def in_words(
@@ -185,13 +158,9 @@ def in_words(
     known: Confidence = "confirmed" if sure else "suspected"
     if reason_of(cause.text) is None:
         claim = Text("kubernetes-filter.claim", count=cause.unlocked, text=cause.text)
-        return finding("kubernetes-filter", claim, known, (), words(attempt), severity=severity, actions=steps)
+        return finding("kubernetes-filter", claim, known, proofs=words(attempt), severity=severity, actions=steps)
     count = max(len(cause.nodes), cause.unlocked)
-    claim = (
-        Text("said.vendor", count=count, reason=cause.text)
-        if why == "vendor"
-        else Text("said.claim", count=count, reason=cause.text)
-    )
+    claim = Text("said.vendor" if why == "vendor" else "said.claim", count=count, reason=cause.text)
     proofs = attempt.evidence_for(cause.text) or words(attempt)
     return finding(cause.code, claim, known, cause.nodes, proofs, severity=severity, actions=steps)
 
@@ -216,7 +185,7 @@ def lost_to_kubernetes(scene: PodScene) -> Iterator[Finding]:
     else:
         claim = Text("kubernetes-filter.claim", count=count, text=text)
     steps = [look_at_pod(scene.pod, text)]
-    yield finding("kubernetes-filter", claim, "confirmed", (), words(scene.attempt), severity="warning", actions=steps)
+    yield finding("kubernetes-filter", claim, proofs=words(scene.attempt), actions=steps)
 
 
 def look_at_pod(pod: Pod, text: str) -> NextAction:
@@ -226,17 +195,8 @@ def look_at_pod(pod: Pod, text: str) -> NextAction:
     return step(Text("blocked-after-filter.look"), kubectl_pod(pod, "describe"))
 
 
-def _look_at_cards(scene: PodScene, cause: RankedCause) -> tuple[NextAction, ...]:
-    node = cause.nodes[0]
-    if cause.text == verdicts.CORDONED and (undo := _uncordon(scene, cause)):
-        return undo
-    first = prose.see_node(node) if cause.text == verdicts.NOT_HEALTHY else ()
-    return (*first, *prose.see_cards(node))
-
-
-def _uncordon(scene: PodScene, cause: RankedCause) -> tuple[NextAction, ...]:
+def _uncordon(scene: PodScene, node: Node) -> tuple[NextAction, ...]:
     """To take back into service as many cards as the pod asks for, of those that it may have."""
-    node = scene.nodes[cause.nodes[0]]
     cordoned = cordoned_uuids(node)
     wanted = max((container.count for container in scene.request.containers), default=1)
     cards = [card.card for card in scene.view.cards(node.name) if card.card.uuid in cordoned]
@@ -269,8 +229,7 @@ def _kubernetes(scene: PodScene, cause: RankedCause, severity: Severity) -> Find
 
 def said_by_kubernetes(attempt: Attempt, cause: RankedCause) -> list[NodesReason]:
     """What kube-scheduler itself said that is of the cause's kind."""
-    reasons = attempt.unschedulable.by_kubernetes if attempt.unschedulable else ()
-    return [reason for reason in reasons if family(reason.text) == family(cause.text)]
+    return [reason for reason in attempt.by_kubernetes if family(reason.text) == family(cause.text)]
 
 
 def takers(scene: PodScene, cause: RankedCause) -> list[str]:
@@ -293,11 +252,9 @@ def _obstacle_proof(scene: PodScene, node: Node, detail: str) -> Evidence:
 
 def _all_refused(scene: PodScene) -> bool:
     """Whether HAMi, without saying why, refused just as many registered nodes as our own fit does."""
+    ours = (name for name, verdict in scene.verdicts.items() if verdict.fits is False)
     refusals = scene.attempt.generic_refusals()
-    ours = sum(
-        1 for name, verdict in scene.verdicts.items() if verdict.fits is False and is_unregistered(scene, name) is None
-    )
-    return refusals > 0 and refusals == ours
+    return refusals > 0 and refusals == sum(is_unregistered(scene, name) is None for name in ours)
 
 
 def _values(scene: PodScene, cause: RankedCause, slice_: Slice | None = None) -> dict[str, object]:
@@ -320,15 +277,6 @@ def _values(scene: PodScene, cause: RankedCause, slice_: Slice | None = None) ->
     }
 
 
-def _too_small(scene: PodScene, largest: Largest) -> dict[str, object]:
-    return {
-        "nodes": prose.names(largest.nodes),
-        "memory": _memory(scene),
-        "type": one_line(largest.card.type, 60),
-        "largest": prose.mib(largest.card.memory_mib),
-    }
-
-
 def _quota(scene: PodScene) -> dict[str, Prose]:
     """The resource whose quota refuses the pod, and its figures: memory, unless only the cores' would be exceeded."""
     room = scene.view.quota_room(scene.pod.namespace, scene.device.word)
@@ -336,24 +284,14 @@ def _quota(scene: PodScene) -> dict[str, Prose]:
         return {"resource": scene.gpus.memory, "limit": "?", "used": "?"}
     cores = sum(container.cores * container.count for container in scene.request.containers)
     memory = sum(container.memory_mib * container.count for container in scene.request.containers)
-    if _over_cores_only(scene):
+    by_memory = room.memory_limit_mib is not None and room.memory_used_mib + memory > room.memory_limit_mib
+    by_cores = room.cores_limit is not None and room.cores_used + cores > room.cores_limit
+    if by_cores and not by_memory:
         limit, used = f"{room.cores_limit:,}", f"{room.cores_used:,}"
         return {"resource": scene.gpus.cores, "limit": limit, "used": used, "asked": f"{cores:,}"}
     limit = "?" if room.memory_limit_mib is None else f"{room.memory_limit_mib:,}"
     asked = prose.mib(memory) if len(scene.request.containers) > 1 else _asked(scene)
     return {"resource": scene.gpus.memory, "limit": limit, "used": f"{room.memory_used_mib:,}", "asked": asked}
-
-
-def _over_cores_only(scene: PodScene) -> bool:
-    """Whether of the namespace's quotas only the cores' would be exceeded."""
-    room = scene.view.quota_room(scene.pod.namespace, scene.device.word)
-    if room is None:
-        return False
-    cores = sum(container.cores * container.count for container in scene.request.containers)
-    memory = sum(container.memory_mib * container.count for container in scene.request.containers)
-    by_memory = room.memory_limit_mib is not None and room.memory_used_mib + memory > room.memory_limit_mib
-    by_cores = room.cores_limit is not None and room.cores_used + cores > room.cores_limit
-    return by_cores and not by_memory
 
 
 def _memory(scene: PodScene) -> Prose:
@@ -366,25 +304,18 @@ def _asked(scene: PodScene) -> Prose:
     return request_amounts.asked(scene, container) if container else "?"
 
 
-def _pod_keys(scene: PodScene, code: str) -> tuple[str, ...]:
-    """The pod's annotations that the code rests on."""
-    names = scene.device.names
+def _object_proofs(scene: PodScene, cause: RankedCause, largest: Largest | None) -> list[Evidence]:
+    """The parts of the objects that the reason rests on."""
+    pod, names = scene.pod, scene.device.names
     keys = {
         verdicts.TYPE_MISMATCH: (names.use_type, names.no_use_type, names.mode),
         verdicts.UUID_MISMATCH: (names.use_uuid, names.no_use_uuid),
         verdicts.NUMA_NOT_FIT: (names.numa_bind,),
         verdicts.MODE_NOT_FIT: names.also_read,
         verdicts.EXCLUSIVE_CONFLICT: (POLICY_KEY,),
-    }
-    return tuple(filter(None, keys.get(code, ())))
-
-
-def _object_proofs(scene: PodScene, cause: RankedCause, largest: Largest | None) -> list[Evidence]:
-    """The parts of the objects that the reason rests on."""
-    pod = scene.pod
-    proofs = [
-        quotes.of_pod_annotation(pod, key) for key in _pod_keys(scene, cause.text) if pod.metadata.annotation(key)
-    ]
+    }.get(cause.text, ())
+    proofs = [quotes.of_pod_annotation(pod, key) for key in keys if key and pod.metadata.annotation(key)]
+    quota = _quota(scene)["resource"] if cause.text == verdicts.QUOTA_NOT_FIT else ""
     hardest = {
         verdicts.NODE_INSUFFICIENT: request_amounts.most_devices,
         verdicts.INSUFFICIENT_CORE: request_amounts.most_cores,
@@ -396,43 +327,17 @@ def _object_proofs(scene: PodScene, cause: RankedCause, largest: Largest | None)
         verdicts.MIG_INFEASIBLE: (of.memory, of.percentage),
         verdicts.INSUFFICIENT_CORE: (of.cores,),
         verdicts.EXCLUSIVE_CONFLICT: (of.cores,),
-        verdicts.QUOTA_NOT_FIT: _quota_order(scene),
+        verdicts.QUOTA_NOT_FIT: (of.cores, of.memory) if quota == of.cores else (of.memory, of.cores),
     }.get(cause.text, (of.count, of.cores))
     proofs += request_amounts.proof(scene, container, wanted)
-    if cause.text == verdicts.QUOTA_NOT_FIT:
-        proofs += _quota_proofs(scene)
+    own = (one for one in scene.quotas if quota and one.namespace == pod.namespace)
+    limits = ((one, str((one.spec.hard or {}).get(f"limits.{quota}", ""))) for one in own)
+    proofs += [proof for one, limit in limits if limit for proof in quoted(one.namespace, one.name, limit)][:1]
     if largest is not None:
-        proofs.append(proof_of(scene, largest))
+        proofs.append(quotes.of_card(scene.nodes[largest.node], largest.card.uuid, whole=True))
     elif cause.nodes:
-        proofs += _card_proof(scene, scene.nodes[cause.nodes[0]], cause.text)
+        node = scene.nodes[cause.nodes[0]]
+        cordon = node.metadata.annotation(CORDON_KEY) if cause.text == verdicts.CORDONED else None
+        cards = [quotes.of_card(node, state.card.uuid) for state in scene.view.cards(node.name)[:1]]
+        proofs += [quotes.of_node_annotation(node, CORDON_KEY, cordon)] if cordon else cards
     return proofs
-
-
-def _quota_order(scene: PodScene) -> tuple[str, str]:
-    """The resource whose quota is exceeded, then the other."""
-    memory, cores = scene.gpus.memory, scene.gpus.cores
-    return (cores, memory) if _over_cores_only(scene) else (memory, cores)
-
-
-def _quota_proofs(scene: PodScene) -> list[Evidence]:
-    """The namespace's limit on the resource that is exceeded."""
-    key = f"limits.{_quota_order(scene)[0]}"
-    return [
-        Evidence(
-            source="quota",
-            object=f"ResourceQuota {quota.namespace}/{quota.name}",
-            at=None,
-            quote=str(quota.spec.hard[key]),
-            command=kubectl("-n", quota.namespace, "get", "resourcequota", quota.name, "-o", "jsonpath={.spec.hard}"),
-        )
-        for quota in scene.quotas
-        if quota.namespace == scene.pod.namespace and quota.spec.hard and key in quota.spec.hard
-    ][:1]
-
-
-def _card_proof(scene: PodScene, node: Node, text: str) -> list[Evidence]:
-    """One card of the first node that the reason stands for, by its uuid."""
-    if text == verdicts.CORDONED and (cordon := node.metadata.annotation(CORDON_KEY)):
-        return [quotes.of_node_annotation(node, CORDON_KEY, cordon)]
-    cards = scene.view.cards(node.name)
-    return [quotes.of_card(node, cards[0].card.uuid)] if cards else []

@@ -5,8 +5,8 @@ or where HAMi does and kube-scheduler was not told to leave it to HAMi's extende
 """
 
 import difflib
-from collections.abc import Iterable, Iterator, Sequence
-from datetime import datetime, timedelta
+from collections.abc import Iterator, Sequence
+from datetime import timedelta
 from typing import NamedTuple
 
 from bot.finding_codes import Code
@@ -17,16 +17,12 @@ from bot.hami.nodes.node_state import has_vendor, is_left, is_offered
 from bot.hami.pods.request_parsing import extended_resources
 from bot.hami.scheduler_logs.log_lines import may_be_refused_request, parse_line
 from bot.hami.scheduler_logs.scheduling_events import finding_code
-from bot.hami.signatures import Hit, find
-from bot.hami.version import Version
+from bot.hami.signatures import find
 from bot.kube.hami_pods import EXTENDER_CONTAINER
-from bot.kube.models import Pod
-from bot.kube.times import format_time
 from bot.report import Confidence, Evidence, Finding, NextAction, step
 from bot.texts import Text
 from playbooks import quotes
-from playbooks.attempt import Attempt
-from playbooks.quotes import kubectl, shown
+from playbooks.quotes import kubectl
 from playbooks.rule import rule
 from playbooks.rules.common import prose
 from playbooks.rules.common.findings import finding
@@ -38,50 +34,25 @@ _NEAR = timedelta(seconds=10)
 """Within this kube-scheduler writes down how a call ended."""
 
 
-class _Refused(NamedTuple):
-    scheduler: Pod
-    line: str
-    at: datetime | None
-    hit: Hit
-
-
 @rule("scheduler-degraded", "admission-denied")
 def request_refused(scene: PodScene) -> Iterator[Finding]:
     """The call about the pod broke when the extender logged that it could not read a request."""
-    if scene.attempt.evidence is None or not may_be_refused_request(scene.attempt.evidence.quote):
+    said, broke = scene.attempt.evidence, scene.attempt.at
+    if said is None or broke is None or not may_be_refused_request(said.quote):
         return
-    lines = scene.cluster.process.refused
-    near = [refused for refused in _refused(lines, scene.version, scene.now) if _is_near(refused, scene.attempt)]
+    lines = ((scheduler, raw, parse_line(raw, scene.now)) for scheduler, raw in scene.cluster.process.refused)
+    # Written when the call ended: many pods may wait, and one request is too large.
+    near = [
+        (parsed.at, scheduler, raw, hit)
+        for scheduler, raw, parsed in lines
+        if parsed and parsed.at and abs(broke - parsed.at) <= _NEAR
+        for hit in find("extender-log", [raw], scene.version)
+    ]
     if near:
-        last, words = near[-1], near[-1].hit
-        claim, proofs = Text("scheduler-degraded.unread", means=words.means), [scene.attempt.evidence, _line(last)]
-        fix = step(words.fix, "")
-        yield finding(words.signature.code, claim, "confirmed", (), proofs, severity="critical", actions=[fix])
-
-
-def _refused(lines: Iterable[tuple[Pod, str]], version: Version | None, now: datetime) -> list[_Refused]:
-    found: list[_Refused] = []
-    for scheduler, raw in lines:
-        parsed = parse_line(raw, now)
-        at = parsed.at if parsed else None
-        found += [_Refused(scheduler, raw, at, hit) for hit in find("extender-log", [raw], version)]
-    return sorted(found, key=lambda refused: str(refused.at or ""))
-
-
-def _is_near(refused: _Refused, attempt: Attempt) -> bool:
-    """Whether the extender wrote it when the call ended: many pods may wait, and one request is too large."""
-    return refused.at is not None and attempt.at is not None and abs(attempt.at - refused.at) <= _NEAR
-
-
-def _line(refused: _Refused) -> Evidence:
-    scheduler = refused.scheduler
-    return Evidence(
-        source="scheduler log",
-        object=f"Pod {scheduler.namespace}/{scheduler.name} container {EXTENDER_CONTAINER}",
-        at=format_time(refused.at) if refused.at else None,
-        quote=shown(refused.line),
-        command=kubectl("-n", scheduler.namespace, "logs", scheduler.name, "-c", EXTENDER_CONTAINER),
-    )
+        at, scheduler, raw, hit = max(near, key=lambda line: line[0])
+        proofs = [said, quotes.of_logged(scheduler, EXTENDER_CONTAINER, raw, at)]
+        claim, fix = Text("scheduler-degraded.unread", means=hit.means), step(hit.fix, "")
+        yield finding(hit.signature.code, claim, proofs=proofs, severity="critical", actions=[fix])
 
 
 _CLOSE = 0.5
@@ -95,7 +66,8 @@ def offered_nowhere(scene: PodScene) -> Iterator[Finding]:
     nodes, seen = scene.nodes.values(), scene.seen
     config = find_scheduler_config(seen.config_maps, kube_scheduler_of(seen.install))
     managed = config.ignored if isinstance(config, SchedulerConfig) else frozenset[str]()
-    refused = _refused_for(scene.pod, scene.attempt)
+    # What the pod's scheduler itself found too few of.
+    refused = {reason.text.removeprefix("Insufficient ") for reason in scene.attempt.by_kubernetes}
     for name in extended_resources(scene.pod):
         ours = scene.config.names(name) or name in managed
         if (name in scene.config.gpus.all and name not in refused) or (is_left if ours else is_offered)(name, nodes):
@@ -121,12 +93,6 @@ def unknown_resources(scene: PodScene) -> set[str]:
     }
 
 
-def _refused_for(pod: Pod, attempt: Attempt) -> set[str]:
-    """The resources that the pod's scheduler itself found too few of."""
-    reasons = attempt.unschedulable.by_kubernetes if attempt.unschedulable else ()
-    return {reason.text.removeprefix("Insufficient ") for reason in reasons} & set(extended_resources(pod))
-
-
 _PROJECTS = {
     "4pd.io/": "HAMi's predecessor (k8s-vgpu-scheduler)",
     "aliyun.com/gpu-": "gpushare (Alibaba Cloud)",
@@ -140,13 +106,13 @@ _PROJECTS = {
 
 
 def _unknown(scene: PodScene, name: str, managed: frozenset[str]) -> Finding:
-    known = {resource for node in scene.nodes.values() for resource in node.status.allocatable or () if "/" in resource}
-    known |= (
-        managed
-        | scene.config.other_resources
-        | {resource for device in scene.config.devices for resource in device.resources.all}
-    )
-    near = _nearest(name, sorted(known))
+    known = {resource for resource in _offered(scene) if "/" in resource} | managed | scene.config.other_resources
+    known |= {resource for device in scene.config.devices for resource in device.resources.all}
+    domain, _, local = name.partition("/")
+    # What was meant, it seems: of the same domain if there is a near one, else of any.
+    own = [resource.partition("/")[2] for resource in sorted(known) if resource.partition("/")[0] == domain]
+    found = [f"{domain}/{close}" for close in difflib.get_close_matches(local, own, n=1, cutoff=_CLOSE)]
+    near = next(iter(found or difflib.get_close_matches(name, sorted(known), n=1, cutoff=0.8)), "")
     claim = Text("resource-unknown.near" if near else "resource-unknown.claim", resource=name, near=near)
     fix = Text("resource-unknown.rename" if near else "resource-unknown.remove", resource=name, near=near)
     sure: Confidence = "confirmed" if scene.config.names_all else "suspected"
@@ -155,34 +121,21 @@ def _unknown(scene: PodScene, name: str, managed: frozenset[str]) -> Finding:
         claim = Text("resource-unknown.other", resource=name, project=project)
         fix = Text("resource-unknown.ask-hami", project=project, **ours)
     steps = [edit_owner(scene.pod, fix), _offers()]
-    return finding("resource-unknown", claim, sure, (), proofs, severity="warning", actions=steps)
-
-
-def _nearest(name: str, known: Sequence[str]) -> str:
-    """The name that was meant, it seems: of the same domain if there is a near one, else of any."""
-    domain, _, local = name.partition("/")
-    own = [resource.partition("/")[2] for resource in known if resource.partition("/")[0] == domain]
-    if found := difflib.get_close_matches(local, own, n=1, cutoff=_CLOSE):
-        return f"{domain}/{found[0]}"
-    return next(iter(difflib.get_close_matches(name, known, n=1, cutoff=0.8)), "")
+    return finding("resource-unknown", claim, sure, proofs=proofs, actions=steps)
 
 
 def _without_vendor(scene: PodScene, name: str) -> Finding:
     claim = Text("resource-unknown.vendor", resource=name)
     steps = [step(Text("resource-unknown.install", resource=name), kubectl("get", "daemonsets", "-A"))]
-    if siblings := _siblings(scene, name):
+    domain = name.partition("/")[0]
+    if siblings := sorted(one for one in _offered(scene) if one.partition("/")[0] == domain and one != name):
         claim = Text("resource-unknown.sibling", resource=name, siblings=siblings)
         steps = [edit_owner(scene.pod, Text("resource-unknown.ask-sibling", resource=name, siblings=siblings))]
-    proofs = _proofs(scene, name)
-    steps.append(_offers())
-    return finding("resource-unknown", claim, "confirmed", (), proofs, severity="warning", actions=steps)
+    return finding("resource-unknown", claim, proofs=_proofs(scene, name), actions=[*steps, _offers()])
 
 
-def _siblings(scene: PodScene, name: str) -> list[str]:
-    """The resources of the same vendor that nodes do offer."""
-    domain = name.partition("/")[0]
-    offered = {resource for node in scene.nodes.values() for resource in node.status.allocatable or ()}
-    return sorted(resource for resource in offered if resource.partition("/")[0] == domain and resource != name)
+def _offered(scene: PodScene) -> set[str]:
+    return {resource for node in scene.nodes.values() for resource in node.status.allocatable or ()}
 
 
 def _not_left_to_hami(scene: PodScene, name: str, config: SchedulerConfig | str | None) -> Finding:
@@ -192,26 +145,20 @@ def _not_left_to_hami(scene: PodScene, name: str, config: SchedulerConfig | str 
     key = "extender-misconfigured.unmanaged" if read else "extender-misconfigured.unread"
     claim = Text("extender-misconfigured.listed" if listed else key, resource=name, file=read.key if read else "")
     proofs = [*_proofs(scene, name), *([managed_proof(read)] if read else [])]
-    namespace = scene.install.namespace
-    deployment = scene.install.deployment
+    namespace, deployment = scene.install.namespace, scene.install.deployment
+    steps = [step(Text("extender-misconfigured.maps"), kubectl("-n", namespace, "get", "configmaps"))]
     if read and not listed:
-        config_map = read.config_map
-        label = Text("extender-misconfigured.add", resource=name)
-        steps = [
-            step(label, kubectl("-n", config_map.namespace, "edit", "configmap", config_map.name), changes_cluster=True)
-        ]
-    else:
-        steps = [step(Text("extender-misconfigured.maps"), kubectl("-n", namespace, "get", "configmaps"))]
+        edit = kubectl("-n", read.config_map.namespace, "edit", "configmap", read.config_map.name)
+        steps = [step(Text("extender-misconfigured.add", resource=name), edit, changes_cluster=True)]
     if deployment:
         restart = kubectl("-n", namespace, "rollout", "restart", "deployment", deployment.name)
         steps.append(step(Text("extender-misconfigured.restart"), restart, changes_cluster=True))
     sure: Confidence = "confirmed" if read and not listed and scene.config.names_all else "suspected"
-    return finding("extender-misconfigured", claim, sure, (), proofs, severity="warning", actions=steps)
+    return finding("extender-misconfigured", claim, sure, proofs=proofs, actions=steps)
 
 
 def _proofs(scene: PodScene, name: str) -> list[Evidence]:
-    asked = quotes.of_pod(scene.pod, name, "{.spec..resources}")
-    return [*([scene.attempt.evidence] if scene.attempt.evidence else []), asked]
+    return [*scene.words, quotes.of_pod(scene.pod, name, "{.spec..resources}")]
 
 
 def _offers() -> NextAction:
@@ -235,11 +182,10 @@ def bug_of_containers(scene: PodScene) -> MetBug | None:
     """HAMi gives no reason for refusing several containers: a bug, where the objects allow them and nothing else is
     proven.
     """
-    reasons = scene.attempt.unschedulable.by_hami if scene.attempt.unschedulable else ()
-    codes = {finding_code(card.code) for reason in reasons for card in reason.cards}
-    if codes != {"node-unfit-pod"} or len(scene.request.containers) < 2:
+    if set(map(finding_code, scene.attempt.codes)) != {"node-unfit-pod"} or len(scene.request.containers) < 2:
         return None
-    return _met(scene, "node-unfit-pod", _CONTAINERS, _asking(scene))
+    asking = [quotes.of_pod(scene.pod, container.container, "{.spec..name}") for container in scene.request.containers]
+    return _met(scene, "node-unfit-pod", _CONTAINERS, asking)
 
 
 def bug_of_slices(scene: PodScene, code: Code) -> MetBug | None:
@@ -260,12 +206,7 @@ def refused_by_bug(scene: PodScene, met: MetBug, refusal: Finding, steps: Sequen
     nodes, threads = refusal.scope.nodes or tuple(scene.candidates), ", ".join(met.bug.threads)
     claim = Text("known-bug.refused", version=scene.version, nodes=prose.names(nodes), why=met.bug.why, threads=threads)
     shown = [*refusal.evidence, *met.signs]
-    return finding(met.code, claim, "suspected", nodes, shown, severity="warning", actions=steps[:1], of=scene.install)
-
-
-def _asking(scene: PodScene) -> list[Evidence]:
-    """The containers that ask for GPUs."""
-    return [quotes.of_pod(scene.pod, container.container, "{.spec..name}") for container in scene.request.containers]
+    return finding(met.code, claim, "suspected", nodes, shown, actions=steps[:1], of=scene.install)
 
 
 def _several(scene: PodScene) -> list[Evidence]:

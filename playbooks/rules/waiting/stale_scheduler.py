@@ -11,7 +11,7 @@ before its start is an earlier process's. NVIDIA's devices need no report. Sourc
 pkg/scheduler/scheduler.go register loop and pkg/device/*/device.go CheckHealth; seen by running v2.10.0.
 """
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
@@ -32,7 +32,7 @@ from bot.texts import Text, sentences
 from playbooks import quotes
 from playbooks.attempt import Attempt
 from playbooks.gather.scheduler_process import Ghost, SchedulerProcess
-from playbooks.quotes import kubectl
+from playbooks.quotes import kubectl, pod_name
 from playbooks.rule import rule
 from playbooks.rules.common import prose
 from playbooks.rules.common.findings import finding
@@ -46,22 +46,7 @@ from playbooks.scenes.waiting_pod import PodScene
 _MAX_SHOWN = 3
 
 
-class _Dispute(NamedTuple):
-    """Nodes that would take the pod by the objects and that HAMi refused, with what may settle it."""
-
-    scene: PodScene
-    names: Sequence[str]
-
-    @property
-    def stands(self) -> bool:
-        """Whether HAMi's last word still holds: it was said repeatedly, and nothing that was read changed since."""
-        at = self.scene.attempt.at
-        if at is None or not self.scene.attempt.is_repeated:
-            return False
-        return not any(moment >= at for moment in _changes(self))
-
-
-_REFUSED_NODE = ("card", "node")
+_REFUSED_NODE = {"card", "node"}
 """Natures of reasons that come from a node's registration; the others come from what is counted as used."""
 
 
@@ -84,34 +69,27 @@ def disagrees(scene: PodScene) -> list[Finding]:
 
 def _disagrees(scene: PodScene) -> Finding | None:
     names, reasons = refused_nodes(scene), _reasons(scene.attempt)
-    if not names or not reasons:
+    if not names or not reasons or reasons[0] == QUOTA_NOT_FIT:  # a quota does not say when it was changed
         return None
-    dispute = _Dispute(scene, names)
     natures = {found.nature for text in reasons if (found := reason_of(text))}
-    if reasons[0] == QUOTA_NOT_FIT:  # a quota does not say when it was changed
-        return None
-    if natures & set(_REFUSED_NODE):
-        return _ignored(dispute)
-    return _ledger(dispute) if natures - {"pod"} else None
+    if natures & _REFUSED_NODE:
+        return _ignored(scene, names)
+    return _ledger(scene, names) if natures - {"pod"} else None
 
 
 def refused_nodes(scene: PodScene) -> list[str]:
     """The nodes that would take the pod and that HAMi refused: those that it names, or all where it refused as many."""
     if scene.attempt.stage != "filter":
         return []
-    takers, named = _takers(scene), _named(scene.attempt)
+    takers, named, quotas = scene.fitting, _named(scene.attempt), scene.view.facts.quotas
+    if not takers and quotas is None and QUOTA_NOT_FIT not in _reasons(scene.attempt):
+        # An unread quota keeps none out where HAMi names another reason.
+        relaxed = scene.judge_each(scene.candidates, frozenset({QUOTA_NOT_FIT}))
+        takers = [name for name, verdict in relaxed.items() if verdict.fits]
     if named:
         return [name for name in takers if name in named]
-    refused = sum(reason.nodes for reason in scene.attempt.unschedulable.by_hami) if scene.attempt.unschedulable else 0
+    refused = sum(reason.nodes for reason in scene.attempt.by_hami)
     return takers if refused >= len(scene.candidates) else []
-
-
-def _takers(scene: PodScene) -> list[str]:
-    """The nodes that would take the pod; an unread quota keeps none out where HAMi names another reason."""
-    if scene.fitting or scene.view.facts.quotas is not None or QUOTA_NOT_FIT in _reasons(scene.attempt):
-        return scene.fitting
-    relaxed = scene.judge_each(scene.candidates, frozenset({QUOTA_NOT_FIT}))
-    return [name for name, verdict in relaxed.items() if verdict.fits]
 
 
 def _named(attempt: Attempt) -> set[str]:
@@ -122,11 +100,7 @@ def _named(attempt: Attempt) -> set[str]:
 
 def _reasons(attempt: Attempt) -> list[str]:
     """HAMi's own words, those that tell something first."""
-    codes = [
-        card.code
-        for reason in (attempt.unschedulable.by_hami if attempt.unschedulable else ())
-        for card in reason.cards
-    ]
+    codes = [card.code for reason in attempt.by_hami for card in reason.cards]
     codes += [event.code for event, _ in attempt.code_events]
     codes += [card.code for refusal, _ in attempt.refusals for card in attempt.cards_on(refusal.node)]
     known = {text: found.nature for text in codes if (found := reason_of(text))}
@@ -136,35 +110,32 @@ def _reasons(attempt: Attempt) -> list[str]:
 # ------------------------------------------------------------------------------------------------- what is used
 
 
-def _ledger(dispute: _Dispute) -> Finding | None:
+def _ledger(scene: PodScene, names: Sequence[str]) -> Finding | None:
     """HAMi counts as used what no pod holds."""
-    (scene, names), process = dispute, dispute.scene.cluster.process
+    process = scene.cluster.process
     ghosts = [ghost for ghost in process.ghosts if any(taken.node in names for taken in ghost.taken)]
     if ghosts:
         return _told(ghosts, process, scene.install, scene.attempt, names=names, said=scene.words)
-    if (namesake := _namesake(dispute)) is not None:
+    if (namesake := _namesake(scene, names)) is not None:
         return namesake
-    if isinstance(process.counted, SchedulerCounts) or not dispute.stands:
+    if isinstance(process.counted, SchedulerCounts) or not _stands(scene, names):
         return None
-    return _suspected("scheduler-ledger-stale", dispute)
+    return _suspected("scheduler-ledger-stale", scene, names)
 
 
-def _namesake(dispute: _Dispute) -> Finding | None:
+def _namesake(scene: PodScene, names: Sequence[str]) -> Finding | None:
     """HAMi counts the waiting pod itself as a holder: before each attempt it forgets the pod's own reservation, so what
     is left is of an earlier pod of the same name (pkg/scheduler/scheduler.go Filter: delPod by UID).
     """
-    (scene, names), process = dispute, dispute.scene.cluster.process
+    process = scene.cluster.process
     pod, counted = scene.pod, process.counted
     if not isinstance(counted, SchedulerCounts) or process.scheduler is None:
         return None
     name = pod.namespace, pod.name
     taken = [use for use in counted.taken if (use.namespace, use.pod) == name and use.node in names]
-    earlier = [
-        event
-        for event in scene.cluster.messages.events.get(name, ())
-        if event.involved_object.uid not in ("", pod.metadata.uid)
-    ]
-    if not taken or not (earlier or dispute.stands):
+    events, own = scene.cluster.messages.events.get(name, ()), ("", pod.metadata.uid)
+    earlier = [event for event in events if event.involved_object.uid not in own]
+    if not taken or not (earlier or _stands(scene, names)):
         return None
     claim = Text(
         "scheduler-ledger-stale.namesake",
@@ -175,7 +146,7 @@ def _namesake(dispute: _Dispute) -> Finding | None:
     )
     proofs = [*scene.words, *(_of_sample(use, process.scheduler, process.port) for use in taken[:_MAX_SHOWN])]
     proofs += [quotes.of_event(event) for event in earlier[-1:]]
-    sure: Confidence = "confirmed" if earlier and dispute.stands else "suspected"
+    sure: Confidence = "confirmed" if earlier and _stands(scene, names) else "suspected"
     steps, severity = restart(scene.install), _severity(scene) if sure == "suspected" else "warning"
     return finding(
         "scheduler-ledger-stale", claim, sure, names, proofs, severity=severity, actions=steps, of=scene.install
@@ -190,7 +161,7 @@ def ghosts_suspected(scene: PodScene) -> Finding | None:
     if attempt.stage != "filter" or not used:
         return None
     if not ghosts:
-        return _namesake(_Dispute(scene, sorted(_named(attempt))))
+        return _namesake(scene, sorted(_named(attempt)))
     return _told(ghosts, process, scene.install, attempt, "suspected")
 
 
@@ -234,71 +205,56 @@ def _told(
     proofs += [quotes.of_pod_age(ghost.pod) for ghost in ghosts[:_MAX_SHOWN] if ghost.pod is not None]
     nodes = names or sorted({share.node for share in taken})
     proofs, actions = [*said, *proofs], restart(install)
-    return finding(
-        "scheduler-ledger-stale", claim, sure, nodes, proofs, severity="warning", actions=actions, of=install
-    )
+    return finding("scheduler-ledger-stale", claim, sure, nodes, proofs, actions=actions, of=install)
 
 
 def _of_sample(taken: CountedShare, scheduler: Pod, port: int) -> Evidence:
     path = f"/api/v1/namespaces/{scheduler.namespace}/pods/http:{scheduler.name}:{port}/proxy/metrics"
-    return Evidence(
-        source="scheduler metrics",
-        object=f"Pod {scheduler.namespace}/{scheduler.name} container {EXTENDER_CONTAINER}",
-        at=None,
-        quote=taken.line,
-        command=f"{kubectl('get', '--raw', path)} | grep {taken.uuid}",
-    )
+    about, command = f"{pod_name(scheduler)} container {EXTENDER_CONTAINER}", f"{kubectl('get', '--raw', path)} | grep"
+    return Evidence("scheduler metrics", about, None, taken.line, f"{command} {taken.uuid}")
 
 
 # ------------------------------------------------------------------------------------------ what is registered
 
 
-def _ignored(dispute: _Dispute) -> Finding | None:
+def _ignored(scene: PodScene, names: Sequence[str]) -> Finding | None:
     """HAMi works with an older registration than the node has now, or with none."""
-    if not dispute.stands:
+    if not _stands(scene, names):
         return None
-    (scene, names), process = dispute, dispute.scene.cluster.process
-    known = process.counted.nodes if isinstance(process.counted, SchedulerCounts) else None
+    counted = scene.cluster.process.counted
+    known = counted.nodes if isinstance(counted, SchedulerCounts) else None
     unknown = [name for name in names if known is not None and name not in known]
     if known is None or not unknown:
-        return _suspected("registration-ignored", dispute)
+        return _suspected("registration-ignored", scene, names)
     claim = Text("registration-ignored.claim", nodes=prose.names(unknown), count=len(known))
     proofs = [*scene.words, *_of_gpus(scene, unknown)]
     actions = restart(scene.install)
-    return finding(
-        "registration-ignored",
-        claim,
-        "confirmed",
-        unknown,
-        proofs,
-        severity="warning",
-        actions=actions,
-        of=scene.install,
-    )
+    return finding("registration-ignored", claim, nodes=unknown, proofs=proofs, actions=actions, of=scene.install)
 
 
 # --------------------------------------------------------------------------------------------- without metrics
 
 
-def _changes(dispute: _Dispute) -> Iterator[datetime]:
-    """When something last changed that may make HAMi's next answer another one."""
-    scene, plugins, process = dispute.scene, dispute.scene.plugins, dispute.scene.cluster.process
-    nodes = [scene.nodes[name] for name in dispute.names if name in scene.nodes]
-    texts = [node.metadata.creation_timestamp for node in nodes]
-    texts += [condition.last_transition_time for node in nodes for condition in node.status.conditions or ()]
-    found = (plugins.get(node.name) for node in nodes)
+def _stands(scene: PodScene, names: Sequence[str]) -> bool:
+    """Whether HAMi's last word on these nodes still holds: it was said repeatedly, and nothing that was read, and that
+    may make its next answer another one, changed since.
+    """
+    at, process = scene.attempt.at, scene.cluster.process
+    if at is None or not scene.attempt.is_repeated:
+        return False
+    nodes = [scene.nodes[name] for name in names if name in scene.nodes]
+    found = (scene.plugins.get(node.name) for node in nodes)
     pods = [*scene.install.pods, *(pod for some in found if some and not isinstance(some, Gap) for pod in some)]
-    for pod in pods:
-        texts += [condition.last_transition_time for condition in pod.status.conditions or ()]
-        texts += [
-            status.state.running.started_at for status in pod.status.container_statuses or () if status.state.running
-        ]
-    yield from (moment for moment in map(parse_time, [*texts, *process.ended]) if moment)
-    yield from (line.at for line in process.released if line.at)
+    texts = [*process.ended, *(node.metadata.creation_timestamp for node in nodes)]
+    texts += [one.last_transition_time for node in nodes for one in node.status.conditions or ()]
+    texts += [one.last_transition_time for pod in pods for one in pod.status.conditions or ()]
+    running = (one.state.running for pod in pods for one in pod.status.container_statuses or ())
+    texts += [run.started_at for run in running if run]
+    times = [*map(parse_time, texts), *(line.at for line in process.released)]
+    return not any(moment is not None and moment >= at for moment in times)
 
 
-def _suspected(code: Code, dispute: _Dispute) -> Finding:
-    scene, names = dispute
+def _suspected(code: Code, scene: PodScene, names: Sequence[str]) -> Finding:
     attempt = scene.attempt
     since, tried = attempt.since, attempt.at
     claim = Text(
@@ -308,11 +264,7 @@ def _suspected(code: Code, dispute: _Dispute) -> Finding:
         since=format_time(since) if since else "?",
         tried=format_time(tried) if tried else "?",
     )
-    proofs = [
-        *attempt.evidence_for(_reasons(attempt)[0]),
-        *scene.words,
-        *_of_gpus(scene, names),
-    ]
+    proofs = [*attempt.evidence_for(_reasons(attempt)[0]), *scene.words, *_of_gpus(scene, names)]
     actions = [*prose.see_cards(names[0]), *restart(scene.install)]
     if code == "scheduler-ledger-stale" and scene.cluster.process.unread:
         claim = sentences(claim, Text("scheduler-ledger-stale.unread"))
@@ -392,36 +344,26 @@ def is_not_taken_in(
 @rule("handshake-stale", *NODE_CODES, reads=("nodes",))
 def unknown_since_restart(scene: PodScene) -> list[Finding]:
     """The nodes that HAMi calls unregistered for this, although they are registered."""
-    return [] if scene.once(by_words) else with_nodes_behind(scene, _unknown_since_restart(scene))
-
-
-def _unknown_since_restart(scene: PodScene) -> Finding | None:
     start, device, said = start_of(scene.install), scene.device, scene.attempt.evidence_for(NODE_UNREGISTERED)
-    if start is None or scene.attempt.at is None or scene.attempt.at < start.at or not said:
-        return None
-    names = [
-        name
-        for name in refused_nodes(scene)
-        if is_not_taken_in(scene.nodes[name], device, scene.version, start, scene.now)
-    ]
+    if start is None or scene.attempt.at is None or scene.attempt.at < start.at or not said or scene.once(by_words):
+        return []
+    names = _not_taken_in(scene, refused_nodes(scene))
     if not names:
-        return None
-    nodes = [scene.nodes[name] for name in names]
-    proofs = [*said, *restart_proofs(nodes[:1], device, start)]
-    claim = since_restart(names, start)
+        return []
+    proofs = [*said, *restart_proofs([scene.nodes[names[0]]], device, start)]
     actions = restart_steps(names[0], device, scene.plugins.get(names[0]))
-    return finding("handshake-stale", claim, "confirmed", names, proofs, severity="warning", actions=actions)
+    told = finding("handshake-stale", since_restart(names, start), nodes=names, proofs=proofs, actions=actions)
+    return with_nodes_behind(scene, told)
+
+
+def _not_taken_in(scene: PodScene, names: Sequence[str]) -> list[str]:
+    start, nodes = start_of(scene.install), scene.nodes
+    return [name for name in names if is_not_taken_in(nodes[name], scene.device, scene.version, start, scene.now)]
 
 
 def maybe_unknown(scene: PodScene) -> list[Gap]:
     """Says that HAMi may not know nodes that would take the pod, which no object tells for sure."""
-    start = start_of(scene.install)
-    names = [
-        name
-        for name in scene.fitting
-        if is_not_taken_in(scene.nodes[name], scene.device, scene.version, start, scene.now)
-    ]
-    if not names:
+    if not (names := _not_taken_in(scene, scene.fitting)):
         return []
     return [gap("fit", Text("gap.since-restart", nodes=prose.names(names)), Text("gap.since-restart-hint"))]
 

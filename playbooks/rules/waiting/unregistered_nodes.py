@@ -22,7 +22,7 @@ from bot.kube.models import DaemonPod, Node, Pod
 from bot.report import Confidence, Evidence, Finding, Gap, NextAction, step
 from bot.texts import Prose, Text, sentences
 from playbooks import quotes
-from playbooks.quotes import kubectl
+from playbooks.quotes import kubectl, kubectl_pod
 from playbooks.rules.common import prose
 from playbooks.rules.common.findings import finding
 from playbooks.rules.nodes.causes import Told
@@ -72,16 +72,8 @@ def unregistered(scene: PodScene, cause: RankedCause) -> list[Finding]:
     if normal and not found:
         claim = Text("node-unregistered.normal", nodes=prose.names(normal))
         node = scene.nodes[normal[0]]
-        found.append(
-            finding(
-                "node-unregistered",
-                claim,
-                confidence,
-                normal,
-                proofs or [quotes.of_node(node, node.name, "{.metadata.name}")],
-                severity="info",
-            )
-        )
+        shown = proofs or [quotes.of_node(node, node.name, "{.metadata.name}")]
+        found.append(finding("node-unregistered", claim, confidence, normal, shown, severity="info"))
     return found
 
 
@@ -103,20 +95,12 @@ def untrusted_nodes(scene: PodScene) -> Finding | None:
     explains = scene.attempt.stage == "filter" and bool(blamed) and len(blamed) == len(scene.fitting)
     names = blamed if explains else stale
     proofs = scene.attempt.evidence_for(verdicts.NODE_UNREGISTERED)
-    threshold = int(GUIDES_THRESHOLD.total_seconds())
-    text = scene.nodes[names[0]].metadata.annotation(FIRST.names.handshake) or ""
-    return finding(
-        "handshake-stale",
-        Text("handshake-stale.guides", nodes=prose.names(names), threshold=threshold),
-        "confirmed" if proofs and explains else "suspected",
-        names,
-        [
-            *(proofs or words(scene.attempt)),
-            quotes.of_node_annotation(scene.nodes[names[0]], FIRST.names.handshake, text),
-        ],
-        severity="warning" if explains else "info",
-        actions=plugin_actions(names[0], None) if explains else (),
-    )
+    claim = Text("handshake-stale.guides", nodes=prose.names(names), threshold=int(GUIDES_THRESHOLD.total_seconds()))
+    sure: Confidence = "confirmed" if proofs and explains else "suspected"
+    text = nodes[names[0]].metadata.annotation(key) or ""
+    proofs = [*(proofs or words(scene.attempt)), quotes.of_node_annotation(nodes[names[0]], key, text)]
+    severity, steps = ("warning", plugin_actions(names[0], None)) if explains else ("info", ())
+    return finding("handshake-stale", claim, sure, names, proofs, severity=severity, actions=steps)
 
 
 def is_untrusted(node: Node, now: datetime) -> bool:
@@ -178,9 +162,8 @@ def registered_otherwise(
     key = "mode-not-fit.registered" if setting.key == MODE_SETTING else "registered-otherwise.claim"
     differs = Text(key, nodes=nodes, key=setting.key, wanted=setting.wanted, has=setting.has)
     claim = sentences(differs, Text("registered-otherwise.at-start"))
-    proofs = [
-        quotes.of_node_annotation(node, FIRST.names.register, node.metadata.annotation(FIRST.names.register) or "")
-    ]
+    register = FIRST.names.register
+    proofs = [quotes.of_node_annotation(node, register, node.metadata.annotation(register) or "")]
     if (config_map := settings.config_map) is not None:
         text = (config_map.data or {})[PLUGIN_CONFIG_FILE]
         found = re.search(rf'"{setting.key}"\s*:\s*"?{re.escape(setting.wanted)}(?:\.0+)?"?', text)
@@ -223,11 +206,8 @@ def plugin_actions(
     """Read the log of what is there and restart it, or find out why nothing is: a restart loses what the log tells."""
     if isinstance(pods, Sequence) and pods:
         pod = pods[0]
-        restart = kubectl("-n", pod.namespace, "delete", "pod", pod.name)
-        return (
-            plugin_log(pod),
-            step(Text("node-unregistered.restart", node=name), restart, changes_cluster=True),
-        )
+        restart = step(Text("node-unregistered.restart", node=name), kubectl_pod(pod, "delete"), changes_cluster=True)
+        return plugin_log(pod), restart
     return (step(Text("node-unregistered.plugin", node=name), prose.plugin_pods_command(name, vendor)),)
 
 

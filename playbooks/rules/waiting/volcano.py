@@ -40,51 +40,23 @@ GIVEN_KEY = "volcano.sh/vgpu-ids-new"
 _GIVEN_KEYS = ("volcano.sh/vgpu-node", "volcano.sh/bind-phase")
 
 
-class _VolcanoWords(NamedTuple):
-    pattern: re.Pattern[str]
-    means: Text
-    fix: Text
-
-
-_MEANINGS = tuple(
-    _VolcanoWords(re.compile(pattern), means, fix)
-    for pattern, means, fix in (
-        (r"error reading from server: EOF", Text("volcano-scheduled.ended"), Text("volcano-scheduled.fix-ended")),
-        (r"n(?:o|ot) enough gpu cards", Text("volcano-scheduled.cards"), Text("volcano-scheduled.fix-cards")),
-        (
-            r"queue resource quota insufficient|resource in cluster is overused",
-            Text("volcano-scheduled.queue"),
-            Text("volcano-scheduled.fix-queue"),
-        ),
-        (
-            r"node not initialized with device ?hamivgpu",
-            Text("volcano-scheduled.uninitialised"),
-            Text("volcano-scheduled.fix-uninitialised"),
-        ),
-        (r"hami-vgpuDeviceSharing", Text("volcano-scheduled.refused"), Text("volcano-scheduled.fix-refused")),
-        (
-            r"no pending pod found on node",
-            Text("volcano-scheduled.unannotated"),
-            Text("volcano-scheduled.fix-unannotated"),
-        ),
-        (
-            r"locked for .*hamivgpu|hamivgpu.* lock",
-            Text("volcano-scheduled.locked"),
-            Text("volcano-scheduled.fix-locked"),
-        ),
-        (
-            r"Insufficient volcano\.sh/",
-            Text("volcano-scheduled.insufficient"),
-            Text("volcano-scheduled.fix-insufficient"),
-        ),
-        (
-            r"in gang unschedulable|pod group is not ready",
-            Text("volcano-scheduled.gang"),
-            Text("volcano-scheduled.fix-gang"),
-        ),
-    )
+_ENDED = r"error reading from server: EOF"
+_QUEUE = r"queue resource quota insufficient|resource in cluster is overused"
+_LOCKED = r"locked for .*hamivgpu|hamivgpu.* lock"
+_GANG = r"in gang unschedulable|pod group is not ready"
+_NEW = r"node not initialized with device ?hamivgpu"
+_MEANINGS = (
+    (_ENDED, "volcano-scheduled.ended", "volcano-scheduled.fix-ended"),
+    (r"n(?:o|ot) enough gpu cards", "volcano-scheduled.cards", "volcano-scheduled.fix-cards"),
+    (_QUEUE, "volcano-scheduled.queue", "volcano-scheduled.fix-queue"),
+    (_NEW, "volcano-scheduled.uninitialised", "volcano-scheduled.fix-uninitialised"),
+    (r"hami-vgpuDeviceSharing", "volcano-scheduled.refused", "volcano-scheduled.fix-refused"),
+    (r"no pending pod found on node", "volcano-scheduled.unannotated", "volcano-scheduled.fix-unannotated"),
+    (_LOCKED, "volcano-scheduled.locked", "volcano-scheduled.fix-locked"),
+    (r"Insufficient volcano\.sh/", "volcano-scheduled.insufficient", "volcano-scheduled.fix-insufficient"),
+    (_GANG, "volcano-scheduled.gang", "volcano-scheduled.fix-gang"),
 )
-"""What Volcano or its device plugin says, the most telling first."""
+"""What Volcano or its device plugin says, what that means and what to do, the most telling first."""
 
 
 class _Lack(NamedTuple):
@@ -154,7 +126,8 @@ def scheduled_by_volcano(
         claim, steps = _by_its_words(pod, named, quoted)
     proofs = [*_signs(pod, [*theirs, *ours], asked), *quoted]
     if any(_HELD.search(evidence.quote) for evidence in quoted):
-        ending = [one for one in beside if one.metadata.deletion_timestamp and _asks_for_vgpus(one)]
+        leaving = (one for one in beside if one.metadata.deletion_timestamp)
+        ending = [one for one in leaving if any(name.startswith(_VGPU) for name in extended_resources(one))]
         held = Text("volcano-scheduled.held", pod=f"{ending[0].namespace}/{ending[0].name}") if ending else None
         claim = sentences(claim, held or Text("volcano-scheduled.held-unseen"))
         proofs += [quotes.of_pod(ending[0], ending[0].metadata.deletion_timestamp or "", _DELETED)] if ending else []
@@ -163,28 +136,20 @@ def scheduled_by_volcano(
         steps = [step(fix, holders)]
     if lacking:
         claim, proofs, steps = sentences(claim, lacking.claim), [*proofs, lacking.proof], [lacking.step]
-    steps += _look(pod)
-    if broken := _broken_plugin(logs):
-        claim = Text("volcano-scheduled.plugin", claim=claim, node=broken.node, means=broken.means)
-        proofs, steps = [*proofs, broken.proof], [broken.fix, *steps]
-    return finding(
-        "volcano-scheduled",
-        claim,
-        "confirmed",
-        (pod.spec.node_name,) if pod.spec.node_name else (),
-        proofs,
-        severity="warning",
-        actions=steps,
-    )
+    if group := pod_group(pod):
+        describe = kubectl("-n", pod.namespace, "describe", "podgroups.scheduling.volcano.sh", group)
+        steps = [*steps, step(Text("volcano-scheduled.group"), describe)]
+    for node, means, proof, fix in _broken_plugin(logs):
+        claim = Text("volcano-scheduled.plugin", claim=claim, node=node, means=means)
+        proofs, steps = [*proofs, proof], [fix, *steps]
+    return finding("volcano-scheduled", claim, nodes=[pod.spec.node_name], proofs=proofs, actions=steps)
 
 
 @rule("volcano-scheduled")
 def placed_by_volcano(scene: PodScene) -> Iterator[Finding]:
     """What Volcano says of its pod, and what keeps its device plugin of a node from its work, by its log."""
-    said = [*scene.words, *of_group(scene.group_events)]
-    lacking = _lacks(scene)
-    logs = scene.volcano_plugins.logs
-    if told := scheduled_by_volcano(scene.pod, scene.install, scene.config, said, logs=logs, lacking=lacking):
+    said, logs = [*scene.words, *of_group(scene.group_events)], scene.volcano_plugins.logs
+    if told := scheduled_by_volcano(scene.pod, scene.install, scene.config, said, logs=logs, lacking=_lacks(scene)):
         yield told
 
 
@@ -212,10 +177,6 @@ def _lacks(scene: PodScene) -> _Lack | None:
     return None
 
 
-def _asks_for_vgpus(pod: Pod) -> bool:
-    return any(name.startswith(_VGPU) for name in extended_resources(pod))
-
-
 def cards(node: Node) -> list[tuple[str, int]]:
     """The UUID and the MiB of each GPU that Volcano's device plugin registers there: `UUID,slots,MiB,cores,type,…`."""
     entries = (entry.split(",") for entry in (node.metadata.annotation(_REGISTER) or "").split(":"))
@@ -228,56 +189,49 @@ def shares(pod: Pod) -> list[Allocation]:
     return [share for shares in given for share in shares if share.uuid]
 
 
-class _Plugin(NamedTuple):
-    """What keeps a node's device plugin from its work."""
-
-    node: str
-    means: Prose
-    proof: Evidence
-    fix: NextAction
-
-
-def _broken_plugin(logs: Sequence[LogSeen]) -> _Plugin | None:
-    """By a signature in its log, else by the last error or panic of one that does not run."""
+def _broken_plugin(logs: Sequence[LogSeen]) -> list[tuple[str, Prose, Evidence, NextAction]]:
+    """The first node whose device plugin does not work, what keeps it from that, its proof and what to do: by a
+    signature in its log, else by the last error or panic of one that does not run.
+    """
     for log in logs:
         node = log.pod.spec.node_name or log.pod.name
         status = next((status for status in statuses(log.pod) if status.name == log.container), None)
         for hit, proof in in_plugin_log(log, status) if status else ():
             runtime = hit.signature.code == "gpu-runtime-missing"
             fix = step(Text("volcano-scheduled.fix-plugin", node=node), "") if runtime else fix_of(hit)
-            return _Plugin(node, hit.means, proof, fix)
+            return [(node, hit.means, proof, fix)]
         end = status.last_state.terminated if status and not status.state.running else None
         words = last_of([log], end, running=False) if end else None
         if words and words.error:
-            return _Plugin(node, words.text, log_line(log, words.line), plugin_log(log.pod))
-    return None
+            return [(node, words.text, log_line(log, words.line), plugin_log(log.pod))]
+    return []
 
 
 def _by_its_words(pod: Pod, named: str, quoted: Sequence[Evidence]) -> tuple[Prose, list[NextAction]]:
     """The first of Volcano's words whose meaning is known, else the first of all."""
     known = (
-        (_part(evidence.quote, meaning.pattern), meaning)
-        for meaning in _MEANINGS
+        (_part(evidence.quote, pattern), means, fix)
+        for pattern, means, fix in _MEANINGS
         for evidence in quoted
-        if meaning.pattern.search(evidence.quote)
+        if re.search(pattern, evidence.quote)
     )
-    words, meaning = next(known, (quoted[0].quote if quoted else "", None))
+    words, means, fix = next(known, (quoted[0].quote if quoted else "", "", ""))
     if not words:
         look = kubectl("get", "pods", "-A", "-l", "app=volcano-scheduler")
         silent = Text("volcano-scheduled.silent", scheduler=named)
         return silent, [step(Text("volcano-scheduled.running"), look)]
     by = "volcano-scheduled.by-kubelet" if _OF_KUBELET.search(words) else "volcano-scheduled.claim"
     claim = Text(by, scheduler=named, words=one_line(words, 160).rstrip("."))
-    if meaning is None:
+    if not means:
         return claim, [step(Text("blocked-after-filter.look"), kubectl_pod(pod, "describe"))]
     look = kubectl_pod(pod, "get", "-o", "jsonpath={.spec.containers[*].resources.limits}")
-    return sentences(claim, meaning.means), [step(meaning.fix, look)]
+    return sentences(claim, Text(means)), [step(Text(fix), look)]
 
 
-def _part(words: str, pattern: re.Pattern[str]) -> str:
+def _part(words: str, pattern: str) -> str:
     """The reason among several that matches."""
     reasons = words.partition("available: ")[2]
-    return next((reason for reason in reasons.split(", ") if pattern.search(reason)), words)
+    return next((reason for reason in reasons.split(", ") if re.search(pattern, reason)), words)
 
 
 def _signs(pod: Pod, resources: Sequence[str], asked: dict[str, str]) -> Iterator[Evidence]:
@@ -288,13 +242,6 @@ def _signs(pod: Pod, resources: Sequence[str], asked: dict[str, str]) -> Iterato
             yield quotes.of_pod_annotation(pod, key)
     for name in resources:
         yield quotes.of_resource(pod, name, asked[name])
-
-
-def _look(pod: Pod) -> list[NextAction]:
-    if not (group := pod_group(pod)):
-        return []
-    command = kubectl("-n", pod.namespace, "describe", "podgroups.scheduling.volcano.sh", group)
-    return [step(Text("volcano-scheduled.group"), command)]
 
 
 def of_group(events: Sequence[Event] | Gap) -> list[Evidence]:

@@ -9,14 +9,13 @@ FailedScheduling).
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from datetime import timedelta
-from typing import NamedTuple
 
 from bot.finding_codes import CODES, Code
 from bot.hami.fit.verdicts import NODE_UNREGISTERED
 from bot.hami.scheduler_logs.scheduling_events import REASONS
 from bot.kube.models import Node
 from bot.kube.node_conditions import CORDON_TAINT, NOT_READY_TAINTS, PRESSURE_TAINTS
-from bot.kube.selectors import TAINT_TEXT, UNSCHEDULABLE_TEXT, Obstacle
+from bot.kube.selectors import TAINT_TEXT, UNSCHEDULABLE_TEXT
 from bot.kube.times import parse_time
 from bot.report import Confidence, Evidence, Finding, NextAction, Severity, one_line, step
 from bot.texts import Prose, Text, sentences, unstopped
@@ -72,14 +71,7 @@ def refused_by_words(scene: PodScene) -> list[Finding]:
     return _led(scene, found)
 
 
-@rule(
-    *_REFUSALS,
-    *NODE_CODES,
-    *_REGISTRATION,
-    "impossible-anywhere",
-    "idle-holder",
-    reads=("nodes",),
-)
+@rule(*_REFUSALS, *NODE_CODES, *_REGISTRATION, "impossible-anywhere", "idle-holder", reads=("nodes",))
 def refused_by_nodes(scene: PodScene) -> list[Finding]:
     """What would have to change for some node to take the pod, the most likely first."""
     untrusted, ranked = scene.once(untrusted_nodes), scene.once(causes)
@@ -108,8 +100,11 @@ def _led(
     first, *rest = found
     code, claim, severity, steps = first.code, first.text, first.severity, first.next_actions
     if weighed and severity == "info" and needs_several(ranked):
-        claim, severity = _with_others(code, claim, ranked), "warning"
-        steps = steps or refusals.where_to_look(scene, ranked[0])
+        severity, steps = "warning", steps or refusals.where_to_look(scene, ranked[0])
+        background = (cause for cause in ranked if cause.rank is Rank.BACKGROUND)
+        codes = dict.fromkeys("kubernetes-filter" if cause.of_kubernetes else cause.code for cause in background)
+        if others := ", ".join(other for other in codes if other != code):
+            claim = Text("obstacles.several", claim=unstopped(claim), others=others)
     if weighed:
         steps = _steps(scene, code, steps)
     idle = waited_for(scene) if code in NO_ROOM else None
@@ -136,17 +131,6 @@ def _of_cause(scene: PodScene, cause: RankedCause) -> Iterator[Finding]:
         yield refusals.refused(scene, cause)
 
 
-def _with_others(code: Code, claim: Prose, ranked: Sequence[RankedCause]) -> Prose:
-    """The claim of that code, and that more than this has to change: it waits all the same."""
-    codes = (
-        "kubernetes-filter" if cause.of_kubernetes else cause.code for cause in ranked if cause.rank is Rank.BACKGROUND
-    )
-    others = [other for other in dict.fromkeys(codes) if other != code]
-    if not others:
-        return claim
-    return Text("obstacles.several", claim=unstopped(claim), others=", ".join(others))
-
-
 def _steps(scene: PodScene, code: Code, steps: tuple[NextAction, ...]) -> tuple[NextAction, ...]:
     """What to do about what leads: where `steps` mend the cause itself, they come before what gets round it."""
     if not scene.advises:
@@ -167,13 +151,10 @@ _LONGEST = 160
 
 def by_autoscaler(scene: PodScene) -> Part | None:
     """What an autoscaler says of the pod, where one does."""
-    name = scene.pod.namespace, scene.pod.name
-    events = [
-        event
-        for event in scene.cluster.messages.events.get(name, ())
-        if event.of_autoscaler and event.involved_object.uid in ("", scene.pod.metadata.uid)
-    ]
-    newest = max(events, key=lambda event: event.seen_at, default=None)
+    name, uids = (scene.pod.namespace, scene.pod.name), ("", scene.pod.metadata.uid)
+    said = (event for event in scene.cluster.messages.events.get(name, ()) if event.of_autoscaler)
+    own = (event for event in said if event.involved_object.uid in uids)
+    newest = max(own, key=lambda event: event.seen_at, default=None)
     if newest is None:
         return None
     scaler, words = newest.component, one_line(quotes.shown(newest.message), _LONGEST).rstrip(".")
@@ -190,68 +171,52 @@ def by_autoscaler(scene: PodScene) -> Part | None:
 
 
 _TAINTS = {
-    **dict.fromkeys(NOT_READY_TAINTS, "not-ready"),
-    **dict.fromkeys(PRESSURE_TAINTS, "pressure"),
-    CORDON_TAINT: "cordoned",
+    **dict.fromkeys(NOT_READY_TAINTS, "kubernetes-filter.not-ready"),
+    **dict.fromkeys(PRESSURE_TAINTS, "kubernetes-filter.pressure"),
+    CORDON_TAINT: "kubernetes-filter.cordoned",
 }
-_CLAIMS = {
-    "not-ready": "kubernetes-filter.not-ready",
-    "pressure": "kubernetes-filter.pressure",
-    "cordoned": "kubernetes-filter.cordoned",
-}
-
-
-class _State(NamedTuple):
-    """What a node is, one of `_CLAIMS`, and the taint that shows it."""
-
-    what: str
-    taint: str
+"""What is said of nodes with the taint."""
 
 
 def _by_state(scene: PodScene, cause: RankedCause) -> list[Finding]:
-    """A finding for each such state of nodes that should have the device, then one for all other nodes of the cause."""
-    by_state: defaultdict[_State, list[str]] = defaultdict(list)
+    """A finding for each state of nodes that should have the device, then one for all other nodes of the cause."""
+    by_taint: defaultdict[str, list[str]] = defaultdict(list)
     for name in cause.nodes if scene.request.containers else ():
-        if (state := _state(scene.obstacles[name])) is not None and scene.expects_gpus(name):
-            by_state[state].append(name)
-    if not by_state:
+        obstacle = scene.obstacles[name]
+        taint = CORDON_TAINT if obstacle.text == UNSCHEDULABLE_TEXT else obstacle.detail
+        if obstacle.text in (UNSCHEDULABLE_TEXT, TAINT_TEXT) and taint in _TAINTS and scene.expects_gpus(name):
+            by_taint[taint].append(name)
+    if not by_taint:
         return [refusals.refused(scene, cause)]
-    found = [_finding(scene, cause._replace(nodes=tuple(names)), state) for state, names in by_state.items()]
-    told = {name for names in by_state.values() for name in names}
+    found = [_finding(scene, cause._replace(nodes=tuple(names)), taint) for taint, names in by_taint.items()]
+    told = {name for names in by_taint.values() for name in names}
     rest = tuple(name for name in cause.nodes if name not in told)
     if rest:
         found.append(refusals.refused(scene, cause._replace(nodes=rest, rank=Rank.BACKGROUND)))
     return found
 
 
-def _state(obstacle: Obstacle) -> _State | None:
-    if obstacle.text == UNSCHEDULABLE_TEXT:
-        return _State("cordoned", CORDON_TAINT)
-    what = _TAINTS.get(obstacle.detail) if obstacle.text == TAINT_TEXT else None
-    return _State(what, obstacle.detail) if what else None
-
-
-def _finding(scene: PodScene, cause: RankedCause, state: _State) -> Finding:
+def _finding(scene: PodScene, cause: RankedCause, taint: str) -> Finding:
     names = cause.nodes
-    claim = Text(_CLAIMS[state.what], nodes=prose.names(names), taint=state.taint)
+    claim = Text(_TAINTS[taint], nodes=prose.names(names), taint=taint)
     if takers := refusals.takers(scene, cause):
         claim = Text("kubernetes-filter.taken", claim=claim, nodes=prose.some(takers))
     steps = [step(Text("nodes.describe", node=names[0]), kubectl("describe", "node", names[0]))]
-    if state.what == "cordoned":
+    if taint == CORDON_TAINT:
         uncordon = kubectl("uncordon", names[0])
         steps.append(step(Text("kubernetes-filter.uncordon", node=names[0]), uncordon, changes_cluster=True))
     said = words(scene.attempt) if refusals.said_by_kubernetes(scene.attempt, cause) else []
-    proofs, severity = [*said, *_proof(scene.nodes[names[0]], state)], severity_of(cause)
+    proofs, severity = [*said, *_proof(scene.nodes[names[0]], taint)], severity_of(cause)
     sure: Confidence = "confirmed" if said else "suspected"
     return finding("kubernetes-filter", claim, sure, names, proofs, severity=severity, actions=steps)
 
 
-def _proof(node: Node, state: _State) -> list[Evidence]:
+def _proof(node: Node, key: str) -> list[Evidence]:
     """The taint, and of a node that is not ready what kubelet or Kubernetes says of that."""
-    has_taint = any(taint.key == state.taint for taint in node.spec.taints or ())
+    has_taint = any(taint.key == key for taint in node.spec.taints or ())
     path = "{.spec.taints[*].key}" if has_taint else "{.metadata.name}"
-    found = [quotes.of_node(node, state.taint if has_taint else node.name, path)]
+    found = [quotes.of_node(node, key if has_taint else node.name, path)]
     ready = next((condition for condition in node.status.conditions or () if condition.type == "Ready"), None)
-    if state.what == "not-ready" and ready is not None and ready.message:
+    if key in NOT_READY_TAINTS and ready is not None and ready.message:
         found.append(quotes.of_node(node, ready.message, '{.status.conditions[?(@.type=="Ready")].message}'))
     return found

@@ -2,7 +2,6 @@
 
 import pytest
 
-from sandbox.slack.seed import Person, Room
 from tests.sandbox.page.browsing import put
 from tests.sandbox.page.samples import EVERY_BLOCK, HOSTILE, LONG, NODES, mrkdwn, option, plain
 from tests.sandbox.page.support import CHANNEL, Chrome
@@ -164,25 +163,6 @@ def test_hostile_text_stays_text(chrome: Chrome, words: str) -> None:
     chrome.run(scenario, path=AT_CHANNEL)
 
 
-def test_whatever_would_notify_a_crowd_is_loud(chrome: Chrome) -> None:
-    async def scenario(slack, app, page):
-        pills = await page.locator(".pill-loud").all_inner_texts()
-        assert [pill.removeprefix("⚠ ") for pill in pills] == ["@channel", "@here", "@oncall"]
-
-    chrome.run(
-        scenario,
-        path=AT_CHANNEL,
-        before=lambda slack: put(slack, text="<!channel> `<!here>` <!subteam^S1|@oncall> &lt;!channel&gt;"),
-    )
-
-
-def test_characters_that_turn_the_reading_direction_are_shown(chrome: Chrome) -> None:
-    async def scenario(slack, app, page):
-        assert await page.locator(".message .control-mark").all_inner_texts() == ["U+202E", "U+202E"]
-
-    chrome.run(scenario, path=AT_CHANNEL, before=lambda slack: put(slack, username="a\u202eb", text="pod-\u202eexe"))
-
-
 def test_a_long_text_begins_short_and_can_be_shown_whole(chrome: Chrome) -> None:
     async def scenario(slack, app, page):
         message = page.locator(".message").last
@@ -195,43 +175,6 @@ def test_a_long_text_begins_short_and_can_be_shown_whole(chrome: Chrome) -> None
     chrome.run(scenario, path=AT_CHANNEL, before=lambda slack: put(slack, text=LONG))
 
 
-def test_a_long_history_begins_with_its_end(chrome: Chrome) -> None:
-    async def scenario(slack, app, page):
-        await page.get_by_text("line 249", exact=True).wait_for()
-        assert await page.get_by_text("line 20", exact=True).count() == 0
-        await page.get_by_role("button", name="Show earlier messages (52)").click()
-        await page.get_by_text("line 0", exact=True).wait_for()
-        assert await page.locator(".message").count() == 252
-        assert await page.get_by_role("button", name="Show earlier messages").count() == 0
-        await slack.say("grace", "gpu-oncall", "one more")
-        await page.get_by_text("one more").wait_for()
-        assert await page.get_by_text("line 0", exact=True).count() == 1
-
-    def before(slack):
-        for number in range(250):
-            put(slack, text=f"line {number}")
-
-    chrome.run(scenario, path=AT_CHANNEL, before=before)
-
-
-def test_very_long_names_do_not_push_anything_aside(chrome: Chrome) -> None:
-    people = (Person(ADA, "ada", "Ada"), Person("U0LONG0001", "n" * 200_000, "\u202e" + "r" * 200_000))
-    rooms = (Room(CHANNEL, "c" * 200_000, (ADA, "U0LONG0001"), "t" * 200_000),)
-
-    async def scenario(slack, app, page):
-        await page.get_by_text("hello").wait_for()
-        await page.locator("#main textarea").fill("@")
-        await page.get_by_role("listbox", name="Suggestions").wait_for()
-        assert await page.evaluate("document.documentElement.scrollWidth <= innerWidth")
-        assert await page.evaluate("document.documentElement.scrollHeight <= innerHeight")
-        assert await page.get_by_role("button", name="Inspector", exact=True).is_visible()
-        assert len(await page.evaluate("document.body.innerText")) < 5000
-
-    seed = {"users": people, "channels": rooms, "messages": (), "usergroups": ()}
-    said = {"user": "U0LONG0001", "bot_id": None, "text": "hello"}
-    chrome.run(scenario, path=AT_CHANNEL, before=lambda slack: put(slack, **said), workspace=seed)
-
-
 def test_an_answer_for_one_person_is_marked_and_not_shown_to_others(chrome: Chrome) -> None:
     async def scenario(slack, app, page):
         await app.call("chat.postEphemeral", channel=CHANNEL, user=ADA, text="only for ada")
@@ -240,29 +183,6 @@ def test_an_answer_for_one_person_is_marked_and_not_shown_to_others(chrome: Chro
         await page.get_by_label("Act as").select_option("U0GRACE001")
         await page.locator(".message", has_text="I am on call").wait_for()
         assert await message.count() == 0
-
-    chrome.run(scenario, path=AT_CHANNEL)
-
-
-def test_an_edited_message_is_marked(chrome: Chrome) -> None:
-    async def scenario(slack, app, page):
-        posted = await app.call("chat.postMessage", channel=CHANNEL, text="before")
-        await page.get_by_text("before", exact=True).wait_for()
-        await app.call("chat.update", channel=CHANNEL, ts=posted["ts"], text="after")
-        await page.locator(".message", has_text="after").get_by_text("(edited)").wait_for()
-
-    chrome.run(scenario, path=AT_CHANNEL)
-
-
-def test_reactions_are_added_and_taken_back(chrome: Chrome) -> None:
-    async def scenario(slack, app, page):
-        message = page.locator(".message").last
-        await message.hover()
-        await message.get_by_role("button", name="Add reaction").click()
-        await page.get_by_role("menuitem", name="eyes").click()
-        mine = message.get_by_role("button", name="eyes, 1", pressed=True)
-        await mine.click()
-        await mine.wait_for(state="detached")
 
     chrome.run(scenario, path=AT_CHANNEL)
 

@@ -73,12 +73,6 @@ def test_mrkdwn_is_parsed_as_slack_does(chrome: Chrome) -> None:
     assert wrong == []
 
 
-def test_bare_urls_stay_text_when_the_text_is_verbatim(chrome: Chrome) -> None:
-    assert parsed(chrome, "text-mrkdwn.js", "parseMrkdwn", "https://example.com", {"verbatim": True}) == [
-        text("https://example.com")
-    ]
-
-
 PARSERS = [("text-mrkdwn.js", "parseMrkdwn"), ("text-markdown.js", "parseMarkdown")]
 
 
@@ -140,37 +134,6 @@ NOON = 1795262400  # 2026-11-21 12:00 UTC, which is the same day in every zone t
 )
 def test_a_date_is_shown_as_its_reader_would_say_it(chrome: Chrome, seconds: float, form: str, shown: str) -> None:
     assert parsed(chrome, "text-date.js", "slackDate", seconds, form, NOON * 1000) == shown
-
-
-def test_csv_is_read_with_quotes_and_line_breaks_in_cells(chrome: Chrome) -> None:
-    source = 'a,"b ""q""",c\r\n1,"two\nlines",\n'
-    assert parsed(chrome, "files.js", "parseCsv", source) == [["a", 'b "q"', "c"], ["1", "two\nlines", ""]]
-
-
-def test_completion_offers_what_fits_the_place(chrome: Chrome) -> None:
-    facts = {
-        "commands": [{"command": "/hami", "description": "ask"}],
-        "verbs": [{"name": "why", "usage": "why <pod>", "help": ""}, {"name": "nodes", "usage": "", "help": ""}],
-        "names": [{"name": "hami", "help": "app"}, {"name": "harry", "help": ""}],
-        "apps": ["hami"],
-        "direct": False,
-    }
-    cases = [
-        ("/", ["/hami"], True), ("/hami", [], False), ("/hami ", ["why", "nodes"], False), ("/hami w", ["why"], True),
-        ("/hami why", [], False), ("/hami why ", [], False), ("@ha", ["@hami", "@harry"], True),
-        ("hey @har", ["@harry"], True),
-        ("@hami n", ["nodes"], True), ("w", [], False), ("a / b", [], False),
-    ]  # fmt: skip
-
-    async def scenario(slack, app, page):
-        work = "all.map((one) => m.suggest(one, one.length, facts))"
-        script = f"([all, facts]) => import('/page/completion.js').then((m) => {work})"
-        found = await page.evaluate(script, [[source for source, _, _ in cases], facts])
-        for (source, labels, eager), offer in zip(cases, found, strict=True):
-            assert [item["label"] for item in (offer or {"items": []})["items"]] == labels, source
-            assert (offer or {"eager": False})["eager"] == eager, source
-
-    chrome.run(scenario)
 
 
 def test_no_hostile_text_becomes_a_link_that_is_not_of_the_web(chrome: Chrome) -> None:

@@ -32,18 +32,6 @@ def test_a_modal_takes_focus_and_sends_what_was_filled_in(chrome: Chrome) -> Non
     chrome.run(scenario, path=AT_CHANNEL)
 
 
-def test_a_required_field_is_asked_for_before_the_app_hears_of_it(chrome: Chrome) -> None:
-    async def scenario(slack, app, page):
-        dialog = await open_modal(app, page)
-        await dialog.get_by_role("button", name="Ask", exact=True).click()
-        pod = dialog.get_by_label("Pod")
-        await dialog.get_by_text("Please complete this required field.").wait_for()
-        assert await pod.get_attribute("aria-invalid") == "true"
-        assert app.payloads("view_submission") == []
-
-    chrome.run(scenario, path=AT_CHANNEL)
-
-
 def test_errors_of_the_app_stand_at_their_block_and_keep_what_was_typed(chrome: Chrome) -> None:
     async def scenario(slack, app, page):
         app.answers["view_submission"] = {
@@ -132,18 +120,6 @@ def test_an_external_select_asks_the_app_while_one_types(chrome: Chrome) -> None
         assert (
             app.payloads("view_submission")[0]["view"]["state"]["values"]["find"]["find"]["selected_option"] == NODES[1]
         )
-
-    chrome.run(scenario, path=AT_CHANNEL)
-
-
-def test_a_modal_that_the_app_leaves_without_an_answer_says_so(chrome: Chrome) -> None:
-    async def scenario(slack, app, page):
-        dialog = await open_modal(app, page)
-        await dialog.get_by_label("Pod").fill("ml/x")
-        slack.delivery = "socket"  # where nobody is connected
-        await dialog.get_by_role("button", name="Ask", exact=True).click()
-        await dialog.get_by_role("alert").get_by_text("dispatch_failed").wait_for()
-        assert await dialog.get_by_label("Pod").input_value() == "ml/x"
 
     chrome.run(scenario, path=AT_CHANNEL)
 

@@ -19,7 +19,7 @@ from msgspec.structs import replace
 from pydantic import ValidationError
 
 from bot.errors import BotError, UsageError, bugs_as_errors
-from bot.report import Finding, Report, Table, as_json, gap, in_words
+from bot.report import Report, as_json, gap, in_words
 from bot.settings import load_settings
 from bot.slack.render.prose import in_words as error_in_words
 from bot.texts import Text, Texts, clauses
@@ -183,7 +183,13 @@ _TEXT: dict[str, Any] = {"type": "string"}
 def input_schema(playbook: Playbook, clusters: Sequence[str]) -> dict[str, Any]:
     """What a call may say. `clusters`: those to choose from; none where the server reads one only."""
     taken = _taken(playbook)
-    properties = {name: _described(parameter) for name, parameter in taken.items()}
+    properties: dict[str, Any] = {}
+    for name, parameter in taken.items():
+        schema = _schema(parameter.type) or _TEXT
+        if parameter.nargs == -1 or parameter.multiple:
+            schema = {"type": "array", "items": schema}
+        parts = [parameter.metavar or "", getattr(parameter, "help", None) or ""]
+        properties[name] = schema | {"description": " ".join(filter(None, parts))}
     if manifest_of(playbook):
         properties[MANIFEST] = _TEXT | {"description": "Pods, or what has pod templates, in place of a file."}
     required = [name for name, parameter in taken.items() if parameter.required]
@@ -227,14 +233,17 @@ def typed_words(playbook: Playbook, arguments: Mapping[str, Any]) -> list[str]:
         value = arguments.get(name)
         if value is None:
             continue
-        if not isinstance(parameter, click.Option):
-            rest += _several(name, value) if parameter.nargs == -1 else [_one(name, value)]
-        elif not parameter.is_flag:
-            options += [f"{_flag(parameter)}={choice}" for choice in _values(name, value, parameter)]
-        elif not isinstance(value, bool):
-            raise UsageError(Text("error-mcp.true-false", name=name, value=repr(value)))
-        elif value:
-            options.append(_flag(parameter))
+        flag, is_list = max(parameter.opts, key=len), parameter.nargs == -1 or parameter.multiple
+        if isinstance(parameter, click.Option) and parameter.is_flag:
+            if not isinstance(value, bool):
+                raise UsageError(Text("error-mcp.true-false", name=name, value=repr(value)))
+            options += [flag] if value else []
+            continue
+        given = _several(name, value) if is_list else [_one(name, value)]
+        if isinstance(parameter, click.Option):
+            options += [f"{flag}={choice}" for choice in given]
+        else:
+            rest += given
     return [playbook.verb, *options, "--", *rest]
 
 
@@ -264,22 +273,6 @@ def _schema(kind: Any) -> dict[str, Any] | None:
             return _TEXT
         case _:
             return None
-
-
-def _described(parameter: click.Parameter) -> dict[str, Any]:
-    schema = _schema(parameter.type) or _TEXT
-    if parameter.nargs == -1 or parameter.multiple:
-        schema = {"type": "array", "items": schema}
-    parts = [parameter.metavar or "", getattr(parameter, "help", None) or ""]
-    return schema | {"description": " ".join(filter(None, parts))}
-
-
-def _flag(option: click.Option) -> str:
-    return max(option.opts, key=len)
-
-
-def _values(name: str, value: Any, option: click.Option) -> list[str]:
-    return _several(name, value) if option.multiple else [_one(name, value)]
 
 
 def _several(name: str, value: Any) -> list[str]:
@@ -320,20 +313,14 @@ def _smaller(report: Report) -> Iterator[Report]:
     left = report
     while longest:
         longest //= 2
-        left = replace(report, tables=tuple(_first_rows(table, longest) for table in report.tables))
+        tables = tuple(replace(table, rows=tuple(table.rows[:longest])) for table in report.tables)
+        left = replace(report, tables=tables)
         yield left
-    left = replace(left, findings=tuple(map(_one_quote, left.findings)))
+    one_quote = tuple(replace(finding, evidence=finding.evidence[:1]) for finding in left.findings)
+    left = replace(left, findings=one_quote)
     yield left
     for count in range(len(left.findings) - 1, 0, -1):
         yield replace(left, findings=left.findings[:count], gaps=left.gaps[:count])
-
-
-def _first_rows(table: Table, count: int) -> Table:
-    return replace(table, rows=tuple(table.rows[:count]))
-
-
-def _one_quote(finding: Finding) -> Finding:
-    return replace(finding, evidence=finding.evidence[:1])
 
 
 def _left_out(whole: Report, left: Report, most: int) -> Text:

@@ -1,15 +1,18 @@
 """The questions of `hami-bot init`, how `doctor`'s links check each answer, and the files that are written."""
 
 import asyncio
+import json
 import os
 import shlex
+import sys
 import tempfile
 from collections.abc import AsyncGenerator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
+import click
 import yaml
 from pydantic import SecretStr
 
@@ -22,10 +25,12 @@ from bot.settings.values import channel_id, fits_a_header, named_people, never_i
 from bot.slack.calls import open_client
 from bot.slack.gateway import Gateway
 from bot.texts import Language, Prose, Text, Texts
+from handlers.cluster_choice import ClusterChoice, usual_language
 from handlers.doctor.checks import found, of_cluster
 from handlers.doctor.links import Link, as_text, broken, has_failed
 from handlers.doctor.slack import Workspace
 from handlers.manifest import create_link
+from handlers.manifest import manifest as make_manifest
 from handlers.shell_output import progress, tell
 from playbooks.gather.scheduling import gather_install
 from playbooks.playbook import Sources
@@ -166,14 +171,17 @@ def write_files(files: Files, answers: Answers, *, replace: bool) -> None:
 
     Without `replace` a file that is there stays as it is.
     """
-    texts = (
-        _SETTINGS + _yaml(_settings(answers)),
-        _VALUES + _yaml(_values(answers)),
-        _SECRET + _yaml(_secret(answers)),
-    )
-    for path, text in zip(files, texts, strict=True):
+    secret = {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {"name": _SECRET_NAME},
+        "stringData": {"bot-token": answers.bot_token, "app-token": answers.app_token},
+    }
+    documents = (_SETTINGS, _settings(answers)), (_VALUES, _values(answers)), (_SECRET, secret)
+    for path, (comment, document) in zip(files, documents, strict=True):
         try:
-            _write(path, text, replace=replace)
+            text = yaml.safe_dump(document, sort_keys=False, allow_unicode=True)
+            _write(path, comment + text, replace=replace)
         except OSError as error:
             raise UsageError(Text("error-command.could-not-be-written", out=path, why=of_system(error))) from error
 
@@ -191,10 +199,6 @@ def _write(path: Path, text: str, *, replace: bool) -> None:
             path.hardlink_to(name)
     finally:
         Path(name).unlink(missing_ok=True)
-
-
-def _yaml(document: dict[str, Any]) -> str:
-    return yaml.safe_dump(document, sort_keys=False, allow_unicode=True)
 
 
 def _settings(answers: Answers) -> dict[str, Any]:
@@ -219,7 +223,6 @@ def _values(answers: Answers) -> dict[str, Any]:
 
 
 def _both(answers: Answers) -> dict[str, Any]:
-    """What holds here and in the cluster."""
     rooms = {room: {"cluster": answers.cluster.name} for room in (answers.oncall, answers.channel) if room}
     if answers.digest:
         next(iter(rooms.values()))["digest"] = answers.digest
@@ -233,26 +236,24 @@ def _both(answers: Answers) -> dict[str, Any]:
     return {name: value for name, value in wanted.items() if value}
 
 
-def _secret(answers: Answers) -> dict[str, Any]:
-    return {
-        "apiVersion": "v1",
-        "kind": "Secret",
-        "metadata": {"name": _SECRET_NAME},
-        "stringData": {"bot-token": answers.bot_token, "app-token": answers.app_token},
-    }
-
-
 T = TypeVar("T")
 
 Check = Callable[[str], Coroutine[Any, Any, list[Link]]]
 
 
-class Asking(Protocol):
-    """Whoever sits at the terminal. What `hidden` gives was not shown while it was typed."""
+class Terminal:
+    """Whoever sits at the terminal. What `hidden` gives was not shown while it was typed. Questions stand beside the
+    output.
+    """
 
-    def hidden(self, question: str) -> str: ...
-    def line(self, question: str, default: str) -> str: ...
-    def agrees(self, question: str) -> bool: ...
+    def hidden(self, question: str) -> str:
+        return click.prompt(question, hide_input=True, err=True)
+
+    def line(self, question: str, default: str) -> str:
+        return click.prompt(question, default=default, show_default=bool(default), err=True)
+
+    def agrees(self, question: str) -> bool:
+        return click.confirm(question, err=True)
 
 
 class Given(NamedTuple):
@@ -281,7 +282,7 @@ class CheckFailed(BotError):  # noqa: N818  # what the person is told
 class Dialog:
     """What was given, and who can be asked for the rest."""
 
-    def __init__(self, given: Given, asking: Asking | None, say: Texts) -> None:
+    def __init__(self, given: Given, asking: Terminal | None, say: Texts) -> None:
         self._given = given
         self._asking = asking
         self._say = say
@@ -310,27 +311,25 @@ class Dialog:
         raise UsageError(Text("error-init.already-there", files=there), hint=Text("error-init.force-or-out"))
 
     def _tokens(self) -> tuple[str, str]:
-        """The bot token and the app-level token, as Slack takes them."""
         given = self._given
-        bot = _read(given.bot_token_file) or variable("SLACK__BOT_TOKEN")
-        app = _read(given.app_token_file) or variable("SLACK__APP_TOKEN")
+        bot = _read(given.bot_token_file) or variable("SLACK__BOT_TOKEN").strip()
+        app = _read(given.app_token_file) or variable("SLACK__APP_TOKEN").strip()
         if self._asking and not (bot and app):
-            tell("\n".join(map(self._say.words, _how_to_make_the_app())) + "\n\n")
+            steps = Text("init.app-1"), create_link(), Text("init.app-2"), Text("init.app-3"), Text("init.app-4")
+            tell("\n".join(map(self._say.words, steps)) + "\n\n")
         bot = self._token(bot, "bot", Text("init.bot-token"), check_bot_token)
         return bot, self._token(app, "app", Text("init.app-token"), partial(check_app_token, bot_token=bot))
 
     def _token(self, token: str, kind: str, question: Text, check: Check) -> str:
         while True:
-            token = (token or self._hidden(kind, question)).strip()
+            if not token and self._asking is None:
+                hint = Text("error-init.set-token-or-file", variable=kind.upper(), kind=kind)
+                raise UsageError(Text("error-init.no-token-was-given", kind=kind), hint=hint)
+            if not token and self._asking:
+                token = self._asking.hidden(self._say.words(question)).strip()
             if self._passes(self._run(check(token))):
                 return token
             token = ""
-
-    def _hidden(self, kind: str, question: Text) -> str:
-        if self._asking is None:
-            hint = Text("error-init.set-token-or-file", variable=kind.upper(), kind=kind)
-            raise UsageError(Text("error-init.no-token-was-given", kind=kind), hint=hint)
-        return self._asking.hidden(self._say.words(question))
 
     def _cluster(self) -> FoundCluster:
         """The cluster; one that fails its check only if the person wants it nevertheless."""
@@ -350,7 +349,6 @@ class Dialog:
         return self._asking.agrees(self._say("init.nevertheless"))
 
     def _context(self) -> str:
-        """Empty where there is no kubeconfig, or nobody to choose: then it is its current one."""
         names, current = known_contexts(self._given.kubeconfig)
         if self._asking is None or not names:
             return current
@@ -369,7 +367,6 @@ class Dialog:
         )
 
     def _wanted(self, given: str, question: Text, check: Check) -> str:
-        """An answer that passes its check, or none."""
         while True:
             if not given and self._asking:
                 given = self._asking.line(self._say.words(question), "").strip()
@@ -392,12 +389,7 @@ class Dialog:
         return not has_failed(links)
 
 
-def _how_to_make_the_app() -> list[Prose]:
-    return [Text("init.app-1"), create_link(), Text("init.app-2"), Text("init.app-3"), Text("init.app-4")]
-
-
 def _next(files: Files) -> list[Prose]:
-    """What was written, and what to type next, here or for the cluster."""
     settings, values, secret = (shlex.quote(str(path)) for path in files)
     image = "--set image.repository=REGISTRY/hami-bot --set image.tag=1"
     return [
@@ -424,3 +416,15 @@ def _read(path: Path | None) -> str:
     except (OSError, UnicodeDecodeError) as error:
         why = of_system(error) if isinstance(error, OSError) else Text("error-init.no-text")
         raise UsageError(Text("error-init.token-file-unreadable", path=path, why=why)) from error
+
+
+def run_init(lang: Language | None, manifest: bool, **given: Any) -> str:  # noqa: FBT001  # an option
+    """Sets the bot up; what to print. Raises BotError where an answer is missing or wrong and nobody can be asked."""
+    say = Texts(lang or usual_language(ClusterChoice()))
+    if manifest:
+        tell(f"{say('init.link')}\n{create_link()}\n")
+        return json.dumps(make_manifest(), indent=2)
+    try:
+        return Dialog(Given(**given), Terminal() if sys.stdin.isatty() else None, say).set_up()
+    except click.Abort:
+        raise KeyboardInterrupt from None
