@@ -46,7 +46,6 @@ def register(app: App, inbox: Inbox, access: Access, triage: TriageService | Non
         view = blocks.modal(
             Text("desk.ask-title"),
             [asked],
-            close=Text("desk.cancel"),
             submit=Text("desk.ask-submit"),
             callback_id=FORM,
         )

@@ -152,7 +152,6 @@ class _Window:
         view = blocks.modal(
             Text("desk.fit-title"),
             [blocks.asking(Text("desk.fit-label"), text, _BLOCK, hint=Text("desk.fit-hint"))],
-            close=Text("desk.cancel"),
             submit=Text("desk.ask-submit"),
             callback_id=FIT_CALLBACK,
             private_metadata=msgspec.json.encode(taken.asked).decode(),

@@ -45,6 +45,18 @@ def read_duration(text: str) -> float | None:
     return float(hours * 3600 + minutes * 60 + seconds)
 
 
+_GO_SECONDS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9}
+_GO_PART = re.compile(r"(\d{1,18}(?:\.\d{1,18})?)(h|ms|m|s|us|µs|ns)", re.ASCII)
+
+
+def read_go_duration(text: str) -> float | None:
+    """Seconds of a duration as Go's time.Duration prints it: `1m2.5s`, `338.85013ms`; None where it is none."""
+    parts = _GO_PART.findall(text)
+    if not parts or "".join(map("".join, parts)) != text:
+        return None
+    return sum(float(amount) * _GO_SECONDS[unit] for amount, unit in parts)
+
+
 def format_duration(seconds: float) -> str:
     """`10m`, `1h30m`, `1m30s`: what `read_duration` reads; whole seconds, `0s` for less."""
     minutes, rest = divmod(max(0, round(seconds)), 60)

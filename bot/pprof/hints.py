@@ -267,8 +267,8 @@ _WAITS = (
     ("sync.runtime_SemacquireMutex", Text("profile-wait.lock")),
     ("sync.(*Mutex).Lock", Text("profile-wait.lock")),
     ("sync.runtime_notifyListWait", Text("profile-wait.condition")),
-    ("runtime.netpollblock", Text("profile-wait.network")),
-    ("internal/poll.runtime_pollWait", Text("profile-wait.network")),
+    ("runtime.netpollblock", Text("flame-group.network")),
+    ("internal/poll.runtime_pollWait", Text("flame-group.network")),
     ("time.Sleep", Text("profile-wait.sleep")),
 )
 _NOT_THE_PROGRAMS = ("runtime/pprof.", "net/http/pprof.", "net/http.(*conn).serve", "net/http.(*persistConn).")

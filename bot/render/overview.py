@@ -212,4 +212,4 @@ def _says(gpus: Sequence[GpuRow]) -> Text:
     if room:
         return Text("bars.free", memory=f"{room:,} MiB")
     free = sum(gpu.state == FREE for gpu in gpus if not gpu.divided)
-    return Text("bars.some-free", count=free) if free else Text("bars.none")
+    return Text("bars.some-free", count=free) if free else Text("picture.none-free")

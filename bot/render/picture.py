@@ -16,7 +16,7 @@ from bot.render.picture_text import FAINT, FRAME, INK, PAPER, Canvas, wide
 from bot.render.words import visible
 from bot.report import Report
 from bot.rows import FREE, UNKNOWN, UNREGISTERED, GpuRow, TypeRow
-from bot.texts import Prose, Text, Texts, together
+from bot.texts import Text, Texts, together
 
 _GIVEN = (0, 84, 148)
 _HATCH = (196, 78, 0)
@@ -229,7 +229,9 @@ def _filled(bar: GpuRow, room: int) -> int:
 def _draw_words(canvas: Canvas, bar: GpuRow, box: _Box, size: int) -> None:
     """What the bar says, in what is left of it beside the filled part, if there is room."""
     left, top, right, bottom = box
-    says = _room(bar) if bar.state == FREE else bar.state
+    given, total = bar.given
+    left_of = amount(bar.room) if bar.divided else Text("picture.of-slots", free=total - given, all=total)
+    says = left_of if bar.state == FREE else bar.state
     taken = canvas.wide(says, size)
     if taken + 12 > right - left:
         return
@@ -237,11 +239,6 @@ def _draw_words(canvas: Canvas, bar: GpuRow, box: _Box, size: int) -> None:
     if bar.state != FREE:
         canvas.image.paste(PAPER, (x - 3, y, right - 4, y + size + 3))
     canvas.write((x, y), says, size=size)
-
-
-def _room(bar: GpuRow) -> Prose:
-    given, total = bar.given
-    return amount(bar.room) if bar.divided else Text("picture.of-slots", free=total - given, all=total)
 
 
 def _draw_foot(canvas: Canvas, left_out: int) -> None:

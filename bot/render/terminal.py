@@ -321,7 +321,7 @@ class _TerminalPage(NamedTuple):
         lines = self._title(Text("bars.title"))
         for line in found.lines:
             lines += [_Line("  ", text) for text in wrap(self.say.words(line), self.wide - 2)]
-        lines += self._more(found.left_out, Text("bars.left-out", count=found.left_out))
+        lines += self._more(found.left_out, Text("picture.left-out", count=found.left_out))
         legend = wrap(self.say("bars.legend"), self.wide - 2)
         return [*lines, *(_Line("  ", text, style=_LABEL) for text in legend)]
 

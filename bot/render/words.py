@@ -10,7 +10,7 @@ from typing import Any, cast
 from msgspec import UNSET
 
 from bot.report import Change, ChangeTarget, Confidence, Evidence, Finding, NextAction, Report, Severity, Table
-from bot.texts import Prose, Text, Texts, listed, named, together
+from bot.texts import Prose, Text, Texts, listed, literal, named, together
 
 # Control and format characters (escape sequences, bidi overrides, zero widths, tags), lone surrogates, line and
 # paragraph separators, and what this Unicode version does not know and so cannot measure.
@@ -30,41 +30,29 @@ CONFIDENCES: Mapping[Confidence, Text] = {
     "suspected": Text("render.suspected"),
 }
 _HEADINGS: Mapping[str, Text] = {
-    "candidate nodes": Text("table.candidate nodes"),
-    "causes": Text("table.causes"),
+    "growth": Text("table.growth"),
     "pending": Text("table.pending"),
     "cards": Text("table.cards"),
     "largest free slice by type": Text("table.largest free slice by type"),
-    "components": Text("table.components"),
-    "flags": Text("table.flags"),
     "quota": Text("table.quota"),
-    "waiting for a quota": Text("table.waiting for a quota"),
     "nodes": Text("table.nodes"),
     "node": Text("table.node"),
-    "figures": Text("table.figures"),
-    "owners": Text("table.owners"),
     "filter runs": Text("table.filter runs"),
     "refusals": Text("table.refusals"),
     "refused pods": Text("table.refused pods"),
     "lines": Text("table.lines"),
-    "logs read": Text("table.logs read"),
-    "by reason": Text("table.by reason"),
-    "request as read": Text("table.request as read"),
     "as admitted": Text("table.as admitted"),
     "pods to end": Text("table.pods to end"),
-    "advice": Text("table.advice"),
     "pools": Text("table.pools"),
     "scenarios": Text("table.scenarios"),
     "template": Text("table.template"),
     "changed": Text("table.changed"),
     "measured": Text("table.measured"),
     "latency": Text("table.latency"),
-    "growth": Text("table.growth"),
-    "slowest pods": Text("table.slowest pods"),
     "objects": Text("table.objects"),
     "holders without use": Text("table.holders without use"),
 }
-"""By the title, which is the same in every language in JSON and in a file's name."""
+"""Of titles, which are the same in every language in JSON and in a file's name, those that say too little."""
 
 _STATES = frozenset(
     {
@@ -153,8 +141,10 @@ def for_people(table: Table, say: Texts) -> Table:
 
 
 def table_heading(table: Table) -> Prose:
-    """The table's title for people."""
-    return _HEADINGS.get(table.title) or heading(table.title)
+    """The table's title for people: as it is in English, by its name in Chinese, or what it is called otherwise."""
+    chinese = Texts("zh")
+    told = chinese.name(chinese.name(table.title, "titles"))  # some are called as a column is
+    return _HEADINGS.get(table.title) or literal(heading(table.title), heading(told))
 
 
 def some_names(names: Sequence[str], shown: int) -> Prose:

@@ -22,7 +22,7 @@ from typing import Any, Literal, NamedTuple, TypeVar, cast, get_args
 
 Language = Literal["en", "zh"]
 LANGUAGES: tuple[Language, ...] = get_args(Language)
-Kind = Literal["columns", "states", "sources", "help"]
+Kind = Literal["columns", "states", "titles", "sources", "help"]
 """What words that programs read in English are: a table's column, a state, what was read, a sentence of help."""
 _FORMS = re.compile(r"\{((\w+)\(([^|(){}]*)\|([^|(){}]*)\))\}")
 

@@ -30,7 +30,7 @@ def list_text(asked: Words, load: Load) -> str:
     function, file = asked.plain
     options = asked.options
     versions, folders = read_versions(options.get("versions", "")), options.get("source", "")
-    profile = prepared(load(file).profile)
+    profile = prepared(load(file)[0])
     index = sample_index(profile, options.get("sample_index", ""))
     if folders:
         for known in profile.functions:

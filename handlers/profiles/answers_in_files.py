@@ -1,5 +1,6 @@
 """The words behind `profile top`, `list`, `compare` and `hints`, with Go's flags as options, and files of profiles."""
 
+import difflib
 import os.path
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -53,11 +54,15 @@ def profiles_named(study: str, asked: Words) -> list[str]:
 def read_words(words: Sequence[str]) -> Words:
     """Options as Go's flags are read, anywhere among the words. Raises UsageError."""
     try:
-        given = _COMMAND.make_context(PROGRAM, [*words]).params
+        given = _COMMAND.make_context(PROGRAM, [given for word in words for given in _switched(word)]).params
     except click.NoSuchOption as error:  # of `-nodecont=5` click names `-n`
-        known = {parameter.name for parameter in _COMMAND.params}
-        word = next(word for word in words if word[:1] == "-" and word.lstrip("-").partition("=")[0] not in known)
-        raise UsageError(Text("error-command.no-option", option=repr(word)), example=EXAMPLE) from error
+        known = [str(parameter.name) for parameter in _COMMAND.params]
+        names = {word: word.lstrip("-").partition("=")[0] for word in words if word.startswith("-")}
+        word, name = next((word, name) for word, name in names.items() if name not in known)
+        message, near = Text("error-command.no-option", option=repr(word)), difflib.get_close_matches(name, known, n=1)
+        if near:
+            raise UsageError(message, hint=Text("error-profile.did-you-mean-option", near=near[0])) from error
+        raise UsageError(message, example=EXAMPLE) from error
     except click.UsageError as error:
         raise UsageError(what_click_says(error), example=EXAMPLE) from error
     options = {name: value for name, value in given.items() if value is not None}
@@ -72,23 +77,24 @@ def read_words(words: Sequence[str]) -> Words:
     return Words(plain, options)
 
 
+def _switched(word: str) -> list[str]:
+    """`-cum=true` as `-cum`, and nothing for `-cum=false`: Go's flags take a value, click's do not."""
+    name, _, value = word.partition("=")
+    if name.lstrip("-") not in _SWITCHES or value not in ("true", "false"):
+        return [word]
+    return [name] if value == "true" else []
+
+
 _MAX_FILE, _MAX_UNPACKED = 256 << 20, 32 << 20
 SUFFIX = ".pb.gz"
 """How `--out` saves a profile, which is then called by its name without it."""
 
 
-class LoadedProfile(NamedTuple):
-    """`name` is what commands call it by: its path, or the id of a kept one."""
-
-    profile: "Profile"
-    name: str
+Load = Callable[[str], tuple["Profile", str]]
+"""The profile of a name, and what commands call it by: its path, or the id of a kept one. Raises SourceError."""
 
 
-Load = Callable[[str], LoadedProfile]
-"""The profile of a name. Raises SourceError."""
-
-
-def load_file(path: str) -> LoadedProfile:
+def load_file(path: str) -> tuple["Profile", str]:
     """The profile in a file. Raises SourceError."""
     path = f"{path}{SUFFIX}" if os.path.isfile(f"{path}{SUFFIX}") else path  # noqa: PTH113
     try:
@@ -107,11 +113,11 @@ def load_file(path: str) -> LoadedProfile:
     return load(data, path, limit=_MAX_UNPACKED)
 
 
-def load(data: bytes, name: str, *, limit: int = 0) -> LoadedProfile:
+def load(data: bytes, name: str, *, limit: int = 0) -> tuple["Profile", str]:
     """The profile that these bytes are; the name goes into every SourceError. `limit`: another than the bot's."""
     from bot.pprof.decode import MAX_BYTES, read  # noqa: PLC0415  # protobuf; words that make no sense are told at once
 
     try:
-        return LoadedProfile(read(data, limit=limit or MAX_BYTES), name)
+        return read(data, limit=limit or MAX_BYTES), name
     except SourceError as error:
         raise SourceError(Text("error.at", place=name, why=error.message), hint=error.hint) from error

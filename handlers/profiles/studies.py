@@ -41,7 +41,7 @@ def answer_to(study: str, asked: Words, config: "Path | None" = None, load: Load
             filters=Filters(**{name: given[name] for name in FILTERS if name in given}),
         )
         base = given.get("diff_base") or given.get("base")
-        profiles = [load(path).profile for path in (files[0], base) if path]
+        profiles = [load(path)[0] for path in (files[0], base) if path]
         return top(*profiles, diff=bool(given.get("diff_base")), options=options)
     if study in ("list", "compare", "hints"):
         from handlers.profiles import analyses  # noqa: PLC0415  # all of pprof's comparing

@@ -5,7 +5,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from bot.finding_codes import Code
 from bot.hami.fit import verdicts
@@ -178,8 +178,7 @@ def at_creation(scene: AskedScene) -> tuple[Text, Text]:
     """Claim and verdict."""
     effect = refusal(scene)
     assert effect is not None
-    by_hami = effect.by == "HAMi"
-    return _over_quota("resource-quota-not-fit.denied" if by_hami else "resource-quota-not-fit.creation", scene, effect)
+    return _over_quota("denied" if effect.by == "HAMi" else "creation", scene, effect)
 
 
 @rule("fits", reads=("nodes",))
@@ -241,7 +240,7 @@ def nowhere_in_words(scene: AskedScene) -> tuple[Text, Text]:
         claim = Text("fits-nowhere.never", pod=scene.once(called), why=why_never(scene))
         return claim, claim
     if (effect := scene.once(_only_quota)) is not None:
-        return _over_quota("resource-quota-not-fit.fit", scene, effect)
+        return _over_quota("fit", scene, effect)
     names, count = _judged(scene), len(scene.nodes)
     empty = names and not any(would_if_empty(scene, name) for name in names)
     key = "fits-nowhere.empty" if empty else "fits-nowhere.claim"
@@ -386,7 +385,14 @@ def _only_quota(scene: AskedScene) -> Effect | None:
     return refused[0] if refused and any(scene.judge(name, without).fits for name in scene.candidates) else None
 
 
-def _over_quota(key: str, scene: AskedScene, effect: Effect) -> tuple[Text, Text]:
+_OVER_QUOTA = {
+    "fit": "resource-quota-not-fit.fit",
+    "denied": "resource-quota-not-fit.denied",
+    "creation": "resource-quota-not-fit.creation",
+}
+
+
+def _over_quota(when: Literal["fit", "denied", "creation"], scene: AskedScene, effect: Effect) -> tuple[Text, Text]:
     """Claim and verdict."""
     namespace = scene.pod.namespace
     numbers = {"used": _amount(effect.used), "limit": _amount(effect.limit)}
@@ -396,7 +402,8 @@ def _over_quota(key: str, scene: AskedScene, effect: Effect) -> tuple[Text, Text
         amount, in_short = amounts_by_type(figures), amounts(figures)
 
     def told(pod: Prose, why: Prose, asked: Prose) -> Text:
-        return Text(key, pod=pod, why=why, namespace=namespace, resource=effect.key, asked=asked, **numbers)
+        values = {"namespace": namespace, "resource": effect.key, "asked": asked, **numbers}
+        return Text(_OVER_QUOTA[when], pod=pod, why=why, **values)
 
     claim, _ = _told(partial(told, asked=amount), scene, ())
     _, verdict = _told(partial(told, asked=in_short), scene, ())

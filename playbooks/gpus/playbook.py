@@ -3,7 +3,6 @@
 import asyncio
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from functools import lru_cache
 from itertools import chain
 from typing import Literal, NamedTuple
 
@@ -212,18 +211,13 @@ def _card_row(card: CardSeen, differs: tuple[int, int] | None) -> GpuRow:
         memory_free=card.free_mib if card.divided and (card.used is None or card.state != UNREGISTERED) else "",
         memory_total=card.card.memory_mib,
         holders=NameList([name if bound else f"{name} (reserved)" for name, bound in card.holders]),
-        slots=_slots(slots, card.card.slots),
+        slots=f"{'?' if slots is None else slots}/{card.card.slots}",
         cores_used=cores,
         cores_total=card.card.cores,
         memory_counted=differs[0] if differs else "",
         noun=card.noun,
         divided=card.divided,
     )
-
-
-@lru_cache(maxsize=1024)  # the same few texts for tens of thousands
-def _slots(used: int | None, total: int) -> str:
-    return f"{'?' if used is None else used}/{total}"
 
 
 def _types(cards: Sequence[CardSeen]) -> list[TypeRow]:

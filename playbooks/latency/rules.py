@@ -175,8 +175,8 @@ def _reason(stage: LatencyStage, scene: LatencyScene) -> _Reason:
             return _Reason(Text("latency.allocation"), "suspected")
         events = () if isinstance(scene.events, Gap) else scene.events
         pulls = [quotes.of_event(event) for event in events if event.reason in _PULLS]
-        text = "latency.start-allocated" if stage.start == "allocated" else "latency.start"
-        return _Reason(Text(text), "confirmed" if pulls else "suspected", tuple(pulls[:_SHOWN]))
+        key = "latency.start-allocated" if stage.start == "allocated" else "latency.start"
+        return _Reason(Text(key), "confirmed" if pulls else "suspected", tuple(pulls[:_SHOWN]))
     queued, waits = stage.start == "created", scene.latency.waits
     held_back = sum(wait.wait.seconds for wait in waits)
     # In a queue: kube-scheduler tries one pod at a time, so the pods' time between filter and bind adds up to what the

@@ -11,7 +11,7 @@ from bot.hami.nodes.node_lock import LockState
 from bot.hami.nodes.node_state import cordoned_uuids, core_factor, memory_factor
 from bot.hami.nodes.registration import JSON_SINCE, Unreadable, Unregistered, judge_by_guides, parse_handshake
 from bot.hami.vendors import FIRST, LOCK_KEYS
-from bot.kube.models import Condition, Pod
+from bot.kube.models import Pod
 from bot.kube.node_conditions import is_about_gpus, is_cordoned, not_ready, other_taints, pressures
 from bot.report import Sheet, Table
 from playbooks.gather.node_side import Plugin
@@ -110,7 +110,9 @@ class NodeRows:
         keys = sorted(key for key in node.metadata.annotations or () if key.startswith(_HANDSHAKE))
         rows += [(key, node.metadata.annotation(key) or "") for key in (*keys, *LOCK_KEYS)]
         conditions = (each for each in node.status.conditions or () if is_about_gpus(each.type))
-        rows += [(condition.type, _said(condition)) for condition in conditions]
+        # In their own words: only those of `bot.kube.node_conditions` are judged.
+        words = ((each, ": ".join(filter(None, (each.reason, each.message)))) for each in conditions)
+        rows += [(each.type, ", ".join(filter(None, (each.status, said)))) for each, said in words]
         about = ABOUT.table(AboutRow(what, value) for what, value in rows if value)
         cordoned = cordoned_uuids(node)
         cards = [
@@ -204,12 +206,6 @@ class NodeRows:
         phase = owner.status.phase if isinstance(owner, Pod) else "gone" if gone else "?"
         holder = f"{state.lock.namespace}/{state.lock.pod} ({phase})" if state.lock.pod else "no pod named"
         return f"{state.phase} by {holder}, {_ago(state.age)}"
-
-
-def _said(condition: Condition) -> str:
-    """A condition about GPUs in its own words: only those of `bot.kube.node_conditions` are judged."""
-    words = ": ".join(filter(None, (condition.reason, condition.message)))
-    return f"{condition.status}, {words}" if words else condition.status
 
 
 def _types(cards: Sequence[Card]) -> str:

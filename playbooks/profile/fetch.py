@@ -103,7 +103,16 @@ async def _first_served(
     tried: list[TriedPort] = []
     unreached: list[SourceError] = []
     for place in places:
-        get = _request(wanted, place)
+        get = PodGet(
+            namespace=place.namespace,
+            pod=place.pod,
+            scheme=place.scheme,
+            port=place.port,
+            path=f"debug/pprof/{'profile' if wanted.kind == 'cpu' else wanted.kind}",
+            query=(("seconds", str(wanted.seconds)),) if wanted.seconds else (),
+            within_s=wanted.seconds + _MARGIN_S if wanted.seconds else _AT_ONCE_S,
+            limit_bytes=wanted.limit_bytes,
+        )
         try:
             content = content_of(get, await ports.pod_get(get))
         except (TooSlow, Unusable):
@@ -125,19 +134,6 @@ async def _first_served(
     if unreached:
         raise unreached[0]
     return Off(tuple(tried))
-
-
-def _request(wanted: Request, place: PodPort) -> PodGet:
-    return PodGet(
-        namespace=place.namespace,
-        pod=place.pod,
-        scheme=place.scheme,
-        port=place.port,
-        path=f"debug/pprof/{'profile' if wanted.kind == 'cpu' else wanted.kind}",
-        query=(("seconds", str(wanted.seconds)),) if wanted.seconds else (),
-        within_s=wanted.seconds + _MARGIN_S if wanted.seconds else _AT_ONCE_S,
-        limit_bytes=wanted.limit_bytes,
-    )
 
 
 async def _version_at(cluster: Cluster, place: PodPort) -> str:

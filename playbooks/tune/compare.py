@@ -326,7 +326,7 @@ def changes_of(before: Mapping[str, Mapping[str, str]], after: Mapping[str, Mapp
 def _value(settings: Mapping[str, str], name: str) -> Prose:
     if name in settings:
         return settings[name]
-    return Text("tune.default", value=DEFAULTS[name]) if name in DEFAULTS else Text("tune.unset")
+    return Text("tune.default", value=DEFAULTS[name]) if name in DEFAULTS else Text("render.unset")
 
 
 def _figures(before: ComparedSide, after: ComparedSide) -> list[MeasuredRow]:

@@ -252,14 +252,11 @@ def _deployed_now(setting: TemplateSetting, scene: TuneScene) -> Deployed:
         return flag(scene, key)
     if where == "config":
         return gpu_setting(scene, key)
-    deployment = scene.install.deployment
-    if deployment is None:
+    if (deployment := scene.install.deployment) is None:
         return Deployed()
-    replicas = str(deployment.spec.replicas)
-    look = ("get", "deployment", deployment.name, "-o", "jsonpath={.spec.replicas}")
-    about = f"Deployment {deployment.namespace}/{deployment.name}"
-    shown = kubectl("-n", deployment.namespace, *look)
-    return Deployed(replicas, (Evidence("deployment", about, None, replicas, shown),))
+    replicas, namespace, name = str(deployment.spec.replicas), deployment.namespace, deployment.name
+    shown = kubectl("-n", namespace, "get", "deployment", name, "-o", "jsonpath={.spec.replicas}")
+    return Deployed(replicas, (Evidence("deployment", f"Deployment {namespace}/{name}", None, replicas, shown),))
 
 
 def _use(setting: TemplateSetting, now: Deployed, scene: TuneScene, advice: Sequence[Advice]) -> Prose:

@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from bot.hami.nodes.node_lock import DEFAULT_EXPIRY, Lock, judge_lock, lock_complaint, parse_lock
+from bot.hami.nodes.node_lock import DEFAULT_EXPIRY, Lock, judge_lock, lock_complaint, parse_lock, read_timeout
 from bot.hami.version import Version
 from tests.hami.build import V25, V26, V27, V28, V29, V210, VERSIONS
 
@@ -101,3 +101,11 @@ def test_an_expired_lock_of_a_pod_that_waits_for_its_devices_is_kept_after_2_10(
     state = judge_lock(text, version, later, DEFAULT_EXPIRY, "there")
     assert (state.phase, state.passing) == (phase, phase == "dangling")
     assert judge_lock(text, version, later, DEFAULT_EXPIRY, "gone").passing
+
+
+@pytest.mark.parametrize(
+    ("flag", "seconds"),
+    [("", 300), ("90s", 90), ("1h30m", 5400), ("500ms", 0.5), ("1.5m", 90), ("soon", 300), ("0s", 300)],
+)
+def test_the_timeout_of_the_flag_is_read_as_go_reads_it(flag, seconds):
+    assert read_timeout(flag).total_seconds() == seconds

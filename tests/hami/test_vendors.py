@@ -11,7 +11,7 @@ import pytest
 
 from bot.hami.nodes.node_state import SweptNode
 from bot.hami.pods.request_parsing import DeviceConfig
-from bot.hami.vendors import BY_WORD, NAMES, VENDORS, vendor_of_register_key
+from bot.hami.vendors import BY_WORD, VENDORS, vendor_of_register_key
 from bot.kube.models import Container, ObjectMeta, Pod, PodSpec
 
 
@@ -55,50 +55,6 @@ def test_a_register_key_names_its_vendor(key, vendor, word):
 )
 def test_other_node_annotations_register_nothing(key):
     assert vendor_of_register_key(key) is None
-
-
-@pytest.mark.parametrize(
-    ("word", "handshake"),
-    [
-        ("NVIDIA", "hami.io/node-handshake"),
-        ("DCU", "hami.io/node-handshake-dcu"),
-        ("XPU", "hami.io/node-handshake-xpu"),
-        ("Vastai", "hami.io/node-handshake-va"),
-        ("Biren", "hami.io/node-handshake-biren"),
-        ("Ascend", "hami.io/node-handshake-{word}"),
-        ("Iluvatar", "hami.io/node-handshake-{word}"),
-        *((word, "") for word in ("MLU", "Mthreads", "Metax-GPU", "Metax-SGPU", "Enflame", "GCU", "kunlun", "AMD")),
-        ("AWSNeuron", ""),
-    ],
-)
-def test_each_vendor_s_handshake_key(word, handshake):
-    assert next(name for name in NAMES if name.word == word).handshake == handshake
-
-
-@pytest.mark.parametrize(
-    ("word", "keys"),
-    [
-        ("NVIDIA", ["hami.io/vgpu-devices-allocated"]),
-        ("MLU", ["hami.io/cambricon-mlu-devices-allocated"]),
-        ("DCU", ["hami.io/dcu-devices-allocated"]),
-        ("Ascend", ["hami.io/{word}-devices-allocated"]),
-        ("Iluvatar", ["hami.io/{word}-devices-allocated", "hami.io/iluvatar-vgpu-devices-allocated"]),
-        ("Mthreads", ["hami.io/mthreads-vgpu-devices-allocated"]),
-        ("Metax-GPU", ["hami.io/metax-gpu-devices-allocated"]),
-        ("Metax-SGPU", ["hami.io/metax-sgpu-devices-allocated"]),
-        ("Enflame", ["hami.io/enflame-vgpu-devices-allocated"]),
-        ("GCU", ["hami.io/enflame-gcu-devices-allocated"]),
-        ("kunlun", ["hami.io/kunlun-allocated"]),
-        ("XPU", ["hami.io/xpu-devices-allocated"]),
-        ("Vastai", ["hami.io/Vastai-devices-allocated"]),
-        ("Biren", ["hami.io/Biren-devices-allocated"]),
-        ("AMD", ["hami.io/amd-devices-allocated"]),
-        ("AWSNeuron", ["hami.io/aws-neuron-devices-allocated"]),
-    ],
-)
-def test_each_vendor_s_allocated_keys(word, keys):
-    vendor = next(name for name in NAMES if name.word == word)
-    assert list(vendor.allocated) == keys
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from bot.hami.metrics.gpu_usage import NAMES
-from bot.texts import LANGUAGES, Texts
+from bot.texts import Texts
 from handlers.parsing.grammar import ParsedQuestion
 from handlers.shell_commands import tune_command
 from playbooks.tune.advice import Topic
@@ -144,11 +144,6 @@ def test_what_could_not_be_read_is_not_compared(tmp_path: Path) -> None:
         ("?", "0", "could not be read"),
     }
     assert not [line for (line,) in lines.rows if "devices" in line]
-
-
-@pytest.mark.parametrize("language", LANGUAGES)
-def test_every_symptom_is_told_in_every_language(language: str) -> None:
-    assert all(f"scenario.{scenario.symptom}" in Texts(language) for scenario in scenarios())  # type: ignore[arg-type]
 
 
 def test_a_template_is_asked_for_in_a_shell() -> None:

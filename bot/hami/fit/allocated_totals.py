@@ -109,25 +109,21 @@ class Ledger(msgspec.Struct, frozen=True, dict=True, weakref=True):
     @cached_property
     def by_namespace(self) -> dict[str, tuple[int, int]]:
         """Per namespace the (memory MiB, cores) that quotas are held against."""
-        found: dict[str, tuple[int, int]] = {}
-        for holding in self.all():
-            (memory, cores), (more_memory, more_cores) = found.get(holding.namespace, (0, 0)), holding.amounts
-            found[holding.namespace] = memory + more_memory, cores + more_cores
-        return found
+        return {namespace: amounts for (namespace, key), amounts in self._by_key.items() if not key}
 
     @cached_property
     def _by_key(self) -> dict[tuple[str, str], tuple[int, int]]:
         found: dict[tuple[str, str], tuple[int, int]] = {}
         for holding in self.all():
-            for key in {*holding.others.values()}:
+            for key in {"", *holding.others.values()}:
                 memory, cores = found.get((holding.namespace, key), (0, 0))
-                more_memory, more_cores = holding.given_by(key)
+                more_memory, more_cores = holding.given_by(key) if key else holding.amounts
                 found[holding.namespace, key] = memory + more_memory, cores + more_cores
         return found
 
     def used_in(self, namespace: str, key: str) -> tuple[int, int]:
         """The (memory MiB, cores) of a namespace that one annotation gave; empty means the first vendor's."""
-        return self._by_key.get((namespace, key), (0, 0)) if key else self.by_namespace.get(namespace, (0, 0))
+        return self._by_key.get((namespace, key), (0, 0))
 
     @cached_property
     def least_disruptive_first(self) -> list[Holding]:

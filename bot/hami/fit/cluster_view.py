@@ -29,7 +29,6 @@ _UNKNOWN_VERSIONS = tuple(
     Version(2, minor, patch) for minor, patch in ((5, 1), (6, 1), (7, 1), (8, 1), (9, 0), (10, 0))
 )
 
-_NO_QUOTA: Mapping[str, QuotaRoom] = {}
 _NOBODY: list[Holding] = []
 
 
@@ -259,19 +258,16 @@ class View:
         return self._quota_rooms(namespace, word)[-1]
 
     def _quotas(self, request: PodRequest) -> list[Mapping[str, QuotaRoom]]:
-        """The same for every device that is asked for; of the request that was asked about last they are known."""
-        if self._last is None or self._last[0] is not request:
-            self._last = request, self._read_rooms(request)
-        return self._last[1]
+        """By the devices that are asked for, for each way in which HAMi may have read them.
 
-    def _read_rooms(self, request: PodRequest) -> list[Mapping[str, QuotaRoom]]:
-        """The quotas by the devices that are asked for, for each way in which HAMi may have read them."""
-        if len(request.containers) == 1:  # asked for every verdict
-            word = request.containers[0].word
-            return [_NO_QUOTA if room is None else {word: room} for room in self._quota_rooms(request.namespace, word)]
-        words = dict.fromkeys(container.word for container in request.containers)
-        rooms = product(*(self._quota_rooms(request.namespace, word) for word in words))
-        return [{word: room for word, room in zip(words, row, strict=True) if room is not None} for row in rooms]
+        Of the request that was asked about last they are known.
+        """
+        if self._last is None or self._last[0] is not request:
+            words = dict.fromkeys(container.word for container in request.containers)
+            rooms = product(*(self._quota_rooms(request.namespace, word) for word in words))
+            by_word = (zip(words, row, strict=True) for row in rooms)
+            self._last = request, [{word: room for word, room in row if room is not None} for row in by_word]
+        return self._last[1]
 
     def _quota_rooms(self, namespace: str, word: str) -> tuple[QuotaRoom | None, ...]:
         """One room for each way in which HAMi may have read the quotas: of several for one resource it keeps one."""

@@ -128,7 +128,12 @@ class Stock:
         kept = self._nodes.get(node.name)
         found = self.registration(node, now)
         for_good = is_taken_in_for_good(node, self.terms)
-        if kept and kept.registration == found and kept.holdings == holdings and _says_same(kept.node, node):
+        same = kept is not None and kept.registration == found and kept.holdings == holdings
+        if (
+            kept
+            and same
+            and all(kept.node.metadata.annotation(key) == node.metadata.annotation(key) for key in NODE_KEYS)
+        ):
             stock = kept.stock
         else:
             stock = self._take(node, found, holdings)
@@ -201,11 +206,6 @@ def sizes(registration: Registration) -> tuple[tuple[object, ...], ...]:
 def _beside(card: Card) -> Hashable:
     """What a vendor registers beside: profiles and the kind of the machine decide, numbers only tell neighbours."""
     return tuple((name, value if isinstance(value, str) else "") for name, value in card.custom) if card.custom else ()
-
-
-def _says_same(node: Node, other: Node) -> bool:
-    """Whether the annotations agree that bear on registered cards."""
-    return all(node.metadata.annotation(key) == other.metadata.annotation(key) for key in NODE_KEYS)
 
 
 def take_stock(cards: Sequence[Card], holdings: Iterable[Holding], rules: Rules) -> list[CardState]:

@@ -3,14 +3,14 @@
 Shapes: k8s.io/kube-scheduler/config/v1 KubeSchedulerConfiguration; before Kubernetes 1.22 the chart wrote a Policy.
 """
 
-import re
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
 from bot.kube.hami_pods import read_flags
 from bot.kube.models import ConfigMap, Container
+from bot.kube.times import read_go_duration
 from bot.safe_yaml import parse_documents
 
 DEFAULT_TIMEOUT_S = 5.0
@@ -19,9 +19,6 @@ DEFAULT_TIMEOUT_S = 5.0
 _KINDS = ("KubeSchedulerConfiguration", "Policy")
 _KEYS = ("config.yaml", "config.json")
 _LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
-_UNITS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9}
-_DURATION = re.compile(r"(?:\d+(?:\.\d+)?(?:h|ms|m|s|us|µs|ns))+")
-_PART = re.compile(r"(\d+(?:\.\d+)?)(h|ms|m|s|us|µs|ns)")
 
 
 class _Managed(msgspec.Struct, rename="camel"):
@@ -50,7 +47,8 @@ class Extender(msgspec.Struct, rename="camel"):
         """How long kube-scheduler waits for an answer; None when the text is no duration."""
         if self.http_timeout in (None, "", 0, "0", "0s"):
             return DEFAULT_TIMEOUT_S
-        return self.http_timeout / 1e9 if isinstance(self.http_timeout, int) else seconds(str(self.http_timeout))
+        text = self.http_timeout
+        return text / 1e9 if isinstance(text, int) else read_go_duration(str(text))
 
 
 class _Profile(msgspec.Struct, rename="camel"):
@@ -117,10 +115,3 @@ def find_scheduler_config(maps: Sequence[ConfigMap], kube_scheduler: Container |
                 names = tuple(profile.scheduler_name for profile in read.profiles or ())
                 return SchedulerConfig(config_map, key, text, names, tuple(read.extenders or ()))
     return wrong
-
-
-def seconds(text: Any) -> float | None:
-    """A Go duration such as `30s` or `1m30s` in seconds; None when it is none."""
-    if not isinstance(text, str) or not _DURATION.fullmatch(text):
-        return None
-    return sum(float(amount) * _UNITS[unit] for amount, unit in _PART.findall(text))

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from typing import Literal, NamedTuple
 
 from bot.hami.version import Version
-from bot.kube.times import parse_time
+from bot.kube.times import parse_time, read_go_duration
 
 LOCK_KEY = "hami.io/mutex.lock"
 DEFAULT_EXPIRY = timedelta(minutes=5)
@@ -19,8 +19,6 @@ _RELEASES_DANGLING = Version(2, 7, 0)
 _KEEPS_EXPIRED = Version(2, 11, 0)
 """An expired lock is not handed over while its owner waits for its devices (notes of HAMi PR 3127)."""
 _PARTS = 3
-_DURATION = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,9})?)(h|m|s)")
-_SECONDS = {"h": 3600, "m": 60, "s": 1}
 _LONGEST_S = 10**9
 
 _CONTENTION = re.compile(
@@ -94,7 +92,7 @@ def judge_lock(text: str, version: Version | None, now: datetime, expiry: timede
 
 def read_timeout(flag: str) -> timedelta:
     """How long a scheduler with that --node-lock-timeout (2.7 and later) keeps a lock; 5 minutes without one."""
-    seconds = sum(float(amount) * _SECONDS[unit] for amount, unit in _DURATION.findall(flag))
+    seconds = read_go_duration(flag)
     return timedelta(seconds=min(seconds, _LONGEST_S)) if seconds else DEFAULT_EXPIRY
 
 

@@ -20,6 +20,7 @@ from bot.hami.nodes.registration import (
     Registration,
     Unreadable,
     Unregistered,
+    capacity_of,
     count_cards,
     kubelet_offers,
     parse_handshake,
@@ -120,13 +121,14 @@ def is_for_gpus(node: Node, config: DeviceConfig) -> bool:
 def is_for(node: Node, device: Device) -> bool:
     """Whether somebody gave the node to a device plugin: by its label, or by what a plugin wrote or kubelet counts."""
     key, value = device.vendor.node_label
+    return _shows(node, device) or (bool(key) and node.metadata.label(key) == value)
+
+
+def _shows(node: Node, device: Device) -> bool:
+    """Whether a device plugin wrote of it on the node, or kubelet counts it."""
     count = device.resources.count
-    return (
-        node.metadata.annotation(device.names.register) is not None
-        or kubelet_offers(node, count) > 0
-        or (whole((node.status.capacity or {}).get(count)) or 0) > 0
-        or (bool(key) and node.metadata.label(key) == value)
-    )
+    counted = kubelet_offers(node, count) > 0 or capacity_of(node, count) > 0
+    return counted or node.metadata.annotation(device.names.register) is not None
 
 
 def given_beside(node: Node, config: DeviceConfig) -> list[Device]:
@@ -151,14 +153,7 @@ def given_beside(node: Node, config: DeviceConfig) -> list[Device]:
 
 def is_given_by_label_alone(node: Node, config: DeviceConfig) -> bool:
     """Whether nothing but an operator's label says that the first vendor's GPUs are there, and another's are."""
-    first = config.gpus.count
-    signs = (
-        node.metadata.annotation(FIRST.names.register) is not None
-        or kubelet_offers(node, first) > 0
-        or (whole((node.status.capacity or {}).get(first)) or 0) > 0
-        or bool(FIRST.gpu_label(node))
-    )
-    if signs:
+    if _shows(node, config.devices[0]) or FIRST.gpu_label(node):
         return False
     others = (isinstance(registration, Registration) for registration in read_registrations(node, BESIDE))
     return bool(given_beside(node, config)) or any(others)

@@ -30,7 +30,8 @@ JSON_SINCE = Version(2, 8, 0)
 
 MOST_REMEMBERED = 2**14
 """Annotations whose content is kept: nodes write theirs again and again, and it says the same for months."""
-_MOST_COUNTED = 1024
+MOST_COUNTED = 1024
+"""Cards that a capacity is believed to count."""
 
 Why = Literal["absent", "unreadable", "other-format", "stale", "deleted", "no-allocatable", "score-unreadable"]
 
@@ -125,14 +126,21 @@ def _as_known(cards: tuple[tuple[int, bool, str], ...]) -> tuple[tuple[int, bool
 
 def count_cards(names: Names, node: Node) -> Registration | None:
     """The cards of a vendor that registers none and is counted by the node's capacity."""
-    amount = whole((node.status.capacity or {}).get(names.capacity)) or 0
-    count = min(-(-amount // names.capacity_unit), _MOST_COUNTED)
-    if count <= 0:
-        return None
+    count = -(-capacity_of(node, names.capacity) // names.capacity_unit)
     usual = Card(slots=1, cores=100, type=names.word, health=True)
-    uuids = (f"{node.name}-{names.word}-{i}" for i in range(count))
-    cards = tuple(msgspec.structs.replace(usual, uuid=uuid, index=i) for i, uuid in enumerate(uuids))
-    return Registration(names, names.word, names.capacity, "capacity", cards)
+    cards = tuple(cards_like(usual, count, f"{node.name}-{names.word}-"))
+    return Registration(names, names.word, names.capacity, "capacity", cards) if cards else None
+
+
+def cards_like(card: Card, count: int, prefix: str) -> list[Card]:
+    """Makes that many cards alike, with their positions as indexes and in their uuids."""
+    indexes = range(min(count, MOST_COUNTED))
+    return [msgspec.structs.replace(card, uuid=f"{prefix}{index}", index=index) for index in indexes]
+
+
+def capacity_of(node: Node, resource: str) -> int:
+    """How much of a resource the node says it has, whether or not kubelet may hand it out."""
+    return whole((node.status.capacity or {}).get(resource)) or 0
 
 
 def kubelet_offers(node: Node, resource: str) -> int:

@@ -281,20 +281,17 @@ def gpus_of(pod: Pod, config: DeviceConfig) -> int | None:
     A container that asks for memory or cores and names no count means 1, as HAMi's webhook writes it. None for a pod
     that asks for another vendor's devices, or for a number of GPUs that is none.
     """
-    vendors = {name.split("/")[0] for name in asked_resources(pod, config) if name not in config.gpus.all}
-    apps = [_gpus_in(container, config) for container in pod.spec.containers]
-    inits = [_gpus_in(container, config) for container in pod.spec.init_containers or ()]
-    counts = [count for count in (*apps, *inits) if count is not None]
-    if vendors - {config.gpus.count.split("/")[0]} or len(counts) < len(apps) + len(inits):
-        return None
-    return max(sum(counts[: len(apps)]), *counts[len(apps) :], 0)
-
-
-def _gpus_in(container: Container, config: DeviceConfig) -> int | None:
-    count = amount_of(container, config.gpus.count)
-    if count is None:
-        return int(any(written(container, resource) is not None for resource in config.gpus.all))
-    return count if isinstance(count, int) and 0 <= count <= INT32_MAX else None
+    names, apps = config.gpus.all, len(pod.spec.containers)
+    vendors = {name.split("/")[0] for name in asked_resources(pod, config) if name not in names}
+    counts: list[int] = []
+    for container in (*pod.spec.containers, *(pod.spec.init_containers or ())):
+        count = amount_of(container, config.gpus.count)
+        if count is None:
+            count = int(any(written(container, resource) is not None for resource in names))
+        if not isinstance(count, int) or not 0 <= count <= INT32_MAX:
+            return None
+        counts.append(count)
+    return None if vendors - {config.gpus.count.split("/")[0]} else max(sum(counts[:apps]), *counts[apps:], 0)
 
 
 def asked_resources(pod: Pod, config: DeviceConfig) -> dict[str, str]:

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple, cast
 
 import msgspec
 
-from bot.kube.times import parse_time
+from bot.kube.times import parse_time, read_go_duration
 
 _HEADER = re.compile(
     r"([IWEF])(\d{2})(\d{2}) (\d{2}):(\d{2}):(\d{2})\.(\d{6})\s+(\d+) ([^:\]]+):(\d+)\] (.*)", re.DOTALL
@@ -234,8 +234,6 @@ _NEW = re.compile(
     r'delay="(?P<delay>[^"]+)" reason="client-side throttling[^"]*" verb="(?P<verb>\w+)" URL="(?P<url>[^"]+)"'
 )
 _OLD = re.compile(r"Waited for (?P<delay>\S+) due to client-side throttling.*request: (?P<verb>\w+):(?P<url>\S+)")
-_PART = re.compile(r"(\d+(?:\.\d+)?)(h|ms|m|s|µs|us|ns)")
-_SECONDS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "µs": 1e-6, "us": 1e-6, "ns": 1e-9}
 _FELT_S, _FELT_TOGETHER_S = 1.0, 60.0
 
 
@@ -254,15 +252,10 @@ def read_waits(lines: Iterable[str]) -> list[ThrottledRequest]:
     for line in lines:
         if found := _NEW.search(line) or _OLD.search(line):
             delay, verb, url = found["delay"], found["verb"], found["url"]
-            waits.setdefault((delay, url), ThrottledRequest(_seconds(delay), verb, url, line))
+            waits.setdefault((delay, url), ThrottledRequest(read_go_duration(delay) or 0.0, verb, url, line))
     return list(waits.values())
 
 
 def are_felt(waits: Sequence[ThrottledRequest]) -> bool:
     """Whether pods are scheduled later for it: one waits for over a second, or all together for over a minute."""
     return any(wait.seconds > _FELT_S for wait in waits) or sum(wait.seconds for wait in waits) > _FELT_TOGETHER_S
-
-
-def _seconds(duration: str) -> float:
-    """Of a duration as Go's time.Duration prints it: `1m2.5s`, `338.85013ms`."""
-    return sum(float(number) * _SECONDS[unit] for number, unit in _PART.findall(duration))

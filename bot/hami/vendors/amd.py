@@ -8,10 +8,10 @@ from datetime import datetime
 from bot.hami.fit.verdicts import INSUFFICIENT_CORE, CardUse, Run, Verdict
 from bot.hami.names import Names
 from bot.hami.nodes.cards import Card, CardState, read_json
-from bot.hami.nodes.registration import Unregistered, registered_cards
+from bot.hami.nodes.registration import Unregistered, capacity_of, registered_cards
 from bot.hami.pods.pod_request import WHOLE_CARD, ContainerRequest, Resources
 from bot.hami.vendors import standard_fit as checks
-from bot.hami.vendors.rescanned_nodes import Counted, Found, capacity_of
+from bot.hami.vendors.rescanned_nodes import Counted, Found
 from bot.hami.vendors.vendor import AnnotatedContainer, Answer, Ask, Denied, Mutation, amount_in, limits_of
 from bot.hami.version import Version
 from bot.kube.models import Container, Node

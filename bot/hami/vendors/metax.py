@@ -91,15 +91,6 @@ def _read(text: str) -> tuple[Card, ...]:
     )
 
 
-def _memory_in(limits: Container, resources: Resources) -> int | None:
-    text = str(written(limits, resources.memory) or "")
-    if any(letter.isalpha() for letter in text):
-        number = parse_quantity(text)
-        amount = int(number) // _MIB if number is not None else 0
-        return amount if 0 <= amount <= INT32_MAX else None
-    return amount_in(limits, resources.memory, resources.memory_factor)
-
-
 def _wanted(run: Run) -> tuple[str, str]:
     """The app class and the quality of service that the pod's annotations name."""
     app_class, quality = run.wanted.more or ("", "")
@@ -150,7 +141,11 @@ class MetaxSgpu(Rescanned):
         """Only limits count. An amount of memory is GiB, or bytes where its text has a letter: `2k` is 2,000 bytes."""
         limits = limits_of(container)
         count, cores = self.count_in(limits, resources), amount_in(limits, resources.cores, absent=WHOLE_CARD)
-        memory = _memory_in(limits, resources)
+        text = str(written(limits, resources.memory) or "")
+        memory = amount_in(limits, resources.memory, resources.memory_factor)
+        if any(letter.isalpha() for letter in text):
+            amount = int(parse_quantity(text) or 0) // _MIB
+            memory = amount if 0 <= amount <= INT32_MAX else None
         if not count or memory is None or cores is None:
             return None
         return ContainerRequest(self.names.word, container.name, count, memory, whole_or(memory), cores)

@@ -5,18 +5,12 @@ Rules: HAMi pkg/scheduler/scheduler.go register loop and pkg/device/*/device.go 
 
 from datetime import datetime
 
-import msgspec
-
 from bot.hami.nodes.cards import Card
-from bot.hami.nodes.registration import Registration, Unregistered, registered_cards
+from bot.hami.nodes.registration import Registration, Unregistered, capacity_of, cards_like, registered_cards
 from bot.hami.pods.pod_request import Resources
 from bot.hami.vendors.vendor import Vendor
 from bot.hami.version import Version
 from bot.kube.models import Node
-from bot.kube.quantities import whole
-
-MOST_COUNTED = 1024
-"""Cards that a capacity is believed to count."""
 
 Found = Registration | Unregistered
 
@@ -72,15 +66,3 @@ class CountedByCores(Counted):
         memory = capacity_of(node, resources.memory) * resources.memory_factor * whole_card // cores
         card = Card(slots=100, memory_mib=memory, cores=whole_card, type=self.names.word, health=True)
         return cards_like(card, -(-cores // whole_card), f"{node.name}-{self.names.card_word}-")
-
-
-def capacity_of(node: Node, resource: str) -> int:
-    """How much of a resource the node says it has, whether or not kubelet may hand it out."""
-    return whole((node.status.capacity or {}).get(resource)) or 0
-
-
-def cards_like(card: Card, count: int, prefix: str) -> list[Card]:
-    """Makes that many cards alike, with their positions as indexes and in their uuids."""
-    return [
-        msgspec.structs.replace(card, uuid=f"{prefix}{index}", index=index) for index in range(min(count, MOST_COUNTED))
-    ]

@@ -191,13 +191,13 @@ def button(
     return {**element, **{name: value for name, value in optional.items() if value}}
 
 
-def confirm(title: Prose, text: Prose, yes: Prose, no: Prose) -> Element:
+def confirm(title: Prose, text: Prose, yes: Prose = "") -> Element:
     """The question before a button acts."""
     return {
         "title": plain(title, CONFIRM_TITLE),
         "text": plain(text, CONFIRM_TEXT),
-        "confirm": plain(yes, CONFIRM_BUTTON),
-        "deny": plain(no, CONFIRM_BUTTON),
+        "confirm": plain(yes or Text("slack.yes"), CONFIRM_BUTTON),
+        "deny": plain(Text("slack.no"), CONFIRM_BUTTON),
         "style": "danger",
     }
 
@@ -216,7 +216,6 @@ def modal(
     title: Prose,
     blocks: Sequence[Block],
     *,
-    close: Prose,
     submit: Prose = "",
     callback_id: str = "",
     private_metadata: str = "",
@@ -225,7 +224,7 @@ def modal(
     view: Element = {
         "type": "modal",
         "title": plain(title, VIEW_TITLE),
-        "close": plain(close, VIEW_TITLE),
+        "close": plain(Text("desk.cancel"), VIEW_TITLE),
         "blocks": list(blocks[:BLOCKS_OF_VIEW]),
     }
     if submit:
@@ -344,7 +343,7 @@ def action_button(action: NextAction, cluster: str, number: int) -> Element | No
         return None
     if not action.changes_cluster:
         return button(action.command, f"{ASK}{number}", value)
-    question = confirm(Text("slack.sure"), action.label, Text("slack.yes"), Text("slack.no"))
+    question = confirm(Text("slack.sure"), action.label)
     return button(action.command, f"{ASK}{number}", value, style="danger", confirm=question)
 
 

@@ -203,7 +203,7 @@ def _buttons(card: ChangeCard) -> list[blocks.Element]:
     if card.state == "pending":
         value = value_of(CardButton(card.approval, card.cluster, record.target, card.digest))
         change = what(record, longer=card.longer)
-        sure = blocks.confirm(Text("slack.sure"), told_plain(change), Text("slack.yes"), Text("slack.no"))
+        sure = blocks.confirm(Text("slack.sure"), told_plain(change))
         return [
             blocks.button(Text("card.button-approve"), APPROVE, value, style="primary", confirm=sure),
             blocks.button(Text("card.button-refuse"), REFUSE, value, style="danger"),
@@ -211,7 +211,7 @@ def _buttons(card: ChangeCard) -> list[blocks.Element]:
     if card.state not in RUNNING:
         return []
     value = value_of(CardButton(record.id, card.cluster, record.target))
-    sure = blocks.confirm(Text("card.button-revert"), Text("card.sure-revert"), Text("slack.yes"), Text("slack.no"))
+    sure = blocks.confirm(Text("card.button-revert"), Text("card.sure-revert"))
     revert = blocks.button(Text("card.button-revert"), REVERT, value, style="danger", confirm=sure)
     return (
         [revert]
@@ -268,7 +268,6 @@ def offer_form(offer: ChangeOffer, draft: str) -> dict[str, Any]:
     return blocks.modal(
         Text("card.form-title"),
         [_shown(offer), blocks.asking(Text("card.reason"), reason, REASON, hint=Text("card.reason-hint"))],
-        close=Text("desk.cancel"),
         submit=_yes(offer),
         callback_id=FORM,
         private_metadata=draft,
@@ -277,14 +276,12 @@ def offer_form(offer: ChangeOffer, draft: str) -> dict[str, Any]:
 
 def waiting_form() -> dict[str, Any]:
     """The modal while the cluster is read: a trigger is good for three seconds only."""
-    return blocks.modal(
-        Text("card.form-title"), [blocks.plain_section(Text("card.reading"))], close=Text("desk.cancel")
-    )
+    return blocks.modal(Text("card.form-title"), [blocks.plain_section(Text("card.reading"))])
 
 
 def told_form(message: Message | blocks.Draft) -> dict[str, Any]:
     """The modal when there is nothing to confirm: why."""
-    return blocks.modal(Text("card.form-title"), message.blocks, close=Text("desk.cancel"))
+    return blocks.modal(Text("card.form-title"), message.blocks)
 
 
 def offer_message(offer: ChangeOffer, draft: str) -> blocks.Draft | None:

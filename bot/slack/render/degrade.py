@@ -26,20 +26,16 @@ def degraded(message: Message) -> Iterator[Message]:
     own, or else what the blocks or the text said.
     """
     if message.blocks:
-        yield from _with_simpler_blocks(message)
+        if any(block["type"] not in _OLD for block in message.blocks):
+            kept = (_older(block) for block in message.blocks)
+            yield message._replace(blocks=tuple(block for block in kept if block is not None))
+        files = (*_whole(message), *(file for file in message.files if file not in whole_answers(message.files)))
+        sections = tuple(_sections(message.blocks))
+        if sections != message.blocks:
+            yield Message(message.text, sections, files)
+        yield Message(message.text, (), files)
     if length(message.text) > _PLAIN:
         yield Message(cut(message.text, _PLAIN), (), message.files or tuple(_whole(message)))
-
-
-def _with_simpler_blocks(message: Message) -> Iterator[Message]:
-    if any(block["type"] not in _OLD for block in message.blocks):
-        kept = (_older(block) for block in message.blocks)
-        yield message._replace(blocks=tuple(block for block in kept if block is not None))
-    files = (*_whole(message), *(file for file in message.files if file not in whole_answers(message.files)))
-    sections = tuple(_sections(message.blocks))
-    if sections != message.blocks:
-        yield Message(message.text, sections, files)
-    yield Message(message.text, (), files)
 
 
 def _older(block: Block) -> Block | None:

@@ -3,7 +3,7 @@
 Also which digests a channel has, and the form that adds one.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import groupby
 from typing import NamedTuple
 
@@ -13,7 +13,7 @@ from bot.report import Report
 from bot.slack.message import Block, File, Message
 from bot.slack.render import blocks
 from bot.slack.render.blocks import Pressed, action_button, value_of
-from bot.slack.render.text import SECTION, Part, bullets, escape, inert, line, lines, pieced, rich_text, span
+from bot.slack.render.text import SECTION, bullets, escape, inert, line, lines, pieced, rich_text, span
 from bot.texts import Prose, Text, clauses, together
 
 _AREAS = {
@@ -80,7 +80,10 @@ def render_digest(post: DigestPost, files: Sequence[File] = ()) -> blocks.Draft:
     built: list[Block] = [rich_text(line(span(inert(title, 3 * _NAME), "bold")))]
     by_area = {area: list(some) for area, some in groupby(changed, key=lambda difference: difference.area)}
     if by_area:
-        shown = [_changes(area, some) for area, some in by_area.items()]
+        shown = [
+            line(span(_area(area), "bold"), span(pieced(": {}", inert(_items(some), _LINE))))
+            for area, some in by_area.items()
+        ]
         built.append(rich_text(line(span(Text("digest.changes"), "bold")), bullets(*shown)))
     built += _worst(post)
     built += _rooms(post)
@@ -98,11 +101,6 @@ def render_digest(post: DigestPost, files: Sequence[File] = ()) -> blocks.Draft:
 def _area(area: str) -> Prose:
     """Its name; as it is where another version of ours kept the figures."""
     return _AREAS.get(area) or inert(area, _NAME)
-
-
-def _changes(area: str, changed: Sequence[Difference]) -> Part:
-    name, items = span(_area(area), "bold"), _items(changed)
-    return line(name, span(pieced(": {}", inert(items, _LINE))))
 
 
 def _items(changed: Sequence[Difference]) -> Text:
@@ -177,22 +175,20 @@ def _owner(row: OwnerRow) -> Prose:
 
 def _rooms(post: DigestPost) -> list[Block]:
     """What is given and what is left by type of card; by how much it is promised, if by more than there is."""
-    shown = [line(span(inert(word, _LINE))) for word in _room_words(post)]
-    return [rich_text(line(span(Text("digest.room"), "bold")), bullets(*shown))] if shown else []
-
-
-def _room_words(post: DigestPost) -> Iterable[Text]:
+    words: list[Text] = []
     for kind, room in list(post.rooms.items())[:_KINDS]:
         given, memory, largest = (
             "?" if mib is None else amount(mib) for mib in (room.given, room.memory, room.largest)
         )
         factor = post.after.get(f"over-subscription/{kind} memory", _PROMISED)
         promised = Text("digest.promised", factor=factor) if factor != _PROMISED else ""
-        yield Text(
-            "digest.kind", type=inert(kind, _WORD), given=given, memory=memory, largest=largest, promised=promised
+        words.append(
+            Text("digest.kind", type=inert(kind, _WORD), given=given, memory=memory, largest=largest, promised=promised)
         )
     if len(post.rooms) > _KINDS:
-        yield Text("digest.more", count=len(post.rooms) - _KINDS)
+        words.append(Text("digest.more", count=len(post.rooms) - _KINDS))
+    shown = [line(span(inert(word, _LINE))) for word in words]
+    return [rich_text(line(span(Text("digest.room"), "bold")), bullets(*shown))] if shown else []
 
 
 # --------------------------------------------------------------------------------------------- the digests of a channel
@@ -234,7 +230,6 @@ def form(place: DigestPlace, own_zone: str) -> blocks.Element:
             blocks.asking(Text("digest.form-at"), at, AT),
             blocks.asking(Text("digest.form-zone"), zone, ZONE),
         ],
-        close=Text("desk.cancel"),
         submit=Text("digest.form-open"),
         callback_id=FORM,
         private_metadata=value_of(place),

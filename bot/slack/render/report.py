@@ -292,7 +292,7 @@ def slack_json(report: Report, say: Texts) -> str:
 
 def taking(text: Text, key: str) -> blocks.Draft:
     """One line and a button; `key` names the capture that it cancels."""
-    button = blocks.button(Text("profile.cancel"), CANCEL, key)
+    button = blocks.button(Text("desk.cancel"), CANCEL, key)
     return blocks.Draft(escape(text), (blocks.plain_section(text), blocks.actions(button)))
 
 

@@ -20,7 +20,7 @@ DID: Mapping[Turn, Text] = {
     "acknowledged": Text("triage.did-acknowledged"),
     "taken": Text("triage.did-taken"),
     "handed-over": Text("triage.did-handed-over"),
-    "muted": Text("triage.did-muted"),
+    "muted": Text("triage.muted"),
     "unmuted": Text("triage.did-unmuted"),
     "noted": Text("triage.did-noted"),
     "closed": Text("triage.did-closed"),

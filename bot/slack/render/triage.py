@@ -103,11 +103,11 @@ def render_timeline(head: Head, happened: Sequence[TimelineEntry], summary: Summ
         f"- {say('triage.cluster')}: {_plain(head.cluster) or '-'}",
         f"- {say('triage.md-cause')}: {_plain(cause.code) or '-'} ({cause.signature})",
         f"- {say('triage.md-scope')}: {_plain(say.words(count_of(head)))}",
-        f"- {say('triage.md-nodes')}: {_plain(', '.join(cause.nodes)) or '-'}",
-        f"- {say('triage.md-alerts')}: {_plain(', '.join(head.names)) or '-'}",
-        f"- {say('triage.md-owner')}: {_plain(head.incident.owner) or '-'}",
+        f"- {say('triage.nodes')}: {_plain(', '.join(cause.nodes)) or '-'}",
+        f"- {say('triage.alerts')}: {_plain(', '.join(head.names)) or '-'}",
+        f"- {say('triage.owner')}: {_plain(head.incident.owner) or '-'}",
         "",
-        f"| {say('triage.md-time')} | {say('triage.md-what')} | {say('triage.md-who')} | {say('triage.md-detail')} |",
+        f"| {say('triage.md-time')} | {say('triage.md-what')} | {say('triage.md-who')} | {say('render.detail')} |",
         "|---|---|---|---|",
     ]
     for event in happened:
@@ -150,11 +150,10 @@ def form(deed: Deed, incident_id: str, channel: str, nodes: Sequence[str] = ()) 
     elif deed == "mute":
         asked = blocks.asking(Text("triage.how-long"), _mutes(nodes), MUTE)
     else:
-        asked = blocks.asking(Text("triage.note"), blocks.text_input(TEXT, multiline=True), NOTE)
+        asked = blocks.asking(Text("triage.did-noted"), blocks.text_input(TEXT, multiline=True), NOTE)
     return blocks.modal(
         LABELS[deed],
         [asked],
-        close=Text("desk.cancel"),
         submit=LABELS[deed],
         callback_id=FORM,
         private_metadata=value_of(TriageForm(incident_id, deed, channel)),

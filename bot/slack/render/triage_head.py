@@ -48,10 +48,10 @@ _LIST = 150
 """Characters of a list in the details, which stand below an answer that has most of what a message may have."""
 STATE: Mapping[State, Text] = {
     "open": Text("triage.state-open"),
-    "acknowledged": Text("triage.state-acknowledged"),
+    "acknowledged": Text("triage.did-acknowledged"),
     "muted": Text("triage.state-muted"),
     "resolved": Text("triage.state-resolved"),
-    "closed": Text("triage.state-closed"),
+    "closed": Text("triage.did-closed"),
 }
 LABELS: Mapping[Deed, Text] = {
     "ack": Text("triage.button-ack"),
@@ -59,7 +59,7 @@ LABELS: Mapping[Deed, Text] = {
     "handover": Text("triage.button-handover"),
     "mute": Text("triage.button-mute"),
     "unmute": Text("triage.button-unmute"),
-    "note": Text("triage.button-note"),
+    "note": Text("triage.did-noted"),
     "close": Text("triage.button-close"),
 }
 _LIKELY: dict[str, tuple[Deed, ...]] = {
@@ -208,8 +208,14 @@ def _facts(head: Head) -> list[list[Part]]:
     named; what to do first.
     """
     facts = [_where(head), _alert(head), _whose(head)]
-    if calls := call_facts(head.incident, head.call):
-        facts.append(calls)
+    calls: list[Part] = []
+    if head.incident.called:
+        calls.append(span(pieced("{} ", Text("triage.were-called"))))
+        for number, who in enumerate(head.incident.called[-5:]):
+            calls += [*([span(", ")] if number else []), callee(who)]
+    if head.call is not None:
+        calls += [*([span(" · ")] if calls else []), *next_part(head.call)]
+    facts += [calls] if calls else []
     if head.cluster:
         facts.append([span(pieced("{} {}", Text("triage.cluster"), inert(head.cluster, _PLACE)))])
     return [*facts, *_step(head.cause)]
@@ -296,7 +302,7 @@ def _buttons(head: Head) -> list[blocks.Element]:
     value, question = value_of(IncidentButton(head.id)), Text("triage.sure-close")
     if not head.incident.quiet_since:
         question = Text("triage.sure-close-firing", count=inert(count_of(head), _NAME))
-    sure = blocks.confirm(Text("triage.close-this"), question, LABELS["close"], Text("slack.no"))
+    sure = blocks.confirm(Text("triage.close-this"), question, LABELS["close"])
     options = [
         {"text": blocks.plain(label, _OPTION), "value": value_of(ReminderChoice(head.id, when))}
         for when, label in _REMINDERS.items()
@@ -327,20 +333,6 @@ def callee(who: str) -> Part:
         return span(Text("triage.pager"))
     shown = inert(who, _WHOM)
     return channel(shown) if who.startswith(("C", "G")) else somebody(shown)
-
-
-def call_facts(incident: Incident, call: Call | None) -> list[Part]:
-    """One line of a head: who was called and who is next; nothing where there is neither."""
-    parts: list[Part] = []
-    if incident.called:
-        parts.append(span(pieced("{} ", Text("triage.were-called"))))
-        for number, who in enumerate(incident.called[-5:]):
-            parts += [span(", ")] if number else []
-            parts.append(callee(who))
-    if call is not None:
-        parts += [span(" · ")] if parts else []
-        parts += next_part(call)
-    return parts
 
 
 def next_part(call: Call) -> list[Part]:

@@ -6,17 +6,12 @@ from urllib.parse import urlsplit
 
 from bot.hami.fit.version_differences import NEWEST_READ
 from bot.hami.installation.install import Install, kube_scheduler_of
-from bot.hami.installation.kube_scheduler import (
-    DEFAULT_TIMEOUT_S,
-    Extender,
-    SchedulerConfig,
-    find_scheduler_config,
-    seconds,
-)
+from bot.hami.installation.kube_scheduler import DEFAULT_TIMEOUT_S, Extender, SchedulerConfig, find_scheduler_config
 from bot.hami.nodes.node_state import has_vendor, is_offered
 from bot.hami.vendors import FIRST, vendor_of_resource
 from bot.hami.version import Version
 from bot.kube.recording.redact import masked
+from bot.kube.times import read_go_duration
 from bot.report import Confidence, Evidence, Finding, Severity, step
 from bot.texts import Prose, Text, clauses
 from playbooks.gather.scheduling import InstallSeen
@@ -192,7 +187,7 @@ def _timeout(scene: InstallScene, extender: Extender) -> Iterator[ExtenderFault]
     if waits is None or scene.version is None or scene.version < _RETRIES_SINCE:
         return
     text = scene.install.flags.get("node-lock-retry-timeout")
-    retries = _DEFAULT_RETRY_S if text is None else seconds(text)
+    retries = _DEFAULT_RETRY_S if text is None else read_go_duration(text)
     if retries and waits <= retries:
         given = extender.http_timeout or f"{DEFAULT_TIMEOUT_S:.0f}s"
         yield ExtenderFault(Text("extender-misconfigured.timeout", timeout=given, retry=text or "28s"), "httpTimeout")
