@@ -170,11 +170,12 @@ def _of_bot(figures: Figures) -> Iterator[Metric]:
     yield _histogram("slack_ack_seconds", "from a request of Slack to its answer", process_counters.ACKS)
     text = "how long questions in Slack took to be read and judged"
     yield _histogram("playbook_seconds", text, process_counters.PLAYBOOKS, "verb", "outcome")
+    text = "how long HAMi's scheduler took to filter nodes for a pod, or to bind it"
+    yield _histogram("scheduler_call_seconds", text, process_counters.SCHEDULER_CALLS, "cluster", "call")
+    text = "filters of HAMi's scheduler that took no node, by reason"
+    yield _counter("scheduler_refusals", text, process_counters.REFUSALS, "cluster", "reason")
     text = "requests to API servers, by the status of the answer"
-    requests: Any = CounterMetricFamily("hami_bot_kubernetes_requests", text, labels=("cluster", "verb", "status"))
-    for labels, n in list(process_counters.KUBERNETES_REQUESTS.items()):
-        requests.add_metric(labels, n)
-    yield requests
+    yield _counter("kubernetes_requests", text, process_counters.KUBERNETES_REQUESTS, "cluster", "verb", "status")
 
 
 def _of_pods(seen: Mapping[str, ClusterFigures]) -> Iterator[Metric]:
@@ -217,6 +218,13 @@ def _gauge(name: str, text: str, values: Mapping[tuple[str, ...], float], *label
     family: Any = GaugeMetricFamily(f"hami_bot_{name}", text, labels=labels)
     for given, value in values.items():
         family.add_metric(given, value)
+    return family
+
+
+def _counter(name: str, text: str, counted: Mapping[Any, int], *labels: str) -> Metric:
+    family: Any = CounterMetricFamily(f"hami_bot_{name}", text, labels=labels)
+    for given, n in list(counted.items()):
+        family.add_metric(given, n)
     return family
 
 

@@ -41,5 +41,9 @@ PLAYBOOKS = Histogram(0.1, 0.3, 1, 3, 10, 30, 120)
 """Seconds that a question in Slack took to be read and judged, by verb and outcome."""
 POD_STARTS = Histogram(5, 15, 30, 60, 120, 300, 600, 1800, 3600, 14400, 86400)
 """Seconds from a pod's creation until it ran, by cluster."""
+SCHEDULER_CALLS = Histogram(0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30)
+"""Seconds that HAMi's scheduler took, by cluster and `filter` or `bind`."""
+REFUSALS: Counter[tuple[str, str]] = Counter()
+"""Filters that took no node, by cluster and reason; one that gives several counts for each."""
 KUBERNETES_REQUESTS: Counter[tuple[str, str, str]] = Counter()
 """By cluster, RBAC's verb, and the status of the answer; `none` where none came."""

@@ -4,10 +4,15 @@ import asyncio
 import logging
 import time
 from collections import Counter
+from datetime import UTC, datetime
 from typing import cast
 
+from bot import process_counters
 from bot.errors import BotError, bugs_as_errors
 from bot.finding_codes import Code
+from bot.hami.scheduler_logs.filter_runs import EVENT, SchedulerCall, read_calls
+from bot.hami.scheduler_logs.log_lines import NODE_UNFIT
+from bot.hami.scheduler_logs.scheduling_latency import NEEDLE
 from bot.health import SteadyAge
 from bot.metrics import BotFigures, ClusterFigures, Figures, PendingPod, counted, gaps_by_source, largest_by_type
 from bot.periodic_jobs import Clock
@@ -18,11 +23,15 @@ from bot.texts import in_english
 from bot.triage.summary import ENDS
 from handlers.deps import Deps
 from handlers.doctor.checks import blind_marks
+from playbooks.gather.scheduler_logs import ExtenderLines, gather_extender_lines
+from playbooks.gather.scheduling import gather_install
 from playbooks.pending.rows import PendingRow
 from playbooks.playbook import Sources, find
 
 PACE_S = 60.0
 _WITHIN_S = 120.0
+_LOG_S = 180
+"""Seconds of log that are looked at: a filter that began before the last look, and a look that is late, are in it."""
 
 log = logging.getLogger(__name__)
 
@@ -36,6 +45,7 @@ class Observer:
         self._pace_s = pace_s
         self._turn = asyncio.Lock()
         self._waiting = SteadyAge()
+        self._calls = SchedulerCalls()
 
     async def run(self, clock: Clock) -> None:
         """Looks at once, and then again and again until it is cancelled."""
@@ -61,6 +71,7 @@ class Observer:
                 with bugs_as_errors():
                     async with self._deps.open_sources(cluster) as sources:
                         seen = await look_at(sources, self._turn)
+                        await self._calls.look(cluster, sources, self._turn)
         except (BotError, TimeoutError) as error:
             log.warning("no metrics of the cluster %s: %s", cluster or "(default)", error)
         self._figures.clusters = {**self._figures.clusters, cluster: seen}
@@ -80,6 +91,39 @@ class Observer:
             questions=len(work),
             oldest_question_s=work.oldest_s,
         )
+
+
+class SchedulerCalls:
+    """Counts the filters and binds in the logs of HAMi's scheduler, each once; not those that ended before the first
+    look, which a bot that ran before has counted.
+    """
+
+    def __init__(self) -> None:
+        self._counted: dict[str, dict[tuple[str, ...], SchedulerCall]] = {}
+        """By cluster: the calls that the log still shows."""
+
+    async def look(self, cluster: str, sources: Sources, turn: asyncio.Lock) -> None:
+        """What cannot be read is not counted; then nothing is raised."""
+        install, now = (await gather_install(sources)).install, sources.cluster.now()
+        read = await gather_extender_lines(sources.cluster, install, (NEEDLE, EVENT, *NODE_UNFIT), since_s=_LOG_S)
+        async with turn:
+            calls = await asyncio.to_thread(_calls_of, read, now)
+        for verb in ("filter", "bind"):
+            process_counters.SCHEDULER_CALLS.begin(cluster, verb)
+        known = self._counted.get(cluster, calls)
+        for call in (call for key, call in calls.items() if key not in known):
+            process_counters.SCHEDULER_CALLS.observe(call.seconds, cluster, call.verb)
+            process_counters.REFUSALS.update((cluster, code) for code in call.codes)
+        oldest = min((call.at for call in calls.values()), default=datetime.min.replace(tzinfo=UTC))
+        self._counted[cluster] = {key: call for key, call in {**known, **calls}.items() if call.at >= oldest}
+
+
+def _calls_of(read: ExtenderLines, now: datetime) -> dict[tuple[str, ...], SchedulerCall]:
+    by_pod: dict[str, list[str]] = {}
+    for scheduler, raw in read.lines:
+        by_pod.setdefault(scheduler.name, []).append(raw)
+    found = ((name, call) for name, lines in by_pod.items() for call in read_calls(lines, now))
+    return {(name, call.verb, call.pod, call.at.isoformat()): call for name, call in found}
 
 
 async def look_at(sources: Sources, turn: asyncio.Lock) -> ClusterFigures:

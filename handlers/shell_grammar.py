@@ -12,15 +12,8 @@ from bot.errors import UsageError
 from bot.settings import usual_config
 from bot.texts import LANGUAGES, Language, Text, Texts
 from handlers.cluster_choice import ClusterChoice
-from handlers.parsing.grammar import (
-    DOCTOR,
-    DOCTOR_SUMMARY,
-    Grammar,
-    explain,
-    explain_word,
-    help_command,
-    plain_command,
-)
+from handlers.parsing.click_words import help_of
+from handlers.parsing.grammar import DOCTOR, DOCTOR_SUMMARY, Grammar, explain, explain_word, help_command, plain_command
 from handlers.shell_commands import tune_command
 from playbooks.playbook import ALL
 
@@ -207,10 +200,10 @@ def reading_grammar(program: str) -> Grammar:
 
 
 @click.pass_context
-def _without_verb(ctx: click.Context, *, version: bool, **_: object) -> str | None:
+def _without_verb(ctx: click.Context, *, version: bool, lang: Language | None, **_: object) -> str | None:
     if version:
         return _version()
-    return ctx.get_help() if ctx.invoked_subcommand is None else None
+    return help_of(ctx, Texts(lang or "en")) if ctx.invoked_subcommand is None else None
 
 
 def _version() -> str:
@@ -225,7 +218,8 @@ def _help(ctx: click.Context, verb: str | None, lang: Language | None) -> str:
     grammar = ctx.parent.command if ctx.parent else None
     is_command = isinstance(grammar, Grammar) and verb and grammar.get_command(ctx, verb)
     word = explain_word(verb) if verb and not is_command else None
-    return Texts(lang or "en").words(word) if word else explain(ctx, verb)
+    say = Texts(lang or "en")
+    return say.words(word) if word else explain(ctx, verb, say)
 
 
 def _profile_command(program: str) -> click.Command:

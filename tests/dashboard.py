@@ -35,6 +35,8 @@ def _quantile(part: float, metric: str, *labels: str, replicas: str = "sum", win
 
 _PENDING = _of_look("hami_bot_pending_pods", "namespace", "class", "code")
 _STARTS = "hami_bot_pod_start_seconds"
+_CALLS = "hami_bot_scheduler_call_seconds"
+_REFUSALS = 'hami_bot_scheduler_refusals_total{cluster=~"$cluster"}'
 _WITHIN = (
     f'min by (cluster) (increase({_STARTS}_bucket{{cluster=~"$cluster",le="300.0"}}[6h])'
     f' / ignoring (le) increase({_STARTS}_count{{cluster=~"$cluster"}}[6h]))'
@@ -57,6 +59,16 @@ ROWS: dict[str, tuple[Panel, ...]] = {
             "s",
         ),
         Panel("Part of the pods that ran within 5 minutes, over 6 hours", ((_WITHIN, "{{cluster}}"),), "percentunit"),
+        Panel(
+            "HAMi's filter and bind, 95 %",
+            ((_quantile(0.95, _CALLS, "cluster", "call", replicas="max"), "{{cluster}} {{call}}"),),
+            "s",
+        ),
+        Panel(
+            "Filters that took no node, by reason",
+            ((f"max by (cluster, reason) (rate({_REFUSALS}[$__rate_interval]))", "{{cluster}} {{reason}}"),),
+            "reqps",
+        ),
     ),
     "What has room": (
         Panel("GPUs by state", ((_of_look("hami_bot_gpus", "state"), "{{cluster}} {{state}}"),), stacked=True),

@@ -60,6 +60,8 @@ def everything() -> Figures:
     process_counters.POD_STARTS.begin("lab")
     process_counters.ACKS.begin()
     process_counters.PLAYBOOKS.begin("why", "answered")
+    process_counters.SCHEDULER_CALLS.begin("lab", "filter")
+    process_counters.REFUSALS["lab", "CardInsufficientMemory"] += 0
     process_counters.KUBERNETES_REQUESTS["lab", "list", "200"] += 0
     return figures
 

@@ -1,18 +1,27 @@
 """Answers in Chinese read as Chinese: no needless blanks or half-width punctuation, counts with their measure words."""
 
 import importlib
+import inspect
 import pkgutil
 import re
+from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 
 import playbooks
 from bot.kube.recording.recorded_cluster import RecordedCluster
+from bot.render.words import cells
 from bot.report import Report
 from bot.report.tables import Sheet
 from bot.texts import Texts
+from handlers.parsing.click_words import help_of, sentences_in
+from handlers.parsing.grammar import Grammar
+from handlers.parsing.slack_grammar import build_grammar as slack_grammar
+from handlers.shell_grammar import build_grammar as shell_grammar
 from handlers.shell_output import render
 from tests import cases_support
 from tests.cases_support import CASES, Question, ask_cluster, in_full
@@ -73,3 +82,31 @@ def test_a_tables_columns_and_states_are_told_in_chinese() -> None:
 def sheets() -> list[Sheet[Any]]:
     modules = [importlib.import_module(found.name) for found in pkgutil.walk_packages(playbooks.__path__, "playbooks.")]
     return [held for module in modules for held in vars(module).values() if isinstance(held, Sheet)]
+
+
+def test_every_sentence_of_help_has_its_chinese() -> None:
+    said = {sentence for grammar in (shell_grammar(), slack_grammar()) for sentence in sentences_of(grammar)}
+    assert len(said) > 90
+    assert {sentence for sentence in said if Texts("zh").name(sentence, "help") == sentence} == set()
+
+
+def test_help_in_chinese_has_lines_that_a_terminal_shows_whole() -> None:
+    with click.Context(grammar := shell_grammar(), info_name="hami-bot", terminal_width=80) as context:
+        for verb in grammar.list_commands(context):
+            command = grammar.get_command(context, verb)
+            assert command
+            shown = help_of(click.Context(command, info_name=verb, parent=context), Texts("zh")).partition("Usage")[0]
+            assert max(map(cells, shown.splitlines())) <= 80, verb
+
+
+def sentences_of(grammar: Grammar) -> Iterator[str]:
+    context = click.Context(grammar)
+    commands = [grammar, *(grammar.get_command(context, verb) for verb in grammar.list_commands(context))]
+    helps = [(command.help, command.short_help, *map(help_text, command.params)) for command in commands if command]
+    for text in filter(None, chain.from_iterable(helps)):
+        parts = [part for part in inspect.cleandoc(text).split("\n\n") if not part.startswith("\b")]
+        yield from filter(None, chain.from_iterable(map(sentences_in, parts)))
+
+
+def help_text(parameter: click.Parameter) -> str | None:
+    return parameter.help if isinstance(parameter, click.Option) else None

@@ -13,16 +13,21 @@ import yaml
 
 from bot.changes.kinds import KINDS, VERBS
 from bot.settings.schema import Settings
+from bot.texts import LANGUAGES, Language
 from playbooks.playbook import find, load
 from tests.finding_codes import finding_codes, impact_codes
 from tests.update_docs import (
     CODES,
+    COMMANDS,
     DOCS,
     FINDINGS,
+    READMES,
     REPORT_SCHEMA,
     SETTINGS,
     codes_module,
+    commands_page,
     findings_page,
+    readme,
     report_schema,
     rows,
     settings_page,
@@ -133,6 +138,12 @@ def test_the_page_of_settings_is_what_the_schema_says() -> None:
 def test_the_schema_of_a_report_is_as_the_model_says() -> None:
     assert REPORT_SCHEMA.read_text(encoding="utf-8") == report_schema(), "run python -m tests.update_docs"
     assert len({row.key for row in rows()}) > 60
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_the_tables_of_commands_are_what_their_one_source_says(language: Language) -> None:
+    assert COMMANDS[language].read_text(encoding="utf-8") == commands_page(language), "run python -m tests.update_docs"
+    assert READMES[language].read_text(encoding="utf-8") == readme(language), "run python -m tests.update_docs"
 
 
 @pytest.mark.parametrize("page", ["docs/settings.md", "docs/oncall.md"])

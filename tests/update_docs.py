@@ -22,6 +22,8 @@ from bot.finding_codes import PROOFS, Proof, words_of
 from bot.report import SCHEMA, Report
 from bot.settings.schema import PREFIX, Settings
 from bot.texts import Language, Texts
+from handlers.parsing.slack_grammar import FIRST
+from handlers.shell_grammar import PROGRAM
 from playbooks.playbook import load
 from tests.chart import CHART, install_manifest, rules_manifest
 from tests.chart_schema import values_schema
@@ -34,6 +36,8 @@ CODES = DOCS.parent / "bot" / "finding_codes.py"
 OF_CODES = DOCS.parent / "bot" / "texts" / "findings.toml"
 SETTINGS = DOCS / "settings.md"
 FINDINGS: dict[Language, Path] = {"en": DOCS / "findings.md", "zh": DOCS / "zh" / "findings.md"}
+COMMANDS: dict[Language, Path] = {"en": DOCS / "commands.md", "zh": DOCS / "zh" / "commands.md"}
+READMES: dict[Language, Path] = {"en": DOCS.parent / "README.md", "zh": DOCS.parent / "README.zh.md"}
 INCIDENTS = DOCS / "incidents.md"
 PROJECT = DOCS.parent / "pyproject.toml"
 INSTALL = DOCS.parent / "deploy" / "install.yaml"
@@ -47,6 +51,7 @@ _HEADINGS: dict[Language, tuple[str, str]] = {
     "en": ("| code | meaning | proof | usual fix |", "| proof | meaning |"),
     "zh": ("| 代码 | 含义 | 依据 | 常用处理 |", "| 依据 | 含义 |"),
 }
+_COLUMNS: dict[Language, str] = {"en": "| command | what it does |", "zh": "| 命令 | 作用 |"}
 _NAMED = {"clusters": "NAME", "channels": "ID"}
 
 
@@ -123,6 +128,21 @@ def findings_page(language: Language) -> str:
     return _TABLE.sub(lambda _: "\n".join(lines), FINDINGS[language].read_text(encoding="utf-8"))
 
 
+def commands_page(language: Language) -> str:
+    """The page of commands with the table that `docs/commands.toml` has in both languages."""
+    told = tomllib.loads((DOCS / "commands.toml").read_text(encoding="utf-8"))["command"]
+    lines = [_COLUMNS[language], "|---|---|"]
+    lines += [f"| {row['words'].get(language, row['words']['en'])} | {row['tell'][language]} |" for row in told]
+    return _TABLE.sub(lambda _: "\n".join(lines), COMMANDS[language].read_text(encoding="utf-8"))
+
+
+def readme(language: Language) -> str:
+    """The README with the commands that help shows first."""
+    lines = [_COLUMNS[language], "|---|---|"]
+    lines += [f"| `{PROGRAM} {words}` | {Texts(language).words(text)} |" for words, text in FIRST.items()]
+    return _TABLE.sub(lambda _: "\n".join(lines), READMES[language].read_text(encoding="utf-8"))
+
+
 def incidents_page() -> str:
     """`docs/incidents.md` with the table as the threads of the tests say it."""
     grades = [thread.grade for thread in THREADS]
@@ -183,6 +203,9 @@ def main() -> None:
     SETTINGS.write_text(settings_page(), encoding="utf-8")
     for language, page in FINDINGS.items():
         page.write_text(findings_page(language), encoding="utf-8")
+    for language, page in COMMANDS.items():
+        page.write_text(commands_page(language), encoding="utf-8")
+        READMES[language].write_text(readme(language), encoding="utf-8")
     INCIDENTS.write_text(incidents_page(), encoding="utf-8")
 
 

@@ -27,7 +27,7 @@ from bot.render.words import (
     where,
 )
 from bot.report import Change, Evidence, Finding, Gap, NextAction, Report, Table
-from bot.texts import Prose, Text, Texts, together
+from bot.texts import Prose, Text, Texts, named, together
 
 _NAMES_SHOWN = 8
 _SHORT_QUOTE = 80
@@ -84,7 +84,7 @@ class _MarkdownPage(NamedTuple):
         quote = _code(words) if isinstance(words, str) else self.say.words(words)
         if again and len(evidence.quote) > _SHORT_QUOTE:
             quote = self.say("render.above")
-        yield f"  - {_inert(', '.join(filter(None, (where(evidence), evidence.at))))}: {quote}"
+        yield f"  - {self._inert(together(where(evidence), evidence.at or '', by=', '))}: {quote}"
         if evidence.command and not again:
             yield f"    {self.say('render.again')}: {_code(evidence.command)}"
 
@@ -101,7 +101,7 @@ class _MarkdownPage(NamedTuple):
             yield from (f"  {fence}sh", f"  {command}", f"  {fence}")
 
     def _gap(self, gap: Gap) -> Iterator[str]:
-        yield f"- {_inert(gap.source)}: {_inert(gap.why)}"
+        yield f"- {self._inert(named(gap.source, 'sources'))}: {_inert(gap.why)}"
         if hint := _inert(gap.hint):
             yield f"  - {hint}"
 

@@ -31,13 +31,14 @@ _LONG = 16
 class BriefTable(NamedTuple):
     """`shown` is `whole` as people read it; `left_out` rows of it are in `whole` alone.
 
-    The first `together` columns say nothing without each other.
+    The first `together` columns say nothing without each other. A chat shows one that is `listed` as a list.
     """
 
     shown: Table
     whole: Table
     left_out: int
     together: int = 1
+    listed: bool = False
 
 
 class Brief(NamedTuple):
@@ -60,7 +61,8 @@ def brief(report: Report, say: Texts) -> Brief | None:
         if rows.brief:
             columns, picked = _picked(rows, rows.brief, now)
             shown = Table(whole.title, columns, tuple(tuple(map(say.words, row)) for row in picked))
-            tables.append(BriefTable(shown, whole, len(whole.rows) - len(rows.brief), rows.sheet.together))
+            left_out, sheet = len(whole.rows) - len(rows.brief), rows.sheet
+            tables.append(BriefTable(shown, whole, left_out, sheet.together, sheet.listed))
     tells = any(rows.sheet.tells_findings for _, rows in parts)
     problems = [finding for finding in report.findings if finding.severity != "info" and not tells]
     steps: dict[str, NextAction] = {}

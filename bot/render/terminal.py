@@ -36,7 +36,7 @@ from bot.render.words import (
 )
 from bot.report import SEVERITIES as RANKS
 from bot.report import Change, Evidence, Finding, Gap, NextAction, Report, Severity, Table
-from bot.texts import Prose, Text, Texts, together
+from bot.texts import Prose, Text, Texts, named, together
 
 _WIDEST_PROSE = 120
 _NARROWEST = 40
@@ -294,7 +294,7 @@ class _TerminalPage(NamedTuple):
 
     def _not_read(self, gaps: Sequence[Gap]) -> list[_Line]:
         """One line that names what could not be read."""
-        sources = list(dict.fromkeys(gap.source for gap in gaps))
+        sources = list(dict.fromkeys(self.say.name(gap.source, "sources") for gap in gaps))
         unread = Text("render.not-read", names=some_names(sources, _PROBLEMS_SHOWN))
         return self._cut(self._prose(unread, "  ", style=_LABEL), 1) if sources else []
 
@@ -305,11 +305,9 @@ class _TerminalPage(NamedTuple):
         for gap in gaps:
             kind, of, _ = gap.source.removeprefix("previous ").partition(" of ")
             alike[kind if of else gap.source, gap.hint].append(gap)
-        named = [
-            Text("words.and-more", names=some[0].source, more=len(some) - 1) if len(some) > 1 else some[0].source
-            for some in alike.values()
-        ]
-        for (_, hint), sources, some in zip(alike, named, alike.values(), strict=True):
+        for (_, hint), some in alike.items():
+            first = named(some[0].source, "sources")
+            sources = Text("words.and-more", names=first, more=len(some) - 1) if len(some) > 1 else first
             lines += self._prose(together(sources, some[0].why, by=": "), "  - ")
             if hint:
                 lines += self._prose(hint, "    -> ")

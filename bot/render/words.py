@@ -10,7 +10,7 @@ from typing import Any, cast
 from msgspec import UNSET
 
 from bot.report import Change, ChangeTarget, Confidence, Evidence, Finding, NextAction, Report, Severity, Table
-from bot.texts import Prose, Text, Texts, listed, literal, together
+from bot.texts import Prose, Text, Texts, listed, literal, named, together
 
 # Control and format characters (escape sequences, bidi overrides, zero widths, tags), lone surrogates, line and
 # paragraph separators, and what this Unicode version does not know and so cannot measure.
@@ -30,6 +30,7 @@ CONFIDENCES: Mapping[Confidence, Text] = {
     "suspected": Text("render.suspected"),
 }
 _HEADINGS: Mapping[str, Text] = {
+    "growth": Text("table.growth"),
     "pending": Text("table.pending"),
     "cards": Text("table.cards"),
     "largest free slice by type": Text("table.largest free slice by type"),
@@ -53,7 +54,24 @@ _HEADINGS: Mapping[str, Text] = {
 }
 """Of titles, which are the same in every language in JSON and in a file's name, those that say too little."""
 
-_STATES = frozenset({"state", "verdict", "plugin", "lock", "handshake", "kubernetes", "acts", "direction", "do"})
+_STATES = frozenset(
+    {
+        *(
+            "state",
+            "verdict",
+            "plugin",
+            "lock",
+            "handshake",
+            "kubernetes",
+            "acts",
+            "direction",
+            "do",
+            "slots",
+            "details",
+        ),
+        *("component", "object", "objects", "of", "area", "seen", "call", "known by", "grows with", "one more of"),
+    }
+)
 """Columns whose cells are the bot's own words."""
 _JSON_PATH = re.compile(r"jsonpath='?\{\.([^}]+)\}")
 _PATH_STEP = re.compile(r'\w+\[\?\(@\.\w+=="([^"]*)"\)\]|((?:\\.|[^.\[\]*])+)')
@@ -98,8 +116,9 @@ def subject_name(report: Report) -> str:
 def about(report: Report) -> Text:
     """Whom the report is about, and in which cluster, once where they are the same."""
     subject = report.subject
-    is_cluster = subject.kind == "Cluster" and subject.name == report.cluster
-    cluster = Text("render.in-cluster", cluster=report.cluster) if report.cluster and not is_cluster else ""
+    if report.cluster and subject.kind == "Cluster" and subject.name in ("", report.cluster):
+        return Text("render.cluster", cluster=report.cluster)
+    cluster = Text("render.in-cluster", cluster=report.cluster) if report.cluster else ""
     return together(subject_name(report), cluster, by=", ")
 
 
@@ -115,7 +134,7 @@ def for_people(table: Table, say: Texts) -> Table:
     states = [number for number, column in enumerate(table.columns) if column in _STATES]
 
     def row(cells: tuple[str, ...]) -> tuple[str, ...]:
-        return tuple(say.name(cell) if number in states else cell for number, cell in enumerate(cells))
+        return tuple(say.name(cell, "states") if number in states else cell for number, cell in enumerate(cells))
 
     rows = tuple(map(row, table.rows)) if states else table.rows
     return Table(table.title, tuple(map(say.name, table.columns)), rows)
@@ -123,7 +142,9 @@ def for_people(table: Table, say: Texts) -> Table:
 
 def table_heading(table: Table) -> Prose:
     """The table's title for people: as it is in English, by its name in Chinese, or what it is called otherwise."""
-    return _HEADINGS.get(table.title) or literal(heading(table.title), heading(Texts("zh").name(table.title)))
+    chinese = Texts("zh")
+    told = chinese.name(chinese.name(table.title, "titles"))  # some are called as a column is
+    return _HEADINGS.get(table.title) or literal(heading(table.title), heading(told))
 
 
 def some_names(names: Sequence[str], shown: int) -> Prose:
@@ -177,10 +198,10 @@ def is_numeric(column: Sequence[str]) -> bool:
     return all(_NUMERIC.fullmatch(cell) for cell in column)
 
 
-def where(evidence: Evidence) -> str:
+def where(evidence: Evidence) -> Prose:
     """`event, Pod ml/trainer-0`; a source that is the object itself is not named twice."""
     itself = evidence.object.lower().startswith(f"{evidence.source.lower()} ")
-    return evidence.object if itself else ", ".join(filter(None, (evidence.source, evidence.object)))
+    return evidence.object if itself else together(named(evidence.source, "sources"), evidence.object, by=", ")
 
 
 def quoted(evidence: Evidence) -> Prose:

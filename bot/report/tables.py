@@ -97,7 +97,8 @@ class Sheet(Generic[Row]):
     `names` has the other names of columns, `fields` those fields that are columns, if not all are. `brief` has the
     fields that an overview shows, the most telling first, with the headings that they have there: the first
     `together` of them say nothing without each other (empty ones are left out all the same). `tells_findings` is for a
-    table with a row for each finding. `heading` is the title in a report that is in words.
+    table with a row for each finding, `listed` for one whose words a phone cuts off: a chat shows its rows as a list.
+    `heading` is the title in a report that is in words.
     Cells: `?` for None, RFC 3339 for a time, tuples joined by commas.
     """
 
@@ -111,6 +112,7 @@ class Sheet(Generic[Row]):
         brief: Mapping[str, str] = {},
         together: int = 1,
         tells_findings: bool = False,
+        listed: bool = False,
         heading: Text | None = None,
     ) -> None:
         every: tuple[str, ...] = cast("Any", row)._fields
@@ -120,6 +122,7 @@ class Sheet(Generic[Row]):
         self.brief = brief
         self.together = together
         self.tells_findings = tells_findings
+        self.listed = listed
         self._places = [every.index(field) for field in fields]
         self.texts = [name for name, kind in row.__annotations__.items() if "Text" in str(kind) or kind == Prose]
         self._first = len(fields) if tuple(fields) == every[: len(fields)] else 0

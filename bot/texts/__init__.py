@@ -17,12 +17,13 @@ What stands inside a value, such as a quote or a command, is never touched.
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache, lru_cache
-from itertools import chain
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeVar, cast, get_args
 
 Language = Literal["en", "zh"]
 LANGUAGES: tuple[Language, ...] = get_args(Language)
+Kind = Literal["columns", "states", "titles", "sources", "help"]
+"""What words that programs read in English are: a table's column, a state, what was read, a sentence of help."""
 _FORMS = re.compile(r"\{((\w+)\(([^|(){}]*)\|([^|(){}]*)\))\}")
 
 T = TypeVar("T")
@@ -117,6 +118,7 @@ _FITTING = "fitting"
 _UNSTOPPED = "unstopped"
 _TOGETHER = "together"
 _MADE = "made"
+_NAMED = "named"
 _LISTED, _CLAUSES, _SENTENCES, _SPACED = "listed", "clauses", "sentences", "spaced"
 _JOINED: Mapping[str, Mapping[Language, str]] = {
     _LISTED: {"en": ", ", "zh": "、"},
@@ -181,6 +183,11 @@ def beginning(prose: Prose, limit: int) -> Prose:
     return fitting(forms, limit).about(noun) if parts else prose
 
 
+def named(word: str, kind: Kind) -> Text:
+    """Words that programs read in English."""
+    return Text(_NAMED, word=word, kind=kind)
+
+
 def made(make: Callable[..., str], *parts: Prose) -> Text:
     """What `make` gives of the parts once they are words: for a medium, which cuts and escapes, never for the store."""
     return Text(_MADE, make=make, parts=parts)
@@ -222,9 +229,9 @@ class Texts:
         """The text in this language; words that are to be taken as they are stay so."""
         return prose if isinstance(prose, str) else self.filled(prose.key, prose.values)
 
-    def name(self, word: str) -> str:
-        """What people read for a word that programs read in English: a column or a state of a table."""
-        return _names(self.language).get(word, word)
+    def name(self, word: str, kind: Kind = "columns") -> str:
+        """What people read for words that programs read in English."""
+        return word if self.language == "en" else _named(word, kind)
 
     def filled(self, key: str, values: Mapping[str, object]) -> str:
         """The text for the key, which may be one that joins others, with the values."""
@@ -233,6 +240,8 @@ class Texts:
             return self.about(str(noun)).filled(key, values)
         if key == LITERAL:
             return str(values[self.language])
+        if key == _NAMED:
+            return self.name(str(values["word"]), cast("Kind", values["kind"]))
         if key not in _OF_PARTS:
             return self(key, **values)
         parts = [str(self._value(part)) for part in cast("Sequence[object]", values["parts"])]
@@ -320,10 +329,22 @@ def facts(section: str) -> Mapping[str, Any]:
 
 
 @cache
-def _names(language: Language) -> Mapping[str, str]:
-    """Without those of English, in which a program reads them."""
-    pairs = chain(*facts("names").values()) if language == "zh" else ()
-    return dict(pair.split(": ", 1) for pair in pairs)
+def _names(kind: Kind) -> tuple[Mapping[str, str], Sequence[tuple[re.Pattern[str], str]]]:
+    """The Chinese of words, and of those with `{}` for a part that has a name itself or stays as it is."""
+    pairs = [pair.rsplit(": ", 1) for pair in facts("names")[kind]]
+    forms = [(re.compile(re.escape(word).replace(r"\{\}", "(.+?)")), told) for word, told in pairs if "{}" in word]
+    return dict(pairs), forms
+
+
+@lru_cache(maxsize=4096)
+def _named(word: str, kind: Kind) -> str:
+    words, forms = _names(kind)
+    if word in words:
+        return words[word]
+    for form, told in forms:
+        if found := form.fullmatch(word):
+            return told.format(*(_named(part, kind) for part in found.groups()))
+    return word
 
 
 def _about(noun: str, text: str) -> str:

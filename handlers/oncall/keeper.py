@@ -13,6 +13,7 @@ from functools import partial
 
 from bot.errors import BotError, SourceError, bugs_as_errors
 from bot.periodic_jobs import Clock, Job, retried
+from bot.slack.render.triage_head import render_reminder
 from bot.store import StoreError
 from bot.store.alerts import Counts
 from bot.store.incidents import Row
@@ -30,6 +31,8 @@ LISTENED_S = 900.0
 long as it fires, at least each `group_interval`, which is 5 minutes unless somebody set it."""
 LOOKED_S = 60.0
 """Seconds between two looks at a node whose registration ends a mute."""
+REMINDERS = "remind:"
+"""With which the marks of reminders begin; then the incident and the person. They say when it is due."""
 LEASE = "triage"
 LEASE_S = 8.0
 _NEVER = -math.inf, UNSEEN
@@ -86,12 +89,25 @@ class Keeper:
         if not self._has_reconsidered:  # after a start the routes may be others
             await self._store.alerts.reconsider()
             self._has_reconsidered = True
+        await self._remind()
         asking = await self._ask(await self._threads())
         if not asking:
             return
         answered, _ = await asyncio.wait(asking, timeout=patience_s)
         if True in {task.result() for task in answered}:
             await self._threads()
+
+    async def _remind(self) -> None:
+        """Whoever asked for it and whose time has come, in the thread, once, and only while the incident is open."""
+        for mark in await self._store.marks.all(REMINDERS):
+            if float(mark.text) > self._deps.now():
+                continue
+            incident, user = mark.name.removeprefix(REMINDERS).split(":")
+            row = await self._store.incidents.get(incident)
+            if row and row.thread_ts and row.incident.is_open:
+                message = render_reminder(user, row.incident.state).in_words(self._deps.say)
+                await self._deps.outbox.put(f"{mark.name}:{mark.text}", row.channel, message, thread_ts=row.thread_ts)
+            await self._store.marks.drop(mark.name)
 
     async def _threads(self) -> list[Row]:
         """Keeps the threads up to date with the store, which no cluster can hold up."""

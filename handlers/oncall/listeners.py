@@ -20,8 +20,8 @@ from bot.slack.render.digest import OPEN as OPEN_DIGEST
 from bot.slack.render.digest import form as digest_form
 from bot.slack.render.prose import error_line, progress
 from bot.slack.render.triage import FORM, MUTE, NOTE, PERSON, TEXT, TriageForm, form
-from bot.slack.render.triage_head import ACT, OPEN, CauseChoice, IncidentButton, render_head
-from bot.store.incidents import head_key
+from bot.slack.render.triage_head import ACT, OPEN, REMIND, CauseChoice, IncidentButton, ReminderChoice, render_head
+from bot.store.incidents import Row, head_key
 from bot.texts import Text
 from bot.triage.state import Deed
 from handlers.changes.draft import AccessDenied, Person
@@ -29,7 +29,7 @@ from handlers.inbox import DONE, Inbox
 from handlers.oncall.calling import IN_WORDS, PRESSED, SUBMITTED
 from handlers.oncall.digests import AddDigest, Digests, Stop, read_digest
 from handlers.oncall.service import IncidentDeed, TriageService
-from handlers.oncall.words import DEEDS, DIGEST_EXAMPLE, IncidentRequest, read_mute, read_words
+from handlers.oncall.words import DEEDS, DIGEST_EXAMPLE, IncidentRequest, read_mute, read_reminder, read_words
 from handlers.parsing.question import (
     HeardWords,
     Question,
@@ -45,7 +45,7 @@ from handlers.parsing.slack_grammar import BOT
 from handlers.user_actions import TOO_LATE_S, AcceptedDeed, ActionKind
 
 _OURS = re.compile(r"\s*(?:--cluster[= ]\S+\s+)?(?:(?:triage|oncall)\b|digest(?:\s+(?!--)\S|\s*$))", re.IGNORECASE)
-_IN_SHORT = re.compile(rf"\s*(?:{'|'.join(DEEDS)}|export)\b", re.IGNORECASE)
+_IN_SHORT = re.compile(rf"\s*(?:{'|'.join(DEEDS)}|export|remind)\b", re.IGNORECASE)
 _PERHAPS_OURS = re.compile(rf"{_OURS.pattern}|{_IN_SHORT.pattern}", re.IGNORECASE)
 _FREE_TEXT = re.compile(r"\s*(triage)\s+(note|close)((?:\s+[0-9a-f]{8})?)\s+(.*)", re.IGNORECASE | re.DOTALL)
 _MENTIONED = re.compile(r"<@([UW][A-Z0-9]+)(?:\|[^>]*)?>|<!subteam\^(S[A-Z0-9]+)(?:\|[^>]*)?>")
@@ -63,6 +63,7 @@ def register(app: App, inbox: Inbox, triage: TriageService | None, digests: Dige
     window = _OncallWindow(inbox, triage, digests)
     app.action(re.compile(f"^{re.escape(ACT)}"))(window.pressed)
     app.action(OPEN)(window.chosen)
+    app.action(REMIND)(window.reminded)
     app.view(FORM)(window.submitted)
     app.action(OPEN_DIGEST)(window.digest_pressed)
     app.view(DIGEST_FORM)(window.digest_submitted)
@@ -109,6 +110,7 @@ class _OncallWindow:
         self._to_open_digest = add(ActionKind("digest-open", DigestPlace, self._open_digest, is_live=True))
         self._of_digest = add(ActionKind("digest-form", DigestPlace, self._add_digest))
         self._of_menu = add(ActionKind("triage-open-cause", CauseChoice, self._chosen))
+        self._of_reminder = add(ActionKind("triage-remind", ReminderChoice, self._remind))
         self._of_form = add(ActionKind(SUBMITTED, _Form, self._submitted, again=_words_of_form))
 
     @property
@@ -182,6 +184,8 @@ class _OncallWindow:
             message, name = await self._triage.export(who, row), f"{head_key(row.id)}:export:{key}"
             await self._inbox.deps.outbox.put(name, row.channel, message, thread_ts=row.thread_ts)
             return self._say("triage.done")
+        if asked.what == "remind":
+            return await self._reminding(who, row, asked.seconds, question.asked_at)
         wanted = IncidentDeed(asked.what, asked.text, asked.to, asked.seconds, asked.node)
         return await self._triage.act(who, row, wanted, taken)
 
@@ -261,6 +265,27 @@ class _OncallWindow:
         option: dict[str, Any] = first_action(body).get("selected_option") or {}
         choice = read_value(str(option.get("value") or ""), CauseChoice) or CauseChoice("", "")
         await self._inbox.do(body["trigger_id"], self._of_menu, self._clicked(body), choice)
+
+    async def reminded(self, ack: Any, body: dict[str, Any]) -> None:
+        """A time in the menu *Remind me*."""
+        await ack()
+        option: dict[str, Any] = first_action(body).get("selected_option") or {}
+        choice = read_value(str(option.get("value") or ""), ReminderChoice) or ReminderChoice("", "")
+        await self._inbox.do(body["trigger_id"], self._of_reminder, self._clicked(body), choice)
+
+    async def _remind(self, taken: AcceptedDeed[ReminderChoice]) -> None:
+        who, choice = Person(taken.asked.user, taken.asked.channel), taken.details
+
+        async def reply() -> str | Message:
+            if not choice.incident:
+                raise await self._triage.refuse_forged(who, "remind")
+            row, seconds = await self._triage.find(who, choice.incident), read_reminder(choice.when.split())
+            return await self._reminding(who, row, seconds, taken.asked.asked_at)
+
+        await self._reply(taken.key, taken.asked, reply)
+
+    async def _reminding(self, who: Person, row: Row, seconds: float, at: float) -> str:
+        return await self._triage.remind(who, row, seconds, at, await self._digests.zone_of(who.user))
 
     async def _chosen(self, taken: AcceptedDeed[CauseChoice]) -> None:
         who, choice = Person(taken.asked.user, taken.asked.channel), taken.details

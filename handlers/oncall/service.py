@@ -3,7 +3,9 @@
 import asyncio
 import re
 from collections.abc import Collection
+from datetime import datetime, time, timedelta
 from typing import Any, NamedTuple
+from zoneinfo import ZoneInfo
 
 from bot.access import WhyDenied
 from bot.errors import BotError
@@ -24,7 +26,7 @@ from handlers.deps import Deps
 from handlers.oncall.calling import PATIENCE_S, call_to_come
 from handlers.oncall.causes import registration_state
 from handlers.oncall.incident_threads import DAYS, head_of, oncall_report, summary_of
-from handlers.oncall.keeper import Keeper
+from handlers.oncall.keeper import REMINDERS, Keeper
 from handlers.user_actions import AcceptedDeed, NotDone
 
 _PERSON = re.compile(r"[UWS][A-Z0-9]{2,63}")
@@ -107,6 +109,16 @@ class TriageService:
         if wanted.deed == "close" and not step.incident.quiet_since:
             return self._deps.say("triage.done-firing")
         return self._deps.say("triage.done")
+
+    async def remind(self, who: Person, row: Row, seconds: float, at: float, zone: str) -> str:
+        """Keeps that the person is to be reminded in so many seconds from `at`, 0: tomorrow at 9:00 in the zone."""
+        if who.channel != row.channel:
+            raise self._elsewhere(row)
+        asked = datetime.fromtimestamp(at, ZoneInfo(zone or "UTC"))
+        morning = datetime.combine(asked.date() + timedelta(days=1), time(9), asked.tzinfo)
+        due = asked + timedelta(seconds=seconds) if seconds else morning
+        await self._deps.store.marks.set(f"{REMINDERS}{row.id}:{who.user}", f"{due.timestamp():.0f}")
+        return self._deps.say("triage.reminding", time=f"{due:%Y-%m-%d %H:%M} ({zone or 'UTC'})")
 
     async def open_cause(self, who: Person, row: Row, named: str, *, is_again: bool = False) -> str:
         """Gives alerts that were gathered a thread of their cause; what the person is told. See `AlertSorter`."""

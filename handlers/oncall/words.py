@@ -13,13 +13,14 @@ from bot.kube.times import read_duration
 from bot.texts import Prose, Text
 from bot.triage.state import Deed
 
-Verb = Literal["list", "report", "export", "show"]
+Verb = Literal["list", "report", "export", "show", "remind"]
 _SOME_ID = "3fa29c1b"
 REPORT_EXAMPLE, REPORT_OFF = "oncall report weekly mon 09:00 Asia/Shanghai", Text("error-oncall.report-off-ends-it")
 REPORT_EXAMPLES = f"/hami oncall report, or /hami {REPORT_EXAMPLE}"
 EXAMPLES = {"triage": f"triage note {_SOME_ID} rebooted gpu-7", "oncall": "oncall"}
 SUMMARIES = {
-    "triage": "Act on an incident by its id, or in its thread: ack, take, note, handover, mute, unmute, close, export.",
+    "triage": "Act on an incident by its id, or in its thread: "
+    "ack, take, note, handover, mute, unmute, remind, close, export.",
     "oncall": "Which incidents are open, whose they are, and who is called; oncall report sums up the last 7 days; "
     f"{REPORT_EXAMPLE} posts that here every week, oncall report off ends it.",
 }
@@ -48,7 +49,7 @@ DEEDS: dict[str, Deed] = {
     "close": "close",
 }
 """By word, what it does to an incident."""
-_OTHERS: dict[str, Verb] = {"open": "list", "list": "list", "export": "export", "show": "show"}
+_OTHERS: dict[str, Verb] = {"open": "list", "list": "list", "export": "export", "show": "show", "remind": "remind"}
 _INCIDENT = re.compile(r"[0-9a-f]{8}")
 _NODE = re.compile(r"[a-z0-9]([-.a-z0-9]{0,251}[a-z0-9])?")
 _PERSON = re.compile(r"<?[@]?([UWS][A-Z0-9]{2,})(?:\|[^>]*)?>?")
@@ -59,8 +60,9 @@ _LONGEST_MUTE_S = 7 * 86400.0
 class IncidentRequest(NamedTuple):
     """What is wanted of which incident; `incident` is empty for that of the thread.
 
-    A mute lasts for `seconds`, or until `node` is registered, or with neither as long as its cause. `posted`: when
-    the report is to come every week, or that it is to come no more.
+    A reminder comes in `seconds`, 0: tomorrow at 9:00 where the person is. A mute lasts for `seconds`, or until `node`
+    is registered, or with neither as long as its cause. `posted`: when the report is to come every week, or that it is
+    to come no more.
     """
 
     what: Deed | Verb
@@ -169,6 +171,8 @@ def _with_rest(asked: IncidentRequest, rest: list[str], *, mentioned: bool) -> I
         case "mute":
             seconds, node = read_mute(rest)
             return asked._replace(seconds=seconds, node=node)
+        case "remind":
+            return asked._replace(seconds=read_reminder(rest))
         case _ if rest:
             raise _wrong(Text("error-oncall.too-much", words=repr(rest[0])))
         case _:
@@ -194,6 +198,17 @@ def read_mute(words: Sequence[str]) -> tuple[float, str]:
     if any(map(_CLOCK.fullmatch, words)):
         raise _wrong(Text("error-oncall.no-time-of-day"), "triage mute 7h")
     raise _wrong(Text("error-oncall.mute-lasts"), "triage mute 2h")
+
+
+def read_reminder(words: Sequence[str]) -> float:
+    """In how many seconds; 0: tomorrow at 9:00. `30m`, `me in 1h`, `tomorrow 9:00`. Raises UsageError."""
+    match [word.casefold() for word in words if word.casefold() not in ("me", "in", "at")]:
+        case ["tomorrow"] | ["tomorrow", "9:00" | "09:00" | "9" | "9am"]:
+            return 0.0
+        case [text] if (seconds := read_duration(text)) is not None and 0 < seconds <= _LONGEST_MUTE_S:
+            return seconds
+        case _:
+            raise _wrong(Text("error-oncall.remind-when"), "triage remind 30m")
 
 
 def _wrong(message: Prose, example: str = "triage ack") -> UsageError:

@@ -28,7 +28,7 @@ DASHES = "‐‑‒–—―−─⸺⸻ー－﹘﹣"
 """What other keyboards and phones write for one hyphen or two."""
 _LONG_DASHES = "—―─⸺⸻ー"
 _OPTION = re.compile(rf"([-{DASHES}]+)(?=[A-Za-z])")
-_SENTENCES = re.compile(r"(?<=[.?])\s")
+_SENTENCE_END = re.compile(r"(?<=[.?])\s")
 _MEANT = {"pods": "pending", "kubectl": "why"}
 """Verbs that kubectl's users type for ours, and that another of ours looks more like."""
 _CHANGING = frozenset((*VERBS, "revert-overdue"))
@@ -111,7 +111,7 @@ class Grammar(click.Group):
         self._hidden |= {*hidden}
 
     def add_command(self, cmd: click.Command, name: str | None = None) -> None:
-        cmd.short_help = cmd.short_help or _SENTENCES.split(cmd.help or "")[0]  # of which click shows 45 characters
+        cmd.short_help = cmd.short_help or _SENTENCE_END.split(cmd.help or "")[0]  # of which click shows 45 characters
         super().add_command(cmd, name)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002  # click's
@@ -287,18 +287,20 @@ def _glossary() -> Mapping[str, _GlossaryWord]:
     return {_key(word.spelt): word for word in words}
 
 
-def explain(ctx: click.Context, verb: str | None) -> str:
+def explain(ctx: click.Context, verb: str | None, say: Texts) -> str:
     """The help of a verb, or of all; `ctx` is that of the help command. Raises UsageError for an unknown verb."""
+    from handlers.parsing.click_words import help_of  # noqa: PLC0415  # whoever asks about a pod needs no help
+
     parent = ctx.parent
     grammar = parent.command if parent else None
     if parent is None or not isinstance(grammar, Grammar) or verb is None:
-        return parent.get_help() if parent else ""
+        return help_of(parent, say) if parent else ""
     if grammar.get_command(parent, verb.lower()) is None:
         known = grammar.list_commands(parent)
         if meant := _near_word(verb, known):
             raise _no_such(Text("error-command.no-word", word=repr(verb)), meant, parent.command_path)
     name, command, _ = grammar.resolve_command(parent, [verb])
-    return click.Context(command, info_name=name, parent=parent).get_help() if command else ""
+    return help_of(click.Context(command, info_name=name, parent=parent), say) if command else ""
 
 
 def help_command(callback: Callable[..., Any]) -> click.Command:
@@ -394,7 +396,7 @@ def read(grammar: Grammar, words: Sequence[str]) -> Any:
     try:
         return grammar.main(_options_last(grammar, words), prog_name=grammar.name, standalone_mode=False)
     except click.ClickException as error:
-        from handlers.parsing.click_errors import what_click_says  # noqa: PLC0415  # words that are understood need none
+        from handlers.parsing.click_words import what_click_says  # noqa: PLC0415  # words that are understood need none
 
         context = getattr(error, "ctx", None)
         if isinstance(error, click.MissingParameter) and context and error.param:

@@ -12,6 +12,7 @@ from bot.errors import UsageError
 from bot.texts import LANGUAGES, Language, Text, Texts
 from handlers.changes.words import HOW_TO_REVERT, REVERT_SUMMARY, ChangeAsked, change_commands
 from handlers.oncall import words as oncall
+from handlers.parsing.click_words import in_words
 from handlers.parsing.grammar import (
     DOCTOR,
     DOCTOR_SUMMARY,
@@ -197,26 +198,26 @@ def _lang() -> list[click.Parameter]:
 
 @click.pass_context
 def _help(ctx: click.Context, verb: str | None, lang: Language | None) -> Help:
+    say = Texts(lang or "en")
     if verb is not None and verb != _MORE:
         is_known = is_verb(verb) or verb in build_grammar().commands
         word = None if is_known and len(verb.split()) == 1 else explain_word(verb)
-        return Help(Texts(lang or "en").words(word) if word else explain(ctx, verb))
+        return Help(say.words(word) if word else explain(ctx, verb, say))
     if verb is None:
-        say = Texts(lang or "en")
         first = {example: say.words(summary) for example, summary in FIRST.items()}
-        return Help("\n".join([say("start.ask"), *_rows(first)]))
+        return Help("\n".join([say("start.ask"), *_rows(first, say)]))
     in_order = sorted(load(), key=lambda verb: (verb != "why", verb))
     examples = {find(verb).example: find(verb).summary for verb in in_order if verb not in _EXAMPLES}
     examples["digest now"] = find("digest").summary
     examples |= {_EXAMPLES[verb]: _SUMMARIES[verb] for verb in _EXAMPLES}
     examples |= {example_of(verb): build_grammar().playbook(verb).help or "" for verb in discovery.own().sources}
     examples |= {"fit": "Would a pod fit whose manifest you paste into a form?", "help why": "More about a verb."}
-    return Help("\n".join(["You can ask, for example:", *_rows(examples)]))
+    return Help("\n".join([say.name("You can ask, for example:", "help"), *_rows(examples, say)]))
 
 
-def _rows(examples: Mapping[str, str]) -> Iterator[str]:
+def _rows(examples: Mapping[str, str], say: Texts) -> Iterator[str]:
     wide = max(map(len, examples))
-    return (f"{COMMAND} {words:<{wide}}  {summary}" for words, summary in examples.items())
+    return (f"{COMMAND} {words:<{wide}}  {in_words(summary, say)}" for words, summary in examples.items())
 
 
 def _plain(error: UsageError, example: str) -> UsageError:

@@ -9,7 +9,7 @@ import click
 
 from bot.errors import SourceError, UsageError, of_system
 from bot.texts import LANGUAGES, Text
-from handlers.parsing.click_errors import what_click_says
+from handlers.parsing.click_words import what_click_says
 
 if TYPE_CHECKING:
     from bot.pprof.profile import Profile

@@ -320,7 +320,7 @@ def called(scene: AskedScene) -> Prose:
     role = role_of(scene.written)
     if role.kind != "Pod":
         named = f"{role.kind} {role.of}".strip()
-        owner = named if role.name == role.of else f"{role.name} of {named}"
+        owner = named if role.name == role.of else f"{named} {role.name}"
         several = role.replicas is not None and role.replicas > 1
         return Text("fit.one-of", count=role.replicas, owner=owner) if several else Text("fit.pod-of", owner=owner)
     if scene.card_words is None or not scene.request.containers:
@@ -341,8 +341,25 @@ class _Ways(NamedTuple):
 
 def ways(scene: AskedScene) -> _Ways:
     names = _judged(scene)
-    search = Search() if scene.too_large else pods_to_end(scene.view, names, scene.request)
+    search = Search() if scene.too_large else pods_to_end(scene.view, names, scene.request, kept=_own_pods(scene))
     return _Ways(smaller_requests(scene.view, names, scene.request)[:_CHANGES_SHOWN], search)
+
+
+def _own_pods(scene: AskedScene) -> set[str]:
+    """The pods of the object that is asked about: what ends of them is made anew and takes the place again."""
+    written, role = scene.written, role_of(scene.written)
+    name = role.of or written.name
+    return {
+        f"{pod.namespace}/{pod.name}"
+        for pod in scene.view.facts.pods or ()
+        if pod.namespace == written.namespace
+        and (pod.name == name or any(_made_by(owner.name, name) for owner in pod.metadata.owner_references or ()))
+    }
+
+
+def _made_by(owner: str, name: str) -> bool:
+    """Whether the owner is of that name, or what a Deployment or CronJob of that name makes, which has a suffix."""
+    return name in (owner, owner.rpartition("-")[0])
 
 
 def _judged(scene: AskedScene) -> list[str]:

@@ -9,6 +9,7 @@ import msgspec
 
 from bot.hami.pods.allocations import NODE_KEY
 from bot.hami.pods.request_parsing import asked_resources
+from bot.hami.scheduler_logs.filter_runs import EVENT, SchedulerCall, read_calls
 from bot.hami.scheduler_logs.log_lines import NEEDLE as THROTTLED
 from bot.hami.scheduler_logs.log_lines import ThrottledRequest, read_line, read_waits
 from bot.hami.scheduler_logs.scheduling_latency import NEEDLE, Life, SchedulerLog, read_lives
@@ -58,7 +59,8 @@ class LatencySeen(msgspec.Struct, frozen=True):
     """The GPU pods of HAMi's scheduler that were created since `since`, each with its moments.
 
     `waits` are the requests that the extenders held back since then; `throttling` is false where none of their logs
-    could be read. `unread`: which pods there are could not be read.
+    could be read. `unread`: which pods there are could not be read. `calls` are the filters and binds since then, also
+    of pods that are gone; `nodes_since` when each node was made.
     """
 
     since: datetime
@@ -66,6 +68,8 @@ class LatencySeen(msgspec.Struct, frozen=True):
     counts: ClusterCounts
     waits: tuple[HeldBack, ...] = ()
     throttling: bool = False
+    calls: tuple[tuple[SchedulerCall, SchedulerLog], ...] = ()
+    nodes_since: tuple[datetime, ...] = ()
     unread: bool = False
     logs: tuple[LogLevelSeen, ...] = ()
     gaps: tuple[Gap, ...] = ()
@@ -83,7 +87,7 @@ async def gather_latency(cluster: Cluster, install: InstallSeen, since: datetime
     nodes, pods, logs, throttled = await asyncio.gather(
         seen("nodes", cluster.list(NODES, metadata_only=True)),
         seen("pods", cluster.list(HOLDERS, metadata_only=True)),
-        gather_scheduler_logs(cluster, install.install, NEEDLE, window),
+        gather_scheduler_logs(cluster, install.install, NEEDLE, window, EVENT),
         gather_scheduler_logs(cluster, install.install, THROTTLED, window),
     )
     new = pods if isinstance(pods, Gap) else await created_between(cluster, install, pods, since)
@@ -93,12 +97,23 @@ async def gather_latency(cluster: Cluster, install: InstallSeen, since: datetime
         lists.append(gap("pods", why, Text("error-gather.ask-for-shorter-time-latency")))
         new = sorted(new, key=lambda pod: pod.metadata.creation_timestamp or "")[-MOST_PODS:]
     of_logs = [_gaps_of(log, since, now) for log in logs]
+    read = [_as_read(log) for log in logs]
     return LatencySeen(
         since,
-        tuple(read_lives([] if isinstance(new, Gap) else new, [_as_read(log) for log in logs], now)),
+        tuple(read_lives([] if isinstance(new, Gap) else new, read, now)),
         _count(nodes, pods),
         _waits(throttled, since, now),
         throttling=any(log.container == EXTENDER_CONTAINER and not isinstance(log.read, Gap) for log in throttled),
+        calls=tuple(
+            (call, log)
+            for log in read
+            if log.container == EXTENDER_CONTAINER
+            for call in read_calls(log.lines, now)
+            if call.at >= since
+        ),
+        nodes_since=tuple(
+            parse_time(node.metadata.creation_timestamp) or since for node in (() if isinstance(nodes, Gap) else nodes)
+        ),
         unread=isinstance(new, Gap),
         logs=tuple(
             LogLevelSeen(log.container, log.verbosity, not isinstance(log.read, Gap), bool(gaps))

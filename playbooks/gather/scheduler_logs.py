@@ -62,8 +62,13 @@ class LogOf(msgspec.Struct, frozen=True):
         return f"{self.scheduler.name}/{self.container}{' (previous)' if self.previous else ''}"
 
 
-async def gather_scheduler_logs(cluster: Cluster, install: Install, name: str, since: timedelta) -> list[LogOf]:
-    """The logs that are there to read, the ready replicas' first; reading them never raises."""
+async def gather_scheduler_logs(
+    cluster: Cluster, install: Install, name: str, since: timedelta, *others: str
+) -> list[LogOf]:
+    """The logs that are there to read, the ready replicas' first; reading them never raises.
+
+    Their lines that hold the name, or one of the `others`.
+    """
     found = [log for scheduler in install.pods[:MAX_SCHEDULERS] for log in _logs_of(cluster, install, scheduler, since)]
     wanted = (
         LogWanted(
@@ -75,6 +80,7 @@ async def gather_scheduler_logs(cluster: Cluster, install: Install, name: str, s
             limit_bytes=LIMIT_BYTES,
             previous=log.previous,
             stamped=True,
+            others=tuple(other.encode() for other in others),
         )
         for log in found
     )

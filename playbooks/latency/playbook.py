@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from msgspec import structs
 
-from bot.hami.scheduler_logs.scheduling_latency import LatencyStage
+from bot.hami.scheduler_logs.scheduling_latency import Growth, LatencyStage
 from bot.kube.cluster import seen
 from bot.kube.models import EVENTS
 from bot.kube.times import format_time
@@ -86,6 +86,9 @@ def diagnose(snapshot: Snapshot) -> Report:
     ]
     tables = [LATENCY.table(rows, brief=rows if overview else None)] if latency.lives else []
     tables += [PODS.table(slowest, brief=slowest[:_SHOWN_PODS] if overview else None)] if slowest else []
+    grown = scene.growths
+    known = [row for row in grown if row.each_ms is not None]
+    tables += [GROWTH.table(grown, brief=known if overview and known else None)] if grown else []
     return new_report(
         playbook="latency",
         cluster=snapshot.cluster,
@@ -93,7 +96,7 @@ def diagnose(snapshot: Snapshot) -> Report:
         subject=Subject("Cluster", "", ""),
         verdict=head(scene, scene.top) if scene.top and findings[0].code == "scheduling-latency" else findings[0].text,
         findings=findings,
-        tables=(*tables, COUNTS.table(counts, brief=counts if overview else None)),
+        tables=(*tables, COUNTS.table(counts, brief=counts if overview and not known else None)),
         gaps=[*scene.gaps, *([scene.events] if isinstance(scene.events, Gap) else []), *unseen_moments(latency)],
     )
 
@@ -131,6 +134,19 @@ PODS = Sheet(
         "slowest_s": "of it s",
         "filters": "tries",
     },
+)
+GROWTH = Sheet(
+    "growth",
+    Growth,
+    brief={
+        "call": "call",
+        "grows_with": "one more of",
+        "each_ms": "adds ms",
+        "low_ms": "from ms",
+        "high_ms": "to ms",
+        "twice_ms": "ms at twice",
+    },
+    together=3,
 )
 COUNTS = Sheet("objects", CountRow, brief={"objects": "objects", "number": "number"})
 

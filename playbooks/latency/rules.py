@@ -1,11 +1,24 @@
-"""Why the stage that takes the most takes so long, as far as the logs and events prove it."""
+"""Why the stage that takes the most takes so long, as far as the logs and events prove it; what it grows with."""
 
 import shlex
+from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
 from functools import cached_property
+from itertools import groupby
 from typing import NamedTuple
 
-from bot.hami.scheduler_logs.scheduling_latency import MOMENTS, LatencyStage, Life, Moment, PodLogLine, measure, settled
+from bot.hami.scheduler_logs.scheduling_latency import (
+    MOMENTS,
+    Growth,
+    LatencyStage,
+    Life,
+    Moment,
+    PodLogLine,
+    measure,
+    settled,
+    slopes,
+)
 from bot.kube.hami_pods import EXTENDER_CONTAINER, KUBE_SCHEDULER_CONTAINER
 from bot.kube.models import Event
 from bot.kube.times import format_time
@@ -45,6 +58,11 @@ class LatencyScene(OfInstall, frozen=True, dict=True, eq=False):
         """The stage with the greatest median, of those that some pod shows."""
         parts = [stage for stage in self.stages[:-1] if stage.n]
         return max(parts, key=lambda stage: stage.median_s or 0.0, default=None)
+
+    @cached_property
+    def growths(self) -> list[Growth]:
+        """What HAMi's filter and bind grow with, of those that ran."""
+        return [row for verb in ("filter", "bind") for row in _growths(verb, self.latency)]
 
     @property
     def gaps(self) -> list[Gap]:
@@ -100,6 +118,22 @@ def node_locks(scene: LatencyScene) -> Iterator[Finding]:
         yield finding("scheduling-latency", claim, "confirmed", (), proofs, severity="info")
 
 
+@rule("scheduling-latency")
+def growth(scene: LatencyScene) -> Iterator[Finding]:
+    """HAMi's filter or bind takes longer the more there is of something, or is known not to."""
+    cause = Text("latency.growth-throttled") if _is_throttled(scene) else ""
+    for verb, rows in groupby(scene.growths, key=lambda row: row.call):
+        if told := [row for row in rows if row.each_ms is not None]:
+            slowest, log = max(
+                (said for said in scene.latency.calls if said[0].verb == verb), key=lambda said: said[0].seconds
+            )
+            median = Text("latency.growth", verb=verb, median=_ms(told[0].median_ms), count=told[0].runs)
+            claim = sentences(median, *map(_grows, told), cause)
+            confidence = "suspected" if scene.gaps else "confirmed"
+            proofs = [_of_said(PodLogLine(slowest.at, line, log)) for line in (slowest.first, slowest.last)]
+            yield finding("scheduling-latency", claim, confidence, (), proofs, severity="info")
+
+
 LATENCY_RULES: tuple[Speaking[LatencyScene], ...] = (
     Speaking("binds time out", bind_timeouts),
     Speaking("nothing to measure", nothing_measured, ends=True),
@@ -109,6 +143,7 @@ LATENCY_RULES: tuple[Speaking[LatencyScene], ...] = (
         node_locks,
         keeps=lambda told, found: all(found.evidence[0] not in each.evidence for each in told.findings),
     ),
+    Speaking("what it grows with", growth),
 )
 
 
@@ -144,11 +179,9 @@ def _reason(stage: LatencyStage, scene: LatencyScene) -> _Reason:
         return _Reason(Text(key), "confirmed" if pulls else "suspected", tuple(pulls[:_SHOWN]))
     queued, waits = stage.start == "created", scene.latency.waits
     held_back = sum(wait.wait.seconds for wait in waits)
-    # Requests that were held back are at least half of the time that the pods spent in HAMi's scheduler. In a queue:
-    # kube-scheduler tries one pod at a time, so the pods' time between filter and bind adds up to what the last one
-    # waits. At least half of it has to be so explained.
-    throttled = waits and held_back >= _spent(scene, MOMENTS[2:5]) / 2
-    if throttled and (not queued or _spent(scene, MOMENTS[2:4]) >= (stage.max_s or 0.0) / 2):
+    # In a queue: kube-scheduler tries one pod at a time, so the pods' time between filter and bind adds up to what the
+    # last one waits. At least half of it has to be so explained.
+    if _is_throttled(scene) and (not queued or _spent(scene, MOMENTS[2:4]) >= (stage.max_s or 0.0) / 2):
         longest = sorted(waits, key=lambda wait: -wait.wait.seconds)
         values = {"count": len(waits), "sum": f"{held_back:.0f}", "longest": f"{longest[0].wait.seconds:.2f}"}
         text = Text("latency.throttled-queue" if queued else "latency.throttled", **values)
@@ -165,6 +198,12 @@ def _reason(stage: LatencyStage, scene: LatencyScene) -> _Reason:
     return _Reason(Text("latency.queue" if queued else "latency.filters"), "suspected")
 
 
+def _is_throttled(scene: LatencyScene) -> bool:
+    """Whether requests that were held back are at least half of the time that the pods spent in HAMi's scheduler."""
+    waits = scene.latency.waits
+    return bool(waits) and sum(wait.wait.seconds for wait in waits) >= _spent(scene, MOMENTS[2:5]) / 2
+
+
 def _spent(scene: LatencyScene, since: Sequence[Moment]) -> float:
     return sum(sum(stage.seconds) for stage in scene.stages[:-1] if stage.start in since)
 
@@ -175,6 +214,50 @@ def _locked(lives: Sequence[Life]) -> list[PodLogLine]:
 
 def _quoted(locked: Sequence[PodLogLine]) -> tuple[Evidence, ...]:
     return tuple(_of_said(log_line) for log_line in locked[:_SHOWN])
+
+
+# ---------------------------------------------------------------------- what filter and bind grow with
+
+_FACTORS: Mapping[str, Text] = {
+    "candidates": Text("latency.candidates"),
+    "nodes": Text("latency.cluster-nodes"),
+    "pending": Text("latency.pending-pods"),
+}
+
+
+def _growths(verb: str, seen: LatencySeen) -> list[Growth]:
+    calls = [call for call, _ in seen.calls if call.verb == verb]
+    if not calls:
+        return []
+    judged = {call.pod: call.candidates for call, _ in seen.calls if call.candidates}  # a bind is told of none
+    begun = sorted(life.noted["created"] for life in seen.lives)
+    ended = sorted(at for life in seen.lives if (at := _waited_until(life)))
+    nodes = sorted(seen.nodes_since)
+    values = {
+        "candidates": [call.candidates or judged.get(call.pod, 0) for call in calls],
+        "nodes": [bisect_right(nodes, call.at) for call in calls],
+        "pending": [bisect_right(begun, call.at) - bisect_right(ended, call.at) for call in calls],
+    }
+    return slopes(verb, [call.seconds * 1000 for call in calls], values)
+
+
+def _waited_until(life: Life) -> datetime | None:
+    """None while it waits; of a pod whose binding is not known it counts as waiting at no time."""
+    if not life.pod.spec.node_name and life.pod.status.phase == "Pending":
+        return None
+    return life.logged["bound"].at if "bound" in life.logged else life.noted.get("bound", life.noted["created"])
+
+
+def _grows(row: Growth) -> Text:
+    figures = {"slope": row.each_ms, "low": row.low_ms, "high": row.high_ms, "then": row.twice_ms}
+    key = "latency.grows" if row.state == "grows" else "latency.flat"
+    words = {name: _ms(value or 0.0) for name, value in figures.items()}
+    return Text(key, of=_FACTORS[row.grows_with], now=row.usual, twice=2 * row.usual, **words)
+
+
+def _ms(value: float) -> str:
+    """Three figures: 0.0123, 1.91, 45.7, 1,630."""
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
 
 
 # ---------------------------------------------------------------------- moments that no log shows
@@ -235,7 +318,7 @@ def _of_said(said: PodLogLine) -> Evidence:
     scheduler = log.scheduler
     words = ["-n", scheduler.namespace, "logs", scheduler.name, "-c", log.container]
     words += ["--previous"] if log.previous else []
-    about = said.line.values.get("pod") or said.line.values.get("podName") or "schedule"
+    about = said.line.values.get("pod") or said.line.values.get("podName") or said.line.values.get("object", "schedule")
     return Evidence(
         source="scheduler log",
         object=f"Pod {scheduler.namespace}/{scheduler.name} container {log.container}",

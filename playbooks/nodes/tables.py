@@ -80,6 +80,7 @@ PROBLEMS = Sheet(
             *("healthy", "cordoned", "lock", "slots"),
         )
     },
+    listed=True,
 )
 """The columns that tell of problems, the most telling first: a message shows few."""
 ABOUT = Sheet("node", AboutRow)

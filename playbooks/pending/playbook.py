@@ -37,6 +37,7 @@ CAUSES = Sheet(
     },
     together=4,
     tells_findings=True,
+    listed=True,
 )
 PODS = Sheet("pending", PendingRow)
 OTHERS = Sheet(

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +16,8 @@ from bot.store import open_store
 from bot.texts import LANGUAGES, Language, Texts
 from bot.triage.state import News
 from bot.triage.summary import TimelineEntry, summarize
-from handlers.oncall.keeper import Keeper
-from handlers.oncall.service import TriageService
+from handlers.oncall.keeper import REMINDERS, Keeper
+from handlers.oncall.service import IncidentDeed, TriageService
 from tests.oncall.bot import CHANNEL, TOKEN
 from tests.oncall.heads import ADA, head
 from tests.oncall.rig import Rig, on_rig, pending
@@ -51,6 +52,41 @@ async def test_it_is_in_the_summary_and_the_export_of_that_thread_once(rig: Rig,
     told = rig.replies(rig.heads()[0])
     assert sum("Change requested" in text for text in told) == 1
     assert not any("Profile taken" in text for text in told)  # the profile stands there itself
+
+
+@on_rig(1, new=True)
+async def test_who_asked_for_it_is_reminded_in_the_thread_once_also_by_another_process(
+    rig: Rig, keeper: Keeper
+) -> None:
+    await keeper.take([pending(0)])
+    await rig.passes(5, keeper)
+    [row] = await rig.store.incidents.opened()
+    triage = TriageService(rig.deps(), keeper, ())
+    told = await triage.remind(ADA, row, 1800, rig.now, "Europe/Berlin")
+    assert "(Europe/Berlin)" in told
+    await rig.passes(1700, keeper, step_s=300)
+    assert reminders(rig) == []
+    await rig.passes(400, rig.keeper("two"), rig.keeper("three"), step_s=100)
+    [said] = reminders(rig)
+    assert "still open (Open)" in said
+
+    await triage.remind(ADA, row, 60, rig.now, "")
+    await triage.act(ADA, row, IncidentDeed("close"))
+    await rig.passes(120, keeper, step_s=30)
+    assert len(reminders(rig)) == 1
+    assert await rig.store.marks.all(REMINDERS) == []
+
+
+@on_rig(1, new=True)
+async def test_tomorrow_is_at_nine_where_the_person_is(rig: Rig, keeper: Keeper) -> None:
+    await keeper.take([pending(0)])
+    await rig.passes(5, keeper)
+    [row] = await rig.store.incidents.opened()
+    night = datetime(2026, 11, 27, 23, 30, tzinfo=UTC).timestamp()
+    told = await TriageService(rig.deps(), keeper, ()).remind(ADA, row, 0, night, "Asia/Shanghai")
+    assert "2026-11-29 09:00 (Asia/Shanghai)" in told
+    [mark] = await rig.store.marks.all(REMINDERS)
+    assert datetime.fromtimestamp(float(mark.text), UTC) == datetime(2026, 11, 29, 1, 0, tzinfo=UTC)
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
@@ -109,3 +145,7 @@ def test_a_profile_that_is_taken_in_the_thread_is_known(tmp_path: Path) -> None:
             assert news.detail.endswith(f"{test_profiles.NAMESPACE}/{test_profiles.POD}:443 5s")
 
     asyncio.run(play())
+
+
+def reminders(rig: Rig) -> list[str]:
+    return [text for text in rig.replies(rig.heads()[0]) if "asked to be reminded" in text and ADA.user in text]

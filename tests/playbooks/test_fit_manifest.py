@@ -14,6 +14,7 @@ from bot.texts import in_english
 from handlers.shell_output import asked_there
 from playbooks.fit.manifest import Manifest
 from playbooks.fit.tables import RoleRow
+from tests.playbooks.tables import table
 from tests.playbooks.test_manifest import MANIFESTS
 from tests.playbooks.world import Object, answer, cause, cluster, codes, gpu, gpu_node, pod, record, running
 
@@ -97,7 +98,7 @@ def test_manifests_as_people_have_them_are_told_by_role(tmp_path: Path, case: di
 def test_all_replicas_together_are_not_said_to_fit(tmp_path: Path) -> None:
     (path := tmp_path / "m.yaml").write_text(next(case["text"] for case in MANIFESTS if case["name"] == "deploy"))
     report = ask(tmp_path, cluster(gpu_node()), path)
-    assert report.verdict.startswith("one pod of Deployment vllm-ocr (2 replicas) fits")
+    assert report.verdict.startswith("Deployment vllm-ocr (one of 2 pods) fits")
     assert any("one pod of each role was judged alone" in gap.why for gap in report.gaps)
 
 
@@ -224,3 +225,19 @@ def test_a_request_that_differs_from_its_limit_is_refused_by_the_api(tmp_path: P
     report = ask(tmp_path, cluster(gpu_node()), written(tmp_path, made))
     assert codes(report) == ["admission-denied"]
     assert 'Invalid value: "2": must be equal to nvidia.com/gpu limit of 1' in cause(report).claim
+
+
+def test_no_pod_of_the_same_owner_is_to_end_to_make_room_for_another(tmp_path: Path) -> None:
+    deployment = {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "serve", "namespace": "ml"},
+        "spec": {"template": {"spec": pod(limits=gpu(1, memory=9000))["spec"]}},
+    }
+    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": {"name": "serve-7d9f", "uid": "rs"}}
+    own = running("serve-7d9f-x", "gpu-1", ("GPU-gpu-1", 12000, 0), owner=owner)
+    nodes = (gpu_node("gpu-1"), gpu_node("gpu-2"))
+    other = running("holder", "gpu-2", ("GPU-gpu-2", 12000, 0), age=90000)
+    (path := tmp_path / "serve.json").write_text(json.dumps(deployment))
+    report = ask(tmp_path, cluster(*nodes, own, other), path)
+    assert [row["pods to end"] for row in table(report, "pods to end")] == ["ml/holder"]

@@ -147,6 +147,14 @@ def test_what_cannot_be_changed_in_place_is_said_to_be_made_anew(tmp_path: Path)
     assert job[1:] == ("kubectl -n ml get job train -o yaml", False)
 
 
+def test_the_job_of_an_operator_is_not_taken_for_one_of_kubernetes(tmp_path: Path) -> None:
+    waiting = owned(pod(limits=gpu(memory=20000)), "Job", "train")
+    waiting["metadata"]["ownerReferences"][0]["apiVersion"] = "batch.volcano.sh/v1alpha1"
+    label, command, _ = steps_of(asked(tmp_path, waiting, small()))[0]
+    assert "in Job (batch.volcano.sh) ml/train set limits" in label
+    assert command == "kubectl -n ml get job.batch.volcano.sh train -o yaml"
+
+
 @pytest.mark.parametrize(
     ("waiting", "told", "patch"),
     [

@@ -1,6 +1,6 @@
 """Whose end would let a pod in: the fewest pods, each set tried against the filter, none with a pod that could stay."""
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
 from functools import cached_property, partial
 from itertools import accumulate, combinations
 from operator import attrgetter
@@ -43,14 +43,17 @@ class Search(NamedTuple):
     complete: bool = True
 
 
-def pods_to_end(view: View, names: Iterable[str], request: PodRequest, *, most: int = 5) -> Search:
+def pods_to_end(
+    view: View, names: Iterable[str], request: PodRequest, *, most: int = 5, kept: Collection[str] = ()
+) -> Search:
     """Sets of holders whose end lets the request onto one of the nodes: fewest pods, lowest priority, youngest first.
 
-    No proper subset of a set would do. Under a quota the pods of the namespace count too, wherever they run.
+    No proper subset of a set would do. `kept`: pods, as NAMESPACE/NAME, that are in none. Under a quota the pods of the
+    namespace count too, wherever they run.
     """
     if view.ledger is None or not request.containers:
         return Search()
-    return _Hunt(view, view.ledger, names, request, most).search()
+    return _Hunt(view, names, request, ledger=view.ledger, most=most, kept=kept).search()
 
 
 class _Need(NamedTuple):
@@ -121,7 +124,10 @@ class _Site:
 class _Hunt:
     """One search. The arithmetic of a plain request leaves out what cannot help; the filter itself decides."""
 
-    def __init__(self, view: View, ledger: Ledger, names: Iterable[str], request: PodRequest, most: int) -> None:
+    def __init__(
+        self, view: View, names: Iterable[str], request: PodRequest, *, ledger: Ledger, most: int, kept: Collection[str]
+    ) -> None:
+        self.kept = kept
         self.view = view
         self.ledger = ledger
         self.names = dict.fromkeys(names)
@@ -143,7 +149,11 @@ class _Hunt:
         namespace, word = self.request.namespace, self.request.containers[0].word
         if self.view.rules.quota == "none" or self.view.quota_room(namespace, word) is None:
             return []
-        return [holding for holding in self.ledger.least_disruptive_first if holding.namespace == namespace]
+        everywhere = self.ledger.least_disruptive_first
+        return self._may_end([holding for holding in everywhere if holding.namespace == namespace])
+
+    def _may_end(self, holders: list[Holding]) -> list[Holding]:
+        return [one for one in holders if f"{one.namespace}/{one.name}" not in self.kept] if self.kept else holders
 
     def search(self) -> Search:
         by_quota = [site for site in self._everywhere() if not site.lacking] if self.own else []
@@ -177,7 +187,7 @@ class _Hunt:
         return self._sites[name]
 
     def _read_site(self, name: str) -> _Site | None:
-        seen, holders = self.view.see(name), self.ledger.on(name)
+        seen, holders = self.view.see(name), self._may_end(self.ledger.on(name))
         if isinstance(seen.state, Unregistered) or not (holders or self.own):
             return None
         lacking = self._lacks(seen)

@@ -9,19 +9,20 @@ around its line; the cards' UUIDs tell it (`bot.hami.nodes.registration`).
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from datetime import datetime
-from typing import NamedTuple
+from typing import Literal, NamedTuple, cast
 
 import msgspec
 
-from bot.hami.scheduler_logs.log_lines import FILTER_STARTS, NODE_UNFIT, LogLine, pod_key_of
+from bot.hami.scheduler_logs.log_lines import FILTER_STARTS, NODE_UNFIT, LogLine, pod_key_of, read_line
 from bot.hami.scheduler_logs.scheduling_events import (
     BY_TEXT,
     LOG_TEXTS,
     CodeEvent,
     chosen_node,
     event_reason,
+    nodes_judged,
     parse_code_event,
     read_reason,
     says_none_fit,
@@ -181,6 +182,71 @@ def rebuild(lines: Iterable[LogLine]) -> list[Cycle]:
     return [
         run for run in cycles if run.start or run.nodes or run.cards or run.code_events or run.none_fit or run.chosen
     ]
+
+
+class SchedulerCall(NamedTuple):
+    """One filter or bind of a pod from its first line to its last, as one process of the extender logged it.
+
+    `candidates`: the nodes that the filter judged, 0 where the log gives no number. `codes`: why it took none of them,
+    empty where it took one; `NOT_SAID` where this version or level does not say why.
+    """
+
+    verb: Literal["filter", "bind"]
+    pod: str
+    first: LogLine
+    last: LogLine
+    candidates: int = 0
+    codes: tuple[str, ...] = ()
+
+    @property
+    def at(self) -> datetime:
+        """When it began."""
+        return _at(self.first)
+
+    @property
+    def seconds(self) -> float:
+        """How long it took."""
+        return max(0.0, (_at(self.last) - self.at).total_seconds())
+
+
+NOT_SAID = "not-said"
+_OTHER = "other"
+_BINDS = ("Attempting to bind pod to node", "Bind")
+
+
+def read_calls(raws: Iterable[str], now: datetime) -> list[SchedulerCall]:
+    """The filters and binds in the lines of one process that have both a beginning and an end, by pod."""
+    by_pod: dict[str, list[LogLine]] = {}
+    for raw in raws:
+        if (line := read_line(raw, now)) and line.at and (key := pod_key_of(line)):
+            by_pod.setdefault(key, []).append(line)
+    return [call for pod, some in by_pod.items() for run in rebuild(some) for call in _calls(pod, run)]
+
+
+def _calls(pod: str, cycle: Cycle) -> Iterator[SchedulerCall]:
+    binds = [place for place, line in enumerate(cycle.lines) if line.message in _BINDS]
+    bind = cycle.lines[binds[0]] if binds else None
+    told = [line for line in cycle.lines if _is(line, "FilteringSucceed")]
+    end = cycle.none_fit or (told[-1] if told else cycle.choice)
+    if cycle.start and end:
+        last = min(end, bind or end, key=_at)  # an event is logged a moment after what it tells of
+        codes = tuple(code if code in CARD_CODES or code in BY_TEXT else _OTHER for code in cycle.nodes_by_code())
+        judged = nodes_judged(end.values.get("message", "")) or len({node.node for node in cycle.nodes})
+        refused = (tuple(dict.fromkeys(codes)) or (NOT_SAID,)) if cycle.none_fit else ()
+        yield SchedulerCall("filter", pod, cycle.start, last, judged, refused)
+    for place in binds:
+        begin = cycle.lines[place]
+        outcomes = (
+            line
+            for line in cycle.lines[place:]
+            if line.message in BOUND or bind_error(line) or _is(line, "BindingSucceed")
+        )
+        if ended := next(outcomes, None):
+            yield SchedulerCall("bind", pod, begin, ended)
+
+
+def _at(line: LogLine) -> datetime:
+    return cast("datetime", line.at)  # read_calls leaves out lines without a time
 
 
 def _cycle(lines: list[LogLine]) -> Cycle:

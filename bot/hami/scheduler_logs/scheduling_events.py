@@ -25,6 +25,7 @@ _EVENT_REASON_PREFIX = "EventReason"
 
 _CODE_EVENT = re.compile(r"(\d+) nodes (\w+)\(([^()]*)\)")
 _NONE_FIT = re.compile(r"no available node, (?:(\d+) nodes do not meet|all node scores do not meet)")
+_FIT_COUNTS = re.compile(r"(\d{1,9}) nodes not fit, (\d{1,9}) nodes fit\(")
 _FIT_NODE = re.compile(r"find fit node\(([^()]+)\)|Successfully filtered to following nodes: \[([^\[\]]*)\]")
 # Bounded, or a long word would be tried from each of its letters to its end.
 _GUIDES_FORM = re.compile(r"\b(\w{1,64}) on node (\S+)")
@@ -138,6 +139,12 @@ def chosen_node(message: str) -> str:
     """The node that a FilteringSucceed message chose; empty when it names none."""
     found = _FIT_NODE.search(message)
     return (found[1] or found[2] or "").strip() if found else ""
+
+
+def nodes_judged(message: str) -> int:
+    """Of how many nodes a message of either outcome tells; 0 where it gives no number, as up to 2.5."""
+    found = _FIT_COUNTS.search(message)
+    return _int(found[1]) + _int(found[2]) if found else unfit_count(message)
 
 
 def _int(digits: str) -> int:

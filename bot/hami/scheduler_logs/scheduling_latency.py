@@ -17,7 +17,7 @@ import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
-from typing import Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 from bot.hami.scheduler_logs.filter_runs import BOUND, CHOSEN
 from bot.hami.scheduler_logs.log_lines import FILTER_STARTS, LogLine, pod_key_of, read_line
@@ -253,3 +253,79 @@ def _stage(start: Moment, end: Moment, lives: Sequence[Life], exact: Mapping[Mom
     found.sort(key=lambda stage: -stage[0])
     known_exactly = (exact[start] or start == "created") and exact[end]
     return LatencyStage(start, end, tuple(s for s, _ in found), tuple(life for _, life in found), known_exactly)
+
+
+# ---------------------------------------------------------------------- what times grow with
+
+_LEAST_CALLS, _LEAST_VALUES, _LEAST_SPREAD = 20, 3, 1.5
+"""From which on a slope is told: of calls, of different values, and of the largest value to the least."""
+_ALIKE = 0.95
+"""Correlation of two numbers from which on nothing tells which of them it is."""
+_FELT = 0.5
+"""Share of the median: what all values of a number together change by less is no growth."""
+
+
+class Growth(NamedTuple):
+    """By how much HAMi's `call` takes longer for one more of something, with the interval of 95 %; `twice_ms` is how
+    long it takes with twice as many as usual. The last four are None where there are too few points.
+    """
+
+    call: str
+    runs: int
+    median_ms: float
+    grows_with: str
+    usual: int
+    state: Literal["grows", "does not grow", "too few points"] = "too few points"
+    each_ms: float | None = None
+    low_ms: float | None = None
+    high_ms: float | None = None
+    twice_ms: float | None = None
+
+
+def slopes(call: str, took_ms: Sequence[float], values: Mapping[str, Sequence[int]]) -> list[Growth]:
+    """By least squares over all numbers that vary, with White's errors: long calls differ more than short ones do."""
+    median = statistics.median(took_ms)
+    shown: dict[str, Sequence[int]] = {}
+    for name, own in values.items():
+        spread = len(set(own)) >= _LEAST_VALUES and max(own) >= max(_LEAST_SPREAD * min(own), min(own) + _LEAST_VALUES)
+        alike = spread and any(abs(statistics.correlation(own, other)) > _ALIKE for other in shown.values())
+        if len(took_ms) >= _LEAST_CALLS and spread and not alike:
+            shown[name] = own
+    measured = _least_squares(took_ms, list(shown.values())) if shown else ()
+    found = dict(zip(shown, measured, strict=True))
+    rows: list[Growth] = []
+    for name, own in values.items():
+        usual = round(statistics.median(own))
+        row = Growth(call, len(took_ms), round(median, 3), name, usual)
+        slope, half, typical = found.get(name, (0.0, math.inf, 0.0))
+        grows = slope > half and slope / 2 < typical < 2 * slope
+        if grows or slope + half <= _FELT * median / (max(own) - min(own) or 1):
+            figures = (round(ms, 3) for ms in (slope, slope - half, slope + half, median + slope * usual))
+            row = Growth(*row[:5], "grows" if grows else "does not grow", *figures)
+        rows.append(row)
+    return rows
+
+
+def _least_squares(took: Sequence[float], values: Sequence[Sequence[int]]) -> list[tuple[float, float, float]]:
+    """Each slope, half its interval, and the slope by medians, which a few long calls do not make.
+
+    Student's 95 % is nearly 1.96 and 2.37 by each degree of freedom.
+    """
+    import numpy  # noqa: ICN001, PLC0415  # only where there is something to measure
+
+    np: Any = numpy
+    y, free = np.asarray(took), len(took) - 1 - len(values)
+    x = np.column_stack([np.ones(len(y)), *(np.asarray(own) - statistics.fmean(own) for own in values)])
+    inverse = np.linalg.inv(x.T @ x)
+    found = inverse @ x.T @ y
+    rest = y - x @ found
+    spread = inverse @ (x.T * rest**2) @ x @ inverse * (len(y) / free)
+    half = (1.96 + 2.37 / free) * np.sqrt(spread.diagonal())
+    told: list[tuple[float, float, float]] = []
+    for place in range(1, len(values) + 1):
+        own, above = x[:, place], x[:, place] > 0
+        of_this = rest + own * found[place]
+        rise = np.median(of_this[above]) - np.median(of_this[~above])
+        typical = rise / (own[above].mean() - own[~above].mean())
+        told.append((float(found[place]), float(half[place]), float(typical)))
+    return told

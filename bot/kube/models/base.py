@@ -46,6 +46,7 @@ class OwnerReference(Model, frozen=True):
     name: str
     uid: str = ""
     controller: bool | None = None
+    api_version: str = ""
 
 
 class ObjectMeta(Model, frozen=True):

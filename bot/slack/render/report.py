@@ -53,7 +53,7 @@ from bot.slack.render.text import (
     span,
     told,
 )
-from bot.texts import Prose, Text, Texts, made, together
+from bot.texts import Prose, Text, Texts, made, named, together
 
 # The longest text of each kind that is shown as it is; commands longer than theirs are only in the file.
 _VERDICT, _CLAIM, _NAME, _PLACE, _QUOTE, _COMMAND, _LABEL, _BRIEF = 1000, 600, 300, 300, 400, 700, 400, 300
@@ -151,6 +151,7 @@ def render_report(
     newer, _ = whole(room.copy(), newer=True) if overview else ((), ())
     shown, attached = whole(room, newer=False)
     answer = blocks.Draft(_aloud(report, cause), shown, attached).in_words(say)
+    newer = newer if any(block["type"] == "data_table" for block in newer) else ()
     return answer._replace(newer=blocks.in_words(newer, say))
 
 
@@ -170,8 +171,8 @@ def _head(report: Report, cause: Finding | None, room: Room, pieces_of: Callable
         if cause is not report.told_by or report.verdict.endswith("…"):
             facts.append((Text("render.detail"), room.text(cause.claim, _CLAIM)))
         if not names_told(cause.text).issuperset(cause.scope.nodes):
-            named = some_names(cause.scope.nodes, _NAMES_SHOWN)
-            facts.append((Text("render.nodes"), room.text(named, _NAME)))
+            nodes = some_names(cause.scope.nodes, _NAMES_SHOWN)
+            facts.append((Text("render.nodes"), room.text(nodes, _NAME)))
     pieces: list[Part] = []
     for number, (name, text) in enumerate(facts):
         label = Text("slack.fact", name=made(heading, name))
@@ -261,11 +262,11 @@ def _gaps(gaps: Sequence[Gap], room: Room) -> list[Block]:
     if not gaps:
         return []
     empty = room.say.words(_EMPTY)
-    sources = list(dict.fromkeys(room.text(gap.source, _SOURCE).strip() or empty for gap in gaps))
-    named = span(some_names(sources, _GAPS_SHOWN))
+    sources = list(dict.fromkeys(room.text(named(gap.source, "sources"), _SOURCE).strip() or empty for gap in gaps))
+    told = span(some_names(sources, _GAPS_SHOWN))
     room.overflowed = True
     label = Text("slack.fact", name=Text("render.gaps"))
-    return [room.take(rich_text(line(span(pieced("{} ", label), "bold"), named)))]
+    return [room.take(rich_text(line(span(pieced("{} ", label), "bold"), told)))]
 
 
 def _aloud(report: Report, cause: Finding | None) -> Mrkdwn | MrkdwnText:

@@ -8,7 +8,7 @@ import io
 import re
 from collections import Counter
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from bot.render.markdown import markdown
 from bot.render.overview import Brief, BriefTable
@@ -17,14 +17,16 @@ from bot.report import Report, Table
 from bot.slack.message import Block, File
 from bot.slack.render import blocks
 from bot.slack.render.blocks import Room
-from bot.slack.render.text import TABLE_COLUMNS, TABLE_ROWS, inert, line, pieced, rich_text, span
+from bot.slack.render.text import TABLE_COLUMNS, TABLE_ROWS, Part, bullets, inert, line, pieced, rich_text, span
 from bot.texts import Text, Texts
 
 _SHARE, _PAGES_SHARE = 2500, 6000
-_ROWS_SHOWN = 15
+_ROWS_SHOWN, _ITEMS_SHOWN = 15, 10
 _COLUMNS_SHOWN = 6
 """More are no table on a phone."""
 _TITLE, _CELL = 100, 200
+_BARE = 2
+"""The first cells of a row in a list, which need no heading."""
 _EMPTY_TABLES = 5
 _FILES = 5
 _ANSWERED_BY_TABLES = ("Deployment", "Pods")
@@ -67,7 +69,7 @@ def show_tables(report: Report, overview: Brief | None, room: Room, *, newer: bo
     ]
     not_whole: list[Table] = []
     has_rows, rows_left = False, 0
-    for table, whole, left_out, _ in tables:
+    for table, whole, left_out, _, listed in tables:
         heading = room.text(table_heading(table), _TITLE).strip()
         title = span(heading or Text("render.empty"), "bold")
         if not table.columns or not table.rows:
@@ -79,32 +81,44 @@ def show_tables(report: Report, overview: Brief | None, room: Room, *, newer: bo
             most = TABLE_COLUMNS if newer else _COLUMNS_SHOWN
             columns = list(range(len(table.columns)))[:most] if overview else _columns_shown(table)
             told = for_people(table, room.say)
-            filled = _filled(told, columns, room, newer=newer)
-            rows: Block | None = None
-            if filled and newer:
-                rows = blocks.data_table(title["text"], filled, _ROWS_SHOWN)
-            elif filled:
-                cells = [[row[number] for number in columns] for row in told.rows[:TABLE_ROWS]]
-                rows = blocks.table(filled, [is_numeric(column) for column in zip(*cells, strict=True)])
+            filled = _filled(told, columns, room, newer=newer, listed=listed)
             has_rows = True
-            rows_left = left_out + len(table.rows) - (len(rows["rows"]) - 1 if rows else 0)
-            shown += ([rows] if newer else [rich_text(line(title)), rows]) if rows else []
-            if not rows or rows_left or len(columns) < len(whole.columns):
+            rows_left = left_out + len(table.rows) - (len(filled) - (not listed) if filled else 0)
+            if listed:
+                shown += [rich_text(line(title), bullets(*filled))] if filled else []
+            elif newer:
+                shown += [blocks.data_table(title["text"], filled, _ROWS_SHOWN)] if filled else []
+            else:
+                cells = [[row[number] for number in columns] for row in told.rows[:TABLE_ROWS]]
+                right = [is_numeric(column) for column in zip(*cells, strict=True)]
+                shown += [rich_text(line(title)), blocks.table(filled, right)] if filled else []
+            if not filled or rows_left or len(columns) < len(whole.columns):
                 not_whole.append(whole)
     not_whole += others
     room.overflowed = room.overflowed or bool(not_whole)
     return RenderedTables(shown, not_whole[:_FILES], rows_left)
 
 
-def _filled(table: Table, shown: Sequence[int], room: Room, *, newer: bool) -> list[list[blocks.Element]]:
-    """The cells, the heading first; none without room for a row."""
-    share, most = (_PAGES_SHARE, TABLE_ROWS) if newer else (_SHARE, _ROWS_SHOWN)
+def _filled(table: Table, shown: Sequence[int], room: Room, *, newer: bool, listed: bool) -> list[Any]:
+    """The cells, the heading first, or an item of a list for each row; none without room for a row."""
 
     def show(_: int, row: Sequence[str]) -> list[blocks.Element]:
         return [blocks.cell(room.text(cell, _CELL)) for cell in row]
 
-    rows = [[row[number] for number in shown] for row in (table.columns, *table.rows)]
-    filled = room.fill(rows, show, share=share, most=1 + most)
+    def item(_: int, row: Sequence[str]) -> Part:
+        """`platform · HAMi has no usable registration · pods 2`: the first two need no heading."""
+        first, *others = (
+            room.text(cell.rstrip(".。") if place < _BARE else f"{heading} {cell}", _CELL)
+            for place, (heading, cell) in enumerate(zip(headings, row, strict=True))
+            if cell
+        )
+        return line(span(first, "bold"), *(span(pieced(" · {}", other)) for other in others))
+
+    headings, *rows = ([row[number] for number in shown] for row in (table.columns, *table.rows))
+    if listed:
+        return room.fill(rows, item, share=_SHARE, most=_ITEMS_SHOWN)
+    share, most = (_PAGES_SHARE, TABLE_ROWS) if newer else (_SHARE, _ROWS_SHOWN)
+    filled = room.fill([headings, *rows], show, share=share, most=1 + most)
     return filled if len(filled) > 1 else []
 
 

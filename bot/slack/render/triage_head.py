@@ -35,7 +35,7 @@ from bot.texts import Prose, Text, kept
 from bot.triage.cause import STORM, Cause, severest
 from bot.triage.state import PAGER, Call, Deed, Incident, MuteUntil, State
 
-ACT, OPEN = "triage:", "triage-open-cause"
+ACT, OPEN, REMIND = "triage:", "triage-open-cause", "triage-remind"
 BUTTONS: tuple[Deed, ...] = ("ack", "take", "note", "handover", "mute", "close")
 _NAME, _PLACE, _STEP = 200, 60, 160
 _OVER = "✅"
@@ -272,6 +272,26 @@ def _some(names: Sequence[str], most: int) -> str:
 # ----------------------------------------------------------------------------------------------------- buttons
 
 
+class ReminderChoice(Pressed, frozen=True):
+    """What the menu *Remind me* carries: the incident, and the words of when."""
+
+    incident: str
+    when: str
+
+
+_REMINDERS: Mapping[str, Text] = {
+    "30m": Text("triage.remind-soon"),
+    "1h": Text("triage.remind-hour"),
+    "tomorrow": Text("triage.remind-morning"),
+}
+
+
+def render_reminder(user: str, state: State) -> blocks.Draft:
+    """What the person reads in the thread when the time has come."""
+    told = Text("triage.reminder", state=STATE[state])
+    return blocks.Draft(escape(told), (rich_text(line(somebody(user), span(pieced(" {}", told)))),))
+
+
 class IncidentButton(Pressed, frozen=True):
     """What a button of a head carries: enough to act, whatever the bot forgot meanwhile."""
 
@@ -283,7 +303,13 @@ def _buttons(head: Head) -> list[blocks.Element]:
     if not head.incident.quiet_since:
         question = Text("triage.sure-close-firing", count=inert(count_of(head), _NAME))
     sure = blocks.confirm(Text("triage.close-this"), question, LABELS["close"])
-    return [
+    options = [
+        {"text": blocks.plain(label, _OPTION), "value": value_of(ReminderChoice(head.id, when))}
+        for when, label in _REMINDERS.items()
+    ]
+    placeholder = blocks.plain(Text("triage.remind"), _OPTION)
+    menu = {"type": "static_select", "action_id": REMIND, "options": options, "placeholder": placeholder}
+    buttons = [
         blocks.button(
             LABELS[deed],
             f"{ACT}{deed}",
@@ -293,6 +319,7 @@ def _buttons(head: Head) -> list[blocks.Element]:
         )
         for number, deed in enumerate(_LIKELY[head.incident.state])
     ]
+    return [*buttons, menu] if head.incident.is_open else buttons
 
 
 # --------------------------------------------------------------------------------------------------- who is called

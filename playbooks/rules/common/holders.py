@@ -54,6 +54,8 @@ def owner_of(pod: Pod | Holder) -> Owner:
     return Owner(kind, metadata.namespace, name, _team(metadata))
 
 
+_BUILT_IN = ("Job", "CronJob")
+"""Kinds of Kubernetes whose names other groups have too."""
 _ROLLED_OUT = ("Deployment", "StatefulSet", "DaemonSet")
 """Owners that create their pods anew when their template changes."""
 
@@ -70,7 +72,15 @@ def of_owner(pod: Pod) -> dict[str, Prose]:
     anew = Text("change.template-fixed", kind=kind)
     if kind == "Pod" or kind in _ROLLED_OUT:
         anew = Text("change.pod-fixed" if kind == "Pod" else "change.rolled-out")
-    return {"owner": f"{kind} {pod.namespace}/{name}", "anew": anew}
+    group = f" ({group})" if kind in _BUILT_IN and (group := _group(pod, kind)) else ""
+    return {"owner": f"{kind}{group} {pod.namespace}/{name}", "anew": anew}
+
+
+def _group(pod: Pod, kind: str) -> str:
+    """The API group of an owner that is an operator's, such as Volcano's Job; empty for Kubernetes' own."""
+    version = next((owner.api_version for owner in pod.metadata.owner_references or () if owner.kind == kind), "")
+    group = version.rpartition("/")[0]
+    return group if "." in group else ""
 
 
 def edit(pod: Pod, label: Text, verb: tuple[str, ...] = ("edit",), *rest: str) -> NextAction:
@@ -80,7 +90,7 @@ def edit(pod: Pod, label: Text, verb: tuple[str, ...] = ("edit",), *rest: str) -
     that has its node: what is read of it would go there without a scheduler. Of those the command only looks.
     """
     kind, name = _edited(pod)
-    target = kind.lower(), name
+    target = ".".join(filter(None, (kind.lower(), _group(pod, kind)))), name
     if kind in _ROLLED_OUT:
         return step(label, kubectl("-n", pod.namespace, *verb, "/".join(target), *rest), changes_cluster=True)
     look = kubectl("-n", pod.namespace, "get", *target, "-o", "yaml")

@@ -1,0 +1,78 @@
+"""click's own errors as texts and its help in the reader's language: apart from the grammar, so that `profile` loads
+nothing that takes long.
+"""
+
+import re
+from collections.abc import Iterable
+
+import click
+
+from bot.render.layout import wrap
+from bot.texts import Prose, Text, Texts
+
+_SENTENCE_END = re.compile(r"(?<=[.?])\s")
+
+_OUTSIDE = " is not in the range "
+"""Between the value and the range (click 8, types.py, `_NumberRangeBase.convert`)."""
+
+
+def what_click_says(error: click.ClickException) -> Prose:
+    """The message, as far as it is known what it is about; the rest in click's own words."""
+    match error:
+        case click.NoSuchOption(possibilities=None | []):
+            return Text("error-click.no-such-option", option=repr(error.option_name))
+        case click.BadParameter(param=click.Parameter() as param) if error.param_hint is None:
+            value, outside, bounds = error.message.rstrip(".").partition(_OUTSIDE)
+            why = Text("error-click.not-in-range", value=value, range=bounds) if outside else error.message
+            return Text("error-click.invalid-value", what=param.get_error_hint(error.ctx), why=why)
+        case _:
+            return error.format_message()
+
+
+def help_of(context: click.Context, say: Texts) -> str:
+    """What click shows for `--help`, in the reader's language."""
+    if say.language != "en":
+        context.formatter_class = type("_", (_Formatter,), {"say": say})
+    return context.get_help()
+
+
+def in_words(text: str, say: Texts) -> str:
+    """A text of help in the reader's language, a sentence at a time; a paragraph that click does not wrap stays."""
+    if say.language == "en":
+        return text
+    return "\n\n".join(
+        part if part.startswith("\b") else "".join(say.name(one, "help") for one in sentences_in(part))
+        for part in text.split("\n\n")
+    )
+
+
+def sentences_in(text: str) -> list[str]:
+    """Its sentences, each on one line."""
+    return _SENTENCE_END.split(" ".join(text.split()))
+
+
+class _Formatter(click.HelpFormatter):
+    """click's help in a language whose letters are two columns wide."""
+
+    say: Texts
+
+    def write_usage(self, prog: str, args: str = "", prefix: str | None = None) -> None:
+        super().write_usage(prog, args, prefix or f"{self.say.name('Usage', 'help')}: ")
+
+    def write_heading(self, heading: str) -> None:
+        super().write_heading(self.say.name(heading, "help"))
+
+    def write_text(self, text: str) -> None:
+        lead = " " * self.current_indent
+        for part in in_words(text, self.say).split("\n\n"):
+            lines = part[2:].split("\n") if part.startswith("\b") else wrap(part, self.width - self.current_indent)
+            self.write("".join(f"{lead}{line}\n" for line in lines))
+
+    def write_dl(self, rows: Iterable[tuple[str, str]], col_max: int = 30, col_spacing: int = 2) -> None:
+        rows = list(rows)
+        wide = min(max(len(name) for name, _ in rows), col_max) + col_spacing
+        lead, later = " " * self.current_indent, " " * (self.current_indent + wide)
+        for name, text in rows:
+            first, *others = wrap(in_words(text, self.say), self.width - len(later))
+            begins = f"{name:{wide}}" if len(name) <= wide - col_spacing else f"{name}\n{later}"
+            self.write("\n".join([f"{lead}{begins}{first}", *(later + line for line in others), ""]))
