@@ -477,19 +477,15 @@ PLAYBOOK = Playbook("Everything that may be read", gather, diagnose)
 """
 
 
-def test_all_that_is_promised_can_be_read_with_the_rights_of_the_chart(folder: Path) -> None:
+async def test_all_that_is_promised_can_be_read_with_the_rights_of_the_chart(folder: Path) -> None:
     add(folder, "everything", EVERYTHING)
     playbook, access = playbook_of("everything"), Noting(granted(manifests(), BOT))
-
-    async def asked() -> str:
-        async with ApiServer.from_recording(Path(RECORDING)) as server:
-            server.access = access
-            config = folder / "kubeconfig"
-            config.write_text(server.kubeconfig())
-            async with await open_cluster(kubeconfig=config) as live:
-                return playbook.report(await playbook.gather({}, Sources(live)), Texts("en")).verdict
-
-    verdict = asyncio.run(asked())
+    async with ApiServer.from_recording(Path(RECORDING)) as server:
+        server.access = access
+        config = folder / "kubeconfig"
+        config.write_text(server.kubeconfig())
+        async with await open_cluster(kubeconfig=config) as live:
+            verdict = playbook.report(await playbook.gather({}, Sources(live)), Texts("en")).verdict
     assert verdict.startswith("([True, True, True, True")
     assert "False" not in verdict
     assert verdict.endswith("""not found')""")

@@ -111,28 +111,24 @@ def _holds(place: Place, case: Case, most: int) -> None:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_killed_at_any_write_what_was_asked_is_done_and_answered_once(
+async def test_killed_at_any_write_what_was_asked_is_done_and_answered_once(
     name: str, tmp_path: Path, record_property: Callable[[str, object], None], sample: Sample
 ) -> None:
     case = CASES[name]
-
-    async def run() -> int:
-        async with a_place(tmp_path) as place:
-            points = sample(crash_points((await _killed(place, case, None)).names), 1)
-            _holds(place, case, 1)
-            for at, when in points:
-                life = await _killed(place, case, at, when)
-                kept = place.is_kept()
-                assert kept == (at > 0 or when == "after")
-                async with place.bot() as bot:
-                    await bot.resumes()
-                if kept:
-                    _holds(place, case, 1 + ("ephemeral" in life.names[: at + (when == "after")]))
-                else:
-                    assert (place.told(), place.answers(), place.audited()[case.done, "done"]) == ([], {}, 0)
-            return len(points)
-
-    record_property("crash_points", asyncio.run(run()))
+    async with a_place(tmp_path) as place:
+        points = sample(crash_points((await _killed(place, case, None)).names), 1)
+        _holds(place, case, 1)
+        for at, when in points:
+            life = await _killed(place, case, at, when)
+            kept = place.is_kept()
+            assert kept == (at > 0 or when == "after")
+            async with place.bot() as bot:
+                await bot.resumes()
+            if kept:
+                _holds(place, case, 1 + ("ephemeral" in life.names[: at + (when == "after")]))
+            else:
+                assert (place.told(), place.answers(), place.audited()[case.done, "done"]) == ([], {}, 0)
+        record_property("crash_points", len(points))
 
 
 class _SlowToKeep:
@@ -162,19 +158,16 @@ class _SlowToKeep:
         return ended
 
 
-def test_a_deed_that_asks_a_question_is_done_only_when_the_question_is_kept(tmp_path: Path) -> None:
-    async def run() -> None:
-        async with a_place(tmp_path) as place:
-            await place.new_case()
-            stores: list[_SlowToKeep] = []
+async def test_a_deed_that_asks_a_question_is_done_only_when_the_question_is_kept(tmp_path: Path) -> None:
+    async with a_place(tmp_path) as place:
+        await place.new_case()
+        stores: list[_SlowToKeep] = []
 
-            def slow(store: Any) -> _SlowToKeep:
-                stores.append(_SlowToKeep(store))
-                return stores[0]
+        def slow(store: Any) -> _SlowToKeep:
+            stores.append(_SlowToKeep(store))
+            return stores[0]
 
-            async with place.bot(store_of=slow) as bot:
-                await bot.does("triage", CASES[QUESTION].asked(place), {"in_short": True})
-            asked, done = f"claimed {KEY}/asked", f"done {KEY}"
-            assert [key for key in stores[0].kept if key in {asked, done}] == [asked, done]
-
-    asyncio.run(run())
+        async with place.bot(store_of=slow) as bot:
+            await bot.does("triage", CASES[QUESTION].asked(place), {"in_short": True})
+        asked, done = f"claimed {KEY}/asked", f"done {KEY}"
+        assert [key for key in stores[0].kept if key in {asked, done}] == [asked, done]

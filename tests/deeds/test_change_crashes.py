@@ -1,6 +1,5 @@
 """A change that a person confirms, prolongs, ends or decides on, killed at every write: done once, or told."""
 
-import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -165,22 +164,19 @@ async def _one_case(place: Place, case: Case, at: int, when: When) -> None:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_killed_at_any_write_a_change_is_made_once_or_told(
+async def test_killed_at_any_write_a_change_is_made_once_or_told(
     name: str, tmp_path: Path, record_property: Callable[[str, object], None], sample: Sample
 ) -> None:
-    async def run() -> int:
-        async with a_place(tmp_path) as place:
-            life, before, _ = await _killed(place, CASES[name], None)
-            assert CASES[name].done[1] == "asked" or (place.audited() - before)[CASES[name].done] == 1
-            await place.goes_on(LATER_S)
-            points = sample(crash_points(life.names), 1)
-            for at, when in points:
-                await _one_case(place, CASES[name], at, when)
-                if await place.record():
-                    await place.goes_on(LATER_S)
-            return len(points)
-
-    record_property("crash_points", asyncio.run(run()))
+    async with a_place(tmp_path) as place:
+        life, before, _ = await _killed(place, CASES[name], None)
+        assert CASES[name].done[1] == "asked" or (place.audited() - before)[CASES[name].done] == 1
+        await place.goes_on(LATER_S)
+        points = sample(crash_points(life.names), 1)
+        for at, when in points:
+            await _one_case(place, CASES[name], at, when)
+            if await place.record():
+                await place.goes_on(LATER_S)
+        record_property("crash_points", len(points))
 
 
 WRITES = {"claim_all": 0, "first": 1}
@@ -200,37 +196,31 @@ async def _killed_revert_in_words(place: Place, skew_s: float, write: str) -> No
 
 @pytest.mark.parametrize("write", WRITES)
 @pytest.mark.parametrize("skew_s", SKEWS)
-def test_a_resumed_revert_ends_ones_own_change_whatever_the_clock_says(
+async def test_a_resumed_revert_ends_ones_own_change_whatever_the_clock_says(
     skew_s: float, write: str, tmp_path: Path
 ) -> None:
-    async def run() -> None:
-        async with a_place(tmp_path) as place:
-            await _killed_revert_in_words(place, skew_s, write)
-            place.ahead_s = 5
-            async with place.bot() as bot:
-                await bot.resumes()
-            assert await place.record() is None, place.told()
-
-    asyncio.run(run())
+    async with a_place(tmp_path) as place:
+        await _killed_revert_in_words(place, skew_s, write)
+        place.ahead_s = 5
+        async with place.bot() as bot:
+            await bot.resumes()
+        assert await place.record() is None, place.told()
 
 
 @pytest.mark.parametrize("write", WRITES)
 @pytest.mark.parametrize("skew_s", SKEWS)
-def test_a_resumed_revert_leaves_a_newer_change_whatever_the_clock_says(
+async def test_a_resumed_revert_leaves_a_newer_change_whatever_the_clock_says(
     skew_s: float, write: str, tmp_path: Path
 ) -> None:
-    async def run() -> None:
-        async with a_place(tmp_path) as place:
-            await _killed_revert_in_words(place, skew_s, write)
-            place.ahead_s, place.skew_s = 60, 0
-            async with place.bot() as bot:
-                await bot.change.revert(Person(LINUS, place.room), "", TARGET, "")
-            await place.rolled_out()
-            newer = await _made(place)
-            place.ahead_s, place.skew_s = 65, skew_s
-            async with place.bot() as bot:
-                await bot.resumes()
-            assert (await place.record() or {}).get("id") == newer, place.told()
-            assert "another" in place.told()[-1]
-
-    asyncio.run(run())
+    async with a_place(tmp_path) as place:
+        await _killed_revert_in_words(place, skew_s, write)
+        place.ahead_s, place.skew_s = 60, 0
+        async with place.bot() as bot:
+            await bot.change.revert(Person(LINUS, place.room), "", TARGET, "")
+        await place.rolled_out()
+        newer = await _made(place)
+        place.ahead_s, place.skew_s = 65, skew_s
+        async with place.bot() as bot:
+            await bot.resumes()
+        assert (await place.record() or {}).get("id") == newer, place.told()
+        assert "another" in place.told()[-1]

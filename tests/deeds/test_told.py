@@ -63,7 +63,7 @@ async def _profile(place: Place, life: Life) -> None:
     assert not life.dead or len(life.names) > 0
 
 
-def test_a_profile_that_a_kill_cut_off_is_told_with_its_words_and_an_answer_stays(
+async def test_a_profile_that_a_kill_cut_off_is_told_with_its_words_and_an_answer_stays(
     tmp_path: Path, record_property: Callable[[str, object], None], sample: Sample
 ) -> None:
     async def case(place: Place, at: int | None, when: When, away_s: float = 0.0) -> list[str]:
@@ -86,16 +86,13 @@ def test_a_profile_that_a_kill_cut_off_is_told_with_its_words_and_an_answer_stay
             assert HEAP in told
         return life.names
 
-    async def run() -> int:
-        async with a_place(tmp_path) as place:
-            points = sample(crash_points(await case(place, None, "before")), 3)
-            assert "Memory in use of " in place.answers()[KEY]
-            for at, when in points:
-                await case(place, at, when)
-                await case(place, at, when, away_s=TOO_LATE_S + 1)
-            return 2 * len(points)
-
-    record_property("crash_points", asyncio.run(run()))
+    async with a_place(tmp_path) as place:
+        points = sample(crash_points(await case(place, None, "before")), 3)
+        assert "Memory in use of " in place.answers()[KEY]
+        for at, when in points:
+            await case(place, at, when)
+            await case(place, at, when, away_s=TOO_LATE_S + 1)
+        record_property("crash_points", 2 * len(points))
 
 
 @as_test(_played, "tmp_path")
@@ -158,7 +155,7 @@ async def test_a_deed_of_another_version_is_told_once_with_the_words_that_repeat
     assert "verbosity 5" in told
 
 
-def test_a_deed_that_was_given_up_is_told_whenever_a_process_ends_meanwhile(tmp_path: Path) -> None:
+async def test_a_deed_that_was_given_up_is_told_whenever_a_process_ends_meanwhile(tmp_path: Path) -> None:
     async def case(place: Place, at: int | None, when: When) -> list[str]:
         await place.new_case()
         await _kept(place, "triage", "digest daily 09:00 UTC")
@@ -176,12 +173,9 @@ def test_a_deed_that_was_given_up_is_told_whenever_a_process_ends_meanwhile(tmp_
         assert not again or life.names[-1] == "done_all"  # killed when it was told, and not yet noted
         return life.names
 
-    async def run() -> None:
-        async with asyncio.timeout(180), a_place(tmp_path) as place:
-            for at, when in crash_points(await case(place, None, "before")):
-                await case(place, at, when)
-
-    asyncio.run(run())
+    async with asyncio.timeout(180), a_place(tmp_path) as place:
+        for at, when in crash_points(await case(place, None, "before")):
+            await case(place, at, when)
 
 
 async def _asks(bot: Bot, key: str, question: Question) -> None:

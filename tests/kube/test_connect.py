@@ -60,12 +60,9 @@ def failure_of(file: Path, context: str = "") -> SourceError:
     return asyncio.run(attempt())
 
 
-def test_a_cluster_is_named_after_its_context_and_knows_the_contexts_namespace(tmp_path):
-    async def described() -> tuple[str, str]:
-        async with await open_cluster(kubeconfig=kubeconfig(tmp_path)) as cluster:
-            return cluster.name, cluster.namespace
-
-    assert asyncio.run(described()) == ("lab", "ml")
+async def test_a_cluster_is_named_after_its_context_and_knows_the_contexts_namespace(tmp_path):
+    async with await open_cluster(kubeconfig=kubeconfig(tmp_path)) as cluster:
+        assert (cluster.name, cluster.namespace) == ("lab", "ml")
 
 
 def opened_by_default(environment: dict[str, str]) -> dict[str, str]:
@@ -150,17 +147,13 @@ async def everything_asked(file: Path) -> None:
         assert all(isinstance(one, SourceError) for one in done if isinstance(one, BaseException))
 
 
-def test_every_request_says_whom_the_kubeconfig_acts_as(tmp_path):
+async def test_every_request_says_whom_the_kubeconfig_acts_as(tmp_path):
     acting = {"as": "system:serviceaccount:ml:dev", "as-groups": ["g1", "g2"], "as-uid": "7"}
     user = {"token": "t", **acting, "as-user-extra": {"Acme/Team": ["ml", "infra"]}}
-
-    async def sent() -> list[Any]:
-        objects = {"nodes": [NODE], "pods": [POD], "deployments.apps": [DEPLOYMENT]}
-        async with ApiServer(objects, token="t") as server:
-            await everything_asked(kubeconfig(tmp_path, server.url, user=user))
-            return server.requests
-
-    requests = asyncio.run(sent())
+    objects = {"nodes": [NODE], "pods": [POD], "deployments.apps": [DEPLOYMENT]}
+    async with ApiServer(objects, token="t") as server:
+        await everything_asked(kubeconfig(tmp_path, server.url, user=user))
+        requests = server.requests
     assert {request.method for request in requests} == {"GET", "PATCH", "POST"}
     assert len(requests) >= 10
     for request in requests:
@@ -187,19 +180,15 @@ def test_whom_no_request_could_act_as_is_told(tmp_path, acting, said):
     assert said in in_english(failure_of(kubeconfig(tmp_path, user={"token": "t", **acting})).message)
 
 
-def test_a_plugin_s_path_is_relative_to_the_kubeconfig_as_for_kubectl(tmp_path):
+async def test_a_plugin_s_path_is_relative_to_the_kubeconfig_as_for_kubectl(tmp_path):
     plugin = exec_plugin(tmp_path, f"echo '{credential('from the plugin')}'")
     plugin["exec"]["command"] = "./plugin"
-
-    async def sent() -> str:
-        async with (
-            ApiServer({"nodes": [NODE]}) as server,
-            await open_cluster(kubeconfig=kubeconfig(tmp_path, server.url, user=plugin)) as cluster,
-        ):
-            await cluster.list(NODES)
-            return server.requests[0].headers["Authorization"]
-
-    assert asyncio.run(sent()) == "Bearer from the plugin"
+    async with (
+        ApiServer({"nodes": [NODE]}) as server,
+        await open_cluster(kubeconfig=kubeconfig(tmp_path, server.url, user=plugin)) as cluster,
+    ):
+        await cluster.list(NODES)
+        assert server.requests[0].headers["Authorization"] == "Bearer from the plugin"
 
 
 @pytest.mark.process
@@ -229,57 +218,51 @@ def test_what_a_plugin_says_is_nowhere_when_there_is_no_terminal(tmp_path):
     assert "WXYZ" not in done.stderr + done.stdout
 
 
-def test_a_token_file_that_changes_is_read_again(tmp_path):
+async def test_a_token_file_that_changes_is_read_again(tmp_path):
     token = tmp_path / "token"
     token.write_text("first\n")
+    async with ApiServer({"nodes": [NODE]}, token="first") as server:
+        file = kubeconfig(tmp_path, server.url, user={"tokenFile": "token"})
+        async with await open_cluster(kubeconfig=file) as cluster:
+            await cluster.list(NODES)
+            server.token = "second"
+            token.write_text("second\n")
+            await cluster.list(NODES)
+            await cluster.list(NODES)
+            assert [request.headers["Authorization"] for request in server.requests] == [
+                "Bearer first",
+                "Bearer first",
+                "Bearer second",
+                "Bearer second",
+            ]
 
-    async def authorizations() -> list[str]:
-        async with ApiServer({"nodes": [NODE]}, token="first") as server:
-            file = kubeconfig(tmp_path, server.url, user={"tokenFile": "token"})
-            async with await open_cluster(kubeconfig=file) as cluster:
-                await cluster.list(NODES)
-                server.token = "second"
-                token.write_text("second\n")
-                await cluster.list(NODES)
-                await cluster.list(NODES)
-                return [request.headers["Authorization"] for request in server.requests]
 
-    assert asyncio.run(authorizations()) == ["Bearer first", "Bearer first", "Bearer second", "Bearer second"]
-
-
-def test_reads_that_meet_an_old_token_together_run_the_plugin_once(tmp_path):
+async def test_reads_that_meet_an_old_token_together_run_the_plugin_once(tmp_path):
     answer, runs = tmp_path / "answer", tmp_path / "runs"
     answer.write_text(credential("first"))
     user = exec_plugin(tmp_path, f"echo run >> {runs}; cat {answer}")
-
-    async def names() -> list[str]:
-        async with (
-            ApiServer({"nodes": [NODE]}, token="first") as server,
-            await open_cluster(kubeconfig=kubeconfig(tmp_path, server.url, user=user)) as cluster,
-        ):
-            await cluster.list(NODES)
-            server.token = "second"
-            answer.write_text(credential("second"))
-            found = await asyncio.gather(*(cluster.get(NODES, "gpu-1") for _ in range(5)))
-            return [node.name for node in found]
-
-    assert asyncio.run(names()) == ["gpu-1"] * 5
+    async with (
+        ApiServer({"nodes": [NODE]}, token="first") as server,
+        await open_cluster(kubeconfig=kubeconfig(tmp_path, server.url, user=user)) as cluster,
+    ):
+        await cluster.list(NODES)
+        server.token = "second"
+        answer.write_text(credential("second"))
+        found = await asyncio.gather(*(cluster.get(NODES, "gpu-1") for _ in range(5)))
+        assert [node.name for node in found] == ["gpu-1"] * 5
     assert runs.read_text() == "run\n" * 2
 
 
-def test_an_open_cluster_stays_with_its_context_when_the_file_names_another(tmp_path):
-    async def names() -> list[str]:
-        async with ApiServer({"nodes": [NODE]}, token="first") as server:
-            file = kubeconfig(tmp_path, server.url, user={"token": "first"})
-            async with await open_cluster(kubeconfig=file) as cluster:
-                server.token = "second"
-                content = yaml.safe_load(kubeconfig(tmp_path, server.url, user={"token": "second"}).read_text())
-                content["clusters"].append({"name": "elsewhere", "cluster": {"server": UNUSED}})
-                content["contexts"].append({"name": "elsewhere", "context": {"cluster": "elsewhere", "user": "me"}})
-                file.write_text(yaml.safe_dump(content | {"current-context": "elsewhere"}))
-                return [node.name for node in await cluster.list(NODES)]
-
-    assert asyncio.run(names()) == ["gpu-1"]
+async def test_an_open_cluster_stays_with_its_context_when_the_file_names_another(tmp_path):
+    async with ApiServer({"nodes": [NODE]}, token="first") as server:
+        file = kubeconfig(tmp_path, server.url, user={"token": "first"})
+        async with await open_cluster(kubeconfig=file) as cluster:
+            server.token = "second"
+            content = yaml.safe_load(kubeconfig(tmp_path, server.url, user={"token": "second"}).read_text())
+            content["clusters"].append({"name": "elsewhere", "cluster": {"server": UNUSED}})
+            content["contexts"].append({"name": "elsewhere", "context": {"cluster": "elsewhere", "user": "me"}})
+            file.write_text(yaml.safe_dump(content | {"current-context": "elsewhere"}))
+            assert [node.name for node in await cluster.list(NODES)] == ["gpu-1"]
 
 
 def test_a_plugin_that_fails_is_told_by_its_exit_code_and_its_words_are_not_repeated(tmp_path, caplog):
@@ -292,14 +275,10 @@ def test_a_plugin_that_fails_is_told_by_its_exit_code_and_its_words_are_not_repe
     assert "s3cret" not in "".join(traceback.format_exception(error)) + caplog.text
 
 
-def test_a_plugin_that_floods_stderr_gives_its_credentials_all_the_same(tmp_path):
+async def test_a_plugin_that_floods_stderr_gives_its_credentials_all_the_same(tmp_path):
     user = exec_plugin(tmp_path, f"head -c 500000 /dev/zero >&2; echo '{credential('t')}'")
-
-    async def opened() -> str:
-        async with await open_cluster(kubeconfig=kubeconfig(tmp_path, user=user)) as cluster:
-            return cluster.name
-
-    assert asyncio.run(opened()) == "lab"
+    async with await open_cluster(kubeconfig=kubeconfig(tmp_path, user=user)) as cluster:
+        assert cluster.name == "lab"
 
 
 def test_a_command_line_in_place_of_a_command_is_not_repeated(tmp_path):
@@ -357,14 +336,11 @@ def test_an_address_with_a_password_is_told_and_not_repeated(tmp_path, server):
 
 
 @pytest.mark.parametrize("token", ["t\ns3cret", "t\x7fs3cret"])
-def test_a_token_that_no_header_can_have_is_told_and_not_repeated(tmp_path, token):
-    async def attempt() -> SourceError:
-        async with await open_cluster(kubeconfig=kubeconfig(tmp_path, user={"token": token})) as cluster:
-            with pytest.raises(SourceError, match="the token is not one line of text") as caught:
-                await cluster.list(NODES)
-            return caught.value
-
-    assert "s3cret" not in "".join(traceback.format_exception(asyncio.run(attempt())))
+async def test_a_token_that_no_header_can_have_is_told_and_not_repeated(tmp_path, token):
+    async with await open_cluster(kubeconfig=kubeconfig(tmp_path, user={"token": token})) as cluster:
+        with pytest.raises(SourceError, match="the token is not one line of text") as caught:
+            await cluster.list(NODES)
+        assert "s3cret" not in "".join(traceback.format_exception(caught.value))
 
 
 def test_an_authority_that_is_no_certificate_is_told(tmp_path):

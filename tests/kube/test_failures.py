@@ -73,17 +73,17 @@ def test_a_refusal_in_other_words_still_says_what_to_grant(tmp_path):
     assert in_english(error.hint) == "grant list on deployments.apps in namespace hami-system to the bot"
 
 
-def test_a_list_that_expires_while_it_is_read_is_begun_anew(tmp_path):
-    async def names() -> tuple[int, list[bool]]:
-        nodes = {"nodes": [node(number) for number in range(700)]}
-        async with sandbox(tmp_path, nodes, Fault("/nodes", "status", status=410, skip=1, times=1)) as (
-            server,
-            cluster,
-        ):
-            found = await cluster.list(NODES)
-            return len({entry.name for entry in found}), ["continue" in request.query for request in server.requests]
-
-    assert asyncio.run(names()) == (700, [False, True, False, True])
+async def test_a_list_that_expires_while_it_is_read_is_begun_anew(tmp_path):
+    nodes = {"nodes": [node(number) for number in range(700)]}
+    async with sandbox(tmp_path, nodes, Fault("/nodes", "status", status=410, skip=1, times=1)) as (
+        server,
+        cluster,
+    ):
+        found = await cluster.list(NODES)
+        assert ({entry.name for entry in found}, ["continue" in request.query for request in server.requests]) == (
+            700,
+            [False, True, False, True],
+        )
 
 
 def test_a_list_that_expires_twice_is_given_up(tmp_path):
@@ -94,17 +94,14 @@ def test_a_list_that_expires_twice_is_given_up(tmp_path):
     assert in_english(error.hint) == "the list changed faster than it could be read, twice: ask again"
 
 
-def test_a_busy_server_is_given_the_time_it_asks_for(tmp_path):
-    async def seconds() -> float:
-        async with sandbox(tmp_path, None, Fault("/pods", "status", status=429, times=1, retry_after=1)) as (
-            _,
-            cluster,
-        ):
-            start = time.monotonic()
-            await get_trainer(cluster)
-            return time.monotonic() - start
-
-    assert asyncio.run(seconds()) >= 1
+async def test_a_busy_server_is_given_the_time_it_asks_for(tmp_path):
+    async with sandbox(tmp_path, None, Fault("/pods", "status", status=429, times=1, retry_after=1)) as (
+        _,
+        cluster,
+    ):
+        start = time.monotonic()
+        await get_trainer(cluster)
+        assert time.monotonic() - start >= 1
 
 
 def test_a_server_that_stays_busy_is_asked_three_times(tmp_path):
@@ -121,12 +118,9 @@ def test_a_server_that_stays_busy_is_asked_three_times(tmp_path):
 
 
 @pytest.mark.parametrize("fault", [Fault("/nodes", "status", status=503, times=1), Fault("/nodes", "cut", times=1)])
-def test_a_passing_failure_is_not_noticed(tmp_path, fault):
-    async def names() -> list[str]:
-        async with sandbox(tmp_path, None, fault) as (_, cluster):
-            return [node.name for node in await cluster.list(NODES)]
-
-    assert asyncio.run(names()) == ["gpu-0000", "gpu-0001", "gpu-0002"]
+async def test_a_passing_failure_is_not_noticed(tmp_path, fault):
+    async with sandbox(tmp_path, None, fault) as (_, cluster):
+        assert [node.name for node in await cluster.list(NODES)] == ["gpu-0000", "gpu-0001", "gpu-0002"]
 
 
 def test_the_page_of_a_failing_proxy_is_told_as_text(tmp_path):
@@ -189,22 +183,19 @@ def test_a_proxy_that_cannot_be_reached_is_told(tmp_path):
     assert in_english(error.hint).startswith("check proxy-url of context 'lab'")
 
 
-def test_a_proxy_that_refuses_is_told_and_its_password_nowhere(tmp_path):
+async def test_a_proxy_that_refuses_is_told_and_its_password_nowhere(tmp_path):
     async def refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
         writer.write(b"HTTP/1.1 407 Proxy Authentication Required\r\nContent-Length: 0\r\n\r\n")
         writer.close()
 
-    async def attempt() -> SourceError:
-        async with await asyncio.start_server(refuse, "127.0.0.1", 0) as proxy:
-            address = f"http://u:s3cret@127.0.0.1:{proxy.sockets[0].getsockname()[1]}"
-            file = write_kubeconfig(tmp_path, "https://127.0.0.1:1", **{"proxy-url": address})
-            async with await open_cluster(kubeconfig=file) as cluster:
-                with pytest.raises(SourceError, match="the proxy answered HTTP 407") as caught:
-                    await cluster.list(NODES)
-                return caught.value
-
-    assert "s3cret" not in "".join(traceback.format_exception(asyncio.run(attempt())))
+    async with await asyncio.start_server(refuse, "127.0.0.1", 0) as proxy:
+        address = f"http://u:s3cret@127.0.0.1:{proxy.sockets[0].getsockname()[1]}"
+        file = write_kubeconfig(tmp_path, "https://127.0.0.1:1", **{"proxy-url": address})
+        async with await open_cluster(kubeconfig=file) as cluster:
+            with pytest.raises(SourceError, match="the proxy answered HTTP 407") as caught:
+                await cluster.list(NODES)
+            assert "s3cret" not in "".join(traceback.format_exception(caught.value))
 
 
 def test_a_connection_that_does_not_come_about_ends_in_time(tmp_path, silent_port):
@@ -222,18 +213,14 @@ def test_a_half_open_connection_ends_in_time(tmp_path, silent_port):
     assert in_english(error.hint) == "the server or the way to it is stuck: ask again"
 
 
-def test_an_answer_that_trickles_ends_in_time(tmp_path, monkeypatch):
+async def test_an_answer_that_trickles_ends_in_time(tmp_path, monkeypatch):
     monkeypatch.setattr(connect, "TRICKLE", 0.01)  # of a silence that is never reached
-
-    async def attempt() -> SourceError:
-        async with ApiServer({"nodes": [node(1)]}, faults=[Fault("/nodes", "slow")]) as server:
-            file = write_kubeconfig(tmp_path, server.url)
-            async with await open_cluster(kubeconfig=file, read_timeout_s=60) as cluster:
-                with pytest.raises(SourceError) as caught:
-                    await cluster.list(NODES)
-                return caught.value
-
-    assert in_english(asyncio.run(attempt()).message).endswith("not finished within 0.6 s")
+    async with ApiServer({"nodes": [node(1)]}, faults=[Fault("/nodes", "slow")]) as server:
+        file = write_kubeconfig(tmp_path, server.url)
+        async with await open_cluster(kubeconfig=file, read_timeout_s=60) as cluster:
+            with pytest.raises(SourceError) as caught:
+                await cluster.list(NODES)
+            assert in_english(caught.value.message).endswith("not finished within 0.6 s")
 
 
 def test_a_connection_that_is_always_cut_is_told(tmp_path):
@@ -249,28 +236,21 @@ def test_a_certificate_of_an_unknown_authority_is_refused(tmp_path):
     assert in_english(error.hint).startswith("check certificate-authority and server of context 'lab'")
 
 
-def test_the_kubeconfigs_own_authority_is_trusted(tmp_path):
+async def test_the_kubeconfigs_own_authority_is_trusted(tmp_path):
     authority = tmp_path / "ca.pem"
     authority.write_text(CERTIFICATE)
-
-    async def names() -> list[str]:
-        async with serving(one_node, tls(tmp_path)) as url:
-            file = write_kubeconfig(tmp_path, url, **{"certificate-authority": "ca.pem"})
-            async with await open_cluster(kubeconfig=file) as cluster:
-                return [node.name for node in await cluster.list(NODES)]
-
-    assert asyncio.run(names()) == ["gpu-0001"]
+    async with serving(one_node, tls(tmp_path)) as url:
+        file = write_kubeconfig(tmp_path, url, **{"certificate-authority": "ca.pem"})
+        async with await open_cluster(kubeconfig=file) as cluster:
+            assert [node.name for node in await cluster.list(NODES)] == ["gpu-0001"]
 
 
-def test_a_server_that_speaks_no_tls_is_told(tmp_path):
-    async def attempt() -> SourceError:
-        async with serving(one_node) as url:
-            file = write_kubeconfig(tmp_path, url.replace("http:", "https:"))
-            async with await open_cluster(kubeconfig=file) as cluster:
-                with pytest.raises(SourceError) as caught:
-                    await cluster.list(NODES)
-                return caught.value
-
-    error = asyncio.run(attempt())
+async def test_a_server_that_speaks_no_tls_is_told(tmp_path):
+    async with serving(one_node) as url:
+        file = write_kubeconfig(tmp_path, url.replace("http:", "https:"))
+        async with await open_cluster(kubeconfig=file) as cluster:
+            with pytest.raises(SourceError) as caught:
+                await cluster.list(NODES)
+            error = caught.value
     assert "TLS failed" in in_english(error.message)
     assert in_english(error.hint).startswith("check that the server of context 'lab'")

@@ -95,11 +95,8 @@ def test_a_refusal_whose_packing_is_damaged_leaves_its_status(tmp_path):
     assert in_english(failure_with_answer(answered(b"no gzip", 400), tmp_path).message).endswith("HTTP 400")
 
 
-def test_only_lists_are_asked_for_packed(tmp_path):
-    async def accepted() -> list[str]:
-        async with sandbox(tmp_path, {"nodes": [node(1)]}) as (server, cluster):
-            await cluster.list(NODES)
-            await cluster.get(NODES, "gpu-0001")
-            return [request.headers["Accept-Encoding"] for request in server.requests]
-
-    assert asyncio.run(accepted()) == ["gzip", "identity"]
+async def test_only_lists_are_asked_for_packed(tmp_path):
+    async with sandbox(tmp_path, {"nodes": [node(1)]}) as (server, cluster):
+        await cluster.list(NODES)
+        await cluster.get(NODES, "gpu-0001")
+        assert [request.headers["Accept-Encoding"] for request in server.requests] == ["gzip", "identity"]

@@ -91,83 +91,68 @@ async def take_over(other: Writer) -> None:
             return
 
 
-def test_the_first_leads_and_the_second_waits_until_it_ends(tmp_path: Path) -> None:
-    async def run() -> None:
-        cluster = Cluster(tmp_path)
-        async with ApiServer({}) as server, cluster.candidate(server, "a") as (a, task):
-            await within(a.began)
-            async with cluster.candidate(server, "b") as (b, _):
-                task.cancel()
-                await within(a.ended)
-                await within(b.began)
-        assert cluster.overlaps == []
-
-    asyncio.run(run())
-
-
-def test_a_leader_that_cannot_reach_the_server_stops_before_another_begins(tmp_path: Path) -> None:
-    async def run() -> None:
-        cluster = Cluster(tmp_path)
-        async with ApiServer({}) as server, cluster.candidate(server, "a") as (a, _):
-            await within(a.began)
-            outage = Fault(LEASES, "hang")
-            server.faults.append(outage)
+async def test_the_first_leads_and_the_second_waits_until_it_ends(tmp_path: Path) -> None:
+    cluster = Cluster(tmp_path)
+    async with ApiServer({}) as server, cluster.candidate(server, "a") as (a, task):
+        await within(a.began)
+        async with cluster.candidate(server, "b") as (b, _):
+            task.cancel()
             await within(a.ended)
-            server.faults.remove(outage)
+            await within(b.began)
+    assert cluster.overlaps == []
+
+
+async def test_a_leader_that_cannot_reach_the_server_stops_before_another_begins(tmp_path: Path) -> None:
+    cluster = Cluster(tmp_path)
+    async with ApiServer({}) as server, cluster.candidate(server, "a") as (a, _):
+        await within(a.began)
+        outage = Fault(LEASES, "hang")
+        server.faults.append(outage)
+        await within(a.ended)
+        server.faults.remove(outage)
+        await within(a.began)
+    assert cluster.overlaps == []
+
+
+async def test_a_leader_that_died_is_followed_when_its_lease_has_lapsed(tmp_path: Path) -> None:
+    cluster = Cluster(tmp_path)
+    async with ApiServer({}) as server:
+        async with cluster.candidate(server, "a") as (a, task):
             await within(a.began)
-        assert cluster.overlaps == []
-
-    asyncio.run(run())
-
-
-def test_a_leader_that_died_is_followed_when_its_lease_has_lapsed(tmp_path: Path) -> None:
-    async def run() -> None:
-        cluster = Cluster(tmp_path)
-        async with ApiServer({}) as server:
-            async with cluster.candidate(server, "a") as (a, task):
-                await within(a.began)
-                release = Fault(LEASES, "status", status=503)
-                server.faults.append(release)  # it dies without giving the Lease up
-                task.cancel()
-                await within(a.ended)
-            server.faults.remove(release)
-            last_renewed = moment(server, "renewTime")
-            async with cluster.candidate(server, "b") as (b, _):
-                await within(b.began)
-                taken = moment(server, "acquireTime")
-        assert (taken - last_renewed).total_seconds() >= QUICK.lease_s
-
-    asyncio.run(run())
+            release = Fault(LEASES, "status", status=503)
+            server.faults.append(release)  # it dies without giving the Lease up
+            task.cancel()
+            await within(a.ended)
+        server.faults.remove(release)
+        last_renewed = moment(server, "renewTime")
+        async with cluster.candidate(server, "b") as (b, _):
+            await within(b.began)
+            taken = moment(server, "acquireTime")
+    assert (taken - last_renewed).total_seconds() >= QUICK.lease_s
 
 
-def test_somebody_who_takes_the_lease_ends_the_work(tmp_path: Path) -> None:
-    async def run() -> None:
-        cluster = Cluster(tmp_path)
-        async with ApiServer({}) as server:
-            config = tmp_path / "other"
-            config.write_text(server.kubeconfig())
-            async with cluster.candidate(server, "a") as (a, _), await open_writer(kubeconfig=config) as other:
-                await within(a.began)
-                await take_over(other)
-                await within(a.ended)
-                await within(a.began)  # nobody renews it for the other
-
-    asyncio.run(run())
+async def test_somebody_who_takes_the_lease_ends_the_work(tmp_path: Path) -> None:
+    cluster = Cluster(tmp_path)
+    async with ApiServer({}) as server:
+        config = tmp_path / "other"
+        config.write_text(server.kubeconfig())
+        async with cluster.candidate(server, "a") as (a, _), await open_writer(kubeconfig=config) as other:
+            await within(a.began)
+            await take_over(other)
+            await within(a.ended)
+            await within(a.began)  # nobody renews it for the other
 
 
-def test_its_lease_says_who_leads_and_how_often_that_changed(tmp_path: Path) -> None:
-    async def run() -> None:
-        cluster = Cluster(tmp_path)
-        async with ApiServer({}) as server:
-            config = tmp_path / "other"
-            config.write_text(server.kubeconfig())
-            async with await open_writer(kubeconfig=config) as other:
-                for name in ("a", "b"):
-                    async with cluster.candidate(server, name, PATIENT) as (one, _):
-                        await within(one.began)
-                        spec = (await other.lease("default", "hami-bot"))["spec"]
-                        assert spec["holderIdentity"] == name
-                assert spec["leaseTransitions"] == 2
-                assert not (await other.lease("default", "hami-bot"))["spec"].get("holderIdentity")
-
-    asyncio.run(run())
+async def test_its_lease_says_who_leads_and_how_often_that_changed(tmp_path: Path) -> None:
+    cluster = Cluster(tmp_path)
+    async with ApiServer({}) as server:
+        config = tmp_path / "other"
+        config.write_text(server.kubeconfig())
+        async with await open_writer(kubeconfig=config) as other:
+            for name in ("a", "b"):
+                async with cluster.candidate(server, name, PATIENT) as (one, _):
+                    await within(one.began)
+                    spec = (await other.lease("default", "hami-bot"))["spec"]
+                    assert spec["holderIdentity"] == name
+            assert spec["leaseTransitions"] == 2
+            assert not (await other.lease("default", "hami-bot"))["spec"].get("holderIdentity")

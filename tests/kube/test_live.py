@@ -18,42 +18,35 @@ from tests.kube.live_servers import failure_of, node, pod, sandbox, serving, wri
 # ------------------------------------------------------------------------------------------------ objects
 
 
-def test_a_list_longer_than_a_page_comes_whole(tmp_path):
-    async def names() -> tuple[list[str], list[str]]:
-        async with sandbox(tmp_path, {"nodes": [node(number) for number in range(1201)]}) as (server, cluster):
-            found = await cluster.list(NODES)
-            return [entry.name for entry in found], [request.query.get("limit", "") for request in server.requests]
-
-    found, limits = asyncio.run(names())
+async def test_a_list_longer_than_a_page_comes_whole(tmp_path):
+    async with sandbox(tmp_path, {"nodes": [node(number) for number in range(1201)]}) as (server, cluster):
+        found = await cluster.list(NODES)
+        found, limits = [entry.name for entry in found], [request.query.get("limit", "") for request in server.requests]
     assert found == [f"gpu-{number:04d}" for number in range(1201)]
     assert limits == ["500", "500", "500"]
 
 
-def test_of_a_list_no_more_is_read_than_is_asked_for(tmp_path):
-    async def names() -> tuple[list[str], list[str]]:
-        async with sandbox(tmp_path, {"nodes": [node(number) for number in range(1201)]}) as (server, cluster):
-            found = await cluster.list(NODES, most=3)
-            return [entry.name for entry in found], [request.query.get("limit", "") for request in server.requests]
-
-    assert asyncio.run(names()) == (["gpu-0000", "gpu-0001", "gpu-0002"], ["3"])
-
-
-def test_selectors_reach_the_server(tmp_path):
-    async def names() -> list[str]:
-        nodes = [node(0), node(1), node(3, unschedulable=True)]
-        async with sandbox(tmp_path, {"nodes": nodes}) as (_, cluster):
-            found = await cluster.list(NODES, labels="pool in (a100, h100)", fields="spec.unschedulable!=true")
-            return [entry.name for entry in found]
-
-    assert asyncio.run(names()) == ["gpu-0001"]
+async def test_of_a_list_no_more_is_read_than_is_asked_for(tmp_path):
+    async with sandbox(tmp_path, {"nodes": [node(number) for number in range(1201)]}) as (server, cluster):
+        found = await cluster.list(NODES, most=3)
+        assert ([entry.name for entry in found], [request.query.get("limit", "") for request in server.requests]) == (
+            ["gpu-0000", "gpu-0001", "gpu-0002"],
+            ["3"],
+        )
 
 
-def test_a_list_of_metadata_only_has_no_spec(tmp_path):
-    async def schedulers() -> list[tuple[str, str]]:
-        async with sandbox(tmp_path) as (_, cluster):
-            return [(pod.name, pod.spec.scheduler_name) for pod in await cluster.list(PODS, metadata_only=True)]
+async def test_selectors_reach_the_server(tmp_path):
+    nodes = [node(0), node(1), node(3, unschedulable=True)]
+    async with sandbox(tmp_path, {"nodes": nodes}) as (_, cluster):
+        found = await cluster.list(NODES, labels="pool in (a100, h100)", fields="spec.unschedulable!=true")
+        assert [entry.name for entry in found] == ["gpu-0001"]
 
-    assert asyncio.run(schedulers()) == [("trainer-0", "")]
+
+async def test_a_list_of_metadata_only_has_no_spec(tmp_path):
+    async with sandbox(tmp_path) as (_, cluster):
+        assert [(pod.name, pod.spec.scheduler_name) for pod in await cluster.list(PODS, metadata_only=True)] == [
+            ("trainer-0", "")
+        ]
 
 
 def test_the_server_is_told_who_asks_and_may_compress(tmp_path):
@@ -66,51 +59,40 @@ def test_the_server_is_told_who_asks_and_may_compress(tmp_path):
     assert asyncio.run(headers()) == ("hami-bot", "gzip", "Bearer t")
 
 
-def test_the_server_tells_its_version(tmp_path):
-    async def version() -> str:
-        async with sandbox(tmp_path) as (_, cluster):
-            return await cluster.server_version()
-
-    assert asyncio.run(version()) == "v1.34.1"
+async def test_the_server_tells_its_version(tmp_path):
+    async with sandbox(tmp_path) as (_, cluster):
+        assert await cluster.server_version() == "v1.34.1"
 
 
-def test_an_object_with_wrong_types_is_left_out_and_named(tmp_path):
+async def test_an_object_with_wrong_types_is_left_out_and_named(tmp_path):
     broken = pod("broken") | {"spec": {"containers": 5}}
+    async with sandbox(tmp_path, {"pods": [pod("a"), broken, pod("b")]}) as (_, cluster):
+        assert ([pod.name for pod in await cluster.list(PODS)], cluster.undecodable) == (
+            ["a", "b"],
+            ["pods ml/broken: Expected `array`, got `int` - at `$.spec.containers`"],
+        )
 
-    async def read() -> tuple[list[str], list[str]]:
-        async with sandbox(tmp_path, {"pods": [pod("a"), broken, pod("b")]}) as (_, cluster):
-            return [pod.name for pod in await cluster.list(PODS)], cluster.undecodable
 
-    assert asyncio.run(read()) == (["a", "b"], ["pods ml/broken: Expected `array`, got `int` - at `$.spec.containers`"])
-
-
-def test_an_object_that_was_repaired_is_no_longer_named(tmp_path):
+async def test_an_object_that_was_repaired_is_no_longer_named(tmp_path):
     bodies = [[pod("broken") | {"spec": 5}], [pod("broken")]]
 
     async def answer(_: web.Request) -> web.Response:
         return web.json_response({"metadata": {}, "items": bodies.pop(0)})
 
-    async def read() -> tuple[list[str], list[str]]:
-        async with serving(answer) as url, await open_cluster(kubeconfig=write_kubeconfig(tmp_path, url)) as cluster:
-            await cluster.list(PODS)
-            before = cluster.undecodable
-            await cluster.list(PODS)
-            return before, cluster.undecodable
-
-    before, after = asyncio.run(read())
+    async with serving(answer) as url, await open_cluster(kubeconfig=write_kubeconfig(tmp_path, url)) as cluster:
+        await cluster.list(PODS)
+        before = cluster.undecodable
+        await cluster.list(PODS)
+        assert cluster.undecodable == []
     assert len(before) == 1
-    assert after == []
 
 
 @pytest.mark.parametrize("name", ["", ".", "..", "../../secrets", "a%2fb"])
-def test_a_name_that_would_change_the_path_names_no_object(tmp_path, name):
-    async def read() -> int:
-        async with sandbox(tmp_path) as (server, cluster):
-            with pytest.raises(NotFound, match="cannot be the name of an object"):
-                await cluster.get(PODS, name, "ml")
-            return len(server.requests)
-
-    assert asyncio.run(read()) == 0
+async def test_a_name_that_would_change_the_path_names_no_object(tmp_path, name):
+    async with sandbox(tmp_path) as (server, cluster):
+        with pytest.raises(NotFound, match="cannot be the name of an object"):
+            await cluster.get(PODS, name, "ml")
+        assert len(server.requests) == 0
 
 
 def test_a_question_mark_in_a_name_stays_in_the_name(tmp_path):

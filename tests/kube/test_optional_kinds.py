@@ -48,29 +48,22 @@ def test_where_no_version_is_served_there_are_none(tmp_path: Path) -> None:
     assert listed_from("none", tmp_path)[0] == []
 
 
-def test_where_reading_is_refused_that_is_said(tmp_path: Path) -> None:
-    async def main() -> None:
-        async with sandbox(tmp_path, None, Fault("/resourceslices", "status", 403)) as (_, cluster):
-            with pytest.raises(SourceError, match="403"):
-                await list_served(cluster, RESOURCE_SLICES)
-
-    asyncio.run(main())
+async def test_where_reading_is_refused_that_is_said(tmp_path: Path) -> None:
+    async with sandbox(tmp_path, None, Fault("/resourceslices", "status", 403)) as (_, cluster):
+        with pytest.raises(SourceError, match="403"):
+            await list_served(cluster, RESOURCE_SLICES)
 
 
-def test_claims_and_slices_are_recorded_and_read_back(tmp_path: Path) -> None:
+async def test_claims_and_slices_are_recorded_and_read_back(tmp_path: Path) -> None:
     claim = resource_claim("a", ("dra-1", "hami-gpu-0"), users=["wl"]) | {"apiVersion": "resource.k8s.io/v1"}
     offered = resource_slice() | {"apiVersion": "resource.k8s.io/v1"}
     out = tmp_path / "case.tar.gz"
-
-    async def main() -> None:
-        seed = {"resourceclaims.resource.k8s.io": [claim], "resourceslices.resource.k8s.io": [offered]}
-        async with sandbox(tmp_path, {"pods": [], "nodes": [], **seed}) as (_, cluster):
-            await record(cluster, out, pod=None, server_version="v1.34.1", annotations=())
-            again = RecordedCluster.open(out)
-            (slice_read,), (slice_recorded,) = await cluster.list(RESOURCE_SLICES), await again.list(RESOURCE_SLICES)
-            (claim_read,), (claim_recorded,) = await cluster.list(RESOURCE_CLAIMS), await again.list(RESOURCE_CLAIMS)
-            assert slice_recorded.spec == slice_read.spec
-            assert (claim_recorded.spec, claim_recorded.status) == (claim_read.spec, claim_read.status)
-            assert claim_recorded.devices[0].device == "hami-gpu-0"
-
-    asyncio.run(main())
+    seed = {"resourceclaims.resource.k8s.io": [claim], "resourceslices.resource.k8s.io": [offered]}
+    async with sandbox(tmp_path, {"pods": [], "nodes": [], **seed}) as (_, cluster):
+        await record(cluster, out, pod=None, server_version="v1.34.1", annotations=())
+        again = RecordedCluster.open(out)
+        (slice_read,), (slice_recorded,) = await cluster.list(RESOURCE_SLICES), await again.list(RESOURCE_SLICES)
+        (claim_read,), (claim_recorded,) = await cluster.list(RESOURCE_CLAIMS), await again.list(RESOURCE_CLAIMS)
+        assert slice_recorded.spec == slice_read.spec
+        assert (claim_recorded.spec, claim_recorded.status) == (claim_read.spec, claim_read.status)
+        assert claim_recorded.devices[0].device == "hami-gpu-0"

@@ -164,17 +164,15 @@ def test_reasons_are_as_many_as_grep_counts_in_the_log_of_each_version(version: 
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_metrics_are_what_grep_counts_and_a_second_look_counts_nothing_twice(tmp_path: Path, version: str) -> None:
+async def test_metrics_are_what_grep_counts_and_a_second_look_counts_nothing_twice(
+    tmp_path: Path, version: str
+) -> None:
     text, cluster = recorded(version), f"metrics-{version}"
     halves = [text[: text.index("\n", len(text) // 2) + 1], text]
     paths = [record(tmp_path / str(number), scheduler(), logs=log) for number, log in enumerate(["", *halves, text])]
-
-    async def main() -> None:
-        calls = SchedulerCalls()
-        for path in paths:
-            await calls.look(cluster, Sources(RecordedCluster.open(path)), asyncio.Lock())
-
-    asyncio.run(main())
+    calls = SchedulerCalls()
+    for path in paths:
+        await calls.look(cluster, Sources(RecordedCluster.open(path)), asyncio.Lock())
     told = {labels: (counts, total) for labels, counts, total in process_counters.SCHEDULER_CALLS.told()}
     filters, took = told[cluster, "filter"]
     expected = [call.seconds for call in calls_in(text) if call.verb == "filter"]

@@ -1,6 +1,5 @@
 """In Slack: who was called and who is next stands in the head, and a last resort is told where it reads."""
 
-import asyncio
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -123,7 +122,7 @@ def test_a_channel_of_last_resort_that_the_bot_cannot_post_to_is_told_of_like_th
     assert watched(Settings(oncall=GIVEN)).channels == (GIVEN.channel,)
 
 
-def test_killed_at_any_step_of_a_call_each_is_called_once_and_each_page_is_queued_once(
+async def test_killed_at_any_step_of_a_call_each_is_called_once_and_each_page_is_queued_once(
     new_database: NewDatabase, tmp_path: Path, record_property: Callable[[str, object], None], sample: Sample
 ) -> None:
     recording = busy_cluster(tmp_path, 3)
@@ -164,13 +163,10 @@ def test_killed_at_any_step_of_a_call_each_is_called_once_and_each_page_is_queue
             await rig.store.pages.done(page)
             assert await rig.store.pages.next("PagerDuty") is None, (at, when)
 
-    async def run() -> int:
-        names = await steps()
-        points: list[tuple[int, When]] = [(at, "before") for at, step in enumerate(names) if step in WRITES]
-        points.append((len(names) - 1, "after"))
-        chosen = sample(points, 3)
-        for at, when in chosen:
-            await killed(at, when)
-        return len(chosen)
-
-    record_property("crash_points", asyncio.run(run()))
+    names = await steps()
+    points: list[tuple[int, When]] = [(at, "before") for at, step in enumerate(names) if step in WRITES]
+    points.append((len(names) - 1, "after"))
+    chosen = sample(points, 3)
+    for at, when in chosen:
+        await killed(at, when)
+    record_property("crash_points", len(chosen))

@@ -8,7 +8,6 @@ again. What must hold at the end, whatever was killed:
 - every alert that was taken is counted.
 """
 
-import asyncio
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -107,21 +106,17 @@ async def killed(name: str, database: str, recording: Path, at: int, when: When)
 
 
 @pytest.mark.parametrize("name", ACTS)
-def test_killed_at_any_step_nothing_is_lost_and_nothing_is_told_twice(
+async def test_killed_at_any_step_nothing_is_lost_and_nothing_is_told_twice(
     name: str, new_database: NewDatabase, tmp_path: Path, record_property: Callable[[str, object], None], sample: Sample
 ) -> None:
     recording = busy_cluster(tmp_path / "cluster", 10)
-
-    async def run() -> int:
-        names = await steps_of(ACTS[name][0], new_database(), recording)
-        points: list[tuple[int, When]] = [(at, "before") for at, step in enumerate(names) if step in WRITES]
-        points.append((len(names) - 1, "after"))
-        chosen = sample(points, 1)
-        for at, when in chosen:
-            await killed(name, new_database(), recording, at, when)
-        return len(chosen)
-
-    record_property("crash_points", asyncio.run(run()))
+    names = await steps_of(ACTS[name][0], new_database(), recording)
+    points: list[tuple[int, When]] = [(at, "before") for at, step in enumerate(names) if step in WRITES]
+    points.append((len(names) - 1, "after"))
+    chosen = sample(points, 1)
+    for at, when in chosen:
+        await killed(name, new_database(), recording, at, when)
+    record_property("crash_points", len(chosen))
 
 
 class _UntilProven(Steps):

@@ -52,7 +52,7 @@ async def _act(rig: Rig, wanted: IncidentDeed, taken: AcceptedDeed[Nothing], ste
 
 
 @pytest.mark.parametrize("deed", DEEDS)
-def test_killed_at_any_step_a_deed_is_done_once(
+async def test_killed_at_any_step_a_deed_is_done_once(
     deed: str,
     new_database: Callable[[], str],
     tmp_path: Path,
@@ -62,25 +62,21 @@ def test_killed_at_any_step_a_deed_is_done_once(
     wanted, turn = DEEDS[deed]
     recording = busy_cluster(tmp_path / "cluster", 4)
     points = sample(crash_points(["get", "change"]), 1)
-
-    async def run() -> None:
-        for at, when in points:
-            async with asyncio.timeout(180), a_rig(new_database(), recording) as rig:
-                await rig.keeper().take([pending(0)])
-                await rig.passes(5)
-                [row] = await rig.store.incidents.opened()
-                asked = Question(words="", user=ADA.user, channel=ADA.channel, asked_at=rig.now)
-                taken = AcceptedDeed("trigger", asked, NOTHING)
-                with pytest.raises(Killed):
-                    await _act(rig, wanted, taken, Steps(at, when))
-                await rig.bot.clock.advance(200)
-                steps = Steps()
-                service = TriageService(rig.deps(_Stepped(rig.store, steps)), rig.keeper(), ())
-                await service.act(ADA, row, wanted, taken._replace(resumed=True))
-                turns = Counter(event.news.turn for event in await rig.store.timeline.of(row.id))
-                assert turns[turn] == 1, (at, when, turns)
-                done = [line for line in await rig.store.audit.read(9) if line.outcome == "done"]
-                assert [entry.action for entry in done] == [f"triage-{deed}"]
-
-    asyncio.run(run())
+    for at, when in points:
+        async with asyncio.timeout(180), a_rig(new_database(), recording) as rig:
+            await rig.keeper().take([pending(0)])
+            await rig.passes(5)
+            [row] = await rig.store.incidents.opened()
+            asked = Question(words="", user=ADA.user, channel=ADA.channel, asked_at=rig.now)
+            taken = AcceptedDeed("trigger", asked, NOTHING)
+            with pytest.raises(Killed):
+                await _act(rig, wanted, taken, Steps(at, when))
+            await rig.bot.clock.advance(200)
+            steps = Steps()
+            service = TriageService(rig.deps(_Stepped(rig.store, steps)), rig.keeper(), ())
+            await service.act(ADA, row, wanted, taken._replace(resumed=True))
+            turns = Counter(event.news.turn for event in await rig.store.timeline.of(row.id))
+            assert turns[turn] == 1, (at, when, turns)
+            done = [line for line in await rig.store.audit.read(9) if line.outcome == "done"]
+            assert [entry.action for entry in done] == [f"triage-{deed}"]
     record_property("crash_points", len(points))

@@ -261,7 +261,7 @@ async def test_two_replicas_post_one(rig: Rig) -> None:
     assert len(rig.heads()) == 2
 
 
-def test_killed_at_any_step_there_is_one(
+async def test_killed_at_any_step_there_is_one(
     new_database: NewDatabase, tmp_path: Path, record_property: Callable[[str, object], None]
 ) -> None:
     recording = busy_cluster(tmp_path, 2)
@@ -285,14 +285,11 @@ def test_killed_at_any_step_there_is_one(
             assert await runs(rig, wanted.id) == [("2027-01-16 09:00", "posted")]
             return []
 
-    async def run() -> int:
-        names = await life(None)
-        for at in range(len(names)):  # before a step is after the one before it
-            await life(at)
-        await life(len(names) - 1, "after")
-        return len(names) + 1
-
-    record_property("crash_points", asyncio.run(run()))
+    names = await life(None)
+    for at in range(len(names)):  # before a step is after the one before it
+        await life(at)
+    await life(len(names) - 1, "after")
+    record_property("crash_points", len(names) + 1)
 
 
 @on_rig(2)

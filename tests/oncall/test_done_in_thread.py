@@ -117,34 +117,28 @@ async def noted(folder: Path, turn: str) -> News:
         return news
 
 
-def test_a_change_that_is_confirmed_in_the_thread_is_told_there(tmp_path: Path) -> None:
-    async def play() -> None:
-        async with asyncio.timeout(180), changing.a_place(tmp_path) as world, changing.a_bot(world, oncall=GIVEN):
-            thread = await an_incident(tmp_path, lambda: world.card(CAUSE.claim))
-            words = "verbosity 5 for 30m because trainer-0 hangs"
-            await world.slack.mention("ada", changing.ROOM, words, thread_ts=thread)
-            where: dict[str, Any] = {"channel": changing.ROOM, "thread_ts": thread, "seconds": 30}
-            offered = await world.slack.wait_for(**where, containing="4 → 5", user="ada")
-            await world.click("ada", offered, "change:confirm")
-            await world.slack.wait_for(**where, containing="Change requested")
-            assert await noted(tmp_path, "change-asked") == News("change-asked", ADA.user, words)
-
-    asyncio.run(play())
+async def test_a_change_that_is_confirmed_in_the_thread_is_told_there(tmp_path: Path) -> None:
+    async with asyncio.timeout(180), changing.a_place(tmp_path) as world, changing.a_bot(world, oncall=GIVEN):
+        thread = await an_incident(tmp_path, lambda: world.card(CAUSE.claim))
+        words = "verbosity 5 for 30m because trainer-0 hangs"
+        await world.slack.mention("ada", changing.ROOM, words, thread_ts=thread)
+        where: dict[str, Any] = {"channel": changing.ROOM, "thread_ts": thread, "seconds": 30}
+        offered = await world.slack.wait_for(**where, containing="4 → 5", user="ada")
+        await world.click("ada", offered, "change:confirm")
+        await world.slack.wait_for(**where, containing="Change requested")
+        assert await noted(tmp_path, "change-asked") == News("change-asked", ADA.user, words)
 
 
-def test_a_profile_that_is_taken_in_the_thread_is_known(tmp_path: Path) -> None:
-    async def play() -> None:
-        world_of = test_profiles.a_world(tmp_path, {"oncall": GIVEN}, test_profiles.SEED.profiles, held=False)
-        async with asyncio.timeout(180), world_of as world:
-            thread = await an_incident(tmp_path, lambda: world.answer(CAUSE.claim))
-            await world.slack.mention("ada", test_profiles.ROOM, "profile cpu 5s", thread_ts=thread)
-            await world.answer("560ms in 10 s")
-            news = await noted(tmp_path, "profile-taken")
-            assert news.by == ADA.user
-            assert news.detail.startswith("cpu ")
-            assert news.detail.endswith(f"{test_profiles.NAMESPACE}/{test_profiles.POD}:443 5s")
-
-    asyncio.run(play())
+async def test_a_profile_that_is_taken_in_the_thread_is_known(tmp_path: Path) -> None:
+    world_of = test_profiles.a_world(tmp_path, {"oncall": GIVEN}, test_profiles.SEED.profiles, held=False)
+    async with asyncio.timeout(180), world_of as world:
+        thread = await an_incident(tmp_path, lambda: world.answer(CAUSE.claim))
+        await world.slack.mention("ada", test_profiles.ROOM, "profile cpu 5s", thread_ts=thread)
+        await world.answer("560ms in 10 s")
+        news = await noted(tmp_path, "profile-taken")
+        assert news.by == ADA.user
+        assert news.detail.startswith("cpu ")
+        assert news.detail.endswith(f"{test_profiles.NAMESPACE}/{test_profiles.POD}:443 5s")
 
 
 def reminders(rig: Rig) -> list[str]:

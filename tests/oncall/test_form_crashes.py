@@ -95,21 +95,17 @@ async def _killed(rig: Rig, database: str, deed: str, at: int, when: When) -> No
 
 
 @pytest.mark.parametrize("deed", FORMS)
-def test_killed_at_any_write_a_submitted_form_is_carried_out_once_and_told(
+async def test_killed_at_any_write_a_submitted_form_is_carried_out_once_and_told(
     deed: str, new_database: NewDatabase, tmp_path: Path, record_property: Callable[[str, object], None], sample: Sample
 ) -> None:
     recording = busy_cluster(tmp_path / "cluster", 4)
-
-    async def run() -> int:
-        life = Life()
-        async with asyncio.timeout(180), a_rig(new_database(), recording) as rig:
-            await _submitted(rig, deed, life)
-            assert _told(rig) == 1
-        points = sample(crash_points(life.names), 1)
-        for at, when in points:
-            database = new_database()
-            async with asyncio.timeout(180), a_rig(database, recording) as rig:
-                await _killed(rig, database, deed, at, when)
-        return len(points)
-
-    record_property("crash_points", asyncio.run(run()))
+    life = Life()
+    async with asyncio.timeout(180), a_rig(new_database(), recording) as rig:
+        await _submitted(rig, deed, life)
+        assert _told(rig) == 1
+    points = sample(crash_points(life.names), 1)
+    for at, when in points:
+        database = new_database()
+        async with asyncio.timeout(180), a_rig(database, recording) as rig:
+            await _killed(rig, database, deed, at, when)
+    record_property("crash_points", len(points))

@@ -83,22 +83,18 @@ async def _killed(rig: Rig, case: Case, place: tuple[int, When]) -> None:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_killed_at_any_step_an_alert_is_ignored_once_or_told_once(
+async def test_killed_at_any_step_an_alert_is_ignored_once_or_told_once(
     name: str, new_database: NewDatabase, tmp_path: Path, record_property: Callable[[str, object], None], sample: Sample
 ) -> None:
     recording, case = busy_cluster(tmp_path / "cluster", 10), CASES[name]
-
-    async def run() -> int:
+    async with asyncio.timeout(180), a_rig(new_database(), recording) as rig:
+        steps = Steps()
+        await _acted(rig, case, steps)
+    points: list[tuple[int, When]] = [(at, "before") for at, one in enumerate(steps.names) if one in WRITES]
+    points.append((steps.count - 1, "after"))
+    points = sample(points, 1)
+    for place in points:
         async with asyncio.timeout(180), a_rig(new_database(), recording) as rig:
-            steps = Steps()
-            await _acted(rig, case, steps)
-        points: list[tuple[int, When]] = [(at, "before") for at, one in enumerate(steps.names) if one in WRITES]
-        points.append((steps.count - 1, "after"))
-        points = sample(points, 1)
-        for place in points:
-            async with asyncio.timeout(180), a_rig(new_database(), recording) as rig:
-                await _killed(rig, case, place)
-        assert {"add", "reconsider"} & set(steps.names)
-        return len(points)
-
-    record_property("crash_points", asyncio.run(run()))
+            await _killed(rig, case, place)
+    assert {"add", "reconsider"} & set(steps.names)
+    record_property("crash_points", len(points))

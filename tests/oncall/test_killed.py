@@ -85,7 +85,7 @@ MOMENTS = {
 
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize(("moment", "kind"), MOMENTS.values(), ids=MOMENTS)
-def test_every_alert_that_was_taken_is_in_one_thread_and_nothing_is_there_twice(
+async def test_every_alert_that_was_taken_is_in_one_thread_and_nothing_is_there_twice(
     moment: Moment,
     kind: str,
     *,
@@ -95,62 +95,56 @@ def test_every_alert_that_was_taken_is_in_one_thread_and_nothing_is_there_twice(
     record_property: Callable[[str, object], None],
 ) -> None:
     database, recording = new_database(), busy_cluster(tmp_path / "cluster", 7)
+    async with (
+        asyncio.timeout(180),
+        SlackServer(deadline_s=60) as slack,
+        aiohttp.ClientSession() as session,
+        open_store(database) as store,
+    ):
+        process = Process(forking, told(slack, database, recording))
 
-    async def run() -> None:
-        async with (
-            asyncio.timeout(180),
-            SlackServer(deadline_s=60) as slack,
-            aiohttp.ClientSession() as session,
-            open_store(database) as store,
-        ):
-            process = Process(forking, told(slack, database, recording))
+        def heads() -> list[dict[str, Any]]:
+            return [message for message in slack.messages(ROOM, "ada") if message.get("bot_id")]
 
-            def heads() -> list[dict[str, Any]]:
-                return [message for message in slack.messages(ROOM, "ada") if message.get("bot_id")]
+        def thread() -> list[dict[str, Any]]:
+            return [message for head in heads() for message in slack.messages(ROOM, "ada", head["ts"])]
 
-            def thread() -> list[dict[str, Any]]:
-                return [message for head in heads() for message in slack.messages(ROOM, "ada", head["ts"])]
+        def said() -> list[str]:
+            return [text(message) for message in thread() if not message.get("files") and not message.get("ephemeral")]
 
-            def said() -> list[str]:
-                return [
-                    text(message) for message in thread() if not message.get("files") and not message.get("ephemeral")
-                ]
+        async with process.life(slack, session) as life:
+            stuck = hanging(slack, moment if moment.method else Moment("chat.postMessage"), kind)
+            await life.world.alert(*FIRST)
+            if moment.method == "chat.update":
+                head = await life.world.head(CAUSES[0])
+                await life.world.reply(head, "Evidence")
+                await life.world.click("ada", head, "ack")
+            elif moment.method:
+                await slack.wait_for(lambda: stuck() or None, seconds=180)
+            await life.world.alert(*MORE)
+            await killed(life, process, stuck if moment.method else lambda: True)
+        async with process.life(slack, session) as life:
+            await life.world.alert(*FIRST)  # Alertmanager repeats what fires
+            edited = moment.method == "chat.update"
+            wanted = ["Acknowledged, " if edited else "Open, ", "Evidence", *(["Acknowledged"] if edited else [])]
+            await settled(store, lambda: "\n".join(said()), "3 of 3 pods still affected, 3 alerts", *wanted)
+            assert await process.ended(life, signal.SIGTERM) == 0
 
-            async with process.life(slack, session) as life:
-                stuck = hanging(slack, moment if moment.method else Moment("chat.postMessage"), kind)
-                await life.world.alert(*FIRST)
-                if moment.method == "chat.update":
-                    head = await life.world.head(CAUSES[0])
-                    await life.world.reply(head, "Evidence")
-                    await life.world.click("ada", head, "ack")
-                elif moment.method:
-                    await slack.wait_for(lambda: stuck() or None, seconds=180)
-                await life.world.alert(*MORE)
-                await killed(life, process, stuck if moment.method else lambda: True)
-            async with process.life(slack, session) as life:
-                await life.world.alert(*FIRST)  # Alertmanager repeats what fires
-                edited = moment.method == "chat.update"
-                wanted = ["Acknowledged, " if edited else "Open, ", "Evidence", *(["Acknowledged"] if edited else [])]
-                await settled(store, lambda: "\n".join(said()), "3 of 3 pods still affected, 3 alerts", *wanted)
-                assert await process.ended(life, signal.SIGTERM) == 0
-
-            assert len(heads()) == 1
-            assert [want for want, one in zip(wanted, said(), strict=False) if want in one] == wanted, said()
-            assert len(said()) == len(wanted), said()
-            attached = [file["name"] for message in thread() for file in message.get("files", [])]
-            assert len(attached) == len(set(attached))
-            counts = await store.alerts.counts([row.id for row in await store.incidents.opened()])
-            assert [count.alerts for count in counts.values()] == [3]
-            assert slack.unknown_methods == []
-
-    asyncio.run(run())
+        assert len(heads()) == 1
+        assert [want for want, one in zip(wanted, said(), strict=False) if want in one] == wanted, said()
+        assert len(said()) == len(wanted), said()
+        attached = [file["name"] for message in thread() for file in message.get("files", [])]
+        assert len(attached) == len(set(attached))
+        counts = await store.alerts.counts([row.id for row in await store.incidents.opened()])
+        assert [count.alerts for count in counts.values()] == [3]
+        assert slack.unknown_methods == []
     record_property("killed_processes", 1)
 
 
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("kind", ["hang", "hang_after"])
 @pytest.mark.parametrize("method", ["files.completeUploadExternal", "chat.postMessage"])
-def test_there_is_one_digest(
+async def test_there_is_one_digest(
     method: str,
     kind: str,
     *,
@@ -161,42 +155,38 @@ def test_there_is_one_digest(
 ) -> None:
     database, recording = new_database(), busy_cluster(tmp_path / "cluster", 4)
     due = datetime.fromtimestamp(time.time() - 120, UTC)
+    async with (
+        asyncio.timeout(180),
+        SlackServer(deadline_s=60) as slack,
+        aiohttp.ClientSession() as session,
+        open_store(database) as store,
+    ):
+        process = Process(forking, told(slack, database, recording))
+        async with open_store(database, now=lambda: time.time() - HOUR) as before:
+            await before.digests.add(CHANNEL, "", Schedule(f"{due.minute} {due.hour} * * *", "UTC"), "U0ADA00001")
 
-    async def run() -> None:
-        async with (
-            asyncio.timeout(180),
-            SlackServer(deadline_s=60) as slack,
-            aiohttp.ClientSession() as session,
-            open_store(database) as store,
-        ):
-            process = Process(forking, told(slack, database, recording))
-            async with open_store(database, now=lambda: time.time() - HOUR) as before:
-                await before.digests.add(CHANNEL, "", Schedule(f"{due.minute} {due.hour} * * *", "UTC"), "U0ADA00001")
+        def digests() -> list[dict[str, Any]]:
+            said = [message for message in slack.messages(ROOM, "ada") if message.get("bot_id")]
+            return [message for message in said if "pods are pending for" in text(message)]
 
-            def digests() -> list[dict[str, Any]]:
-                said = [message for message in slack.messages(ROOM, "ada") if message.get("bot_id")]
-                return [message for message in said if "pods are pending for" in text(message)]
+        def files() -> list[str]:
+            everything = slack.workspace.everything(CHANNEL)
+            return [file["name"] for _, message in everything for file in message.get("files", [])]
 
-            def files() -> list[str]:
-                everything = slack.workspace.everything(CHANNEL)
-                return [file["name"] for _, message in everything for file in message.get("files", [])]
+        stuck = hanging(slack, Moment(method), kind)
+        async with process.life(slack, session) as life:
+            await killed(life, process, stuck)
+        async with process.life(slack, session) as life:
+            await settled(
+                store,
+                lambda: "\n".join([*map(text, digests()), *files()]),
+                "4 pods are pending for 3 causes",
+                ".png",
+            )
+            assert await process.ended(life, signal.SIGTERM) == 0
 
-            stuck = hanging(slack, Moment(method), kind)
-            async with process.life(slack, session) as life:
-                await killed(life, process, stuck)
-            async with process.life(slack, session) as life:
-                await settled(
-                    store,
-                    lambda: "\n".join([*map(text, digests()), *files()]),
-                    "4 pods are pending for 3 causes",
-                    ".png",
-                )
-                assert await process.ended(life, signal.SIGTERM) == 0
-
-            assert len(digests()) == 1
-            assert len(files()) == len(set(files()))
-            [posted] = await store.digests.last(CHANNEL, "", 9)
-            assert posted.at == due.replace(second=0, microsecond=0).timestamp()
-
-    asyncio.run(run())
+        assert len(digests()) == 1
+        assert len(files()) == len(set(files()))
+        [posted] = await store.digests.last(CHANNEL, "", 9)
+        assert posted.at == due.replace(second=0, microsecond=0).timestamp()
     record_property("killed_processes", 1)

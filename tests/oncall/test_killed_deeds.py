@@ -35,61 +35,57 @@ def forking() -> Iterator[subprocess.Popen[str]]:
         yield process
 
 
-def test_what_people_did_right_before_a_kill_is_done_once_after_it(
+async def test_what_people_did_right_before_a_kill_is_done_once_after_it(
     forking: subprocess.Popen[str],
     new_database: NewDatabase,
     tmp_path: Path,
     record_property: Callable[[str, object], None],
 ) -> None:
     database, recording = new_database(), busy_cluster(tmp_path / "cluster", 4)
+    async with (
+        asyncio.timeout(180),
+        SlackServer(deadline_s=60) as slack,
+        aiohttp.ClientSession() as session,
+        open_store(database) as store,
+    ):
+        process = Process(
+            forking, told(slack, database, recording, speed=1.0)
+        )  # what people did must not become too old
+        async with process.life(slack, session) as life:
+            await life.world.alert("trainer-0")
+            head = await life.world.head(CAUSES[0])
+            await life.world.reply(head, "Evidence")
+            [row] = await store.incidents.opened()
+            await life.world.click("grace", head, "note")
+            await slack.wait_for(lambda: slack.views("grace"))
+            typed = {"type": "plain_text_input", "value": "typed into the form"}
 
-    async def run() -> int:
-        async with (
-            asyncio.timeout(180),
-            SlackServer(deadline_s=60) as slack,
-            aiohttp.ClientSession() as session,
-            open_store(database) as store,
-        ):
-            process = Process(
-                forking, told(slack, database, recording, speed=1.0)
-            )  # what people did must not become too old
-            async with process.life(slack, session) as life:
-                await life.world.alert("trainer-0")
-                head = await life.world.head(CAUSES[0])
-                await life.world.reply(head, "Evidence")
-                [row] = await store.incidents.opened()
-                await life.world.click("grace", head, "note")
-                await slack.wait_for(lambda: slack.views("grace"))
-                typed = {"type": "plain_text_input", "value": "typed into the form"}
+            def command(words: str) -> asyncio.Task[Ack]:
+                return asyncio.create_task(slack.command("ada", ROOM, words))
 
-                def command(words: str) -> asyncio.Task[Ack]:
-                    return asyncio.create_task(slack.command("ada", ROOM, words))
-
-                notes = {f"note {number}": command(f"triage note {row.id} note {number}") for number in range(NOTES)}
-                others = [
-                    command("digest daily 09:00 UTC"),
-                    asyncio.create_task(slack.mention("linus", ROOM, "triage handover @grace", thread_ts=head["ts"])),
-                ]
-                form = asyncio.create_task(slack.submit("grace", {"note": {"text": typed}}))
-                acks = await asyncio.gather(*notes.values(), *others, form)
-                assert await process.ended(life, signal.SIGKILL) == -signal.SIGKILL
-                assert all(ack.ok for ack in acks)
-            async with process.life(slack, session) as life:
-                wanted = Counter([*notes, "typed into the form"])
-                async with asyncio.timeout(180):
-                    while True:
-                        happened = [event.news for event in await store.timeline.of(row.id)]
-                        noted = Counter(event.detail for event in happened if event.turn == "noted")
-                        turns = Counter(event.turn for event in happened)
-                        digests = len(await store.digests.wanted())
-                        if noted >= wanted and turns["handed-over"] and digests:
-                            break
-                        await asyncio.sleep(0.2)
-                assert await process.ended(life, signal.SIGTERM) == 0
-            assert noted == wanted
-            assert (turns["handed-over"], digests) == (1, 1)
-            done = Counter(line.action for line in await store.audit.read(99) if line.outcome == "done")
-            assert done == {"triage-note": NOTES + 1, "triage-handover": 1, "digest-add": 1}
-            return len(acks)
-
-    record_property("deeds_of_killed_processes", asyncio.run(run()))
+            notes = {f"note {number}": command(f"triage note {row.id} note {number}") for number in range(NOTES)}
+            others = [
+                command("digest daily 09:00 UTC"),
+                asyncio.create_task(slack.mention("linus", ROOM, "triage handover @grace", thread_ts=head["ts"])),
+            ]
+            form = asyncio.create_task(slack.submit("grace", {"note": {"text": typed}}))
+            acks = await asyncio.gather(*notes.values(), *others, form)
+            assert await process.ended(life, signal.SIGKILL) == -signal.SIGKILL
+            assert all(ack.ok for ack in acks)
+        async with process.life(slack, session) as life:
+            wanted = Counter([*notes, "typed into the form"])
+            async with asyncio.timeout(180):
+                while True:
+                    happened = [event.news for event in await store.timeline.of(row.id)]
+                    noted = Counter(event.detail for event in happened if event.turn == "noted")
+                    turns = Counter(event.turn for event in happened)
+                    digests = len(await store.digests.wanted())
+                    if noted >= wanted and turns["handed-over"] and digests:
+                        break
+                    await asyncio.sleep(0.2)
+            assert await process.ended(life, signal.SIGTERM) == 0
+        assert noted == wanted
+        assert (turns["handed-over"], digests) == (1, 1)
+        done = Counter(line.action for line in await store.audit.read(99) if line.outcome == "done")
+        assert done == {"triage-note": NOTES + 1, "triage-handover": 1, "digest-add": 1}
+        record_property("deeds_of_killed_processes", len(acks))

@@ -122,13 +122,10 @@ def test_without_an_answer_the_rota_of_the_settings_is_called_and_the_log_says_w
     assert TOKEN not in caplog.text
 
 
-def test_nobody_there_at_all_is_no_answer_either(caplog: pytest.LogCaptureFixture) -> None:
-    async def gone() -> None:
-        async with Served(web.Application()) as served:
-            url = served.url
-        assert await rota(settings(url)).now() == (USUAL,)
-
-    asyncio.run(gone())
+async def test_nobody_there_at_all_is_no_answer_either(caplog: pytest.LogCaptureFixture) -> None:
+    async with Served(web.Application()) as served:
+        url = served.url
+    assert await rota(settings(url)).now() == (USUAL,)
     assert "the rota of the settings is called" in caplog.text
 
 

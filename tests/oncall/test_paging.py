@@ -174,28 +174,25 @@ def test_what_is_heard_of_another_page_changes_nothing(key: str, tmp_path: Path)
 
 
 @each_pager
-def test_while_a_pager_is_down_the_page_waits_and_the_thread_is_told_once(
+async def test_while_a_pager_is_down_the_page_waits_and_the_thread_is_told_once(
     name: str, database: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def run() -> None:
-        pagers = Pagers()
-        async with asyncio.timeout(180), a_rig(database, busy_cluster(tmp_path, 3)) as rig, pagers.served:
-            one = Paged(rig, pagers, (name,))
-            pagers.down = lambda: web.json_response({"message": "Service Unavailable"}, status=503)
-            await one.keeper.take([pending(0)])
-            await one.passes(900 + LASTING_S - 100, step_s=20)
-            assert not [reply for reply in one.replies() if "was not delivered" in reply]
-            await one.passes(300, step_s=20)
-            told = [reply for reply in one.replies() if "was not delivered" in reply]
-            assert len(told) == 1
-            assert f"{NAMES[name]}: HTTP 503" in told[0]
-            assert "Service Unavailable" in told[0]
-            assert pagers.asked == []
-            pagers.down = None
-            await one.passes(120, step_s=20)
-            assert pagers.rung == [await one.id()]
-
-    asyncio.run(run())
+    pagers = Pagers()
+    async with asyncio.timeout(180), a_rig(database, busy_cluster(tmp_path, 3)) as rig, pagers.served:
+        one = Paged(rig, pagers, (name,))
+        pagers.down = lambda: web.json_response({"message": "Service Unavailable"}, status=503)
+        await one.keeper.take([pending(0)])
+        await one.passes(900 + LASTING_S - 100, step_s=20)
+        assert not [reply for reply in one.replies() if "was not delivered" in reply]
+        await one.passes(300, step_s=20)
+        told = [reply for reply in one.replies() if "was not delivered" in reply]
+        assert len(told) == 1
+        assert f"{NAMES[name]}: HTTP 503" in told[0]
+        assert "Service Unavailable" in told[0]
+        assert pagers.asked == []
+        pagers.down = None
+        await one.passes(120, step_s=20)
+        assert pagers.rung == [await one.id()]
     assert all(secret not in caplog.text for secret in (ROUTING_KEY, SECRET))
 
 
@@ -214,32 +211,29 @@ def test_what_was_acknowledged_before_the_pager_could_be_reached_rings_nobody(tm
 
 
 @pytest.mark.parametrize(("status", "tries"), [(400, 1), (422, 1), (401, 2), (403, 2), (429, 2), (500, 2), (302, 1)])
-def test_a_refusal_is_told_and_what_may_pass_is_tried_again(status: int, tries: int, tmp_path: Path) -> None:
-    async def run() -> None:
-        pagers, tried = Pagers(), list[int]()
+async def test_a_refusal_is_told_and_what_may_pass_is_tried_again(status: int, tries: int, tmp_path: Path) -> None:
+    pagers, tried = Pagers(), list[int]()
 
-        def answer() -> web.Response:
-            tried.append(status)
-            body = {"message": f"no, {ROUTING_KEY}", "errors": ["'summary' is missing"]}
-            return web.json_response(body, status=status, headers={"Location": "http://127.0.0.1:1/"})
+    def answer() -> web.Response:
+        tried.append(status)
+        body = {"message": f"no, {ROUTING_KEY}", "errors": ["'summary' is missing"]}
+        return web.json_response(body, status=status, headers={"Location": "http://127.0.0.1:1/"})
 
-        async with (
-            asyncio.timeout(180),
-            a_rig(f"sqlite:///{tmp_path}/one.db", busy_cluster(tmp_path, 3)) as rig,
-            pagers.served,
-        ):
-            one = Paged(rig, pagers, ("pagerduty",))
-            pagers.down = answer
-            await one.keeper.take([pending(0)])
-            await one.passes(900, step_s=100)
-            await one.passes(3, step_s=3)
-            await one.passes(0)
-            assert len(tried) == tries
-            told = [reply for reply in one.replies() if f"HTTP {status}" in reply]
-            assert len(told) == (0 if status in {429, 500} else 1)
-            assert ROUTING_KEY not in "".join(told)
-
-    asyncio.run(run())
+    async with (
+        asyncio.timeout(180),
+        a_rig(f"sqlite:///{tmp_path}/one.db", busy_cluster(tmp_path, 3)) as rig,
+        pagers.served,
+    ):
+        one = Paged(rig, pagers, ("pagerduty",))
+        pagers.down = answer
+        await one.keeper.take([pending(0)])
+        await one.passes(900, step_s=100)
+        await one.passes(3, step_s=3)
+        await one.passes(0)
+        assert len(tried) == tries
+        told = [reply for reply in one.replies() if f"HTTP {status}" in reply]
+        assert len(told) == (0 if status in {429, 500} else 1)
+        assert ROUTING_KEY not in "".join(told)
 
 
 class _Forgetful:
@@ -263,47 +257,41 @@ class _Dying:
 
 
 @each_pager
-def test_killed_between_sending_and_noting_it_is_sent_again_and_rings_once(
+async def test_killed_between_sending_and_noting_it_is_sent_again_and_rings_once(
     name: str, database: str, tmp_path: Path, record_property: Callable[[str, object], None]
 ) -> None:
-    async def run() -> None:
-        pagers = Pagers()
-        async with asyncio.timeout(180), a_rig(database, busy_cluster(tmp_path, 3)) as rig, pagers.served:
-            one = Paged(rig, pagers, (name,))
-            await one.keeper.take([pending(0)])
-            await rig.passes(950, one.keeper, step_s=100)
-            dying = one.a_sender(rig.deps(_Forgetful(rig.store)))
-            with pytest.raises(KeyboardInterrupt):
-                await dying.step(NAMES[name])
-            await one.passes(100)
-            key = await one.id()
-            assert pagers.actions() == [("trigger", key), ("trigger", key)]
-            assert pagers.rung == [key]
-
-    asyncio.run(run())
+    pagers = Pagers()
+    async with asyncio.timeout(180), a_rig(database, busy_cluster(tmp_path, 3)) as rig, pagers.served:
+        one = Paged(rig, pagers, (name,))
+        await one.keeper.take([pending(0)])
+        await rig.passes(950, one.keeper, step_s=100)
+        dying = one.a_sender(rig.deps(_Forgetful(rig.store)))
+        with pytest.raises(KeyboardInterrupt):
+            await dying.step(NAMES[name])
+        await one.passes(100)
+        key = await one.id()
+        assert pagers.actions() == [("trigger", key), ("trigger", key)]
+        assert pagers.rung == [key]
     record_property("crash_points", 1)
 
 
-def test_while_another_replica_tells_the_pager_this_one_tells_nothing_and_an_idle_one_writes_nothing(
+async def test_while_another_replica_tells_the_pager_this_one_tells_nothing_and_an_idle_one_writes_nothing(
     database: str, tmp_path: Path
 ) -> None:
-    async def run() -> None:
-        pagers = Pagers()
-        async with asyncio.timeout(180), a_rig(database, busy_cluster(tmp_path, 3)) as rig, pagers.served:
-            one = Paged(rig, pagers, ("pagerduty",))
-            other = Paging(rig.deps(), one.settings, "two", 5.0, lambda: None)
-            assert await other.step("PagerDuty") is None
-            await one.keeper.take([pending(0)])
-            await rig.passes(950, one.keeper, step_s=190)
-            assert await rig.store.task_leases.hold("pages:PagerDuty", "three", 60.0)  # nobody had it before
-            assert await other.step("PagerDuty") is None
-            assert pagers.asked == []
-            await rig.bot.clock.advance(60)
-            assert await other.step("PagerDuty") == 0.0
-            assert await one.paging.step("PagerDuty") is None
-            assert pagers.actions() == [("trigger", await one.id())]
-
-    asyncio.run(run())
+    pagers = Pagers()
+    async with asyncio.timeout(180), a_rig(database, busy_cluster(tmp_path, 3)) as rig, pagers.served:
+        one = Paged(rig, pagers, ("pagerduty",))
+        other = Paging(rig.deps(), one.settings, "two", 5.0, lambda: None)
+        assert await other.step("PagerDuty") is None
+        await one.keeper.take([pending(0)])
+        await rig.passes(950, one.keeper, step_s=190)
+        assert await rig.store.task_leases.hold("pages:PagerDuty", "three", 60.0)  # nobody had it before
+        assert await other.step("PagerDuty") is None
+        assert pagers.asked == []
+        await rig.bot.clock.advance(60)
+        assert await other.step("PagerDuty") == 0.0
+        assert await one.paging.step("PagerDuty") is None
+        assert pagers.actions() == [("trigger", await one.id())]
 
 
 # ----------------------------------------------------------------------------------------------- what pagers post
@@ -351,7 +339,7 @@ def test_only_the_secret_signs() -> None:
 # ------------------------------------------------------------------------------------------------ the running bot
 
 
-def test_the_running_bot_rings_and_takes_over_who_acknowledged_at_the_pager(tmp_path: Path) -> None:
+async def test_the_running_bot_rings_and_takes_over_who_acknowledged_at_the_pager(tmp_path: Path) -> None:
     pagers = Pagers()
 
     async def scene(world: Any) -> None:
@@ -373,13 +361,10 @@ def test_the_running_bot_rings_and_takes_over_who_acknowledged_at_the_pager(tmp_
         assert await posted("pagerduty", close, signed(close)) == 200
         await world.slack.wait_for(lambda: pagers.status.get(key) == "resolved" or None)
 
-    async def run() -> None:
-        async with pagers.served:
-            paging = pagers.settings("pagerduty", "webhook")
-            given = GIVEN.model_copy(update={"paging": paging, "critical_at_once": True})
-            await asyncio.to_thread(played, tmp_path, busy_cluster(tmp_path / "c", 3), scene, given)
-
-    asyncio.run(run())
+    async with pagers.served:
+        paging = pagers.settings("pagerduty", "webhook")
+        given = GIVEN.model_copy(update={"paging": paging, "critical_at_once": True})
+        await asyncio.to_thread(played, tmp_path, busy_cluster(tmp_path / "c", 3), scene, given)
 
 
 @pytest.mark.parametrize(

@@ -86,76 +86,63 @@ async def shown(slack: SlackServer) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("fault", [Fault("outage"), Fault("error", "auth.test", times=None, error="accesslimited")])
-def test_alerts_are_kept_while_slack_cannot_be_reached_and_shown_when_it_is_back(tmp_path: Path, fault: Fault) -> None:
-    async def run() -> None:
-        async with asyncio.timeout(180), SlackServer(deadline_s=60) as slack:
-            slack.faults.append(fault)
-            async with starting(slack, tmp_path) as bot:
-                assert await bot.posted(ALERTS_PATH, CRITICAL, {}) == 401
-                assert await bot.posted(ALERTS_PATH, CRITICAL, BEARER) == 200
-                while "Slack was not reached: auth.test" not in await readiness(bot.bind):  # noqa: ASYNC110
-                    await asyncio.sleep(0.05)
-                assert not bot.connected.is_set()
-                slack.faults.remove(fault)
-                await bot.connected.wait()
-                await shown(slack)
-
-    asyncio.run(run())
-
-
-def test_an_alert_that_was_kept_outlives_a_bot_that_never_reached_slack(tmp_path: Path) -> None:
-    async def run() -> None:
-        async with asyncio.timeout(180), SlackServer(deadline_s=60) as slack:
-            fault = slack.faults.append(Fault("outage"))
-            async with starting(slack, tmp_path) as bot:
-                assert await bot.posted(ALERTS_PATH, CRITICAL, BEARER) == 200
+async def test_alerts_are_kept_while_slack_cannot_be_reached_and_shown_when_it_is_back(
+    tmp_path: Path, fault: Fault
+) -> None:
+    async with asyncio.timeout(180), SlackServer(deadline_s=60) as slack:
+        slack.faults.append(fault)
+        async with starting(slack, tmp_path) as bot:
+            assert await bot.posted(ALERTS_PATH, CRITICAL, {}) == 401
+            assert await bot.posted(ALERTS_PATH, CRITICAL, BEARER) == 200
+            while "Slack was not reached: auth.test" not in await readiness(bot.bind):  # noqa: ASYNC110
+                await asyncio.sleep(0.05)
+            assert not bot.connected.is_set()
             slack.faults.remove(fault)
-            async with starting(slack, tmp_path, ahead_s=LEASE_S):
-                await shown(slack)
-
-    asyncio.run(run())
+            await bot.connected.wait()
+            await shown(slack)
 
 
-def test_pagers_ring_and_are_heard_while_slack_cannot_be_reached(tmp_path: Path) -> None:
-    async def run() -> None:
-        pagers = Pagers()
-        async with asyncio.timeout(180), SlackServer(deadline_s=60) as slack, pagers.served:
-            fault = slack.faults.append(Fault("outage"))
-            duty = PagerDutyPaging(
-                routing_key=SecretStr(ROUTING_KEY), webhook_secret=SecretStr(SIGNING), url=pagers.served.url
-            )
-            called = {"paging": PagingSettings(pagerduty=duty), "critical_at_once": True}
-            async with starting(slack, tmp_path, GIVEN.model_copy(update=called)) as bot:
-                assert await bot.posted(ALERTS_PATH, CRITICAL, BEARER) == 200
-                while not pagers.rung:  # noqa: ASYNC110  # the pager has no event
-                    await asyncio.sleep(0.02)
-                posts = pagerduty_posts(pagers.rung[0])
-                assert await bot.posted(PAGERDUTY_PATH, posts, {}) == 401
-                assert await bot.posted(PAGERDUTY_PATH, posts, signed(posts)) == 200
-                slack.faults.remove(fault)
-                await slack.wait_for(lambda: "Tenex Engineer" in "".join(map(text, slack.messages(ROOM, "ada"))))
-
-    asyncio.run(run())
+async def test_an_alert_that_was_kept_outlives_a_bot_that_never_reached_slack(tmp_path: Path) -> None:
+    async with asyncio.timeout(180), SlackServer(deadline_s=60) as slack:
+        fault = slack.faults.append(Fault("outage"))
+        async with starting(slack, tmp_path) as bot:
+            assert await bot.posted(ALERTS_PATH, CRITICAL, BEARER) == 200
+        slack.faults.remove(fault)
+        async with starting(slack, tmp_path, ahead_s=LEASE_S):
+            await shown(slack)
 
 
-def test_a_token_that_slack_refuses_ends_the_start_also_where_alerts_are_taken(tmp_path: Path) -> None:
-    async def run() -> None:
-        async with asyncio.timeout(180), SlackServer(deadline_s=60) as slack:
-            slack.faults.append(Fault("revoked"))
-            with pytest.raises(WrongInstall, match="token_revoked"):
-                await Starting(slack, tmp_path, GIVEN).run()
+async def test_pagers_ring_and_are_heard_while_slack_cannot_be_reached(tmp_path: Path) -> None:
+    pagers = Pagers()
+    async with asyncio.timeout(180), SlackServer(deadline_s=60) as slack, pagers.served:
+        fault = slack.faults.append(Fault("outage"))
+        duty = PagerDutyPaging(
+            routing_key=SecretStr(ROUTING_KEY), webhook_secret=SecretStr(SIGNING), url=pagers.served.url
+        )
+        called = {"paging": PagingSettings(pagerduty=duty), "critical_at_once": True}
+        async with starting(slack, tmp_path, GIVEN.model_copy(update=called)) as bot:
+            assert await bot.posted(ALERTS_PATH, CRITICAL, BEARER) == 200
+            while not pagers.rung:  # noqa: ASYNC110  # the pager has no event
+                await asyncio.sleep(0.02)
+            posts = pagerduty_posts(pagers.rung[0])
+            assert await bot.posted(PAGERDUTY_PATH, posts, {}) == 401
+            assert await bot.posted(PAGERDUTY_PATH, posts, signed(posts)) == 200
+            slack.faults.remove(fault)
+            await slack.wait_for(lambda: "Tenex Engineer" in "".join(map(text, slack.messages(ROOM, "ada"))))
 
-    asyncio.run(run())
+
+async def test_a_token_that_slack_refuses_ends_the_start_also_where_alerts_are_taken(tmp_path: Path) -> None:
+    async with asyncio.timeout(180), SlackServer(deadline_s=60) as slack:
+        slack.faults.append(Fault("revoked"))
+        with pytest.raises(WrongInstall, match="token_revoked"):
+            await Starting(slack, tmp_path, GIVEN).run()
 
 
-def test_the_log_says_once_that_slack_is_out_of_reach(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    async def run() -> None:
-        async with asyncio.timeout(180), SlackServer(deadline_s=60) as slack:
-            slack.faults.append(Fault("status", "auth.test", times=None))
-            async with starting(slack, tmp_path):
-                await slack.wait_for(lambda: len(slack.journal.of("api", "auth.test")) > 8)
-
-    asyncio.run(run())
+async def test_the_log_says_once_that_slack_is_out_of_reach(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    async with asyncio.timeout(180), SlackServer(deadline_s=60) as slack:
+        slack.faults.append(Fault("status", "auth.test", times=None))
+        async with starting(slack, tmp_path):
+            await slack.wait_for(lambda: len(slack.journal.of("api", "auth.test")) > 8)
     assert len([record for record in caplog.records if "Slack was not reached" in record.getMessage()]) == 1
 
 

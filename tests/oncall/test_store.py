@@ -193,39 +193,34 @@ async def test_what_is_done_and_what_the_log_says_of_it_are_there_together_or_no
     assert [entry.action for entry in await one.audit.read(5)] == ["triage-ack"]
 
 
-def test_what_every_pass_and_every_word_reads_is_found_by_an_index(tmp_path: Path) -> None:
-    async def run() -> list[str]:
-        said: list[tuple[str, object]] = []
-        async with open_store(f"sqlite:///{tmp_path}/x.db") as store:
-            rows, alerts = store.incidents, store.alerts
-            await alerts.take([pending(0)])
-            found = await rows.sort("", CAUSE, [pending(0)], "C1")
-            [row] = await rows.opened()
-            event.listen(
-                store._engine.sync_engine, "before_cursor_execute", lambda *given: said.append((given[2], given[3]))
-            )
-            await alerts.take([pending(0), pending(3)])
-            await rows.sort("", CAUSE, [pending(3)], "C1")
-            for reading in (
-                alerts.unsorted(9),
-                alerts.counts([found]),
-                store.timeline.untold(),
-                alerts.firing(source="watch", cluster=""),
-                alerts.unsorted_labels(),
-                alerts.unsorted(9, "a", ("b",)),
-                rows.has_evidence(row),
-            ):
-                await reading
-            await alerts.silence("alertmanager", 0.0)
-            await alerts.unwatch("watch", ("a",))
-            await rows.find_threads()
-            await rows.of_thread("C1", "1.2")
-        with contextlib.closing(sqlite3.connect(tmp_path / "x.db")) as db:
-            asked = [text for text in said if not text[0].startswith(("BEGIN", "PRAGMA", "INSERT"))]
-            return [
-                f"{row[3]}: {what}" for what, given in asked for row in db.execute(f"EXPLAIN QUERY PLAN {what}", given)
-            ]
-
-    plan = asyncio.run(run())
+async def test_what_every_pass_and_every_word_reads_is_found_by_an_index(tmp_path: Path) -> None:
+    said: list[tuple[str, object]] = []
+    async with open_store(f"sqlite:///{tmp_path}/x.db") as store:
+        rows, alerts = store.incidents, store.alerts
+        await alerts.take([pending(0)])
+        found = await rows.sort("", CAUSE, [pending(0)], "C1")
+        [row] = await rows.opened()
+        event.listen(
+            store._engine.sync_engine, "before_cursor_execute", lambda *given: said.append((given[2], given[3]))
+        )
+        await alerts.take([pending(0), pending(3)])
+        await rows.sort("", CAUSE, [pending(3)], "C1")
+        for reading in (
+            alerts.unsorted(9),
+            alerts.counts([found]),
+            store.timeline.untold(),
+            alerts.firing(source="watch", cluster=""),
+            alerts.unsorted_labels(),
+            alerts.unsorted(9, "a", ("b",)),
+            rows.has_evidence(row),
+        ):
+            await reading
+        await alerts.silence("alertmanager", 0.0)
+        await alerts.unwatch("watch", ("a",))
+        await rows.find_threads()
+        await rows.of_thread("C1", "1.2")
+    with contextlib.closing(sqlite3.connect(tmp_path / "x.db")) as db:
+        asked = [text for text in said if not text[0].startswith(("BEGIN", "PRAGMA", "INSERT"))]
+        plan = [f"{row[3]}: {what}" for what, given in asked for row in db.execute(f"EXPLAIN QUERY PLAN {what}", given)]
     assert plan
     assert [step for step in plan if step.startswith("SCAN")] == []

@@ -159,7 +159,7 @@ async def test_posted_in_a_channel_it_calls_neither_people_nor_user_groups(rig: 
     assert "<!" not in posted["text"]
 
 
-def test_killed_at_any_step_the_report_comes_once(
+async def test_killed_at_any_step_the_report_comes_once(
     new_database: NewDatabase, tmp_path: Path, record_property: Callable[[str, object], None]
 ) -> None:
     recording = busy_cluster(tmp_path, 1)
@@ -178,14 +178,11 @@ def test_killed_at_any_step_the_report_comes_once(
             assert len(await after(rig, 301)) == 1, (at, when)
             return []
 
-    async def run() -> int:
-        names = await life(None)
-        for at in range(len(names)):  # before a step is after the one before it
-            await life(at)
-        await life(len(names) - 1, "after")
-        return len(names) + 1
-
-    record_property("crash_points", asyncio.run(run()))
+    names = await life(None)
+    for at in range(len(names)):  # before a step is after the one before it
+        await life(at)
+    await life(len(names) - 1, "after")
+    record_property("crash_points", len(names) + 1)
 
 
 @on_rig(1)

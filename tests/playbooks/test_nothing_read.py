@@ -8,7 +8,6 @@ from aiohttp import web
 
 from bot.errors import SourceError
 from bot.kube.client.connect import open_cluster
-from bot.report import Report
 from bot.texts import Texts, in_english
 from playbooks.fit.manifest import Manifest
 from playbooks.playbook import Sources, find, load
@@ -49,16 +48,12 @@ def test_a_verb_that_can_read_nothing_at_all_says_so_with_exit_code_3(tmp_path: 
     assert in_english(told.value.hint)
 
 
-def test_a_pod_whose_events_were_read_has_a_report_though_it_was_not(tmp_path: Path) -> None:
+async def test_a_pod_whose_events_were_read_has_a_report_though_it_was_not(tmp_path: Path) -> None:
     recording = record(tmp_path, cluster(pod("wl")))
     playbook = find("why")
-
-    async def ask() -> Report:
-        async with ApiServer.from_recording(recording, faults=[Fault(r"/pods", "status", status=503)]) as server:
-            config = tmp_path / "kubeconfig"
-            config.write_text(server.kubeconfig())
-            async with await open_cluster(kubeconfig=config) as reached:
-                snapshot = await playbook.gather(playbook.request(pod="ml/wl"), Sources(reached))
-                return playbook.report(snapshot, Texts("en"))
-
-    assert codes(asyncio.run(ask())) == ["not-enough-evidence"]
+    async with ApiServer.from_recording(recording, faults=[Fault(r"/pods", "status", status=503)]) as server:
+        config = tmp_path / "kubeconfig"
+        config.write_text(server.kubeconfig())
+        async with await open_cluster(kubeconfig=config) as reached:
+            snapshot = await playbook.gather(playbook.request(pod="ml/wl"), Sources(reached))
+            assert codes(playbook.report(snapshot, Texts("en"))) == ["not-enough-evidence"]

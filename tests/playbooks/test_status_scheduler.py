@@ -327,15 +327,13 @@ def test_a_recorded_log_that_is_too_long_is_read_at_its_end(tmp_path: Path) -> N
     ]
 
 
-def test_panics_of_a_log_that_was_not_read_whole_leave_a_gap(tmp_path: Path) -> None:
+async def test_panics_of_a_log_that_was_not_read_whole_leave_a_gap(tmp_path: Path) -> None:
     long = "http: panic serving 10.0.0.1:1: one of too many\n" * (MOST_LINES + 1)
     there = RecordedCluster.open(record(tmp_path, cluster(), logs=long))
-
-    async def gaps() -> list[str]:
-        seen = await gather_install(Sources(there))
-        return [gap.source for gap in (await gather_panics(there, seen.install))[1]]
-
-    assert asyncio.run(gaps()) == ["log of hami-system/hami-scheduler-0"]
+    seen = await gather_install(Sources(there))
+    assert [gap.source for gap in (await gather_panics(there, seen.install))[1]] == [
+        "log of hami-system/hami-scheduler-0"
+    ]
 
 
 def test_of_many_replicas_the_one_that_decides_is_read(tmp_path: Path) -> None:

@@ -1,13 +1,11 @@
 """Whom a question is about: names as people type them, what is found for them, and what is said when nothing is."""
 
-import asyncio
 from pathlib import Path
 
 import pytest
 
 from bot.errors import UsageError
 from bot.kube.client.connect import open_cluster
-from bot.report import Report
 from bot.texts import Texts, in_english
 from playbooks.gather.subject import SubjectRequest, parse_subject
 from playbooks.playbook import Sources, find
@@ -252,20 +250,16 @@ def test_a_pod_that_cannot_be_read_is_a_gap_and_not_an_absence(tmp_path: Path) -
 
 
 @pytest.mark.parametrize("name", ["wl", "nobody"])
-def test_where_only_one_namespace_may_be_searched_the_answer_says_so(tmp_path: Path, name: str) -> None:
+async def test_where_only_one_namespace_may_be_searched_the_answer_says_so(tmp_path: Path, name: str) -> None:
     recording = record(tmp_path, cluster(gpu_node(), pod("wl"), pod("nobody", namespace="dev")))
     refused = Fault(r"/api/v1/pods(\?|$)", "status", status=403)
-
-    async def run() -> Report:
-        async with ApiServer.from_recording(recording, faults=[refused]) as server:
-            config = tmp_path / "kubeconfig"
-            config.write_text(server.kubeconfig(namespace="ml"))
-            async with await open_cluster(kubeconfig=config) as reached:
-                playbook = find("why")
-                snapshot = await playbook.gather(playbook.request(pod=name), Sources(reached))
-                return playbook.report(snapshot, Texts("en"))
-
-    report = asyncio.run(run())
+    async with ApiServer.from_recording(recording, faults=[refused]) as server:
+        config = tmp_path / "kubeconfig"
+        config.write_text(server.kubeconfig(namespace="ml"))
+        async with await open_cluster(kubeconfig=config) as reached:
+            playbook = find("why")
+            snapshot = await playbook.gather(playbook.request(pod=name), Sources(reached))
+            report = playbook.report(snapshot, Texts("en"))
     gap = next(gap for gap in report.gaps if gap.source == "pods of all namespaces")
     assert "403" in gap.why
     assert "only namespace ml was searched" in in_english(gap.advice)
@@ -274,21 +268,19 @@ def test_where_only_one_namespace_may_be_searched_the_answer_says_so(tmp_path: P
 
 
 @pytest.mark.parametrize("verb", ["why", "logs"])
-def test_a_live_cluster_and_a_recording_say_in_the_same_words_that_there_is_no_such_pod(
+async def test_a_live_cluster_and_a_recording_say_in_the_same_words_that_there_is_no_such_pod(
     tmp_path: Path, verb: str
 ) -> None:
     recording = record(tmp_path, cluster(gpu_node()))
     playbook = find(verb)
-
-    async def run() -> Report:
-        async with ApiServer.from_recording(recording) as server:
-            config = tmp_path / "kubeconfig"
-            config.write_text(server.kubeconfig())
-            async with await open_cluster(kubeconfig=config) as reached:
-                snapshot = await playbook.gather(playbook.request(pod="ml/nosuch"), Sources(reached))
-                return playbook.report(snapshot, Texts("en"))
-
-    assert asyncio.run(run()).verdict == answer(verb, recording, {}, pod="ml/nosuch").verdict
+    async with ApiServer.from_recording(recording) as server:
+        config = tmp_path / "kubeconfig"
+        config.write_text(server.kubeconfig())
+        async with await open_cluster(kubeconfig=config) as reached:
+            snapshot = await playbook.gather(playbook.request(pod="ml/nosuch"), Sources(reached))
+            assert (
+                playbook.report(snapshot, Texts("en")).verdict == answer(verb, recording, {}, pod="ml/nosuch").verdict
+            )
 
 
 def made_for(kind: str, name: str) -> Object:

@@ -352,25 +352,26 @@ def ask_live(tmp_path: Path, subject: Object, *objects: Object) -> tuple[Report,
 
 
 @pytest.mark.parametrize(("verb", "words"), [("why", {"pod": "ml/wl"}), ("pending", {}), ("status", {})])
-def test_the_scheduler_s_log_is_read_once_for_a_question(tmp_path: Path, verb: str, words: Object) -> None:
+async def test_the_scheduler_s_log_is_read_once_for_a_question(tmp_path: Path, verb: str, words: Object) -> None:
     waits = pod(said=bind_error("bind failed: EOF", 18))
     refused_too = pod("other", said=refused(none_of(1, "1 CardInsufficientMemory")))
     recording = record(tmp_path, cluster(gpu_node(), waits, refused_too))
     playbook = find(verb)
-
-    async def logs() -> list[str]:
-        async with ApiServer.from_recording(recording) as server:
-            config = tmp_path / "kubeconfig"
-            config.write_text(server.kubeconfig())
-            async with await open_cluster(kubeconfig=config) as reached:
-                await playbook.gather(playbook.request(**words), Sources(reached))
-            return [
-                request.path
-                for request in server.requests
-                if request.path.endswith("/log") and "scheduler" in request.path
-            ]
-
-    assert len(asyncio.run(logs())) == 1
+    async with ApiServer.from_recording(recording) as server:
+        config = tmp_path / "kubeconfig"
+        config.write_text(server.kubeconfig())
+        async with await open_cluster(kubeconfig=config) as reached:
+            await playbook.gather(playbook.request(**words), Sources(reached))
+        assert (
+            len(
+                [
+                    request.path
+                    for request in server.requests
+                    if request.path.endswith("/log") and "scheduler" in request.path
+                ]
+            )
+            == 1
+        )
 
 
 @pytest.mark.parametrize("answer", ["12 node unregistered", "12 CardInsufficientMemory"])
@@ -389,15 +390,11 @@ def renamed(name: str, offered: int) -> Object:
     return one
 
 
-def test_a_node_that_offers_gpus_under_another_name_is_not_in_question(tmp_path: Path) -> None:
+async def test_a_node_that_offers_gpus_under_another_name_is_not_in_question(tmp_path: Path) -> None:
     there = RecordedCluster.open(record(tmp_path, [renamed(name, 0 if name == "gpu-9" else 20) for name in NODES]))
     config = read_device_config("nvidia:\n  resourceCountName: example.com/gpu\n")
     assert isinstance(config, DeviceConfig)
-
-    async def names() -> list[str]:
-        return list((await gather_nodes_in_question(there, None, await there.list(GPU_NODES), config)).sides)
-
-    assert asyncio.run(names()) == ["gpu-9"]
+    assert list((await gather_nodes_in_question(there, None, await there.list(GPU_NODES), config)).sides) == ["gpu-9"]
 
 
 def test_of_a_refused_pod_the_device_plugin_of_its_node_is_read(tmp_path: Path) -> None:

@@ -1,6 +1,5 @@
 """A cluster without HAMi: every question says so, and concludes it only from all that would show HAMi."""
 
-import asyncio
 import re
 from pathlib import Path
 from typing import Any
@@ -147,34 +146,28 @@ def test_a_pod_that_runs_is_judged_as_ever(tmp_path: Path) -> None:
     assert codes(report)[0] == "image-or-start-failure"
 
 
-def test_a_cluster_that_settings_call_otherwise_is_told_with_its_context(tmp_path: Path) -> None:
-    async def main() -> Report:
-        async with ApiServer.from_recording(INCIDENTS / "no-hami" / "recording.tar.gz") as server:
-            config = tmp_path / "kubeconfig"
-            config.write_text(server.kubeconfig())
-            async with await open_cluster(kubeconfig=config, name="training") as live:
-                status = find("status")
-                return status.report(await status.gather(status.request(), Sources(live)), Texts("en"))
-
-    report = asyncio.run(main())
+async def test_a_cluster_that_settings_call_otherwise_is_told_with_its_context(tmp_path: Path) -> None:
+    async with ApiServer.from_recording(INCIDENTS / "no-hami" / "recording.tar.gz") as server:
+        config = tmp_path / "kubeconfig"
+        config.write_text(server.kubeconfig())
+        async with await open_cluster(kubeconfig=config, name="training") as live:
+            status = find("status")
+            report = status.report(await status.gather(status.request(), Sources(live)), Texts("en"))
     context = re.fullmatch(r"HAMi is not installed in cluster training, context (\S+)\.", report.verdict)
     assert context
     assert f"current-context: {context[1]}" in (tmp_path / "kubeconfig").read_text().replace('"', "")
 
 
-def test_a_profile_and_a_change_are_answered_with_that_too(tmp_path: Path) -> None:
-    async def main() -> None:
-        async with ApiServer.from_recording(INCIDENTS / "no-hami" / "recording.tar.gz") as server:
-            config = tmp_path / "kubeconfig"
-            config.write_text(server.kubeconfig())
-            async with await open_cluster(kubeconfig=config, name="training") as live:
-                sources = Sources(live, ports=live)
-                with pytest.raises(NotFound, match="HAMi is not installed in cluster training"):
-                    await fetch_profile(Request("heap", 0), sources)
-                with pytest.raises(NotFound, match="HAMi is not installed in cluster training"):
-                    await look(sources, Revert("verbosity"))
-
-    asyncio.run(main())
+async def test_a_profile_and_a_change_are_answered_with_that_too(tmp_path: Path) -> None:
+    async with ApiServer.from_recording(INCIDENTS / "no-hami" / "recording.tar.gz") as server:
+        config = tmp_path / "kubeconfig"
+        config.write_text(server.kubeconfig())
+        async with await open_cluster(kubeconfig=config, name="training") as live:
+            sources = Sources(live, ports=live)
+            with pytest.raises(NotFound, match="HAMi is not installed in cluster training"):
+                await fetch_profile(Request("heap", 0), sources)
+            with pytest.raises(NotFound, match="HAMi is not installed in cluster training"):
+                await look(sources, Revert("verbosity"))
 
 
 def test_volcano_with_its_vgpu_plugin_misses_no_scheduler_of_hami_s(tmp_path: Path) -> None:

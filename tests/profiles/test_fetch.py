@@ -150,30 +150,27 @@ def test_cancelled_it_closes_the_request_and_the_scheduler_stops_profiling(tmp_p
 
 
 @pytest.mark.process
-def test_ctrl_c_in_a_shell_ends_the_capture(tmp_path: Path) -> None:
+async def test_ctrl_c_in_a_shell_ends_the_capture(tmp_path: Path) -> None:
     started = asyncio.Event()
 
     async def forever(_: float) -> None:
         started.set()
         await asyncio.Event().wait()
 
-    async def run() -> int | None:
-        async with serving("hami-2.10", "profile", profile_wait=forever) as server:
-            (tmp_path / "kubeconfig").write_text(server.kubeconfig())
-            words = ["profile", "cpu", "60s", "--kubeconfig", str(tmp_path / "kubeconfig")]
-            signal.signal(signal.SIGINT, signal.default_int_handler)  # tests in the background have it ignored
-            shell = await asyncio.create_subprocess_exec(
-                sys.executable, "-m", "bot", *words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-            )
-            await asyncio.wait_for(started.wait(), 60)
-            shell.send_signal(signal.SIGINT)
-            await shell.wait()
-            async with asyncio.timeout(180):
-                while server.ports.profiling:  # noqa: ASYNC110
-                    await asyncio.sleep(0.01)
-            return shell.returncode
-
-    assert asyncio.run(run()) == 130
+    async with serving("hami-2.10", "profile", profile_wait=forever) as server:
+        (tmp_path / "kubeconfig").write_text(server.kubeconfig())
+        words = ["profile", "cpu", "60s", "--kubeconfig", str(tmp_path / "kubeconfig")]
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # tests in the background have it ignored
+        shell = await asyncio.create_subprocess_exec(
+            sys.executable, "-m", "bot", *words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
+        await asyncio.wait_for(started.wait(), 60)
+        shell.send_signal(signal.SIGINT)
+        await shell.wait()
+        async with asyncio.timeout(180):
+            while server.ports.profiling:  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+        assert shell.returncode == 130
 
 
 WANTED = PodGet("ns", "pod", "https", 443, "debug/pprof/heap")

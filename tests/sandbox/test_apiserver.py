@@ -104,17 +104,13 @@ def test_a_recording_is_served_from_a_folder_and_from_an_archive(recording, pack
     assert asyncio.run(read()) == ("hami-scheduler", "v1.36.2", LOG)
 
 
-def test_the_previous_log_of_a_recording_is_served_as_that_of_the_run_before(recording):
+async def test_the_previous_log_of_a_recording_is_served_as_that_of_the_run_before(recording):
     namespace, pod, container = EXTENDER
     (recording / "logs" / namespace / pod / f"{container}.previous.log").write_bytes(b"the run before\n")
-
-    async def read():
-        async with ApiServer.from_recording(recording) as server, aiohttp.ClientSession(server.url) as client:
-            path = f"/api/v1/namespaces/{namespace}/pods/{pod}/log?container={container}"
-            async with client.get(path) as now, client.get(f"{path}&previous=true") as before:
-                return await now.read(), await before.read()
-
-    assert asyncio.run(read()) == (LOG, b"the run before\n")
+    async with ApiServer.from_recording(recording) as server, aiohttp.ClientSession(server.url) as client:
+        path = f"/api/v1/namespaces/{namespace}/pods/{pod}/log?container={container}"
+        async with client.get(path) as now, client.get(f"{path}&previous=true") as before:
+            assert (await now.read(), await before.read()) == (LOG, b"the run before\n")
 
 
 @pytest.mark.process
@@ -141,16 +137,13 @@ def test_the_command_prints_its_url_serves_and_ends_when_interrupted(tmp_path):
 @pytest.mark.parametrize(
     "headers", [{"Host": "sandbox.example"}, {"Host": "127.0.0.1.sandbox.example"}, {"Origin": "https://x.example"}]
 )
-def test_a_web_page_that_has_its_name_point_here_reaches_nothing(headers: dict[str, str]) -> None:
-    async def run() -> None:
-        async with ApiServer({"pods": []}) as server, aiohttp.ClientSession(headers=headers) as session:
-            for method, path in (
-                ("GET", "/api/v1/pods"),
-                ("DELETE", "/api/v1/namespaces/ml/pods/a"),
-                ("GET", "/livez"),
-            ):
-                async with session.request(method, server.url + path) as answer:
-                    assert answer.status == 403
-            assert server.requests == []
-
-    asyncio.run(run())
+async def test_a_web_page_that_has_its_name_point_here_reaches_nothing(headers: dict[str, str]) -> None:
+    async with ApiServer({"pods": []}) as server, aiohttp.ClientSession(headers=headers) as session:
+        for method, path in (
+            ("GET", "/api/v1/pods"),
+            ("DELETE", "/api/v1/namespaces/ml/pods/a"),
+            ("GET", "/livez"),
+        ):
+            async with session.request(method, server.url + path) as answer:
+                assert answer.status == 403
+        assert server.requests == []

@@ -99,31 +99,24 @@ def test_a_patch_gives_the_recorded_object(name):
     assert (ours["status"], ours["body"]) == (200, theirs["body"])
 
 
-def test_a_put_of_an_old_state_is_a_conflict_as_recorded():
+async def test_a_put_of_an_old_state_is_a_conflict_as_recorded():
     case = recorded("put-stale-resourceVersion")
     stale = DEPLOYMENT | {"metadata": DEPLOYMENT["metadata"] | {"resourceVersion": "1"}}
-
-    async def talk() -> Any:
-        async with (
-            ApiServer(OBJECTS) as server,
-            aiohttp.ClientSession(server.url) as client,
-            client.put(case["request"]["path"], json=stale) as response,
-        ):
-            return response.status, await response.json()
-
-    status, body = asyncio.run(talk())
+    async with (
+        ApiServer(OBJECTS) as server,
+        aiohttp.ClientSession(server.url) as client,
+        client.put(case["request"]["path"], json=stale) as response,
+    ):
+        status, body = response.status, await response.json()
     assert (status, status_parts(body)) == (409, status_parts(case["response"]["body"]))
 
 
-def test_an_apply_patch_is_refused_because_nothing_here_owns_fields():
-    async def talk() -> int:
-        async with ApiServer(OBJECTS) as server, aiohttp.ClientSession(server.url) as client:
-            path = "/apis/apps/v1/namespaces/hami-system/deployments/hami-scheduler"
-            headers = {"Content-Type": "application/apply-patch+yaml"}
-            async with client.patch(path, data="{}", headers=headers) as response:
-                return response.status
-
-    assert asyncio.run(talk()) == 415
+async def test_an_apply_patch_is_refused_because_nothing_here_owns_fields():
+    async with ApiServer(OBJECTS) as server, aiohttp.ClientSession(server.url) as client:
+        path = "/apis/apps/v1/namespaces/hami-system/deployments/hami-scheduler"
+        headers = {"Content-Type": "application/apply-patch+yaml"}
+        async with client.patch(path, data="{}", headers=headers) as response:
+            assert response.status == 415
 
 
 @pytest.mark.parametrize("name", ["forbidden-get-missing-object", "forbidden-list-nodes", "forbidden-patch-deployment"])

@@ -1,6 +1,5 @@
 """A recording is served as if it had been taken now: every time in it is moved by one offset, and nothing else."""
 
-import asyncio
 import json
 import re
 from datetime import UTC, datetime, timedelta
@@ -77,16 +76,16 @@ def test_every_time_of_a_recorded_cluster_is_moved_by_the_same():
     assert len(moved.logs[key]) == len(plain.logs[key])
 
 
-def test_a_shifted_recording_is_served():
+async def test_a_shifted_recording_is_served():
     now = datetime(2030, 2, 3, 4, 5, 6, tzinfo=UTC)
-
-    async def newest() -> datetime:
-        async with (
-            ApiServer.from_recording(CASE, shift_to=now) as server,
-            aiohttp.ClientSession(server.url) as client,
-            client.get("/api/v1/namespaces/ml/pods") as response,
-        ):
-            pods = (await response.json())["items"]
-        return max(datetime.fromisoformat(pod["metadata"]["creationTimestamp"]) for pod in pods)
-
-    assert timedelta() < now - asyncio.run(newest()) < timedelta(minutes=5)
+    async with (
+        ApiServer.from_recording(CASE, shift_to=now) as server,
+        aiohttp.ClientSession(server.url) as client,
+        client.get("/api/v1/namespaces/ml/pods") as response,
+    ):
+        pods = (await response.json())["items"]
+    assert (
+        timedelta()
+        < now - max(datetime.fromisoformat(pod["metadata"]["creationTimestamp"]) for pod in pods)
+        < timedelta(minutes=5)
+    )

@@ -95,60 +95,51 @@ def test_revoked_tokens_stop_the_api_and_not_the_response_urls() -> None:
     talk(conversation)
 
 
-def test_an_outage_resets_every_connection_until_it_is_over() -> None:
-    async def run() -> None:
-        async with SlackServer(clock=VirtualClock()) as slack:
-            app, client = new_app(slack), web_client(slack)
+async def test_an_outage_resets_every_connection_until_it_is_over() -> None:
+    async with SlackServer(clock=VirtualClock()) as slack:
+        app, client = new_app(slack), web_client(slack)
 
-            @app.command("/hami")
-            async def hami(ack: Any) -> None:
-                await ack()
+        @app.command("/hami")
+        async def hami(ack: Any) -> None:
+            await ack()
 
-            async with socket_mode(slack, app, ping_interval=0.2), page(slack) as ask:
-                slack.faults.append(Fault("outage", until=slack.clock.now() + 60))
-                await slack.wait_for(lambda: not slack.connected)
-                with pytest.raises(aiohttp.ClientConnectionError):
-                    await client.auth_test()
-                assert (await slack.command("ada", ONCALL)).error == "dispatch_failed"
-                assert (await ask("GET", "/ui/workspace"))[1]["app"]["connected"] is False, "the page still works"
-                await slack.clock.advance(60)
-                await slack.wait_for(lambda: slack.connected)
-                assert (await client.auth_test())["ok"]
-                assert (await slack.command("ada", ONCALL)).ok
-
-    asyncio.run(run())
+        async with socket_mode(slack, app, ping_interval=0.2), page(slack) as ask:
+            slack.faults.append(Fault("outage", until=slack.clock.now() + 60))
+            await slack.wait_for(lambda: not slack.connected)
+            with pytest.raises(aiohttp.ClientConnectionError):
+                await client.auth_test()
+            assert (await slack.command("ada", ONCALL)).error == "dispatch_failed"
+            assert (await ask("GET", "/ui/workspace"))[1]["app"]["connected"] is False, "the page still works"
+            await slack.clock.advance(60)
+            await slack.wait_for(lambda: slack.connected)
+            assert (await client.auth_test())["ok"]
+            assert (await slack.command("ada", ONCALL)).ok
 
 
-def test_a_duplicate_delivery_runs_the_listener_twice() -> None:
-    async def run() -> None:
-        async with SlackServer() as slack:
-            app = new_app(slack)
-            events: list[str] = []
+async def test_a_duplicate_delivery_runs_the_listener_twice() -> None:
+    async with SlackServer() as slack:
+        app = new_app(slack)
+        events: list[str] = []
 
-            @app.event("app_mention")
-            async def mention(body: Any, say: Any) -> None:
-                events.append(body["event_id"])
-                await say(f"heard {len(events)}")
+        @app.event("app_mention")
+        async def mention(body: Any, say: Any) -> None:
+            events.append(body["event_id"])
+            await say(f"heard {len(events)}")
 
-            async with socket_mode(slack, app):
-                slack.faults.append(Fault("duplicate", "delivery/events_api"))
-                await slack.mention("ada", ONCALL, "why")
-                await slack.wait_for(channel=ONCALL, containing="heard 2")
-            assert len(events) == 2
-            assert len(set(events)) == 1
-
-    asyncio.run(run())
+        async with socket_mode(slack, app):
+            slack.faults.append(Fault("duplicate", "delivery/events_api"))
+            await slack.mention("ada", ONCALL, "why")
+            await slack.wait_for(channel=ONCALL, containing="heard 2")
+        assert len(events) == 2
+        assert len(set(events)) == 1
 
 
-def test_the_sdk_leaves_a_silent_peer_and_connects_again() -> None:
-    async def run() -> None:
-        async with SlackServer() as slack:
-            app = new_app(slack)
-            async with socket_mode(slack, app, ping_interval=0.2):
-                slack.faults.append(Fault("silent"))
-                await slack.wait_for(lambda: slack.journal.of("socket", "connected 2"))
-
-    asyncio.run(run())
+async def test_the_sdk_leaves_a_silent_peer_and_connects_again() -> None:
+    async with SlackServer() as slack:
+        app = new_app(slack)
+        async with socket_mode(slack, app, ping_interval=0.2):
+            slack.faults.append(Fault("silent"))
+            await slack.wait_for(lambda: slack.journal.of("socket", "connected 2"))
 
 
 def test_a_response_url_and_an_upload_fail_like_any_request() -> None:

@@ -1,6 +1,5 @@
 """An unmodified slack-bolt app behind a request URL: signatures, retries; and response URLs, which both modes share."""
 
-import asyncio
 import json
 import time
 from typing import Any
@@ -16,116 +15,104 @@ from tests.sandbox.slack_support import BUTTONS, MODAL, http_mode, new_app
 ONCALL = "C0GPUONC01"
 
 
-def test_commands_events_and_clicks_reach_an_app_over_signed_http() -> None:
-    async def run() -> None:
-        async with SlackServer() as slack:
-            app = new_app(slack)
+async def test_commands_events_and_clicks_reach_an_app_over_signed_http() -> None:
+    async with SlackServer() as slack:
+        app = new_app(slack)
 
-            @app.command("/hami")
-            async def hami(ack: Any, command: Any) -> None:
-                await ack(f"Looking at {command['text']}")
+        @app.command("/hami")
+        async def hami(ack: Any, command: Any) -> None:
+            await ack(f"Looking at {command['text']}")
 
-            @app.event("app_mention")
-            async def mention(event: Any, say: Any) -> None:
-                await say("heard", blocks=BUTTONS, thread_ts=event["ts"])
+        @app.event("app_mention")
+        async def mention(event: Any, say: Any) -> None:
+            await say("heard", blocks=BUTTONS, thread_ts=event["ts"])
 
-            @app.action("go")
-            async def go(ack: Any, respond: Any) -> None:
-                await ack()
-                await respond("went", replace_original=True)
+        @app.action("go")
+        async def go(ack: Any, respond: Any) -> None:
+            await ack()
+            await respond("went", replace_original=True)
 
-            @app.shortcut("diagnose")
-            async def diagnose(ack: Any, shortcut: Any, client: Any) -> None:
-                await client.views_open(trigger_id=shortcut["trigger_id"], view=MODAL)
-                await ack()
+        @app.shortcut("diagnose")
+        async def diagnose(ack: Any, shortcut: Any, client: Any) -> None:
+            await client.views_open(trigger_id=shortcut["trigger_id"], view=MODAL)
+            await ack()
 
-            @app.view("ask")
-            async def ask(ack: Any) -> None:
-                await ack(response_action="errors", errors={"pod": "no such pod"})
+        @app.view("ask")
+        async def ask(ack: Any) -> None:
+            await ack(response_action="errors", errors={"pod": "no such pod"})
 
-            async with http_mode(slack, app):
-                assert slack.connected
-                assert await slack.verify_request_url()
-                assert (await slack.command("ada", ONCALL, "why <x>")).ok
-                assert slack.messages(ONCALL, "ada")[-1]["text"] == "Looking at why &lt;x&gt;"
-                said = await slack.mention("ada", ONCALL, "hello")
-                heard = await slack.wait_for(channel=ONCALL, containing="heard")
-                await slack.click("ada", "go", channel=ONCALL, message_ts=heard["ts"])
-                await slack.wait_for(channel=ONCALL, containing="went", thread_ts=said.ts)
-                await slack.shortcut("ada", "diagnose", channel=ONCALL, message_ts=said.ts)
-                refused = await slack.submit("ada", {"pod": {"name": {"type": "plain_text_input", "value": "x"}}})
-                assert refused.payload["errors"] == {"pod": "no such pod"}
-
-    asyncio.run(run())
+        async with http_mode(slack, app):
+            assert slack.connected
+            assert await slack.verify_request_url()
+            assert (await slack.command("ada", ONCALL, "why <x>")).ok
+            assert slack.messages(ONCALL, "ada")[-1]["text"] == "Looking at why &lt;x&gt;"
+            said = await slack.mention("ada", ONCALL, "hello")
+            heard = await slack.wait_for(channel=ONCALL, containing="heard")
+            await slack.click("ada", "go", channel=ONCALL, message_ts=heard["ts"])
+            await slack.wait_for(channel=ONCALL, containing="went", thread_ts=said.ts)
+            await slack.shortcut("ada", "diagnose", channel=ONCALL, message_ts=said.ts)
+            refused = await slack.submit("ada", {"pod": {"name": {"type": "plain_text_input", "value": "x"}}})
+            assert refused.payload["errors"] == {"pod": "no such pod"}
 
 
 # Five minutes count both ways. A time ahead comes nearer while the test runs, so it may stand beside the limit.
 @pytest.mark.parametrize(
     ("age", "secret", "status"), [(0, "", 200), (0, "wrong", 401), (-299, "", 200), (290, "", 200), (301, "", 401)]
 )
-def test_bolt_verifies_what_the_server_signs(age: int, secret: str, status: int) -> None:
-    async def run() -> None:
-        async with (
-            SlackServer() as slack,
-            http_mode(slack, new_app(slack)) as url,
-            aiohttp.ClientSession() as session,
-        ):
-            body = json.dumps({"type": "url_verification", "challenge": "c"}).encode()
-            headers = sign(secret or slack.signing_secret, body, int(time.time()) - age)
-            async with session.post(url, data=body, headers=headers | {"Content-Type": "application/json"}) as got:
-                assert got.status == status
-
-    asyncio.run(run())
+async def test_bolt_verifies_what_the_server_signs(age: int, secret: str, status: int) -> None:
+    async with (
+        SlackServer() as slack,
+        http_mode(slack, new_app(slack)) as url,
+        aiohttp.ClientSession() as session,
+    ):
+        body = json.dumps({"type": "url_verification", "challenge": "c"}).encode()
+        headers = sign(secret or slack.signing_secret, body, int(time.time()) - age)
+        async with session.post(url, data=body, headers=headers | {"Content-Type": "application/json"}) as got:
+            assert got.status == status
 
 
 @pytest.mark.parametrize("stops", [False, True])
-def test_an_event_that_fails_is_sent_again_with_its_number_and_reason(stops: bool) -> None:
-    async def run() -> None:
-        async with SlackServer(clock=VirtualClock()) as slack:
-            seen: list[tuple[str | None, ...]] = []
+async def test_an_event_that_fails_is_sent_again_with_its_number_and_reason(stops: bool) -> None:
+    async with SlackServer(clock=VirtualClock()) as slack:
+        seen: list[tuple[str | None, ...]] = []
 
-            async def fail(request: web.Request) -> web.Response:
-                seen.append(tuple(request.headers.get(f"X-Slack-Retry-{name}") for name in ("Num", "Reason")))
-                return web.Response(status=500, headers={"X-Slack-No-Retry": "1"} if stops else {})
+        async def fail(request: web.Request) -> web.Response:
+            seen.append(tuple(request.headers.get(f"X-Slack-Retry-{name}") for name in ("Num", "Reason")))
+            return web.Response(status=500, headers={"X-Slack-No-Retry": "1"} if stops else {})
 
-            app = web.Application()
-            app.router.add_post("/", fail)
-            async with Served(app) as server:
-                slack.request_url, slack.delivery = server.url, "http"
-                assert (await slack.mention("ada", ONCALL, "why")).error == "dispatch_failed"
-                if not stops:
-                    await slack.wait_for(lambda: len(slack.journal.of("ack")) == 2)
-                    await slack.clock.advance(60)
-                    await slack.wait_for(lambda: len(slack.journal.of("ack")) == 3)
-                    await slack.clock.advance(300)
-                    await slack.wait_for(lambda: len(slack.journal.of("ack")) == 4)
-            again = [("1", "http_error"), ("2", "http_error"), ("3", "http_error")]
-            assert seen == [(None, None), *([] if stops else again)]
-
-    asyncio.run(run())
-
-
-def test_a_delivery_is_replayed_byte_for_byte_later() -> None:
-    async def run() -> None:
-        async with SlackServer(clock=VirtualClock()) as slack:
-            seen: list[tuple[str, bytes]] = []
-
-            async def take(request: web.Request) -> web.Response:
-                seen.append((request.headers["X-Slack-Signature"], await request.read()))
-                return web.Response()
-
-            app = web.Application()
-            app.router.add_post("/", take)
-            async with Served(app) as server:
-                slack.request_url, slack.delivery = server.url, "http"
-                slack.faults.append(Fault("replay", "delivery/slash_commands", seconds=60))
-                await slack.command("ada", ONCALL, "why")
-                assert len(seen) == 1
-                await slack.clock.advance(60)
+        app = web.Application()
+        app.router.add_post("/", fail)
+        async with Served(app) as server:
+            slack.request_url, slack.delivery = server.url, "http"
+            assert (await slack.mention("ada", ONCALL, "why")).error == "dispatch_failed"
+            if not stops:
                 await slack.wait_for(lambda: len(slack.journal.of("ack")) == 2)
-            assert seen[0] == seen[1]
+                await slack.clock.advance(60)
+                await slack.wait_for(lambda: len(slack.journal.of("ack")) == 3)
+                await slack.clock.advance(300)
+                await slack.wait_for(lambda: len(slack.journal.of("ack")) == 4)
+        again = [("1", "http_error"), ("2", "http_error"), ("3", "http_error")]
+        assert seen == [(None, None), *([] if stops else again)]
 
-    asyncio.run(run())
+
+async def test_a_delivery_is_replayed_byte_for_byte_later() -> None:
+    async with SlackServer(clock=VirtualClock()) as slack:
+        seen: list[tuple[str, bytes]] = []
+
+        async def take(request: web.Request) -> web.Response:
+            seen.append((request.headers["X-Slack-Signature"], await request.read()))
+            return web.Response()
+
+        app = web.Application()
+        app.router.add_post("/", take)
+        async with Served(app) as server:
+            slack.request_url, slack.delivery = server.url, "http"
+            slack.faults.append(Fault("replay", "delivery/slash_commands", seconds=60))
+            await slack.command("ada", ONCALL, "why")
+            assert len(seen) == 1
+            await slack.clock.advance(60)
+            await slack.wait_for(lambda: len(slack.journal.of("ack")) == 2)
+        assert seen[0] == seen[1]
 
 
 async def url_of_a_command(slack: SlackServer) -> str:
@@ -139,58 +126,46 @@ async def post(url: str, **body: Any) -> tuple[int, str]:
         return answer.status, await answer.text()
 
 
-def test_a_response_url_is_used_five_times() -> None:
-    async def run() -> None:
-        async with SlackServer() as slack:
-            url = await url_of_a_command(slack)
-            answers = [await post(url, text=f"answer {number}") for number in range(6)]
-            assert [status for status, _ in answers] == [200] * 5 + [404]
-            assert (answers[0][1], json.loads(answers[5][1])["error"]) == ("ok", "used_url")
-            shown = [message["text"] for message in slack.messages(ONCALL, "ada") if message.get("ephemeral")]
-            assert shown == [f"answer {number}" for number in range(5)]
-
-    asyncio.run(run())
+async def test_a_response_url_is_used_five_times() -> None:
+    async with SlackServer() as slack:
+        url = await url_of_a_command(slack)
+        answers = [await post(url, text=f"answer {number}") for number in range(6)]
+        assert [status for status, _ in answers] == [200] * 5 + [404]
+        assert (answers[0][1], json.loads(answers[5][1])["error"]) == ("ok", "used_url")
+        shown = [message["text"] for message in slack.messages(ONCALL, "ada") if message.get("ephemeral")]
+        assert shown == [f"answer {number}" for number in range(5)]
 
 
-def test_a_response_url_ends_after_half_an_hour() -> None:
-    async def run() -> None:
-        async with SlackServer(clock=VirtualClock()) as slack:
-            url = await url_of_a_command(slack)
-            await slack.clock.advance(30 * 60 - 1)
-            assert (await post(url, text="in time"))[0] == 200
-            await slack.clock.advance(1)
-            status, body = await post(url, text="late")
-            assert (status, json.loads(body)["error"]) == (404, "expired_url")
-
-    asyncio.run(run())
+async def test_a_response_url_ends_after_half_an_hour() -> None:
+    async with SlackServer(clock=VirtualClock()) as slack:
+        url = await url_of_a_command(slack)
+        await slack.clock.advance(30 * 60 - 1)
+        assert (await post(url, text="in time"))[0] == 200
+        await slack.clock.advance(1)
+        status, body = await post(url, text="late")
+        assert (status, json.loads(body)["error"]) == (404, "expired_url")
 
 
-def test_a_commands_url_replaces_and_deletes_nothing() -> None:
-    async def run() -> None:
-        async with SlackServer() as slack:
-            url = await url_of_a_command(slack)
-            await post(url, text="first")
-            await post(url, text="second")
-            await post(url, text="third", replace_original=True)
+async def test_a_commands_url_replaces_and_deletes_nothing() -> None:
+    async with SlackServer() as slack:
+        url = await url_of_a_command(slack)
+        await post(url, text="first")
+        await post(url, text="second")
+        await post(url, text="third", replace_original=True)
 
-            def shown() -> list[str]:
-                return [message["text"] for message in slack.messages(ONCALL, "ada") if message.get("ephemeral")]
+        def shown() -> list[str]:
+            return [message["text"] for message in slack.messages(ONCALL, "ada") if message.get("ephemeral")]
 
-            assert shown() == ["first", "second", "third"]
-            await post(url, delete_original=True)
-            assert shown() == ["first", "second", "third"]
-
-    asyncio.run(run())
+        assert shown() == ["first", "second", "third"]
+        await post(url, delete_original=True)
+        assert shown() == ["first", "second", "third"]
 
 
-def test_a_response_is_private_unless_it_says_in_channel_and_needs_no_membership() -> None:
-    async def run() -> None:
-        async with SlackServer() as slack:
-            await slack.command("grace", "gpu-budget", "why")
-            url = slack.journal.of("delivery")[-1].request["response_url"]
-            await post(url, text="private")
-            await post(url, text="public", response_type="in_channel")
-            assert [message["text"] for message in slack.messages("gpu-budget", "linus")][1:] == ["public"]
-            assert [message["text"] for message in slack.messages("gpu-budget", "grace")][1:] == ["private", "public"]
-
-    asyncio.run(run())
+async def test_a_response_is_private_unless_it_says_in_channel_and_needs_no_membership() -> None:
+    async with SlackServer() as slack:
+        await slack.command("grace", "gpu-budget", "why")
+        url = slack.journal.of("delivery")[-1].request["response_url"]
+        await post(url, text="private")
+        await post(url, text="public", response_type="in_channel")
+        assert [message["text"] for message in slack.messages("gpu-budget", "linus")][1:] == ["public"]
+        assert [message["text"] for message in slack.messages("gpu-budget", "grace")][1:] == ["private", "public"]

@@ -1,6 +1,5 @@
 """What people and other bots do that is more than a new message: edits, replies that are also sent, alerts."""
 
-import asyncio
 import json
 from collections.abc import Iterator
 from contextlib import asynccontextmanager
@@ -60,86 +59,70 @@ def lacks(event: dict[str, Any], recorded: str) -> set[str]:
     return set(fields_of(RECORDED[recorded])) - set(fields_of(event))
 
 
-def test_an_edited_mention_is_a_new_mention_of_the_same_message() -> None:
-    async def run() -> None:
-        async with listening("app_mention") as slack:
-            ts = (await slack.mention("ada", ONCALL, "why ml/x")).ts
-            await slack.edit("ada", ONCALL, ts, "@hami-bot why ml/y")
-            first, second = sent(slack)
-        assert first["event_id"] != second["event_id"]
-        assert (first["ts"], second["ts"]) == (ts, ts)
-        assert (first["client_msg_id"], "edited" in first) == (second["client_msg_id"], False)
-        assert second["edited"]["user"] == ADA
-        assert second["text"] == "<@U0HAMIBOT1> why ml/y"
-        assert lacks(second, "app_mention") == set()
-
-    asyncio.run(run())
+async def test_an_edited_mention_is_a_new_mention_of_the_same_message() -> None:
+    async with listening("app_mention") as slack:
+        ts = (await slack.mention("ada", ONCALL, "why ml/x")).ts
+        await slack.edit("ada", ONCALL, ts, "@hami-bot why ml/y")
+        first, second = sent(slack)
+    assert first["event_id"] != second["event_id"]
+    assert (first["ts"], second["ts"]) == (ts, ts)
+    assert (first["client_msg_id"], "edited" in first) == (second["client_msg_id"], False)
+    assert second["edited"]["user"] == ADA
+    assert second["text"] == "<@U0HAMIBOT1> why ml/y"
+    assert lacks(second, "app_mention") == set()
 
 
-def test_an_edit_is_told_as_message_changed_with_what_it_was() -> None:
-    async def run() -> None:
-        async with listening("message.im") as slack:
-            ts = (await slack.say("ada", slack.dm("ada"), "why ml/x")).ts
-            await slack.edit("ada", slack.dm("ada"), ts, "why ml/y")
-            changed = sent(slack)[-1]
-            (shown,) = slack.messages(slack.dm("ada"))
-        assert (changed["message"]["text"], changed["previous_message"]["text"]) == ("why ml/y", "why ml/x")
-        assert (changed["message"]["ts"], changed["channel_type"], changed["hidden"]) == (ts, "im", True)
-        assert lacks(changed, "message/message_changed") == set()
-        assert (shown["text"], shown["edited"]["user"]) == ("why ml/y", ADA)
-
-    asyncio.run(run())
+async def test_an_edit_is_told_as_message_changed_with_what_it_was() -> None:
+    async with listening("message.im") as slack:
+        ts = (await slack.say("ada", slack.dm("ada"), "why ml/x")).ts
+        await slack.edit("ada", slack.dm("ada"), ts, "why ml/y")
+        changed = sent(slack)[-1]
+        (shown,) = slack.messages(slack.dm("ada"))
+    assert (changed["message"]["text"], changed["previous_message"]["text"]) == ("why ml/y", "why ml/x")
+    assert (changed["message"]["ts"], changed["channel_type"], changed["hidden"]) == (ts, "im", True)
+    assert lacks(changed, "message/message_changed") == set()
+    assert (shown["text"], shown["edited"]["user"]) == ("why ml/y", ADA)
 
 
-def test_what_somebody_of_another_organisation_does_names_their_team() -> None:
+async def test_what_somebody_of_another_organisation_does_names_their_team() -> None:
     seed = Seed(users=(*Seed().users, PAT), channels=(*Seed().channels, SHARED), app=App(events=ALL_EVENTS))
-
-    async def run() -> None:
-        async with SlackServer(seed=seed) as slack:
-            await slack.mention("pat", SHARED.name, "help")
-            await slack.mention("ada", SHARED.name, "help")
-            await slack.say("pat", slack.dm("pat"), "help")
-            await slack.command("pat", SHARED.name, "help")
-            told = [entry.request for entry in slack.journal.of("delivery")]
-            events = [payload for payload in told if "event" in payload]
-            mentions = [payload for payload in events if payload["event"]["type"] == "app_mention"]
-            assert all(payload["is_ext_shared_channel"] for payload in events)
-            assert [payload["event"].get("user_team") for payload in mentions] == [PAT.team_id, None]
-            assert told[-1]["team_id"] == PAT.team_id
-            person = await web_client(slack).users_info(user=PAT.id)
-            assert person["user"]["team_id"] == PAT.team_id
-
-    asyncio.run(run())
+    async with SlackServer(seed=seed) as slack:
+        await slack.mention("pat", SHARED.name, "help")
+        await slack.mention("ada", SHARED.name, "help")
+        await slack.say("pat", slack.dm("pat"), "help")
+        await slack.command("pat", SHARED.name, "help")
+        told = [entry.request for entry in slack.journal.of("delivery")]
+        events = [payload for payload in told if "event" in payload]
+        mentions = [payload for payload in events if payload["event"]["type"] == "app_mention"]
+        assert all(payload["is_ext_shared_channel"] for payload in events)
+        assert [payload["event"].get("user_team") for payload in mentions] == [PAT.team_id, None]
+        assert told[-1]["team_id"] == PAT.team_id
+        person = await web_client(slack).users_info(user=PAT.id)
+        assert person["user"]["team_id"] == PAT.team_id
 
 
-def test_a_reply_that_is_also_sent_stands_in_the_channel_and_is_told_with_its_root() -> None:
-    async def run() -> None:
-        async with listening("message.im") as slack:
-            room = slack.dm("ada")
-            head = (await slack.say("ada", room, "nodes")).ts
-            await slack.say("ada", room, "why ml/x", thread_ts=head, broadcast=True)
-            said = sent(slack)[-1]
-            top = [message["text"] for message in slack.messages(room)]
-        assert (said["subtype"], said["thread_ts"], said["root"]["text"]) == ("thread_broadcast", head, "nodes")
-        assert lacks(said, "message/thread_broadcast") == set()
-        assert top == ["nodes", "why ml/x"]
-
-    asyncio.run(run())
+async def test_a_reply_that_is_also_sent_stands_in_the_channel_and_is_told_with_its_root() -> None:
+    async with listening("message.im") as slack:
+        room = slack.dm("ada")
+        head = (await slack.say("ada", room, "nodes")).ts
+        await slack.say("ada", room, "why ml/x", thread_ts=head, broadcast=True)
+        said = sent(slack)[-1]
+        top = [message["text"] for message in slack.messages(room)]
+    assert (said["subtype"], said["thread_ts"], said["root"]["text"]) == ("thread_broadcast", head, "nodes")
+    assert lacks(said, "message/thread_broadcast") == set()
+    assert top == ["nodes", "why ml/x"]
 
 
-def test_an_alert_of_another_bot_is_a_bot_message_whose_details_are_in_attachments() -> None:
-    async def run() -> None:
-        async with listening("message.channels") as slack:
-            ts = await slack.alert(ONCALL, strangers.alertmanager(LABELS))
-            (event,) = sent(slack)
-            history = await web_client(slack).conversations_replies(channel=ONCALL, ts=ts)
-        assert lacks(event, "message/bot_message") == set()
-        assert (event["username"], event["text"], "user" in event) == ("Alertmanager", "", False)
-        (attachment,) = history["messages"][0]["attachments"]
-        assert attachment["title"] == "[FIRING:1] HAMiPodPending (ml trainer-0 warning)"
-        assert (attachment["id"], attachment["color"]) == (1, "a30200")
-
-    asyncio.run(run())
+async def test_an_alert_of_another_bot_is_a_bot_message_whose_details_are_in_attachments() -> None:
+    async with listening("message.channels") as slack:
+        ts = await slack.alert(ONCALL, strangers.alertmanager(LABELS))
+        (event,) = sent(slack)
+        history = await web_client(slack).conversations_replies(channel=ONCALL, ts=ts)
+    assert lacks(event, "message/bot_message") == set()
+    assert (event["username"], event["text"], "user" in event) == ("Alertmanager", "", False)
+    (attachment,) = history["messages"][0]["attachments"]
+    assert attachment["title"] == "[FIRING:1] HAMiPodPending (ml trainer-0 warning)"
+    assert (attachment["id"], attachment["color"]) == (1, "a30200")
 
 
 @pytest.mark.parametrize(
@@ -157,47 +140,38 @@ def test_an_alert_of_another_bot_is_a_bot_message_whose_details_are_in_attachmen
         ("ml/trainer-0 of gpu-1.local asks 1.5 e.g. v1.2", "ml/trainer-0 of gpu-1.local asks 1.5 e.g. v1.2"),
     ],
 )
-def test_a_bare_domain_is_a_link_with_what_was_typed_as_its_label(said: str, stored: str) -> None:
-    async def run() -> None:
-        async with SlackServer() as slack:
-            await slack.say("ada", ONCALL, said)
-            assert slack.messages(ONCALL)[-1]["text"] == stored
-
-    asyncio.run(run())
+async def test_a_bare_domain_is_a_link_with_what_was_typed_as_its_label(said: str, stored: str) -> None:
+    async with SlackServer() as slack:
+        await slack.say("ada", ONCALL, said)
+        assert slack.messages(ONCALL)[-1]["text"] == stored
 
 
-def test_a_group_direct_message_is_private_to_its_people_and_the_app_hears_of_mentions_there() -> None:
-    async def run() -> None:
-        async with listening("app_mention", "message.mpim") as slack:
-            group = slack.group("ada", "grace")
-            await slack.mention("ada", group, "why ml/x")
-            with pytest.raises(SlackError, match="not_in_channel"):
-                await slack.say("linus", group, "me too")
-            mention, message = sent(slack)
-            with pytest.raises(SlackApiError, match="mpim:history"):
-                await web_client(slack).conversations_replies(channel=group, ts=mention["ts"])
-        assert (mention["type"], message["channel_type"]) == ("app_mention", "mpim")
-
-    asyncio.run(run())
+async def test_a_group_direct_message_is_private_to_its_people_and_the_app_hears_of_mentions_there() -> None:
+    async with listening("app_mention", "message.mpim") as slack:
+        group = slack.group("ada", "grace")
+        await slack.mention("ada", group, "why ml/x")
+        with pytest.raises(SlackError, match="not_in_channel"):
+            await slack.say("linus", group, "me too")
+        mention, message = sent(slack)
+        with pytest.raises(SlackApiError, match="mpim:history"):
+            await web_client(slack).conversations_replies(channel=group, ts=mention["ts"])
+    assert (mention["type"], message["channel_type"]) == ("app_mention", "mpim")
 
 
-def test_a_file_may_appear_a_moment_after_it_was_completed() -> None:
-    async def run() -> None:
-        scopes = (*App().scopes, "files:read")
-        async with SlackServer(seed=Seed(app=App(scopes=scopes)), clock=VirtualClock()) as slack:
-            client = web_client(slack)
-            slack.faults.append(Fault("late_files", seconds=2))
-            before = len(slack.messages(ONCALL))
-            announced = await client.files_getUploadURLExternal(filename="use.png", length=1)
-            async with aiohttp.ClientSession() as session:
-                await session.post(announced["upload_url"], data=b"x")
-            file_id = announced["file_id"]
-            done = await client.files_completeUploadExternal(files=[{"id": file_id, "title": "Use"}], channel_id=ONCALL)
-            early = await client.files_info(file=file_id)
-            assert (done["files"], early["file"]["mimetype"]) == ([{"id": file_id, "title": "Use"}], "")
-            assert len(slack.messages(ONCALL)) == before
-            await slack.clock.advance(2)
-            assert slack.messages(ONCALL)[-1]["files"][0]["mimetype"] == "image/png"
-            assert (await client.files_info(file=file_id))["file"]["mimetype"] == "image/png"
-
-    asyncio.run(run())
+async def test_a_file_may_appear_a_moment_after_it_was_completed() -> None:
+    scopes = (*App().scopes, "files:read")
+    async with SlackServer(seed=Seed(app=App(scopes=scopes)), clock=VirtualClock()) as slack:
+        client = web_client(slack)
+        slack.faults.append(Fault("late_files", seconds=2))
+        before = len(slack.messages(ONCALL))
+        announced = await client.files_getUploadURLExternal(filename="use.png", length=1)
+        async with aiohttp.ClientSession() as session:
+            await session.post(announced["upload_url"], data=b"x")
+        file_id = announced["file_id"]
+        done = await client.files_completeUploadExternal(files=[{"id": file_id, "title": "Use"}], channel_id=ONCALL)
+        early = await client.files_info(file=file_id)
+        assert (done["files"], early["file"]["mimetype"]) == ([{"id": file_id, "title": "Use"}], "")
+        assert len(slack.messages(ONCALL)) == before
+        await slack.clock.advance(2)
+        assert slack.messages(ONCALL)[-1]["files"][0]["mimetype"] == "image/png"
+        assert (await client.files_info(file=file_id))["file"]["mimetype"] == "image/png"

@@ -13,206 +13,174 @@ ONCALL = "C0GPUONC01"
 TYPED = {"pod": {"name": {"type": "plain_text_input", "value": "ml/x"}}}
 
 
-def test_a_command_is_acknowledged_with_a_text_that_no_answer_replaces() -> None:
-    async def run() -> None:
-        async with SlackServer() as slack:
-            app = new_app(slack)
-            answered = asyncio.Event()
+async def test_a_command_is_acknowledged_with_a_text_that_no_answer_replaces() -> None:
+    async with SlackServer() as slack:
+        app = new_app(slack)
+        answered = asyncio.Event()
 
-            @app.command("/hami")
-            async def hami(ack: Any, command: Any, respond: Any) -> None:
-                await ack(f"Looking at {command['text']}")
-                await answered.wait()
-                await respond("Not enough memory", blocks=[section("Not enough memory")], replace_original=True)
+        @app.command("/hami")
+        async def hami(ack: Any, command: Any, respond: Any) -> None:
+            await ack(f"Looking at {command['text']}")
+            await answered.wait()
+            await respond("Not enough memory", blocks=[section("Not enough memory")], replace_original=True)
 
-            async with socket_mode(slack, app):
-                ack = await slack.command("ada", "gpu-oncall", "why ml/x")
-                assert (ack.ok, ack.latency_ms > 0) == (True, True)
-                assert slack.messages(ONCALL, "ada")[-1]["text"] == "Looking at why ml/x"
-                answered.set()
-                await slack.wait_for(channel=ONCALL, containing="Not enough memory", user="ada")
-                texts = [message["text"] for message in slack.messages(ONCALL, "ada")]
-                assert texts[-2:] == ["Looking at why ml/x", "Not enough memory"]
-                assert "Not enough memory" not in [message["text"] for message in slack.messages(ONCALL, "grace")]
-
-    asyncio.run(run())
+        async with socket_mode(slack, app):
+            ack = await slack.command("ada", "gpu-oncall", "why ml/x")
+            assert (ack.ok, ack.latency_ms > 0) == (True, True)
+            assert slack.messages(ONCALL, "ada")[-1]["text"] == "Looking at why ml/x"
+            answered.set()
+            await slack.wait_for(channel=ONCALL, containing="Not enough memory", user="ada")
+            texts = [message["text"] for message in slack.messages(ONCALL, "ada")]
+            assert texts[-2:] == ["Looking at why ml/x", "Not enough memory"]
+            assert "Not enough memory" not in [message["text"] for message in slack.messages(ONCALL, "grace")]
 
 
-def test_the_text_of_a_command_arrives_escaped_and_otherwise_as_typed() -> None:
-    async def run() -> None:
-        async with SlackServer() as slack:
-            app = new_app(slack)
-            texts: list[str] = []
+async def test_the_text_of_a_command_arrives_escaped_and_otherwise_as_typed() -> None:
+    async with SlackServer() as slack:
+        app = new_app(slack)
+        texts: list[str] = []
 
-            @app.command("/hami")
-            async def hami(ack: Any, command: Any) -> None:
-                texts.append(command["text"])
-                await ack()
+        @app.command("/hami")
+        async def hami(ack: Any, command: Any) -> None:
+            texts.append(command["text"])
+            await ack()
 
-            async with socket_mode(slack, app):
-                await slack.command("ada", "gpu-oncall", "why <b> & @grace https://x.example")
-            assert texts == ["why &lt;b&gt; &amp; @grace https://x.example"]
-
-    asyncio.run(run())
+        async with socket_mode(slack, app):
+            await slack.command("ada", "gpu-oncall", "why <b> & @grace https://x.example")
+        assert texts == ["why &lt;b&gt; &amp; @grace https://x.example"]
 
 
-def test_a_mention_is_an_event_and_the_answer_goes_into_its_thread() -> None:
-    async def run() -> None:
-        async with SlackServer() as slack:
-            app = new_app(slack)
+async def test_a_mention_is_an_event_and_the_answer_goes_into_its_thread() -> None:
+    async with SlackServer() as slack:
+        app = new_app(slack)
 
-            @app.event("app_mention")
-            async def mention(event: Any, say: Any) -> None:
-                await say(f"you said {event['text']}", thread_ts=event["ts"])
+        @app.event("app_mention")
+        async def mention(event: Any, say: Any) -> None:
+            await say(f"you said {event['text']}", thread_ts=event["ts"])
 
-            async with socket_mode(slack, app):
-                ack = await slack.mention("ada", "gpu-oncall", "why ml/x")
-                answer = await slack.wait_for(channel=ONCALL, containing="you said", thread_ts=ack.ts)
-            assert answer["text"] == "you said <@U0HAMIBOT1> why ml/x"
-            assert slack.messages(ONCALL)[-1]["reply_count"] == 1
-
-    asyncio.run(run())
+        async with socket_mode(slack, app):
+            ack = await slack.mention("ada", "gpu-oncall", "why ml/x")
+            answer = await slack.wait_for(channel=ONCALL, containing="you said", thread_ts=ack.ts)
+        assert answer["text"] == "you said <@U0HAMIBOT1> why ml/x"
+        assert slack.messages(ONCALL)[-1]["reply_count"] == 1
 
 
-def test_a_direct_message_reaches_the_app_and_a_mention_where_it_is_no_member_does_not() -> None:
-    async def run() -> None:
-        async with SlackServer() as slack:
-            app = new_app(slack)
+async def test_a_direct_message_reaches_the_app_and_a_mention_where_it_is_no_member_does_not() -> None:
+    async with SlackServer() as slack:
+        app = new_app(slack)
 
-            @app.event("message")
-            async def message(event: Any, say: Any) -> None:
-                await say(f"heard in {event['channel_type']}")
+        @app.event("message")
+        async def message(event: Any, say: Any) -> None:
+            await say(f"heard in {event['channel_type']}")
 
-            async with socket_mode(slack, app):
-                await slack.mention("grace", "gpu-budget", "hello")
-                await slack.say("ada", slack.dm("ada"), "hello")
-                await slack.wait_for(channel=slack.dm("ada"), containing="heard in im")
-            assert [entry.title for entry in slack.journal.of("delivery")] == ["events_api message.im"]
-
-    asyncio.run(run())
+        async with socket_mode(slack, app):
+            await slack.mention("grace", "gpu-budget", "hello")
+            await slack.say("ada", slack.dm("ada"), "hello")
+            await slack.wait_for(channel=slack.dm("ada"), containing="heard in im")
+        assert [entry.title for entry in slack.journal.of("delivery")] == ["events_api message.im"]
 
 
-def test_a_click_replaces_its_message_and_an_ephemeral_one_too() -> None:
-    async def run() -> None:
-        async with SlackServer() as slack:
-            app, client = new_app(slack), web_client(slack)
-            bodies: list[Any] = []
+async def test_a_click_replaces_its_message_and_an_ephemeral_one_too() -> None:
+    async with SlackServer() as slack:
+        app, client = new_app(slack), web_client(slack)
+        bodies: list[Any] = []
 
-            @app.action("go")
-            async def go(ack: Any, body: Any, respond: Any) -> None:
-                bodies.append(body)
-                await ack()
-                await respond(f"went {body['actions'][0]['value']}", replace_original=True)
+        @app.action("go")
+        async def go(ack: Any, body: Any, respond: Any) -> None:
+            bodies.append(body)
+            await ack()
+            await respond(f"went {body['actions'][0]['value']}", replace_original=True)
 
-            async with socket_mode(slack, app):
-                public = (await client.chat_postMessage(channel=ONCALL, text="public", blocks=BUTTONS))["ts"]
-                hidden = await client.chat_postEphemeral(
-                    channel=ONCALL, user="U0ADA00001", text="hidden", blocks=BUTTONS
-                )
-                for ts in (public, hidden["message_ts"]):
-                    assert (await slack.click("ada", "go", channel=ONCALL, message_ts=ts)).ok
-                await slack.wait_for(lambda: len(slack.journal.of("response_url")) == 2)
-            texts = {message["ts"]: message["text"] for message in slack.messages(ONCALL, "ada")}
-            assert (texts[public], texts[hidden["message_ts"]]) == ("went 7", "went 7")
-            assert bodies[0]["message"]["blocks"][0]["block_id"] == "row"
-            assert ("message" in bodies[1], bodies[1]["container"]["is_ephemeral"]) == (False, True)
-
-    asyncio.run(run())
+        async with socket_mode(slack, app):
+            public = (await client.chat_postMessage(channel=ONCALL, text="public", blocks=BUTTONS))["ts"]
+            hidden = await client.chat_postEphemeral(channel=ONCALL, user="U0ADA00001", text="hidden", blocks=BUTTONS)
+            for ts in (public, hidden["message_ts"]):
+                assert (await slack.click("ada", "go", channel=ONCALL, message_ts=ts)).ok
+            await slack.wait_for(lambda: len(slack.journal.of("response_url")) == 2)
+        texts = {message["ts"]: message["text"] for message in slack.messages(ONCALL, "ada")}
+        assert (texts[public], texts[hidden["message_ts"]]) == ("went 7", "went 7")
+        assert bodies[0]["message"]["blocks"][0]["block_id"] == "row"
+        assert ("message" in bodies[1], bodies[1]["container"]["is_ephemeral"]) == (False, True)
 
 
-def test_a_command_that_nobody_acknowledges_times_out_after_three_seconds_on_the_clock() -> None:
-    async def run() -> None:
-        async with SlackServer(clock=VirtualClock()) as slack:
-            app = new_app(slack)
-            release = asyncio.Event()
+async def test_a_command_that_nobody_acknowledges_times_out_after_three_seconds_on_the_clock() -> None:
+    async with SlackServer(clock=VirtualClock()) as slack:
+        app = new_app(slack)
+        release = asyncio.Event()
 
-            @app.command("/hami")
-            async def hami(ack: Any) -> None:
-                await release.wait()
-                await ack("late")
+        @app.command("/hami")
+        async def hami(ack: Any) -> None:
+            await release.wait()
+            await ack("late")
 
-            async with socket_mode(slack, app):
-                asking = asyncio.ensure_future(slack.command("ada", ONCALL, "why"))
-                await slack.wait_for(lambda: slack.journal.of("delivery"))
-                await slack.clock.advance(2.9)
-                assert not asking.done()
-                await slack.clock.advance(0.2)
-                assert (await asking).error == "operation_timeout"
-                release.set()
-                await slack.wait_for(lambda: slack.journal.of("socket", "late ack"))
-            assert all(message["text"] != "late" for message in slack.messages(ONCALL, "ada"))
-
-    asyncio.run(run())
+        async with socket_mode(slack, app):
+            asking = asyncio.ensure_future(slack.command("ada", ONCALL, "why"))
+            await slack.wait_for(lambda: slack.journal.of("delivery"))
+            await slack.clock.advance(2.9)
+            assert not asking.done()
+            await slack.clock.advance(0.2)
+            assert (await asking).error == "operation_timeout"
+            release.set()
+            await slack.wait_for(lambda: slack.journal.of("socket", "late ack"))
+        assert all(message["text"] != "late" for message in slack.messages(ONCALL, "ada"))
 
 
-def test_without_an_app_a_command_is_not_dispatched() -> None:
-    async def run() -> None:
-        async with SlackServer() as slack:
-            assert (await slack.command("ada", ONCALL, "why")).error == "dispatch_failed"
-
-    asyncio.run(run())
+async def test_without_an_app_a_command_is_not_dispatched() -> None:
+    async with SlackServer() as slack:
+        assert (await slack.command("ada", ONCALL, "why")).error == "dispatch_failed"
 
 
-def test_an_event_is_retried_at_once_after_a_minute_and_after_five_more() -> None:
-    async def run() -> None:
-        async with SlackServer(clock=VirtualClock()) as slack, aiohttp.ClientSession() as session:
-            opened = await web_client(slack, slack.app_token).apps_connections_open(app_token=slack.app_token)
-            async with session.ws_connect(opened["url"]) as socket:
-                await socket.receive_json()
-                began = slack.clock.now()
-                saying = asyncio.ensure_future(slack.mention("ada", ONCALL, "why"))
-                seen = []
-                for advance in (3, 3 + 60, 3 + 300, 0):
-                    envelope = await socket.receive_json()
-                    moment = round(slack.clock.now() - began)
-                    seen.append((moment, envelope["retry_attempt"], envelope["retry_reason"]))
-                    await slack.clock.advance(advance)
-                await socket.send_json({"envelope_id": envelope["envelope_id"]})
-                assert (await saying).error == "operation_timeout"
-                await slack.wait_for(lambda: slack.journal.entries[-1].kind == "ack" and slack.journal.entries[-1].ok)
-                assert seen == [(0, 0, ""), (3, 1, "timeout"), (66, 2, "timeout"), (369, 3, "timeout")]
-
-    asyncio.run(run())
+async def test_an_event_is_retried_at_once_after_a_minute_and_after_five_more() -> None:
+    async with SlackServer(clock=VirtualClock()) as slack, aiohttp.ClientSession() as session:
+        opened = await web_client(slack, slack.app_token).apps_connections_open(app_token=slack.app_token)
+        async with session.ws_connect(opened["url"]) as socket:
+            await socket.receive_json()
+            began = slack.clock.now()
+            saying = asyncio.ensure_future(slack.mention("ada", ONCALL, "why"))
+            seen = []
+            for advance in (3, 3 + 60, 3 + 300, 0):
+                envelope = await socket.receive_json()
+                moment = round(slack.clock.now() - began)
+                seen.append((moment, envelope["retry_attempt"], envelope["retry_reason"]))
+                await slack.clock.advance(advance)
+            await socket.send_json({"envelope_id": envelope["envelope_id"]})
+            assert (await saying).error == "operation_timeout"
+            await slack.wait_for(lambda: slack.journal.entries[-1].kind == "ack" and slack.journal.entries[-1].ok)
+            assert seen == [(0, 0, ""), (3, 1, "timeout"), (66, 2, "timeout"), (369, 3, "timeout")]
 
 
-def test_a_ticket_opens_one_socket_within_thirty_seconds() -> None:
-    async def run() -> None:
-        async with SlackServer(clock=VirtualClock()) as slack, aiohttp.ClientSession() as session:
-            client = web_client(slack)
+async def test_a_ticket_opens_one_socket_within_thirty_seconds() -> None:
+    async with SlackServer(clock=VirtualClock()) as slack, aiohttp.ClientSession() as session:
+        client = web_client(slack)
 
-            async def ticket() -> str:
-                return (await client.apps_connections_open(app_token=slack.app_token))["url"]
+        async def ticket() -> str:
+            return (await client.apps_connections_open(app_token=slack.app_token))["url"]
 
-            async def status(url: str) -> int:
-                with pytest.raises(aiohttp.WSServerHandshakeError) as caught:
-                    await session.ws_connect(url)
-                return caught.value.status
+        async def status(url: str) -> int:
+            with pytest.raises(aiohttp.WSServerHandshakeError) as caught:
+                await session.ws_connect(url)
+            return caught.value.status
 
-            fresh = await ticket()
-            async with session.ws_connect(fresh) as socket:
-                hello = await socket.receive_json()
-                assert (hello["type"], hello["num_connections"]) == ("hello", 1)
-                assert await status(fresh) == 408
-            assert await status(fresh.replace("ticket=", "ticket=x")) == 401
-            old = await ticket()
-            await slack.clock.advance(30)
-            assert await status(old) == 408
-
-    asyncio.run(run())
+        fresh = await ticket()
+        async with session.ws_connect(fresh) as socket:
+            hello = await socket.receive_json()
+            assert (hello["type"], hello["num_connections"]) == ("hello", 1)
+            assert await status(fresh) == 408
+        assert await status(fresh.replace("ticket=", "ticket=x")) == 401
+        old = await ticket()
+        await slack.clock.advance(30)
+        assert await status(old) == 408
 
 
-def test_a_refreshed_socket_is_replaced_and_the_app_keeps_hearing() -> None:
-    async def run() -> None:
-        async with SlackServer() as slack:
-            app = new_app(slack)
+async def test_a_refreshed_socket_is_replaced_and_the_app_keeps_hearing() -> None:
+    async with SlackServer() as slack:
+        app = new_app(slack)
 
-            @app.command("/hami")
-            async def hami(ack: Any) -> None:
-                await ack()
+        @app.command("/hami")
+        async def hami(ack: Any) -> None:
+            await ack()
 
-            async with socket_mode(slack, app):
-                await slack.disconnect("refresh_requested")
-                await slack.wait_for(lambda: slack.journal.of("socket", "connected 2"))
-                assert (await slack.command("ada", ONCALL)).ok
-
-    asyncio.run(run())
+        async with socket_mode(slack, app):
+            await slack.disconnect("refresh_requested")
+            await slack.wait_for(lambda: slack.journal.of("socket", "connected 2"))
+            assert (await slack.command("ada", ONCALL)).ok

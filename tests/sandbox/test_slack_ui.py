@@ -17,121 +17,107 @@ from tests.sandbox.slack_support import BUTTONS, MODAL, new_app, page, socket_mo
 ADA, GRACE, ONCALL = "U0ADA00001", "U0GRACE001", "C0GPUONC01"
 
 
-def test_the_workspace_says_who_is_there_and_what_the_app_offers() -> None:
-    async def run() -> None:
-        seed = Seed(verbs=(Verb("why", "why <pod>", "Why is it pending?"),), welcome="Try /hami help")
-        async with SlackServer(seed=seed) as slack, page(slack) as ask:
-            _, body = await ask("GET", "/ui/workspace")
-        assert body["team"] == {"id": "T0SANDBOX1", "name": "Sandbox"}
-        assert [user["name"] for user in body["users"]] == ["ada", "grace", "linus", "hami-bot"]
-        named = {channel["name"]: channel for channel in body["channels"] if not channel["is_im"]}
-        assert list(named) == ["general", "gpu-oncall", "ml-training", "gpu-budget"]
-        assert named["gpu-budget"]["is_private"]
-        assert {tuple(channel["members"]) for channel in body["channels"] if channel["is_im"]} >= {
-            (ADA, body["app"]["bot_user_id"])
-        }
-        assert body["app"]["commands"][0]["command"] == "/hami"
-        assert body["app"]["shortcuts"] == [
-            {"callback_id": "diagnose", "name": "Diagnose with HAMi", "type": "message"}
-        ]
-        assert body["app"]["connected"] is False
-        assert body["verbs"] == [{"name": "why", "usage": "why <pod>", "help": "Why is it pending?"}]
-        assert body["welcome"] == "Try /hami help"
-
-    asyncio.run(run())
+async def test_the_workspace_says_who_is_there_and_what_the_app_offers() -> None:
+    seed = Seed(verbs=(Verb("why", "why <pod>", "Why is it pending?"),), welcome="Try /hami help")
+    async with SlackServer(seed=seed) as slack, page(slack) as ask:
+        _, body = await ask("GET", "/ui/workspace")
+    assert body["team"] == {"id": "T0SANDBOX1", "name": "Sandbox"}
+    assert [user["name"] for user in body["users"]] == ["ada", "grace", "linus", "hami-bot"]
+    named = {channel["name"]: channel for channel in body["channels"] if not channel["is_im"]}
+    assert list(named) == ["general", "gpu-oncall", "ml-training", "gpu-budget"]
+    assert named["gpu-budget"]["is_private"]
+    assert {tuple(channel["members"]) for channel in body["channels"] if channel["is_im"]} >= {
+        (ADA, body["app"]["bot_user_id"])
+    }
+    assert body["app"]["commands"][0]["command"] == "/hami"
+    assert body["app"]["shortcuts"] == [{"callback_id": "diagnose", "name": "Diagnose with HAMi", "type": "message"}]
+    assert body["app"]["connected"] is False
+    assert body["verbs"] == [{"name": "why", "usage": "why <pod>", "help": "Why is it pending?"}]
+    assert body["welcome"] == "Try /hami help"
 
 
-def test_a_command_is_answered_when_the_app_has_acknowledged() -> None:
-    async def run() -> None:
-        async with SlackServer() as slack, page(slack) as ask:
-            app = new_app(slack)
+async def test_a_command_is_answered_when_the_app_has_acknowledged() -> None:
+    async with SlackServer() as slack, page(slack) as ask:
+        app = new_app(slack)
 
-            @app.command("/hami")
-            async def hami(ack: Any) -> None:
-                await ack("here")
+        @app.command("/hami")
+        async def hami(ack: Any) -> None:
+            await ack("here")
 
-            body = {"user": ADA, "channel": ONCALL, "command": "/hami", "text": "why"}
-            assert (await ask("POST", "/ui/command", body))[1]["error"] == "dispatch_failed"
-            async with socket_mode(slack, app):
-                _, taken = await ask("POST", "/ui/command", body)
-                assert taken["ok"]
-                assert taken["latency_ms"] > 0
-                ts = slack.messages(ONCALL)[0]["ts"]
-                _, refused = await ask("POST", "/ui/command", body | {"thread_ts": ts})
-                assert (refused["ok"], refused["error"]) == (False, "not_in_thread")
-            _, journal = await ask("GET", "/ui/journal?after=0")
-            kinds = [entry["kind"] for entry in journal["entries"]]
-            assert {"delivery", "ack", "socket", "api"} <= set(kinds)
-            assert journal["cursor"] == journal["entries"][-1]["id"]
-            assert (await ask("GET", f"/ui/journal?after={journal['cursor']}"))[1]["entries"] == []
-
-    asyncio.run(run())
+        body = {"user": ADA, "channel": ONCALL, "command": "/hami", "text": "why"}
+        assert (await ask("POST", "/ui/command", body))[1]["error"] == "dispatch_failed"
+        async with socket_mode(slack, app):
+            _, taken = await ask("POST", "/ui/command", body)
+            assert taken["ok"]
+            assert taken["latency_ms"] > 0
+            ts = slack.messages(ONCALL)[0]["ts"]
+            _, refused = await ask("POST", "/ui/command", body | {"thread_ts": ts})
+            assert (refused["ok"], refused["error"]) == (False, "not_in_thread")
+        _, journal = await ask("GET", "/ui/journal?after=0")
+        kinds = [entry["kind"] for entry in journal["entries"]]
+        assert {"delivery", "ack", "socket", "api"} <= set(kinds)
+        assert journal["cursor"] == journal["entries"][-1]["id"]
+        assert (await ask("GET", f"/ui/journal?after={journal['cursor']}"))[1]["entries"] == []
 
 
-def test_messages_clicks_reactions_modals_and_the_home_tab_go_through_the_page() -> None:
-    async def run() -> None:
-        async with SlackServer() as slack, page(slack) as ask:
-            app = new_app(slack)
+async def test_messages_clicks_reactions_modals_and_the_home_tab_go_through_the_page() -> None:
+    async with SlackServer() as slack, page(slack) as ask:
+        app = new_app(slack)
 
-            @app.event("app_mention")
-            async def mention(event: Any, say: Any) -> None:
-                await say("heard", blocks=BUTTONS, thread_ts=event["ts"])
+        @app.event("app_mention")
+        async def mention(event: Any, say: Any) -> None:
+            await say("heard", blocks=BUTTONS, thread_ts=event["ts"])
 
-            @app.action("go")
-            async def go(ack: Any, body: Any, client: Any) -> None:
-                await client.views_open(trigger_id=body["trigger_id"], view=MODAL)
-                await ack()
+        @app.action("go")
+        async def go(ack: Any, body: Any, client: Any) -> None:
+            await client.views_open(trigger_id=body["trigger_id"], view=MODAL)
+            await ack()
 
-            @app.view("ask")
-            async def ask_pod(ack: Any) -> None:
-                await ack(response_action="errors", errors={"pod": "no such pod"})
+        @app.view("ask")
+        async def ask_pod(ack: Any) -> None:
+            await ack(response_action="errors", errors={"pod": "no such pod"})
 
-            @app.event("app_home_opened")
-            async def home(event: Any, client: Any) -> None:
-                await client.views_publish(user_id=event["user"], view={"type": "home", "blocks": BUTTONS})
+        @app.event("app_home_opened")
+        async def home(event: Any, client: Any) -> None:
+            await client.views_publish(user_id=event["user"], view={"type": "home", "blocks": BUTTONS})
 
-            async with socket_mode(slack, app):
-                _, said = await ask("POST", "/ui/message", {"user": ADA, "channel": ONCALL, "text": "@hami why"})
-                heard = await slack.wait_for(channel=ONCALL, containing="heard", thread_ts=said["ts"])
-                action = {"action_id": "go", "block_id": "row", "type": "button", "value": "7"}
-                at = {"user": ADA, "channel": ONCALL, "message_ts": heard["ts"]}
-                assert (await ask("POST", "/ui/action", at | {"action": action}))[1]["ok"]
-                (view,) = (await ask("GET", f"/ui/views?user={ADA}"))[1]["stack"]
-                state = {"values": {"pod": {"name": {"type": "plain_text_input", "value": "ml/x"}}}}
-                submission = {"user": ADA, "view_id": view["id"], "state": state}
-                _, refused = await ask("POST", "/ui/view_submit", submission)
-                assert (refused["ok"], refused["errors"]) == (True, {"pod": "no such pod"})
-                await ask("POST", "/ui/view_close", {"user": ADA, "view_id": view["id"]})
-                assert (await ask("GET", f"/ui/views?user={ADA}"))[1]["stack"] == []
-                reaction = {"user": ADA, "channel": ONCALL, "ts": heard["ts"], "name": "eyes"}
-                assert (await ask("POST", "/ui/react", reaction))[1]["ok"]
-                await ask("POST", "/ui/home_open", {"user": ADA})
-                await slack.wait_for(lambda: slack.home("ada"))
-                assert (await ask("GET", f"/ui/home?user={ADA}"))[1]["view"]["type"] == "home"
-                assert (await ask("GET", f"/ui/home?user={GRACE}"))[1]["view"] is None
-
-    asyncio.run(run())
+        async with socket_mode(slack, app):
+            _, said = await ask("POST", "/ui/message", {"user": ADA, "channel": ONCALL, "text": "@hami why"})
+            heard = await slack.wait_for(channel=ONCALL, containing="heard", thread_ts=said["ts"])
+            action = {"action_id": "go", "block_id": "row", "type": "button", "value": "7"}
+            at = {"user": ADA, "channel": ONCALL, "message_ts": heard["ts"]}
+            assert (await ask("POST", "/ui/action", at | {"action": action}))[1]["ok"]
+            (view,) = (await ask("GET", f"/ui/views?user={ADA}"))[1]["stack"]
+            state = {"values": {"pod": {"name": {"type": "plain_text_input", "value": "ml/x"}}}}
+            submission = {"user": ADA, "view_id": view["id"], "state": state}
+            _, refused = await ask("POST", "/ui/view_submit", submission)
+            assert (refused["ok"], refused["errors"]) == (True, {"pod": "no such pod"})
+            await ask("POST", "/ui/view_close", {"user": ADA, "view_id": view["id"]})
+            assert (await ask("GET", f"/ui/views?user={ADA}"))[1]["stack"] == []
+            reaction = {"user": ADA, "channel": ONCALL, "ts": heard["ts"], "name": "eyes"}
+            assert (await ask("POST", "/ui/react", reaction))[1]["ok"]
+            await ask("POST", "/ui/home_open", {"user": ADA})
+            await slack.wait_for(lambda: slack.home("ada"))
+            assert (await ask("GET", f"/ui/home?user={ADA}"))[1]["view"]["type"] == "home"
+            assert (await ask("GET", f"/ui/home?user={GRACE}"))[1]["view"] is None
 
 
-def test_the_page_is_told_what_changed_and_not_what_concerns_others() -> None:
-    async def run() -> None:
-        async with SlackServer() as slack, aiohttp.ClientSession() as session:
-            client = web_client(slack)
-            async with session.get(f"{slack.url}/ui/events?user={GRACE}") as stream:
-                assert stream.headers["Content-Type"] == "text/event-stream"
-                assert (await stream.content.readline()).startswith(b":")
-                await client.chat_postEphemeral(channel=ONCALL, user=ADA, text="only Ada")
-                await client.views_publish(user_id=ADA, view={"type": "home", "blocks": BUTTONS})
-                await client.chat_postMessage(channel="C0GENERAL1", text="everybody")
-                news: list[dict[str, Any]] = []
-                while not any(new["type"] == "messages" for new in news):
-                    line = await stream.content.readline()
-                    if line.startswith(b"data: "):
-                        news.append(json.loads(line.removeprefix(b"data: ")))
-            assert {"type": "messages", "channel": "C0GENERAL1", "thread_ts": None} in news
-            assert all(new["type"] in {"messages", "journal"} and new.get("channel") != ONCALL for new in news)
-
-    asyncio.run(run())
+async def test_the_page_is_told_what_changed_and_not_what_concerns_others() -> None:
+    async with SlackServer() as slack, aiohttp.ClientSession() as session:
+        client = web_client(slack)
+        async with session.get(f"{slack.url}/ui/events?user={GRACE}") as stream:
+            assert stream.headers["Content-Type"] == "text/event-stream"
+            assert (await stream.content.readline()).startswith(b":")
+            await client.chat_postEphemeral(channel=ONCALL, user=ADA, text="only Ada")
+            await client.views_publish(user_id=ADA, view={"type": "home", "blocks": BUTTONS})
+            await client.chat_postMessage(channel="C0GENERAL1", text="everybody")
+            news: list[dict[str, Any]] = []
+            while not any(new["type"] == "messages" for new in news):
+                line = await stream.content.readline()
+                if line.startswith(b"data: "):
+                    news.append(json.loads(line.removeprefix(b"data: ")))
+        assert {"type": "messages", "channel": "C0GENERAL1", "thread_ts": None} in news
+        assert all(new["type"] in {"messages", "journal"} and new.get("channel") != ONCALL for new in news)
 
 
 @pytest.mark.parametrize(
@@ -147,26 +133,20 @@ def test_the_page_is_told_what_changed_and_not_what_concerns_others() -> None:
         ({"X-Sandbox": "1", "Origin": "null"}, 403),
     ],
 )
-def test_only_this_machine_and_its_own_page_may_ask(headers: dict[str, str], status: int) -> None:
-    async def run() -> None:
-        async with SlackServer() as slack, aiohttp.ClientSession() as session:
-            async with session.get(f"{slack.url}/ui/workspace", headers=headers) as answer:
-                assert answer.status == status
-            own = {"X-Sandbox": "1", "Origin": slack.url}
-            async with session.get(f"{slack.url}/control/unknown", headers=own) as answer:
-                assert answer.status == 200
-
-    asyncio.run(run())
+async def test_only_this_machine_and_its_own_page_may_ask(headers: dict[str, str], status: int) -> None:
+    async with SlackServer() as slack, aiohttp.ClientSession() as session:
+        async with session.get(f"{slack.url}/ui/workspace", headers=headers) as answer:
+            assert answer.status == status
+        own = {"X-Sandbox": "1", "Origin": slack.url}
+        async with session.get(f"{slack.url}/control/unknown", headers=own) as answer:
+            assert answer.status == 200
 
 
-def test_another_site_reaches_neither_the_api_nor_the_sockets() -> None:
-    async def run() -> None:
-        async with SlackServer() as slack, aiohttp.ClientSession(headers={"Origin": "https://x.example"}) as session:
-            for path in ("/", "/api/auth.test", "/link?ticket=x", "/ui/events?user=U"):
-                async with session.get(f"{slack.url}{path}") as answer:
-                    assert answer.status == 403
-
-    asyncio.run(run())
+async def test_another_site_reaches_neither_the_api_nor_the_sockets() -> None:
+    async with SlackServer() as slack, aiohttp.ClientSession(headers={"Origin": "https://x.example"}) as session:
+        for path in ("/", "/api/auth.test", "/link?ticket=x", "/ui/events?user=U"):
+            async with session.get(f"{slack.url}{path}") as answer:
+                assert answer.status == 403
 
 
 @pytest.mark.process

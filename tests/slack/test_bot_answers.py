@@ -108,25 +108,21 @@ def test_a_person_is_answered_while_many_questions_of_another_hang(tmp_path: Pat
     played(opener=opener)(scene)(tmp_path=tmp_path)
 
 
-def test_after_a_restart_few_of_the_old_questions_are_begun_at_once(tmp_path: Path) -> None:
+async def test_after_a_restart_few_of_the_old_questions_are_begun_at_once(tmp_path: Path) -> None:
     first, second = Gated(), Gated()
-
-    async def play() -> None:
-        async with asyncio.timeout(180), SlackServer(deadline_s=60) as slack:
-            names = [f"question-{number}" for number in range(AT_ONCE + 3)]
-            async with connected(slack, tmp_path, opener=first.opener, limits=PATIENT._replace(drain_s=0.1)):
-                for name in names:
-                    await slack.command("ada", "gpu-oncall", f"why ml/{name}")
-            async with connected(slack, tmp_path, opener=second.opener):
-                while await asyncio.to_thread(begun_again, tmp_path) < AT_ONCE:  # one after the other
-                    pass
-                await later(slack)
-                assert await asyncio.to_thread(begun_again, tmp_path) == AT_ONCE
-                second.gate.set()
-                for name in names:
-                    await slack.wait_for(channel="gpu-oncall", containing=f'"{name}"', user="ada")
-
-    asyncio.run(play())
+    async with asyncio.timeout(180), SlackServer(deadline_s=60) as slack:
+        names = [f"question-{number}" for number in range(AT_ONCE + 3)]
+        async with connected(slack, tmp_path, opener=first.opener, limits=PATIENT._replace(drain_s=0.1)):
+            for name in names:
+                await slack.command("ada", "gpu-oncall", f"why ml/{name}")
+        async with connected(slack, tmp_path, opener=second.opener):
+            while await asyncio.to_thread(begun_again, tmp_path) < AT_ONCE:  # one after the other
+                pass
+            await later(slack)
+            assert await asyncio.to_thread(begun_again, tmp_path) == AT_ONCE
+            second.gate.set()
+            for name in names:
+                await slack.wait_for(channel="gpu-oncall", containing=f'"{name}"', user="ada")
 
 
 def begun_again(folder: Path) -> int:
@@ -187,7 +183,7 @@ def test_work_that_takes_longer_than_its_limit_is_told(tmp_path: Path, mode: Mod
     played(mode=mode, opener=Gated().opener, limits=QUICK)(scene)(tmp_path=tmp_path)
 
 
-def test_a_cluster_that_hangs_while_it_is_opened_holds_up_no_other(tmp_path: Path) -> None:
+async def test_a_cluster_that_hangs_while_it_is_opened_holds_up_no_other(tmp_path: Path) -> None:
     hanging = asyncio.Event()
 
     @asynccontextmanager
@@ -198,18 +194,15 @@ def test_a_cluster_that_hangs_while_it_is_opened_holds_up_no_other(tmp_path: Pat
         async with recorded(cluster) as sources:
             yield sources
 
-    async def play() -> None:
-        async with asyncio.timeout(180), SlackServer(deadline_s=60) as slack:
-            clusters = {"far": ClusterSettings(), "near": ClusterSettings()}
-            wanted = settings(slack, tmp_path).model_copy(update={"clusters": clusters})
-            async with running(wanted, wanted.slack, opener, PATIENT._replace(answer_s=3)):
-                await slack.command("ada", "gpu-oncall", f"why {POD} --cluster far")
-                await hanging.wait()
-                await slack.command("grace", "gpu-oncall", f"why {POD} --cluster near")
-                await slack.wait_for(channel="gpu-oncall", containing=VERDICT, user="grace")
-                await slack.wait_for(channel="gpu-oncall", containing="gave up after", user="ada")
-
-    asyncio.run(play())
+    async with asyncio.timeout(180), SlackServer(deadline_s=60) as slack:
+        clusters = {"far": ClusterSettings(), "near": ClusterSettings()}
+        wanted = settings(slack, tmp_path).model_copy(update={"clusters": clusters})
+        async with running(wanted, wanted.slack, opener, PATIENT._replace(answer_s=3)):
+            await slack.command("ada", "gpu-oncall", f"why {POD} --cluster far")
+            await hanging.wait()
+            await slack.command("grace", "gpu-oncall", f"why {POD} --cluster near")
+            await slack.wait_for(channel="gpu-oncall", containing=VERDICT, user="grace")
+            await slack.wait_for(channel="gpu-oncall", containing="gave up after", user="ada")
 
 
 def test_a_listener_that_fails_before_its_ack_acks_all_the_same(tmp_path: Path, mode: Mode) -> None:

@@ -60,24 +60,21 @@ async def test_an_answer_whose_response_url_is_used_up_is_shown_all_the_same(her
     assert "used_url" in [call.error for call in here.slack.journal.of("response_url")]
 
 
-def test_a_token_that_is_revoked_while_the_bot_runs_is_told_and_costs_no_answer(tmp_path: Path) -> None:
-    async def main() -> None:
-        async with asyncio.timeout(180), SlackServer(deadline_s=60) as slack:
-            async with connected(slack, tmp_path) as address:
-                here = Here(slack, address)
-                assert await readiness(here) == (200, "ok\n")
-                revoked = slack.faults.append(Fault("revoked"))
-                asking = Asking(slack)
-                await asking.everywhere()
-                assert "token" in await readiness_is(here, 503)
-                await slack.wait_for(lambda: sum(asking.counts()) == 3)  # a response_url needs no token
-            slack.faults.remove(revoked)
-            async with connected(slack, tmp_path):
-                await slack.wait_for(asking.answered)
-                await later(slack)
-                assert asking.counts() == [1] * 9
-
-    asyncio.run(main())
+async def test_a_token_that_is_revoked_while_the_bot_runs_is_told_and_costs_no_answer(tmp_path: Path) -> None:
+    async with asyncio.timeout(180), SlackServer(deadline_s=60) as slack:
+        async with connected(slack, tmp_path) as address:
+            here = Here(slack, address)
+            assert await readiness(here) == (200, "ok\n")
+            revoked = slack.faults.append(Fault("revoked"))
+            asking = Asking(slack)
+            await asking.everywhere()
+            assert "token" in await readiness_is(here, 503)
+            await slack.wait_for(lambda: sum(asking.counts()) == 3)  # a response_url needs no token
+        slack.faults.remove(revoked)
+        async with connected(slack, tmp_path):
+            await slack.wait_for(asking.answered)
+            await later(slack)
+            assert asking.counts() == [1] * 9
 
 
 @pytest.mark.parametrize("error", ["channel_not_found", "is_archived", "not_in_channel"])
@@ -94,61 +91,52 @@ async def test_a_channel_that_is_gone_holds_up_no_other_and_is_said_in_the_log(
 
 
 @pytest.mark.parametrize("mode", ["socket", "http"])
-def test_what_slack_is_told_was_taken_is_in_the_store(tmp_path: Path, mode: Mode) -> None:
-    async def main() -> None:
-        limits = PATIENT._replace(keeping_s=2.5, drain_s=0.1)
-        async with asyncio.timeout(180), a_bot(tmp_path, mode, opener=Gated().opener, limits=limits) as here:
-            say, ask, tell = here.slack.command, here.slack.mention, here.slack.say
-            ways = ((say, "gpu-oncall"), (ask, "gpu-oncall"), (tell, here.slack.dm("ada"))) * 3
-            for asked, (way, where) in enumerate(ways, start=1):
-                assert (await way("ada", where, f"why {POD}")).ok
-                with contextlib.closing(sqlite3.connect(tmp_path / "bot.db")) as store:
-                    assert store.execute("SELECT count(*) FROM seen WHERE payload != ''").fetchone() == (asked,)
-
-    asyncio.run(main())
+async def test_what_slack_is_told_was_taken_is_in_the_store(tmp_path: Path, mode: Mode) -> None:
+    limits = PATIENT._replace(keeping_s=2.5, drain_s=0.1)
+    async with asyncio.timeout(180), a_bot(tmp_path, mode, opener=Gated().opener, limits=limits) as here:
+        say, ask, tell = here.slack.command, here.slack.mention, here.slack.say
+        ways = ((say, "gpu-oncall"), (ask, "gpu-oncall"), (tell, here.slack.dm("ada"))) * 3
+        for asked, (way, where) in enumerate(ways, start=1):
+            assert (await way("ada", where, f"why {POD}")).ok
+            with contextlib.closing(sqlite3.connect(tmp_path / "bot.db")) as store:
+                assert store.execute("SELECT count(*) FROM seen WHERE payload != ''").fetchone() == (asked,)
 
 
-def test_told_to_stop_before_slack_lets_it_connect_it_still_answers_what_it_took_up(tmp_path: Path) -> None:
-    async def main() -> None:
-        async with asyncio.timeout(180), SlackServer(deadline_s=60) as slack:
-            cut_off, cluster = Gated(), Gated()
-            async with connected(slack, tmp_path, opener=cut_off.opener, limits=PATIENT._replace(drain_s=0.1)):
-                await slack.mention("ada", "gpu-oncall", f"why {POD}")
-                await cut_off.asked.wait()
-            slack.faults.append(Fault("refuse", where="link", times=None))
+async def test_told_to_stop_before_slack_lets_it_connect_it_still_answers_what_it_took_up(tmp_path: Path) -> None:
+    async with asyncio.timeout(180), SlackServer(deadline_s=60) as slack:
+        cut_off, cluster = Gated(), Gated()
+        async with connected(slack, tmp_path, opener=cut_off.opener, limits=PATIENT._replace(drain_s=0.1)):
+            await slack.mention("ada", "gpu-oncall", f"why {POD}")
+            await cut_off.asked.wait()
+        slack.faults.append(Fault("refuse", where="link", times=None))
 
-            async def start() -> None:
-                async with connected(slack, tmp_path, opener=cluster.opener):
-                    pytest.fail("it is not connected")
+        async def start() -> None:
+            async with connected(slack, tmp_path, opener=cluster.opener):
+                pytest.fail("it is not connected")
 
-            starting = asyncio.create_task(start())
-            await cluster.asked.wait()
-            assert slack.connections == 0
-            starting.cancel()
-            cluster.gate.set()
-            with contextlib.suppress(asyncio.CancelledError):
-                await starting
-            await slack.wait_for(channel="gpu-oncall", containing=VERDICT, seconds=1)  # it is there already
-
-    asyncio.run(main())
+        starting = asyncio.create_task(start())
+        await cluster.asked.wait()
+        assert slack.connections == 0
+        starting.cancel()
+        cluster.gate.set()
+        with contextlib.suppress(asyncio.CancelledError):
+            await starting
+        await slack.wait_for(channel="gpu-oncall", containing=VERDICT, seconds=1)  # it is there already
 
 
 @pytest.mark.parametrize("mode", ["socket", "http"])
-def test_what_was_cut_off_at_the_end_is_answered_after_the_next_start(tmp_path: Path, mode: Mode) -> None:
-    async def main() -> None:
-        async with asyncio.timeout(180), SlackServer(deadline_s=60) as slack:
-            cluster = Gated()
-            asking = Asking(slack)
-            async with connected(slack, tmp_path, mode, cluster.opener, PATIENT._replace(drain_s=0.1)):
-                await asking.everywhere()
-                await cluster.asked.wait()
-            assert len(asking.taken) == 9
-            async with connected(slack, tmp_path, mode):
-                await slack.wait_for(asking.answered)
-                await later(slack)
-                assert asking.counts() == [1] * 9
-
-    asyncio.run(main())
+async def test_what_was_cut_off_at_the_end_is_answered_after_the_next_start(tmp_path: Path, mode: Mode) -> None:
+    async with asyncio.timeout(180), SlackServer(deadline_s=60) as slack:
+        cluster = Gated()
+        asking = Asking(slack)
+        async with connected(slack, tmp_path, mode, cluster.opener, PATIENT._replace(drain_s=0.1)):
+            await asking.everywhere()
+            await cluster.asked.wait()
+        assert len(asking.taken) == 9
+        async with connected(slack, tmp_path, mode):
+            await slack.wait_for(asking.answered)
+            await later(slack)
+            assert asking.counts() == [1] * 9
 
 
 def test_a_process_has_its_machines_name_while_no_other_bears_it() -> None:

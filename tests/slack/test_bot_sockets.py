@@ -137,28 +137,25 @@ async def test_connections_that_are_reset_are_made_again(here: Here) -> None:
     await asked(here)
 
 
-def test_an_ack_that_finds_its_connection_gone_is_one_line_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
-    async def scene() -> None:
-        async with asyncio.timeout(180), SlackServer(deadline_s=60) as slack:
-            app = AsyncApp(client=AsyncWebClient(slack.bot_token, base_url=slack.api_url))
-            connection = Connection(app, slack.app_token, slack.api_url, 60, Turn())
-            taken = asyncio.Event()
+async def test_an_ack_that_finds_its_connection_gone_is_one_line_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    async with asyncio.timeout(180), SlackServer(deadline_s=60) as slack:
+        app = AsyncApp(client=AsyncWebClient(slack.bot_token, base_url=slack.api_url))
+        connection = Connection(app, slack.app_token, slack.api_url, 60, Turn())
+        taken = asyncio.Event()
 
-            @app.command("/hami")
-            async def command(ack: AsyncAck) -> None:
-                slack.cut()
-                while await connection.is_up():  # noqa: ASYNC110  # only the client can tell
-                    await asyncio.sleep(0)
-                await ack()
-                taken.set()
+        @app.command("/hami")
+        async def command(ack: AsyncAck) -> None:
+            slack.cut()
+            while await connection.is_up():  # noqa: ASYNC110  # only the client can tell
+                await asyncio.sleep(0)
+            await ack()
+            taken.set()
 
-            await slack.wait_for(lambda: slack.connected)
-            asking = asyncio.create_task(slack.command("ada", "gpu-oncall", "help"))
-            await taken.wait()
-            await connection.close_when_acked()
-            asking.cancel()
-
-    asyncio.run(scene())
+        await slack.wait_for(lambda: slack.connected)
+        asking = asyncio.create_task(slack.command("ada", "gpu-oncall", "help"))
+        await taken.wait()
+        await connection.close_when_acked()
+        asking.cancel()
     assert "an ack could not be sent" in caplog.text
     assert "Traceback" not in caplog.text
 

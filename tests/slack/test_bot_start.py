@@ -59,12 +59,9 @@ def test_a_revoked_bot_token_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("token", "word"), [("xapp-1-wrong", "invalid_auth"), ("bot", "not_allowed_token_type")])
-def test_a_wrong_app_token_is_named(tmp_path: Path, token: str, word: str) -> None:
-    async def run() -> Ended:
-        async with SlackServer(deadline_s=60) as slack:
-            return await ended(slack, tmp_path, slack__app_token=slack.bot_token if token == "bot" else token)
-
-    got = asyncio.run(run())
+async def test_a_wrong_app_token_is_named(tmp_path: Path, token: str, word: str) -> None:
+    async with SlackServer(deadline_s=60) as slack:
+        got = await ended(slack, tmp_path, slack__app_token=slack.bot_token if token == "bot" else token)
     assert got.code == 3
     assert word in got.said
     assert "apps.connections.open" in got.said

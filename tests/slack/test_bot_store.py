@@ -67,7 +67,7 @@ async def test_what_may_not_be_done_twice_is_refused_while_the_store_cannot_be_a
 # ----------------------------------------------------------------------------------------------- what nobody foresaw
 
 
-def test_a_message_that_cannot_be_sent_for_a_bug_is_given_up_and_holds_up_no_other(tmp_path: Path) -> None:
+async def test_a_message_that_cannot_be_sent_for_a_bug_is_given_up_and_holds_up_no_other(tmp_path: Path) -> None:
     numbers = dict.fromkeys(("severity", "queued_at", "tried_version", "sent_version", "lease_until"), "0")
     numbers |= dict.fromkeys(("claimed_at", "sent_at"), "0") | {"version": "1"}
     words = dict.fromkeys(("thread_ts", "update_ts", "owner", "posted_channel", "posted_ts", "reason"), "''")
@@ -76,40 +76,33 @@ def test_a_message_that_cannot_be_sent_for_a_bug_is_given_up_and_holds_up_no_oth
         row = numbers | words | {"key": key, "channel": channel, "content": content, "state": "'new'"}
         return f"INSERT INTO outbox ({', '.join(row)}) VALUES ({', '.join(row.values())})"
 
-    async def play() -> None:
-        async with asyncio.timeout(180), a_bot(tmp_path) as here:
-            no_blocks, no_json = put("'a'", "'C0GENERAL1'", """'{"text": "x"}'"""), put("'b'", "'C0BUDGET01'", "'{'")
-            await asyncio.to_thread(sql, tmp_path, no_blocks, no_json)
-            for channel in ("gpu-oncall", "general"):
-                asked = await here.slack.mention("ada", channel, f"why ml/{POD}")
-                await here.slack.wait_for(channel=channel, containing=VERDICT, thread_ts=asked.ts)
-
-    asyncio.run(play())
+    async with asyncio.timeout(180), a_bot(tmp_path) as here:
+        no_blocks, no_json = put("'a'", "'C0GENERAL1'", """'{"text": "x"}'"""), put("'b'", "'C0BUDGET01'", "'{'")
+        await asyncio.to_thread(sql, tmp_path, no_blocks, no_json)
+        for channel in ("gpu-oncall", "general"):
+            asked = await here.slack.mention("ada", channel, f"why ml/{POD}")
+            await here.slack.wait_for(channel=channel, containing=VERDICT, thread_ts=asked.ts)
 
 
 # ---------------------------------------------------------------------------------------------- beside another one
 
 
-def test_a_process_that_starts_while_the_other_drains_answers_nothing_of_what_that_is_at(tmp_path: Path) -> None:
+async def test_a_process_that_starts_while_the_other_drains_answers_nothing_of_what_that_is_at(tmp_path: Path) -> None:
     cluster = Gated()
-
-    async def play() -> None:
-        async with (
-            asyncio.timeout(180),
-            SlackServer(deadline_s=60) as slack,
-            connected(slack, tmp_path, opener=cluster.opener),
-        ):
-            await slack.command("ada", "gpu-oncall", f"why ml/{POD}")
-            await cluster.asked.wait()
-            async with connected(slack, tmp_path):
-                await later(slack)
-                assert told(slack, "gpu-oncall", "ada") == 0
-                cluster.gate.set()
-                await slack.wait_for(channel="gpu-oncall", containing=VERDICT, user="ada")
-                await later(slack)
-                assert len([call for call in slack.journal.of("response_url") if VERDICT in str(call.request)]) == 1
-
-    asyncio.run(play())
+    async with (
+        asyncio.timeout(180),
+        SlackServer(deadline_s=60) as slack,
+        connected(slack, tmp_path, opener=cluster.opener),
+    ):
+        await slack.command("ada", "gpu-oncall", f"why ml/{POD}")
+        await cluster.asked.wait()
+        async with connected(slack, tmp_path):
+            await later(slack)
+            assert told(slack, "gpu-oncall", "ada") == 0
+            cluster.gate.set()
+            await slack.wait_for(channel="gpu-oncall", containing=VERDICT, user="ada")
+            await later(slack)
+            assert len([call for call in slack.journal.of("response_url") if VERDICT in str(call.request)]) == 1
 
 
 # --------------------------------------------------------------------------------------------- what is not answered
@@ -124,36 +117,27 @@ async def left_unanswered(slack: SlackServer, folder: Path) -> str:
     return asked.ts
 
 
-def test_a_stop_leaves_what_is_not_answered_to_others_at_once_and_counts_as_no_death(tmp_path: Path) -> None:
-    async def play() -> list[tuple[str, str, int]]:
-        async with asyncio.timeout(180), SlackServer(deadline_s=60) as slack:
-            await left_unanswered(slack, tmp_path)
-        with contextlib.closing(sqlite3.connect(tmp_path / "bot.db")) as store:
-            return store.execute("SELECT state, owner, tries FROM seen").fetchall()
-
-    assert asyncio.run(play()) == [("running", "", 0)]
+async def test_a_stop_leaves_what_is_not_answered_to_others_at_once_and_counts_as_no_death(tmp_path: Path) -> None:
+    async with asyncio.timeout(180), SlackServer(deadline_s=60) as slack:
+        await left_unanswered(slack, tmp_path)
+    with contextlib.closing(sqlite3.connect(tmp_path / "bot.db")) as store:
+        assert store.execute("SELECT state, owner, tries FROM seen").fetchall() == [("running", "", 0)]
 
 
 @pytest.mark.parametrize(
     ("ahead_s", "tries", "why"),
     [(0, TRIES, "the bot's process ended"), (3600, 1, "too long ago")],
 )
-def test_who_asked_what_is_not_answered_any_more_is_told_once(
+async def test_who_asked_what_is_not_answered_any_more_is_told_once(
     tmp_path: Path, ahead_s: float, tries: int, why: str
 ) -> None:
-    async def play() -> None:
-        async with asyncio.timeout(180), SlackServer(deadline_s=60) as slack:
-            thread = await left_unanswered(slack, tmp_path)
-            await asyncio.to_thread(sql, tmp_path, f"UPDATE seen SET tries = {tries}")
-            limits = PATIENT._replace(now=lambda: time.time() + ahead_s)
-            for _ in range(2):
-                async with connected(slack, tmp_path, limits=limits):
-                    dropped = await slack.wait_for(channel="gpu-oncall", containing=why, thread_ts=thread)
-                    assert f"Please ask again: why ml/{POD}" in text_of(dropped)
-                    await later(slack)
-            assert (
-                len([message for message in slack.messages("gpu-oncall", "ada", thread) if why in text_of(message)])
-                == 1
-            )
-
-    asyncio.run(play())
+    async with asyncio.timeout(180), SlackServer(deadline_s=60) as slack:
+        thread = await left_unanswered(slack, tmp_path)
+        await asyncio.to_thread(sql, tmp_path, f"UPDATE seen SET tries = {tries}")
+        limits = PATIENT._replace(now=lambda: time.time() + ahead_s)
+        for _ in range(2):
+            async with connected(slack, tmp_path, limits=limits):
+                dropped = await slack.wait_for(channel="gpu-oncall", containing=why, thread_ts=thread)
+                assert f"Please ask again: why ml/{POD}" in text_of(dropped)
+                await later(slack)
+        assert len([message for message in slack.messages("gpu-oncall", "ada", thread) if why in text_of(message)]) == 1

@@ -20,64 +20,56 @@ async def untold(error: BotError) -> None:
     raise error
 
 
-def test_of_many_questions_one_is_begun_at_each_turn_of_the_event_loop(tmp_path: Path) -> None:
+async def test_of_many_questions_one_is_begun_at_each_turn_of_the_event_loop(tmp_path: Path) -> None:
     turn, begun = 0, list[int]()
 
     async def job() -> None:
         begun.append(turn)
 
-    async def main() -> None:
-        nonlocal turn
-        async with asyncio.timeout(180), open_store(f"sqlite:///{tmp_path}/state.db") as store:
-            work = Work(store)
-            for number in range(20):
-                work.start(f"Ev{number}", job, untold)
-            while len(work):
-                await asyncio.sleep(0)
-                turn += 1
-
-    asyncio.run(main())
+    async with asyncio.timeout(180), open_store(f"sqlite:///{tmp_path}/state.db") as store:
+        work = Work(store)
+        for number in range(20):
+            work.start(f"Ev{number}", job, untold)
+        while len(work):
+            await asyncio.sleep(0)
+            turn += 1
     assert len(begun) == len(set(begun)) == 20
 
 
-def test_an_answer_goes_on_when_what_was_taken_is_in_the_store(tmp_path: Path) -> None:
+async def test_an_answer_goes_on_when_what_was_taken_is_in_the_store(tmp_path: Path) -> None:
     order = list[str]()
+    async with asyncio.timeout(180), open_store(f"sqlite:///{tmp_path}/state.db", patience=60) as store:
+        work = Work(store, keeping_s=60)
+        at_work, locked = asyncio.Event(), asyncio.Event()
 
-    async def main() -> None:
-        async with asyncio.timeout(180), open_store(f"sqlite:///{tmp_path}/state.db", patience=60) as store:
-            work = Work(store, keeping_s=60)
-            at_work, locked = asyncio.Event(), asyncio.Event()
+        async def first() -> None:
+            at_work.set()
+            await locked.wait()
+            await work.acks_first()
+            order.append("the first goes on")
 
-            async def first() -> None:
-                at_work.set()
-                await locked.wait()
-                await work.acks_first()
-                order.append("the first goes on")
+        async def second() -> None:
+            order.append("the second begins")
 
-            async def second() -> None:
-                order.append("the second begins")
+        async def acked() -> None:
+            await work.kept()
+            order.append("the second is acked")
 
-            async def acked() -> None:
-                await work.kept()
-                order.append("the second is acked")
-
-            work.start("Ev1", first, untold)
-            await at_work.wait()
-            holder = sqlite3.connect(tmp_path / "state.db", isolation_level=None)
-            holder.execute("begin immediate")
-            work.start("Ev2", second, untold)
-            waiting = asyncio.create_task(acked())
+        work.start("Ev1", first, untold)
+        await at_work.wait()
+        holder = sqlite3.connect(tmp_path / "state.db", isolation_level=None)
+        holder.execute("begin immediate")
+        work.start("Ev2", second, untold)
+        waiting = asyncio.create_task(acked())
+        await asyncio.sleep(0)
+        locked.set()
+        for _ in range(20):
             await asyncio.sleep(0)
-            locked.set()
-            for _ in range(20):
-                await asyncio.sleep(0)
-            assert order == []
-            holder.execute("rollback")
-            holder.close()
-            await waiting
-            await work.drain(60)
-
-    asyncio.run(main())
+        assert order == []
+        holder.execute("rollback")
+        holder.close()
+        await waiting
+        await work.drain(60)
     assert order[0] == "the second is acked"
     assert sorted(order[1:]) == ["the first goes on", "the second begins"]
 
@@ -139,36 +131,32 @@ def test_who_gives_up_in_the_moment_of_their_turn_leaves_the_place_to_the_next()
     asyncio.run(main())
 
 
-def test_a_question_that_waits_behind_the_same_persons_until_its_time_is_over_is_told_so(tmp_path: Path) -> None:
+async def test_a_question_that_waits_behind_the_same_persons_until_its_time_is_over_is_told_so(tmp_path: Path) -> None:
     told = list[BotError]()
+    async with (
+        asyncio.timeout(180),
+        open_store(f"sqlite:///{tmp_path}/state.db") as store,
+        AsyncExitStack() as held,
+    ):
+        work = Work(store, longest_s=0.05)
+        for _ in range(OF_ONE):
+            await held.enter_async_context(work.turn(Asker(ADA)))
 
-    async def main() -> None:
-        async with (
-            asyncio.timeout(180),
-            open_store(f"sqlite:///{tmp_path}/state.db") as store,
-            AsyncExitStack() as held,
-        ):
-            work = Work(store, longest_s=0.05)
-            for _ in range(OF_ONE):
-                await held.enter_async_context(work.turn(Asker(ADA)))
+        async def job(who: Asker) -> None:
+            async with work.turn(who):
+                pass
 
-            async def job(who: Asker) -> None:
-                async with work.turn(who):
-                    pass
+        async def tell(error: BotError) -> None:
+            told.append(error)
 
-            async def tell(error: BotError) -> None:
-                told.append(error)
-
-            for who in (ADA, GRACE):
-                work.start(who, partial(job, Asker(who)), tell)
-                await work.ended(who, 60)
-
-    asyncio.run(main())
+        for who in (ADA, GRACE):
+            work.start(who, partial(job, Asker(who)), tell)
+            await work.ended(who, 60)
     [late] = told
     assert "asked many questions" in in_english(late.hint)
 
 
-def test_only_two_steps_at_once_keep_a_processor_busy(tmp_path: Path) -> None:
+async def test_only_two_steps_at_once_keep_a_processor_busy(tmp_path: Path) -> None:
     entered, go_on = threading.Semaphore(0), threading.Event()
 
     def step() -> int:
@@ -176,19 +164,16 @@ def test_only_two_steps_at_once_keep_a_processor_busy(tmp_path: Path) -> None:
         go_on.wait(60)
         return 1
 
-    async def main() -> list[int]:
-        async with asyncio.timeout(180), open_store(f"sqlite:///{tmp_path}/state.db") as store:
-            work = Work(store)
-            steps = [asyncio.create_task(work.beside(step)) for _ in range(5)]
-            for _ in range(2):
-                assert await asyncio.to_thread(entered.acquire, timeout=60)
-            for _ in range(100):  # turns of the loop, in which a third would be handed to a thread
-                await asyncio.sleep(0)
-            assert not entered.acquire(blocking=False)
-            go_on.set()
-            return await asyncio.gather(*steps)
-
-    assert asyncio.run(main()) == [1] * 5
+    async with asyncio.timeout(180), open_store(f"sqlite:///{tmp_path}/state.db") as store:
+        work = Work(store)
+        steps = [asyncio.create_task(work.beside(step)) for _ in range(5)]
+        for _ in range(2):
+            assert await asyncio.to_thread(entered.acquire, timeout=60)
+        for _ in range(100):  # turns of the loop, in which a third would be handed to a thread
+            await asyncio.sleep(0)
+        assert not entered.acquire(blocking=False)
+        go_on.set()
+        assert await asyncio.gather(*steps) == [1] * 5
 
 
 class Hung:
@@ -204,44 +189,36 @@ class Hung:
         self.go_on.wait(60)
 
 
-def test_a_step_that_was_given_up_keeps_its_place_and_who_had_none_is_told_so(tmp_path: Path) -> None:
+async def test_a_step_that_was_given_up_keeps_its_place_and_who_had_none_is_told_so(tmp_path: Path) -> None:
     hung, told = Hung(), list[BotError]()
+    async with asyncio.timeout(180), open_store(f"sqlite:///{tmp_path}/state.db") as store:
+        work = Work(store, longest_s=0.05)
 
-    async def main() -> None:
-        async with asyncio.timeout(180), open_store(f"sqlite:///{tmp_path}/state.db") as store:
-            work = Work(store, longest_s=0.05)
+        async def job() -> None:
+            await work.beside(hung)
 
-            async def job() -> None:
-                await work.beside(hung)
+        async def tell(error: BotError) -> None:
+            told.append(error)
 
-            async def tell(error: BotError) -> None:
-                told.append(error)
-
-            while len(hung.threads) < 2:
-                key = f"Ev{len(told)}"
-                work.start(key, job, tell)
-                await work.ended(key, 60)
-            work.start("one more", job, tell)
-            await work.ended("one more", 60)
-            hung.go_on.set()
-            assert await work.beside(lambda: 1) == 1
-
-    asyncio.run(main())
+        while len(hung.threads) < 2:
+            key = f"Ev{len(told)}"
+            work.start(key, job, tell)
+            await work.ended(key, 60)
+        work.start("one more", job, tell)
+        await work.ended("one more", 60)
+        hung.go_on.set()
+        assert await work.beside(lambda: 1) == 1
     assert len(hung.threads) == 2
     assert sum("working out" in in_english(text.hint) for text in told) == 2
     assert "did not start" in in_english(told[-1].hint)
 
 
-def test_the_bot_ends_while_a_step_that_was_given_up_goes_on(tmp_path: Path) -> None:
+async def test_the_bot_ends_while_a_step_that_was_given_up_goes_on(tmp_path: Path) -> None:
     hung = Hung()
-
-    async def main() -> None:
-        async with asyncio.timeout(180), open_store(f"sqlite:///{tmp_path}/state.db") as store:
-            given_up = asyncio.create_task(Work(store).beside(hung))
-            assert await asyncio.to_thread(hung.begun.wait, 60)
-            given_up.cancel()
-
-    asyncio.run(main())
+    async with asyncio.timeout(180), open_store(f"sqlite:///{tmp_path}/state.db") as store:
+        given_up = asyncio.create_task(Work(store).beside(hung))
+        assert await asyncio.to_thread(hung.begun.wait, 60)
+        given_up.cancel()
     [thread] = hung.threads
     assert thread.is_alive()
     assert thread.daemon  # else the interpreter waits for it
@@ -249,16 +226,13 @@ def test_the_bot_ends_while_a_step_that_was_given_up_goes_on(tmp_path: Path) -> 
     thread.join(60)
 
 
-def test_what_a_step_raises_is_raised_where_it_is_awaited(tmp_path: Path) -> None:
+async def test_what_a_step_raises_is_raised_where_it_is_awaited(tmp_path: Path) -> None:
     def step() -> None:
         raise UsageError("no such card")
 
-    async def main() -> None:
-        async with open_store(f"sqlite:///{tmp_path}/state.db") as store:
-            with pytest.raises(UsageError, match="no such card"):
-                await Work(store).beside(step)
-
-    asyncio.run(main())
+    async with open_store(f"sqlite:///{tmp_path}/state.db") as store:
+        with pytest.raises(UsageError, match="no such card"):
+            await Work(store).beside(step)
 
 
 class Registered:

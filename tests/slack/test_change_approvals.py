@@ -240,26 +240,22 @@ async def test_the_card_of_an_extension_ends_with_what_came_of_it(world: World) 
     assert (done["ts"], actions(done)) == (asked["ts"], {})
 
 
-def test_while_slack_tells_no_groups_nothing_is_decided(tmp_path: Path) -> None:
+async def test_while_slack_tells_no_groups_nothing_is_decided(tmp_path: Path) -> None:
     """Grace may ask as one of a group; the bot is new when Linus approves, and knows no group's members yet."""
     access = AccessSettings(operators=(ONCALL,), approvers=(LINUS,), two_person=True)
-
-    async def run() -> None:
-        async with asyncio.timeout(180), a_place(tmp_path) as world:
-            async with a_bot(world, access=access):
-                await world.offered(ASKED, "grace")
-                await world.submit("grace", "it hangs")
-                card = await world.card("Pending approval")
-            async with a_bot(world, access=access):
-                fault = world.slack.faults.append(Fault("status", where="usergroups", times=None))
-                await world.click("linus", card, "change:approve")
-                await world.told("linus", "could not be checked")
-                assert (await world.audit())[-1] == (LINUS, "approve", "failed")
-                world.slack.faults.remove(fault)
-                await world.click("linus", card, "change:approve")
-                await world.card("In effect")
-
-    asyncio.run(run())
+    async with asyncio.timeout(180), a_place(tmp_path) as world:
+        async with a_bot(world, access=access):
+            await world.offered(ASKED, "grace")
+            await world.submit("grace", "it hangs")
+            card = await world.card("Pending approval")
+        async with a_bot(world, access=access):
+            fault = world.slack.faults.append(Fault("status", where="usergroups", times=None))
+            await world.click("linus", card, "change:approve")
+            await world.told("linus", "could not be checked")
+            assert (await world.audit())[-1] == (LINUS, "approve", "failed")
+            world.slack.faults.remove(fault)
+            await world.click("linus", card, "change:approve")
+            await world.card("In effect")
 
 
 async def asked_to_extend(world: World) -> dict:

@@ -245,22 +245,19 @@ async def test_whoever_reverts_what_nobody_can_tell_apart_is_told_how_to_do_it_b
     assert await world.is_open()
 
 
-def test_a_reminder_is_there_once_though_the_bot_was_restarted(tmp_path: Path) -> None:
-    async def play() -> None:
-        async with asyncio.timeout(180), a_place(tmp_path) as world:
-            async with a_bot(world):
-                await world.raised()
-                world.cluster.access.refused = [Rule(["patch"], ["deployments"])]
-                world.ahead_s = 1800 + 2 * 3600 + 5
-                await world.card("2 hours ago")
-            begun = len(world.cluster.requests)
-            async with a_bot(world):
-                await world.until(lambda: looked_again(world, begun))
-                world.ahead_s = 1800 + 3 * 3600 + 5
-                await world.card("3 hours ago")
-            assert len(world.cards("2 hours ago")) == 1
-
-    asyncio.run(play())
+async def test_a_reminder_is_there_once_though_the_bot_was_restarted(tmp_path: Path) -> None:
+    async with asyncio.timeout(180), a_place(tmp_path) as world:
+        async with a_bot(world):
+            await world.raised()
+            world.cluster.access.refused = [Rule(["patch"], ["deployments"])]
+            world.ahead_s = 1800 + 2 * 3600 + 5
+            await world.card("2 hours ago")
+        begun = len(world.cluster.requests)
+        async with a_bot(world):
+            await world.until(lambda: looked_again(world, begun))
+            world.ahead_s = 1800 + 3 * 3600 + 5
+            await world.card("3 hours ago")
+        assert len(world.cards("2 hours ago")) == 1
 
 
 async def looked_again(world: World, begun: int) -> bool:

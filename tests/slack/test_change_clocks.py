@@ -32,38 +32,32 @@ async def asked(world: World) -> dict[str, Any]:
     return await world.card("Pending approval")
 
 
-def test_a_clock_that_is_set_three_hours_ahead_ends_nothing_early_and_raises_nothing(tmp_path: Path) -> None:
-    async def play() -> None:
-        bind = free_port()
-        async with asyncio.timeout(180), a_place(tmp_path) as world, a_bot(world, bind=bind):
-            before = (await world.deployment())["spec"]
-            await world.raised()
-            assert "ahead of" not in await readyz(bind)
-            world.skew_s = 10_800
-            await passes(world)
-            assert await world.is_open()
-            assert "3h ahead of the API server's: nothing is raised from here" in await readyz(bind)
-            world.ahead_s = 1801
-            await world.card("Reverted")
-            assert (await world.deployment())["spec"] == before
-            await world.slack.command("ada", "gpu-oncall", "verbosity 5 because x")
-            await world.slack.wait_for(lambda: "ahead of the API server's" in text_of(world.slack.views("ada")))
-            assert not await world.is_open()
-
-    asyncio.run(play())
+async def test_a_clock_that_is_set_three_hours_ahead_ends_nothing_early_and_raises_nothing(tmp_path: Path) -> None:
+    bind = free_port()
+    async with asyncio.timeout(180), a_place(tmp_path) as world, a_bot(world, bind=bind):
+        before = (await world.deployment())["spec"]
+        await world.raised()
+        assert "ahead of" not in await readyz(bind)
+        world.skew_s = 10_800
+        await passes(world)
+        assert await world.is_open()
+        assert "3h ahead of the API server's: nothing is raised from here" in await readyz(bind)
+        world.ahead_s = 1801
+        await world.card("Reverted")
+        assert (await world.deployment())["spec"] == before
+        await world.slack.command("ada", "gpu-oncall", "verbosity 5 because x")
+        await world.slack.wait_for(lambda: "ahead of the API server's" in text_of(world.slack.views("ada")))
+        assert not await world.is_open()
 
 
-def test_a_change_that_was_raised_with_a_wrong_clock_says_so_on_its_card(tmp_path: Path) -> None:
-    async def play() -> None:
-        async with asyncio.timeout(180), a_place(tmp_path) as world, a_bot(world):
-            await world.raised()
-            record = await world.record()
-            await world.rewritten(record | {"raised_at": "2099-01-01T00:00:00Z", "at": "2099-01-01T00:10:00Z"})
-            assert "2099-01-01T00:00:00Z" in text_of(await world.card("Made with a wrong clock"))
-            world.ahead_s = 605
-            await world.card("Reverted")
-
-    asyncio.run(play())
+async def test_a_change_that_was_raised_with_a_wrong_clock_says_so_on_its_card(tmp_path: Path) -> None:
+    async with asyncio.timeout(180), a_place(tmp_path) as world, a_bot(world):
+        await world.raised()
+        record = await world.record()
+        await world.rewritten(record | {"raised_at": "2099-01-01T00:00:00Z", "at": "2099-01-01T00:10:00Z"})
+        assert "2099-01-01T00:00:00Z" in text_of(await world.card("Made with a wrong clock"))
+        world.ahead_s = 605
+        await world.card("Reverted")
 
 
 @played()

@@ -38,25 +38,22 @@ def store_out_of_reach(world: World) -> Generator[None]:
     [(slack_out_of_reach, "auth.test"), (store_out_of_reach, "opening the store")],
     ids=["Slack", "the store"],
 )
-def test_what_is_due_is_undone_at_once_and_told_later(out_of_reach: Outage, word: str, tmp_path: Path) -> None:
-    async def run() -> None:
-        async with asyncio.timeout(180), a_place(tmp_path) as world:
-            async with a_bot(world):
-                await world.raised()
-            world.ahead_s = 3600
-            bind = free_port()
-            with out_of_reach(world):
-                started, ended = asyncio.Event(), asyncio.Event()
-                bot = asyncio.create_task(running(world, bind, started, ended))
-                await world.until(world.is_closed)
-                while word not in await readiness(bind):  # what is due may be undone before that was tried
-                    continue
-                assert not started.is_set()
-            await world.card("Reverted")
-            ended.set()
-            await bot
-
-    asyncio.run(run())
+async def test_what_is_due_is_undone_at_once_and_told_later(out_of_reach: Outage, word: str, tmp_path: Path) -> None:
+    async with asyncio.timeout(180), a_place(tmp_path) as world:
+        async with a_bot(world):
+            await world.raised()
+        world.ahead_s = 3600
+        bind = free_port()
+        with out_of_reach(world):
+            started, ended = asyncio.Event(), asyncio.Event()
+            bot = asyncio.create_task(running(world, bind, started, ended))
+            await world.until(world.is_closed)
+            while word not in await readiness(bind):  # what is due may be undone before that was tried
+                continue
+            assert not started.is_set()
+        await world.card("Reverted")
+        ended.set()
+        await bot
 
 
 async def running(world: World, bind: str, started: asyncio.Event, ended: asyncio.Event) -> None:

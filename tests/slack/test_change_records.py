@@ -78,52 +78,46 @@ async def test_in_words_it_is_shown_not_extended_and_reverted(world: World, *, h
     assert await world.words() == before
 
 
-def test_where_it_cannot_be_written_the_approvers_are_called_and_readyz_says_so(tmp_path: Path) -> None:
-    async def run() -> None:
-        bind = free_port()
-        async with asyncio.timeout(180), a_place(tmp_path) as world, a_bot(world, bind=bind):
-            await world.raised()
-            await spoilt(world, "removed")
-            await world.card("is damaged or gone")
-            world.cluster.access.refused = [Rule(["patch"], ["deployments"])]
-            world.ahead_s = 1800 + 125
-            assert LINUS not in text_of(await world.card("2 minutes ago"))
-            world.ahead_s = 1800 + 605
-            assert LINUS in text_of(await world.card("10 minutes ago"))
-            world.ahead_s = 1800 + 3605
-            assert LINUS in text_of(await world.card("1 hour ago"))
-            assert "cannot be reverted" in await readyz(bind)
-            world.cluster.access.refused = []
-            await world.card("Reverted")
-
-    asyncio.run(run())
+async def test_where_it_cannot_be_written_the_approvers_are_called_and_readyz_says_so(tmp_path: Path) -> None:
+    bind = free_port()
+    async with asyncio.timeout(180), a_place(tmp_path) as world, a_bot(world, bind=bind):
+        await world.raised()
+        await spoilt(world, "removed")
+        await world.card("is damaged or gone")
+        world.cluster.access.refused = [Rule(["patch"], ["deployments"])]
+        world.ahead_s = 1800 + 125
+        assert LINUS not in text_of(await world.card("2 minutes ago"))
+        world.ahead_s = 1800 + 605
+        assert LINUS in text_of(await world.card("10 minutes ago"))
+        world.ahead_s = 1800 + 3605
+        assert LINUS in text_of(await world.card("1 hour ago"))
+        assert "cannot be reverted" in await readyz(bind)
+        world.cluster.access.refused = []
+        await world.card("Reverted")
 
 
-def test_what_the_store_does_not_know_either_is_told_again_and_again(tmp_path: Path) -> None:
-    async def run() -> None:
-        bind = free_port()
-        async with asyncio.timeout(180), a_place(tmp_path) as world, a_bot(world, bind=bind):
-            await world.raised()
-            await world.sql("delete from changes")
-            await spoilt(world, "cut")
+async def test_what_the_store_does_not_know_either_is_told_again_and_again(tmp_path: Path) -> None:
+    bind = free_port()
+    async with asyncio.timeout(180), a_place(tmp_path) as world, a_bot(world, bind=bind):
+        await world.raised()
+        await world.sql("delete from changes")
+        await spoilt(world, "cut")
 
-            async def told(times: int) -> str:
-                def found() -> list[str]:
-                    said = [text_of(message) for message in world.slack.messages(f"D{ADA[1:]}", "ada")]
-                    return [text for text in said if "the store has no copy of it" in text]
+        async def told(times: int) -> str:
+            def found() -> list[str]:
+                said = [text_of(message) for message in world.slack.messages(f"D{ADA[1:]}", "ada")]
+                return [text for text in said if "the store has no copy of it" in text]
 
-                return (await world.slack.wait_for(lambda: found()[times - 1 :], seconds=180))[-1]
+            return (await world.slack.wait_for(lambda: found()[times - 1 :], seconds=180))[-1]
 
-            assert f"kubectl -n {NAMESPACE} edit deployment {NAME}" in await told(1)
-            for times, seconds in enumerate((125, 605, 3605), 2):
-                world.ahead_s = seconds
-                await told(times)
-            assert "cannot be reverted: it is no record of a change" in await readyz(bind)
-            outcomes = [outcome for _, _, outcome in await world.audit()]
-            assert outcomes.count("unreadable") == 1
-            assert "-v=5" in await world.words()
-
-    asyncio.run(run())
+        assert f"kubectl -n {NAMESPACE} edit deployment {NAME}" in await told(1)
+        for times, seconds in enumerate((125, 605, 3605), 2):
+            world.ahead_s = seconds
+            await told(times)
+        assert "cannot be reverted: it is no record of a change" in await readyz(bind)
+        outcomes = [outcome for _, _, outcome in await world.audit()]
+        assert outcomes.count("unreadable") == 1
+        assert "-v=5" in await world.words()
 
 
 async def readyz(bind: str) -> str:

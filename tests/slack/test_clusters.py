@@ -166,7 +166,7 @@ async def test_a_cluster_that_does_not_exist_is_answered_with_those_that_do(slac
 
 
 @pytest.mark.parametrize("usual", ["", "prod"])
-def test_a_cluster_is_opened_once_whether_it_is_named_or_not(tmp_path: Path, usual: str) -> None:
+async def test_a_cluster_is_opened_once_whether_it_is_named_or_not(tmp_path: Path, usual: str) -> None:
     opened: list[str] = []
     clusters = {"prod": ClusterSettings(recording=str(recording(NEW)))}
     clusters |= {"staging": ClusterSettings(recording=str(recording(OLD)))} if usual else {}
@@ -176,18 +176,15 @@ def test_a_cluster_is_opened_once_whether_it_is_named_or_not(tmp_path: Path, usu
         opened.append(cluster)
         yield Sources(RecordedCluster.open(recording(NEW), name=cluster))
 
-    async def play() -> None:
-        async with asyncio.timeout(180), SlackServer(deadline_s=60) as slack:
-            wanted = settings(slack, tmp_path).model_copy(update={"clusters": clusters})
-            async with running(wanted, wanted.slack, opener, PATIENT, usual=usual):
-                await asked(slack, QUESTION, FOUND)
-                await asked(slack, "why ml/s01-fit-a100 --cluster prod", "s01-fit-a100")
-        assert opened == ["prod"]
-
-    asyncio.run(play())
+    async with asyncio.timeout(180), SlackServer(deadline_s=60) as slack:
+        wanted = settings(slack, tmp_path).model_copy(update={"clusters": clusters})
+        async with running(wanted, wanted.slack, opener, PATIENT, usual=usual):
+            await asked(slack, QUESTION, FOUND)
+            await asked(slack, "why ml/s01-fit-a100 --cluster prod", "s01-fit-a100")
+    assert opened == ["prod"]
 
 
-def test_a_bot_whose_settings_name_no_cluster_knows_the_one_that_it_was_started_for_alone(tmp_path: Path) -> None:
+async def test_a_bot_whose_settings_name_no_cluster_knows_the_one_that_it_was_started_for_alone(tmp_path: Path) -> None:
     opened: list[str] = []
 
     @asynccontextmanager
@@ -195,19 +192,18 @@ def test_a_bot_whose_settings_name_no_cluster_knows_the_one_that_it_was_started_
         opened.append(cluster)
         yield Sources(RecordedCluster.open(recording(NEW), name=cluster))
 
-    async def play() -> None:
-        async with asyncio.timeout(180), SlackServer(deadline_s=60) as slack:
-            wanted = settings(slack, tmp_path)
-            async with running(wanted, wanted.slack, opener, PATIENT, usual="lab"):
-                assert "cluster lab" in text_of(await asked(slack, f"{QUESTION} --cluster lab", FOUND))
-                refused = await asked(slack, f"{QUESTION} --cluster other", "'other'")
-                assert "Configured clusters: lab" in text_of(refused)
-        assert opened == ["lab"]
-
-    asyncio.run(play())
+    async with asyncio.timeout(180), SlackServer(deadline_s=60) as slack:
+        wanted = settings(slack, tmp_path)
+        async with running(wanted, wanted.slack, opener, PATIENT, usual="lab"):
+            assert "cluster lab" in text_of(await asked(slack, f"{QUESTION} --cluster lab", FOUND))
+            refused = await asked(slack, f"{QUESTION} --cluster other", "'other'")
+            assert "Configured clusters: lab" in text_of(refused)
+    assert opened == ["lab"]
 
 
-def test_who_asks_while_a_login_fails_is_told_with_the_others_and_who_asks_later_logs_in_again(tmp_path: Path) -> None:
+async def test_who_asks_while_a_login_fails_is_told_with_the_others_and_who_asks_later_logs_in_again(
+    tmp_path: Path,
+) -> None:
     logins: list[asyncio.Event] = []
 
     @asynccontextmanager
@@ -217,22 +213,19 @@ def test_who_asks_while_a_login_fails_is_told_with_the_others_and_who_asks_later
         raise SourceError(f"login {len(logins)} took too long")
         yield Sources(RecordedCluster.open(recording(NEW), name=cluster))
 
-    async def play() -> None:
-        async with asyncio.timeout(180), a_bot(tmp_path, opener=opener) as here:
-            slack = here.slack
-            for user in ("ada", "grace", "linus"):
-                await slack.command(user, "gpu-oncall", QUESTION)
-            for user in ("ada", "grace", "linus"):
-                await slack.wait_for(channel="gpu-oncall", containing="answer comes as a new message", user=user)
-            logins[0].set()
-            for user in ("ada", "grace", "linus"):
-                await slack.wait_for(channel="gpu-oncall", containing="login 1 took", user=user)
-            await slack.command("ada", "gpu-oncall", QUESTION)
-            await slack.wait_for(lambda: len(logins) == 2)
-            logins[1].set()
-            await slack.wait_for(channel="gpu-oncall", containing="login 2 took", user="ada")
-
-    asyncio.run(play())
+    async with asyncio.timeout(180), a_bot(tmp_path, opener=opener) as here:
+        slack = here.slack
+        for user in ("ada", "grace", "linus"):
+            await slack.command(user, "gpu-oncall", QUESTION)
+        for user in ("ada", "grace", "linus"):
+            await slack.wait_for(channel="gpu-oncall", containing="answer comes as a new message", user=user)
+        logins[0].set()
+        for user in ("ada", "grace", "linus"):
+            await slack.wait_for(channel="gpu-oncall", containing="login 1 took", user=user)
+        await slack.command("ada", "gpu-oncall", QUESTION)
+        await slack.wait_for(lambda: len(logins) == 2)
+        logins[1].set()
+        await slack.wait_for(channel="gpu-oncall", containing="login 2 took", user="ada")
 
 
 # ---------------------------------------------------------------------------------------------- settings, shell

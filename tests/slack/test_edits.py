@@ -1,6 +1,5 @@
 """A message is one question, however often it is edited and however it is sent."""
 
-import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -74,19 +73,16 @@ def test_the_answer_to_an_edit_stays_when_the_first_words_fail_after_it(tmp_path
     played(opener=gated.opener)(scene)(tmp_path=tmp_path)
 
 
-def test_an_edit_that_comes_behind_a_later_one_asks_nothing(database: str) -> None:
-    async def play() -> None:
-        async with open_store(database) as store:
-            edits = Edits(store)
-            first = Question("why ml/a", "U1", "C1", 1.0, asked_ts="1.0")
-            earlier = msgspec.structs.replace(first, words="why ml/b", edited_ts="1800000001.000000")
-            latest = msgspec.structs.replace(first, words="why ml/c", edited_ts="1800000002.000000")
-            assert await edits.news("first", first) == "first"
-            assert await edits.news("latest", latest) == "changed"
-            await edits.note("latest", latest)
-            assert await edits.news("earlier", earlier) == "same"
-
-    asyncio.run(play())
+async def test_an_edit_that_comes_behind_a_later_one_asks_nothing(database: str) -> None:
+    async with open_store(database) as store:
+        edits = Edits(store)
+        first = Question("why ml/a", "U1", "C1", 1.0, asked_ts="1.0")
+        earlier = msgspec.structs.replace(first, words="why ml/b", edited_ts="1800000001.000000")
+        latest = msgspec.structs.replace(first, words="why ml/c", edited_ts="1800000002.000000")
+        assert await edits.news("first", first) == "first"
+        assert await edits.news("latest", latest) == "changed"
+        await edits.note("latest", latest)
+        assert await edits.news("earlier", earlier) == "same"
 
 
 @played()

@@ -91,7 +91,7 @@ async def test_answers_in_one_channel_go_round_by_person_and_what_the_bot_says_b
 
 
 @pytest.mark.parametrize("sending", [True, False])
-def test_while_the_store_is_away_the_log_has_one_line_and_one_when_it_is_back(
+async def test_while_the_store_is_away_the_log_has_one_line_and_one_when_it_is_back(
     database: str, caplog: pytest.LogCaptureFixture, *, sending: bool
 ):
     async def work(bot: Bot, outbox: Outbox, store: Store) -> None:
@@ -111,11 +111,8 @@ def test_while_the_store_is_away_the_log_has_one_line_and_one_when_it_is_back(
         await outbox.settled()
         sender.cancel()
 
-    async def main() -> None:
-        async with a_workspace() as bot, an_outbox(bot, database, sleep=bot.clock.advance) as (outbox, store):
-            await work(bot, outbox, store)
-
-    asyncio.run(main())
+    async with a_workspace() as bot, an_outbox(bot, database, sleep=bot.clock.advance) as (outbox, store):
+        await work(bot, outbox, store)
     told = [record for record in caplog.records if record.name == "bot.slack.outbox"]
     assert [record.levelname for record in told] == ["ERROR", "WARNING"]
     assert in_english(told[0].message).startswith("nothing is sent to Slack until the store can be used again: ")
@@ -364,15 +361,12 @@ async def test_no_passing_fault_loses_or_doubles_anything(
     assert await failed(store) == []
 
 
-def test_a_hang_is_given_up_and_what_happened_behind_it_is_found(database: str):
-    async def main() -> None:
-        async with a_workspace(total=0.2) as bot, an_outbox(bot, database) as (outbox, store):
-            bot.slack.faults.append(Fault("hang", POST))
-            await outbox.put("a", ONCALL, line("first"))
-            await drain(store, bot.clock, outbox)
-            assert texts(bot, ONCALL) == ["first"]
-
-    asyncio.run(main())
+async def test_a_hang_is_given_up_and_what_happened_behind_it_is_found(database: str):
+    async with a_workspace(total=0.2) as bot, an_outbox(bot, database) as (outbox, store):
+        bot.slack.faults.append(Fault("hang", POST))
+        await outbox.put("a", ONCALL, line("first"))
+        await drain(store, bot.clock, outbox)
+        assert texts(bot, ONCALL) == ["first"]
 
 
 @with_outbox()

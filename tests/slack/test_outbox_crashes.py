@@ -80,56 +80,47 @@ def assert_paced(bot: Bot) -> None:
 
 
 @pytest.mark.sampled(1)
-def test_killed_at_any_moment_nothing_is_lost_and_nothing_is_said_twice(
+async def test_killed_at_any_moment_nothing_is_lost_and_nothing_is_said_twice(
     new_database: NewDatabase, sample: Sample
 ) -> None:
-    async def main() -> None:
-        async with some_lives() as lives:
-            for moment in sample(range(1, MOMENTS + 1), 5):
-                assert await a_life_and_what_follows(lives, new_database(), moment) == "killed"
-            assert await a_life_and_what_follows(lives, new_database(), MOMENTS + 1) == "finished"
-
-    asyncio.run(main())
+    async with some_lives() as lives:
+        for moment in sample(range(1, MOMENTS + 1), 5):
+            assert await a_life_and_what_follows(lives, new_database(), moment) == "killed"
+        assert await a_life_and_what_follows(lives, new_database(), MOMENTS + 1) == "finished"
 
 
 @pytest.mark.sampled(0)
-def test_killed_while_it_looks_what_became_of_a_message(new_database: NewDatabase):
-    async def main() -> None:
-        async with some_lives() as lives:
-            ends: list[str] = []
-            while "finished" not in ends:
-                lost = Fault("reset_after", "chat.postMessage"), Fault("reset_after", "files.completeUploadExternal")
-                ends.append(await a_life_and_what_follows(lives, new_database(), 6 + 2 * len(ends), *lost))
-        assert set(ends[:-1]) == {"killed"}
-
-    asyncio.run(main())
+async def test_killed_while_it_looks_what_became_of_a_message(new_database: NewDatabase):
+    async with some_lives() as lives:
+        ends: list[str] = []
+        while "finished" not in ends:
+            lost = Fault("reset_after", "chat.postMessage"), Fault("reset_after", "files.completeUploadExternal")
+            ends.append(await a_life_and_what_follows(lives, new_database(), 6 + 2 * len(ends), *lost))
+    assert set(ends[:-1]) == {"killed"}
 
 
-def test_ten_minutes_without_slack_and_a_kill_in_the_middle(new_database: NewDatabase):
-    async def main() -> None:
-        database = new_database()
-        async with (
-            some_lives() as lives,
-            SlackServer(clock=VirtualClock(START), seed=seed()) as slack,
-            a_bot(slack) as bot,
-        ):
-            slack.faults.append(Fault("outage", until=START + 600))
-            async with an_outbox(bot, database) as (outbox, store):
-                for number in range(60):
-                    severity = ("info", "warning", "critical")[number % 3]
-                    await outbox.put(f"alert-{number}", ONCALL, line(f"{severity} {number}"), severity=severity)
-                await drain(store, slack.clock, outbox, until=lambda: slack.clock.now() > START + 200)
-            assert texts(bot, ONCALL) == []
-            assert await lives.live(slack, database, 8) == "killed"
-            assert slack.clock.now() < START + 600
-            async with an_outbox(bot, database) as (outbox, store):
-                await drain(store, slack.clock, outbox)
-                assert outbox.waiting() == 0
-            said = texts(bot, ONCALL)
-            assert len(said) == len(set(said)) == 62
-            by_severity = [text for text in said if " " in text]
-            assert [text.split()[0] for text in by_severity] == ["critical"] * 20 + ["warning"] * 20 + ["info"] * 20
-            assert_paced(bot)
-            assert all(entry.status != 429 for entry in slack.journal.of("api"))
-
-    asyncio.run(main())
+async def test_ten_minutes_without_slack_and_a_kill_in_the_middle(new_database: NewDatabase):
+    database = new_database()
+    async with (
+        some_lives() as lives,
+        SlackServer(clock=VirtualClock(START), seed=seed()) as slack,
+        a_bot(slack) as bot,
+    ):
+        slack.faults.append(Fault("outage", until=START + 600))
+        async with an_outbox(bot, database) as (outbox, store):
+            for number in range(60):
+                severity = ("info", "warning", "critical")[number % 3]
+                await outbox.put(f"alert-{number}", ONCALL, line(f"{severity} {number}"), severity=severity)
+            await drain(store, slack.clock, outbox, until=lambda: slack.clock.now() > START + 200)
+        assert texts(bot, ONCALL) == []
+        assert await lives.live(slack, database, 8) == "killed"
+        assert slack.clock.now() < START + 600
+        async with an_outbox(bot, database) as (outbox, store):
+            await drain(store, slack.clock, outbox)
+            assert outbox.waiting() == 0
+        said = texts(bot, ONCALL)
+        assert len(said) == len(set(said)) == 62
+        by_severity = [text for text in said if " " in text]
+        assert [text.split()[0] for text in by_severity] == ["critical"] * 20 + ["warning"] * 20 + ["info"] * 20
+        assert_paced(bot)
+        assert all(entry.status != 429 for entry in slack.journal.of("api"))

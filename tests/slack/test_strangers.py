@@ -227,31 +227,28 @@ async def delivered(slack: SlackServer, sent: Sent) -> None:
 
 
 @pytest.mark.parametrize("name", STRANGERS)
-def test_what_a_stranger_sends_is_answered_by_one_refusal_to_them_alone_and_by_nothing_else(
+async def test_what_a_stranger_sends_is_answered_by_one_refusal_to_them_alone_and_by_nothing_else(
     name: str, tmp_path: Path
 ) -> None:
-    async def play() -> None:
-        async with a_bot(tmp_path) as slack:
-            since = slack.journal.entries[-1].id
-            for _ in range(2):
-                await delivered(slack, STRANGERS[name](slack))
-            await slack.wait_for(lambda: refusals(slack))
-            await later(slack)
-            [refused] = said(slack, since)
-            assert refused.ok
-            assert WAYS["stranger"] in json.dumps(refused.request)
-            shown_to = refused.request.get("user") or refused.request.get("channel")
-            assert refused.request.get("response_type") == "ephemeral" or shown_to in {PAT.id, ADA}
-            user = PAT.id if f"stranger:{PAT.id}" in kept(tmp_path, slack) else ADA
-            assert await asyncio.to_thread(kept, tmp_path, slack) == {f"stranger:{user}"}
-            assert (slack.home("pat"), slack.views("pat"), slack.home("ada"), slack.views("ada")) == (
-                None,
-                [],
-                None,
-                [],
-            )
-
-    asyncio.run(play())
+    async with a_bot(tmp_path) as slack:
+        since = slack.journal.entries[-1].id
+        for _ in range(2):
+            await delivered(slack, STRANGERS[name](slack))
+        await slack.wait_for(lambda: refusals(slack))
+        await later(slack)
+        [refused] = said(slack, since)
+        assert refused.ok
+        assert WAYS["stranger"] in json.dumps(refused.request)
+        shown_to = refused.request.get("user") or refused.request.get("channel")
+        assert refused.request.get("response_type") == "ephemeral" or shown_to in {PAT.id, ADA}
+        user = PAT.id if f"stranger:{PAT.id}" in kept(tmp_path, slack) else ADA
+        assert await asyncio.to_thread(kept, tmp_path, slack) == {f"stranger:{user}"}
+        assert (slack.home("pat"), slack.views("pat"), slack.home("ada"), slack.views("ada")) == (
+            None,
+            [],
+            None,
+            [],
+        )
 
 
 @pytest.mark.parametrize(
@@ -262,133 +259,104 @@ def test_what_a_stranger_sends_is_answered_by_one_refusal_to_them_alone_and_by_n
     ],
     ids=["a click", "a form"],
 )
-def test_where_all_of_a_grid_is_answered_a_stranger_beside_its_name_is_refused(make: Make, tmp_path: Path) -> None:
-    async def play() -> None:
-        async with a_bot(tmp_path, teams=(OUR_GRID,)) as slack:
-            await delivered(slack, make(slack))
-            await later(slack)
-            assert len(refusals(slack)) == len(said(slack)) == 1
-
-    asyncio.run(play())
-
-
-def test_a_stranger_who_sends_everything_is_told_once(tmp_path: Path) -> None:
-    async def play() -> None:
-        async with a_bot(tmp_path) as slack:
-            everything = [make(slack) for make in STRANGERS.values()]
-            assert len(everything) >= 30
-            for sent in everything:
-                if ADA not in json.dumps(sent.payload.get("user", sent.payload.get("user_id", ""))):
-                    await delivered(slack, sent)
-            await slack.wait_for(lambda: refusals(slack))
-            await later(slack)
-            assert len(said(slack)) == 1
-
-    asyncio.run(play())
+async def test_where_all_of_a_grid_is_answered_a_stranger_beside_its_name_is_refused(
+    make: Make, tmp_path: Path
+) -> None:
+    async with a_bot(tmp_path, teams=(OUR_GRID,)) as slack:
+        await delivered(slack, make(slack))
+        await later(slack)
+        assert len(refusals(slack)) == len(said(slack)) == 1
 
 
-def test_what_a_stranger_writes_to_others_is_left_alone(tmp_path: Path) -> None:
-    async def play() -> None:
-        async with a_bot(tmp_path) as slack:
-            await slack.say("pat", SHARED.name, f"Does anybody know {POD}?")
-            await later(slack)
-            assert said(slack) == []
-            assert await asyncio.to_thread(kept, tmp_path, slack) == set()
-
-    asyncio.run(play())
-
-
-def test_where_slack_does_not_say_who_somebody_is_nobody_in_a_shared_channel_is_obeyed(tmp_path: Path) -> None:
-    async def play() -> None:
-        async with a_bot(tmp_path, UNASKED) as slack:
-            await slack.mention("ada", SHARED.name, WHY)
-            told = await slack.wait_for(channel=SHARED.name, containing=WAYS["unread"], user="ada")
-            assert told["ephemeral"]
-            asked = await slack.mention("ada", "gpu-oncall", WHY)
-            await slack.wait_for(channel="gpu-oncall", containing=VERDICT, thread_ts=asked.ts)
-            assert not [message for message in slack.messages(SHARED.name, "ada") if VERDICT in message["text"]]
-
-    asyncio.run(play())
+async def test_a_stranger_who_sends_everything_is_told_once(tmp_path: Path) -> None:
+    async with a_bot(tmp_path) as slack:
+        everything = [make(slack) for make in STRANGERS.values()]
+        assert len(everything) >= 30
+        for sent in everything:
+            if ADA not in json.dumps(sent.payload.get("user", sent.payload.get("user_id", ""))):
+                await delivered(slack, sent)
+        await slack.wait_for(lambda: refusals(slack))
+        await later(slack)
+        assert len(said(slack)) == 1
 
 
-def test_in_a_shared_channel_the_workspaces_own_people_are_answered(tmp_path: Path) -> None:
-    async def play() -> None:
-        async with a_bot(tmp_path) as slack:
-            asked = await slack.mention("ada", SHARED.name, WHY)
-            await slack.wait_for(channel=SHARED.name, containing=VERDICT, thread_ts=asked.ts)
-            await slack.command("grace", SHARED.name, WHY)
-            await slack.wait_for(channel=SHARED.name, containing=VERDICT, user="grace")
-            await slack.mention("ada", SHARED.name, "help")
-            await slack.wait_for(channel=SHARED.name, containing="You can ask")
-            assert len(slack.journal.of("api", "users.info")) == 1, "Slack's word is kept"
-
-    asyncio.run(play())
+async def test_what_a_stranger_writes_to_others_is_left_alone(tmp_path: Path) -> None:
+    async with a_bot(tmp_path) as slack:
+        await slack.say("pat", SHARED.name, f"Does anybody know {POD}?")
+        await later(slack)
+        assert said(slack) == []
+        assert await asyncio.to_thread(kept, tmp_path, slack) == set()
 
 
-def test_people_of_a_team_that_the_settings_name_are_answered(tmp_path: Path) -> None:
-    async def play() -> None:
-        async with a_bot(tmp_path, teams=(THEIRS,)) as slack:
-            asked = await slack.mention("pat", SHARED.name, WHY)
-            await slack.wait_for(channel=SHARED.name, containing=VERDICT, thread_ts=asked.ts)
-            await slack.command("pat", SHARED.name, WHY)
-            await slack.wait_for(channel=SHARED.name, containing=VERDICT, user="pat")
+async def test_where_slack_does_not_say_who_somebody_is_nobody_in_a_shared_channel_is_obeyed(tmp_path: Path) -> None:
+    async with a_bot(tmp_path, UNASKED) as slack:
+        await slack.mention("ada", SHARED.name, WHY)
+        told = await slack.wait_for(channel=SHARED.name, containing=WAYS["unread"], user="ada")
+        assert told["ephemeral"]
+        asked = await slack.mention("ada", "gpu-oncall", WHY)
+        await slack.wait_for(channel="gpu-oncall", containing=VERDICT, thread_ts=asked.ts)
+        assert not [message for message in slack.messages(SHARED.name, "ada") if VERDICT in message["text"]]
 
-    asyncio.run(play())
+
+async def test_in_a_shared_channel_the_workspaces_own_people_are_answered(tmp_path: Path) -> None:
+    async with a_bot(tmp_path) as slack:
+        asked = await slack.mention("ada", SHARED.name, WHY)
+        await slack.wait_for(channel=SHARED.name, containing=VERDICT, thread_ts=asked.ts)
+        await slack.command("grace", SHARED.name, WHY)
+        await slack.wait_for(channel=SHARED.name, containing=VERDICT, user="grace")
+        await slack.mention("ada", SHARED.name, "help")
+        await slack.wait_for(channel=SHARED.name, containing="You can ask")
+        assert len(slack.journal.of("api", "users.info")) == 1, "Slack's word is kept"
+
+
+async def test_people_of_a_team_that_the_settings_name_are_answered(tmp_path: Path) -> None:
+    async with a_bot(tmp_path, teams=(THEIRS,)) as slack:
+        asked = await slack.mention("pat", SHARED.name, WHY)
+        await slack.wait_for(channel=SHARED.name, containing=VERDICT, thread_ts=asked.ts)
+        await slack.command("pat", SHARED.name, WHY)
+        await slack.wait_for(channel=SHARED.name, containing=VERDICT, user="pat")
 
 
 @pytest.mark.parametrize("may_ask", [True, False])
-def test_guests_are_answered_unless_the_settings_say_no(tmp_path: Path, may_ask: bool) -> None:
-    async def play() -> None:
-        async with a_bot(tmp_path, guests=may_ask) as slack:
-            await slack.command("guy", SHARED.name, WHY)
-            expected = VERDICT if may_ask else "guests may not ask me"
-            await slack.wait_for(channel=SHARED.name, containing=expected, user="guy")
-            await slack.command("ada", SHARED.name, WHY)
-            await slack.wait_for(channel=SHARED.name, containing=VERDICT, user="ada")
-
-    asyncio.run(play())
+async def test_guests_are_answered_unless_the_settings_say_no(tmp_path: Path, may_ask: bool) -> None:
+    async with a_bot(tmp_path, guests=may_ask) as slack:
+        await slack.command("guy", SHARED.name, WHY)
+        expected = VERDICT if may_ask else "guests may not ask me"
+        await slack.wait_for(channel=SHARED.name, containing=expected, user="guy")
+        await slack.command("ada", SHARED.name, WHY)
+        await slack.wait_for(channel=SHARED.name, containing=VERDICT, user="ada")
 
 
-def test_the_bot_does_not_start_where_it_is_to_refuse_guests_and_cannot_tell_who_is_one(tmp_path: Path) -> None:
-    async def play() -> None:
-        with pytest.raises(WrongInstall, match="users:read"):
-            async with a_bot(tmp_path, UNASKED, guests=False):
-                pass
-
-    asyncio.run(play())
+async def test_the_bot_does_not_start_where_it_is_to_refuse_guests_and_cannot_tell_who_is_one(tmp_path: Path) -> None:
+    with pytest.raises(WrongInstall, match="users:read"):
+        async with a_bot(tmp_path, UNASKED, guests=False):
+            pass
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_what_slack_sent_to_another_app_is_dropped(mode: Mode, tmp_path: Path) -> None:
-    async def play() -> None:
-        async with a_bot(tmp_path, SEED, mode) as slack:
-            other = {"api_app_id": "A0OTHER001"}
-            for socket in slack._world.sockets._sockets:  # one that does not say again whose it is
-                await socket.send({"type": "hello"})
-            makes = (command(who=ADA, **other), press("show-everything", WHY, ADA, **other))
-            for sent in (*(make(slack) for make in makes), event({"user": ADA}, shared=False, **other)(slack)):
-                await delivered(slack, sent)
-            await later(slack)
-            assert said(slack) == []
-            assert await asyncio.to_thread(kept, tmp_path, slack) == set()
-
-    asyncio.run(play())
+async def test_what_slack_sent_to_another_app_is_dropped(mode: Mode, tmp_path: Path) -> None:
+    async with a_bot(tmp_path, SEED, mode) as slack:
+        other = {"api_app_id": "A0OTHER001"}
+        for socket in slack._world.sockets._sockets:  # one that does not say again whose it is
+            await socket.send({"type": "hello"})
+        makes = (command(who=ADA, **other), press("show-everything", WHY, ADA, **other))
+        for sent in (*(make(slack) for make in makes), event({"user": ADA}, shared=False, **other)(slack)):
+            await delivered(slack, sent)
+        await later(slack)
+        assert said(slack) == []
+        assert await asyncio.to_thread(kept, tmp_path, slack) == set()
 
 
-def test_what_a_process_took_is_checked_again_by_the_one_that_takes_it_up(tmp_path: Path) -> None:
+async def test_what_a_process_took_is_checked_again_by_the_one_that_takes_it_up(tmp_path: Path) -> None:
     cluster = Gated()
-
-    async def play() -> None:
-        async with asyncio.timeout(180), SlackServer(seed=UNASKED, deadline_s=60) as slack:
-            hasty = PATIENT._replace(drain_s=0)
-            async with connected(slack, tmp_path, opener=cluster.opener, limits=hasty, teams=(THEIRS,)):
-                await slack.command("pat", SHARED.name, WHY)
-                await slack.command("ada", SHARED.name, WHY)
-                await slack.wait_for(cluster.asked.is_set)
-            async with connected(slack, tmp_path):
-                await slack.wait_for(channel=SHARED.name, containing=WAYS["stranger"], user="pat")
-                await slack.wait_for(channel=SHARED.name, containing=VERDICT, user="ada")
-                await later(slack)
-                assert not [message for message in slack.messages(SHARED.name, "pat") if VERDICT in message["text"]]
-
-    asyncio.run(play())
+    async with asyncio.timeout(180), SlackServer(seed=UNASKED, deadline_s=60) as slack:
+        hasty = PATIENT._replace(drain_s=0)
+        async with connected(slack, tmp_path, opener=cluster.opener, limits=hasty, teams=(THEIRS,)):
+            await slack.command("pat", SHARED.name, WHY)
+            await slack.command("ada", SHARED.name, WHY)
+            await slack.wait_for(cluster.asked.is_set)
+        async with connected(slack, tmp_path):
+            await slack.wait_for(channel=SHARED.name, containing=WAYS["stranger"], user="pat")
+            await slack.wait_for(channel=SHARED.name, containing=VERDICT, user="ada")
+            await later(slack)
+            assert not [message for message in slack.messages(SHARED.name, "pat") if VERDICT in message["text"]]

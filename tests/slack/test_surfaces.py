@@ -66,41 +66,35 @@ async def test_post_to_channel_shows_the_answer_to_everyone(here: Here, *, mode:
     )
 
 
-def test_an_answer_that_is_another_one_by_now_is_shown_to_who_read_the_old_one_and_not_posted(tmp_path: Path) -> None:
+async def test_an_answer_that_is_another_one_by_now_is_shown_to_who_read_the_old_one_and_not_posted(
+    tmp_path: Path,
+) -> None:
     cluster = Passing()
-
-    async def play() -> None:
-        async with asyncio.timeout(180), a_bot(tmp_path, opener=cluster.opener) as here:
-            await here.slack.command("ada", "gpu-oncall", f"why ml/{POD}")
-            read = await here.slack.wait_for(channel="gpu-oncall", containing=VERDICT, user="ada")
-            cluster.gone = True
-            await here.slack.click("ada", button(read, "post-to-channel"), channel="gpu-oncall", message_ts=read["ts"])
-            new = await here.slack.wait_for(channel="gpu-oncall", containing="nothing was posted", user="ada")
-            assert "not found" in new["text"]
-            assert [
-                message["ts"] for message in here.slack.messages("gpu-oncall", "ada") if VERDICT in message["text"]
-            ] == [read["ts"]]
-            assert [message for message in here.slack.messages("gpu-oncall", "grace") if message.get("bot_id")] == []
-            await here.slack.click("ada", button(new, "post-to-channel"), channel="gpu-oncall", message_ts=new["ts"])
-            await here.slack.wait_for(channel="gpu-oncall", containing="not found", user="grace")
-
-    asyncio.run(play())
+    async with asyncio.timeout(180), a_bot(tmp_path, opener=cluster.opener) as here:
+        await here.slack.command("ada", "gpu-oncall", f"why ml/{POD}")
+        read = await here.slack.wait_for(channel="gpu-oncall", containing=VERDICT, user="ada")
+        cluster.gone = True
+        await here.slack.click("ada", button(read, "post-to-channel"), channel="gpu-oncall", message_ts=read["ts"])
+        new = await here.slack.wait_for(channel="gpu-oncall", containing="nothing was posted", user="ada")
+        assert "not found" in new["text"]
+        assert [
+            message["ts"] for message in here.slack.messages("gpu-oncall", "ada") if VERDICT in message["text"]
+        ] == [read["ts"]]
+        assert [message for message in here.slack.messages("gpu-oncall", "grace") if message.get("bot_id")] == []
+        await here.slack.click("ada", button(new, "post-to-channel"), channel="gpu-oncall", message_ts=new["ts"])
+        await here.slack.wait_for(channel="gpu-oncall", containing="not found", user="grace")
 
 
-def test_a_post_that_fails_leaves_the_answer_that_was_read(tmp_path: Path) -> None:
+async def test_a_post_that_fails_leaves_the_answer_that_was_read(tmp_path: Path) -> None:
     cluster = Passing()
-
-    async def play() -> None:
-        async with asyncio.timeout(180), a_bot(tmp_path, opener=cluster.opener) as here:
-            await here.slack.command("ada", "gpu-oncall", f"why ml/{POD}")
-            read = await here.slack.wait_for(channel="gpu-oncall", containing=VERDICT, user="ada")
-            cluster.down = True
-            await here.slack.click("ada", button(read, "post-to-channel"), channel="gpu-oncall", message_ts=read["ts"])
-            await here.slack.wait_for(channel="gpu-oncall", containing="is down", user="ada")
-            assert VERDICT in "".join(message["text"] for message in here.slack.messages("gpu-oncall", "ada"))
-            assert [message for message in here.slack.messages("gpu-oncall", "grace") if message.get("bot_id")] == []
-
-    asyncio.run(play())
+    async with asyncio.timeout(180), a_bot(tmp_path, opener=cluster.opener) as here:
+        await here.slack.command("ada", "gpu-oncall", f"why ml/{POD}")
+        read = await here.slack.wait_for(channel="gpu-oncall", containing=VERDICT, user="ada")
+        cluster.down = True
+        await here.slack.click("ada", button(read, "post-to-channel"), channel="gpu-oncall", message_ts=read["ts"])
+        await here.slack.wait_for(channel="gpu-oncall", containing="is down", user="ada")
+        assert VERDICT in "".join(message["text"] for message in here.slack.messages("gpu-oncall", "ada"))
+        assert [message for message in here.slack.messages("gpu-oncall", "grace") if message.get("bot_id")] == []
 
 
 @played()

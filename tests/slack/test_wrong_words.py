@@ -38,11 +38,8 @@ def test_a_pod_that_is_missing_is_no_argument() -> None:
     assert in_english(wrong("why").message) == "why needs the name of a pod"
 
 
-def test_a_mistake_in_slack_is_told_in_the_language_that_was_asked_for(tmp_path: Path) -> None:
-    async def play() -> None:
-        async with asyncio.timeout(180), a_bot(tmp_path) as here:
-            await here.slack.command("ada", "gpu-oncall", "wy pod --lang zh")
-            told = await here.slack.wait_for(channel="gpu-oncall", containing="不知道要查什么", user="ada")
-            assert "pending" in strings_of(told)
-
-    asyncio.run(play())
+async def test_a_mistake_in_slack_is_told_in_the_language_that_was_asked_for(tmp_path: Path) -> None:
+    async with asyncio.timeout(180), a_bot(tmp_path) as here:
+        await here.slack.command("ada", "gpu-oncall", "wy pod --lang zh")
+        told = await here.slack.wait_for(channel="gpu-oncall", containing="不知道要查什么", user="ada")
+        assert "pending" in strings_of(told)

@@ -58,18 +58,15 @@ async def _is_at_work(store: Store) -> None:
 
 
 @pytest.mark.parametrize("new_database", ["postgresql"], indirect=True)
-def test_a_replica_whose_clock_is_three_hours_fast_takes_nothing_over(database: str) -> None:
-    async def main() -> None:
-        async with (
-            asyncio.timeout(180),
-            open_store(database) as store,
-            Clock() as clock,
-            in_background(clock.repeat(BEAT_S, "a sign of life", store.hold)),
-        ):
-            await _is_at_work(store)
-            assert await _taken_by_a_fast_one(database) == [False, [], False]
-            row = await store.outbox.unsettled("C1", "right", time.time(), LEASE)
-            assert row is not None
-            assert row.tried_version == 0
-
-    asyncio.run(main())
+async def test_a_replica_whose_clock_is_three_hours_fast_takes_nothing_over(database: str) -> None:
+    async with (
+        asyncio.timeout(180),
+        open_store(database) as store,
+        Clock() as clock,
+        in_background(clock.repeat(BEAT_S, "a sign of life", store.hold)),
+    ):
+        await _is_at_work(store)
+        assert await _taken_by_a_fast_one(database) == [False, [], False]
+        row = await store.outbox.unsettled("C1", "right", time.time(), LEASE)
+        assert row is not None
+        assert row.tried_version == 0

@@ -23,34 +23,28 @@ ENDS: dict[str, End] = {
 
 
 @pytest.mark.parametrize("end", ENDS.values(), ids=ENDS)
-def test_content_that_is_put_while_its_row_is_being_ended_is_sent(database: str, end: End) -> None:
-    async def play() -> None:
-        async with open_store(database) as store, open_store(database, patience=30) as other:
-            row = await being_sent(other)
-            async with store.outbox._engine.begin() as connection:
-                await connection.execute(select(outbox.c.id).with_for_update())
-                await connection.execute(update(outbox).values(version=outbox.c.version + 1))
-                ending = asyncio.ensure_future(end(other.outbox, row))
-                await blocked(store.outbox._engine, ending)
-            await ending
-            claimed = await other.outbox.claim(CHANNEL, "me", NOW + 10, LEASE)
-            assert claimed
-            assert claimed.version > claimed.sent_version
-
-    asyncio.run(play())
+async def test_content_that_is_put_while_its_row_is_being_ended_is_sent(database: str, end: End) -> None:
+    async with open_store(database) as store, open_store(database, patience=30) as other:
+        row = await being_sent(other)
+        async with store.outbox._engine.begin() as connection:
+            await connection.execute(select(outbox.c.id).with_for_update())
+            await connection.execute(update(outbox).values(version=outbox.c.version + 1))
+            ending = asyncio.ensure_future(end(other.outbox, row))
+            await blocked(store.outbox._engine, ending)
+        await ending
+        claimed = await other.outbox.claim(CHANNEL, "me", NOW + 10, LEASE)
+        assert claimed
+        assert claimed.version > claimed.sent_version
 
 
-def test_what_a_living_process_sends_stays_its_own_and_of_one_that_is_silent_another_s(database: str) -> None:
-    async def play() -> None:
-        async with open_store(database) as store:
-            await being_sent(store)
-            rows, later = store.outbox, NOW + 5 * LEASE
-            await rows.hold("me", later, LEASE)
-            await rows.hold("other", later + LEASE, LEASE)
-            assert await rows.unsettled(CHANNEL, "other", later + LEASE - 1, LEASE) is None
-            assert await rows.unsettled(CHANNEL, "other", later + LEASE, LEASE)
-
-    asyncio.run(play())
+async def test_what_a_living_process_sends_stays_its_own_and_of_one_that_is_silent_another_s(database: str) -> None:
+    async with open_store(database) as store:
+        await being_sent(store)
+        rows, later = store.outbox, NOW + 5 * LEASE
+        await rows.hold("me", later, LEASE)
+        await rows.hold("other", later + LEASE, LEASE)
+        assert await rows.unsettled(CHANNEL, "other", later + LEASE - 1, LEASE) is None
+        assert await rows.unsettled(CHANNEL, "other", later + LEASE, LEASE)
 
 
 async def being_sent(store: Store) -> QueuedMessage:

@@ -53,23 +53,19 @@ async def test_the_newest_stay_and_those_too_old_go(store: Store) -> None:
     assert [profile.id for profile in await store.profiles.listed()] == ["cpu-6", "cpu-5"]
 
 
-def test_one_that_another_process_keeps_at_the_same_moment_stays(database: str) -> None:
+async def test_one_that_another_process_keeps_at_the_same_moment_stays(database: str) -> None:
     if database.startswith("sqlite"):
         pytest.skip("SQLite has one process write at a time")
+    async with open_store(database) as store, open_store(database) as other:
+        left = [about(2)]
 
-    async def play() -> None:
-        async with open_store(database) as store, open_store(database) as other:
-            left = [about(2)]
+        @event.listens_for(store.profiles._engine.sync_engine, "before_cursor_execute")
+        def keep_another(_connection: Any, _cursor: Any, statement: str, *_: Any) -> None:
+            if statement.startswith("DELETE FROM profiles") and left:
+                await_only(other.profiles.keep(left.pop(), b"x", most=5, days=1, most_bytes=MANY))
 
-            @event.listens_for(store.profiles._engine.sync_engine, "before_cursor_execute")
-            def keep_another(_connection: Any, _cursor: Any, statement: str, *_: Any) -> None:
-                if statement.startswith("DELETE FROM profiles") and left:
-                    await_only(other.profiles.keep(left.pop(), b"x", most=5, days=1, most_bytes=MANY))
-
-            await store.profiles.keep(about(1), b"x", most=5, days=1, most_bytes=MANY)
-            assert [profile.id for profile in await store.profiles.listed()] == ["cpu-1", "cpu-2"]
-
-    asyncio.run(play())
+        await store.profiles.keep(about(1), b"x", most=5, days=1, most_bytes=MANY)
+        assert [profile.id for profile in await store.profiles.listed()] == ["cpu-1", "cpu-2"]
 
 
 @as_test(played, "database")

@@ -380,33 +380,27 @@ def test_a_database_that_cannot_be_reached_is_named_without_its_password(tmp_pat
     assert "hush-hush" not in f"{error} {error.__cause__!r}"
 
 
-def test_the_event_loop_goes_on_while_the_store_is_written(tmp_path: Path):
-    async def main() -> None:
-        async with open_store(f"sqlite:///{tmp_path}/state.db", patience=30) as store:
-            holder = sqlite3.connect(tmp_path / "state.db", isolation_level=None)
-            holder.execute("begin immediate")
-            claim = asyncio.ensure_future(store.claim("Ev1"))
-            for _ in range(100):
-                await asyncio.sleep(0)
-            assert not claim.done()
-            holder.execute("rollback")
-            holder.close()
-            assert await claim
-
-    asyncio.run(main())
+async def test_the_event_loop_goes_on_while_the_store_is_written(tmp_path: Path):
+    async with open_store(f"sqlite:///{tmp_path}/state.db", patience=30) as store:
+        holder = sqlite3.connect(tmp_path / "state.db", isolation_level=None)
+        holder.execute("begin immediate")
+        claim = asyncio.ensure_future(store.claim("Ev1"))
+        for _ in range(100):
+            await asyncio.sleep(0)
+        assert not claim.done()
+        holder.execute("rollback")
+        holder.close()
+        assert await claim
 
 
-def test_while_another_process_makes_the_file_the_start_waits_for_it(tmp_path: Path):
-    async def main() -> None:
-        with contextlib.closing(sqlite3.connect(tmp_path / "state.db", isolation_level=None)) as other:
-            other.execute("BEGIN IMMEDIATE")
-            start = asyncio.create_task(_starts(f"sqlite:///{tmp_path}/state.db"))
-            await asyncio.wait({start}, timeout=0.5)
-            assert not start.done()
-            other.execute("COMMIT")
-            await start
-
-    asyncio.run(main())
+async def test_while_another_process_makes_the_file_the_start_waits_for_it(tmp_path: Path):
+    with contextlib.closing(sqlite3.connect(tmp_path / "state.db", isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        start = asyncio.create_task(_starts(f"sqlite:///{tmp_path}/state.db"))
+        await asyncio.wait({start}, timeout=0.5)
+        assert not start.done()
+        other.execute("COMMIT")
+        await start
 
 
 async def _starts(database: str) -> None:
