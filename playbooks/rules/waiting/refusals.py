@@ -267,9 +267,9 @@ def _values(scene: PodScene, cause: RankedCause, slice_: Slice | None = None) ->
         "cards": max((container.count for container in scene.request.containers), default=0),
         "cores": request_amounts.cores(scene, most) if (most := request_amounts.most_cores(scene)) else "0",
         "memory": _memory(scene),
-        "slice": Text("words.slice", memory=prose.mib(slice_.memory_mib), node=slice_.node)
+        "slice": Text("card-insufficient-memory.largest", memory=prose.mib(slice_.memory_mib), node=slice_.node)
         if slice_
-        else Text("words.none"),
+        else Text("card-insufficient-memory.nothing-left"),
         "types": one_line(wanted.use_type or wanted.no_use_type or wanted.mode or "", 60),
         "uuids": one_line(wanted.use_uuid or wanted.no_use_uuid or "", 60),
         "namespace": scene.pod.namespace,
