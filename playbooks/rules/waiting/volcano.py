@@ -46,13 +46,15 @@ _QUEUE = r"queue resource quota insufficient|resource in cluster is overused"
 _LOCKED = r"locked for .*hamivgpu|hamivgpu.* lock"
 _GANG = r"in gang unschedulable|pod group is not ready"
 _NEW = r"node not initialized with device ?hamivgpu"
+_SETTINGS = "volcano-scheduler-configmap"
+_SWITCHED_ON, _UNANNOTATED = Text("volcano-scheduled.fix-ended"), Text("volcano-scheduled.fix-unannotated")
 _MEANINGS = (
-    (_ENDED, Text("volcano-scheduled.ended"), Text("volcano-scheduled.fix-ended")),
+    (_ENDED, Text("volcano-scheduled.ended"), _SWITCHED_ON),
     (r"n(?:o|ot) enough gpu cards", Text("volcano-scheduled.cards"), Text("volcano-scheduled.fix-cards")),
     (_QUEUE, Text("volcano-scheduled.queue"), Text("volcano-scheduled.fix-queue")),
     (_NEW, Text("volcano-scheduled.uninitialised"), Text("volcano-scheduled.fix-uninitialised")),
     (r"hami-vgpuDeviceSharing", Text("volcano-scheduled.refused"), Text("volcano-scheduled.fix-refused")),
-    (r"no pending pod found on node", Text("volcano-scheduled.unannotated"), Text("volcano-scheduled.fix-unannotated")),
+    (r"no pending pod found on node", Text("volcano-scheduled.unannotated"), _UNANNOTATED),
     (_LOCKED, Text("volcano-scheduled.locked"), Text("volcano-scheduled.fix-locked")),
     (r"Insufficient volcano\.sh/", Text("volcano-scheduled.insufficient"), Text("volcano-scheduled.fix-insufficient")),
     (_GANG, Text("volcano-scheduled.gang"), Text("volcano-scheduled.fix-gang")),
@@ -125,7 +127,7 @@ def scheduled_by_volcano(
         steps = [edit_owner(pod, Text("volcano-scheduled.fix-mixed", hami=install.scheduler_name))]
     else:
         claim, steps = _by_its_words(pod, named, quoted)
-    proofs = [*_signs(pod, [*theirs, *ours], asked), *quoted]
+    proofs = [*quoted, *_signs(pod, [*theirs, *ours], asked)]
     if any(_HELD.search(evidence.quote) for evidence in quoted):
         leaving = (one for one in beside if one.metadata.deletion_timestamp)
         ending = [one for one in leaving if any(name.startswith(_VGPU) for name in extended_resources(one))]
@@ -136,13 +138,18 @@ def scheduled_by_volcano(
         fix = Text("volcano-scheduled.fix-held") if ending else Text("volcano-scheduled.fix-held-unseen")
         steps = [step(fix, holders)]
     if lacking:
-        claim, proofs, steps = sentences(claim, lacking.claim), [*proofs, lacking.proof], [lacking.step]
-    if group := pod_group(pod):
+        claim, proofs, steps = (
+            sentences(claim, lacking.claim),
+        claim, steps = sentences(claim, lacking.claim), [lacking.step]
+        proofs = [*quoted, lacking.proof, *proofs[len(quoted) :]]
+            [lacking.step],
+        )
+    if (group := pod_group(pod)) and not pod.spec.node_name:
         describe = kubectl("-n", pod.namespace, "describe", "podgroups.scheduling.volcano.sh", group)
         steps = [*steps, step(Text("volcano-scheduled.group"), describe)]
     for node, means, proof, fix in _broken_plugin(logs):
         claim = Text("volcano-scheduled.plugin", claim=claim, node=node, means=means)
-        proofs, steps = [*proofs, proof], [fix, *steps]
+        proofs, steps = [proof, *proofs], [fix, *steps]
     return finding("volcano-scheduled", claim, nodes=[pod.spec.node_name], proofs=proofs, actions=steps)
 
 
@@ -230,6 +237,8 @@ def _by_its_words(pod: Pod, named: str, quoted: Sequence[Evidence]) -> tuple[Pro
     if means is None or fix is None:
         return claim, [step(Text("blocked-after-filter.look"), kubectl_pod(pod, "describe"))]
     look = kubectl_pod(pod, "get", "-o", "jsonpath={.spec.containers[*].resources.limits}")
+    if fix.key in (_SWITCHED_ON.key, _UNANNOTATED.key):
+        look = kubectl("get", "configmaps", "-A", "--field-selector", f"metadata.name={_SETTINGS}", "-o", "yaml")
     return sentences(claim, means), [step(fix, look)]
 
 
