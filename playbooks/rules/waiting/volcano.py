@@ -138,12 +138,8 @@ def scheduled_by_volcano(
         fix = Text("volcano-scheduled.fix-held") if ending else Text("volcano-scheduled.fix-held-unseen")
         steps = [step(fix, holders)]
     if lacking:
-        claim, proofs, steps = (
-            sentences(claim, lacking.claim),
         claim, steps = sentences(claim, lacking.claim), [lacking.step]
         proofs = [*quoted, lacking.proof, *proofs[len(quoted) :]]
-            [lacking.step],
-        )
     if (group := pod_group(pod)) and not pod.spec.node_name:
         describe = kubectl("-n", pod.namespace, "describe", "podgroups.scheduling.volcano.sh", group)
         steps = [*steps, step(Text("volcano-scheduled.group"), describe)]
