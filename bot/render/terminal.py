@@ -30,6 +30,7 @@ from bot.render.words import (
     some_names,
     step_label,
     table_heading,
+    telling,
     timed,
     visible,
     where,
@@ -155,7 +156,7 @@ class _TerminalPage(NamedTuple):
             [*self._verdict(report, cause, whole=False), *self._prose(seen, "  ", style=_LABEL)],
             self._change(report.change) if report.change else [],
             [*self._next(steps[: room.steps]), *self._more(left, Text("render.more-steps", count=left))],
-            self._evidence(cause.evidence[: room.quotes] if cause else (), room.quoted),
+            self._evidence(telling(cause.evidence)[: room.quotes] if cause else (), room.quoted),
             self._also([finding for finding in others if finding], room.others),
             self._not_read(report.gaps),
         ]

@@ -2,7 +2,7 @@
 
 import re
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import lru_cache
 from typing import Any, cast
@@ -202,6 +202,22 @@ def where(evidence: Evidence) -> Prose:
     """`event, Pod ml/trainer-0`; a source that is the object itself is not named twice."""
     itself = evidence.object.lower().startswith(f"{evidence.source.lower()} ")
     return evidence.object if itself else together(named(evidence.source, "sources"), evidence.object, by=", ")
+
+
+_BARE = re.compile(r"[\w.-]*")
+_LONG_QUOTE = 160
+
+
+def telling(quotes: Iterable[Evidence]) -> list[Evidence]:
+    """The quotes of a finding that are shown at a glance, in their order: each text of an object once, long ones last.
+
+    A bare value without its field is among them only where there is nothing else.
+    """
+    distinct = list({(proof.object, proof.quote): proof for proof in reversed([*quotes])}.values())[::-1]
+    kept = [
+        proof for proof in distinct if not _BARE.fullmatch(proof.quote) or quoted(proof) != proof.quote
+    ] or distinct[:1]
+    return sorted(kept, key=lambda proof: len(proof.quote) > _LONG_QUOTE)
 
 
 def quoted(evidence: Evidence) -> Prose:

@@ -28,6 +28,7 @@ from bot.render.words import (
     seen_at,
     some_names,
     step_label,
+    telling,
     where,
 )
 from bot.report import Change, Evidence, Finding, Gap, Impact, NextAction, Report
@@ -64,10 +65,7 @@ _FRAME = 1500
 _EVIDENCE, _NEXT, _OTHERS, _CHANGE = 1500, 2500, 1500, 2500
 _IMPACTS_SHOWN = 10
 _QUOTES_SHOWN, _ACTIONS_SHOWN, _OTHERS_SHOWN, _GAPS_SHOWN, _NAMES_SHOWN = 2, 4, 3, 4, 8
-_LONG_QUOTE = 160
 _CLOSING = 100  # the number of the last button: above those of all actions
-_BARE = re.compile(r"[\w.-]*")
-"""A value such as `20k` or a UUID, which tells nothing without the command that shows whose it is."""
 _ASKED_BY = re.compile(r'"by":\s*"([UW][A-Z0-9]+)"')
 """In a `bot.changes.record.Record` as it stands on its object."""
 
@@ -198,10 +196,7 @@ def _evidence(quotes: Sequence[Evidence], report: Report, room: Room) -> list[Bl
             quote(room.text(quoted(evidence), _QUOTE).strip() or _EMPTY),
         ]
 
-    distinct = list(dict.fromkeys(quotes))
-    telling = [evidence for evidence in distinct if not _BARE.fullmatch(evidence.quote)] or distinct[:1]
-    short_first = sorted(telling, key=lambda evidence: len(evidence.quote) > _LONG_QUOTE)
-    shown = room.fill(short_first, show, share=_EVIDENCE, most=_QUOTES_SHOWN)
+    shown = room.fill(telling(quotes), show, share=_EVIDENCE, most=_QUOTES_SHOWN)
     every = set(chain.from_iterable(finding.evidence for finding in report.findings))
     commands = any(evidence.command.strip() for evidence in every)
     room.overflowed = room.overflowed or commands or len(shown) < len(every)
