@@ -59,7 +59,9 @@ def trimmed(profile: Profile, index: int, trim: Trim) -> Graph:
     table = node_table(profile, lines=trim.lines, inlines=trim.inlines)
     sums = sums_of(profile, index, table)
     flat, cum = sums.weigh()
-    every = [number for number in range(len(table.nodes)) if _shown(flat[number], cum[number], trim)]
+    every = [number for number in range(len(table.nodes)) if flat[number] or cum[number]]
+    if trim.drop_negative:
+        every = [number for number in every if (flat[number] or cum[number]) > 0]
     total = int64(sum(flat[number] for number in every))
     cutoff = fraction_of(total, trim.nodefraction)
     kept = [number for number in every if cutoff <= 0 or magnitude(cum[number]) >= cutoff]
@@ -94,12 +96,6 @@ def check_text(sizes: Iterable[int]) -> None:
     if sum(sizes) > MOST_TEXT:
         hint = Text("error-pprof.ask-for-fewer-rows-nodecount", few=_FEW)
         raise SourceError(Text("error-pprof.table-would-have-more", most=MOST_TEXT >> 20), hint=hint)
-
-
-def _shown(flat: int, cum: int, trim: Trim) -> bool:
-    if not (flat or cum):
-        return False
-    return not (trim.drop_negative and (flat < 0 or (flat == 0 and cum < 0)))
 
 
 def _inline_labels(

@@ -277,15 +277,13 @@ _NOT_THE_PROGRAMS = ("runtime/pprof.", "net/http/pprof.", "net/http.(*conn).serv
 class GoroutineGroup(NamedTuple):
     """Goroutines with one stack.
 
-    `wait` is what they wait for. `waits_in` is the first own function from the leaf,
-    `spawned_by` the root-most one.
+    `wait` is what they wait for. `waits_in` is the first own function from the leaf.
     """
 
     stack: tuple[str, ...]
     goroutines: int
     wait: Text
     waits_in: str
-    spawned_by: str
 
 
 class GroupGrowth(NamedTuple):
@@ -321,16 +319,12 @@ def crowded(found: Sequence[GoroutineGroup]) -> list[GoroutineGroup]:
 def grown(before: Profile, after: Profile) -> list[GroupGrowth]:
     """The groups that have more goroutines in `after` by more than 50 and a fifth, the largest growth first."""
     counts = {group.stack: group.goroutines for group in groups(before)}
-    found = [
-        GroupGrowth(group, counts.get(group.stack, 0))
-        for group in groups(after)
-        if group.waits_in and not _expected(group)
-    ]
     more = [
-        growth
-        for growth in found
-        if growth.group.goroutines - growth.before > _GROWN_BY
-        and growth.group.goroutines > _GROWN_SHARE * growth.before
+        GroupGrowth(group, earlier)
+        for group in groups(after)
+        if group.waits_in
+        and not _expected(group)
+        and group.goroutines > max((earlier := counts.get(group.stack, 0)) + _GROWN_BY, _GROWN_SHARE * earlier)
     ]
     return sorted(more, key=lambda growth: (growth.before - growth.group.goroutines, growth.group.stack))
 
@@ -343,4 +337,4 @@ def _group(stack: tuple[str, ...], count: int) -> GoroutineGroup:
     own = [name for name in stack if is_own(name)]
     kinds = (kind for name in stack for start, kind in _WAITS if name.startswith(start))
     wait = next(kinds, Text("profile-wait.unknown"))
-    return GoroutineGroup(stack, count, wait, own[0] if own else "", stack[-1] if stack else "")
+    return GoroutineGroup(stack, count, wait, own[0] if own else "")

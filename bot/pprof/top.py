@@ -129,17 +129,7 @@ def _listing(profile: Profile, graph: Graph, total: int, kind: ValueType, option
         running = int64(running + row.flat)
         own, so_far, with_callees = (percentage(weight, total).strip() for weight in (row.flat, running, row.cum))
         function = f"{row.node} {row.inline}" if row.inline else str(row.node)
-        rows.append(
-            TopRow(
-                value(row.flat),
-                own,
-                so_far,
-                value(row.cum),
-                cum_share=with_callees,
-                function=function,
-                name=str(row.node),
-            )
-        )
+        rows.append(TopRow(value(row.flat), own, so_far, value(row.cum), with_callees, function, str(row.node)))
     return Listing(
         header=tuple(_header(profile, kind)),
         duration=_duration(profile, total, kind, value(total)),
