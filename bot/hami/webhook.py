@@ -14,6 +14,7 @@ from bot.hami.version import Version
 from bot.kube.models import Container, MutatingWebhookConfiguration, Pod, Quantity, ResourceRequirements, Webhook
 from bot.kube.models.base import LabelSelector, SelectorRequirement
 from bot.kube.quantities import canonical, parse_quantity
+from bot.kube.selectors import holds
 from bot.kube.times import parse_time
 
 NAME = "vgpu.hami.io"
@@ -168,18 +169,9 @@ def unmet(selector: LabelSelector | None, labels: Mapping[str, str]) -> str:
         if labels.get(key) != value:
             return key
     for expression in (selector.match_expressions or ()) if selector else ():
-        if not _holds(expression, labels.get(expression.key)):
+        if not holds(expression, labels.get(expression.key)):
             return expression.key
     return ""
-
-
-def _holds(requirement: SelectorRequirement, value: str | None) -> bool:
-    listed = requirement.values or []
-    if requirement.operator == "In":
-        return value is not None and value in listed
-    if requirement.operator == "NotIn":
-        return value is None or value not in listed
-    return (value is not None) == (requirement.operator == "Exists")
 
 
 def with_requests(pod: Pod) -> Pod:

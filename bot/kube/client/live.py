@@ -45,6 +45,7 @@ R = TypeVar("R", bound=Resource)
 T = TypeVar("T")
 
 PAGE_SIZE = 500
+LOG_CHUNK = 256 * 1024
 METADATA_ONLY = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io,application/json"
 WATCHED_METADATA = "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io,application/json"
 MOST_WAITS, LONGEST_WAIT_S = 2, 5
@@ -228,7 +229,17 @@ class LiveCluster:
             "limitBytes": str(max(1, wanted.limit_bytes)),
         }
         request = ApiRequest("get", "pods/log", path, wanted.namespace, _filled(query), "*/*")
-        return await self._ask(request, lambda answer: matching_lines(answer, wanted))
+
+        async def matching(answer: aiohttp.ClientResponse) -> LogLines:
+            lines, left = LineFilter(wanted.needle, *wanted.others), wanted.limit_bytes
+            async for piece in as_it_comes(answer, answer.content.iter_chunked(LOG_CHUNK)):
+                lines.feed(piece[:left])
+                left -= len(piece)
+                if left <= 0:
+                    break
+            return lines.finish(cut_short=left <= 0)
+
+        return await self._ask(request, matching)
 
     async def watch(
         self, wanted: Selection[R], version: str, take: Callable[[bytes], None], *, for_s: float, silence_s: float
@@ -368,18 +379,3 @@ async def _refusal(answer: aiohttp.ClientResponse) -> RefusedAnswer:
 
 def _filled(query: dict[str, str]) -> tuple[tuple[str, str], ...]:
     return tuple((key, value) for key, value in query.items() if value)
-
-
-LOG_CHUNK = 256 * 1024
-
-
-async def matching_lines(answer: aiohttp.ClientResponse, wanted: LogWanted) -> LogLines:
-    """The matches in the answer, of which no more than `limit_bytes` are read."""
-    lines = LineFilter(wanted.needle, *wanted.others)
-    left = wanted.limit_bytes
-    async for piece in as_it_comes(answer, answer.content.iter_chunked(LOG_CHUNK)):
-        lines.feed(piece[:left])
-        left -= len(piece)
-        if left <= 0:
-            return lines.finish(cut_short=True)
-    return lines.finish(cut_short=False)

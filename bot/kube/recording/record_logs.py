@@ -45,7 +45,13 @@ async def logs_of_hami(
     bear on every pod, and of kube-scheduler those that name it. The device plugin's are the newest lines of
     at most `MOST_PLUGIN_PODS` pods: first the one on `node`, then those that are not ready or were restarted.
     """
-    plugins = sorted(filter(is_plugin, pods), key=lambda pod: (pod.spec.node_name != node, _well(pod)))
+
+    def order(pod: Pod) -> tuple[bool, bool]:
+        statuses = pod.status.container_statuses or ()
+        well = bool(statuses) and all(status.ready and not status.restart_count for status in statuses)
+        return pod.spec.node_name != node, well
+
+    plugins = sorted(filter(is_plugin, pods), key=order)
     chosen = plugins[:MOST_PLUGIN_PODS]
     wanted = [run for scheduler in filter(is_scheduler, pods) for run in _runs(scheduler, pod)]
     wanted += [run._replace(tail=PLUGIN_LOG_LINES) for plugin in chosen for run in _runs(plugin)]
@@ -110,11 +116,6 @@ def _metrics_port(scheduler: Pod) -> int:
     extenders = (part for part in scheduler.spec.containers if part.name == EXTENDER_CONTAINER)
     words = (word for part in extenders for word in (*(part.command or ()), *(part.args or ())))
     return metrics_port(read_flags([*words]))
-
-
-def _well(pod: Pod) -> bool:
-    statuses = pod.status.container_statuses or ()
-    return bool(statuses) and all(status.ready and not status.restart_count for status in statuses)
 
 
 def _runs(pod: Pod, named: str = "") -> list[LogWanted]:
