@@ -107,11 +107,6 @@ class Ledger(msgspec.Struct, frozen=True, dict=True, weakref=True):
     by_node: dict[str, list[Holding]]
 
     @cached_property
-    def by_namespace(self) -> dict[str, tuple[int, int]]:
-        """Per namespace the (memory MiB, cores) that quotas are held against."""
-        return {namespace: amounts for (namespace, key), amounts in self._by_key.items() if not key}
-
-    @cached_property
     def _by_key(self) -> dict[tuple[str, str], tuple[int, int]]:
         found: dict[tuple[str, str], tuple[int, int]] = {}
         for holding in self.all():

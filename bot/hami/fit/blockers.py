@@ -81,36 +81,28 @@ class _Need(NamedTuple):
 Needs = list[_Need]
 
 
-class _Site:
+class _Site(msgspec.Struct, dict=True, eq=False):
     """A node where ending pods might help.
 
     `elsewhere` are pods on other nodes that a quota counts. `lacking` is how many more cards have to become free, None
     where only runs can tell.
     """
 
-    def __init__(
-        self,
-        name: str,
-        on_node: list[Holding],
-        elsewhere: list[Holding],
-        lacking: int | None,
-        read: Callable[[], Needs],
-    ) -> None:
-        self.name = name
-        self.on_node = on_node
-        self._elsewhere = elsewhere
-        self.lacking = lacking
-        self._read = read
+    name: str
+    on_node: list[Holding]
+    elsewhere: list[Holding]
+    lacking: int | None
+    read: Callable[[], Needs]
 
     @cached_property
     def holders(self) -> list[Holding]:
         """Whoever could end: those on the node first."""
-        return [*self.on_node, *(holding for holding in self._elsewhere if holding.node != self.name)]
+        return [*self.on_node, *(holding for holding in self.elsewhere if holding.node != self.name)]
 
     @cached_property
     def needs(self) -> Needs:
         """What the cards lack that would do if they were empty, and do not now: of most sites nobody asks."""
-        return self._read()
+        return self.read()
 
     @cached_property
     def bound(self) -> int:
@@ -137,20 +129,16 @@ class _Hunt:
         self.sets = MAX_SETS
         self.plain = _plain(request, view)
         self.named = named_uuids(request)
-        self.own = self._own_holders()
+        # The namespace's holders on any node, where a quota counts them.
+        namespace, word = request.namespace, request.containers[0].word
+        limited = view.rules.quota != "none" and view.quota_room(namespace, word) is not None
+        everywhere = ledger.least_disruptive_first if limited else ()
+        self.own = self._may_end([holding for holding in everywhere if holding.namespace == namespace])
         self._sites: dict[str, _Site | None] = {}
         self._cards: dict[int, _Need | None] = {}
         self._lacking: dict[int | None, int] = {}
         self.twins = view.twins(request)
         self._fitting: dict[Hashable, bool] = {}
-
-    def _own_holders(self) -> list[Holding]:
-        """The namespace's holders on any node, where a quota counts them."""
-        namespace, word = self.request.namespace, self.request.containers[0].word
-        if self.view.rules.quota == "none" or self.view.quota_room(namespace, word) is None:
-            return []
-        everywhere = self.ledger.least_disruptive_first
-        return self._may_end([holding for holding in everywhere if holding.namespace == namespace])
 
     def _may_end(self, holders: list[Holding]) -> list[Holding]:
         return [one for one in holders if f"{one.namespace}/{one.name}" not in self.kept] if self.kept else holders
@@ -272,8 +260,7 @@ class _Hunt:
     def _greedy(self, site: _Site, helpful: Sequence[Holding]) -> Ending | None:
         """Pods given up the largest first until it fits, then kept again as far as it still does."""
         wanted: list[Holding] = []
-        order = self._cheapest_cards(site, helpful)
-        for holding in order:
+        for holding in self._cheapest_cards(site, helpful):
             wanted.append(holding)
             if self._may_do(site, wanted) and self._fits(site.name, wanted):
                 return self._minimal(site.name, wanted)

@@ -235,10 +235,8 @@ def type_allows(wanted: Constraints, state: CardState, rules: Rules) -> bool:
 def uuid_allows(wanted: Constraints, uuid: str, rules: Rules) -> bool:
     """Whether the pod's uuid annotations admit the card. Before 2.10 `nouse` is ignored beside `use`."""
     use, no_use = _entries(wanted.use_uuid, rules.modern), _entries(wanted.no_use_uuid, rules.modern)
-    if use is not None and uuid not in use:
-        return False
-    if use is not None and not rules.modern:
-        return True
+    if use is not None and (uuid not in use or not rules.modern):
+        return uuid in use
     return no_use is None or uuid not in no_use
 
 

@@ -13,7 +13,7 @@ _INT32 = 2**31 - 1
 _INTEGER = re.compile(r"[+-]?[0-9]{1,18}")
 _NO_PROFILES = re.compile(r',\s*"migProfiles"\s*:\s*null|"migProfiles"\s*:\s*null\s*,?')
 """What Go writes for a card without any: as good as nothing."""
-_TRUE = {"1", "t", "T", "TRUE", "true", "True"}
+GO_TRUE = frozenset({"1", "t", "T", "TRUE", "true", "True"})
 _TEXT_SIZES = (7, 9)
 
 
@@ -137,7 +137,7 @@ def read_strict_text(text: str) -> tuple[Card, ...]:
             _INTEGER.fullmatch(number) and -_INT32 <= int(number) <= _INT32 for number in numbers
         ):
             raise ValueError(f"{','.join(fields)[:60]} is not a device")
-        if fields[6] not in _TRUE | _FALSE or (fields[7:8] and int(fields[7]) < 0):
+        if fields[6] not in GO_TRUE | _FALSE or (fields[7:8] and int(fields[7]) < 0):
             raise ValueError(f"{','.join(fields)[:60]} is not a device")
     return _read_text(text)
 
@@ -162,7 +162,7 @@ def _read_text(text: str) -> tuple[Card, ...]:
                 cores=_integer(cores),
                 type=kind,
                 numa=_integer(numa),
-                health=health in _TRUE,
+                health=health in GO_TRUE,
                 index=_integer(index),
                 mode=mode,
             )

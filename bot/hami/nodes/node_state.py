@@ -224,11 +224,9 @@ def has_vendor(resource: str, nodes: Iterable[Node]) -> bool:
         return any(name.startswith(domain) for node in nodes for name in listed(node))
     names, word = vendor
     usual = {name.replace("{word}", word) for name in (names.count, names.memory, names.cores, names.capacity) if name}
-    return any(listed(node) & usual or vendor in _registered(node) for node in nodes)
-
-
-def _registered(node: Node) -> list[object]:
-    return [vendor_of_register_key(key) for key in node.metadata.annotations or ()]
+    return any(
+        listed(node) & usual or vendor in map(vendor_of_register_key, node.metadata.annotations or ()) for node in nodes
+    )
 
 
 PLUGIN_CONFIG_FILE = "config.json"

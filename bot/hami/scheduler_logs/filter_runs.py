@@ -210,8 +210,7 @@ class SchedulerCall(NamedTuple):
 
 
 NOT_SAID = "not-said"
-_OTHER = "other"
-_BINDS = ("Attempting to bind pod to node", "Bind")
+BINDS = ("Attempting to bind pod to node", "Bind")
 
 
 def read_calls(raws: Iterable[str], now: datetime) -> list[SchedulerCall]:
@@ -224,13 +223,13 @@ def read_calls(raws: Iterable[str], now: datetime) -> list[SchedulerCall]:
 
 
 def _calls(pod: str, cycle: Cycle) -> Iterator[SchedulerCall]:
-    binds = [place for place, line in enumerate(cycle.lines) if line.message in _BINDS]
+    binds = [place for place, line in enumerate(cycle.lines) if line.message in BINDS]
     bind = cycle.lines[binds[0]] if binds else None
     told = [line for line in cycle.lines if _is(line, "FilteringSucceed")]
     end = cycle.none_fit or (told[-1] if told else cycle.choice)
     if cycle.start and end:
         last = min(end, bind or end, key=_at)  # an event is logged a moment after what it tells of
-        codes = tuple(code if code in CARD_CODES or code in BY_TEXT else _OTHER for code in cycle.nodes_by_code())
+        codes = tuple(code if code in CARD_CODES or code in BY_TEXT else "other" for code in cycle.nodes_by_code())
         judged = nodes_judged(end.values.get("message", "")) or len({node.node for node in cycle.nodes})
         refused = (tuple(dict.fromkeys(codes)) or (NOT_SAID,)) if cycle.none_fit else ()
         yield SchedulerCall("filter", pod, cycle.start, last, judged, refused)
