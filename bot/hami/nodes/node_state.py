@@ -384,12 +384,8 @@ class SweptMeta(ObjectMeta, frozen=True):
 class SweptStatus(NodeStatus, frozen=True):
     def __post_init__(self) -> None:
         """Devices alone stay of the amounts, of the conditions Ready and those about GPUs."""
-        kept = [
-            condition
-            for condition in self.conditions or ()
-            if condition.type == "Ready" or is_about_gpus(condition.type)
-        ]
-        keep(self, "conditions", kept)
+        kept = (each for each in self.conditions or () if each.type == "Ready" or is_about_gpus(each.type))
+        keep(self, "conditions", list(kept))
         allocatable, capacity = _devices(self.allocatable), _devices(self.capacity)
         keep(self, "allocatable", allocatable)
         keep(self, "capacity", allocatable if allocatable == capacity else capacity)
