@@ -15,7 +15,7 @@ from typing import Literal, NamedTuple
 
 from bot.pprof.filters import literally
 from bot.pprof.nodes import no_location, node_table
-from bot.pprof.profile import Location, Profile, Rewritten
+from bot.pprof.profile import Profile, Rewritten
 from bot.pprof.sums import sums_of
 from bot.texts import Text
 
@@ -96,7 +96,12 @@ def shares(
         )
         for number, location in profile.locations.items()
     }
-    own = {number: _callers_of(location, [*patterns.values()]) for number, location in profile.locations.items()}
+    own: dict[int, tuple[str, frozenset[int]]] = {}  # the innermost own function of a location, and what it matches
+    for number, location in profile.locations.items():
+        inner = (line.function.name for line in location.lines)
+        name = next((name for name in inner if is_own(name) and not name.startswith(_LOGGERS)), "")
+        matches = (i for i, each in enumerate(patterns.values()) if name and each.pattern and each.match(name))
+        own[number] = name, frozenset(matches)
     weights = [0] * len(names)
     callers: list[dict[str, int]] = [{} for _ in names]
     for ids, value in profile.samples.stacks(index):
@@ -135,14 +140,6 @@ def _callers(
         if caller:
             waiting &= own_matches
     return found
-
-
-def _callers_of(location: Location, patterns: list[re.Pattern[str]]) -> tuple[str, frozenset[int]]:
-    """The innermost own function of a location, empty where there is none, and the patterns that it matches."""
-    names = (line.function.name for line in location.lines)
-    name = next((name for name in names if is_own(name) and not name.startswith(_LOGGERS)), "")
-    matches = (i for i, pattern in enumerate(patterns) if name and pattern.pattern and pattern.match(name))
-    return name, frozenset(matches)
 
 
 def is_own(function: str) -> bool:

@@ -159,8 +159,7 @@ def _duration(profile: Profile, total: int, kind: ValueType, total_text: str) ->
     if not profile.duration_nanos:
         return ""
     total_ns, unit = scale(total, kind.unit, "nanoseconds")
-    timed = unit == "ns" and total_ns
-    ratio = f"({percentage(truncated(total_ns), profile.duration_nanos)})" if timed else ""
+    ratio = f"({percentage(truncated(total_ns), profile.duration_nanos)})" if unit == "ns" and total_ns else ""
     duration = label(profile.duration_nanos, "nanoseconds", "auto")
     return f"Duration: {duration}, Total samples = {total_text} {ratio}"
 

@@ -82,14 +82,8 @@ class Holding(msgspec.Struct, frozen=True, dict=True):
     @cached_property
     def disruption(self) -> tuple[bool, int, float, int, str, str]:
         """What ending it costs, to sort by: nothing while it is being deleted, then priority, age and size."""
-        return (
-            not self.ending,
-            self.priority,
-            -_seconds(self.created),
-            self.memory_mib,
-            self.namespace,
-            self.name,
-        )
+        age = -_seconds(self.created)
+        return not self.ending, self.priority, age, self.memory_mib, self.namespace, self.name
 
 
 @lru_cache(maxsize=2**14)

@@ -15,7 +15,7 @@ from bot.hami.fit.node_cache import NodeStock, has_card
 from bot.hami.fit.verdicts import EXCLUSIVE_CORES, QUOTA_NOT_FIT, NodeCards
 from bot.hami.nodes.cards import CardState
 from bot.hami.nodes.registration import Unregistered
-from bot.hami.pods.pod_request import ContainerRequest, PodRequest
+from bot.hami.pods.pod_request import PodRequest
 
 MAX_RUNS = 3000
 """Filter runs of one search: about 0.2 s."""
@@ -221,7 +221,18 @@ class _Hunt:
         empty = CardState(card.card)
         empty.healthy = card.healthy
         fits = self.view.run(NodeCards([empty], cordoned), probe, frozenset({QUOTA_NOT_FIT})).fits
-        return _need(card, container) if fits else None
+        if not fits:
+            return None
+        gpu = card.card
+        exclusive = gpu.cores == EXCLUSIVE_CORES == container.cores
+        full = container.cores == 0 and gpu.cores != 0 and card.cores >= gpu.cores
+        return _Need(
+            uuid=gpu.uuid,
+            memory_mib=container.memory_on(gpu.memory_mib) - card.free_memory_mib,
+            cores=card.cores - gpu.cores + 1 if full else container.cores - card.free_cores,
+            slots=card.slots - gpu.slots + 1,
+            users=card.slots if exclusive else 0,
+        )
 
     # ------------------------------------------------------------------------------------------------- the sets
 
@@ -341,19 +352,6 @@ def _plain(request: PodRequest, view: View) -> bool:
     return len(request.containers) == 1 and not wanted.numa_bind and whole and by_share
 
 
-def _need(card: CardState, container: ContainerRequest) -> _Need:
-    gpu = card.card
-    exclusive = gpu.cores == EXCLUSIVE_CORES == container.cores
-    full = container.cores == 0 and gpu.cores != 0 and card.cores >= gpu.cores
-    return _Need(
-        uuid=gpu.uuid,
-        memory_mib=container.memory_on(gpu.memory_mib) - card.free_memory_mib,
-        cores=card.cores - gpu.cores + 1 if full else container.cores - card.free_cores,
-        slots=card.slots - gpu.slots + 1,
-        users=card.slots if exclusive else 0,
-    )
-
-
 def _shares_by_card(holders: Iterable[Holding]) -> dict[str, list[Holding]]:
     by_card: dict[str, list[Holding]] = {}
     for holder in holders:
@@ -365,14 +363,9 @@ def _shares_by_card(holders: Iterable[Holding]) -> dict[str, list[Holding]]:
 def _fewest(need: _Need, holders: Sequence[Holding]) -> int:
     """At least so many of the holders have to end for the card to be free."""
     shares = [holder.shares[need.uuid] for holder in holders]
-    slots = [share.slots for share in shares]
-    amounts = (
-        (need.memory_mib, [share.memory_mib for share in shares]),
-        (need.cores, [share.cores for share in shares]),
-        (max(need.slots, need.users), slots),
-    )
+    slots, memory, cores = zip(*shares, strict=True) if shares else ((), (), ())
     fewest = 0
-    for lacking, given in amounts:
+    for lacking, given in ((need.memory_mib, memory), (need.cores, cores), (max(need.slots, need.users), slots)):
         sums = accumulate(sorted(given, reverse=True), initial=0)
         fewest = max(fewest, next((count for count, freed in enumerate(sums) if freed >= lacking), _IMPOSSIBLE))
     return fewest

@@ -27,7 +27,11 @@ class Sample(NamedTuple):
     @property
     def line(self) -> str:
         """What says so, verbatim: the line, or what JSON has as the text format writes it."""
-        return self.text or f"{self.name}{_shown(self.labels)} {self.number}"
+        if self.text:
+            return self.text
+        escaped = {name: _WRITTEN.sub(r"\\\g<0>", value).replace("\\\n", r"\n") for name, value in self.labels.items()}
+        pairs = ",".join(f'{name}="{value}"' for name, value in escaped.items())
+        return f"{self.name}{{{pairs}}} {self.number}" if pairs else f"{self.name} {self.number}"
 
 
 def read_samples(text: str, wanted: Collection[str]) -> list[Sample]:
@@ -65,12 +69,6 @@ def _labels(text: str) -> dict[str, str]:
     if "\\" not in text:
         return dict(labels)
     return {name: _ESCAPE.sub(lambda found: _ESCAPED.get(found[1], found[1]), value) for name, value in labels}
-
-
-def _shown(labels: Mapping[str, str]) -> str:
-    escaped = {name: _WRITTEN.sub(r"\\\g<0>", value).replace("\\\n", r"\n") for name, value in labels.items()}
-    pairs = ",".join(f'{name}="{value}"' for name, value in escaped.items())
-    return f"{{{pairs}}}" if pairs else ""
 
 
 _POD_MEMORY = ("hami_vgpu_memory_allocated_bytes", "vGPUMemoryAllocated", "vGPUPodsDeviceAllocated")

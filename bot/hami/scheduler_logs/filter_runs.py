@@ -234,14 +234,10 @@ def _calls(pod: str, cycle: Cycle) -> Iterator[SchedulerCall]:
         refused = (tuple(dict.fromkeys(codes)) or (NOT_SAID,)) if cycle.none_fit else ()
         yield SchedulerCall("filter", pod, cycle.start, last, judged, refused)
     for place in binds:
-        begin = cycle.lines[place]
-        outcomes = (
-            line
-            for line in cycle.lines[place:]
-            if line.message in BOUND or bind_error(line) or _is(line, "BindingSucceed")
-        )
-        if ended := next(outcomes, None):
-            yield SchedulerCall("bind", pod, begin, ended)
+        for line in cycle.lines[place:]:
+            if line.message in BOUND or bind_error(line) or _is(line, "BindingSucceed"):
+                yield SchedulerCall("bind", pod, cycle.lines[place], line)
+                break
 
 
 def _at(line: LogLine) -> datetime:
@@ -288,9 +284,8 @@ def card_refusal(line: LogLine) -> CardRefusal | None:
     code = LOG_TEXTS.get(line.message, line.message)
     if code not in CARD_CODES:
         return None
-    card = line.values.get("device", "")
-    if not card and (found := _CARD_IN_TEXT.search(line.raw)):
-        card = found[1]
+    found = _CARD_IN_TEXT.search(line.raw)
+    card = line.values.get("device") or (found[1] if found else "")
     _, _, rest = line.raw.partition(f'"{line.message}"')
     figures = (f"{key.strip()} {value}" for key, value in _FIGURE.findall(rest) if key.strip() != "device index")
     return CardRefusal(card, code, ", ".join(figures), line)

@@ -289,7 +289,9 @@ class LiveCluster:
         while True:
             link = self._link
             try:
-                answer = await self._exchange(link, request, limits, use)
+                async with await link.send(request, limits) as response:
+                    self.clock.answered(request.resource, response.headers.get("Date", ""))
+                    answer = await (use(response) if response.status in _FINE else _refusal(response))
             except (aiohttp.ClientError, OSError) as error:
                 if not (is_cut(error) and repetitions):
                     raise broken(request, error, link.server, link.credentials, limits) from None
@@ -307,17 +309,6 @@ class LiveCluster:
                 repetitions -= 1
             else:
                 raise refused(request, answer.status, answer.body, link.credentials)
-
-    async def _exchange(
-        self,
-        link: ServerLink,
-        request: ApiRequest,
-        limits: aiohttp.ClientTimeout,
-        use: Callable[[aiohttp.ClientResponse], Awaitable[T]],
-    ) -> T | RefusedAnswer:
-        async with await link.send(request, limits) as answer:
-            self.clock.answered(request.resource, answer.headers.get("Date", ""))
-            return await (use(answer) if answer.status in _FINE else _refusal(answer))
 
     async def _renew(self, turned_away: ServerLink) -> None:
         """Reads the credentials anew, unless a concurrent read has done so since.
