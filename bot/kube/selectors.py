@@ -186,10 +186,8 @@ def _unselected(pod: Pod, node: Node) -> str:
             return key
     affinity = pod.spec.affinity.node_affinity if pod.spec.affinity else None
     required = affinity.required_during_scheduling_ignored_during_execution if affinity else None
-    if required is None:
-        return ""
-    terms = required.node_selector_terms or []
-    return "" if any(_matches(term, node) for term in terms) else AFFINITY
+    met = required is None or any(_matches(term, node) for term in required.node_selector_terms or ())
+    return "" if met else AFFINITY
 
 
 def _matches(term: NodeSelectorTerm, node: Node) -> bool:

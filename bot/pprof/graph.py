@@ -3,7 +3,7 @@
 A node's weight counts once per sample, however often it recurs in the stack; the leaf's weight is its own (flat).
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from heapq import nsmallest
 from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
@@ -71,24 +71,17 @@ def trimmed(profile: Profile, index: int, trim: Trim) -> Graph:
         name = str(table.nodes[number]).encode("utf-8", "surrogateescape")
         return -magnitude(first[number]), name, -magnitude(second[number])
 
-    top = _first(kept, trim.nodecount, key=order, nodes=table.nodes)
+    if 0 < trim.nodecount <= _FEW:
+        top = nsmallest(trim.nodecount, kept, key=order)
+    else:
+        check_text(table.nodes[number].size for number in kept)
+        top = sorted(kept, key=order)[: max(trim.nodecount, 0) or None]
     # pprof builds the graph anew only when it leaves out nodes; else edges from nodes without weight still count.
     in_graph = None if len(top) == len(every) else set(top)
     minimum = fraction_of(total, EDGE_FRACTION)
     labels = _inline_labels(sums, table, set(top), in_graph, minimum)
     rows = [GraphRow(table.nodes[node], flat[node], cum[node], labels.get(node, "")) for node in top]
     return Graph(rows, len(kept), len(every) - len(kept))
-
-
-def _first(
-    kept: list[int], count: int, *, key: Callable[[int], tuple[int, bytes, int]], nodes: list[GraphNode]
-) -> list[int]:
-    """The first `count` in the order of `key`, or all for 0. Raises SourceError for more text than is to be had."""
-    if 0 < count <= _FEW:
-        return nsmallest(count, kept, key=key)
-    check_text(nodes[number].size for number in kept)
-    ordered = sorted(kept, key=key)
-    return ordered[:count] if count > 0 else ordered
 
 
 def check_text(sizes: Iterable[int]) -> None:

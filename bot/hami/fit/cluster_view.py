@@ -296,7 +296,8 @@ class View:
     def _after(self, room: QuotaRoom, word: str, gone: Sequence[Holding]) -> QuotaRoom:
         key = given_by(self.facts.config.by_word[word])
         freed = [holding.given_by(key) for holding in gone]
-        return room.after(sum(amounts[0] for amounts in freed), sum(amounts[1] for amounts in freed))
+        memory, cores = (sum(amounts[i] for amounts in freed) for i in range(2))
+        return room._replace(memory_used_mib=room.memory_used_mib - memory, cores_used=room.cores_used - cores)
 
     def cards(self, name: str) -> list[CardState]:
         """The node's cards, none when it is unregistered."""

@@ -54,10 +54,6 @@ class QuotaRoom(NamedTuple):
         """What a limit on cores leaves free."""
         return (self.cores_limit or 0) - self.cores_used
 
-    def after(self, memory_mib: int, cores: int) -> "QuotaRoom":
-        """The room once so much of what is used has been given back."""
-        return self._replace(memory_used_mib=self.memory_used_mib - memory_mib, cores_used=self.cores_used - cores)
-
 
 class NodeCards(NamedTuple):
     """One node as a filter run sees it. `facts`: what a vendor needs to know beside the cards, by its word."""

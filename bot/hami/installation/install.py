@@ -129,9 +129,8 @@ def _likeness(one: str, other: str) -> float:
 def is_ready(pod: Pod) -> bool:
     """Whether the pod runs and its Ready condition is true."""
     ready = pod.condition("Ready")
-    return (
-        pod.status.phase == "Running" and not pod.metadata.deletion_timestamp and bool(ready and ready.status == "True")
-    )
+    runs = pod.status.phase == "Running" and not pod.metadata.deletion_timestamp
+    return runs and ready is not None and ready.status == "True"
 
 
 def extender_of(spec: PodSpec) -> Container | None:

@@ -111,12 +111,7 @@ def called_on(nodes: Sequence[Node], config: DeviceConfig) -> str:
 
 def expects_gpus(node: Node, config: DeviceConfig) -> bool:
     """Whether the node has GPUs, or is meant to; a node without is unregistered by right."""
-    return is_for_gpus(node, config) or any(vendor.gpu_label(node) for vendor in _KNOWN_BY_LABEL)
-
-
-def is_for_gpus(node: Node, config: DeviceConfig) -> bool:
-    """Whether somebody gave the node to the first vendor's device plugin."""
-    return is_for(node, config.devices[0])
+    return is_for(node, config.devices[0]) or any(vendor.gpu_label(node) for vendor in _KNOWN_BY_LABEL)
 
 
 def is_for(node: Node, device: Device) -> bool:

@@ -263,12 +263,9 @@ def scheduler_zone(handshakes: Iterable[str], version: Version, now: datetime) -
 
 def _answers(texts: Iterable[str], newest: datetime, now: datetime) -> bool:
     """Whether some plugin answers now, and the scheduler has stamped several nodes lately by its own time."""
-    seen = [parse_handshake(text) for text in texts]
-    reported = any(
-        handshake.state == "reported" and handshake.at and abs(now - handshake.at) <= _FRESH for handshake in seen
-    )
-    stamps = [handshake.at for handshake in seen if handshake.state in ("requesting", "deleted") and handshake.at]
-    return reported and sum(1 for stamp in stamps if newest - stamp <= _FRESH) > 1
+    seen = [(handshake.state, handshake.at) for handshake in map(parse_handshake, texts) if handshake.at]
+    reported = any(state == "reported" and abs(now - at) <= _FRESH for state, at in seen)
+    return reported and sum(state in ("requesting", "deleted") and newest - at <= _FRESH for state, at in seen) > 1
 
 
 def _is_overdue(handshake: Handshake, now: datetime) -> bool:

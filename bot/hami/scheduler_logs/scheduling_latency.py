@@ -244,11 +244,8 @@ def _at(life: Life, moment: Moment, exact: bool) -> datetime | None:  # noqa: FB
 
 
 def _stage(start: Moment, end: Moment, lives: Sequence[Life], exact: Mapping[Moment, bool]) -> LatencyStage:
-    found: list[tuple[float, Life]] = []
-    for life in lives:
-        begin, done = _at(life, start, exact[start]), _at(life, end, exact[end])
-        if begin and done:
-            found.append((max(0.0, (done - begin).total_seconds()), life))
+    both = ((life, _at(life, start, exact[start]), _at(life, end, exact[end])) for life in lives)
+    found = [(max(0.0, (done - begin).total_seconds()), life) for life, begin, done in both if begin and done]
     found.sort(key=lambda stage: -stage[0])
     known_exactly = (exact[start] or start == "created") and exact[end]
     return LatencyStage(start, end, tuple(s for s, _ in found), tuple(life for _, life in found), known_exactly)
