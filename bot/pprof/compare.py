@@ -354,12 +354,13 @@ def _told(name: Prose, found: Comparison, change: FunctionChange) -> Text:
 def _gone_and_new(ready: Sequence[SourcedProfile], found: Comparison) -> list[Finding]:
     kind = found.kind.type
     given: list[Finding] = []
-    for code, key, chosen, there in (
-        ("gone", "profile-change.gone", [change for change in found.own if change.gone], ready[0]),
-        ("new", "profile-change.new-functions", [change for change in found.own if change.new], ready[-1]),
+    for code, chosen, there in (
+        ("gone", [change for change in found.own if change.gone], ready[0]),
+        ("new", [change for change in found.own if change.new], ready[-1]),
     ):
         if chosen:
             names = ", ".join(short_name(change.name) for change in chosen[:_LISTED])
+            key = "profile-change.gone" if code == "gone" else "profile-change.new-functions"
             claim = Text(key, names=names, count=len(chosen))
             given.append(finding(code, claim, [of_function(there, change.name, kind) for change in chosen[:_LISTED]]))
     return given
