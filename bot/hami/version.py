@@ -31,10 +31,9 @@ def parse_version(text: str) -> Version | None:
 
 def is_among(version: Version, versions: str) -> bool:
     """Whether it is one of `>=2.5 <=2.9`, or of `all`; `<=2.7` holds for 2.7.1, `<=2.7.1` not for 2.7.2."""
-    return all(_within(version, sign, bound) for sign, bound in _BOUND.findall(versions))
-
-
-def _within(version: Version, sign: str, bound: str) -> bool:
-    limit = parse_version(bound) or Version(0, 0)
-    mine = version if bound.count(".") == 2 else Version(version.major, version.minor)
-    return mine >= limit if sign == ">=" else mine <= limit
+    for sign, bound in _BOUND.findall(versions):
+        limit = parse_version(bound) or Version(0, 0)
+        mine = version if bound.count(".") == 2 else Version(version.major, version.minor)
+        if mine < limit if sign == ">=" else mine > limit:
+            return False
+    return True

@@ -9,11 +9,12 @@ from typing import Literal, NamedTuple
 from msgspec import structs
 
 from bot.hami.pods.request_parsing import DeviceConfig
-from bot.hami.vendors.vendor import AnnotatedContainer, Denied, Device, Mutation
+from bot.hami.vendors.vendor import AnnotatedContainer, Denied, Device
 from bot.hami.version import Version
 from bot.kube.models import Container, MutatingWebhookConfiguration, Pod, Quantity, ResourceRequirements, Webhook
 from bot.kube.models.base import LabelSelector, SelectorRequirement
 from bot.kube.quantities import canonical, parse_quantity
+from bot.kube.selectors import holds
 from bot.kube.times import parse_time
 
 NAME = "vgpu.hami.io"
@@ -83,29 +84,22 @@ def _show(pod: Pod, setting: WebhookSetting) -> tuple[Pod, bool] | Rejection:
             continue
         for device in setting.devices:
             parts = containers[at].resources or ResourceRequirements()
-            shown = AnnotatedContainer(
-                containers[at].name, parts.limits or {}, parts.requests or {}, annotations, setting.version
-            )
+            limits, requests = parts.limits or {}, parts.requests or {}
+            shown = AnnotatedContainer(containers[at].name, limits, requests, annotations, setting.version)
             answer = device.vendor.admit(shown, device.resources)
             if isinstance(answer, Denied):
                 return Rejection("webhook", answer.words)
             if answer is not None:
-                containers[at], found = _with(containers[at], answer), True
+                found = True
                 annotations.update(answer.annotations)
+            if answer and (answer.limits or answer.requests):
+                amounts = ResourceRequirements({**limits, **answer.limits}, {**requests, **answer.requests})
+                containers[at] = structs.replace(containers[at], resources=amounts)
     inits = len(inits_of(pod))
     pod = with_containers(pod, containers[:inits], containers[inits:])
     if annotations != (pod.metadata.annotations or {}):
         pod = structs.replace(pod, metadata=structs.replace(pod.metadata, annotations=annotations))
     return pod, found
-
-
-def _with(container: Container, written: Mutation) -> Container:
-    if not written.limits and not written.requests:
-        return container
-    parts = container.resources or ResourceRequirements()
-    limits: dict[str, Quantity] = {**(parts.limits or {}), **written.limits}
-    requests: dict[str, Quantity] = {**(parts.requests or {}), **written.requests}
-    return structs.replace(container, resources=structs.replace(parts, limits=limits, requests=requests))
 
 
 def _is_privileged(container: Container) -> bool:
@@ -164,22 +158,11 @@ def _asks(container: Container, config: DeviceConfig) -> bool:
 
 def unmet(selector: LabelSelector | None, labels: Mapping[str, str]) -> str:
     """The key of the first requirement that the labels do not meet; empty where they meet all."""
-    for key, value in (selector.match_labels or {}).items() if selector else ():
-        if labels.get(key) != value:
-            return key
-    for expression in (selector.match_expressions or ()) if selector else ():
-        if not _holds(expression, labels.get(expression.key)):
-            return expression.key
-    return ""
-
-
-def _holds(requirement: SelectorRequirement, value: str | None) -> bool:
-    listed = requirement.values or []
-    if requirement.operator == "In":
-        return value is not None and value in listed
-    if requirement.operator == "NotIn":
-        return value is None or value not in listed
-    return (value is not None) == (requirement.operator == "Exists")
+    wanted = (selector.match_labels or {}).items() if selector else ()
+    required = (selector.match_expressions or ()) if selector else ()
+    missed = [key for key, value in wanted if labels.get(key) != value]
+    missed += [each.key for each in required if not holds(each, labels.get(each.key))]
+    return missed[0] if missed else ""
 
 
 def with_requests(pod: Pod) -> Pod:

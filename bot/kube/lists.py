@@ -62,11 +62,6 @@ _decode_identity = msgspec.json.Decoder(_Identity).decode
 
 
 @cache
-def _item_decoder(model: type[Resource]) -> Callable[[bytes], Any]:
-    return msgspec.json.Decoder(model).decode
-
-
-@cache
 def _items_decoder(model: type[Resource]) -> Callable[[bytes], Any]:
     class Items(msgspec.Struct):
         items: list[model] | None = None  # pyright: ignore[reportInvalidTypeForm]  # msgspec reads it at run time
@@ -99,7 +94,7 @@ def decode_list(kind: Kind[R], data: bytes) -> Decoded[R]:
             decoded.bad.append(BadItem(position, at.namespace, at.name, why))
             continue
         try:
-            decoded.items.append(_item_decoder(kind.type)(raw))
+            decoded.items.append(msgspec.json.decode(raw, type=kind.type))
         except _UNREADABLE as error:
             decoded.bad.append(BadItem(position, at.namespace, at.name, str(error)))
     return decoded

@@ -186,10 +186,8 @@ def _unselected(pod: Pod, node: Node) -> str:
             return key
     affinity = pod.spec.affinity.node_affinity if pod.spec.affinity else None
     required = affinity.required_during_scheduling_ignored_during_execution if affinity else None
-    if required is None:
-        return ""
-    terms = required.node_selector_terms or []
-    return "" if any(_matches(term, node) for term in terms) else AFFINITY
+    met = required is None or any(_matches(term, node) for term in required.node_selector_terms or ())
+    return "" if met else AFFINITY
 
 
 def _matches(term: NodeSelectorTerm, node: Node) -> bool:
@@ -197,12 +195,13 @@ def _matches(term: NodeSelectorTerm, node: Node) -> bool:
     if not expressions and not fields:
         return False
     labels = node.metadata.labels or {}
-    return all(_holds(expression, labels.get(expression.key)) for expression in expressions) and all(
-        _holds(field, node.name if field.key == "metadata.name" else None) for field in fields
+    return all(holds(expression, labels.get(expression.key)) for expression in expressions) and all(
+        holds(field, node.name if field.key == "metadata.name" else None) for field in fields
     )
 
 
-def _holds(requirement: SelectorRequirement, value: str | None) -> bool:
+def holds(requirement: SelectorRequirement, value: str | None) -> bool:
+    """Whether a label or field of that value, None for none, meets the requirement."""
     values = requirement.values or []
     tests: dict[str, Callable[[], bool]] = {
         "In": lambda: value is not None and value in values,
@@ -219,8 +218,7 @@ def _holds(requirement: SelectorRequirement, value: str | None) -> bool:
 def _compare(value: str | None, values: list[str]) -> int:
     if value is None or len(values) != 1 or not (_INTEGER.fullmatch(value) and _INTEGER.fullmatch(values[0])):
         return 0
-    left, right = int(value), int(values[0])
-    return (left > right) - (left < right)
+    return int(value) - int(values[0])
 
 
 def effective_request(pod: Pod, resource: str) -> Decimal:

@@ -26,16 +26,7 @@ from bot.pprof.findings import (
     share,
     short_name,
 )
-from bot.pprof.hints import (
-    GroupGrowth,
-    function_cum,
-    grown,
-    is_own,
-    nearest_to_leaf,
-    observations,
-    shares,
-    total,
-)
+from bot.pprof.hints import GroupGrowth, function_cum, grown, is_own, nearest_to_leaf, observations, shares, total
 from bot.pprof.nodes import base_name
 from bot.pprof.profile import ALLOCATED, Profile, ValueType, sample_index
 from bot.pprof.units import AUTO, label
@@ -229,8 +220,9 @@ def explain_change(
     leaks = grown(ready[0].profile, ready[-1].profile) if found.kind.type == GOROUTINES else []
     given = [*_leak(ready, leaks), *([] if leaks else _changed(ready, found)), *_gone_and_new(ready, found)]
     evidence = [headline(taken, found.kind.type) for taken in (ready[0], ready[-1])]
+    unchanged = Text("profile-change.unchanged", whole=_told(_measured(found), found, found.total))
     findings = (
-        *(given or [_unchanged(ready, found)]),
+        *(given or [finding("no-change", unchanged, evidence)]),
         *_collector_shares(ready, found),
         *[finding(f"unlike-{warning.code}", warning.text, evidence) for warning in found.warnings],
     )
@@ -280,7 +272,9 @@ def _changed(ready: Sequence[SourcedProfile], found: Comparison) -> list[Finding
     changed = [change for change in found.own if not (change.gone or change.new) and change.name not in _EVERYTHING]
     if found.total.noise and not changed:
         return []
-    through = _through(found, changed)
+    # Through these at least half of the change goes; where it is noise as a whole, through the most changed.
+    half = 0.0 if found.total.noise else found.total.difference / 2
+    through = [change for change in changed if half and change.difference / half >= 1] or changed[:1]
     explaining = _explaining(ready, found, through)
     others = [change for change in changed if change not in through][: _CHANGED - bool(explaining)]
     chosen = [explaining, *others] if explaining else others
@@ -303,14 +297,6 @@ def _changed(ready: Sequence[SourcedProfile], found: Comparison) -> list[Finding
     evidence = [headline(taken, kind) for taken in (ready[0], ready[-1])]
     evidence += [of_function(taken, change.name, kind) for change in chosen for taken in (ready[0], ready[-1])]
     return [finding("changed", claim, evidence, next_actions=_difference(ready, kind))]
-
-
-def _through(found: Comparison, changed: Sequence[FunctionChange]) -> list[FunctionChange]:
-    """The functions through which at least half of the change goes; where it is noise as a whole, the most changed."""
-    if found.total.noise:
-        return [*changed[:1]]
-    half = found.total.difference / 2
-    return [change for change in changed if change.difference / half >= 1] or [*changed[:1]]
 
 
 def _explaining(
@@ -369,12 +355,6 @@ def _gone_and_new(ready: Sequence[SourcedProfile], found: Comparison) -> list[Fi
             claim = Text(key, names=names, count=len(chosen))
             given.append(finding(code, claim, [of_function(there, change.name, kind) for change in chosen[:_LISTED]]))
     return given
-
-
-def _unchanged(ready: Sequence[SourcedProfile], found: Comparison) -> Finding:
-    evidence = [headline(taken, found.kind.type) for taken in (ready[0], ready[-1])]
-    whole = _told(_measured(found), found, found.total)
-    return finding("no-change", Text("profile-change.unchanged", whole=whole), evidence)
 
 
 def _collector_shares(ready: Sequence[SourcedProfile], found: Comparison) -> list[Finding]:

@@ -133,19 +133,10 @@ def _not_a_profile(data: bytes) -> SourceError:
     if _GOROUTINE_DUMP.match(start):
         return SourceError(Text("error-pprof.goroutine-dump"), hint=Text("error-pprof.fetch-without-debug-2"))
     if start.startswith(_LEGACY) or (b"@ 0x" in start and start.isascii()):
-        return SourceError(
-            Text("error-pprof.text-format"),
-            hint=Text("error-pprof.fetch-without-debug"),
-        )
+        return SourceError(Text("error-pprof.text-format"), hint=Text("error-pprof.fetch-without-debug"))
     if data.startswith(_LEGACY_CPU):
-        return SourceError(
-            Text("error-pprof.binary-format"),
-            hint=Text("error-pprof.take-new-profile-program-built"),
-        )
-    return SourceError(
-        Text("error-pprof.no-profile"),
-        hint=Text("error-pprof.a-profile-is"),
-    )
+        return SourceError(Text("error-pprof.binary-format"), hint=Text("error-pprof.take-new-profile-program-built"))
+    return SourceError(Text("error-pprof.no-profile"), hint=Text("error-pprof.a-profile-is"))
 
 
 class _MalformedError(Exception):

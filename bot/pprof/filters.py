@@ -30,8 +30,10 @@ def matcher(pattern: str, what: str) -> Match:
     try:
         search: Callable[[bytes], object] = re2.compile(_bytes(pattern), options=options).search
     except re2.error as error:
+        reason = error.args[0] if error.args else ""
+        why = reason.decode("utf-8", "replace") if isinstance(reason, bytes) else str(reason)
         raise UsageError(
-            Text("error-pprof.parsing-regexp", option=what, why=_why(error), pattern=pattern),
+            Text("error-pprof.parsing-regexp", option=what, why=why, pattern=pattern),
             hint=Text("error-pprof.use-go-regexp"),
         ) from error
     known: dict[str, bool] = {}
@@ -51,11 +53,6 @@ def literally(text: str) -> str:
 
 def _bytes(text: str) -> bytes:
     return text.encode("utf-8", "surrogateescape")
-
-
-def _why(error: Exception) -> str:
-    reason = error.args[0] if error.args else ""
-    return reason.decode("utf-8", "replace") if isinstance(reason, bytes) else str(reason)
 
 
 class Filters(NamedTuple):
@@ -175,7 +172,11 @@ def tag_filter(value: str, what: str, profile: Profile) -> TagTest:
     wanted = key if equals else ""
     text = rest if equals else value
     if (within := _range(text, what)) is not None:
-        units = _number_units(profile)
+        # The unit of every numeric label: the first that any sample gives, else what the key suggests.
+        units: dict[str, str] = {}
+        for label in (label for sample in profile.samples for label in filter(_is_number, sample.labels)):
+            units[label.key] = units.get(label.key) or label.unit
+        units = {key: unit or _KNOWN_UNITS.get(key, key) for key, unit in units.items()}
         return lambda sample: any(
             within(label.number, units[label.key])
             for label in filter(_is_number, sample.labels)
@@ -193,16 +194,6 @@ def _texts(sample: ProfileSample) -> list[tuple[str, str]]:
 
 def _is_number(label: Label) -> bool:
     return not label.text and (label.number != 0 or label.unit != "")
-
-
-def _number_units(profile: Profile) -> dict[str, str]:
-    """The unit of every numeric label: the first that any sample gives, else what the key suggests."""
-    found: dict[str, str] = {}
-    for sample in profile.samples:
-        for label in filter(_is_number, sample.labels):
-            if not found.get(label.key):
-                found[label.key] = label.unit
-    return {key: unit or _KNOWN_UNITS.get(key, key) for key, unit in found.items()}
 
 
 def _range(text: str, what: str) -> _Range | None:
@@ -241,7 +232,8 @@ def _number(match: re.Match[str], what: str) -> int:
     return number
 
 
-_NO_ARGUMENTS = ("(anonymous namespace)", "operator()")
+_BARE = re.compile(r"\.?((?:[^(]+|\(anonymous namespace\)|(?<=operator)\(\))*)")
+"""A name up to its arguments: `runtime.(*mheap).alloc` is `runtime.` here, as it is for pprof."""
 
 
 def prune(profile: Profile) -> None:
@@ -267,46 +259,27 @@ def prune(profile: Profile) -> None:
         else:
             beneath.add(number)
             profile.locations[number] = location._replace(lines=location.lines[dropped + 1 :])
-    if not (whole or beneath):
-        return
     either = whole | beneath
 
     def cut(ids: Sequence[int]) -> Sequence[int]:
-        return ids if either.isdisjoint(ids) else _cut(ids, whole, either)
+        kept_one = False
+        for index in range(len(ids) - 1, -1, -1) if not either.isdisjoint(ids) else ():
+            if ids[index] not in either:
+                kept_one = True
+            elif kept_one:
+                return ids[index + 1 :] if ids[index] in whole else ids[index:]
+        return ids
 
-    profile.samples = Rewritten(profile.samples, cut)
+    if either:
+        profile.samples = Rewritten(profile.samples, cut)
 
 
 def _outermost_dropped(location: Location, drop: Match, keep: Match | None) -> int | None:
     for index in range(len(location.lines) - 1, -1, -1):
         name = location.lines[index].function.name
-        bare = _without_arguments(name)
-        if name and drop(bare) and not (keep and keep(bare)):
+        if name and (found := _BARE.match(name)) and drop(found[1]) and not (keep and keep(found[1])):
             return index
     return None
-
-
-def _cut(ids: Sequence[int], whole: set[int], either: set[int]) -> Sequence[int]:
-    kept_one = False
-    for index in range(len(ids) - 1, -1, -1):
-        if ids[index] not in either:
-            kept_one = True
-        elif kept_one:
-            return ids[index + 1 :] if ids[index] in whole else ids[index:]
-    return ids
-
-
-def _without_arguments(name: str) -> str:
-    """The name up to its arguments: `runtime.(*mheap).alloc` is `runtime.` here, as it is for pprof."""
-    name = name.removeprefix(".")
-    start = 0
-    while (found := name.find("(", start)) >= 0:
-        begins = {reserved: max(0, found - reserved.index("(")) for reserved in _NO_ARGUMENTS}
-        reserved = next((argument for argument, at in begins.items() if name.startswith(argument, at)), None)
-        if reserved is None:
-            return name[:found]
-        start = found - reserved.index("(") + len(reserved)
-    return name
 
 
 re2: Any = untyped

@@ -167,7 +167,9 @@ def explain(taken: SourcedProfile, *, sample_index_name: str = "") -> tuple[Find
     index = sample_index(profile, sample_index_name or shown_type(profile))
     kind = profile.sample_types[index].type
     if not any(value for _, value in profile.samples.stacks(index)):
-        return (_nothing(taken, kind),)
+        off = kind in _WAITS
+        claim = Text("profile-hint.nothing-recorded") if off else Text("profile-hint.empty", kind=printable(kind))
+        return (finding("empty", claim, [headline(taken, kind)], next_actions=_take("goroutine" if off else "")),)
     found = hints(profile, index)
     about = _about_all(taken, kind, found)
     confidence: Confidence = "suspected" if about else "confirmed"
@@ -191,12 +193,6 @@ def finding(
     """A finding about a profile: it concerns no node."""
     severity: Severity = "warning" if warns else "info"
     return new_finding(as_code(f"profile-{code}"), severity, claim, evidence, next_actions, confidence=confidence)
-
-
-def _nothing(taken: SourcedProfile, kind: str) -> Finding:
-    off = kind in _WAITS
-    claim = Text("profile-hint.nothing-recorded") if off else Text("profile-hint.empty", kind=printable(kind))
-    return finding("empty", claim, [headline(taken, kind)], next_actions=_take("goroutine" if off else ""))
 
 
 def _about_all(taken: SourcedProfile, kind: str, found: Hints) -> list[Finding]:

@@ -3,7 +3,7 @@
 A node's weight counts once per sample, however often it recurs in the stack; the leaf's weight is its own (flat).
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from heapq import nsmallest
 from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
@@ -59,7 +59,9 @@ def trimmed(profile: Profile, index: int, trim: Trim) -> Graph:
     table = node_table(profile, lines=trim.lines, inlines=trim.inlines)
     sums = sums_of(profile, index, table)
     flat, cum = sums.weigh()
-    every = [number for number in range(len(table.nodes)) if _shown(flat[number], cum[number], trim)]
+    every = [number for number in range(len(table.nodes)) if flat[number] or cum[number]]
+    if trim.drop_negative:
+        every = [number for number in every if (flat[number] or cum[number]) > 0]
     total = int64(sum(flat[number] for number in every))
     cutoff = fraction_of(total, trim.nodefraction)
     kept = [number for number in every if cutoff <= 0 or magnitude(cum[number]) >= cutoff]
@@ -69,7 +71,11 @@ def trimmed(profile: Profile, index: int, trim: Trim) -> Graph:
         name = str(table.nodes[number]).encode("utf-8", "surrogateescape")
         return -magnitude(first[number]), name, -magnitude(second[number])
 
-    top = _first(kept, trim.nodecount, key=order, nodes=table.nodes)
+    if 0 < trim.nodecount <= _FEW:
+        top = nsmallest(trim.nodecount, kept, key=order)
+    else:
+        check_text(table.nodes[number].size for number in kept)
+        top = sorted(kept, key=order)[: max(trim.nodecount, 0) or None]
     # pprof builds the graph anew only when it leaves out nodes; else edges from nodes without weight still count.
     in_graph = None if len(top) == len(every) else set(top)
     minimum = fraction_of(total, EDGE_FRACTION)
@@ -78,28 +84,11 @@ def trimmed(profile: Profile, index: int, trim: Trim) -> Graph:
     return Graph(rows, len(kept), len(every) - len(kept))
 
 
-def _first(
-    kept: list[int], count: int, *, key: Callable[[int], tuple[int, bytes, int]], nodes: list[GraphNode]
-) -> list[int]:
-    """The first `count` in the order of `key`, or all for 0. Raises SourceError for more text than is to be had."""
-    if 0 < count <= _FEW:
-        return nsmallest(count, kept, key=key)
-    check_text(nodes[number].size for number in kept)
-    ordered = sorted(kept, key=key)
-    return ordered[:count] if count > 0 else ordered
-
-
 def check_text(sizes: Iterable[int]) -> None:
     """Raises SourceError where names of these lengths are too much for one text."""
     if sum(sizes) > MOST_TEXT:
         hint = Text("error-pprof.ask-for-fewer-rows-nodecount", few=_FEW)
         raise SourceError(Text("error-pprof.table-would-have-more", most=MOST_TEXT >> 20), hint=hint)
-
-
-def _shown(flat: int, cum: int, trim: Trim) -> bool:
-    if not (flat or cum):
-        return False
-    return not (trim.drop_negative and (flat < 0 or (flat == 0 and cum < 0)))
 
 
 def _inline_labels(

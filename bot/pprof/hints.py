@@ -15,7 +15,7 @@ from typing import Literal, NamedTuple
 
 from bot.pprof.filters import literally
 from bot.pprof.nodes import no_location, node_table
-from bot.pprof.profile import Location, Profile, Rewritten
+from bot.pprof.profile import Profile, Rewritten
 from bot.pprof.sums import sums_of
 from bot.texts import Text
 
@@ -96,7 +96,12 @@ def shares(
         )
         for number, location in profile.locations.items()
     }
-    own = {number: _callers_of(location, [*patterns.values()]) for number, location in profile.locations.items()}
+    own: dict[int, tuple[str, frozenset[int]]] = {}  # the innermost own function of a location, and what it matches
+    for number, location in profile.locations.items():
+        inner = (line.function.name for line in location.lines)
+        name = next((name for name in inner if is_own(name) and not name.startswith(_LOGGERS)), "")
+        matches = (i for i, each in enumerate(patterns.values()) if name and each.pattern and each.match(name))
+        own[number] = name, frozenset(matches)
     weights = [0] * len(names)
     callers: list[dict[str, int]] = [{} for _ in names]
     for ids, value in profile.samples.stacks(index):
@@ -135,14 +140,6 @@ def _callers(
         if caller:
             waiting &= own_matches
     return found
-
-
-def _callers_of(location: Location, patterns: list[re.Pattern[str]]) -> tuple[str, frozenset[int]]:
-    """The innermost own function of a location, empty where there is none, and the patterns that it matches."""
-    names = (line.function.name for line in location.lines)
-    name = next((name for name in names if is_own(name) and not name.startswith(_LOGGERS)), "")
-    matches = (i for i, pattern in enumerate(patterns) if name and pattern.pattern and pattern.match(name))
-    return name, frozenset(matches)
 
 
 def is_own(function: str) -> bool:
@@ -277,15 +274,13 @@ _NOT_THE_PROGRAMS = ("runtime/pprof.", "net/http/pprof.", "net/http.(*conn).serv
 class GoroutineGroup(NamedTuple):
     """Goroutines with one stack.
 
-    `wait` is what they wait for. `waits_in` is the first own function from the leaf,
-    `spawned_by` the root-most one.
+    `wait` is what they wait for. `waits_in` is the first own function from the leaf.
     """
 
     stack: tuple[str, ...]
     goroutines: int
     wait: Text
     waits_in: str
-    spawned_by: str
 
 
 class GroupGrowth(NamedTuple):
@@ -321,16 +316,12 @@ def crowded(found: Sequence[GoroutineGroup]) -> list[GoroutineGroup]:
 def grown(before: Profile, after: Profile) -> list[GroupGrowth]:
     """The groups that have more goroutines in `after` by more than 50 and a fifth, the largest growth first."""
     counts = {group.stack: group.goroutines for group in groups(before)}
-    found = [
-        GroupGrowth(group, counts.get(group.stack, 0))
-        for group in groups(after)
-        if group.waits_in and not _expected(group)
-    ]
     more = [
-        growth
-        for growth in found
-        if growth.group.goroutines - growth.before > _GROWN_BY
-        and growth.group.goroutines > _GROWN_SHARE * growth.before
+        GroupGrowth(group, earlier)
+        for group in groups(after)
+        if group.waits_in
+        and not _expected(group)
+        and group.goroutines > max((earlier := counts.get(group.stack, 0)) + _GROWN_BY, _GROWN_SHARE * earlier)
     ]
     return sorted(more, key=lambda growth: (growth.before - growth.group.goroutines, growth.group.stack))
 
@@ -343,4 +334,4 @@ def _group(stack: tuple[str, ...], count: int) -> GoroutineGroup:
     own = [name for name in stack if is_own(name)]
     kinds = (kind for name in stack for start, kind in _WAITS if name.startswith(start))
     wait = next(kinds, Text("profile-wait.unknown"))
-    return GoroutineGroup(stack, count, wait, own[0] if own else "", stack[-1] if stack else "")
+    return GoroutineGroup(stack, count, wait, own[0] if own else "")

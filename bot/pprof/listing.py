@@ -113,21 +113,18 @@ def listing(functions: Sequence[FunctionLines], total: int, unit: str, *, source
             weights = [(each, link(function.name, function.file, each.line)) for each in function.lines]
         else:
             try:
-                weights = _with_source(function, source(function.file))
+                code = source(function.file)
             except OSError as error:
                 lines.append(f" Error: {error}")
                 continue
+            by_line = {each.line: each for each in function.lines}
+            starts = [function.start_line] if function.start_line else [number - _MARGIN for number in by_line]
+            shown = range(max(1, *starts), min(max(by_line) + _MARGIN, len(code)) + 1)
+            weights = [(by_line.get(number, LineWeight(number, 0, 0)), code[number - 1]) for number in shown]
         for each, text in weights:
             flat, cum = (value(number) if number else "." for number in (each.flat, each.cum))
             lines.append(f"{flat:>10} {cum:>10} {each.line:>6}:{text}")
     return "\n".join(lines) + "\n"
-
-
-def _with_source(lines: FunctionLines, source: list[str]) -> list[tuple[LineWeight, str]]:
-    weights = {each.line: each for each in lines.lines}
-    starts = [lines.start_line] if lines.start_line else [number - _MARGIN for number in weights]
-    shown = range(max(1, *starts), min(max(weights) + _MARGIN, len(source)) + 1)
-    return [(weights.get(number, LineWeight(number, 0, 0)), source[number - 1]) for number in shown]
 
 
 def below(path: str, folders: str) -> str:

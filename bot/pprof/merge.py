@@ -1,7 +1,9 @@
 """A profile less a base profile: -diff_base, -base and -normalize (internal/driver/fetch.go, profile/merge.go)."""
 
 import copy
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+
+import msgspec
 
 from bot.errors import UsageError
 from bot.pprof.nodes import no_location
@@ -153,7 +155,9 @@ class _Merger:
                         raise no_location()
                     ids[number] = self._location(profile.locations[number]).id
             stack = tuple([ids[number] for number in sample.location_ids])
-            key = (stack, _label_key(sample.labels))
+            # Labels of one key count in their order, the keys in any; those that say nothing do not.
+            said = [label for label in sample.labels if label.text or label.number or label.unit]
+            key = (stack, *sorted(said, key=lambda label: (label.key, not label.text)))
             known = self._samples.get(key)
             if known is None:
                 self._samples[key] = (sample._replace(location_ids=stack), list(sample.values))
@@ -181,13 +185,5 @@ class _Merger:
     def _function(self, function: Function) -> Function:
         key = (function.start_line, function.name, function.system_name, function.filename)
         if key not in self._functions:
-            number = len(self._functions) + 1
-            name, system_name, filename = function.name, function.system_name, function.filename
-            self._functions[key] = Function(number, name, system_name, filename, function.start_line)
+            self._functions[key] = msgspec.structs.replace(function, id=len(self._functions) + 1)
         return self._functions[key]
-
-
-def _label_key(labels: Iterable[Label]) -> tuple[Label, ...]:
-    """What tells labels apart: those of one key in their order, the keys in any; without what says nothing."""
-    said = [label for label in labels if label.text or label.number or label.unit]
-    return tuple(sorted(said, key=lambda label: (label.key, not label.text)))

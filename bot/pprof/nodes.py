@@ -88,7 +88,11 @@ def node_table(profile: Profile, *, lines: bool, inlines: bool, objects: bool = 
             keys = [_node(location, place, files, objects=objects) for place in places]
             keys = keys or [GraphNode("", object_file=_object(location))]
         else:
-            keys = [place.function.name or _nameless(location, place) for place in places]
+            keys = [
+                place.function.name
+                or GraphNode("", object_file=_object(location), start_line=place.function.start_line)
+                for place in places
+            ]
         found[number] = tuple([numbers.setdefault(key, len(numbers)) for key in keys])
     return NodeTable([GraphNode(key) if isinstance(key, str) else key for key in numbers], found)
 
@@ -102,10 +106,6 @@ def _node(location: Location, place: SourceLine, files: dict[str, str], *, objec
     if function.name and not objects:
         return GraphNode(function.name, file, place.line)
     return GraphNode(function.name, file, place.line, _object(location), function.start_line)
-
-
-def _nameless(location: Location, place: SourceLine) -> GraphNode:
-    return GraphNode("", object_file=_object(location), start_line=place.function.start_line)
 
 
 def _object(location: Location) -> str:

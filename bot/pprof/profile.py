@@ -6,7 +6,9 @@ Without dataclasses: their import (with `inspect`) takes a tenth of the time tha
 import copy
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from operator import length_hint
-from typing import Any, NamedTuple, Protocol, dataclass_transform
+from typing import NamedTuple, Protocol
+
+import msgspec
 
 from bot.errors import UsageError
 from bot.texts import Text
@@ -26,17 +28,14 @@ class ValueType(NamedTuple):
     unit: str
 
 
-class Function:
+class Function(msgspec.Struct, eq=False):
     """`name` is what people read; `system_name` is what the binary calls it."""
 
-    __slots__ = ("filename", "id", "name", "start_line", "system_name")
-
-    def __init__(self, number: int, name: str, system_name: str, filename: str, start_line: int) -> None:
-        self.id = number
-        self.name = name
-        self.system_name = system_name
-        self.filename = filename
-        self.start_line = start_line
+    id: int
+    name: str
+    system_name: str
+    filename: str
+    start_line: int
 
 
 class SourceLine(NamedTuple):
@@ -151,13 +150,7 @@ class Chosen:
         return ((sample.location_ids, sample.values[index]) for sample in self)
 
 
-@dataclass_transform(kw_only_default=True)
-class _Fields:
-    def __init__(self, **fields: Any) -> None:
-        self.__dict__.update(fields)
-
-
-class Profile(_Fields):
+class Profile(msgspec.Struct, eq=False, kw_only=True):
     """What a file says. `locations` is by id; every id of a sample is in it, or reading the sample raises.
 
     `may_hold_base`: whether any sample may carry BASE_LABEL.
@@ -252,7 +245,11 @@ def keep_common_types(profiles: Sequence[Profile]) -> None:
         value_type.type for value_type in profiles[0].sample_types if every.count(value_type.type) == len(profiles)
     ]
     if not common:
-        raise UsageError(Text("error-pprof.profiles-have-empty-common-sample"), hint=_measured(profiles))
+        types = ([value_type.type for value_type in profile.sample_types] or ["nothing"] for profile in profiles)
+        kinds = "; ".join(map(" ".join, types))
+        raise UsageError(
+            Text("error-pprof.profiles-have-empty-common-sample"), hint=Text("error-pprof.they-measure", kinds=kinds)
+        )
     for profile in profiles:
         types = [value_type.type for value_type in profile.sample_types]
         if types == common:
@@ -264,8 +261,3 @@ def keep_common_types(profiles: Sequence[Profile]) -> None:
         profile.samples = SampleList(
             [sample._replace(values=[sample.values[index] for index in chosen]) for sample in profile.samples]
         )
-
-
-def _measured(profiles: Iterable[Profile]) -> Text:
-    lists = [" ".join(value_type.type for value_type in profile.sample_types) or "nothing" for profile in profiles]
-    return Text("error-pprof.they-measure", kinds="; ".join(lists))

@@ -129,17 +129,7 @@ def _listing(profile: Profile, graph: Graph, total: int, kind: ValueType, option
         running = int64(running + row.flat)
         own, so_far, with_callees = (percentage(weight, total).strip() for weight in (row.flat, running, row.cum))
         function = f"{row.node} {row.inline}" if row.inline else str(row.node)
-        rows.append(
-            TopRow(
-                value(row.flat),
-                own,
-                so_far,
-                value(row.cum),
-                cum_share=with_callees,
-                function=function,
-                name=str(row.node),
-            )
-        )
+        rows.append(TopRow(value(row.flat), own, so_far, value(row.cum), with_callees, function, str(row.node)))
     return Listing(
         header=tuple(_header(profile, kind)),
         duration=_duration(profile, total, kind, value(total)),
@@ -169,8 +159,7 @@ def _duration(profile: Profile, total: int, kind: ValueType, total_text: str) ->
     if not profile.duration_nanos:
         return ""
     total_ns, unit = scale(total, kind.unit, "nanoseconds")
-    timed = unit == "ns" and total_ns
-    ratio = f"({percentage(truncated(total_ns), profile.duration_nanos)})" if timed else ""
+    ratio = f"({percentage(truncated(total_ns), profile.duration_nanos)})" if unit == "ns" and total_ns else ""
     duration = label(profile.duration_nanos, "nanoseconds", "auto")
     return f"Duration: {duration}, Total samples = {total_text} {ratio}"
 

@@ -4,7 +4,6 @@ The API: https://prometheus.io/docs/prometheus/latest/querying/api/
 """
 
 import asyncio
-import math
 import ssl
 from collections.abc import Iterable, Iterator
 from datetime import datetime
@@ -16,7 +15,7 @@ import httpx
 import msgspec
 
 from bot.errors import SourceError
-from bot.hami.metrics.exposition import Sample
+from bot.hami.metrics.exposition import Sample, finite
 from bot.kube.client.pod_http import CONNECT_S, bounded
 from bot.prometheus import Labels
 from bot.report import one_line
@@ -130,11 +129,7 @@ class PrometheusClient:
 def _samples(series: Iterable[_Series], known: Labels) -> Iterator[Sample]:
     for measured in series:
         text = measured.value[1]
-        try:
-            value = float(text)
-        except ValueError:
-            continue
-        if not math.isfinite(value):
+        if (value := finite(text)) is None:
             continue
         written = bytes(measured.metric)
         name, rest = "", written[1:]

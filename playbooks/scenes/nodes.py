@@ -19,7 +19,7 @@ from bot.hami.nodes.node_state import (
     PluginSettings,
     expects_gpus,
     given_beside,
-    is_for_gpus,
+    is_for,
     is_given_by_label_alone,
     read_plugin_settings,
     read_registrations,
@@ -390,7 +390,7 @@ class NodeScene(Remembering, frozen=True, dict=True, eq=False):
     @property
     def left_out(self) -> bool:
         """Whether it has GPUs that nobody gave to a device plugin: maybe on purpose."""
-        return self.plugin.pod is None and not is_for_gpus(self.node, self.among.config)
+        return self.plugin.pod is None and not is_for(self.node, self.among.config.devices[0])
 
     @property
     def concerns(self) -> bool:

@@ -52,7 +52,7 @@ def test_pods_without_a_node_or_without_devices_hold_nothing():
 def test_a_pod_whose_devices_cannot_be_read_counts_nowhere():
     ledger = build_ledger([holder("h", "n1", "GPU-a,NVIDIA,1000:;")], V210)
     assert ledger.by_node == {}
-    assert ledger.by_namespace == {}
+    assert ledger.used_in("ml", "") == (0, 0)
 
 
 def test_what_is_given_back_counts_nowhere_and_the_ledger_stays_as_it_was():
@@ -75,7 +75,8 @@ def test_namespaces_add_up_over_all_nodes():
         holder("b", "n2", "GPU-z,NVIDIA,500,5:GPU-a,NVIDIA,1,1:;"),
         holder("c", "n1", ONE, namespace="other"),
     ]
-    assert build_ledger(pods, V27).by_namespace == {"ml": (1501, 16), "other": (1000, 10)}
+    ledger = build_ledger(pods, V27)
+    assert (ledger.used_in("ml", ""), ledger.used_in("other", "")) == ((1501, 16), (1000, 10))
 
 
 # ------------------------------------------------------------------ init containers

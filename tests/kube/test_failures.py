@@ -80,7 +80,7 @@ async def test_a_list_that_expires_while_it_is_read_is_begun_anew(tmp_path):
         cluster,
     ):
         found = await cluster.list(NODES)
-        assert ({entry.name for entry in found}, ["continue" in request.query for request in server.requests]) == (
+        assert (len({entry.name for entry in found}), ["continue" in request.query for request in server.requests]) == (
             700,
             [False, True, False, True],
         )

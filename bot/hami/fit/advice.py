@@ -148,7 +148,6 @@ def _most_memory(
     constraints = request.constraints_of(container.word)
     room = view.quota_room(request.namespace, request.containers[0].word)
     by_quota = None if room is None or room.memory_limit_mib is None else room.memory_free_mib // count
-    least = changed(request, PlacementChange(what, "", 1))
     asked_of_kind: dict[int, set[int]] = {}
     for name in names:
         amounts = set[int]()
@@ -162,17 +161,19 @@ def _most_memory(
                     given = {vendor.askable(container, constraints, resources, amount) for amount in given}
                 asked_of_kind[kind] = given
             amounts |= asked_of_kind[kind]
-        wanted = sorted(
-            amount for amount in amounts if amount > (best.amount if best else 0) and (not below or amount < below)
-        )
-        if not wanted or not view.judge(name, least).fits:
-            continue
-        for memory in reversed(wanted):
-            change = PlacementChange(what, name, memory)
-            if view.judge(name, changed(request, change)).fits:
-                best = change
-                break
+        best = _better(view, name, request, what, {amount for amount in amounts if not below or amount < below}, best)
     return best
+
+
+def _better(  # noqa: PLR0917  # all that both searches have
+    view: View, name: str, request: PodRequest, what: What, amounts: set[int], best: PlacementChange | None
+) -> PlacementChange | None:
+    """The most of these amounts that the node would give; the best so far where that is no more."""
+    wanted = sorted((amount for amount in amounts if amount > (best.amount if best else 0)), reverse=True)
+    if not wanted or not view.judge(name, changed(request, PlacementChange(what, "", 1))).fits:
+        return best
+    changes = (PlacementChange(what, name, amount) for amount in wanted)
+    return next((change for change in changes if view.judge(name, changed(request, change)).fits), best)
 
 
 def _fewer_cores(view: View, names: Sequence[str], request: PodRequest) -> PlacementChange | None:
@@ -182,19 +183,11 @@ def _fewer_cores(view: View, names: Sequence[str], request: PodRequest) -> Place
     best: PlacementChange | None = None
     room = view.quota_room(request.namespace, request.containers[0].word)
     by_quota = None if room is None or room.cores_limit is None else room.cores_free // container.count
-    least = changed(request, PlacementChange("cores", "", 1))
     for name in names:
         free = {min(card.free_cores, container.cores - 1) for card in view.cards(name)}
         if by_quota is not None:
             free |= {min(amount, by_quota) for amount in free}
-        wanted = sorted(amount for amount in free if amount > 0 and (not best or amount > best.amount))
-        if not wanted or not view.judge(name, least).fits:
-            continue
-        for cores in reversed(wanted):
-            change = PlacementChange("cores", name, cores)
-            if view.judge(name, changed(request, change)).fits:
-                best = change
-                break
+        best = _better(view, name, request, "cores", free, best)
     return best
 
 

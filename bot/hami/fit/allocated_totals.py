@@ -82,14 +82,8 @@ class Holding(msgspec.Struct, frozen=True, dict=True):
     @cached_property
     def disruption(self) -> tuple[bool, int, float, int, str, str]:
         """What ending it costs, to sort by: nothing while it is being deleted, then priority, age and size."""
-        return (
-            not self.ending,
-            self.priority,
-            -_seconds(self.created),
-            self.memory_mib,
-            self.namespace,
-            self.name,
-        )
+        age = -_seconds(self.created)
+        return not self.ending, self.priority, age, self.memory_mib, self.namespace, self.name
 
 
 @lru_cache(maxsize=2**14)
@@ -105,11 +99,6 @@ class Ledger(msgspec.Struct, frozen=True, dict=True, weakref=True):
     """All holdings by node."""
 
     by_node: dict[str, list[Holding]]
-
-    @cached_property
-    def by_namespace(self) -> dict[str, tuple[int, int]]:
-        """Per namespace the (memory MiB, cores) that quotas are held against."""
-        return {namespace: amounts for (namespace, key), amounts in self._by_key.items() if not key}
 
     @cached_property
     def _by_key(self) -> dict[tuple[str, str], tuple[int, int]]:

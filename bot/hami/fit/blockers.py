@@ -15,7 +15,7 @@ from bot.hami.fit.node_cache import NodeStock, has_card
 from bot.hami.fit.verdicts import EXCLUSIVE_CORES, QUOTA_NOT_FIT, NodeCards
 from bot.hami.nodes.cards import CardState
 from bot.hami.nodes.registration import Unregistered
-from bot.hami.pods.pod_request import ContainerRequest, PodRequest
+from bot.hami.pods.pod_request import PodRequest
 
 MAX_RUNS = 3000
 """Filter runs of one search: about 0.2 s."""
@@ -81,36 +81,28 @@ class _Need(NamedTuple):
 Needs = list[_Need]
 
 
-class _Site:
+class _Site(msgspec.Struct, dict=True, eq=False):
     """A node where ending pods might help.
 
     `elsewhere` are pods on other nodes that a quota counts. `lacking` is how many more cards have to become free, None
     where only runs can tell.
     """
 
-    def __init__(
-        self,
-        name: str,
-        on_node: list[Holding],
-        elsewhere: list[Holding],
-        lacking: int | None,
-        read: Callable[[], Needs],
-    ) -> None:
-        self.name = name
-        self.on_node = on_node
-        self._elsewhere = elsewhere
-        self.lacking = lacking
-        self._read = read
+    name: str
+    on_node: list[Holding]
+    elsewhere: list[Holding]
+    lacking: int | None
+    read: Callable[[], Needs]
 
     @cached_property
     def holders(self) -> list[Holding]:
         """Whoever could end: those on the node first."""
-        return [*self.on_node, *(holding for holding in self._elsewhere if holding.node != self.name)]
+        return [*self.on_node, *(holding for holding in self.elsewhere if holding.node != self.name)]
 
     @cached_property
     def needs(self) -> Needs:
         """What the cards lack that would do if they were empty, and do not now: of most sites nobody asks."""
-        return self._read()
+        return self.read()
 
     @cached_property
     def bound(self) -> int:
@@ -137,20 +129,16 @@ class _Hunt:
         self.sets = MAX_SETS
         self.plain = _plain(request, view)
         self.named = named_uuids(request)
-        self.own = self._own_holders()
+        # The namespace's holders on any node, where a quota counts them.
+        namespace, word = request.namespace, request.containers[0].word
+        limited = view.rules.quota != "none" and view.quota_room(namespace, word) is not None
+        everywhere = ledger.least_disruptive_first if limited else ()
+        self.own = self._may_end([holding for holding in everywhere if holding.namespace == namespace])
         self._sites: dict[str, _Site | None] = {}
         self._cards: dict[int, _Need | None] = {}
         self._lacking: dict[int | None, int] = {}
         self.twins = view.twins(request)
         self._fitting: dict[Hashable, bool] = {}
-
-    def _own_holders(self) -> list[Holding]:
-        """The namespace's holders on any node, where a quota counts them."""
-        namespace, word = self.request.namespace, self.request.containers[0].word
-        if self.view.rules.quota == "none" or self.view.quota_room(namespace, word) is None:
-            return []
-        everywhere = self.ledger.least_disruptive_first
-        return self._may_end([holding for holding in everywhere if holding.namespace == namespace])
 
     def _may_end(self, holders: list[Holding]) -> list[Holding]:
         return [one for one in holders if f"{one.namespace}/{one.name}" not in self.kept] if self.kept else holders
@@ -233,7 +221,18 @@ class _Hunt:
         empty = CardState(card.card)
         empty.healthy = card.healthy
         fits = self.view.run(NodeCards([empty], cordoned), probe, frozenset({QUOTA_NOT_FIT})).fits
-        return _need(card, container) if fits else None
+        if not fits:
+            return None
+        gpu = card.card
+        exclusive = gpu.cores == EXCLUSIVE_CORES == container.cores
+        full = container.cores == 0 and gpu.cores != 0 and card.cores >= gpu.cores
+        return _Need(
+            uuid=gpu.uuid,
+            memory_mib=container.memory_on(gpu.memory_mib) - card.free_memory_mib,
+            cores=card.cores - gpu.cores + 1 if full else container.cores - card.free_cores,
+            slots=card.slots - gpu.slots + 1,
+            users=card.slots if exclusive else 0,
+        )
 
     # ------------------------------------------------------------------------------------------------- the sets
 
@@ -272,8 +271,7 @@ class _Hunt:
     def _greedy(self, site: _Site, helpful: Sequence[Holding]) -> Ending | None:
         """Pods given up the largest first until it fits, then kept again as far as it still does."""
         wanted: list[Holding] = []
-        order = self._cheapest_cards(site, helpful)
-        for holding in order:
+        for holding in self._cheapest_cards(site, helpful):
             wanted.append(holding)
             if self._may_do(site, wanted) and self._fits(site.name, wanted):
                 return self._minimal(site.name, wanted)
@@ -354,19 +352,6 @@ def _plain(request: PodRequest, view: View) -> bool:
     return len(request.containers) == 1 and not wanted.numa_bind and whole and by_share
 
 
-def _need(card: CardState, container: ContainerRequest) -> _Need:
-    gpu = card.card
-    exclusive = gpu.cores == EXCLUSIVE_CORES == container.cores
-    full = container.cores == 0 and gpu.cores != 0 and card.cores >= gpu.cores
-    return _Need(
-        uuid=gpu.uuid,
-        memory_mib=container.memory_on(gpu.memory_mib) - card.free_memory_mib,
-        cores=card.cores - gpu.cores + 1 if full else container.cores - card.free_cores,
-        slots=card.slots - gpu.slots + 1,
-        users=card.slots if exclusive else 0,
-    )
-
-
 def _shares_by_card(holders: Iterable[Holding]) -> dict[str, list[Holding]]:
     by_card: dict[str, list[Holding]] = {}
     for holder in holders:
@@ -378,14 +363,9 @@ def _shares_by_card(holders: Iterable[Holding]) -> dict[str, list[Holding]]:
 def _fewest(need: _Need, holders: Sequence[Holding]) -> int:
     """At least so many of the holders have to end for the card to be free."""
     shares = [holder.shares[need.uuid] for holder in holders]
-    slots = [share.slots for share in shares]
-    amounts = (
-        (need.memory_mib, [share.memory_mib for share in shares]),
-        (need.cores, [share.cores for share in shares]),
-        (max(need.slots, need.users), slots),
-    )
+    slots, memory, cores = zip(*shares, strict=True) if shares else ((), (), ())
     fewest = 0
-    for lacking, given in amounts:
+    for lacking, given in ((need.memory_mib, memory), (need.cores, cores), (max(need.slots, need.users), slots)):
         sums = accumulate(sorted(given, reverse=True), initial=0)
         fewest = max(fewest, next((count for count, freed in enumerate(sums) if freed >= lacking), _IMPOSSIBLE))
     return fewest

@@ -17,7 +17,7 @@ from bot.hami.fit.verdicts import NodeCards, QuotaRoom, Verdict
 from bot.hami.nodes.cards import CardState
 from bot.hami.nodes.node_state import Terms
 from bot.hami.nodes.registration import Registration, Unregistered
-from bot.hami.pods.pod_request import ContainerRequest, PodRequest
+from bot.hami.pods.pod_request import PodRequest
 from bot.hami.pods.request_parsing import DeviceConfig
 from bot.hami.vendors import FIRST
 from bot.hami.version import Version
@@ -239,7 +239,8 @@ class View:
         ]
         if len({verdict.fits for verdict in verdicts}) > 1:
             return Verdict(fits=None, unknown=Text("error-hami.several-quotas"))
-        limits = self.facts.quotas is None and any(map(self._is_limited, request.containers))
+        asked = (self.facts.config.by_word.get(container.word) for container in request.containers)
+        limits = self.facts.quotas is None and any(device and device.vendor.obeys_quota for device in asked)
         holds = self.rules.quota != "none" and limits and fit.QUOTA_NOT_FIT not in relax
         if holds and (verdicts[-1].fits is not False or not _AFTER_QUOTA.isdisjoint(verdicts[-1].codes)):
             # An unseen quota may refuse what fits, and comes before these checks.
@@ -295,11 +296,8 @@ class View:
     def _after(self, room: QuotaRoom, word: str, gone: Sequence[Holding]) -> QuotaRoom:
         key = given_by(self.facts.config.by_word[word])
         freed = [holding.given_by(key) for holding in gone]
-        return room.after(sum(amounts[0] for amounts in freed), sum(amounts[1] for amounts in freed))
-
-    def _is_limited(self, container: ContainerRequest) -> bool:
-        device = self.facts.config.by_word.get(container.word)
-        return device is not None and device.vendor.obeys_quota
+        memory, cores = (sum(amounts[i] for amounts in freed) for i in range(2))
+        return room._replace(memory_used_mib=room.memory_used_mib - memory, cores_used=room.cores_used - cores)
 
     def cards(self, name: str) -> list[CardState]:
         """The node's cards, none when it is unregistered."""

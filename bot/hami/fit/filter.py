@@ -29,7 +29,6 @@ from bot.hami.vendors import BY_WORD, FIRST
 from bot.hami.vendors.vendor import Vendor
 from bot.texts import Text
 
-_WEIGHT_KEYS = ("slot", "core", "memory")
 _WEIGHT = re.compile(r"\s*(slot|core|memory)\s*=\s*([+-]?[0-9]{1,19})\s*")
 _INT64_MAX = 2**63 - 1
 _SORT_KEYS = ("binpack", "spread", "numa")
@@ -54,11 +53,11 @@ def read_weights(text: str | None) -> Weights | None:
         return Weights()
     found = [_WEIGHT.fullmatch(part) for part in text.split(",")]
     values = {match[1]: int(match[2]) for match in found if match}
-    if len(found) != len(_WEIGHT_KEYS) or set(values) != set(_WEIGHT_KEYS):
+    if len(found) != len(values) or set(values) != set(Weights._fields):
         return None
     if not all(0 <= value <= _INT64_MAX for value in values.values()) or not any(values.values()):
         return None
-    return Weights(values["slot"], values["core"], values["memory"])
+    return Weights(**values)
 
 
 def sort_cards(
@@ -165,16 +164,13 @@ def judge(
             return verdict
         again = Run(node, request, rules, quotas=quotas, default_policy=default_policy, relax=relax)
         again.other_order = True
-        return _either(verdict, _verdict(again, weights))
+        # What HAMi says where it picks others of equal groups of cards for an earlier container.
+        other = _verdict(again, weights)
+        known = (verdict.text() or FIT, *verdict.instead)
+        more = tuple(text for text in (other.text() or FIT, *other.instead) if text not in known)
+        return verdict._replace(instead=(*verdict.instead, *more)) if more else verdict
     except UnmodelledError as error:
         return Verdict(fits=None, unknown=error.what)
-
-
-def _either(verdict: Verdict, other: Verdict) -> Verdict:
-    """The verdict, with what HAMi says where it picks others of equal groups of cards for an earlier container."""
-    texts = [text or FIT for text in (other.text(), *other.instead)]
-    more = tuple(text for text in texts if text not in (verdict.text() or FIT, *verdict.instead))
-    return verdict._replace(instead=(*verdict.instead, *more)) if more else verdict
 
 
 def depends_on(request: PodRequest, *, limited: bool, default_policy: str) -> Dependence:
@@ -216,7 +212,15 @@ def _verdict(run: Run, weights: Weights) -> Verdict:
         return _device(run, cards, containers[0]) or FITS
     apps: list[CardState] | None = None
     position = 0
-    for same in _by_container(containers):
+    by_container: list[list[ContainerRequest]] = []  # of several devices each asks once for each
+    for request in containers:
+        last = by_container[-1] if by_container else []
+        goes_on = last and (last[0].container, last[0].init) == (request.container, request.init)
+        if goes_on and not any(other.word == request.word for other in last):
+            last.append(request)
+        else:
+            by_container.append([request])
+    for same in by_container:
         if modern and same[0].init:
             cards = list(map(copy, run.node.cards))
         else:
@@ -231,22 +235,6 @@ def _verdict(run: Run, weights: Weights) -> Verdict:
         if failed is not None:
             return failed
     return FITS
-
-
-def _by_container(requests: Sequence[ContainerRequest]) -> list[list[ContainerRequest]]:
-    """What each container asks for: of several devices once for each."""
-    found: list[list[ContainerRequest]] = []
-    for request in requests:
-        last = found[-1] if found else []
-        if (
-            last
-            and (last[0].container, last[0].init) == (request.container, request.init)
-            and not any(other.word == request.word for other in last)
-        ):
-            last.append(request)
-        else:
-            found.append([request])
-    return found
 
 
 def _container(run: Run, cards: list[CardState], asked: Sequence[ContainerRequest], weights: Weights) -> Verdict | None:
@@ -273,14 +261,11 @@ def _container(run: Run, cards: list[CardState], asked: Sequence[ContainerReques
 
 def _all_too_few(run: Run, cards: list[CardState], asked: Sequence[ContainerRequest]) -> bool:
     """Whether the node has too few of every device that is asked for, however they are used."""
-    for container in asked:
-        vendor = _vendor(container)
-        if not run.rules.modern and vendor is not FIRST:
-            return False
-        in_play = _in_play(cards, container.word, run.rules)
-        if not _too_few(run, cards, in_play, container):
-            return False
-    return True
+    return all(
+        (run.rules.modern or _vendor(container) is FIRST)
+        and _too_few(run, cards, _in_play(cards, container.word, run.rules), container)
+        for container in asked
+    )
 
 
 def _too_few(run: Run, cards: list[CardState], in_play: list[CardState], container: ContainerRequest) -> bool:

@@ -128,12 +128,8 @@ class Stock:
         kept = self._nodes.get(node.name)
         found = self.registration(node, now)
         for_good = is_taken_in_for_good(node, self.terms)
-        same = kept is not None and kept.registration == found and kept.holdings == holdings
-        if (
-            kept
-            and same
-            and all(kept.node.metadata.annotation(key) == node.metadata.annotation(key) for key in NODE_KEYS)
-        ):
+        before = kept.node.metadata if kept and (kept.registration, kept.holdings) == (found, holdings) else None
+        if kept and before and all(before.annotation(key) == node.metadata.annotation(key) for key in NODE_KEYS):
             stock = kept.stock
         else:
             stock = self._take(node, found, holdings)

@@ -110,7 +110,7 @@ def _amount(value: Quantity, resource: str, config: DeviceConfig, by: By) -> int
     """HAMi ignores a limit that is no whole number."""
     number = parse_quantity(value)
     if number is None or by != "HAMi":
-        return None if number is None else whole(value)
+        return whole(value)
     device, of_cores = config.amounts[resource]
     factor = 1 if of_cores else device.resources.memory_factor
     return int(number) * factor if number == number.to_integral_value() else None

@@ -54,10 +54,6 @@ class QuotaRoom(NamedTuple):
         """What a limit on cores leaves free."""
         return (self.cores_limit or 0) - self.cores_used
 
-    def after(self, memory_mib: int, cores: int) -> "QuotaRoom":
-        """The room once so much of what is used has been given back."""
-        return self._replace(memory_used_mib=self.memory_used_mib - memory_mib, cores_used=self.cores_used - cores)
-
 
 class NodeCards(NamedTuple):
     """One node as a filter run sees it. `facts`: what a vendor needs to know beside the cards, by its word."""
@@ -235,10 +231,8 @@ def type_allows(wanted: Constraints, state: CardState, rules: Rules) -> bool:
 def uuid_allows(wanted: Constraints, uuid: str, rules: Rules) -> bool:
     """Whether the pod's uuid annotations admit the card. Before 2.10 `nouse` is ignored beside `use`."""
     use, no_use = _entries(wanted.use_uuid, rules.modern), _entries(wanted.no_use_uuid, rules.modern)
-    if use is not None and uuid not in use:
-        return False
-    if use is not None and not rules.modern:
-        return True
+    if use is not None and (uuid not in use or not rules.modern):
+        return uuid in use
     return no_use is None or uuid not in no_use
 
 

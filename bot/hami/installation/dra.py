@@ -22,7 +22,6 @@ _DRIVER_OF: Mapping[str, str] = {
     "fake-gpu.project-hami.io": "fake.dra.hami.io",
 }
 """The driver behind each DeviceClass that HAMi-DRA's webhook names in claims."""
-_DRIVERS = frozenset(_DRIVER_OF.values())
 
 
 class Offer(NamedTuple):
@@ -40,7 +39,7 @@ class Offer(NamedTuple):
 
 def of_hami(slices: Iterable[ResourceSlice]) -> list[ResourceSlice]:
     """The slices of drivers that HAMi-DRA's webhook makes claims for."""
-    return [slice_ for slice_ in slices if slice_.spec.driver in _DRIVERS]
+    return [slice_ for slice_ in slices if slice_.spec.driver in _DRIVER_OF.values()]
 
 
 def driver_of(claim: ResourceClaim) -> str:

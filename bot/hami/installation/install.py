@@ -94,17 +94,13 @@ def trace_of(item: Workload | MutatingWebhookConfiguration | Node) -> Literal[""
     """
     if isinstance(item, Node):
         signs = [key for key in item.metadata.annotations or () if key.startswith(_NODE_KEYS)]
+    elif isinstance(item, MutatingWebhookConfiguration):
+        signs = list(filter(is_of_hami, (item.metadata.name, *(hook.name for hook in item.webhooks or ()))))
     else:
-        names = [item.metadata.name]
-        if isinstance(item, MutatingWebhookConfiguration):
-            names += [hook.name for hook in item.webhooks or ()]
-        elif item.metadata.label(_NAME_LABEL) != _BOT:
-            names += (item.metadata.labels or {}).values()
-            for container in item.spec.template.spec.containers:
-                names += (container.name, container.image)
-        else:
-            names = []
-        signs = list(filter(is_of_hami, names))
+        parts = item.spec.template.spec.containers
+        names = (item.metadata.name, *(item.metadata.labels or {}).values())
+        names += tuple(name for container in parts for name in (container.name, container.image))
+        signs = list(filter(is_of_hami, names)) if item.metadata.label(_NAME_LABEL) != _BOT else []
     return "" if not signs else "volcano" if all("volcano" in sign for sign in signs) else "hami"
 
 
@@ -133,9 +129,8 @@ def _likeness(one: str, other: str) -> float:
 def is_ready(pod: Pod) -> bool:
     """Whether the pod runs and its Ready condition is true."""
     ready = pod.condition("Ready")
-    return (
-        pod.status.phase == "Running" and not pod.metadata.deletion_timestamp and bool(ready and ready.status == "True")
-    )
+    runs = pod.status.phase == "Running" and not pod.metadata.deletion_timestamp
+    return runs and ready is not None and ready.status == "True"
 
 
 def extender_of(spec: PodSpec) -> Container | None:
@@ -150,8 +145,11 @@ def container_of(spec: PodSpec, name: str) -> Container | None:
 
 def flags_of(spec: PodSpec) -> dict[str, str]:
     """The flags of HAMi's own container of a scheduler pod."""
-    extender = extender_of(spec)
-    return read_flags([*(extender.command or ()), *(extender.args or ())]) if extender else {}
+    return _flags(extender_of(spec))
+
+
+def _flags(container: Container | None) -> dict[str, str]:
+    return read_flags([*(container.command or ()), *(container.args or ())]) if container else {}
 
 
 def kube_scheduler_of(install: Install) -> Container | None:
@@ -248,9 +246,7 @@ def extender_waits_for_lease(install: Install) -> bool:
 
 def kube_scheduler_waits_for_lease(install: Install) -> bool:
     """Whether the kube-scheduler beside it is told to by its own flag; a configuration file may do so as well."""
-    container = kube_scheduler_of(install)
-    words = [*(container.command or ()), *(container.args or ())] if container else []
-    return read_flags(words).get("leader-elect") == "true"
+    return _flags(kube_scheduler_of(install)).get("leader-elect") == "true"
 
 
 def lease_is_stale(lease: Lease, now: datetime) -> bool:

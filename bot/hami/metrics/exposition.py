@@ -5,7 +5,7 @@ import re
 from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple
 
-from bot.hami.pods.allocations import is_finished, reserved_node
+from bot.hami.pods.allocations import MIG_SUFFIX, is_finished, reserved_node
 from bot.kube.models import Holder, Pod
 
 _SAMPLE = re.compile(r"^([A-Za-z_:][\w:]*)(?:\{(.*)\})?[ \t]+(\S+)", re.MULTILINE)
@@ -27,7 +27,11 @@ class Sample(NamedTuple):
     @property
     def line(self) -> str:
         """What says so, verbatim: the line, or what JSON has as the text format writes it."""
-        return self.text or f"{self.name}{_shown(self.labels)} {self.number}"
+        if self.text:
+            return self.text
+        escaped = {name: _WRITTEN.sub(r"\\\g<0>", value).replace("\\\n", r"\n") for name, value in self.labels.items()}
+        pairs = ",".join(f'{name}="{value}"' for name, value in escaped.items())
+        return f"{self.name}{{{pairs}}} {self.number}" if pairs else f"{self.name} {self.number}"
 
 
 def read_samples(text: str, wanted: Collection[str]) -> list[Sample]:
@@ -41,7 +45,7 @@ def read_samples(text: str, wanted: Collection[str]) -> list[Sample]:
         name, labels, number = found.groups()
         if name not in wanted or (name, labels) in read:
             continue
-        value = _number(number)
+        value = finite(number)
         if value is None:
             continue
         # An exporter gives the figures of one container the same labels in the same order.
@@ -51,7 +55,8 @@ def read_samples(text: str, wanted: Collection[str]) -> list[Sample]:
     return list(read.values())
 
 
-def _number(text: str) -> float | None:
+def finite(text: str) -> float | None:
+    """The number in the text; None for what is no finite one."""
     try:
         value = float(text)
     except ValueError:
@@ -66,19 +71,12 @@ def _labels(text: str) -> dict[str, str]:
     return {name: _ESCAPE.sub(lambda found: _ESCAPED.get(found[1], found[1]), value) for name, value in labels}
 
 
-def _shown(labels: Mapping[str, str]) -> str:
-    escaped = {name: _WRITTEN.sub(r"\\\g<0>", value).replace("\\\n", r"\n") for name, value in labels.items()}
-    pairs = ",".join(f'{name}="{value}"' for name, value in escaped.items())
-    return f"{{{pairs}}}" if pairs else ""
-
-
 _POD_MEMORY = ("hami_vgpu_memory_allocated_bytes", "vGPUMemoryAllocated", "vGPUPodsDeviceAllocated")
 _GPU_MEMORY = ("hami_gpu_memory_allocated_bytes", "GPUDeviceMemoryAllocated")
 _GPU_LIMIT = ("hami_gpu_memory_limit_bytes", "GPUDeviceMemoryLimit")
 _NODE, _POD = ("node", "nodename", "nodeid"), ("pod", "podname")
 _NAMESPACE, _UUID = ("namespace", "podnamespace"), ("device_uuid", "deviceuuid")
 _NAMES = frozenset((*_POD_MEMORY, *_GPU_MEMORY, *_GPU_LIMIT))
-_MIG_SUFFIX = re.compile(r"\[\d+-\d+\]$")
 _MIB = 2**20
 
 
@@ -125,11 +123,7 @@ def unheld(counted: SchedulerCounts, pods: Iterable[Pod | Holder]) -> list[Count
 def _of(by_name: Mapping[str, list[Sample]], names: tuple[str, ...]) -> list[tuple[Mapping[str, str], int, str]]:
     """The samples of the newest of these names that is served: labels, MiB, line."""
     newest = next((name for name in names if name in by_name), "")
-    return [(sample.labels, _mib(sample.value), sample.line) for sample in by_name.get(newest, ())]
-
-
-def _mib(value: float) -> int:
-    return round(value / _MIB) if math.isfinite(value) else 0
+    return [(sample.labels, round(sample.value / _MIB), sample.line) for sample in by_name.get(newest, ())]
 
 
 def _first(labels: Mapping[str, str], names: tuple[str, ...]) -> str:
@@ -137,4 +131,4 @@ def _first(labels: Mapping[str, str], names: tuple[str, ...]) -> str:
 
 
 def _uuid(labels: Mapping[str, str]) -> str:
-    return _MIG_SUFFIX.sub("", _first(labels, _UUID))
+    return MIG_SUFFIX.sub("", _first(labels, _UUID))

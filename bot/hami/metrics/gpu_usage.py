@@ -4,7 +4,6 @@ Names and labels: HAMi cmd/vGPUmonitor/metrics.go at v2.4 to v2.10. 2.9 on with 
 two names: only the newest is read.
 """
 
-import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from functools import cached_property
@@ -14,9 +13,9 @@ import msgspec
 
 from bot.hami.fit.allocated_totals import Holding, Share
 from bot.hami.metrics.exposition import Sample
+from bot.hami.pods.allocations import MIG_SUFFIX
 
 PORT = 9394
-_MIG_SUFFIX = re.compile(r"\[\d+-\d+\]$")
 
 _USED = ("hami_vgpu_memory_used_bytes", "vGPU_device_memory_usage_in_bytes")
 _LIMIT = ("hami_vgpu_memory_limit_bytes", "vGPU_device_memory_limit_in_bytes")
@@ -152,7 +151,7 @@ def container_of(sample: Sample) -> ContainerUse:
 def uuid_of(sample: Sample) -> str:
     """The GPU that the sample is about; empty where its labels name none."""
     uuid = sample.labels.get("device_uuid") or sample.labels.get("deviceuuid") or ""
-    return _MIG_SUFFIX.sub("", uuid) if uuid.endswith("]") else uuid
+    return MIG_SUFFIX.sub("", uuid) if uuid.endswith("]") else uuid
 
 
 IDLE_S = 6 * 3600.0

@@ -13,7 +13,7 @@ _INT32 = 2**31 - 1
 _INTEGER = re.compile(r"[+-]?[0-9]{1,18}")
 _NO_PROFILES = re.compile(r',\s*"migProfiles"\s*:\s*null|"migProfiles"\s*:\s*null\s*,?')
 """What Go writes for a card without any: as good as nothing."""
-_TRUE = {"1", "t", "T", "TRUE", "true", "True"}
+GO_TRUE = frozenset({"1", "t", "T", "TRUE", "true", "True"})
 _TEXT_SIZES = (7, 9)
 
 
@@ -133,11 +133,8 @@ def read_strict_text(text: str) -> tuple[Card, ...]:
     pieces = [piece.split(",") for piece in text.split(":") if piece]
     for fields in pieces:
         numbers = [*fields[1:4], fields[5], *fields[7:8]] if len(fields) in _TEXT_SIZES else ()
-        if not numbers or not all(
-            _INTEGER.fullmatch(number) and -_INT32 <= int(number) <= _INT32 for number in numbers
-        ):
-            raise ValueError(f"{','.join(fields)[:60]} is not a device")
-        if fields[6] not in _TRUE | _FALSE or (fields[7:8] and int(fields[7]) < 0):
+        whole = numbers and all(_INTEGER.fullmatch(number) and abs(int(number)) <= _INT32 for number in numbers)
+        if not whole or fields[6] not in GO_TRUE | _FALSE or (fields[7:8] and int(fields[7]) < 0):
             raise ValueError(f"{','.join(fields)[:60]} is not a device")
     return _read_text(text)
 
@@ -154,19 +151,8 @@ def _read_text(text: str) -> tuple[Card, ...]:
             raise ValueError(f"a device has {len(fields)} fields, not 7 or 9")
         uuid, slots, memory, cores, kind, numa, health = fields[:7]
         index, mode = fields[7:] if len(fields) == _TEXT_SIZES[1] else ("0", "hami-core")
-        cards.append(
-            Card(
-                uuid=uuid,
-                slots=_integer(slots),
-                memory_mib=_integer(memory),
-                cores=_integer(cores),
-                type=kind,
-                numa=_integer(numa),
-                health=health in _TRUE,
-                index=_integer(index),
-                mode=mode,
-            )
-        )
+        rest = kind, _integer(numa), health in GO_TRUE, _integer(index), mode
+        cards.append(Card(uuid, _integer(slots), _integer(memory), _integer(cores), *rest))
     return tuple(cards)
 
 

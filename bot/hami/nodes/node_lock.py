@@ -107,6 +107,4 @@ def lock_complaint(message: str) -> LockComplaint | None:
     """The complaint in a BindingFailed, FailedScheduling or condition text; None when it is about no lock."""
     if found := _CONTENTION.search(message):
         return LockComplaint((found["node"] or found["waited"]).rstrip(":,"), malformed=False)
-    if _MALFORMED.search(message):
-        return LockComplaint("", malformed=True)
-    return None
+    return LockComplaint("", malformed=True) if _MALFORMED.search(message) else None

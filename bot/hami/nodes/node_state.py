@@ -111,12 +111,7 @@ def called_on(nodes: Sequence[Node], config: DeviceConfig) -> str:
 
 def expects_gpus(node: Node, config: DeviceConfig) -> bool:
     """Whether the node has GPUs, or is meant to; a node without is unregistered by right."""
-    return is_for_gpus(node, config) or any(vendor.gpu_label(node) for vendor in _KNOWN_BY_LABEL)
-
-
-def is_for_gpus(node: Node, config: DeviceConfig) -> bool:
-    """Whether somebody gave the node to the first vendor's device plugin."""
-    return is_for(node, config.devices[0])
+    return is_for(node, config.devices[0]) or any(vendor.gpu_label(node) for vendor in _KNOWN_BY_LABEL)
 
 
 def is_for(node: Node, device: Device) -> bool:
@@ -224,11 +219,9 @@ def has_vendor(resource: str, nodes: Iterable[Node]) -> bool:
         return any(name.startswith(domain) for node in nodes for name in listed(node))
     names, word = vendor
     usual = {name.replace("{word}", word) for name in (names.count, names.memory, names.cores, names.capacity) if name}
-    return any(listed(node) & usual or vendor in _registered(node) for node in nodes)
-
-
-def _registered(node: Node) -> list[object]:
-    return [vendor_of_register_key(key) for key in node.metadata.annotations or ()]
+    return any(
+        listed(node) & usual or vendor in map(vendor_of_register_key, node.metadata.annotations or ()) for node in nodes
+    )
 
 
 PLUGIN_CONFIG_FILE = "config.json"
@@ -386,12 +379,8 @@ class SweptMeta(ObjectMeta, frozen=True):
 class SweptStatus(NodeStatus, frozen=True):
     def __post_init__(self) -> None:
         """Devices alone stay of the amounts, of the conditions Ready and those about GPUs."""
-        kept = [
-            condition
-            for condition in self.conditions or ()
-            if condition.type == "Ready" or is_about_gpus(condition.type)
-        ]
-        keep(self, "conditions", kept)
+        kept = (each for each in self.conditions or () if each.type == "Ready" or is_about_gpus(each.type))
+        keep(self, "conditions", list(kept))
         allocatable, capacity = _devices(self.allocatable), _devices(self.capacity)
         keep(self, "allocatable", allocatable)
         keep(self, "capacity", allocatable if allocatable == capacity else capacity)

@@ -19,7 +19,7 @@ from bot.hami.names import Names
 from bot.hami.nodes.cards import Card
 from bot.hami.version import Version
 from bot.kube.models import Node
-from bot.kube.models.base import keep
+from bot.kube.models.base import keep, shared
 from bot.kube.quantities import whole
 from bot.kube.times import parse_time
 
@@ -79,10 +79,6 @@ def registered_cards(node: Node, names: Names, word: str) -> Registration | Unre
 @lru_cache(maxsize=MOST_REMEMBERED)
 def read_registration(names: Names, word: str, text: str) -> Registration | Unreadable:
     """What the text of a vendor's register annotation registers."""
-    return _read(names, word, text)
-
-
-def _read(names: Names, word: str, text: str) -> Registration | Unreadable:
     key = names.register.format(word=word)
     try:
         cards = names.read(text) if text.strip() else ()
@@ -111,17 +107,11 @@ def digest(names: Names, text: str) -> CardsDigest | None:
 
     Smaller than the registration itself, which is remembered for those alone who ask for it.
     """
-    found = _read(names, names.word, text)
+    found = read_registration.__wrapped__(names, names.word, text)
     if not isinstance(found, Registration):
         return None
-    cards = _as_known(tuple([(card.slots, card.health, card.mode) for card in found.cards]))
+    cards = shared(tuple([(card.slots, card.health, card.mode) for card in found.cards]))
     return CardsDigest(found.encoding, cards, tuple([card.uuid for card in found.cards if card.uuid]))
-
-
-@lru_cache(maxsize=1024)
-def _as_known(cards: tuple[tuple[int, bool, str], ...]) -> tuple[tuple[int, bool, str], ...]:
-    """The same, as first seen: nodes of one kind share it."""
-    return cards
 
 
 def count_cards(names: Names, node: Node) -> Registration | None:
@@ -160,11 +150,7 @@ READS_LOCAL_TIME = Version(2, 9, 0)
 GUIDES_THRESHOLD = timedelta(seconds=300)
 """The published guides' rule for a unix-seconds handshake."""
 
-_WORDS: tuple[tuple[str, State], ...] = (
-    ("Reported", "reported"),
-    ("Requesting", "requesting"),
-    ("Deleted", "deleted"),
-)
+_WORDS: tuple[State, ...] = ("reported", "requesting", "deleted")
 _MOMENT = re.compile(r"(\d{4})[-.](\d{2})[-.](\d{2})[ T](\d{2}):(\d{2}):(\d{2})(?:\.\d+)?(?: ?([+-])(\d{2}):?(\d{2}))?")
 _UNIX = re.compile(r"\d{9,13}")
 _MILLISECONDS = 11
@@ -185,8 +171,8 @@ def parse_handshake(text: str) -> Handshake:
     if _UNIX.fullmatch(text):
         seconds = int(text) / (1000 if len(text) > _MILLISECONDS else 1)
         return Handshake("unix", datetime.fromtimestamp(seconds, UTC), zoned=True)
-    for word, state in _WORDS:
-        if text.startswith(word):
+    for state in _WORDS:
+        if text.startswith(state.capitalize()):
             return Handshake(state, *_moment(text))
     if (moment := parse_time(text)) is not None:
         return Handshake("time", moment, zoned=True)
@@ -207,13 +193,7 @@ def _moment(text: str) -> tuple[datetime | None, bool]:
         return None, False
 
 
-def judge_by_guides(
-    handshake: Handshake | None,
-    version: Version,
-    allocatable: int,
-    now: datetime,
-    threshold: timedelta = GUIDES_THRESHOLD,
-) -> Judgement:
+def judge_by_guides(handshake: Handshake | None, version: Version, allocatable: int, now: datetime) -> Judgement:
     """Whether this version's scheduler trusts the GPUs of a node with that handshake, by the guides too.
 
     `allocatable` is what the node offers of the count resource. A handshake days old is normal from 2.8 on, where
@@ -221,7 +201,7 @@ def judge_by_guides(
     drop it by turns: unknown, unless a request that went unanswered shows a node that was never taken in.
     """
     if handshake is not None and handshake.state == "unix" and handshake.at is not None:
-        return "stale" if now - handshake.at > threshold else "alive"
+        return "stale" if now - handshake.at > GUIDES_THRESHOLD else "alive"
     return judge_as_scheduler(handshake, version, allocatable, now)
 
 
@@ -283,12 +263,9 @@ def scheduler_zone(handshakes: Iterable[str], version: Version, now: datetime) -
 
 def _answers(texts: Iterable[str], newest: datetime, now: datetime) -> bool:
     """Whether some plugin answers now, and the scheduler has stamped several nodes lately by its own time."""
-    seen = [parse_handshake(text) for text in texts]
-    reported = any(
-        handshake.state == "reported" and handshake.at and abs(now - handshake.at) <= _FRESH for handshake in seen
-    )
-    stamps = [handshake.at for handshake in seen if handshake.state in ("requesting", "deleted") and handshake.at]
-    return reported and sum(1 for stamp in stamps if newest - stamp <= _FRESH) > 1
+    seen = [(handshake.state, handshake.at) for handshake in map(parse_handshake, texts) if handshake.at]
+    reported = any(state == "reported" and abs(now - at) <= _FRESH for state, at in seen)
+    return reported and sum(state in ("requesting", "deleted") and newest - at <= _FRESH for state, at in seen) > 1
 
 
 def _is_overdue(handshake: Handshake, now: datetime) -> bool:

@@ -25,7 +25,7 @@ FINISHED_PHASES = ("Succeeded", "Failed")
 _FIELDS = 4
 _INTEGER = re.compile(r"[+-]?[0-9]{1,18}")
 _INT32 = 2**31 - 1
-_MIG_SUFFIX = re.compile(r"\[\d+-\d+\]$")
+MIG_SUFFIX = re.compile(r"\[\d+-\d+\]$")
 
 
 class Allocation(NamedTuple):
@@ -63,7 +63,7 @@ def decode_allocations(text: str, version: Version) -> Containers | None:
                 if strict:
                     return None
                 memory, cores = _clamped(memory), _clamped(cores)
-            uuid = _MIG_SUFFIX.sub("", fields[0]) if suffixed and fields[0].endswith("]") else fields[0]
+            uuid = MIG_SUFFIX.sub("", fields[0]) if suffixed and fields[0].endswith("]") else fields[0]
             shares.append(Allocation(uuid, memory, cores))
         containers.append(tuple(shares))
     return tuple(containers)

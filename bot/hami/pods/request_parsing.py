@@ -1,7 +1,7 @@
 """What a pod asks of HAMi: the resources that the device config names, and every container's requests."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import cached_property
 from typing import NamedTuple, cast
 
@@ -9,6 +9,7 @@ import msgspec
 
 from bot.hami.fit.version_differences import NEWEST_READ
 from bot.hami.names import Names
+from bot.hami.nodes.cards import GO_TRUE
 from bot.hami.pods.pod_request import INT32_MAX, Constraints, PodRequest, Resources, amount_of, written
 from bot.hami.vendors import DEFAULTS, FIRST, NAMES, VENDORS, called_together
 from bot.hami.vendors.vendor import Device
@@ -37,7 +38,6 @@ _FIXED = frozenset(
 """Names that a device config may leave out: some vendors' are set in HAMi's code."""
 MOST_NAMED = 1024
 _MAX_DEPTH = 6
-_GO_TRUE = frozenset({"1", "t", "T", "TRUE", "true", "True"})
 
 
 class DeviceConfig(msgspec.Struct, frozen=True, dict=True):
@@ -55,7 +55,7 @@ class DeviceConfig(msgspec.Struct, frozen=True, dict=True):
     def switched_on(self, flags: Mapping[str, str]) -> "DeviceConfig":
         """Without the devices that the scheduler's flags leave out; where no flags were seen all of them are on."""
         on = tuple(
-            device for device in self.devices if not device.vendor.flag or flags.get(device.vendor.flag) in _GO_TRUE
+            device for device in self.devices if not device.vendor.flag or flags.get(device.vendor.flag) in GO_TRUE
         )
         return msgspec.structs.replace(self, devices=on) if flags and len(on) < len(self.devices) else self
 
@@ -70,13 +70,9 @@ class DeviceConfig(msgspec.Struct, frozen=True, dict=True):
         """One device's resources; the first one's where it is none of these."""
         return self.by_word.get(word, self.devices[0]).resources
 
-    def in_order(self, words: Iterable[str]) -> list[Device]:
+    def in_order(self, words: Collection[str]) -> list[Device]:
         """The devices of these words, in the config's order."""
-        return [self.by_word[word] for word in sorted(words, key=self._places.__getitem__)]
-
-    @cached_property
-    def _places(self) -> Mapping[str, int]:
-        return {device.word: place for place, device in enumerate(self.devices)}
+        return [device for device in self.devices if device.word in words]
 
     @cached_property
     def by_word(self) -> Mapping[str, Device]:
@@ -226,7 +222,7 @@ def _named_in(container: Container, config: DeviceConfig) -> Iterable[Device]:
     found = {device.word: device for name in names if (device := config.by_resource.get(name)) is not None}
     if len(found) < 2:
         return found.values()
-    return [device for device in config.devices if device.word in found]
+    return config.in_order(found)
 
 
 def pod_keys(names: Names) -> tuple[str, ...]:
@@ -246,7 +242,7 @@ def read_constraints(pod: Pod, names: Names) -> Constraints:
         mode=get(names.mode),
         policy=get(POLICY_KEY),
         weights=get(WEIGHTS_KEY),
-        numa_bind=get(FIRST.names.numa_bind) in _GO_TRUE,
+        numa_bind=get(FIRST.names.numa_bind) in GO_TRUE,
         more=tuple(map(get, names.also_read)),
     )
 

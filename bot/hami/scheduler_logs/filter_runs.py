@@ -210,8 +210,7 @@ class SchedulerCall(NamedTuple):
 
 
 NOT_SAID = "not-said"
-_OTHER = "other"
-_BINDS = ("Attempting to bind pod to node", "Bind")
+BINDS = ("Attempting to bind pod to node", "Bind")
 
 
 def read_calls(raws: Iterable[str], now: datetime) -> list[SchedulerCall]:
@@ -224,25 +223,21 @@ def read_calls(raws: Iterable[str], now: datetime) -> list[SchedulerCall]:
 
 
 def _calls(pod: str, cycle: Cycle) -> Iterator[SchedulerCall]:
-    binds = [place for place, line in enumerate(cycle.lines) if line.message in _BINDS]
+    binds = [place for place, line in enumerate(cycle.lines) if line.message in BINDS]
     bind = cycle.lines[binds[0]] if binds else None
     told = [line for line in cycle.lines if _is(line, "FilteringSucceed")]
     end = cycle.none_fit or (told[-1] if told else cycle.choice)
     if cycle.start and end:
         last = min(end, bind or end, key=_at)  # an event is logged a moment after what it tells of
-        codes = tuple(code if code in CARD_CODES or code in BY_TEXT else _OTHER for code in cycle.nodes_by_code())
+        codes = tuple(code if code in CARD_CODES or code in BY_TEXT else "other" for code in cycle.nodes_by_code())
         judged = nodes_judged(end.values.get("message", "")) or len({node.node for node in cycle.nodes})
         refused = (tuple(dict.fromkeys(codes)) or (NOT_SAID,)) if cycle.none_fit else ()
         yield SchedulerCall("filter", pod, cycle.start, last, judged, refused)
     for place in binds:
-        begin = cycle.lines[place]
-        outcomes = (
-            line
-            for line in cycle.lines[place:]
-            if line.message in BOUND or bind_error(line) or _is(line, "BindingSucceed")
-        )
-        if ended := next(outcomes, None):
-            yield SchedulerCall("bind", pod, begin, ended)
+        for line in cycle.lines[place:]:
+            if line.message in BOUND or bind_error(line) or _is(line, "BindingSucceed"):
+                yield SchedulerCall("bind", pod, cycle.lines[place], line)
+                break
 
 
 def _at(line: LogLine) -> datetime:
@@ -289,9 +284,8 @@ def card_refusal(line: LogLine) -> CardRefusal | None:
     code = LOG_TEXTS.get(line.message, line.message)
     if code not in CARD_CODES:
         return None
-    card = line.values.get("device", "")
-    if not card and (found := _CARD_IN_TEXT.search(line.raw)):
-        card = found[1]
+    found = _CARD_IN_TEXT.search(line.raw)
+    card = line.values.get("device") or (found[1] if found else "")
     _, _, rest = line.raw.partition(f'"{line.message}"')
     figures = (f"{key.strip()} {value}" for key, value in _FIGURE.findall(rest) if key.strip() != "device index")
     return CardRefusal(card, code, ", ".join(figures), line)

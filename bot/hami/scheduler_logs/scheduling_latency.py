@@ -19,7 +19,7 @@ from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from typing import Any, Literal, NamedTuple, get_args
 
-from bot.hami.scheduler_logs.filter_runs import BOUND, CHOSEN
+from bot.hami.scheduler_logs.filter_runs import BINDS, BOUND, CHOSEN
 from bot.hami.scheduler_logs.log_lines import FILTER_STARTS, LogLine, pod_key_of, read_line
 from bot.kube.hami_pods import EXTENDER_CONTAINER, KUBE_SCHEDULER_CONTAINER
 from bot.kube.models import Pod
@@ -34,12 +34,11 @@ NEEDLE = "schedule"
 """It is in the file name of every line that is read here, of both containers."""
 
 _ATTEMPT = ("Attempting to schedule pod",)
-_BIND = ("Attempting to bind pod to node", "Bind")
 _LOCKED = ("Failed to lock node",)
 _MARKS = {KUBE_SCHEDULER_CONTAINER: _ATTEMPT, EXTENDER_CONTAINER: FILTER_STARTS}
 """What every try begins with in a container's log."""
 _CHOSEN_2_4 = re.compile(r"schedule (\S+/\S+) to \S")
-_TELLING = (*_ATTEMPT, *FILTER_STARTS, *CHOSEN, *BOUND, *_LOCKED, _BIND[0], '"Bind"', "] schedule ")
+_TELLING = (*_ATTEMPT, *FILTER_STARTS, *CHOSEN, *BOUND, *_LOCKED, BINDS[0], '"Bind"', "] schedule ")
 _WHOLE_SECOND = timedelta(seconds=1)
 _CHOSEN_AT, _BIND_AT = "hami.io/vgpu-time", "hami.io/bind-time"
 
@@ -198,7 +197,7 @@ def _life(seen: _Told, said: Sequence[PodLogLine]) -> Life:
         "first_attempt": _first(of_kube, _ATTEMPT),
         "first_filter": filters[0] if filters else None,
         "chosen": next(choices, None) if placed else None,  # another pod may be tried again
-        "bind_started": _first(of_hami, _BIND),
+        "bind_started": _first(of_hami, BINDS),
         "bound": _first(said, BOUND) if placed else None,
     }
     locked = tuple(log_line for log_line in of_hami if log_line.line.message in _LOCKED)
@@ -245,11 +244,8 @@ def _at(life: Life, moment: Moment, exact: bool) -> datetime | None:  # noqa: FB
 
 
 def _stage(start: Moment, end: Moment, lives: Sequence[Life], exact: Mapping[Moment, bool]) -> LatencyStage:
-    found: list[tuple[float, Life]] = []
-    for life in lives:
-        begin, done = _at(life, start, exact[start]), _at(life, end, exact[end])
-        if begin and done:
-            found.append((max(0.0, (done - begin).total_seconds()), life))
+    both = ((life, _at(life, start, exact[start]), _at(life, end, exact[end])) for life in lives)
+    found = [(max(0.0, (done - begin).total_seconds()), life) for life, begin, done in both if begin and done]
     found.sort(key=lambda stage: -stage[0])
     known_exactly = (exact[start] or start == "created") and exact[end]
     return LatencyStage(start, end, tuple(s for s, _ in found), tuple(life for _, life in found), known_exactly)

@@ -68,7 +68,6 @@ class Chip(msgspec.Struct, frozen=True):
     """The most that a pod may ask for."""
     templates: tuple[int, ...]
     """The memory of each, smallest first."""
-    ai_cores: int
     super_pod: bool = False
     """Whether a lone device is handed out as a module of two."""
     soft: bool = False
@@ -76,13 +75,13 @@ class Chip(msgspec.Struct, frozen=True):
 
 
 CHART = {
-    "Ascend910A": Chip(32768, 32768, (2184, 4369, 8738, 17476), 30),
-    "Ascend910B2": Chip(65536, 65536, (8192, 16384, 32768), 24),
-    "Ascend910B3": Chip(65536, 65536, (16384, 32768), 20),
-    "Ascend910B4-1": Chip(65536, 65536, (16384, 32768), 20),
-    "Ascend910B4": Chip(32768, 32768, (8192, 16384), 20),
-    "Ascend310P": Chip(21527, 24576, (3072, 6144, 12288), 8),
-    IN_MODULES: Chip(65536, 65536, (16384, 32768), 20, super_pod=True),
+    "Ascend910A": Chip(32768, 32768, (2184, 4369, 8738, 17476)),
+    "Ascend910B2": Chip(65536, 65536, (8192, 16384, 32768)),
+    "Ascend910B3": Chip(65536, 65536, (16384, 32768)),
+    "Ascend910B4-1": Chip(65536, 65536, (16384, 32768)),
+    "Ascend910B4": Chip(32768, 32768, (8192, 16384)),
+    "Ascend310P": Chip(21527, 24576, (3072, 6144, 12288)),
+    IN_MODULES: Chip(65536, 65536, (16384, 32768), super_pod=True),
 }
 """By the word that stands in resource names."""
 
@@ -99,7 +98,6 @@ class _Written(msgspec.Struct, rename="camel"):
     memory_allocatable: int = 0
     memory_capacity: int = 0
     memory_factor: int = 1
-    ai_core: int = 0
     super_pod: bool = False
     templates: tuple[_Template, ...] = ()
 
@@ -117,9 +115,7 @@ def _resources(written: _Written, *, soft: bool) -> Resources:
         memory=written.resource_memory_name,
         cores=written.resource_core_name,
         memory_factor=max(written.memory_factor, 1),
-        chip=Chip(
-            written.memory_allocatable, written.memory_capacity, templates, written.ai_core, written.super_pod, soft
-        ),
+        chip=Chip(written.memory_allocatable, written.memory_capacity, templates, written.super_pod, soft),
     )
 
 
@@ -193,9 +189,13 @@ class Ascend(Vendor):
         soft = shown.version >= _SOFT_SPLIT and shown.annotations.get(MODE_KEY) == SOFT_MODE
         if not soft and shown.version >= _CORES_ARE_SOFT and (shown.asked(resources.cores) or 0) > 0:
             return Denied(f"{resources.cores} is only supported in hami-core (soft split) mode")
-        memory = _memory(shown, resources.memory, chip, soft=soft)
-        if isinstance(memory, Denied):
-            return memory
+        memory = shown.limit(resources.memory)
+        if memory is None:
+            memory = chip.allocatable
+        elif not soft:  # the smallest template that holds it, above the last the whole device
+            if memory > max(chip.capacity, *chip.templates, 0):
+                return Denied(f"{resources.memory} {memory} is invalid")
+            memory = min((template for template in chip.templates if memory <= template), default=chip.allocatable)
         if not soft and written > 1 and memory != chip.allocatable:
             denied = "not" if shown.version >= _TYPO_UNTIL else "nor"
             return Denied(f"vNPU {denied} supported for multiple devices")
@@ -230,19 +230,6 @@ class Ascend(Vendor):
         return passed[: asked.count]
 
 
-def _memory(shown: AnnotatedContainer, resource: str, chip: Chip, *, soft: bool) -> int | Denied:
-    """Absent: the whole device. With a hard split the smallest template that holds it, above the last the device."""
-    asked = shown.limit(resource)
-    if asked is None:
-        return chip.allocatable
-    if soft:
-        return asked
-    enough = [template for template in sorted(chip.templates) if asked <= template]
-    if enough:
-        return enough[0]
-    return chip.allocatable if asked <= chip.capacity else Denied(f"{resource} {asked} is invalid")
-
-
 _FAMILY = "Ascend910"
 _NETWORK = "NetworkID"
 
@@ -251,8 +238,7 @@ _SOFT_CORES: tuple[checks.Check, ...] = (
     (EXCLUSIVE_CONFLICT, lambda _, state, asked: checks.cores_of(asked) == EXCLUSIVE_CORES and state.slots > 0),
     (COMPUTE_UNITS_EXHAUSTED, lambda _, state, asked: state.cores == WHOLE_CARD and asked.cores == 0),
 )
-_BEFORE_CORES = (checks.HEALTH, checks.UUID, checks.SLOTS, checks.MUTEX, checks.MEMORY)
-_SOFT = (*_BEFORE_CORES, *_SOFT_CORES)
+_SOFT = (checks.HEALTH, checks.UUID, checks.SLOTS, checks.MUTEX, checks.MEMORY, *_SOFT_CORES)
 """To a soft pod every card has 100 cores, whatever is registered."""
 
 

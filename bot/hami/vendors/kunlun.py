@@ -167,18 +167,13 @@ def pick(cards: list[CardState], free: list[bool], count: int) -> list[CardState
         sizes = _SINGLE_ORDER if count == 1 else range(count, _WING + 1)  # the wing with fewer free cards goes first
         return next(wing[:count] for size in sizes for wing in (left, right) if len(wing) == size)
     both = [*left, *right]
+    by_index = {state.card.index: state for state in both}
     if count == 2:  # the first two that face each other
-        by_index = {state.card.index: state for state in both}
         lows = (state.card.index % _WING for state in both)
         low = next((low for low in lows if low in by_index and low + _WING in by_index), None)
         return [] if low is None else [by_index[low], by_index[low + _WING]]
-    return _four(both) if count == _WING else []
-
-
-def _four(free: list[CardState]) -> list[CardState]:
-    """Four that face each other two by two; of six, so that the two left over are linked as well."""
-    by_index = {state.card.index: state for state in free}
-    groups = [group for group in _FOURS if by_index.keys() >= set(group)]
+    # Four that face each other two by two; of six, so that the two left over are linked as well.
+    groups = [group for group in _FOURS if by_index.keys() >= set(group)] if count == _WING else []
     if not groups:
         return []
     chosen = groups[0]

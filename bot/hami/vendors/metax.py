@@ -108,11 +108,17 @@ def _of_other_quality(run: Run, state: CardState, asked: ContainerRequest) -> bo
 
 
 _FIRST = ((UNHEALTHY, checks.HEALTH[1]), ("CardAppClassMismatch", _of_other_class))
-_QUALITY = ("CardQosPolicyMismatch", _of_other_quality)
 _LAST = (checks.UUID, checks.SLOTS, checks.MUTEX, checks.MEMORY)
 _LACKS_CORES: checks.Check = (INSUFFICIENT_CORE, lambda _, state, asked: state.free_cores < asked.cores)
 _OF_ONLINE = (*_FIRST, *_LAST)
-_OF_OTHERS = (*_FIRST, _QUALITY, *_LAST, _LACKS_CORES, checks.WHOLE, checks.NO_CORES)
+_OF_OTHERS = (
+    *_FIRST,
+    ("CardQosPolicyMismatch", _of_other_quality),
+    *_LAST,
+    _LACKS_CORES,
+    checks.WHOLE,
+    checks.NO_CORES,
+)
 
 
 class MetaxSgpu(Rescanned):

@@ -214,10 +214,8 @@ class Nvidia(Vendor):
 
     def may_split(self, run: Run, in_play: list[CardState]) -> bool:
         """Whether a MIG card may serve a container more than once."""
-        mode = run.wanted.mode
-        return (
-            run.rules.modern and (mode is None or "mig" in mode) and any(state.card.mode == "mig" for state in in_play)
-        )
+        may = run.rules.modern and (run.wanted.mode is None or "mig" in run.wanted.mode)
+        return may and any(state.card.mode == "mig" for state in in_play)
 
     def slices(self, state: CardState) -> list[int]:
         """The amounts of memory that a pod could get: all that is free, or of a MIG card the profiles with a place."""

@@ -144,7 +144,24 @@ class Vendor:
 
         Raises ValueError where its section has another shape.
         """
-        return read_section(self.names, document, self.section, self.section_keys, self.unit_mib)
+        found = section_of(document, self.section)
+        if found is None:
+            return ()
+        names, section, keys = self.names, msgspec.convert(found, dict[str, Any]), self.section_keys
+
+        def named(part: str, usual: str) -> str:
+            return msgspec.convert(section.get(keys[part]) or usual, str) if usual and part in keys else usual
+
+        factor = msgspec.convert(section.get(keys.get("memory_factor", ""), 1), int)
+        return (
+            Resources(
+                word=names.word,
+                count=named("count", names.count),
+                memory=named("memory", names.memory),
+                cores=named("cores", names.cores),
+                memory_factor=max(factor, 1) * self.unit_mib,
+            ),
+        )
 
     def hinted(self, resources: Resources, hints: Mapping[str, int]) -> Resources:
         """With what a recording says of its devices that no object shows (`bot.kube.cluster.Hinting`)."""
@@ -329,33 +346,6 @@ def section_of(document: object, key: str) -> Any:
     if document is None:
         return {}
     return msgspec.convert(document, dict[str, Any]).get(key)
-
-
-def read_section(
-    names: Names, document: object, key: str, keys: Mapping[str, str], unit_mib: int
-) -> tuple[Resources, ...]:
-    """The resources of a vendor's section, which are as the chart has them where the section does not name them.
-
-    `keys` are the section's, `unit_mib` is what one of the memory resource means. Raises ValueError for another shape.
-    """
-    found = section_of(document, key)
-    if found is None:
-        return ()
-    section = msgspec.convert(found, dict[str, Any])
-
-    def named(part: str, usual: str) -> str:
-        return msgspec.convert(section.get(keys[part]) or usual, str) if usual and part in keys else usual
-
-    factor = msgspec.convert(section.get(keys.get("memory_factor", ""), 1), int)
-    return (
-        Resources(
-            word=names.word,
-            count=named("count", names.count),
-            memory=named("memory", names.memory),
-            cores=named("cores", names.cores),
-            memory_factor=max(factor, 1) * unit_mib,
-        ),
-    )
 
 
 def amount_in(container: Container, resource: str, factor: int = 1, *, absent: int = 0) -> int | None:

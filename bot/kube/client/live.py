@@ -45,6 +45,7 @@ R = TypeVar("R", bound=Resource)
 T = TypeVar("T")
 
 PAGE_SIZE = 500
+LOG_CHUNK = 256 * 1024
 METADATA_ONLY = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io,application/json"
 WATCHED_METADATA = "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io,application/json"
 MOST_WAITS, LONGEST_WAIT_S = 2, 5
@@ -228,7 +229,17 @@ class LiveCluster:
             "limitBytes": str(max(1, wanted.limit_bytes)),
         }
         request = ApiRequest("get", "pods/log", path, wanted.namespace, _filled(query), "*/*")
-        return await self._ask(request, lambda answer: matching_lines(answer, wanted))
+
+        async def matching(answer: aiohttp.ClientResponse) -> LogLines:
+            lines, left = LineFilter(wanted.needle, *wanted.others), wanted.limit_bytes
+            async for piece in as_it_comes(answer, answer.content.iter_chunked(LOG_CHUNK)):
+                lines.feed(piece[:left])
+                left -= len(piece)
+                if left <= 0:
+                    break
+            return lines.finish(cut_short=left <= 0)
+
+        return await self._ask(request, matching)
 
     async def watch(
         self, wanted: Selection[R], version: str, take: Callable[[bytes], None], *, for_s: float, silence_s: float
@@ -278,7 +289,9 @@ class LiveCluster:
         while True:
             link = self._link
             try:
-                answer = await self._exchange(link, request, limits, use)
+                async with await link.send(request, limits) as response:
+                    self.clock.answered(request.resource, response.headers.get("Date", ""))
+                    answer = await (use(response) if response.status in _FINE else _refusal(response))
             except (aiohttp.ClientError, OSError) as error:
                 if not (is_cut(error) and repetitions):
                     raise broken(request, error, link.server, link.credentials, limits) from None
@@ -296,17 +309,6 @@ class LiveCluster:
                 repetitions -= 1
             else:
                 raise refused(request, answer.status, answer.body, link.credentials)
-
-    async def _exchange(
-        self,
-        link: ServerLink,
-        request: ApiRequest,
-        limits: aiohttp.ClientTimeout,
-        use: Callable[[aiohttp.ClientResponse], Awaitable[T]],
-    ) -> T | RefusedAnswer:
-        async with await link.send(request, limits) as answer:
-            self.clock.answered(request.resource, answer.headers.get("Date", ""))
-            return await (use(answer) if answer.status in _FINE else _refusal(answer))
 
     async def _renew(self, turned_away: ServerLink) -> None:
         """Reads the credentials anew, unless a concurrent read has done so since.
@@ -368,18 +370,3 @@ async def _refusal(answer: aiohttp.ClientResponse) -> RefusedAnswer:
 
 def _filled(query: dict[str, str]) -> tuple[tuple[str, str], ...]:
     return tuple((key, value) for key, value in query.items() if value)
-
-
-LOG_CHUNK = 256 * 1024
-
-
-async def matching_lines(answer: aiohttp.ClientResponse, wanted: LogWanted) -> LogLines:
-    """The matches in the answer, of which no more than `limit_bytes` are read."""
-    lines = LineFilter(wanted.needle, *wanted.others)
-    left = wanted.limit_bytes
-    async for piece in as_it_comes(answer, answer.content.iter_chunked(LOG_CHUNK)):
-        lines.feed(piece[:left])
-        left -= len(piece)
-        if left <= 0:
-            return lines.finish(cut_short=True)
-    return lines.finish(cut_short=False)

@@ -9,7 +9,6 @@ import errno
 import os
 import ssl
 from collections.abc import AsyncIterator, Iterator
-from typing import TYPE_CHECKING
 
 import aiohttp
 
@@ -19,9 +18,6 @@ from bot.kube.client.responses import as_it_comes
 from bot.kube.cluster import Cluster, PodAnswer, PodGet, TooSlow
 from bot.kube.models import PODS
 from bot.texts import Text
-
-if TYPE_CHECKING:
-    pass
 
 CONNECT_S = 5.0
 

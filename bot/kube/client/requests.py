@@ -70,8 +70,7 @@ def refused(request: ApiRequest, status: int, body: bytes, credentials: Prose) -
     text = f"{request}: HTTP {status}: {message}" if message else f"{request}: HTTP {status}"
     match status:
         case 401:
-            hint = Text("error-kube.token-was-refused", credentials=credentials)
-            return Unusable(text, hint=hint)
+            return Unusable(text, hint=Text("error-kube.token-was-refused", credentials=credentials))
         case 403:
             return ForbiddenError(text, hint=_grant(request, message))
         case 404:
@@ -85,8 +84,7 @@ def refused(request: ApiRequest, status: int, body: bytes, credentials: Prose) -
         case 503 if request.resource == "pods/proxy" and _UNREACHED in message:
             return SourceError(text, hint=Text("error-kube.pod-cannot-be-reached"))
         case _ if status >= 500:
-            hint = Text("error-kube.api-server-has-a-problem")
-            return Troubled(text, hint=hint)
+            return Troubled(text, hint=Text("error-kube.api-server-has-a-problem"))
         case _:
             return SourceError(text, hint=Text("error-kube.check-server-is-kubernetes", credentials=credentials))
 
@@ -146,6 +144,8 @@ def broken(
 
 def _broken(error: Exception, credentials: Prose, limits: aiohttp.ClientTimeout) -> tuple[Prose, Prose]:
     reachable = Text("error-kube.check-server-is-up", credentials=credentials)
+    again = Text("error-command.ask-again")
+    proxy = Text("error-kube.check-proxy-url", credentials=credentials)
     match error:
         case aiohttp.ClientConnectorDNSError():
             return Text("error-kube.no-address-is-known", host=repr(error.host)), Text(
@@ -160,13 +160,9 @@ def _broken(error: Exception, credentials: Prose, limits: aiohttp.ClientTimeout)
                 "error-kube.check-server-speaks-https", credentials=credentials
             )
         case aiohttp.ClientProxyConnectionError():
-            return Text("error-kube.proxy-cannot-be-reached", reason=_reason(error)), Text(
-                "error-kube.check-proxy-url", credentials=credentials
-            )
+            return Text("error-kube.proxy-cannot-be-reached", reason=_reason(error)), proxy
         case aiohttp.ClientHttpProxyError():
-            return Text("error-kube.proxy-answered-http", status=error.status), Text(
-                "error-kube.check-proxy-url", credentials=credentials
-            )
+            return Text("error-kube.proxy-answered-http", status=error.status), proxy
         case aiohttp.ClientConnectorError():
             return _reason(error), reachable
         case aiohttp.ConnectionTimeoutError():
@@ -178,15 +174,13 @@ def _broken(error: Exception, credentials: Prose, limits: aiohttp.ClientTimeout)
         case aiohttp.InvalidURL() | aiohttp.NonHttpUrlClientError():
             return Text("error-kube.no-http-address"), Text("error-kube.check-server", credentials=credentials)
         case aiohttp.ClientPayloadError():
-            return Text("error-kube.answer-broke-off-is-damaged", why=quoted(str(error))), Text(
-                "error-command.ask-again"
-            )
+            return Text("error-kube.answer-broke-off-is-damaged", why=quoted(str(error))), again
         case aiohttp.ClientResponseError():
             return Text("error-kube.answer-is-not-http", problem=quoted(error.message)), Text(
                 "error-kube.check-server-port", credentials=credentials
             )
         case _:
-            return Text("error-kube.connection-was-lost", reason=_reason(error)), Text("error-command.ask-again")
+            return Text("error-kube.connection-was-lost", reason=_reason(error)), again
 
 
 def _reason(error: Exception) -> str:
@@ -237,14 +231,7 @@ def review_of(right: Right) -> ApiRequest:
     """The request that asks whether whoever sends it has the right. Every user may send it (system:basic-user)."""
     resource, _, subresource = right.resource.partition("/")
     plural, _, group = resource.partition(".")
-    attributes: dict[str, Any] = {
-        "verb": right.verb,
-        "group": group,
-        "resource": plural,
-        "subresource": subresource,
-        "namespace": right.namespace,
-        "name": right.name,
-    }
+    attributes = right._asdict() | {"group": group, "resource": plural, "subresource": subresource}
     content = {
         "apiVersion": "authorization.k8s.io/v1",
         "kind": "SelfSubjectAccessReview",

@@ -181,14 +181,11 @@ class ServerClock:
 
     def answered(self, resource: str, date: str) -> None:
         """Takes the Date of an answer about `resource` that came just now; not a pod's, which has its node's clock."""
-        if resource != "pods/proxy":
-            self.note(date)
-
-    def note(self, date: str) -> None:
-        """Takes a Date that the API server wrote just now; what is no date changes nothing."""
+        if resource == "pods/proxy":
+            return
         try:
             served = parsedate_to_datetime(date).timestamp()
-        except (ValueError, TypeError, OverflowError):
+        except (ValueError, TypeError, OverflowError):  # no date changes nothing
             return
         self.clocks, self._noted_at = Clocks(date, served, self._here()), self._steady()
 

@@ -14,7 +14,7 @@ from bot.errors import SourceError
 from bot.kube.client.live import ERROR_BODY_LIMIT, METADATA_ONLY, ServerLink
 from bot.kube.client.requests import ApiRequest, ApiStatus, broken, refused
 from bot.kube.client.responses import UNREADABLE, ListPage, ServerClock, decoded, segment, whole_body
-from bot.kube.models import DEPLOYMENTS, LEASES, PODS, Resource
+from bot.kube.models import DEPLOYMENTS, LEASES, PODS, Kind, Resource
 from bot.texts import Text
 
 FIELD_MANAGER = "hami-bot"
@@ -71,31 +71,29 @@ class Writer:
 
     async def deployment(self, namespace: str, name: str) -> dict[str, Any]:
         """The Deployment as it is, read fresh: its JSON."""
-        return await self._object(ApiRequest("get", _RESOURCE, _path(namespace, name), namespace))
+        return await self._object(ApiRequest("get", _RESOURCE, _path(DEPLOYMENTS, namespace, name), namespace))
 
     async def annotated(self, key: str, namespace: str = "") -> list[tuple[str, str]]:
         """(namespace, name) of the Deployments with that annotation, in one namespace or in all."""
         path, query = DEPLOYMENTS.path(segment(namespace) if namespace else ""), (("limit", "500"),)
+        request = ApiRequest("list", _RESOURCE, path, namespace, query, METADATA_ONLY)
         found: list[tuple[str, str]] = []
-        following: tuple[tuple[str, str], ...] = ()
         while True:
-            request = ApiRequest("list", _RESOURCE, path, namespace, (*query, *following), METADATA_ONLY)
             page = decoded(request, await self._send(request), ListPage[Resource])
             found += [
                 (item.namespace, item.name) for item in page.items or () if key in (item.metadata.annotations or {})
             ]
             if not page.metadata.next:
                 return found
-            following = (("continue", page.metadata.next),)
+            request = request._replace(query=(*query, ("continue", page.metadata.next)))
 
     async def pods_of(self, deployment: dict[str, Any]) -> list[str]:
         """The names of the Deployment's running pods. Raises SourceError unless it finds them by labels alone."""
         namespace = deployment["metadata"]["namespace"]
         selector: dict[str, Any] = deployment["spec"].get("selector") or {}
         if not selector.get("matchLabels") or selector.get("matchExpressions"):
-            text = Text(
-                "error-kube.pods-cannot-be-told", namespace=namespace, deployment=deployment["metadata"]["name"]
-            )
+            name = deployment["metadata"]["name"]
+            text = Text("error-kube.pods-cannot-be-told", namespace=namespace, deployment=name)
             raise SourceError(text, hint=Text("error-kube.selector-must-be-labels"))
         labels = ",".join(f"{key}={value}" for key, value in selector["matchLabels"].items())
         query = (("labelSelector", labels), ("fieldSelector", "status.phase=Running"))
@@ -108,22 +106,22 @@ class Writer:
         """The Deployment after the JSON patch. With `dry_run` the server does all but keep it."""
         query = (("fieldManager", FIELD_MANAGER), *((("dryRun", "All"),) if dry_run else ()))
         request = ApiRequest(
-            "patch", _RESOURCE, _path(namespace, name), namespace, query, method="PATCH", content=patch
+            "patch", _RESOURCE, _path(DEPLOYMENTS, namespace, name), namespace, query, method="PATCH", content=patch
         )
         return await self._object(request)
 
     async def lease(self, namespace: str, name: str) -> dict[str, Any]:
         """The Lease as it is: its JSON."""
-        return await self._object(ApiRequest("get", _LEASE, _lease_path(namespace, name), namespace))
+        return await self._object(ApiRequest("get", _LEASE, _path(LEASES, namespace, name), namespace))
 
     async def create_lease(self, namespace: str, lease: dict[str, Any]) -> dict[str, Any]:
         """The new Lease; Conflict if there is one of that name."""
-        request = ApiRequest("create", _LEASE, _lease_path(namespace), namespace, method="POST", content=lease)
+        request = ApiRequest("create", _LEASE, _path(LEASES, namespace), namespace, method="POST", content=lease)
         return await self._object(request)
 
     async def replace_lease(self, namespace: str, lease: dict[str, Any]) -> dict[str, Any]:
         """The Lease with another content; Conflict unless it still has the resourceVersion that stands in it."""
-        path = _lease_path(namespace, lease["metadata"]["name"])
+        path = _path(LEASES, namespace, lease["metadata"]["name"])
         return await self._object(ApiRequest("update", _LEASE, path, namespace, method="PUT", content=lease))
 
     async def takes_verbosity(self, namespace: str, pod: str) -> bool:
@@ -132,8 +130,7 @@ class Writer:
         It answers a GET of the flag with 406 (k8s.io/apiserver, routes/flags.go) where it has let it through; its own
         authorization refuses before that, as does the API server without `get` on pods/proxy.
         """
-        request = _flag_of(namespace, pod, "get")
-        status, _ = await self._exchange(request)
+        status, _ = await self._exchange(_flag_of(namespace, pod, "get"))
         return status == _NOT_ACCEPTABLE
 
     async def set_verbosity(self, namespace: str, pod: str, level: str) -> None:
@@ -190,9 +187,5 @@ def _flag_of(namespace: str, pod: str, verb: str) -> ApiRequest:
     return ApiRequest(verb, "pods/proxy", path, namespace, (), "*/*")
 
 
-def _path(namespace: str, name: str) -> str:
-    return DEPLOYMENTS.path(segment(namespace), segment(name))
-
-
-def _lease_path(namespace: str, name: str = "") -> str:
-    return LEASES.path(segment(namespace), segment(name) if name else "")
+def _path(kind: Kind[Any], namespace: str, name: str = "") -> str:
+    return kind.path(segment(namespace), segment(name) if name else "")

@@ -4,8 +4,6 @@ Of v1 (Kubernetes 1.34), v1beta2 (1.33) and v1beta1 (1.32), which say the same a
 in `exactly` since v1beta2, a device's attributes in `basic` until v1beta1.
 """
 
-from collections.abc import Iterator
-
 from bot.kube.models.base import Model, Resource
 
 
@@ -59,7 +57,9 @@ class ResourceClaim(Resource, frozen=True):
     @property
     def classes(self) -> list[str]:
         """The DeviceClasses that it asks for."""
-        return [name for request in self.spec.devices.requests or () for name in _classes(request) if name]
+        listed = self.spec.devices.requests or ()
+        of_each = ((request, request.exactly, *(request.first_available or ())) for request in listed)
+        return [part.device_class_name for parts in of_each for part in parts if part and part.device_class_name]
 
     @property
     def devices(self) -> list[AllocatedDevice]:
@@ -112,9 +112,3 @@ class ResourceSlice(Resource, frozen=True):
     """Devices that a driver offers, mostly those of one node."""
 
     spec: SliceSpec = SliceSpec()
-
-
-def _classes(request: ClaimDeviceRequest) -> Iterator[str]:
-    yield request.device_class_name
-    for class_of_device in (request.exactly, *(request.first_available or ())):
-        yield class_of_device.device_class_name if class_of_device else ""

@@ -226,11 +226,8 @@ class HolderStatus(Model, frozen=True):
         """Only containers whose process ended stay: of thousands of pods they are few."""
         keep(self, "phase", shared(self.phase))
         if self.container_statuses:
-            keep(
-                self,
-                "container_statuses",
-                [container for container in self.container_statuses if container.end] or None,
-            )
+            ended = [container for container in self.container_statuses if container.end]
+            keep(self, "container_statuses", ended or None)
 
 
 class Holder(Resource, frozen=True):

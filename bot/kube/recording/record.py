@@ -99,7 +99,9 @@ async def record(
         objects[kind.plural] = len(items)
         shown += [time for item in items for time in _times(item)]
         # In a thread, as the logs are masked: a bot that records meanwhile answers others.
-        files[f"objects/{kind.file_name}"] = await asyncio.to_thread(_encoded, kind, items, annotations)
+        files[f"objects/{kind.file_name}"] = await asyncio.to_thread(
+            encode_list, kind, (redacted(item, annotations) for item in items)
+        )
         if kind.plural == PODS.plural:
             pods = [item for item in items if isinstance(item, Pod)]
     if not objects:
@@ -120,10 +122,6 @@ async def record(
             hint=Text("error-recording.name-another-place-with-o"),
         ) from error
     return RecordSummary(out, objects, tuple(sorted(logs)), (*gaps, *metrics_gaps, *log_gaps))
-
-
-def _encoded(kind: Kind[Resource], items: list[Resource], annotations: tuple[str, ...]) -> bytes:
-    return encode_list(kind, (redacted(item, annotations) for item in items))
 
 
 async def _all_of(cluster: Cluster, kind: Kind[Resource]) -> list[Resource]:
@@ -174,7 +172,16 @@ def _write(out: Path, files: dict[str, bytes], taken_at: datetime) -> None:
     _remove(part)
     try:
         if stem := archive_stem(out):
-            _write_archive(part, stem, files, taken_at)
+            mtime = min(max(0, int(taken_at.timestamp())), _LATEST)
+            with (
+                part.open("wb") as raw,
+                gzip.GzipFile(filename="", mode="wb", fileobj=raw, mtime=mtime) as zipped,
+                tarfile.open(fileobj=zipped, mode="w", format=tarfile.PAX_FORMAT) as archive,
+            ):
+                for name, data in sorted(files.items()):
+                    member = tarfile.TarInfo(f"{stem}/{name}")
+                    member.size, member.mtime = len(data), mtime
+                    archive.addfile(member, io.BytesIO(data))
         else:
             for name, data in files.items():
                 (part / name).parent.mkdir(parents=True, exist_ok=True)
@@ -191,20 +198,8 @@ def _remove(path: Path) -> None:
         path.unlink(missing_ok=True)
 
 
-def _write_archive(path: Path, top: str, files: dict[str, bytes], taken_at: datetime) -> None:
-    mtime = min(max(0, int(taken_at.timestamp())), _LATEST)
-    with (
-        path.open("wb") as raw,
-        gzip.GzipFile(filename="", mode="wb", fileobj=raw, mtime=mtime) as zipped,
-        tarfile.open(fileobj=zipped, mode="w", format=tarfile.PAX_FORMAT) as archive,
-    ):
-        for name, data in sorted(files.items()):
-            member = tarfile.TarInfo(f"{top}/{name}")
-            member.size, member.mtime = len(data), mtime
-            archive.addfile(member, io.BytesIO(data))
-
-
 _IN_NAMESPACE = (CONFIG_MAPS, DAEMON_SETS, DEPLOYMENTS, ENDPOINT_SLICES, LEASES, REPLICA_SETS, SERVICES)
+_PLURALS = frozenset(kind.plural for kind in _IN_NAMESPACE)
 _REASONS = ("FilteringFailed", "BindingFailed")
 """HAMi's own events, which stand where the pods are that they are about (pkg/scheduler/event.go)."""
 
@@ -223,7 +218,11 @@ async def capture(
             wanted = f"{COMPONENT_LABEL} in ({','.join(sorted(HAMI_COMPONENTS))})"
             return _with(await cluster.list(kind, namespace, labels=wanted), pods)
         if kind.plural == EVENTS.plural:
-            return await _events(cluster, kind, namespace)
+            found = await cluster.list(kind, namespace)
+            for reason in _REASONS:
+                elsewhere = f"reason={reason},metadata.namespace!={namespace}"
+                found = _with(found, await cluster.list(kind, fields=elsewhere))
+            return found
         if kind.plural in (NODES.plural, WEBHOOKS.plural):
             return await cluster.list(kind)
         return await cluster.list(kind, namespace) if kind.plural in _PLURALS else []
@@ -242,17 +241,6 @@ async def capture(
     return summary
 
 
-async def _events(cluster: LiveCluster, kind: Kind[Resource], namespace: str) -> list[Resource]:
-    found = await cluster.list(kind, namespace)
-    for reason in _REASONS:
-        elsewhere = await cluster.list(kind, fields=f"reason={reason},metadata.namespace!={namespace}")
-        found = _with(found, elsewhere)
-    return found
-
-
 def _with(listed: list[Resource], more: Sequence[Resource]) -> list[Resource]:
     known = {(resource.namespace, resource.name) for resource in listed}
     return listed + [resource for resource in more if (resource.namespace, resource.name) not in known]
-
-
-_PLURALS = frozenset(kind.plural for kind in _IN_NAMESPACE)

@@ -45,7 +45,13 @@ async def logs_of_hami(
     bear on every pod, and of kube-scheduler those that name it. The device plugin's are the newest lines of
     at most `MOST_PLUGIN_PODS` pods: first the one on `node`, then those that are not ready or were restarted.
     """
-    plugins = sorted(filter(is_plugin, pods), key=lambda pod: (pod.spec.node_name != node, _well(pod)))
+
+    def order(pod: Pod) -> tuple[bool, bool]:
+        statuses = pod.status.container_statuses or ()
+        well = bool(statuses) and all(status.ready and not status.restart_count for status in statuses)
+        return pod.spec.node_name != node, well
+
+    plugins = sorted(filter(is_plugin, pods), key=order)
     chosen = plugins[:MOST_PLUGIN_PODS]
     wanted = [run for scheduler in filter(is_scheduler, pods) for run in _runs(scheduler, pod)]
     wanted += [run._replace(tail=PLUGIN_LOG_LINES) for plugin in chosen for run in _runs(plugin)]
@@ -63,12 +69,8 @@ async def logs_of_hami(
             gaps.append(gap(wanted_log.source, error.message, error.hint))
             continue
         if cut:
-            gaps.append(
-                gap(
-                    wanted_log.source,
-                    Text("error-recording.not-all-log-was-read", count=f"{len(lines):,}", limit=f"{limit:,}"),
-                )
-            )
+            why = Text("error-recording.not-all-log-was-read", count=f"{len(lines):,}", limit=f"{limit:,}")
+            gaps.append(gap(wanted_log.source, why))
         # In a thread: a bot that records meanwhile answers others.
         logs[name] = (await asyncio.to_thread(masked_log, lines)).encode()
         left = max(0, left - len(logs[name]))
@@ -82,15 +84,16 @@ async def metrics_of_hami(ports: PodPorts, pods: Iterable[Pod]) -> tuple[dict[st
     """
     of_hami = list(pods)
     monitors = list(filter(is_plugin, of_hami))
-    places = [(pod, _metrics_port(pod)) for pod in filter(is_scheduler, of_hami)]
+    places: list[tuple[Pod, int]] = []
+    for pod in filter(is_scheduler, of_hami):
+        extenders = (part for part in pod.spec.containers if part.name == EXTENDER_CONTAINER)
+        words = [word for part in extenders for word in (*(part.command or ()), *(part.args or ()))]
+        places.append((pod, metrics_port(read_flags(words))))
     places += [(pod, MONITOR_PORT) for pod in monitors[:MOST_MONITORS]]
-    wanted = [
-        (
-            f"metrics of {pod.namespace}/{pod.name}",
-            PodGet(pod.namespace, pod.name, "http", port, "metrics", within_s=_METRICS_WITHIN_S),
-        )
-        for pod, port in places
-    ]
+    gets = (
+        PodGet(pod.namespace, pod.name, "http", port, "metrics", within_s=_METRICS_WITHIN_S) for pod, port in places
+    )
+    wanted = [(f"metrics of {get.namespace}/{get.pod}", get) for get in gets]
     answers = await served_by_each(ports, wanted, lambda text: masked(text).encode(), within_s=_ALL_METRICS_WITHIN_S)
     found: dict[str, bytes] = {}
     gaps: list[Gap] = []
@@ -104,17 +107,6 @@ async def metrics_of_hami(ports: PodPorts, pods: Iterable[Pod]) -> tuple[dict[st
     if (rest := len(monitors) - MOST_MONITORS) > 0:
         gaps.append(gap(_MONITORS, Text("error-recording.more-monitors-were-not-asked", rest=f"{rest:,}")))
     return found, gaps
-
-
-def _metrics_port(scheduler: Pod) -> int:
-    extenders = (part for part in scheduler.spec.containers if part.name == EXTENDER_CONTAINER)
-    words = (word for part in extenders for word in (*(part.command or ()), *(part.args or ())))
-    return metrics_port(read_flags([*words]))
-
-
-def _well(pod: Pod) -> bool:
-    statuses = pod.status.container_statuses or ()
-    return bool(statuses) and all(status.ready and not status.restart_count for status in statuses)
 
 
 def _runs(pod: Pod, named: str = "") -> list[LogWanted]:

@@ -5,6 +5,7 @@ served are `pprof/<namespace>/<pod>/<profile>.pb.gz` and `metrics/<namespace>/<p
 """
 
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from datetime import datetime
 from itertools import islice
 from pathlib import Path
@@ -158,20 +159,16 @@ class RecordedCluster:
 
     async def log(self, wanted: LogWanted) -> LogLines:
         name = log_name(wanted.namespace, wanted.pod, wanted.container, previous=wanted.previous)
-        if wanted.tail:
-            return self._last_lines(name, wanted)
         lines = LineFilter(wanted.needle, *wanted.others)
-        cut = self._files.tail(name, wanted.limit_bytes, lines.feed)
-        found = lines.finish(cut_short=False)
-        return found._replace(cut=found.cut or cut)
-
-    def _last_lines(self, name: str, wanted: LogWanted) -> LogLines:
-        """As an API server gives them: from so many lines before the end on, and no further than the limit."""
+        if not wanted.tail:
+            cut = self._files.tail(name, wanted.limit_bytes, lines.feed)
+            found = lines.finish(cut_short=False)
+            return found._replace(cut=found.cut or cut)
+        # As an API server gives them: from so many lines before the end on, and no further than the limit.
         last = LineFilter(b"")
         self._files.tail(name, MOST_BYTES, last.feed)
         kept = last.finish(cut_short=False).lines[-wanted.tail :]
         text = "".join(f"{line}\n" for line in kept).encode()
-        lines = LineFilter(wanted.needle, *wanted.others)
         lines.feed(text[: wanted.limit_bytes])
         return lines.finish(cut_short=len(text) > wanted.limit_bytes)
 
@@ -216,25 +213,19 @@ class RecordedCluster:
                 Text("error-recording.meta-could-not-be-read", path=path, meta=META, why=str(error)), hint=_META_HINT
             ) from error
         if meta.format not in (FORMAT, ""):
-            raise SourceError(
-                Text("error-recording.of-format", path=path, format=repr(meta.format)),
-                hint=Text("error-recording.format-read", format=FORMAT),
-            )
+            text = Text("error-recording.of-format", path=path, format=repr(meta.format))
+            raise SourceError(text, hint=Text("error-recording.format-read", format=FORMAT))
         return meta
 
     def _assumed_meta(self, path: Path) -> Meta:
-        newest: datetime | None = None
+        moments: list[datetime] = []
         for kind in ALL_KINDS:
-            try:
-                items = self._objects(kind).items
-            except SourceError:
-                continue
-            for text in _times(msgspec.to_builtins(items)):
-                moment = parse_time(text)
-                newest = max(filter(None, (newest, moment)), default=None)
-        if newest is None:
+            with suppress(SourceError):
+                texts = _times(msgspec.to_builtins(self._objects(kind).items))
+                moments += filter(None, map(parse_time, texts))
+        if not moments:
             raise SourceError(Text("error-recording.has-no-time", path=path, meta=META), hint=_META_HINT)
-        taken_at = format_time(newest)
+        taken_at = format_time(max(moments))
         why = Text("error-recording.newest-time-is-taken", meta=META, taken_at=taken_at)
         self.notes = (gap(META, why, _META_HINT),)
         return Meta(taken_at)

@@ -28,12 +28,6 @@ _OF_ONE_OBJECT = ("metadata.name=", "spec.nodeName=", "involvedObject.")
 _UNPLACED = ("status.phase=Pending", "spec.nodeName=")
 
 
-def _heard(reading: asyncio.Task[Any]) -> None:
-    """A failure is told to those who wait; there may be none any more."""
-    if not reading.cancelled():
-        reading.exception()
-
-
 class WatchCache:
     """What is followed of one cluster, and what is read of lists that nobody follows.
 
@@ -67,7 +61,8 @@ class WatchCache:
         reading = self._next.get(key)
         if reading is None:
             reading = self._next[key] = asyncio.create_task(self._read(wanted, namespace))
-            reading.add_done_callback(_heard)
+            # A failure is told to those who wait; there may be none any more.
+            reading.add_done_callback(lambda read: read.cancelled() or read.exception())
         return await shared(reading, f"list of {wanted.kind.plural} in {self.live.name}")
 
     async def _read(self, wanted: Selection[R], namespace: str) -> Listed[R]:

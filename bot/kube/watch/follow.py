@@ -155,7 +155,11 @@ class Follower(Generic[R]):
         """What was there before stays until all of it has come. Without a watch it is of use to those who wait only."""
         asked_at = _now()
         found = await self._live.listed(self.wanted)
-        self.mirror.replace(found.items, found.bad, _number(found.version))
+        try:
+            version = version_of(found.version)
+        except ValueError as error:
+            raise SourceError(Text("error-kube.versions-are-no-numbers", version=repr(found.version))) from error
+        self.mirror.replace(found.items, found.bad, version)
         self._told_at, self._lost = None if self._refused else asked_at, False
         # In a context of its own: it goes on long after the question that began it.
         self._task = self._task or asyncio.create_task(self._follow(), context=Context())
@@ -202,13 +206,6 @@ class Follower(Generic[R]):
     def _name(self) -> str:
         selectors = " ".join(filter(None, (self.wanted.labels, self.wanted.fields)))
         return f"watch of {self.wanted.kind.plural} {selectors}".rstrip() + f" in {self._live.name}"
-
-
-def _number(version: str) -> int:
-    try:
-        return version_of(version)
-    except ValueError as error:
-        raise SourceError(Text("error-kube.versions-are-no-numbers", version=repr(version))) from error
 
 
 def _now() -> float:

@@ -197,18 +197,14 @@ def _other(event: _WatchedEvent[Any], line: memoryview) -> WatchEvent[Any] | Boo
         case "BOOKMARK":
             return Bookmark(_version(event.object))
         case "ERROR":
-            raise _told(line)
+            try:
+                status = _decode_status(line).object
+            except _UNREADABLE:
+                raise SourceError(Text("error-kube.watch-ended-unreadable")) from None
+            text = Text("error-kube.watch-ended-with", code=status.code, message=quoted(status.message))
+            raise StaleListError(text) if status.code == _EXPIRED else SourceError(text)
         case _:
             raise SourceError(Text("error-kube.watch-sent-type", type=repr(quoted(event.type))))
-
-
-def _told(line: memoryview) -> SourceError:
-    try:
-        status = _decode_status(line).object
-    except _UNREADABLE:
-        return SourceError(Text("error-kube.watch-ended-unreadable"))
-    text = Text("error-kube.watch-ended-with", code=status.code, message=quoted(status.message))
-    return StaleListError(text) if status.code == _EXPIRED else SourceError(text)
 
 
 def _version(item: Resource) -> int:
