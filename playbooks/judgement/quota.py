@@ -58,7 +58,7 @@ def keeps_out(scene: QuotaScene) -> Iterator[Finding]:
     """A namespace's quota is what keeps pods waiting: judged as `why` and `pending` judge them."""
     for group in scene.once(kept_out).groups:
         assert scene.cluster is not None, "pods wait in no cluster"
-        first, several, oldest = group.cause, len(group.pods) > 1, PodScene(group.pods[0], scene.cluster)
+        first, several, oldest = group.cause, len(group.pods) > 1, PodScene(scene.cluster, group.pods[0])
         namespace, names = oldest.pod.namespace, prose.names([pod.name for pod in group.pods])
         # On the limit that refuses the pod; where none can be told to, on one that may.
         by_verdict = {effect.verdict: effect for effect in reversed(effects(oldest)) if effect.by == "HAMi"}

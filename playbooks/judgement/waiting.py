@@ -165,7 +165,7 @@ class Judge:
     def cause(self, pod: Pod) -> Finding | None:
         """The first finding about the pod, or about the first one like it; None when there is no room to judge it."""
         cluster, request = self._cluster, request_key(pod, self._quotas)
-        scene = PodScene(pod, cluster, advises=False)
+        scene = PodScene(cluster, pod, advises=False)
         attempt = scene.attempt
         key = request, attempt_key(pod, attempt, cluster.now), _left_alone(scene)
         if key in self._causes:

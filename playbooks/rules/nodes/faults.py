@@ -347,11 +347,8 @@ def told_beside(group: Group) -> Told:
         return claim, proofs, plugin_actions(first.name, pods, device.vendor)
     start = start_of(scene.install)
     if fault.why == "restarted" and start:
-        return (
-            since_restart(names, start),
-            restart_proofs(nodes, device, start),
-            restart_steps(first.name, device, pods),
-        )
+        proofs = restart_proofs(nodes, device, start)
+        return since_restart(names, start), proofs, restart_steps(first.name, device, pods)
     why = fault.why if fault.code == "node-unregistered" else "claim"
     claim = claim_of((fault.code, why), names, device, str(scene.version or "?"))
     if plugin and fault.about in _DOWN:

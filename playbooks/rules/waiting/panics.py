@@ -32,8 +32,7 @@ from playbooks.gather.scheduler_process import PanicLog
 from playbooks.quotes import kubectl, of_logged, shown
 from playbooks.rule import rule
 from playbooks.rules.common.findings import finding
-from playbooks.scenes.cluster import HamiScene
-from playbooks.scenes.waiting_pod import PodScene
+from playbooks.scenes.waiting_pod import HamiScene, PodScene
 
 _MAX_SHOWN = 2
 _ROUNDED, _AT_ONCE = timedelta(seconds=1), timedelta(seconds=3)
