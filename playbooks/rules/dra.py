@@ -32,8 +32,9 @@ from playbooks.rules.common import prose
 from playbooks.rules.common.findings import finding
 from playbooks.rules.waiting.cause_ranking import rank_words
 from playbooks.rules.waiting.refusals import in_words, look_at_pod
-from playbooks.scenes.cluster import InstallScene
+from playbooks.scenes.cluster import ClusterScene, InstallScene
 from playbooks.scenes.gpus import GpusScene
+from playbooks.scenes.nodes import NodesScene
 from playbooks.scenes.waiting_pod import PodScene
 
 _DEVICES = 3
@@ -205,7 +206,7 @@ def served(slices: Slices) -> set[str]:
     return set() if isinstance(slices, Gap) else {slice_.spec.node_name for slice_ in dra.of_hami(slices)}
 
 
-DraScene = InstallScene | GpusScene
+DraScene = InstallScene | ClusterScene | NodesScene | GpusScene
 """What DRA drivers offer, beside the nodes and the install that HAMi's scheduler counts on."""
 
 
