@@ -23,17 +23,29 @@ from playbooks.scenes.waiting_pod import PodScene
 _RESPECTS_FOREIGN = Version(2, 7, 0)
 _OVERWRITE = "force-overwrite-default-scheduler"
 _SAME_MOMENT_S = 3
-_CLAIM_AND_FIX = {
-    "claim": ("webhook-bypassed.claim", "webhook-bypassed.check"),
-    "privileged": ("webhook-bypassed.privileged", "webhook-bypassed.fix-privileged"),
-    "opted-out": ("webhook-bypassed.opted-out", "webhook-bypassed.fix-opted-out"),
-    "unselected": ("webhook-bypassed.unselected", "webhook-bypassed.fix-unselected"),
-    "namespace": ("webhook-bypassed.namespace", "webhook-bypassed.fix-namespace"),
-    "static": ("webhook-bypassed.static", "webhook-bypassed.fix-static"),
-    "older": ("webhook-bypassed.older", "webhook-bypassed.fix-older"),
-    "init": ("webhook-bypassed.init", "webhook-bypassed.fix-init"),
-    "node": ("webhook-bypassed.node", "webhook-bypassed.fix-node"),
-    "unanswered": ("webhook-bypassed.unanswered", "webhook-bypassed.fix-unanswered"),
+_CLAIMS = {
+    "claim": "webhook-bypassed.claim",
+    "privileged": "webhook-bypassed.privileged",
+    "opted-out": "webhook-bypassed.opted-out",
+    "unselected": "webhook-bypassed.unselected",
+    "namespace": "webhook-bypassed.namespace",
+    "static": "webhook-bypassed.static",
+    "older": "webhook-bypassed.older",
+    "init": "webhook-bypassed.init",
+    "node": "webhook-bypassed.node",
+    "unanswered": "webhook-bypassed.unanswered",
+}
+_FIXES = {
+    "claim": "webhook-bypassed.check",
+    "privileged": "webhook-bypassed.fix-privileged",
+    "opted-out": "webhook-bypassed.fix-opted-out",
+    "unselected": "webhook-bypassed.fix-unselected",
+    "namespace": "webhook-bypassed.fix-namespace",
+    "static": "webhook-bypassed.fix-static",
+    "older": "webhook-bypassed.fix-older",
+    "init": "webhook-bypassed.fix-init",
+    "node": "webhook-bypassed.fix-node",
+    "unanswered": "webhook-bypassed.fix-unanswered",
 }
 _EDITED: Mapping[str, Mapping[str, object] | None] = {
     "privileged": None,
@@ -72,7 +84,8 @@ def missed(
     foreign = named != KUBERNETES_SCHEDULER
     respects = foreign if version is None else version >= _RESPECTS_FOREIGN
     if respects and (foreign or install.flags.get(_OVERWRITE) == "false"):  # the webhook leaves it to that scheduler
-        hami, key = install.scheduler_name, "wrong-scheduler.manifest" if foreign else "wrong-scheduler.name"
+        hami = install.scheduler_name
+        key = "wrong-scheduler.manifest" if foreign else "wrong-scheduler.name"
         fix = edit_owner(pod, Text(key, hami=hami), {"spec": {"schedulerName": hami}})
         claim, sure = Text("wrong-scheduler.claim", scheduler=named, hami=hami), _sure(install.seen)
         return [finding("wrong-scheduler", claim, sure, [pod.spec.node_name], past.proofs, actions=[fix])]
@@ -161,8 +174,8 @@ def _bypassed(past: _Past, how: str, shown: Sequence[Evidence] = (), reason: Lef
     pod, install = past.scene.pod, past.scene.install
     label = f"{reason.key}={reason.value}" if reason and reason.value else reason.key if reason else ""
     names = {"scheduler": _scheduler(pod), "hami": install.scheduler_name, "namespace": pod.namespace}
-    claim = Text(_CLAIM_AND_FIX[how][0], **names, resource=past.resource, label=label)
-    fix = Text(_CLAIM_AND_FIX[how][1], label=label)
+    claim = Text(_CLAIMS[how], **names, resource=past.resource, label=label)
+    fix = Text(_FIXES[how], label=label)
     if how in _EDITED:
         removed = {"metadata": {"labels": {reason.key: None}}} if reason and how == "opted-out" else _EDITED[how]
         steps = [edit_owner(pod, fix, removed)]

@@ -257,15 +257,25 @@ _SOCKETS = ("docker.sock", "containerd.sock", "crio.sock")
 _SANDBOXES = re.compile(r"kata|gvisor|runsc|firecracker", re.IGNORECASE)
 
 
-_WHY_AND_FIX = {
-    "disabled": ("limit-not-enforced.disabled", "limit-not-enforced.fix-disabled"),
-    "own-limit": ("limit-not-enforced.own-limit", "limit-not-enforced.fix-own-limit"),
-    "all-visible": ("limit-not-enforced.all-visible", "limit-not-enforced.fix-all-visible"),
-    "by-uuid": ("limit-not-enforced.by-uuid", "limit-not-enforced.fix-by-uuid"),
-    "cores-off": ("limit-not-enforced.cores-off", "limit-not-enforced.fix-cores-off"),
-    "musl": ("limit-not-enforced.musl", "limit-not-enforced.fix-musl"),
-    "sandbox": ("limit-not-enforced.sandbox", "limit-not-enforced.fix-sandbox"),
-    "inner": ("limit-not-enforced.inner", "limit-not-enforced.fix-inner"),
+_WHYS = {
+    "disabled": "limit-not-enforced.disabled",
+    "own-limit": "limit-not-enforced.own-limit",
+    "all-visible": "limit-not-enforced.all-visible",
+    "by-uuid": "limit-not-enforced.by-uuid",
+    "cores-off": "limit-not-enforced.cores-off",
+    "musl": "limit-not-enforced.musl",
+    "sandbox": "limit-not-enforced.sandbox",
+    "inner": "limit-not-enforced.inner",
+}
+_FIXES = {
+    "disabled": "limit-not-enforced.fix-disabled",
+    "own-limit": "limit-not-enforced.fix-own-limit",
+    "all-visible": "limit-not-enforced.fix-all-visible",
+    "by-uuid": "limit-not-enforced.fix-by-uuid",
+    "cores-off": "limit-not-enforced.fix-cores-off",
+    "musl": "limit-not-enforced.fix-musl",
+    "sandbox": "limit-not-enforced.fix-sandbox",
+    "inner": "limit-not-enforced.fix-inner",
 }
 
 
@@ -297,9 +307,9 @@ def unenforced_limit(scene: PlacedScene) -> Iterator[Finding]:
     first, look = reasons[0], kubectl_pod(pod, "get", "-o", "yaml")
     proofs = [*(quotes.of_pod(pod, reason.quote, reason.path) for reason in reasons), quotes.of_holder(pod)]
     proofs += [seen] if seen else []
-    why = Text(_WHY_AND_FIX[first.word][0], value=first.quote)
+    why = Text(_WHYS[first.word], value=first.quote)
     claim = Text("limit-not-enforced.claim", container=first.container, why=why)
-    steps = [step(Text(_WHY_AND_FIX[word][1]), look) for word in dict.fromkeys(reason.word for reason in reasons)]
+    steps = [step(Text(_FIXES[word]), look) for word in dict.fromkeys(reason.word for reason in reasons)]
     yield finding("limit-not-enforced", claim, first.confidence, [node], proofs, actions=steps)
 
 

@@ -90,8 +90,8 @@ def refused(scene: PlacedScene) -> Iterator[Finding]:
     actions.append(step(Text("allocate-failed.recreate"), kubectl_pod(pod, "delete"), changes_cluster=True))
     key = "allocate-failed.stripped" if said.stripped else "allocate-failed.unplaced"
     scheduler = pod.spec.scheduler_name or "?"
-    key = "allocate-failed.claim" if placed or of_volcano else key
-    claim = Text(key, node=node or "?", why=why, scheduler=scheduler)
+    values = {"node": node or "?", "why": why, "scheduler": scheduler}
+    claim = Text("allocate-failed.claim" if placed or of_volcano else key, **values)
     # Of a pod whose annotations are gone, that is what kubelet's words mean; of Volcano's they mean something else.
     read = [evidence.quote for evidence in said.words] if scene.seen and not of_volcano else []
     known = find("kubelet-message", read, scene.plugin_version)

@@ -100,13 +100,15 @@ def held_by_nobody(scene: QuotaScene) -> Iterator[Finding]:
     for limit in (limit for space in scene.spaces for limit in space.limits):
         if limit.by == "Kubernetes" or scene.enforces(limit) or (limit.scoped and scene.rules.merges_quotas):
             continue
-        key, by_version = "quota-not-enforced.unread" if limit.amount is None else "quota-not-enforced.zero", False
+        key = "quota-not-enforced.unread" if limit.amount is None else "quota-not-enforced.zero"
+        by_version = False
         if limit.by == "nobody":
             key = "quota-not-enforced.nobody"
         elif scene.rules.quota == "none" or not (
             scene.rules.modern or scene.is_first(scene.config.amounts[limit.resource][0])
         ):
-            key, by_version = "quota-not-enforced.version", True
+            key = "quota-not-enforced.version"
+            by_version = True
         claim = Text(key, **_names(limit), version=str(scene.version or "?"), value=limit.written)
         edit = _edit(limit.namespace, limit.quota)
         mend = step(Text("quota-not-enforced.correct", **_names(limit)), edit, changes_cluster=True)

@@ -255,7 +255,8 @@ def _suspected(code: Code, scene: PodScene, names: Sequence[str]) -> Finding:
     since, tried = attempt.since, attempt.at
     key = "scheduler-ledger-stale.suspected" if code == "scheduler-ledger-stale" else "registration-ignored.suspected"
     if (reason := _reasons(attempt)[0]) == CORDONED:
-        code, key = "card-cordoned", "card-cordoned.kept"
+        code = "card-cordoned"
+        key = "card-cordoned.kept"
     when = {"since": format_time(since) if since else "?", "tried": format_time(tried) if tried else "?"}
     claim = Text(key, nodes=prose.names(names), reason=reason, **when)
     proofs = [*attempt.evidence_for(reason), *scene.words, *_of_gpus(scene, names)]
