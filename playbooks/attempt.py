@@ -104,14 +104,10 @@ class Attempt(NamedTuple):
 
     def evidence_for(self, text: str) -> list[Evidence]:
         """Every statement that names this reason: condition or FailedScheduling, events, then one log line."""
-        found: list[Evidence] = []
-        if text in self.codes:
-            found += self.words
+        found = self.words if text in self.codes else []
         found += [evidence for event, evidence in self.code_events if event.code == text]
-        logged = (
-            proof for refusal, proof in self.refusals if any(card.code == text for card in read_reason(refusal.reason))
-        )
-        return found + list(logged)[:1]
+        told = ((proof, {card.code for card in read_reason(refusal.reason)}) for refusal, proof in self.refusals)
+        return found + [proof for proof, codes in told if text in codes][:1]
 
     def generic_refusals(self) -> int:
         """How many nodes HAMi refused without saying why (`NodeUnfitPod`, `node not fit pod`)."""
@@ -129,16 +125,11 @@ def last_attempt(pod: Pod, events: Iterable[Event], lines: Iterable[tuple[Pod, L
     own = [event for event in said if not uid or event.involved_object.uid in ("", uid)]
     own.sort(key=lambda event: (_when(event) or _LONG_AGO, event.name))
     attempt = _newest(pod, own)
-    codes = [
-        (code, event)
-        for event in own
-        if event_reason(event.reason) == "FilteringFailed" and (code := parse_code_event(event.message))
-    ]
+    failed = [event for event in own if event_reason(event.reason) == "FilteringFailed"]
+    codes = [(code, event) for event in failed if (code := parse_code_event(event.message))]
     newest = max((when for _, event in codes if (when := _when(event))), default=None)
     recent = [(code, event) for code, event in codes if newest and (_when(event) or newest) >= newest - _ATTEMPT]
-    none_fit = [
-        event for event in own if event_reason(event.reason) == "FilteringFailed" and says_none_fit(event.message)
-    ]
+    none_fit = [event for event in failed if says_none_fit(event.message)]
     if attempt.at is not None:
         recent = [entry for entry in recent if (_when(entry[1]) or attempt.at) >= attempt.at - _EVENT_LAG]
     if attempt.stage == "filter":
@@ -152,9 +143,8 @@ def last_attempt(pod: Pod, events: Iterable[Event], lines: Iterable[tuple[Pod, L
     if attempt.stage in ("filter", "nothing"):
         attempt = attempt._replace(refusals=_refusals(pod, lines))
         if attempt.refusals and attempt.stage == "nothing":
-            attempt = attempt._replace(
-                stage="filter", at=attempt.refusals[0][0].line.at, evidence=attempt.refusals[0][1]
-            )
+            first, proof = attempt.refusals[0]
+            attempt = attempt._replace(stage="filter", at=first.line.at, evidence=proof)
     return _with_history(attempt, pod, own, lines) if attempt.stage == "filter" else attempt
 
 
@@ -187,11 +177,8 @@ def _newest(pod: Pod, events: list[Event]) -> Attempt:
     """The PodScheduled condition is rewritten with every attempt; without it the newest event stands in."""
     condition = pod.condition("PodScheduled")
     if condition is not None and condition.status == "False" and condition.message.strip():
-        same = [
-            event
-            for event in events
-            if event.reason == "FailedScheduling" and _same_text(event.message, condition.message)
-        ]
+        failed = (event for event in events if event.reason == "FailedScheduling")
+        same = [event for event in failed if _same_text(event.message, condition.message)]
         at = max(filter(None, map(_when, same)), default=parse_time(condition.last_transition_time))
         evidence = quotes.of_condition(pod, condition, format_time(at) if at else None)
         attempt = _classify(condition.message, at, evidence, bind=condition.reason == "SchedulerError")
@@ -212,9 +199,8 @@ def _newest(pod: Pod, events: list[Event]) -> Attempt:
     refusals = [event for event in staged if event_reason(event.reason) in ("FailedScheduling", "BindingFailed")]
     if refusals and (_when(last) or _LONG_AGO) - (_when(refusals[-1]) or _LONG_AGO) <= _EVENT_LAG:
         last = refusals[-1]
-    return _classify(
-        last.message, _when(last), quotes.of_event(last), bind=event_reason(last.reason) != "FilteringFailed"
-    )
+    bind = event_reason(last.reason) != "FilteringFailed"
+    return _classify(last.message, _when(last), quotes.of_event(last), bind=bind)
 
 
 def _same_text(event: str, condition: str) -> bool:

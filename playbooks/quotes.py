@@ -79,9 +79,8 @@ def of_event(event: Event) -> Evidence:
         path = f'jsonpath={{.status.conditions[?(@.type=="{REPLICA_FAILURE}")].message}}'
         look = ("get", about.kind.lower(), about.name, "-o", path)
     source, command = "condition" if standing else "event", kubectl("-n", namespace, *look)
-    return Evidence(
-        source, f"{about.kind} {namespace}/{about.name}", clock(event.seen_at), shown(event.message), command
-    )
+    name, at = f"{about.kind} {namespace}/{about.name}", clock(event.seen_at)
+    return Evidence(source, name, at, shown(event.message), command)
 
 
 def of_condition(pod: Pod, condition: Condition, at: str | None) -> Evidence:
@@ -123,11 +122,6 @@ def of_pod_annotation(pod: Pod, key: str) -> Evidence:
     """An annotation of the pod."""
     value = pod.metadata.annotation(key) or ""
     return of_pod(pod, value, _annotation_path(key))
-
-
-def of_pod_label(pod: Pod, key: str) -> Evidence:
-    """A label of the pod."""
-    return of_pod(pod, pod.metadata.label(key) or "", f"{{.metadata.labels.{_escape(key)}}}")
 
 
 def of_holder(pod: Pod | Holder) -> Evidence:

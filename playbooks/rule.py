@@ -90,6 +90,11 @@ def before(_: Told, __: Finding) -> bool:
     return True
 
 
+def untold(told: Told, finding: Finding) -> bool:
+    """Where nothing of its code was told already."""
+    return finding.code not in told.codes
+
+
 def always(_: Scene, __: Told) -> bool:
     """Whatever was told."""
     return True

@@ -130,8 +130,8 @@ def asked_of(wanted: Request, world: ClusterScene, undecodable: Sequence[str] = 
     names = [f"{pod.namespace}/{pod.name}" if several else pod.name for pod in pods]
     return tuple(
         AskedScene(
-            admitted,
             world,
+            admitted,
             name=name,
             written=admitted if wanted.words else pod,
             card_words=wanted.words,

@@ -221,7 +221,7 @@ async def gather_waiting_pod(pod: Pod, sources: Sources, group: str) -> PodScene
         process=process,
         webhook=await gather_webhook(cluster, install.install, [pod.namespace], log) if past else None,
     )
-    return PodScene(pod, in_cluster, claims, of_group, volcano_plugins, queued)
+    return PodScene(in_cluster, pod, claims, of_group, volcano_plugins, queued)
 
 
 def _messages(pod: Pod, events: Sequence[Event] | Gap, log: ExtenderLines, now: datetime) -> Messages:

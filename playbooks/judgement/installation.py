@@ -6,13 +6,13 @@
 from collections.abc import Iterator
 
 from bot.finding_codes import CODES
-from bot.report import SEVERITIES, Evidence, Finding, Gap, gap
+from bot.report import SEVERITIES, Finding, Gap, gap
 from bot.texts import Text, sentences
 from playbooks import quotes
 from playbooks.gather.scheduler_process import unread
 from playbooks.gather.webhook import WEBHOOK_NAME
 from playbooks.quotes import of_object
-from playbooks.rule import Stage, Told, before, rule, run
+from playbooks.rule import Stage, Told, before, rule, run, untold
 from playbooks.rules.admission.webhook import KIND, service_of, webhook
 from playbooks.rules.common.findings import finding
 from playbooks.rules.dra import claimed_by_webhook, given_by_claims, handed_out_twice, two_webhooks
@@ -52,7 +52,8 @@ def healthy(scene: InstallScene) -> Iterator[Finding]:
     wanted = len(install.pods) if deployment is None or deployment.spec.replicas is None else deployment.spec.replicas
     ready = len(install.ready_pods) if install.pods else deployment.status.ready_replicas if deployment else 0
     text = Text("status.pods", ready=ready, wanted=wanted)
-    proofs = _of_version(scene)
+    release = scheduler_release(scene)
+    proofs = [release.proof] if release else [quotes.of_pod_name(pod) for pod in install.pods[:1]]
     if install.leader is not None and install.lease is not None:
         text = Text("status.list", some=text, more=Text("status.leader", pod=install.leader.name))
         identity = install.lease.spec.holder_identity or ""
@@ -72,19 +73,6 @@ def healthy(scene: InstallScene) -> Iterator[Finding]:
     yield finding("healthy", claim, "suspected" if partly else "confirmed", proofs=proofs, severity="info")
 
 
-def _of_version(scene: InstallScene) -> list[Evidence]:
-    release, pods = scheduler_release(scene), scene.install.pods
-    return [release.proof] if release else [quotes.of_pod_name(pods[0])] if pods else []
-
-
-def _nobody_schedules(scene: InstallScene, _: Told) -> bool:
-    return not scene.install.seen
-
-
-def _is_new(told: Told, result: Finding) -> bool:
-    return result.code not in told.codes
-
-
 def _works(_: InstallScene, told: Told) -> bool:
     """Whether HAMi works, even if it is open to others: that is told too."""
     return all(result.severity == "info" or CODES[result.code].harmless for result in told.findings)
@@ -96,7 +84,7 @@ STATUS: tuple[Stage[InstallScene], ...] = (
         *(given_by_claims, claimed_by_webhook, no_scheduler, blind),
         either=True,
         ends=True,
-        when=_nobody_schedules,
+        when=lambda scene, _: not scene.install.seen,
     ),
     Stage("its scheduler panics", recovered, extender_ended_before, either=True),
     Stage("its scheduler counts pods that are gone", counts_ghosts),
@@ -112,7 +100,7 @@ STATUS: tuple[Stage[InstallScene], ...] = (
     Stage("versions do not go together", mismatched, too_old),
     Stage("nodes have no device plugin that works", plugins_fail, plugins_unready, plugins_missing),
     Stage("its settings", stuck, profiles, loud, opened),
-    Stage("the bot itself", blind, wrong_clock, beside=True, keeps=_is_new),
+    Stage("the bot itself", blind, wrong_clock, beside=True, keeps=untold),
     Stage("all is well", healthy, when=_works, leads=before),
 )
 

@@ -14,7 +14,7 @@ from playbooks import quotes
 from playbooks.attempt import last_attempt, placed_since
 from playbooks.judgement.waiting import cannot_tell
 from playbooks.quotes import kubectl
-from playbooks.rule import Stage, Told, before, rule
+from playbooks.rule import Stage, Told, before, rule, untold
 from playbooks.rules.admission.before_scheduling import given_nothing, refused_at_creation
 from playbooks.rules.admission.not_found import no_such_pod, refused_by_known_words, webhook_unanswered
 from playbooks.rules.common.containers import statuses
@@ -56,18 +56,9 @@ def unread(scene: AbsentScene) -> Iterator[Finding]:
         yield cannot_tell(namespace, name, [attempt.evidence] if attempt.evidence else [], kind)
 
 
-def _may_fail_inside(_: PlacedScene, told: Told) -> bool:
-    """Whether its containers could tell more: it has them, and nothing is known but how it stands."""
-    return told.codes <= {_NOT_STARTED}
-
-
 def _may_lack_limits(_: PlacedScene, told: Told) -> bool:
     """Whether nothing is known but how it stands, and what fails inside it."""
     return told.codes <= {_NOT_STARTED, *own_log_fault.codes}
-
-
-def _is_new(told: Told, finding: Finding) -> bool:
-    return finding.code not in told.codes
 
 
 def _explains(told: Told, _: Finding) -> bool:
@@ -98,10 +89,10 @@ PLACED: tuple[Stage[PlacedScene], ...] = (
         "fails inside",
         *(hidden_from_cuda, own_log_fault, segfault, on_a_faulty_gpu),
         either=True,
-        when=_may_fail_inside,
+        when=lambda _, told: told.codes <= {_NOT_STARTED},
         leads=before,
     ),
-    Stage("its limits cannot hold", unenforced_limit, when=_may_lack_limits, keeps=_is_new, leads=_explains),
+    Stage("its limits cannot hold", unenforced_limit, when=_may_lack_limits, keeps=untold, leads=_explains),
     Stage("runs", running, when=_nothing_told),
     Stage(
         "was given nothing",

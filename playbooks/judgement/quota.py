@@ -27,7 +27,6 @@ from playbooks.rules.quota.limits import (
 )
 from playbooks.rules.quota.overview import overview
 from playbooks.rules.quota.refused import refused
-from playbooks.scenes.cluster import ClusterScene
 from playbooks.scenes.quota import QuotaScene
 from playbooks.scenes.waiting_pod import PodScene
 
@@ -57,34 +56,21 @@ def kept_out(scene: QuotaScene) -> KeptOut:
 @rule(_KEPT_OUT)
 def keeps_out(scene: QuotaScene) -> Iterator[Finding]:
     """A namespace's quota is what keeps pods waiting: judged as `why` and `pending` judge them."""
-    if scene.cluster is not None:
-        for group in scene.once(kept_out).groups:
-            yield _of_group(group, scene, scene.cluster)
-
-
-def _of_group(group: WaitingGroup, quotas: QuotaScene, cluster: ClusterScene) -> Finding:
-    """The cause of the oldest, told of all of them."""
-    first, several, scene = group.cause, len(group.pods) > 1, PodScene(group.pods[0], cluster)
-    values: dict[str, object] = {
-        "count": len(group.pods),
-        "namespace": scene.pod.namespace,
-        "pods": prose.names([pod.name for pod in group.pods]),
-        **_figures(effect := _effect(scene)),
-    }
-    claim = Text("quota.keeps-many" if several else "quota.keeps-one", **values)
-    space = next((space for space in quotas.spaces if space.namespace == scene.pod.namespace), None)
-    claim = with_why(quotas, space, effect.of.resource, claim) if space and effect else claim
-    look = step(Text("pending.why", pod=group.oldest), prose.command("why", group.oldest))
-    smaller = () if several else advise(scene)[:1]
-    return finding(
-        _KEPT_OUT,
-        claim,
-        group.confidence,
-        first.scope.nodes,
-        first.evidence,
-        severity=first.severity,
-        actions=(look, *smaller, *_raise(scene)),
-    )
+    for group in scene.once(kept_out).groups:
+        assert scene.cluster is not None, "pods wait in no cluster"
+        first, several, oldest = group.cause, len(group.pods) > 1, PodScene(scene.cluster, group.pods[0])
+        namespace, names = oldest.pod.namespace, prose.names([pod.name for pod in group.pods])
+        # On the limit that refuses the pod; where none can be told to, on one that may.
+        by_verdict = {effect.verdict: effect for effect in reversed(effects(oldest)) if effect.by == "HAMi"}
+        effect = by_verdict.get("refused") or by_verdict.get("unknown")
+        key = "quota.keeps-many" if several else "quota.keeps-one"
+        claim = Text(key, count=len(group.pods), namespace=namespace, pods=names, **_figures(effect))
+        space = next((space for space in scene.spaces if space.namespace == namespace), None)
+        claim = with_why(scene, space, effect.of.resource, claim) if space and effect else claim
+        look = step(Text("pending.why", pod=group.oldest), prose.command("why", group.oldest))
+        steps = [look, *(() if several else advise(oldest)[:1]), *_raise(oldest)]
+        nodes, severity = first.scope.nodes, first.severity
+        yield finding(_KEPT_OUT, claim, group.confidence, nodes, first.evidence, severity=severity, actions=steps)
 
 
 def _raise(scene: PodScene) -> Iterator[NextAction]:
@@ -97,22 +83,11 @@ def _raise(scene: PodScene) -> Iterator[NextAction]:
             continue
         factor = scene.gpus.memory_factor if effect.of.resource == scene.gpus.memory else 1
         amount = -(-(effect.used + effect.asked) // factor)
-        label = Text(
-            "quota.raise",
-            resource=effect.key,
-            quota=f"{effect.of.namespace}/{effect.of.quota}",
-            amount=f"{amount:,}",
-            pod=scene.pod.name,
-        )
+        values = {"resource": effect.key, "quota": f"{effect.of.namespace}/{effect.of.quota}", "pod": scene.pod.name}
+        label = Text("quota.raise", **values, amount=f"{amount:,}")
         patch = json.dumps({"spec": {"hard": {effect.key: str(amount)}}}, separators=(",", ":"))
         words = ("-n", effect.of.namespace, "patch", "resourcequota", effect.of.quota, "--type", "merge", "-p", patch)
         yield step(label, kubectl(*words), changes_cluster=True)
-
-
-def _effect(scene: PodScene) -> Effect | None:
-    """On the limit that refuses the pod; where none can be told to, on one that may."""
-    found = {effect.verdict: effect for effect in reversed(effects(scene)) if effect.by == "HAMi"}
-    return found.get("refused") or found.get("unknown")
 
 
 def _figures(effect: Effect | None) -> dict[str, object]:

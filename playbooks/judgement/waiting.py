@@ -58,10 +58,6 @@ def unexplained(scene: PodScene) -> Iterator[Finding]:
     yield cannot_tell(scene.pod.namespace, scene.pod.name, scene.words)
 
 
-def _nobody_tried(scene: PodScene, _: Told) -> bool:
-    return scene.attempt.stage == "nothing"
-
-
 def _nodes_count(_: PodScene, told: Told) -> bool:
     """Whether the nodes have a say in it."""
     return told.ended not in (_NOT_OURS, _PAST_HAMI, _NOWHERE, _CLAIMS_ALONE)
@@ -103,7 +99,7 @@ WAITING: tuple[Stage[PodScene], ...] = (
     Stage(_PAST_HAMI, went_past, ends=True),
     Stage(_NOWHERE, offered_nowhere, ends=True, beside=True, when=lambda _, told: told.ended in ("", _PAST_HAMI)),
     Stage(_CLAIMS_ALONE, claims_alone, ends=True),
-    Stage(_NOBODY_TRIED, nothing_asked, ends=True, when=_nobody_tried),
+    Stage(_NOBODY_TRIED, nothing_asked, ends=True, when=lambda scene, _: scene.attempt.stage == "nothing"),
     Stage("HAMi gave no answer", request_refused, panicked, never_asked_about, extender_silent, either=True, ends=True),
     Stage(
         "let through by the filter, or by the objects",
@@ -169,7 +165,7 @@ class Judge:
     def cause(self, pod: Pod) -> Finding | None:
         """The first finding about the pod, or about the first one like it; None when there is no room to judge it."""
         cluster, request = self._cluster, request_key(pod, self._quotas)
-        scene = PodScene(pod, cluster, advises=False)
+        scene = PodScene(cluster, pod, advises=False)
         attempt = scene.attempt
         key = request, attempt_key(pod, attempt, cluster.now), _left_alone(scene)
         if key in self._causes:

@@ -9,17 +9,14 @@ same GPUs the cluster is told. HAMi's documentation forbids it (how-to-use-hami-
 
 import re
 from collections.abc import Iterator, Sequence
-from datetime import datetime
 from enum import IntEnum
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from bot.hami.fit.version_differences import NEWEST_READ
 from bot.hami.installation import dra
 from bot.hami.installation.dra import Offer
-from bot.hami.installation.install import Install
 from bot.hami.nodes.node_state import Terms, registered
 from bot.hami.nodes.registration import Registration, kubelet_offers
-from bot.hami.pods.request_parsing import DeviceConfig
 from bot.kube.models import MutatingWebhookConfiguration, Node, Pod, ResourceClaim, ResourceSlice
 from bot.kube.models.pods import PodResourceClaim
 from bot.report import Evidence, Finding, Gap, NextAction, step
@@ -29,13 +26,15 @@ from playbooks.gather.dra import ClaimsSeen
 from playbooks.gather.scheduling import NODE_SELECTOR_FLAG, is_absent
 from playbooks.gather.webhook import WEBHOOK_NAME, WebhookSeen
 from playbooks.quotes import kubectl, of_object
-from playbooks.rule import Scene, rule
+from playbooks.rule import rule
 from playbooks.rules.admission.webhook import KIND
 from playbooks.rules.common import prose
 from playbooks.rules.common.findings import finding
 from playbooks.rules.waiting.cause_ranking import rank_words
 from playbooks.rules.waiting.refusals import in_words, look_at_pod
-from playbooks.scenes.cluster import InstallScene
+from playbooks.scenes.cluster import ClusterScene, InstallScene
+from playbooks.scenes.gpus import GpusScene
+from playbooks.scenes.nodes import NodesScene
 from playbooks.scenes.waiting_pod import PodScene
 
 _DEVICES = 3
@@ -74,11 +73,6 @@ def claims_of(pod: Pod) -> list[str]:
     return [claim.name for claim in pod.spec.resource_claims or ()]
 
 
-def is_about(reason: str) -> bool:
-    """Whether kube-scheduler's reason says no more than that the claims have no devices."""
-    return bool(_OF_CLAIMS.search(reason))
-
-
 def states_of(scene: PodScene) -> list[_ClaimTold]:
     """What is known of each of the pod's claims, the one that stands most in its way first."""
     pod = scene.pod
@@ -104,13 +98,11 @@ def claims_alone(scene: PodScene) -> list[Finding]:
     if scene.asked or not scene.once(states_of):
         return []
     causes = [cause for cause in rank_words(scene.attempt) if cause.of_kubernetes]
-    words = [
-        (is_about(cause.text), in_words(scene.attempt, cause, [look_at_pod(scene.pod, cause.text)], sure=True))
-        for cause in causes
-    ]
-    others = [] if decide(scene) else [said for about, said in words if not about]
+    words = [in_words(scene.attempt, cause, [look_at_pod(scene.pod, cause.text)], sure=True) for cause in causes]
+    pairs = zip(causes, words, strict=True)
+    others = [] if decide(scene) else [said for cause, said in pairs if not _OF_CLAIMS.search(cause.text)]
     claims = claim_finding(scene, () if words else scene.words)
-    return [*others, claims, *(said for _, said in words if said not in others)]
+    return [*others, claims, *(said for said in words if said not in others)]
 
 
 def claim_finding(scene: PodScene, said: Sequence[Evidence]) -> Finding:
@@ -118,9 +110,8 @@ def claim_finding(scene: PodScene, said: Sequence[Evidence]) -> Finding:
     pod, states = scene.pod, scene.once(states_of)
     first = states[0]
     claim = first.claim or Text("resource-claim.claim", claims=", ".join(claims_of(pod)))
-    look = step(
-        Text("resource-claim.see"), kubectl("-n", pod.namespace, "get", "resourceclaims,resourceclaimtemplates")
-    )
+    claims = kubectl("-n", pod.namespace, "get", "resourceclaims,resourceclaimtemplates")
+    look = step(Text("resource-claim.see"), claims)
     proofs = [*(proof for told in states for proof in told.proofs), *said]
     # Which driver stands behind a class its selectors say, and HAMi-DRA's own may have been changed.
     sure = "suspected" if first.state is State.NO_SLICE else "confirmed"
@@ -136,14 +127,7 @@ def _state(pod: Pod, claim: PodResourceClaim, seen: ClaimsSeen | None) -> _Claim
         return _ClaimTold(State.UNSEEN, "", [named])
     if not name:
         return _of_template(pod, claim, seen)
-    found = next(
-        (
-            resource_claim
-            for resource_claim in seen.claims
-            if (resource_claim.namespace, resource_claim.name) == (pod.namespace, name)
-        ),
-        None,
-    )
+    found = next((one for one in seen.claims if (one.namespace, one.name) == (pod.namespace, name)), None)
     if found is None:
         proof = quotes.of_pod(pod, name, "{.spec.resourceClaims[*].resourceClaimName}")
         if not claim.resource_claim_name:
@@ -156,11 +140,7 @@ def _of_template(pod: Pod, claim: PodResourceClaim, seen: ClaimsSeen) -> _ClaimT
     """A claim that is still to be made."""
     template = claim.resource_claim_template_name
     proof = quotes.of_pod(pod, template or claim.name, "{.spec.resourceClaims[*]}")
-    known = (
-        None
-        if isinstance(seen.templates, Gap)
-        else {resource_claim_template.name for resource_claim_template in seen.templates}
-    )
+    known = None if isinstance(seen.templates, Gap) else {one.name for one in seen.templates}
     if known is not None and template and template not in known:
         return _ClaimTold(State.NO_TEMPLATE, Text("resource-claim.no-template", template=template), [proof])
     return _ClaimTold(State.UNMADE, Text("resource-claim.unmade", claim=claim.name), [proof])
@@ -177,12 +157,9 @@ def _unallocated(claim: ResourceClaim, seen: ClaimsSeen) -> _ClaimTold:
     if offer is None:
         text = Text("resource-claim.no-slice", claim=claim.name, driver=driver, **{"class": classes})
         return _ClaimTold(State.NO_SLICE, text, proofs)
-    text = Text("resource-claim.offered", claim=claim.name, **_counted(offer))
+    counted = {"driver": offer.driver, "devices": offer.devices, "free": offer.free}
+    text = Text("resource-claim.offered", claim=claim.name, **counted)
     return _ClaimTold(State.UNALLOCATED, text, [*proofs, of_slice(offer)])
-
-
-def _counted(offer: Offer) -> dict[str, object]:
-    return {"driver": offer.driver, "devices": offer.devices, "free": offer.free}
 
 
 def _allocated(pod: Pod, claim: ResourceClaim) -> _ClaimTold:
@@ -229,19 +206,8 @@ def served(slices: Slices) -> set[str]:
     return set() if isinstance(slices, Gap) else {slice_.spec.node_name for slice_ in dra.of_hami(slices)}
 
 
-class DraScene(Scene, Protocol):
-    """What DRA drivers offer, beside the nodes and the install that HAMi's scheduler counts on."""
-
-    @property
-    def install(self) -> Install: ...
-    @property
-    def config(self) -> DeviceConfig: ...
-    @property
-    def nodes(self) -> Sequence[Node]: ...
-    @property
-    def slices(self) -> Slices: ...
-    @property
-    def now(self) -> datetime: ...
+DraScene = InstallScene | ClusterScene | NodesScene | GpusScene
+"""What DRA drivers offer, beside the nodes and the install that HAMi's scheduler counts on."""
 
 
 @rule("webhook-bypassed")
@@ -264,7 +230,12 @@ def handed_out_twice(scene: DraScene) -> Iterator[Finding]:
     if shared:
         names = sorted({device.node.name for device in shared})
         claim = Text("dra-mixed.claim", count=len(shared), nodes=prose.names(names), driver=shared[0].of.spec.driver)
-        proofs = [proof for device in shared[:_PROVEN] for proof in _of_shared(device)]
+        cards = ((one, quotes.of_card(one.node, one.uuid)) for one in shared[:_PROVEN])
+        proofs = [
+            proof
+            for one, card in cards
+            for proof in (card, of_object("ResourceSlice", one.of, one.uuid, "{.spec.devices[*]}"))
+        ]
         sure = "confirmed" if scene.install.version else "suspected"
         yield finding("dra-mixed", claim, sure, names, proofs, severity="critical", actions=[_look()])
 
@@ -323,13 +294,6 @@ def _shared(scene: DraScene) -> Iterator[_Shared]:
 
 def _hook(seen: WebhookSeen) -> MutatingWebhookConfiguration | None:
     return None if isinstance(seen.hooks, Gap) else dra.hook_of(seen.hooks)
-
-
-def _of_shared(device: _Shared) -> list[Evidence]:
-    return [
-        quotes.of_card(device.node, device.uuid),
-        of_object("ResourceSlice", device.of, device.uuid, "{.spec.devices[*]}"),
-    ]
 
 
 def _of_hook(hook: MutatingWebhookConfiguration) -> Evidence:

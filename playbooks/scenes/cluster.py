@@ -25,7 +25,6 @@ from playbooks.gather.nodes_in_question import NodesInQuestion
 from playbooks.gather.scheduler_process import SchedulerProcess
 from playbooks.gather.scheduling import Capacity, InstallSeen
 from playbooks.gather.webhook import WebhookSeen
-from playbooks.rule import Scene
 
 T = TypeVar("T")
 
@@ -53,15 +52,6 @@ class WebhookScene(Protocol):
     def webhook(self) -> WebhookSeen | None: ...
     @property
     def now(self) -> datetime: ...
-
-
-class HamiScene(WebhookScene, Scene, Protocol):
-    """What is read of HAMi itself, whether somebody asks about it or about a pod that waits for it."""
-
-    @property
-    def seen(self) -> InstallSeen: ...
-    @property
-    def process(self) -> SchedulerProcess: ...
 
 
 class Remembering(msgspec.Struct, frozen=True, dict=True, eq=False):
@@ -191,6 +181,28 @@ class ClusterScene(OfInstall, frozen=True, dict=True, eq=False):
                 if view is self.views[-1] and wants_own_plugin(self.facts.nodes[name], self.config):
                     expected, unread = expected + 1, unread + (cards is None)
         return [] if unread and 2 * unread >= expected else list(found.values())
+
+
+class OfCluster(Remembering, frozen=True, dict=True, eq=False):
+    """A scene of something that is looked at in its cluster."""
+
+    cluster: ClusterScene
+
+    @property
+    def install(self) -> Install:
+        return self.cluster.install
+
+    @property
+    def config(self) -> DeviceConfig:
+        return self.cluster.config
+
+    @property
+    def now(self) -> datetime:
+        return self.cluster.now
+
+    def was_read(self, source: str) -> bool:
+        """Whether rules may conclude anything from it."""
+        return self.cluster.was_read(source)
 
 
 def what_was_read(some: Sequence[T] | Gap) -> Sequence[T]:

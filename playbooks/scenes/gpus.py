@@ -2,8 +2,7 @@
 pod, by asking the filter.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import datetime
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import NamedTuple
 
@@ -12,18 +11,15 @@ import msgspec
 from bot.hami.fit import verdicts
 from bot.hami.fit.cluster_view import View
 from bot.hami.fit.verdicts import NodeCards
-from bot.hami.installation.install import Install
 from bot.hami.nodes.cards import Card, CardState
 from bot.hami.nodes.registration import Unregistered
-from bot.hami.pods.pod_request import Constraints, ContainerRequest, PodRequest
-from bot.hami.pods.request_parsing import DeviceConfig
-from bot.hami.vendors.vendor import Device
+from bot.hami.pods.pod_request import PodRequest
 from bot.kube.models import Node, ResourceSlice
 from bot.kube.node_conditions import is_cordoned, not_ready
 from bot.report import Gap
 from bot.rows import FREE, UNKNOWN, UNREGISTERED
 from bot.texts import Prose
-from playbooks.scenes.cluster import ClusterScene
+from playbooks.scenes.cluster import ClusterScene, OfCluster
 
 NO_MEMORY = "no-memory"
 LITTLE_MEMORY = "little-memory"
@@ -85,32 +81,15 @@ class CardSeen(NamedTuple):
         return 0 if self.state in (FREE, UNKNOWN, UNREGISTERED) or not self.divided else self.free_mib or 0
 
 
-class GpusScene(msgspec.Struct, frozen=True, dict=True, eq=False):
+class GpusScene(OfCluster, frozen=True, dict=True, eq=False):
     """The cards of a cluster and the pods that hold them; of one node, or of one type, where that is named.
 
     Types are matched as HAMi matches them, in any case.
     """
 
-    cluster: ClusterScene
     node: str = ""
     type: str = ""
     undecodable: tuple[str, ...] = ()
-
-    def was_read(self, source: str) -> bool:
-        """Whether rules may conclude anything from it."""
-        return source != "nodes" or self.cluster.nodes_seen
-
-    @property
-    def install(self) -> Install:
-        return self.cluster.install
-
-    @property
-    def config(self) -> DeviceConfig:
-        return self.cluster.config
-
-    @property
-    def now(self) -> datetime:
-        return self.cluster.now
 
     @property
     def nodes(self) -> Sequence[Node]:
@@ -156,21 +135,15 @@ def cards_of(world: ClusterScene, name: str) -> list[CardSeen]:
 
 
 def _each(world: ClusterScene, names: Iterable[str]) -> list[CardSeen]:
-    told: list[_Told] = [{} for _ in world.views]
-    return [card for name in names for card in _cards_on(world, name, told)]
-
-
-def _cards_on(world: ClusterScene, name: str, told: "list[_Told]") -> list[CardSeen]:
-    *others, newest = (_cards_of(view, name, known) for view, known in zip(world.views, told, strict=True))
-    by_uuid = [{card.card.uuid: card for card in cards} for cards in others]
-    newest.sort(key=lambda card: (card.card.index, card.card.uuid))
-    return [_agreed(card, by_uuid) for card in newest] if others else newest
-
-
-def _agreed(card: CardSeen, others: list[dict[str, CardSeen]]) -> CardSeen:
-    if all(cards.get(card.card.uuid) == card for cards in others):
-        return card
-    return card._replace(state=UNKNOWN, used=None, slice_mib=None)
+    told, found = [_Told() for _ in world.views], list[CardSeen]()
+    for name in names:
+        *others, newest = (_cards_of(view, name, known) for view, known in zip(world.views, told, strict=True))
+        by_uuid = [{card.card.uuid: card for card in cards} for cards in others]
+        newest.sort(key=lambda card: (card.card.index, card.card.uuid))
+        for card in newest:
+            agreed = all(cards.get(card.card.uuid) == card for cards in by_uuid)
+            found.append(card if agreed else card._replace(state=UNKNOWN, used=None, slice_mib=None))
+    return found
 
 
 def _cards_of(view: View, name: str, told: "_Told") -> list[CardSeen]:
@@ -226,9 +199,11 @@ def _seen(
     view: View, name: str, card: CardState, told: _ToldOf, holders: Mapping[str, list[tuple[str, bool]]]
 ) -> CardSeen:
     device = view.facts.config.device_of(card.card.type)
+    cores = device.vendor.count_cores(card.card.cores)  # their number where HAMi notes a mask of them
+    shown = card.card if cores == card.card.cores else msgspec.structs.replace(card.card, cores=cores)
     return CardSeen(
         name,
-        _as_shown(card.card, device.vendor.count_cores),
+        shown,
         told.state,
         told.used,
         told.slice_mib,
@@ -247,7 +222,9 @@ def _used(view: View, card: CardState) -> Used | None:
 def _ask(view: View, card: CardState, cordoned: frozenset[str]) -> _ToldOf:
     """Whether the card would take the smallest pod, and the largest."""
     device = view.facts.config.device_of(card.card.type)
-    least = PodRequest("", "", "", *_least(device, card))
+    container, constraints = device.vendor.least(card, device.word)
+    container = msgspec.structs.replace(container, vendor=device.vendor.names.word)
+    least = PodRequest("", "", "", (container,), constraints)
     verdict = view.run(NodeCards([card], cordoned), least, frozenset({verdicts.QUOTA_NOT_FIT}))
     unknown = verdict.fits is None or not (verdict.fits or verdict.codes)  # or a device that the config does not name
     divided = bool(device.resources.memory)
@@ -256,17 +233,6 @@ def _ask(view: View, card: CardState, cordoned: frozenset[str]) -> _ToldOf:
         state = UNKNOWN
     slice_mib = None if state == UNKNOWN else max(device.vendor.slices(card), default=0) if state == FREE else 0
     return _ToldOf(state, slice_mib, _used(view, card), verdict.unknown)
-
-
-def _as_shown(card: Card, count: Callable[[int], int]) -> Card:
-    """With the number of its cores where HAMi notes a mask of them."""
-    cores = count(card.cores)
-    return card if cores == card.cores else msgspec.structs.replace(card, cores=cores)
-
-
-def _least(device: Device, card: CardState) -> tuple[tuple[ContainerRequest], Constraints]:
-    container, constraints = device.vendor.least(card, device.word)
-    return (msgspec.structs.replace(container, vendor=device.vendor.names.word),), constraints
 
 
 def _state(code: str, card: CardState, divided: bool) -> str:  # noqa: FBT001  # of the device

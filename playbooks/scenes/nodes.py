@@ -161,11 +161,11 @@ class NodesScene(OfInstall, frozen=True, dict=True, eq=False, weakref=True):
         return sorted({*self._by_name, *self.questioned.sides})
 
     @cached_property
-    def _plugins(self) -> Mapping[str, Plugin]:
+    def by_plugins(self) -> Mapping[str, Plugin]:
         return by_node(self.plugins.own, self.now) if self.plugins else {}
 
     @cached_property
-    def _beside(self) -> Mapping[str, Mapping[str, Plugin]]:
+    def by_others(self) -> Mapping[str, Mapping[str, Plugin]]:
         beside = self.plugins.beside.items() if self.plugins else ()
         of_vendors = ((word, by_node(pods, self.now)) for word, pods in beside)
         return {word: found for word, found in of_vendors if found}
@@ -185,14 +185,6 @@ class NodesScene(OfInstall, frozen=True, dict=True, eq=False, weakref=True):
     def settings(self) -> PluginSettings:
         """What HAMi's config maps set for the nodes' GPUs."""
         return read_plugin_settings(self.seen.config_maps)
-
-    def plugin(self, name: str) -> Plugin:
-        """HAMi's own device plugin on the node."""
-        return self._plugins.get(name) or Plugin("missing" if self._plugins else "unseen")
-
-    def plugins_beside(self, name: str) -> Mapping[str, Plugin]:
-        """The device plugins of other vendors, by the vendor's word, as far as their labels are known."""
-        return {word: found for word, pods in self._beside.items() if (found := pods.get(name))}
 
     @cached_property
     def by_drivers(self) -> frozenset[str]:
@@ -269,7 +261,7 @@ class NodesScene(OfInstall, frozen=True, dict=True, eq=False, weakref=True):
         if said is None or name in self.settings.by_node:
             return None
         allocatable = devices_of(status.allocatable)
-        plugin = self._plugins.get(name)
+        plugin = self.by_plugins.get(name)
         key = (
             said.texts,
             allocatable,
@@ -281,7 +273,7 @@ class NodesScene(OfInstall, frozen=True, dict=True, eq=False, weakref=True):
             "" if said.uuids else FIRST.gpu_label(node),
             self._selects(node.metadata.labels),
             plugin and (plugin.health, plugin.why, plugin.monitor),
-            tuple([(state.health, state.why) for pods in self._beside.values() if (state := pods.get(name))]),
+            tuple([(state.health, state.why) for pods in self.by_others.values() if (state := pods.get(name))]),
             name in self.by_drivers,
             tuple([(driver, pod.why) for driver, pod in self.drivers.get(name, ())]),
         )
@@ -349,15 +341,13 @@ class NodeScene(Remembering, frozen=True, dict=True, eq=False):
     @cached_property
     def beside(self) -> tuple[OtherDevice, ...]:
         """What every possible version makes of other vendors' devices there, where they agree."""
-        return tuple(self._of_others())
-
-    def _of_others(self) -> Iterator[OtherDevice]:
-        node, among = self.node, self.among
+        node, among, others = self.node, self.among, list[OtherDevice]()
         for device in given_beside(node, among.config):
             of = [version for version in among.world.versions if version >= device.vendor.since]
             found = [device.vendor.registration(node, version, among.judged_at, device.resources) for version in of]
             if found and len({state.why if isinstance(state, Unregistered) else None for state in found}) == 1:
-                yield OtherDevice(device, found[-1], kubelet_offers(node, device.resources.count))
+                others.append(OtherDevice(device, found[-1], kubelet_offers(node, device.resources.count)))
+        return tuple(others)
 
     @cached_property
     def registrations(self) -> tuple[Registration, ...]:
@@ -410,11 +400,14 @@ class NodeScene(Remembering, frozen=True, dict=True, eq=False):
 
     @property
     def plugin(self) -> Plugin:
-        return self.among.plugin(self.name)
+        """HAMi's own device plugin on the node."""
+        known = self.among.by_plugins
+        return known.get(self.name) or Plugin("missing" if known else "unseen")
 
     @property
     def plugins_beside(self) -> Mapping[str, Plugin]:
-        return self.among.plugins_beside(self.name)
+        """The device plugins of other vendors, by the vendor's word, as far as their labels are known."""
+        return {word: found for word, pods in self.among.by_others.items() if (found := pods.get(self.name))}
 
     @property
     def is_by_driver(self) -> bool:

@@ -1,7 +1,6 @@
 """One pod that waits for a node, in its cluster, with the verdicts that follow."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime
 from functools import cached_property
 from typing import Any, Self, TypeVar
 
@@ -10,12 +9,11 @@ from msgspec import structs
 from bot.hami.fit import verdicts as fit
 from bot.hami.fit.cluster_view import View
 from bot.hami.fit.verdicts import Verdict
-from bot.hami.installation.install import Install
 from bot.hami.nodes.cards import Card
 from bot.hami.nodes.node_state import is_for, wants_own_plugin
 from bot.hami.nodes.registration import Unregistered
 from bot.hami.pods.pod_request import PodRequest, Resources
-from bot.hami.pods.request_parsing import DeviceConfig, asked_resources, pod_request
+from bot.hami.pods.request_parsing import asked_resources, pod_request
 from bot.hami.vendors import FIRST, called_together
 from bot.hami.vendors.vendor import Device
 from bot.hami.version import Version
@@ -31,7 +29,7 @@ from playbooks.gather.scheduler_process import SchedulerProcess
 from playbooks.gather.scheduling import InstallSeen
 from playbooks.gather.usage import MeasuredNodes
 from playbooks.gather.webhook import WebhookSeen
-from playbooks.scenes.cluster import ClusterScene, Remembering
+from playbooks.scenes.cluster import InstallScene, OfCluster
 
 T = TypeVar("T")
 
@@ -49,7 +47,7 @@ _ALL_BUT_SIZE = frozenset(
 )
 
 
-class PodScene(Remembering, frozen=True, dict=True, eq=False):
+class PodScene(OfCluster, frozen=True, dict=True, eq=False):
     """One pod that waits for a node, in its cluster.
 
     `claims` are read where it asks for devices through ResourceClaims, `group_events` where Volcano names a PodGroup,
@@ -58,7 +56,6 @@ class PodScene(Remembering, frozen=True, dict=True, eq=False):
     """
 
     pod: Pod
-    cluster: ClusterScene
     claims: ClaimsSeen | None = None
     group_events: Sequence[Event] | Gap = ()
     volcano_plugins: ContainerLogs = ContainerLogs()
@@ -94,10 +91,6 @@ class PodScene(Remembering, frozen=True, dict=True, eq=False):
         return self.cluster.seen
 
     @property
-    def install(self) -> Install:
-        return self.cluster.install
-
-    @property
     def process(self) -> SchedulerProcess:
         return self.cluster.process
 
@@ -106,24 +99,12 @@ class PodScene(Remembering, frozen=True, dict=True, eq=False):
         return self.cluster.webhook
 
     @property
-    def config(self) -> DeviceConfig:
-        return self.cluster.config
-
-    @property
-    def now(self) -> datetime:
-        return self.cluster.now
-
-    @property
     def nodes(self) -> Mapping[str, Node]:
         return self.cluster.facts.nodes
 
     @property
     def nodes_seen(self) -> bool:
         return self.cluster.nodes_seen
-
-    def was_read(self, source: str) -> bool:
-        """Whether rules may conclude anything from it."""
-        return self.cluster.was_read(source)
 
     @property
     def asked(self) -> dict[str, str]:
@@ -153,7 +134,7 @@ class PodScene(Remembering, frozen=True, dict=True, eq=False):
     @property
     def version(self) -> Version | None:
         """HAMi's version, None when it could not be told."""
-        return self.install.version.version if self.install.version else None
+        return self.cluster.version
 
     @property
     def view(self) -> View:
@@ -289,6 +270,10 @@ class PodScene(Remembering, frozen=True, dict=True, eq=False):
                 return {}
             found[name] = verdict
         return found
+
+
+HamiScene = InstallScene | PodScene
+"""What is read of HAMi itself, whether somebody asks about it or about a pod that waits for it."""
 
 
 def _agreed(by_version: Sequence[Mapping[str, Verdict]], name: str) -> Verdict:

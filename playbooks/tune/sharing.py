@@ -238,7 +238,7 @@ def _short_of_shares(exhausted: frozenset[str], scene: TuneScene) -> _Short:
     for pod in scene.without_share:
         alike = request_key(pod, limited)
         if alike not in takers and len(takers) < most:
-            waiting = PodScene(pod, scene.world)
+            waiting = PodScene(scene.world, pod)
             names = [name for name in waiting.candidates if name in exhausted]
             relaxed = waiting.judge_each(names, frozenset({TIME_SLICING_EXHAUSTED}))
             would = frozenset(name for name, verdict in relaxed.items() if verdict.fits)

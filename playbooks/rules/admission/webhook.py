@@ -14,7 +14,6 @@ from bot.hami.installation.install import Install, extender_of
 from bot.hami.scheduler_logs.log_lines import parse_line
 from bot.kube.hami_pods import EXTENDER_CONTAINER
 from bot.kube.models import Event, Pod
-from bot.kube.models.base import LabelSelector
 from bot.kube.models.workloads import ServiceReference
 from bot.kube.times import format_time, parse_time
 from bot.report import Confidence, Evidence, Finding, Gap, NextAction, Severity, one_line, step
@@ -57,16 +56,14 @@ def serves_webhook(install: Install) -> bool:
 
 def selectors(hook: Hook) -> list[str]:
     """What the webhook is kept to, in the words of the API."""
-    both = ("namespace", hook.webhook.namespace_selector), ("object", hook.webhook.object_selector)
-    return [f"{name}: {text}" for name, selector in both if selector and (text := _selector(selector))]
-
-
-def _selector(selector: LabelSelector) -> str:
-    parts = [f"{key}={value}" for key, value in (selector.match_labels or {}).items()]
-    for expression in selector.match_expressions or ():
-        values = f" ({', '.join(expression.values)})" if expression.values else ""
-        parts.append(f"{expression.key} {expression.operator}{values}")
-    return ", ".join(parts)
+    both, found = {"namespace": hook.webhook.namespace_selector, "object": hook.webhook.object_selector}, list[str]()
+    for name, selector in ((name, one) for name, one in both.items() if one):
+        parts = [f"{key}={value}" for key, value in (selector.match_labels or {}).items()]
+        for expression in selector.match_expressions or ():
+            values = f" ({', '.join(expression.values)})" if expression.values else ""
+            parts.append(f"{expression.key} {expression.operator}{values}")
+        found += [f"{name}: {', '.join(parts)}"] if parts else []
+    return found
 
 
 def fails(hook: Hook) -> bool:
@@ -131,9 +128,8 @@ class Asked(NamedTuple):
     ) -> Finding:
         """A fault of the webhook: what shows it in the pod's own case comes first, and makes it sure."""
         shown = self.shown.get(code, ())
-        return finding(
-            code, claim, "confirmed" if shown else sure, proofs=[*shown, *proofs], severity=severity, actions=actions
-        )
+        sure, proofs = "confirmed" if shown else sure, [*shown, *proofs]
+        return finding(code, claim, sure, proofs=proofs, severity=severity, actions=actions)
 
 
 class RejectionLine(NamedTuple):
@@ -166,11 +162,6 @@ def rejected(asked: Asked, hook: Hook, lines: Sequence[RejectionLine]) -> Findin
     return asked.fault("webhook-untrusted", claim, "suspected", [*proofs, *of_policy(hook)], certificates(hook))
 
 
-class _Call(NamedTuple):
-    at: datetime
-    call: FailedCall
-
-
 def uncalled(asked: Asked, hook: Hook, lines: Sequence[RejectionLine]) -> Finding | None:
     """What an API server last said of its calls, since the scheduler is ready and within the last minutes.
 
@@ -180,7 +171,7 @@ def uncalled(asked: Asked, hook: Hook, lines: Sequence[RejectionLine]) -> Findin
     calls = list(_failed(asked.scene))
     if not calls:
         return None
-    near = [call for call in calls if asked.created and abs(call.at - asked.created) <= _OF_CREATION]
+    near = [(at, call) for at, call in calls if asked.created and abs(at - asked.created) <= _OF_CREATION]
     at, call = (near or calls)[-1]
     log = kubectl("-n", API_NAMESPACE, "logs", call.pod, "-c", API_CONTAINER, "--since=1h")
     name = f"Pod {API_NAMESPACE}/{call.pod} container {API_CONTAINER}"
@@ -191,16 +182,16 @@ def uncalled(asked: Asked, hook: Hook, lines: Sequence[RejectionLine]) -> Findin
     return asked.fault(code, claim, sure, [proof, *more, *of_policy(hook)], actions)
 
 
-def _failed(scene: WebhookScene) -> Iterator[_Call]:
+def _failed(scene: WebhookScene) -> Iterator[tuple[datetime, FailedCall]]:
     """The failed calls that still tell something, the newest last."""
     conditions = (pod.condition("Ready") for pod in scene.install.ready_pods)
     turns = (parse_time(condition.last_transition_time) for condition in conditions if condition)
     ready = max((turn for turn in turns if turn), default=None)
     lines = ((parse_line(call.line, scene.now), call) for call in (scene.webhook.calls if scene.webhook else ()))
-    calls = [_Call(line.at, call) for line, call in lines if line and line.at]
-    for call in sorted(calls, key=lambda call: call.at):
-        if scene.now - call.at <= _RECENT and (ready is None or call.at > ready):
-            yield call
+    calls = [(line.at, call) for line, call in lines if line and line.at]
+    for at, call in sorted(calls, key=lambda timed: timed[0]):
+        if scene.now - at <= _RECENT and (ready is None or at > ready):
+            yield at, call
 
 
 def of_rejection(rejection: RejectionLine) -> Evidence:
@@ -215,8 +206,7 @@ def refused_call(refusals: Sequence[Event], hook: Hook | None) -> Finding | None
     if not calls:
         return None
     code, claim, actions = _said(calls[0].message, hook, denied=True)
-    proofs = [*map(quotes.of_event, calls)]
-    return finding(code, claim, proofs=proofs, severity="critical", actions=actions)
+    return finding(code, claim, proofs=[*map(quotes.of_event, calls)], severity="critical", actions=actions)
 
 
 def _said(words: str, hook: Hook | None, *, denied: bool = False) -> tuple[Code, Text, Sequence[NextAction]]:

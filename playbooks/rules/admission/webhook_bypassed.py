@@ -1,10 +1,9 @@
 """A pod that asks for HAMi's resources and that another scheduler has: why HAMi never saw it."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from bot.hami.installation.install import KUBERNETES_SCHEDULER
-from bot.hami.pods.request_parsing import DeviceConfig
 from bot.hami.version import Version
 from bot.hami.webhook import LeftAlone, left_alone
 from bot.kube.models import Pod, Workload
@@ -18,7 +17,7 @@ from playbooks.rules.admission.webhook import KIND, Asked, RejectionLine, faults
 from playbooks.rules.common.findings import finding
 from playbooks.rules.common.holders import edit_owner
 from playbooks.rules.waiting.refused_requests import unknown_resources
-from playbooks.scenes.cluster import WebhookScene
+from playbooks.scenes.placed_pod import PlacedScene
 from playbooks.scenes.waiting_pod import PodScene
 
 _RESPECTS_FOREIGN = Version(2, 7, 0)
@@ -58,15 +57,8 @@ _EDITED: Mapping[str, Mapping[str, object] | None] = {
 """What is mended in the pod's owner, and the patch that does it where it is the same for every pod."""
 
 
-class PodOfHami(WebhookScene, Protocol):
-    """A pod, whether it waits or has its node, and what was read of HAMi."""
-
-    @property
-    def pod(self) -> Pod: ...
-    @property
-    def config(self) -> DeviceConfig: ...
-    @property
-    def version(self) -> Version | None: ...
+PodOfHami = PodScene | PlacedScene
+"""A pod, whether it waits or has its node, and what was read of HAMi."""
 
 
 def why_left_alone(scene: PodOfHami) -> LeftAlone | None:
@@ -88,9 +80,12 @@ def missed(
     if not asked or _scheduler(pod) == install.scheduler_name:
         return []
     past = _Past(scene, next(iter(asked)), [*_proofs(pod, asked), *words])
-    if _left_in_place(scene):
-        named, hami = _scheduler(pod), install.scheduler_name
-        key = "wrong-scheduler.name" if named == KUBERNETES_SCHEDULER else "wrong-scheduler.manifest"
+    named, version = _scheduler(pod), scene.version
+    foreign = named != KUBERNETES_SCHEDULER
+    respects = foreign if version is None else version >= _RESPECTS_FOREIGN
+    if respects and (foreign or install.flags.get(_OVERWRITE) == "false"):  # the webhook leaves it to that scheduler
+        hami = install.scheduler_name
+        key = "wrong-scheduler.manifest" if foreign else "wrong-scheduler.name"
         fix = edit_owner(pod, Text(key, hami=hami), {"spec": {"schedulerName": hami}})
         claim, sure = Text("wrong-scheduler.claim", scheduler=named, hami=hami), _sure(install.seen)
         return [finding("wrong-scheduler", claim, sure, [pod.spec.node_name], past.proofs, actions=[fix])]
@@ -124,14 +119,6 @@ def went_past(scene: PodScene) -> list[Finding]:
     """Why another scheduler has a waiting pod that asks for HAMi's resources."""
     unknown = unknown_resources(scene)
     return missed(scene, {name: amount for name, amount in scene.asked.items() if name not in unknown}, scene.words)
-
-
-def _left_in_place(scene: PodOfHami) -> bool:
-    """Whether HAMi's webhook would leave the pod to the scheduler that it names."""
-    version = scene.version
-    if _scheduler(scene.pod) != KUBERNETES_SCHEDULER:
-        return version is None or version >= _RESPECTS_FOREIGN
-    return version is not None and version >= _RESPECTS_FOREIGN and scene.install.flags.get(_OVERWRITE) == "false"
 
 
 def _broken(scene: PodOfHami, *, alone: bool) -> list[Finding]:

@@ -96,9 +96,8 @@ def _added_up(scene: PodScene) -> Part | None:
 def _more_cores(scene: PodScene) -> Part | None:
     """More cores than any device of the kind has, where they are counted by number."""
     for container in scene.request.containers:
-        cards = [
-            card.card for name in scene.nodes for card in scene.view.cards(name) if card.card.is_of(container.word)
-        ]
+        every = (card.card for name in scene.nodes for card in scene.view.cards(name))
+        cards = [card for card in every if card.is_of(container.word)]
         most = max((card.cores for card in cards), default=0)
         if not 0 < most < container.cores or most == _ALL_CORES:
             continue
@@ -217,9 +216,7 @@ def admits(scene: PodScene, card: Card) -> bool:
 def loosen_selection(scene: PodScene) -> list[NextAction]:
     """To let the pod go elsewhere, where nothing else keeps it from nodes that would take it now."""
     loosened = loosen(scene, list(scene.obstacles)) if scene.request.containers else None
-    if loosened is None:
-        return []
-    return [edit_owner(scene.pod, loosened.label(), loosened.patch())]
+    return [edit_owner(scene.pod, loosened.label(), loosened.patch())] if loosened else []
 
 
 def impossible(scene: PodScene, words: Sequence[Evidence]) -> Finding | None:
@@ -274,11 +271,8 @@ def never_given(scene: PodScene) -> ImpossibleCount | None:
     """The container whose number of devices is given nowhere, of those that some node has enough for."""
     for container in scene.request.containers:
         device = scene.config.by_word[container.word]
-        able = [
-            name
-            for name in scene.refusals_when_empty
-            if sum(card.card.is_of(container.word) for card in scene.view.cards(name)) >= container.count
-        ]
+        cards = ((name, scene.view.cards(name)) for name in scene.refusals_when_empty)
+        able = [name for name, own in cards if sum(one.card.is_of(container.word) for one in own) >= container.count]
         numbers = numbers_given(scene, able, device)
         if able and numbers is not None and container.count not in numbers:
             return ImpossibleCount(container, ", ".join(map(str, numbers)))
@@ -321,17 +315,12 @@ def _changes(scene: PodScene) -> list[NextAction]:
     if not scene.request.containers or not scene.candidates or len(scene.views) != 1 or scene.view.ledger is None:
         return []
     names = scene.view.registered(scene.candidates)
-    changes = smallest_changes(scene.view, names, scene.request)
-    return [_action(scene, change) for change in changes if not _is_sibling(scene, change.pod)]
-
-
-def _is_sibling(scene: PodScene, full_name: str) -> bool:
-    """Whether the pod that would have to end has the same owner: its next one would take the place again."""
+    # The next pod of the same owner would take the place again of one that ended.
     owners = {owner.uid for owner in scene.pod.metadata.owner_references or () if owner.controller}
-    holders = (pod for pod in scene.view.facts.pods or () if f"{pod.namespace}/{pod.name}" == full_name)
-    return bool(full_name) and any(
-        owner.uid in owners for pod in holders for owner in pod.metadata.owner_references or ()
-    )
+    held = ((pod, ref.uid) for pod in scene.view.facts.pods or () for ref in pod.metadata.owner_references or ())
+    siblings = {f"{pod.namespace}/{pod.name}" for pod, uid in held if uid in owners}
+    changes = smallest_changes(scene.view, names, scene.request)
+    return [_action(scene, change) for change in changes if change.pod not in siblings]
 
 
 def _action(scene: PodScene, change: PlacementChange) -> NextAction:
@@ -341,7 +330,11 @@ def _action(scene: PodScene, change: PlacementChange) -> NextAction:
         what = "percent" if of_whole else what
     label = request_amounts.change(scene, change, what=what)
     if change.pod:
-        if since := _overdue_since(scene, change.pod):
+        # It holds its GPUs until it is gone, and should have been by then.
+        leaving = (one for one in scene.view.facts.pods or () if one.metadata.deletion_timestamp)  # few of many
+        found = (one for one in leaving if f"{one.namespace}/{one.name}" == change.pod)
+        since = next((one.metadata.deletion_timestamp for one in found), None)
+        if (at := parse_time(since)) is not None and scene.now - at > _LEAVING:
             label = Text("change.terminating-pod", pod=change.pod, since=since, node=change.node)
         namespace, _, name = change.pod.partition("/")
         return step(label, kubectl("-n", namespace, "get", "pod", name, "-o", "yaml"))
@@ -374,12 +367,3 @@ def _without_annotations(scene: PodScene, change: Text, what: str) -> NextAction
         return edit_owner(scene.pod, change)
     change = Text("change.without", change=change, keys=listed(f"{key}: {written[key]}" for key in found))
     return edit_owner(scene.pod, change, {"metadata": {"annotations": dict.fromkeys(found)}})
-
-
-def _overdue_since(scene: PodScene, full_name: str) -> str:
-    """When the pod should have been gone; empty where it may still go by itself. It holds its GPUs until then."""
-    leaving = (pod for pod in scene.view.facts.pods or () if pod.metadata.deletion_timestamp)  # few of many
-    found = (pod for pod in leaving if f"{pod.namespace}/{pod.name}" == full_name)
-    text = next((pod.metadata.deletion_timestamp or "" for pod in found), "")
-    at = parse_time(text)
-    return text if at is not None and scene.now - at > _LEAVING else ""

@@ -138,16 +138,13 @@ def _address(install: Install, extender: Extender) -> Iterator[ExtenderFault]:
         where = bind
     else:
         right = str(port) == bind.rpartition(":")[2] and (bool(own) or asked.scheme == scheme)
-        right = right or (not own and port == _OWN_PORT and _may_have_own_port(install))
+        # A version that is not known may have the flag, and listen at its default.
+        newer = install.version is None or install.version.version > NEWEST_READ
+        right = right or (not own and port == _OWN_PORT and newer)
         where = where if bind and extender.is_local and not right else None
     if where is not None:
         text = Text("extender-misconfigured.address", url=masked(extender.url_prefix), bind=where)
         yield ExtenderFault(text, "urlPrefix")
-
-
-def _may_have_own_port(install: Install) -> bool:
-    """Whether the extender may listen at the flag's default: a version that is not known may have that flag."""
-    return install.version is None or install.version.version > NEWEST_READ
 
 
 def _unmanaged(scene: InstallScene, extender: Extender) -> Iterator[ExtenderFault]:

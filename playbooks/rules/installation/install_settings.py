@@ -60,14 +60,6 @@ def scheduler_release(scene: InstallScene) -> Release | None:
     return Release(version, extender.image, quotes.of_pod(pod, extender.image, "{.spec.containers[*].image}"))
 
 
-def _plugin_releases(scene: InstallScene) -> list[Release]:
-    """What the device plugin's DaemonSets would run, each version once."""
-    containers = ((plugin, container_of(plugin.spec.template.spec, PLUGIN_CONTAINER)) for plugin in scene.plugins)
-    found = (_image("DaemonSet", *of) for of in containers)
-    by_version = {release.version: release for release in reversed([release for release in found if release])}
-    return list(reversed(by_version.values()))
-
-
 def chart_release(scene: InstallScene) -> Release | None:
     """The chart's version by the label that Helm sets."""
     deployment = scene.install.deployment
@@ -91,7 +83,12 @@ def _image(kind: str, owner: Resource, container: Container | None) -> Release |
 def mismatched(scene: InstallScene) -> Iterator[Finding]:
     """Minor versions that differ: their annotations, flags and roles were not made for one another."""
     scheduler, chart = scheduler_release(scene), chart_release(scene)
-    for other in (*_plugin_releases(scene), *([chart] if chart else [])):
+    containers = ((plugin, container_of(plugin.spec.template.spec, PLUGIN_CONTAINER)) for plugin in scene.plugins)
+    plugins = dict[Version, Release]()  # each version once
+    for release in (_image("DaemonSet", *of) for of in containers):
+        if release:
+            plugins.setdefault(release.version, release)
+    for other in (*plugins.values(), *([chart] if chart else [])):
         if scheduler is not None and other.version[:2] != scheduler.version[:2]:
             yield _mismatch(scene, scheduler, other, of_chart=other is chart)
 
@@ -136,7 +133,15 @@ def profiles(scene: InstallScene) -> Iterator[Finding]:
     for pod, extender in _started(scene):
         bind = profiles_address(install.flags, version) or install.flags.get("http_bind", "?")
         if install.flags.get("profiling", "").lower() in _TRUE and not is_loopback(bind):
-            yield _profiling(scene, pod, bind)
+            # Meant for as long as a change that switched it on is open: that change is told by itself.
+            needed = open_for(install.deployment, PROFILING, scene.now)
+            key = "pprof-exposed.needed" if needed else "pprof-exposed.flag"
+            claim = Text(key, bind=bind, until=needed.at if needed else "")
+            close = [] if needed else [_edit(Text("pprof-exposed.close"), install.deployment)]
+            proofs = [quotes.of_pod(pod, "--profiling", "{.spec.containers[*].command}")]
+            severity: Severity = "info" if needed else "warning"
+            sure = scene.seen.confidence
+            yield finding("pprof-exposed", claim, sure, proofs=proofs, severity=severity, actions=close)
         if version is not None and PROFILING_SINCE <= version < METRICS_CLOSED_SINCE:
             yield _on_metrics_port(scene, pod, extender, version)
 
@@ -145,12 +150,22 @@ def _on_metrics_port(scene: InstallScene, pod: Pod, extender: Container, version
     """Only suspected: which port answers was not tried, it follows from the version."""
     install = scene.install
     port = str(metrics_port(install.flags))
-    bind, outside = install.flags.get(METRICS_FLAG), _outside(scene, port)
+    # The Services that carry the port out of the cluster.
+    services = () if isinstance(scene.webhook.services, Gap) else scene.webhook.services
+    outside = [
+        (of_object("Service", service, service.spec.type, "{.spec.type}"), listed.node_port or listed.port)
+        for service in services
+        if service.spec.type in _OUTSIDE and _selects(service, scene)
+        for listed in service.spec.ports or ()
+        if str(listed.target_port or listed.port) in (port, "metrics")
+    ]
+    bind = install.flags.get(METRICS_FLAG)
     proofs = [quotes.of_pod(pod, bind, "{.spec.containers[*].command}")] if bind else []
     proofs += [quotes.of_pod(pod, extender.image, "{.spec.containers[*].image}")] if extender.image else []
     proofs += [evidence for evidence, _ in outside]
     if outside:
-        claim = Text("pprof-exposed.outside", version=version, port=port, where=outside[0][1])
+        where = f"{outside[0][0].quote} {outside[0][1]}"
+        claim = Text("pprof-exposed.outside", version=version, port=port, where=where)
     else:
         claim = Text("pprof-exposed.inside", version=version, port=port)
     severity: Severity = "warning" if outside else "info"
@@ -158,37 +173,10 @@ def _on_metrics_port(scene: InstallScene, pod: Pod, extender: Container, version
     return finding("pprof-exposed", claim, "suspected", proofs=proofs, severity=severity, actions=[look])
 
 
-def _profiling(scene: InstallScene, pod: Pod, bind: str) -> Finding:
-    """Meant for as long as a change that switched it on is open: that change is told by itself."""
-    deployment = scene.install.deployment
-    needed = open_for(deployment, PROFILING, scene.now)
-    key = "pprof-exposed.needed" if needed else "pprof-exposed.flag"
-    claim = Text(key, bind=bind, until=needed.at if needed else "")
-    close = [] if needed else [_edit(Text("pprof-exposed.close"), deployment)]
-    proofs = [quotes.of_pod(pod, "--profiling", "{.spec.containers[*].command}")]
-    severity: Severity = "info" if needed else "warning"
-    return finding("pprof-exposed", claim, scene.seen.confidence, proofs=proofs, severity=severity, actions=close)
-
-
 def _edit(label: Text, deployment: Workload | None) -> NextAction:
     """To change how the scheduler is started, by hand."""
     what = ("-n", deployment.namespace, "edit", "deployment", deployment.name) if deployment else ()
     return step(label, kubectl(*what) if what else "", changes_cluster=True)
-
-
-def _outside(scene: InstallScene, port: str) -> list[tuple[Evidence, str]]:
-    """The Services that carry the port out of the cluster."""
-    services = () if isinstance(scene.webhook.services, Gap) else scene.webhook.services
-    return [
-        (
-            of_object("Service", service, service.spec.type, "{.spec.type}"),
-            f"{service.spec.type} {listed.node_port or listed.port}",
-        )
-        for service in services
-        if service.spec.type in _OUTSIDE and _selects(service, scene)
-        for listed in service.spec.ports or ()
-        if str(listed.target_port or listed.port) in (port, "metrics")
-    ]
 
 
 def _selects(service: Service, scene: InstallScene) -> bool:

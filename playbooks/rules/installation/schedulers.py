@@ -32,8 +32,8 @@ from playbooks.quotes import kubectl, of_object
 from playbooks.rule import rule
 from playbooks.rules.common.findings import finding
 from playbooks.rules.installation.scheduler_ends import HEAP, how, of_end, why_it_ends, why_nobody_leads
-from playbooks.scenes.cluster import HamiScene, InstallScene
-from playbooks.scenes.waiting_pod import PodScene
+from playbooks.scenes.cluster import InstallScene
+from playbooks.scenes.waiting_pod import HamiScene, PodScene
 
 _RESTART_WINDOW = timedelta(minutes=10)
 _CRASH_WINDOW = timedelta(hours=24)
@@ -50,10 +50,8 @@ def none_found(scene: PodScene) -> Iterator[Finding]:
     if not is_absent(seen) or seen.presence != "found":
         return
     proofs = [quotes.of_pod(pod, pod.spec.scheduler_name or pod.name, "{.spec.schedulerName}")]
-    claim = Text("scheduler-down.none")
-    yield finding(
-        "scheduler-down", claim, "suspected", proofs=proofs, severity="critical", actions=[search()], of=scene.install
-    )
+    claim, steps, of = Text("scheduler-down.none"), [search()], scene.install
+    yield finding("scheduler-down", claim, "suspected", proofs=proofs, severity="critical", actions=steps, of=of)
 
 
 def search() -> NextAction:
@@ -65,9 +63,11 @@ def search() -> NextAction:
 @rule("scheduler-down", "scheduler-no-leader", "scheduler-degraded")
 def unwell(scene: HamiScene) -> list[Finding]:
     """HAMi's scheduler is down, leaderless or unwell, whoever waits for it; none where its pods could not be seen."""
-    down = _down(scene)
-    found = [down] if down else [_no_leader(scene), _degraded(scene.install, scene.now)]
-    return [finding for finding in found if finding]
+    if down := _down(scene):
+        return [down]
+    lease, degraded = scene.install.lease, _degraded(scene.install, scene.now)
+    awaited = lease is not None and extender_waits_for_lease(scene.install) and lease_is_stale(lease, scene.now)
+    return [*([_leaderless(scene, lease)] if lease and awaited else []), *([degraded] if degraded else [])]
 
 
 def _down(scene: HamiScene) -> Finding | None:
@@ -126,13 +126,6 @@ def what_ails(pod: Pod) -> Evidence:
     return quotes.of_pod(pod, pod.status.phase or pod.name, "{.status.phase}")
 
 
-def _no_leader(scene: HamiScene) -> Finding | None:
-    lease = scene.install.lease
-    if lease is None or not extender_waits_for_lease(scene.install):
-        return None
-    return _leaderless(scene, lease) if lease_is_stale(lease, scene.now) else None
-
-
 def never_led(scene: HamiScene, proofs: Sequence[Evidence] = ()) -> list[Finding]:
     """Says that there is no lease where the extender waits for one; `proofs` are quoted first."""
     seen, install = scene.seen, scene.install
@@ -183,9 +176,7 @@ def past_crashes(scene: HamiScene) -> Iterator[Finding]:
         proofs = [quotes.of_pod(pod, pod.status.message or "Evicted", "{.status.message}")]
         look = step(Text("scheduler-degraded.pods"), quotes.kubectl_pod(pod, "describe"))
         steps = [*([HEAP] if "memory" in pod.status.message else []), look]
-        yield finding(
-            "scheduler-degraded", claim, "confirmed", (), proofs, severity="warning", actions=steps, of=scene.install
-        )
+        yield finding("scheduler-degraded", claim, proofs=proofs, actions=steps, of=scene.install)
         return
     ends = (
         (pod, status, ended, finished)
@@ -202,19 +193,14 @@ def past_crashes(scene: HamiScene) -> Iterator[Finding]:
 
 def _crashed(install: Install, pod: Pod, status: ContainerStatus, ended: StateTerminated, claim: Prose) -> Finding:
     """A container whose last run crashed: of a kill that memory explains its heap is to be looked at."""
-    look = [_last_words(pod, status.name)]
+    logs = kubectl("-n", pod.namespace, "logs", pod.name, "-c", status.name, "--previous", "--tail=50")
+    look = [step(Text("scheduler-degraded.logs"), logs)]
     if ended.exit_code == _KILLED or ended.reason == _OUT_OF_MEMORY:
         key = "scheduler-degraded.memory" if ended.reason == _OUT_OF_MEMORY else "scheduler-degraded.killed"
         claim = sentences(claim, Text(key))
         look = [*([HEAP] if status.name == EXTENDER_CONTAINER else []), *look]
     proofs = [of_end(pod, status, ended)]
     return finding("scheduler-degraded", claim, proofs=proofs, actions=look, of=install)
-
-
-def _last_words(pod: Pod, container: str) -> NextAction:
-    """To read what a container logged before its restart."""
-    command = kubectl("-n", pod.namespace, "logs", pod.name, "-c", container, "--previous", "--tail=50")
-    return step(Text("scheduler-degraded.logs"), command)
 
 
 def _degraded(install: Install, now: datetime) -> Finding | None:

@@ -77,8 +77,7 @@ def _too_old(text: str) -> Version | None:
 def wrong_clock(scene: InstallScene) -> Iterator[Finding]:
     """The clock here and the API server's are too far apart to raise a temporary change; a recording has no clock."""
     clocks = scene.clocks
-    why = skewed(clocks.skew_s) if clocks else None
-    if clocks is None or why is None:
+    if clocks is None or (why := skewed(clocks.skew_s)) is None:
         return
     served, here = (format_time(datetime.fromtimestamp(moment, UTC)) for moment in (clocks.served, clocks.here))
     quote = f"Date: {clocks.date}; this machine's clock: {here}"
@@ -161,15 +160,9 @@ def predecessors(scene: PodScene) -> Iterator[Finding]:
     """
     asks = next((name for name in extended_resources(scene.pod) if name.startswith(_PREDECESSOR)), "")
     if asks and scene.version is not None and not is_offered(asks, scene.nodes.values()):
-        names = {
-            "scheduler": scene.pod.spec.scheduler_name or KUBERNETES_SCHEDULER,
-            "hami": scene.install.scheduler_name,
-        }
-        gpus = {"count": scene.config.gpus.count, "memory": scene.config.gpus.memory}
-        claim, fix = (
-            Text("resource-unknown.predecessor", resource=asks, **names),
-            Text("resource-unknown.ask-ours", **gpus),
-        )
+        named, hami = scene.pod.spec.scheduler_name or KUBERNETES_SCHEDULER, scene.install.scheduler_name
+        claim = Text("resource-unknown.predecessor", resource=asks, scheduler=named, hami=hami)
+        fix = Text("resource-unknown.ask-ours", count=scene.config.gpus.count, memory=scene.config.gpus.memory)
         proofs = [quotes.of_resource(scene.pod, asks, extended_resources(scene.pod)[asks]), *scene.words]
         yield finding("resource-unknown", claim, proofs=proofs, actions=[edit_owner(scene.pod, fix)])
         return
@@ -182,17 +175,14 @@ def predecessors(scene: PodScene) -> Iterator[Finding]:
         return
     node, key = found
     scheduler = scene.pod.spec.scheduler_name or KUBERNETES_SCHEDULER
-    said = one_line(scene.words[0].quote, _LONGEST_WORDS).rstrip(".") if scene.words else ""
     claim = Text("hami-not-installed.predecessor", scheduler=scheduler, key=key)
-    if said:
+    if said := one_line(scene.words[0].quote, _LONGEST_WORDS).rstrip(".") if scene.words else "":
         claim = sentences(claim, Text("hami-not-installed.says", scheduler=scheduler, words=said))
     text = node.metadata.annotation(key) or ""
     proofs = [*scene.words, quotes.of_node_annotation(node, key, one_line(text, _LONGEST_WORDS))]
     holders = kubectl("get", "pods", "-A", "--field-selector", f"spec.nodeName={node.name}")
-    steps = [
-        step(Text("hami-not-installed.holders", node=node.name), holders),
-        step(Text("hami-not-installed.replace"), ""),
-    ]
+    look, replace = Text("hami-not-installed.holders", node=node.name), Text("hami-not-installed.replace")
+    steps = [step(look, holders), step(replace, "")]
     yield finding("not-enough-evidence", claim, "suspected", proofs=proofs, actions=steps)
 
 

@@ -116,13 +116,7 @@ def uncordon(node: Node, uuids: Sequence[str]) -> tuple[NextAction, NextAction]:
     named = [name.strip() for name in (node.metadata.annotation(CORDON_KEY) or "").split(",")]
     left = ",".join(fromkey for fromkey in dict.fromkeys(named) if fromkey and fromkey not in uuids)
     change = ("--overwrite", f"{CORDON_KEY}={left}") if left else (f"{CORDON_KEY}-",)
-    who = step(
-        Text("card-cordoned.who", node=node.name),
-        kubectl("get", "node", node.name, "-o", "yaml", "--show-managed-fields"),
-    )
-    undo = step(
-        Text("card-cordoned.uncordon", node=node.name, cards=", ".join(uuids)),
-        kubectl("annotate", "node", node.name, *change),
-        changes_cluster=True,
-    )
-    return who, undo
+    who = kubectl("get", "node", node.name, "-o", "yaml", "--show-managed-fields")
+    undo, label = kubectl("annotate", "node", node.name, *change), Text("card-cordoned.who", node=node.name)
+    back = Text("card-cordoned.uncordon", node=node.name, cards=", ".join(uuids))
+    return step(label, who), step(back, undo, changes_cluster=True)

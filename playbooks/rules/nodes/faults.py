@@ -106,7 +106,14 @@ def object_gaps(scene: NodesScene) -> list[Gap]:
 def faults_of(node: NodeScene) -> list[Fault]:
     """What is wrong with the node but for what a node that was read by itself tells, and what that explains."""
     of_plugin = [] if node.is_by_driver else node.once(_of_plugin)
-    found = [*_of_kubernetes(node), *of_plugin, *_locks(node), *_cards(node)]
+    # A young lock is the usual course of things, and one that the next bind releases keeps nobody out.
+    locks = [(vendor, lock) for vendor, lock in locks_of(node) if lock.phase != "held" or lock.age > USUAL_ALLOCATION]
+    found = [*_of_kubernetes(node), *of_plugin]
+    for vendor, lock in locks:
+        severity: Severity = "info" if lock.passing else "warning"
+        why = lock.why if vendor is FIRST else vendor.names.word
+        found.append(Fault(as_code(f"node-lock-{lock.phase}"), why, severity))
+    found += _cards(node)
     told = _told(node) if node.side else []
     if told:
         found = [fault for fault in found if not fault.code.startswith(_EXPLAINED)]
@@ -145,15 +152,22 @@ def _of_plugin(node: NodeScene) -> list[Fault]:
 
 def _registration(node: NodeScene) -> Iterator[Fault]:
     yield from registration_beside(node)
-    yield from ignored_beside(node)
+    for other in node.others:  # that HAMi's scheduler does not read, as its flags or its device config have it
+        counted = isinstance(other, Registration) and other.encoding == "capacity"
+        if counted or other.key in node.among.config.by_register:
+            continue
+        if other.vendor.word in node.among.off:
+            yield Fault("registration-ignored", "off", "info", other.key)
+        elif node.among.config.names_all:
+            yield Fault("registration-ignored", "unnamed", "info", other.key)
     if not node.expects_gpus or node.of_others:
         return
-    state = node.state
+    state, zone, overdue = node.state, node.among.zone, node.among.is_overdue(handshake_of(node.node))
     if isinstance(state, Unregistered):
         code, why = code_and_why(node.node, state, node.among.config.devices[0])
         if why == "claim":
             why = state.why
-        if why == "stale" and in_time_but_for_zone(node):
+        if why == "stale" and zone and not overdue:  # the scheduler reads its own local time as UTC
             yield Fault("handshake-time-zone", "west")
         elif why == "outside" or node.left_out:
             yield Fault(code, why, "info", about=node.plugin.health if node.left_out else "")
@@ -161,7 +175,7 @@ def _registration(node: NodeScene) -> Iterator[Fault]:
             yield Fault(code, why, about=node.plugin.health if why != "other-format" else "")
     elif is_untrusted(node.node, node.among.now):
         yield Fault("handshake-stale", "guides")
-    elif never_noticed(node):
+    elif overdue and zone > timedelta() and node.among.version is not None and node.among.version < (2, 8):
         yield Fault("handshake-time-zone", "east")
 
 
@@ -176,17 +190,6 @@ def other_handshake(node: NodeScene, registered: Registration) -> Judgement | No
         return None
     handshake, version, now = parse_handshake(text), node.among.version, node.among.judged_at
     return judge_as_scheduler(handshake, version, count or 0, now, OTHERS_BY_KUBELET_SINCE)
-
-
-def in_time_but_for_zone(node: NodeScene) -> bool:
-    """Whether a handshake is only too old because the scheduler reads its own local time as UTC (before 2.9)."""
-    return bool(node.among.zone) and not node.among.is_overdue(handshake_of(node.node))
-
-
-def never_noticed(node: NodeScene) -> bool:
-    """Whether nobody has answered for long, and the scheduler will not notice: its local time lies ahead of UTC."""
-    east = node.among.zone > timedelta() and node.among.version is not None and node.among.version < (2, 8)
-    return east and node.among.is_overdue(handshake_of(node.node))
 
 
 def _plugin(node: NodeScene) -> Iterator[Fault]:
@@ -236,15 +239,6 @@ def locks_of(node: NodeScene) -> list[tuple[Vendor, LockState]]:
     return [(vendor, state) for vendor, state in found if state is not None]
 
 
-def _locks(node: NodeScene) -> Iterator[Fault]:
-    """A young lock is the usual course of things, and one that the next bind releases keeps nobody out."""
-    for vendor, state in locks_of(node):
-        if state.phase != "held" or state.age > USUAL_ALLOCATION:
-            severity: Severity = "info" if state.passing else "warning"
-            why = state.why if vendor is FIRST else vendor.names.word
-            yield Fault(as_code(f"node-lock-{state.phase}"), why, severity)
-
-
 def _cards(node: NodeScene) -> Iterator[Fault]:
     for word in sorted(unhealthy(node)):
         if word != FIRST.names.word or node.among.version is None:
@@ -266,8 +260,7 @@ def _cards(node: NodeScene) -> Iterator[Fault]:
 
 def unhealthy(node: NodeScene) -> Counter[str]:
     """The cards registered as unhealthy, by vendor."""
-    words = [found.vendor.word for found in node.registrations for card in found.cards if not card.health]
-    return Counter(words) if words else Counter()
+    return Counter(found.vendor.word for found in node.registrations for card in found.cards if not card.health)
 
 
 _DOWN = ("not-ready", "restarting")
@@ -288,16 +281,19 @@ def registration_beside(node: NodeScene) -> Iterator[Fault]:
     """Devices that should be registered and are not, or that HAMi's scheduler or kubelet does not have."""
     scene, start = node.among, start_of(node.among.install)
     for device in node.beside:
-        word, count = device.device.word, device.device.resources.count
+        word, count, vendor = device.device.word, device.device.resources.count, device.device.vendor
         if isinstance(device.state, Unregistered):
-            if _is_another_chip(node, device):
-                continue
+            if any(other.vendor.word == vendor.names.word and other.word != word for other in node.others):
+                continue  # its plugin registered a chip that HAMi's scheduler does not read
             if device.state.why == "stale" and scene.zone and not scene.is_overdue(_handshake(node, device)):
                 yield Fault("handshake-time-zone", "west", device=word)
                 continue
             code, why = code_and_why(node.node, device.state, device.device)
             health = plugin.health if (plugin := _plugin_of(node, device.device)) else ""
-            severity: Severity = "info" if _may_be_of_others(node, device) else "warning"
+            # Whether only a resource that other programs serve under the same name says that HAMi hands it out.
+            own = node.node.metadata.annotation(device.device.names.register) is not None
+            own = own or bool(vendor.node_label[0] and node.node.metadata.label(vendor.node_label[0]))
+            severity: Severity = "info" if device.device.names.shares_domain and not own else "warning"
             yield Fault(code, device.state.why if why == "claim" else why, severity, health, word)
         elif scene.misreads_time and scene.zone > timedelta() and scene.is_overdue(_handshake(node, device)):
             yield Fault("handshake-time-zone", "east", device=word)
@@ -305,21 +301,6 @@ def registration_beside(node: NodeScene) -> Iterator[Fault]:
             yield Fault("handshake-stale", "restarted", device=word)
         elif not device.offered and count in (node.node.status.allocatable or {}):
             yield Fault("allocatable-mismatch", "none", device=word)
-
-
-def ignored_beside(node: NodeScene) -> Iterator[Fault]:
-    """Registrations that HAMi's scheduler does not read, as its flags or its device config have it."""
-    scene = node.among
-    for other in node.others:
-        known = other.key in scene.config.by_register or (
-            isinstance(other, Registration) and other.encoding == "capacity"
-        )
-        if known:
-            continue
-        if other.vendor.word in scene.off:
-            yield Fault("registration-ignored", "off", "info", other.key)
-        elif scene.config.names_all:
-            yield Fault("registration-ignored", "unnamed", "info", other.key)
 
 
 def plugins_beside(node: NodeScene) -> Iterator[Fault]:
@@ -358,40 +339,24 @@ def told_beside(group: Group) -> Told:
         proofs = [quotes.of_plugin(own.pod, own.why) for own in found if own and own.pod]
         return claim, proofs, [plugin_log(plugin.pod)]
     if fault.code == "allocatable-mismatch":
-        slots = sum(
-            card.slots
-            for registration in first.registrations
-            if registration.word == device.word
-            for card in registration.cards
-        )
+        cards = (card for one in first.registrations if one.word == device.word for card in one.cards)
+        slots = sum(card.slots for card in cards)
         values = {"node": first.name, "slots": slots, "resource": count}
         claim = Text("allocatable-mismatch.none", nodes=prose.names(names), **values)
-        actions = plugin_actions(first.name, pods, device.vendor)
-        return claim, [quotes.of_allocatable(node, count) for node in nodes], actions
+        proofs = [quotes.of_allocatable(node, count) for node in nodes]
+        return claim, proofs, plugin_actions(first.name, pods, device.vendor)
     start = start_of(scene.install)
     if fault.why == "restarted" and start:
-        claim = since_restart(names, start)
-        actions = restart_steps(first.name, device, pods)
-        return claim, restart_proofs(nodes, device, start), actions
+        proofs = restart_proofs(nodes, device, start)
+        return since_restart(names, start), proofs, restart_steps(first.name, device, pods)
     why = fault.why if fault.code == "node-unregistered" else "claim"
     claim = claim_of((fault.code, why), names, device, str(scene.version or "?"))
     if plugin and fault.about in _DOWN:
         claim = Text("nodes.and", claim=claim, why=plugin_trouble(fault, plugin))
-    proofs = [proof for node in shown for proof in registration_proofs(node.node, _state_of(node, device), device)]
+    found = ((node.node, [one.state for one in node.beside if one.device.word == device.word][:1]) for node in shown)
+    lost = ((node, next((one for one in states if isinstance(one, Unregistered)), None)) for node, states in found)
+    proofs = [proof for node, state in lost for proof in registration_proofs(node, state, device)]
     return claim, proofs, registration_actions(first.name, why, pods, device.vendor)
-
-
-def _is_another_chip(node: NodeScene, device: OtherDevice) -> bool:
-    """Whether the vendor's plugin registered a chip that HAMi's scheduler does not read."""
-    word = device.device.vendor.names.word
-    return any(other.vendor.word == word and other.word != device.device.word for other in node.others)
-
-
-def _may_be_of_others(node: NodeScene, device: OtherDevice) -> bool:
-    """Whether only a resource that other programs serve under the same name says that HAMi hands the device out."""
-    label = device.device.vendor.node_label[0]
-    own = node.node.metadata.annotation(device.device.names.register) is not None
-    return device.device.names.shares_domain and not own and not (label and node.node.metadata.label(label))
 
 
 def _handshake(node: NodeScene, device: OtherDevice) -> Handshake | None:
@@ -402,12 +367,3 @@ def _handshake(node: NodeScene, device: OtherDevice) -> Handshake | None:
 
 def _plugin_of(node: NodeScene, device: Device) -> Plugin | None:
     return node.plugins_beside.get(device.vendor.names.word)
-
-
-def _state_of(node: NodeScene, device: Device) -> Unregistered | None:
-    state = next((other.state for other in node.beside if _is(other, device)), None)
-    return state if isinstance(state, Unregistered) else None
-
-
-def _is(other: OtherDevice, device: Device) -> bool:
-    return other.device.word == device.word

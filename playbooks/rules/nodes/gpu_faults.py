@@ -209,11 +209,9 @@ def counted_otherwise(node: NodeScene) -> list[NodeCause]:
 def rivals(side: NodeSide) -> list[Pod]:
     """The pods of other device plugins for NVIDIA's GPUs that run there; empty also where pods could not be read."""
     pods = () if isinstance(side.pods, Gap) else side.pods
-    return [pod for pod in pods if pod.status.phase == "Running" and not is_plugin(pod) and _is_rival(pod)]
-
-
-def _is_rival(pod: Pod) -> bool:
-    """Whether it is of another device plugin."""
-    serving = [container for container in pod.spec.containers if not _OTHER_WORK.search(container.name)]
-    by_image = any(_IMAGES.search(container.image) for container in serving)
-    return by_image or bool(serving and any(pod.metadata.label(key) == value for key, value in _LABELS))
+    found: list[Pod] = []
+    for pod in (pod for pod in pods if pod.status.phase == "Running" and not is_plugin(pod)):
+        serving = [container for container in pod.spec.containers if not _OTHER_WORK.search(container.name)]
+        by_label = any(pod.metadata.label(key) == value for key, value in _LABELS)
+        found += [pod] if serving and (by_label or any(_IMAGES.search(one.image) for one in serving)) else []
+    return found

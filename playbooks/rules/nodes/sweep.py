@@ -264,8 +264,7 @@ def cards_cordoned(group: Group) -> Told:
     claim, shown = Text(_CORDONED[fault.why], **values), group.shown
     pairs = zip(shown, wanted, strict=False)
     proofs = [quotes.of_node_annotation(seen.node, CORDON_KEY, uuids[0]) for seen, uuids in pairs]
-    path = CORDON_KEY.replace(".", "\\.")
-    look = kubectl("get", "node", group.names[0], "-o", f"jsonpath={{.metadata.annotations.{path}}}")
+    look = proofs[0].command
     undo = uncordon(shown[0].node, wanted[0][:1]) if fault.code == "card-cordoned" else ()
     return claim, proofs, [step(Text("card-cordoned.look"), look), *undo]
 

@@ -13,7 +13,7 @@ from bot.hami.names import Names
 from bot.hami.nodes.cards import Card, CardState
 from bot.hami.nodes.node_state import memory_factor, read_plugin_settings
 from bot.hami.pods.allocations import Allocation, counted_allocations, decode_allocations, is_finished
-from bot.hami.pods.pod_request import Constraints, ContainerRequest, Resources, written
+from bot.hami.pods.pod_request import Constraints, written
 from bot.hami.pods.request_parsing import device_asked, pod_request, read_constraints
 from bot.hami.vendors import FIRST
 from bot.hami.version import Version
@@ -98,7 +98,15 @@ def sharers(scene: PlacedScene, held: GpuContainers) -> list[Pod] | None:
 def contradictions(scene: PlacedScene) -> Iterator[Part]:
     """What the pod was given against what it asks for, then what its GPUs' pods were given together against the GPU."""
     yield from _unlike_asked(scene)
-    yield from _promised_twice(scene)
+    for one in promised(scene):
+        if (claim := one.beyond) is not None:
+            others = [f"{pod.namespace}/{pod.name}" for pod in one.holders if volcano.shares(pod)]
+            mixed = 0 < len(others) < len(one.holders)
+            by_volcano = [Text("given.by-volcano", pods=prose.names(others))] if mixed else []
+            look = prose.command("gpus", "--node", scene.pod.spec.node_name)
+            steps = [step(Text("given.look-twice", node=scene.pod.spec.node_name), look)]
+            yield Part(sentences(claim, *by_volcano), one.proofs, steps)
+            return
 
 
 def _unlike_asked(scene: PlacedScene) -> Iterator[Part]:
@@ -128,16 +136,20 @@ def _unlike_asked(scene: PlacedScene) -> Iterator[Part]:
             yield Part(claim, [quotes.of_pod_annotation(pod, key), proof], [again])
             return
     asked = pod_request(pod, scene.config, scene.version).containers if scene.version else ()
-    by_name = {container.name: container for container in gpu_containers(pod, scene.config)}
+    by_name, gpus = {container.name: container for container in gpu_containers(pod, scene.config)}, scene.config.gpus
     for request, given in zip(asked, mine, strict=False) if len(asked) == len(mine) else ():
         container = by_name.get(request.container)
-        explicit = {name for name in scene.config.gpus.all if container and written(container, name) is not None}
-        if request.word == FIRST.names.word and (unlike := _differing(request, given, scene.config.gpus, explicit)):
-            resource, wants, got = unlike
-            values = {"container": request.container, "resource": resource}
-            claim = Text("given.unlike", **values, asked=f"{wants:,}", given=f"{got:,}")
-            yield Part(claim, [proof], [again])
-            return
+        explicit = {name for name in gpus.all if container and written(container, name) is not None}
+        amounts = [(gpus.count, request.count, len(given))]
+        for share in given:
+            wanted_mib = request.memory_mib if request.memory_mib > 0 else share.memory_mib
+            amounts += [(gpus.memory, wanted_mib, share.memory_mib), (gpus.cores, request.cores, share.cores)]
+        for resource, wants, got in amounts if request.word == FIRST.names.word else ():
+            if resource in explicit and abs(wants - got) > (1 if resource == gpus.memory else 0):
+                values = {"container": request.container, "resource": resource}
+                claim = Text("given.unlike", **values, asked=f"{wants:,}", given=f"{got:,}")
+                yield Part(claim, [proof], [again])
+                return
 
 
 def _left_out(wanted: Constraints, card: Card, names: Names) -> str:
@@ -148,20 +160,6 @@ def _left_out(wanted: Constraints, card: Card, names: Names) -> str:
     if not type_allows(wanted, state, rules):
         return names.no_use_type if type_allows(wanted._replace(no_use_type=None), state, rules) else names.use_type
     return ""
-
-
-def _differing(
-    request: ContainerRequest, given: Sequence[Allocation], gpus: Resources, explicit: Collection[str]
-) -> tuple[str, int, int] | None:
-    """The first amount that the container names and was given otherwise: its resource, the one and the other."""
-    if gpus.count in explicit and request.count != len(given):
-        return gpus.count, request.count, len(given)
-    for share in given:
-        if gpus.memory in explicit and request.memory_mib > 0 and abs(request.memory_mib - share.memory_mib) > 1:
-            return gpus.memory, request.memory_mib, share.memory_mib
-        if gpus.cores in explicit and request.cores != share.cores:
-            return gpus.cores, request.cores, share.cores
-    return None
 
 
 def scaling_of(scene: PlacedScene) -> float | None:
@@ -220,28 +218,10 @@ def promised(scene: PlacedScene) -> Iterator[Promised]:
         found = [card for card in both if card.uuid == uuid and card.mode != "mig"]
         parts = [(pod, share) for pod in holders.values() for share in _shares_of(pod, uuid, scene.version)]
         if found and parts:
-            slots, memory, cores = (max(amounts) for amounts in zip(*map(_registered, found), strict=True))
-            card = structs.replace(found[0], slots=slots, memory_mib=memory, cores=cores)
+            most = {name: max(getattr(card, name) for card in found) for name in ("slots", "memory_mib", "cores")}
+            card = structs.replace(found[0], **most)
             total = Share(*map(sum, zip(*(share for _, share in parts), strict=True)))
             yield Promised(total, card, list({pod.metadata.uid: pod for pod, _ in parts}.values()))
-
-
-def _registered(card: Card) -> Share:
-    return Share(card.slots, card.memory_mib, card.cores)
-
-
-def _promised_twice(scene: PlacedScene) -> Iterator[Part]:
-    """More of one of its GPUs was given than is registered of it."""
-    for one in promised(scene):
-        if (claim := one.beyond) is not None:
-            others = [f"{pod.namespace}/{pod.name}" for pod in one.holders if volcano.shares(pod)]
-            by_volcano = (
-                [Text("given.by-volcano", pods=prose.names(others))] if 0 < len(others) < len(one.holders) else []
-            )
-            look = prose.command("gpus", "--node", scene.pod.spec.node_name)
-            steps = [step(Text("given.look-twice", node=scene.pod.spec.node_name), look)]
-            yield Part(sentences(claim, *by_volcano), one.proofs, steps)
-            return
 
 
 def _shares_of(pod: Pod, uuid: str, version: Version | None) -> Iterator[Share]:

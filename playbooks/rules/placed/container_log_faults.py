@@ -1,6 +1,5 @@
 """Faults inside a GPU container by its own log: HAMi-core's words, the dynamic loader's and the CUDA libraries'."""
 
-import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
@@ -131,7 +130,7 @@ def silent_start(scene: PlacedScene) -> Iterator[Finding]:
         started = parse_time(running.started_at) if running else None
         if running is None or started is None or scene.now - started <= _STANDS_STILL:
             continue
-        claim = sentences(Text("in-container.silent", container=log.container, node=pod.spec.node_name), fact.sentence)
+        claim = sentences(Text("in-container.silent", container=log.container, node=pod.spec.node_name), fact.text)
         since = quotes.of_pod(pod, running.started_at or "", path_in(pod, log.container, "state.running.startedAt"))
         fix = step(Text("in-container.fix-driver"), kubectl_pod(pod, "get", "-o", "yaml"))
         yield fault(scene, "hami-core-hang", claim, [*fact.proofs, since], [fix])
@@ -228,8 +227,11 @@ def _meaning(word: _Word, scene: PlacedScene) -> _WordMeaning:
     if signature.id == _GPU_FULL and scaling is not None:
         full = "in-container.full-scaled" if scaling > 1 else "in-container.full-plain"
         return _WordMeaning(signature.code, Text(full, scaling=f"{scaling:g}"), scaled[scaling <= 1], full=True)
-    limit, has = _beyond(scene, scaling) if signature.id == _CUDA_OOM else (0, 0.0)
-    if limit:
+    # The pod's limit of a GPU that has less than that, and what the GPU has.
+    sizes = {card.uuid: card.memory_mib / (scaling or 1) for card in scene.cards if card.mode != "mig"}
+    own = [(one.memory_mib, sizes[one.uuid]) for one in scene.once(given).shares if one.uuid in sizes]
+    limit, has = next(((limit, has) for limit, has in own if limit > has + 1), (0, 0.0))
+    if limit and signature.id == _CUDA_OOM:
         beyond = Text("in-container.beyond", limit=f"{limit:,}", has=f"{has:,.0f}", scaling=f"{scaling:g}")
         return _WordMeaning("limit-not-enforced", beyond, scaled[0], full=True)
     if short is None:
@@ -241,13 +243,6 @@ def _meaning(word: _Word, scene: PlacedScene) -> _WordMeaning:
     key = "in-container.gpu-scaled" if (scaling or 1) > 1 else "in-container.gpu-full"
     sentence = Text(key, scaling=f"{scaling or 1:g}", **amounts)
     return _WordMeaning("limit-not-enforced", sentence, scaled[(scaling or 1) <= 1], full=True)
-
-
-def _beyond(scene: PlacedScene, scaling: float | None) -> tuple[int, float]:
-    """The pod's limit of a GPU that has less than that, and what the GPU has; zeros where it has as much."""
-    sizes = {card.uuid: card.memory_mib / (scaling or 1) for card in scene.cards if card.mode != "mig"}
-    over = ((share.memory_mib, sizes.get(share.uuid, math.inf)) for share in scene.once(given).shares)
-    return next(((limit, has) for limit, has in over if limit > has + 1), (0, 0.0))
 
 
 def _means_it(word: _Word, now: datetime) -> bool:
@@ -299,7 +294,7 @@ def _finding(scene: PlacedScene, words: Sequence[_Word]) -> Finding:
     node = pod.spec.node_name or "?"
     claim = Text("in-container.claim", container=first.log.container, node=node, means=means.sentence)
     if means.code in _OF_LIBRARY and (fact := _OF_LIBRARY[means.code](scene.plugins)):
-        claim, proofs = sentences(claim, fact.sentence), [*proofs, *fact.proofs]
+        claim, proofs = sentences(claim, fact.text), [*proofs, *fact.proofs]
     for key, takers in (_takers(scene) if means.full else {}).items():
         names = [f"{taker.pod.namespace}/{taker.pod.name}" for taker in takers]
         claim = sentences(claim, Text(_TAKERS[key], pods=prose.names(names)))

@@ -26,7 +26,7 @@ from playbooks.gather.node_side import driver_label
 from playbooks.quotes import kubectl_pod
 from playbooks.rule import rule
 from playbooks.rules.common.containers import in_trouble, path_in, run_time, statuses
-from playbooks.rules.common.findings import finding, log_line
+from playbooks.rules.common.findings import Part, finding, log_line
 from playbooks.rules.common.holders import of_use
 from playbooks.rules.placed.container_faults import (
     GpuContainers,
@@ -43,41 +43,28 @@ _TOO_NEW = 595
 _DRIVER = re.compile(r"(?i:driver[ _-]?version)\W{1,4}((\d{3})\.\d+[\d.]*)")
 
 
-class LibraryFact(NamedTuple):
-    """A fact to tell, and what shows it."""
-
-    sentence: Text
-    proofs: tuple[Evidence, ...]
-
-
 class Library(NamedTuple):
     """HAMi-core of this version of HAMi, by the image of the device plugin's pod."""
 
     version: Version
-    plugin: Pod
-    image: str
+    proof: Evidence
 
 
 def library_of(plugins: Sequence[Pod]) -> Library | None:
     """By the first image whose tag has a version; None where none has."""
-    images = (
-        (parse_version(container.image), plugin, container.image)
-        for plugin in plugins
-        for container in plugin.spec.containers
-    )
-    return next((Library(version, plugin, image) for version, plugin, image in images if version), None)
+    for plugin, image in ((each, part.image) for each in plugins for part in each.spec.containers):
+        if version := parse_version(image):
+            return Library(version, quotes.of_pod(plugin, image, "{.spec.containers[*].image}"))
+    return None
 
 
-def library_told(plugins: Sequence[Pod]) -> LibraryFact | None:
+def library_told(plugins: Sequence[Pod]) -> Part | None:
     """Which HAMi-core it is; None where no image tells."""
     library = library_of(plugins)
-    if library is None:
-        return None
-    proof = quotes.of_pod(library.plugin, library.image, "{.spec.containers[*].image}")
-    return LibraryFact(Text("hami-core.version", version=library.version), (proof,))
+    return Part(Text("hami-core.version", version=library.version), [library.proof]) if library else None
 
 
-def newer_driver(scene: PlacedScene) -> LibraryFact | None:
+def newer_driver(scene: PlacedScene) -> Part | None:
     """Says that the node's driver is newer than its HAMi-core knows, by the label of GPU feature discovery or a line
     of the device plugin's or the pod's own log; None also where the pod has HAMi-core turned off.
 
@@ -88,8 +75,7 @@ def newer_driver(scene: PlacedScene) -> LibraryFact | None:
         return None
     if int(driver[0].partition(".")[0]) < _TOO_NEW:
         return None
-    image = quotes.of_pod(library.plugin, library.image, "{.spec.containers[*].image}")
-    return LibraryFact(Text("hami-core.driver", driver=driver[0], version=library.version), (driver[1], image))
+    return Part(Text("hami-core.driver", driver=driver[0], version=library.version), [driver[1], library.proof])
 
 
 def _driver(scene: PlacedScene) -> tuple[str, Evidence] | None:
@@ -111,7 +97,7 @@ def is_turned_off(scene: PlacedScene) -> bool:
     return any(reason.word == "disabled" for part in parts for reason in reasons_in(scene.pod, part, cores=False))
 
 
-def paths_told(plugins: Sequence[Pod]) -> LibraryFact | None:
+def paths_told(plugins: Sequence[Pod]) -> Part | None:
     """Where the DaemonSet's paths differ, so that the library is not in the container.
 
     The plugin copies the library to the volume `lib`, and mounts it into containers from HOOK_PATH with /vgpu
@@ -119,13 +105,12 @@ def paths_told(plugins: Sequence[Pod]) -> LibraryFact | None:
     """
     for hook, lib, proofs in _hooks(plugins, "lib"):
         if f"{hook.rstrip('/')}/vgpu" != lib.rstrip("/"):
-            return LibraryFact(Text("hami-core.paths", hook=hook, lib=lib), proofs)
+            return Part(Text("hami-core.paths", hook=hook, lib=lib), proofs)
     return None
 
 
-def unmeasured(plugins: Sequence[Pod]) -> tuple[LibraryFact, str] | None:
-    """Says that vGPUmonitor reads another directory than the one into which the containers' figures are written, and
-    that.
+def unmeasured(plugins: Sequence[Pod]) -> Iterator[Part]:
+    """Says that vGPUmonitor reads another directory than the one into which the containers' figures are written.
 
     The plugin makes a container's directory below HOOK_PATH, and the monitor reads what the volume `ctrs` shows it
     (HAMi#849; HAMi v2.10.0 charts/hami/templates/device-plugin/daemonsetnvidia.yaml).
@@ -133,8 +118,9 @@ def unmeasured(plugins: Sequence[Pod]) -> tuple[LibraryFact, str] | None:
     for hook, read, proofs in _hooks(plugins, "ctrs"):
         written = f"{hook.rstrip('/')}/vgpu/containers"
         if read.rstrip("/") != written:
-            return LibraryFact(Text("limit-remark.unmeasured", read=read, written=written), proofs), written
-    return None
+            fix = step(Text("limit-remark.fix-unmeasured", path=written), proofs[1].command)
+            yield Part(Text("limit-remark.unmeasured", read=read, written=written), proofs, [fix])
+            return
 
 
 def _hooks(plugins: Sequence[Pod], volume: str) -> Iterator[tuple[str, str, tuple[Evidence, Evidence]]]:
@@ -256,7 +242,7 @@ def _finding(scene: PlacedScene, crash: _Crash, restarted: _Start | None) -> Fin
     key = "hami-core-crash.restarted" if restarted else "hami-core-crash.known"
     claim = Text(key, container=crash.container.name, node=node or "?")
     if fact := library_told(scene.plugins):
-        claim, proofs = sentences(claim, fact.sentence), [*proofs, *fact.proofs]
+        claim, proofs = sentences(claim, fact.text), [*proofs, *fact.proofs]
     recreate = step(Text("hami-core-crash.recreate"), kubectl_pod(pod, "delete"), changes_cluster=True)
     look = kubectl_pod(pod, "get", "-o", "yaml")
     advice = step(Text("hami-core-crash.log" if restarted else "hami-core-crash.upgrade"), look)

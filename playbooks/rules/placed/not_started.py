@@ -5,7 +5,6 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 
 from bot.hami.pods.allocations import BIND_PHASE_KEY
-from bot.hami.signatures import Hit
 from bot.kube.models import ContainerStatus, Event, Pod
 from bot.kube.recording.redact import NEVER_STARTED
 from bot.kube.times import parse_time
@@ -27,7 +26,6 @@ _START_EVENTS = (
     "BackOff",
     "InspectFailed",
 )
-_LONG_AGO = datetime.min.replace(tzinfo=UTC)
 _CALM = timedelta(minutes=2)
 """How long a start without complaint is taken as normal."""
 _LOADING = timedelta(minutes=10)
@@ -100,9 +98,9 @@ def _probe(status: ContainerStatus, events: Sequence[Event], since: datetime | N
         for event in events
         if event.reason == "Unhealthy"
         and (not event.involved_object.field_path or f"{{{status.name}}}" in event.involved_object.field_path)
-        and (since is None or (parse_time(event.seen_at) or _LONG_AGO) >= since)
+        and (since is None or _time(event.seen_at) >= since)
     ]
-    return max(found, key=lambda event: parse_time(event.seen_at) or _LONG_AGO, default=None)
+    return max(found, key=lambda event: _time(event.seen_at), default=None)
 
 
 @rule("image-or-start-failure")
@@ -117,7 +115,7 @@ def not_started(scene: PlacedScene) -> Iterator[Finding]:
     inits = [status for status in pod.status.init_container_statuses or () if status.name not in sidecars]
     init = next((status for status in inits if status.state.running), None)
     started = [event for event in events if event.reason in _START_EVENTS]
-    last = max(started, key=lambda event: parse_time(event.seen_at) or _LONG_AGO, default=None)
+    last = max(started, key=lambda event: _time(event.seen_at), default=None)
     proofs: list[Evidence] = []
     crashed = False
     if halted is not None:
@@ -139,7 +137,10 @@ def not_started(scene: PlacedScene) -> Iterator[Finding]:
         in_init = pod.status.phase == "Pending" and halted in (pod.status.init_container_statuses or ())
         key = "image-or-start-failure.crashing-init" if in_init else "image-or-start-failure.crashing"
     claim: Prose = Text(key, node=pod.spec.node_name or "?", why=why)
-    if crashed and halted is not None and (panic := _panic(scene, halted.name)):
+    logs = [log for log in scene.own_logs or () if crashed and halted and log.container == halted.name]
+    logs.sort(key=lambda log: log.previous)
+    lines = ((log, words) for log in logs for line in reversed(log.lines) if (words := _PANIC.match(line)))
+    if panic := next((log_line(log, words[0].rstrip(" :")) for log, words in lines), None):
         claim, proofs = sentences(claim, Text("image-or-start-failure.panic", words=panic.quote)), [*proofs, panic]
     bound = pod.condition("PodScheduled")
     since = parse_time(bound.last_transition_time if bound else None) or parse_time(pod.metadata.creation_timestamp)
@@ -150,16 +151,6 @@ def not_started(scene: PlacedScene) -> Iterator[Finding]:
 
 _PANIC = re.compile(r"^(?:panic: (?:runtime error: [\w :\[\]-]{1,100})?|fatal error: [\w :-]{1,100})")
 """What Go prints when a program panics; of what the program says itself only that it does."""
-
-
-def _panic(scene: PlacedScene, container: str) -> Evidence | None:
-    """The panic in the container's own log, the newest first."""
-    logs = [log for log in scene.own_logs or () if log.container == container]
-    for log in sorted(logs, key=lambda log: log.previous):
-        for line in reversed(log.lines):
-            if words := _PANIC.match(line):
-                return log_line(log, words[0].rstrip(" :"))
-    return None
 
 
 def _why_init(pod: Pod, init: ContainerStatus, now: datetime) -> tuple[Prose, list[Evidence]]:
@@ -210,7 +201,7 @@ def _killed_by_probe(halted: ContainerStatus, events: Sequence[Event]) -> tuple[
         if event.reason == "Killing"
         and (words := _PROBE_KILLS.search(event.message)) is not None
         and words[1] == halted.name
-        and (began is None or (parse_time(event.seen_at) or _LONG_AGO) >= began)
+        and (began is None or _time(event.seen_at) >= began)
     ]
     if not kills or ended is None:
         return None
@@ -251,8 +242,16 @@ def start_fault(scene: PlacedScene) -> Iterator[Finding]:
     """
     pod = scene.pod
     halted = [status for status in statuses(pod) if in_trouble(status, scene.now)]
+    # From events that nothing has overtaken: a container was started since, or the sandbox was made.
+    started = [_time(status.state.running.started_at) for status in statuses(pod) if status.state.running]
+    ready = pod.condition("PodReadyToStartContainers")
+    made = [_time(ready.last_transition_time)] if ready and ready.status == "True" else []
+    made += [_time(event.seen_at) for event in scene.events if event.reason in _AFTER_SANDBOX]
+    since = {_SANDBOX: max(started + made, default=_NEVER)}
+    since |= {_CONTAINER: max(started, default=_NEVER)} if halted else {}
+    said = (one for one in scene.events if one.reason in since and _time(one.seen_at) >= since[one.reason])
     found = in_messages(pod, halted, scene.plugin_version)
-    found += [(hit, proof, "") for hit, proof in _of_events(scene, halted=bool(halted))]
+    found += [(hit, proof, "") for hit, proof in in_events(said, scene.plugin_version)]
     node, told = pod.spec.node_name, set[str]()
     for hit, _, container in found:
         if hit.signature.code in told or (told and not container) or container in told:
@@ -262,19 +261,6 @@ def start_fault(scene: PlacedScene) -> Iterator[Finding]:
         claim = Text(key, container=container, node=node or "?", means=hit.means)
         yield signed(hit, proofs, claim, [node], scene.install, pod=pod)
         told |= {hit.signature.code, container}
-
-
-def _of_events(scene: PlacedScene, *, halted: bool) -> list[tuple[Hit, Evidence]]:
-    """From events that nothing has overtaken: a container was started since, or the sandbox was made."""
-    pod = scene.pod
-    started = [_time(status.state.running.started_at) for status in statuses(pod) if status.state.running]
-    ready = pod.condition("PodReadyToStartContainers")
-    made = [_time(ready.last_transition_time)] if ready and ready.status == "True" else []
-    made += [_time(event.seen_at) for event in scene.events if event.reason in _AFTER_SANDBOX]
-    since = {_SANDBOX: max(started + made, default=_NEVER), _CONTAINER: max(started, default=_NEVER)}
-    wanted = (_SANDBOX, _CONTAINER) if halted else (_SANDBOX,)
-    said = (event for event in scene.events if event.reason in wanted and _time(event.seen_at) >= since[event.reason])
-    return in_events(said, scene.plugin_version)
 
 
 def _time(text: str | None) -> datetime:

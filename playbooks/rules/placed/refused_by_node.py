@@ -36,6 +36,8 @@ _BOUND = "BindingSucceed"
 """HAMi's event of a Bind; no other scheduler writes it. Events expire; HAMi also leaves a label of the node's name."""
 _ANSWERED = re.compile(r"rpc error: code = (?!Unavailable|DeadlineExceeded|Canceled)\w+ desc = ")
 """gRPC's codes for a plugin that was not there; any other one is the plugin's own answer."""
+_BEFORE_ITS_WORDS = (" desc = ", "Allocate failed due to ", "Pod was rejected: ")
+"""What kubelet and gRPC put before the device plugin's own words."""
 _MOST_LINES = 3
 
 
@@ -55,8 +57,14 @@ class StartRefusal(NamedTuple):
 
 def refusal(scene: PlacedScene) -> StartRefusal | None:
     """How the node refused the pod's devices; None where it did not."""
-    words = _words(scene)
-    return StartRefusal(words, _bound_by_hami(scene), _logged(scene)) if words else None
+    pod, node, words = scene.pod, scene.pod.spec.node_name, _words(scene)
+    if not words:
+        return None
+    bound = [event for event in scene.events if event.reason == _BOUND and f"[{node}]" in event.message][-1:]
+    stripped = [quotes.of_event(event) for event in bound]
+    if not bound and pod.metadata.label(NODE_KEY) == node:
+        stripped = [quotes.of_pod(pod, node, f"{{.metadata.labels.{NODE_KEY.replace('.', chr(92) + '.')}}}")]
+    return StartRefusal(words, [] if reserved_node(pod.metadata) or not node else stripped, _logged(scene))
 
 
 @rule("allocate-failed")
@@ -66,7 +74,10 @@ def refused(scene: PlacedScene) -> Iterator[Finding]:
     if said is None:
         return
     placed, of_volcano = reserved_node(pod.metadata) != "", is_of_volcano(pod, scene.install)
-    why = _device_error(said.words[0].quote) if said.words[0].quote != "failed" else Text("allocate-failed.no-words")
+    message = said.words[0].quote
+    own = (message.split(mark, 1)[1] for mark in _BEFORE_ITS_WORDS if mark in message)
+    own = (words.removesuffix(", which is unexpected") for words in own)
+    why = Text("allocate-failed.no-words") if message == "failed" else next(own, message)
     known = (vendor_of_resource(name) for name in extended_resources(pod))  # by the usual names
     vendor = next((BY_WORD[of[0].word] for of in known if of), FIRST)
     actions = [step(Text("allocate-failed.plugin-log"), prose.plugin_pods_command(node, vendor))]
@@ -79,9 +90,8 @@ def refused(scene: PlacedScene) -> Iterator[Finding]:
     actions.append(step(Text("allocate-failed.recreate"), kubectl_pod(pod, "delete"), changes_cluster=True))
     key = "allocate-failed.stripped" if said.stripped else "allocate-failed.unplaced"
     scheduler = pod.spec.scheduler_name or "?"
-    claim = Text(
-        "allocate-failed.claim" if placed or of_volcano else key, node=node or "?", why=why, scheduler=scheduler
-    )
+    values = {"node": node or "?", "why": why, "scheduler": scheduler}
+    claim = Text("allocate-failed.claim" if placed or of_volcano else key, **values)
     # Of a pod whose annotations are gone, that is what kubelet's words mean; of Volcano's they mean something else.
     read = [evidence.quote for evidence in said.words] if scene.seen and not of_volcano else []
     known = find("kubelet-message", read, scene.plugin_version)
@@ -164,30 +174,10 @@ def _words(scene: PlacedScene) -> list[Evidence]:
     return proofs
 
 
-def _bound_by_hami(scene: PlacedScene) -> list[Evidence]:
-    pod, node = scene.pod, scene.pod.spec.node_name
-    if reserved_node(pod.metadata) or not node:
-        return []
-    bound = [event for event in scene.events if event.reason == _BOUND and f"[{node}]" in event.message][-1:]
-    if bound:
-        return [quotes.of_event(bound[0])]
-    return [quotes.of_pod_label(pod, NODE_KEY)] if pod.metadata.label(NODE_KEY) == node else []
-
-
 def _logged(scene: PlacedScene) -> list[Evidence]:
     """The newest lines of the device plugin's log that name this pod, the last of them first: its end tells most."""
     named = re.compile(rf"(?<![\w.-]){re.escape(f'{scene.pod.namespace}/{scene.pod.name}')}(?![\w.-])")
     for log in scene.side.logs if scene.side else ():
-        if not is_monitor(log.container):
-            lines = [line for line in log.lines if named.search(line)]
-            if lines:
-                return [log_line(log, line) for line in reversed(lines[-_MOST_LINES:])]
+        if not is_monitor(log.container) and (lines := [line for line in log.lines if named.search(line)]):
+            return [log_line(log, line) for line in reversed(lines[-_MOST_LINES:])]
     return []
-
-
-def _device_error(message: str) -> str:
-    """The device plugin's own words, without what kubelet and gRPC put around them."""
-    for mark in (" desc = ", "Allocate failed due to ", "Pod was rejected: "):
-        if mark in message:
-            return message.split(mark, 1)[1].removesuffix(", which is unexpected")
-    return message

@@ -91,7 +91,7 @@ def _remarks(scene: PlacedScene) -> list[Part]:
     held = held._replace(shares=[share for share in held.shares if share.uuid not in mig])
     if not held.shares or not is_limited(scene, held):
         return []
-    own = [*_unmeasured(scene), *_of_scaling(scene), *_of_twins(scene, held)]
+    own = [*unmeasured(scene.plugins), *_of_scaling(scene), *_of_twins(scene, held)]
     own += _of_limits(scene, held, sharers(scene, held))
     return [*own, *_of_first_gpu(scene, held), *_of_entries(scene), *_not_spread(scene, held)]
 
@@ -138,9 +138,8 @@ def _of_first_gpu(scene: PlacedScene, held: GpuContainers) -> Iterator[Part]:
     """HAMi-core up to HAMi 2.8.1 holds several GPUs to the core limit of the first alone (HAMi-core#104)."""
     library = library_of(scene.plugins)
     if len(held.shares) > 1 and held.cores and library and library.version < _EACH_GPU:
-        proof = quotes.of_pod(library.plugin, library.image, "{.spec.containers[*].image}")
-        fix = step(Text("limit-remark.fix-first-gpu", fixed=_EACH_GPU), proof.command)
-        yield Part(Text("limit-remark.first-gpu", version=library.version), [proof], [fix])
+        fix = step(Text("limit-remark.fix-first-gpu", fixed=_EACH_GPU), library.proof.command)
+        yield Part(Text("limit-remark.first-gpu", version=library.version), [library.proof], [fix])
 
 
 def _of_twins(scene: PlacedScene, held: GpuContainers) -> Iterator[Part]:
@@ -188,7 +187,7 @@ def _not_spread(scene: PlacedScene, held: GpuContainers) -> Iterator[Part]:
 def _of_driver(scene: PlacedScene) -> Iterator[Part]:
     """Its node's driver is newer than its HAMi-core knows: where its log was read, `silent_start` tells it."""
     if scene.log_unread and scene.node is not None and (fact := newer_driver(scene)):
-        yield Part(fact.sentence, fact.proofs, [step(Text("in-container.fix-driver"), fact.proofs[0].command)])
+        yield fact._replace(steps=[step(Text("in-container.fix-driver"), fact.proofs[0].command)])
 
 
 def _other_chip(scene: PlacedScene) -> Iterator[Part]:
@@ -203,19 +202,18 @@ def _other_chip(scene: PlacedScene) -> Iterator[Part]:
         yield Part(fact, [quotes.of_card(scene.node, other.uuid, whole=True)], [advice])
 
 
-def _unmeasured(scene: PlacedScene) -> Iterator[Part]:
-    """The monitor measures nothing: it reads another directory than the one that is written."""
-    if found := unmeasured(scene.plugins):
-        fact, written = found
-        fix = step(Text("limit-remark.fix-unmeasured", path=written), fact.proofs[1].command)
-        yield Part(fact.sentence, fact.proofs, [fix])
-
-
 def _of_limits(scene: PlacedScene, held: GpuContainers, sharers: Sequence[Pod] | None) -> list[Part]:
     """The rarest fact first. `sharers`: other pods on its GPUs, None where unknown."""
     pod = scene.pod
     look = kubectl_pod(pod, "get", "-o", "yaml")
-    found = [*_of_ssh(pod, held, look), *_of_killer(pod, held, look)]
+    fix = step(Text("limit-remark.fix-ssh"), look)
+    served = ((one, proof) for one in held.containers if (proof := _serves_ssh(pod, one)))
+    found = [Part(Text("limit-remark.ssh", container=one.name), [proof], [fix]) for one, proof in served]
+    killers = (one.name for one in held.containers if any(each.name == _KILLER for each in one.env or ()))
+    if killer := next(killers, ""):
+        proof = quotes.of_pod(pod, _KILLER, f'{{.spec.containers[?(@.name=="{killer}")].env[*].name}}')
+        fix = step(Text("limit-remark.fix-oom-killer"), look)
+        found.append(Part(Text("limit-remark.oom-killer"), [proof], [fix]))
     # What the pod says, or HAMi's webhook from its configuration.
     env = {variable.name: variable.value for part in held.containers for variable in part.env or ()}
     if held.cores and env.get(_POLICY, "default").lower() == "default":
@@ -245,13 +243,6 @@ def _of_entries(scene: PlacedScene) -> Iterator[Part]:
     yield Part(fact, [quotes.of_pod_annotation(pod, held[0])], [step(Text("limit-remark.fix-entries"), look)])
 
 
-def _of_ssh(pod: Pod, held: GpuContainers, look: str) -> Iterator[Part]:
-    for container in held.containers:
-        if proof := _serves_ssh(pod, container):
-            fact = Text("limit-remark.ssh", container=container.name)
-            yield Part(fact, [proof], [step(Text("limit-remark.fix-ssh"), look)])
-
-
 def _serves_ssh(pod: Pod, container: Container) -> Evidence | None:
     at = f'{{.spec.containers[?(@.name=="{container.name}")]'
     if _SSH.search(container.image):
@@ -262,15 +253,6 @@ def _serves_ssh(pod: Pod, container: Container) -> Evidence | None:
     if any(port.container_port == _SSH_PORT for port in container.ports or ()):
         return quotes.of_pod(pod, str(_SSH_PORT), f"{at}.ports[*].containerPort}}")
     return None
-
-
-def _of_killer(pod: Pod, held: GpuContainers, look: str) -> Iterator[Part]:
-    for container in held.containers:
-        if any(variable.name == _KILLER for variable in container.env or ()):
-            path = f'{{.spec.containers[?(@.name=="{container.name}")].env[*].name}}'
-            fix = step(Text("limit-remark.fix-oom-killer"), look)
-            yield Part(Text("limit-remark.oom-killer"), [quotes.of_pod(pod, _KILLER, path)], [fix])
-            return
 
 
 def _of_cores(scene: PlacedScene, held: GpuContainers, sharers: Sequence[Pod] | None) -> Part:

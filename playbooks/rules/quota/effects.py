@@ -1,12 +1,12 @@
 """What a namespace's quotas would make of one more pod: HAMi's own counting, and Kubernetes'."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Literal, NamedTuple
 
 from bot.hami.fit.allocated_totals import Ledger, given_by
 from bot.hami.fit.quotas import QuotaLimit, holds_in_filter, is_enforced, limits_of
 from bot.hami.fit.version_differences import Rules
-from bot.hami.pods.pod_request import ContainerRequest, PodRequest
+from bot.hami.pods.pod_request import PodRequest
 from bot.hami.pods.request_parsing import DeviceConfig
 from bot.kube.models import ResourceQuota
 from bot.kube.selectors import effective_request
@@ -46,14 +46,8 @@ def effects(scene: PodScene) -> list[Effect]:
 
 def refusal(scene: PodScene) -> Effect | None:
     """The first limit by which Kubernetes, or HAMi's webhook, would refuse the pod when it is created."""
-    return next(
-        (effect for effect in effects(scene) if effect.verdict == "refused" and not _waits_for(scene, effect.of)), None
-    )
-
-
-def _waits_for(scene: PodScene, limit: QuotaLimit) -> bool:
-    """Whether a pod that exceeds the limit is created and waits."""
-    return limit.by == "HAMi" and holds_in_filter(limit, scene.config)
+    refused = (effect for effect in effects(scene) if effect.verdict == "refused")
+    return next((one for one in refused if one.by != "HAMi" or not holds_in_filter(one.of, scene.config)), None)
 
 
 def _effect(scene: PodScene, limit: QuotaLimit) -> Effect:
@@ -74,37 +68,18 @@ def effect_by_hami(
     device, of_cores = config.amounts[limit.resource]
     taken = ledger.used_in(request.namespace, given_by(device))[of_cores] if ledger else None
     containers = [container for container in request.containers if container.word == device.word]
+    amounts = [(one, one.count * (one.cores if of_cores else one.memory_mib)) for one in containers]
     if not device.vendor.obeys_quota:
-        asked = _at_creation(containers, of_cores=of_cores)
+        # What HAMi's webhook counts: a request without memory counts none [HAMi v2.10 pkg/scheduler/webhook.go].
+        inits = max((amount for one, amount in amounts if one.init), default=0)
+        asked = max(sum(amount for one, amount in amounts if not one.init), inits)
+    elif of_cores or all(one.memory_mib for one in containers):
+        asked = sum(amount for _, amount in amounts)
     else:
-        asked = (
-            sum(container.count * container.cores for container in containers) if of_cores else asked_memory(containers)
-        )
+        asked = None  # a share of cards, whose memory depends on the card
     if not is_enforced(limit if limit.amount is not None else limit._replace(amount=1), config, rules):
         return Effect(limit, taken, asked, "not enforced")
     return Effect(limit, taken, asked, _verdict(limit.amount, taken, asked))
-
-
-def _at_creation(containers: Sequence[ContainerRequest], *, of_cores: bool) -> int:
-    """What HAMi's webhook counts: a request without memory counts none [HAMi v2.10 pkg/scheduler/webhook.go]."""
-    apps = sum(
-        container.count * (container.cores if of_cores else container.memory_mib)
-        for container in containers
-        if not container.init
-    )
-    inits = (
-        container.count * (container.cores if of_cores else container.memory_mib)
-        for container in containers
-        if container.init
-    )
-    return max(apps, max(inits, default=0))
-
-
-def asked_memory(containers: Sequence[ContainerRequest]) -> int | None:
-    """The MiB of all cards; None where a share of cards is asked for, whose memory depends on the card."""
-    if any(not container.memory_mib for container in containers):
-        return None
-    return sum(container.count * container.memory_mib for container in containers)
 
 
 def _verdict(limit: int | None, used: int | None, asked: int | None) -> QuotaVerdict:

@@ -100,26 +100,19 @@ def held_by_nobody(scene: QuotaScene) -> Iterator[Finding]:
     for limit in (limit for space in scene.spaces for limit in space.limits):
         if limit.by == "Kubernetes" or scene.enforces(limit) or (limit.scoped and scene.rules.merges_quotas):
             continue
-        by_version = limit.by != "nobody" and (
-            scene.rules.quota == "none"
-            or not (scene.rules.modern or scene.is_first(scene.config.amounts[limit.resource][0]))
-        )
+        key = "quota-not-enforced.unread" if limit.amount is None else "quota-not-enforced.zero"
+        by_version = False
         if limit.by == "nobody":
             key = "quota-not-enforced.nobody"
-        elif by_version:
+        elif scene.rules.quota == "none" or not (
+            scene.rules.modern or scene.is_first(scene.config.amounts[limit.resource][0])
+        ):
             key = "quota-not-enforced.version"
-        else:
-            key = "quota-not-enforced.unread" if limit.amount is None else "quota-not-enforced.zero"
+            by_version = True
         claim = Text(key, **_names(limit), version=str(scene.version or "?"), value=limit.written)
-        mend = (
-            step(Text("quota-not-enforced.upgrade"), prose.command("status"))
-            if by_version
-            else step(
-                Text("quota-not-enforced.correct", **_names(limit)),
-                _edit(limit.namespace, limit.quota),
-                changes_cluster=True,
-            )
-        )
+        edit = _edit(limit.namespace, limit.quota)
+        mend = step(Text("quota-not-enforced.correct", **_names(limit)), edit, changes_cluster=True)
+        mend = step(Text("quota-not-enforced.upgrade"), prose.command("status")) if by_version else mend
         proofs = proof(limit, scene.quotas)
         yield finding("quota-not-enforced", claim, scene.confidence, proofs=proofs, actions=[mend])
 

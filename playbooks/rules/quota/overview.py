@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from bot.report import Evidence, Finding, step
+from bot.report import Finding, step
 from bot.texts import Text
 from playbooks import quotes
 from playbooks.gather.subject import EmptyNamespace
@@ -65,24 +65,18 @@ def _part(scene: QuotaScene, space: Space) -> float:
 
 def _without_limits(scene: QuotaScene) -> Finding:
     """What pods hold where no quota limits it."""
-    memory = _memory(scene)
+    # The MiB that are given, over all vendors that hand out memory.
+    of_memory = {name for name, (_, of_cores) in scene.config.amounts.items() if not of_cores}
+    used = (item for space in scene.spaces for item in (space.used or {}).items())
+    memory = sum(amount for name, amount in used if name in of_memory)
     if memory or not any(space.holders for space in scene.spaces):
         key = "quota.none-there" if scene.namespace else "quota.none"
     else:
         key = "quota.none-there-whole" if scene.namespace else "quota.none-whole"
     claim = Text(key, namespace=scene.namespace, count=len(scene.spaces), memory=prose.mib(memory))
-    return finding("quota", claim, scene.confidence, proofs=_largest_holder(scene), severity="info")
-
-
-def _memory(scene: QuotaScene) -> int:
-    """The MiB that are given, over all vendors that hand out memory."""
-    of_memory = {name for name, (_, of_cores) in scene.config.amounts.items() if not of_cores}
-    return sum(amount for space in scene.spaces for name, amount in (space.used or {}).items() if name in of_memory)
-
-
-def _largest_holder(scene: QuotaScene) -> list[Evidence]:
-    found = [holder for space in scene.spaces for holder in space.holders]
-    first = max(found, key=lambda holding: (holding.memory_mib, holding.amounts), default=None)
+    holding = [holder for space in scene.spaces for holder in space.holders]
+    first = max(holding, key=lambda held: (held.memory_mib, held.amounts), default=None)
     named = (first.namespace, first.name) if first else None
     holders = what_was_read(scene.holders)
-    return [quotes.of_holder(holder) for holder in holders if (holder.namespace, holder.name) == named][:1]
+    proofs = [quotes.of_holder(holder) for holder in holders if (holder.namespace, holder.name) == named][:1]
+    return finding("quota", claim, scene.confidence, proofs=proofs, severity="info")

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import datetime, timedelta
+from datetime import timedelta
 from itertools import groupby
 
 from bot.hami.fit.quotas import QuotaLimit
@@ -39,20 +39,14 @@ def refused(scene: QuotaScene) -> Iterator[Finding]:
     by_namespace: dict[str, list[QuotaLimit]] = {}
     for limit in scene.limits:
         by_namespace.setdefault(limit.namespace, []).append(limit)
-    refusals = [
-        (event, exceeded)
-        for event in what_was_read(scene.refusals)
-        if _lasts(event, scene.now) and (exceeded := _exceeded(event, by_namespace.get(event.namespace, ())))
-    ]
+    times = ((event, parse_time(event.seen_at)) for event in what_was_read(scene.refusals))
+    recent = (event for event, at in times if at is not None and scene.now - at <= _TRIES_AGAIN)
+    exceeded = ((event, _exceeded(event, by_namespace.get(event.namespace, ()))) for event in recent)
+    refusals = [(event, limits) for event, limits in exceeded if limits]
     refusals.sort(key=lambda refusal: refusal[0].seen_at, reverse=True)
     refusals.sort(key=lambda refusal: refusal[0].namespace)
     for namespace, some in groupby(refusals, lambda refusal: refusal[0].namespace):
         yield _finding(namespace, list(some), scene.quotas)
-
-
-def _lasts(event: Event, now: datetime) -> bool:
-    at = parse_time(event.seen_at)
-    return at is not None and now - at <= _TRIES_AGAIN
 
 
 def _exceeded(event: Event, own: Iterable[QuotaLimit]) -> list[QuotaLimit]:
@@ -86,13 +80,8 @@ def _finding(
     newest, limits = refusals[0]
     owners = list(dict.fromkeys(f"{event.involved_object.kind} {event.involved_object.name}" for event, _ in refusals))
     at = parse_time(newest.seen_at)
-    claim = Text(
-        "quota.refuses",
-        namespace=namespace,
-        owners=prose.names(owners),
-        by=limits[0].by,
-        at=format_time(at) if at else "?",
-    )
+    values = {"namespace": namespace, "owners": prose.names(owners), "by": limits[0].by}
+    claim = Text("quota.refuses", **values, at=format_time(at) if at else "?")
     latest: dict[str, Event] = {}
     for event, _ in refusals:
         latest.setdefault(event.involved_object.uid or event.metadata.uid, event)

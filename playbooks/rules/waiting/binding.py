@@ -129,9 +129,8 @@ def _lock_finding(
     look = prose.scheduler_log(scene.install, scene.pod.name) if severity != "info" else ()
     actions = lock_actions(names[0], held) if names and steps else look
     proofs = [*proofs, *(quotes.of_node_annotation(node, held.key, text) for node, text in texts if text)]
-    return finding(
-        held.code, held.claim, confidence, names, proofs, severity=severity, actions=actions, of=scene.install
-    )
+    code, claim, of = held.code, held.claim, scene.install
+    return finding(code, claim, confidence, names, proofs, severity=severity, actions=actions, of=of)
 
 
 def _of_owner(scene: PodScene, name: str) -> list[Evidence]:
@@ -305,20 +304,13 @@ def _owner(text: str, now: datetime, owners: Owners) -> Owner:
         return "unseen"
     if is_finished(owner):
         return "finished"
-    settled = lock is not None and now - lock.taken_at > USUAL_ALLOCATION
-    return "served" if _is_served(owner, settled=settled) else "there"
-
-
-def _is_served(owner: Pod, *, settled: bool) -> bool:
-    """Whether the pod has its devices, so that the device plugin should have released its lock.
-
-    kubelet starts no container before Allocate has answered, and the plugin marks the pod and releases the lock within
-    Allocate (HAMi pkg/device-plugin/nvidiadevice, PodAllocationTrySuccess). One of the two is enough only when the lock
-    is older than an allocation takes.
-    """
+    # kubelet starts no container before Allocate has answered, and the plugin marks the pod and releases the lock in
+    # Allocate (HAMi pkg/device-plugin/nvidiadevice, PodAllocationTrySuccess). One of the two is enough only when the
+    # lock is older than an allocation takes.
     started = any(status.state.running or status.state.terminated for status in statuses(owner))
     signs = (was_allocated(owner), started and bool(owner.spec.node_name))
-    return any(signs) if settled else all(signs)
+    settled = lock is not None and now - lock.taken_at > USUAL_ALLOCATION
+    return "served" if (any(signs) if settled else all(signs)) else "there"
 
 
 def lock_in_words(node: Node, state: LockState, expiry: timedelta, key: str = LOCK_KEY) -> NodeLock:

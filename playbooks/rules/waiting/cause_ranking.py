@@ -71,7 +71,9 @@ def rank_causes(scene: PodScene) -> list[RankedCause]:
     if not needs_several(causes):
         return causes
     named = {event.code for event, _ in scene.attempt.code_events} | scene.attempt.codes
-    if all(cause.of_kubernetes for cause in causes) and _forbidden_by_quota(scene):
+    # Whether HAMi would refuse each of the nodes that Kubernetes drops for the namespace's quota, by a sample.
+    judged = scene.judge_each(list(scene.obstacles)[:_SAMPLE] if all(one.of_kubernetes for one in causes) else [])
+    if judged and all(one.fits is False and fit.QUOTA_NOT_FIT in one.codes for one in judged.values()):
         return [RankedCause(Rank.BACKGROUND, fit.QUOTA_NOT_FIT, ()), *causes]
     return sorted(causes, key=lambda cause: (cause.rank, cause.of_kubernetes, cause.text not in named))
 
@@ -93,12 +95,6 @@ def causes(scene: PodScene) -> list[RankedCause]:
     """The ranked causes, with those that hide behind them where the answer advises."""
     ranked = rank_causes(scene)
     return ranked + behind(scene, ranked) if scene.advises else ranked
-
-
-def _forbidden_by_quota(scene: PodScene) -> bool:
-    """Whether HAMi would refuse each of the nodes that Kubernetes drops for the namespace's quota, by a sample."""
-    verdicts = scene.judge_each(list(scene.obstacles)[:_SAMPLE]).values()
-    return bool(verdicts) and all(verdict.fits is False and fit.QUOTA_NOT_FIT in verdict.codes for verdict in verdicts)
 
 
 def needs_several(causes: Sequence[RankedCause]) -> bool:

@@ -32,8 +32,7 @@ from playbooks.gather.scheduler_process import PanicLog
 from playbooks.quotes import kubectl, of_logged, shown
 from playbooks.rule import rule
 from playbooks.rules.common.findings import finding
-from playbooks.scenes.cluster import HamiScene
-from playbooks.scenes.waiting_pod import PodScene
+from playbooks.scenes.waiting_pod import HamiScene, PodScene
 
 _MAX_SHOWN = 2
 _ROUNDED, _AT_ONCE = timedelta(seconds=1), timedelta(seconds=3)
@@ -204,9 +203,8 @@ def panicked(scene: PodScene) -> Iterator[Finding]:
         claim = Text("scheduler-panic.suspected", why=one_line(attempt.evidence.quote, 80))
         proofs = [attempt.evidence, *map(_of_line, found[: -_MAX_SHOWN - 1 : -1])]
         read = list(map(_stack, scene.install.pods[:1]))
-        yield finding(
-            "scheduler-panic", claim, "suspected", proofs=proofs, severity="critical", actions=read, of=scene.install
-        )
+        of = scene.install
+        yield finding("scheduler-panic", claim, "suspected", proofs=proofs, severity="critical", actions=read, of=of)
 
 
 def panicked_elsewhen(scene: PodScene) -> Iterator[Finding]:

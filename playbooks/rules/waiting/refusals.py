@@ -88,7 +88,11 @@ def refused(scene: PodScene, cause: RankedCause) -> Finding:
     if cause.of_kubernetes:
         return _kubernetes(scene, cause, severity)
     proofs = scene.attempt.evidence_for(cause.text)
-    confidence: Confidence = "confirmed" if proofs or _all_refused(scene) else "suspected"
+    # Whether HAMi, without saying why, refused just as many registered nodes as our own fit does.
+    ours = [name for name, verdict in scene.verdicts.items() if verdict.fits is False]
+    unsaid = scene.attempt.generic_refusals()
+    as_many = unsaid > 0 and unsaid == sum(is_unregistered(scene, name) is None for name in ours)
+    confidence: Confidence = "confirmed" if proofs or as_many else "suspected"
     largest = too_small(scene) if cause.text == verdicts.INSUFFICIENT_MEMORY else None
     if cause.text == verdicts.QUOTA_NOT_FIT and not cause.nodes:
         claim = Text("resource-quota-not-fit.everywhere", **_values(scene, cause))
@@ -103,9 +107,8 @@ def refused(scene: PodScene, cause: RankedCause) -> Finding:
     if (own := set_as_asked(scene, cause)) is not None:
         claim, proofs = sentences(claim, own[0]), [*proofs, *own[1]]
         steps = (*own[2], *steps) if steps else ()
-    return finding(
-        cause.code, claim, confidence, cause.nodes, proofs, severity=severity, actions=steps, of=scene.install
-    )
+    of, nodes = scene.install, cause.nodes
+    return finding(cause.code, claim, confidence, nodes, proofs, severity=severity, actions=steps, of=of)
 
 
 def where_to_look(scene: PodScene, cause: RankedCause) -> tuple[NextAction, ...]:
@@ -119,8 +122,13 @@ def where_to_look(scene: PodScene, cause: RankedCause) -> tuple[NextAction, ...]
     node = cause.nodes[0] if cause.nodes else ""
     if not node:
         return (look_at_pod(scene.pod, cause.text),)
-    if cause.text == verdicts.CORDONED and (undo := _uncordon(scene, scene.nodes[node])):
-        return undo
+    if cause.text == verdicts.CORDONED:
+        # As many cards as the pod asks for, of those that it may have.
+        cordoned = cordoned_uuids(scene.nodes[node])
+        wanted = max((container.count for container in scene.request.containers), default=1)
+        cards = [card.card for card in scene.view.cards(node) if card.card.uuid in cordoned]
+        if uuids := [card.uuid for card in cards if admits(scene, card)][:wanted]:
+            return uncordon(scene.nodes[node], uuids)
     if cause.text == verdicts.MODE_NOT_FIT and scene.device.names.also_read:
         # To set the node up for the split that the pod asks for, or to ask for the node's.
         if is_soft(scene):
@@ -199,15 +207,6 @@ def look_at_pod(pod: Pod, text: str) -> NextAction:
     return step(Text("blocked-after-filter.look"), kubectl_pod(pod, "describe"))
 
 
-def _uncordon(scene: PodScene, node: Node) -> tuple[NextAction, ...]:
-    """To take back into service as many cards as the pod asks for, of those that it may have."""
-    cordoned = cordoned_uuids(node)
-    wanted = max((container.count for container in scene.request.containers), default=1)
-    cards = [card.card for card in scene.view.cards(node.name) if card.card.uuid in cordoned]
-    uuids = [card.uuid for card in cards if admits(scene, card)][:wanted]
-    return uncordon(node, uuids) if uuids else ()
-
-
 def _kubernetes(scene: PodScene, cause: RankedCause, severity: Severity) -> Finding:
     quoted = said_by_kubernetes(scene.attempt, cause)
     able = takers(scene, cause)
@@ -273,15 +272,10 @@ def _obstacle_proof(scene: PodScene, node: Node, detail: str) -> Evidence:
     return quotes.of_node(node, node.name, "{.metadata.name}")
 
 
-def _all_refused(scene: PodScene) -> bool:
-    """Whether HAMi, without saying why, refused just as many registered nodes as our own fit does."""
-    ours = (name for name, verdict in scene.verdicts.items() if verdict.fits is False)
-    refusals = scene.attempt.generic_refusals()
-    return refusals > 0 and refusals == sum(is_unregistered(scene, name) is None for name in ours)
-
-
 def _values(scene: PodScene, cause: RankedCause, slice_: Slice | None = None) -> dict[str, object]:
-    wanted = scene.request.constraints
+    wanted, large = scene.request.constraints, Text("card-insufficient-memory.nothing-left")
+    if slice_:
+        large = Text("card-insufficient-memory.largest", memory=prose.mib(slice_.memory_mib), node=slice_.node)
     return {
         "nodes": prose.names(cause.nodes),
         "count": len(cause.nodes),
@@ -290,9 +284,7 @@ def _values(scene: PodScene, cause: RankedCause, slice_: Slice | None = None) ->
         "cards": max((container.count for container in scene.request.containers), default=0),
         "cores": request_amounts.cores(scene, most) if (most := request_amounts.most_cores(scene)) else "0",
         "memory": _memory(scene),
-        "slice": Text("card-insufficient-memory.largest", memory=prose.mib(slice_.memory_mib), node=slice_.node)
-        if slice_
-        else Text("card-insufficient-memory.nothing-left"),
+        "slice": large,
         "types": one_line(wanted.use_type or wanted.no_use_type or wanted.mode or "", 60),
         "uuids": one_line(wanted.use_uuid or wanted.no_use_uuid or "", 60),
         "namespace": scene.pod.namespace,

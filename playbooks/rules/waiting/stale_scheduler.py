@@ -60,23 +60,18 @@ def disagrees(scene: PodScene) -> list[Finding]:
     untrusted = None if scene.once(by_words) else scene.once(untrusted_nodes)
     if untrusted is not None and untrusted.severity != "info":
         return []
-    stale = _disagrees(scene)
+    names, reasons = refused_nodes(scene), _reasons(scene.attempt)
+    if not names or not reasons or reasons[0] == QUOTA_NOT_FIT:  # a quota does not say when it was changed
+        return []
+    natures = {found.nature for text in reasons if (found := reason_of(text))}
+    judges = _ignored if natures & _REFUSED_NODE else _ledger
+    stale = judges(scene, names) if natures - {"pod"} else None
     if stale is None:
         return []
     found = with_nodes_behind(scene, stale) if scene.once(by_words) else [stale, *([untrusted] if untrusted else [])]
     if stale.severity != "info" or (bug := scene.once(bug_of_containers)) is None:
         return found
     return [refused_by_bug(scene, bug, stale, stale.next_actions), *found]
-
-
-def _disagrees(scene: PodScene) -> Finding | None:
-    names, reasons = refused_nodes(scene), _reasons(scene.attempt)
-    if not names or not reasons or reasons[0] == QUOTA_NOT_FIT:  # a quota does not say when it was changed
-        return None
-    natures = {found.nature for text in reasons if (found := reason_of(text))}
-    if natures & _REFUSED_NODE:
-        return _ignored(scene, names)
-    return _ledger(scene, names) if natures - {"pod"} else None
 
 
 def refused_nodes(scene: PodScene) -> list[str]:
@@ -150,9 +145,8 @@ def _namesake(scene: PodScene, names: Sequence[str]) -> Finding | None:
     proofs += [quotes.of_event(event) for event in earlier[-1:]]
     sure: Confidence = "confirmed" if earlier and _stands(scene, names) else "suspected"
     steps, severity = restart(scene.install), _severity(scene) if sure == "suspected" else "warning"
-    return finding(
-        "scheduler-ledger-stale", claim, sure, names, proofs, severity=severity, actions=steps, of=scene.install
-    )
+    code, of = "scheduler-ledger-stale", scene.install
+    return finding(code, claim, sure, names, proofs, severity=severity, actions=steps, of=of)
 
 
 def ghosts_suspected(scene: PodScene) -> Finding | None:
@@ -261,7 +255,8 @@ def _suspected(code: Code, scene: PodScene, names: Sequence[str]) -> Finding:
     since, tried = attempt.since, attempt.at
     key = "scheduler-ledger-stale.suspected" if code == "scheduler-ledger-stale" else "registration-ignored.suspected"
     if (reason := _reasons(attempt)[0]) == CORDONED:
-        code, key = "card-cordoned", "card-cordoned.kept"
+        code = "card-cordoned"
+        key = "card-cordoned.kept"
     when = {"since": format_time(since) if since else "?", "tried": format_time(tried) if tried else "?"}
     claim = Text(key, nodes=prose.names(names), reason=reason, **when)
     proofs = [*attempt.evidence_for(reason), *scene.words, *_of_gpus(scene, names)]
@@ -363,9 +358,8 @@ def _not_taken_in(scene: PodScene, names: Sequence[str]) -> list[str]:
 
 def maybe_unknown(scene: PodScene) -> list[Gap]:
     """Says that HAMi may not know nodes that would take the pod, which no object tells for sure."""
-    if not (names := _not_taken_in(scene, scene.fitting)):
-        return []
-    return [gap("fit", Text("gap.since-restart", nodes=prose.names(names)), Text("gap.since-restart-hint"))]
+    names, hint = _not_taken_in(scene, scene.fitting), Text("gap.since-restart-hint")
+    return [gap("fit", Text("gap.since-restart", nodes=prose.names(names)), hint)] if names else []
 
 
 def since_restart(names: Sequence[str], start: ExtenderStart) -> Text:

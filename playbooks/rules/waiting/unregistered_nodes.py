@@ -67,10 +67,8 @@ def unregistered(scene: PodScene, cause: RankedCause) -> list[Finding]:
         claim = claim_of((code, why), names, scene.device, str(scene.version or "?"))
         shown = registration_proofs(scene.nodes[names[0]], is_unregistered(scene, names[0]), scene.device)
         actions = registration_actions(names[0], why, plugins.get(names[0]), scene.device.vendor)
-        shown = [*(proofs or words(scene.attempt)), *shown]
-        found.append(
-            finding(code, claim, confidence, names, shown, severity=severity, actions=actions, of=scene.install)
-        )
+        shown, of = [*(proofs or words(scene.attempt)), *shown], scene.install
+        found.append(finding(code, claim, confidence, names, shown, severity=severity, actions=actions, of=of))
     normal = [name for name in cause.nodes if name not in expected]
     if normal and not found:
         claim = Text("node-unregistered.normal", nodes=prose.names(normal))
@@ -112,9 +110,7 @@ def is_untrusted(node: Node, now: datetime) -> bool:
     if not text or not text[0].isdigit():
         return False
     handshake = parse_handshake(text)
-    if handshake.state != "unix" or handshake.at is None:
-        return False
-    return now - handshake.at > GUIDES_THRESHOLD
+    return handshake.state == "unix" and handshake.at is not None and now - handshake.at > GUIDES_THRESHOLD
 
 
 def code_and_why(node: Node, state: Unregistered, device: Device) -> tuple[Code, str]:

@@ -115,9 +115,8 @@ def _led(
         claim = sentences(claim, part.text) if part.text else claim
         steps = (*part.steps, *steps)
     proofs = [*first.evidence, *(proof for part in parts for proof in part.proofs)]
-    leads = finding(
-        code, claim, first.confidence, first.scope.nodes, proofs, severity=severity, actions=steps, of=scene.install
-    )
+    sure, nodes, of = first.confidence, first.scope.nodes, scene.install
+    leads = finding(code, claim, sure, nodes, proofs, severity=severity, actions=steps, of=of)
     return [leads, *([idle] if idle else []), *rest]
 
 
