@@ -109,8 +109,7 @@ def _as_it_runs(log: LogOf, deployment: Workload | None) -> LogOf:
         return log
     if (record.means, record.kind, record.container) != ("debug-flags", VERBOSITY, log.container):
         return log
-    status = log.scheduler.container(log.container)
-    began = parse_time(status.state.running.started_at) if status and status.state.running else None
+    began = log.scheduler.running_since(log.container)
     if began is not None and began.timestamp() > record.since:
         return log
     return msgspec.structs.replace(log, verbosity=int(record.new), change=text)

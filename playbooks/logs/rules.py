@@ -19,7 +19,6 @@ from playbooks import quotes
 from playbooks.gather.scheduler_logs import MAX_SCHEDULERS, LogOf
 from playbooks.gather.scheduler_process import PanicLog
 from playbooks.gather.subject import AbsentPod, FoundPod, SubjectRequest
-from playbooks.quotes import kubectl
 from playbooks.rule import Stage, rule
 from playbooks.rules.admission.not_found import not_found
 from playbooks.rules.common import prose
@@ -124,10 +123,6 @@ class LogsScene(OfInstall, frozen=True, dict=True, eq=False):
     def steps(self) -> tuple[NextAction, ...]:
         """The first step of every finding about a pod that is there: to ask why it waits."""
         return (step(Text("logs.why", pod=self._name), prose.command("why", self._name)),) if self.pod else ()
-
-    def was_read(self, source: str) -> bool:
-        """Whether rules may conclude anything from it: a source is named as its gap would be."""
-        return all(gap.source != source for gap in self.seen.gaps)
 
 
 @rule("scheduler-panic")
@@ -334,16 +329,11 @@ def _flag(log: LogOf) -> Evidence:
 
 def _line(scene: LogsScene, log: LogOf, line: LogLine) -> Evidence:
     """A line of the log."""
-    days, pod = scene.words.removesuffix("d"), log.scheduler
-    since = f"{int(days) * 24}h" if days != scene.words else scene.words  # kubectl knows no days
-    words = ("-n", pod.namespace, "logs", pod.name, "-c", log.container, *(["--previous"] if log.previous else []))
-    return Evidence(
-        source="scheduler log",
-        object=f"Pod {pod.namespace}/{pod.name} container {log.container}",
-        at=format_time(line.at) if line.at else None,
-        quote=quotes.shown(line.raw),
-        command=f"{kubectl(*words, f'--since={since}')} | grep {prose.command(scene.about.name)}",
-    )
+    days = scene.words.removesuffix("d")
+    since = f"--since={int(days) * 24}h" if days != scene.words else f"--since={scene.words}"  # kubectl knows no days
+    options = ["--previous", since] if log.previous else [since]
+    grep = prose.command(scene.about.name)
+    return quotes.of_logged(log.scheduler, log.container, line.raw, line.at, *options, grep=grep)
 
 
 LOGS_RULES: tuple[Stage[LogsScene], ...] = (

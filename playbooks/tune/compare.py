@@ -21,8 +21,8 @@ from bot.hami.installation.install import container_of, verbosity_of
 from bot.hami.pods.request_parsing import DEVICE_CONFIG_FILE
 from bot.hami.scheduler_logs.scheduling_latency import Life, measure, settled
 from bot.kube.hami_pods import EXTENDER_CONTAINER, KUBE_SCHEDULER_CONTAINER, read_flags
-from bot.kube.models import Container, Pod
-from bot.kube.times import format_time, parse_time
+from bot.kube.models import Container
+from bot.kube.times import format_time
 from bot.report import Evidence, Gap, Report, Sheet, Subject, new_report
 from bot.safe_yaml import parse_documents
 from bot.texts import Prose, Text, sentences
@@ -118,17 +118,12 @@ async def gather_side(sources: Sources) -> ComparedSide:
     """Only pods that were created since the scheduler runs as it does count: its values were others before."""
     scene = await gather_scene(sources)
     now = sources.cluster.now()
-    started = [at for pod in scene.install.ready_pods if (at := _started(pod))]
+    started = [at for pod in scene.install.ready_pods if (at := pod.running_since(EXTENDER_CONTAINER))]
     since = max([now - _LONGEST, *started])
     latency = await gather_latency(sources.cluster, scene.seen, since)
     if latency.unread:
         raise Unusable(Text("error-tune.pods-could-not-be-read", name=sources.cluster.name, why=latency.gaps[0].text))
     return ComparedSide(scene, latency, {group: dict(found) for group, found in _settings_of(scene)})
-
-
-def _started(pod: Pod) -> datetime | None:
-    status = pod.container(EXTENDER_CONTAINER)
-    return parse_time(status.state.running.started_at) if status and status.state.running else None
 
 
 def _settings_of(scene: TuneScene) -> Iterator[tuple[str, Iterable[tuple[str, str]]]]:
