@@ -78,7 +78,12 @@ async def gather_latency(cluster: Cluster, install: InstallSeen, since: datetime
         lists.append(gap("pods", why, Text("error-gather.ask-for-shorter-time-latency")))
         new = sorted(new, key=lambda pod: pod.metadata.creation_timestamp or "")[-MOST_PODS:]
     of_logs = [_gaps_of(log, since, now) for log in logs]
-    read = [_as_read(log) for log in logs]
+    read: list[SchedulerLog] = []
+    for log in logs:
+        found = log.read if not isinstance(log.read, Gap) else LogLines(())
+        older_dropped = found.cut and not found.ends_early
+        first = next(iter(found.lines), "") if older_dropped else found.first
+        read.append(SchedulerLog(log.scheduler, log.container, first, found.lines, log.previous))
     return LatencySeen(
         since,
         tuple(read_lives([] if isinstance(new, Gap) else new, read, now)),
@@ -123,13 +128,6 @@ def _is_between(created: str | None, since: datetime, until: datetime) -> bool:
     return at is not None and since <= at <= until
 
 
-def _as_read(log: LogOf) -> SchedulerLog:
-    read = log.read if not isinstance(log.read, Gap) else LogLines(())
-    older_dropped = read.cut and not read.ends_early
-    first = next(iter(read.lines), "") if older_dropped else read.first
-    return SchedulerLog(log.scheduler, log.container, first, read.lines, log.previous)
-
-
 def _waits(logs: Sequence[LogOf], since: datetime, now: datetime) -> tuple[HeldBack, ...]:
     found: list[HeldBack] = []
     for log in logs:
@@ -141,14 +139,13 @@ def _waits(logs: Sequence[LogOf], since: datetime, now: datetime) -> tuple[HeldB
 
 
 def _gaps_of(log: LogOf, since: datetime, now: datetime) -> list[Gap]:
-    source = f"log of {log.scheduler.namespace}/{log.label}"
     if isinstance(log.read, Gap):
         return [log.read]
     if log.read.cut:
-        return [gap(source, Text("error-gather.log-too-long"), Text("error-gather.ask-for-shorter-time-latency"))]
+        return [gap(log.source, Text("error-gather.log-too-long"), Text("error-gather.ask-for-shorter-time-latency"))]
     first = read_line(log.read.first, now)
     started = log.scheduler.running_since(log.container)
     if not first or not first.at or first.at <= since + _MINUTE or (started and abs(first.at - started) < _MINUTE):
         return []
     later = Text("error-gather.begins-later", at=format_time(first.at))
-    return [gap(source, later, Text("error-gather.older-log-is-gone"))]
+    return [gap(log.source, later, Text("error-gather.older-log-is-gone"))]
