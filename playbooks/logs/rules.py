@@ -205,13 +205,10 @@ def _refused(scene: LogsScene, run: RunInLog, reasons: dict[str, list[str]]) -> 
 def _unexplained(scene: LogsScene, run: RunInLog) -> list[Finding]:
     """No verdict with a reason: what is said of cards (up to 2.5), else kube-scheduler's sum of HAMi's answer."""
     cycle, statement, counts = run.cycle, scene.logged.statement, _counts(scene, run)
-    refused = len({verdict.node for verdict in cycle.refused}) or cycle.unfit
     nodes = sorted({verdict.node for verdict in cycle.refused})
-    proofs = [
-        _line(scene, run.log, line)
-        for line in (*(verdict.line for verdict in cycle.refused[:1]), cycle.none_fit)
-        if line
-    ]
+    refused = len(nodes) or cycle.unfit
+    lines = (*(verdict.line for verdict in cycle.refused[:1]), cycle.none_fit)
+    proofs = [_line(scene, run.log, line) for line in lines if line]
     if codes := Counter(card.code for card in cycle.cards).most_common():
         told: list[Prose] = [f"{code} {count}" for code, count in codes[:_MAX_CODES]]
         if (unsaid := cycle.cards_tried - len(cycle.cards)) > 0:
