@@ -4,7 +4,6 @@ import difflib
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
 
 from bot.finding_codes import Code
 from bot.hami.fit import verdicts
@@ -177,8 +176,7 @@ def at_creation(scene: AskedScene) -> tuple[Text, Text]:
     """Claim and verdict."""
     effect = refusal(scene)
     assert effect is not None
-    key = "resource-quota-not-fit.denied" if effect.by == "HAMi" else "resource-quota-not-fit.creation"
-    return _over_quota(key, scene, effect)
+    return _over_quota("denied" if effect.by == "HAMi" else "creation", scene, effect)
 
 
 @rule("fits", reads=("nodes",))
@@ -240,7 +238,7 @@ def nowhere_in_words(scene: AskedScene) -> tuple[Text, Text]:
         claim = Text("fits-nowhere.never", pod=scene.once(called), why=why_never(scene))
         return claim, claim
     if (effect := scene.once(_only_quota)) is not None:
-        return _over_quota("resource-quota-not-fit.fit", scene, effect)
+        return _over_quota("fit", scene, effect)
     names, count = _judged(scene), len(scene.nodes)
     empty = names and not any(would_if_empty(scene, name) for name in names)
     key = "fits-nowhere.empty" if empty else "fits-nowhere.claim"
@@ -375,16 +373,23 @@ def _only_quota(scene: AskedScene) -> Effect | None:
     return refused[0] if refused and any(scene.judge(name, without).fits for name in scene.candidates) else None
 
 
-def _over_quota(key: str, scene: AskedScene, effect: Effect) -> tuple[Text, Text]:
+_OVER_QUOTA = {
+    "fit": "resource-quota-not-fit.fit",
+    "denied": "resource-quota-not-fit.denied",
+    "creation": "resource-quota-not-fit.creation",
+}
+
+
+def _over_quota(when: str, scene: AskedScene, effect: Effect) -> tuple[Text, Text]:
     """Claim and verdict."""
-    numbers = {"used": _amount(effect.used), "limit": _amount(effect.limit)}
+    values = {"used": _amount(effect.used), "limit": _amount(effect.limit), "resource": effect.key}
+    values["namespace"] = scene.pod.namespace
     amount = in_short = _amount(effect.asked)
     if is_share(scene, effect):
         figures = asked_on(scene)
         amount, in_short = amounts_by_type(figures), amounts(figures)
-    told = partial(Text, key, namespace=scene.pod.namespace, resource=effect.key, **numbers)
-    claim, _ = _told(lambda pod, why: told(pod=pod, why=why, asked=amount), scene, ())
-    _, verdict = _told(lambda pod, why: told(pod=pod, why=why, asked=in_short), scene, ())
+    claim, _ = _told(lambda pod, why: Text(_OVER_QUOTA[when], pod=pod, why=why, asked=amount, **values), scene, ())
+    _, verdict = _told(lambda pod, why: Text(_OVER_QUOTA[when], pod=pod, why=why, asked=in_short, **values), scene, ())
     return claim, verdict
 
 

@@ -46,14 +46,21 @@ OTHERS = Sheet(
     brief={"scheduler": "scheduler", "pods": "pods", "oldest": "oldest pod", "waiting_since": "waits"},
 )
 
-_WHO_ACTS: Mapping[PendingClass, tuple[str, str]] = {
-    "platform_fault": ("pending.acts-platform", "pending.held-platform"),
-    "misconfigured": ("pending.acts-owner", "pending.held-owner"),
-    "capacity": ("pending.acts-capacity", "pending.held-capacity"),
-    "retry": ("pending.acts-retry", "pending.held-retry"),
-    "unknown": ("pending.acts-unknown", "pending.held-unknown"),
+_WHO_ACTS: Mapping[PendingClass, str] = {
+    "platform_fault": "pending.acts-platform",
+    "misconfigured": "pending.acts-owner",
+    "capacity": "pending.acts-capacity",
+    "retry": "pending.acts-retry",
+    "unknown": "pending.acts-unknown",
 }
-"""In the order of the answer: who acts, and how many pods are held by that."""
+"""In the order of the answer."""
+_HELD_BY: Mapping[PendingClass, str] = {
+    "platform_fault": "pending.held-platform",
+    "misconfigured": "pending.held-owner",
+    "capacity": "pending.held-capacity",
+    "retry": "pending.held-retry",
+    "unknown": "pending.held-unknown",
+}
 _MAX_GROUPS = 10
 _PROVEN = 3
 _GRACE = timedelta(seconds=30)
@@ -231,7 +238,7 @@ def _verdict(groups: Sequence[WaitingGroup], total: int) -> Text:
     held = Counter[PendingClass]()
     for group in groups:
         held[CODES[group.cause.code].pending_class] += len(group.pods)
-    why = listed(Text(by, count=held[who]) for who, (_, by) in _WHO_ACTS.items() if held[who])
+    why = listed(Text(_HELD_BY[who], count=held[who]) for who in _WHO_ACTS if held[who])
     return Text("pending.verdict", total=total, why=why, oldest=first.oldest)
 
 
@@ -244,7 +251,7 @@ def _cause_row(code: Code, groups: Sequence[WaitingGroup]) -> CauseRow:
         oldest=f"{oldest.namespace}/{oldest.name}",
         waiting_since=parse_time(oldest.metadata.creation_timestamp),
         nodes=FirstNames(nodes),
-        acts=Text(_WHO_ACTS[CODES[code].pending_class][0]),
+        acts=Text(_WHO_ACTS[CODES[code].pending_class]),
         meaning=words_of(code, "meaning").about(groups[0].cause.noun),
     )
 

@@ -205,7 +205,7 @@ _TOLD_CHANGES = 3
 _TIMES_THE_LOAD = 2
 _THROTTLED = "throttled requests"
 _FEW, _LOAD, _UNCHANGED = "not enough data", "load", "unchanged"
-VERDICTS = {
+_VERDICTS = {
     "better": "tune.compare-better",
     "worse": "tune.compare-worse",
     "no difference": "tune.compare-noise",
@@ -251,9 +251,10 @@ def compare(before: ComparedSide, after: ComparedSide, *, everything: bool) -> R
     changes, figures = changes_of(old, new), _figures(before, after)
     waits = next(row for row in figures if row.figure == _THROTTLED)
     known = waits.before is not None and waits.after is not None
+    kind, values = effect(figures[0], changes, (before.busiest_minute, after.busiest_minute))
     return effect_report(
         (after.scene.cluster, after.scene.taken_at),
-        effect(VERDICTS, figures[0], changes, (before.busiest_minute, after.busiest_minute)),
+        (kind, Text(_VERDICTS[kind], **values)),
         changes,
         figures,
         _proof(before, after, changes),
@@ -265,14 +266,9 @@ def compare(before: ComparedSide, after: ComparedSide, *, everything: bool) -> R
 
 
 def effect(
-    verdicts: Mapping[str, str],
-    whole: MeasuredRow,
-    changes: Sequence[ChangeRow],
-    loads: Sequence[int] = (),
-    shown: Sequence[object] = (),
-    **days: object,
-) -> tuple[str, Text]:
-    """What came of it by the main figure, one of `verdicts`, and how it is told: with `shown` for the figure.
+    whole: MeasuredRow, changes: Sequence[ChangeRow], loads: Sequence[int] = (), shown: Sequence[object] = ()
+) -> tuple[str, dict[str, object]]:
+    """What came of it by the main figure, one of `_VERDICTS`, and the values of its text: with `shown` for the figure.
 
     Two rounds of work are comparable where one is at most twice as hard.
     """
@@ -282,7 +278,7 @@ def effect(
     elif kind in ("better", "worse") and not changes:
         kind = _UNCHANGED
     told = {_FEW: (whole.pods_before, whole.pods_after), _LOAD: loads}.get(kind, shown or (whole.before, whole.after))
-    return kind, Text(verdicts[kind], before=told[0], after=told[1], least=LEAST, **days)
+    return kind, {"before": told[0], "after": told[1], "least": LEAST}
 
 
 def effect_report(

@@ -21,7 +21,6 @@ from playbooks.gather.past_days import Average, Day, PastDay, PastDays
 from playbooks.rules.common import prose
 from playbooks.tune.advice import flag_of_replica_set
 from playbooks.tune.compare import (
-    VERDICTS,
     ChangeRow,
     MeasuredRow,
     changed_flags,
@@ -36,7 +35,13 @@ from playbooks.tune.compare import (
 
 _MIB = 2**20
 _SHOWN = 3
-_BY_PODS = {**VERDICTS, "not enough data": "tune.days-pods-few"}
+_BY_PODS = {
+    "better": "tune.compare-better",
+    "worse": "tune.compare-worse",
+    "no difference": "tune.compare-noise",
+    "unchanged": "tune.compare-unchanged",
+    "not enough data": "tune.days-pods-few",
+}
 _BY_USE = {
     "better": "tune.days-better",
     "worse": "tune.days-worse",
@@ -62,18 +67,20 @@ def compare_days(days: PastDays, *, everything: bool) -> Report:
     used = list(_figures(before.measured, after.measured))
     by_pods = bool(arguments) or isinstance(before.measured, Gap) or isinstance(after.measured, Gap)
     if by_pods:
-        came = effect(_BY_PODS, whole, changes, old=before.day, new=after.day)
+        kind, values = effect(whole, changes)
+        verdict = Text(_BY_PODS[kind], old=before.day, new=after.day, **values)
     else:
         shares = [0 if isinstance(day.measured, Gap) else len(day.measured.used) for day in (before, after)]
         amounts = [prose.mib(round(amount or 0)) for amount in (used[0].before, used[0].after)]
-        came = effect(_BY_USE, used[0], changes, shares, amounts, old=before.day, new=after.day)
+        kind, values = effect(used[0], changes, shares, amounts)
+        verdict = Text(_BY_USE[kind], old=before.day, new=after.day, **values)
     ran = [day.scheduler for day in (before, after) if day.scheduler]
     proofs = [flag_of_replica_set(workload, flag) for flag in changed_flags(arguments) for workload in ran]
     proofs += [proof for day in (before, after) for proof in _proofs(day)]
     gaps = [structs.replace(gap, source=f"{day.day}: {gap.source}") for day in (before, after) for gap in day.gaps]
     return effect_report(
         (days.cluster, after.end),
-        came,
+        (kind, verdict),
         changes,
         [*late, *used] if by_pods else [*used, *late],
         proofs,
