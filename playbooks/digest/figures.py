@@ -52,9 +52,7 @@ def figures_of(reports: Mapping[str, Report], parts: Mapping[str, Any], unseen: 
 def waiting(reports: Mapping[str, Report]) -> tuple[int, int]:
     """How many pods wait, and for how many causes: as many as `pending` tells, which parts causes finer than codes."""
     report = reports.get("pending")
-    if report is None:
-        return 0, 0
-    return len(report.typed(PendingRow)), len(report.typed(CauseRow))
+    return (len(report.typed(PendingRow)), len(report.typed(CauseRow))) if report else (0, 0)
 
 
 def _pending(report: Report, _: Any) -> dict[str, str]:
@@ -66,9 +64,8 @@ def _pending(report: Report, _: Any) -> dict[str, str]:
 
 def _nodes(report: Report, _: Any) -> dict[str, str]:
     """How many nodes have which fault or lock, and which ones, as long as they are few."""
-    locks = [
-        finding for finding in report.findings if finding.code.startswith(_LOCKS)
-    ]  # one that will be released stands too long
+    # One that will be released stands too long.
+    locks = [finding for finding in report.findings if finding.code.startswith(_LOCKS)]
     faults = [finding for finding in bad(report) if finding not in locks]
     return _on_nodes(faults, "node-faults", "faulty-nodes") | _on_nodes(locks, "locks", "locked-nodes")
 

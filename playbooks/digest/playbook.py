@@ -85,11 +85,7 @@ def diagnose(snapshot: Snapshot) -> Report:
     ranked = _worst(reports)
     findings = [origin.finding for origin in ranked]
     figures = figures_of(reports, snapshot.parts, snapshot.unseen) | _idle(snapshot)
-    gaps = [
-        *snapshot.unseen.values(),
-        *snapshot.usage.gaps,
-        *(gap for report in reports.values() for gap in report.gaps),
-    ]
+    of_reports = (gap for report in reports.values() for gap in report.gaps)
     owners = (
         OwnerRow(place, *owner, pods)
         for place, entry in enumerate(ranked[:_WORST], 1)
@@ -99,19 +95,17 @@ def diagnose(snapshot: Snapshot) -> Report:
     brief = None if snapshot.request.all else _told(figures)
     tables = FIGURES.table(_rows(figures), brief=brief), OWNERS.table(owners)
     # What the questions answer where HAMi is not installed: then no node and no pod was judged.
-    told = (report for verb, report in reports.items() if verb != "pending")
+    first = (report.findings[0] for verb, report in reports.items() if verb != "pending")
+    absent = next((found.text for found in first if found.code == "hami-not-installed"), "")
     return new_report(
         playbook="digest",
         cluster=snapshot.cluster,
         taken_at=format_time(snapshot.taken_at),
         subject=Subject("Cluster", "", snapshot.cluster),
-        verdict=next(
-            (report.findings[0].text for report in told if report.findings[0].code == "hami-not-installed"), ""
-        )
-        or _verdict(reports, snapshot.unseen),
+        verdict=absent or _verdict(reports, snapshot.unseen),
         findings=findings,
         tables=tuple(table for table in tables if table.rows),
-        gaps=gaps,
+        gaps=[*snapshot.unseen.values(), *snapshot.usage.gaps, *of_reports],
     )
 
 
@@ -120,8 +114,7 @@ def _idle(snapshot: Snapshot) -> dict[str, str]:
     if gpus is None:
         return {f"unseen/{AREA}": in_english(snapshot.unseen["gpus"].text)[:200]}
     world = gpus.scene.cluster
-    found = world.install.version
-    return idle_figures(world.capacity, snapshot.usage, found.version if found else None, snapshot.taken_at)
+    return idle_figures(world.capacity, snapshot.usage, world.version, snapshot.taken_at)
 
 
 def _told(figures: Mapping[str, str]) -> Iterator[FigureRow]:

@@ -83,10 +83,8 @@ def _counted(scene: PodScene, some: Mapping[tuple[str, ...], int], dropped: int)
     words = _WORDS if scene.device.vendor is FIRST else _WORDS_OF_OTHERS
     ordered = sorted(some.items(), key=lambda item: (_PASSING.isdisjoint(item[0]), -item[1], item[0]))
     left = len(scene.nodes) - dropped - sum(some.values())
-    reasons = [listed([words.get(code, code) for code in of]) for of, _ in ordered]
-    told = [
-        Text("fit-reason.counted", count=some[of], reasons=why) for (of, _), why in zip(ordered, reasons, strict=True)
-    ]
+    reasons = ((listed([words.get(code, code) for code in of]), count) for of, count in ordered)
+    told = [Text("fit-reason.counted", count=count, reasons=why) for why, count in reasons]
     rest = (Text("fit.others", count=left), Text("fit.dropped", count=dropped))
     return [*told, *(text for text, count in zip(rest, (left, dropped), strict=True) if count)]
 
@@ -146,8 +144,7 @@ def would_if_empty(scene: PodScene, name: str, count: int | None = None) -> bool
     if isinstance(state, Unregistered):
         return False
     if count is not None:
-        request = request._replace(
-            containers=tuple(structs.replace(container, count=count) for container in request.containers)
-        )
+        several = tuple(structs.replace(container, count=count) for container in request.containers)
+        request = request._replace(containers=several)
     empty = [CardState(card.card) for card in state.cards]
     return scene.view.run(state._replace(cards=empty), request, _EMPTY_AND_SOUND).fits is not False

@@ -4,8 +4,6 @@ import difflib
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
-from typing import Literal, NamedTuple
 
 from bot.finding_codes import Code
 from bot.hami.fit import verdicts
@@ -305,7 +303,7 @@ def verdict(scene: AskedScene, told: Told) -> Prose:
 
 def endings(scene: AskedScene, told: Told) -> Search:
     """The pods whose end would let the pod in, where others hold what it needs."""
-    return scene.once(ways).search if told.ended in (LOST, NOWHERE) else Search()
+    return scene.once(ways)[1] if told.ended in (LOST, NOWHERE) else Search()
 
 
 def free_nodes(scene: AskedScene) -> list[str]:
@@ -332,34 +330,24 @@ def called(scene: AskedScene) -> Prose:
     return Text("fit.called", words=scene.name, read=read)
 
 
-class _Ways(NamedTuple):
+def ways(scene: AskedScene) -> tuple[Sequence[PlacementChange], Search]:
     """What would let the pod onto a node that Kubernetes leaves it: changes of the request, ends of other pods."""
-
-    changes: Sequence[PlacementChange]
-    search: Search
-
-
-def ways(scene: AskedScene) -> _Ways:
     names = _judged(scene)
     search = Search() if scene.too_large else pods_to_end(scene.view, names, scene.request, kept=_own_pods(scene))
-    return _Ways(smaller_requests(scene.view, names, scene.request)[:_CHANGES_SHOWN], search)
+    return smaller_requests(scene.view, names, scene.request)[:_CHANGES_SHOWN], search
 
 
 def _own_pods(scene: AskedScene) -> set[str]:
     """The pods of the object that is asked about: what ends of them is made anew and takes the place again."""
-    written, role = scene.written, role_of(scene.written)
-    name = role.of or written.name
-    return {
-        f"{pod.namespace}/{pod.name}"
-        for pod in scene.view.facts.pods or ()
-        if pod.namespace == written.namespace
-        and (pod.name == name or any(_made_by(owner.name, name) for owner in pod.metadata.owner_references or ()))
-    }
-
-
-def _made_by(owner: str, name: str) -> bool:
-    """Whether the owner is of that name, or what a Deployment or CronJob of that name makes, which has a suffix."""
-    return name in (owner, owner.rpartition("-")[0])
+    written, own = scene.written, set[str]()
+    name = role_of(written).of or written.name
+    for pod in scene.view.facts.pods or ():
+        # What a Deployment or CronJob of that name makes has a suffix.
+        owners = [owner.name for owner in pod.metadata.owner_references or ()]
+        names = {pod.name, *owners, *(owner.rpartition("-")[0] for owner in owners)}
+        if pod.namespace == written.namespace and name in names:
+            own.add(f"{pod.namespace}/{pod.name}")
+    return own
 
 
 def _judged(scene: AskedScene) -> list[str]:
@@ -392,21 +380,16 @@ _OVER_QUOTA = {
 }
 
 
-def _over_quota(when: Literal["fit", "denied", "creation"], scene: AskedScene, effect: Effect) -> tuple[Text, Text]:
+def _over_quota(when: str, scene: AskedScene, effect: Effect) -> tuple[Text, Text]:
     """Claim and verdict."""
-    namespace = scene.pod.namespace
-    numbers = {"used": _amount(effect.used), "limit": _amount(effect.limit)}
+    values = {"used": _amount(effect.used), "limit": _amount(effect.limit), "resource": effect.key}
+    values["namespace"] = scene.pod.namespace
     amount = in_short = _amount(effect.asked)
     if is_share(scene, effect):
         figures = asked_on(scene)
         amount, in_short = amounts_by_type(figures), amounts(figures)
-
-    def told(pod: Prose, why: Prose, asked: Prose) -> Text:
-        values = {"namespace": namespace, "resource": effect.key, "asked": asked, **numbers}
-        return Text(_OVER_QUOTA[when], pod=pod, why=why, **values)
-
-    claim, _ = _told(partial(told, asked=amount), scene, ())
-    _, verdict = _told(partial(told, asked=in_short), scene, ())
+    claim, _ = _told(lambda pod, why: Text(_OVER_QUOTA[when], pod=pod, why=why, asked=amount, **values), scene, ())
+    _, verdict = _told(lambda pod, why: Text(_OVER_QUOTA[when], pod=pod, why=why, asked=in_short, **values), scene, ())
     return claim, verdict
 
 

@@ -5,11 +5,9 @@ of a card comes to.
 import difflib
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import NamedTuple
 
 from bot.hami.fit.verdicts import type_allows, uuid_allows
 from bot.hami.installation.install import VOLCANO_SCHEDULERS, Install, is_anothers
-from bot.hami.pods.pod_request import PodRequest
 from bot.hami.pods.request_parsing import DeviceConfig, extended_resources
 from bot.hami.vendors import NAMES
 from bot.hami.version import Version
@@ -71,15 +69,6 @@ _NEWEST = Version(2, 10, 0)
 _NO_NODE = "pod has node assigned"
 
 
-class AdmittedLimit(NamedTuple):
-    """An amount that the webhook writes; `written` is empty where the manifest has none."""
-
-    container: str
-    resource: str
-    written: str
-    admitted: str
-
-
 def admission(pod: Pod, install: Install, config: DeviceConfig) -> tuple[Pod, Rejection | None]:
     """The pod to judge: as admitted, or as written where it would be refused, and by whom.
 
@@ -98,14 +87,14 @@ def admission(pod: Pod, install: Install, config: DeviceConfig) -> tuple[Pod, Re
     return admitted, None
 
 
-def changes(written: Pod, admitted: Pod) -> Iterator[AdmittedLimit]:
-    """The limits that the webhook adds or changes."""
+def changes(written: Pod, admitted: Pod) -> Iterator[tuple[str, str, str, str]]:
+    """The limits that the webhook adds or changes: container, resource, as written (or empty) and as admitted."""
     befores, afters = ([*(pod.spec.init_containers or ()), *pod.spec.containers] for pod in (written, admitted))
     for before, after in zip(befores, afters, strict=True):
         limits = (before.resources or ResourceRequirements()).limits or {}
         for resource, amount in ((after.resources or ResourceRequirements()).limits or {}).items():
             if amount != limits.get(resource):
-                yield AdmittedLimit(after.name, resource, str(limits.get(resource, "")), str(amount))
+                yield after.name, resource, str(limits.get(resource, "")), str(amount)
 
 
 def beside(pod: Pod, config: DeviceConfig) -> dict[str, str]:
@@ -134,12 +123,10 @@ def asked_on(scene: AskedScene) -> dict[int, list[str]]:
     for name in scene.candidates:
         for card in scene.view.cards(name):
             if type_allows(wanted, card, rules) and uuid_allows(wanted, card.card.uuid, rules):
-                found.setdefault(_memory(scene.request, card.card.memory_mib), set()).add(card.card.type)
+                of_card = card.card.memory_mib
+                amount = sum(part.count * part.memory_on(of_card) for part in scene.request.containers)
+                found.setdefault(amount, set()).add(card.card.type)
     return {amount: sorted(found[amount]) for amount in sorted(found)}
-
-
-def _memory(request: PodRequest, of_card: int) -> int:
-    return sum(container.count * container.memory_on(of_card) for container in request.containers)
 
 
 def is_share(scene: AskedScene, effect: Effect) -> bool:

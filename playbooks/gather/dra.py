@@ -109,15 +109,12 @@ async def gather_queued(cluster: Cluster, held: Resource) -> Queued | Gap | None
         return there
     owners = {held.metadata.uid, *(owner.uid for owner in held.metadata.owner_references or ())} - {""}
     group = held.metadata.label(_GROUP)
-    own = next((one for one in there if one.name == group or owners & _uids(one)), None)
+    owned = ((one, {owner.uid for owner in one.metadata.owner_references or ()}) for one in there)
+    own = next((one for one, uids in owned if one.name == group or owners & uids), None)
     if own is None:
         return None
     line = sorted((one for one in there if one.spec.queue_name == own.spec.queue_name and _stands(one)), key=_turn)
     return Queued(own, line.index(own) + 1 if own in line else 0, len(line))
-
-
-def _uids(workload: QueuedWorkload) -> set[str]:
-    return {owner.uid for owner in workload.metadata.owner_references or ()}
 
 
 def _stands(workload: QueuedWorkload) -> bool:

@@ -7,7 +7,6 @@ from typing import NamedTuple
 
 import msgspec
 
-from bot.hami.pods.allocations import NODE_KEY
 from bot.hami.pods.request_parsing import asked_resources
 from bot.hami.scheduler_logs.filter_runs import EVENT, SchedulerCall, read_calls
 from bot.hami.scheduler_logs.log_lines import NEEDLE as THROTTLED
@@ -15,7 +14,7 @@ from bot.hami.scheduler_logs.log_lines import ThrottledRequest, read_line, read_
 from bot.hami.scheduler_logs.scheduling_latency import NEEDLE, Life, SchedulerLog, read_lives
 from bot.kube.cluster import Cluster, LogLines, seen
 from bot.kube.hami_pods import EXTENDER_CONTAINER
-from bot.kube.models import HOLDERS, NODES, PODS, Holder, Pod
+from bot.kube.models import HOLDERS, NODES, PODS, Holder, Node, Pod
 from bot.kube.times import format_time, parse_time
 from bot.report import Gap, gap
 from bot.texts import Text
@@ -24,17 +23,10 @@ from playbooks.gather.scheduling import InstallSeen
 
 MOST_PODS = 10_000
 """New pods that are measured."""
+_MINUTE = timedelta(minutes=1)
 _EVER = datetime.max.replace(tzinfo=UTC)
 _MOST_NAMESPACES = 20
 """Of more, the pods of all namespaces are read at once."""
-
-
-class ClusterCounts(NamedTuple):
-    """How many objects the cluster has; None where they could not be read. `holders` are pods that were given GPUs."""
-
-    nodes: int | None
-    pods: int | None
-    holders: int | None
 
 
 class HeldBack(NamedTuple):
@@ -44,34 +36,23 @@ class HeldBack(NamedTuple):
     wait: ThrottledRequest
 
 
-class LogLevelSeen(NamedTuple):
-    """A log of one of the scheduler's containers: at which level that writes it, whether it could be read, and whether
-    something of it is missing.
-    """
-
-    container: str
-    level: int
-    is_read: bool
-    has_gap: bool
-
-
 class LatencySeen(msgspec.Struct, frozen=True):
     """The GPU pods of HAMi's scheduler that were created since `since`, each with its moments.
 
     `waits` are the requests that the extenders held back since then; `throttling` is false where none of their logs
     could be read. `unread`: which pods there are could not be read. `calls` are the filters and binds since then, also
-    of pods that are gone; `nodes_since` when each node was made.
+    of pods that are gone; `logs` are those of the scheduler's containers, each with whether something of it is missing.
     """
 
     since: datetime
     lives: tuple[Life, ...]
-    counts: ClusterCounts
+    nodes: Sequence[Node] | Gap = ()
+    pods: Sequence[Holder] | Gap = ()
     waits: tuple[HeldBack, ...] = ()
     throttling: bool = False
     calls: tuple[tuple[SchedulerCall, SchedulerLog], ...] = ()
-    nodes_since: tuple[datetime, ...] = ()
     unread: bool = False
-    logs: tuple[LogLevelSeen, ...] = ()
+    logs: tuple[tuple[LogOf, bool], ...] = ()
     gaps: tuple[Gap, ...] = ()
 
     @property
@@ -97,11 +78,17 @@ async def gather_latency(cluster: Cluster, install: InstallSeen, since: datetime
         lists.append(gap("pods", why, Text("error-gather.ask-for-shorter-time-latency")))
         new = sorted(new, key=lambda pod: pod.metadata.creation_timestamp or "")[-MOST_PODS:]
     of_logs = [_gaps_of(log, since, now) for log in logs]
-    read = [_as_read(log) for log in logs]
+    read: list[SchedulerLog] = []
+    for log in logs:
+        found = log.read if not isinstance(log.read, Gap) else LogLines(())
+        older_dropped = found.cut and not found.ends_early
+        first = next(iter(found.lines), "") if older_dropped else found.first
+        read.append(SchedulerLog(log.scheduler, log.container, first, found.lines, log.previous))
     return LatencySeen(
         since,
         tuple(read_lives([] if isinstance(new, Gap) else new, read, now)),
-        _count(nodes, pods),
+        nodes,
+        pods,
         _waits(throttled, since, now),
         throttling=any(log.container == EXTENDER_CONTAINER and not isinstance(log.read, Gap) for log in throttled),
         calls=tuple(
@@ -111,14 +98,8 @@ async def gather_latency(cluster: Cluster, install: InstallSeen, since: datetime
             for call in read_calls(log.lines, now)
             if call.at >= since
         ),
-        nodes_since=tuple(
-            parse_time(node.metadata.creation_timestamp) or since for node in (() if isinstance(nodes, Gap) else nodes)
-        ),
         unread=isinstance(new, Gap),
-        logs=tuple(
-            LogLevelSeen(log.container, log.verbosity, not isinstance(log.read, Gap), bool(gaps))
-            for log, gaps in zip(logs, of_logs, strict=True)
-        ),
+        logs=tuple((log, bool(gaps)) for log, gaps in zip(logs, of_logs, strict=True)),
         gaps=tuple(dict.fromkeys([*lists, *(gap for gaps in of_logs for gap in gaps)])),
     )
 
@@ -147,20 +128,6 @@ def _is_between(created: str | None, since: datetime, until: datetime) -> bool:
     return at is not None and since <= at <= until
 
 
-def _count(nodes: Sequence[object] | Gap, pods: Sequence[Holder] | Gap) -> ClusterCounts:
-    if isinstance(pods, Gap):
-        return ClusterCounts(None if isinstance(nodes, Gap) else len(nodes), None, None)
-    holders = sum(1 for pod in pods if pod.metadata.annotation(NODE_KEY))
-    return ClusterCounts(None if isinstance(nodes, Gap) else len(nodes), len(pods), holders)
-
-
-def _as_read(log: LogOf) -> SchedulerLog:
-    read = log.read if not isinstance(log.read, Gap) else LogLines(())
-    older_dropped = read.cut and not read.ends_early
-    first = next(iter(read.lines), "") if older_dropped else read.first
-    return SchedulerLog(log.scheduler, log.container, first, read.lines, log.previous)
-
-
 def _waits(logs: Sequence[LogOf], since: datetime, now: datetime) -> tuple[HeldBack, ...]:
     found: list[HeldBack] = []
     for log in logs:
@@ -172,24 +139,13 @@ def _waits(logs: Sequence[LogOf], since: datetime, now: datetime) -> tuple[HeldB
 
 
 def _gaps_of(log: LogOf, since: datetime, now: datetime) -> list[Gap]:
-    source = f"log of {log.scheduler.namespace}/{log.label}"
     if isinstance(log.read, Gap):
         return [log.read]
     if log.read.cut:
-        return [gap(source, Text("error-gather.log-too-long"), Text("error-gather.ask-for-shorter-time-latency"))]
+        return [gap(log.source, Text("error-gather.log-too-long"), Text("error-gather.ask-for-shorter-time-latency"))]
     first = read_line(log.read.first, now)
-    if first and first.at and first.at > since + timedelta(minutes=1) and not _began(log, first.at):
-        return [
-            gap(
-                source,
-                Text("error-gather.begins-later", at=format_time(first.at)),
-                Text("error-gather.older-log-is-gone"),
-            )
-        ]
-    return []
-
-
-def _began(log: LogOf, at: datetime) -> bool:
-    status = log.scheduler.container(log.container)
-    started = parse_time(status.state.running.started_at) if status and status.state.running else None
-    return started is not None and abs((at - started).total_seconds()) < 60
+    started = log.scheduler.running_since(log.container)
+    if not first or not first.at or first.at <= since + _MINUTE or (started and abs(first.at - started) < _MINUTE):
+        return []
+    later = Text("error-gather.begins-later", at=format_time(first.at))
+    return [gap(log.source, later, Text("error-gather.older-log-is-gone"))]

@@ -68,8 +68,13 @@ def seem_ill(cluster: Cluster, nodes: Sequence[Node], config: DeviceConfig) -> l
     """The nodes that should have GPUs and seem to hand out too few, then those whose number of them is another's."""
     looked = of_each(cluster.kept, _Look(config, config.devices[0].word), nodes)
     ill = [node.name for node, (_, is_ill) in zip(nodes, looked, strict=True) if is_ill]
-    sound = (node for node, (_, is_ill) in zip(nodes, looked, strict=True) if not is_ill)
-    return [*ill, *(node.name for node in sound if _is_counted_otherwise(node, config))]
+    for node in (node for node, (_, is_ill) in zip(nodes, looked, strict=True) if not is_ill):
+        text = node.metadata.annotation(FIRST.names.register)
+        cards = _registered(FIRST.names, text) if text is not None else None
+        capacity = whole((node.status.capacity or {}).get(config.gpus.count))
+        if cards is not None and capacity and capacity != sum(card.slots for card in cards):
+            ill.append(node.name)
+    return ill
 
 
 def set_otherwise_on(nodes: Sequence[Node], seen: InstallSeen) -> list[str]:
@@ -79,13 +84,6 @@ def set_otherwise_on(nodes: Sequence[Node], seen: InstallSeen) -> list[str]:
     texts = ((node, node.metadata.annotation(FIRST.names.register) or "") for node in nodes)
     cards = ((node, card) for node, text in texts for card in (_registered(FIRST.names, text) or ())[:1])
     return [node.name for node, card in cards if set_otherwise(node, card, settings, version)]
-
-
-def _is_counted_otherwise(node: Node, config: DeviceConfig) -> bool:
-    text = node.metadata.annotation(FIRST.names.register)
-    cards = _registered(FIRST.names, text) if text is not None else None
-    capacity = whole((node.status.capacity or {}).get(config.gpus.count))
-    return cards is not None and bool(capacity) and capacity != sum(card.slots for card in cards)
 
 
 async def gather_questioned(cluster: Cluster, names: Sequence[str]) -> NodesInQuestion:
@@ -107,8 +105,10 @@ class _Look(NamedTuple):
     def __call__(self, node: Node) -> tuple[bool, bool]:
         first = self.config.devices[0].word
         looks = [self._first(node)] if self.word in ("", first) else []
-        if self.word != first:
-            looks += [(True, _is_ill(node, device)) for device in self._beside(node)]
+        if not self.word:
+            looks += [(True, _is_ill(node, device)) for device in given_beside(node, self.config)]
+        elif self.word != first and is_for(node, device := self.config.by_word[self.word]):
+            looks.append((True, _is_ill(node, device)))
         return any(expects for expects, _ in looks), any(ill for _, ill in looks)
 
     def _first(self, node: Node) -> tuple[bool, bool]:
@@ -118,12 +118,6 @@ class _Look(NamedTuple):
             return expects, expects
         cards = _registered(FIRST.names, text) if kubelet_offers(node, self.config.gpus.count) else None
         return True, cards is None or not all(card.health for card in cards)
-
-    def _beside(self, node: Node) -> list[Device]:
-        if not self.word:
-            return given_beside(node, self.config)
-        device = self.config.by_word[self.word]
-        return [device] if is_for(node, device) else []
 
 
 def _is_ill(node: Node, device: Device) -> bool:
@@ -155,7 +149,11 @@ async def gather_owners(
     At most 200: first those of the nodes that refused one of the `waiting` pods, or that one is reserved on. The others
     are gaps.
     """
-    blamed = {name for pod in waiting for name in _nodes_of(pod)}
+    blamed: set[str] = set()
+    for pod in waiting:  # the node that HAMi reserved for it, and the one that its refused Bind names
+        scheduled = pod.condition("PodScheduled")
+        complaint = lock_complaint(scheduled.message or "") if scheduled else None
+        blamed |= {reserved_node(pod.metadata), complaint.node if complaint else ""}
     names: dict[tuple[str, str], None] = {}
     annotated = ((node, node.metadata.annotations) for node in nodes)
     locked = [(node.name, texts[LOCK_KEY]) for node, texts in annotated if texts and LOCK_KEY in texts]
@@ -176,10 +174,3 @@ async def gather_owners(
     found = await asyncio.gather(*(seen(_SOURCE, owner(*key)) for key in wanted))
     left_out = gap(_SOURCE, Text("error-gather.pods-hold-node-locks", count=f"{len(names):,}", unread=f"{len(rest):,}"))
     return dict(zip(wanted, found, strict=True)) | dict.fromkeys(rest, left_out)
-
-
-def _nodes_of(pod: Pod) -> Iterable[str]:
-    """The node that HAMi reserved for the pod, and the one that its refused Bind names."""
-    scheduled = pod.condition("PodScheduled")
-    complaint = lock_complaint(scheduled.message or "") if scheduled else None
-    return filter(None, (reserved_node(pod.metadata), complaint.node if complaint else ""))

@@ -7,9 +7,9 @@ its creation when the first of its revisions began; when a later one began (a ro
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, date, datetime, time, timedelta
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import msgspec
 
@@ -36,6 +36,8 @@ from playbooks.gather.latency import created_between
 from playbooks.gather.scheduling import InstallSeen, gather_install
 from playbooks.gather.usage import by_share, in_time
 from playbooks.playbook import Sources
+
+T = TypeVar("T")
 
 _HOUR = timedelta(hours=1)
 _MAY_LACK = 12
@@ -81,19 +83,20 @@ async def gather_day(prometheus: Prometheus, day: date, until: datetime) -> Day:
         )
     at = begin + hours * _HOUR
 
+    async def averages(series: Iterable[str], of: Callable[[Sample], T]) -> dict[T, Average]:
+        found: dict[T, Average] = {}
+        for each in series:
+            window = f"({each})[{hours}h:1h]"
+            query = f"avg_over_time({window}) and count_over_time({window}) >= {hours - hours // _MAY_LACK}"
+            found |= {of(sample): Average(sample.value, sample, query) for sample in await prometheus.query(query, at)}
+        return found
+
     async def of_shares(figure: str) -> dict[ContainerUse, Average]:
-        return {
-            container_of(average.sample): average
-            for name in reversed(CONTAINER_FIGURES[figure])
-            for average in await _averages(prometheus, by_share(name), at, hours)
-        }
+        return await averages(map(by_share, reversed(CONTAINER_FIGURES[figure])), container_of)
 
     async def of_gpus(names: tuple[str, ...]) -> dict[str, Average]:
-        return {
-            uuid_of(average.sample): average
-            for name in reversed(names)
-            for average in await _averages(prometheus, _by_gpu(name), at, hours)
-        }
+        labels = ((name, "device_uuid" if name.startswith("hami_") else "deviceuuid") for name in reversed(names))
+        return await averages((f"max by ({label}) ({name})" for name, label in labels), uuid_of)
 
     builds = await prometheus.query(f"count by (version) (count_over_time({_BUILD}[{hours}h]))", at)
     return Day(
@@ -108,16 +111,6 @@ async def gather_day(prometheus: Prometheus, day: date, until: datetime) -> Day:
         registered=await of_gpus(REGISTERED),
         versions=tuple(sorted(build.labels.get("version", "") for build in builds)),
     )
-
-
-def _by_gpu(name: str) -> str:
-    return f"max by ({'device_uuid' if name.startswith('hami_') else 'deviceuuid'}) ({name})"
-
-
-async def _averages(prometheus: Prometheus, series: str, at: datetime, hours: int) -> list[Average]:
-    window = f"({series})[{hours}h:1h]"
-    query = f"avg_over_time({window}) and count_over_time({window}) >= {hours - hours // _MAY_LACK}"
-    return [Average(sample.value, sample, query) for sample in await prometheus.query(query, at)]
 
 
 TOLERATED = 20
@@ -147,19 +140,15 @@ class CoresSeen(NamedTuple):
     gap: Gap | None = None
 
 
-def limited_shares(holdings: Iterable[Holding]) -> list[int]:
-    """The cores that each share requested that may be held to them: a part of a GPU's, of a GPU that several hold."""
+async def gather_cores(prometheus: Prometheus | None, holdings: Iterable[Holding], at: datetime) -> CoresSeen:
+    """Never raises. Nothing is asked where no container could use more than it requested."""
     bound = [holding for holding in holdings if holding.bound]
     users = Counter(uuid for holding in bound for uuid in holding.shares)
     shares = (
         (uuid, share.cores) for holding in bound for uuid, share in holding.shares.items() if uuid not in holding.others
     )
-    return [cores for uuid, cores in shares if 0 < cores < _WHOLE and users[uuid] > 1]
-
-
-async def gather_cores(prometheus: Prometheus | None, holdings: Iterable[Holding], at: datetime) -> CoresSeen:
-    """Never raises. Nothing is asked where no container could use more than it requested."""
-    requested = limited_shares(holdings)
+    # Cores that a share may be held to: a part of a GPU's, of a GPU that several hold.
+    requested = [cores for uuid, cores in shares if 0 < cores < _WHOLE and users[uuid] > 1]
     if not requested or prometheus is None:
         return CoresSeen(len(requested))
     above: dict[ContainerUse, CoreUse] = {}
@@ -221,29 +210,26 @@ async def gather_past_days(days: tuple[date, date], sources: Sources) -> PastDay
     """Reads past days; of a day that is not over, what has passed of it. Raises UsageError for days that have not
     begun, or that are not in their order; what could not be read is a gap.
     """
-    cluster = sources.cluster
-    _check(days, cluster.now())
+    cluster, (first, last) = sources.cluster, days
+    today = cluster.now().astimezone(UTC).date()
+    if max(days) > today:
+        begun = Text("error-days.has-not-begun", day=max(days))
+        raise UsageError(begun, hint=Text("error-days.name-days-up", today=today))
+    if first >= last:
+        order = Text("error-days.not-before", before=first, after=last)
+        raise UsageError(order, hint=Text("error-days.name-two-days"))
     install = await gather_install(sources)
     replica_sets, pods = await asyncio.gather(
         seen("ReplicaSets", cluster.list(REPLICA_SETS, install.install.namespace)),
         seen("pods", cluster.list(HOLDERS, metadata_only=True)),
     )
-    own = replica_sets if isinstance(replica_sets, Gap) else _of_deployment(replica_sets, install)
+    owner = ("Deployment", install.install.deployment.name if install.install.deployment else "")
+    own = replica_sets
+    if not isinstance(replica_sets, Gap):
+        owners = ((workload, workload.metadata.owner_references or ()) for workload in replica_sets)
+        own = [workload for workload, some in owners if owner in [(each.kind, each.name) for each in some]]
     before, after = [await _gather(day, sources, install, own, pods) for day in days]
     return PastDays(cluster.name, before, after)
-
-
-def _check(days: tuple[date, date], now: datetime) -> None:
-    before, after = days
-    today = now.astimezone(UTC).date()
-    if max(days) > today:
-        raise UsageError(
-            Text("error-days.has-not-begun", day=max(days)), hint=Text("error-days.name-days-up", today=today)
-        )
-    if before >= after:
-        raise UsageError(
-            Text("error-days.not-before", before=before, after=after), hint=Text("error-days.name-two-days")
-        )
 
 
 async def _gather(
@@ -262,28 +248,13 @@ async def _gather(
     created = pods if isinstance(pods, Gap) else await created_between(cluster, install, pods, begin, end)
     gaps = [gap for gap in (replica_sets, created, measured) if isinstance(gap, Gap)]
     if end - begin < _DAY:
-        gone = roughly((end - begin).total_seconds())
-        gaps.append(
-            gap(
-                "rest of the day",
-                Text("error-days.only-first-have-passed", gone=gone),
-                Text("error-days.compare-again-when-over"),
-            )
-        )
+        gone = Text("error-days.only-first-have-passed", gone=roughly((end - begin).total_seconds()))
+        gaps.append(gap("rest of the day", gone, Text("error-days.compare-again-when-over")))
     ran = None if isinstance(replica_sets, Gap) else ran_all_day(replica_sets, begin, end)
     if ran is None and not isinstance(replica_sets, Gap):
         gaps.append(gap("ReplicaSets", Text("error-days.none-left-shows-arguments", day=day)))
     lives = () if isinstance(created, Gap) else tuple(read_lives(created, [], now))
     return PastDay(day, begin, end, measured, scheduler=ran, lives=lives, gaps=tuple(gaps))
-
-
-def _of_deployment(replica_sets: Iterable[Workload], install: InstallSeen) -> list[Workload]:
-    owner = ("Deployment", install.install.deployment.name if install.install.deployment else "")
-    return [
-        replica_set
-        for replica_set in replica_sets
-        if owner in [(each.kind, each.name) for each in replica_set.metadata.owner_references or ()]
-    ]
 
 
 def ran_all_day(replica_sets: Iterable[Workload], begin: datetime, end: datetime) -> Workload | None:

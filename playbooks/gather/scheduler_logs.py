@@ -12,7 +12,7 @@ import msgspec
 
 from bot.changes.kinds import VERBOSITY
 from bot.changes.record import KEY, Record, read_record
-from bot.hami.installation.install import Install, extender_of, verbosity_of
+from bot.hami.installation.install import Install, container_of, extender_of, verbosity_of
 from bot.kube.cluster import Cluster, LogLines, LogWanted, seen
 from bot.kube.hami_pods import EXTENDER_CONTAINER, KUBE_SCHEDULER_CONTAINER
 from bot.kube.models import Pod, Workload
@@ -61,6 +61,11 @@ class LogOf(msgspec.Struct, frozen=True):
     def label(self) -> str:
         return f"{self.scheduler.name}/{self.container}{' (previous)' if self.previous else ''}"
 
+    @property
+    def source(self) -> str:
+        """What a gap calls it."""
+        return f"log of {self.scheduler.namespace}/{self.label}"
+
 
 async def gather_scheduler_logs(
     cluster: Cluster, install: Install, name: str, since: timedelta, *others: str
@@ -84,20 +89,22 @@ async def gather_scheduler_logs(
         )
         for log in found
     )
-    names = (f"log of {log.scheduler.namespace}/{log.label}" for log in found)
-    results = await asyncio.gather(*(seen(of, cluster.log(want)) for of, want in zip(names, wanted, strict=True)))
+    both = zip(found, wanted, strict=True)
+    results = await asyncio.gather(*(seen(log.source, cluster.log(want)) for log, want in both))
     return [msgspec.structs.replace(log, read=result) for log, result in zip(found, results, strict=True)]
 
 
 def _logs_of(cluster: Cluster, install: Install, scheduler: Pod, since: timedelta) -> Iterator[LogOf]:
     for name in CONTAINERS:
-        container = next((container for container in scheduler.spec.containers if container.name == name), None)
-        if container is None:
+        if (container := container_of(scheduler.spec, name)) is None:
             continue
         level, flag = verbosity_of(container)
         log = LogOf(scheduler, name, previous=False, verbosity=level, flag=flag, read=LogLines(()))
         yield _as_it_runs(log, install.deployment)
-        if _restarted(cluster, scheduler, name, since):
+        status = scheduler.container(name)
+        ended = status.last_state.terminated if status else None
+        at = parse_time(ended.finished_at) if ended else None
+        if ended and (at is None or at >= cluster.now() - since):
             yield msgspec.structs.replace(log, previous=True)
 
 
@@ -109,21 +116,10 @@ def _as_it_runs(log: LogOf, deployment: Workload | None) -> LogOf:
         return log
     if (record.means, record.kind, record.container) != ("debug-flags", VERBOSITY, log.container):
         return log
-    status = log.scheduler.container(log.container)
-    began = parse_time(status.state.running.started_at) if status and status.state.running else None
+    began = log.scheduler.running_since(log.container)
     if began is not None and began.timestamp() > record.since:
         return log
     return msgspec.structs.replace(log, verbosity=int(record.new), change=text)
-
-
-def _restarted(cluster: Cluster, scheduler: Pod, container: str, since: timedelta) -> bool:
-    """Whether an earlier run of the container ended in the window, or it is not said when."""
-    status = scheduler.container(container)
-    ended = status.last_state.terminated if status else None
-    if status is None or ended is None:
-        return False
-    at = parse_time(ended.finished_at)
-    return at is None or at >= cluster.now() - since
 
 
 async def gather_extender_lines(
@@ -142,21 +138,9 @@ async def gather_extender_lines(
     )
     read = extenders[:_MOST_EXTENDERS]
     needle, *others = (needle.encode() for needle in needles)
-    wanted = (
-        LogWanted(
-            pod.namespace,
-            pod.name,
-            EXTENDER_CONTAINER,
-            needle,
-            since_s,
-            limit_bytes=limit_bytes,
-            others=tuple(others),
-        )
-        for pod in read
-    )
-    logs = await asyncio.gather(
-        *(seen(source_of(pod), cluster.log(want)) for pod, want in zip(read, wanted, strict=True))
-    )
+    asked = LogWanted("", "", EXTENDER_CONTAINER, needle, since_s, limit_bytes=limit_bytes, others=tuple(others))
+    wanted = [(pod, asked._replace(namespace=pod.namespace, pod=pod.name)) for pod in read]
+    logs = await asyncio.gather(*(seen(source_of(pod), cluster.log(want)) for pod, want in wanted))
     lines: list[tuple[Pod, str]] = []
     gaps: list[Gap] = []
     for scheduler, log in zip(read, logs, strict=True):

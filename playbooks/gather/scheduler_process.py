@@ -109,8 +109,7 @@ async def gather_process(
 
     With the lines of the extenders' logs that hold one of the needles: each log is read once.
     """
-    install, conditions = found.install, (pod.condition("PodScheduled") for pod in waiting)
-    said = [condition.message for condition in conditions if condition is not None and condition.status == "False"]
+    install, said = found.install, [pod.refusal for pod in waiting if pod.refusal]
     broke = any(map(may_be_refused_request, said))
     panicked = any(map(may_be_panic, said)) or any(_ended_by_panic(pod) is not None for pod in install.pods)
     parsed = (parse_unschedulable(strip_combined(text)) for text in said)

@@ -252,14 +252,20 @@ async def _by_prefix(cluster: Cluster, wanted: SubjectRequest, *, whole_name: bo
         return FoundPod(await cluster.get(PODS, matching[0].name, matching[0].namespace), by_prefix=True)
     if len(matching) > 1:
         return AbsentPod(answer, len(matching), _subjects(matching))
-    events = await _failed_creates(cluster, wanted.namespace)
-    refusals = tuple(event for event in events if _is_about(event, wanted.name))[:_MAX_REFUSALS]
+    refusals: list[Event] = []
+    for event in await _failed_creates(cluster, wanted.namespace):
+        # A controller's pods are named after it; a Deployment's name begins its ReplicaSets' names.
+        owner, pod, named = event.involved_object.name, wanted.name, _CREATED_POD.search(event.message)
+        alike = owner and (owner == pod or pod.startswith(f"{owner}-") or owner.startswith(f"{pod}-"))
+        if alike and (named is None or f"{named[1]}-".startswith(f"{pod}-")):  # a StatefulSet's says which pod it was
+            refusals.append(event)
     longer = [pod for pod in pods if pod.name.startswith(wanted.name)]
     node = False
     if not refusals:
         called = await seen("nodes", cluster.list(NODES, fields=f"metadata.name={wanted.name}", metadata_only=True))
         node = bool(called) and not isinstance(called, Gap)
-    return AbsentPod(answer, 0, _subjects(longer) or _near(wanted, pods), refusals, node=node)
+    candidates = _subjects(longer) or _near(wanted, pods)
+    return AbsentPod(answer, 0, candidates, tuple(refusals[:_MAX_REFUSALS]), node=node)
 
 
 def _not_found(kind: Kind[R], name: str) -> str:
@@ -362,16 +368,6 @@ def _need(pod: Pod) -> int:
 async def _failed_creates(cluster: Cluster, namespace: str) -> list[Event]:
     events = await seen("events", cluster.list(EVENTS, namespace, fields="reason=FailedCreate"))
     return [] if isinstance(events, Gap) else sorted(events, key=lambda event: event.seen_at, reverse=True)
-
-
-def _is_about(event: Event, pod: str) -> bool:
-    """Whether a refusal may be why there is no pod of that name or prefix; a StatefulSet's says which pod it was."""
-    named = _CREATED_POD.search(event.message)
-    # A controller's pods are named after it; a Deployment's name begins its ReplicaSets' names.
-    owner = event.involved_object.name
-    return (bool(owner) and (owner == pod or pod.startswith(f"{owner}-") or owner.startswith(f"{pod}-"))) and (
-        named is None or f"{named[1]}-".startswith(f"{pod}-")
-    )
 
 
 def _subjects(objects: Iterable[Resource], kind: str = "Pod") -> tuple[Subject, ...]:

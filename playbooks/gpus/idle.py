@@ -18,7 +18,7 @@ from bot.hami.metrics.gpu_usage import IDLE_S, MeasuredHolding, held_by
 from bot.kube.cluster import seen
 from bot.kube.models import NODES, Holder
 from bot.kube.times import format_time, read_duration, roughly
-from bot.report import Evidence, Finding, Gap, Report, Sheet, Subject, new_report, step
+from bot.report import Finding, Gap, Report, Sheet, Subject, new_report, step
 from bot.texts import Prose, Text, sentences
 from playbooks.gather.scheduling import InstallSeen, gather_holders, gather_install
 from playbooks.gather.usage import UsageSeen, gather_usage
@@ -141,22 +141,24 @@ def diagnose_idle(snapshot: IdleSnapshot) -> Report:
         cluster=snapshot.cluster,
         taken_at=format_time(snapshot.taken_at),
         subject=Subject("Node", "", snapshot.request.node) if snapshot.request.node else Subject("GPUs", "", ""),
-        findings=(_finding(snapshot) if snapshot.is_there else _no_node(snapshot),),
+        findings=(_finding(snapshot),),
         tables=(table,) if rows else (),
         gaps=(*snapshot.install.gaps, *snapshot.usage.gaps),
     )
 
 
 def _finding(snapshot: IdleSnapshot) -> Finding:
+    if not snapshot.is_there:
+        claim = Text("gpus.no-node", node=snapshot.request.node)
+        return finding("not-found", claim, "confirmed", (), (), severity="warning", actions=see_all_nodes())
     idle, unknown = snapshot.idle, snapshot.unknown
-    measured = len(snapshot.held) - len(unknown)
     values = {
         "count": len(idle),
         "memory": mib(sum(holding.holding.amounts[0] for holding in idle)),
         "time": roughly(snapshot.request.for_s),
         "unknown": len(unknown),
     }
-    if unknown and not measured:
+    if unknown and len(unknown) == len(snapshot.held):
         claim = Text("idle.untold", **values)
     else:
         left = Text("idle.unknown", **values) if unknown else ""
@@ -165,20 +167,12 @@ def _finding(snapshot: IdleSnapshot) -> Finding:
         sure = not unknown and not snapshot.usage.gaps
         return finding("idle-holder", claim, "confirmed" if sure else "suspected", (), (), severity="info")
     actions = [step(Text("idle.ask", pod=holding.name), "") for holding in idle[:1]]
-    return finding("idle-holder", claim, "confirmed", (), _proofs(snapshot), severity="warning", actions=actions)
-
-
-def _no_node(snapshot: IdleSnapshot) -> Finding:
-    claim = Text("gpus.no-node", node=snapshot.request.node)
-    return finding("not-found", claim, "confirmed", (), (), severity="warning", actions=see_all_nodes())
-
-
-def _proofs(snapshot: IdleSnapshot) -> list[Evidence]:
-    return [
+    proofs = [
         of_use(holding.last, holding.last.last_kernel, holding.holding.node, snapshot)
-        for holding in snapshot.idle[:_MOST_PROVEN]
+        for holding in idle[:_MOST_PROVEN]
         if holding.last is not None and holding.last.last_kernel is not None
     ]
+    return finding("idle-holder", claim, "confirmed", (), proofs, severity="warning", actions=actions)
 
 
 def _row(holding: MeasuredHolding, owners: dict[tuple[str, str], Owner]) -> HolderRow:

@@ -1,10 +1,11 @@
 """Where the time goes between a pod's creation and its start."""
 
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import NamedTuple
 
 from msgspec import structs
 
+from bot.hami.pods.allocations import NODE_KEY
 from bot.hami.scheduler_logs.scheduling_latency import Growth, LatencyStage
 from bot.kube.cluster import seen
 from bot.kube.models import EVENTS
@@ -14,7 +15,7 @@ from bot.rows import StageRow
 from playbooks.gather.latency import gather_latency
 from playbooks.gather.scheduling import gather_install, nothing_read
 from playbooks.latency.rules import BY_KUBELET, LATENCY_RULES, LatencyScene, head, unseen_moments
-from playbooks.playbook import ALL, SINCE, Playbook, Sources, read_since
+from playbooks.playbook import ALL, SINCE, Playbook, Snapshot, Sources, read_since
 from playbooks.rule import run
 from playbooks.rules.installation.surroundings import answer_without_hami
 
@@ -29,21 +30,12 @@ class Request(NamedTuple):
     all: bool
 
 
-class Snapshot(NamedTuple):
-    """What was read, and when."""
-
-    request: Request
-    cluster: str
-    taken_at: datetime
-    scene: LatencyScene
-
-
 def request(since: str = "1h", all: bool = False) -> Request:  # noqa: A002, FBT001, FBT002  # the options' names
     """Raises UsageError for a time that is none."""
     return Request(read_since(since), since.strip(), all)
 
 
-async def gather(wanted: Request, sources: Sources) -> Snapshot:
+async def gather(wanted: Request, sources: Sources) -> Snapshot[Request, LatencyScene]:
     """The new pods, the schedulers' logs, and the events of the pod that was slowest to start. Raises Unusable."""
     cluster = sources.cluster
     install = await gather_install(sources)
@@ -58,13 +50,15 @@ async def gather(wanted: Request, sources: Sources) -> Snapshot:
     return Snapshot(wanted, cluster.name, cluster.now(), scene)
 
 
-def diagnose(snapshot: Snapshot) -> Report:
+def diagnose(snapshot: Snapshot[Request, LatencyScene]) -> Report:
     """The stage that takes the most and why; a row for each stage, then the slowest pods."""
     scene, overview = snapshot.scene, not snapshot.request.all
     if (without := answer_without_hami("latency", snapshot, scene.seen)) is not None:
         return without
     stages, latency = scene.stages, scene.latency
     findings = run(LATENCY_RULES, scene).findings
+    pods = None if isinstance(latency.pods, Gap) else latency.pods
+    holders = None if pods is None else sum(1 for pod in pods if pod.metadata.annotation(NODE_KEY))
     rows = [
         StageRow(
             stage.name,
@@ -78,9 +72,9 @@ def diagnose(snapshot: Snapshot) -> Report:
     ]
     slowest = _pod_rows(stages)
     counts = [
-        CountRow("nodes", latency.counts.nodes),
-        CountRow("pods", latency.counts.pods),
-        CountRow("pods that were given GPUs", latency.counts.holders),
+        CountRow("nodes", None if isinstance(latency.nodes, Gap) else len(latency.nodes)),
+        CountRow("pods", None if pods is None else len(pods)),
+        CountRow("pods that were given GPUs", holders),
         CountRow("new GPU pods of HAMi's scheduler", len(latency.lives)),
         CountRow("of the new ones pending", len(latency.pending)),
     ]

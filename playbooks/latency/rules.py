@@ -21,7 +21,7 @@ from bot.hami.scheduler_logs.scheduling_latency import (
 )
 from bot.kube.hami_pods import EXTENDER_CONTAINER, KUBE_SCHEDULER_CONTAINER
 from bot.kube.models import Event
-from bot.kube.times import format_time
+from bot.kube.times import format_time, parse_time
 from bot.report import Confidence, Evidence, Finding, Gap, NextAction, gap, step
 from bot.texts import Prose, Text, sentences
 from playbooks import quotes
@@ -62,16 +62,27 @@ class LatencyScene(OfInstall, frozen=True, dict=True, eq=False):
     @cached_property
     def growths(self) -> list[Growth]:
         """What HAMi's filter and bind grow with, of those that ran."""
-        return [row for verb in ("filter", "bind") for row in _growths(verb, self.latency)]
+        seen = self.latency
+        nodes = () if isinstance(seen.nodes, Gap) else seen.nodes
+        made = sorted(parse_time(node.metadata.creation_timestamp) or seen.since for node in nodes)
+        judged = {call.pod: call.candidates for call, _ in seen.calls if call.candidates}  # a bind is told of none
+        begun = sorted(life.noted["created"] for life in seen.lives)
+        ended = sorted(at for life in seen.lives if (at := _waited_until(life)))
+        rows: list[Growth] = []
+        for verb in ("filter", "bind"):
+            if calls := [call for call, _ in seen.calls if call.verb == verb]:
+                values = {
+                    "candidates": [call.candidates or judged.get(call.pod, 0) for call in calls],
+                    "nodes": [bisect_right(made, call.at) for call in calls],
+                    "pending": [bisect_right(begun, call.at) - bisect_right(ended, call.at) for call in calls],
+                }
+                rows += slopes(verb, [call.seconds * 1000 for call in calls], values)
+        return rows
 
     @property
     def gaps(self) -> list[Gap]:
         """What could not be read of HAMi and of its logs."""
         return [*self.seen.gaps, *self.latency.gaps]
-
-    def was_read(self, source: str) -> bool:
-        """Whether rules may conclude anything from it: a source is named as its gap would be."""
-        return all(gap.source != source for gap in self.gaps)
 
 
 @rule("binding-failed")
@@ -225,22 +236,6 @@ _FACTORS: Mapping[str, Text] = {
 }
 
 
-def _growths(verb: str, seen: LatencySeen) -> list[Growth]:
-    calls = [call for call, _ in seen.calls if call.verb == verb]
-    if not calls:
-        return []
-    judged = {call.pod: call.candidates for call, _ in seen.calls if call.candidates}  # a bind is told of none
-    begun = sorted(life.noted["created"] for life in seen.lives)
-    ended = sorted(at for life in seen.lives if (at := _waited_until(life)))
-    nodes = sorted(seen.nodes_since)
-    values = {
-        "candidates": [call.candidates or judged.get(call.pod, 0) for call in calls],
-        "nodes": [bisect_right(nodes, call.at) for call in calls],
-        "pending": [bisect_right(begun, call.at) - bisect_right(ended, call.at) for call in calls],
-    }
-    return slopes(verb, [call.seconds * 1000 for call in calls], values)
-
-
 def _waited_until(life: Life) -> datetime | None:
     """None while it waits; of a pod whose binding is not known it counts as waiting at no time."""
     if not life.pod.spec.node_name and life.pod.status.phase == "Pending":
@@ -292,18 +287,18 @@ def _why(container: str, missing: Sequence[Moment], seen: LatencySeen) -> Text |
     """None where the log's own gap is why."""
     level = _quiet_level(seen)
     values = {"moments": ", ".join(missing), "container": container, "level": level, "least": _ATTEMPTS_FROM}
-    own = [log for log in seen.logs if log.container == container]
+    own = [has_gap for log, has_gap in seen.logs if log.container == container]
     if not own:
         return Text("latency.unseen-no-log", **values)
     if container == KUBE_SCHEDULER_CONTAINER and level is not None:
         return Text("latency.unseen-quiet", **values)
-    return None if any(log.has_gap for log in own) else Text("latency.unseen-lines", **values)
+    return None if any(own) else Text("latency.unseen-lines", **values)
 
 
 def _quiet_level(seen: LatencySeen) -> int | None:
     """The lowest level of the kube-schedulers whose logs were read; None where all of them log their attempts."""
-    levels = [log.level for log in seen.logs if log.container == KUBE_SCHEDULER_CONTAINER and log.is_read]
-    lowest = min(levels, default=_ATTEMPTS_FROM)
+    own = (log for log, _ in seen.logs if log.container == KUBE_SCHEDULER_CONTAINER and not isinstance(log.read, Gap))
+    lowest = min((log.verbosity for log in own), default=_ATTEMPTS_FROM)
     return lowest if lowest < _ATTEMPTS_FROM else None
 
 
@@ -314,18 +309,10 @@ _ANNOTATIONS: dict[Moment, str] = {"chosen": "hami.io/vgpu-time", "bind_started"
 
 def _of_said(said: PodLogLine) -> Evidence:
     """A line of a scheduler's log."""
-    log = said.log
-    scheduler = log.scheduler
-    words = ["-n", scheduler.namespace, "logs", scheduler.name, "-c", log.container]
-    words += ["--previous"] if log.previous else []
-    about = said.line.values.get("pod") or said.line.values.get("podName") or said.line.values.get("object", "schedule")
-    return Evidence(
-        source="scheduler log",
-        object=f"Pod {scheduler.namespace}/{scheduler.name} container {log.container}",
-        at=format_time(said.at),
-        quote=quotes.shown(said.line.raw),
-        command=f"{quotes.kubectl(*words)} | grep {shlex.quote(about)}",
-    )
+    log, values = said.log, said.line.values
+    about = values.get("pod") or values.get("podName") or values.get("object", "schedule")
+    options = ["--previous"] if log.previous else []
+    return quotes.of_logged(log.scheduler, log.container, said.line.raw, said.at, *options, grep=shlex.quote(about))
 
 
 def _of_moment(stage: LatencyStage, moment: Moment) -> list[Evidence]:

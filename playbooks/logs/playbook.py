@@ -55,7 +55,6 @@ class Request(NamedTuple):
 class Snapshot(NamedTuple):
     """What was read. `waiting` is what `why` judges a pod by that waits for a node."""
 
-    request: Request
     cluster: str
     scene: LogsScene
     waiting: PodScene | None
@@ -74,13 +73,9 @@ def request(pod: str = "", namespace: str = "", since: str = "1h", failed: bool 
 
 async def gather(wanted: Request, sources: Sources) -> Snapshot | RefusalsScene:
     """Find HAMi and the pod, then read the logs; the nodes only where a line names a card. Raises Unusable."""
-    if wanted.subject is None:
+    cluster, about = sources.cluster, wanted.subject
+    if about is None:
         return await gather_refusals(sources, wanted.since, wanted.words)
-    return await _gather(wanted, wanted.subject, sources)
-
-
-async def _gather(wanted: Request, about: SubjectRequest, sources: Sources) -> Snapshot:
-    cluster = sources.cluster
     subject, install = await asyncio.gather(_subject(cluster, about), gather_install(sources))
     name = subject.pod.name if isinstance(subject, FoundPod) else about.name
     logs, (panics, _) = await asyncio.gather(
@@ -107,7 +102,7 @@ async def _gather(wanted: Request, about: SubjectRequest, sources: Sources) -> S
     )
     pod = scene.pod
     waiting = await gather_waiting_pod(pod, sources, pod_group(pod)) if pod is not None and waits(pod) else None
-    return Snapshot(wanted, cluster.name, scene, waiting)
+    return Snapshot(cluster.name, scene, waiting)
 
 
 async def _subject(cluster: Cluster, wanted: SubjectRequest) -> FoundPod | AbsentPod | Gap:
@@ -171,7 +166,7 @@ def _gaps(scene: LogsScene) -> Iterator[Gap]:
 
 
 def _gaps_of(scene: LogsScene, log: PodLog) -> Iterator[Gap]:
-    source, read = f"log of {log.log.scheduler.namespace}/{log.log.label}", log.log.read
+    source, read = log.log.source, log.log.read
     if isinstance(read, Gap):
         yield read
         return
@@ -244,45 +239,34 @@ class _Alike(NamedTuple):
     rows: list[_Said]
 
     @property
-    def numbers(self) -> str:
-        return str(self.last) if self.first == self.last else f"{self.first}-{self.last}"
-
-    @property
-    def times(self) -> str:
-        if self.first == self.last:
-            return _clock(self.at)
+    def shown(self) -> tuple[str, str]:
+        """Their numbers, and when they began."""
         last = _clock(self.at)
+        if self.first == self.last:
+            return str(self.last), last
         same_day = self.since and self.at and self.since.date() == self.at.date()
-        return f"{_clock(self.since)} - {last.partition(' ')[2] if same_day else last}"
+        times = f"{_clock(self.since)} - {last.partition(' ')[2] if same_day else last}"
+        return f"{self.first}-{self.last}", times
 
 
 def tables_of(
     logged: Logged, nodes: Iterable[Node], pod: Pod | None, now: datetime
 ) -> tuple[tuple[Table, ...], list[tuple[str, int]]]:
     """The tables that have rows, and by title how many rows are left out."""
-    rows, rows_left = _run_rows(logged, _card_nodes(nodes), pod)
+    known: dict[str, str] = {}  # the node of each registered card; none for a UUID that several nodes register
+    for node in nodes:
+        found = (each for each in read_registrations(node) if isinstance(each, Registration))
+        for card in (card for registration in found for card in registration.cards):
+            known[card.uuid] = "" if known.get(card.uuid, node.name) != node.name else node.name
+    rows, rows_left = _run_rows(logged, known, pod)
     lines, lines_left = _line_rows(logged)
     log_rows: list[LogRow] = []
     for log, read in ((log, log.log.read) for log in logged.logs):
         first = None if isinstance(read, Gap) else read_line(read.first, now)
         found = (None, UNSAID) if isinstance(read, Gap) else (len(log.lines), _clock(first.at if first else None))
         log_rows.append(LogRow(log.log.label, log.log.verbosity, *found))
-    tables = (
-        RUNS.table(rows),
-        LINES.table(lines),
-        LOGS.table(log_rows),
-    )
+    tables = (RUNS.table(rows), LINES.table(lines), LOGS.table(log_rows))
     return tuple(table for table in tables if table.rows), [(RUNS.title, rows_left), (LINES.title, lines_left)]
-
-
-def _card_nodes(nodes: Iterable[Node]) -> dict[str, str]:
-    """The node of each registered card; none for a UUID that several nodes register."""
-    found: dict[str, str] = {}
-    for node in nodes:
-        for registration in read_registrations(node):
-            for card in registration.cards if isinstance(registration, Registration) else ():
-                found[card.uuid] = "" if found.get(card.uuid, node.name) != node.name else node.name
-    return found
 
 
 def _run_rows(logged: Logged, nodes: dict[str, str], pod: Pod | None) -> tuple[list[RunRow], int]:
@@ -295,15 +279,13 @@ def _run_rows(logged: Logged, nodes: dict[str, str], pod: Pod | None) -> tuple[l
             groups[-1] = groups[-1]._replace(first=number, since=cycle.at)
         else:
             groups.append(_Alike(number, number, cycle.at, cycle.at, rows))
-    listed = [RunRow(group.numbers, group.times, *row) for group in groups for row in group.rows]
+    listed = [RunRow(*group.shown, *row) for group in groups for row in group.rows]
     return listed[:MOST_ROWS], max(0, len(listed) - MOST_ROWS)
 
 
 def _rows_of(cycle: Cycle, nodes: dict[str, str]) -> Iterator[tuple[str, str, str, str]]:
     """(node, card, reason, figures) by node. What was said several times alike is one row: `CardTypeMismatch x8`."""
-    for verdict in sorted(
-        cycle.nodes, key=lambda node_verdict: node_verdict.node
-    ):  # HAMi judges and logs the nodes in no order
+    for verdict in sorted(cycle.nodes, key=lambda each: each.node):  # HAMi judges and logs the nodes in no order
         yield verdict.node, "", "fits" if verdict.fits else verdict.reason or verdict.line.message, ""
     if not cycle.refused:
         for code, names in cycle.nodes_by_code().items():

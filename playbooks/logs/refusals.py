@@ -16,7 +16,7 @@ from bot.hami.scheduler_logs.log_lines import FILTER_STARTS, NODE_UNFIT, LogLine
 from bot.hami.scheduler_logs.scheduling_events import REASONS, finding_code
 from bot.kube.models import Pod
 from bot.kube.times import format_time
-from bot.report import Finding, FirstNames, Report, Sheet, Subject, new_report, step
+from bot.report import Finding, FirstNames, Gap, Report, Sheet, Subject, new_report, step
 from bot.texts import Prose, Text, listed
 from playbooks import quotes
 from playbooks.gather.scheduler_logs import ExtenderLines, gather_extender_lines
@@ -101,9 +101,10 @@ class RefusalsScene(OfInstall, frozen=True, dict=True, eq=False):
         at = ((pod, pod.cycle.at) for pod in filter(None, found))
         return [pod for pod, _ in sorted(at, key=lambda each: each[1].timestamp() if each[1] else 0.0, reverse=True)]
 
-    def was_read(self, source: str) -> bool:
-        """Whether rules may conclude anything from it."""
-        return all(gap.source != source for gap in (*self.seen.gaps, *self.log.gaps))
+    @property
+    def gaps(self) -> tuple[Gap, ...]:
+        """What could not be read."""
+        return (*self.seen.gaps, *self.log.gaps)
 
 
 def _refused(pod: str, cycles: list[Cycle], scheduler: Pod) -> RefusedPod | None:
@@ -143,7 +144,7 @@ def newest_refusals(scene: RefusalsScene) -> Iterator[Finding]:
 def none_refused(scene: RefusalsScene) -> Iterator[Finding]:
     """No pod's newest run failed."""
     if not scene.refused:
-        sure = "suspected" if scene.log.gaps or scene.seen.gaps else "confirmed"
+        sure = "suspected" if scene.gaps else "confirmed"
         proofs = [quotes.of_pod_name(scheduler) for scheduler in scene.install.pods[:1]]
         yield finding("not-in-log", Text("refusals.none", since=scene.words), sure, (), proofs, severity="info")
 
@@ -190,5 +191,5 @@ def report_of(scene: RefusalsScene) -> Report:
         verdict=verdict or findings[0].text,
         findings=findings,
         tables=(BY_REASON.table(rows, brief=rows), BY_POD.table(pods, brief=pods)) if rows else (),
-        gaps=[*scene.seen.gaps, *scene.log.gaps],
+        gaps=scene.gaps,
     )

@@ -19,7 +19,6 @@ from playbooks import quotes
 from playbooks.gather.scheduler_logs import MAX_SCHEDULERS, LogOf
 from playbooks.gather.scheduler_process import PanicLog
 from playbooks.gather.subject import AbsentPod, FoundPod, SubjectRequest
-from playbooks.quotes import kubectl
 from playbooks.rule import Stage, rule
 from playbooks.rules.admission.not_found import not_found
 from playbooks.rules.common import prose
@@ -125,10 +124,6 @@ class LogsScene(OfInstall, frozen=True, dict=True, eq=False):
         """The first step of every finding about a pod that is there: to ask why it waits."""
         return (step(Text("logs.why", pod=self._name), prose.command("why", self._name)),) if self.pod else ()
 
-    def was_read(self, source: str) -> bool:
-        """Whether rules may conclude anything from it: a source is named as its gap would be."""
-        return all(gap.source != source for gap in self.seen.gaps)
-
 
 @rule("scheduler-panic")
 def panicked(scene: LogsScene) -> list[Finding]:
@@ -210,13 +205,10 @@ def _refused(scene: LogsScene, run: RunInLog, reasons: dict[str, list[str]]) -> 
 def _unexplained(scene: LogsScene, run: RunInLog) -> list[Finding]:
     """No verdict with a reason: what is said of cards (up to 2.5), else kube-scheduler's sum of HAMi's answer."""
     cycle, statement, counts = run.cycle, scene.logged.statement, _counts(scene, run)
-    refused = len({verdict.node for verdict in cycle.refused}) or cycle.unfit
     nodes = sorted({verdict.node for verdict in cycle.refused})
-    proofs = [
-        _line(scene, run.log, line)
-        for line in (*(verdict.line for verdict in cycle.refused[:1]), cycle.none_fit)
-        if line
-    ]
+    refused = len(nodes) or cycle.unfit
+    lines = (*(verdict.line for verdict in cycle.refused[:1]), cycle.none_fit)
+    proofs = [_line(scene, run.log, line) for line in lines if line]
     if codes := Counter(card.code for card in cycle.cards).most_common():
         told: list[Prose] = [f"{code} {count}" for code, count in codes[:_MAX_CODES]]
         if (unsaid := cycle.cards_tried - len(cycle.cards)) > 0:
@@ -334,16 +326,11 @@ def _flag(log: LogOf) -> Evidence:
 
 def _line(scene: LogsScene, log: LogOf, line: LogLine) -> Evidence:
     """A line of the log."""
-    days, pod = scene.words.removesuffix("d"), log.scheduler
-    since = f"{int(days) * 24}h" if days != scene.words else scene.words  # kubectl knows no days
-    words = ("-n", pod.namespace, "logs", pod.name, "-c", log.container, *(["--previous"] if log.previous else []))
-    return Evidence(
-        source="scheduler log",
-        object=f"Pod {pod.namespace}/{pod.name} container {log.container}",
-        at=format_time(line.at) if line.at else None,
-        quote=quotes.shown(line.raw),
-        command=f"{kubectl(*words, f'--since={since}')} | grep {prose.command(scene.about.name)}",
-    )
+    days = scene.words.removesuffix("d")
+    since = f"--since={int(days) * 24}h" if days != scene.words else f"--since={scene.words}"  # kubectl knows no days
+    options = ["--previous", since] if log.previous else [since]
+    grep = prose.command(scene.about.name)
+    return quotes.of_logged(log.scheduler, log.container, line.raw, line.at, *options, grep=grep)
 
 
 LOGS_RULES: tuple[Stage[LogsScene], ...] = (

@@ -3,7 +3,7 @@
 import asyncio
 from collections import Counter
 from collections.abc import Sequence
-from functools import reduce
+from itertools import accumulate
 from typing import NamedTuple
 
 import click
@@ -112,17 +112,12 @@ def _verdict(judged: NodesJudgement, findings: Sequence[Finding], *, of_one: boo
     for problem in problems:
         counts[problem.code] += len(problem.scope.nodes)
     parts = [Text("nodes.problem", count=count, code=code) for code, count in counts.items()]
+    lists = list(accumulate(parts, lambda some, more: Text("gpus.list", some=some, more=more)))
+    shorter = (Text("words.and-more", names=some, more=len(parts) - at) for at, some in enumerate(lists[:-1], 1))
+    told = [*shorter, lists[-1]]
     bad = {name for problem in judged.findings if problem.severity != "info" for name in problem.scope.nodes}
-    forms = (
-        Text("nodes.verdict", count=len(bad), total=judged.concerned, problems=_listed(parts, shown))
-        for shown in range(len(parts), 0, -1)
-    )
-    return fitting(forms, VERDICT_LIMIT)
-
-
-def _listed(parts: Sequence[Text], shown: int) -> Text:
-    some = reduce(lambda some, more: Text("gpus.list", some=some, more=more), parts[:shown])
-    return Text("words.and-more", names=some, more=len(parts) - shown) if shown < len(parts) else some
+    amounts = {"count": len(bad), "total": judged.concerned}
+    return fitting([Text("nodes.verdict", **amounts, problems=some) for some in reversed(told)], VERDICT_LIMIT)
 
 
 def _healthy(scene: NodesScene, judged: NodesJudgement) -> list[Finding]:
@@ -136,9 +131,8 @@ def _healthy(scene: NodesScene, judged: NodesJudgement) -> list[Finding]:
     else:
         claim = Text("nodes.rest", count=count, total=judged.concerned)
     logs = logs_looked_at(scene.questioned.sides, judged.well)
-    claim = sentences(
-        claim, *logs, *looked_at(scene.seen, (scene.see(name).node for name in judged.well), scene.plugins)
-    )
+    well = (scene.see(name).node for name in judged.well)
+    claim = sentences(claim, *logs, *looked_at(scene.seen, well, scene.plugins))
     sure: Confidence = "suspected" if scene.once(gaps_of) else "confirmed"
     nodes = [scene.wanted] if scene.wanted else []
     return [finding("nodes-healthy", claim, sure, nodes, [_registered(first)], severity="info")]
@@ -181,10 +175,7 @@ PLAYBOOK = Playbook(
     verb="nodes",
     summary="Is every GPU node registered, answering, unlocked and healthy? Problems first, by cause.",
     example="nodes gpu-node-07",
-    parameters=(
-        click.Argument(["node"], default="", required=False, metavar="[NODE]"),
-        ALL,
-    ),
+    parameters=(click.Argument(["node"], default="", required=False, metavar="[NODE]"), ALL),
     request=request,
     gather=gather,
     diagnose=diagnose,

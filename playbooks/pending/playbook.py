@@ -46,7 +46,6 @@ OTHERS = Sheet(
     brief={"scheduler": "scheduler", "pods": "pods", "oldest": "oldest pod", "waiting_since": "waits"},
 )
 
-_BY_WHO_ACTS: tuple[PendingClass, ...] = ("platform_fault", "misconfigured", "capacity", "retry", "unknown")
 _WHO_ACTS: Mapping[PendingClass, str] = {
     "platform_fault": "pending.acts-platform",
     "misconfigured": "pending.acts-owner",
@@ -54,6 +53,7 @@ _WHO_ACTS: Mapping[PendingClass, str] = {
     "retry": "pending.acts-retry",
     "unknown": "pending.acts-unknown",
 }
+"""In the order of the answer."""
 _HELD_BY: Mapping[PendingClass, str] = {
     "platform_fault": "pending.held-platform",
     "misconfigured": "pending.held-owner",
@@ -140,20 +140,30 @@ def diagnose(snapshot: Snapshot) -> Report:
         groups = sorted(
             by_cause(judged),
             key=lambda group: (
-                _BY_WHO_ACTS.index(CODES[group.cause.code].pending_class),
+                [*_WHO_ACTS].index(CODES[group.cause.code].pending_class),
                 -SEVERITIES.index(_severity(group, now)),
                 -len(group.pods),
                 _age_key(group.pods[0]),
             ),
         )
         findings = [_held(group, now) for group in groups[:_MAX_GROUPS]]
-        brief = None if snapshot.request.all else _once_each(groups)
+        by_code: dict[Code, list[WaitingGroup]] = {}  # on whatever nodes it holds pods
+        for group in groups:
+            by_code.setdefault(group.cause.code, []).append(group)
+        brief = None if snapshot.request.all else [_cause_row(code, some) for code, some in by_code.items()]
         causes = CAUSES.table([_cause_row(group.cause.code, [group]) for group in groups], brief=brief)
         tables = causes, PODS.table(_pod_rows(judged, groups, snapshot))
         verdict = _verdict(groups, len(judged))
     if anothers := snapshot.waiting.of_others:
         findings.append(_of_others(anothers))
-        rows = _others_rows(anothers)
+        by_scheduler: dict[str, list[Pod]] = {}
+        for pod in anothers:  # that of the oldest pod first
+            by_scheduler.setdefault(pod.spec.scheduler_name, []).append(pod)
+        oldest = ((scheduler, some[0], len(some)) for scheduler, some in by_scheduler.items())
+        rows = [
+            OthersRow(scheduler, count, f"{pod.namespace}/{pod.name}", parse_time(pod.metadata.creation_timestamp))
+            for scheduler, pod, count in oldest
+        ]
         tables = *tables, OTHERS.table(rows, brief=None if snapshot.request.all else rows)
     return new_report(
         playbook="pending",
@@ -169,14 +179,12 @@ def diagnose(snapshot: Snapshot) -> Report:
 
 def _severity(group: WaitingGroup, now: datetime) -> Severity:
     """As severe as the most severe of its pods that has waited for a while."""
-    each = (_severity_of(pod, cause, now) for pod, cause in zip(group.pods, group.causes, strict=True))
-    return SEVERITIES[max(map(SEVERITIES.index, each))]
-
-
-def _severity_of(pod: Pod, cause: Finding, now: datetime) -> Severity:
-    created = parse_time(pod.metadata.creation_timestamp)
-    just_came = created is not None and now - created < _GRACE
-    return "info" if just_came and cause.severity == "warning" else cause.severity
+    found: list[Severity] = []
+    for pod, cause in zip(group.pods, group.causes, strict=True):
+        created = parse_time(pod.metadata.creation_timestamp)
+        just_came = created is not None and now - created < _GRACE
+        found.append("info" if just_came and cause.severity == "warning" else cause.severity)
+    return max(found, key=SEVERITIES.index)
 
 
 def _age_key(pod: Pod) -> tuple[str, str, str]:
@@ -209,36 +217,16 @@ def _of_others(pods: Sequence[Pod]) -> Finding:
     return finding("other-scheduler", claim, "confirmed", (), proofs, severity="info")
 
 
-def _others_rows(pods: Sequence[Pod]) -> list[OthersRow]:
-    """A row per scheduler, that of the oldest pod first."""
-    by_scheduler: dict[str, list[Pod]] = {}
-    for pod in pods:
-        by_scheduler.setdefault(pod.spec.scheduler_name, []).append(pod)
-    return [
-        OthersRow(
-            scheduler,
-            len(some),
-            f"{some[0].namespace}/{some[0].name}",
-            parse_time(some[0].metadata.creation_timestamp),
-        )
-        for scheduler, some in by_scheduler.items()
-    ]
-
-
 def _held(group: WaitingGroup, now: datetime) -> Finding:
     cause = group.cause
     key = "pending.group" if len(group.pods) > 1 else "pending.alone"
     text = Text(key, count=len(group.pods), oldest=group.oldest, cause=cause.text)
-    look = step(Text("pending.why", pod=group.oldest), prose.command("why", group.oldest))
-    return finding(
-        cause.code,
-        text,
-        group.confidence,
-        cause.scope.nodes,
-        cause.evidence,
-        severity=_severity(group, now),
-        actions=[look],
+    look, severity = (
+        step(Text("pending.why", pod=group.oldest), prose.command("why", group.oldest)),
+        _severity(group, now),
     )
+    nodes, proofs = cause.scope.nodes, cause.evidence
+    return finding(cause.code, text, group.confidence, nodes, proofs, severity=severity, actions=[look])
 
 
 def _verdict(groups: Sequence[WaitingGroup], total: int) -> Text:
@@ -250,16 +238,8 @@ def _verdict(groups: Sequence[WaitingGroup], total: int) -> Text:
     held = Counter[PendingClass]()
     for group in groups:
         held[CODES[group.cause.code].pending_class] += len(group.pods)
-    why = listed(Text(_HELD_BY[who], count=held[who]) for who in _BY_WHO_ACTS if held[who])
+    why = listed(Text(_HELD_BY[who], count=held[who]) for who in _WHO_ACTS if held[who])
     return Text("pending.verdict", total=total, why=why, oldest=first.oldest)
-
-
-def _once_each(groups: Sequence[WaitingGroup]) -> list[CauseRow]:
-    """A row for each code: on whatever nodes it holds pods."""
-    by_code: dict[Code, list[WaitingGroup]] = {}
-    for group in groups:
-        by_code.setdefault(group.cause.code, []).append(group)
-    return [_cause_row(code, some) for code, some in by_code.items()]
 
 
 def _cause_row(code: Code, groups: Sequence[WaitingGroup]) -> CauseRow:

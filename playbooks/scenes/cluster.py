@@ -86,6 +86,15 @@ class OfInstall(Remembering, frozen=True, dict=True, eq=False):
         """HAMi's version, None when it could not be told."""
         return self.install.version.version if self.install.version else None
 
+    @property
+    def gaps(self) -> Sequence[Gap]:
+        """All that could not be read."""
+        return self.seen.gaps
+
+    def was_read(self, source: str) -> bool:
+        """Whether rules may conclude anything from it: a source is named as its gap would be."""
+        return all(gap.source != source for gap in self.gaps)
+
 
 class ClusterScene(OfInstall, frozen=True, dict=True, eq=False):
     """The cluster as HAMi sees it, for any number of pods: under its version, or every fitting one when unknown.

@@ -208,11 +208,9 @@ def _flags(scene: InstallScene) -> Iterator[FlagRow]:
         for name, value, since in _UNSET:
             if f"--{name}" not in known and scene.version is not None and scene.version >= since:
                 yield FlagRow(_EXTENDER, f"--{name}", f"{value} (default)")
-    kube = kube_scheduler_of(install)
-    yield from (FlagRow(_KUBE_SCHEDULER, *flag) for flag in (_given(kube) if kube else ()))
-    for plugin in scene.plugins:
-        container = container_of(plugin.spec.template.spec, PLUGIN_CONTAINER)
-        yield from (FlagRow(_PLUGIN, *flag) for flag in (_given(container) if container else ()))
+    plugins = (container_of(plugin.spec.template.spec, PLUGIN_CONTAINER) for plugin in scene.plugins)
+    for of, container in ((_KUBE_SCHEDULER, kube_scheduler_of(install)), *((_PLUGIN, plugin) for plugin in plugins)):
+        yield from (FlagRow(of, *flag) for flag in (_given(container) if container else ()))
 
 
 def _given(container: Container) -> Sequence[tuple[str, str]]:

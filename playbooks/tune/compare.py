@@ -19,11 +19,11 @@ from msgspec import structs
 from bot.errors import Unusable
 from bot.hami.installation.install import container_of, verbosity_of
 from bot.hami.pods.request_parsing import DEVICE_CONFIG_FILE
-from bot.hami.scheduler_logs.scheduling_latency import LatencyStage, measure, settled
+from bot.hami.scheduler_logs.scheduling_latency import Life, measure, settled
 from bot.kube.hami_pods import EXTENDER_CONTAINER, KUBE_SCHEDULER_CONTAINER, read_flags
-from bot.kube.models import Container, Pod
-from bot.kube.times import format_time, parse_time
-from bot.report import Evidence, Finding, Gap, Report, Sheet, Subject, Table, new_report
+from bot.kube.models import Container
+from bot.kube.times import format_time
+from bot.report import Evidence, Gap, Report, Sheet, Subject, new_report
 from bot.safe_yaml import parse_documents
 from bot.texts import Prose, Text, sentences
 from playbooks import quotes
@@ -51,11 +51,6 @@ def compare_times(before: Sequence[float], after: Sequence[float], resolution_s:
     if abs(old - new) < least or abs(_rank_score(before, after)) < _BEYOND_CHANCE:
         return "no difference"
     return "better" if new < old else "worse"
-
-
-def median(values: Sequence[float]) -> float | None:
-    """The median of the values, to two places; None without any."""
-    return round(statistics.median(values), 2) if values else None
 
 
 def compare_counts(before: int, after: int, pods_before: int, pods_after: int) -> Difference:
@@ -101,10 +96,6 @@ class ComparedSide(NamedTuple):
     settings: Mapping[str, Mapping[str, str]]
 
     @property
-    def stages(self) -> list[LatencyStage]:
-        return measure(settled(self.latency.lives))
-
-    @property
     def busiest_minute(self) -> int:
         """The most pods that were created within a minute: how much the scheduler had to do."""
         times = sorted(life.noted["created"] for life in self.latency.lives)
@@ -122,26 +113,17 @@ class ComparedSide(NamedTuple):
     def gaps(self) -> tuple[Gap, ...]:
         return tuple(dict.fromkeys([*self.scene.seen.gaps, *self.latency.gaps]))
 
-    def proof(self, setting: Prose) -> list[Evidence]:
-        """The argument of HAMi's extender that sets it, or all of them where none does; nothing for other settings."""
-        return list(flag(self.scene, setting[2:]).proof) if isinstance(setting, str) and setting[:2] == "--" else []
-
 
 async def gather_side(sources: Sources) -> ComparedSide:
     """Only pods that were created since the scheduler runs as it does count: its values were others before."""
     scene = await gather_scene(sources)
     now = sources.cluster.now()
-    started = [at for pod in scene.install.ready_pods if (at := _started(pod))]
+    started = [at for pod in scene.install.ready_pods if (at := pod.running_since(EXTENDER_CONTAINER))]
     since = max([now - _LONGEST, *started])
     latency = await gather_latency(sources.cluster, scene.seen, since)
     if latency.unread:
         raise Unusable(Text("error-tune.pods-could-not-be-read", name=sources.cluster.name, why=latency.gaps[0].text))
     return ComparedSide(scene, latency, {group: dict(found) for group, found in _settings_of(scene)})
-
-
-def _started(pod: Pod) -> datetime | None:
-    status = pod.container(EXTENDER_CONTAINER)
-    return parse_time(status.state.running.started_at) if status and status.state.running else None
 
 
 def _settings_of(scene: TuneScene) -> Iterator[tuple[str, Iterable[tuple[str, str]]]]:
@@ -219,17 +201,17 @@ _EXACT_S, _WHOLE_S = 0.05, 1.0
 _ALL_WAITS_FROM = 3
 """The level from which requests that waited for less than 1 s are logged as well."""
 _SHOWN_WAITS, _SHOWN_CHANGES = 2, 10
-TOLD_CHANGES = 3
+_TOLD_CHANGES = 3
 _TIMES_THE_LOAD = 2
 _THROTTLED = "throttled requests"
-UNDECIDED = ("few", "load", "unchanged")
+_FEW, _LOAD, _UNCHANGED = "not enough data", "load", "unchanged"
 _VERDICTS = {
     "better": "tune.compare-better",
     "worse": "tune.compare-worse",
-    "noise": "tune.compare-noise",
-    "unchanged": "tune.compare-unchanged",
-    "few": "tune.compare-few",
-    "load": "tune.compare-load",
+    "no difference": "tune.compare-noise",
+    _UNCHANGED: "tune.compare-unchanged",
+    _FEW: "tune.compare-few",
+    _LOAD: "tune.compare-load",
 }
 
 
@@ -267,46 +249,68 @@ def compare(before: ComparedSide, after: ComparedSide, *, everything: bool) -> R
     """
     old, new = ({"recording": {"cluster": side.scene.cluster}, **side.settings} for side in (before, after))
     changes, figures = changes_of(old, new), _figures(before, after)
-    whole, loads = figures[0], (before.busiest_minute, after.busiest_minute)
-    kind = outcome(whole, changes, loads)
-    values: dict[str, object] = {"before": whole.before, "after": whole.after, "least": LEAST}
-    if kind == "few":
-        values |= {"before": whole.pods_before, "after": whole.pods_after}
-    elif kind == "load":
-        values |= {"before": loads[0], "after": loads[1]}
-    verdict = Text(_VERDICTS[kind], **values)
-    unsure = bool(before.gaps or after.gaps or kind in UNDECIDED)
+    waits = next(row for row in figures if row.figure == _THROTTLED)
+    known = waits.before is not None and waits.after is not None
+    kind, values = effect(figures[0], changes, (before.busiest_minute, after.busiest_minute))
     return effect_report(
         (after.scene.cluster, after.scene.taken_at),
-        effect(kind, sentences(verdict, _told(changes, figures)), _proof(before, after, changes), unsure=unsure),
-        verdict,
-        tables=(
-            CHANGED.table(changes, brief=None if everything else changes[:_SHOWN_CHANGES]),
-            MEASURED.table(figures, brief=None if everything else figures),
-        ),
+        (kind, Text(_VERDICTS[kind], **values)),
+        changes,
+        figures,
+        _proof(before, after, changes),
+        also=Text("tune.compare-waits", old=waits.before, new=waits.after) if known else "",
         gaps=(*_gaps(before, "before"), *_gaps(after, "after")),
+        unsure=bool(before.gaps or after.gaps),
+        everything=everything,
     )
 
 
-def effect(kind: str, claim: Text, proofs: Sequence[Evidence], *, unsure: bool) -> Finding:
-    """The finding about a comparison that came out so."""
-    severity = "warning" if kind == "worse" else "info"
-    return finding("tuning-effect", claim, "suspected" if unsure else "confirmed", (), proofs, severity=severity)
+def effect(
+    whole: MeasuredRow, changes: Sequence[ChangeRow], loads: Sequence[int] = (), shown: Sequence[object] = ()
+) -> tuple[str, dict[str, object]]:
+    """What came of it by the main figure, one of `_VERDICTS`, and the values of its text: with `shown` for the figure.
+
+    Two rounds of work are comparable where one is at most twice as hard.
+    """
+    kind: str = whole.answer
+    if kind != _FEW and loads and max(loads) > _TIMES_THE_LOAD * min(loads):
+        kind = _LOAD
+    elif kind in ("better", "worse") and not changes:
+        kind = _UNCHANGED
+    told = {_FEW: (whole.pods_before, whole.pods_after), _LOAD: loads}.get(kind, shown or (whole.before, whole.after))
+    return kind, {"before": told[0], "after": told[1], "least": LEAST}
 
 
 def effect_report(
-    taken: tuple[str, datetime], found: Finding, verdict: Prose, *, tables: tuple[Table, ...], gaps: Sequence[Gap]
+    taken: tuple[str, datetime],
+    came: tuple[str, Text],
+    changes: Sequence[ChangeRow],
+    figures: Sequence[MeasuredRow],
+    proofs: Sequence[Evidence],
+    *,
+    also: Prose = "",
+    gaps: Sequence[Gap],
+    unsure: bool,
+    everything: bool,
 ) -> Report:
-    """The report of a comparison; `taken`: of which cluster, and when."""
-    cluster, at = taken
+    """The report of a comparison; `taken`: of which cluster, and when; `came`: what came of it."""
+    (cluster, at), (kind, verdict) = taken, came
+    lines = [Text("tune.compare-change", name=row.setting, old=row.before, new=row.after) for row in changes]
+    changed = Text("tune.compare-changed", changes=prose.several(lines, _TOLD_CHANGES))
+    claim = sentences(verdict, changed if lines else Text("tune.compare-same"), also)
+    sure = "suspected" if unsure or kind in (_FEW, _LOAD, _UNCHANGED) else "confirmed"
+    severity = "warning" if kind == "worse" else "info"
     return new_report(
         playbook="tune",
         cluster=cluster,
         taken_at=format_time(at),
         subject=Subject("Cluster", "", ""),
         verdict=verdict,
-        findings=(found,),
-        tables=tables,
+        findings=(finding("tuning-effect", claim, sure, (), proofs, severity=severity),),
+        tables=(
+            CHANGED.table(changes, brief=None if everything else changes[:_SHOWN_CHANGES]),
+            MEASURED.table(figures, brief=None if everything else figures),
+        ),
         gaps=gaps,
     )
 
@@ -329,21 +333,29 @@ def _value(settings: Mapping[str, str], name: str) -> Prose:
     return Text("tune.default", value=DEFAULTS[name]) if name in DEFAULTS else Text("render.unset")
 
 
+def changed_flags(changes: Iterable[ChangeRow]) -> list[str]:
+    """The flags of HAMi's extender that differ."""
+    return [row.setting[2:] for row in changes if isinstance(row.setting, str) and row.setting.startswith("--")]
+
+
 def _figures(before: ComparedSide, after: ComparedSide) -> list[MeasuredRow]:
-    old = {stage.name: stage for stage in before.stages}
-    *parts, whole = [figure_of_stage(old[stage.name], stage) for stage in after.stages if stage.name in old]
     pods = len(before.latency.lives), len(after.latency.lives)
     waits, pending = len(before.latency.pending), len(after.latency.pending)
     answer = compare_counts(waits, pending, *pods)
     unstarted = MeasuredRow("new pods that are pending", pods[0], waits, pods[1], pending, answer)
-    return [whole, *parts, _of_waits(before, after), unstarted]
+    stages = figures_of_stages(before.latency.lives, after.latency.lives)
+    return [*stages, _of_waits(before, after), unstarted]
 
 
-def figure_of_stage(old: LatencyStage, new: LatencyStage) -> MeasuredRow:
-    """The medians of one stage."""
-    resolution = _EXACT_S if old.exact and new.exact else _WHOLE_S
-    answer = compare_times(old.seconds, new.seconds, resolution)
-    return MeasuredRow(new.name, old.n, old.median_s, new.n, new.median_s, answer)
+def figures_of_stages(before: Sequence[Life], after: Sequence[Life]) -> list[MeasuredRow]:
+    """The medians of each stage that both have, the whole time first."""
+    stages = {stage.name: stage for stage in measure(settled(before))}
+    rows: list[MeasuredRow] = []
+    for new in measure(settled(after)):
+        if old := stages.get(new.name):
+            answer = compare_times(old.seconds, new.seconds, _EXACT_S if old.exact and new.exact else _WHOLE_S)
+            rows.append(MeasuredRow(new.name, old.n, old.median_s, new.n, new.median_s, answer))
+    return [rows[-1], *rows[:-1]]
 
 
 def _of_waits(before: ComparedSide, after: ComparedSide) -> MeasuredRow:
@@ -356,29 +368,9 @@ def _of_waits(before: ComparedSide, after: ComparedSide) -> MeasuredRow:
     return MeasuredRow(_THROTTLED, pods[0], old, pods[1], new, answer)
 
 
-def outcome(whole: MeasuredRow, changes: Sequence[ChangeRow], loads: Sequence[int] = ()) -> str:
-    """What came of it, one of `_VERDICTS`. Two rounds of work are comparable where one is at most twice as hard."""
-    if whole.answer == "not enough data":
-        return "few"
-    if loads and max(loads) > _TIMES_THE_LOAD * min(loads):
-        return "load"
-    if whole.answer == "no difference":
-        return "noise"
-    return whole.answer if changes else "unchanged"
-
-
-def _told(changes: Sequence[ChangeRow], figures: Sequence[MeasuredRow]) -> Text:
-    lines = [Text("tune.compare-change", name=row.setting, old=row.before, new=row.after) for row in changes]
-    changed = Text("tune.compare-changed", changes=prose.several(lines, TOLD_CHANGES)) if lines else ""
-    waits = next(row for row in figures if row.figure == _THROTTLED)
-    known = waits.before is not None and waits.after is not None
-    held = Text("tune.compare-waits", old=waits.before, new=waits.after) if known else ""
-    return sentences(changed or Text("tune.compare-same"), held)
-
-
 def _proof(before: ComparedSide, after: ComparedSide, changes: Sequence[ChangeRow]) -> list[Evidence]:
     sides = (before, after)
-    proofs = [proof for row in changes for side in sides for proof in side.proof(row.setting)]
+    proofs = [proof for name in changed_flags(changes) for side in sides for proof in flag(side.scene, name).proof]
     for side in sides:
         waits = sorted(side.latency.waits, key=lambda wait: -wait.wait.seconds)[:_SHOWN_WAITS]
         proofs += [quotes.of_wait(wait.wait, wait.scheduler) for wait in waits]

@@ -5,36 +5,31 @@ and times of scheduling those of the pods that still exist. Where the arguments 
 memory in use of a GPU.
 """
 
+import statistics
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 
 from msgspec import structs
 
 from bot.hami.metrics.gpu_usage import IDLE_S
-from bot.hami.scheduler_logs.scheduling_latency import LatencyStage, measure, settled
+from bot.hami.scheduler_logs.scheduling_latency import measure, settled
 from bot.kube.times import format_time
 from bot.report import Evidence, Gap, Report
-from bot.texts import Text, sentences
+from bot.texts import Text
 from playbooks import quotes
 from playbooks.gather.past_days import Average, Day, PastDay, PastDays
 from playbooks.rules.common import prose
 from playbooks.tune.advice import flag_of_replica_set
 from playbooks.tune.compare import (
-    CHANGED,
-    LEAST,
-    MEASURED,
-    TOLD_CHANGES,
-    UNDECIDED,
     ChangeRow,
     MeasuredRow,
+    changed_flags,
     changes_of,
     compare_counts,
     compare_times,
     effect,
     effect_report,
-    figure_of_stage,
-    median,
-    outcome,
+    figures_of_stages,
     settings_of,
 )
 
@@ -43,16 +38,16 @@ _SHOWN = 3
 _BY_PODS = {
     "better": "tune.compare-better",
     "worse": "tune.compare-worse",
-    "noise": "tune.compare-noise",
+    "no difference": "tune.compare-noise",
     "unchanged": "tune.compare-unchanged",
-    "few": "tune.days-pods-few",
+    "not enough data": "tune.days-pods-few",
 }
 _BY_USE = {
     "better": "tune.days-better",
     "worse": "tune.days-worse",
-    "noise": "tune.days-noise",
+    "no difference": "tune.days-noise",
     "unchanged": "tune.days-unchanged",
-    "few": "tune.days-few",
+    "not enough data": "tune.days-few",
     "load": "tune.days-load",
 }
 
@@ -67,53 +62,37 @@ def compare_days(days: PastDays, *, everything: bool) -> Report:
     arguments = changes_of(*map(_settings, (before, after))) if shown else []
     measured = list(_changes(before.measured, after.measured))
     changes = [*arguments, *(row for row in measured if row.before != row.after)]
-    late = _latency(before, after)
+    whole, *parts = figures_of_stages(before.lives, after.lives)
+    late = [whole, *(row for row in parts if row.pods_before or row.pods_after)]
     used = list(_figures(before.measured, after.measured))
-    is_over = before.is_over and after.is_over
     by_pods = bool(arguments) or isinstance(before.measured, Gap) or isinstance(after.measured, Gap)
-    kind, verdict = (_by_pods if by_pods else _by_use)(days, (late if by_pods else used)[0], changes)
-    names = [Text("tune.compare-change", name=row.setting, old=row.before, new=row.after) for row in changes]
-    changed = Text("tune.compare-changed", changes=prose.several(names, TOLD_CHANGES))
+    if by_pods:
+        kind, values = effect(whole, changes)
+        verdict = Text(_BY_PODS[kind], old=before.day, new=after.day, **values)
+    else:
+        shares = [0 if isinstance(day.measured, Gap) else len(day.measured.used) for day in (before, after)]
+        amounts = [prose.mib(round(amount or 0)) for amount in (used[0].before, used[0].after)]
+        kind, values = effect(used[0], changes, shares, amounts)
+        verdict = Text(_BY_USE[kind], old=before.day, new=after.day, **values)
     ran = [day.scheduler for day in (before, after) if day.scheduler]
-    flags = [row.setting[2:] for row in arguments if isinstance(row.setting, str) and row.setting.startswith("--")]
-    proofs = [flag_of_replica_set(workload, flag) for flag in flags for workload in ran]
+    proofs = [flag_of_replica_set(workload, flag) for flag in changed_flags(arguments) for workload in ran]
     proofs += [proof for day in (before, after) for proof in _proofs(day)]
-    claim = sentences(verdict, changed if changes else Text("tune.compare-same"))
     gaps = [structs.replace(gap, source=f"{day.day}: {gap.source}") for day in (before, after) for gap in day.gaps]
-    figures = [*late, *used] if by_pods else [*used, *late]
     return effect_report(
         (days.cluster, after.end),
-        effect(kind, claim, proofs, unsure=by_pods or not is_over or kind in UNDECIDED),
-        verdict,
-        tables=(
-            CHANGED.table(changes, brief=None if everything else changes),
-            MEASURED.table(figures, brief=None if everything else figures),
-        ),
+        (kind, verdict),
+        changes,
+        [*late, *used] if by_pods else [*used, *late],
+        proofs,
         gaps=tuple(dict.fromkeys(gaps)),
+        unsure=by_pods or not (before.is_over and after.is_over),
+        everything=everything,
     )
 
 
 def _settings(day: PastDay) -> Mapping[str, Mapping[str, str]]:
     containers = day.scheduler.spec.template.spec.containers if day.scheduler else []
     return {group: dict(found) for group, found in settings_of(containers)}
-
-
-def _latency(before: PastDay, after: PastDay) -> list[MeasuredRow]:
-    old = {stage.name: stage for stage in _stages(before)}
-    *parts, whole = [figure_of_stage(old[stage.name], stage) for stage in _stages(after) if stage.name in old]
-    return [whole, *(row for row in parts if row.pods_before or row.pods_after)]
-
-
-def _stages(day: PastDay) -> list[LatencyStage]:
-    return measure(settled(day.lives))
-
-
-def _by_pods(days: PastDays, whole: MeasuredRow, changes: list[ChangeRow]) -> tuple[str, Text]:
-    kind = outcome(whole, changes)
-    values: dict[str, object] = {"before": whole.before, "after": whole.after}
-    if kind == "few":
-        values = {"before": whole.pods_before, "after": whole.pods_after, "least": LEAST}
-    return kind, Text(_BY_PODS[kind], old=days.before.day, new=days.after.day, **values)
 
 
 def _changes(before: Day | Gap, after: Day | Gap) -> Iterator[ChangeRow]:
@@ -160,24 +139,12 @@ def _of_limit(day: Day) -> list[float]:
 
 
 def _levels(name: str, old: list[float], new: list[float]) -> MeasuredRow:
-    return MeasuredRow(name, len(old), median(old), len(new), median(new), compare_times(new, old, 1.0))
-
-
-def _by_use(days: PastDays, used: MeasuredRow, changes: list[ChangeRow]) -> tuple[str, Text]:
-    shares = [0 if isinstance(day.measured, Gap) else len(day.measured.used) for day in (days.before, days.after)]
-    kind = outcome(used, changes, shares)
-    values: dict[str, object] = {"least": LEAST, "old": days.before.day, "new": days.after.day}
-    if kind == "few":
-        values |= {"before": used.pods_before, "after": used.pods_after}
-    elif kind == "load":
-        values |= {"before": shares[0], "after": shares[1]}
-    else:
-        values |= {"before": prose.mib(round(used.before or 0)), "after": prose.mib(round(used.after or 0))}
-    return kind, Text(_BY_USE[kind], **values)
+    before, after = (round(statistics.median(values), 2) if values else None for values in (old, new))
+    return MeasuredRow(name, len(old), before, len(new), after, compare_times(new, old, 1.0))
 
 
 def _proofs(day: PastDay) -> list[Evidence]:
-    *_, whole = _stages(day)
+    *_, whole = measure(settled(day.lives))
     slow: list[Evidence] = []
     for pod in (life.pod for life in whole.lives[:_SHOWN]):
         slow.append(quotes.of_pod_age(pod))

@@ -5,9 +5,10 @@ Its table of symptoms is shown beside what is seen here, its templates of values
 
 import tomllib
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from functools import cache
 from importlib.resources import files
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import yaml
 
@@ -45,24 +46,12 @@ class SchedulerResources(NamedTuple):
     memory_limit_mib: int
 
 
-Symptom = Literal[
-    "slow-scheduling",
-    "node-locked",
-    "low-utilisation",
-    "gpu-oom",
-    "scheduler-oom",
-    "no-monitor-data",
-    "slow-cuda",
-    "loose-cores",
-]
-
-
 class Scenario(NamedTuple):
     """A symptom of the guide's table, and what it recommends. It is seen where advice on `topic` has one of these
     `directions`.
     """
 
-    symptom: Symptom
+    symptom: str
     parameter: str
     value: str
     topic: str
@@ -138,7 +127,7 @@ class ScenarioRow(NamedTuple):
     ours: Prose
 
 
-_SYMPTOMS: Mapping[Symptom, Text] = {
+SYMPTOMS: Mapping[str, Text] = {
     "slow-scheduling": Text("scenario.slow-scheduling"),
     "node-locked": Text("scenario.node-locked"),
     "low-utilisation": Text("scenario.low-utilisation"),
@@ -161,7 +150,7 @@ def scenario_table(advice: Sequence[Advice]) -> Table:
         if all(direction == "cannot-tell" for direction in telling) and (telling or topic != "monitor-gap"):
             seen = "cannot-tell"
         advised = sorted({sentences(each.row.direction, each.row.recommended) for each in ours}, key=repr)
-        rows.append(ScenarioRow(_SYMPTOMS[symptom], seen, parameter, value, topic, listed(advised)))
+        rows.append(ScenarioRow(SYMPTOMS[symptom], seen, parameter, value, topic, listed(advised)))
     return _SHEET.table(rows)
 
 
@@ -265,7 +254,10 @@ def _use(setting: TemplateSetting, now: Deployed, scene: TuneScene, advice: Sequ
         return Text("tune.template-unread")
     if version is not None and since is not None and version.version < since:
         return Text("tune.template-since", since=setting.since)
-    if _same(now.value or setting.default, _yaml_word(setting.value)):
+    values = [now.value or setting.default, _yaml_word(setting.value)]
+    with suppress(ValueError):
+        values = [f"{float(value)}" for value in values]
+    if values[0] == values[1]:
         if setting.topic != "memory-scaling":
             return "same"
         most = float(setting.value)  # a pool may promise more, whatever is set for all nodes
@@ -282,13 +274,6 @@ def _use(setting: TemplateSetting, now: Deployed, scene: TuneScene, advice: Sequ
 
 def _yaml_word(value: str | int | bool) -> str:  # noqa: FBT001  # a value of YAML
     return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def _same(one: str, other: str) -> bool:
-    try:
-        return float(one) == float(other)
-    except ValueError:
-        return one == other
 
 
 def _chart_values(settings: Sequence[TemplateSetting], scene: TuneScene) -> dict[str, Any]:

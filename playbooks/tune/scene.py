@@ -188,10 +188,6 @@ class TuneScene(OfInstall, frozen=True, dict=True, eq=False):
     usage: UsageSeen
     cores: CoresSeen
 
-    def was_read(self, source: str) -> bool:
-        """Whether rules may conclude anything from it: a source is named as its gap would be."""
-        return all(gap.source != source for gap in self.gaps)
-
     @property
     def scheduler(self) -> Pod | None:
         """The scheduler pod that decides: the leader, or the first where none is known."""
@@ -279,9 +275,8 @@ async def gather_scene(sources: Sources) -> TuneScene:
     version = install.install.version
     ledger = build_ledger(() if isinstance(holders, Gap) else holders, version.version if version else NEWEST_READ)
     week = sources.prometheus if usage.of_prometheus else None
-    refused = [(pod, pod.condition("PodScheduled")) for pod in (() if isinstance(waiting, Gap) else waiting)]
-    said = [(pod, told.message) for pod, told in refused if told is not None and told.status == "False"]
-    without_share = [pod for pod, message in said if any(word in message for word in _REFUSED)]
+    pending = () if isinstance(waiting, Gap) else waiting
+    without_share = [pod for pod in pending if any(word in pod.refusal for word in _REFUSED)]
     quotas = await seen("resource quotas", cluster.list(RESOURCE_QUOTAS)) if without_share else []
     shown = times_shown(cluster, [] if isinstance(nodes, Gap) else nodes, install.install)
     cores = await gather_cores(week, ledger.all(), cluster.now())

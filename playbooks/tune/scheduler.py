@@ -102,8 +102,7 @@ def _more_memory(pod: Pod, status: ContainerStatus, scene: TuneScene) -> Advice:
     nodes = 0 if isinstance(scene.nodes, Gap) else len(scene.nodes)
     limit, about = _memory(pod, status.name, "limits"), f"memory limit of {status.name}"
     if not limit:
-        why = Text("tune.scheduler-unlimited", name=status.name)
-        return unknown("scheduler-resources", why, about)
+        return unknown("scheduler-resources", Text("tune.scheduler-unlimited", name=status.name), about)
     current, by_size = _mib(limit), resources_for(nodes)
     shown = _in_chart(2 * current if current >= by_size.memory_limit_mib else by_size.memory_limit_mib)
     why = Text("tune.scheduler-killed", restarts=status.restart_count)
@@ -138,15 +137,9 @@ def _more_memory(pod: Pod, status: ContainerStatus, scene: TuneScene) -> Advice:
 _THROTTLED = Client(0, qps=50, burst=100, timeout_s=30)
 """The guide's row for schedulers that are throttled, whatever their size."""
 _FLAGS: tuple[Topic, ...] = ("kube-qps", "kube-burst", "kube-timeout")
+_UNSET = {"kube-qps": 5, "kube-burst": 10}
+"""What client-go takes where the flag is not set."""
 _SHOWN_WAITS = 3
-
-
-class ClientLimit(NamedTuple):
-    """One of the flags: what client-go takes where it is not set, and what is recommended."""
-
-    topic: Topic
-    default: float
-    wanted: int
 
 
 @AdviceRule
@@ -160,52 +153,48 @@ def rate(scene: TuneScene) -> list[Advice]:
         return [_no_rate(topic, scene, Text("tune.rate-unknown")) for topic in _FLAGS]
     by_size = client_for(nodes or 0)
     wanted = max(by_size, _THROTTLED, key=lambda row: row.qps) if throttled else by_size
-    limits = (ClientLimit("kube-qps", 5, wanted.qps), ClientLimit("kube-burst", 10, wanted.burst))
-    return [*(_rate(limit, wanted, scene, nodes) for limit in limits), _timeout(wanted, scene, nodes)]
+    limits = zip(_FLAGS, (wanted.qps, wanted.burst), strict=False)
+    return [*(_rate(*limit, wanted, scene, nodes) for limit in limits), _timeout(wanted, scene, nodes)]
 
 
-def _rate(limit: ClientLimit, client: Client, scene: TuneScene, nodes: int | None) -> Advice:
-    current = _number(scene.flags.get(limit.topic, ""), 0)
-    set_to = f"{current:g}" if current else Text("tune.default", value=f"{limit.default:g}")
-    if _number(scene.flags.get("kube-qps", ""), 0) < 0:
-        why = Text("tune.rate-off")
-        return kept(limit.topic, set_to, why)
-    current = current or limit.default
-    raises = current < limit.wanted
-    waits = scene.held_back.waits
+def _rate(topic: Topic, wanted: int, client: Client, scene: TuneScene, nodes: int | None) -> Advice:
+    current = _number(scene.flags.get(topic, ""))
+    set_to = f"{current:g}" if current else Text("tune.default", value=str(_UNSET[topic]))
+    if _number(scene.flags.get("kube-qps", "")) < 0:
+        return kept(topic, set_to, Text("tune.rate-off"))
+    raises, waits = (current or _UNSET[topic]) < wanted, scene.held_back.waits
     felt = are_felt(waits)
     unread = bool(scene.held_back.gaps) or not scene.install.pods
     if unread and not raises and not waits:
-        return _no_rate(limit.topic, scene, Text("tune.log-unread"))
-    by_size = "tune.rate-by-size-alone" if unread else "tune.rate-by-size"
-    why = Text(by_size, nodes=nodes, wanted=limit.wanted)
+        return _no_rate(topic, scene, Text("tune.log-unread"))
+    why = Text("tune.rate-by-size-alone" if unread else "tune.rate-by-size", nodes=nodes, wanted=wanted)
     if waits:
         longest = max(wait.seconds for wait in waits)
         why = Text("tune.rate-measured", count=len(waits), longest=f"{longest:.2f}")
     if waits and not felt:
-        why = Text("tune.rate-unfelt", why=why, nodes=nodes, wanted=limit.wanted)
+        why = Text("tune.rate-unfelt", why=why, nodes=nodes, wanted=wanted)
     elif waits and not raises:
         why = Text("tune.rate-enough", why=why)
     if not raises:
-        return kept(limit.topic, set_to, why)
-    row = AdviceRow(limit.topic, "raise", "", set_to, str(limit.wanted), why)
+        return kept(topic, set_to, why)
+    row = AdviceRow(topic, "raise", "", set_to, str(wanted), why)
     throttling = (proof for pod, held in scene.held_back.by_scheduler if held for proof in _of_waits(pod, held))
-    claim = Text("tune.rate-claim", flag=f"--{limit.topic}", current=set_to, wanted=limit.wanted, why=why)
+    claim = Text("tune.rate-claim", flag=f"--{topic}", current=set_to, wanted=wanted, why=why)
     return changed(
         row,
         claim,
-        (*throttling, *flag(scene, limit.topic).proof, *(() if felt else node_count(scene))),
-        _set_flag(limit.topic, limit.wanted, f"kube-qps={client.qps} kube-burst={client.burst}", scene),
+        (*throttling, *flag(scene, topic).proof, *(() if felt else node_count(scene))),
+        _set_flag(topic, wanted, f"kube-qps={client.qps} kube-burst={client.burst}", scene),
         severity="warning" if felt else "info",
         confidence="suspected" if scene.held_back.gaps or scene.seen.gaps else "confirmed",
     )
 
 
-def _number(text: str, default: float) -> float:
+def _number(text: str) -> float:
     try:
         return float(text)
     except ValueError:
-        return default
+        return 0.0
 
 
 def _of_waits(scheduler: Pod, waits: tuple[ThrottledRequest, ...]) -> tuple[Evidence, ...]:
@@ -217,8 +206,7 @@ def _of_waits(scheduler: Pod, waits: tuple[ThrottledRequest, ...]) -> tuple[Evid
 
 
 def _set_flag(topic: Topic, wanted: int, tried: str, scene: TuneScene) -> tuple[NextAction, ...]:
-    version = scene.install.version
-    if version is not None and version.version < CLIENT_FLAGS_SINCE:
+    if scene.version is not None and scene.version < CLIENT_FLAGS_SINCE:
         return (step(Text("tune.rate-upgrade"), ""),)
     risk = Text("tune.timeout-risk" if topic == "kube-timeout" else "tune.rate-risk")
     install = scene.install
@@ -239,20 +227,18 @@ def _set_flag(topic: Topic, wanted: int, tried: str, scene: TuneScene) -> tuple[
 def _timeout(wanted: Client, scene: TuneScene, nodes: int | None) -> Advice:
     """One that is set is raised where the guide has a longer one for this cluster."""
     text = scene.flags.get("kube-timeout", "")
-    seconds = _number(text, 0)
+    seconds = _number(text)
     shown = f"{seconds:g} s" if seconds else Text("tune.no-limit")
     if text and not text.isdecimal():
         return _no_rate("kube-timeout", scene, Text("tune.timeout-no-number"))
     if not seconds or seconds >= wanted.timeout_s or nodes is None:
-        why = Text("tune.timeout-kept", wanted=wanted.timeout_s)
-        return kept("kube-timeout", shown, why)
+        return kept("kube-timeout", shown, Text("tune.timeout-kept", wanted=wanted.timeout_s))
     why = Text("tune.timeout-short", wanted=wanted.timeout_s, nodes=nodes)
     claim = Text("tune.rate-claim", flag="--kube-timeout", current=shown, wanted=wanted.timeout_s, why=why)
     row = AdviceRow("kube-timeout", "raise", "", shown, f"{wanted.timeout_s} s", why)
     proofs = (*flag(scene, "kube-timeout").proof, *node_count(scene))
-    return changed(
-        row, claim, proofs, _set_flag("kube-timeout", wanted.timeout_s, f"kube-timeout={wanted.timeout_s}", scene)
-    )
+    actions = _set_flag("kube-timeout", wanted.timeout_s, f"kube-timeout={wanted.timeout_s}", scene)
+    return changed(row, claim, proofs, actions)
 
 
 def _no_rate(topic: Topic, scene: TuneScene, why: Prose) -> Advice:
@@ -289,8 +275,7 @@ def node_lock(scene: TuneScene) -> list[Advice]:
     """Node locks expire too early, or stay for too long."""
     if not scene.install.seen:
         return [unknown(TOPIC, Text("tune.scheduler-unknown"))]
-    version = scene.install.version
-    if version is not None and version.version < FLAG_SINCE:
+    if scene.version is not None and scene.version < FLAG_SINCE:
         return [kept(TOPIC, _USUAL, Text("tune.lock-fixed"))]
     set_to = flag(scene, TOPIC)
     current = set_to.value or Text("tune.default", value=_USUAL)

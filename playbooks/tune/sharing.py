@@ -69,18 +69,6 @@ _CLAIMS: Mapping[Direction, str] = {
 }
 
 
-class _Known(NamedTuple):
-    """What a pool's pods with a whole window requested, and used at most; in MiB."""
-
-    requested: int
-    peak: int
-    peaks: tuple[tuple[MeasuredHolding, Peak], ...]
-
-    @property
-    def ratio(self) -> float:
-        return self.requested / self.peak * SAFE
-
-
 @AdviceRule
 def memory_scaling(scene: TuneScene) -> list[Advice]:
     """A pool may promise more memory than it has, or promises too much."""
@@ -95,18 +83,20 @@ def _scaling(pool: Pool, scene: TuneScene) -> list[Advice]:
     if known is None or unread:
         why = Text("tune.config-unread") if unread else Text("tune.scaling-unknown", days=WINDOW_DAYS)
         return [unknown("memory-scaling", why, pool.object, current=_factor(pool) if pool.scaling else "")]
-    safe, current = round(known.ratio, 2), pool.scaling or 1.0
-    amounts = {"requested": mib(known.requested), "peak": mib(known.peak), "safe": f"{safe:.2f}"}
-    why = Text("tune.scaling-ratio", count=len(known.peaks), **amounts)
+    requested, peaks = known
+    most = round(sum(peak.used.value for _, peak in peaks) / _MIB)
+    safe, current = round(requested / most * SAFE, 2), pool.scaling or 1.0
+    amounts = {"requested": mib(requested), "peak": mib(most), "safe": f"{safe:.2f}"}
+    why = Text("tune.scaling-ratio", count=len(peaks), **amounts)
 
     def advised(direction: Direction, to: float) -> Advice:
         text = why
-        if len(known.peaks) > MOST_QUOTED:
+        if len(peaks) > MOST_QUOTED:
             text = Text("tune.scaling-quoted", why=why, shown=MOST_QUOTED)
         claim = Text(_CLAIMS[direction], pool=pool.label, current=_factor(pool), wanted=f"{to:g}", why=text)
         actions = () if direction == "refuse" else _set_scaling(direction, f"{to:g}", pool, scene)
         row = _scaling_row(direction, pool, f"{to:g}", why)
-        shown = sorted(known.peaks, key=lambda entry: -entry[1].used.value) if text is not why else known.peaks
+        shown = sorted(peaks, key=lambda entry: -entry[1].used.value) if text is not why else peaks
         proofs = [of_peak(held, peak, scene) for held, peak in shown[:MOST_QUOTED]]
         asked = dict.fromkeys(proof for held, _ in shown[:MOST_QUOTED] for proof in of_request(held, scene))
         return changed(row, claim, (*proofs, *asked), actions)
@@ -133,12 +123,12 @@ def _full(pool: Pool, scene: TuneScene) -> list[tuple[str, Sample, int]]:
 
     Where memory is over-committed, one holder is enough: more is promised than the GPU has.
     """
-    used = {gpu.uuid: gpu.used for gpu in scene.usage.usage.gpus}
-    states = [(state, state.card.memory_mib / (pool.scaling or 1), used.get(state.card.uuid)) for state in pool.gpus]
-    promised = (each for each in states if each[0].slots > 1 or (pool.scaling or 1) > 1)
+    used, scaling = {gpu.uuid: gpu.used for gpu in scene.usage.usage.gpus}, pool.scaling or 1
+    promised = [state.card for state in pool.gpus if state.slots > 1 or scaling > 1]
+    figures = [(card.uuid, used.get(card.uuid), card.memory_mib / scaling) for card in promised]
     return [
-        (state.card.uuid, reading, round(has))
-        for state, has, reading in promised
+        (uuid, reading, round(has))
+        for uuid, reading, has in figures
         if reading is not None and has and reading.value / _MIB >= FULL * has
     ]
 
@@ -164,8 +154,10 @@ def _refuse_full(pool: Pool, full: list[tuple[str, Sample, int]], scene: TuneSce
     ]
 
 
-def _known(pool: Pool, scene: TuneScene) -> _Known | None:
-    """None unless a whole window is known of nearly all memory that was requested."""
+def _known(pool: Pool, scene: TuneScene) -> tuple[int, list[tuple[MeasuredHolding, Peak]]] | None:
+    """What a pool's pods with a whole window requested, in MiB, and used at most; None unless a whole window is known
+    of nearly all memory that was requested.
+    """
     of_pool: list[tuple[MeasuredHolding, Peak]] = []
     requested = covered = 0
     known, enough = scene.peaks, COVERED * WINDOW_HOURS
@@ -178,9 +170,7 @@ def _known(pool: Pool, scene: TuneScene) -> _Known | None:
             if peaks and whole and len(peaks) >= share.slots:
                 covered += share.memory_mib
                 of_pool += [(held, peak) for peak in peaks]
-    if not of_pool or covered < _KNOWN * requested:
-        return None
-    return _Known(covered, round(sum(peak.used.value for _, peak in of_pool) / _MIB), tuple(of_pool))
+    return (covered, of_pool) if of_pool and covered >= _KNOWN * requested else None
 
 
 def _scaling_row(direction: Direction, pool: Pool, wanted: Prose, why: Prose) -> AdviceRow:
@@ -259,10 +249,10 @@ def _splitting(pool: Pool, short: _Short, scene: TuneScene) -> Advice:
     if refused:
         wanted = max(wanted, 2 * pool.splits)
         why = Text("tune.split-exhausted", **values, count=len(refused))
-        return _resplit(_split_row("raise", pool, str(wanted), why), wanted, refused, pool, scene)
+        return _resplit(why, wanted, refused, pool, scene)
     if pool.splits > _MANY_SPLITS and nodes > _MANY_NODES and most <= wanted < pool.splits:
         why = Text("tune.split-large", **values, nodes=nodes)
-        return _resplit(_split_row("lower", pool, str(wanted), why), wanted, (), pool, scene)
+        return _resplit(why, wanted, (), pool, scene)
     if short.untold and _exhausted(pool):
         return unknown("split-count", short.untold, pool.object, current=str(pool.splits))
     why = Text("tune.split-fits", **values)
@@ -277,8 +267,9 @@ def _exhausted(pool: Pool) -> list[str]:
     ]
 
 
-def _resplit(row: AdviceRow, wanted: int, refused: Sequence[Pod], pool: Pool, scene: TuneScene) -> Advice:
-    claim = Text("tune.split-claim", pool=pool.label, splits=pool.splits, wanted=wanted, why=row.why)
+def _resplit(why: Prose, wanted: int, refused: Sequence[Pod], pool: Pool, scene: TuneScene) -> Advice:
+    row = AdviceRow("split-count", "raise" if refused else "lower", pool.object, str(pool.splits), str(wanted), why)
+    claim = Text("tune.split-claim", pool=pool.label, splits=pool.splits, wanted=wanted, why=why)
     value = f"{chart_value('devicePlugin.deviceSplitCount', scene.install)}={wanted}"
     node, first = pool.nodes[0].name, pool.by_node[0]
     offered = quotes.of_allocatable(pool.nodes[0], scene.config.gpus.count).command
@@ -295,10 +286,6 @@ def _resplit(row: AdviceRow, wanted: int, refused: Sequence[Pod], pool: Pool, sc
     proofs += (registered, *of_request(smallest, scene), *node_count(scene))
     severity = "warning" if refused else "info"
     return changed(row, claim, proofs, actions, severity=severity)
-
-
-def _split_row(direction: Direction, pool: Pool, wanted: str, why: Prose) -> AdviceRow:
-    return AdviceRow("split-count", direction, pool.object, str(pool.splits), wanted, why)
 
 
 WHOLE = 100
@@ -353,5 +340,4 @@ def library_log(scene: TuneScene) -> list[Advice]:
 
 def before_library(scene: TuneScene) -> bool:
     """Whether this HAMi has neither libCudaLogLevel nor gpuCorePolicy."""
-    version = scene.install.version
-    return version is not None and version.version < _LIBRARY_SINCE
+    return scene.version is not None and scene.version < _LIBRARY_SINCE

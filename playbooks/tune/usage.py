@@ -42,7 +42,6 @@ from playbooks.tune.advice import (
     Advice,
     AdviceRow,
     AdviceRule,
-    Direction,
     Topic,
     changed,
     flag,
@@ -65,10 +64,14 @@ _SHOWN = 3
 @AdviceRule
 def monitor(scene: TuneScene) -> list[Advice]:
     """VGPUmonitor gives no figure of nodes where pods hold GPUs; other nodes could not be read."""
-    nodes = sorted({held.holding.node for held in scene.held})
-    measured = _measured_nodes(scene)
+    usage, nodes = scene.usage, sorted({held.holding.node for held in scene.held})
+    measured = {pod.spec.node_name for pod in usage.monitors}
+    if not usage.monitors:  # of Prometheus: where any figure came
+        containers, gpus = usage.usage
+        uuids = {use.uuid for use in (*containers, *gpus)}
+        measured = {held.holding.node for held in scene.held if uuids & held.shares.keys()}
+        measured |= {gpu.node for gpu in gpus if gpu.node}
     missing = [node for node in nodes if node not in measured]
-    usage = scene.usage
     without_answer = {pod.spec.node_name for pod in usage.unread}
     unread = [node for node in missing if not usage.all_known or node in without_answer]
     unread = [] if usage.of_prometheus else unread
@@ -89,18 +92,6 @@ def monitor(scene: TuneScene) -> list[Advice]:
         why = Text("tune.monitor-unread", missing=len(unread), nodes=len(nodes), which=prose.names(unread))
         advice.append(unknown("monitor-gap", why, ",".join(unread)))
     return advice
-
-
-def _measured_nodes(scene: TuneScene) -> set[str]:
-    """With Prometheus, where any figure came; else where a monitor gave some."""
-    if scene.usage.monitors:
-        return {pod.spec.node_name for pod in scene.usage.monitors}
-    if isinstance(scene.holders, Gap):
-        return set()
-    containers, gpus = scene.usage.usage
-    uuids = {use.uuid for use in (*containers, *gpus)}
-    nodes = [*(held.holding.node for held in scene.held if uuids & held.shares.keys()), *(gpu.node for gpu in gpus)]
-    return set(filter(None, nodes))
 
 
 _MIB = 2**20
@@ -132,27 +123,23 @@ def _limit(held: MeasuredHolding, scene: TuneScene) -> Advice | None:
     if not measured or held.has_no_process:
         return None
     most = max(measured, key=lambda measure: measure.share)
+    known = scene.peaks.get((held.holding.namespace, held.holding.name, most.use.uuid), ())
+    peak = next((peak for peak in known if peak.of.container == most.use.container), None)
     if most.share > HIGH_USE:
-        return _new_limit("memory-limit-high-use", held, most, scene)
-    peak = _peak(held, most, scene)
+        return _new_limit(held, most, peak, scene)
     low = most.share < LOW_USE and (peak is None or peak.used.value <= HIGH_USE * most.limit.value)
     if not low or held.unmeasured or len(measured) != len(held.uses):
         return None
     if peak is None and (killed := oomkilled(held, scene)):
         why = Text("tune.low-use-killed", name=killed[0].name)
         return unknown("memory-limit-low-use", why, held.name)
-    return _new_limit("memory-limit-low-use", held, most, scene)
+    return _new_limit(held, most, peak, scene)
 
 
-def _peak(held: MeasuredHolding, measure: _Measured, scene: TuneScene) -> Peak | None:
-    """The most that the container used within the window, where a Prometheus knows it."""
-    known = scene.peaks.get((held.holding.namespace, held.holding.name, measure.use.uuid), ())
-    return next((peak for peak in known if peak.of.container == measure.use.container), None)
-
-
-def _new_limit(topic: Topic, held: MeasuredHolding, measure: _Measured, scene: TuneScene) -> Advice:
+def _new_limit(held: MeasuredHolding, measure: _Measured, peak: Peak | None, scene: TuneScene) -> Advice:
     used, limit = round(measure.used.value / _MIB), round(measure.limit.value / _MIB)
-    low = topic == "memory-limit-low-use"
+    low = measure.share <= HIGH_USE
+    topic: Topic = "memory-limit-low-use" if low else "memory-limit-high-use"
     why = Text(
         "tune.memory-limit-low-use" if low else "tune.memory-limit-high-use",
         used=mib(used),
@@ -164,34 +151,28 @@ def _new_limit(topic: Topic, held: MeasuredHolding, measure: _Measured, scene: T
         of_use(measure.use, measure.used, node, scene),
         of_use(measure.use, measure.limit, node, scene),
     )
-    direction: Direction = "raise" if measure.share > HIGH_USE else "lower"
-    peak = _peak(held, measure, scene)
-    most = _most(measure, peak, direction)
+    # What the limit is to have room for; 0 where it is not known: to ask for less, a whole window is needed.
+    most = max(measure.used.value, peak.used.value if peak else 0)
+    if low:
+        most = peak.used.value if peak and peak.hours >= COVERED * WINDOW_HOURS else 0
     wanted = math.ceil(round(most / _MIB) / HIGH_USE) if most else 0
     if not 0 < wanted <= scene.gpu_mib.get(measure.use.uuid, 0):
         wanted = 0
     claim = Text("tune.use-claim", pod=held.name, why=why)
     if wanted:
         claim = Text("tune.use-wanted", pod=held.name, why=why, most=mib(round(most / _MIB)), wanted=mib(wanted))
-    row = AdviceRow(topic, direction, held.name, mib(limit), mib(wanted) if wanted else "", why)
+    row = AdviceRow(topic, "lower" if low else "raise", held.name, mib(limit), mib(wanted) if wanted else "", why)
     ask = Text("tune.memory-limit-low-use-do" if low else "tune.memory-limit-high-use-do", pod=held.name)
-    if direction == "raise" and (ended := restarted(held, measure.use.container, scene)):
+    if not low and (ended := restarted(held, measure.use.container, scene)):
         proofs += (of_restarts(held, ended), of_end(held, ended))
         if oomkilled(held, scene):
             ask = Text("tune.high-use-killed", ask=ask, name=ended.name)
-    if peak and (direction == "lower" or most == peak.used.value):
+    if peak and (low or most == peak.used.value):
         proofs += (of_peak(held, peak, scene),)
-    if peak and direction == "lower":
+    if peak and low:
         ask = Text("tune.low-use-peak", pod=held.name, days=WINDOW_DAYS, peak=mib(round(peak.used.value / _MIB)))
     actions = (step(ask, ""), step(Text("tune.check-again"), command("tune")))
     return changed(row, claim, proofs, actions)
-
-
-def _most(measure: _Measured, peak: Peak | None, direction: Direction) -> float:
-    """What the limit is to have room for; 0 where it is not known: to ask for less, a whole window is needed."""
-    if direction == "raise":
-        return max(measure.used.value, peak.used.value if peak else 0)
-    return peak.used.value if peak and peak.hours >= COVERED * WINDOW_HOURS else 0
 
 
 @AdviceRule
@@ -228,18 +209,6 @@ _WHOLE = 100
 _STRICT = "force"
 
 
-class _Above(NamedTuple):
-    """A container that used more of a shared GPU's cores than it requested."""
-
-    held: MeasuredHolding
-    use: CoreUse
-    requested: int
-
-    @property
-    def excess(self) -> float:
-        return self.use.reading.value - self.requested
-
-
 @AdviceRule
 def core_policy(scene: TuneScene) -> list[Advice]:
     """Containers use more cores of shared GPUs than they requested; nothing before HAMi has the setting."""
@@ -257,12 +226,11 @@ def core_policy(scene: TuneScene) -> list[Advice]:
     if seen.known < seen.limited:
         why = Text("tune.core-policy-part", known=seen.known, limited=seen.limited)
         return [unknown("core-policy", why, current=current)]
-    above = sorted(_above(scene), key=lambda entry: -entry.excess)
+    above = sorted(_above(scene), key=lambda entry: entry[2] - entry[1].reading.value)
     if not above:
         return [kept("core-policy", current, Text("tune.core-policy-kept", known=seen.known, tolerated=TOLERATED))]
-    worst = above[0]
-    used = f"{worst.use.reading.value:.0f}"
-    values = {"count": len(above), "pod": worst.held.name, "used": used, "requested": worst.requested}
+    worst, use, requested = above[0]
+    values = {"count": len(above), "pod": worst.name, "used": f"{use.reading.value:.0f}", "requested": requested}
     why = Text("tune.core-policy-above", **values)
     if deployed.value == _STRICT:
         return [kept("core-policy", current, why)]
@@ -280,7 +248,8 @@ def core_policy(scene: TuneScene) -> list[Advice]:
     return [changed(row, claim, (*proofs, *deployed.proof), actions, confidence="suspected")]
 
 
-def _above(scene: TuneScene) -> Iterator[_Above]:
+def _above(scene: TuneScene) -> Iterator[tuple[MeasuredHolding, CoreUse, int]]:
+    """The containers that used more of a shared GPU's cores than they requested, and how many that was."""
     by_pod = {(held.holding.namespace, held.holding.name): held for held in scene.held}
     users = Counter(uuid for held in scene.held for uuid in held.shares)
     for use in scene.cores.above:
@@ -289,7 +258,7 @@ def _above(scene: TuneScene) -> Iterator[_Above]:
         if held is None or share is None or not 0 < share.cores < _WHOLE or users[use.of.uuid] < 2:
             continue
         if use.reading.value > share.cores + TOLERATED:
-            yield _Above(held, use, share.cores)
+            yield held, use, share.cores
 
 
 _NODES, _GPUS = "node-scheduler-policy", "gpu-scheduler-policy"
@@ -353,7 +322,7 @@ def policies(scene: TuneScene) -> list[Advice]:
 
 def _split(scene: TuneScene) -> Iterator[_Split]:
     """The smallest request first, and of each the nodes with the most free memory: of a large cluster a few will do."""
-    waiting = [] if isinstance(scene.waiting, Gap) else [pod for pod in scene.waiting if _REFUSED in _told(pod)]
+    waiting = [] if isinstance(scene.waiting, Gap) else [pod for pod in scene.waiting if _REFUSED in pod.refusal]
     pods = {asked: pod for pod in reversed(waiting) if (asked := _asked(pod, scene))}
     nodes = [
         (node, gpus, [state.free_memory_mib for state in gpus])
@@ -372,14 +341,8 @@ def _split(scene: TuneScene) -> Iterator[_Split]:
                 yield _Split(pods[asked], asked, node, gpus, own, left)
 
 
-def _told(pod: Pod) -> str:
-    condition = pod.condition("PodScheduled")
-    return condition.message if condition is not None and condition.status == "False" else ""
-
-
 def _asked(pod: Pod, scene: TuneScene) -> int:
-    version = scene.install.version
-    request = pod_request(pod, scene.config, version.version if version else NEWEST_READ)
+    request = pod_request(pod, scene.config, scene.version or NEWEST_READ)
     container = request.containers[0] if len(request.containers) == 1 else None
     return container.memory_mib if container and container.count == 1 and container.word == FIRST.names.word else 0
 

@@ -2,6 +2,7 @@
 most of the memory.
 """
 
+from datetime import datetime
 from typing import Any
 
 import msgspec
@@ -18,6 +19,7 @@ from bot.kube.models.base import (
     keep,
     shared,
 )
+from bot.kube.times import parse_time
 
 
 class ResourceRequirements(Model, frozen=True):
@@ -188,6 +190,17 @@ class Pod(Resource, frozen=True):
     def container(self, name: str) -> ContainerStatus | None:
         """The status of that container, None when there is none."""
         return next((status for status in self.status.container_statuses or () if status.name == name), None)
+
+    @property
+    def refusal(self) -> str:
+        """Why its scheduler found no node for it; empty where it did, or has not tried."""
+        told = self.condition("PodScheduled")
+        return told.message if told is not None and told.status == "False" else ""
+
+    def running_since(self, name: str) -> datetime | None:
+        """Since when that container runs, None when it does not."""
+        status = self.container(name)
+        return parse_time(status.state.running.started_at) if status and status.state.running else None
 
 
 class HolderSpec(Model, frozen=True):
