@@ -10,7 +10,7 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Collection, Generator, Mapping, Sequence
 from itertools import groupby
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from sqlalchemy import Row, and_, bindparam, delete, exists, func, insert, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -21,7 +21,7 @@ from bot.store.tables import alerts, incidents
 from bot.store.timeline import note
 from bot.triage.routes import Ignored
 from bot.triage.state import News, Turn
-from bot.triage.summary import FiringSpan, GpuRequest
+from bot.triage.summary import Counts, FiringSpan, GpuRequest
 from bot.triage.webhook import Alert, Outbreak, hear, last_moment
 
 T = TypeVar("T")
@@ -39,30 +39,6 @@ _NEEDS = update(alerts).where(
     alerts.c.incident == bindparam("of_incident"),
 )
 _CHANGED = update(alerts).where(*(alerts.c[name.removeprefix("of_")] == bindparam(name) for name in _PLACE))
-
-
-class Counts(NamedTuple):
-    """Counts of one incident: alerts, pods and nodes that fire now, and all that ever did; the nodes are those of
-    alerts that name no pod. `subjects` are some pods, firing first.
-
-    The others are what its alerts say: their names, namespaces, severities as they are labelled, and runbooks; `cut` is
-    how many more whoever sent those that fire left out; `by_name` is how many of a name fire and how many there were,
-    those of which most fire first.
-    """
-
-    firing: int = 0
-    alerts: int = 0
-    pods_firing: int = 0
-    pods: int = 0
-    names: tuple[str, ...] = ()
-    subjects: tuple[str, ...] = ()
-    namespaces: tuple[str, ...] = ()
-    severities: tuple[str, ...] = ()
-    runbooks: tuple[str, ...] = ()
-    nodes_firing: int = 0
-    nodes: int = 0
-    cut: int = 0
-    by_name: tuple[tuple[str, int, int], ...] = ()
 
 
 class AlertRows(StoredRows):

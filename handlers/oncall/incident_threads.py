@@ -32,7 +32,6 @@ from bot.slack.render.summary import summary_block
 from bot.slack.render.triage import render_news
 from bot.slack.render.triage_head import Head, details, render_head
 from bot.store import Store
-from bot.store.alerts import Counts
 from bot.store.incidents import Row, evidence_key, head_key
 from bot.store.timeline import IncidentEvent
 from bot.texts import Text
@@ -41,6 +40,7 @@ from bot.triage.state import CALLS, IncidentTimes, Nodes, passed
 from bot.triage.summary import (
     ENDS,
     Case,
+    Counts,
     OncallReport,
     Summary,
     TimelineEntry,
@@ -158,25 +158,7 @@ class IncidentThreads:
 
 def head_of(row: Row, counts: Counts) -> Head:
     """What the incident's head tells."""
-    return Head(
-        row.id,
-        row.cluster,
-        row.cause,
-        row.incident,
-        firing=counts.pods_firing,
-        total=counts.pods,
-        alerts=counts.alerts,
-        subjects=counts.subjects,
-        names=counts.names,
-        opened_at=row.created_at,
-        namespaces=counts.namespaces,
-        severities=counts.severities,
-        runbooks=counts.runbooks,
-        nodes_firing=counts.nodes_firing,
-        nodes=counts.nodes,
-        cut=counts.cut,
-        by_name=counts.by_name,
-    )
+    return Head(row.id, row.cluster, row.cause, row.incident, counts, row.created_at)
 
 
 def _digest(content: object) -> str:
