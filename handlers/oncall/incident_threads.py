@@ -126,21 +126,19 @@ class IncidentThreads:
         A recording that is made again is another file. What was given before this was interrupted stays as it is.
         """
         if not await self._rows.has_evidence(row):
-            message, more = await self._found(row, head), blocks.in_words(details(head), self._deps.say)
+            cause, more = row.cause, blocks.in_words(details(head), self._deps.say)
+            if cause.verb or (cause.code and cause.subject):
+                verb = cause.verb or ("why" if "/" in cause.subject else "nodes")
+                asked = EvidenceRequest(verb, cause.subject, f"incident-{row.id}.tar.gz", head.severity)
+                message = await evidence(self._deps, row.cluster, asked)
+            else:
+                message = progress(self._deps.say("triage.alerts-say"))
             if message.blocks or more:
                 message = message._replace(blocks=(*message.blocks, *more), newer=())
                 key, put = evidence_key(row.id), self._deps.outbox.put
                 await put(key, row.channel, message, severity=head.severity, thread_ts=row.thread_ts)
         await self._rows.proven(row.id)
         return False
-
-    async def _found(self, row: Row, head: Head) -> Message:
-        cause = row.cause
-        if not cause.verb and not (cause.code and cause.subject):
-            return progress(self._deps.say("triage.alerts-say"))
-        verb = cause.verb or ("why" if "/" in cause.subject else "nodes")
-        asked = EvidenceRequest(verb, cause.subject, f"incident-{row.id}.tar.gz", head.severity)
-        return await evidence(self._deps, row.cluster, asked)
 
     async def _reply(self, row: Row, counts: Counts, untold: Sequence[IncidentEvent]) -> None:
         for event in untold:

@@ -33,7 +33,7 @@ from handlers.parsing.question import (
     Question,
     Verb,
     beginning,
-    by_button,
+    clicked,
     first_action,
     join_words,
     split_words,
@@ -285,8 +285,7 @@ def register(app: App, inbox: Inbox, profiles: ProfileService) -> Verb:
         await ack()
         if profiles.cancel(str(first_action(body).get("value", "")), body["user"]["id"]):
             return
-        clicked = by_button(body, inbox.deps.now()).question
-        question = msgspec.structs.replace(clicked, words="", thread_ts=thread_below(body))
+        question = clicked(body, inbox.deps.now(), thread_ts=thread_below(body))
         await inbox.do(body["trigger_id"], of_cancel, question, NOTHING)
 
     async def ask(asked: HeardWords) -> None:

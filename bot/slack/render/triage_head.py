@@ -122,6 +122,7 @@ def render_head(head: Head) -> blocks.Draft:
 
 def count_of(head: Head) -> Text:
     """How many pods, or else nodes, or else alerts there are, and how many of them are still affected."""
+    counts = head.counts
     alerts = Text("triage.one-alert") if counts.alerts == 1 else Text("triage.some-alerts", count=counts.alerts)
     if counts.pods:
         key = "triage.count" if counts.pods_firing else "triage.count-gone"
