@@ -167,7 +167,8 @@ async def keep(connection: AsyncConnection, some: Sequence[Alert], at: float) ->
             continue
         place = (*name, after.number)
         if before is None or before.number != after.number:
-            fresh[place] = _values(alert, at)
+            said = {"labels": json.dumps(dict(alert.labels)), "annotations": json.dumps(dict(alert.annotations))}
+            fresh[place] = {**alert._asdict(), **said, "received_at": at}
         if place not in fresh:
             changed[place] = dict(zip(_PLACE, place, strict=True)) | after._asdict()
         else:
@@ -240,6 +241,10 @@ def counted(rows: Sequence[Any]) -> Counts:
     affected = {(row.namespace, row.pod) for row in firing if row.pod}
     pods = {(row.namespace, row.pod) for row in rows if row.pod}
     named = sorted(pods, key=lambda pod: (pod not in affected, pod))
+    live, total = Counter[str](), Counter[str]()
+    for row in rows:
+        total[row.name] += row.n
+        live[row.name] += row.n if row.status == "firing" else 0
     return Counts(
         sum(row.n for row in firing),
         sum(row.n for row in rows),
@@ -253,7 +258,7 @@ def counted(rows: Sequence[Any]) -> Counts:
         nodes_firing=len(_nodes(firing)),
         nodes=len(_nodes(rows)),
         cut=max((row.cut for row in firing), default=0),
-        by_name=_by_name(rows),
+        by_name=tuple((name, live[name], total[name]) for name in sorted(total, key=lambda name: (-live[name], name))),
     )
 
 
@@ -299,21 +304,6 @@ async def _newest(connection: AsyncConnection, some: Sequence[Alert]) -> dict[tu
             if known is None or known.number < number:
                 raise OvertakenError(f"alert {fingerprint} of {source} began anew meanwhile")
     return found
-
-
-def _values(alert: Alert, at: float) -> dict[str, Any]:
-    texts = {"labels": json.dumps(dict(alert.labels)), "annotations": json.dumps(dict(alert.annotations))}
-    return {**alert._asdict(), **texts, "received_at": at}
-
-
-def _by_name(rows: Sequence[Any]) -> tuple[tuple[str, int, int], ...]:
-    firing, total = Counter[str](), Counter[str]()
-    for row in rows:
-        total[row.name] += row.n
-        firing[row.name] += row.n if row.status == "firing" else 0
-    return tuple(
-        sorted(((name, firing[name], total[name]) for name in total), key=lambda counted: (-counted[1], counted[0]))
-    )
 
 
 def _nodes(rows: Sequence[Any]) -> set[str]:

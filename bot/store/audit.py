@@ -100,8 +100,10 @@ class Audit(StoredRows):
         there still.
         """
         number, previous, signed_from, kept_at = 0, BEGINNING, 0, 0
-        while page := await self._after(number):
-            for row in page:
+        in_order = select(audit).order_by(audit.c.seq).limit(PAGE)
+        # Before the first also those that should not be there.
+        while page := await self._read("reading the audit log", in_order.where(audit.c.seq > (number or -(2**31)))):
+            for row in map(columns, page):
                 number += 1
                 if why := self._flaw(row, number, previous, is_signed=signed_from > 0):
                     return Broken(number, why)
@@ -161,11 +163,6 @@ class Audit(StoredRows):
             yield connection, write
         for row in written:
             log.info("audit %d %s: %s %s %s by %s", row["seq"], row["hash"], *(row[column] for column in _SHOWN))
-
-    async def _after(self, number: int) -> Sequence[Mapping[str, Any]]:
-        """The rows that follow; before the first also those that should not be there."""
-        wanted = select(audit).where(audit.c.seq > (number or -(2**31))).order_by(audit.c.seq).limit(PAGE)
-        return [columns(row) for row in await self._read("reading the audit log", wanted)]
 
 
 class AuditedRows(StoredRows):

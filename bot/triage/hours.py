@@ -36,7 +36,14 @@ def read_hours(text: str) -> Hours | None:
         raise WrongValue(Text("error-settings.end-is-not-after-start"))
     if not is_zone(found[4]):
         raise WrongValue(Text("error-settings.no-time-zone"))
-    return Hours(_days(found[1].casefold()), start, end, found[4])
+    days: set[int] = set()
+    for part in found[1].casefold().split(","):
+        first, _, last = part.partition("-")
+        if first not in DAYS or (last or first) not in DAYS:
+            raise WrongValue(Text("error-settings.no-days"))
+        begins, ends = DAYS.index(first), DAYS.index(last or first)
+        days |= {number % 7 for number in range(begins, ends + 1 if ends >= begins else ends + 8)}
+    return Hours(frozenset(days), start, end, found[4])
 
 
 def within(hours: Hours | None, at: float) -> float:
@@ -61,14 +68,3 @@ _DAY = timedelta(days=1)
 
 def _moment(local: datetime) -> float:
     return local.astimezone(UTC).timestamp()
-
-
-def _days(text: str) -> frozenset[int]:
-    found: set[int] = set()
-    for part in text.split(","):
-        first, _, last = part.partition("-")
-        if first not in DAYS or (last or first) not in DAYS:
-            raise WrongValue(Text("error-settings.no-days"))
-        start, end = DAYS.index(first), DAYS.index(last or first)
-        found |= {number % 7 for number in range(start, end + 1 if end >= start else end + 8)}
-    return frozenset(found)

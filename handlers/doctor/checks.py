@@ -26,7 +26,7 @@ from bot.pager import PAGERDUTY, WEBHOOK
 from bot.report import Report, in_words, one_line
 from bot.settings import load_settings
 from bot.settings.oncall import OncallSettings
-from bot.settings.schema import Settings, SlackSettings, channels_of
+from bot.settings.schema import Settings, channels_of
 from bot.slack.calls import open_client, proxy_for
 from bot.slack.gateway import Gateway
 from bot.slack.render.report import render_report
@@ -144,8 +144,15 @@ async def _examine_bot(settings: Settings | None) -> list[Link]:
     if settings is None:
         return [Link("settings", "degraded", Text("doctor.no-settings"), Text("doctor.no-settings-fix"))]
     links = await found("doctor", settings)
-    if settings.slack:
-        links += await _examine_slack(settings, settings.slack)
+    if given := settings.slack:
+        app_token = "" if given.mode == "http" else given.app_token.get_secret_value()
+        try:  # nothing is posted, and no channel is joined
+            async with open_client(given.api_url, given.bot_token.get_secret_value()) as (client, session):
+                gateway = Gateway(client, session)
+                place = Workspace(gateway, app_token, channels_of(settings), guests=settings.access.guests)
+                links += await found("doctor", place)
+        except BotError as error:
+            links.append(broken("slack-token", error))
         try:  # as it is: nothing is made, upgraded or taken over from the bot that has it open
             async with open_beside(settings.store.url.get_secret_value()) as store:
                 links += await found("doctor", Kept(store.marks, settings.oncall))
@@ -153,18 +160,6 @@ async def _examine_bot(settings: Settings | None) -> list[Link]:
             is_missing = isinstance(error, NoStoreError | OlderStoreError)
             links.append(broken("store", error, state="degraded" if is_missing else "failed"))
     return links
-
-
-async def _examine_slack(settings: Settings, given: SlackSettings) -> list[Link]:
-    """Nothing is posted, and no channel is joined."""
-    app_token = "" if given.mode == "http" else given.app_token.get_secret_value()
-    try:
-        async with open_client(given.api_url, given.bot_token.get_secret_value()) as (client, session):
-            gateway = Gateway(client, session)
-            place = Workspace(gateway, app_token, channels_of(settings), guests=settings.access.guests)
-            return await found("doctor", place)
-    except BotError as error:
-        return [broken("slack-token", error)]
 
 
 async def at_cluster(

@@ -400,7 +400,8 @@ def read(grammar: Grammar, words: Sequence[str]) -> Any:
 
         context = getattr(error, "ctx", None)
         if isinstance(error, click.MissingParameter) and context and error.param:
-            verb, what = context.info_name, _named(error.param)
+            verb, flags = context.info_name, error.param.opts if error.param.param_type_name == "option" else ()
+            what = f"{'/'.join(flags)} {error.param.metavar or error.param.human_readable_name}".strip()
             raise _how_to(Text("error-command.needs", verb=verb, what=what), grammar, context) from error
         raise _how_to(what_click_says(error), grammar, context) from error
 
@@ -413,12 +414,6 @@ def _how_to(message: Prose, grammar: Grammar, context: click.Context | None) -> 
     error.usage = context.get_usage() if context else f"Usage: {grammar.name} VERB …"
     error.more = f"More: {grammar.name} help {verb.info_name}" if verb else f"More: {grammar.name} help"
     return error
-
-
-def _named(parameter: click.Parameter) -> str:
-    """As it stands in the usage: `POD|KIND/NAME`, `-o/--out PATH`."""
-    flags = "/".join(parameter.opts) if parameter.param_type_name == "option" else ""
-    return f"{flags} {parameter.metavar or parameter.human_readable_name}".strip()
 
 
 def _options_last(grammar: Grammar, words: Sequence[str]) -> list[str]:

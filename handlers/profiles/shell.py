@@ -34,7 +34,9 @@ def main(words: Sequence[str], config: "Path | None" = None) -> int:
     """
     try:
         with bugs_as_errors():
-            _print(_answer_with_kept(words, config))
+            text = _answer_with_kept(words, config)  # names as the profile has them, whatever their encoding
+            sys.stdout.buffer.write(text.encode("utf-8", "surrogateescape"))
+            sys.stdout.buffer.flush()
     except BotError as error:
         sys.stderr.write(f"{PROGRAM}: {error}\n")
         return error.exit_code
@@ -68,9 +70,3 @@ def answer(words: Sequence[str], config: "Path | None" = None) -> str:
 def wants_usage(words: Sequence[str]) -> bool:
     """Whether the words behind `profile` ask for help, or for nothing."""
     return not words or any(word in ("-h", "-help", "--help") for word in words)
-
-
-def _print(text: str) -> None:
-    """Names as the profile has them, whatever their encoding."""
-    sys.stdout.buffer.write(text.encode("utf-8", "surrogateescape"))
-    sys.stdout.buffer.flush()
