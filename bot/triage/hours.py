@@ -1,7 +1,7 @@
 """Office hours: days of the week and a time of day in a time zone, such as `mon-fri 09:00-18:00 Europe/Berlin`."""
 
 import re
-from datetime import UTC, datetime, time, timedelta
+from datetime import datetime, time, timedelta
 from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
@@ -56,15 +56,7 @@ def within(hours: Hours | None, at: float) -> float:
         day = today + timedelta(days=ahead)
         if day.weekday() not in hours.days:
             continue
-        begins = _moment(datetime.combine(day, hours.start, zone))
-        last = datetime.combine(day, hours.end, zone) if hours.end else datetime.combine(day, time(), zone) + _DAY
-        if at < _moment(last):
-            return max(at, begins)
+        ends = (day, hours.end) if hours.end else (day + timedelta(days=1), time())
+        if at < datetime.combine(*ends, zone).timestamp():
+            return max(at, datetime.combine(day, hours.start, zone).timestamp())
     return at  # a zone that leaves out a whole day: rather called too early than not
-
-
-_DAY = timedelta(days=1)
-
-
-def _moment(local: datetime) -> float:
-    return local.astimezone(UTC).timestamp()

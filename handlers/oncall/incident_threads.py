@@ -18,7 +18,7 @@ import msgspec
 
 from bot.errors import BotError, SourceError, begin_request, bugs_as_errors
 from bot.hami.vendors import ANNOTATIONS
-from bot.kube.cluster import Cluster, seen
+from bot.kube.cluster import seen
 from bot.kube.models import EVENTS, PODS, Kind
 from bot.kube.recording.record import record
 from bot.report import SEVERITIES, Gap, Severity, in_words, one_line
@@ -270,8 +270,11 @@ def _noted(message: Message, *texts: str, files: Sequence[File] = ()) -> Message
 
 async def _recording(sources: Sources, asked: EvidenceRequest, bounds: Bounds) -> tuple[bytes, list[str]]:
     """The cluster as `hami-bot record` writes it, redacted, and what could not be read. Raises BotError."""
-    await _check_few(sources.cluster, PODS, bounds.most_pods)
-    await _check_few(sources.cluster, EVENTS, bounds.most_events)
+    counted: list[tuple[Kind[Any], int]] = [(PODS, bounds.most_pods), (EVENTS, bounds.most_events)]
+    for kind, most in counted:  # by their metadata, which is enough; of what cannot be read `record` tells
+        found = await seen(kind.plural, sources.cluster.list(kind, metadata_only=True))
+        if not isinstance(found, Gap) and len(found) > most:
+            raise SourceError(Text("error-oncall.cluster-has", count=f"{len(found):,}", plural=kind.plural))
     namespace, _, pod = asked.subject.partition("/") if asked.verb == "why" else ("", "", "")
     with tempfile.TemporaryDirectory(prefix="hami-bot-") as folder:
         out = Path(folder) / asked.recording
@@ -283,13 +286,6 @@ async def _recording(sources: Sources, asked: EvidenceRequest, bounds: Bounds) -
     if len(content) > bounds.largest:
         raise SourceError(Text("error-oncall.it-has-bytes", count=f"{len(content):,}"))
     return content, [gap.source for gap in summary.gaps]
-
-
-async def _check_few(cluster: Cluster, kind: Kind[Any], most: int) -> None:
-    """Raises SourceError for more. To count them their metadata is enough; of what cannot be read `record` tells."""
-    found = await seen(kind.plural, cluster.list(kind, metadata_only=True))
-    if not isinstance(found, Gap) and len(found) > most:
-        raise SourceError(Text("error-oncall.cluster-has", count=f"{len(found):,}", plural=kind.plural))
 
 
 log = logging.getLogger(__name__)

@@ -155,7 +155,14 @@ class Grammar(click.Group):
         try:
             playbook = playbook_of(verb)
         except OwnPlaybookError as error:
-            return _broken(verb, error)
+            broken, about = error, in_english(error.message)
+
+            def complain(**_: Any) -> ParsedQuestion:
+                raise broken
+
+            words = click.Argument(["words"], nargs=-1, type=click.UNPROCESSED)
+            anything = {"ignore_unknown_options": True}
+            return click.Command(verb, callback=complain, params=[words], help=about, context_settings=anything)
         own = [parameter.name for parameter in playbook.parameters if parameter.name]
 
         def ask(**values: Any) -> ParsedQuestion:
@@ -170,15 +177,6 @@ class Grammar(click.Group):
             short_help=playbook.summary,
             epilog=f"Example: {self.name} {playbook.example}",
         )
-
-
-def _broken(verb: str, error: OwnPlaybookError) -> click.Command:
-    def ask(**_: Any) -> ParsedQuestion:
-        raise error
-
-    words = click.Argument(["words"], nargs=-1, type=click.UNPROCESSED)
-    anything = {"ignore_unknown_options": True}
-    return click.Command(verb, callback=ask, params=[words], help=in_english(error.message), context_settings=anything)
 
 
 def example_of(verb: str) -> str:
