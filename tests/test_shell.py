@@ -104,6 +104,11 @@ def test_help_lists_every_verb_and_explains_one() -> None:
     assert "Example: hami-bot why ml/trainer-0" in hami_bot("help", "why").stdout
 
 
+def test_help_is_the_same_whichever_cluster_is_named_before_it() -> None:
+    before = hami_bot("--recording", "x", "--lang", "zh", "help", "why").stdout
+    assert before == hami_bot("help", "why", "--lang", "zh").stdout != ""
+
+
 def test_a_typo_in_the_verb_gets_the_nearest_one_and_an_example() -> None:
     assert_one_clear_error(hami_bot("wyh", POD), 2, "'wyh'", "hami-bot why ml/trainer-0")
 

@@ -45,7 +45,7 @@ from bot.texts import Prose, Text, clauses
 GC = re.compile(r"runtime\.(gcBgMarkWorker|bgsweep|bgscavenge|gcAssistAlloc)")
 _ALLOCATED_OBJECTS = "alloc_objects"
 _DEVIATIONS = 2.0
-_MOMENT = ("inuse_objects", "inuse_space", "goroutine", "threadcreate")
+_MOMENT = ("inuse_objects", "inuse_space", "goroutine", "goroutineleak", "threadcreate")
 _LONGER = 1.2
 _SECOND_NS = 1e9
 

@@ -117,7 +117,9 @@ def began_at(profile: Profile) -> str | None:
 
 
 GOROUTINES = "goroutine"
-_COUNTED = (GOROUTINES, "threadcreate")
+_LEAKED = "goroutineleak"
+"""Goroutines that wait for what nobody can reach any more, as the garbage collector found (Go 1.26, runtime/pprof)."""
+_COUNTED = (GOROUTINES, _LEAKED, "threadcreate")
 """Of these every one is in the profile: nothing is sampled."""
 _NAMED = 2
 _GROUPS = 3
@@ -131,6 +133,7 @@ _OF = {
     "contentions": "profile-of.contentions",
     "delay": "profile-of.delay",
     "goroutine": "profile-of.goroutine",
+    "goroutineleak": "profile-of.goroutine",
 }
 _HINTS = {
     "gc-background": "profile-hint.gc-background",
@@ -171,6 +174,8 @@ def explain(taken: SourcedProfile, *, sample_index_name: str = "") -> tuple[Find
     given = [_of_hint(taken, kind, hint, confidence) for hint in found.hints]
     if kind == GOROUTINES:
         given = [*_crowds(taken, crowded(groups(profile))), *given]
+    if kind == _LEAKED:
+        given = [_leaks(taken, groups(profile)), *given]
     return (*about, *given)
 
 
@@ -242,6 +247,21 @@ def _crowds(taken: SourcedProfile, crowds: Sequence[GoroutineGroup]) -> list[Fin
     evidence = [of_function(taken, crowd.waits_in) for crowd in crowds[:_GROUPS]]
     actions = [*_take("goroutine"), _lines_of(largest.waits_in, GOROUTINES, taken)]
     return [finding("goroutine-crowd", claim, evidence, next_actions=actions)]
+
+
+def _leaks(taken: SourcedProfile, leaked: Sequence[GoroutineGroup]) -> Finding:
+    """Of one profile, yet proven: nothing in the program can wake them."""
+    largest, total = leaked[0], sum(group.goroutines for group in leaked)
+    where = largest.waits_in or largest.stack[0]
+    claim = Text(
+        "profile-hint.leaked",
+        total=f"{total:,}",
+        count=f"{largest.goroutines:,}",
+        name=short_name(where),
+        wait=largest.wait,
+    )
+    evidence = [of_function(taken, group.waits_in or group.stack[0], _LEAKED) for group in leaked[:_GROUPS]]
+    return finding("goroutine-leak", claim, evidence, warns=True, next_actions=[_lines_of(where, _LEAKED, taken)])
 
 
 def of_function(taken: SourcedProfile, function: str, kind: str = GOROUTINES) -> Evidence:

@@ -418,10 +418,13 @@ def _options_last(grammar: Grammar, words: Sequence[str]) -> list[str]:
     """The options before the verb moved behind it, where the verb's own parser reads them."""
     words = list(words)
     flags = {flag for option in grammar.options() for flag in option.opts if option.param_type_name == "option"}
-    moved: list[str] = []
+    options: list[list[str]] = []
     while words and words[0].split("=")[0] in flags:
         taken = 1 if "=" in words[0] or len(words) == 1 else 2
-        moved, words = moved + words[:taken], words[taken:]
+        options, words = [*options, words[:taken]], words[taken:]
+    if words[:1] == ["help"]:
+        options = [option for option in options if option[0].startswith("--lang")]  # no other bears on what it says
+    moved = [word for option in options for word in option]
     if " ".join(words[:2]).lower() in {*grammar.commands, *grammar.later}:  # a verb of two words
         words = [" ".join(words[:2]).lower(), *words[2:]]
     return [*words[:1], *moved, *words[1:]] if words else moved

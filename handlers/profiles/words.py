@@ -19,7 +19,7 @@ STUDIES = ("top", "list", "compare", "hints")
 """What is asked about profiles that are there already, with the options of go tool pprof."""
 _KEPT = "kept"
 _GRAMMAR = (
-    "profile cpu [30s] | heap | allocs | goroutine [--target NAMESPACE/POD:PORT]: "
+    "profile cpu [30s] | heap | allocs | goroutine | goroutineleak [--target NAMESPACE/POD:PORT]: "
     "take one. With a time, kinds other than cpu tell what changes meanwhile. profile kept: list those that are kept. "
     "profile top | list FUNCTION | compare | hints: about profiles that are there already, each by its id, the time "
     "or the version that it was taken at, with the options of go tool pprof."

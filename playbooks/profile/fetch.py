@@ -185,7 +185,10 @@ def content_of(wanted: PodGet, answer: PodAnswer) -> bytes | NotServed:
         hint = Text("error-profile.program-takes-one-cpu-profile")
         raise AlreadyProfiling(text, hint=hint)
     if of_go:
-        raise SourceError(text, hint=Text("error-profile.program-own-profiler-said"))
+        lacks_it = answer.status == 404 and wanted.path.endswith("/goroutineleak")
+        raise SourceError(
+            text, hint=Text("error-profile.no-leak-profile" if lacks_it else "error-profile.program-own-profiler-said")
+        )
     if answer.status == 404 or (answer.status == 400 and _OTHER_PROTOCOL in said):
         return NotServed(f"HTTP {answer.status}: {said}" if said else f"HTTP {answer.status}")
     if answer.status in (401, 403):

@@ -46,6 +46,7 @@ _CLAIMS: Mapping[ProfileKind, str] = {
     "heap": "profile.heap",
     "allocs": "profile.allocs",
     "goroutine": "profile.goroutine",
+    "goroutineleak": "profile.goroutineleak",
 }
 
 

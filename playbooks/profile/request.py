@@ -10,7 +10,7 @@ from bot.kube.cluster import Scheme
 from bot.kube.times import read_duration
 from bot.texts import Text
 
-ProfileKind = Literal["cpu", "heap", "allocs", "goroutine"]
+ProfileKind = Literal["cpu", "heap", "allocs", "goroutine", "goroutineleak"]
 KINDS: tuple[ProfileKind, ...] = get_args(ProfileKind)
 EXAMPLE = "profile cpu 30s"
 USUAL_S = 30

@@ -1,6 +1,7 @@
 """Obstacles that stand one behind the other: HAMi names the first, and without it the pod would not run either."""
 
 import asyncio
+import json
 from pathlib import Path
 
 import pytest
@@ -176,6 +177,25 @@ def test_a_taint_that_is_called_as_a_resource_is_quoted_and_not_what_kubelet_off
     told = cause(ask(tmp_path, cluster(gpu_node(taints=[taint]), waits)))
     (proof,) = [proof for proof in told.evidence if proof.object == "Node gpu-1"]
     assert (proof.quote, "taints" in proof.command) == ("nvidia.com/gpu", True)
+
+
+def test_a_taint_is_answered_by_the_toleration_that_lets_the_pod_there_beside_those_that_it_has(tmp_path: Path) -> None:
+    taint = {"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"}
+    has = [{"key": "team", "operator": "Exists"}, {"key": "node.kubernetes.io/not-ready", "effect": "NoExecute"}]
+    waits = pod(said=refused(none_of(1, "1 node(s) had untolerated taint(s)")), tolerations=has)
+    waits["metadata"]["ownerReferences"] = [{"kind": "StatefulSet", "name": "trainer", "controller": True}]
+    first = cause(ask(tmp_path, cluster(gpu_node(taints=[taint]), waits))).next_actions[0]
+    assert "Tolerate nvidia.com/gpu=present:NoSchedule" in first.label
+    patched = json.loads(first.command.partition("-p '")[2].rstrip("'"))["spec"]["template"]["spec"]["tolerations"]
+    assert patched == [has[0], {"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"}]
+    assert first.changes_cluster
+
+
+@pytest.mark.parametrize("key", ["node.kubernetes.io/unreachable", "node.kubernetes.io/disk-pressure"])
+def test_a_taint_by_which_kubernetes_calls_a_node_unwell_is_not_to_be_tolerated(tmp_path: Path, key: str) -> None:
+    waits = pod(said=refused(none_of(1, "1 node(s) had untolerated taint(s)")))
+    report = ask(tmp_path, cluster(gpu_node(taints=[{"key": key, "effect": "NoSchedule"}]), waits))
+    assert not any("Tolerate" in step.label for finding in report.findings for step in finding.next_actions)
 
 
 def test_of_several_taints_the_one_that_costs_a_node_with_room_is_told(tmp_path: Path) -> None:

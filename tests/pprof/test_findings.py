@@ -126,6 +126,18 @@ def test_many_goroutines_in_one_place_are_no_leak_yet() -> None:
     assert "One profile does not prove a leak" in crowd.claim
 
 
+def test_what_the_garbage_collector_calls_leaked_is_a_leak_by_one_profile() -> None:
+    stack = ("runtime.gopark", "runtime.chanrecv", "main.forgotten", "main.serve")
+    leaks = Writer("goroutineleak")
+    for number, name in enumerate(stack, 1):
+        leaks.function(number, name).location(number, number)
+    (leak,) = said(explain(made(leaks.sample([1, 2, 3, 4], 12).bytes())))
+    assert (leak.code, leak.confidence, leak.severity) == ("profile-goroutine-leak", "confirmed", "warning")
+    assert "12 goroutines are leaked" in leak.claim
+    assert "at main.forgotten (channel receive)" in leak.claim
+    assert any("main.forgotten" in proof.quote for proof in leak.evidence)
+
+
 def test_goroutines_that_grow_are_a_suspected_leak() -> None:
     leak = by_code(said(changes([taken("after.goroutine"), taken("before.goroutine")])))["profile-goroutine-leak"]
     assert "main.leakOnChan (channel receive) grew from 200 to 1,000: suspected leak" in leak.claim

@@ -199,6 +199,13 @@ def test_everything_else_is_an_error_with_what_to_do(answer: PodAnswer, error: t
     assert in_english(raised.value.hint)
 
 
+def test_a_program_without_the_profile_of_leaks_is_told_what_has_it_and_what_to_take_instead() -> None:
+    wanted = WANTED._replace(path="debug/pprof/goroutineleak")
+    with pytest.raises(SourceError, match="Unknown profile") as raised:
+        content_of(wanted, PodAnswer(404, GO, b"Unknown profile\n"))
+    assert "Go 1.26" in in_english(raised.value.hint)
+
+
 @pytest.mark.parametrize(
     "answer",
     [

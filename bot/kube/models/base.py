@@ -132,6 +132,11 @@ class Taint(Model, frozen=True):
     value: str = ""
     effect: str = ""
 
+    @property
+    def written(self) -> str:
+        """As kubectl taint writes it: `key=value:effect`."""
+        return f"{self.key}{'=' if self.value else ''}{self.value}:{self.effect}"
+
 
 class NodeSpec(Model, frozen=True):
     unschedulable: bool = False

@@ -37,7 +37,7 @@ class KeptOff(NamedTuple):
         """The taint that they do not tolerate, as `key=value:effect`; empty where there is none."""
         keys = [obstacle.detail for obstacle in self.obstacles if obstacle.text == TAINT_TEXT]
         found = (taint for taint in self.node.spec.taints or () if taint.key in keys)
-        return next((f"{taint.key}{'=' if taint.value else ''}{taint.value}:{taint.effect}" for taint in found), "")
+        return next((taint.written for taint in found), "")
 
     @property
     def unselected(self) -> str:

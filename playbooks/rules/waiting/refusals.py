@@ -3,6 +3,9 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal
 
+import msgspec
+from msgspec import structs
+
 from bot.hami.fit import verdicts
 from bot.hami.fit.advice import Slice, largest_slice
 from bot.hami.nodes.node_state import CORDON_KEY, cordoned_uuids
@@ -11,8 +14,8 @@ from bot.hami.pods.request_parsing import POLICY_KEY
 from bot.hami.scheduler_logs.scheduling_events import NodesReason, reason_of
 from bot.hami.vendors import FIRST
 from bot.hami.vendors.ascend import MODE_KEY
-from bot.kube.models import Node, Pod
-from bot.kube.selectors import SELECTOR_TEXT, TAINT_TEXT
+from bot.kube.models import Node, Pod, Toleration
+from bot.kube.selectors import SELECTOR_TEXT, TAINT_TEXT, NodeFilter
 from bot.report import Confidence, Evidence, Finding, NextAction, Severity, one_line, step
 from bot.texts import Prose, Text, sentences
 from playbooks import quotes
@@ -40,6 +43,7 @@ from playbooks.rules.waiting.unregistered_nodes import set_as_asked
 from playbooks.scenes.waiting_pod import PodScene
 
 _MAX_TRIED = 20
+_OF_KUBERNETES = "node.kubernetes.io/"
 
 CLAIMS: Mapping[str, str] = {
     "card-insufficient-memory": "card-insufficient-memory.claim",
@@ -217,7 +221,8 @@ def _kubernetes(scene: PodScene, cause: RankedCause, severity: Severity) -> Find
         less = [edit_owner(scene.pod, change) for change in short.ask_less]
         proofs, actions = short.proofs(scene.pod), less or [look_at_pod(scene.pod, cause.text)]
     else:
-        proofs, actions = [_obstacle_proof(scene, first, detail)], [look_at_pod(scene.pod, cause.text)]
+        proofs = [_obstacle_proof(scene, first, detail)]
+        actions = [*_tolerating(scene, first, detail), look_at_pod(scene.pod, cause.text)]
     proofs = [*(words(scene.attempt) if quoted else []), *proofs]
     key = "kubernetes-filter.room" if able else "kubernetes-filter.claim"
     claim = Text(key, count=len(cause.nodes), text=text, nodes=prose.some(able))
@@ -225,6 +230,24 @@ def _kubernetes(scene: PodScene, cause: RankedCause, severity: Severity) -> Find
     confidence: Confidence = "confirmed" if quoted else "suspected"
     actions = [] if severity == "info" else actions
     return finding("kubernetes-filter", claim, confidence, cause.nodes, proofs, severity=severity, actions=actions)
+
+
+def _tolerating(scene: PodScene, node: Node, key: str) -> list[NextAction]:
+    """The step that lets the pod onto a node by tolerating its one taint; Kubernetes' own say that a node is unwell."""
+    spec = scene.pod.spec
+    taint = next((taint for taint in node.spec.taints or () if taint.key == key), None)
+    if taint is None or scene.obstacles[node.name].text != TAINT_TEXT or key.startswith(_OF_KUBERNETES):
+        return []
+    wanted = Toleration(key=key, operator="Equal" if taint.value else "Exists", value=taint.value, effect=taint.effect)
+    tolerations = [*(one for one in spec.tolerations or () if not one.key.startswith(_OF_KUBERNETES)), wanted]
+    if NodeFilter(structs.replace(scene.pod, spec=structs.replace(spec, tolerations=tolerations))).obstacle(node):
+        return []
+    change = Text("change.tolerate-if", taint=taint.written, node=node.name)
+    timed = any(
+        one.effect == "NoExecute" for one in tolerations[:-1]
+    )  # its seconds would be lost: the list is replaced
+    patch = None if timed else {"spec": {"tolerations": msgspec.to_builtins(tolerations)}}
+    return [edit_owner(scene.pod, change, patch)]
 
 
 def said_by_kubernetes(attempt: Attempt, cause: RankedCause) -> list[NodesReason]:
@@ -267,9 +290,9 @@ def _values(scene: PodScene, cause: RankedCause, slice_: Slice | None = None) ->
         "cards": max((container.count for container in scene.request.containers), default=0),
         "cores": request_amounts.cores(scene, most) if (most := request_amounts.most_cores(scene)) else "0",
         "memory": _memory(scene),
-        "slice": Text("words.slice", memory=prose.mib(slice_.memory_mib), node=slice_.node)
+        "slice": Text("card-insufficient-memory.largest", memory=prose.mib(slice_.memory_mib), node=slice_.node)
         if slice_
-        else Text("words.none"),
+        else Text("card-insufficient-memory.nothing-left"),
         "types": one_line(wanted.use_type or wanted.no_use_type or wanted.mode or "", 60),
         "uuids": one_line(wanted.use_uuid or wanted.no_use_uuid or "", 60),
         "namespace": scene.pod.namespace,
