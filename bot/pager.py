@@ -24,7 +24,7 @@ from aiohttp import web
 from bot.endpoint import Endpoint, Handler, PostRefused, endpoint_route
 from bot.kube.client.pod_http import bounded
 from bot.report import Severity, one_line
-from bot.settings.oncall import PagerDutyPaging, PagingSettings, WebhookPaging
+from bot.settings.oncall import PagerDutyPaging, PagingSettings
 from bot.slack.calls import proxy_for
 from bot.slack.render.text import inert
 from bot.triage.state import Action
@@ -82,7 +82,10 @@ def request_of(service: str, settings: PagingSettings, event: PageEvent, now: fl
         case "PagerDuty" if settings.pagerduty:
             return _pagerduty(settings.pagerduty, event)
         case "webhook" if settings.webhook:
-            return _webhook(settings.webhook, event, now)
+            body = msgspec.json.encode({"version": 1, **event._asdict()})
+            secret, timestamp = settings.webhook.secret.get_secret_value(), f"{now:.0f}"
+            signed = {"X-Hami-Bot-Timestamp": timestamp, "X-Hami-Bot-Signature": signature(secret, timestamp, body)}
+            return PagerRequest(settings.webhook.url, {"Content-Type": "application/json", **signed}, body, secret)
         case _:
             return None
 
@@ -108,13 +111,6 @@ def _pagerduty(given: PagerDutyPaging, page: PageEvent) -> PagerRequest:
         }
     headers = {"Content-Type": "application/json"}
     return PagerRequest(f"{given.url}/v2/enqueue", headers, msgspec.json.encode(event), key)
-
-
-def _webhook(given: WebhookPaging, event: PageEvent, now: float) -> PagerRequest:
-    body = msgspec.json.encode({"version": 1, **event._asdict()})
-    secret, timestamp = given.secret.get_secret_value(), f"{now:.0f}"
-    signed = {"X-Hami-Bot-Timestamp": timestamp, "X-Hami-Bot-Signature": signature(secret, timestamp, body)}
-    return PagerRequest(given.url, {"Content-Type": "application/json", **signed}, body, secret)
 
 
 class Outcome(NamedTuple):

@@ -19,7 +19,7 @@ from bot.slack.failures import SlackFailure
 from bot.slack.message import Message
 from bot.slack.render.text import escape
 from bot.store import StoreError
-from bot.store.facts import Mark, MarkRows
+from bot.store.facts import MarkRows
 from bot.texts import Prose, in_english, kept
 from bot.triage.webhook import Alert
 from handlers.deps import Deps, TaskLease
@@ -135,7 +135,12 @@ class HealthMonitor:
         await self._ask_store()
         await self._ask_slack()
         if self._looks:
-            await self._ask_clusters()
+            names, known = self._deps.clusters or ("",), self._unread or {}
+            opened, within_s = self._deps.open_sources, self._patience_s
+            asking = (at_cluster("monitor", opened(name), name, within_s=within_s) for name in names)
+            whys = zip(names, map(wrong_with, await asyncio.gather(*asking)), strict=True)
+            now = self._clock()
+            self._unread = {name: (why, known[name][1] if name in known else now) for name, why in whys if why}
         self._looks += 1
         found = self.troubles()
         await self._tell_of_store(next((trouble for trouble in found if trouble.kind == "store"), None))
@@ -178,13 +183,6 @@ class HealthMonitor:
         shut = {channel: why for channel, why in closed.items() if why and channel in channels}
         self._seen = self._seen._replace(token=False, closed=shut)
         self._looked += len(asked) == len(some)
-
-    async def _ask_clusters(self) -> None:
-        names, known = self._deps.clusters or ("",), self._unread or {}
-        opened, within_s = self._deps.open_sources, self._patience_s
-        asking = (at_cluster("monitor", opened(name), name, within_s=within_s) for name in names)
-        found = zip(names, map(wrong_with, await asyncio.gather(*asking)), strict=True)
-        self._unread = {name: (why, known[name][1] if name in known else self._clock()) for name, why in found if why}
 
     async def _channels(self) -> tuple[str, ...]:
         try:
@@ -243,20 +241,15 @@ class HealthMonitor:
         for mark in await marks.all(_OPEN):
             is_unknown = self._unread is None and mark.name.startswith(f"{_OPEN}blind:")
             is_over = mark.name not in still and not is_unknown
-            await self._put(mark, is_over=is_over)
+            places, text, what = json.loads(mark.text)
+            key, message, severity = f"{mark.name}:{mark.at:.3f}", Message(text), "critical"
+            if is_over:
+                over = self._deps.say("trouble.over", what=escape(str(what)))
+                key, message, severity = f"{key}:over", Message(over), "warning"
+            for place in places:  # again at every look: what a process that died had not put is put now
+                await self._deps.outbox.put(key, place, message, severity=severity)
             if is_over:
                 await marks.drop(mark.name)
-
-    async def _put(self, mark: Mark, *, is_over: bool) -> None:
-        """Again at every look: the same again does nothing, and what a process that died had not put is put now."""
-        places, text, what = json.loads(mark.text)
-        over = self._deps.say("trouble.over", what=escape(str(what)))
-        for place in places:
-            key = f"{mark.name}:{mark.at:.3f}"
-            if is_over:
-                await self._deps.outbox.put(f"{key}:over", place, Message(over), severity="warning")
-            else:
-                await self._deps.outbox.put(key, place, Message(text), severity="critical")
 
     def _message(self, trouble: Trouble) -> Message:
         say = self._deps.say

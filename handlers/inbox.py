@@ -5,7 +5,7 @@ import logging
 import time
 import uuid
 from collections import defaultdict
-from collections.abc import AsyncGenerator, Callable, Generator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
 from contextlib import asynccontextmanager, contextmanager, nullcontext, suppress
 from functools import partial
 from typing import Any, TypeVar
@@ -23,12 +23,14 @@ from bot.slack.people import SENT_BY
 from bot.slack.question_tasks import NOBODY, Asker, NotKept, Turns
 from bot.slack.render import blocks
 from bot.slack.render.blocks import gist, render_clusters
-from bot.slack.render.prose import render_error, render_help
+from bot.slack.render.change import render_denied
+from bot.slack.render.prose import progress, render_error, render_help
 from bot.slack.render.report import render_report
 from bot.slack.render.tables import yaml_files
 from bot.slack.render.text import escape
 from bot.slack.responder import ChannelReply, Reply, Responder
 from bot.texts import Text, Texts
+from handlers.changes.draft import AccessDenied
 from handlers.changes.words import ChangeAsked
 from handlers.deps import Deps
 from handlers.parsing.grammar import CommandAsked, ParsedQuestion
@@ -190,11 +192,11 @@ class Inbox:
             if news == "changed":
                 await self.edits.note(key, question)
 
-        def progress() -> str:
+        def waiting() -> str:
             words = one_line(plain_text(question.words), SHOWN_WORDS)
             return escape(self.deps.say("desk.progress" if reply.replaces else "desk.progress-stays", words=words))
 
-        async with nullcontext() if question.read else reply.expecting(progress):
+        async with nullcontext() if question.read else reply.expecting(waiting):
             return await self._message(key, question)
 
     async def _message(self, key: str, question: Question) -> Message:
@@ -319,6 +321,17 @@ class Inbox:
         await self.reply(key, question).answer(
             draft.in_words(self.deps.texts(language_of(question.words))), mark=FAILED
         )
+
+    async def show(self, key: str, question: Question, shown: Awaitable[str | Message | None]) -> None:
+        """Shows what comes of a deed, or who may do it, to the one who asked; None is shown elsewhere."""
+        try:
+            answer = await shown
+        except AccessDenied as error:
+            denied = error.denied
+            answer = render_denied(denied.why, denied.who, denied.where).in_words(self.deps.say)
+        if answer is not None:
+            message = progress(answer) if isinstance(answer, str) else answer
+            await self.reply(key, question).answer(message, mark=DONE)
 
     def reply(self, key: str, question: Question) -> Reply:
         """The way to answer the question; what an edited message asks is answered where its first words were."""

@@ -177,7 +177,20 @@ def write_files(files: Files, answers: Answers, *, replace: bool) -> None:
         "metadata": {"name": _SECRET_NAME},
         "stringData": {"bot-token": answers.bot_token, "app-token": answers.app_token},
     }
-    documents = (_SETTINGS, _settings(answers)), (_VALUES, _values(answers)), (_SECRET, secret)
+    cluster, both = answers.cluster, _both(answers)
+    reached = {"kubeconfig": str(cluster.kubeconfig or ""), "context": cluster.context}
+    settings = {
+        "slack": {"bot_token": answers.bot_token, "app_token": answers.app_token},
+        "clusters": {cluster.name: {name: value for name, value in reached.items() if value}},
+        **both,
+    }
+    named = {"namespace": cluster.hami_namespace, "schedulerDeployment": cluster.scheduler_deployment}
+    hami = {name: value for name, value in named.items() if value}
+    values: dict[str, Any] = {"hami": hami} if hami else {}
+    values |= {"changes": {"enabled": True}} if answers.operators else {}
+    # In the cluster the bot uses its service account, so that no kubeconfig stands there.
+    values["settings"] = {"clusters": {cluster.name: {}}, **both}
+    documents = (_SETTINGS, settings), (_VALUES, values), (_SECRET, secret)
     for path, (comment, document) in zip(files, documents, strict=True):
         try:
             text = yaml.safe_dump(document, sort_keys=False, allow_unicode=True)
@@ -199,27 +212,6 @@ def _write(path: Path, text: str, *, replace: bool) -> None:
             path.hardlink_to(name)
     finally:
         Path(name).unlink(missing_ok=True)
-
-
-def _settings(answers: Answers) -> dict[str, Any]:
-    cluster = answers.cluster
-    reached = {"kubeconfig": str(cluster.kubeconfig or ""), "context": cluster.context}
-    return {
-        "slack": {"bot_token": answers.bot_token, "app_token": answers.app_token},
-        "clusters": {cluster.name: {name: value for name, value in reached.items() if value}},
-        **_both(answers),
-    }
-
-
-def _values(answers: Answers) -> dict[str, Any]:
-    """In the cluster the bot uses its service account, so that no kubeconfig stands there."""
-    cluster = answers.cluster
-    named = {"namespace": cluster.hami_namespace, "schedulerDeployment": cluster.scheduler_deployment}
-    hami = {name: value for name, value in named.items() if value}
-    values: dict[str, Any] = {"hami": hami} if hami else {}
-    if answers.operators:
-        values["changes"] = {"enabled": True}
-    return values | {"settings": {"clusters": {cluster.name: {}}, **_both(answers)}}
 
 
 def _both(answers: Answers) -> dict[str, Any]:
@@ -296,9 +288,16 @@ class Dialog:
         files = Files.of(self._given.out)
         replace = self._may_replace(files)
         bot_token, app_token = self._tokens()
-        cluster = self._cluster()
-        answers = Answers(bot_token, app_token, cluster, language=self._say.language)
-        write_files(files, self._people(answers), replace=replace)
+        cluster, given = self._cluster(), self._given
+        check = partial(check_channel, bot_token=bot_token)
+        channel = self._wanted(given.channel, Text("init.channel"), check)
+        oncall = self._wanted(given.oncall_channel, Text("init.oncall"), check)
+        rota = self._wanted(given.rota, Text("init.rota"), check_people) if oncall else ""
+        operators = self._wanted(given.operators, Text("init.operators"), check_people)
+        digest = self._wanted(given.digest, Text("init.digest"), check_digest) if oncall or channel else ""
+        people = channel, oncall, _ids(rota), _ids(operators)
+        answers = Answers(bot_token, app_token, cluster, *people, digest, self._say.language)
+        write_files(files, answers, replace=replace)
         return "\n".join(map(self._say.words, _next(files)))
 
     def _may_replace(self, files: Files) -> bool:
@@ -353,18 +352,6 @@ class Dialog:
         if self._asking is None or not names:
             return current
         return self._asking.line(self._say("init.context", names=", ".join(names)), current)
-
-    def _people(self, answers: Answers) -> Answers:
-        """With where the bot speaks by itself, whom it calls, and who may change something; each may be left out."""
-        given, check = self._given, partial(check_channel, bot_token=answers.bot_token)
-        channel = self._wanted(given.channel, Text("init.channel"), check)
-        oncall = self._wanted(given.oncall_channel, Text("init.oncall"), check)
-        rota = self._wanted(given.rota, Text("init.rota"), check_people) if oncall else ""
-        operators = self._wanted(given.operators, Text("init.operators"), check_people)
-        digest = self._wanted(given.digest, Text("init.digest"), check_digest) if oncall or channel else ""
-        return answers._replace(
-            channel=channel, oncall=oncall, rota=_ids(rota), operators=_ids(operators), digest=digest
-        )
 
     def _wanted(self, given: str, question: Text, check: Check) -> str:
         while True:

@@ -155,9 +155,13 @@ class Tools:
         where = self._where
         if self._clusters and "cluster" in arguments:
             where = where._replace(cluster=str(arguments.pop("cluster")))
-        text = arguments.pop(MANIFEST, None) if manifest_of(playbook) else None
-        defaults = {} if text is None else {"default_map": given_as_file(playbook, text)}
-        grammar = Grammar("hami-bot", tuple, context_settings=defaults)
+        file = manifest_of(playbook)
+        text = arguments.pop(MANIFEST, None) if file else None
+        if not isinstance(text, str | None):
+            raise UsageError(Text("error-mcp.manifest-is-no-text", text=repr(text)))
+        # As if a shell had read it from standard input.
+        given = {} if text is None else {playbook.verb: {file: [Manifest(STANDARD_INPUT, text)]}}
+        grammar = Grammar("hami-bot", tuple, context_settings={"default_map": given} if given else {})
         asked: ParsedQuestion = read(grammar, typed_words(playbook, arguments))
         async with open_sources(where) as sources:
             snapshot = await asked.playbook.gather(asked.request, sources)
@@ -212,13 +216,6 @@ def manifest_of(playbook: Playbook) -> str:
     )
 
 
-def given_as_file(playbook: Playbook, text: object) -> dict[str, Any]:
-    """Defaults, as click takes them, with which the text is the manifest that a shell reads from standard input."""
-    if not isinstance(text, str):
-        raise UsageError(Text("error-mcp.manifest-is-no-text", text=repr(text)))
-    return {playbook.verb: {manifest_of(playbook): [Manifest(STANDARD_INPUT, text)]}}
-
-
 def typed_words(playbook: Playbook, arguments: Mapping[str, Any]) -> list[str]:
     """The words of the same question in a shell. What begins with a hyphen is no option there. Raises UsageError."""
     taken = _taken(playbook)
@@ -239,7 +236,9 @@ def typed_words(playbook: Playbook, arguments: Mapping[str, Any]) -> list[str]:
                 raise UsageError(Text("error-mcp.true-false", name=name, value=repr(value)))
             options += [flag] if value else []
             continue
-        given = _several(name, value) if is_list else [_one(name, value)]
+        if is_list and not isinstance(value, list):
+            raise UsageError(Text("error-mcp.list-texts", name=name, value=repr(value)))
+        given = [_one(name, item) for item in cast("list[Any]", value if is_list else [value])]
         if isinstance(parameter, click.Option):
             options += [f"{flag}={choice}" for choice in given]
         else:
@@ -273,12 +272,6 @@ def _schema(kind: Any) -> dict[str, Any] | None:
             return _TEXT
         case _:
             return None
-
-
-def _several(name: str, value: Any) -> list[str]:
-    if not isinstance(value, list):
-        raise UsageError(Text("error-mcp.list-texts", name=name, value=repr(value)))
-    return [_one(name, item) for item in cast("list[Any]", value)]
 
 
 def _one(name: str, value: Any) -> str:

@@ -39,17 +39,16 @@ log = logging.getLogger(__name__)
 class Observer:
     """Fills the figures. Each replica looks by itself: what is read of a cluster is kept in memory already."""
 
-    def __init__(self, deps: Deps, figures: Figures, pace_s: float = PACE_S) -> None:
+    def __init__(self, deps: Deps, figures: Figures) -> None:
         self._deps = deps
         self._figures = figures
-        self._pace_s = pace_s
         self._turn = asyncio.Lock()
         self._waiting = SteadyAge()
         self._calls = SchedulerCalls()
 
     async def run(self, clock: Clock) -> None:
         """Looks at once, and then again and again until it is cancelled."""
-        await clock.repeat(self._pace_s, "a look for the metrics ended early", self.look)
+        await clock.repeat(PACE_S, "a look for the metrics ended early", self.look)
 
     async def look(self) -> None:
         """One look at everything: at all clusters at once, so that one that hangs leaves no figure of others old."""

@@ -26,6 +26,7 @@ from handlers.parsing.question import (
     by_button,
     by_command,
     by_message,
+    clicked,
     is_direct,
     is_ephemeral,
     join_words,
@@ -134,17 +135,8 @@ class _Window:
         message = body["message"]
         # What one person alone is to see cannot begin a thread, and who is in the channel need not look into one.
         replied_to = "" if message.get("thread_ts") == message.get("ts") else message.get("thread_ts")
-        question = Question(
-            words="",
-            user=body["user"]["id"],
-            channel=body["channel"]["id"],
-            asked_at=self._inbox.deps.now(),
-            thread_ts=replied_to or "",
-            response_url=body.get("response_url", ""),
-            beside=True,
-            about=said_in(message) or " ",
-        )
-        self._inbox.ask(body["trigger_id"], question)
+        question = clicked(body, self._inbox.deps.now(), thread_ts=replied_to or "")
+        self._inbox.ask(body["trigger_id"], msgspec.structs.replace(question, about=said_in(message) or " "))
 
     async def _open(self, taken: AcceptedDeed[Nothing]) -> None:
         """Its key is the trigger."""

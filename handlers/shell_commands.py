@@ -101,7 +101,10 @@ async def run_audit(*, limit: int, verify: bool, last_hash: str, output: str, co
         entries = (await opened.audit.read(limit))[::-1]
     if output == "json":
         return _json({"entries": [entry._asdict() for entry in entries]}), 0
-    return "\n".join(_lines(entries)) or "the audit log is empty", 0
+    rows = [[visible(_cell(entry, name)) for name in _COLUMNS] for entry in entries]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = ("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows)
+    return "\n".join(lines) or "the audit log is empty", 0
 
 
 async def _verify(audit: "Audit", last_hash: str, output: str, *, has_key: bool) -> tuple[str, int]:
@@ -143,12 +146,6 @@ def _told(found: "Verified", *, has_key: bool) -> list[str]:
     else:
         lines.append("This check cannot detect that newest entries were removed: --last-hash with a hash you kept can")
     return [*lines, f"Keep this last hash, of entry {found.entries}: {found.newest}"]
-
-
-def _lines(entries: "list[Entry]") -> list[str]:
-    rows = [[visible(_cell(entry, name)) for name in _COLUMNS] for entry in entries]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
 
 
 def _cell(entry: "Entry", name: str) -> str:

@@ -13,7 +13,7 @@ from contextlib import asynccontextmanager
 from msgspec.structs import replace
 
 from bot.render.terminal import terminal
-from bot.report import Finding, NextAction, Report, as_json, step
+from bot.report import Finding, Report, as_json, step
 from bot.texts import Text, Texts
 
 _PATIENCE_S = 1.0
@@ -58,17 +58,16 @@ async def progress(say: Texts, what: str = "") -> AsyncGenerator[None]:
 def of_recording(report: Report) -> Report:
     """The report without commands that change a cluster: they would change another than the one that was recorded."""
 
-    def of_recorded(action: NextAction) -> NextAction:
-        if not action.changes_cluster:
-            return action
-        return step(Text("render.of-recording", label=action.text), "", changes_cluster=True)
+    def finding(original: Finding) -> Finding:
+        actions = (
+            step(Text("render.of-recording", label=action.text), "", changes_cluster=True)
+            if action.changes_cluster
+            else action
+            for action in original.next_actions
+        )
+        return replace(original, next_actions=tuple(actions))
 
-    return replace(
-        report,
-        findings=tuple(
-            replace(finding, next_actions=tuple(map(of_recorded, finding.next_actions))) for finding in report.findings
-        ),
-    )
+    return replace(report, findings=tuple(map(finding, report.findings)))
 
 
 def asked_there(report: Report, kubectl: Sequence[str], ours: Sequence[str]) -> Report:
@@ -81,12 +80,10 @@ def asked_there(report: Report, kubectl: Sequence[str], ours: Sequence[str]) -> 
             return command
         return f"{command} {shlex.join(ours)}".rstrip()
 
-    def asking_there(action: NextAction) -> NextAction:
-        return replace(action, command=there(action.command))
-
     def finding(original: Finding) -> Finding:
         evidence = tuple(replace(proof, command=there(proof.command)) for proof in original.evidence)
-        return replace(original, evidence=evidence, next_actions=tuple(map(asking_there, original.next_actions)))
+        actions = tuple(replace(action, command=there(action.command)) for action in original.next_actions)
+        return replace(original, evidence=evidence, next_actions=actions)
 
     return replace(report, findings=tuple(map(finding, report.findings)))
 

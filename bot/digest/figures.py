@@ -97,14 +97,11 @@ def _by_kind(runs: Sequence[tuple[float, Figures]]) -> dict[str, list[Point]]:
     kinds = {what for _, figures in runs for area, what in map(split, figures) if area == _MEMORY}
     areas = (_MEMORY, _GIVEN, _LARGEST)
     found = {
-        kind: [Point(at, *(_number(figures.get(f"{area}/{kind}", "")) for area in areas)) for at, figures in runs]
+        kind: [Point(at, *(int(text) if text.isdecimal() else None for text in given)) for at, given in texts]
         for kind in kinds
+        if (texts := [(at, [figures.get(f"{area}/{kind}", "") for area in areas]) for at, figures in runs])
     }
     return dict(sorted(found.items(), key=lambda item: (-max(point.memory or 0 for point in item[1]), item[0])))
-
-
-def _number(text: str) -> int | None:
-    return int(text) if text.isdecimal() else None
 
 
 class FigureRow(NamedTuple):

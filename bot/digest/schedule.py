@@ -118,13 +118,13 @@ def slots(schedule: Schedule, after: float, until: float) -> list[Slot]:
     return list(takewhile(lambda slot: slot.at <= until, _slots(schedule, after)))
 
 
-def due(schedule: Schedule, after: float, now: float, *, late_s: float = _LATE_S) -> Due:
+def due(schedule: Schedule, after: float, now: float) -> Due:
     """What is due now: the newest slot since `after`, late if need be; those before it, and one too late, are not."""
     missed = slots(schedule, after, now)
     if not missed:
         return Due(None)
     newest = missed[-1]
-    if now - newest.at > late_s:
+    if now - newest.at > _LATE_S:
         return Due(None, tuple(missed))
     return Due(newest, tuple(missed[:-1]))
 

@@ -3,7 +3,7 @@
 import re
 from typing import Annotated, Self
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator, model_validator
+from pydantic import BaseModel, Field, SecretStr, field_validator, model_validator
 
 from bot.errors import WrongValue
 from bot.settings.values import (
@@ -29,10 +29,8 @@ _SCHEDULE = re.compile(r"[A-Z0-9]{2,32}")
 _ADDRESS = re.compile(r".*@.*", re.DOTALL)
 
 
-class PagerDutySettings(BaseModel):
+class PagerDutySettings(BaseModel, extra="forbid", frozen=True):
     """Whom PagerDuty has on call. It needs no further scope of Slack."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     token: NeededSecret
     """A REST API key of PagerDuty that may only read. The bot calls whoever PagerDuty has on call before `oncall.rota`.
@@ -61,10 +59,8 @@ class PagerDutySettings(BaseModel):
         return {address.casefold(): person for address, person in people.items()}
 
 
-class PagerDutyPaging(BaseModel):
+class PagerDutyPaging(BaseModel, extra="forbid", frozen=True):
     """PagerDuty's Events API v2, and the webhooks that PagerDuty posts back."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     routing_key: NeededSecret
     """The integration key of a PagerDuty service (Events API v2), through which phones ring."""
@@ -76,10 +72,8 @@ class PagerDutyPaging(BaseModel):
     """PagerDuty's Events API; `https://events.eu.pagerduty.com` in the EU region."""
 
 
-class WebhookPaging(BaseModel):
+class WebhookPaging(BaseModel, extra="forbid", frozen=True):
     """A server of the operator, see `bot.pager`."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     url: Address
     """A server of your own that gets each page as a POST."""
@@ -87,19 +81,15 @@ class WebhookPaging(BaseModel):
     """Signs each page. See [on call](oncall.md#pages-to-your-own-server)."""
 
 
-class PagingSettings(BaseModel):
+class PagingSettings(BaseModel, extra="forbid", frozen=True):
     """The pagers that ring when somebody is called; none by default."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     pagerduty: PagerDutyPaging | None = None
     webhook: WebhookPaging | None = None
 
 
-class RouteSettings(BaseModel):
+class RouteSettings(BaseModel, extra="forbid", frozen=True):
     """Where alerts with certain labels go: to a channel, or with `ignore` to nobody."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     match: tuple[str, ...]
     """Alertmanager's matchers, such as `team="ml"`. All of them have to match."""
@@ -126,10 +116,8 @@ class RouteSettings(BaseModel):
         return read_route(self.match, self.channel, self.group_by)
 
 
-class OncallSettings(BaseModel):
+class OncallSettings(BaseModel, extra="forbid", frozen=True):
     """Alerts, triage threads and who is called."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     channel: Channel
     """Id of the channel where triage threads are opened. Without `oncall` the bot opens none."""

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator, model_validator
+from pydantic import BaseModel, Field, SecretStr, field_validator, model_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from bot.digest.schedule import read_words
@@ -31,10 +31,8 @@ PREFIX = "HAMI_BOT_"
 _NONE = SecretStr("")
 
 
-class PrometheusSettings(BaseModel):
+class PrometheusSettings(BaseModel, extra="forbid", frozen=True):
     """The Prometheus that scrapes this cluster's HAMi scheduler and vGPUmonitor."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     url: Annotated[str, written("https?://.+")]
     """The address of the cluster's Prometheus, such as `http://prometheus.monitoring:9090`. With a token or password it
@@ -65,10 +63,8 @@ class PrometheusSettings(BaseModel):
         return self
 
 
-class ClusterSettings(BaseModel):
+class ClusterSettings(BaseModel, extra="forbid", frozen=True):
     """How one cluster is reached. Everything is optional."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     kubeconfig: Path | None = None
     """Path of a kubeconfig. Without it the bot searches as kubectl does."""
@@ -87,10 +83,8 @@ class ClusterSettings(BaseModel):
     prometheus: PrometheusSettings | None = None
 
 
-class ChannelSettings(BaseModel):
+class ChannelSettings(BaseModel, extra="forbid", frozen=True):
     """What holds in one Slack channel."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     cluster: str
     """The cluster of a question in this Slack channel (`C0123ABCD`) that names none."""
@@ -107,10 +101,8 @@ class ChannelSettings(BaseModel):
         return digest
 
 
-class SlackSettings(BaseModel):
+class SlackSettings(BaseModel, extra="forbid", frozen=True):
     """How the bot reaches its Slack workspace."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     mode: Literal["socket", "http"] = "socket"
     """`socket` (Socket Mode, Slack needs no address of the bot) or `http`."""
@@ -137,10 +129,8 @@ class SlackSettings(BaseModel):
         return self
 
 
-class AccessSettings(BaseModel):
+class AccessSettings(BaseModel, extra="forbid", frozen=True):
     """Who may ask: by default everybody in the bot's workspace. Who may change something: nobody. See `bot.access`."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     operators: People = ()
     """Who may ask for temporary changes: ids of Slack users (`U…`) and user groups (`S…`), as a list or separated by
@@ -168,12 +158,10 @@ class AccessSettings(BaseModel):
         return self
 
 
-class HttpSettings(BaseModel):
+class HttpSettings(BaseModel, extra="forbid", frozen=True):
     """The bot's own port: /livez and /readyz, in HTTP mode POST /slack/events, with on-call POST /alerts/alertmanager
     and, with pagers that post back, /pager/pagerduty.
     """
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     bind: Annotated[str, written(".+:[0-9]{1,5}")] = "0.0.0.0:8080"  # kubelet's probes come from outside the pod
     """HOST:PORT of the bot's own port."""
@@ -187,20 +175,16 @@ class HttpSettings(BaseModel):
         return bind
 
 
-class MetricsSettings(BaseModel):
+class MetricsSettings(BaseModel, extra="forbid", frozen=True):
     """GET /metrics on the bot's own port, for Prometheus: see [metrics](metrics.md). Off without it."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     token: HeaderSecret = SecretStr("")
     """The bearer token that Prometheus sends. Without it only clients on the same machine (127.0.0.1 and
     ::1) are answered."""
 
 
-class StoreSettings(BaseModel):
+class StoreSettings(BaseModel, extra="forbid", frozen=True):
     """Where the bot keeps what must survive a restart."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     url: SecretStr = SecretStr("sqlite+aiosqlite:///state/hami-bot.db")
     """The database: a SQLite file, or `postgresql://USER:PASSWORD@HOST/DATABASE` (`pip install '.[postgres]'`; the
@@ -230,10 +214,8 @@ class StoreSettings(BaseModel):
         return self.url.get_secret_value().startswith("sqlite")
 
 
-class ProfileSettings(BaseModel):
+class ProfileSettings(BaseModel, extra="forbid", frozen=True):
     """How Go profiles are fetched and kept."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     direct: bool = False
     """`true`: the bot fetches profiles from the pods' addresses, not through the API server."""
@@ -255,10 +237,8 @@ class ProfileSettings(BaseModel):
     """How much all kept profiles may take together, in bytes. A larger profile is not kept."""
 
 
-class PlaybookSettings(BaseModel):
+class PlaybookSettings(BaseModel, extra="forbid", frozen=True):
     """Playbooks of your own."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
     folder: Path | None = None
     """A folder with Python files. Each file is a verb: see [your own playbooks](own-playbooks.md). The bot runs this

@@ -10,7 +10,7 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Collection, Generator, Mapping, Sequence
 from itertools import groupby
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from sqlalchemy import Row, and_, bindparam, delete, exists, func, insert, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -21,7 +21,7 @@ from bot.store.tables import alerts, incidents
 from bot.store.timeline import note
 from bot.triage.routes import Ignored
 from bot.triage.state import News, Turn
-from bot.triage.summary import FiringSpan, GpuRequest
+from bot.triage.summary import Counts, FiringSpan, GpuRequest
 from bot.triage.webhook import Alert, Outbreak, hear, last_moment
 
 T = TypeVar("T")
@@ -39,30 +39,6 @@ _NEEDS = update(alerts).where(
     alerts.c.incident == bindparam("of_incident"),
 )
 _CHANGED = update(alerts).where(*(alerts.c[name.removeprefix("of_")] == bindparam(name) for name in _PLACE))
-
-
-class Counts(NamedTuple):
-    """Counts of one incident: alerts, pods and nodes that fire now, and all that ever did; the nodes are those of
-    alerts that name no pod. `subjects` are some pods, firing first.
-
-    The others are what its alerts say: their names, namespaces, severities as they are labelled, and runbooks; `cut` is
-    how many more whoever sent those that fire left out; `by_name` is how many of a name fire and how many there were,
-    those of which most fire first.
-    """
-
-    firing: int = 0
-    alerts: int = 0
-    pods_firing: int = 0
-    pods: int = 0
-    names: tuple[str, ...] = ()
-    subjects: tuple[str, ...] = ()
-    namespaces: tuple[str, ...] = ()
-    severities: tuple[str, ...] = ()
-    runbooks: tuple[str, ...] = ()
-    nodes_firing: int = 0
-    nodes: int = 0
-    cut: int = 0
-    by_name: tuple[tuple[str, int, int], ...] = ()
 
 
 class AlertRows(StoredRows):
@@ -191,7 +167,8 @@ async def keep(connection: AsyncConnection, some: Sequence[Alert], at: float) ->
             continue
         place = (*name, after.number)
         if before is None or before.number != after.number:
-            fresh[place] = _values(alert, at)
+            said = {"labels": json.dumps(dict(alert.labels)), "annotations": json.dumps(dict(alert.annotations))}
+            fresh[place] = {**alert._asdict(), **said, "received_at": at}
         if place not in fresh:
             changed[place] = dict(zip(_PLACE, place, strict=True)) | after._asdict()
         else:
@@ -264,6 +241,10 @@ def counted(rows: Sequence[Any]) -> Counts:
     affected = {(row.namespace, row.pod) for row in firing if row.pod}
     pods = {(row.namespace, row.pod) for row in rows if row.pod}
     named = sorted(pods, key=lambda pod: (pod not in affected, pod))
+    live, total = Counter[str](), Counter[str]()
+    for row in rows:
+        total[row.name] += row.n
+        live[row.name] += row.n if row.status == "firing" else 0
     return Counts(
         sum(row.n for row in firing),
         sum(row.n for row in rows),
@@ -277,7 +258,7 @@ def counted(rows: Sequence[Any]) -> Counts:
         nodes_firing=len(_nodes(firing)),
         nodes=len(_nodes(rows)),
         cut=max((row.cut for row in firing), default=0),
-        by_name=_by_name(rows),
+        by_name=tuple((name, live[name], total[name]) for name in sorted(total, key=lambda name: (-live[name], name))),
     )
 
 
@@ -323,21 +304,6 @@ async def _newest(connection: AsyncConnection, some: Sequence[Alert]) -> dict[tu
             if known is None or known.number < number:
                 raise OvertakenError(f"alert {fingerprint} of {source} began anew meanwhile")
     return found
-
-
-def _values(alert: Alert, at: float) -> dict[str, Any]:
-    texts = {"labels": json.dumps(dict(alert.labels)), "annotations": json.dumps(dict(alert.annotations))}
-    return {**alert._asdict(), **texts, "received_at": at}
-
-
-def _by_name(rows: Sequence[Any]) -> tuple[tuple[str, int, int], ...]:
-    firing, total = Counter[str](), Counter[str]()
-    for row in rows:
-        total[row.name] += row.n
-        firing[row.name] += row.n if row.status == "firing" else 0
-    return tuple(
-        sorted(((name, firing[name], total[name]) for name in total), key=lambda counted: (-counted[1], counted[0]))
-    )
 
 
 def _nodes(rows: Sequence[Any]) -> set[str]:

@@ -100,10 +100,12 @@ class Audit(StoredRows):
         there still.
         """
         number, previous, signed_from, kept_at = 0, BEGINNING, 0, 0
-        while page := await self._after(number):
-            for row in page:
+        in_order = select(audit).order_by(audit.c.seq).limit(PAGE)
+        # Before the first also those that should not be there.
+        while page := await self._read("reading the audit log", in_order.where(audit.c.seq > (number or -(2**31)))):
+            for row in map(columns, page):
                 number += 1
-                if why := _flaw(row, number, previous) or self._forgery(row, is_signed=signed_from > 0):
+                if why := self._flaw(row, number, previous, is_signed=signed_from > 0):
                     return Broken(number, why)
                 previous = row["hash"]
                 if self._keys and row["signature"] and not signed_from:
@@ -116,7 +118,13 @@ class Audit(StoredRows):
             )
         return Verified(number, signed_from, previous if number else "", kept_at)
 
-    def _forgery(self, row: Mapping[str, Any], *, is_signed: bool) -> str:
+    def _flaw(self, row: Mapping[str, Any], number: int, previous: str, *, is_signed: bool) -> str:
+        if row["seq"] != number:
+            return f"it is missing: the next row there is {row['seq']}"
+        if row["previous"] != previous:
+            return "it does not follow from the row before it"
+        if row["hash"] != _seal(row):
+            return "its content is not what was written"
         if not self._keys:
             return ""
         if not row["signature"]:
@@ -139,31 +147,22 @@ class Audit(StoredRows):
                 at = datetime.fromtimestamp(self._now(), UTC).isoformat(timespec="microseconds")
                 # In ASCII, which no database minds; in one order, or the same detail would be another text.
                 detail = json.dumps(dict(line.detail), sort_keys=True)
-                row = {"at": at, **line._asdict(), "detail": detail}
-                written.append(await self._append(connection, row))
-                return written[-1]["seq"]
+                if connection.dialect.name == "postgresql":  # SQLite has one writer: the next one waits for this row
+                    await connection.execute(text(f"LOCK TABLE {audit.name} IN EXCLUSIVE MODE"))
+                newest = select(audit.c.seq, audit.c.hash).order_by(audit.c.seq.desc()).limit(1)
+                last = (await connection.execute(newest)).first()
+                seq, previous = (last.seq + 1, last.hash) if last else (1, BEGINNING)
+                row: dict[str, Any] = {"seq": seq, "at": at, **line._asdict(), "detail": detail, "previous": previous}
+                row |= {"key_id": "", "signature": "", "hash": _seal(row)}
+                for key_id, key in [*self._keys.items()][:1]:
+                    row |= {"key_id": key_id, "signature": _sign(key, row["hash"])}
+                await connection.execute(insert(audit).values(**row))
+                written.append(row)
+                return seq
 
             yield connection, write
         for row in written:
             log.info("audit %d %s: %s %s %s by %s", row["seq"], row["hash"], *(row[column] for column in _SHOWN))
-
-    async def _append(self, connection: AsyncConnection, row: dict[str, Any]) -> dict[str, Any]:
-        if connection.dialect.name == "postgresql":  # SQLite has one writer anyway: the next one waits for this row
-            await connection.execute(text(f"LOCK TABLE {audit.name} IN EXCLUSIVE MODE"))
-        newest = select(audit.c.seq, audit.c.hash).order_by(audit.c.seq.desc()).limit(1)
-        last = (await connection.execute(newest)).first()
-        seq, previous = (last.seq + 1, last.hash) if last else (1, BEGINNING)
-        sealed: dict[str, Any] = {"seq": seq, **row, "previous": previous, "key_id": "", "signature": ""}
-        sealed["hash"] = _seal(sealed)
-        for key_id, key in [*self._keys.items()][:1]:
-            sealed |= {"key_id": key_id, "signature": _sign(key, sealed["hash"])}
-        await connection.execute(insert(audit).values(**sealed))
-        return sealed
-
-    async def _after(self, number: int) -> Sequence[Mapping[str, Any]]:
-        """The rows that follow; before the first also those that should not be there."""
-        wanted = select(audit).where(audit.c.seq > (number or -(2**31))).order_by(audit.c.seq).limit(PAGE)
-        return [columns(row) for row in await self._read("reading the audit log", wanted)]
 
 
 class AuditedRows(StoredRows):
@@ -172,14 +171,6 @@ class AuditedRows(StoredRows):
     def __init__(self, engine: AsyncEngine, now: Callable[[], float], audit_log: Audit) -> None:
         super().__init__(engine, now)
         self._audit = audit_log
-
-
-def _flaw(row: Mapping[str, Any], number: int, previous: str) -> str:
-    if row["seq"] != number:
-        return f"it is missing: the next row there is {row['seq']}"
-    if row["previous"] != previous:
-        return "it does not follow from the row before it"
-    return "" if row["hash"] == _seal(row) else "its content is not what was written"
 
 
 _SHOWN = ("action", "target", "outcome", "actor")

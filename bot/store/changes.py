@@ -46,7 +46,7 @@ class ChangeRows(AuditedRows):
         async with self._audit.transaction("noting a planned change") as (connection, write):
             here = (changes.c.id == record.id) & (changes.c.state == "planned")
             if (await connection.execute(update(changes).where(here).values(**values))).rowcount == 0:
-                fresh = self._fresh(record, "planned") | values
+                fresh = self._fresh(record) | values
                 await connection.execute(insert(changes).values(**fresh))
                 if line is not None:
                     await write(line)
@@ -61,12 +61,12 @@ class ChangeRows(AuditedRows):
             async with self._audit.transaction("noting what became of a change") as (connection, write):
                 here = changes.c.id == event.record.id
                 row = (await connection.execute(select(changes).where(here).with_for_update())).first()
-                values = _after(event, columns(row) if row else self._fresh(event.record, "planned"))
+                values = _after(event, columns(row) if row else self._fresh(event.record))
                 if not values:
                     return False
                 values |= {"updated_at": self._now()}
                 if row is None:  # its row was lost, the change was not
-                    fresh = self._fresh(event.record, "planned") | values
+                    fresh = self._fresh(event.record) | values
                     await connection.execute(insert(changes).values(**fresh))
                 else:
                     await connection.execute(update(changes).where(here).values(**values))
@@ -81,7 +81,7 @@ class ChangeRows(AuditedRows):
             return False
         here = select(changes).where(changes.c.id == event.record.id)
         row = await self._first("looking what is known of a change", here)
-        return bool(_after(event, columns(row) if row else self._fresh(event.record, "planned")))
+        return bool(_after(event, columns(row) if row else self._fresh(event.record)))
 
     async def known(self, change_id: str) -> KnownRecord | None:
         """None for a change that was never begun."""
@@ -104,13 +104,13 @@ class ChangeRows(AuditedRows):
                 found.append(Open(record, row.uid, state))
         return found
 
-    def _fresh(self, record: Record, state: str) -> dict[str, Any]:
+    def _fresh(self, record: Record) -> dict[str, Any]:
         return {
             "id": record.id,
             "cluster": self._cluster,
             "target": record.target,
             "uid": "",
-            "state": state,
+            "state": "planned",
             "record": write_record(record),
             "trouble": "",
             "created_at": self._now(),

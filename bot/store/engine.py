@@ -156,11 +156,20 @@ async def open_engine(url: str, patience: float, *, make: bool = True) -> AsyncG
     """
     async with connect(url, patience, make=make) as (engine, shown):
         with store_errors(f"opening the store {shown}"):
-            try:
-                await (_prepare if make else _check)(engine, shown)
-            except OtherSchemaError as error:
-                text = Text("error-store.of-another", shown=shown, found=error.found, newest=NEWEST)
-                raise StoreError(text, hint=Text("error-store.run-that-version")) from error
+            async with engine.begin() if make else engine.connect() as connection:
+                if make and engine.dialect.name == "sqlite":
+                    problem = (await connection.exec_driver_sql("PRAGMA quick_check(1)")).scalar()
+                    if problem != "ok":
+                        damaged = Text("error-store.damaged", shown=shown, problem=problem)
+                        raise StoreError(damaged, hint=_hint("malformed"))
+                try:
+                    found = await connection.run_sync(migrate if make else revision)
+                except OtherSchemaError as error:
+                    other = Text("error-store.of-another", shown=shown, found=error.found, newest=NEWEST)
+                    raise StoreError(other, hint=Text("error-store.run-that-version")) from error
+        if not make and found != NEWEST:
+            older = Text("error-store.of-older", shown=shown, found=found or "none", newest=NEWEST)
+            raise OlderStoreError(older, hint=Text("error-store.serve-upgrades-it"))
         yield engine
 
 
@@ -189,20 +198,13 @@ def _address(url: str) -> URL:
             address = address.difference_update_query(["sslmode"]).update_query_dict({"ssl": address.query["sslmode"]})
         driver = address.get_dialect().driver
     except (ArgumentError, NoSuchModuleError, ValueError):
-        raise _unreadable() from None
-    if "@" in (address.host or ""):  # the rest of a password
-        raise _unreadable()
+        address, driver = None, ""
+    if address is None or "@" in (address.host or ""):  # the rest of a password, which may stand anywhere in it
+        example = Text("error-store.address-example")
+        raise StoreError(Text("error-store.address-cannot-be-read"), hint=example)
     if importlib.util.find_spec(driver) is None:
         raise StoreError(Text("error-store.not-installed", driver=driver), hint=Text("error-store.install-postgres"))
     return address
-
-
-def _unreadable() -> StoreError:
-    """It does not repeat the address, which may hold a password."""
-    return StoreError(
-        Text("error-store.address-cannot-be-read"),
-        hint=Text("error-store.address-example"),
-    )
 
 
 async def _engine(address: URL, patience: float) -> AsyncEngine:
@@ -264,23 +266,6 @@ def _write_ahead(cursor: Any, until: float) -> None:
 
 def _is_file(address: URL) -> bool:
     return address.get_backend_name() == "sqlite" and address.database not in (None, "", ":memory:")
-
-
-async def _prepare(engine: AsyncEngine, shown: str) -> None:
-    async with engine.begin() as connection:
-        if engine.dialect.name == "sqlite":
-            found = (await connection.exec_driver_sql("PRAGMA quick_check(1)")).scalar()
-            if found != "ok":
-                raise StoreError(Text("error-store.damaged", shown=shown, problem=found), hint=_hint("malformed"))
-        await connection.run_sync(migrate)
-
-
-async def _check(engine: AsyncEngine, shown: str) -> None:
-    async with engine.connect() as connection:
-        found = await connection.run_sync(revision)
-    if found != NEWEST:
-        text = Text("error-store.of-older", shown=shown, found=found or "none", newest=NEWEST)
-        raise OlderStoreError(text, hint=Text("error-store.serve-upgrades-it"))
 
 
 BEAT_S = 2.0

@@ -247,7 +247,11 @@ class OutboxRows(StoredRows):
         """The row's files that are neither shared nor given up, in their order."""
         open_ = and_(outbox_files.c.row_id == row.id, outbox_files.c.state.in_(_OPEN))
         query = select(outbox_files).where(open_).order_by(outbox_files.c.position)
-        return [_file(found) for found in await self._read("reading the files of a message", query)]
+        found = await self._read("reading the files of a message", query)
+        return [
+            StoredFile(row.digest, json.loads(row.about), row.content, row.state, row.file_id, row.reason)
+            for row in found
+        ]
 
     async def note_file(
         self,
@@ -329,7 +333,3 @@ async def _add_files(connection: AsyncConnection, row_id: int, files: Sequence[S
 
 def _queued(row: Row[Any]) -> QueuedMessage:
     return QueuedMessage(**{**columns(row), "content": json.loads(row.content)})
-
-
-def _file(row: Row[Any]) -> StoredFile:
-    return StoredFile(row.digest, json.loads(row.about), row.content, row.state, row.file_id, row.reason)

@@ -1,11 +1,10 @@
 """Kept profiles: the bytes as they were fetched, and where, when and of what they are."""
 
 import contextlib
-from collections.abc import Sequence
 from itertools import accumulate
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from sqlalchemy import Row, delete, insert, or_, select
+from sqlalchemy import delete, insert, or_, select
 
 from bot.errors import NotFound
 from bot.store.engine import StoredRows, TakenError
@@ -51,7 +50,10 @@ class ProfileRows(StoredRows):
         with contextlib.suppress(TakenError):  # its id is made of what it holds
             async with self._writing("keeping a profile") as connection:
                 others = [(profile.id, profile.size) for profile in await connection.execute(newest)]
-                stay = {about.id, *_fitting(others, most - 1, most_bytes - about.size)}
+                sums = accumulate((size for _, size in others), initial=about.size)
+                next(sums)
+                fitting = zip(others[: most - 1], sums, strict=False)
+                stay = {about.id, *(other for (other, _), used in fitting if used <= most_bytes)}
                 # Of those that were read: one that another process keeps at this moment is none of them.
                 unfit = profiles.c.id.in_([other for other, _ in others if other not in stay])
                 await connection.execute(delete(profiles).where(or_(unfit, profiles.c.taken_at < oldest)))
@@ -64,7 +66,7 @@ class ProfileRows(StoredRows):
     async def listed(self) -> list[KeptProfile]:
         """All, the newest first."""
         wanted = select(*_ABOUT).order_by(profiles.c.taken_at.desc(), profiles.c.id)
-        return [_kept(row) for row in await self._read("listing the kept profiles", wanted)]
+        return [KeptProfile(*row) for row in await self._read("listing the kept profiles", wanted)]
 
     async def content(self, profile_id: str) -> bytes:
         """The bytes as they were fetched. Raises NotFound for one that is not kept, or not any more."""
@@ -76,12 +78,3 @@ class ProfileRows(StoredRows):
                 hint=Text("error-profile.kept-lists-kept"),
             )
         return bytes(found)
-
-
-def _fitting(sizes: Sequence[tuple[str, int]], most: int, most_bytes: int) -> list[str]:
-    sums = accumulate(size for _, size in sizes)
-    return [profile for (profile, _), used in zip(sizes[:most], sums, strict=False) if used <= most_bytes]
-
-
-def _kept(row: Row[Any]) -> KeptProfile:
-    return KeptProfile(*(getattr(row, name) for name in KeptProfile._fields))

@@ -9,8 +9,6 @@ import msgspec
 from bot.report import SEVERITIES, NextAction, Severity
 from bot.texts import Prose, kept
 
-_MOST_LABELS, _LONGEST_LABEL = 8, 80
-_SAID_ELSEWHERE = ("alertname", "severity")
 STORM = "alert-storm"
 """The code of what gathers the alerts of many causes, since too many threads opened at once."""
 _LEVELS: Mapping[str, Severity] = {
@@ -67,21 +65,3 @@ def gathering(channel: str, claim: str) -> Cause:
     """For the alerts of many causes in a channel."""
     signature = hashlib.sha256(msgspec.json.encode((STORM, channel))).hexdigest()[:16]
     return Cause(signature, STORM, claim, "warning")
-
-
-def unexplained(
-    name: str,
-    namespace: str,
-    severity: Severity,
-    claim: str,
-    *,
-    why_not: str = "",
-    subject: str = "",
-    labels: Mapping[str, str] | None = None,
-) -> Cause:
-    """For alerts of which no cause was found: those of one name in one namespace are taken together."""
-    said = sorted(item for item in (labels or {}).items() if item[0] not in _SAID_ELSEWHERE)
-    shown = tuple(f"{label}={value}"[:_LONGEST_LABEL] for label, value in said[:_MOST_LABELS])
-    facts = ("unexplained", name, namespace)
-    signature = hashlib.sha256(msgspec.json.encode(facts)).hexdigest()[:16]
-    return Cause(signature, "", claim, severity, subject=subject, nodes=(), why_not=why_not, labels=shown)

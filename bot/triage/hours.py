@@ -1,7 +1,7 @@
 """Office hours: days of the week and a time of day in a time zone, such as `mon-fri 09:00-18:00 Europe/Berlin`."""
 
 import re
-from datetime import UTC, datetime, time, timedelta
+from datetime import datetime, time, timedelta
 from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
@@ -36,7 +36,14 @@ def read_hours(text: str) -> Hours | None:
         raise WrongValue(Text("error-settings.end-is-not-after-start"))
     if not is_zone(found[4]):
         raise WrongValue(Text("error-settings.no-time-zone"))
-    return Hours(_days(found[1].casefold()), start, end, found[4])
+    days: set[int] = set()
+    for part in found[1].casefold().split(","):
+        first, _, last = part.partition("-")
+        if first not in DAYS or (last or first) not in DAYS:
+            raise WrongValue(Text("error-settings.no-days"))
+        begins, ends = DAYS.index(first), DAYS.index(last or first)
+        days |= {number % 7 for number in range(begins, ends + 1 if ends >= begins else ends + 8)}
+    return Hours(frozenset(days), start, end, found[4])
 
 
 def within(hours: Hours | None, at: float) -> float:
@@ -49,26 +56,7 @@ def within(hours: Hours | None, at: float) -> float:
         day = today + timedelta(days=ahead)
         if day.weekday() not in hours.days:
             continue
-        begins = _moment(datetime.combine(day, hours.start, zone))
-        last = datetime.combine(day, hours.end, zone) if hours.end else datetime.combine(day, time(), zone) + _DAY
-        if at < _moment(last):
-            return max(at, begins)
+        ends = (day, hours.end) if hours.end else (day + timedelta(days=1), time())
+        if at < datetime.combine(*ends, zone).timestamp():
+            return max(at, datetime.combine(day, hours.start, zone).timestamp())
     return at  # a zone that leaves out a whole day: rather called too early than not
-
-
-_DAY = timedelta(days=1)
-
-
-def _moment(local: datetime) -> float:
-    return local.astimezone(UTC).timestamp()
-
-
-def _days(text: str) -> frozenset[int]:
-    found: set[int] = set()
-    for part in text.split(","):
-        first, _, last = part.partition("-")
-        if first not in DAYS or (last or first) not in DAYS:
-            raise WrongValue(Text("error-settings.no-days"))
-        start, end = DAYS.index(first), DAYS.index(last or first)
-        found |= {number % 7 for number in range(start, end + 1 if end >= start else end + 8)}
-    return frozenset(found)

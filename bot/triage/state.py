@@ -236,7 +236,12 @@ def passed(
     if incident.ended:
         return Step(incident)
     if not firing:
-        return _quiet(incident, at, terms)
+        now = msgspec.structs.replace(incident, quiet_since=incident.quiet_since or at)
+        if now.state not in ("resolved", "closed"):
+            gone = at - now.quiet_since >= terms.settled_s
+            return Step(_into(now, "resolved", at), (News("resolved"),)) if gone else Step(now)
+        over = at - max(now.since, now.quiet_since) >= terms.reopen_s
+        return Step(msgspec.structs.replace(now, ended=over))
     return _call(_firing(incident, at, terms, nodes, extent), at, terms, extent)
 
 
@@ -321,15 +326,6 @@ def _call(step: Step, at: float, terms: IncidentTimes, extent: Extent) -> Step:
     if due.whom != PAGER:
         news.append(News("called" if due.whom in terms.rota else "last-resort", detail=due.whom))
     return Step(called, tuple(news))
-
-
-def _quiet(incident: Incident, at: float, terms: IncidentTimes) -> Step:
-    now = msgspec.structs.replace(incident, quiet_since=incident.quiet_since or at)
-    if now.state not in ("resolved", "closed"):
-        gone = at - now.quiet_since >= terms.settled_s
-        return Step(_into(now, "resolved", at), (News("resolved"),)) if gone else Step(now)
-    over = at - max(now.since, now.quiet_since) >= terms.reopen_s
-    return Step(msgspec.structs.replace(now, ended=over))
 
 
 def _into(incident: Incident, state: State, at: float, *, owner: str | None = None) -> Incident:

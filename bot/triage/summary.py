@@ -12,6 +12,30 @@ from bot.report import SEVERITIES, Severity
 from bot.triage.state import CALLS, News, Turn
 
 
+class Counts(NamedTuple):
+    """Counts of one incident: alerts, pods and nodes that fire now, and all that ever did; the nodes are those of
+    alerts that name no pod. `subjects` are some pods, firing first.
+
+    The others are what its alerts say: their names, namespaces, severities as they are labelled, and runbooks; `cut` is
+    how many more whoever sent those that fire left out; `by_name` is how many of a name fire and how many there were,
+    those of which most fire first.
+    """
+
+    firing: int = 0
+    alerts: int = 0
+    pods_firing: int = 0
+    pods: int = 0
+    names: tuple[str, ...] = ()
+    subjects: tuple[str, ...] = ()
+    namespaces: tuple[str, ...] = ()
+    severities: tuple[str, ...] = ()
+    runbooks: tuple[str, ...] = ()
+    nodes_firing: int = 0
+    nodes: int = 0
+    cut: int = 0
+    by_name: tuple[tuple[str, int, int], ...] = ()
+
+
 class GpuRequest(NamedTuple):
     """What a pod asks for: so many GPUs, None where that is not known; `created_at` in seconds since 1970."""
 

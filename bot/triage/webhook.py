@@ -142,7 +142,9 @@ def read_alerts(body: bytes) -> list[Alert]:
     try:
         data = msgspec.json.decode(body, type=_Notification)
     except msgspec.ValidationError as error:
-        raise WrongBody(f"no webhook of version 4 (Alertmanager) or 1 (Grafana): {_where(error)}") from error
+        _, at, place = str(error).rpartition(" - at ")  # the place alone: the rest may quote the body
+        where = place[:100] if at else "a required field is missing"
+        raise WrongBody(f"no webhook of version 4 (Alertmanager) or 1 (Grafana): {where}") from error
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise WrongBody("the body is no JSON") from error
     if len(data.alerts) > MOST_ALERTS:
@@ -183,11 +185,6 @@ def _only_measures(labels: Mapping[str, str]) -> bool:
     if any(name and name in pod for name in scraped):
         return measures or names_other
     return measures and not any(_TELLS_OF_PODS.search(name) for name in scraped)
-
-
-def _where(error: msgspec.ValidationError) -> str:
-    """The place alone: what msgspec says besides may quote the body."""
-    return str(error).rpartition(" - at ")[2][:100] if " - at " in str(error) else "a required field is missing"
 
 
 def _read(alert: _Alert, cut: int) -> Alert:

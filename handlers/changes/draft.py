@@ -15,6 +15,8 @@ from bot.access import WhyDenied
 from bot.changes.plan import Plan, Raise
 from bot.changes.record import Record, write_record
 from bot.errors import BotError, NotAllowed
+from bot.slack.failures import Problem, SlackFailure
+from bot.slack.gateway import Gateway
 from bot.store.changes import Approval
 from bot.texts import Prose, Text
 from handlers.changes.words import HOW_TO_REVERT, IS_ID, words_of
@@ -87,6 +89,15 @@ class Refused(BotError):  # noqa: N818  # what the person is told
     def __init__(self, message: Prose, *, hint: Prose = "", example: str = "", record: Record | None = None) -> None:
         super().__init__(message, hint=hint, example=example)
         self.people = (record.by,) if record else ()
+
+
+async def check_room(gateway: Gateway, channel: str, why: Text, hint: Text) -> None:
+    """Raises Refused, which says why, where the bot may not post: there nobody would be told."""
+    try:
+        await gateway.look_into(channel)
+    except SlackFailure as failure:
+        if failure.problem in {Problem.FORBIDDEN, Problem.GONE}:
+            raise Refused(why, hint=hint) from failure
 
 
 class Over(Refused):

@@ -99,7 +99,16 @@ class ChangeMaker:
     async def make(self, writable: WritableCluster, found: ChangeSnapshot, plan: Plan) -> None:
         """Raises ChangeFailed or Refused when it is not done."""
         if restarts(plan):
-            writable.journal.attach(plan.record.id, await self._captured(writable.cluster, found))
+            with tempfile.TemporaryDirectory(prefix="hami-bot-") as folder:
+                archive = Path(folder) / "before.tar.gz"
+                try:
+                    await self._capture(writable.cluster, found, archive)
+                except BotError as error:
+                    text = Text("error-change.restart-destroys-not-kept", why=error.message)
+                    raise Refused(text, hint=error.hint) from error
+                content = await asyncio.to_thread(archive.read_bytes)
+            file = File("before.tar.gz", content, "what the restart destroyed, recorded before it")
+            writable.journal.attach(plan.record.id, file)
         async with writable.busy:
             await writable.changer.raise_(plan, found.version, exact=self._exact)
 
@@ -123,17 +132,6 @@ class ChangeMaker:
                 return "raised"
             await writable.journal.note(event._replace(at=writable.changer.time()))
         return event.kind
-
-    async def _captured(self, cluster: str, found: ChangeSnapshot) -> File:
-        with tempfile.TemporaryDirectory(prefix="hami-bot-") as folder:
-            archive = Path(folder) / "before.tar.gz"
-            try:
-                await self._capture(cluster, found, archive)
-            except BotError as error:
-                text = Text("error-change.restart-destroys-not-kept", why=error.message)
-                raise Refused(text, hint=error.hint) from error
-            content = await asyncio.to_thread(archive.read_bytes)
-        return File("before.tar.gz", content, "what the restart destroyed, recorded before it")
 
     async def open(
         self, writable: WritableCluster, target: str, change_id: str, *, or_copy: bool = False

@@ -30,17 +30,15 @@ from bot.slack.render.change import (
     CardButton,
     offer_form,
     offer_message,
-    render_denied,
     told_form,
     waiting_form,
 )
-from bot.slack.render.prose import progress, render_error, render_help
+from bot.slack.render.prose import render_error, render_help
 from bot.slack.render.report import render_report
 from bot.store.changes import EXPIRES_S
 from bot.texts import Text, in_english
 from handlers.changes.draft import (
     FRESH_S,
-    AccessDenied,
     ChangeDraft,
     Over,
     Person,
@@ -57,13 +55,14 @@ from handlers.changes.request import look, prepare
 from handlers.changes.service import LONGER_S, ChangeService
 from handlers.changes.stale_cards import edit_stale
 from handlers.changes.words import HOW_TO_REVERT, ChangeAsked, Extend, Raise, Show
-from handlers.inbox import DONE, Inbox
+from handlers.inbox import Inbox
 from handlers.parsing.question import (
     HeardWords,
     Question,
     Verb,
     as_delivered,
     beginning,
+    clicked,
     first_action,
     plain_text,
     without_invisible,
@@ -101,6 +100,10 @@ class _Confirmed(msgspec.Struct, frozen=True):
 
     draft: ChangeDraft | None = None
 
+    @property
+    def words(self) -> str:
+        return f"{COMMAND} {draft_words(self.draft)}" if self.draft else ""
+
 
 class _CardPress(msgspec.Struct, frozen=True):
     """A button of a card and its value; `ts` is the card's, empty for what only one person sees."""
@@ -118,10 +121,18 @@ class _ChangesWindow:
         self._changes = changes
         self._say = inbox.deps.say
         add = inbox.kinds.add
-        told = self._told
+
+        def told(reply: Callable[[AcceptedDeed[D]], Reply]) -> Callable[[AcceptedDeed[D]], Awaitable[None]]:
+            return lambda taken: inbox.show(taken.key, taken.asked, reply(taken))
+
+        async def cancel(_: AcceptedDeed[Nothing]) -> str:
+            return self._say("card.cancelled")
+
         self._in_words = add(ActionKind("change", _ChangeInWords, told(self._answer)))
-        self._of_draft = add(ActionKind("change-confirm", _Confirmed, told(self._confirm), again=_words_of_draft))
-        self._of_offer = add(ActionKind("change-cancel", Nothing, told(self._cancel)))
+        self._of_draft = add(
+            ActionKind("change-confirm", _Confirmed, told(self._confirm), again=lambda _, it: it.words)
+        )
+        self._of_offer = add(ActionKind("change-cancel", Nothing, told(cancel)))
         self._of_card = add(ActionKind("change-press", _CardPress, told(self._pressed)))
 
     # ----------------------------------------------------------------------------------------------- in words
@@ -207,9 +218,9 @@ class _ChangesWindow:
         if draft:
             because = " ".join(plain_text(without_invisible(typed)).split())[:LONGEST_REASON]
             draft = msgspec.structs.replace(draft, request=msgspec.structs.replace(draft.request, because=because))
-        channel = draft.request.channel if draft else body["user"]["id"]
-        key = f"{view['id']}:{view['hash']}"
-        question = self._question(body["user"]["id"], channel)
+        user, key = body["user"]["id"], f"{view['id']}:{view['hash']}"
+        channel, now = draft.request.channel if draft else user, self._inbox.deps.now()
+        question = Question(words="", user=user, channel=channel, asked_at=now, beside=True)
         await self._inbox.do(key, self._of_draft, question, _Confirmed(draft), lasts_s=FRESH_S)
 
     async def confirmed(self, ack: Any, body: dict[str, Any]) -> None:
@@ -230,9 +241,6 @@ class _ChangesWindow:
         await ack()
         question = msgspec.structs.replace(self._clicked(body, ""), beside=False)
         await self._inbox.do(body["trigger_id"], self._of_offer, question, NOTHING)
-
-    async def _cancel(self, _: AcceptedDeed[Nothing]) -> str:
-        return self._say("card.cancelled")
 
     # ------------------------------------------------------------------------------------------ cards' buttons
 
@@ -278,37 +286,9 @@ class _ChangesWindow:
         await self._changes.guard.note_refusal(who, action, "", {"why": in_english(error.message)})
         return error
 
-    # ------------------------------------------------------------------------------------------------ answering
-
-    def _told(self, reply: Callable[[AcceptedDeed[D]], Reply]) -> Callable[[AcceptedDeed[D]], Awaitable[None]]:
-        """For the eyes of the one who asked: what everybody should see stands on the card."""
-
-        async def carried_out(taken: AcceptedDeed[D]) -> None:
-            try:
-                answer = await reply(taken)
-            except AccessDenied as error:
-                denied = error.denied
-                answer = render_denied(denied.why, denied.who, denied.where).in_words(self._say)
-            if answer is not None:
-                message = progress(answer) if isinstance(answer, str) else answer
-                await self._inbox.reply(taken.key, taken.asked).answer(message, mark=DONE)
-
-        return carried_out
-
-    def _question(self, user: str, channel: str, words: str = "", url: str = "") -> Question:
-        now = self._inbox.deps.now()
-        return Question(words=words, user=user, channel=channel, asked_at=now, response_url=url, beside=True)
-
     def _clicked(self, body: Mapping[str, Any], words: str) -> Question:
-        user: str = body["user"]["id"]
         container: dict[str, Any] = body.get("container") or {}
-        room: dict[str, Any] = body.get("channel") or {}
-        channel: str = room.get("id") or user
-        question = self._question(user, channel, words, body.get("response_url", ""))
         # A card that has a thread names it as its own: whoever clicks it in the channel looks there for the answer.
         thread: str = container.get("thread_ts", "")
-        return msgspec.structs.replace(question, thread_ts="" if thread == container.get("message_ts") else thread)
-
-
-def _words_of_draft(_: Question, confirmed: _Confirmed) -> str:
-    return f"{COMMAND} {draft_words(confirmed.draft)}" if confirmed.draft else ""
+        below = "" if thread == container.get("message_ts") else thread
+        return clicked(body, self._inbox.deps.now(), words, below)

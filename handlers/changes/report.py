@@ -66,7 +66,8 @@ def shown_report(found: ChangeSnapshot, request: Show, program: str) -> Report:
 
 def _how_to_revert(found: ChangeSnapshot, program: str) -> Report:
     verb, record = HOW_TO_REVERT[0], found.open
-    finding = _open(found) or _nothing_open(found, Text("changing.none-to-revert", target=found.target))
+    none = Text("changing.none-to-revert", target=found.target)
+    finding = _open(found) or _of_record(found, "no-change-open", "info", none)
     if not isinstance(record, Record):
         return _report(found, verb, [finding])
     command = f"{program} {record.kind.reverting}".strip()
@@ -74,16 +75,13 @@ def _how_to_revert(found: ChangeSnapshot, program: str) -> Report:
     return _report(found, verb, [finding], verdict=verdict)
 
 
-def _nothing_open(found: ChangeSnapshot, claim: Text) -> Finding:
-    return _of_record(found, "no-change-open", "info", claim)
-
-
 def not_open_report(found: ChangeSnapshot, request: Extend | Revert, program: str) -> Report:
     """Why nothing was reverted or extended, where `open_one` found none; `program` is what commands begin with."""
     reverts, record = isinstance(request, Revert), found.open
     if record is None:
         key = "changing.none-to-revert" if reverts else "changing.none-to-extend"
-        return _report(found, request.verb, [_nothing_open(found, Text(key, target=found.target))])
+        claim = Text(key, target=found.target)
+        return _report(found, request.verb, [_of_record(found, "no-change-open", "info", claim)])
     if isinstance(record, UnreadableRecord):
         claim = Text("changing.unreadable", target=found.target, why=record.why)
         return _report(found, request.verb, [_of_record(found, "change-unreadable", "warning", claim)])
@@ -101,7 +99,15 @@ def not_open_report(found: ChangeSnapshot, request: Extend | Revert, program: st
 def planned_report(found: ChangeSnapshot, request: Raise, outcome: Plan | NothingToDo | Refusal) -> Report:
     """What would be done, or why nothing will."""
     if isinstance(outcome, Plan):
-        claim = _planned(request, outcome)
+        record = outcome.record
+        claim = Text(
+            "changing.planned" if record.means == "patch" else "changing.planned-process",
+            change=record.shown,
+            container=record.container,
+            old=listed(dict.fromkeys(each.old or Text("changing.unset") for each in record.flags)),
+            time=format_duration(request.seconds),
+            until=record.at,
+        )
         actions = (step(Text("changing.do-it"), words_of(request), changes_cluster=True),)
         severity = SEVERITIES[max((SEVERITIES.index(impact.severity) for impact in outcome.impacts), default=0)]
         finding = new_finding("change-planned", severity, claim, (_wanted_shown(found, request),), actions)
@@ -209,18 +215,6 @@ def _open(found: ChangeSnapshot) -> Finding | None:
         return _of_record(found, "change-unreadable", "warning", claim, undo(copy)[:1])
     text, deployment = annotation(found.deployment), found.install.deployment
     return None if text is None or deployment is None else open_change(deployment, text, found.taken_at)
-
-
-def _planned(request: Raise, plan: Plan) -> Text:
-    record = plan.record
-    return Text(
-        "changing.planned" if record.means == "patch" else "changing.planned-process",
-        change=record.shown,
-        container=record.container,
-        old=listed(dict.fromkeys(each.old or Text("changing.unset") for each in record.flags)),
-        time=format_duration(request.seconds),
-        until=record.at,
-    )
 
 
 def _why(refusal: Refusal) -> Text:

@@ -15,7 +15,6 @@ from bot.changes.plan import Raise
 from bot.changes.record import Record
 from bot.errors import BotError
 from bot.kube.times import format_duration
-from bot.slack.failures import Problem, SlackFailure
 from bot.slack.people import Groups
 from bot.slack.render.change import ChangeOffer
 from bot.store import StoreError
@@ -29,6 +28,7 @@ from handlers.changes.draft import (
     Pending,
     Person,
     Refused,
+    check_room,
     draft_of,
     draft_words,
     pending_of,
@@ -74,7 +74,9 @@ class ChangeService:
             await self.guard.allowed(who, "raise")
             writable = await self._maker.writable(cluster)
             await self._maker.on_time(writable)
-            await self._can_be_told(who)
+            if not who.channel.startswith(("U", "W")):  # a change is a public record: its card has to stand there
+                hint = Text("error-change.invite-me-channel-ask-again")
+                await check_room(self.deps.gateway, who.channel, Text("error-change.card-could-not-be-posted"), hint)
             async with self.deps.open_sources(cluster) as sources:
                 found, plan = await self._maker.planned(sources, writable, who, request)
             await writable.writer.patch_deployment(found.namespace, found.name, plan.patch, dry_run=True)
@@ -148,17 +150,6 @@ class ChangeService:
         approval = await self.deps.store.approvals.get(key)
         decided = approval is not None and approval.decided_by == who.user
         return self.deps.say("card.decided-by-you", state=approval.decision) if approval and decided else ""
-
-    async def _can_be_told(self, who: Person) -> None:
-        """A change is a public record: where its card cannot stand, none is begun."""
-        if who.channel.startswith(("U", "W")):
-            return
-        try:
-            await self.deps.gateway.look_into(who.channel)
-        except SlackFailure as failure:
-            if failure.problem in {Problem.FORBIDDEN, Problem.GONE}:
-                hint = Text("error-change.invite-me-channel-ask-again")
-                raise Refused(Text("error-change.card-could-not-be-posted"), hint=hint) from failure
 
     async def extend(self, who: Person, cluster: str, target: str, change_id: str, seconds: float, *, key: str) -> str:
         """Adds so many seconds to the deadline. An empty `change_id` means the open change.

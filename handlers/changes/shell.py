@@ -244,11 +244,9 @@ async def _copies(tools: ShellTools) -> _Copies:
 
 def _live(writer: Writer | None, *, dry_run_helps: bool = True) -> Writer:
     if writer is None:
-        hint = Text("error-change.leave-out-recording-reach-cluster")
-        raise UsageError(
-            Text("error-change.recording-cannot-be-changed"),
-            hint=Text("error-change.add-dry-run") if dry_run_helps else hint,
-        )
+        live = Text("error-change.leave-out-recording-reach-cluster")
+        hint = Text("error-change.add-dry-run") if dry_run_helps else live
+        raise UsageError(Text("error-change.recording-cannot-be-changed"), hint=hint)
     return writer
 
 

@@ -61,16 +61,13 @@ class StaleCards:
                 await deps.outbox.put(key, channel, again, update_ts=message.ts, severity="warning")
             elif about := _offered(message):
                 try:
-                    await self._edit(about, channel, message.ts)
+                    deps.check_cluster(about.cluster)
+                    writable = await self._clusters.of(about.cluster)
+                    async with writable.busy:  # what a pass ends is noted when it is over
+                        if not await self._is_known(writable, about):
+                            await edit_stale(deps, about, channel, message.ts)
                 except BotError as error:
                     log.warning("whether a card of %s is out of date is not known: %s", about.target, error)
-
-    async def _edit(self, about: CardButton, channel: str, ts: str) -> None:
-        self._deps.check_cluster(about.cluster)
-        writable = await self._clusters.of(about.cluster)
-        async with writable.busy:  # what a pass ends is noted when it is over
-            if not await self._is_known(writable, about):
-                await edit_stale(self._deps, about, channel, ts)
 
     async def _is_known(self, writable: WritableCluster, about: CardButton) -> bool:
         """Whether the store has it, or the Deployment carries it: then the next pass finds its card."""

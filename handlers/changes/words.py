@@ -152,18 +152,14 @@ def _read(verb: str, words: list[str], *, dry_run: bool, container: str, until: 
             text = Text("error-change.extend-needs-one-duration")
             raise _WrongError(text, f"{verb} extend 10m")
         case _:
-            return _raise(verb, words, dry_run=dry_run, container=container, until=until)
-
-
-def _raise(verb: str, words: list[str], *, dry_run: bool, container: str, until: str) -> Raise:
+            pass
     values, rest = _values(verb, words)
     kind = VERBS[verb][0]
     clauses = _clauses(kind, rest)
     pod = until or clauses.get("until-captured", "")
     if pod and not re.fullmatch(r"[^/\s]+/[^/\s]+", pod):
-        raise _WrongError(
-            Text("error-change.not-namespace-pod", pod=repr(pod)), f"{verb} {words[0]} until-captured ml/trainer-0"
-        )
+        example = f"{verb} {words[0]} until-captured ml/trainer-0"
+        raise _WrongError(Text("error-change.not-namespace-pod", pod=repr(pod)), example)
     seconds = _duration(clauses["for"]) if "for" in clauses else float(kind.usual_s)
     name = _CONTAINERS[container] if container else kind.containers[0]
     return Raise(values, name, seconds, clauses.get("because", ""), pod, dry_run)
@@ -295,7 +291,9 @@ def _as_options(words: Sequence[str], known: dict[str, click.Parameter]) -> list
     while rest:
         word = rest.pop(0)
         name, equals, value = word.partition("=")
-        name = _named(name, known)
+        plain = _plain(name).lower().rstrip(_END)  # phones write `—Dry-run.` for `--dry-run`
+        if plain.startswith("-") and (long := f"--{plain.lstrip('-')}") in known:
+            name = long
         if name not in known:
             return None
         if getattr(known[name], "is_flag", False):
@@ -309,13 +307,6 @@ def _as_options(words: Sequence[str], known: dict[str, click.Parameter]) -> list
         else:
             return None
     return options
-
-
-def _named(word: str, known: dict[str, click.Parameter]) -> str:
-    """The name of the option that the word was meant for, or the word: phones write `—Dry-run.` for `--dry-run`."""
-    plain = _plain(word).lower().rstrip(_END)
-    long = f"--{plain.lstrip('-')}"
-    return long if plain.startswith("-") and long in known else word
 
 
 def _plain(word: str) -> str:

@@ -26,7 +26,7 @@ from bot.pager import PAGERDUTY, WEBHOOK
 from bot.report import Report, in_words, one_line
 from bot.settings import load_settings
 from bot.settings.oncall import OncallSettings
-from bot.settings.schema import Settings, SlackSettings, channels_of
+from bot.settings.schema import Settings, channels_of
 from bot.slack.calls import open_client, proxy_for
 from bot.slack.gateway import Gateway
 from bot.slack.render.report import render_report
@@ -144,32 +144,22 @@ async def _examine_bot(settings: Settings | None) -> list[Link]:
     if settings is None:
         return [Link("settings", "degraded", Text("doctor.no-settings"), Text("doctor.no-settings-fix"))]
     links = await found("doctor", settings)
-    if settings.slack:
-        links += [*await _examine_slack(settings, settings.slack), *await _examine_store(settings)]
+    if given := settings.slack:
+        app_token = "" if given.mode == "http" else given.app_token.get_secret_value()
+        try:  # nothing is posted, and no channel is joined
+            async with open_client(given.api_url, given.bot_token.get_secret_value()) as (client, session):
+                gateway = Gateway(client, session)
+                place = Workspace(gateway, app_token, channels_of(settings), guests=settings.access.guests)
+                links += await found("doctor", place)
+        except BotError as error:
+            links.append(broken("slack-token", error))
+        try:  # as it is: nothing is made, upgraded or taken over from the bot that has it open
+            async with open_beside(settings.store.url.get_secret_value()) as store:
+                links += await found("doctor", Kept(store.marks, settings.oncall))
+        except StoreError as error:
+            is_missing = isinstance(error, NoStoreError | OlderStoreError)
+            links.append(broken("store", error, state="degraded" if is_missing else "failed"))
     return links
-
-
-async def _examine_slack(settings: Settings, given: SlackSettings) -> list[Link]:
-    """Nothing is posted, and no channel is joined."""
-    app_token = "" if given.mode == "http" else given.app_token.get_secret_value()
-    try:
-        async with open_client(given.api_url, given.bot_token.get_secret_value()) as (client, session):
-            gateway = Gateway(client, session)
-            place = Workspace(gateway, app_token, channels_of(settings), guests=settings.access.guests)
-            return await found("doctor", place)
-    except BotError as error:
-        return [broken("slack-token", error)]
-
-
-async def _examine_store(settings: Settings) -> list[Link]:
-    """The store is read as it is: nothing is made, upgraded or taken over from the bot that has it open."""
-    try:
-        async with open_beside(settings.store.url.get_secret_value()) as store:
-            return await found("doctor", Kept(store.marks, settings.oncall))
-    except (NoStoreError, OlderStoreError) as error:
-        return [broken("store", error, state="degraded")]
-    except StoreError as error:
-        return [broken("store", error)]
 
 
 async def at_cluster(
@@ -193,19 +183,15 @@ async def at_cluster(
 async def of_cluster(run: Run, sources: Sources, settings: Settings | None = None) -> list[Link]:
     """What the checks of that run find at a cluster that is open. Never raises."""
     if run == "doctor" and isinstance(sources.cluster, RecordedCluster):
-        logged = Text("doctor.recording", count=await _logged(sources.cluster))
+        pods, files = await sources.cluster.list(PODS), sources.cluster.files("logs/")
+        own = {(pod.namespace, pod.name) for pod in pods if is_scheduler(pod) or is_plugin(pod)}
+        of_users = {(namespace, pod) for _, namespace, pod, *_ in (name.split("/") for name in files)} - own
+        logged = Text("doctor.recording", count=len(of_users))
         return [Link("cluster", "ok", logged, about=sources.cluster.name)]
     links = await found(run, ClusterSeen(sources, settings))
     if run == "monitor" or has_failed(links):
         return links
     return [*links, *await found(run, Installed(sources, settings, seen=await gather_install(sources)))]
-
-
-async def _logged(cluster: RecordedCluster) -> int:
-    """How many pods of users a recording holds the logs of."""
-    own = {(pod.namespace, pod.name) for pod in await cluster.list(PODS) if is_scheduler(pod) or is_plugin(pod)}
-    found = {(namespace, pod) for _, namespace, pod, *_ in (name.split("/") for name in cluster.files("logs/"))}
-    return len(found - own)
 
 
 # --------------------------------------------------------------------------------------------- settings, playbooks

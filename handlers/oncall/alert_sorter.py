@@ -10,11 +10,11 @@ from collections.abc import Callable, Sequence
 from bot.errors import BotError, bugs_as_errors
 from bot.report import SEVERITIES
 from bot.slack.render.triage_head import digest_of
-from bot.store.alerts import Counts
 from bot.store.incidents import Row, ThreadLimit
 from bot.texts import Text, in_english
 from bot.triage.cause import Cause, gathering, severest
 from bot.triage.routes import Route, route_of, threaded
+from bot.triage.summary import Counts
 from bot.triage.webhook import Alert
 from handlers.deps import Deps
 from handlers.oncall.calling import PATIENCE_S, OncallPlan

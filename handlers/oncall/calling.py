@@ -24,12 +24,12 @@ from bot.settings.oncall import PagerDutySettings
 from bot.slack.calls import proxy_for
 from bot.slack.render.blocks import Draft
 from bot.slack.render.triage_head import render_last_resort
-from bot.store.alerts import Counts
 from bot.store.incidents import Row
 from bot.texts import Prose, Text
 from bot.triage.cause import severest
 from bot.triage.routes import Route
 from bot.triage.state import CALLS, Call, Extent, IncidentTimes, News, next_call, passed
+from bot.triage.summary import Counts
 from handlers.oncall.words import DEEDS
 from handlers.user_actions import read_deed
 

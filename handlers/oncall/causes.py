@@ -1,6 +1,7 @@
 """Whom alerts are about and why they fire: each pod is judged as `why` and `pending` do, each node as `nodes` does."""
 
 import asyncio
+import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
@@ -9,14 +10,14 @@ import msgspec
 from bot.errors import SourceError, UsageError
 from bot.finding_codes import CODES
 from bot.hami.installation.install import Install, is_of_hami
-from bot.hami.pods.request_parsing import DeviceConfig, gpus_of
+from bot.hami.pods.request_parsing import gpus_of
 from bot.kube.cluster import seen
-from bot.kube.models import NODES, Node, Pod
+from bot.kube.models import NODES, Pod
 from bot.kube.times import parse_time
 from bot.report import Finding, Gap, Report
 from bot.rows import GpuRow
 from bot.texts import Text
-from bot.triage.cause import Cause, unexplained
+from bot.triage.cause import Cause
 from bot.triage.summary import GpuRequest
 from bot.triage.webhook import Alert
 from playbooks.gather.pods import gather_scene, gather_waiting
@@ -33,6 +34,8 @@ about the others stand for themselves: a crowd must keep no other alert waiting.
 
 FINDING = "hami_bot_finding"
 """The label that names the finding an alert of our own is about."""
+_MOST_LABELS, _LONGEST_LABEL = 8, 80
+_SAID_ELSEWHERE = ("alertname", "severity")
 _TOO_MANY = f"alerts about more than {ONE_BY_ONE} of them came at once"
 
 Name = tuple[str, str]
@@ -89,7 +92,9 @@ async def questions(sources: Sources, given: Sequence[Alert]) -> list[AlertQuest
     install = (await gather_install(sources)).install if any(alert.namespace for alert in given) else None
     unsure = any(not alert.pod and not alert.owner for alert in given)
     nodes = await seen("nodes", sources.cluster.list(NODES)) if unsure else []
-    by_place = {} if isinstance(nodes, Gap) else {place: node.name for node in nodes for place in _places(node)}
+    by_place: dict[str, str] = {}
+    for node in () if isinstance(nodes, Gap) else nodes:  # by its name and its addresses
+        by_place |= dict.fromkeys((node.name, *(each.address for each in node.status.addresses or ())), node.name)
     by_gpu: Mapping[str, GpuRow] = {}
     if any(alert.gpu and not _node(alert, by_place) for alert in given if not alert.pod):
         by_gpu = await _gpus(sources)
@@ -105,11 +110,6 @@ async def _gpus(sources: Sources) -> Mapping[str, GpuRow]:
     rows = (await _diagnosed(playbook, playbook.request(all=True), sources)).typed(GpuRow)
     named = ((str(row.card).upper(), row) for row in rows if isinstance(row.card, str))
     return {key: row for uuid, row in named for key in (uuid, uuid.removeprefix("GPU-"))}
-
-
-def _places(node: Node) -> list[str]:
-    """What an alert may call the node: its name, or one of its addresses."""
-    return [node.name, *(address.address for address in node.status.addresses or ())]
 
 
 def _node(alert: Alert, by_place: Mapping[str, str]) -> str:
@@ -139,19 +139,13 @@ def _asked(alert: Alert, node: str, gpu: GpuRow | None) -> AlertQuestion:
 
 def told_alone(alert: Alert, why_not: str = "") -> Cause:
     """What the alert says of itself, where its cause cannot be looked for."""
-    claim = next(
-        (alert.annotations[name] for name in ("summary", "description", "message") if alert.annotations.get(name)), ""
-    )
+    claim = next(filter(None, map(alert.annotations.get, ("summary", "description", "message"))), alert.name)
     subject = f"{alert.namespace}/{alert.pod}" if alert.pod else alert.owner or alert.node
-    return unexplained(
-        alert.name,
-        alert.namespace,
-        alert.level,
-        claim or alert.name,
-        why_not=why_not,
-        subject=subject,
-        labels=alert.labels,
-    )
+    said = sorted(item for item in alert.labels.items() if item[0] not in _SAID_ELSEWHERE)
+    labels = tuple(f"{label}={value}"[:_LONGEST_LABEL] for label, value in said[:_MOST_LABELS])
+    facts = ("unexplained", alert.name, alert.namespace)  # those of one name in one namespace are taken together
+    signature = hashlib.sha256(msgspec.json.encode(facts)).hexdigest()[:16]
+    return Cause(signature, "", claim, alert.level, subject, why_not=why_not, labels=labels)
 
 
 def together(found: Iterable[tuple[Cause, list[Alert]]]) -> Sorted:
@@ -182,16 +176,20 @@ async def _of_pods(sources: Sources, named: Mapping[Name, list[Alert]]) -> Alert
     left = [name for name in named if name not in waits]
     found += [pair for name in left[ONE_BY_ONE:] for pair in _alone(named[name], _TOO_MANY)]
     for name in left[:ONE_BY_ONE]:
-        report, pod = await _why(sources, name)
-        first = report.findings[0]
+        why = find("why")
+        snapshot = await why.gather(_request("why", "/".join(name)), sources)
+        pod: Pod | None = snapshot.pod
+        first = (await asyncio.to_thread(why.diagnose, snapshot)).findings[0]
         found += [(_cause(first, "/".join(name)), named[name])] if _explains(first) else _alone(named[name])
-        pods += [pod] if pod else []
-    return AlertCauses(found, {(pod.namespace, pod.name): _need(pod, install.config) for pod in pods})
-
-
-def _need(pod: Pod, config: DeviceConfig) -> GpuRequest:
-    created = parse_time(pod.metadata.creation_timestamp)
-    return GpuRequest(gpus_of(pod, config), created.timestamp() if created else 0.0)
+        pods += [pod] if pod and (pod.namespace, pod.name) == name else []
+    created = [parse_time(pod.metadata.creation_timestamp) for pod in pods]
+    return AlertCauses(
+        found,
+        {
+            (pod.namespace, pod.name): GpuRequest(gpus_of(pod, install.config), at.timestamp() if at else 0.0)
+            for pod, at in zip(pods, created, strict=True)
+        },
+    )
 
 
 async def _of_question(sources: Sources, asked: AlertQuestion, some: list[Alert]) -> Sorted:
@@ -269,15 +267,6 @@ def _request(verb: str, subject: str) -> Any:
         raise UsageError(
             Text("error-oncall.cannot-be-asked-about", subject=repr(subject[:120]), why=error.message)
         ) from error
-
-
-async def _why(sources: Sources, name: Name) -> tuple[Report, Pod | None]:
-    """What `why` says of the pod, and the pod, if that is there under this name."""
-    playbook = find("why")
-    snapshot = await playbook.gather(_request("why", "/".join(name)), sources)
-    pod: Pod | None = snapshot.pod
-    is_it = pod is not None and (pod.namespace, pod.name) == name
-    return await asyncio.to_thread(playbook.diagnose, snapshot), pod if is_it else None
 
 
 async def registration_state(sources: Sources, node: str) -> Literal["registered", "lost", "unknown"]:

@@ -9,14 +9,13 @@ from datetime import UTC, datetime
 from typing import Literal, NamedTuple
 
 from bot.digest.figures import FigureRow, Figures, OwnerRow, rooms, trends
-from bot.digest.schedule import Schedule, Slot, due, is_zone, next_of, previous_of, read_cron, read_schedule
+from bot.digest.schedule import Schedule, due, is_zone, next_of, previous_of, read_cron, read_schedule
 from bot.errors import BotError, UsageError, bugs_as_errors
 from bot.periodic_jobs import Clock
 from bot.render.picture import picture
 from bot.render.trend import trend_picture, trend_words
 from bot.render.words import visible
 from bot.report import NEWER_HAMI, Report, one_line
-from bot.slack.failures import Problem, SlackFailure
 from bot.slack.message import File, Message
 from bot.slack.people import People
 from bot.slack.render.digest import (
@@ -30,7 +29,7 @@ from bot.store import StoreError
 from bot.store.audit import AuditLine
 from bot.store.digests import Digest, DigestKind, GivenDigest, PostedDigest
 from bot.texts import Prose, Text
-from handlers.changes.draft import Person, Refused
+from handlers.changes.draft import Person, Refused, check_room
 from handlers.deps import Deps
 from handlers.oncall.words import CRON_EXAMPLE, DIGEST_EXAMPLE, REPORT_EXAMPLE, REPORT_OFF
 from handlers.parsing.slack_grammar import COMMAND
@@ -147,33 +146,29 @@ class Digests:
         newest = found.post or (found.skipped[-1] if found.skipped else None)
         if newest is None or not await self._rows.claim(digest, newest):
             return
-        key = f"digest:{digest.id}:{newest.wall}"
+        key, say = f"digest:{digest.id}:{newest.wall}", self._deps.say
         if found.post is None:
-            await self._deps.outbox.put(key, digest.channel, progress(self._missed(digest, newest)))
+            why = self._failed.pop(digest.id, "") or say("digest.away")
+            missed = say("digest.missed", day=newest.wall, cluster=self._cluster(digest.cluster), why=why)
+            if digest.kind == "oncall":
+                missed = say("digest.report-missed", day=newest.wall, why=why)
+            await self._deps.outbox.put(key, digest.channel, progress(missed))
         await self._rows.skip(digest, found.skipped)
         if found.post is None:
             return
-        message, figures = await self._made(digest, newest)
+        late = newest.wall if self._deps.now() - newest.at > _LATE_S else ""
+        figures: Figures = {}
+        if digest.kind == "digest":
+            post, files = await self._told(digest.channel, digest.cluster, late)
+            message, figures = render_digest(post, files).in_words(say), post.after
+        elif self._report is None:
+            raise BotError(Text("error-oncall.settings-lack-oncall"))
+        else:
+            before = previous_of(digest.schedule, newest.at)
+            message = await self._report(before.at if before else 0.0, newest.at, late)
         await self._deps.outbox.put(key, digest.channel, message)
         await self._rows.posted(digest, newest, figures)
         self._failed.pop(digest.id, None)
-
-    async def _made(self, digest: Digest, slot: Slot) -> tuple[Message, Figures]:
-        late = slot.wall if self._deps.now() - slot.at > _LATE_S else ""
-        if digest.kind == "digest":
-            post, files = await self._told(digest.channel, digest.cluster, late)
-            return render_digest(post, files).in_words(self._deps.say), post.after
-        if self._report is None:
-            raise BotError(Text("error-oncall.settings-lack-oncall"))
-        before = previous_of(digest.schedule, slot.at)
-        return await self._report(before.at if before else 0.0, slot.at, late), {}
-
-    def _missed(self, digest: Digest, slot: Slot) -> str:
-        """What the channel is told in the place of a digest; why, if it was tried here."""
-        why = self._failed.pop(digest.id, "") or self._deps.say("digest.away")
-        if digest.kind == "oncall":
-            return self._deps.say("digest.report-missed", day=slot.wall, why=why)
-        return self._deps.say("digest.missed", day=slot.wall, cluster=self._cluster(digest.cluster), why=why)
 
     # -------------------------------------------------------------------------------------------------- people
 
@@ -186,7 +181,8 @@ class Digests:
         """What a person asked for, once for each `key`; what they are told."""
         say = self._deps.say
         if asked == "now" or isinstance(asked, AddDigest):
-            await self._check_room(who.channel)
+            hint = Text("error-oncall.invite-me")
+            await check_room(self._deps.gateway, who.channel, Text("error-oncall.i-may-not-post"), hint)
         match asked:
             case "now":
                 post, files = await self._told(who.channel, cluster, "")
@@ -206,15 +202,6 @@ class Digests:
                 if not await self._rows.stop(one, who.channel, _line(who, "digest-stop", one), key):
                     raise Refused(say("digest.unknown", id=one[:20]), hint=Text("error-oncall.digest-list-shows"))
                 return say("digest.stopped", id=one)
-
-    async def _check_room(self, channel: str) -> None:
-        """Raises Refused where the bot may not post: a digest would be given up there, and nobody told."""
-        try:
-            await self._deps.gateway.look_into(channel)
-        except SlackFailure as failure:
-            if failure.problem in {Problem.FORBIDDEN, Problem.GONE}:
-                hint = Text("error-oncall.invite-me")
-                raise Refused(Text("error-oncall.i-may-not-post"), hint=hint) from failure
 
     async def _add(self, key: str, who: Person, cluster: str, asked: AddDigest) -> Message:
         schedule, kind = asked

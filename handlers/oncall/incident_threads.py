@@ -18,7 +18,7 @@ import msgspec
 
 from bot.errors import BotError, SourceError, begin_request, bugs_as_errors
 from bot.hami.vendors import ANNOTATIONS
-from bot.kube.cluster import Cluster, seen
+from bot.kube.cluster import seen
 from bot.kube.models import EVENTS, PODS, Kind
 from bot.kube.recording.record import record
 from bot.report import SEVERITIES, Gap, Severity, in_words, one_line
@@ -32,7 +32,6 @@ from bot.slack.render.summary import summary_block
 from bot.slack.render.triage import render_news
 from bot.slack.render.triage_head import Head, details, render_head
 from bot.store import Store
-from bot.store.alerts import Counts
 from bot.store.incidents import Row, evidence_key, head_key
 from bot.store.timeline import IncidentEvent
 from bot.texts import Text
@@ -41,6 +40,7 @@ from bot.triage.state import CALLS, IncidentTimes, Nodes, passed
 from bot.triage.summary import (
     ENDS,
     Case,
+    Counts,
     OncallReport,
     Summary,
     TimelineEntry,
@@ -126,21 +126,19 @@ class IncidentThreads:
         A recording that is made again is another file. What was given before this was interrupted stays as it is.
         """
         if not await self._rows.has_evidence(row):
-            message, more = await self._found(row, head), blocks.in_words(details(head), self._deps.say)
+            cause, more = row.cause, blocks.in_words(details(head), self._deps.say)
+            if cause.verb or (cause.code and cause.subject):
+                verb = cause.verb or ("why" if "/" in cause.subject else "nodes")
+                asked = EvidenceRequest(verb, cause.subject, f"incident-{row.id}.tar.gz", head.severity)
+                message = await evidence(self._deps, row.cluster, asked)
+            else:
+                message = progress(self._deps.say("triage.alerts-say"))
             if message.blocks or more:
                 message = message._replace(blocks=(*message.blocks, *more), newer=())
                 key, put = evidence_key(row.id), self._deps.outbox.put
                 await put(key, row.channel, message, severity=head.severity, thread_ts=row.thread_ts)
         await self._rows.proven(row.id)
         return False
-
-    async def _found(self, row: Row, head: Head) -> Message:
-        cause = row.cause
-        if not cause.verb and not (cause.code and cause.subject):
-            return progress(self._deps.say("triage.alerts-say"))
-        verb = cause.verb or ("why" if "/" in cause.subject else "nodes")
-        asked = EvidenceRequest(verb, cause.subject, f"incident-{row.id}.tar.gz", head.severity)
-        return await evidence(self._deps, row.cluster, asked)
 
     async def _reply(self, row: Row, counts: Counts, untold: Sequence[IncidentEvent]) -> None:
         for event in untold:
@@ -158,25 +156,7 @@ class IncidentThreads:
 
 def head_of(row: Row, counts: Counts) -> Head:
     """What the incident's head tells."""
-    return Head(
-        row.id,
-        row.cluster,
-        row.cause,
-        row.incident,
-        firing=counts.pods_firing,
-        total=counts.pods,
-        alerts=counts.alerts,
-        subjects=counts.subjects,
-        names=counts.names,
-        opened_at=row.created_at,
-        namespaces=counts.namespaces,
-        severities=counts.severities,
-        runbooks=counts.runbooks,
-        nodes_firing=counts.nodes_firing,
-        nodes=counts.nodes,
-        cut=counts.cut,
-        by_name=counts.by_name,
-    )
+    return Head(row.id, row.cluster, row.cause, row.incident, counts, row.created_at)
 
 
 def _digest(content: object) -> str:
@@ -290,8 +270,11 @@ def _noted(message: Message, *texts: str, files: Sequence[File] = ()) -> Message
 
 async def _recording(sources: Sources, asked: EvidenceRequest, bounds: Bounds) -> tuple[bytes, list[str]]:
     """The cluster as `hami-bot record` writes it, redacted, and what could not be read. Raises BotError."""
-    await _check_few(sources.cluster, PODS, bounds.most_pods)
-    await _check_few(sources.cluster, EVENTS, bounds.most_events)
+    counted: list[tuple[Kind[Any], int]] = [(PODS, bounds.most_pods), (EVENTS, bounds.most_events)]
+    for kind, most in counted:  # by their metadata, which is enough; of what cannot be read `record` tells
+        found = await seen(kind.plural, sources.cluster.list(kind, metadata_only=True))
+        if not isinstance(found, Gap) and len(found) > most:
+            raise SourceError(Text("error-oncall.cluster-has", count=f"{len(found):,}", plural=kind.plural))
     namespace, _, pod = asked.subject.partition("/") if asked.verb == "why" else ("", "", "")
     with tempfile.TemporaryDirectory(prefix="hami-bot-") as folder:
         out = Path(folder) / asked.recording
@@ -303,13 +286,6 @@ async def _recording(sources: Sources, asked: EvidenceRequest, bounds: Bounds) -
     if len(content) > bounds.largest:
         raise SourceError(Text("error-oncall.it-has-bytes", count=f"{len(content):,}"))
     return content, [gap.source for gap in summary.gaps]
-
-
-async def _check_few(cluster: Cluster, kind: Kind[Any], most: int) -> None:
-    """Raises SourceError for more. To count them their metadata is enough; of what cannot be read `record` tells."""
-    found = await seen(kind.plural, cluster.list(kind, metadata_only=True))
-    if not isinstance(found, Gap) and len(found) > most:
-        raise SourceError(Text("error-oncall.cluster-has", count=f"{len(found):,}", plural=kind.plural))
 
 
 log = logging.getLogger(__name__)

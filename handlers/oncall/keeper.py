@@ -15,10 +15,10 @@ from bot.errors import BotError, SourceError, bugs_as_errors
 from bot.periodic_jobs import Clock, Job, retried
 from bot.slack.render.triage_head import render_reminder
 from bot.store import StoreError
-from bot.store.alerts import Counts
 from bot.store.incidents import Row
 from bot.texts import Text
 from bot.triage.state import UNSEEN, Nodes
+from bot.triage.summary import Counts
 from bot.triage.webhook import ALERTMANAGER, Alert
 from handlers.deps import Deps, TaskLease
 from handlers.oncall.alert_sorter import AlertSorter

@@ -13,28 +13,28 @@ from bot.slack.app import App
 from bot.slack.message import Message
 from bot.slack.render import blocks
 from bot.slack.render.blocks import read_value
-from bot.slack.render.change import render_denied
 from bot.slack.render.digest import AT, INPUT, WHEN, ZONE, DigestPlace
 from bot.slack.render.digest import FORM as DIGEST_FORM
 from bot.slack.render.digest import OPEN as OPEN_DIGEST
 from bot.slack.render.digest import form as digest_form
-from bot.slack.render.prose import error_line, progress
+from bot.slack.render.prose import error_line
 from bot.slack.render.triage import FORM, MUTE, NOTE, PERSON, TEXT, TriageForm, form
 from bot.slack.render.triage_head import ACT, OPEN, REMIND, CauseChoice, IncidentButton, ReminderChoice, render_head
 from bot.store.incidents import Row, head_key
 from bot.texts import Text
 from bot.triage.state import Deed
-from handlers.changes.draft import AccessDenied, Person
-from handlers.inbox import DONE, Inbox
+from handlers.changes.draft import Person
+from handlers.inbox import Inbox
 from handlers.oncall.calling import IN_WORDS, PRESSED, SUBMITTED
 from handlers.oncall.digests import AddDigest, Digests, Stop, read_digest
 from handlers.oncall.service import IncidentDeed, TriageService
-from handlers.oncall.words import DEEDS, DIGEST_EXAMPLE, IncidentRequest, read_mute, read_reminder, read_words
+from handlers.oncall.words import DEEDS, DIGEST_EXAMPLE, read_mute, read_reminder, read_words
 from handlers.parsing.question import (
     HeardWords,
     Question,
     Verb,
     as_delivered,
+    clicked,
     first_action,
     join_words,
     plain_text,
@@ -55,15 +55,13 @@ _NOTE = re.compile(r"\s*triage\s+note\b", re.IGNORECASE)
 NOTE_LASTS_S = 7 * 86400.0
 """A note is true however late it comes."""
 
-Reply = Callable[[], Awaitable[str | Message]]
-
 
 def register(app: App, inbox: Inbox, triage: TriageService | None, digests: Digests) -> Verb:
     """Listens to forms and to the buttons of heads; the row of `triage`, `oncall` and `digest` in the table."""
     window = _OncallWindow(inbox, triage, digests)
     app.action(re.compile(f"^{re.escape(ACT)}"))(window.pressed)
     app.action(OPEN)(window.chosen)
-    app.action(REMIND)(window.reminded)
+    app.action(REMIND)(window.chosen)
     app.view(FORM)(window.submitted)
     app.action(OPEN_DIGEST)(window.digest_pressed)
     app.view(DIGEST_FORM)(window.digest_submitted)
@@ -92,6 +90,11 @@ class _Form(msgspec.Struct, frozen=True):
     to: str = ""
     mute: str = ""
 
+    @property
+    def words(self) -> str:
+        more = self.text or (f"@{self.to}" if self.to else "") or self.mute
+        return f"@{BOT} triage {self.deed} {self.incident} {more}".strip()
+
 
 class _OncallWindow:
     """Where people act on incidents: its listeners, what tells them which messages are theirs, and how what they take
@@ -111,7 +114,7 @@ class _OncallWindow:
         self._of_digest = add(ActionKind("digest-form", DigestPlace, self._add_digest))
         self._of_menu = add(ActionKind("triage-open-cause", CauseChoice, self._chosen))
         self._of_reminder = add(ActionKind("triage-remind", ReminderChoice, self._remind))
-        self._of_form = add(ActionKind(SUBMITTED, _Form, self._submitted, again=_words_of_form))
+        self._of_form = add(ActionKind(SUBMITTED, _Form, self._submitted, again=lambda _, typed: typed.words))
 
     @property
     def _triage(self) -> TriageService:
@@ -151,22 +154,17 @@ class _OncallWindow:
             return
         if not await self._inbox.is_asked(taken):
             return
+        await self._inbox.show(key, question, self._said(taken))
 
-        async def reply() -> str | Message:
-            cluster, words = _without_cluster(_words(question.words))
-            if words and words[0].casefold() == "digest":
-                who = Person(question.user, question.channel)
-                about = self._inbox.deps.the_cluster(cluster, question.channel)
-                zone = await self._digests.zone_of(who.user) if len(words) > 2 else ""
-                return await self._digests.do(key, who, read_digest(words[1:], zone), about)
-            mentioned = not question.response_url
-            return await self._said(taken, read_words(words, mentioned=mentioned))
-
-        await self._reply(key, question, reply)
-
-    async def _said(self, taken: AcceptedDeed[Any], asked: IncidentRequest) -> str | Message:
+    async def _said(self, taken: AcceptedDeed[Any]) -> str | Message:
         key, question = taken.key, taken.asked
         who = Person(question.user, question.channel)
+        cluster, words = _without_cluster(_words(question.words))
+        if words and words[0].casefold() == "digest":
+            about = self._inbox.deps.the_cluster(cluster, question.channel)
+            zone = await self._digests.zone_of(who.user) if len(words) > 2 else ""
+            return await self._digests.do(key, who, read_digest(words[1:], zone), about)
+        asked = read_words(words, mentioned=not question.response_url)
         if asked.what == "list":
             return await self._triage.listed()
         if asked.what == "report":
@@ -196,22 +194,25 @@ class _OncallWindow:
         action = first_action(body)
         deed = str(action.get("action_id", "")).removeprefix(ACT)
         pressed = read_value(str(action.get("value", "")), IncidentButton)
-        press = _HeadPress(deed, pressed.incident if pressed else "")
+        press = _HeadPress(deed, pressed.incident if pressed and deed in get_args(Deed) else "")
         wants_form = deed in ("note", "handover", "mute") and bool(press.incident)
         kind = self._to_open if wants_form else self._of_head
         await self._inbox.do(body["trigger_id"], kind, self._clicked(body), press)
 
+    async def _about(self, taken: AcceptedDeed[Any], name: str, does: Callable[[Person, Row], Awaitable[str]]) -> None:
+        """Does it to the incident that is named; of a form or a button that names none, it is written down."""
+        who, incident = Person(taken.asked.user, taken.asked.channel), taken.details.incident
+
+        async def done() -> str:
+            if not incident:
+                raise await self._triage.refuse_forged(who, name)
+            return await does(who, await self._triage.find(who, incident))
+
+        await self._inbox.show(taken.key, taken.asked, done())
+
     async def _pressed(self, taken: AcceptedDeed[_HeadPress]) -> None:
-        who, press = Person(taken.asked.user, taken.asked.channel), taken.details
-        deed: Any = press.deed
-
-        async def reply() -> str | Message:
-            if deed not in get_args(Deed) or not press.incident:
-                raise await self._triage.refuse_forged(who, deed)
-            row = await self._triage.find(who, press.incident)
-            return await self._triage.act(who, row, IncidentDeed(deed), taken)
-
-        await self._reply(taken.key, taken.asked, reply)
+        deed: Any = taken.details.deed
+        await self._about(taken, deed, lambda who, row: self._triage.act(who, row, IncidentDeed(deed), taken))
 
     async def _open(self, taken: AcceptedDeed[_HeadPress]) -> None:
         """Its key is the trigger."""
@@ -247,64 +248,45 @@ class _OncallWindow:
         await self._inbox.do(f"{view['id']}:{view['hash']}", self._of_form, question, typed, lasts_s=lasts_s)
 
     async def _submitted(self, taken: AcceptedDeed[_Form]) -> None:
-        who, typed = Person(taken.asked.user, taken.asked.channel), taken.details
+        typed = taken.details
 
-        async def reply() -> str | Message:
-            if not typed.incident:
-                raise await self._triage.refuse_forged(who, "form")
-            row = await self._triage.find(who, typed.incident)
+        def acted(who: Person, row: Row) -> Awaitable[str]:
             seconds, node = read_mute(typed.mute.split()) if typed.deed == "mute" else (0.0, "")
             wanted = IncidentDeed(typed.deed, typed.text, typed.to, seconds, node)
-            return await self._triage.act(who, row, wanted, taken)
+            return self._triage.act(who, row, wanted, taken)
 
-        await self._reply(taken.key, taken.asked, reply)
+        await self._about(taken, "form", acted)
 
     async def chosen(self, ack: Any, body: dict[str, Any]) -> None:
-        """A name in the menu of a thread that gathers many causes."""
+        """A name in the menu of a thread that gathers many causes, or a time in the menu *Remind me*."""
         await ack()
-        option: dict[str, Any] = first_action(body).get("selected_option") or {}
-        choice = read_value(str(option.get("value") or ""), CauseChoice) or CauseChoice("", "")
-        await self._inbox.do(body["trigger_id"], self._of_menu, self._clicked(body), choice)
+        action, key, question = first_action(body), body["trigger_id"], self._clicked(body)
+        option: dict[str, Any] = action.get("selected_option") or {}
+        value = str(option.get("value") or "")
+        if action.get("action_id") == OPEN:
+            await self._inbox.do(key, self._of_menu, question, read_value(value, CauseChoice) or CauseChoice("", ""))
+        else:
+            when = read_value(value, ReminderChoice) or ReminderChoice("", "")
+            await self._inbox.do(key, self._of_reminder, question, when)
 
-    async def reminded(self, ack: Any, body: dict[str, Any]) -> None:
-        """A time in the menu *Remind me*."""
-        await ack()
-        option: dict[str, Any] = first_action(body).get("selected_option") or {}
-        choice = read_value(str(option.get("value") or ""), ReminderChoice) or ReminderChoice("", "")
-        await self._inbox.do(body["trigger_id"], self._of_reminder, self._clicked(body), choice)
+    async def _chosen(self, taken: AcceptedDeed[CauseChoice]) -> None:
+        name, again = taken.details.name, taken.resumed
+        await self._about(taken, "open", lambda who, row: self._triage.open_cause(who, row, name, is_again=again))
 
     async def _remind(self, taken: AcceptedDeed[ReminderChoice]) -> None:
-        who, choice = Person(taken.asked.user, taken.asked.channel), taken.details
-
-        async def reply() -> str | Message:
-            if not choice.incident:
-                raise await self._triage.refuse_forged(who, "remind")
-            row, seconds = await self._triage.find(who, choice.incident), read_reminder(choice.when.split())
-            return await self._reminding(who, row, seconds, taken.asked.asked_at)
-
-        await self._reply(taken.key, taken.asked, reply)
+        words, at = taken.details.when.split(), taken.asked.asked_at
+        await self._about(taken, "remind", lambda who, row: self._reminding(who, row, read_reminder(words), at))
 
     async def _reminding(self, who: Person, row: Row, seconds: float, at: float) -> str:
         return await self._triage.remind(who, row, seconds, at, await self._digests.zone_of(who.user))
-
-    async def _chosen(self, taken: AcceptedDeed[CauseChoice]) -> None:
-        who, choice = Person(taken.asked.user, taken.asked.channel), taken.details
-
-        async def reply() -> str | Message:
-            if not choice.incident:
-                raise await self._triage.refuse_forged(who, "open")
-            row = await self._triage.find(who, choice.incident)
-            return await self._triage.open_cause(who, row, choice.name, is_again=taken.resumed)
-
-        await self._reply(taken.key, taken.asked, reply)
 
     # ---------------------------------------------------------------------------------------- the form of digests
 
     async def digest_pressed(self, ack: Any, body: dict[str, Any]) -> None:
         await ack()
-        clicked = self._clicked(body)
-        place = DigestPlace(self._cluster_in(str(first_action(body).get("value", ""))), clicked.channel)
-        question = self._question(clicked.user, clicked.channel, DIGEST_EXAMPLE)
+        pressed = self._clicked(body)
+        place = DigestPlace(self._cluster_in(str(first_action(body).get("value", ""))), pressed.channel)
+        question = self._question(pressed.user, pressed.channel, DIGEST_EXAMPLE)
         await self._inbox.do(body["trigger_id"], self._to_open_digest, question, place)
 
     async def _open_digest(self, taken: AcceptedDeed[DigestPlace]) -> None:
@@ -330,48 +312,26 @@ class _OncallWindow:
 
     async def _add_digest(self, taken: AcceptedDeed[DigestPlace]) -> None:
         who, asked = Person(taken.asked.user, taken.asked.channel), read_digest(split_words(taken.asked.words)[1:])
-        await self._reply(
-            taken.key, taken.asked, lambda: self._digests.do(taken.key, who, asked, taken.details.cluster)
-        )
+        added = self._digests.do(taken.key, who, asked, taken.details.cluster)
+        await self._inbox.show(taken.key, taken.asked, added)
 
     def _cluster_in(self, value: str) -> str:
         """The cluster that a value names; empty, for the usual one, where the settings have none of that name."""
         named = (read_value(value, DigestPlace) or DigestPlace()).cluster
         return named if named in self._inbox.deps.clusters else ""
 
-    # ------------------------------------------------------------------------------------------------ answering
-
-    async def _reply(self, key: str, question: Question, reply: Reply) -> None:
-        """For the eyes of the one who asked: what everybody should see stands in the thread."""
-        try:
-            answer = await reply()
-        except AccessDenied as error:
-            denied = error.denied
-            answer = render_denied(denied.why, denied.who, denied.where).in_words(self._say)
-        message = progress(answer) if isinstance(answer, str) else answer
-        await self._inbox.reply(key, question).answer(message, mark=DONE)
-
     def _question(self, user: str, channel: str, words: str) -> Question:
         return Question(words=words, user=user, channel=channel, asked_at=self._inbox.deps.now(), beside=True)
 
     def _clicked(self, body: dict[str, Any]) -> Question:
-        user: str = body["user"]["id"]
-        room: dict[str, Any] = body.get("channel") or {}
-        question = self._question(user, room.get("id") or user, "")
         container: dict[str, Any] = body.get("container") or {}
-        thread = container.get("thread_ts", "")
-        return msgspec.structs.replace(question, thread_ts=thread, response_url=body.get("response_url", ""))
+        return clicked(body, self._inbox.deps.now(), thread_ts=container.get("thread_ts", ""))
 
 
 def _words_of_press(_: Question, press: _HeadPress) -> str:
     """As typed anywhere; a note and a handover lack what the form would have asked for."""
     more = {"note": " …", "handover": " @…"}.get(press.deed, "")
     return f"@{BOT} triage {press.deed} {press.incident}{more}"
-
-
-def _words_of_form(_: Question, typed: _Form) -> str:
-    more = typed.text or (f"@{typed.to}" if typed.to else "") or typed.mute
-    return f"@{BOT} triage {typed.deed} {typed.incident} {more}".strip()
 
 
 def _input(values: dict[str, Any], block: str) -> dict[str, Any]:

@@ -13,10 +13,10 @@ from bot.pager import PageEvent, PagerAction, post, request_of, services_of
 from bot.periodic_jobs import Clock
 from bot.report import one_line
 from bot.settings.oncall import PagingSettings
-from bot.store.alerts import Counts
 from bot.store.audit import AuditLine
 from bot.store.timeline import PageRow
 from bot.triage.state import Act, Incident, Step, act, incident_of, key_of
+from bot.triage.summary import Counts
 from handlers.deps import Deps, TaskLease
 from handlers.oncall.calling import extent_of
 

@@ -15,12 +15,11 @@ from bot.slack.render.prose import progress
 from bot.slack.render.summary import post_oncall_report, render_oncall_report
 from bot.slack.render.triage import render_open, render_timeline
 from bot.slack.render.triage_head import Head
-from bot.store.alerts import Counts
 from bot.store.audit import AuditLine
 from bot.store.incidents import BEFORE, Row
 from bot.texts import Text, in_english
 from bot.triage.state import Act, Deed, Incident, MuteUntil, Step, act
-from bot.triage.summary import TimelineEntry
+from bot.triage.summary import Counts, TimelineEntry
 from handlers.changes.draft import AccessDenied, Person, Refused
 from handlers.deps import Deps
 from handlers.oncall.calling import PATIENCE_S, call_to_come

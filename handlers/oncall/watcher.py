@@ -113,17 +113,14 @@ class Watcher:
 
     def _news(self, known: Sequence[Alert], firing: Mapping[str, Alert], gaps: Sequence[Gap]) -> list[Alert]:
         unseen = _sources(gaps)
-        over = [alert for alert in known if alert.fingerprint not in firing and unseen <= _unseen_then(alert)]
+        gone = [alert for alert in known if alert.fingerprint not in firing]
+        over = [alert for alert in gone if unseen <= {*alert.annotations.get(_UNSEEN, "").split("\n")}]
         return [*firing.values(), *(alert._replace(status="resolved") for alert in over)]
 
 
 def _sources(gaps: Sequence[Gap]) -> set[str]:
     """What was not seen; that HAMi is newer than the rules hides nothing. Pods of another name have the same logs."""
     return {_LOG if gap.source.startswith(_LOG) else gap.source for gap in gaps} - {NEWER_HAMI}
-
-
-def _unseen_then(alert: Alert) -> set[str]:
-    return set(filter(None, alert.annotations.get(_UNSEEN, "").split("\n")))
 
 
 def _of_finding(cluster: str, found: Finding, now: datetime, gaps: Sequence[Gap]) -> list[Alert]:

@@ -26,7 +26,7 @@ SUMMARIES = {
 }
 DIGEST_EXAMPLE, CRON_EXAMPLE = "digest daily 09:00 Asia/Shanghai", "digest 0 9 * * 1-5 Europe/Berlin"
 DIGEST_SUMMARY = "Post the digest in this channel every day, or as often as you say."
-_DIGEST_GRAMMAR = f"""\b
+DIGEST_GRAMMAR = f"""\b
 digest now
   posts it here now.
 {DIGEST_EXAMPLE} (or weekdays, or mon,thu)
@@ -91,13 +91,6 @@ def oncall_commands(program: str) -> list[click.Command]:
         )
         for verb in EXAMPLES
     ]
-
-
-def explain_digest(command: click.Command, program: str) -> click.Command:
-    """The verb of the playbook, whose help tells also how it is posted by itself; see `handlers.oncall.digests`."""
-    command.help = f"{command.help}\n\n{_DIGEST_GRAMMAR}"
-    command.epilog = f"Example: {program} {DIGEST_EXAMPLE}"
-    return command
 
 
 def read_words(words: Sequence[str], *, mentioned: bool = False) -> IncidentRequest:

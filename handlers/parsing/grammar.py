@@ -155,7 +155,14 @@ class Grammar(click.Group):
         try:
             playbook = playbook_of(verb)
         except OwnPlaybookError as error:
-            return _broken(verb, error)
+            broken, about = error, in_english(error.message)
+
+            def complain(**_: Any) -> ParsedQuestion:
+                raise broken
+
+            words = click.Argument(["words"], nargs=-1, type=click.UNPROCESSED)
+            anything = {"ignore_unknown_options": True}
+            return click.Command(verb, callback=complain, params=[words], help=about, context_settings=anything)
         own = [parameter.name for parameter in playbook.parameters if parameter.name]
 
         def ask(**values: Any) -> ParsedQuestion:
@@ -170,15 +177,6 @@ class Grammar(click.Group):
             short_help=playbook.summary,
             epilog=f"Example: {self.name} {playbook.example}",
         )
-
-
-def _broken(verb: str, error: OwnPlaybookError) -> click.Command:
-    def ask(**_: Any) -> ParsedQuestion:
-        raise error
-
-    words = click.Argument(["words"], nargs=-1, type=click.UNPROCESSED)
-    anything = {"ignore_unknown_options": True}
-    return click.Command(verb, callback=ask, params=[words], help=in_english(error.message), context_settings=anything)
 
 
 def example_of(verb: str) -> str:
@@ -400,7 +398,8 @@ def read(grammar: Grammar, words: Sequence[str]) -> Any:
 
         context = getattr(error, "ctx", None)
         if isinstance(error, click.MissingParameter) and context and error.param:
-            verb, what = context.info_name, _named(error.param)
+            verb, flags = context.info_name, error.param.opts if error.param.param_type_name == "option" else ()
+            what = f"{'/'.join(flags)} {error.param.metavar or error.param.human_readable_name}".strip()
             raise _how_to(Text("error-command.needs", verb=verb, what=what), grammar, context) from error
         raise _how_to(what_click_says(error), grammar, context) from error
 
@@ -413,12 +412,6 @@ def _how_to(message: Prose, grammar: Grammar, context: click.Context | None) -> 
     error.usage = context.get_usage() if context else f"Usage: {grammar.name} VERB …"
     error.more = f"More: {grammar.name} help {verb.info_name}" if verb else f"More: {grammar.name} help"
     return error
-
-
-def _named(parameter: click.Parameter) -> str:
-    """As it stands in the usage: `POD|KIND/NAME`, `-o/--out PATH`."""
-    flags = "/".join(parameter.opts) if parameter.param_type_name == "option" else ""
-    return f"{flags} {parameter.metavar or parameter.human_readable_name}".strip()
 
 
 def _options_last(grammar: Grammar, words: Sequence[str]) -> list[str]:

@@ -167,17 +167,16 @@ def by_message(event: Mapping[str, Any], now: float, bot_user: str, *, is_mentio
 def by_button(body: dict[str, Any], now: float) -> HeardWords:
     """What a button under an answer asks."""
     value = read_value(first_action(body).get("value", ""), AskButton)
+    question = clicked(body, now, as_delivered(value.words) if value else "")
+    return HeardWords("button", body["trigger_id"], question, body, value)
+
+
+def clicked(body: Mapping[str, Any], now: float, words: str = "", thread_ts: str = "") -> Question:
+    """What somebody clicked, for their eyes, where it stands; a user's id is the channel where none is named."""
     room: Mapping[str, Any] = body.get("channel") or {}
     user: str = body["user"]["id"]
-    question = Question(
-        words=as_delivered(value.words) if value else "",
-        user=user,
-        channel=room.get("id") or user,
-        asked_at=now,
-        response_url=body.get("response_url", ""),
-        beside=True,
-    )
-    return HeardWords("button", body["trigger_id"], question, body, value)
+    channel, url = room.get("id") or user, body.get("response_url", "")
+    return Question(words, user, channel, asked_at=now, thread_ts=thread_ts, response_url=url, beside=True)
 
 
 def is_ephemeral(body: Mapping[str, Any]) -> bool:

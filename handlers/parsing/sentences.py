@@ -7,7 +7,7 @@ becomes at most three commands to choose from.
 
 import re
 import tomllib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib.resources import files
 from typing import Any, Literal, NamedTuple
@@ -204,7 +204,9 @@ def meant(text: str, names: KnownNames = NOBODY_KNOWN, about: Sequence[str] = ()
     if _PASTED.search(plain):
         if pods := [pod for pod in found.pods if pod.rpartition("/")[2] in names.pods]:
             return _about_pods("why", pods)
-        return Meant([], says="pasted", codes=_codes_in(plain))
+        words = [word.rstrip(_TAIL) for word in _TOKEN.findall(plain)]
+        named = [word for word in words if re.search(r"[a-z][A-Z]", word) and known_word(word)]
+        return Meant([], says="pasted", codes=tuple(dict.fromkeys((*named, *phrases_in(plain)))))
     intents = [section for section, pattern in _phrases().items() if pattern.search(found.rest)]
     if "changing" in intents:
         return _unsure(found, intents)
@@ -328,7 +330,7 @@ def _found(text: str, names: KnownNames) -> _Heard:
             namespace = namespace or word
         elif gpu_type in names.types:
             kind = kind or gpu_type.upper()
-        elif _NAME.fullmatch(word) and not _SIZE.fullmatch(word) and not _is_plain(word):
+        elif _NAME.fullmatch(word) and not _SIZE.fullmatch(word) and not (_PLAIN.fullmatch(word) or known_word(word)):
             maybe[word if "/" in word or not namespace else f"{namespace}/{word}"] = None
         else:
             continue
@@ -340,14 +342,13 @@ def _found(text: str, names: KnownNames) -> _Heard:
     return _Heard(tuple(pods), tuple(nodes), namespace, kind, " ".join(others.translate(_QUOTES).split())[:_LONGEST])
 
 
+_PLAIN = re.compile(r"[\d./:-]+[a-z%]{0,3}|\d+x\d+\w*|[ap]m|24/7")
+"""A number, a time or a shape."""
+_SPECIAL = re.compile(r"[a-z][A-Z]|[/=]|[a-z]-[a-z]")
+"""No word of a sentence: `NodeUnfitPod`, `hami.io/vgpu-node`, `card-cordoned`."""
 _LANGUAGE = re.compile(r"--lang[=\s]+(\w+)")
 _CHINESE = re.compile(r"[\u4e00-\u9fff]")
 _QUOTES = str.maketrans({**dict.fromkeys('`*_~?!()[]"', " "), "’": "'", "，": " ", "。": " ", "？": " ", "！": " "})
-
-
-def _is_plain(word: str) -> bool:
-    """Whether it is a number, a time, a shape, or a word of HAMi or Kubernetes."""
-    return bool(re.fullmatch(r"[\d./:-]+[a-z%]{0,3}|\d+x\d+\w*|[ap]m|24/7", word) or known_word(word))
 
 
 def _known_space(hit: re.Match[str], names: KnownNames) -> str:
@@ -377,7 +378,7 @@ def _subjects(word: str, namespace: str, names: KnownNames, *, plain: bool) -> l
 def _word_meant(text: str, found: _Heard, intents: Sequence[str]) -> Meant | None:
     """`help WORD` for a question about a word, or for a word alone."""
     said = _TOKEN.findall(text)
-    special = [word for word in (one.rstrip(_TAIL) for one in said) if _is_special(word) and known_word(word)]
+    special = [word for word in (one.rstrip(_TAIL) for one in said) if _SPECIAL.search(word) and known_word(word)]
     asks = _filler() | {"does", "mean", "means", "explain", "help", "tell"}
     rest = [word for word in said if word.lower() not in asks]
     if len(said) == 1 and known_word(text):
@@ -390,17 +391,6 @@ def _word_meant(text: str, found: _Heard, intents: Sequence[str]) -> Meant | Non
             if words and (known := known_word(" ".join(words))):
                 return Meant(["help", known])
     return None
-
-
-def _is_special(word: str) -> bool:
-    """Whether it is no word of a sentence: `NodeUnfitPod`, `hami.io/vgpu-node`, `card-cordoned`."""
-    return bool(re.search(r"[a-z][A-Z]|[/=]|[a-z]-[a-z]", word))
-
-
-def _codes_in(text: str) -> tuple[str, ...]:
-    words = [word.rstrip(_TAIL) for word in _TOKEN.findall(text)]
-    found = [word for word in words if re.search(r"[a-z][A-Z]", word) and known_word(word)]
-    return tuple(dict.fromkeys((*found, *phrases_in(text))))
 
 
 def _cards(found: _Heard, *, needs_fit: bool) -> list[str]:
@@ -443,8 +433,9 @@ def _whole(section: str) -> re.Pattern[str]:
 @cache
 def _phrases() -> Mapping[str, re.Pattern[str]]:
     """By section: English stands between other letters, Chinese anywhere."""
-    return {section: _pattern(words["en"], words["zh"]) for section, words in _table().items() if "en" in words}
-
-
-def _pattern(english: Iterable[str], chinese: Iterable[str]) -> re.Pattern[str]:
-    return re.compile(rf"(?<![a-z0-9/-])(?:{'|'.join(english)})(?![a-z0-9/]|-[a-z0-9])|{'|'.join(chinese)}")
+    given = {section: words for section, words in _table().items() if "en" in words}
+    english = r"(?<![a-z0-9/-])(?:{})(?![a-z0-9/]|-[a-z0-9])"
+    return {
+        section: re.compile("|".join([english.format("|".join(words["en"])), *words["zh"]]))
+        for section, words in given.items()
+    }

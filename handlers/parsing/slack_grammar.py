@@ -133,7 +133,10 @@ def build_grammar() -> Grammar:
     grammar.add_command(plain_command(DOCTOR, _lang(), about, f"{COMMAND} {DOCTOR}"))
     for command in _watch_commands():
         grammar.add_command(command)
-    grammar.add_command(oncall.explain_digest(grammar.playbook("digest"), COMMAND))
+    digest = grammar.playbook("digest")
+    digest.help = f"{digest.help}\n\n{oncall.DIGEST_GRAMMAR}"
+    digest.epilog = f"Example: {COMMAND} {oncall.DIGEST_EXAMPLE}"
+    grammar.add_command(digest)
     return grammar
 
 

@@ -69,7 +69,13 @@ class Captures(Generic[T]):
                     left = max(1, round(running.ends_at - self._clock()))
                     text = Text("error-profile.cpu-profile-is-being-taken", seconds=other.seconds)
                     raise SourceError(text, hint=Text("error-profile.done-in-about", left=left, seconds=other.seconds))
-            capture = self._begin(wanted, begin)
+
+            async def run() -> T:
+                return await begin()
+
+            capture = _Capture(asyncio.create_task(run()), self._clock() + wanted.seconds)
+            self._running[wanted] = capture
+            capture.task.add_done_callback(lambda task: self._ended(wanted, task))
         capture.waiting += 1
         try:
             return await asyncio.shield(capture.task)
@@ -78,15 +84,6 @@ class Captures(Generic[T]):
             if not capture.waiting and not capture.task.done():
                 self._running.pop(wanted, None)
                 capture.task.cancel()
-
-    def _begin(self, wanted: CaptureRequest, begin: Callable[[], Awaitable[T]]) -> _Capture[T]:
-        async def run() -> T:
-            return await begin()
-
-        capture = _Capture(asyncio.create_task(run()), self._clock() + wanted.seconds)
-        self._running[wanted] = capture
-        capture.task.add_done_callback(lambda task: self._ended(wanted, task))
-        return capture
 
     def _ended(self, wanted: CaptureRequest, task: "asyncio.Task[T]") -> None:
         capture = self._running.get(wanted)

@@ -121,18 +121,14 @@ async def contents_of(words: Sequence[str], rows: "ProfileRows", now: float) -> 
 
 def answer_about(study: str, asked: Words, contents: Contents, config: Path | None = None) -> str:
     """What `answer_to` says, with kept profiles in the place of the words that name them."""
-    options = {**_versions(study, contents), **asked.options}
-    return answer_to(study, Words(asked.plain, options), config, loader(contents))
+    known = [content.version for content in contents.values() if _RELEASE.fullmatch(content.version)]
+    versions = {"versions": f"{HAMI}@v{known[0]}"} if study == "list" and len(known) == 1 else {}
+    return answer_to(study, Words(asked.plain, versions | asked.options), config, loader(contents))
 
 
 def loader(contents: Contents) -> Load:
     """Loads the kept profiles by the words that name them, and files by all others."""
     return lambda name: load(contents[name].content, contents[name].id) if name in contents else load_file(name)
-
-
-def _versions(study: str, contents: Contents) -> dict[str, str]:
-    known = [content.version for content in contents.values() if _RELEASE.fullmatch(content.version)]
-    return {"versions": f"{HAMI}@v{known[0]}"} if study == "list" and len(known) == 1 else {}
 
 
 def answer_beside_the_bot(study: str, asked: Words, missing: Sequence[str], config: Path | None) -> str:

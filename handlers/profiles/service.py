@@ -19,7 +19,6 @@ from bot.report import in_words
 from bot.settings.schema import ProfileSettings
 from bot.slack.app import App
 from bot.slack.message import File, Message
-from bot.slack.render.blocks import AskButton
 from bot.slack.render.prose import render_help
 from bot.slack.render.report import CANCEL, render_report, taking
 from bot.slack.responder import PATIENCE_S, ChannelReply, Reply, announced
@@ -33,7 +32,7 @@ from handlers.parsing.question import (
     Question,
     Verb,
     beginning,
-    by_button,
+    clicked,
     first_action,
     join_words,
     split_words,
@@ -237,12 +236,14 @@ async def study(words: Sequence[str], rows: ProfileRows, now: float, say: Texts,
         contents = await _contents(words, asked, rows, now)
 
         def answer() -> Message:
-            if words[0] not in ("compare", "hints"):
-                return _text(words, asked, contents)
-            taken = profiles_of(words[0], asked, loader(contents))
-            report = in_words(explained(words[0], taken, asked, now), say)
             again = join_words(["profile", *words])
-            return render_report(report, say, channel_buttons=False, words=again, everything=True)
+            if words[0] in ("compare", "hints"):
+                taken = profiles_of(words[0], asked, loader(contents))
+                report = in_words(explained(words[0], taken, asked, now), say)
+                return render_report(report, say, channel_buttons=False, words=again, everything=True)
+            text = answer_about(words[0], asked, contents)
+            whole = File(f"profile-{words[0]}.txt", text.encode("utf-8", "surrogateescape"), again)
+            return render_help(text)._replace(files=(whole,) if len(text) > _SHOWN else ())
 
         return await run(answer, [content.content for content in contents.values()])
     except UsageError as error:
@@ -262,15 +263,6 @@ async def _contents(words: Sequence[str], asked: Words, rows: ProfileRows, now: 
     return await contents_of(names, rows, now)
 
 
-def _text(words: Sequence[str], asked: Words, contents: Contents) -> Message:
-    text = answer_about(words[0], asked, contents)
-    shown = render_help(text)
-    if len(text) <= _SHOWN:
-        return shown
-    file = File(f"profile-{words[0]}.txt", text.encode("utf-8", "surrogateescape"), join_words(["profile", *words]))
-    return shown._replace(files=(file,))
-
-
 def register(app: App, inbox: Inbox, profiles: ProfileService) -> Verb:
     """Listens to the button that cancels; the verb's row in the table."""
 
@@ -285,22 +277,16 @@ def register(app: App, inbox: Inbox, profiles: ProfileService) -> Verb:
         await ack()
         if profiles.cancel(str(first_action(body).get("value", "")), body["user"]["id"]):
             return
-        clicked = by_button(body, inbox.deps.now()).question
-        question = msgspec.structs.replace(clicked, words="", thread_ts=thread_below(body))
+        question = clicked(body, inbox.deps.now(), thread_ts=thread_below(body))
         await inbox.do(body["trigger_id"], of_cancel, question, NOTHING)
 
     async def ask(asked: HeardWords) -> None:
-        match asked:
-            case HeardWords(surface="command", question=question):
-                pass
-            case HeardWords(button=AskButton() as value):
-                words = asked.words
-                if value.cluster in inbox.deps.clusters and "--cluster" not in words:
-                    words = f"--cluster {value.cluster} {words}"
-                thread_ts = thread_below(asked.body)
-                question = msgspec.structs.replace(asked.question, words=words, thread_ts=thread_ts)
-            case _:
-                question = asked.publicly()
+        question = asked.question if asked.surface == "command" else asked.publicly()
+        if value := asked.button:
+            words = asked.words
+            if value.cluster in inbox.deps.clusters and "--cluster" not in words:
+                words = f"--cluster {value.cluster} {words}"
+            question = msgspec.structs.replace(asked.question, words=words, thread_ts=thread_below(asked.body))
         await profiles.ask(asked.key, question)
 
     app.action(CANCEL)(cancelled)

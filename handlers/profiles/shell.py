@@ -34,7 +34,9 @@ def main(words: Sequence[str], config: "Path | None" = None) -> int:
     """
     try:
         with bugs_as_errors():
-            _print(_answer_with_kept(words, config))
+            text = answer(words, config)  # names as the profile has them, whatever their encoding
+            sys.stdout.buffer.write(text.encode("utf-8", "surrogateescape"))
+            sys.stdout.buffer.flush()
     except BotError as error:
         sys.stderr.write(f"{PROGRAM}: {error}\n")
         return error.exit_code
@@ -45,8 +47,11 @@ def main(words: Sequence[str], config: "Path | None" = None) -> int:
     return 0
 
 
-def _answer_with_kept(words: Sequence[str], config: "Path | None") -> str:
-    if wants_usage(words):
+def answer(words: Sequence[str], config: "Path | None" = None) -> str:
+    """The text for the words behind `profile`; `config` as in `main`, for its language. Raises what they are wrong in:
+    UsageError and SourceError.
+    """
+    if not words or any(word in ("-h", "-help", "--help") for word in words):
         return usage()
     asked = read_words(words[1:])
     named = profiles_named(words[0], asked)
@@ -56,21 +61,3 @@ def _answer_with_kept(words: Sequence[str], config: "Path | None") -> str:
     from handlers.profiles.kept import answer_beside_the_bot  # noqa: PLC0415  # few ask for those
 
     return answer_beside_the_bot(words[0], asked, missing, config)
-
-
-def answer(words: Sequence[str], config: "Path | None" = None) -> str:
-    """The text for the words behind `profile`; `config` as in `main`, for its language. Raises what they are wrong in:
-    UsageError and SourceError.
-    """
-    return usage() if wants_usage(words) else answer_to(words[0], read_words(words[1:]), config)
-
-
-def wants_usage(words: Sequence[str]) -> bool:
-    """Whether the words behind `profile` ask for help, or for nothing."""
-    return not words or any(word in ("-h", "-help", "--help") for word in words)
-
-
-def _print(text: str) -> None:
-    """Names as the profile has them, whatever their encoding."""
-    sys.stdout.buffer.write(text.encode("utf-8", "surrogateescape"))
-    sys.stdout.buffer.flush()

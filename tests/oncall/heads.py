@@ -3,6 +3,7 @@
 from bot.slack.render.triage_head import Head
 from bot.triage.cause import Cause
 from bot.triage.state import Call, Incident, MuteUntil, State
+from bot.triage.summary import Counts
 from handlers.changes.draft import Person
 from tests.slack.outbox_support import ONCALL
 
@@ -19,14 +20,8 @@ def head(state: State) -> Head:
         HOSTILE,
         CAUSE,
         incident,
-        3,
-        500,
-        1000,
-        (HOSTILE,) * 20,
-        (HOSTILE,) * 20,
+        Counts(3, 1000, 3, 500, (HOSTILE,) * 20, (HOSTILE,) * 20, (HOSTILE,) * 9, (HOSTILE,)),
         1.8e9,
-        (HOSTILE,) * 9,
-        (HOSTILE,),
         call=Call(HOSTILE, 1.8e9),
     )
 

@@ -115,7 +115,7 @@ async def test_the_lines_of_hostile_names_let_nobodys_words_act_and_fit(rig: Rig
     assert row
     counts = (await rig.store.alerts.counts([row.id]))[row.id]
     hostile = tuple((f"<!channel> *b* `c` {number} " + "x" * 200, 1, 1) for number in range(200))
-    message = render_head(head_of(row, counts)._replace(by_name=hostile)).in_words(Texts(language))
+    message = render_head(head_of(row, counts._replace(by_name=hostile))).in_words(Texts(language))
     assert_fits(message)
     assert all(read(element) == NOTHING for element in parsed(message))
 

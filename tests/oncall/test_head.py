@@ -11,6 +11,7 @@ from bot.slack.render.triage_head import Head, count_of, details, render_head
 from bot.texts import LANGUAGES, Texts
 from bot.triage.cause import Cause
 from bot.triage.state import Incident, State
+from bot.triage.summary import Counts
 from sandbox.slack.content import strings_of
 from tests.oncall.phone import lines_of
 
@@ -30,15 +31,18 @@ HEAD = Head(
     "prod",
     CAUSE,
     Incident("acknowledged", 1.8e9, owner="U0ADA00001"),
-    3,
-    12,
-    24,
-    ("ml/trainer-0", "ml/trainer-3", "ml/trainer-6"),
-    ("GPUPodPending", "KubePodNotReady"),
+    Counts(
+        3,
+        24,
+        3,
+        12,
+        ("GPUPodPending", "KubePodNotReady"),
+        ("ml/trainer-0", "ml/trainer-3", "ml/trainer-6"),
+        ("ml",),
+        ("page", "warning"),
+        ("https://example.com/runbooks/gpu-pod-pending",),
+    ),
     1.8e9,
-    ("ml",),
-    ("page", "warning"),
-    ("https://example.com/runbooks/gpu-pod-pending",),
 )
 
 
@@ -76,16 +80,20 @@ def test_the_highlighted_button_is_what_is_likely_to_be_done_next(state: State, 
 
 
 @pytest.mark.parametrize(
-    ("over", "told"),
+    ("code", "over", "told"),
     [
-        ({"nodes": 2, "nodes_firing": 1}, "1 of 2 nodes still affected, 24 alerts"),
-        ({"nodes": 1}, "none of 1 node affected any more, 24 alerts"),
-        ({"alerts": 1}, "1 alert"),
-        ({"cause": msgspec.structs.replace(CAUSE, code="")}, "24 alerts that name no pod"),
+        (CAUSE.code, {"nodes": 2, "nodes_firing": 1}, "1 of 2 nodes still affected, 24 alerts"),
+        (CAUSE.code, {"nodes": 1}, "none of 1 node affected any more, 24 alerts"),
+        (CAUSE.code, {"alerts": 1}, "1 alert"),
+        ("", {}, "24 alerts that name no pod"),
     ],
 )
-def test_what_names_no_pod_counts_by_its_nodes_or_else_by_its_alerts(over: dict[str, Any], told: str) -> None:
-    assert Texts("en").words(count_of(HEAD._replace(**{"total": 0, "firing": 0, **over}))) == told
+def test_what_names_no_pod_counts_by_its_nodes_or_else_by_its_alerts(
+    code: str, over: dict[str, Any], told: str
+) -> None:
+    counts = HEAD.counts._replace(**{"pods": 0, "pods_firing": 0, **over})
+    shown = HEAD._replace(cause=msgspec.structs.replace(CAUSE, code=code), counts=counts)
+    assert Texts("en").words(count_of(shown)) == told
 
 
 def test_what_the_head_has_no_room_for_is_in_the_details() -> None:

@@ -13,7 +13,7 @@ from bot.store import Store, open_store
 from bot.store.alerts import keep
 from bot.store.audit import AuditLine
 from bot.store.incidents import KEPT_S
-from bot.triage.cause import unexplained
+from bot.triage.cause import Cause
 from bot.triage.state import Act, IncidentTimes, Step, act, passed
 from tests.oncall.rig import pending
 from tests.oncall.stored import CAUSE
@@ -82,7 +82,7 @@ async def test_another_cluster_with_the_same_cause_is_another_incident(clock: Cl
     await one.alerts.take(given)
     await one.incidents.sort("a", CAUSE, given[:1], "C1")
     await two.incidents.sort("b", CAUSE, given[1:2], "C1")
-    await two.incidents.sort("b", unexplained("X", "ml", "info", "?"), given[2:], "C1")
+    await two.incidents.sort("b", Cause("X", "", "?", "info"), given[2:], "C1")
     assert len(await one.incidents.opened()) == 3
 
 

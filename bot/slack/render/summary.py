@@ -73,12 +73,12 @@ def summary_lines(head: Head, summary: Summary) -> list[list[Part]]:
     shown += [_deed(deed) for deed in summary.done[:_MOST_DONE]]
     if more := len(summary.done) - _MOST_DONE:
         shown += [[span(Text("triage.more-open", count=more))]] if more > 0 else []
-    if head.total or head.nodes:
-        affected = Text("triage.summary-nodes", count=head.nodes)
-        if head.total:
-            affected = Text("triage.summary-pods", count=head.total)
-        if names := head.total and head.namespaces[:_MOST_NAMES]:
-            more = len(head.namespaces) - len(names)
+    if head.counts.pods or head.counts.nodes:
+        affected = Text("triage.summary-nodes", count=head.counts.nodes)
+        if head.counts.pods:
+            affected = Text("triage.summary-pods", count=head.counts.pods)
+        if names := head.counts.pods and head.counts.namespaces[:_MOST_NAMES]:
+            more = len(head.counts.namespaces) - len(names)
             listed = ", ".join(inert(name, _NAME) for name in names) + (f" … +{more}" if more else "")
             affected = pieced("{} ({}: {})", affected, Text("triage.namespaces"), listed)
         shown.append([span(affected)])

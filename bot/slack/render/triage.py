@@ -104,7 +104,7 @@ def render_timeline(head: Head, happened: Sequence[TimelineEntry], summary: Summ
         f"- {say('triage.md-cause')}: {_plain(cause.code) or '-'} ({cause.signature})",
         f"- {say('triage.md-scope')}: {_plain(say.words(count_of(head)))}",
         f"- {say('triage.nodes')}: {_plain(', '.join(cause.nodes)) or '-'}",
-        f"- {say('triage.alerts')}: {_plain(', '.join(head.names)) or '-'}",
+        f"- {say('triage.alerts')}: {_plain(', '.join(head.counts.names)) or '-'}",
         f"- {say('triage.owner')}: {_plain(head.incident.owner) or '-'}",
         "",
         f"| {say('triage.md-time')} | {say('triage.md-what')} | {say('triage.md-who')} | {say('render.detail')} |",

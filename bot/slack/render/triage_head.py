@@ -34,6 +34,7 @@ from bot.slack.render.text import (
 from bot.texts import Prose, Text, kept
 from bot.triage.cause import STORM, Cause, severest
 from bot.triage.state import PAGER, Call, Deed, Incident, MuteUntil, State
+from bot.triage.summary import Counts
 
 ACT, OPEN, REMIND = "triage:", "triage-open-cause", "triage-remind"
 BUTTONS: tuple[Deed, ...] = ("ack", "take", "note", "handover", "mute", "close")
@@ -73,38 +74,24 @@ _LIKELY: dict[str, tuple[Deed, ...]] = {
 
 
 class Head(NamedTuple):
-    """What a head tells. `firing` of `total` pods still fire, and `nodes_firing` of `nodes`; of alerts that name
-    neither, the alerts count.
+    """What a head tells; `counts` are of its alerts: of those that name neither pods nor nodes, they count themselves.
 
-    `names`, `namespaces`, `severities` and `runbooks` (http(s) addresses) are what the alerts say. `call` is the call
-    to come. In a list, `link` leads to the thread (empty: it is not known where that is). `cut` alerts more were left
-    out by whoever sent them. `by_name` is how many alerts of a name fire, and how many there were.
+    `call` is the call to come. In a list, `link` leads to the thread (empty: it is not known where that is).
     """
 
     id: str
     cluster: str
     cause: Cause
     incident: Incident
-    firing: int
-    total: int
-    alerts: int
-    subjects: tuple[str, ...]
-    names: tuple[str, ...]
+    counts: Counts
     opened_at: float
-    namespaces: tuple[str, ...] = ()
-    severities: tuple[str, ...] = ()
-    runbooks: tuple[str, ...] = ()
     call: Call | None = None
     link: str = ""
-    nodes_firing: int = 0
-    nodes: int = 0
-    cut: int = 0
-    by_name: tuple[tuple[str, int, int], ...] = ()
 
     @property
     def severity(self) -> Severity:
         """The highest of what was found and of what its alerts are labelled with."""
-        return severest(self.cause.severity, self.severities)
+        return severest(self.cause.severity, self.counts.severities)
 
 
 def render_head(head: Head) -> blocks.Draft:
@@ -112,14 +99,14 @@ def render_head(head: Head) -> blocks.Draft:
     state, severity = STATE[head.incident.state], SEVERITIES[head.severity]
     mark = _OVER if head.incident.state in ("resolved", "closed") else MARKS[head.severity]
     verdict = in_one_line(head.cause.text, VERDICT_LIMIT)
-    whom = head.subjects or head.cause.nodes
+    whom = head.counts.subjects or head.cause.nodes
     if whom and whom[0] not in names_told(head.cause.text):
         verdict = Text("triage.of-whom", whom=_some(whom, 1), verdict=verdict)
     title = Text("triage.title", mark=mark, state=state, severity=severity, verdict=verdict)
     parts = [line(span(inert(title, 3 * _NAME), "bold")), *(line(*fact) for fact in _facts(head))]
     built: list[Block] = [
         rich_text(*parts),
-        *(gathered(head.id, head.by_name) if head.cause.code == STORM else ()),
+        *(gathered(head.id, head.counts.by_name) if head.cause.code == STORM else ()),
     ]
     if buttons := _buttons(head):
         built.append(blocks.actions(*buttons))
@@ -135,16 +122,17 @@ def render_head(head: Head) -> blocks.Draft:
 
 def count_of(head: Head) -> Text:
     """How many pods, or else nodes, or else alerts there are, and how many of them are still affected."""
-    alerts = Text("triage.one-alert") if head.alerts == 1 else Text("triage.some-alerts", count=head.alerts)
-    if head.total:
-        key = "triage.count" if head.firing else "triage.count-gone"
-        return Text(key, firing=head.firing, total=head.total, alerts=alerts)
-    if head.nodes:
-        key = "triage.count-nodes" if head.nodes_firing else "triage.count-nodes-gone"
-        return Text(key, firing=head.nodes_firing, total=head.nodes, alerts=alerts)
+    counts = head.counts
+    alerts = Text("triage.one-alert") if counts.alerts == 1 else Text("triage.some-alerts", count=counts.alerts)
+    if counts.pods:
+        key = "triage.count" if counts.pods_firing else "triage.count-gone"
+        return Text(key, firing=counts.pods_firing, total=counts.pods, alerts=alerts)
+    if counts.nodes:
+        key = "triage.count-nodes" if counts.nodes_firing else "triage.count-nodes-gone"
+        return Text(key, firing=counts.nodes_firing, total=counts.nodes, alerts=alerts)
     if head.cause.code:
         return alerts
-    return Text("triage.count-alert") if head.alerts == 1 else Text("triage.count-alerts", count=head.alerts)
+    return Text("triage.count-alert") if counts.alerts == 1 else Text("triage.count-alerts", count=counts.alerts)
 
 
 def details(head: Head) -> list[Block]:
@@ -152,10 +140,10 @@ def details(head: Head) -> list[Block]:
     cause = head.cause
     rows: list[list[Part]] = []
     named = (
-        (Text("triage.pods"), head.subjects, 1),
-        (Text("triage.namespaces"), head.namespaces, _NAMES_IN_HEAD),
+        (Text("triage.pods"), head.counts.subjects, 1),
+        (Text("triage.namespaces"), head.counts.namespaces, _NAMES_IN_HEAD),
         (Text("triage.nodes"), cause.nodes, _NAMES_IN_HEAD),
-        (Text("triage.alerts"), head.names, _NAMES_IN_HEAD),
+        (Text("triage.alerts"), head.counts.names, _NAMES_IN_HEAD),
         (Text("triage.labels"), cause.labels, 0),
     )
     for what, names, seen in named:
@@ -164,9 +152,9 @@ def details(head: Head) -> list[Block]:
             rows.append([span(pieced("{} ", what)), span(shown, "code")])
     if cause.gpu:
         rows.append([span(inert(kept("triage.on-gpu", cause.gpu), _LIST))])
-    if head.severities:
-        rows.append([span(pieced("{} {}", Text("triage.severity"), inert(", ".join(head.severities), _PLACE)))])
-    rows += [[span(pieced("{} ", Text("triage.runbook"))), link(url)] for url in head.runbooks[1:2]]
+    if head.counts.severities:
+        rows.append([span(pieced("{} {}", Text("triage.severity"), inert(", ".join(head.counts.severities), _PLACE)))])
+    rows += [[span(pieced("{} ", Text("triage.runbook"))), link(url)] for url in head.counts.runbooks[1:2]]
     return [rich_text(bullets(*(line(*parts) for parts in rows)))] if rows else []
 
 
@@ -223,7 +211,7 @@ def _facts(head: Head) -> list[list[Part]]:
 
 def _where(head: Head) -> list[Part]:
     parts = [span(inert(count_of(head), _NAME))]
-    pods = head.subjects if len(head.subjects) == 1 else head.namespaces
+    pods = head.counts.subjects if len(head.counts.subjects) == 1 else head.counts.namespaces
     for joint, names in ((Text("triage.in"), pods), (Text("triage.on"), head.cause.nodes)):
         if names:
             shown = inert(_some(names, _NAMES_IN_HEAD), _PLACE)
@@ -232,13 +220,15 @@ def _where(head: Head) -> list[Part]:
 
 
 def _alert(head: Head) -> list[Part]:
-    parts = [span(pieced("{} {}", Text("triage.alert"), inert(_some(head.names, _NAMES_IN_HEAD) or "-", _NAME // 2)))]
-    runbook = next(iter(head.runbooks), "")
+    parts = [
+        span(pieced("{} {}", Text("triage.alert"), inert(_some(head.counts.names, _NAMES_IN_HEAD) or "-", _NAME // 2)))
+    ]
+    runbook = next(iter(head.counts.runbooks), "")
     for what, url in ((Text("triage.graph"), head.cause.graph), (Text("triage.runbook"), runbook)):
         if url:
             parts += [span(" · "), link(url, what)]
-    if head.cut:
-        parts.append(span(pieced(" · {}", Text("triage.cut", count=head.cut))))
+    if head.counts.cut:
+        parts.append(span(pieced(" · {}", Text("triage.cut", count=head.counts.cut))))
     return parts
 
 

@@ -5,6 +5,7 @@ from bot.slack.render.text import BLOCKS_OF_VIEW
 from bot.slack.render.triage_head import Head
 from bot.triage.cause import Cause
 from bot.triage.state import Incident
+from bot.triage.summary import Counts
 from sandbox.slack.content import elements_of, strings_of
 from sandbox.slack.validate import validate_view
 from tests.render import SAY
@@ -41,7 +42,7 @@ def test_three_questions_are_one_click():
 
 def test_a_thousand_open_incidents_and_changes_fit():
     words = "<!here> *x* " * 1000
-    incident = Head("0123abcd", words, Cause("s", "", words, "info"), Incident("open", 1.0), 1, 1, 1, (), (), 1.0)
+    incident = Head("0123abcd", words, Cause("s", "", words, "info"), Incident("open", 1.0), Counts(1, 1, 1, 1), 1.0)
     seen = SEEN._replace(opened=[words] * 1000, incidents=[incident] * 500)
     view = blocks.in_words(render_home(seen, EXAMPLE), SAY)
     validate_view(view)
