@@ -63,47 +63,28 @@ class _Bar(NamedTuple):
 def charts(report: Report, say: Texts) -> list[Chart]:
     """All that the report's rows can be drawn as."""
     pools = report.typed(PoolRow)
-    plans = [_latency(report.typed(StageRow)), _use(pools), _requests(pools)]
-    return [Chart(plan.name, _drawn(plan, say), say.words(plan.alt_text)) for plan in plans if plan.bars]
-
-
-def _latency(stages: Sequence[StageRow]) -> _Plan:
-    bars = [
-        _Bar(
-            visible(row.stage), row.median_s or 0, row.p95_s or 0, row.max_s or 0, f"{row.median_s:g} / {row.p95_s:g} s"
-        )
-        for row in stages
+    latency = [
+        _Bar(visible(row.stage), row.median_s, row.p95_s, row.max_s or 0, f"{row.median_s:g} / {row.p95_s:g} s")
+        for row in report.typed(StageRow)
         if row.median_s is not None and row.p95_s is not None
     ]
-    return _Plan("latency", Text("picture.latency"), Text("picture.latency-legend"), bars)
-
-
-def _use(pools: Sequence[PoolRow]) -> _Plan:
-    bars = [
-        _Bar(
-            visible(row.pool),
-            row.used_mib or 0,
-            row.given_mib,
-            row.memory_mib,
-            Text(
-                "picture.use-note",
-                used="?" if row.used_mib is None else amount(row.used_mib),
-                given=amount(row.given_mib),
-            ),
-        )
-        for row in pools
-    ]
-    return _Plan("use", Text("picture.use"), Text("picture.use-legend"), bars)
-
-
-def _requests(pools: Sequence[PoolRow]) -> _Plan:
-    bars = [
+    use: list[_Bar] = []
+    for row in pools:
+        used, given = "?" if row.used_mib is None else amount(row.used_mib), amount(row.given_mib)
+        note = Text("picture.use-note", used=used, given=given)
+        use.append(_Bar(visible(row.pool), row.used_mib or 0, row.given_mib, row.memory_mib, note))
+    requests = [
         _Bar(visible(f"{row.pool}: {size}"), count, 0, 0, Text("picture.requests-note", count=count, splits=row.splits))
         for row in pools
         for size, count in row.requests
         if row.given_mib
     ]
-    return _Plan("requests", Text("picture.requests"), Text("picture.requests-legend"), bars)
+    plans = (
+        _Plan("latency", Text("picture.latency"), Text("picture.latency-legend"), latency),
+        _Plan("use", Text("picture.use"), Text("picture.use-legend"), use),
+        _Plan("requests", Text("picture.requests"), Text("picture.requests-legend"), requests),
+    )
+    return [Chart(plan.name, _drawn(plan, say), say.words(plan.alt_text)) for plan in plans if plan.bars]
 
 
 def _drawn(plan: _Plan, say: Texts) -> bytes:

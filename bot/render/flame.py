@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from html import escape
 from typing import NamedTuple
 
-from bot.render.picture_text import FAINT, FRAME, Canvas, Ink
+from bot.render.picture_text import FAINT, FRAME, Canvas, Ink, fitted
 from bot.render.words import visible
 from bot.texts import Text, Texts, together
 
@@ -277,7 +277,7 @@ def flame_picture(flame: Flame, title: str, subtitle: str, say: Texts) -> bytes:
         x = canvas.write((x + 20, y), _GROUPS[group], size=_TEXT, ink=_INK) + 22
     narrow = Text("picture.narrow", count=flame.hidden) if flame.hidden else ""
     said = together(narrow, Text("picture.deeper", count=flame.deeper) if flame.deeper else "", by=", ")
-    text = canvas.fitted(said, _TEXT, max(_WIDTH - _MARGIN - x, 0))
+    text = fitted(say.words(said), _TEXT, max(_WIDTH - _MARGIN - x, 0))
     canvas.write((_WIDTH - _MARGIN - canvas.wide(text, _TEXT), y), text, size=_TEXT, ink=FAINT)
     return canvas.png(64)
 

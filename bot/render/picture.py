@@ -98,9 +98,19 @@ def picture(report: Report, say: Texts) -> bytes | None:
     noun = nouns.pop() if len(nouns) == 1 else "device"
     per_column = min(-(-len(rows) // layout.columns), (_TALLEST - _HEAD - _FOOT) // layout.row)
     shown = rows[: per_column * layout.columns]
-    sizes = _sizes(layout, shown)
+    wide_column = (layout.width - _MARGIN) // layout.columns - _MARGIN
+    label = min(layout.label, max(wide(row.label, layout.font) for row in shown) + 14)
+    bars = wide_column - label - layout.says
+    card = max(bars // max(len(row.bars) for row in shown), _THINNEST)
+    sizes = _Sizes(layout, wide_column, label, bars, card)
     canvas = Canvas((layout.width, _HEAD + per_column * layout.row + _FOOT), say.about(noun))
-    _draw_head(canvas, report, cards)
+    name, room = visible(report.subject.name), layout.width - 2 * _MARGIN
+    what = Text("picture.of-node" if report.subject.kind == "Node" else "picture.of-type", name=name)
+    cluster = Text("picture.in-cluster", name=visible(report.cluster)) if report.cluster else ""
+    taken = report.taken_at.replace("T", " ").replace("Z", " UTC")
+    title = together(what if name else Text("picture.all"), cluster, taken, by=", ")
+    canvas.write((_MARGIN, 20), title, size=_TITLE, room=room)
+    canvas.write((_MARGIN, 58), _facts(report, cards), size=_TEXT, ink=FAINT, room=room)
     for number, row in enumerate(shown):
         column, line = divmod(number, per_column)
         _draw_row(canvas, row, sizes, (_MARGIN + column * (sizes.column + _MARGIN), _HEAD + line * layout.row))
@@ -153,24 +163,7 @@ def amount(mib: int) -> str:
     return f"{mib / _MIB_PER_GIB:,.1f}".removesuffix(".0") + " GiB"
 
 
-def _sizes(layout: _Layout, rows: Sequence[_Row]) -> _Sizes:
-    column = (layout.width - _MARGIN) // layout.columns - _MARGIN
-    label = min(layout.label, max(wide(row.label, layout.font) for row in rows) + 14)
-    bars = column - label - layout.says
-    return _Sizes(layout, column, label, bars, max(bars // max(len(row.bars) for row in rows), _THINNEST))
-
-
 # ------------------------------------------------------------------------------------------------------ drawing
-
-
-def _draw_head(canvas: Canvas, report: Report, cards: Sequence[GpuRow]) -> None:
-    name, room = visible(report.subject.name), canvas.image.width - 2 * _MARGIN
-    what = Text("picture.of-node" if report.subject.kind == "Node" else "picture.of-type", name=name)
-    cluster = Text("picture.in-cluster", name=visible(report.cluster)) if report.cluster else ""
-    taken = report.taken_at.replace("T", " ").replace("Z", " UTC")
-    title = together(what if name else Text("picture.all"), cluster, taken, by=", ")
-    canvas.write((_MARGIN, 20), title, size=_TITLE, room=room)
-    canvas.write((_MARGIN, 58), _facts(report, cards), size=_TEXT, ink=FAINT, room=room)
 
 
 def _facts(report: Report, cards: Sequence[GpuRow]) -> Text:
@@ -204,7 +197,10 @@ def _draw_row(canvas: Canvas, row: _Row, sizes: _Sizes, at: tuple[int, int]) -> 
 
 def _draw_bar(canvas: Canvas, bar: GpuRow, box: _Box, size: int) -> None:
     image, (left, top, right, bottom) = canvas.image, box
-    edge = left + _filled(bar, right - left)
+    edge, (given, total) = left, bar.given
+    # That some is given shows at any scale, and so does that some is not.
+    if given > 0 and total and bar.state != UNREGISTERED:
+        edge = right if given >= total else min(max(left + (right - left) * given // total, left + 2), right - 2)
     if edge < right:
         if not bar.is_known:
             image.paste(_dots().crop((0, 0, right - edge, bottom - top)), (edge, top))
@@ -216,14 +212,6 @@ def _draw_bar(canvas: Canvas, bar: GpuRow, box: _Box, size: int) -> None:
     canvas.draw.rectangle((left, top, right - 1, bottom - 1), outline=FRAME)
     if right - left >= _NARROWEST_WITH_TEXT:
         _draw_words(canvas, bar, (edge, top, right, bottom), size)
-
-
-def _filled(bar: GpuRow, room: int) -> int:
-    """The pixels that stand for what is given. That some is given shows at any scale, and so does that some is not."""
-    given, total = bar.given
-    if given <= 0 or not total or bar.state == UNREGISTERED:
-        return 0
-    return room if given >= total else min(max(room * given // total, 2), room - 2)
 
 
 def _draw_words(canvas: Canvas, bar: GpuRow, box: _Box, size: int) -> None:

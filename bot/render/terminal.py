@@ -135,8 +135,21 @@ class _TerminalPage(NamedTuple):
     def at_a_glance(self, report: Report) -> list[list[_Line]]:
         """The verdict, what to do, two quotes, a line for each other finding, and what could not be read."""
         sections, used = list[list[_Line]](), 0
+        cause, *others = report.findings or (None,)
+        doubt = CONFIDENCES["suspected"] if cause and cause.confidence == "suspected" else ""
+        seen = Text("render.glance", about=together(about(report), doubt, by=", "), moment=seen_at(report))
+        steps = cause.next_actions if cause else ()
         for room in _ROOMS:
-            sections = [section for section in self._glance(report, room) if section]
+            left = len(steps) - room.steps
+            shown = (
+                [*self._verdict(report, cause, whole=False), *self._prose(seen, "  ", style=_LABEL)],
+                self._change(report.change) if report.change else [],
+                [*self._next(steps[: room.steps]), *self._more(left, Text("render.more-steps", count=left))],
+                self._evidence(cause.evidence[: room.quotes] if cause else (), room.quoted),
+                self._also([finding for finding in others if finding], room.others),
+                self._not_read(report.gaps),
+            )
+            sections = [section for section in shown if section]
             if (used := sum(map(len, sections)) + len(sections)) <= _TALLEST + 1:
                 break
         *told, unread = sections if report.gaps else (*sections, [])
@@ -145,49 +158,31 @@ class _TerminalPage(NamedTuple):
             used += len(told[-1]) + 1
         return [*told, unread]
 
-    def _glance(self, report: Report, room: _Room) -> list[list[_Line]]:
-        cause, *others = report.findings or (None,)
-        doubt = CONFIDENCES["suspected"] if cause and cause.confidence == "suspected" else ""
-        seen = Text("render.glance", about=together(about(report), doubt, by=", "), moment=seen_at(report))
-        steps = cause.next_actions if cause else ()
-        left = len(steps) - room.steps
-        return [
-            [*self._verdict(report, cause, whole=False), *self._prose(seen, "  ", style=_LABEL)],
-            self._change(report.change) if report.change else [],
-            [*self._next(steps[: room.steps]), *self._more(left, Text("render.more-steps", count=left))],
-            self._evidence(cause.evidence[: room.quotes] if cause else (), room.quoted),
-            self._also([finding for finding in others if finding], room.others),
-            self._not_read(report.gaps),
-        ]
-
     def overview(self, report: Report, overview: Brief) -> list[list[_Line]]:
         """The verdict, the tables, what no table tells, what to do; of each table as many rows as fit the screen."""
         most = _OVERVIEW_LINES.get(report.playbook, max(_OVERVIEW_LINES.values()))
         sections, by_node = list[list[_Line]](), gpus_by_node(report)
-        roomy, of = most_room(by_node, _ROWS_SHOWN), len(by_node)
+        roomy = most_room(by_node, _ROWS_SHOWN)
+        seen = Text("render.overview", about=about(report), moment=seen_at(report))
+        good_news = report.verdict_severity != report.severity
+        problems = self._problems(overview.problems, loud=good_news)
         for rows in range(_ROWS_SHOWN, _FEWEST_ROWS - 1, -1):
-            sections = [section for section in self._overview(report, overview, roomy, of, rows) if section]
+            shown = (
+                [
+                    *self._verdict(report, next(iter(report.findings), None), whole=False),
+                    *(problems if good_news else []),
+                    *self._prose(seen, "  ", style=_LABEL),
+                ],
+                *(self._brief_table(table, rows) for table in overview.tables),
+                self._bars(roomy, rows, len(by_node)),
+                [] if good_news else problems,
+                self._next(overview.steps),
+                self._not_read(report.gaps),
+            )
+            sections = [section for section in shown if section]
             if sum(map(len, sections)) + len(sections) <= most + 1:
                 break
         return sections
-
-    def _overview(self, report: Report, overview: Brief, roomy: GpusByNode, of: int, rows: int) -> list[list[_Line]]:
-        seen = Text("render.overview", about=about(report), moment=seen_at(report))
-        problems = overview.problems[:_PROBLEMS_SHOWN]
-        more = len(overview.problems) - len(problems)
-        good_news = report.verdict_severity != report.severity
-        return [
-            [
-                *self._verdict(report, next(iter(report.findings), None), whole=False),
-                *(self._problems(problems, more, loud=True) if good_news else []),
-                *self._prose(seen, "  ", style=_LABEL),
-            ],
-            *(self._brief_table(table, rows) for table in overview.tables),
-            self._bars(roomy, rows, of),
-            [] if good_news else self._problems(problems, more, loud=False),
-            self._next(overview.steps),
-            self._not_read(report.gaps),
-        ]
 
     # ------------------------------------------------------------------------------------------------- sections
 
@@ -265,10 +260,11 @@ class _TerminalPage(NamedTuple):
     def _severity(self, severity: Severity) -> str:
         return self.say.words(SEVERITIES[severity]).upper() + "  "
 
-    def _problems(self, findings: Sequence[Finding], more: int, *, loud: bool) -> list[_Line]:
+    def _problems(self, findings: Sequence[Finding], *, loud: bool) -> list[_Line]:
         """A line for each; `loud` ones stand below the verdict, as bad as they are."""
         lines = self._title(Text("render.problems")) if findings and not loud else []
-        for finding in findings:
+        more = len(findings) - _PROBLEMS_SHOWN
+        for finding in findings[:_PROBLEMS_SHOWN]:
             lead = self._severity(finding.severity) if loud else "  - "
             lines += self._prose(_noted(finding), lead, lead_style=_SEVERITY_STYLES[finding.severity] if loud else "")
         return [*lines, *self._more(more, Text("render.more-findings", count=more))]
@@ -346,13 +342,8 @@ class _TerminalPage(NamedTuple):
         lines += [_Line("  ", text, style=_LABEL) for text in row_lines(header, widths, right)]
         lines += [_Line("  ", text) for row in body for text in row_lines(row, widths, right)]
         if missing := rows[0][len(header) :]:
-            names = ", ".join(missing)
-            rest = (
-                Text("render.json-columns", columns=names)
-                if fewest is None
-                else Text("render.all-columns", columns=names)
-            )
-            lines += self._prose(rest, "  ", style=_LABEL)
+            rest = "render.json-columns" if fewest is None else "render.all-columns"
+            lines += self._prose(Text(rest, columns=", ".join(missing)), "  ", style=_LABEL)
         return [*lines, *self._more(left, Text("render.more-rows", rows=left))]
 
     def _table_within(self, table: Table, room: int) -> list[_Line]:

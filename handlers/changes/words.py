@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import click
 
-from bot.changes.kinds import VERBS, ChangeKind, kind_of
+from bot.changes.kinds import USUAL_S, VERBS, ChangeKind, kind_of
 from bot.changes.plan import Raise
 from bot.errors import UsageError, not_understood
 from bot.kube.hami_pods import EXTENDER_CONTAINER, KUBE_SCHEDULER_CONTAINER
@@ -76,7 +76,7 @@ def change_commands(program: str, options: Callable[[], Sequence[click.Parameter
 
         kind = VERBS[verb][0]
         until = f" [{_UNTIL} NAMESPACE/POD]" if kind.is_log_level else ""
-        usage = f"{verb} [{_shown(verb)} [for {format_duration(kind.usual_s)}]{until} [because TEXT]], {kind.reverting}"
+        usage = f"{verb} [{_shown(verb)} [for {format_duration(USUAL_S)}]{until} [because TEXT]], {kind.reverting}"
         rest = f"{verb} extend 10m (added to its deadline). Without words: what is set now and what is open."
         return ReasonedCommand(
             verb,
@@ -164,7 +164,7 @@ def _raise(verb: str, words: list[str], *, dry_run: bool, container: str, until:
         raise _WrongError(
             Text("error-change.not-namespace-pod", pod=repr(pod)), f"{verb} {words[0]} until-captured ml/trainer-0"
         )
-    seconds = _duration(clauses["for"]) if "for" in clauses else float(kind.usual_s)
+    seconds = _duration(clauses["for"]) if "for" in clauses else float(USUAL_S)
     name = _CONTAINERS[container] if container else kind.containers[0]
     return Raise(values, name, seconds, clauses.get("because", ""), pod, dry_run)
 
@@ -239,7 +239,7 @@ def _no_deed(verb: str, word: str) -> _WrongError:
         word=repr(word),
         verb=verb,
         shown=_shown(verb),
-        usual=format_duration(kind.usual_s),
+        usual=format_duration(USUAL_S),
         revert=kind.values.revert,
     )
     return _WrongError(text, verb)
