@@ -84,7 +84,15 @@ class Approving:
                 now = writable.changer.time()
                 if not await self._deps.store.approvals.decide(key, "approved", now=now, by=who.user, line=line):
                     raise await self._decided(writable, key)
-                await self._made(writable, approval._replace(decided_by=who.user), pending, make)
+                approval = approval._replace(decided_by=who.user)
+                await self._told(writable.journal.show_waiting(approval, pending.record, "approved", by=who.user))
+                try:
+                    await make()
+                except BotError as error:
+                    why = self._deps.say.words(error.message)
+                    await self._told(self._not_done(writable, approval, pending, why))
+                    raise
+                await self._told(self._done(writable, approval, pending))
         return self._deps.say("card.made")
 
     async def refuse(self, who: Person, key: str, digest: str) -> str:
@@ -181,16 +189,6 @@ class Approving:
         return record.deadline > pending.until - _ROUNDED_S
 
     # ------------------------------------------------------------------------------------------------------ making
-
-    async def _made(self, writable: WritableCluster, approval: Approval, pending: Pending, make: Make) -> None:
-        by = approval.decided_by
-        await self._told(writable.journal.show_waiting(approval, pending.record, "approved", by=by))
-        try:
-            await make()
-        except BotError as error:
-            await self._told(self._not_done(writable, approval, pending, self._deps.say.words(error.message)))
-            raise
-        await self._told(self._done(writable, approval, pending))
 
     async def _told(self, telling: Awaitable[None]) -> None:
         """What was done stays done: what became of it, if it cannot be told now, `look_after` tells."""

@@ -47,7 +47,14 @@ _ENDED = {
 def shown_report(found: ChangeSnapshot, request: Show, program: str) -> Report:
     """What is set now and what is open; `program` is what commands begin with."""
     if not request.verb:
-        return _how_to_revert(found, program)
+        verb, record = HOW_TO_REVERT[0], found.open
+        claim = Text("changing.none-to-revert", target=found.target)
+        finding = _open(found) or _of_record(found, "no-change-open", "info", claim)
+        if not isinstance(record, Record):
+            return _report(found, verb, [finding])
+        command = f"{program} {record.kind.reverting}".strip()
+        verdict = Text("changing.how-to-revert", command=command, **described(record, found.taken_at))
+        return _report(found, verb, [finding], verdict=verdict)
     kinds = VERBS[request.verb]
     asked = [(kind, name) for kind in kinds for name in kind.containers]
     settings = [shown for kind, name in asked if (shown := _setting(found, name, kind))]
@@ -64,26 +71,13 @@ def shown_report(found: ChangeSnapshot, request: Show, program: str) -> Report:
     return _report(found, request.verb, [finding], tables=(table,))
 
 
-def _how_to_revert(found: ChangeSnapshot, program: str) -> Report:
-    verb, record = HOW_TO_REVERT[0], found.open
-    finding = _open(found) or _nothing_open(found, Text("changing.none-to-revert", target=found.target))
-    if not isinstance(record, Record):
-        return _report(found, verb, [finding])
-    command = f"{program} {record.kind.reverting}".strip()
-    verdict = Text("changing.how-to-revert", command=command, **described(record, found.taken_at))
-    return _report(found, verb, [finding], verdict=verdict)
-
-
-def _nothing_open(found: ChangeSnapshot, claim: Text) -> Finding:
-    return _of_record(found, "no-change-open", "info", claim)
-
-
 def not_open_report(found: ChangeSnapshot, request: Extend | Revert, program: str) -> Report:
     """Why nothing was reverted or extended, where `open_one` found none; `program` is what commands begin with."""
     reverts, record = isinstance(request, Revert), found.open
     if record is None:
         key = "changing.none-to-revert" if reverts else "changing.none-to-extend"
-        return _report(found, request.verb, [_nothing_open(found, Text(key, target=found.target))])
+        claim = Text(key, target=found.target)
+        return _report(found, request.verb, [_of_record(found, "no-change-open", "info", claim)])
     if isinstance(record, UnreadableRecord):
         claim = Text("changing.unreadable", target=found.target, why=record.why)
         return _report(found, request.verb, [_of_record(found, "change-unreadable", "warning", claim)])
@@ -100,24 +94,32 @@ def not_open_report(found: ChangeSnapshot, request: Extend | Revert, program: st
 
 def planned_report(found: ChangeSnapshot, request: Raise, outcome: Plan | NothingToDo | Refusal) -> Report:
     """What would be done, or why nothing will."""
+    proof = _flag_shown(found, request.kind, request.container)
     if isinstance(outcome, Plan):
-        claim = _planned(request, outcome)
+        record = outcome.record
+        claim = Text(
+            "changing.planned" if record.means == "patch" else "changing.planned-process",
+            change=record.shown,
+            container=record.container,
+            old=listed(dict.fromkeys(each.old or Text("changing.unset") for each in record.flags)),
+            time=format_duration(request.seconds),
+            until=record.at,
+        )
         actions = (step(Text("changing.do-it"), words_of(request), changes_cluster=True),)
         severity = SEVERITIES[max((SEVERITIES.index(impact.severity) for impact in outcome.impacts), default=0)]
-        finding = new_finding("change-planned", severity, claim, (_wanted_shown(found, request),), actions)
+        finding = new_finding("change-planned", severity, claim, (proof,), actions)
         return _report(found, request.verb, [finding], change=change_of(outcome))
     if isinstance(outcome, NothingToDo):
         has = zip(request.values, outcome.values, strict=True)
         change = " ".join(f"{kind_of(flag).flag.shown}={value}" for (flag, _), value in has)
         claim = Text("changing.enough", change=change, container=request.container, target=found.target)
-        proofs = (_wanted_shown(found, request),)
-        finding = new_finding("already-enough", "info", claim, proofs, (_see_log(found, request),))
+        finding = new_finding("already-enough", "info", claim, (proof,), (_see_log(found, request),))
         return _report(found, request.verb, [finding])
     claim = Text("changing.refused", why=_why(outcome))
     if outcome.record is not None:
         finding = _of_record(found, "change-refused", "warning", claim, undo(outcome.record))
     else:
-        finding = new_finding("change-refused", "warning", claim, (_wanted_shown(found, request),))
+        finding = new_finding("change-refused", "warning", claim, (proof,))
     return _report(found, request.verb, [finding])
 
 
@@ -211,18 +213,6 @@ def _open(found: ChangeSnapshot) -> Finding | None:
     return None if text is None or deployment is None else open_change(deployment, text, found.taken_at)
 
 
-def _planned(request: Raise, plan: Plan) -> Text:
-    record = plan.record
-    return Text(
-        "changing.planned" if record.means == "patch" else "changing.planned-process",
-        change=record.shown,
-        container=record.container,
-        old=listed(dict.fromkeys(each.old or Text("changing.unset") for each in record.flags)),
-        time=format_duration(request.seconds),
-        until=record.at,
-    )
-
-
 def _why(refusal: Refusal) -> Text:
     return Text("changing.refused-hint", why=refusal.why, hint=refusal.hint)
 
@@ -232,10 +222,6 @@ def _see_log(found: ChangeSnapshot, request: Raise) -> NextAction:
         return step(Text("changing.see-log"), f"logs {request.until_captured}")
     log = kubectl("-n", found.namespace, "logs", f"deploy/{found.name}", "-c", request.container, "--since=10m")
     return step(Text("changing.see-log"), log)
-
-
-def _wanted_shown(found: ChangeSnapshot, request: Raise) -> Evidence:
-    return _flag_shown(found, request.kind, request.container)
 
 
 def _flag_shown(found: ChangeSnapshot, kind: ChangeKind, container: str) -> Evidence:

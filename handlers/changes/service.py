@@ -9,7 +9,8 @@ from typing import Any
 import msgspec
 
 from bot.access import Access
-from bot.changes.deadline import later, time_text
+from bot.changes.deadline import later, no_extension, time_text
+from bot.changes.deployments import place_of
 from bot.changes.journal import ENDS
 from bot.changes.plan import Raise
 from bot.changes.record import Record
@@ -74,7 +75,13 @@ class ChangeService:
             await self.guard.allowed(who, "raise")
             writable = await self._maker.writable(cluster)
             await self._maker.on_time(writable)
-            await self._can_be_told(who)
+            if not who.channel.startswith(("U", "W")):
+                try:  # a change is a public record: where its card cannot stand, none is begun
+                    await self.deps.gateway.look_into(who.channel)
+                except SlackFailure as failure:
+                    if failure.problem in {Problem.FORBIDDEN, Problem.GONE}:
+                        hint = Text("error-change.invite-me-channel-ask-again")
+                        raise Refused(Text("error-change.card-could-not-be-posted"), hint=hint) from failure
             async with self.deps.open_sources(cluster) as sources:
                 found, plan = await self._maker.planned(sources, writable, who, request)
             await writable.writer.patch_deployment(found.namespace, found.name, plan.patch, dry_run=True)
@@ -149,17 +156,6 @@ class ChangeService:
         decided = approval is not None and approval.decided_by == who.user
         return self.deps.say("card.decided-by-you", state=approval.decision) if approval and decided else ""
 
-    async def _can_be_told(self, who: Person) -> None:
-        """A change is a public record: where its card cannot stand, none is begun."""
-        if who.channel.startswith(("U", "W")):
-            return
-        try:
-            await self.deps.gateway.look_into(who.channel)
-        except SlackFailure as failure:
-            if failure.problem in {Problem.FORBIDDEN, Problem.GONE}:
-                hint = Text("error-change.invite-me-channel-ask-again")
-                raise Refused(Text("error-change.card-could-not-be-posted"), hint=hint) from failure
-
     async def extend(self, who: Person, cluster: str, target: str, change_id: str, seconds: float, *, key: str) -> str:
         """Adds so many seconds to the deadline. An empty `change_id` means the open change.
 
@@ -175,7 +171,8 @@ class ChangeService:
             answer = deps.say("card.extended-now", time=format_duration(seconds), until=time_text(until))
             if record.deadline >= until:
                 return answer
-            self._maker.can_be_longer(writable, record, until)
+            if refusal := no_extension(record, until, now=writable.changer.time()):  # nobody is asked to approve that
+                raise Refused(refusal.why, hint=refusal.hint)
             await self.guard.count(who, "extend", cluster, record.id)
             if self.access.two_person:
                 longer = msgspec.structs.replace(record, at=time_text(until), by=who.user, channel=who.channel)
@@ -190,15 +187,17 @@ class ChangeService:
 
         `again`: an earlier process was told the same, and may have done it.
         """
-        if again and not await self._is_open(cluster, target, change_id):
-            return self.deps.say("card.ended-since")
+        if again:
+            try:
+                await self._maker.open(await self._maker.writable(cluster), target, change_id, or_copy=True)
+            except Refused:
+                return self.deps.say("card.ended-since")
         async with self.guard.refusals(who, "revert", place(cluster, target), {"id": change_id}):
             writable = await self._maker.writable(cluster)
             record, _ = await self._maker.open(writable, target, change_id, or_copy=True)
             await self.guard.allowed(who, "revert", requester=record.by)
-            namespace, _, name = record.target.partition("/")
             async with writable.busy:
-                event = await writable.changer.revert(namespace, name, by=who.user)
+                event = await writable.changer.revert(*place_of(record), by=who.user)
             await self.approving.look_after_in(writable.cluster)
         return self.deps.say("card.reverted-now", kind=event.kind)
 
@@ -225,10 +224,3 @@ class ChangeService:
             copy = await (await self._maker.writable(cluster)).changer.not_carried(found.deployment)
             return found._replace(copy=copy.record if copy else None)
         return found
-
-    async def _is_open(self, cluster: str, target: str, change_id: str) -> bool:
-        try:
-            await self._maker.open(await self._maker.writable(cluster), target, change_id, or_copy=True)
-        except Refused:
-            return False
-        return True

@@ -13,7 +13,7 @@ from bot.changes.journal import NotYet
 from bot.errors import BotError, SourceError
 from bot.kube.client.writer import Writer
 from bot.periodic_jobs import Clock
-from bot.settings.schema import AccessSettings, ClusterSettings, Settings, channels_of
+from bot.settings.schema import ClusterSettings, Settings, channels_of
 from bot.slack.gateway import Gateway
 from bot.slack.people import Groups
 from bot.store import StoreError
@@ -80,7 +80,9 @@ class ChangeSupervisor:
         self._open_sources = open_sources
         self._changing = changing
         self._now = now
-        self._access = _access(settings.access)
+        given = settings.access
+        people = frozenset(given.operators), frozenset(given.approvers)
+        self._access = Access(*people, frozenset(given.channels), given.two_person, given.changes_per_hour)
         self._deps: Deps | None = None
         self._service: ChangeService | None = None
         self._leaderships = [Leadership(cluster) for cluster in (clusters or ("",))]
@@ -198,8 +200,3 @@ class ChangeSupervisor:
 
 def _settings_of(settings: Settings, cluster: str) -> ClusterSettings:
     return settings.clusters.get(cluster) or ClusterSettings()
-
-
-def _access(given: AccessSettings) -> Access:
-    people = frozenset(given.operators), frozenset(given.approvers)
-    return Access(*people, frozenset(given.channels), given.two_person, given.changes_per_hour)

@@ -17,7 +17,7 @@ from bot.changes.plan import Raise
 from bot.errors import UsageError, not_understood
 from bot.kube.hami_pods import EXTENDER_CONTAINER, KUBE_SCHEDULER_CONTAINER
 from bot.kube.times import format_duration, read_duration
-from bot.texts import Prose, Text
+from bot.texts import Text
 from handlers.parsing.grammar import DASHES
 
 _CONTAINERS = {"extender": EXTENDER_CONTAINER, "kube-scheduler": KUBE_SCHEDULER_CONTAINER}
@@ -111,7 +111,7 @@ def read_change(
     """What the words after the verb ask for. Raises UsageError, whose hint is an example."""
     try:
         request = _read(verb, _normal(words), dry_run=dry_run, container=container, until=until)
-    except _WrongError as error:
+    except UsageError as error:
         raise UsageError(error.message, example=f"{program} {error.example or VERBS[verb][0].example}") from error
     if (dry_run or container or until) and not isinstance(request, Raise):
         # Nobody who says --dry-run means a revert that is done.
@@ -134,12 +134,6 @@ def _short(container: str) -> str:
     return next((short for short, name in _CONTAINERS.items() if name == container), container)
 
 
-class _WrongError(UsageError):
-    def __init__(self, message: Prose, example: str = "") -> None:
-        super().__init__(message)
-        self.example = example
-
-
 def _read(verb: str, words: list[str], *, dry_run: bool, container: str, until: str) -> Request:
     match words:
         case []:
@@ -149,8 +143,7 @@ def _read(verb: str, words: list[str], *, dry_run: bool, container: str, until: 
         case ["extend", duration]:
             return Extend(verb, _duration(duration))
         case ["extend", *_]:
-            text = Text("error-change.extend-needs-one-duration")
-            raise _WrongError(text, f"{verb} extend 10m")
+            raise UsageError(Text("error-change.extend-needs-one-duration"), example=f"{verb} extend 10m")
         case _:
             return _raise(verb, words, dry_run=dry_run, container=container, until=until)
 
@@ -161,9 +154,8 @@ def _raise(verb: str, words: list[str], *, dry_run: bool, container: str, until:
     clauses = _clauses(kind, rest)
     pod = until or clauses.get("until-captured", "")
     if pod and not re.fullmatch(r"[^/\s]+/[^/\s]+", pod):
-        raise _WrongError(
-            Text("error-change.not-namespace-pod", pod=repr(pod)), f"{verb} {words[0]} until-captured ml/trainer-0"
-        )
+        text = Text("error-change.not-namespace-pod", pod=repr(pod))
+        raise UsageError(text, example=f"{verb} {words[0]} until-captured ml/trainer-0")
     seconds = _duration(clauses["for"]) if "for" in clauses else float(USUAL_S)
     name = _CONTAINERS[container] if container else kind.containers[0]
     return Raise(values, name, seconds, clauses.get("because", ""), pod, dry_run)
@@ -185,7 +177,7 @@ def _values(verb: str, words: list[str]) -> tuple[tuple[tuple[str, str], ...], l
         if name.lower() not in kinds or (value := kinds[name.lower()].values.read(given)) is None:
             raise _no_deed(verb, word)
         if name.lower() in found:
-            raise _WrongError(Text("error-change.stands-there-twice", keyword=repr(name)))
+            raise UsageError(Text("error-change.stands-there-twice", keyword=repr(name)))
         found[name.lower()] = value
     return tuple(found.items()), []
 
@@ -197,12 +189,12 @@ def _clauses(kind: ChangeKind, words: list[str]) -> dict[str, str]:
         keyword, *words = words
         if keyword not in (known := [known for known in _KEYWORDS if known != _UNTIL or kind.is_log_level]):
             if read_duration(keyword) is not None:
-                raise _WrongError(Text("error-change.did-you-mean-for", word=repr(keyword), time=keyword))
-            raise _WrongError(not_understood(keyword, known))
+                raise UsageError(Text("error-change.did-you-mean-for", word=repr(keyword), time=keyword))
+            raise UsageError(not_understood(keyword, known))
         if keyword in clauses:
-            raise _WrongError(Text("error-change.stands-there-twice", keyword=repr(keyword)))
+            raise UsageError(Text("error-change.stands-there-twice", keyword=repr(keyword)))
         if not words:
-            raise _WrongError(Text("error-change.nothing-follows", keyword=repr(keyword)))
+            raise UsageError(Text("error-change.nothing-follows", keyword=repr(keyword)))
         if keyword == "because":
             clauses[keyword], words = " ".join(words), []
         else:
@@ -227,11 +219,11 @@ def _normal(words: Sequence[str]) -> list[str]:
 def _duration(text: str) -> float:
     seconds = read_duration(text)
     if seconds is None:
-        raise _WrongError(Text("error-change.no-duration", text=repr(text)))
+        raise UsageError(Text("error-change.no-duration", text=repr(text)))
     return seconds
 
 
-def _no_deed(verb: str, word: str) -> _WrongError:
+def _no_deed(verb: str, word: str) -> UsageError:
     """All that the verb does, and an example that changes nothing: what was meant is not guessed from the spelling."""
     kind = VERBS[verb][0]
     text = Text(
@@ -242,7 +234,7 @@ def _no_deed(verb: str, word: str) -> _WrongError:
         usual=format_duration(USUAL_S),
         revert=kind.values.revert,
     )
-    return _WrongError(text, verb)
+    return UsageError(text, example=verb)
 
 
 def _shown(verb: str) -> str:

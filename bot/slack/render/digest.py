@@ -114,9 +114,9 @@ def _items(changed: Sequence[Difference]) -> Text:
     return clauses(parts)
 
 
-def _few(items: Sequence[Prose]) -> list[Prose]:
-    more = len(items) - _NAMED
-    return [*items[:_NAMED], *([Text("digest.more", count=more)] if more > 0 else [])]
+def _few(items: Sequence[Prose], most: int = _NAMED) -> list[Prose]:
+    more = len(items) - most
+    return [*items[:most], *([Text("digest.more", count=more)] if more > 0 else [])]
 
 
 def _moved(difference: Difference) -> Text:
@@ -126,11 +126,8 @@ def _moved(difference: Difference) -> Text:
 
 
 def _named(difference: Difference) -> str:
-    return (
-        difference.what
-        if difference.after == "1"
-        else f"{difference.what} ({_value(difference.area, difference.after)})"
-    )
+    value = _value(difference.area, difference.after)
+    return difference.what if difference.after == "1" else f"{difference.what} ({value})"
 
 
 def _value(area: str, value: str) -> str:
@@ -151,18 +148,12 @@ def _worst(post: DigestPost) -> list[Block]:
     for number, finding in enumerate(bad[:_WORST]):
         action = next((each for each in finding.next_actions if each.is_ours), None)
         button = action_button(action, report.cluster, number) if action else None
-        whose = _whose([each for each in post.owners if each.finding == number + 1])
         found.append(blocks.plain_section(f"{number + 1}. {inert(finding.claim, _CLAIM)}", accessory=button))
-        found += [blocks.context(inert(whose, _LINE))] if whose else []
+        owners = [_owner(each) for each in post.owners if each.finding == number + 1]
+        if owners:
+            whose = Text("digest.whose", owners=together(*_few(owners, _OWNERS), by=", "))
+            found.append(blocks.context(inert(whose, _LINE)))
     return [rich_text(line(span(Text("digest.worst"), "bold"))), *found] if found else []
-
-
-def _whose(owners: Sequence[OwnerRow]) -> Prose:
-    if not owners:
-        return ""
-    names = [_owner(owner) for owner in owners[:_OWNERS]]
-    names += [Text("digest.more", count=len(owners) - _OWNERS)] if len(owners) > _OWNERS else []
-    return Text("digest.whose", owners=together(*names, by=", "))
 
 
 def _owner(row: OwnerRow) -> Prose:
@@ -185,9 +176,8 @@ def _rooms(post: DigestPost) -> list[Block]:
         words.append(
             Text("digest.kind", type=inert(kind, _WORD), given=given, memory=memory, largest=largest, promised=promised)
         )
-    if len(post.rooms) > _KINDS:
-        words.append(Text("digest.more", count=len(post.rooms) - _KINDS))
-    shown = [line(span(inert(word, _LINE))) for word in words]
+    more = [Text("digest.more", count=len(post.rooms) - _KINDS)] if len(post.rooms) > _KINDS else []
+    shown = [line(span(inert(word, _LINE))) for word in (*words, *more)]
     return [rich_text(line(span(Text("digest.room"), "bold")), bullets(*shown))] if shown else []
 
 
