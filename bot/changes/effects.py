@@ -78,9 +78,14 @@ def _restart(deployment: Object, around: DeploymentContext, tell: AddImpact) -> 
         )
     else:
         tell(Text("blast.pods-none", name=name), "info")
-    if _strategy(deployment).get("type") == "Recreate":
+    strategy = part_of(spec, "strategy")
+    rolling = part_of(strategy, "rollingUpdate")
+    unavailable = _resolved(rolling.get("maxUnavailable", "25%"), replicas)
+    surge = _resolved(rolling.get("maxSurge", "25%"), replicas, up=True)
+    # Without either one pod may end before its successor is there (k8s.io/kubernetes, `ResolveFenceposts`).
+    if strategy.get("type") == "Recreate":
         tell(Text("blast.all-at-once", name=name), "warning")
-    elif replicas and needs_nodes(deployment) and not _spare(deployment, replicas):
+    elif replicas and needs_nodes(deployment) and surge and not unavailable:
         # A new pod that may stand beside none of the old ones needs a node of its own before the first of them ends.
         if around.nodes is None or around.pods is None:
             tell(Text("blast.rollout-may-wait"), "warning")
@@ -91,14 +96,6 @@ def _restart(deployment: Object, around: DeploymentContext, tell: AddImpact) -> 
             if all(node.name in taken or obstacle(node) is not None for node in around.nodes):
                 tell(Text("blast.rollout-deadlock", nodes=len(around.nodes)), "critical")
     tell(Text("blast.leader-moves"), "warning")
-
-
-def _spare(deployment: Object, replicas: int) -> int:
-    """How many pods may end before their successors are there (k8s.io/kubernetes, `ResolveFenceposts`)."""
-    rolling = part_of(_strategy(deployment), "rollingUpdate")
-    unavailable = _resolved(rolling.get("maxUnavailable", "25%"), replicas)
-    surge = _resolved(rolling.get("maxSurge", "25%"), replicas, up=True)
-    return unavailable if unavailable or surge else 1
 
 
 def _resolved(value: Any, replicas: int, *, up: bool = False) -> int:
@@ -120,7 +117,3 @@ def _matches(selector: Object, labels: dict[str, str]) -> bool:
         return bool(selector) and label_matcher(",".join(parts))(labels)
     except ValueError:
         return True
-
-
-def _strategy(deployment: Object) -> Object:
-    return part_of(part_of(deployment, "spec"), "strategy")

@@ -85,7 +85,9 @@ def exposure(setting: FlagSetting, around: DeploymentContext, tell: AddImpact) -
     outside = [
         f"{service.spec.type} {service.namespace}/{service.name} ({port.node_port or port.port})"
         for service in around.services
-        if service.spec.type in _OUTSIDE and service.spec.selector and service.spec.selector.items() <= leading
+        if service.spec.type in ("NodePort", "LoadBalancer")
+        and service.spec.selector
+        and service.spec.selector.items() <= leading
         for port in service.spec.ports or ()
         if str(port.target_port or port.port) in ports
     ]
@@ -346,6 +348,3 @@ class UnknownKind(ValueError):  # noqa: N818  # what the person is told
 def _no_value(flag: Flag, value: str, allowed: str) -> Refused:
     values = {"value": repr(value), "flag": flag.shown}
     return Text("refusal.no-value", **values), Text("refusal.no-value-do", allowed=allowed)
-
-
-_OUTSIDE = ("NodePort", "LoadBalancer")

@@ -47,10 +47,6 @@ class _Row(NamedTuple):
     bars: tuple[GpuRow, ...]
     says: Text
 
-    @property
-    def room(self) -> int:
-        return sum(bar.room for bar in self.bars)
-
 
 class _Layout(NamedTuple):
     """Pixels: the picture's width, the height of a row and of its bars, the font's; room for labels and for sums."""
@@ -139,7 +135,8 @@ def _rows(by_node: GpusByNode) -> list[_Row]:
         _Row(node, ", ".join(f"{count} x {kind}" for kind, count in types[node].items()), tuple(bars), _sum(bars))
         for node, bars in by_node.items()
     ]
-    return sorted(rows, key=lambda row: -row.room) if len(rows) > _LAYOUTS[0][0] else rows
+    free_first = sorted(rows, key=lambda row: -sum(bar.room for bar in row.bars))
+    return free_first if len(rows) > _LAYOUTS[0][0] else rows
 
 
 def _sum(bars: Sequence[GpuRow]) -> Text:
@@ -154,8 +151,10 @@ def _sum(bars: Sequence[GpuRow]) -> Text:
     return Text("picture.room", amount=free) if free else Text("picture.none-free")
 
 
-def amount(mib: int) -> str:
-    """`13.5 GiB`; MiB below one, whole ones from a thousand on."""
+def amount(mib: int | None) -> str:
+    """`13.5 GiB`; MiB below one, whole ones from a thousand on; `?` where it is not known."""
+    if mib is None:
+        return "?"
     if mib < _MIB_PER_GIB:
         return f"{mib} MiB"
     if mib >= _MANY_GIB * _MIB_PER_GIB:
@@ -210,22 +209,16 @@ def _draw_bar(canvas: Canvas, bar: GpuRow, box: _Box, size: int) -> None:
             image.paste(_hatch().crop((0, 0, right - edge, bottom - top)), (edge, top))
     image.paste(_GIVEN, (left, top, edge, bottom))
     canvas.draw.rectangle((left, top, right - 1, bottom - 1), outline=FRAME)
-    if right - left >= _NARROWEST_WITH_TEXT:
-        _draw_words(canvas, bar, (edge, top, right, bottom), size)
-
-
-def _draw_words(canvas: Canvas, bar: GpuRow, box: _Box, size: int) -> None:
-    """What the bar says, in what is left of it beside the filled part, if there is room."""
-    left, top, right, bottom = box
-    given, total = bar.given
+    if right - left < _NARROWEST_WITH_TEXT:
+        return
     left_of = amount(bar.room) if bar.divided else Text("picture.of-slots", free=total - given, all=total)
     says = left_of if bar.state == FREE else bar.state
     taken = canvas.wide(says, size)
-    if taken + 12 > right - left:
+    if taken + 12 > right - edge:
         return
     x, y = right - taken - 7, top + (bottom - top - size) // 2 - 1
     if bar.state != FREE:
-        canvas.image.paste(PAPER, (x - 3, y, right - 4, y + size + 3))
+        image.paste(PAPER, (x - 3, y, right - 4, y + size + 3))
     canvas.write((x, y), says, size=size)
 
 

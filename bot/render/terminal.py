@@ -10,10 +10,8 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-import msgspec
-
 from bot.render.layout import row_lines, side_by_side, wrap
-from bot.render.overview import Brief, BriefTable, GpusByNode, bars, brief, gpus_by_node, most_room
+from bot.render.overview import Brief, GpusByNode, bars, brief, gpus_by_node, most_room
 from bot.render.words import (
     CONFIDENCES,
     SEVERITIES,
@@ -173,7 +171,7 @@ class _TerminalPage(NamedTuple):
                     *(problems if good_news else []),
                     *self._prose(seen, "  ", style=_LABEL),
                 ],
-                *(self._brief_table(table, rows) for table in overview.tables),
+                *(self._part(table.shown, rows, table.left_out, table.together) for table in overview.tables),
                 self._bars(roomy, rows, len(by_node)),
                 [] if good_news else problems,
                 self._next(overview.steps),
@@ -349,18 +347,15 @@ class _TerminalPage(NamedTuple):
     def _table_within(self, table: Table, room: int) -> list[_Line]:
         """The table with as many of its rows as so many lines hold; nothing where that is none."""
         for count in range(min(len(table.rows), room), 0, -1):
-            left = len(table.rows) - count
-            part = self._table(Table(table.title, table.columns, table.rows[:count]))
-            lines = [*part, *self._more(left, Text("render.all-rows", rows=left))]
-            if len(lines) <= room:
+            if len(lines := self._part(table, count)) <= room:
                 return lines
         return []
 
-    def _brief_table(self, brief_table: BriefTable, most: int) -> list[_Line]:
-        title, columns, rows = msgspec.structs.astuple(brief_table.shown)
-        left = brief_table.left_out + max(len(rows) - most, 0)
-        table = self._table(Table(title, columns, rows[:most]), brief_table.together)
-        return [*table, *self._more(left, Text("render.all-rows", rows=left))]
+    def _part(self, table: Table, most: int, left_out: int = 0, fewest: int | None = None) -> list[_Line]:
+        """So many rows of the table, of which `left_out` are not there, and how many there are beside these."""
+        left = left_out + max(len(table.rows) - most, 0)
+        part = self._table(Table(table.title, table.columns, table.rows[:most]), fewest)
+        return [*part, *self._more(left, Text("render.all-rows", rows=left))]
 
     # ---------------------------------------------------------------------------------------------------- words
 

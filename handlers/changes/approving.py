@@ -27,7 +27,7 @@ from playbooks.playbook import Sources
 
 _CUT_S = LONGEST_S + 30.0
 """So long after its approval nobody is at a change any more."""
-_ROUNDED_S = 2.0
+ROUNDED_S = 2.0
 """A deadline stands on the object in whole seconds, counted from a whole second."""
 _CUT = "the bot was stopped before it could begin"
 
@@ -186,7 +186,7 @@ class Approving:
             record, _ = await self._maker.open(writable, pending.record.target, pending.record.id)
         except Refused:  # it has ended since: then its row says until when it would have lasted
             record = known.record
-        return record.deadline > pending.until - _ROUNDED_S
+        return record.deadline > pending.until - ROUNDED_S
 
     # ------------------------------------------------------------------------------------------------------ making
 

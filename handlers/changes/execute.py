@@ -98,7 +98,16 @@ class ChangeMaker:
     async def make(self, writable: WritableCluster, found: ChangeSnapshot, plan: Plan) -> None:
         """Raises ChangeFailed or Refused when it is not done."""
         if plan.record.means == "patch":  # the pods end with it, and with them what only they hold
-            writable.journal.attach(plan.record.id, await self._captured(writable.cluster, found))
+            with tempfile.TemporaryDirectory(prefix="hami-bot-") as folder:
+                archive = Path(folder) / "before.tar.gz"
+                try:
+                    await self._capture(writable.cluster, found, archive)
+                except BotError as error:
+                    text = Text("error-change.restart-destroys-not-kept", why=error.message)
+                    raise Refused(text, hint=error.hint) from error
+                content = await asyncio.to_thread(archive.read_bytes)
+            file = File("before.tar.gz", content, "what the restart destroyed, recorded before it")
+            writable.journal.attach(plan.record.id, file)
         async with writable.busy:
             await writable.changer.raise_(plan, found.around.version, exact=self._exact)
 
@@ -122,17 +131,6 @@ class ChangeMaker:
                 return "raised"
             await writable.journal.note(event._replace(at=writable.changer.time()))
         return event.kind
-
-    async def _captured(self, cluster: str, found: ChangeSnapshot) -> File:
-        with tempfile.TemporaryDirectory(prefix="hami-bot-") as folder:
-            archive = Path(folder) / "before.tar.gz"
-            try:
-                await self._capture(cluster, found, archive)
-            except BotError as error:
-                text = Text("error-change.restart-destroys-not-kept", why=error.message)
-                raise Refused(text, hint=error.hint) from error
-            content = await asyncio.to_thread(archive.read_bytes)
-        return File("before.tar.gz", content, "what the restart destroyed, recorded before it")
 
     async def open(
         self, writable: WritableCluster, target: str, change_id: str, *, or_copy: bool = False
@@ -171,10 +169,6 @@ _HOUR_S = 3600.0
 log = logging.getLogger(__name__)
 
 
-class NotKnown(BotError):  # noqa: N818  # what the person is told
-    """Whether somebody may do what they asked for could not be found out now."""
-
-
 class Guard:
     """`access` is as set."""
 
@@ -184,14 +178,14 @@ class Guard:
         self._groups = groups
 
     async def allowed(self, who: Person, action: Action, *, requester: str = "") -> None:
-        """Raises AccessDenied, or NotKnown while Slack does not say which groups the person is in."""
+        """Raises AccessDenied, or BotError while Slack does not say which groups the person is in."""
         groups, unread = await self._groups.memberships(who.user)
         decision = decide_access(self.access, who.user, groups, who.channel, action, requester=requester)
         if not isinstance(decision, WhyDenied):
             return
         if unread:
             text = Text("error-change.permissions-could-not-be-checked", why=unread.message)
-            raise NotKnown(text, hint=Text("error-change.not-changed-try-again")) from unread
+            raise BotError(text, hint=Text("error-change.not-changed-try-again")) from unread
         raise AccessDenied(decision)
 
     async def denied(self, who: Person, action: Action, cluster: str) -> AccessDenied | None:

@@ -22,7 +22,7 @@ from bot.slack.render.change import ChangeOffer
 from bot.store import StoreError
 from bot.texts import Text
 from bot.triage.state import News
-from handlers.changes.approving import Approving
+from handlers.changes.approving import ROUNDED_S, Approving
 from handlers.changes.draft import (
     FRESH_S,
     OTHER_CLOCK_S,
@@ -47,9 +47,6 @@ from handlers.user_actions import AcceptedDeed, NotDone
 
 LONGER_S = 600.0
 """What the card's button adds to the deadline, as `extend 10m` does."""
-
-_ROUNDED_S = 2.0
-"""The API server tells its time, and a record its own, in whole seconds."""
 
 
 class ChangeService:
@@ -216,7 +213,7 @@ class ChangeService:
             return kept == record.id
         writable = await self._maker.timed(cluster)
         age_s = writable.changer.time() - record.since
-        return age_s >= self.deps.now() - taken.asked.asked_at - _ROUNDED_S
+        return age_s >= self.deps.now() - taken.asked.asked_at - ROUNDED_S
 
     async def completed(self, cluster: str, found: ChangeSnapshot) -> ChangeSnapshot:
         """With the change that is open by the store's copy alone, where the Deployment carries no record of it."""

@@ -106,7 +106,11 @@ def _area(area: str) -> Prose:
 def _items(changed: Sequence[Difference]) -> Text:
     """What grew or shrank, then what is new, then what is gone."""
     moved = [_moved(difference) for difference in changed if difference.before and difference.after]
-    new = [_named(difference) for difference in changed if not difference.before]
+    new = [
+        difference.what + ("" if difference.after == "1" else f" ({_value(difference.area, difference.after)})")
+        for difference in changed
+        if not difference.before
+    ]
     gone = [difference.what for difference in changed if not difference.after]
     parts = [clauses(_few(moved))] if moved else []
     parts += [Text("digest.new", what=together(*_few(new), by=", "))] if new else []
@@ -123,11 +127,6 @@ def _moved(difference: Difference) -> Text:
     grown = "" if difference.area.endswith("MiB") else step(difference.before, difference.after)
     values = {"before": _value(difference.area, difference.before), "after": _value(difference.area, difference.after)}
     return Text("digest.changed", what=difference.what, step=f" ({grown})" if grown else "", **values)
-
-
-def _named(difference: Difference) -> str:
-    value = _value(difference.area, difference.after)
-    return difference.what if difference.after == "1" else f"{difference.what} ({value})"
 
 
 def _value(area: str, value: str) -> str:
@@ -168,9 +167,7 @@ def _rooms(post: DigestPost) -> list[Block]:
     """What is given and what is left by type of card; by how much it is promised, if by more than there is."""
     words: list[Text] = []
     for kind, room in list(post.rooms.items())[:_KINDS]:
-        given, memory, largest = (
-            "?" if mib is None else amount(mib) for mib in (room.given, room.memory, room.largest)
-        )
+        given, memory, largest = map(amount, (room.given, room.memory, room.largest))
         factor = post.after.get(f"over-subscription/{kind} memory", _PROMISED)
         promised = Text("digest.promised", factor=factor) if factor != _PROMISED else ""
         words.append(
