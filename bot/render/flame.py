@@ -206,9 +206,8 @@ def flame_page(flame: Flame, title: str, subtitle: str) -> str:
     """The page. `title` and `subtitle` are foreign text, as all names are."""
     policy = f"default-src 'none'; script-src '{_hash(_SCRIPT)}'; style-src '{_hash(_STYLE)}'"
     head, about = escape(visible(title)), escape(visible(subtitle))
-    left = (
-        f". {flame.hidden} narrow and {flame.deeper} deep frames are left out." if flame.hidden or flame.deeper else ""
-    )
+    is_cut = flame.hidden or flame.deeper
+    left = f". {flame.hidden} narrow and {flame.deeper} deep frames are left out." if is_cut else ""
     frames = "\n".join(
         f'<button type="button" data-l="{box.left:.7f}" data-w="{box.width:.7f}" data-r="{box.row}" '
         f'data-c="{_css(colour_of(box))}" title="{escape(visible(box.name))} {box.width:.2%}">'

@@ -60,16 +60,6 @@ class _Layout(NamedTuple):
     says: int
 
 
-class _Sizes(NamedTuple):
-    """A layout with the widths that follow from what is shown: of a column, its labels, all its bars, and one card."""
-
-    layout: _Layout
-    column: int
-    label: int
-    bars: int
-    card: int
-
-
 _LAYOUTS = (
     (24, _Layout(1200, 1, 58, 34, font=17, label=230, says=130)),
     (40, _Layout(1200, 1, 40, 28, font=16, label=210, says=125)),
@@ -95,10 +85,9 @@ def picture(report: Report, say: Texts) -> bytes | None:
     per_column = min(-(-len(rows) // layout.columns), (_TALLEST - _HEAD - _FOOT) // layout.row)
     shown = rows[: per_column * layout.columns]
     wide_column = (layout.width - _MARGIN) // layout.columns - _MARGIN
-    label = min(layout.label, max(wide(row.label, layout.font) for row in shown) + 14)
-    bars = wide_column - label - layout.says
+    layout = layout._replace(label=min(layout.label, max(wide(row.label, layout.font) for row in shown) + 14))
+    bars = wide_column - layout.label - layout.says
     card = max(bars // max(len(row.bars) for row in shown), _THINNEST)
-    sizes = _Sizes(layout, wide_column, label, bars, card)
     canvas = Canvas((layout.width, _HEAD + per_column * layout.row + _FOOT), say.about(noun))
     name, room = visible(report.subject.name), layout.width - 2 * _MARGIN
     what = Text("picture.of-node" if report.subject.kind == "Node" else "picture.of-type", name=name)
@@ -109,7 +98,8 @@ def picture(report: Report, say: Texts) -> bytes | None:
     canvas.write((_MARGIN, 58), _facts(report, cards), size=_TEXT, ink=FAINT, room=room)
     for number, row in enumerate(shown):
         column, line = divmod(number, per_column)
-        _draw_row(canvas, row, sizes, (_MARGIN + column * (sizes.column + _MARGIN), _HEAD + line * layout.row))
+        at = (_MARGIN + column * (wide_column + _MARGIN), _HEAD + line * layout.row)
+        _draw_row(canvas, row, layout, at, room=bars, card=card)
     _draw_foot(canvas, len(rows) - len(shown))
     return canvas.png(_palette(), compress_level=4)
 
@@ -177,21 +167,24 @@ def _facts(report: Report, cards: Sequence[GpuRow]) -> Text:
     return Text("picture.largest", facts=facts, amount=amount(largest)) if largest else facts
 
 
-def _draw_row(canvas: Canvas, row: _Row, sizes: _Sizes, at: tuple[int, int]) -> None:
+def _draw_row(canvas: Canvas, row: _Row, layout: _Layout, at: tuple[int, int], *, room: int, card: int) -> None:
+    """`room` is all bars', `card` that of one: pixels."""
     left, top = at
-    layout, start, end = sizes.layout, left + sizes.label, left + sizes.label + sizes.bars
+    start = left + layout.label
     line = top + (layout.bar - layout.font) // 2 - 1
-    canvas.write((left, line), row.label, size=layout.font, room=sizes.label - 12)
+    canvas.write((left, line), row.label, size=layout.font, room=layout.label - 12)
     if layout.row - layout.bar > _SMALL:
-        room = sizes.bars + layout.says
-        canvas.write((start, top + layout.bar + 3), row.note, size=_SMALL, ink=FAINT, room=room)
-    bars = row.bars[: sizes.bars // sizes.card]
-    gap = _GAP if sizes.card > 2 * _GAP else 1
+        place = (start, top + layout.bar + 3)
+        canvas.write(place, row.note, size=_SMALL, ink=FAINT, room=room + layout.says)
+    bars = row.bars[: room // card]
+    gap = _GAP if card > 2 * _GAP else 1
     for number, bar in enumerate(bars):
-        x = start + number * sizes.card
-        _draw_bar(canvas, bar, (x, top, x + sizes.card - gap, top + layout.bar), layout.font - 2)
+        x = start + number * card
+        _draw_bar(canvas, bar, (x, top, x + card - gap, top + layout.bar), layout.font - 2)
     left_out = f"+{len(row.bars) - len(bars)}" if len(bars) < len(row.bars) else ""
-    canvas.write((end + 10, line), together(left_out, row.says, by="; "), size=layout.font, room=layout.says - 14)
+    canvas.write(
+        (start + room + 10, line), together(left_out, row.says, by="; "), size=layout.font, room=layout.says - 14
+    )
 
 
 def _draw_bar(canvas: Canvas, bar: GpuRow, box: _Box, size: int) -> None:

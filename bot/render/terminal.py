@@ -62,24 +62,10 @@ class _Line(NamedTuple):
     style: str = ""
 
 
-class _Room(NamedTuple):
-    """How much of a diagnosis is shown: steps, quotes, lines of each quote, other findings."""
-
-    steps: int
-    quotes: int
-    quoted: int
-    others: int
-
-
-_ROOMS = (
-    _Room(3, 2, 3, 3),
-    _Room(3, 2, 2, 3),
-    _Room(3, 2, 1, 2),
-    _Room(2, 2, 1, 2),
-    _Room(2, 1, 1, 1),
-    _Room(1, 1, 1, 1),
-)
-"""The first that fits on a page is taken."""
+_ROOMS = ((3, 2, 3, 3), (3, 2, 2, 3), (3, 2, 1, 2), (2, 2, 1, 2), (2, 1, 1, 1), (1, 1, 1, 1))
+"""How much of a diagnosis is shown: steps, quotes, lines of each quote, other findings. The first that fits on a page
+is taken.
+"""
 
 
 def terminal(report: Report, say: Texts, *, width: int = 80, colour: bool, whole: bool = True) -> str:
@@ -137,14 +123,14 @@ class _TerminalPage(NamedTuple):
         doubt = CONFIDENCES["suspected"] if cause and cause.confidence == "suspected" else ""
         seen = Text("render.glance", about=together(about(report), doubt, by=", "), moment=seen_at(report))
         steps = cause.next_actions if cause else ()
-        for room in _ROOMS:
-            left = len(steps) - room.steps
+        for most_steps, quotes, lines, most_others in _ROOMS:
+            left = len(steps) - most_steps
             shown = (
                 [*self._verdict(report, cause, whole=False), *self._prose(seen, "  ", style=_LABEL)],
                 self._change(report.change) if report.change else [],
-                [*self._next(steps[: room.steps]), *self._more(left, Text("render.more-steps", count=left))],
-                self._evidence(cause.evidence[: room.quotes] if cause else (), room.quoted),
-                self._also([finding for finding in others if finding], room.others),
+                [*self._next(steps[:most_steps]), *self._more(left, Text("render.more-steps", count=left))],
+                self._evidence(cause.evidence[:quotes] if cause else (), lines),
+                self._also([finding for finding in others if finding], most_others),
                 self._not_read(report.gaps),
             )
             sections = [section for section in shown if section]

@@ -120,14 +120,12 @@ class Gateway:
         answer, _ = await self._calls.call("apps.connections.open", {"token": app_token})
         return str(answer.get("url") or "")
 
-    async def post(
-        self, channel: str, message: Message, *, thread_ts: str = "", key: str = "", patience: float = INTERACTIVE
-    ) -> Posted:
+    async def post(self, channel: str, message: Message, *, thread_ts: str = "", key: str = "") -> Posted:
         """Posts the message, in simpler forms if Slack takes no other, and its files into its thread.
 
         `channel` may be a user's id. Files that cannot be shared are named in the thread and raise nothing.
         """
-        posted, form = await self.say(channel, message, thread_ts=thread_ts, key=key, patience=patience)
+        posted, form = await self.say(channel, message, thread_ts=thread_ts, key=key)
         try:
             await self.upload(posted.channel, form.files, thread_ts=thread_ts or posted.ts)
         except SlackFailure as failure:

@@ -115,7 +115,8 @@ def planned_report(found: ChangeSnapshot, request: Raise, outcome: Plan | Nothin
         claim = Text("changing.enough", change=change, container=request.container, target=found.target)
         finding = new_finding("already-enough", "info", claim, (proof,), (_see_log(found, request),))
         return _report(found, request.verb, [finding])
-    claim = Text("changing.refused", why=_why(outcome))
+    why = Text("changing.refused-hint", why=outcome.why, hint=outcome.hint)
+    claim = Text("changing.refused", why=why)
     if outcome.record is not None:
         finding = _of_record(found, "change-refused", "warning", claim, undo(outcome.record))
     else:
@@ -139,7 +140,8 @@ def raised_report(
 def extended_report(found: ChangeSnapshot, request: Extend, outcome: Record | Refusal) -> Report:
     """The change with its new deadline, or why it has none."""
     if isinstance(outcome, Refusal):
-        claim = Text("changing.refused", why=_why(outcome))
+        why = Text("changing.refused-hint", why=outcome.why, hint=outcome.hint)
+        claim = Text("changing.refused", why=why)
         return _report(found, request.verb, [_of_record(found, "change-refused", "warning", claim)])
     longer = Text("changing.extended", time=format_duration(request.seconds))
     claim = sentences(longer, Text("changing.raised", **described(outcome, found.taken_at)))
@@ -211,10 +213,6 @@ def _open(found: ChangeSnapshot) -> Finding | None:
         return _of_record(found, "change-unreadable", "warning", claim, undo(copy)[:1])
     text, deployment = annotation(found.deployment), found.install.deployment
     return None if text is None or deployment is None else open_change(deployment, text, found.taken_at)
-
-
-def _why(refusal: Refusal) -> Text:
-    return Text("changing.refused-hint", why=refusal.why, hint=refusal.hint)
 
 
 def _see_log(found: ChangeSnapshot, request: Raise) -> NextAction:

@@ -244,11 +244,8 @@ async def _copies(tools: ShellTools) -> _Copies:
 
 def _live(writer: Writer | None, *, dry_run_helps: bool = True) -> Writer:
     if writer is None:
-        hint = Text("error-change.leave-out-recording-reach-cluster")
-        raise UsageError(
-            Text("error-change.recording-cannot-be-changed"),
-            hint=Text("error-change.add-dry-run") if dry_run_helps else hint,
-        )
+        hint = "error-change.add-dry-run" if dry_run_helps else "error-change.leave-out-recording-reach-cluster"
+        raise UsageError(Text("error-change.recording-cannot-be-changed"), hint=Text(hint))
     return writer
 
 

@@ -75,13 +75,23 @@ def change_commands(program: str, options: Callable[[], Sequence[click.Parameter
             return ChangeAsked(read_change(program, verb, words, dry_run=dry_run, **options), values)
 
         kind = VERBS[verb][0]
+        own: list[click.Parameter] = [click.Argument(["words"], nargs=-1, metavar="[WORDS]…")]
+        if len(kind.containers) > 1:
+            shorts = click.Choice([_short(container) for container in kind.containers])
+            help_text = f"Whose {kind.flag.shown}; {_short(kind.containers[0])}'s by default."
+            own.append(click.Option(["--container"], type=shorts, help=help_text))
+        if kind.is_log_level:
+            help_text = "End it once the pod's lines are captured."
+            own.append(click.Option([f"--{_UNTIL}"], default="", metavar="NAMESPACE/POD", help=help_text))
+        help_text = "Write nothing; show the patches and their effects."
+        own.append(click.Option(["--dry-run"], is_flag=True, help=help_text))
         until = f" [{_UNTIL} NAMESPACE/POD]" if kind.is_log_level else ""
         usage = f"{verb} [{_shown(verb)} [for {format_duration(USUAL_S)}]{until} [because TEXT]], {kind.reverting}"
         rest = f"{verb} extend 10m (added to its deadline). Without words: what is set now and what is open."
         return ReasonedCommand(
             verb,
             callback=ask,
-            params=[*_parameters(kind), *options()],
+            params=[*own, *options()],
             help=f"{kind.summary}\n\n{usage}, {rest}",
             short_help=kind.summary,
             epilog=f"Example: {program} {kind.example}",
@@ -241,21 +251,6 @@ def _shown(verb: str) -> str:
     """What asks for values, as help shows it."""
     kinds = VERBS[verb]
     return kinds[0].values.shown if len(kinds) == 1 else " ".join(f"{kind.name}={kind.values.shown}" for kind in kinds)
-
-
-def _parameters(kind: ChangeKind) -> list[click.Parameter]:
-    found: list[click.Parameter] = [click.Argument(["words"], nargs=-1, metavar="[WORDS]…")]
-    if len(kind.containers) > 1:
-        shorts = click.Choice([_short(container) for container in kind.containers])
-        help_text = f"Whose {kind.flag.shown}; {_short(kind.containers[0])}'s by default."
-        found.append(click.Option(["--container"], type=shorts, help=help_text))
-    if kind.is_log_level:
-        help_text = "End it once the pod's lines are captured."
-        found.append(click.Option([f"--{_UNTIL}"], default="", metavar="NAMESPACE/POD", help=help_text))
-    return [
-        *found,
-        click.Option(["--dry-run"], is_flag=True, help="Write nothing; show the patches and their effects."),
-    ]
 
 
 _HYPHENS = str.maketrans(dict.fromkeys(DASHES, "-"))
