@@ -149,20 +149,20 @@ class Changer:
             except (Conflict, OutcomeUnknown) as error:
                 last = error
                 continue
-            if event is not None and event.kind in ("drifted", "container-gone") and event.source == "record":
+            if event is None:
+                continue
+            if event.kind in ("drifted", "container-gone") and event.source == "record":
                 edited = contradicted(event, await self._telling.opened(namespace))
                 if edited is not None:
                     wanted = edited
                     continue
-            if event is not None and event.kind == "failed":
-                await self._note(event)
-                raise ChangeFailed(
-                    Text("error-change.not-changed-because", why=event.detail),
-                    hint=Text("error-change.revert-by-hand", command=event.by_hand),
-                )
-            if event is not None:
-                await self._note(event)
+            await self._note(event)
+            if event.kind != "failed":
                 return event
+            raise ChangeFailed(
+                Text("error-change.not-changed-because", why=event.detail),
+                hint=Text("error-change.revert-by-hand", command=event.by_hand),
+            )
         raise ChangeFailed(Text("error-change.could-not-be-reverted-now", namespace=namespace, name=name)) from last
 
     async def not_carried(self, deployment: Object) -> Open | None:

@@ -1,13 +1,13 @@
 """When a change reverts by itself: for how long it may be asked, how far it may be extended, and by whose clock. Pure.
 
-Each kind of change has its usual and its longest time: `usual_s` and `longest_s` in `bot.changes.kinds`. The deadline
+A change has its usual and its longest time: `USUAL_S` and `LONGEST_S` in `bot.changes.kinds`. The deadline
 itself stands in the record, on the Deployment; `bot.changes.decide` says what is due once it has passed.
 """
 
 import math
 from datetime import UTC, datetime
 
-from bot.changes.kinds import ChangeKind
+from bot.changes.kinds import LONGEST_S, USUAL_S
 from bot.changes.record import Record, Refusal
 from bot.kube.times import format_duration, format_time, roughly
 from bot.texts import Text
@@ -18,14 +18,12 @@ MOST_SKEW_S = 60.0
 """With a clock that is more seconds from the API server's nothing is raised; what is due is reverted all the same."""
 
 
-def no_such_length(kind: ChangeKind, seconds: float) -> Refusal | None:
-    """Why a change of this kind cannot be asked for so many seconds, None where it can."""
-    if SHORTEST_S <= seconds <= kind.longest_s:
+def no_such_length(seconds: float) -> Refusal | None:
+    """Why a change cannot be asked for so many seconds, None where it can."""
+    if SHORTEST_S <= seconds <= LONGEST_S:
         return None
-    limits = {"least": format_duration(SHORTEST_S), "most": format_duration(kind.longest_s)}
-    return Refusal(
-        "duration", Text("refusal.duration", **limits), Text("refusal.duration-do", usual=roughly(kind.usual_s))
-    )
+    limits = {"least": format_duration(SHORTEST_S), "most": format_duration(LONGEST_S)}
+    return Refusal("duration", Text("refusal.duration", **limits), Text("refusal.duration-do", usual=roughly(USUAL_S)))
 
 
 def later(record: Record, seconds: float, *, now: float) -> float:
@@ -37,10 +35,9 @@ def no_extension(record: Record, until: float, *, now: float) -> Refusal | None:
     """Why the deadline cannot be moved to `until`: that is beyond the longest time since the raise, or no later than
     the present deadline, so that what is asked for twice at once is done once. None where it can.
     """
-    longest_s = record.kind.longest_s
-    if until > record.since + longest_s:
-        why = Text("refusal.too-long", most=format_duration(longest_s), at=record.raised_at)
-        left = math.floor((record.since + longest_s - later(record, 0, now=now)) / 60)
+    if until > record.since + LONGEST_S:
+        why = Text("refusal.too-long", most=format_duration(LONGEST_S), at=record.raised_at)
+        left = math.floor((record.since + LONGEST_S - later(record, 0, now=now)) / 60)
         do = Text("refusal.too-long-do", minutes=left) if left > 0 else Text("refusal.too-long-end")
         return Refusal("too-long", why, do)
     if until <= record.deadline:

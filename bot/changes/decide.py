@@ -11,6 +11,7 @@ from typing import Literal, NamedTuple
 
 from bot.changes.flags import ArgumentList, Object, containers, find_spot, target_of, with_words
 from bot.changes.journal import ChangeEvent, EventKind, Open
+from bot.changes.kinds import LONGEST_S
 from bot.changes.merge import OurElement, Stand, stand_of
 from bot.changes.plan import Patch, annotation, plan_forget, plan_retime, plan_revert
 from bot.changes.record import Record, UnreadableRecord, id_in, read_record, same_way_back
@@ -112,27 +113,24 @@ def decide_by_copy(deployment: Object, change: Open, now: float) -> Wait | Resto
     is_due = now >= record.deadline or _is_from_the_future(record, now)
     if not is_due and (record.means == "patch" or annotation(deployment) is not None):
         return Wait(record)
-    if why := _why_not_by_copy(deployment, change):
+    here = target_of(deployment)
+    if not change.uid or is_replaced(deployment, change):
+        why = f"{here} is not known to be the Deployment that was changed, and has {record.shown} as that had"
         return Blocked(record, why)
+    if is_of_another(deployment, record) and record_of_another(deployment, record) is None:
+        return Blocked(record, f"{here} carries a record of another change that cannot be read")
     spot = find_spot(deployment, record.container)
     assert spot, "without its container a change has ended"
     return _back(deployment, record, spot, stand_of(record, spot), takes_off=not is_of_another(deployment, record))
-
-
-def _why_not_by_copy(deployment: Object, change: Open) -> str:
-    record, here = change.record, target_of(deployment)
-    if not change.uid or is_replaced(deployment, change):
-        return f"{here} is not known to be the Deployment that was changed, and has {record.shown} as that had"
-    if is_of_another(deployment, record) and record_of_another(deployment, record) is None:
-        return f"{here} carries a record of another change that cannot be read"
-    return ""
 
 
 def _back(
     deployment: Object, record: Record, spot: ArgumentList, stand: Stand, *, takes_off: bool = True
 ) -> Restore | Forget | Blocked:
     """Of what is due: our element goes back, if it can be told, and what stands under our key goes with `takes_off`."""
-    diff = _diff(record.words_after, spot.words(record.field))
+    # One word a line, as they are in neither order nor number the same. Secrets are masked: everybody may read it.
+    ours, found = (masked_arguments(list(words)) for words in (record.words_after, spot.words(record.field)))
+    diff = "\n".join(line.rstrip("\n") for line in difflib.ndiff(ours, found) if line[0] in "+-")
     if isinstance(stand, OurElement):
         return Restore(record, plan_revert(deployment, record, stand.words, takes_off=takes_off), diff)
     if stand == "unclear":
@@ -142,17 +140,7 @@ def _back(
 
 
 def _is_from_the_future(record: Record, now: float) -> bool:
-    return record.since > now + AHEAD_S or record.deadline > now + record.kind.longest_s + AHEAD_S
-
-
-def _diff(ours: tuple[str, ...], found: tuple[str, ...]) -> str:
-    """One word a line, as they are in neither order nor number the same; empty where both are the same. Secrets are
-    masked: everybody may read it.
-    """
-    if ours == found:
-        return ""
-    lines = difflib.ndiff(masked_arguments(list(ours)), masked_arguments(list(found)))
-    return "\n".join(line.rstrip("\n") for line in lines if line[0] in "+-")
+    return record.since > now + AHEAD_S or record.deadline > now + LONGEST_S + AHEAD_S
 
 
 def carries(deployment: Object, record: Record) -> bool:

@@ -199,9 +199,8 @@ def open_record(deployment: Object) -> Record:
         return found
     if found is None:
         raise ChangeFailed(Text("error-change.no-record", target=here), hint=Text("error-change.nothing-to-revert"))
-    text = (
-        Text("error-change.record-is-a-copy", target=here, other=found.target)
-        if isinstance(found, Record)
-        else (Text("error-change.record-unreadable", target=here, why=found.why))
-    )
+    if isinstance(found, Record):
+        text = Text("error-change.record-is-a-copy", target=here, other=found.target)
+    else:
+        text = Text("error-change.record-unreadable", target=here, why=found.why)
     raise ChangeFailed(text, hint=Text("error-change.look-by-hand"))

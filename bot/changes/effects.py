@@ -31,9 +31,20 @@ def blast_radius(deployment: Object, plan: Plan, around: DeploymentContext) -> t
         tell(Text("blast.no-restart", pods=pods, old=plan.record.old or "0"), "info")
     else:
         _restart(deployment, around, tell)
-        _webhook(around, tell)
+        policies = {webhook.failure_policy or "Fail" for webhook in around.webhooks or ()}
+        if around.webhooks is None:
+            tell(Text("blast.webhook-unseen"), "warning")
+        if "Fail" in policies:
+            tell(Text("blast.webhook-refuses"), "warning")
+        if "Ignore" in policies:
+            tell(Text("blast.webhook-bypassed"), "warning")
         tell(Text("blast.memory-lost"), "info")
-        _owner(deployment, tell)
+        owner = owner_of(deployment)
+        if owner and owner.kind == "helm":
+            tell(Text("blast.helm", release=owner.value), "info")
+        elif owner:
+            key = "blast.gitops-argocd" if owner.kind == "gitops-argocd" else "blast.gitops-flux"
+            tell(Text(key, mark=owner.mark, value=owner.value), "warning")
     for each in plan.record.flags:
         if brings := each.kind.brings:
             brings(FlagSetting(deployment, plan.record.container, each.new), around, tell)
@@ -67,19 +78,24 @@ def _restart(deployment: Object, around: DeploymentContext, tell: AddImpact) -> 
         )
     else:
         tell(Text("blast.pods-none", name=name), "info")
-    if _strategy(deployment).get("type") == "Recreate":
-        tell(Text("blast.all-at-once", name=name), "warning")
-    elif replicas and needs_nodes(deployment) and not _spare(deployment, replicas):
-        _anti_affinity(deployment, around, tell)
-    tell(Text("blast.leader-moves"), "warning")
-
-
-def _spare(deployment: Object, replicas: int) -> int:
-    """How many pods may end before their successors are there (k8s.io/kubernetes, `ResolveFenceposts`)."""
-    rolling = part_of(_strategy(deployment), "rollingUpdate")
+    strategy = part_of(spec, "strategy")
+    rolling = part_of(strategy, "rollingUpdate")
     unavailable = _resolved(rolling.get("maxUnavailable", "25%"), replicas)
     surge = _resolved(rolling.get("maxSurge", "25%"), replicas, up=True)
-    return unavailable if unavailable or surge else 1
+    # Without either one pod may end before its successor is there (k8s.io/kubernetes, `ResolveFenceposts`).
+    if strategy.get("type") == "Recreate":
+        tell(Text("blast.all-at-once", name=name), "warning")
+    elif replicas and needs_nodes(deployment) and surge and not unavailable:
+        # A new pod that may stand beside none of the old ones needs a node of its own before the first of them ends.
+        if around.nodes is None or around.pods is None:
+            tell(Text("blast.rollout-may-wait"), "warning")
+        else:
+            taken = {pod.spec.node_name for pod in around.pods}
+            template = msgspec.convert(part_of(spec, "template"), PodTemplate, strict=False)
+            obstacle = NodeFilter(Pod(metadata=template.metadata, spec=template.spec)).obstacle
+            if all(node.name in taken or obstacle(node) is not None for node in around.nodes):
+                tell(Text("blast.rollout-deadlock", nodes=len(around.nodes)), "critical")
+    tell(Text("blast.leader-moves"), "warning")
 
 
 def _resolved(value: Any, replicas: int, *, up: bool = False) -> int:
@@ -88,19 +104,6 @@ def _resolved(value: Any, replicas: int, *, up: bool = False) -> int:
         return int(text) if text.isdecimal() else 0
     share = int(text[:-1]) * replicas if text[:-1].isdecimal() else 0
     return -(-share // 100) if up else share // 100
-
-
-def _anti_affinity(deployment: Object, around: DeploymentContext, tell: AddImpact) -> None:
-    """A new pod that may stand beside none of the old ones needs a node of its own before the first of them ends."""
-    if around.nodes is None or around.pods is None:
-        tell(Text("blast.rollout-may-wait"), "warning")
-        return
-    taken = {pod.spec.node_name for pod in around.pods}
-    template = msgspec.convert(part_of(deployment["spec"], "template"), PodTemplate, strict=False)
-    obstacle = NodeFilter(Pod(metadata=template.metadata, spec=template.spec)).obstacle
-    free = [node.name for node in around.nodes if node.name not in taken and obstacle(node) is None]
-    if not free:
-        tell(Text("blast.rollout-deadlock", nodes=len(around.nodes)), "critical")
 
 
 def _matches(selector: Object, labels: dict[str, str]) -> bool:
@@ -114,30 +117,3 @@ def _matches(selector: Object, labels: dict[str, str]) -> bool:
         return bool(selector) and label_matcher(",".join(parts))(labels)
     except ValueError:
         return True
-
-
-# ----------------------------------------------------------------------------------------------- what stands around
-
-
-def _webhook(around: DeploymentContext, tell: AddImpact) -> None:
-    if around.webhooks is None:
-        tell(Text("blast.webhook-unseen"), "warning")
-        return
-    policies = {webhook.failure_policy or "Fail" for webhook in around.webhooks}
-    if "Fail" in policies:
-        tell(Text("blast.webhook-refuses"), "warning")
-    if "Ignore" in policies:
-        tell(Text("blast.webhook-bypassed"), "warning")
-
-
-def _owner(deployment: Object, tell: AddImpact) -> None:
-    owner = owner_of(deployment)
-    if owner and owner.kind == "helm":
-        tell(Text("blast.helm", release=owner.value), "info")
-    elif owner:
-        key = "blast.gitops-argocd" if owner.kind == "gitops-argocd" else "blast.gitops-flux"
-        tell(Text(key, mark=owner.mark, value=owner.value), "warning")
-
-
-def _strategy(deployment: Object) -> Object:
-    return part_of(part_of(deployment, "spec"), "strategy")

@@ -66,11 +66,6 @@ def loudness(setting: FlagSetting, _: DeploymentContext, tell: AddImpact) -> Non
         tell(Text("blast.loud"), "info")
 
 
-def requests_to_come(_: FlagSetting, __: DeploymentContext, tell: AddImpact) -> None:
-    """Tells that the API server gets more requests."""
-    tell(Text("blast.more-requests"), "info")
-
-
 def exposure(setting: FlagSetting, around: DeploymentContext, tell: AddImpact) -> None:
     """Who can fetch profiles: they are served without authentication."""
     if around.version is not None and PROFILING_SINCE <= around.version < METRICS_CLOSED_SINCE:
@@ -90,7 +85,9 @@ def exposure(setting: FlagSetting, around: DeploymentContext, tell: AddImpact) -
     outside = [
         f"{service.spec.type} {service.namespace}/{service.name} ({port.node_port or port.port})"
         for service in around.services
-        if service.spec.type in _OUTSIDE and service.spec.selector and service.spec.selector.items() <= leading
+        if service.spec.type in ("NodePort", "LoadBalancer")
+        and service.spec.selector
+        and service.spec.selector.items() <= leading
         for port in service.spec.ports or ()
         if str(port.target_port or port.port) in ports
     ]
@@ -107,8 +104,14 @@ Refused = tuple[Text, Text]
 """Why, and what to do instead."""
 Brings = Callable[[FlagSetting, DeploymentContext, AddImpact], None]
 """Tells what a new value brings with it."""
-ChangeWords = Callable[[str, str, str], Text]
-"""A change in a few words: in which container, from which value, to which."""
+_CARDS = {
+    "v": "card.what-v",
+    "profiling": "card.what-profiling",
+    PROFILES_BIND: "card.what-profiling-bind-address",
+    "kube-qps": "card.what-kube-qps",
+    "kube-burst": "card.what-kube-burst",
+    "kube-timeout": "card.what-kube-timeout",
+}
 
 
 class Switch:
@@ -199,26 +202,23 @@ class ChangeKind(msgspec.Struct, frozen=True):
     """One flag that can be changed for a while.
 
     People type `verb`; `name` is the flag's without its hyphens, and what records of open changes name. Flags with the
-    same verb are set together, each as `name=value`: their `containers`, `summary`, `example`, `usual_s` and
-    `longest_s` are the same. `containers` are those whose flag it is, the first where none is named. `summary` and
-    `example` stand in the help. `change` puts it into words. `since` is
+    same verb are set together, each as `name=value`: their `containers`, `summary` and `example` are the
+    same. `containers` are those whose flag it is, the first where none is named. `summary` and
+    `example` stand in the help. `since` is
     HAMi's first version whose extender knows the flag, None for all. `is_log_level`: kube-scheduler takes it while it
     runs, and the log itself tells when enough is captured, or too much is written. `brings` tells its consequences, if
-    there are any. A change lasts `usual_s` where no time is given, `longest_s` from its raise at most.
+    there are any. A change lasts `USUAL_S` where no time is given, `LONGEST_S` from its raise at most.
     """
 
     verb: str
     name: str
     values: Switch | Number
-    change: ChangeWords
     containers: tuple[str, ...]
     summary: str
     example: str
     since: Version | None = None
     is_log_level: bool = False
     brings: Brings | None = None
-    usual_s: int = USUAL_S
-    longest_s: int = LONGEST_S
 
     @property
     def flag(self) -> Flag:
@@ -228,6 +228,10 @@ class ChangeKind(msgspec.Struct, frozen=True):
     def reverting(self) -> str:
         """The words that revert the change now."""
         return f"{self.verb} {self.values.revert}"
+
+    def change(self, container: str, old: str, new: str) -> Text:
+        """Such a change in a few words."""
+        return Text(_CARDS[self.name], container=container, old=old, new=new)
 
     def asked_as(self, value: str) -> str:
         """The word that asks for the value."""
@@ -262,7 +266,6 @@ VERBOSITY = ChangeKind(
     verb="verbosity",
     name="v",
     values=Number(0, 7, _high_level, shown="LEVEL"),
-    change=lambda where, old, new: Text("card.what-v", container=where, old=old, new=new),
     containers=(EXTENDER_CONTAINER, KUBE_SCHEDULER_CONTAINER),
     summary="Show how much the scheduler logs; raise it for a while; the bot reverts it at the deadline.",
     example="verbosity 5 for 10m because ml/trainer-0 is refused",
@@ -273,23 +276,16 @@ PROFILING = ChangeKind(
     verb="profiling",
     name="profiling",
     values=Switch(),
-    change=lambda where, old, new: Text("card.what-profiling", container=where, old=old, new=new),
     containers=(EXTENDER_CONTAINER,),
     summary="Show whether the scheduler serves profiles; switch that on for a while.",
     example="profiling on for 15m because filter runs are slow",
     since=PROFILING_SINCE,
     brings=exposure,
 )
-_PROFILES_BIND = ChangeKind(
-    verb=PROFILING.verb,
+_PROFILES_BIND = msgspec.structs.replace(
+    PROFILING,
     name=PROFILES_BIND,
     values=Opened(),
-    change=lambda where, old, new: Text("card.what-profiling-bind-address", container=where, old=old, new=new),
-    containers=PROFILING.containers,
-    summary=PROFILING.summary,
-    example=PROFILING.example,
-    since=PROFILING_SINCE,
-    brings=exposure,
 )
 
 
@@ -304,37 +300,27 @@ def set_along(kind: ChangeKind, flags: Mapping[str, str], version: Version | Non
 TRY = "tune try"
 
 
-def _tried(name: str, values: Number, change: ChangeWords, brings: Brings | None = None) -> ChangeKind:
-    return ChangeKind(
-        verb=TRY,
-        name=name,
-        values=values,
-        change=change,
-        containers=(EXTENDER_CONTAINER,),
-        summary="Show the limits of the scheduler's API client; try others for a while, with one restart.",
-        example=f"{TRY} kube-qps=50 kube-burst=100 kube-timeout=30 for 30m because pods wait for a minute",
-        since=CLIENT_FLAGS_SINCE,
-        brings=brings,
-    )
-
-
 # Without these flags client-go's defaults hold: 5 requests a second, 10 at once, no time-out.
-KUBE_QPS = _tried(
-    "kube-qps",
-    Number(1, 200, _high_rate, default="5"),
-    lambda where, old, new: Text("card.what-kube-qps", container=where, old=old, new=new),
-    requests_to_come,
+KUBE_QPS = ChangeKind(
+    verb=TRY,
+    name="kube-qps",
+    values=Number(1, 200, _high_rate, default="5"),
+    containers=(EXTENDER_CONTAINER,),
+    summary="Show the limits of the scheduler's API client; try others for a while, with one restart.",
+    example=f"{TRY} kube-qps=50 kube-burst=100 kube-timeout=30 for 30m because pods wait for a minute",
+    since=CLIENT_FLAGS_SINCE,
+    brings=lambda _, __, tell: tell(Text("blast.more-requests"), "info"),
 )
-KUBE_BURST = _tried(
-    "kube-burst",
-    Number(1, 400, _high_rate, default="10"),
-    lambda where, old, new: Text("card.what-kube-burst", container=where, old=old, new=new),
-    requests_to_come,
+KUBE_BURST = msgspec.structs.replace(
+    KUBE_QPS,
+    name="kube-burst",
+    values=Number(1, 400, _high_rate, default="10"),
 )
-KUBE_TIMEOUT = _tried(
-    "kube-timeout",
-    Number(1, 120, _high_timeout, shown="SECONDS"),
-    lambda where, old, new: Text("card.what-kube-timeout", container=where, old=old, new=new),
+KUBE_TIMEOUT = msgspec.structs.replace(
+    KUBE_QPS,
+    name="kube-timeout",
+    values=Number(1, 120, _high_timeout, shown="SECONDS"),
+    brings=None,
 )
 
 KINDS = {kind.name: kind for kind in (VERBOSITY, PROFILING, KUBE_QPS, KUBE_BURST, KUBE_TIMEOUT)}
@@ -362,6 +348,3 @@ class UnknownKind(ValueError):  # noqa: N818  # what the person is told
 def _no_value(flag: Flag, value: str, allowed: str) -> Refused:
     values = {"value": repr(value), "flag": flag.shown}
     return Text("refusal.no-value", **values), Text("refusal.no-value-do", allowed=allowed)
-
-
-_OUTSIDE = ("NodePort", "LoadBalancer")

@@ -59,9 +59,8 @@ def _stand_of(ours: FlagChange, record: Record, spot: ArgumentList) -> Stand:
         return OurElement(_without(now, with_ours[-1], ours.old, appended=len(made) > len(before)))
     if with_ours or any(setting.value == ours.new for setting in sets_of(spot, flag)):
         return "unclear"
-    return (
-        "back" if [setting.value for setting in left[-1:]] == [setting.value for setting in before[-1:]] else "theirs"
-    )
+    was, is_now = ([setting.value for setting in some[-1:]] for some in (before, left))
+    return "back" if was == is_now else "theirs"
 
 
 def _first_word(setting: Set) -> int:

@@ -23,7 +23,7 @@ from bot.changes.flags import (
     with_value,
     with_words,
 )
-from bot.changes.kinds import ChangeKind, kind_of, set_along
+from bot.changes.kinds import LONGEST_S, ChangeKind, kind_of, set_along
 from bot.changes.record import (
     KEY,
     VERSION,
@@ -117,7 +117,7 @@ def plan_raise(
     """
     values = (kind_of(name).refusal(wanted.container, value) for name, value in wanted.values)
     no_such_value = next((Refusal("value", *why) for why in values if why), None)
-    refusal = no_such_length(wanted.kind, wanted.seconds) or no_such_value or _open_already(deployment)
+    refusal = no_such_length(wanted.seconds) or no_such_value or _open_already(deployment)
     refusal = refusal or wrong_clock(skew_s) or _unfit(deployment, wanted, version)
     if refusal:
         return refusal
@@ -156,7 +156,7 @@ def plan_raise(
     if read_record(write_record(record)) != record:  # what cannot be read later would never be undone
         why = Text("refusal.long-record", count=f"{len(write_record(record)):,}")
         return Refusal("unsuitable", why, Text("refusal.long-record-do"))
-    meta = _metadata(deployment)
+    meta = part_of(deployment, "metadata")
     no_annotations = not meta.get("annotations")
     patch: list[dict[str, Any]] = [
         *(_test(f"/metadata/{key}", meta[key]) for key in ("uid", "resourceVersion") if key in meta),
@@ -214,9 +214,8 @@ def plan_revert(deployment: Object, record: Record, words: tuple[str, ...], *, t
 
 def plan_forget(deployment: Object) -> Patch:
     """Takes the record off and leaves everything else as somebody made it; no operation where none is there."""
-    if annotation(deployment) is None:
-        return ()
-    return (_test("/metadata/uid", _uid(deployment)), _test(KEY_PATH, annotation(deployment)), _REMOVE)
+    text = annotation(deployment)
+    return () if text is None else _undo(_uid(deployment), [], text)
 
 
 def plan_extension(deployment: Object, record: Record, until: float, *, now: float) -> tuple[Record, Patch] | Refusal:
@@ -234,14 +233,14 @@ def plan_extension(deployment: Object, record: Record, until: float, *, now: flo
 def plan_retime(deployment: Object, record: Record, *, now: float) -> tuple[Record, Patch]:
     """The record as if it had been raised now, for as long as it was to last and never longer, and the patch."""
     began = math.floor(now)
-    lasts = min(max(0, record.deadline - record.since), record.kind.longest_s)
+    lasts = min(max(0, record.deadline - record.since), LONGEST_S)
     again = msgspec.structs.replace(record, raised_at=time_text(began), at=time_text(began + lasts))
     return again, _rewritten(deployment, again)
 
 
 def annotation(deployment: Object) -> str | None:
     """The text under our key on the object, None when there is none."""
-    annotations = _metadata(deployment).get("annotations")
+    annotations = part_of(deployment, "metadata").get("annotations")
     return cast(Object, annotations).get(KEY) if isinstance(annotations, dict) else None
 
 
@@ -254,7 +253,7 @@ def unfinished_rollout(deployment: Object) -> Text | None:
     wanted = spec.get("replicas", 1)
     updated, present = status.get("updatedReplicas", 0), status.get("replicas", 0)
     available = status.get("availableReplicas", 0)
-    if _metadata(deployment).get("generation", 0) > status.get("observedGeneration", 0):
+    if part_of(deployment, "metadata").get("generation", 0) > status.get("observedGeneration", 0):
         return Text("refusal.rollout-unseen")
     if updated < wanted:
         return Text("refusal.rollout-updated", count=updated, wanted=wanted)
@@ -314,7 +313,7 @@ def _set_words(place: int, record: Record, now: tuple[str, ...], then: tuple[str
 
 
 def _undo(uid: str, words_back: list[dict[str, Any]], text: str | None) -> Patch:
-    return (_test("/metadata/uid", uid), _test(KEY_PATH, text), *words_back, _REMOVE)
+    return (_test("/metadata/uid", uid), _test(KEY_PATH, text), *words_back, {"op": "remove", "path": KEY_PATH})
 
 
 def _rewritten(deployment: Object, record: Record) -> Patch:
@@ -330,15 +329,8 @@ def _test(path: str, value: Any) -> dict[str, Any]:
     return {"op": "test", "path": path, "value": value}
 
 
-def _metadata(deployment: Object) -> Object:
-    return part_of(deployment, "metadata")
-
-
 def _uid(deployment: Object) -> str:
-    return str(_metadata(deployment).get("uid", ""))
-
-
-_REMOVE: dict[str, Any] = {"op": "remove", "path": KEY_PATH}
+    return str(part_of(deployment, "metadata").get("uid", ""))
 
 
 OwnerKind = Literal["gitops-argocd", "gitops-flux", "helm"]
@@ -380,6 +372,5 @@ def basis_of(deployment: Object) -> str:
     by themselves, and with them neither what a change does nor what it brings. `metadata.generation` is none either: it
     counts edits of the spec that were taken back.
     """
-    uid = part_of(deployment, "metadata").get("uid", "")
-    rests_on = (uid, deployment.get("spec"), owner_of(deployment))
+    rests_on = (_uid(deployment), deployment.get("spec"), owner_of(deployment))
     return hashlib.sha256(msgspec.json.encode(rests_on, order="deterministic")).hexdigest()

@@ -167,7 +167,11 @@ class Reconciler:
                 deployment = await self._objects.read(namespace, name)
                 now = FOREVER if early else self._objects.time()
                 if change:
-                    return _Looked(await self._by_copy(deployment, change, now, early))
+                    underway = change.state == "planned" and self._objects.time() - change.record.since < UNDERWAY_S
+                    if underway or carries(deployment, change.record):
+                        return _Looked()
+                    with _traced(record, f"{namespace}/{name}"):
+                        return _Looked(await self._objects.act_by_copy(deployment, change, now, detail=early))
                 due = decide(deployment, now)
                 record = None if due is None or isinstance(due, UnreadableRecord) else due.record
                 if isinstance(due, Wait):
@@ -253,14 +257,6 @@ class Reconciler:
             if event is None or event.kind not in ENDS:
                 above |= places
         return events
-
-    async def _by_copy(self, deployment: Object, change: Open, now: float, early: str) -> ChangeEvent | None:
-        record = change.record
-        underway = change.state == "planned" and self._objects.time() - record.since < UNDERWAY_S
-        if carries(deployment, record) or underway:
-            return None
-        with _traced(record, record.target):
-            return await self._objects.act_by_copy(deployment, change, now, detail=early)
 
 
 def _traced(record: Record | None, target: str) -> AbstractContextManager[None]:

@@ -32,24 +32,6 @@ class Chart(NamedTuple):
     alt_text: str
 
 
-class _Plan(NamedTuple):
-    """A chart before it is drawn."""
-
-    name: str
-    title: Text
-    legend: Text
-    bars: Sequence["_Bar"]
-
-    @property
-    def shown(self) -> Sequence["_Bar"]:
-        return self.bars[:_MOST_BARS]
-
-    @property
-    def alt_text(self) -> Text:
-        bars = (together(bar.label, bar.note, by=": ") for bar in self.shown)
-        return together(self.title, together(*bars, by="; "), by=". ")
-
-
 class _Bar(NamedTuple):
     """A line: its label, what is filled solid, what is striped beyond that, and the whole; `note` stands after it."""
 
@@ -63,61 +45,43 @@ class _Bar(NamedTuple):
 def charts(report: Report, say: Texts) -> list[Chart]:
     """All that the report's rows can be drawn as."""
     pools = report.typed(PoolRow)
-    plans = [_latency(report.typed(StageRow)), _use(pools), _requests(pools)]
-    return [Chart(plan.name, _drawn(plan, say), say.words(plan.alt_text)) for plan in plans if plan.bars]
-
-
-def _latency(stages: Sequence[StageRow]) -> _Plan:
-    bars = [
-        _Bar(
-            visible(row.stage), row.median_s or 0, row.p95_s or 0, row.max_s or 0, f"{row.median_s:g} / {row.p95_s:g} s"
-        )
-        for row in stages
+    latency = [
+        _Bar(visible(row.stage), row.median_s, row.p95_s, row.max_s or 0, f"{row.median_s:g} / {row.p95_s:g} s")
+        for row in report.typed(StageRow)
         if row.median_s is not None and row.p95_s is not None
     ]
-    return _Plan("latency", Text("picture.latency"), Text("picture.latency-legend"), bars)
-
-
-def _use(pools: Sequence[PoolRow]) -> _Plan:
-    bars = [
-        _Bar(
-            visible(row.pool),
-            row.used_mib or 0,
-            row.given_mib,
-            row.memory_mib,
-            Text(
-                "picture.use-note",
-                used="?" if row.used_mib is None else amount(row.used_mib),
-                given=amount(row.given_mib),
-            ),
-        )
-        for row in pools
-    ]
-    return _Plan("use", Text("picture.use"), Text("picture.use-legend"), bars)
-
-
-def _requests(pools: Sequence[PoolRow]) -> _Plan:
-    bars = [
+    use: list[_Bar] = []
+    for row in pools:
+        note = Text("picture.use-note", used=amount(row.used_mib), given=amount(row.given_mib))
+        use.append(_Bar(visible(row.pool), row.used_mib or 0, row.given_mib, row.memory_mib, note))
+    requests = [
         _Bar(visible(f"{row.pool}: {size}"), count, 0, 0, Text("picture.requests-note", count=count, splits=row.splits))
         for row in pools
         for size, count in row.requests
         if row.given_mib
     ]
-    return _Plan("requests", Text("picture.requests"), Text("picture.requests-legend"), bars)
+    plans = (
+        ("latency", Text("picture.latency"), Text("picture.latency-legend"), latency),
+        ("use", Text("picture.use"), Text("picture.use-legend"), use),
+        ("requests", Text("picture.requests"), Text("picture.requests-legend"), requests),
+    )
+    return [_chart(say, name, title, legend, bars) for name, title, legend, bars in plans if bars]
 
 
-def _drawn(plan: _Plan, say: Texts) -> bytes:
-    canvas = Canvas((_WIDTH, _HEAD + len(plan.shown) * _ROW + _FOOT), say)
-    canvas.write((_MARGIN, 18), plan.title, size=_TITLE, room=_WIDTH - 2 * _MARGIN)
-    canvas.write((_MARGIN, 52), plan.legend, size=_SMALL, ink=FAINT, room=_WIDTH - 2 * _MARGIN)
+def _chart(say: Texts, name: str, title: Text, legend: Text, bars: Sequence[_Bar]) -> Chart:
+    shown = bars[:_MOST_BARS]
+    canvas = Canvas((_WIDTH, _HEAD + len(shown) * _ROW + _FOOT), say)
+    canvas.write((_MARGIN, 18), title, size=_TITLE, room=_WIDTH - 2 * _MARGIN)
+    canvas.write((_MARGIN, 52), legend, size=_SMALL, ink=FAINT, room=_WIDTH - 2 * _MARGIN)
     # The highest of all takes the whole room.
-    highest = max(max(bar.solid, bar.striped, bar.whole) for bar in plan.shown) or 1
-    for number, bar in enumerate(plan.shown):
+    highest = max(max(bar.solid, bar.striped, bar.whole) for bar in shown) or 1
+    for number, bar in enumerate(shown):
         _draw(canvas, bar, (_WIDTH - 2 * _MARGIN - _LABEL - _NOTE) / highest, _HEAD + number * _ROW)
-    if left_out := len(plan.bars) - len(plan.shown):
+    if left_out := len(bars) - len(shown):
         more = Text("picture.more-bars", count=left_out)
         canvas.write((_MARGIN, canvas.image.height - 34), more, size=_SMALL, ink=FAINT)
-    return canvas.png()
+    told = (together(bar.label, bar.note, by=": ") for bar in shown)
+    return Chart(name, canvas.png(), say.words(together(title, together(*told, by="; "), by=". ")))
 
 
 def _draw(canvas: Canvas, bar: _Bar, scale: float, top: int) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from html import escape
 from typing import NamedTuple
 
-from bot.render.picture_text import FAINT, FRAME, Canvas, Ink
+from bot.render.picture_text import FAINT, FRAME, Canvas, Ink, fitted
 from bot.render.words import visible
 from bot.texts import Text, Texts, together
 
@@ -206,9 +206,8 @@ def flame_page(flame: Flame, title: str, subtitle: str) -> str:
     """The page. `title` and `subtitle` are foreign text, as all names are."""
     policy = f"default-src 'none'; script-src '{_hash(_SCRIPT)}'; style-src '{_hash(_STYLE)}'"
     head, about = escape(visible(title)), escape(visible(subtitle))
-    left = (
-        f". {flame.hidden} narrow and {flame.deeper} deep frames are left out." if flame.hidden or flame.deeper else ""
-    )
+    is_cut = flame.hidden or flame.deeper
+    left = f". {flame.hidden} narrow and {flame.deeper} deep frames are left out." if is_cut else ""
     frames = "\n".join(
         f'<button type="button" data-l="{box.left:.7f}" data-w="{box.width:.7f}" data-r="{box.row}" '
         f'data-c="{_css(colour_of(box))}" title="{escape(visible(box.name))} {box.width:.2%}">'
@@ -277,7 +276,7 @@ def flame_picture(flame: Flame, title: str, subtitle: str, say: Texts) -> bytes:
         x = canvas.write((x + 20, y), _GROUPS[group], size=_TEXT, ink=_INK) + 22
     narrow = Text("picture.narrow", count=flame.hidden) if flame.hidden else ""
     said = together(narrow, Text("picture.deeper", count=flame.deeper) if flame.deeper else "", by=", ")
-    text = canvas.fitted(said, _TEXT, max(_WIDTH - _MARGIN - x, 0))
+    text = fitted(say.words(said), _TEXT, max(_WIDTH - _MARGIN - x, 0))
     canvas.write((_WIDTH - _MARGIN - canvas.wide(text, _TEXT), y), text, size=_TEXT, ink=FAINT)
     return canvas.png(64)
 

@@ -64,15 +64,12 @@ def brief(report: Report, say: Texts) -> Brief | None:
             left_out, sheet = len(whole.rows) - len(rows.brief), rows.sheet
             tables.append(BriefTable(shown, whole, left_out, sheet.together, sheet.listed))
     tells = any(rows.sheet.tells_findings for _, rows in parts)
-    problems = [finding for finding in report.findings if finding.severity != "info" and not tells]
+    problems = [] if tells else [finding for finding in report.findings if finding.severity != "info"]
     steps: dict[str, NextAction] = {}
     for action in steps_shown(report):
         steps.setdefault(action.command or action.label, action)
-    return Brief(
-        tables,
-        [problem for problem in problems if problem is not report.told_by],
-        list(steps.values()),
-    )
+    told = report.told_by
+    return Brief(tables, [problem for problem in problems if problem is not told], list(steps.values()))
 
 
 def steps_shown(report: Report) -> list[NextAction]:

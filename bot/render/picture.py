@@ -47,10 +47,6 @@ class _Row(NamedTuple):
     bars: tuple[GpuRow, ...]
     says: Text
 
-    @property
-    def room(self) -> int:
-        return sum(bar.room for bar in self.bars)
-
 
 class _Layout(NamedTuple):
     """Pixels: the picture's width, the height of a row and of its bars, the font's; room for labels and for sums."""
@@ -62,16 +58,6 @@ class _Layout(NamedTuple):
     font: int
     label: int
     says: int
-
-
-class _Sizes(NamedTuple):
-    """A layout with the widths that follow from what is shown: of a column, its labels, all its bars, and one card."""
-
-    layout: _Layout
-    column: int
-    label: int
-    bars: int
-    card: int
 
 
 _LAYOUTS = (
@@ -98,12 +84,22 @@ def picture(report: Report, say: Texts) -> bytes | None:
     noun = nouns.pop() if len(nouns) == 1 else "device"
     per_column = min(-(-len(rows) // layout.columns), (_TALLEST - _HEAD - _FOOT) // layout.row)
     shown = rows[: per_column * layout.columns]
-    sizes = _sizes(layout, shown)
+    wide_column = (layout.width - _MARGIN) // layout.columns - _MARGIN
+    layout = layout._replace(label=min(layout.label, max(wide(row.label, layout.font) for row in shown) + 14))
+    bars = wide_column - layout.label - layout.says
+    card = max(bars // max(len(row.bars) for row in shown), _THINNEST)
     canvas = Canvas((layout.width, _HEAD + per_column * layout.row + _FOOT), say.about(noun))
-    _draw_head(canvas, report, cards)
+    name, room = visible(report.subject.name), layout.width - 2 * _MARGIN
+    what = Text("picture.of-node" if report.subject.kind == "Node" else "picture.of-type", name=name)
+    cluster = Text("picture.in-cluster", name=visible(report.cluster)) if report.cluster else ""
+    taken = report.taken_at.replace("T", " ").replace("Z", " UTC")
+    title = together(what if name else Text("picture.all"), cluster, taken, by=", ")
+    canvas.write((_MARGIN, 20), title, size=_TITLE, room=room)
+    canvas.write((_MARGIN, 58), _facts(report, cards), size=_TEXT, ink=FAINT, room=room)
     for number, row in enumerate(shown):
         column, line = divmod(number, per_column)
-        _draw_row(canvas, row, sizes, (_MARGIN + column * (sizes.column + _MARGIN), _HEAD + line * layout.row))
+        at = (_MARGIN + column * (wide_column + _MARGIN), _HEAD + line * layout.row)
+        _draw_row(canvas, row, layout, at, room=bars, card=card)
     _draw_foot(canvas, len(rows) - len(shown))
     return canvas.png(_palette(), compress_level=4)
 
@@ -129,7 +125,8 @@ def _rows(by_node: GpusByNode) -> list[_Row]:
         _Row(node, ", ".join(f"{count} x {kind}" for kind, count in types[node].items()), tuple(bars), _sum(bars))
         for node, bars in by_node.items()
     ]
-    return sorted(rows, key=lambda row: -row.room) if len(rows) > _LAYOUTS[0][0] else rows
+    free_first = sorted(rows, key=lambda row: -sum(bar.room for bar in row.bars))
+    return free_first if len(rows) > _LAYOUTS[0][0] else rows
 
 
 def _sum(bars: Sequence[GpuRow]) -> Text:
@@ -144,8 +141,10 @@ def _sum(bars: Sequence[GpuRow]) -> Text:
     return Text("picture.room", amount=free) if free else Text("picture.none-free")
 
 
-def amount(mib: int) -> str:
-    """`13.5 GiB`; MiB below one, whole ones from a thousand on."""
+def amount(mib: int | None) -> str:
+    """`13.5 GiB`; MiB below one, whole ones from a thousand on; `?` where it is not known."""
+    if mib is None:
+        return "?"
     if mib < _MIB_PER_GIB:
         return f"{mib} MiB"
     if mib >= _MANY_GIB * _MIB_PER_GIB:
@@ -153,24 +152,7 @@ def amount(mib: int) -> str:
     return f"{mib / _MIB_PER_GIB:,.1f}".removesuffix(".0") + " GiB"
 
 
-def _sizes(layout: _Layout, rows: Sequence[_Row]) -> _Sizes:
-    column = (layout.width - _MARGIN) // layout.columns - _MARGIN
-    label = min(layout.label, max(wide(row.label, layout.font) for row in rows) + 14)
-    bars = column - label - layout.says
-    return _Sizes(layout, column, label, bars, max(bars // max(len(row.bars) for row in rows), _THINNEST))
-
-
 # ------------------------------------------------------------------------------------------------------ drawing
-
-
-def _draw_head(canvas: Canvas, report: Report, cards: Sequence[GpuRow]) -> None:
-    name, room = visible(report.subject.name), canvas.image.width - 2 * _MARGIN
-    what = Text("picture.of-node" if report.subject.kind == "Node" else "picture.of-type", name=name)
-    cluster = Text("picture.in-cluster", name=visible(report.cluster)) if report.cluster else ""
-    taken = report.taken_at.replace("T", " ").replace("Z", " UTC")
-    title = together(what if name else Text("picture.all"), cluster, taken, by=", ")
-    canvas.write((_MARGIN, 20), title, size=_TITLE, room=room)
-    canvas.write((_MARGIN, 58), _facts(report, cards), size=_TEXT, ink=FAINT, room=room)
 
 
 def _facts(report: Report, cards: Sequence[GpuRow]) -> Text:
@@ -185,26 +167,32 @@ def _facts(report: Report, cards: Sequence[GpuRow]) -> Text:
     return Text("picture.largest", facts=facts, amount=amount(largest)) if largest else facts
 
 
-def _draw_row(canvas: Canvas, row: _Row, sizes: _Sizes, at: tuple[int, int]) -> None:
+def _draw_row(canvas: Canvas, row: _Row, layout: _Layout, at: tuple[int, int], *, room: int, card: int) -> None:
+    """`room` is all bars', `card` that of one: pixels."""
     left, top = at
-    layout, start, end = sizes.layout, left + sizes.label, left + sizes.label + sizes.bars
+    start = left + layout.label
     line = top + (layout.bar - layout.font) // 2 - 1
-    canvas.write((left, line), row.label, size=layout.font, room=sizes.label - 12)
+    canvas.write((left, line), row.label, size=layout.font, room=layout.label - 12)
     if layout.row - layout.bar > _SMALL:
-        room = sizes.bars + layout.says
-        canvas.write((start, top + layout.bar + 3), row.note, size=_SMALL, ink=FAINT, room=room)
-    bars = row.bars[: sizes.bars // sizes.card]
-    gap = _GAP if sizes.card > 2 * _GAP else 1
+        place = (start, top + layout.bar + 3)
+        canvas.write(place, row.note, size=_SMALL, ink=FAINT, room=room + layout.says)
+    bars = row.bars[: room // card]
+    gap = _GAP if card > 2 * _GAP else 1
     for number, bar in enumerate(bars):
-        x = start + number * sizes.card
-        _draw_bar(canvas, bar, (x, top, x + sizes.card - gap, top + layout.bar), layout.font - 2)
+        x = start + number * card
+        _draw_bar(canvas, bar, (x, top, x + card - gap, top + layout.bar), layout.font - 2)
     left_out = f"+{len(row.bars) - len(bars)}" if len(bars) < len(row.bars) else ""
-    canvas.write((end + 10, line), together(left_out, row.says, by="; "), size=layout.font, room=layout.says - 14)
+    canvas.write(
+        (start + room + 10, line), together(left_out, row.says, by="; "), size=layout.font, room=layout.says - 14
+    )
 
 
 def _draw_bar(canvas: Canvas, bar: GpuRow, box: _Box, size: int) -> None:
     image, (left, top, right, bottom) = canvas.image, box
-    edge = left + _filled(bar, right - left)
+    edge, (given, total) = left, bar.given
+    # That some is given shows at any scale, and so does that some is not.
+    if given > 0 and total and bar.state != UNREGISTERED:
+        edge = right if given >= total else min(max(left + (right - left) * given // total, left + 2), right - 2)
     if edge < right:
         if not bar.is_known:
             image.paste(_dots().crop((0, 0, right - edge, bottom - top)), (edge, top))
@@ -214,30 +202,16 @@ def _draw_bar(canvas: Canvas, bar: GpuRow, box: _Box, size: int) -> None:
             image.paste(_hatch().crop((0, 0, right - edge, bottom - top)), (edge, top))
     image.paste(_GIVEN, (left, top, edge, bottom))
     canvas.draw.rectangle((left, top, right - 1, bottom - 1), outline=FRAME)
-    if right - left >= _NARROWEST_WITH_TEXT:
-        _draw_words(canvas, bar, (edge, top, right, bottom), size)
-
-
-def _filled(bar: GpuRow, room: int) -> int:
-    """The pixels that stand for what is given. That some is given shows at any scale, and so does that some is not."""
-    given, total = bar.given
-    if given <= 0 or not total or bar.state == UNREGISTERED:
-        return 0
-    return room if given >= total else min(max(room * given // total, 2), room - 2)
-
-
-def _draw_words(canvas: Canvas, bar: GpuRow, box: _Box, size: int) -> None:
-    """What the bar says, in what is left of it beside the filled part, if there is room."""
-    left, top, right, bottom = box
-    given, total = bar.given
+    if right - left < _NARROWEST_WITH_TEXT:
+        return
     left_of = amount(bar.room) if bar.divided else Text("picture.of-slots", free=total - given, all=total)
     says = left_of if bar.state == FREE else bar.state
     taken = canvas.wide(says, size)
-    if taken + 12 > right - left:
+    if taken + 12 > right - edge:
         return
     x, y = right - taken - 7, top + (bottom - top - size) // 2 - 1
     if bar.state != FREE:
-        canvas.image.paste(PAPER, (x - 3, y, right - 4, y + size + 3))
+        image.paste(PAPER, (x - 3, y, right - 4, y + size + 3))
     canvas.write((x, y), says, size=size)
 
 

@@ -35,16 +35,13 @@ class Canvas:
     def write(self, at: tuple[int, int], prose: Prose, *, size: int, ink: Ink = INK, room: int | None = None) -> int:
         """Write the words with their line's top left corner at the place, cut to `room` pixels; where they end."""
         x, y = at
-        for letter in self._say.words(prose) if room is None else self.fitted(prose, size, room):
+        words = self._say.words(prose)
+        for letter in words if room is None else fitted(words, size, room):
             mask, step = _letter(letter, size)
             if mask is not None:
                 self.image.paste(ink, (x, y), mask)
             x += step
         return x
-
-    def fitted(self, prose: Prose, size: int, room: int) -> str:
-        """The words, or their beginning and three dots where they would take more than `room` pixels."""
-        return fitted(self._say.words(prose), size, room)
 
     def wide(self, prose: Prose, size: int) -> int:
         """The pixels that the words take from left to right."""

@@ -10,10 +10,8 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-import msgspec
-
 from bot.render.layout import row_lines, side_by_side, wrap
-from bot.render.overview import Brief, BriefTable, GpusByNode, bars, brief, gpus_by_node, most_room
+from bot.render.overview import Brief, GpusByNode, bars, brief, gpus_by_node, most_room
 from bot.render.words import (
     CONFIDENCES,
     SEVERITIES,
@@ -29,8 +27,8 @@ from bot.render.words import (
     shell_command,
     some_names,
     step_label,
-    table_heading,
     telling,
+    table_heading,
     timed,
     visible,
     where,
@@ -65,24 +63,10 @@ class _Line(NamedTuple):
     style: str = ""
 
 
-class _Room(NamedTuple):
-    """How much of a diagnosis is shown: steps, quotes, lines of each quote, other findings."""
-
-    steps: int
-    quotes: int
-    quoted: int
-    others: int
-
-
-_ROOMS = (
-    _Room(3, 2, 3, 3),
-    _Room(3, 2, 2, 3),
-    _Room(3, 2, 1, 2),
-    _Room(2, 2, 1, 2),
-    _Room(2, 1, 1, 1),
-    _Room(1, 1, 1, 1),
-)
-"""The first that fits on a page is taken."""
+_ROOMS = ((3, 2, 3, 3), (3, 2, 2, 3), (3, 2, 1, 2), (2, 2, 1, 2), (2, 1, 1, 1), (1, 1, 1, 1))
+"""How much of a diagnosis is shown: steps, quotes, lines of each quote, other findings. The first that fits on a page
+is taken.
+"""
 
 
 def terminal(report: Report, say: Texts, *, width: int = 80, colour: bool, whole: bool = True) -> str:
@@ -136,8 +120,21 @@ class _TerminalPage(NamedTuple):
     def at_a_glance(self, report: Report) -> list[list[_Line]]:
         """The verdict, what to do, two quotes, a line for each other finding, and what could not be read."""
         sections, used = list[list[_Line]](), 0
-        for room in _ROOMS:
-            sections = [section for section in self._glance(report, room) if section]
+        cause, *others = report.findings or (None,)
+        doubt = CONFIDENCES["suspected"] if cause and cause.confidence == "suspected" else ""
+        seen = Text("render.glance", about=together(about(report), doubt, by=", "), moment=seen_at(report))
+        steps = cause.next_actions if cause else ()
+        for most_steps, quotes, lines, most_others in _ROOMS:
+            left = len(steps) - most_steps
+            shown = (
+                [*self._verdict(report, cause, whole=False), *self._prose(seen, "  ", style=_LABEL)],
+                self._change(report.change) if report.change else [],
+                [*self._next(steps[:most_steps]), *self._more(left, Text("render.more-steps", count=left))],
+                self._evidence(telling(cause.evidence)[:quotes] if cause else (), lines),
+                self._also([finding for finding in others if finding], most_others),
+                self._not_read(report.gaps),
+            )
+            sections = [section for section in shown if section]
             if (used := sum(map(len, sections)) + len(sections)) <= _TALLEST + 1:
                 break
         *told, unread = sections if report.gaps else (*sections, [])
@@ -146,49 +143,31 @@ class _TerminalPage(NamedTuple):
             used += len(told[-1]) + 1
         return [*told, unread]
 
-    def _glance(self, report: Report, room: _Room) -> list[list[_Line]]:
-        cause, *others = report.findings or (None,)
-        doubt = CONFIDENCES["suspected"] if cause and cause.confidence == "suspected" else ""
-        seen = Text("render.glance", about=together(about(report), doubt, by=", "), moment=seen_at(report))
-        steps = cause.next_actions if cause else ()
-        left = len(steps) - room.steps
-        return [
-            [*self._verdict(report, cause, whole=False), *self._prose(seen, "  ", style=_LABEL)],
-            self._change(report.change) if report.change else [],
-            [*self._next(steps[: room.steps]), *self._more(left, Text("render.more-steps", count=left))],
-            self._evidence(telling(cause.evidence)[: room.quotes] if cause else (), room.quoted),
-            self._also([finding for finding in others if finding], room.others),
-            self._not_read(report.gaps),
-        ]
-
     def overview(self, report: Report, overview: Brief) -> list[list[_Line]]:
         """The verdict, the tables, what no table tells, what to do; of each table as many rows as fit the screen."""
         most = _OVERVIEW_LINES.get(report.playbook, max(_OVERVIEW_LINES.values()))
         sections, by_node = list[list[_Line]](), gpus_by_node(report)
-        roomy, of = most_room(by_node, _ROWS_SHOWN), len(by_node)
+        roomy = most_room(by_node, _ROWS_SHOWN)
+        seen = Text("render.overview", about=about(report), moment=seen_at(report))
+        good_news = report.verdict_severity != report.severity
+        problems = self._problems(overview.problems, loud=good_news)
         for rows in range(_ROWS_SHOWN, _FEWEST_ROWS - 1, -1):
-            sections = [section for section in self._overview(report, overview, roomy, of, rows) if section]
+            shown = (
+                [
+                    *self._verdict(report, next(iter(report.findings), None), whole=False),
+                    *(problems if good_news else []),
+                    *self._prose(seen, "  ", style=_LABEL),
+                ],
+                *(self._part(table.shown, rows, table.left_out, table.together) for table in overview.tables),
+                self._bars(roomy, rows, len(by_node)),
+                [] if good_news else problems,
+                self._next(overview.steps),
+                self._not_read(report.gaps),
+            )
+            sections = [section for section in shown if section]
             if sum(map(len, sections)) + len(sections) <= most + 1:
                 break
         return sections
-
-    def _overview(self, report: Report, overview: Brief, roomy: GpusByNode, of: int, rows: int) -> list[list[_Line]]:
-        seen = Text("render.overview", about=about(report), moment=seen_at(report))
-        problems = overview.problems[:_PROBLEMS_SHOWN]
-        more = len(overview.problems) - len(problems)
-        good_news = report.verdict_severity != report.severity
-        return [
-            [
-                *self._verdict(report, next(iter(report.findings), None), whole=False),
-                *(self._problems(problems, more, loud=True) if good_news else []),
-                *self._prose(seen, "  ", style=_LABEL),
-            ],
-            *(self._brief_table(table, rows) for table in overview.tables),
-            self._bars(roomy, rows, of),
-            [] if good_news else self._problems(problems, more, loud=False),
-            self._next(overview.steps),
-            self._not_read(report.gaps),
-        ]
 
     # ------------------------------------------------------------------------------------------------- sections
 
@@ -266,10 +245,11 @@ class _TerminalPage(NamedTuple):
     def _severity(self, severity: Severity) -> str:
         return self.say.words(SEVERITIES[severity]).upper() + "  "
 
-    def _problems(self, findings: Sequence[Finding], more: int, *, loud: bool) -> list[_Line]:
+    def _problems(self, findings: Sequence[Finding], *, loud: bool) -> list[_Line]:
         """A line for each; `loud` ones stand below the verdict, as bad as they are."""
         lines = self._title(Text("render.problems")) if findings and not loud else []
-        for finding in findings:
+        more = len(findings) - _PROBLEMS_SHOWN
+        for finding in findings[:_PROBLEMS_SHOWN]:
             lead = self._severity(finding.severity) if loud else "  - "
             lines += self._prose(_noted(finding), lead, lead_style=_SEVERITY_STYLES[finding.severity] if loud else "")
         return [*lines, *self._more(more, Text("render.more-findings", count=more))]
@@ -347,30 +327,22 @@ class _TerminalPage(NamedTuple):
         lines += [_Line("  ", text, style=_LABEL) for text in row_lines(header, widths, right)]
         lines += [_Line("  ", text) for row in body for text in row_lines(row, widths, right)]
         if missing := rows[0][len(header) :]:
-            names = ", ".join(missing)
-            rest = (
-                Text("render.json-columns", columns=names)
-                if fewest is None
-                else Text("render.all-columns", columns=names)
-            )
-            lines += self._prose(rest, "  ", style=_LABEL)
+            rest = "render.json-columns" if fewest is None else "render.all-columns"
+            lines += self._prose(Text(rest, columns=", ".join(missing)), "  ", style=_LABEL)
         return [*lines, *self._more(left, Text("render.more-rows", rows=left))]
 
     def _table_within(self, table: Table, room: int) -> list[_Line]:
         """The table with as many of its rows as so many lines hold; nothing where that is none."""
         for count in range(min(len(table.rows), room), 0, -1):
-            left = len(table.rows) - count
-            part = self._table(Table(table.title, table.columns, table.rows[:count]))
-            lines = [*part, *self._more(left, Text("render.all-rows", rows=left))]
-            if len(lines) <= room:
+            if len(lines := self._part(table, count)) <= room:
                 return lines
         return []
 
-    def _brief_table(self, brief_table: BriefTable, most: int) -> list[_Line]:
-        title, columns, rows = msgspec.structs.astuple(brief_table.shown)
-        left = brief_table.left_out + max(len(rows) - most, 0)
-        table = self._table(Table(title, columns, rows[:most]), brief_table.together)
-        return [*table, *self._more(left, Text("render.all-rows", rows=left))]
+    def _part(self, table: Table, most: int, left_out: int = 0, fewest: int | None = None) -> list[_Line]:
+        """So many rows of the table, of which `left_out` are not there, and how many there are beside these."""
+        left = left_out + max(len(table.rows) - most, 0)
+        part = self._table(Table(table.title, table.columns, table.rows[:most]), fewest)
+        return [*part, *self._more(left, Text("render.all-rows", rows=left))]
 
     # ---------------------------------------------------------------------------------------------------- words
 

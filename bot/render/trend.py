@@ -36,12 +36,25 @@ def trend_picture(points: Mapping[str, Sequence[Point]], say: Texts) -> bytes | 
     shown = list(points.items())[:_MOST_KINDS]
     canvas = Canvas((_WIDTH, _HEAD + len(shown) * _KIND + _FOOT), say)
     some = shown[0][1]
-    title = Text("picture.trend", first=_day(some[0]), last=_day(some[-1]))
+    first, last = (f"{datetime.fromtimestamp(point.at, UTC):%Y-%m-%d}" for point in (some[0], some[-1]))
+    title = Text("picture.trend", first=first, last=last)
     canvas.write((_MARGIN, 20), title, size=_TITLE, room=_WIDTH - 2 * _MARGIN)
     for number, (kind, series) in enumerate(shown):
         _draw_kind(canvas, visible(kind), series, _HEAD + number * _KIND)
-    unknown = any(None in point for _, series in shown for point in series)
-    _draw_foot(canvas, len(points) - len(shown), unknown=unknown)
+    x, y = _MARGIN, canvas.image.height - _FOOT + 8
+    for ink, words in (
+        (_GIVEN, Text("picture.given")),
+        (PAPER, Text("picture.free")),
+        (_SLICE, Text("picture.largest-slice")),
+    ):
+        canvas.draw.rectangle((x, y + 2, x + 24, y + 20), fill=ink, outline=FRAME)
+        for line in range(y + 7, y + 20, 7) if ink == _SLICE else ():
+            canvas.draw.line((x, line, x + 24, line), fill=PAPER)
+        x = canvas.write((x + 32, y), words, size=_SMALL) + 24
+    dotted = Text("picture.dotted") if any(None in point for _, series in shown for point in series) else ""
+    more = Text("picture.more-types", count=len(points) - len(shown)) if len(points) > len(shown) else ""
+    if dotted or more:
+        canvas.write((x, y), together(dotted, more, by=", "), size=_SMALL, room=_WIDTH - x - _MARGIN)
     return canvas.png()
 
 
@@ -62,34 +75,19 @@ def _went(amounts: Sequence[int | None]) -> str:
     return amount(last) if first == last else f"{amount(first)} → {amount(last)}"
 
 
-def _day(point: Point) -> str:
-    return f"{datetime.fromtimestamp(point.at, UTC):%Y-%m-%d}"
-
-
 def _draw_kind(canvas: Canvas, kind: str, series: Sequence[Point], top: int) -> None:
     canvas.write((_MARGIN, top), kind, size=_TEXT, room=_WIDTH - 2 * _MARGIN)
     last = series[-1]
-    total = _known(last.memory)
+    given = Text("picture.trend-given", given=amount(last.given), total=amount(last.memory))
+    largest = Text("picture.trend-largest", amount=amount(last.largest))
     charts = (
-        (
-            Text("picture.trend-given", given=_known(last.given), total=total),
-            [(point.memory, point.given) for point in series],
-            _GIVEN,
-        ),
-        (
-            Text("picture.trend-largest", amount=_known(last.largest)),
-            [(point.largest, point.largest) for point in series],
-            _SLICE,
-        ),
+        (given, [(point.memory, point.given) for point in series], _GIVEN),
+        (largest, [(point.largest, point.largest) for point in series], _SLICE),
     )
     for number, (words, bars, ink) in enumerate(charts):
         left = _MARGIN + number * (_CHART + _BETWEEN)
         canvas.write((left, top + 34), words, size=_SMALL, ink=FAINT, room=_CHART)
         _draw_bars(canvas.draw, bars, ink, (left, top + _TOP))
-
-
-def _known(mib: int | None) -> str:
-    return "?" if mib is None else amount(mib)
 
 
 def _draw_bars(
@@ -118,20 +116,3 @@ def _draw_bars(
             for y in range(bottom - part + 5, bottom, 7):
                 draw.line((start, y, end - 1, y), fill=PAPER)
     draw.line((left, bottom + 1, left + _CHART, bottom + 1), fill=FRAME, width=2)
-
-
-def _draw_foot(canvas: Canvas, left_out: int, *, unknown: bool) -> None:
-    x, y, draw = _MARGIN, canvas.image.height - _FOOT + 8, canvas.draw
-    for ink, words in (
-        (_GIVEN, Text("picture.given")),
-        (PAPER, Text("picture.free")),
-        (_SLICE, Text("picture.largest-slice")),
-    ):
-        draw.rectangle((x, y + 2, x + 24, y + 20), fill=ink, outline=FRAME)
-        for line in range(y + 7, y + 20, 7) if ink == _SLICE else ():
-            draw.line((x, line, x + 24, line), fill=PAPER)
-        x = canvas.write((x + 32, y), words, size=_SMALL) + 24
-    dotted = Text("picture.dotted") if unknown else ""
-    more = Text("picture.more-types", count=left_out) if left_out > 0 else ""
-    if dotted or more:
-        canvas.write((x, y), together(dotted, more, by=", "), size=_SMALL, room=_WIDTH - x - _MARGIN)

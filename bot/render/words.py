@@ -56,20 +56,20 @@ _HEADINGS: Mapping[str, Text] = {
 
 _STATES = frozenset(
     {
+        *("state", "verdict", "plugin", "lock", "handshake", "kubernetes", "acts", "direction", "do", "slots"),
         *(
-            "state",
-            "verdict",
-            "plugin",
-            "lock",
-            "handshake",
-            "kubernetes",
-            "acts",
-            "direction",
-            "do",
-            "slots",
             "details",
+            "component",
+            "object",
+            "objects",
+            "of",
+            "area",
+            "seen",
+            "call",
+            "known by",
+            "grows with",
+            "one more of",
         ),
-        *("component", "object", "objects", "of", "area", "seen", "call", "known by", "grows with", "one more of"),
     }
 )
 """Columns whose cells are the bot's own words."""

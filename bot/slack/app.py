@@ -35,8 +35,6 @@ WISHED_SCOPES = {
 }
 """Those that it does without, where they are not granted."""
 
-LetsIn = Callable[[dict[str, Any]], Awaitable[bool]]
-"""Whether a payload may reach a listener."""
 App = Any
 """An AsyncApp to register listeners with: its decorators carry no annotations."""
 
@@ -122,7 +120,7 @@ def build_app(
     identity: Identity,
     kept: Callable[[], Awaitable[None]],
     *,
-    lets_in: LetsIn,
+    lets_in: Callable[[dict[str, Any]], Awaitable[bool]],
     app_id: str = "",
 ) -> AsyncApp:
     """An app without listeners. Slack is answered when `kept` returns: it waits until what was accepted is safe.

@@ -130,7 +130,15 @@ class Calls:
         """
         deadline, fresh = self._clock() + patience, patience > 0
         while True:
-            await self._turn(method, channel, deadline)
+            now = self._clock()
+            left = max(deadline - now, 0.0)
+            wait = self._pacer.reserve(method, channel, now, left)
+            if wait > left:
+                called = Text("error-slack.call-to", method=method, channel=channel) if channel else method
+                text = Text("error-slack.next-turn-in", method=called, wait=f"{wait:.1f}")
+                raise SlackFailure(text, Problem.RATE_LIMITED, error="ratelimited", retry_after=wait)
+            if wait:
+                await self._sleep(wait)
             try:
                 return await self._ask(method, params, body, verb)
             except SlackFailure as failure:
@@ -141,17 +149,6 @@ class Calls:
                     await self._sleep(_BREATH)
                 else:
                     raise
-
-    async def _turn(self, method: str, channel: str, deadline: float) -> None:
-        now = self._clock()
-        left = max(deadline - now, 0.0)
-        wait = self._pacer.reserve(method, channel, now, left)
-        if wait > left:
-            called = Text("error-slack.call-to", method=method, channel=channel) if channel else method
-            text = Text("error-slack.next-turn-in", method=called, wait=f"{wait:.1f}")
-            raise SlackFailure(text, Problem.RATE_LIMITED, error="ratelimited", retry_after=wait)
-        if wait:
-            await self._sleep(wait)
 
     async def _ask(self, method: str, params: Json | None, body: Json | None, verb: str) -> tuple[Json, Headers]:
         repeatable = method in _REPEATABLE

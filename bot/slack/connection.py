@@ -80,7 +80,8 @@ class Connection:
         self, app: AsyncApp, app_token: str, api_url: str, ping_interval_s: float, turn: Turn, ticket: str = ""
     ) -> None:
         self._app = app
-        self._news = asyncio.Event()
+        self.news = asyncio.Event()
+        """It is connected, or Slack asks it to go."""
         self._taken = 0
         self._idle = asyncio.Event()
         self._idle.set()
@@ -91,15 +92,10 @@ class Connection:
         self._client.socket_mode_request_listeners.append(self._handle)
         self.connecting = asyncio.create_task(self._client.connect())
         """Ends with the first connection."""
-        self.connecting.add_done_callback(lambda _: self._news.set())
+        self.connecting.add_done_callback(lambda _: self.news.set())
 
     async def is_up(self) -> bool:
         return await self._client.is_connected()
-
-    async def news_within(self, seconds: float) -> None:
-        """Waits until it is connected or Slack asks it to go, at most so long."""
-        await happens(self._news, seconds)
-        self._news.clear()
 
     def forget_ticket(self) -> bool:
         """Makes the next try ask for a new ticket; whether it had one."""
@@ -123,7 +119,7 @@ class Connection:
             return True
         self.leaving = str(envelope.get("reason") or "disconnect")
         self._client.auto_reconnect_enabled = False
-        self._news.set()
+        self.news.set()
         return False
 
     async def _handle(self, client: Any, request: SocketModeRequest) -> None:
@@ -286,7 +282,8 @@ class Sockets:
         """Returns when the connection should be replaced: Slack asks for it, or nothing else helps."""
         bad = 0
         while bad < _BAD_BEFORE_NEW_CLIENT:
-            await connection.news_within(self._watch_s)
+            await happens(connection.news, self._watch_s)
+            connection.news.clear()
             if connection.leaving:
                 return
             self._up[number] = await connection.is_up()

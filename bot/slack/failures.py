@@ -119,10 +119,7 @@ _WORDS = {
     Problem.NO_FILE: (
         "storage_limit_reached file_uploads_disabled file_uploads_except_images_disabled "
         "file_type_not_allowed file_upload_size_restricted blocked_file_type snippet_too_large "
-        "file_share_limit_reached max_file_sharing_exceeded unable_to_share_files "
-        "slack_connect_canvas_sharing_blocked slack_connect_clip_sharing_blocked "
-        "slack_connect_file_link_sharing_blocked slack_connect_file_upload_sharing_blocked "
-        "slack_connect_lists_sharing_blocked slack_connect_blocked_file_type"
+        f"file_share_limit_reached max_file_sharing_exceeded unable_to_share_files {_BLOCKED_IN_SHARED_CHANNELS}"
     ),
     Problem.NO_REPLY: (
         "thread_locked restricted_action_thread_locked cannot_reply_to_message restricted_action_non_threadable_channel"

@@ -32,12 +32,7 @@ PAGES = 20
 """So many of them are looked through: what stands further back is not found."""
 _UNKNOWN_KIND = frozenset({"invalid_blocks", "unsupported_block"})
 """What Slack says of a kind of block that the workspace does not have."""
-_TOO_MUCH = frozenset(
-    {
-        *("invalid_blocks", "invalid_blocks_format", "unsupported_block"),
-        *("invalid_attachments", "only_one_table_allowed"),
-    }
-)
+_TOO_MUCH = _UNKNOWN_KIND | {"invalid_blocks_format", "invalid_attachments", "only_one_table_allowed"}
 """What Slack says of blocks that it does not take for what they are."""
 
 
@@ -125,14 +120,12 @@ class Gateway:
         answer, _ = await self._calls.call("apps.connections.open", {"token": app_token})
         return str(answer.get("url") or "")
 
-    async def post(
-        self, channel: str, message: Message, *, thread_ts: str = "", key: str = "", patience: float = INTERACTIVE
-    ) -> Posted:
+    async def post(self, channel: str, message: Message, *, thread_ts: str = "", key: str = "") -> Posted:
         """Posts the message, in simpler forms if Slack takes no other, and its files into its thread.
 
         `channel` may be a user's id. Files that cannot be shared are named in the thread and raise nothing.
         """
-        posted, form = await self.say(channel, message, thread_ts=thread_ts, key=key, patience=patience)
+        posted, form = await self.say(channel, message, thread_ts=thread_ts, key=key)
         try:
             await self.upload(posted.channel, form.files, thread_ts=thread_ts or posted.ts)
         except SlackFailure as failure:
@@ -324,10 +317,9 @@ class Gateway:
         answer, _ = await self._calls.call("views.open", body={"trigger_id": trigger_id, "view": view})
         return str(cast("Json", answer.get("view") or {}).get("id", ""))
 
-    async def update_view(self, view_id: str, view: Json, *, hash: str = "") -> None:  # noqa: A002  # Slack's name
-        """Replaces a modal. With `hash`, only if nobody else did meanwhile (error `hash_conflict`)."""
-        body: Json = {"view_id": view_id, "view": view}
-        await self._calls.call("views.update", body={**body, "hash": hash} if hash else body)
+    async def update_view(self, view_id: str, view: Json) -> None:
+        """Replaces a modal."""
+        await self._calls.call("views.update", body={"view_id": view_id, "view": view})
 
     async def publish_home(self, user: str, view: Json) -> None:
         """Replaces the user's Home tab."""

@@ -333,8 +333,12 @@ class Outbox:
         """Brings the files of a message to Slack and shares them in its thread, all as one message."""
         files = await self._rows.open_files(row)
         thread = row.thread_ts or row.posted_ts or row.update_ts
+        since, tried = row.claimed_at - CLOCK_SKEW, [file.file_id for file in files if file.state != "new"]
+        there = set[str]()  # what an earlier try brought to Slack; where that cannot be read, as in `_find`
         try:
-            there = await self._shared_before(row, files, thread)
+            with _looking(f"files of {row.key} may be shared in {row.channel} a second time"):
+                if tried:
+                    there = await self._gateway.shared(row.posted_channel, tried, thread_ts=thread, oldest=since)
         except SlackFailure as failure:
             await self._not_shared(lane, row, files, failure)
             return
@@ -371,18 +375,16 @@ class Outbox:
         await self._note(row, [staged], "staged")
         return staged
 
-    async def _shared_before(self, row: QueuedMessage, files: list[StoredFile], thread: str) -> set[str]:
-        """The ids of the files that an earlier try brought to Slack; where that cannot be read, as in `_find`."""
-        since, tried = row.claimed_at - CLOCK_SKEW, [file.file_id for file in files if file.state != "new"]
-        with _looking(f"files of {row.key} may be shared in {row.channel} a second time"):
-            if tried:
-                return await self._gateway.shared(row.posted_channel, tried, thread_ts=thread, oldest=since)
-        return set()
-
     async def _not_shared(
         self, lane: _Lane, row: QueuedMessage, files: list[StoredFile], failure: SlackFailure
     ) -> None:
-        if await self._put_off(lane, row, failure):
+        tried = self._now() - row.claimed_at
+        if failure.problem is Problem.AUTH:
+            self._held_up(lane, failure)
+        if failure.problem is Problem.AUTH or (failure.problem in PASSING and tried <= FILES_TRIED):
+            # Again as long after as they were tried so far. They hold up no other message.
+            wait = failure.retry_after or min(max(tried, SETTLING), LONGEST_WAIT)
+            await self._rows.files_later(row, self._now() + wait)
             return
         lane.ready_at = self._clock() + SPACING
         if failure.error == "file_not_found" and any(file.state != "new" for file in files):
@@ -395,17 +397,6 @@ class Outbox:
         thread = row.thread_ts or row.posted_ts or row.update_ts
         await self.put(f"{row.key}/{files[0].digest[:12]}", row.channel, note, thread_ts=thread)
         await self._note(row, files, "failed", in_english(failure.message))
-
-    async def _put_off(self, lane: _Lane, row: QueuedMessage, failure: SlackFailure) -> bool:
-        """Whether the files are tried again: as long after as they were tried so far. They hold up no other message."""
-        tried = self._now() - row.claimed_at
-        if failure.problem is Problem.AUTH:
-            self._held_up(lane, failure)
-        elif failure.problem not in PASSING or tried > FILES_TRIED:
-            return False
-        wait = failure.retry_after or min(max(tried, SETTLING), LONGEST_WAIT)
-        await self._rows.files_later(row, self._now() + wait)
-        return True
 
     async def _note(self, row: QueuedMessage, files: Sequence[StoredFile], state: str, reason: str = "") -> None:
         for file in files:

@@ -128,8 +128,13 @@ SENT_BY: ContextVar[Origin | None] = ContextVar("sent_by", default=None)
 def origin_of(body: Mapping[str, Any]) -> Origin:
     """The origin of an event, a command or an interaction; `user` is empty for what no person did. Raises nothing."""
     event = _part(body, "event")
-    if not event:
-        return _of_interaction(body)
+    if not event:  # an interaction
+        person, team = _part(body, "user"), _id(body.get("team"))
+        enterprise = _text(_part(body, "team").get("enterprise_id")) or _id(body.get("enterprise"))
+        claims = [(_text(body.get("team_id")), _text(body.get("enterprise_id"))), (team, enterprise)]
+        others = (_text(person.get("team_id")), _text(_part(body, "view").get("team_id")))
+        claims += [(other, enterprise if other == team else "") for other in others]
+        return _origin(_id(body.get("user")) or _text(body.get("user_id")), claims)
     parts = [event, _part(event, "message")]  # an edit's author stands in its message
     user = _id(parts[1].get("user")) or _id(event.get("user"))
     said = [_text(part.get(name)) for part in parts for name in ("user_team", "source_team")]
@@ -151,16 +156,6 @@ def channel_of(body: Mapping[str, Any]) -> str:
     event, container = _part(body, "event"), _part(body, "container")
     found = (_id(event.get("channel")), _id(body.get("channel")), _text(body.get("channel_id")))
     return next(filter(None, found), _text(container.get("channel_id")))
-
-
-def _of_interaction(body: Mapping[str, Any]) -> Origin:
-    person, team = _part(body, "user"), _id(body.get("team"))
-    user = _id(body.get("user")) or _text(body.get("user_id"))
-    enterprise = _text(_part(body, "team").get("enterprise_id")) or _id(body.get("enterprise"))
-    claims = [(_text(body.get("team_id")), _text(body.get("enterprise_id"))), (team, enterprise)]
-    others = (_text(person.get("team_id")), _text(_part(body, "view").get("team_id")))
-    claims += [(other, enterprise if other == team else "") for other in others]
-    return _origin(user, claims)
 
 
 def _origin(user: str, claims: Iterable[tuple[str, str]]) -> Origin:

@@ -45,10 +45,6 @@ Job = Callable[[], Awaitable[None]]
 Tell = Callable[[BotError], Awaitable[None]]
 
 
-class Overdue(BotError):  # noqa: N818  # what the person is told
-    """The work took longer than it may."""
-
-
 class NotKept(BotError):  # noqa: N818  # what the person is told
     """The store could not keep what a person did, and so it was not done."""
 
@@ -353,7 +349,7 @@ class Work:
             if not limit.expired():
                 raise
             hint, seconds = self._given_up.get(asyncio.current_task(), _SLOW_CLUSTER), f"{longest_s:.0f}"
-            raise Overdue(Text("error-overdue.gave-up", seconds=seconds), hint=hint) from error
+            raise BotError(Text("error-overdue.gave-up", seconds=seconds), hint=hint) from error
 
 
 def _threaded(step: Callable[[], T], done: Callable[[], None]) -> Future[T]:

@@ -18,7 +18,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache, lru_cache
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, TypeVar, cast, get_args
+from typing import Any, Literal, TypeVar, cast, get_args
 
 Language = Literal["en", "zh"]
 LANGUAGES: tuple[Language, ...] = get_args(Language)
@@ -48,13 +48,8 @@ _NEEDLESS = f"(?<=[{_CHINESE}])%s(?=[{_CHINESE}])|(?<=[{_WIDE}])%s|%s(?=[{_WIDE}
 _NEEDLESS_BLANK, _NEEDLESS_OPEN = (re.compile(_NEEDLESS.replace("%s", blank)) for blank in (" ", _OPEN))
 
 
-class Form(NamedTuple):
-    """A word of a template that goes with the number `name`; `placeholder` is what stands in the braces."""
-
-    placeholder: str
-    name: str
-    one: str
-    many: str
+Form = tuple[str, str, str, str]
+"""A word of a template that goes with a number: what stands in the braces, the number's name, and the two forms."""
 
 
 class Text:
@@ -220,8 +215,8 @@ class Texts:
         for name, value in values.items():
             if not isinstance(value, str):
                 values[name] = self._value(value)
-        for form in self._forms[key]:
-            values[form.placeholder] = form.one if str(values[form.name]) == "1" else form.many
+        for placeholder, name, one, many in self._forms[key]:
+            values[placeholder] = one if str(values[name]) == "1" else many
         text = self._to_fill[key].format_map(values)
         return _NEEDLESS_OPEN.sub("", text).replace(_OPEN, " ") if _OPEN in text else text
 
@@ -368,9 +363,9 @@ def _open_beside_values(templates: Mapping[str, str]) -> dict[str, str]:
 
 
 @lru_cache(maxsize=32)
-def _forms(language: Language, noun: str) -> dict[str, tuple[Form, ...]]:
+def _forms(language: Language, noun: str) -> dict[str, list[Form]]:
     return _BySection(lambda section: _forms_in(_section(language, noun, section)))
 
 
-def _forms_in(templates: Mapping[str, str]) -> dict[str, tuple[Form, ...]]:
-    return {key: tuple(Form(*groups) for groups in _FORMS.findall(text)) for key, text in templates.items()}
+def _forms_in(templates: Mapping[str, str]) -> dict[str, list[Form]]:
+    return {key: _FORMS.findall(text) for key, text in templates.items()}

@@ -27,7 +27,7 @@ from playbooks.playbook import Sources
 
 _CUT_S = LONGEST_S + 30.0
 """So long after its approval nobody is at a change any more."""
-_ROUNDED_S = 2.0
+ROUNDED_S = 2.0
 """A deadline stands on the object in whole seconds, counted from a whole second."""
 _CUT = "the bot was stopped before it could begin"
 
@@ -84,7 +84,15 @@ class Approving:
                 now = writable.changer.time()
                 if not await self._deps.store.approvals.decide(key, "approved", now=now, by=who.user, line=line):
                     raise await self._decided(writable, key)
-                await self._made(writable, approval._replace(decided_by=who.user), pending, make)
+                approval = approval._replace(decided_by=who.user)
+                await self._told(writable.journal.show_waiting(approval, pending.record, "approved", by=who.user))
+                try:
+                    await make()
+                except BotError as error:
+                    why = self._deps.say.words(error.message)
+                    await self._told(self._not_done(writable, approval, pending, why))
+                    raise
+                await self._told(self._done(writable, approval, pending))
         return self._deps.say("card.made")
 
     async def refuse(self, who: Person, key: str, digest: str) -> str:
@@ -178,19 +186,9 @@ class Approving:
             record, _ = await self._maker.open(writable, pending.record.target, pending.record.id)
         except Refused:  # it has ended since: then its row says until when it would have lasted
             record = known.record
-        return record.deadline > pending.until - _ROUNDED_S
+        return record.deadline > pending.until - ROUNDED_S
 
     # ------------------------------------------------------------------------------------------------------ making
-
-    async def _made(self, writable: WritableCluster, approval: Approval, pending: Pending, make: Make) -> None:
-        by = approval.decided_by
-        await self._told(writable.journal.show_waiting(approval, pending.record, "approved", by=by))
-        try:
-            await make()
-        except BotError as error:
-            await self._told(self._not_done(writable, approval, pending, self._deps.say.words(error.message)))
-            raise
-        await self._told(self._done(writable, approval, pending))
 
     async def _told(self, telling: Awaitable[None]) -> None:
         """What was done stays done: what became of it, if it cannot be told now, `look_after` tells."""

@@ -13,7 +13,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from bot.access import Access, Action, WhyDenied, decide_access
-from bot.changes.deadline import no_extension
 from bot.changes.decide import carries, how_it_ended
 from bot.changes.deployments import place_of
 from bot.changes.journal import Open
@@ -27,7 +26,7 @@ from bot.texts import Text, in_english
 from handlers.changes.draft import AccessDenied, NotNow, Over, Person, Refused
 from handlers.changes.leader_pass import WritableCluster, WritableClusters
 from handlers.changes.report import planned_report
-from handlers.changes.request import ChangeSnapshot, look, prepare, restarts
+from handlers.changes.request import ChangeSnapshot, look, prepare
 from handlers.changes.words import Raise
 from handlers.deps import Deps
 from playbooks.playbook import Sources
@@ -98,7 +97,7 @@ class ChangeMaker:
 
     async def make(self, writable: WritableCluster, found: ChangeSnapshot, plan: Plan) -> None:
         """Raises ChangeFailed or Refused when it is not done."""
-        if restarts(plan):
+        if plan.record.means == "patch":  # the pods end with it, and with them what only they hold
             with tempfile.TemporaryDirectory(prefix="hami-bot-") as folder:
                 archive = Path(folder) / "before.tar.gz"
                 try:
@@ -110,7 +109,7 @@ class ChangeMaker:
             file = File("before.tar.gz", content, "what the restart destroyed, recorded before it")
             writable.journal.attach(plan.record.id, file)
         async with writable.busy:
-            await writable.changer.raise_(plan, found.version, exact=self._exact)
+            await writable.changer.raise_(plan, found.around.version, exact=self._exact)
 
     async def became(self, writable: WritableCluster, change_id: str) -> str:
         """The state of a change that an earlier process was asked for; empty where it was not begun.
@@ -159,25 +158,15 @@ class ChangeMaker:
 
     async def longer(self, writable: WritableCluster, record: Record, until: float, user: str) -> None:
         """Moves the deadline to `until`, in seconds since 1970. Raises ChangeFailed or Refused when it is not done."""
-        namespace, _, name = record.target.partition("/")
         async with writable.busy:
-            done = await writable.changer.extend(namespace, name, until, by=user, change_id=record.id)
+            done = await writable.changer.extend(*place_of(record), until, by=user, change_id=record.id)
         if isinstance(done, Refusal):
             raise Refused(done.why, hint=done.hint)
-
-    def can_be_longer(self, writable: WritableCluster, record: Record, until: float) -> None:
-        """Raises Refused where `longer` would, so that nobody is asked to approve that."""
-        if refusal := no_extension(record, until, now=writable.changer.time()):
-            raise Refused(refusal.why, hint=refusal.hint)
 
 
 _HOUR_S = 3600.0
 
 log = logging.getLogger(__name__)
-
-
-class NotKnown(BotError):  # noqa: N818  # what the person is told
-    """Whether somebody may do what they asked for could not be found out now."""
 
 
 class Guard:
@@ -189,14 +178,14 @@ class Guard:
         self._groups = groups
 
     async def allowed(self, who: Person, action: Action, *, requester: str = "") -> None:
-        """Raises AccessDenied, or NotKnown while Slack does not say which groups the person is in."""
+        """Raises AccessDenied, or BotError while Slack does not say which groups the person is in."""
         groups, unread = await self._groups.memberships(who.user)
         decision = decide_access(self.access, who.user, groups, who.channel, action, requester=requester)
         if not isinstance(decision, WhyDenied):
             return
         if unread:
             text = Text("error-change.permissions-could-not-be-checked", why=unread.message)
-            raise NotKnown(text, hint=Text("error-change.not-changed-try-again")) from unread
+            raise BotError(text, hint=Text("error-change.not-changed-try-again")) from unread
         raise AccessDenied(decision)
 
     async def denied(self, who: Person, action: Action, cluster: str) -> AccessDenied | None:
@@ -227,14 +216,9 @@ class Guard:
         try:
             yield
         except BotError as error:
-            said_no = isinstance(error, NotAllowed | Refused | UsageError)
-            await self.note_refusal(
-                who,
-                action,
-                target,
-                detail | {"why": in_english(error.message)},
-                outcome="denied" if said_no else "failed",
-            )
+            outcome = "denied" if isinstance(error, NotAllowed | Refused | UsageError) else "failed"
+            why = {"why": in_english(error.message)}
+            await self.note_refusal(who, action, target, detail | why, outcome=outcome)
             raise
 
     async def note_refusal(

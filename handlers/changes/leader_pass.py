@@ -90,28 +90,19 @@ class Leadership:
         self.passes = 0
         self.leader: Leader | None = None
         self.writable: WritableCluster | None = None
-        self._trouble = ""
+        self.last_trouble = ""
         self._possible: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
 
     @property
     def trouble(self) -> str:
         """Why they are not, or one is not undone; empty when all is well, or another process leads."""
-        return "" if self.leader and self.leader.taken else self._trouble
+        return "" if self.leader and self.leader.taken else self.last_trouble
 
     @property
     def wrong_clock(self) -> str:
         """Why this process raises nothing: its clock is too far from the API server's; empty where it is not."""
         why = skewed(self.writable.changer.skew_s()) if self.writable else None
         return f"{in_english(why)}: nothing is raised from here; set this machine's clock (NTP)" if why else ""
-
-    def passed(self, trouble: str) -> None:
-        """A pass was made, in which there was this trouble, or none."""
-        self.passes += 1
-        self._trouble = trouble
-
-    def failed(self, why: str) -> None:
-        """No pass can be made now."""
-        self._trouble = why
 
     async def is_possible(self) -> bool:
         """Whether anything can be undone there at all; waits until that has been tried."""
@@ -165,8 +156,7 @@ async def lead(watch: Watch, leadership: Leadership) -> None:
             why = in_english(error.message)
             if why != last_error:
                 log.warning("no temporary changes are led in %s, reading goes on: %s", where, error)
-            last_error = why
-            leadership.failed(why)
+            last_error = leadership.last_trouble = why
             leadership.tried(possible=not isinstance(error, ForbiddenError | UsageError))
         await asyncio.sleep(wait_s)
         wait_s = min(2 * wait_s, watch.pace.again_s)
@@ -179,7 +169,8 @@ async def _passes(writable: WritableCluster, watch: Watch, leadership: Leadershi
         nonlocal clock_told
         async with writable.busy:
             await writable.changer.passes.reconcile()
-        leadership.passed(writable.changer.passes.trouble)
+        leadership.passes += 1
+        leadership.last_trouble = writable.changer.passes.trouble
         if leadership.wrong_clock and not clock_told:
             log.warning("cluster %s: %s", watch.cluster or "here", leadership.wrong_clock)
         clock_told = bool(leadership.wrong_clock)

@@ -47,7 +47,14 @@ _ENDED = {
 def shown_report(found: ChangeSnapshot, request: Show, program: str) -> Report:
     """What is set now and what is open; `program` is what commands begin with."""
     if not request.verb:
-        return _how_to_revert(found, program)
+        verb, record = HOW_TO_REVERT[0], found.open
+        claim = Text("changing.none-to-revert", target=found.target)
+        finding = _open(found) or _of_record(found, "no-change-open", "info", claim)
+        if not isinstance(record, Record):
+            return _report(found, verb, [finding])
+        command = f"{program} {record.kind.reverting}".strip()
+        verdict = Text("changing.how-to-revert", command=command, **described(record, found.taken_at))
+        return _report(found, verb, [finding], verdict=verdict)
     kinds = VERBS[request.verb]
     asked = [(kind, name) for kind in kinds for name in kind.containers]
     settings = [shown for kind, name in asked if (shown := _setting(found, name, kind))]
@@ -62,17 +69,6 @@ def shown_report(found: ChangeSnapshot, request: Show, program: str) -> Report:
         verdict = Text("changing.shown-open", state=state)
         return _report(found, request.verb, [finding], verdict=verdict, tables=(table,))
     return _report(found, request.verb, [finding], tables=(table,))
-
-
-def _how_to_revert(found: ChangeSnapshot, program: str) -> Report:
-    verb, record = HOW_TO_REVERT[0], found.open
-    none = Text("changing.none-to-revert", target=found.target)
-    finding = _open(found) or _of_record(found, "no-change-open", "info", none)
-    if not isinstance(record, Record):
-        return _report(found, verb, [finding])
-    command = f"{program} {record.kind.reverting}".strip()
-    verdict = Text("changing.how-to-revert", command=command, **described(record, found.taken_at))
-    return _report(found, verb, [finding], verdict=verdict)
 
 
 def not_open_report(found: ChangeSnapshot, request: Extend | Revert, program: str) -> Report:
@@ -98,6 +94,7 @@ def not_open_report(found: ChangeSnapshot, request: Extend | Revert, program: st
 
 def planned_report(found: ChangeSnapshot, request: Raise, outcome: Plan | NothingToDo | Refusal) -> Report:
     """What would be done, or why nothing will."""
+    proof = _flag_shown(found, request.kind, request.container)
     if isinstance(outcome, Plan):
         record = outcome.record
         claim = Text(
@@ -110,20 +107,20 @@ def planned_report(found: ChangeSnapshot, request: Raise, outcome: Plan | Nothin
         )
         actions = (step(Text("changing.do-it"), words_of(request), changes_cluster=True),)
         severity = SEVERITIES[max((SEVERITIES.index(impact.severity) for impact in outcome.impacts), default=0)]
-        finding = new_finding("change-planned", severity, claim, (_wanted_shown(found, request),), actions)
+        finding = new_finding("change-planned", severity, claim, (proof,), actions)
         return _report(found, request.verb, [finding], change=change_of(outcome))
     if isinstance(outcome, NothingToDo):
         has = zip(request.values, outcome.values, strict=True)
         change = " ".join(f"{kind_of(flag).flag.shown}={value}" for (flag, _), value in has)
         claim = Text("changing.enough", change=change, container=request.container, target=found.target)
-        proofs = (_wanted_shown(found, request),)
-        finding = new_finding("already-enough", "info", claim, proofs, (_see_log(found, request),))
+        finding = new_finding("already-enough", "info", claim, (proof,), (_see_log(found, request),))
         return _report(found, request.verb, [finding])
-    claim = Text("changing.refused", why=_why(outcome))
+    why = Text("changing.refused-hint", why=outcome.why, hint=outcome.hint)
+    claim = Text("changing.refused", why=why)
     if outcome.record is not None:
         finding = _of_record(found, "change-refused", "warning", claim, undo(outcome.record))
     else:
-        finding = new_finding("change-refused", "warning", claim, (_wanted_shown(found, request),))
+        finding = new_finding("change-refused", "warning", claim, (proof,))
     return _report(found, request.verb, [finding])
 
 
@@ -143,7 +140,8 @@ def raised_report(
 def extended_report(found: ChangeSnapshot, request: Extend, outcome: Record | Refusal) -> Report:
     """The change with its new deadline, or why it has none."""
     if isinstance(outcome, Refusal):
-        claim = Text("changing.refused", why=_why(outcome))
+        why = Text("changing.refused-hint", why=outcome.why, hint=outcome.hint)
+        claim = Text("changing.refused", why=why)
         return _report(found, request.verb, [_of_record(found, "change-refused", "warning", claim)])
     longer = Text("changing.extended", time=format_duration(request.seconds))
     claim = sentences(longer, Text("changing.raised", **described(outcome, found.taken_at)))
@@ -217,19 +215,11 @@ def _open(found: ChangeSnapshot) -> Finding | None:
     return None if text is None or deployment is None else open_change(deployment, text, found.taken_at)
 
 
-def _why(refusal: Refusal) -> Text:
-    return Text("changing.refused-hint", why=refusal.why, hint=refusal.hint)
-
-
 def _see_log(found: ChangeSnapshot, request: Raise) -> NextAction:
     if request.until_captured:
         return step(Text("changing.see-log"), f"logs {request.until_captured}")
     log = kubectl("-n", found.namespace, "logs", f"deploy/{found.name}", "-c", request.container, "--since=10m")
     return step(Text("changing.see-log"), log)
-
-
-def _wanted_shown(found: ChangeSnapshot, request: Raise) -> Evidence:
-    return _flag_shown(found, request.kind, request.container)
 
 
 def _flag_shown(found: ChangeSnapshot, kind: ChangeKind, container: str) -> Evidence:

@@ -18,7 +18,6 @@ from bot.changes.plan import NothingToDo, Plan, Raise, annotation, plan_raise
 from bot.changes.record import Means, Record, Refusal, UnreadableRecord, read_record
 from bot.errors import NotFound, SourceError
 from bot.hami.installation.install import Install
-from bot.hami.version import Version
 from bot.kube.client.writer import Writer
 from bot.kube.cluster import Cluster, seen
 from bot.kube.hami_pods import KUBE_SCHEDULER_CONTAINER
@@ -67,11 +66,6 @@ class ChangeSnapshot(NamedTuple):
         return f"{self.namespace}/{self.name}"
 
     @property
-    def version(self) -> Version | None:
-        """HAMi's version, None when it could not be told."""
-        return self.around.version
-
-    @property
     def open(self) -> Record | UnreadableRecord | None:
         """The change that is open on it, None when none is."""
         text = annotation(self.deployment)
@@ -85,8 +79,14 @@ async def look(sources: Sources, request: Request, writer: Writer | None = None)
     """
     cluster = sources.cluster
     found = await gather_install(sources)
-    if found.install.deployment is None:
-        raise _no_scheduler(found)
+    if found.install.deployment is None:  # none is there, or it could not be read
+        for gap in found.gaps:
+            if gap.source == "deployments":
+                raise SourceError(gap.text, hint=gap.advice)
+        if (absent := found.not_installed) is not None:
+            raise NotFound(absent, hint=Text("hami-not-installed.fix"))
+        text = Text("error-change.no-deployment-hami-scheduler")
+        raise NotFound(text, hint=Text("error-change.none-in-dra-mode"))
     meta = found.install.deployment.metadata
     deployment = await cluster.raw(DEPLOYMENTS, meta.name, meta.namespace)
     raises = isinstance(request, Raise)
@@ -109,18 +109,13 @@ def prepare(
     """What would be done now: pure. `by` asks for it and is told in the Slack channel, or nowhere in a shell."""
     wanted = msgspec.structs.replace(request, by=by, channel=channel, means=found.means)
     now = found.taken_at.timestamp()
-    plan = partial(plan_raise, now=now, change_id=change_id, version=found.version, skew_s=found.skew_s)
+    plan = partial(plan_raise, now=now, change_id=change_id, version=found.around.version, skew_s=found.skew_s)
     outcome = plan(found.deployment, wanted)
     if isinstance(outcome, Refusal) and outcome.code == "unsuitable" and wanted.means == "debug-flags":
         outcome = plan(found.deployment, msgspec.structs.replace(wanted, means="patch"))
     if not isinstance(outcome, Plan):
         return outcome
     return msgspec.structs.replace(outcome, impacts=blast_radius(found.deployment, outcome, found.around))
-
-
-def restarts(plan: Plan) -> bool:
-    """Whether the pods end with the change, and with them what only they hold: capture that before."""
-    return plan.record.means == "patch"
 
 
 async def _around(
@@ -161,16 +156,3 @@ async def _means(request: Request, pods: Sequence[Pod], writer: Writer) -> Means
     except SourceError:
         return "patch"
     return "debug-flags" if takes and all(takes) else "patch"
-
-
-def _no_scheduler(found: InstallSeen) -> SourceError:
-    """Without a Deployment there is nothing to change: none is there, or it could not be read."""
-    unread = [gap for gap in found.gaps if gap.source == "deployments"]
-    if unread:
-        return SourceError(unread[0].text, hint=unread[0].advice)
-    if (absent := found.not_installed) is not None:
-        return NotFound(absent, hint=Text("hami-not-installed.fix"))
-    return NotFound(
-        Text("error-change.no-deployment-hami-scheduler"),
-        hint=Text("error-change.none-in-dra-mode"),
-    )

@@ -9,7 +9,8 @@ from typing import Any
 import msgspec
 
 from bot.access import Access
-from bot.changes.deadline import later, time_text
+from bot.changes.deadline import later, no_extension, time_text
+from bot.changes.deployments import place_of
 from bot.changes.journal import ENDS
 from bot.changes.plan import Raise
 from bot.changes.record import Record
@@ -20,7 +21,7 @@ from bot.slack.render.change import ChangeOffer
 from bot.store import StoreError
 from bot.texts import Text
 from bot.triage.state import News
-from handlers.changes.approving import Approving
+from handlers.changes.approving import ROUNDED_S, Approving
 from handlers.changes.draft import (
     FRESH_S,
     OTHER_CLOCK_S,
@@ -46,9 +47,6 @@ from handlers.user_actions import AcceptedDeed, NotDone
 
 LONGER_S = 600.0
 """What the card's button adds to the deadline, as `extend 10m` does."""
-
-_ROUNDED_S = 2.0
-"""The API server tells its time, and a record its own, in whole seconds."""
 
 
 class ChangeService:
@@ -166,7 +164,8 @@ class ChangeService:
             answer = deps.say("card.extended-now", time=format_duration(seconds), until=time_text(until))
             if record.deadline >= until:
                 return answer
-            self._maker.can_be_longer(writable, record, until)
+            if refusal := no_extension(record, until, now=writable.changer.time()):  # nobody is asked to approve that
+                raise Refused(refusal.why, hint=refusal.hint)
             await self.guard.count(who, "extend", cluster, record.id)
             if self.access.two_person:
                 longer = msgspec.structs.replace(record, at=time_text(until), by=who.user, channel=who.channel)
@@ -181,15 +180,17 @@ class ChangeService:
 
         `again`: an earlier process was told the same, and may have done it.
         """
-        if again and not await self._is_open(cluster, target, change_id):
-            return self.deps.say("card.ended-since")
+        if again:
+            try:
+                await self._maker.open(await self._maker.writable(cluster), target, change_id, or_copy=True)
+            except Refused:
+                return self.deps.say("card.ended-since")
         async with self.guard.refusals(who, "revert", place(cluster, target), {"id": change_id}):
             writable = await self._maker.writable(cluster)
             record, _ = await self._maker.open(writable, target, change_id, or_copy=True)
             await self.guard.allowed(who, "revert", requester=record.by)
-            namespace, _, name = record.target.partition("/")
             async with writable.busy:
-                event = await writable.changer.revert(namespace, name, by=who.user)
+                event = await writable.changer.revert(*place_of(record), by=who.user)
             await self.approving.look_after_in(writable.cluster)
         return self.deps.say("card.reverted-now", kind=event.kind)
 
@@ -208,7 +209,7 @@ class ChangeService:
             return kept == record.id
         writable = await self._maker.timed(cluster)
         age_s = writable.changer.time() - record.since
-        return age_s >= self.deps.now() - taken.asked.asked_at - _ROUNDED_S
+        return age_s >= self.deps.now() - taken.asked.asked_at - ROUNDED_S
 
     async def completed(self, cluster: str, found: ChangeSnapshot) -> ChangeSnapshot:
         """With the change that is open by the store's copy alone, where the Deployment carries no record of it."""
@@ -216,10 +217,3 @@ class ChangeService:
             copy = await (await self._maker.writable(cluster)).changer.not_carried(found.deployment)
             return found._replace(copy=copy.record if copy else None)
         return found
-
-    async def _is_open(self, cluster: str, target: str, change_id: str) -> bool:
-        try:
-            await self._maker.open(await self._maker.writable(cluster), target, change_id, or_copy=True)
-        except Refused:
-            return False
-        return True

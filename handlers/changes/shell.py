@@ -38,7 +38,7 @@ from handlers.changes.report import (
     raised_report,
     shown_report,
 )
-from handlers.changes.request import DRY_RUN_ID, ChangeSnapshot, look, prepare, restarts
+from handlers.changes.request import DRY_RUN_ID, ChangeSnapshot, look, prepare
 from handlers.changes.scheduler_log import effect_of
 from handlers.changes.words import Extend, Raise, Request, Revert, Show
 from handlers.shell_grammar import PROGRAM
@@ -122,7 +122,7 @@ async def _done(tools: ShellTools, confirmed: _ReadyChange, *, no_capture: bool)
         writer = _live(opened)
         changer = Changer(writer, NoJournal())
         await _on_time(changer)
-        if restarts(plan) and not no_capture:
+        if plan.record.means == "patch" and not no_capture:  # the pods end with it, and with them what only they hold
             try:
                 out = Path(f"hami-capture-{plan.record.id}.tar.gz")
                 tools.tell(await tools.capture(sources, found, out) + "\n")
@@ -130,7 +130,7 @@ async def _done(tools: ShellTools, confirmed: _ReadyChange, *, no_capture: bool)
                 text = Text("error-change.not-changed-not-captured", why=error.message)
                 raise ChangeFailed(text, hint=Text("error-change.add-no-capture")) from error
         with _as_a_change():
-            record = await changer.raise_(plan, found.version)
+            record = await changer.raise_(plan, found.around.version)
         words = record.kind.reverting
         raised = tools.say("changing.shell-raised", change=record.shown, until=record.at, words=words)
         tools.tell(f"{raised}\n{tools.say('changing.shell-reverts')}\n")
@@ -244,9 +244,8 @@ async def _copies(tools: ShellTools) -> _Copies:
 
 def _live(writer: Writer | None, *, dry_run_helps: bool = True) -> Writer:
     if writer is None:
-        live = Text("error-change.leave-out-recording-reach-cluster")
-        hint = Text("error-change.add-dry-run") if dry_run_helps else live
-        raise UsageError(Text("error-change.recording-cannot-be-changed"), hint=hint)
+        hint = "error-change.add-dry-run" if dry_run_helps else "error-change.leave-out-recording-reach-cluster"
+        raise UsageError(Text("error-change.recording-cannot-be-changed"), hint=Text(hint))
     return writer
 
 

@@ -12,12 +12,12 @@ from typing import Any, NamedTuple
 
 import click
 
-from bot.changes.kinds import VERBS, ChangeKind, kind_of
+from bot.changes.kinds import USUAL_S, VERBS, ChangeKind, kind_of
 from bot.changes.plan import Raise
 from bot.errors import UsageError, not_understood
 from bot.kube.hami_pods import EXTENDER_CONTAINER, KUBE_SCHEDULER_CONTAINER
 from bot.kube.times import format_duration, read_duration
-from bot.texts import Prose, Text
+from bot.texts import Text
 from handlers.parsing.grammar import DASHES
 
 _CONTAINERS = {"extender": EXTENDER_CONTAINER, "kube-scheduler": KUBE_SCHEDULER_CONTAINER}
@@ -75,13 +75,23 @@ def change_commands(program: str, options: Callable[[], Sequence[click.Parameter
             return ChangeAsked(read_change(program, verb, words, dry_run=dry_run, **options), values)
 
         kind = VERBS[verb][0]
+        own: list[click.Parameter] = [click.Argument(["words"], nargs=-1, metavar="[WORDS]…")]
+        if len(kind.containers) > 1:
+            shorts = click.Choice([_short(container) for container in kind.containers])
+            help_text = f"Whose {kind.flag.shown}; {_short(kind.containers[0])}'s by default."
+            own.append(click.Option(["--container"], type=shorts, help=help_text))
+        if kind.is_log_level:
+            help_text = "End it once the pod's lines are captured."
+            own.append(click.Option([f"--{_UNTIL}"], default="", metavar="NAMESPACE/POD", help=help_text))
+        help_text = "Write nothing; show the patches and their effects."
+        own.append(click.Option(["--dry-run"], is_flag=True, help=help_text))
         until = f" [{_UNTIL} NAMESPACE/POD]" if kind.is_log_level else ""
-        usage = f"{verb} [{_shown(verb)} [for {format_duration(kind.usual_s)}]{until} [because TEXT]], {kind.reverting}"
+        usage = f"{verb} [{_shown(verb)} [for {format_duration(USUAL_S)}]{until} [because TEXT]], {kind.reverting}"
         rest = f"{verb} extend 10m (added to its deadline). Without words: what is set now and what is open."
         return ReasonedCommand(
             verb,
             callback=ask,
-            params=[*_parameters(kind), *options()],
+            params=[*own, *options()],
             help=f"{kind.summary}\n\n{usage}, {rest}",
             short_help=kind.summary,
             epilog=f"Example: {program} {kind.example}",
@@ -111,7 +121,7 @@ def read_change(
     """What the words after the verb ask for. Raises UsageError, whose hint is an example."""
     try:
         request = _read(verb, _normal(words), dry_run=dry_run, container=container, until=until)
-    except _WrongError as error:
+    except UsageError as error:
         raise UsageError(error.message, example=f"{program} {error.example or VERBS[verb][0].example}") from error
     if (dry_run or container or until) and not isinstance(request, Raise):
         # Nobody who says --dry-run means a revert that is done.
@@ -134,12 +144,6 @@ def _short(container: str) -> str:
     return next((short for short, name in _CONTAINERS.items() if name == container), container)
 
 
-class _WrongError(UsageError):
-    def __init__(self, message: Prose, example: str = "") -> None:
-        super().__init__(message)
-        self.example = example
-
-
 def _read(verb: str, words: list[str], *, dry_run: bool, container: str, until: str) -> Request:
     match words:
         case []:
@@ -149,8 +153,7 @@ def _read(verb: str, words: list[str], *, dry_run: bool, container: str, until: 
         case ["extend", duration]:
             return Extend(verb, _duration(duration))
         case ["extend", *_]:
-            text = Text("error-change.extend-needs-one-duration")
-            raise _WrongError(text, f"{verb} extend 10m")
+            raise UsageError(Text("error-change.extend-needs-one-duration"), example=f"{verb} extend 10m")
         case _:
             pass
     values, rest = _values(verb, words)
@@ -158,9 +161,9 @@ def _read(verb: str, words: list[str], *, dry_run: bool, container: str, until: 
     clauses = _clauses(kind, rest)
     pod = until or clauses.get("until-captured", "")
     if pod and not re.fullmatch(r"[^/\s]+/[^/\s]+", pod):
-        example = f"{verb} {words[0]} until-captured ml/trainer-0"
-        raise _WrongError(Text("error-change.not-namespace-pod", pod=repr(pod)), example)
-    seconds = _duration(clauses["for"]) if "for" in clauses else float(kind.usual_s)
+        text = Text("error-change.not-namespace-pod", pod=repr(pod))
+        raise UsageError(text, example=f"{verb} {words[0]} until-captured ml/trainer-0")
+    seconds = _duration(clauses["for"]) if "for" in clauses else float(USUAL_S)
     name = _CONTAINERS[container] if container else kind.containers[0]
     return Raise(values, name, seconds, clauses.get("because", ""), pod, dry_run)
 
@@ -181,7 +184,7 @@ def _values(verb: str, words: list[str]) -> tuple[tuple[tuple[str, str], ...], l
         if name.lower() not in kinds or (value := kinds[name.lower()].values.read(given)) is None:
             raise _no_deed(verb, word)
         if name.lower() in found:
-            raise _WrongError(Text("error-change.stands-there-twice", keyword=repr(name)))
+            raise UsageError(Text("error-change.stands-there-twice", keyword=repr(name)))
         found[name.lower()] = value
     return tuple(found.items()), []
 
@@ -193,12 +196,12 @@ def _clauses(kind: ChangeKind, words: list[str]) -> dict[str, str]:
         keyword, *words = words
         if keyword not in (known := [known for known in _KEYWORDS if known != _UNTIL or kind.is_log_level]):
             if read_duration(keyword) is not None:
-                raise _WrongError(Text("error-change.did-you-mean-for", word=repr(keyword), time=keyword))
-            raise _WrongError(not_understood(keyword, known))
+                raise UsageError(Text("error-change.did-you-mean-for", word=repr(keyword), time=keyword))
+            raise UsageError(not_understood(keyword, known))
         if keyword in clauses:
-            raise _WrongError(Text("error-change.stands-there-twice", keyword=repr(keyword)))
+            raise UsageError(Text("error-change.stands-there-twice", keyword=repr(keyword)))
         if not words:
-            raise _WrongError(Text("error-change.nothing-follows", keyword=repr(keyword)))
+            raise UsageError(Text("error-change.nothing-follows", keyword=repr(keyword)))
         if keyword == "because":
             clauses[keyword], words = " ".join(words), []
         else:
@@ -223,11 +226,11 @@ def _normal(words: Sequence[str]) -> list[str]:
 def _duration(text: str) -> float:
     seconds = read_duration(text)
     if seconds is None:
-        raise _WrongError(Text("error-change.no-duration", text=repr(text)))
+        raise UsageError(Text("error-change.no-duration", text=repr(text)))
     return seconds
 
 
-def _no_deed(verb: str, word: str) -> _WrongError:
+def _no_deed(verb: str, word: str) -> UsageError:
     """All that the verb does, and an example that changes nothing: what was meant is not guessed from the spelling."""
     kind = VERBS[verb][0]
     text = Text(
@@ -235,31 +238,16 @@ def _no_deed(verb: str, word: str) -> _WrongError:
         word=repr(word),
         verb=verb,
         shown=_shown(verb),
-        usual=format_duration(kind.usual_s),
+        usual=format_duration(USUAL_S),
         revert=kind.values.revert,
     )
-    return _WrongError(text, verb)
+    return UsageError(text, example=verb)
 
 
 def _shown(verb: str) -> str:
     """What asks for values, as help shows it."""
     kinds = VERBS[verb]
     return kinds[0].values.shown if len(kinds) == 1 else " ".join(f"{kind.name}={kind.values.shown}" for kind in kinds)
-
-
-def _parameters(kind: ChangeKind) -> list[click.Parameter]:
-    found: list[click.Parameter] = [click.Argument(["words"], nargs=-1, metavar="[WORDS]…")]
-    if len(kind.containers) > 1:
-        shorts = click.Choice([_short(container) for container in kind.containers])
-        help_text = f"Whose {kind.flag.shown}; {_short(kind.containers[0])}'s by default."
-        found.append(click.Option(["--container"], type=shorts, help=help_text))
-    if kind.is_log_level:
-        help_text = "End it once the pod's lines are captured."
-        found.append(click.Option([f"--{_UNTIL}"], default="", metavar="NAMESPACE/POD", help=help_text))
-    return [
-        *found,
-        click.Option(["--dry-run"], is_flag=True, help="Write nothing; show the patches and their effects."),
-    ]
 
 
 _HYPHENS = str.maketrans(dict.fromkeys(DASHES, "-"))

@@ -73,7 +73,7 @@ def there_and_back(report: Report, before: dict[str, Any]) -> dict[str, Any]:
 def test_the_patches_of_a_recorded_chart_go_there_and_back(version: str, kind: ChangeKind, container: str) -> None:
     found = whole(version)
     report = asked(found, Raise(((kind.name, new_value(kind)),), container, 600))
-    if kind.since and container == EXTENDER and found.version and found.version < kind.since:
+    if kind.since and container == EXTENDER and found.around.version and found.around.version < kind.since:
         assert [finding.code for finding in report.findings] == ["change-refused"]
         assert not report.change
         return

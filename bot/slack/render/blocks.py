@@ -170,13 +170,10 @@ def cell(text: str) -> Element:
     return {"type": "raw_text", "text": text if text.strip() else _NO_LABEL}
 
 
-def asking(label: Prose, element: Element, block_id: str, *, hint: Prose = "", optional: bool = False) -> Block:
+def asking(label: Prose, element: Element, block_id: str, *, hint: Prose = "") -> Block:
     """An `input` block around an element of a modal."""
     block: Block = {"type": "input", "block_id": block_id, "label": plain(label, LABEL), "element": element}
-    block["optional"] = optional
-    if hint:
-        block["hint"] = plain(hint, LABEL)
-    return block
+    return block | {"optional": False} | ({"hint": plain(hint, LABEL)} if hint else {})
 
 
 # ------------------------------------------------------------------------------------------------------- elements
@@ -381,19 +378,17 @@ def closing_buttons(
 
 def render_clusters(question: str, words: str, clusters: Sequence[str]) -> Message:
     """Which cluster a question is about: a button for each of at most 25, and how to name one."""
-    return _choice(question, question, [(name, AskButton(words, name)) for name in clusters])
+    return _choice(question, [(name, AskButton(words, name)) for name in clusters])
 
 
 def render_choice(question: str, asks: Sequence[str], cluster: str) -> Message:
     """`asks` are questions as typed after the command; at most 25 are offered, those too long for a button never."""
-    offered = [(words, AskButton(words, cluster)) for words in asks]
-    fitting = [words for words, ask in offered if len(value_of(ask)) <= BUTTON_VALUE]
-    return _choice(question, f"{question} {', '.join(fitting)}", offered)
+    return _choice(question, [(words, AskButton(words, cluster)) for words in asks], reads_out=True)
 
 
-def _choice(question: str, aloud: str, offered: Sequence[tuple[str, AskButton]]) -> Message:
-    values = [(label, value_of(ask)) for label, ask in offered]
-    fitting = [(label, value) for label, value in values if len(value) <= BUTTON_VALUE]
+def _choice(question: str, offered: Sequence[tuple[str, AskButton]], *, reads_out: bool = False) -> Message:
+    fitting = [(label, value) for label, ask in offered if len(value := value_of(ask)) <= BUTTON_VALUE]
+    aloud = f"{question} {', '.join(label for label, _ in fitting)}" if reads_out else question
     buttons = [button(label, f"{ASK}{number}", value) for number, (label, value) in enumerate(fitting)]
     shown = [plain_section(question), *([actions(*buttons)] if buttons else [])]
     return Message(escape(aloud), tuple(shown))

@@ -213,11 +213,8 @@ def _buttons(card: ChangeCard) -> list[blocks.Element]:
     value = value_of(CardButton(record.id, card.cluster, record.target))
     sure = blocks.confirm(Text("card.button-revert"), Text("card.sure-revert"))
     revert = blocks.button(Text("card.button-revert"), REVERT, value, style="danger", confirm=sure)
-    return (
-        [revert]
-        if card.state in ("unreadable", "failed")
-        else [revert, blocks.button(Text("card.button-extend"), EXTEND, value)]
-    )
+    extend = blocks.button(Text("card.button-extend"), EXTEND, value)
+    return [revert] if card.state in ("unreadable", "failed") else [revert, extend]
 
 
 # ------------------------------------------------------------------------------------------------------- facts

@@ -27,8 +27,7 @@ def degraded(message: Message) -> Iterator[Message]:
     """
     if message.blocks:
         if any(block["type"] not in _OLD for block in message.blocks):
-            kept = (_older(block) for block in message.blocks)
-            yield message._replace(blocks=tuple(block for block in kept if block is not None))
+            yield message._replace(blocks=tuple(_older(message.blocks)))
         files = (*_whole(message), *(file for file in message.files if file not in whole_answers(message.files)))
         sections = tuple(_sections(message.blocks))
         if sections != message.blocks:
@@ -38,12 +37,14 @@ def degraded(message: Message) -> Iterator[Message]:
         yield Message(cut(message.text, _PLAIN), (), message.files or tuple(_whole(message)))
 
 
-def _older(block: Block) -> Block | None:
-    """The block, a table as preformatted text that is no longer, nothing for any other new kind."""
-    if block["type"] == "table":
-        room = max(_SMALLEST, total_text(block) - _SMALLEST)
-        return rich_text(preformatted(cut("\n".join(_aligned(block["rows"])), room)))
-    return block if block["type"] in _OLD else None
+def _older(given: Sequence[Block]) -> Iterator[Block]:
+    """The blocks, a table as preformatted text that is no longer, nothing for any other new kind."""
+    for block in given:
+        if block["type"] == "table":
+            room = max(_SMALLEST, total_text(block) - _SMALLEST)
+            yield rich_text(preformatted(cut("\n".join(_aligned(block["rows"])), room)))
+        elif block["type"] in _OLD:
+            yield block
 
 
 def _aligned(rows: Sequence[Sequence[Any]]) -> Iterator[str]:

@@ -106,7 +106,11 @@ def _area(area: str) -> Prose:
 def _items(changed: Sequence[Difference]) -> Text:
     """What grew or shrank, then what is new, then what is gone."""
     moved = [_moved(difference) for difference in changed if difference.before and difference.after]
-    new = [_named(difference) for difference in changed if not difference.before]
+    new = [
+        difference.what + ("" if difference.after == "1" else f" ({_value(difference.area, difference.after)})")
+        for difference in changed
+        if not difference.before
+    ]
     gone = [difference.what for difference in changed if not difference.after]
     parts = [clauses(_few(moved))] if moved else []
     parts += [Text("digest.new", what=together(*_few(new), by=", "))] if new else []
@@ -114,23 +118,15 @@ def _items(changed: Sequence[Difference]) -> Text:
     return clauses(parts)
 
 
-def _few(items: Sequence[Prose]) -> list[Prose]:
-    more = len(items) - _NAMED
-    return [*items[:_NAMED], *([Text("digest.more", count=more)] if more > 0 else [])]
+def _few(items: Sequence[Prose], most: int = _NAMED) -> list[Prose]:
+    more = len(items) - most
+    return [*items[:most], *([Text("digest.more", count=more)] if more > 0 else [])]
 
 
 def _moved(difference: Difference) -> Text:
     grown = "" if difference.area.endswith("MiB") else step(difference.before, difference.after)
     values = {"before": _value(difference.area, difference.before), "after": _value(difference.area, difference.after)}
     return Text("digest.changed", what=difference.what, step=f" ({grown})" if grown else "", **values)
-
-
-def _named(difference: Difference) -> str:
-    return (
-        difference.what
-        if difference.after == "1"
-        else f"{difference.what} ({_value(difference.area, difference.after)})"
-    )
 
 
 def _value(area: str, value: str) -> str:
@@ -151,18 +147,12 @@ def _worst(post: DigestPost) -> list[Block]:
     for number, finding in enumerate(bad[:_WORST]):
         action = next((each for each in finding.next_actions if each.is_ours), None)
         button = action_button(action, report.cluster, number) if action else None
-        whose = _whose([each for each in post.owners if each.finding == number + 1])
         found.append(blocks.plain_section(f"{number + 1}. {inert(finding.claim, _CLAIM)}", accessory=button))
-        found += [blocks.context(inert(whose, _LINE))] if whose else []
+        owners = [_owner(each) for each in post.owners if each.finding == number + 1]
+        if owners:
+            whose = Text("digest.whose", owners=together(*_few(owners, _OWNERS), by=", "))
+            found.append(blocks.context(inert(whose, _LINE)))
     return [rich_text(line(span(Text("digest.worst"), "bold"))), *found] if found else []
-
-
-def _whose(owners: Sequence[OwnerRow]) -> Prose:
-    if not owners:
-        return ""
-    names = [_owner(owner) for owner in owners[:_OWNERS]]
-    names += [Text("digest.more", count=len(owners) - _OWNERS)] if len(owners) > _OWNERS else []
-    return Text("digest.whose", owners=together(*names, by=", "))
 
 
 def _owner(row: OwnerRow) -> Prose:
@@ -177,17 +167,14 @@ def _rooms(post: DigestPost) -> list[Block]:
     """What is given and what is left by type of card; by how much it is promised, if by more than there is."""
     words: list[Text] = []
     for kind, room in list(post.rooms.items())[:_KINDS]:
-        given, memory, largest = (
-            "?" if mib is None else amount(mib) for mib in (room.given, room.memory, room.largest)
-        )
+        given, memory, largest = map(amount, (room.given, room.memory, room.largest))
         factor = post.after.get(f"over-subscription/{kind} memory", _PROMISED)
         promised = Text("digest.promised", factor=factor) if factor != _PROMISED else ""
         words.append(
             Text("digest.kind", type=inert(kind, _WORD), given=given, memory=memory, largest=largest, promised=promised)
         )
-    if len(post.rooms) > _KINDS:
-        words.append(Text("digest.more", count=len(post.rooms) - _KINDS))
-    shown = [line(span(inert(word, _LINE))) for word in words]
+    more = [Text("digest.more", count=len(post.rooms) - _KINDS)] if len(post.rooms) > _KINDS else []
+    shown = [line(span(inert(word, _LINE))) for word in (*words, *more)]
     return [rich_text(line(span(Text("digest.room"), "bold")), bullets(*shown))] if shown else []
 
 

@@ -72,21 +72,20 @@ def render_news(news: News) -> blocks.Draft:
         text = told_mrkdwn(escape(pieced("{} {}", did, end_in_words(until))))
         return blocks.Draft(text, (rich_text(line(*pieces, *by)),))
     headline, whom = did, ""
+    pieces: list[Part] = []
     if news.turn in CALLS:
         called = Text("triage.last-resort") if news.turn == "last-resort" else Text("triage.called")
         pieces = [callee(detail), span(pieced(" {}", called))]
         whom = "" if detail.startswith(("C", "G")) else detail  # a channel is read, not called
     elif news.turn == "worse":
         headline = pieced("{}: {}", headline, _worse(detail))
-        pieces = [span(headline)]
-    elif news.turn == "unmuted" and detail:
-        headline = pieced("{}: {}", headline, Text("triage.registered", node=inert(detail, _NAME)))
-        pieces = [span(headline)]
     elif news.turn == "handed-over":
         pieces, whom = [span(pieced("{} ", headline)), somebody(detail)], detail
-    else:
-        headline = pieced("{}: {}", headline, inert(detail, _LONGEST)) if detail else headline
-        pieces = [span(headline)]
+    elif news.turn == "unmuted" and detail:
+        headline = pieced("{}: {}", headline, Text("triage.registered", node=inert(detail, _NAME)))
+    elif detail:
+        headline = pieced("{}: {}", headline, inert(detail, _LONGEST))
+    pieces = pieces or [span(headline)]
     text = escape(headline)
     if whom:
         text = MrkdwnText(pieced("{} {}", text, mention(inert(whom, _NAME))))
@@ -148,7 +147,14 @@ def form(deed: Deed, incident_id: str, channel: str, nodes: Sequence[str] = ()) 
     if deed == "handover":
         asked = blocks.asking(Text("triage.to-whom"), {"type": "users_select", "action_id": TEXT}, PERSON)
     elif deed == "mute":
-        asked = blocks.asking(Text("triage.how-long"), _mutes(nodes), MUTE)
+        fitting = [node for node in nodes if len(node) < _OPTION // 2][:_SHOWN_NAMES]
+        ends = [(f"until node {node} registers", MuteUntil(node=node)) for node in fitting]
+        ends.append(("until gone", WHILE_IT_LASTS))
+        offered: list[tuple[str, Prose]] = [(mute, mute) for mute in _MUTES]
+        offered += [(words, Text("triage.until", end=end_in_words(until))) for words, until in ends]
+        options = [{"text": blocks.plain(text, _OPTION // 2), "value": words} for words, text in offered]
+        menu = {"type": "radio_buttons", "action_id": TEXT, "options": options, "initial_option": options[0]}
+        asked = blocks.asking(Text("triage.how-long"), menu, MUTE)
     else:
         asked = blocks.asking(Text("triage.did-noted"), blocks.text_input(TEXT, multiline=True), NOTE)
     return blocks.modal(
@@ -158,16 +164,6 @@ def form(deed: Deed, incident_id: str, channel: str, nodes: Sequence[str] = ()) 
         callback_id=FORM,
         private_metadata=value_of(TriageForm(incident_id, deed, channel)),
     )
-
-
-def _mutes(nodes: Sequence[str]) -> blocks.Element:
-    fitting = [node for node in nodes if len(node) < _OPTION // 2][:_SHOWN_NAMES]
-    ends = [(f"until node {node} registers", MuteUntil(node=node)) for node in fitting]
-    ends.append(("until gone", WHILE_IT_LASTS))
-    offered: list[tuple[str, Prose]] = [(mute, mute) for mute in _MUTES]
-    offered += [(words, Text("triage.until", end=end_in_words(until))) for words, until in ends]
-    options = [{"text": blocks.plain(text, _OPTION // 2), "value": words} for words, text in offered]
-    return {"type": "radio_buttons", "action_id": TEXT, "options": options, "initial_option": options[0]}
 
 
 def _worse(detail: str) -> Text:

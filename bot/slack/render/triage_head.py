@@ -110,13 +110,9 @@ def render_head(head: Head) -> blocks.Draft:
     ]
     if buttons := _buttons(head):
         built.append(blocks.actions(*buttons))
-    closed = head.incident.state == "closed"
+    key = "triage.small-print-closed" if head.incident.state == "closed" else "triage.small-print"
     finding = f", {inert(head.cause.code, _PLACE)}" if head.cause.code else ""
-    built.append(
-        blocks.context(
-            Text("triage.small-print-closed" if closed else "triage.small-print", id=head.id, finding=finding)
-        )
-    )
+    built.append(blocks.context(Text(key, id=head.id, finding=finding)))
     return blocks.Draft(lines([escape(title, 3 * _NAME), escape(count_of(head), _NAME)]), tuple(built))
 
 
@@ -293,12 +289,8 @@ def _buttons(head: Head) -> list[blocks.Element]:
     if not head.incident.quiet_since:
         question = Text("triage.sure-close-firing", count=inert(count_of(head), _NAME))
     sure = blocks.confirm(Text("triage.close-this"), question, LABELS["close"])
-    options = [
-        {"text": blocks.plain(label, _OPTION), "value": value_of(ReminderChoice(head.id, when))}
-        for when, label in _REMINDERS.items()
-    ]
-    placeholder = blocks.plain(Text("triage.remind"), _OPTION)
-    menu = {"type": "static_select", "action_id": REMIND, "options": options, "placeholder": placeholder}
+    choices = [(label, ReminderChoice(head.id, when)) for when, label in _REMINDERS.items()]
+    menu = _menu(REMIND, Text("triage.remind"), choices)
     buttons = [
         blocks.button(
             LABELS[deed],
@@ -363,14 +355,15 @@ def gathered(incident_id: str, by_name: Sequence[tuple[str, int, int]]) -> list[
     firing = [alert for alert in by_name if alert[1]][:_OPTIONS]
     built = [rich_text(bullets(*shown))] if shown else []
     if firing:
-        options = [
-            {"text": blocks.plain(alert[0], _OPTION), "value": value_of(CauseChoice(incident_id, digest_of(alert[0])))}
-            for alert in firing
-        ]
-        placeholder = blocks.plain(Text("triage.storm-open"), _OPTION)
-        menu = {"type": "static_select", "action_id": OPEN, "options": options, "placeholder": placeholder}
-        built.append(blocks.actions(menu))
+        choices = [(name, CauseChoice(incident_id, digest_of(name))) for name, _, _ in firing]
+        built.append(blocks.actions(_menu(OPEN, Text("triage.storm-open"), choices)))
     return built
+
+
+def _menu(action_id: str, title: Text, choices: Sequence[tuple[Prose, Pressed]]) -> blocks.Element:
+    options = [{"text": blocks.plain(label, _OPTION), "value": value_of(choice)} for label, choice in choices]
+    placeholder = blocks.plain(title, _OPTION)
+    return {"type": "static_select", "action_id": action_id, "options": options, "placeholder": placeholder}
 
 
 def digest_of(name: str) -> str:
