@@ -1,1 +1,1 @@
-"""The machinery of hami-bot, by concern; the questions live in `playbooks`, what wakes the bot in `handlers`."""
+"""The machinery of hami-bot, by concern; the questions live in `playbooks`, the entry points in `handlers`."""

@@ -1,4 +1,4 @@
-"""`python -m bot`, and the console commands `hami-bot` and `kubectl-hami`."""
+"""The entry points: `python -m bot`, and the console commands `hami-bot` and `kubectl-hami`."""
 
 import gc
 import sys
@@ -13,15 +13,15 @@ if TYPE_CHECKING:
 
 
 def kubectl() -> None:
-    """The console command `kubectl-hami`: kubectl runs it as `kubectl hami`."""
+    """The console command `kubectl-hami`, which kubectl runs as `kubectl hami`."""
     main("kubectl hami")
 
 
 def main(program: str = "hami-bot") -> None:
-    """The console command. `program`: what a person typed before the verb.
+    """The console command `hami-bot`. `program`: the words that a person typed before the verb.
 
-    The collector is off from the beginning: all that it could do for a command that ends is walk its modules and then
-    the cluster's objects, 0.2 s on 5,000 nodes.
+    Garbage collection is off from the start: for a command that ends it would only walk the modules and then the
+    cluster's objects, 0.2 s on 5,000 nodes.
     """
     gc.disable()
     try:
@@ -31,9 +31,9 @@ def main(program: str = "hami-bot") -> None:
 
 
 def run(program: str = "hami-bot") -> None:
-    """Does what the command line asks, and ends with its exit code.
+    """Runs the command line, and ends the process with its exit code.
 
-    A table of a profile is made without what the other verbs import: 0.1 s instead of 0.3 s.
+    A table of a profile is made without the imports of other verbs: 0.1 s instead of 0.3 s.
     """
     if sys.argv[1:2] == ["profile"] and sys.argv[2:3] in (["top"], ["list"], ["compare"], ["hints"]):
         from handlers.profiles.shell import main as profile  # noqa: PLC0415

@@ -1,8 +1,8 @@
-"""Who may change something: pure. Everybody may read; unless the settings name them, nobody may change.
+"""Access: who may change something. Pure. Everybody may read; nobody may change unless the settings name them.
 
-A viewer may ask for nothing that changes a cluster, an operator may ask for temporary changes and end them, an approver
-may besides decide about those of others. Ending one is always the safe direction: whoever asked for it may do that too,
-and in every channel. Whoever may ask for changes may also ask, in every channel, what the bot itself needs.
+A viewer may ask for no change of a cluster; an operator may ask for temporary changes and end them; an approver may
+also decide about changes of others. Ending a change is always the safe direction: the person who asked for it may do so
+too, and in every channel. Whoever may ask for changes may also run, in every channel, the check of the bot itself.
 """
 
 from collections.abc import Collection
@@ -24,7 +24,7 @@ _WORDS: dict[Action, Text] = {
 
 
 class Access(NamedTuple):
-    """The settings. `operators` and `approvers` are ids of users (U…, W…) and of user groups (S…).
+    """The settings of access. `operators` and `approvers` are ids of users (U…, W…) and of user groups (S…).
 
     `channels`: where changes may be asked for; empty means everywhere. With `two_person` somebody else approves each
     raise and each extension. `changes_per_hour` is for one person.
@@ -38,13 +38,13 @@ class Access(NamedTuple):
 
 
 class Allowed(NamedTuple):
-    """It may be done; in which role."""
+    """The decision that an action may be done, with the role that allows it."""
 
     role: Role
 
 
 class WhyDenied(NamedTuple):
-    """Why it may not be done, for the person who asked; `who` are the ids of those who may, `where` of channels."""
+    """Why an action is denied, for the person who asked; `who`: ids of people who may, `where`: ids of channels."""
 
     why: Prose
     who: tuple[str, ...] = ()
@@ -52,12 +52,12 @@ class WhyDenied(NamedTuple):
 
 
 def groups_in(access: Access) -> tuple[str, ...]:
-    """The user groups whose members have to be known to decide."""
+    """The user groups in the settings, whose members must be known to decide."""
     return tuple(sorted(entry for entry in access.operators | access.approvers if entry.startswith("S")))
 
 
 def role_of(access: Access, user: str, groups: Collection[str]) -> Role:
-    """The highest role of the user, who is a member of these groups."""
+    """The highest role of the user, who is a member of `groups`."""
     names = {user, *groups}
     if names & access.approvers:
         return "approver"
@@ -67,7 +67,7 @@ def role_of(access: Access, user: str, groups: Collection[str]) -> Role:
 def decide_access(
     access: Access, user: str, groups: Collection[str], channel: str, action: Action, *, requester: str = ""
 ) -> Allowed | WhyDenied:
-    """Whether the user may do that in the channel. `requester` is who asked for the change that it is about."""
+    """Whether the user may do `action` in the channel. `requester` is who asked for the change in question."""
     role = role_of(access, user, groups)
     if action == "approve":
         return _approving(access, user, role, requester)

@@ -1,4 +1,4 @@
-"""What the HTTP endpoints that others post to have in common (who may, how much, how long, what is logged), and the one
+"""HTTP endpoints that others post to: their common part (who may, how much, how long, what is logged), and the endpoint
 for alerts, POST /alerts/alertmanager. Nothing of a request is logged; of alerts, how many came.
 
 200  kept, whatever happens to this process now; also what was kept before
@@ -24,7 +24,7 @@ from bot.triage.webhook import LARGEST_BODY, Alert, WrongBody, read_alerts
 
 BODY_S = 30.0
 QUIET_S = 60.0
-"""So long the same refusal is not logged again: whoever is refused may post again at once."""
+"""Seconds until an equal refusal is logged again: a refused client may post again at once."""
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -32,13 +32,13 @@ log = logging.getLogger(__name__)
 
 
 def is_bearer(authorization: str, token: str) -> bool:
-    """Whether the header brings this token, which is not empty; compared in constant time."""
+    """Whether the header has this token, which must not be empty; compared in constant time."""
     scheme, _, given = authorization.partition(" ")
     return scheme.casefold() == "bearer" and hmac.compare_digest(given.strip().encode(errors="replace"), token.encode())
 
 
 class PostRefused(Exception):  # noqa: N818  # an answer
-    """What a post is answered, for its sender and the log."""
+    """The refusal of a post: status, reason and headers for its sender, and for the log."""
 
     def __init__(self, status: int, why: str, headers: Mapping[str, str] = {}) -> None:
         super().__init__(why)
@@ -46,11 +46,11 @@ class PostRefused(Exception):  # noqa: N818  # an answer
 
 
 class Endpoint(NamedTuple):
-    """What is posted to one address, in the words of the log, and what happens to it.
+    """One address that takes posts: its name in the log, its limits, and the function that keeps a body.
 
     `take` gets the body, of at most `largest` bytes, and returns once it is kept. `check`, where the headers prove
-    something, sees them before anything is read. Both raise PostRefused; `take` raises BotError for what could not be
-    kept, and is to be sent again. `stopping`: no more is taken.
+    something, sees them before the body is read. Both raise PostRefused; `take` raises BotError for a body that could
+    not be kept and has to be sent again. `stopping`: nothing more is taken.
     """
 
     what: str
@@ -61,7 +61,7 @@ class Endpoint(NamedTuple):
 
 
 def endpoint_route(endpoint: Endpoint) -> Handler:
-    """What answers that address: 200 once it is kept, 503 when it is to be sent again."""
+    """The HTTP handler of that endpoint: 200 once the body is kept, 503 when it has to be sent again."""
     refusals = Refusals(endpoint.what)
 
     async def posted(request: web.Request) -> web.StreamResponse:
@@ -96,7 +96,7 @@ async def _checked(request: web.Request, endpoint: Endpoint) -> bytes:
 
 
 async def read_body(request: web.Request, largest: int) -> bytes | None:
-    """The body, or None if it has more than so many bytes; no more of it is read then."""
+    """The request's body, or None if it has more than `largest` bytes; the rest is not read then."""
     if (request.content_length or 0) > largest:
         return None
     body = bytearray()
@@ -108,7 +108,7 @@ async def read_body(request: web.Request, largest: int) -> bytes | None:
 
 
 class Refusals:
-    """Logs refusals: each new one, and the same again only after `QUIET_S`."""
+    """Logs refusals: each new one, and an equal one only after `QUIET_S`."""
 
     def __init__(self, what: str, clock: Callable[[], float] = time.monotonic) -> None:
         self._what = what
@@ -130,10 +130,10 @@ Take = Callable[[list[Alert]], Awaitable[None]]
 
 
 class AlertsEndpoint(NamedTuple):
-    """Where alerts go. `take` returns once they are kept and raises BotError if they could not be.
+    """The endpoint of alerts. `take` returns once they are kept and raises BotError if they could not be.
 
-    Credentials that are empty open nothing. `stopping`: no more is taken. `pager_routes` answer what pagers
-    post, by path.
+    Empty credentials let nobody in. `stopping`: nothing more is taken. `pager_routes`: HTTP handlers for pagers' posts,
+    by path.
     """
 
     take: Take
@@ -145,7 +145,7 @@ class AlertsEndpoint(NamedTuple):
 
 
 def alerts_route(endpoint: AlertsEndpoint) -> Handler:
-    """What answers `ALERTS_PATH`."""
+    """The HTTP handler of `ALERTS_PATH`."""
 
     def check(request: web.Request) -> None:
         if not is_known(request.headers.get("Authorization", ""), endpoint):
@@ -164,7 +164,7 @@ def alerts_route(endpoint: AlertsEndpoint) -> Handler:
 
 
 def is_known(authorization: str, endpoint: AlertsEndpoint) -> bool:
-    """Whether the header proves who sends it; compared in constant time."""
+    """Whether the header `Authorization` has the endpoint's credentials; compared in constant time."""
     scheme, _, given = authorization.partition(" ")
     match scheme.casefold():
         case "bearer" if endpoint.token:

@@ -1,14 +1,14 @@
-"""What can go wrong, as a person should read it.
+"""Errors, in words for the person who asked, and the id of a request in log lines.
 
     BotError
     ├── UsageError      the command was wrong                       exit code 2
-    │   ├── WhichCluster    there are several, and none was named
-    │   └── NoSuchCluster   there is none of that name
-    ├── NotAllowed      who asks may not do that                    exit code 4
+    │   ├── WhichCluster    there are several clusters, and none was named
+    │   └── NoSuchCluster   there is no cluster of that name
+    ├── NotAllowed      the person may not do that                  exit code 4
     └── SourceError     a source could not be read                  exit code 3
-        ├── Troubled    what answers is out of order, or is no such source
-        ├── NotFound    it was read, and the object is not there
-        └── Unusable    nothing of it can be read: unreachable, credentials refused, damaged
+        ├── Troubled    an error of the source itself, or another program answered
+        ├── NotFound    the source was read, and has no such object
+        └── Unusable    the source cannot be read: unreachable, credentials refused, damaged
 
 Every message says what was tried and what came back; `hint` says what to do about it, with an example at its end. Both
 are texts, which are words once somebody's language is known: `str(error)` is English, for logs and the audit log.
@@ -34,7 +34,7 @@ class BotError(Exception):
 
     exit_code = 1
     people: tuple[str, ...] = ()
-    """The users of Slack whose ids stand in it."""
+    """The ids of Slack users that stand in the error's text."""
 
     def __init__(self, message: Prose, *, hint: Prose = "", example: str = "") -> None:
         super().__init__(message)
@@ -44,7 +44,7 @@ class BotError(Exception):
 
     @property
     def hint(self) -> Prose:
-        """The advice, and the example behind it."""
+        """The error's advice, with the example behind it."""
         return spaced(self.advice, Text("error.example", example=self.example)) if self.example else self.advice
 
     def __str__(self) -> str:
@@ -52,7 +52,7 @@ class BotError(Exception):
 
 
 class WrongValue(ValueError):  # noqa: N818  # what the person is told
-    """What somebody wrote cannot be used; `text` says why, without repeating it where it may be a secret."""
+    """A value that somebody wrote cannot be used; `text` says why, without repeating what may be a secret."""
 
     def __init__(self, text: Prose) -> None:
         super().__init__(text)
@@ -77,7 +77,7 @@ _SYSTEM = {
 
 
 def of_system(error: OSError) -> Prose:
-    """What the operating system says of it, without the path; empty where it says nothing."""
+    """The operating system's reason in an OSError, without the path; empty where it gives none."""
     return _SYSTEM.get(error.errno or 0) or error.strerror or ""
 
 
@@ -104,7 +104,7 @@ class WhichCluster(UsageError):  # noqa: N818  # what the person is asked
 
 
 class NoSuchCluster(UsageError):  # noqa: N818  # what the person is told
-    """None of the clusters that there are has that name."""
+    """No cluster of the settings has the name that was asked for."""
 
     def __init__(self, name: str, clusters: Collection[str]) -> None:
         shown = repr(name[:_SHOWN_NAME])
@@ -114,14 +114,14 @@ class NoSuchCluster(UsageError):  # noqa: N818  # what the person is told
 
 
 def not_understood(word: str, known: Collection[str]) -> Text:
-    """Says that a word is none of the known ones, and which of them it looks like."""
+    """The text that a word is none of the known ones, with the known word that it looks like."""
     if near := difflib.get_close_matches(word.casefold(), known, n=1):
         return Text("error-command.not-understood-did-you-mean", word=repr(word), near=repr(near[0]))
     return Text("error-command.not-understood", word=repr(word))
 
 
 class NotAllowed(BotError):  # noqa: N818  # what the person is told
-    """Who asks may not do that; nothing was done."""
+    """The person may not do what they asked for; nothing was done."""
 
     exit_code = 4
 
@@ -133,33 +133,33 @@ class SourceError(BotError):
 
 
 class Troubled(SourceError):  # noqa: N818  # what the person is told
-    """The source answered with an error of its own, or something else answered in its place."""
+    """The source answered with an error of its own, or something else answered in the source's place."""
 
 
 class NotFound(SourceError):  # noqa: N818  # the API's own word
-    """The source answered, and what was asked for does not exist."""
+    """The source answered, and the object that was asked for does not exist."""
 
 
 class Unusable(SourceError):  # noqa: N818  # what the person is told
-    """The source is of no use at all. Where the thing asked about stands in it, there is no report."""
+    """Nothing of the source can be read. Where the question's subject is in it, there is no report."""
 
 
 REQUEST_FIELD = "request_id"
-"""What log lines call it."""
+"""The name of the request's id in log lines."""
 _ID: ContextVar[str] = ContextVar(REQUEST_FIELD, default="")
 
 
 def begin_request(key: str) -> None:
-    """From here on the current task, and what it starts, is about this key, such as Slack's id of a delivery.
+    """Sets the request's id of the current task, and of the tasks it starts, by a key such as Slack's delivery id.
 
-    The id is made of the key, so that another replica, or this one after a restart, goes on under the same.
+    The id is made from the key, so that another replica, or this one after a restart, goes on with an equal id.
     """
     _ID.set(_id_of(key))
 
 
 @contextmanager
 def about_request(key: str) -> Generator[None]:
-    """What happens inside is about this key, unless it belongs to something larger already."""
+    """Sets the request's id by the key inside the context, unless a larger request is under way already."""
     token = _ID.set(_ID.get() or _id_of(key))
     try:
         yield
@@ -168,7 +168,7 @@ def about_request(key: str) -> Generator[None]:
 
 
 def request_id() -> str:
-    """The id, of 8 hexadecimal digits; empty for what is done all day long, such as a watch."""
+    """The request's id, 8 hexadecimal digits; empty for routine work, such as a watch."""
     return _ID.get()
 
 
@@ -177,15 +177,15 @@ def _id_of(key: str) -> str:
 
 
 class Bug(BotError):  # noqa: N818  # what the person is told
-    """Something that must not happen."""
+    """An error that must not happen: a bug of this program."""
 
 
 @contextmanager
 def bugs_as_errors(known: set[str] | None = None) -> Generator[None]:
-    """Inside it nothing but a BotError escapes, and what is no Exception: interrupts and cancellation pass.
+    """Turns any Exception inside the context into `Bug`, except a BotError; interrupts and cancellation pass.
 
-    The traceback goes to the log; the person is told the place, and under which id the log has it. For what is done
-    again and again, `known` holds the bugs whose traceback is there already.
+    The traceback goes to the log; the person is told the place, and the id in the log. For work that is repeated,
+    `known` holds the bugs whose traceback is in the log already.
     """
     try:
         yield

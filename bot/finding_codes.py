@@ -1,8 +1,8 @@
-"""Every finding code: how it is proven, and what the rest of the bot does about it.
+"""Finding codes: how each is proven, and what the rest of the bot does about it.
 
-A new code is a section of `bot/texts/findings.toml`: what holds for all its findings (`proof = "node"`, the fields of
-`CodeInfo`), then in both languages its `meaning`, its `fix` unless it needs none, and what its findings say.
-`python -m tests.update_docs` then writes its name into `Code`, and the documentation's table.
+A new code is a section of `bot/texts/findings.toml`: first what holds for all its findings (`proof = "node"`, the
+fields of `CodeInfo`), then in both languages its `meaning`, its `fix` unless it needs none, and the claims of its
+findings. `python -m tests.update_docs` then writes its name into `Code`, and the documentation's table.
 """
 
 from collections.abc import Iterator, Mapping
@@ -16,7 +16,7 @@ from bot.texts import Text, facts
 Proof = Literal[
     "change", "filter", "fit", "install", "log", "node", "pod", "profile", "profiles", "quota", "read", "usage", "words"
 ]
-"""How a code is proven."""
+"""The kind of evidence that proves a finding of a code."""
 PROOFS: Mapping[Proof, Text] = {
     "filter": Text("code-proof.filter"),
     "words": Text("code-proof.words"),
@@ -32,11 +32,11 @@ PROOFS: Mapping[Proof, Text] = {
     "read": Text("code-proof.read"),
     "usage": Text("code-proof.usage"),
 }
-"""The same in words."""
+"""Each kind of proof in words."""
 
 
 PendingClass = Literal["misconfigured", "capacity", "platform_fault", "retry", "unknown"]
-"""Why a pod waits, for whoever looks at figures: who has to do something, or that nobody has."""
+"""The class of reasons why a pod is pending, for metrics: who has to act, or that nobody has to."""
 
 _BY_PROOF: Mapping[str, PendingClass] = {
     "filter": "capacity",
@@ -49,11 +49,11 @@ _BY_PROOF: Mapping[str, PendingClass] = {
 
 
 class CodeInfo(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What holds for every finding of a code, as its section in `bot/texts/findings.toml` says.
+    """The entry of a code, which holds for all its findings, from its section in `bot/texts/findings.toml`.
 
     `of_the_pod`: the cause lies in the pod itself, so pods that say the same, or ask for the same, share it.
     `loses_node`: HAMi does not count on the nodes in scope. `watched_in`: the playbook in whose answer the watcher
-    looks for it, to open a thread. `fix_first`: its own steps remove the cause and come before ways around it.
+    looks for this code, to open a thread. `fix_first`: its own actions remove the cause and come before ways around it.
     `explains`: it can be why an alert fires. `harmless`: HAMi works all the same. `pending`: the class of pods that
     wait for it, where its proof does not tell.
     """
@@ -69,7 +69,7 @@ class CodeInfo(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def pending_class(self) -> PendingClass:
-        """The class of pods that wait for it."""
+        """The class of pods that wait because of this code."""
         if self.pending:
             return self.pending
         return "misconfigured" if self.of_the_pod else _BY_PROOF.get(self.proof, "unknown")
@@ -108,7 +108,8 @@ Code = Literal[
     "profile-unlike-since-start", "profiles-kept", "profiling-off", "nothing-pending", "tuning-advice",
     "scheduling-latency", "idle-holder", "tuning-effect", "own-finding",
 ]  # fmt: skip
-"""The sections of `bot/texts/findings.toml`: `python -m tests.update_docs` writes them here."""
+"""The names of all finding codes, the sections of `bot/texts/findings.toml`, as `python -m
+tests.update_docs` writes."""
 
 
 class _CodeTable(Mapping[Code, CodeInfo]):
@@ -123,7 +124,7 @@ class _CodeTable(Mapping[Code, CodeInfo]):
 
 
 CODES = _CodeTable()
-"""By code; each is read with the words of its section, when it is first asked for."""
+"""The entry of each code, which is read from `findings.toml` when it is first asked for."""
 
 
 @cache
@@ -134,24 +135,24 @@ def _info(code: str) -> CodeInfo:
 
 
 def as_code(text: str) -> Code:
-    """The text as a code. An unknown one is a bug and raises KeyError."""
+    """The text as a finding code. An unknown one is a bug and raises KeyError."""
     if text not in get_args(Code):
         raise KeyError(text)
     return cast("Code", text)
 
 
 def about(text: str) -> CodeInfo | None:
-    """What is known of a code; None for one of another version of the bot, as a stored cause may have."""
+    """The entry of a code; None for a code of another version of the bot, as a stored cause may have."""
     return _info(text) if text in get_args(Code) else None
 
 
 def words_of(code: str, what: Literal["meaning", "fix"]) -> Text:
-    """What the code means, or what usually helps, of which some codes have no text."""
+    """The text of a code's meaning, or of the usual fix, which some codes lack."""
     return Text(f"{code}.{what}")
 
 
 def watched_in(verb: str) -> frozenset[str]:
-    """The codes that open a thread where that playbook gives them."""
+    """The codes that open a thread when the watcher finds them in the answer of the playbook `verb`."""
     return frozenset(code for code, entry in CODES.items() if entry.watched_in == verb)
 
 

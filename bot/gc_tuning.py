@@ -1,15 +1,15 @@
-"""Python's garbage collector and its memory, as a command that ends and a bot that stays need them."""
+"""Python's garbage collector and memory: settings for a command that ends and for a bot that stays."""
 
 import contextlib
 import ctypes
 import gc
 
 COLLECT_EVERY = 50_000, 20, 20
-"""Python's default looks for garbage after every 700 objects: a question about 5,000 nodes makes 100,000."""
+"""Thresholds of garbage collection. Python's default is 700 objects; a question about 5,000 nodes makes 100,000."""
 
 
 def keep_what_is_loaded() -> None:
-    """Turns the collector on, for a process that stays: what is loaded now is not looked at any more."""
+    """Turns garbage collection on for a process that stays, without the objects that exist now."""
     gc.enable()
     gc.collect()
     gc.freeze()
@@ -17,9 +17,9 @@ def keep_what_is_loaded() -> None:
 
 
 def give_back() -> None:
-    """Gives the system what is free again: after lists of thousands that is 10 MB which glibc would keep.
+    """Returns free memory to the system: after lists of thousands glibc would keep 10 MB.
 
-    Does nothing where the C library is another.
+    Does nothing with another C library.
     """
     with contextlib.suppress(AttributeError, OSError):
         ctypes.CDLL(None).malloc_trim(0)

@@ -1,4 +1,4 @@
-"""What keeps the bot from hearing or telling people something, judged from facts alone."""
+"""The bot's own health: what keeps it from hearing or telling people something, judged from facts alone."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -7,22 +7,21 @@ from bot.texts import Prose, Text
 
 DEAF_S = 30.0
 WAITING_S = 300.0
-"""So old the oldest message that was not sent may be."""
+"""The age in seconds from which on an unsent message is trouble."""
 BLIND_S = 270.0
-"""A cluster is told in Slack when looks so far apart could not read it: looked at every minute, after five minutes.
-/readyz tells it at once.
-"""
+"""The seconds between two failed reads of a cluster after which Slack is told: five minutes, at a read a minute.
+/readyz tells of it at once."""
 
 _UNNAMED = "(default)"
 
 
 class HealthFacts(NamedTuple):
-    """What is known now. `deaf_s`: seconds without a connection to Slack; `store`: why it takes no writes, or empty.
+    """The facts about the bot's health now. `deaf_s`: seconds without a connection to Slack.
 
-    `closed`: why nothing can be posted to a channel; `oldest_s` is the age of the oldest message that was not sent, to
-    `oldest_for`; `unheard_s`: seconds since Alertmanager's Watchdog was heard, of which `watchdog_s` are fine (0: any).
-    `blind`: why a cluster is not seen, by its name, as two self-tests in a row found. `unread`: why, and for how many
-    seconds, a cluster could not be read at the last looks.
+    `store`: why it takes no writes, or empty. `closed`: by channel, why nothing can be posted; `oldest_s` is the age of
+    the oldest unsent message, to `oldest_for`; `unheard_s`: seconds since Alertmanager's Watchdog was heard, of which
+    `watchdog_s` are fine (0: any). `blind`: by cluster, why two self-tests in a row failed. `unread`: by cluster, why
+    it could not be read lately, and for how many seconds.
     """
 
     stopped: bool = False
@@ -39,9 +38,9 @@ class HealthFacts(NamedTuple):
 
 
 class Trouble(NamedTuple):
-    """One trouble: what is wrong in one line, and what to do about it where Slack can be told.
+    """One trouble of the bot: what is wrong in one line, and what to do about it where Slack can be told.
 
-    `channel` or `cluster` is the one that it is about. `may_pass`: it is too young to be told in Slack.
+    `channel` or `cluster` is the one in trouble. `may_pass`: the trouble is too young to be told in Slack.
     """
 
     kind: str
@@ -53,19 +52,19 @@ class Trouble(NamedTuple):
 
     @property
     def key(self) -> str:
-        """Names it as long as it lasts, whatever its figures."""
+        """The trouble's name for as long as it lasts, whatever its figures."""
         if self.kind == "blind":
             return f"blind:{self.cluster}"
         return f"{self.kind}:{self.channel}" if self.kind == "channel" else self.kind
 
     @property
     def is_unready(self) -> bool:
-        """Whether nothing should be sent to this process: what it takes could be neither kept nor told."""
+        """Whether this process should get no requests: it could neither keep them nor answer."""
         return self.kind in {"stopped", "token", "deaf", "store"}
 
 
 def judge(facts: HealthFacts) -> list[Trouble]:
-    """The troubles, those that make the bot unready first."""
+    """The troubles that follow from the facts, those that make the bot unready first."""
     found: list[Trouble] = []
     if facts.stopped:
         found.append(Trouble("stopped", Text("trouble.stopped")))
@@ -93,13 +92,13 @@ def judge(facts: HealthFacts) -> list[Trouble]:
 
 
 class SteadyAge:
-    """An age by the wall clock, which may jump: it grows no faster than a clock that does not. All in seconds."""
+    """An age by the wall clock, which may jump: it grows no faster than a monotonic clock. All in seconds."""
 
     def __init__(self) -> None:
         self._last: tuple[float, float] | None = None
 
     def of(self, age_s: float, at: float) -> float:
-        """The age, given what the wall clock makes of it, and the other clock at that moment. The first is believed."""
+        """The age: `age_s` is the wall clock's, `at` the monotonic clock's time. The first call is believed."""
         age_s = max(age_s, 0.0)
         if self._last:
             was_s, was_at = self._last

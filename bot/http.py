@@ -1,8 +1,8 @@
-"""The bot's own port: is it alive, is it ready, in HTTP mode what Slack sends, and alerts.
+"""The bot's own port: probes of life and readiness, in HTTP mode Slack's requests, and alerts.
 
-Nobody can starve it without a login (`Clients`). There is always room for one connection more: whoever has kept the bot
-waiting for longest makes it. So a probe, which sends its request at once, is answered however many connections are
-open. A request that has come as a whole is worked on, and its connection makes room for nobody.
+No client can starve it without a login (`Clients`). There is always room for one connection more: the client that has
+kept the bot waiting for longest is closed. So a probe, which sends its request at once, is answered however many
+connections are open. A request that has come as a whole is worked on, and its connection is not closed to make room.
 """
 
 import asyncio
@@ -35,13 +35,13 @@ _TIMESTAMP, _SIGNATURE = "X-Slack-Request-Timestamp", "X-Slack-Signature"
 _LONGEST_TIMESTAMP = 12
 _FRESH_S = 300
 _LINGERING_S = 2.0
-"""So long what is left of a refused body is read and dropped, or its sender would not see why it is refused."""
+"""Seconds for which the rest of a refused body is read and dropped; else its sender would not read the refusal."""
 _IS_SIGNATURE = re.compile(r"v0=[0-9a-f]{64}")
 
 
 class ConnectionLimits(NamedTuple):
-    """What clients are granted: `header_s` for a whole header, `body_s` for the body that no login precedes, `idle_s`
-    between two requests (longer than reverse proxies keep a connection, which is 60 s for most). In seconds.
+    """The limits of clients, in seconds: `header_s` for a whole header, `body_s` for a body without a login before,
+    `idle_s` between two requests (longer than reverse proxies keep a connection, which is 60 s for most).
 
     `of_one` connections from one address: a reverse proxy is one address for all of Slack, and half of `of_all` leaves
     the other half to kubelet and Alertmanager. `most_bytes` are those of all requests that have not come as a whole.
@@ -56,16 +56,16 @@ class ConnectionLimits(NamedTuple):
 
     @classmethod
     def of_this_process(cls, files: int = 0) -> Self:
-        """No more connections than a quarter of the files that the process may open, which is `files` if given."""
+        """The limits with at most a quarter of the `files` that the process may open (0: the system's limit)."""
         files = files or resource.getrlimit(resource.RLIMIT_NOFILE)[0]
         most = cls().of_all if files == resource.RLIM_INFINITY else min(cls().of_all, files // 4)
         return cls(of_one=most // 2, of_all=most)
 
 
 class Slack(NamedTuple):
-    """What Slack's requests go to (None: nothing yet), the secret that signs them, and whether no more is taken.
+    """Where Slack's requests go: the app (None: not yet), the secret that signs them, and whether the bot is stopping.
 
-    While nothing is taken Slack is asked to try again later.
+    While there is no app, or the bot stops, Slack is asked to try again later.
     """
 
     app: Callable[[], AsyncApp | None]
@@ -86,10 +86,9 @@ async def serve_http(
 ) -> AsyncGenerator[str]:
     """Serves on HOST:PORT while the context lasts; yields the address, with the real port where 0 was asked for.
 
-    `ready` says why the bot is not ready, or nothing; `slack` takes what Slack sends, in HTTP mode; `alerts_endpoint`
-    takes alerts and what pagers post. `notes` are lines that /readyz shows besides, whether it is ready or not.
-    `terms` are those of this process unless others are given; `metrics` answers /metrics. Raises SourceError when the
-    port cannot be had.
+    `ready` says why the bot is not ready, or nothing; `slack` takes Slack's requests, in HTTP mode; `alerts_endpoint`
+    takes alerts and pagers' posts. `notes` gives lines that /readyz adds, whether it is ready or not. `terms` are by
+    default those of this process; `metrics` answers /metrics. Raises SourceError when the port cannot be opened.
     """
     host, _, port = bind.rpartition(":")
     clients = Clients(terms or ConnectionLimits.of_this_process())
@@ -193,7 +192,7 @@ def _body_of(text: str) -> dict[str, Any]:
 
 
 class Clients:
-    """Every connection of one port, the one that has waited longest first."""
+    """All connections of one port, the one that has waited longest first; closes some when there are too many."""
 
     def __init__(self, terms: ConnectionLimits) -> None:
         self.terms = terms
@@ -201,14 +200,14 @@ class Clients:
         self._from: Counter[str] = Counter()
 
     def greet(self, protocol: asyncio.Protocol) -> asyncio.Protocol:
-        """The protocol, on these terms: for `loop.create_server`."""
+        """A protocol that counts a connection and puts the limits on it: for `loop.create_server`."""
         return _Client(self, protocol)
 
     @web.middleware
     async def middleware(
         self, request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
     ) -> web.StreamResponse:
-        """Notes that a header has come, and when its request is answered. Whoever goes meanwhile is told nothing."""
+        """Notes when a request's header has come and when it is answered. A client that leaves gets no answer."""
         client = self._all.get(request.transport)
         if client is None:
             return await handler(request)
@@ -224,7 +223,7 @@ class Clients:
             client.is_answered()
 
     def come(self, client: "_Client") -> None:
-        """There is a new connection, and room for it."""
+        """Adds a new connection, and closes another one where there are too many."""
         if self._from[client.address] >= self.terms.of_one:
             self._make_room(client.address)
         elif len(self._all) >= self.terms.of_all:
@@ -233,19 +232,19 @@ class Clients:
         self._from[client.address] += 1
 
     def gone(self, client: "_Client") -> None:
-        """The connection is closed, or is being."""
+        """Removes a connection that is closed, or is being closed."""
         if self._all.pop(client.transport, None):
             self._from[client.address] -= 1
             if not self._from[client.address]:
                 del self._from[client.address]
 
     def is_last(self, client: "_Client") -> None:
-        """It is this one that has waited for the shortest time."""
+        """Moves a connection to the end of the order: it has waited for the shortest time."""
         if found := self._all.pop(client.transport, None):
             self._all[client.transport] = found
 
     def weigh(self) -> None:
-        """Something was received: whether it is too much together."""
+        """Closes connections, after data was received, while unfinished requests hold too many bytes."""
         while sum(client.held for client in self._all.values() if client.is_waited_for) > self.terms.most_bytes:
             self._make_room()
 

@@ -1,4 +1,4 @@
-"""How log lines look. What writes them is Python's own `logging`, here and in every library."""
+"""The format of log lines. Python's own `logging` writes them, here and in every library."""
 
 import logging
 from typing import Any, Literal
@@ -11,18 +11,18 @@ from bot.errors import REQUEST_FIELD, request_id
 
 Format = Literal["text", "json"]
 _FIELDS = ("cluster", "status", "ms", "verb", "outcome")
-"""The values that a line of ours may carry beside its words. Those of libraries are left out: they may be secret."""
+"""The values that a log line of the bot may carry beside its words; those of libraries may be secret."""
 
 
 def set_up(form: Format) -> None:
-    """Writes to stderr: a line for people, or a JSON object for each record."""
+    """Sets logging up to write to stderr: a line for people, or a JSON object, for each record."""
     handler = logging.StreamHandler()
     handler.setFormatter(formatter(form))
     logging.basicConfig(level=logging.INFO, handlers=[handler])
 
 
 def formatter(form: Format) -> logging.Formatter:
-    """See `set_up`. A traceback shows no values of variables."""
+    """The formatter of `set_up` for the form. A traceback shows no values of variables."""
     chain: list[Any] = [
         structlog.processors.TimeStamper(fmt="iso", utc=True, key="time"),
         structlog.stdlib.add_log_level,

@@ -1,5 +1,5 @@
 """The composition root: the Slack bot as a process. It proves its tokens, listens, answers, and stops without losing
-what it had taken. A command of the shell does without all this: see `bot.__main__`.
+work that it had accepted. A command of the shell needs none of this: see `bot.__main__`.
 """
 
 import asyncio
@@ -61,17 +61,17 @@ from playbooks.playbook import Sources, find, load
 
 FLUSH_S = 5.0
 _TURN_S = 0.001
-"""How long a thread that diagnoses keeps the event loop waiting. Python's 5 ms add up: an ack waits several times."""
+"""Seconds that a thread may keep the event loop waiting. Python's 5 ms add up: an ack waits several times."""
 
 log = logging.getLogger(__name__)
 
 
 class Limits(NamedTuple):
-    """How long an answer may take, how long the end waits for answers, and how long an ack waits until the store has
-    what it accepts, and (`deed_s`) what a person did; of the connections, how often they are asked for a sign of life
-    and looked at, and their clock. `now` is the time of day, in seconds since 1970, the store's by default; `pace` that
-    of looking after temporary changes, `oncall` between two looks at incidents, `look_s` at the bot itself, `test_s` is
-    the pace of its self-test. In seconds.
+    """The times of a bot, in seconds. `answer_s`: the longest answer; `drain_s`: how long the end waits for answers;
+    `keeping_s` and `deed_s`: how long an ack waits until the store has a question, or a person's deed.
+    `ping_interval_s` and `watch_s`: how often connections are pinged and checked, by `clock`. `now` is the time since
+    1970, by default the store's. `pace` is that of temporary changes, `oncall` is between two passes over incidents,
+    `look_s` between two looks at the bot's health, `test_s` between two self-tests.
     """
 
     answer_s: float = LONGEST_S
@@ -93,7 +93,7 @@ BY_ENVIRONMENT: slack_command.Examine = partial(examine, ClusterChoice())
 
 
 async def serve(where: ClusterChoice) -> None:
-    """Runs until SIGTERM or SIGINT. Raises BotError when it cannot start: settings, tokens, scopes, port or store."""
+    """Runs the bot until SIGTERM or SIGINT. Raises BotError when settings, tokens, port or store prevent the start."""
     settings, slack = _enough(load_settings(where.config))
     for verb in load():
         find(verb)  # imported here, no first question holds up the acks of those that come with it
@@ -151,7 +151,7 @@ def _enough(settings: Settings | None) -> tuple[Settings, SlackSettings]:
 
 @asynccontextmanager
 async def open_watched(where: ClusterChoice) -> AsyncGenerator[Sources]:
-    """Opens a cluster as `open_sources` does, and keeps up to date what every question reads of a live one."""
+    """Opens a cluster as `open_sources` does, and keeps in memory what every question reads of a live one."""
     async with open_sources(where) as sources:
         if not isinstance(sources.cluster, LiveCluster):
             yield sources
@@ -186,10 +186,10 @@ async def running(
     examining: slack_command.Examine = BY_ENVIRONMENT,
     usual: str = "",
 ) -> AsyncGenerator[str]:
-    """The bot while the context lasts; yields the address of its own port when it is connected to Slack.
+    """Runs the bot while the context lasts; yields the address of its own port when it is connected to Slack.
 
-    Without `changing` it can only read. `examining` is what `doctor` does. `usual` is the cluster that is meant where
-    nothing names one.
+    Without `changing` it can only read. `examining` runs the checks of `doctor`. `usual` is the cluster of a question
+    that names none.
     """
     async with AsyncExitStack() as stack:
         store_url = settings.store.url.get_secret_value()
@@ -345,7 +345,7 @@ def _port(
 def listen(
     inbox: Inbox, change: ChangeService, oncall: Oncall, profiles: ProfileService, examining: slack_command.Examine
 ) -> Grouped:
-    """Every feature's listeners. The order counts: bolt and the table of verbs take the first that matches."""
+    """The listeners of every feature. The order counts: bolt and the table of verbs take the first that matches."""
     features = Grouped()
     verbs = (
         profiling.register(features, inbox, profiles),

@@ -1,6 +1,6 @@
-"""GET /metrics: what waits on each cluster and why, what has room, and whether the bot itself is well.
+"""GET /metrics: pods that wait on each cluster and why, free GPUs, and the health of the bot itself.
 
-What the looks saw are figures, of which a scrape makes text: OpenMetrics, or Prometheus' text, as the client asks. No
+Looks at clusters give figures, of which a scrape makes text: OpenMetrics, or Prometheus' text, as the client asks. No
 series names a pod, a node or a UUID.
 """
 
@@ -21,7 +21,7 @@ from bot.finding_codes import CODES, Code, PendingClass
 
 MOST_NAMESPACES = 200
 OTHERS = "(others)"
-"""The namespaces of a cluster beyond the `MOST_NAMESPACES` with the most pending pods, together; GPU types likewise."""
+"""The label value for all namespaces beyond the `MOST_NAMESPACES` with the most pending pods; and for GPU types."""
 MOST_TYPES = 50
 _LONGEST_TYPE = 63
 NOT_JUDGED = "not-judged"
@@ -38,13 +38,13 @@ _SOURCE = re.compile(rf"({'|'.join(sorted(map(re.escape, _SOURCES), key=len, rev
 _MIB = 1024 * 1024
 METRICS_PATH = "/metrics"
 _THIS_MACHINE = ("127.0.0.1", "::1", "::ffff:127.0.0.1")
-"""No other loopback address: a service mesh's sidecar passes on anybody's requests as 127.0.0.6."""
+"""This machine's addresses. No other on loopback counts: a service mesh's sidecar forwards requests as 127.0.0.6."""
 _END = b"# EOF\n"
-"""The end of OpenMetrics."""
+"""The last line of an exposition in OpenMetrics."""
 
 
 class PendingPod(NamedTuple):
-    """One pending pod: the code of its cause, empty where it was not judged, and how long it has waited."""
+    """One pending pod: its namespace, the code of its cause (None where not judged), and its age in seconds."""
 
     namespace: str
     code: Code | None
@@ -52,17 +52,17 @@ class PendingPod(NamedTuple):
 
 
 class PendingCounts(NamedTuple):
-    """Pending pods counted: by namespace, class and code, and the longest time by class."""
+    """Counts of pending pods by namespace, class and code, and the longest wait in seconds by class."""
 
     pods: Mapping[tuple[str, PendingClass, str], int] = {}
     oldest_s: Mapping[PendingClass, float] = {}
 
 
 class ClusterFigures(NamedTuple):
-    """What one look at a cluster saw. `gpus` by state; `largest_free_mib` by GPU type; `gaps` by source.
+    """The figures of one look at a cluster. `gpus` by state; `largest_free_mib` by GPU type; `gaps` by source.
 
-    `took_s` is the look's time; `cache_age_s` how old what it had from memory may have been, None for a cluster of
-    which nothing is kept.
+    `took_s` is the look's time; `cache_age_s` the greatest age of what came from memory, None for a cluster that is not
+    kept in memory.
     """
 
     waiting: PendingCounts = PendingCounts()
@@ -75,11 +75,11 @@ class ClusterFigures(NamedTuple):
 
 
 Clusters = Mapping[str, ClusterFigures | None]
-"""What was seen of each; None where the last look failed: nothing is told of it but that."""
+"""The figures of each cluster; None where the last look failed, of which only the failure is served."""
 
 
 class BotFigures(NamedTuple):
-    """What is told of the bot itself. `incidents` by state, those that have not ended; times in seconds."""
+    """The figures of the bot itself. `incidents` by state, those that have not ended; times in seconds."""
 
     open_changes: int = 0
     overdue_changes: int = 0
@@ -91,18 +91,18 @@ class BotFigures(NamedTuple):
 
 
 class Figures:
-    """The newest of everything."""
+    """The newest figures of all clusters and of the bot, for the next scrape."""
 
     def __init__(self, is_ready: Callable[[], bool]) -> None:
         self.is_ready = is_ready
         self.clusters: Clusters = {}
         self.bot: BotFigures | None = None
         self.blind: frozenset[str] = frozenset()
-        """Clusters of which the self-test failed."""
+        """The clusters whose self-test failed."""
 
 
 def counted(pending: Collection[PendingPod]) -> PendingCounts:
-    """Done once for each look, so that a scrape costs the same however many pods wait."""
+    """The counts of these pending pods, made once for each look, so that a scrape's cost does not grow with them."""
     by_namespace = Counter(pod.namespace for pod in pending)
     named = {namespace for namespace, _ in by_namespace.most_common(MOST_NAMESPACES)}
     pods: Counter[tuple[str, PendingClass, str]] = Counter()
@@ -115,7 +115,7 @@ def counted(pending: Collection[PendingPod]) -> PendingCounts:
 
 
 def largest_by_type(slices: Iterable[tuple[str, int]]) -> Mapping[str, int]:
-    """The largest slice of each GPU type, of one slice for each GPU. The `MOST_TYPES` with the most GPUs are named.
+    """The largest free slice by GPU type, of one slice for each GPU; the `MOST_TYPES` with the most GPUs are named.
 
     Types come from annotations of nodes, which may hold anything.
     """
@@ -129,7 +129,7 @@ def largest_by_type(slices: Iterable[tuple[str, int]]) -> Mapping[str, int]:
 
 
 def gaps_by_source(sources: Iterable[str]) -> Mapping[str, int]:
-    """Each source once, under its beginning that names no object: `log of ns/pod` is a `log`."""
+    """Counts distinct sources of gaps by their beginning that names no object: `log of ns/pod` is a `log`."""
     found = (_SOURCE.match(source) for source in set(sources))
     return Counter(match[1] if match else OTHER_SOURCE for match in found)
 
@@ -240,14 +240,14 @@ def _histogram(name: str, text: str, counted: process_counters.Histogram, *label
 
 
 class Exposition:
-    """The figures as text. What the looks saw is made into text once, in the format that was asked for last."""
+    """The figures as text for a scrape. Clusters' figures become text once, in the format that was asked for last."""
 
     def __init__(self, figures: Figures) -> None:
         self.figures = figures
         self._kept: tuple[str, Clusters, bytes] = "", {}, b""
 
     async def text(self, accept: str) -> tuple[bytes, str]:
-        """The whole exposition and its content type, in the best format that the header `Accept` allows."""
+        """All figures as text and its content type, in the best format that the header `Accept` allows."""
         try:
             encode, content_type = choose_encoder(accept)
         except (TypeError, ValueError):  # of a version that is no number
@@ -261,7 +261,7 @@ class Exposition:
 
 
 def metrics_route(exposition: Exposition, token: str) -> Handler:
-    """What answers `METRICS_PATH`. Without a token only a client on the same machine is answered."""
+    """The HTTP handler of `METRICS_PATH`. Without a token only a client on the same machine is answered."""
 
     async def metrics(request: web.Request) -> web.Response:
         given = request.headers.get("Authorization", "")

@@ -1,15 +1,15 @@
-"""Rings phones: what pagers are sent, what they answer, and what they post back.
+"""Pagers, which ring phones: the requests to them, their answers, and what they post back.
 
-PagerDuty is sent POST /v2/enqueue of the Events API v2. It posts v3 webhooks to `/pager/pagerduty`, one event each,
-signed by `X-PagerDuty-Signature` (`v1=` and the hex of HMAC-SHA256 over the body, several with commas between them
-while a secret is replaced). Whoever may post is not trusted further. What the bot itself told PagerDuty comes back as
-well, by no person: that is nothing to tell. Nothing of a request is logged.
+PagerDuty gets POST /v2/enqueue of the Events API v2. It posts v3 webhooks to `/pager/pagerduty`, one event each, signed
+by `X-PagerDuty-Signature` (`v1=` and the hex of HMAC-SHA256 over the body, several with commas between them while a
+secret is replaced). A signed post is not trusted further. The bot's own requests to PagerDuty come back as events too,
+by no person: these are ignored. Nothing of a request is logged.
 
-A webhook of one's own is posted JSON: {"version": 1, "action": "trigger" | "acknowledge" | "resolve", "key",
-"incident", "summary", "severity": "info" | "warning" | "critical", "cluster", "link", "affected", "by"}. `key` names
-the page and is the same when it is sent again. `X-Hami-Bot-Timestamp` is seconds since 1970, and
-`X-Hami-Bot-Signature` is `v1=` and the hex of HMAC-SHA256, with the secret, over the timestamp, a dot and the body. Any
-status 2xx means that it was taken.
+An operator's own webhook gets JSON: {"version": 1, "action": "trigger" | "acknowledge" | "resolve", "key", "incident",
+"summary", "severity": "info" | "warning" | "critical", "cluster", "link", "affected", "by"}. `key` names the page and
+stays equal when the page is sent again. `X-Hami-Bot-Timestamp` is seconds since 1970, and `X-Hami-Bot-Signature` is
+`v1=` and the hex of HMAC-SHA256, with the secret, over the timestamp, a dot and the body. Any status 2xx means that the
+page was taken.
 """
 
 import asyncio
@@ -37,17 +37,17 @@ _LARGEST_ANSWER = 16 * 1024
 _LONGEST_REASON = 200
 _AGAIN = frozenset({408, 425, 429})
 _DENIED = frozenset({401, 403, 404})
-"""Somebody has to mend the settings: until then it waits."""
+"""Statuses for which somebody has to correct the settings: until then the page waits."""
 PAGERDUTY_PATH = "/pager/pagerduty"
 LARGEST_BODY = 256 * 1024
-"""Bytes: PagerDuty drops what is larger itself."""
+"""The most bytes of a post from PagerDuty, which itself drops larger ones."""
 _LONGEST_NAME = 40
 _DEEDS: Mapping[str, Literal["ack", "close"]] = {"incident.acknowledged": "ack", "incident.resolved": "close"}
 
 
 class PageEvent(NamedTuple):
-    """What a pager is told of a page. `affected` counts pods, or alerts where none names a pod; `link` leads to the
-    thread, or is empty; `by` is who acknowledged or closed it, or empty.
+    """One event of a page, for a pager. `affected` counts pods, or alerts where none names a pod. `link` leads to the
+    thread, or is empty; `by` is who acknowledged or closed the page, or empty.
     """
 
     action: Action
@@ -62,7 +62,7 @@ class PageEvent(NamedTuple):
 
 
 class PagerRequest(NamedTuple):
-    """A POST. `secret` stands somewhere in it and nowhere in a log."""
+    """A POST to a pager. `secret`, which it is made with, must be in no log."""
 
     url: str
     headers: Mapping[str, str]
@@ -71,13 +71,13 @@ class PagerRequest(NamedTuple):
 
 
 def services_of(settings: PagingSettings) -> tuple[str, ...]:
-    """The pagers of the settings."""
+    """The names of the pagers in the settings."""
     given = {PAGERDUTY: settings.pagerduty, WEBHOOK: settings.webhook}
     return tuple(name for name, field in given.items() if field is not None)
 
 
 def request_of(service: str, settings: PagingSettings, event: PageEvent, now: float) -> PagerRequest | None:
-    """The request that tells it; None for a pager that the settings do not have any more."""
+    """The request that tells the pager `service` of the event; None for a pager that is no longer in the settings."""
     match service:
         case "PagerDuty" if settings.pagerduty:
             return _pagerduty(settings.pagerduty, event)
@@ -91,7 +91,7 @@ def request_of(service: str, settings: PagingSettings, event: PageEvent, now: fl
 
 
 def signature(secret: str, timestamp: str, body: bytes) -> str:
-    """What signs a body of our webhook."""
+    """The signature of a body for an operator's own webhook, for the header `X-Hami-Bot-Signature`."""
     return "v1=" + hmac.new(secret.encode(), timestamp.encode() + b"." + body, hashlib.sha256).hexdigest()
 
 
@@ -114,14 +114,14 @@ def _pagerduty(given: PagerDutyPaging, page: PageEvent) -> PagerRequest:
 
 
 class Outcome(NamedTuple):
-    """`denied`: the pager does not know us."""
+    """The result of a request to a pager. `denied`: the pager does not know the bot."""
 
     kind: Literal["taken", "again", "denied", "refused"]
     reason: str = ""
 
 
 async def post(request: PagerRequest) -> Outcome:
-    """Posts the request, and says what came of it: never raises, and no reason has the secret."""
+    """Posts the request to the pager. Never raises; the outcome's reason does not have the secret."""
     import httpx  # noqa: PLC0415  # slow to import, and needed only once something is paged
 
     try:
@@ -147,7 +147,7 @@ async def post(request: PagerRequest) -> Outcome:
 
 
 class PagerAction(NamedTuple):
-    """Somebody, named as the pager names them, acknowledged or closed the page that has this key."""
+    """A deed that a pager reports: a person, named as the pager names them, acknowledged or closed the page `key`."""
 
     service: str
     key: str
@@ -178,14 +178,14 @@ class _PagerDuty(msgspec.Struct):
 
 
 def is_signed(header: str, body: bytes, secret: str) -> bool:
-    """Whether one of the signatures is PagerDuty's for that body; compared in constant time."""
+    """Whether one of the header's signatures is PagerDuty's for that body; compared in constant time."""
     wanted = b"v1=" + hmac.new(secret.encode(), body, hashlib.sha256).hexdigest().encode()
     given = (signature.strip().encode(errors="replace") for signature in header.split(","))
     return bool(secret) and any(hmac.compare_digest(signature, wanted) for signature in given)
 
 
 def read_pagerduty(body: bytes) -> PagerAction | None:
-    """What a person did to a page; None for all else that PagerDuty posts. Raises PostRefused."""
+    """A person's deed on a page, from PagerDuty's post; None for any other event. Raises PostRefused."""
     try:
         event = msgspec.json.decode(body, type=_PagerDuty).event
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -199,9 +199,9 @@ def read_pagerduty(body: bytes) -> PagerAction | None:
 
 
 def pager_routes(paging: PagingSettings, hear: Hear, stopping: Callable[[], bool]) -> dict[str, Handler]:
-    """What answers each path; none for a pager without a secret. `hear` raises BotError if it could not be kept.
+    """HTTP handlers for pagers' posts, by path; none for a pager without a secret. `hear` raises BotError if not kept.
 
-    200  taken in, or nothing to take in; 400 nothing that the pager posts; 401 without its proof
+    200  taken in, or ignored; 400 nothing that the pager posts; 401 without its signature
     408 too slow; 413 too large; 415 compressed; 503 not kept, to be sent again
     """
     secret = paging.pagerduty.webhook_secret.get_secret_value() if paging.pagerduty else ""

@@ -1,6 +1,6 @@
-"""What goes on beside everything else: jobs that are done again and again, by one APScheduler, which keeps nothing.
+"""Periodic jobs, which one APScheduler runs again and again beside everything else. It stores nothing.
 
-What is due stands in the store or on the cluster's objects, so the next time makes up for one that was missed.
+What is due stands in the store or on the cluster's objects, so the next run makes up for a missed one.
 """
 
 import asyncio
@@ -38,7 +38,7 @@ class _Scheduler(AsyncIOScheduler):  # pyright: ignore[reportUntypedBaseClass]
 
 
 class Clock:
-    """Runs jobs while its context lasts."""
+    """The one scheduler of periodic jobs; runs them while its context lasts."""
 
     def __init__(self) -> None:
         self.scheduler: Any = _Scheduler(timezone=UTC)  # no annotations
@@ -53,12 +53,12 @@ class Clock:
         self.scheduler.shutdown(wait=False)
 
     async def repeat(self, every_s: float, what: str, work: Work, *, at_once: bool = True) -> NoReturn:
-        """Does the work every so many seconds until this is cancelled; see `Job.run` and `retried`."""
+        """Does the work every `every_s` seconds until the call is cancelled; see `Job.run` and `retried`."""
         await Job(retried(what, work)).run(self, every_s, at_once=at_once)
 
 
 class Job:
-    """A work that is done again and again, one time after the other; what it raises ends it."""
+    """Work that is done periodically, never twice at once; an error of the work ends the job."""
 
     def __init__(self, work: Work) -> None:
         self._work = work
@@ -66,15 +66,15 @@ class Job:
         self._is_at_work = self._again = False
 
     def soon(self) -> None:
-        """Has the work done at once, or once more after this time; before `run`, as soon as that begins."""
+        """Has the work done at once, or again after a run under way; before `run`, as soon as the job begins."""
         self._again = True
         if self._scheduled and not self._is_at_work:
             self._scheduled.modify(next_run_time=_now())
 
     async def run(self, clock: Clock, every_s: float, *, at_once: bool = True) -> NoReturn:
-        """Does the work every so many seconds until this is cancelled, which cancels the work too, and waits for it.
+        """Does the work every `every_s` seconds until the call is cancelled, which cancels and awaits the work too.
 
-        Raises what the work raises. `at_once`: the first time is now, not after so many seconds.
+        Raises the work's error. `at_once`: the first run is now, not after `every_s` seconds.
         """
         over = asyncio.get_running_loop().create_future()
         context = copy_context()  # APScheduler's own is that of whoever woke it, such as one request's
@@ -117,7 +117,7 @@ async def _done(work: Work) -> object:
 
 
 def retried(what: str, work: Work) -> Work:
-    """The work, of which what goes wrong is tried again at the next time: logged once, and once when it works again."""
+    """Wraps work so that its errors end nothing: each is logged once, and so is the first success after it."""
     bugs: set[str] = set()
     told = ""
 
@@ -140,7 +140,7 @@ def retried(what: str, work: Work) -> Work:
 
 @asynccontextmanager
 async def in_background(*work: Coroutine[Any, Any, None]) -> AsyncGenerator[list[asyncio.Task[None]]]:
-    """Tasks for as long as the context lasts; what ends one before stands in the log."""
+    """Runs tasks while the context lasts; a task that fails before the end is logged."""
     tasks = [asyncio.create_task(coroutine) for coroutine in work]
     for task in tasks:
         task.add_done_callback(_log_failure)

@@ -1,6 +1,6 @@
-"""What this process has counted since it began, for /metrics.
+"""Counters of this process since it began, for /metrics.
 
-One for the whole process, so that whatever counts need not be given it: a client of Kubernetes does not know the bot.
+They are global, so that any code can count without being given them: a client of Kubernetes does not know the bot.
 """
 
 from bisect import bisect_left
@@ -12,7 +12,7 @@ Labels = tuple[str, ...]
 
 
 class Histogram:
-    """How many values there were up to each edge, by labels."""
+    """Counts of values up to each edge, by labels."""
 
     def __init__(self, *edges: float) -> None:
         self.edges = edges
@@ -20,30 +20,30 @@ class Histogram:
         self._sums: dict[Labels, float] = {}
 
     def begin(self, *labels: str) -> None:
-        """Counts under these labels from now on: 0 is told before the first value."""
+        """Begins to count under these labels: /metrics serves 0 before the first value."""
         self._counts.setdefault(labels, [0] * (len(self.edges) + 1))
         self._sums.setdefault(labels, 0.0)
 
     def observe(self, value: float, *labels: str) -> None:
-        """Counts one value."""
+        """Counts one value under these labels."""
         self.begin(*labels)
         self._counts[labels][bisect_left(self.edges, value)] += 1
         self._sums[labels] += value
 
     def told(self) -> list[tuple[Labels, Sequence[int], float]]:
-        """By labels: how many values were at most each edge and how many there were in all, and their sum."""
+        """For each set of labels, the counts of values up to each edge and of all, and the values' sum."""
         return [(labels, list(accumulate(counts)), self._sums[labels]) for labels, counts in self._counts.items()]
 
 
 ACKS = Histogram(0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2, 3)
-"""Seconds from Slack's request to the answer to it. Slack waits 3 s."""
+"""Seconds from a request of Slack to the bot's answer. Slack waits 3 s."""
 PLAYBOOKS = Histogram(0.1, 0.3, 1, 3, 10, 30, 120)
 """Seconds that a question in Slack took to be read and judged, by verb and outcome."""
 POD_STARTS = Histogram(5, 15, 30, 60, 120, 300, 600, 1800, 3600, 14400, 86400)
 """Seconds from a pod's creation until it ran, by cluster."""
 SCHEDULER_CALLS = Histogram(0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30)
-"""Seconds that HAMi's scheduler took, by cluster and `filter` or `bind`."""
+"""Seconds that a call of HAMi's scheduler took, by cluster and `filter` or `bind`."""
 REFUSALS: Counter[tuple[str, str]] = Counter()
-"""Filters that took no node, by cluster and reason; one that gives several counts for each."""
+"""Filters of HAMi's scheduler that took no node, by cluster and reason; one with several reasons counts for each."""
 KUBERNETES_REQUESTS: Counter[tuple[str, str, str]] = Counter()
-"""By cluster, RBAC's verb, and the status of the answer; `none` where none came."""
+"""Requests to API servers by cluster, RBAC's verb, and the status of the answer; `none` where none came."""

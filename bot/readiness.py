@@ -1,5 +1,5 @@
-"""How far the start is: what the bot's own port answers from the moment when it listens, and how the start waits for
-the store and for Slack, where there is something to do meanwhile.
+"""The start of the bot: the answers of its own port from the moment when it listens, and how the start waits for the
+store and for Slack, where there is work to do meanwhile.
 """
 
 import asyncio
@@ -24,16 +24,16 @@ from bot.triage.webhook import Alert
 
 
 class Receivers(NamedTuple):
-    """What keeps alerts, and what pagers post."""
+    """The functions that keep alerts, and pagers' posts."""
 
     take: Take
     hear: Hear
 
 
 class Front:
-    """Set as the start goes on. `app` takes what Slack sends; `ears` take alerts, once there is a store to keep them.
+    """What the bot's own port needs, set as the start goes on. `app` takes Slack's requests.
 
-    Setting `stopping` ends both. `exposition` is what /metrics tells.
+    `ears` take alerts, once there is a store to keep them. Setting `stopping` ends both. `exposition` is for /metrics.
     """
 
     def __init__(self) -> None:
@@ -45,19 +45,19 @@ class Front:
         self.exposition = Exposition(Figures(lambda: not self.readiness()))
 
     def is_not_ready(self, why: str) -> None:
-        """What /readyz says until something else is set."""
+        """Sets the reason that /readyz gives, until something else is set."""
         self.why_not_ready = lambda: why
 
     def readiness(self) -> str:
-        """Why the bot is not ready now, or nothing."""
+        """Why the bot is not ready now; empty where it is ready."""
         return self.why_not_ready()
 
     async def take(self, alerts: list[Alert]) -> None:
-        """Raises BotError for what was not kept."""
+        """Keeps alerts. Raises BotError where they were not kept."""
         await self._ears().take(alerts)
 
     async def hear(self, heard: PagerAction) -> None:
-        """Raises BotError for what was not kept."""
+        """Keeps a pager's post. Raises BotError where it was not kept."""
         await self._ears().hear(heard)
 
     def _ears(self) -> Receivers:
@@ -73,7 +73,7 @@ log = logging.getLogger(__name__)
 
 
 class SlackIdentity(NamedTuple):
-    """Who the bot is in Slack, and the address of its first connection in Socket Mode.
+    """The bot's identity in Slack, and the address of its first connection in Socket Mode.
 
     `app_id` is empty where it is not known yet: each connection tells it.
     """
@@ -84,8 +84,8 @@ class SlackIdentity(NamedTuple):
 
 
 class Start(NamedTuple):
-    """What waiting needs. `pace_s` is between two tries; `has_changes`: there are temporary changes to look after
-    meanwhile; `without_store` tells their channels that the store cannot be opened.
+    """What the start needs to wait for the store or Slack. `pace_s` is between two tries. `has_changes`: whether there
+    are temporary changes to look after meanwhile; `without_store` tells their channels that the store cannot be opened.
     """
 
     front: Front
@@ -94,7 +94,7 @@ class Start(NamedTuple):
     without_store: Callable[[Gateway, BotError], Awaitable[None]]
 
     async def wait(self, why: BotError, at_least_s: float = 0.0) -> None:
-        """Until the next try; /readyz and the log say why."""
+        """Waits until the next try; /readyz and the log say why."""
         told = in_english(why.message)
         if self.front.readiness() != told:
             log.error("the start waits: %s", why)
@@ -106,10 +106,10 @@ class Start(NamedTuple):
 async def opened(
     opening: Callable[[], AbstractAsyncContextManager[Store]], gateway: Gateway, start: Start
 ) -> AsyncGenerator[Store]:
-    """The store; it is tried again and again as long as there are changes to be looked after meanwhile.
+    """The open store; opening is tried again and again as long as temporary changes have to be looked after meanwhile.
 
-    Their channels are told. Else, and where the settings make no sense, its error is raised: whoever started the bot
-    should see it end.
+    Their channels are told. Without such changes, and where the settings make no sense, the store's error is raised:
+    whoever started the bot should see it end.
     """
     while True:
         async with AsyncExitStack() as stack:
@@ -131,10 +131,10 @@ async def opened(
 
 
 async def reached(gateway: Gateway, slack: SlackSettings, settings: Settings, start: Start) -> SlackIdentity:
-    """Who the bot is, and with Socket Mode the address of its first connection. Raises WrongInstall.
+    """The bot's identity in Slack, and with Socket Mode the address of its first connection. Raises WrongInstall.
 
-    It is tried again and again as long as there is something to do meanwhile, alerts to take or changes to look after,
-    or Slack asks to wait.
+    Slack is tried again and again as long as there is work to do meanwhile, alerts to take or changes to look after, or
+    Slack asks to wait.
     """
     while True:
         try:
@@ -175,7 +175,7 @@ async def _app_of(gateway: Gateway, identity: Identity) -> str:
 
 
 def refused(failure: SlackFailure, about_token: Prose) -> WrongInstall:
-    """Why Slack does not take a token; `about_token` is the hint where the token itself is at fault."""
+    """The error that Slack does not accept a token; `about_token` is the hint where the token itself is at fault."""
     unreached = failure.problem is Problem.TRANSIENT
     message = Text("error-slack.not-reached", why=failure.message) if unreached else failure.message
     hint = about_token if failure.problem is Problem.AUTH else failure.hint

@@ -1,4 +1,4 @@
-"""The rows about GPUs, stages of scheduling and pools of nodes that a report holds, and that pictures draw."""
+"""Rows of a report's tables about GPUs, stages of scheduling and pools of nodes, which pictures draw."""
 
 from typing import Literal, NamedTuple
 
@@ -8,16 +8,16 @@ from bot.texts import Text
 FREE = "free"
 UNKNOWN = "unknown"
 UNREGISTERED = "unregistered"
-"""States of a GPU; in any other it takes no pod."""
+"""States of a GPU, for `GpuRow.state`; a GPU in any other state takes no pod."""
 
 
 class GpuRow(NamedTuple):
-    """One GPU, the most telling fields first: a message shows few. Memory in MiB; None is not known.
+    """One GPU in a table, the most telling fields first: a message shows few. Memory in MiB; None is not known.
 
-    `card` of a row that stands for several GPUs, as in an overview, is their number. `memory_free` is empty for a GPU
-    that HAMi dropped, and where HAMi hands out no part of its memory (`divided` is false): such a one is given or not.
-    `noun` is what its users call it. `slots` is `USED/TOTAL`. `memory_counted` is what HAMi's scheduler counts as used
-    where that was read and is not `memory_used`.
+    `card` is the number of GPUs in a row that stands for several, as in an overview. `memory_free` is empty for a GPU
+    that HAMi dropped, and where HAMi hands out no part of a GPU's memory (`divided` is false): such a GPU is given or
+    not. `noun` is the users' word for it. `slots` is `USED/TOTAL`. `memory_counted` is what HAMi's scheduler counts as
+    used where that was read and differs from `memory_used`.
     """
 
     node: str
@@ -37,14 +37,14 @@ class GpuRow(NamedTuple):
 
     @property
     def room(self) -> int:
-        """The memory that a pod could get."""
+        """The memory in MiB that a pod could get on the GPU."""
         if self.state != FREE or self.memory_used is None or not self.divided:
             return 0
         return max(self.memory_total - self.memory_used, 0)
 
     @property
     def given(self) -> tuple[int, int]:
-        """How much of it is given, and of how much: MiB, or slots where HAMi hands out whole ones only."""
+        """How much of the GPU is given, and of how much: MiB, or slots where HAMi hands out whole devices only."""
         if self.divided:
             return self.memory_used or 0, self.memory_total
         used, _, total = self.slots.partition("/")
@@ -54,7 +54,7 @@ class GpuRow(NamedTuple):
 
     @property
     def is_known(self) -> bool:
-        """Whether its state and what is given of it are known, and HAMi counts on it."""
+        """Whether the GPU's state and what is given of it are known, and HAMi counts on it."""
         return self.memory_used is not None and self.state not in (UNKNOWN, UNREGISTERED)
 
 
@@ -72,7 +72,7 @@ class TypeRow(NamedTuple):
 
 
 class StageRow(NamedTuple):
-    """A stage of scheduling over `n` pods. `known_by`: `log`, or `object` where it is in whole seconds."""
+    """A stage of scheduling over `n` pods, in seconds. `known_by`: `log`, or `object` where whole seconds only."""
 
     stage: str
     n: int
@@ -85,7 +85,7 @@ class StageRow(NamedTuple):
 class PoolRow(NamedTuple):
     """A pool of GPU nodes. Memory in MiB: registered, given to pods, and used by them (None is not known).
 
-    `splits` is into how many shares each GPU is split; the last four count the shares by what was given of one GPU.
+    `splits` is the number of slots of each GPU; the last four fields count shares by their size on one GPU.
     """
 
     pool: str
@@ -102,6 +102,6 @@ class PoolRow(NamedTuple):
 
     @property
     def requests(self) -> tuple[tuple[str, int], ...]:
-        """How many shares there are of each size."""
+        """The number of shares of each size in the pool."""
         names = ("< 2 GiB", "2-8 GiB", "8-16 GiB", "16 GiB and more")
         return tuple(zip(names, self[-4:], strict=True))

@@ -1,4 +1,4 @@
-"""YAML from people and clusters: whatever is in it, it gives plain values or a ValueError that repeats none of it."""
+"""YAML from people and clusters: any text gives plain values, or a ValueError that repeats none of it."""
 
 import re
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ _QUOTED = re.compile(r"""'.*'|".*\"""", re.DOTALL)
 
 
 def parse_documents(text: str) -> list[Any]:
-    """Every document of the text, times left as the text they are in the API. Raises WrongValue with a short reason."""
+    """Every document of the text, times left as text. Raises WrongValue with a short reason that quotes nothing."""
     loader = _loader()
     try:
         deep = _is_deep(text, loader)
@@ -30,10 +30,10 @@ def parse_documents(text: str) -> list[Any]:
 
 
 def reason(error: Exception) -> Prose:
-    """Why a text cannot be read and where, without a word of it: a file of settings, or a kubeconfig, holds secrets.
+    """Why a text cannot be read and where, without quoting it: a settings file, or a kubeconfig, holds secrets.
 
-    `error` comes from a YAML or msgspec parser, both of which quote what they read. Who tells the reason raises
-    `from None`: a traceback would show the original.
+    `error` comes from a YAML or msgspec parser, both of which quote what they read. The caller should raise `from
+    None`: a traceback would show the original.
     """
     match error:
         case yaml.MarkedYAMLError() if error.problem_mark:
@@ -54,9 +54,9 @@ def reason(error: Exception) -> Prose:
 
 
 def line_of(text: str, path: Sequence[str | int]) -> int:
-    """The line of what the path leads to in the first document of a text that `parse_documents` reads.
+    """The line of the node that the path leads to in the first document of a text that `parse_documents` reads.
 
-    It is the line of the last key that is there; 0 without any.
+    Where keys are missing, the line of the last key that is there; 0 without any.
     """
     reader: Any = yaml
     node, line = next(reader.compose_all(text, Loader=_loader()), None), 0

@@ -2,5 +2,5 @@
 
 `inbox` answers questions from Slack, `shell` those of a terminal; both read words with `parsing`. Each feature that is
 more than a question has a folder: `changes`, `oncall`, `profiles`, `doctor`. Handlers decide nothing about GPUs: they
-ask a playbook and render what it gives. `deps` is what all of them are given.
+ask a playbook and render its report. `deps` has the dependencies of all handlers.
 """

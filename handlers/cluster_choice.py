@@ -1,4 +1,4 @@
-"""Which cluster a shell means, and how it is opened: what was typed counts before the settings."""
+"""Which cluster a shell command is about, and how it is opened: typed options count before the settings."""
 
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class ClusterChoice(NamedTuple):
-    """Which cluster is meant, as typed."""
+    """Which cluster a command is about, as typed."""
 
     cluster: str = ""
     kubeconfig: Path | None = None
@@ -29,7 +29,7 @@ class ClusterChoice(NamedTuple):
 
 @asynccontextmanager
 async def open_sources(where: ClusterChoice) -> AsyncGenerator[Sources]:
-    """The cluster that is meant: what was typed counts before the settings. Raises SourceError or UsageError."""
+    """Opens the cluster that is meant: typed options count before the settings. Raises SourceError or UsageError."""
     where, names = _with_settings(where)
     settings, asked = load_settings(where.config), None
     chosen = settings.clusters.get(where.cluster) if settings else None
@@ -57,7 +57,7 @@ async def open_sources(where: ClusterChoice) -> AsyncGenerator[Sources]:
 
 @asynccontextmanager
 async def open_writing(where: ClusterChoice) -> "AsyncGenerator[Writer | None]":
-    """The way to write to the same cluster; None where that is a recording."""
+    """Opens the writer for the cluster that is meant; None where that is a recording."""
     where, _ = _with_settings(where)
     if where.recording is not None:
         yield None
@@ -69,8 +69,8 @@ async def open_writing(where: ClusterChoice) -> "AsyncGenerator[Writer | None]":
 
 
 async def open_in_the_store(where: ClusterChoice) -> "Sequence[Open] | None":
-    """The changes of the same cluster that the store has as open, read beside the bot; None where the settings name no
-    store. Raises BotError.
+    """The cluster's changes that the store has as open, read beside the bot; None where the settings name no store.
+    Raises BotError.
     """
     settings = load_settings(where.config)
     if settings is None:
@@ -87,7 +87,7 @@ async def open_in_the_store(where: ClusterChoice) -> "Sequence[Open] | None":
 
 
 def playbooks_folder(where: ClusterChoice) -> Path | None:
-    """Where playbooks of one's own are, by the settings; None too where those are wrong: the question tells that."""
+    """The folder of a team's own playbooks in the settings; None, too, where the settings cannot be read."""
     try:
         settings = load_settings(where.config)
     except UsageError:
@@ -96,13 +96,13 @@ def playbooks_folder(where: ClusterChoice) -> Path | None:
 
 
 def language(where: ClusterChoice) -> Language:
-    """The language of the settings."""
+    """The language that the settings choose; English without settings."""
     settings = load_settings(where.config)
     return settings.language if settings else "en"
 
 
 def usual_language(where: ClusterChoice) -> Language:
-    """The language of the settings, English where these cannot be read: whoever reads them next says why."""
+    """The language of the settings, English where they cannot be read: whoever reads them next says why."""
     try:
         return language(where)
     except BotError:

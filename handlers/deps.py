@@ -1,10 +1,10 @@
-"""The dependencies of everything that listens to Slack, and who does what of several replicas.
+"""The dependencies of everything that listens to Slack, and which of several replicas does what.
 
-A lease saves work: nothing rests on its being one process alone. One scope is the cluster: its open changes are
+A lease saves work: nothing relies on one process alone having it. One scope is the cluster: its open changes are
 reverted by whoever holds its Lease (`bot.kube.client.leader`), because the record of a change stands on the cluster's
 objects, and bots with different databases, or none, may look after them. The other scope is the database: incidents,
-pages, digests and messages stand there and are nobody's who cannot reach it. A lease is a row of it. Digests and
-messages are claimed one by one, so that replicas share them.
+pages, digests and messages stand there, and a process that cannot reach it does nothing with them. A lease is a row of
+the database. Digests and messages are claimed one by one, so that replicas share them.
 """
 
 import asyncio
@@ -23,9 +23,10 @@ from playbooks.playbook import Sources
 
 
 class Deps(NamedTuple):
-    """`clusters` are those of the settings and `usual`. A question that names none is about the one that `channels` has
-    for its channel, else about `usual`: the one that `serve` was started for, else the only one of the settings, else
-    empty. `workspace` is the address of the workspace, such as `https://acme.slack.com/`, or empty.
+    """What all handlers need. `clusters` are those of the settings and `usual`. A question that names no cluster is
+    about the one that `channels` has for its channel, else about `usual`: the one that `serve` was started for, else
+    the only one of the settings, else empty. `workspace` is the address of the workspace, such as
+    `https://acme.slack.com/`, or empty.
     """
 
     gateway: Gateway
@@ -44,11 +45,11 @@ class Deps(NamedTuple):
     """What people mean by their pods: namespaces and labels, by the ids of users and user groups."""
 
     def cluster_of(self, named: str, channel: str = "") -> str:
-        """The cluster that is meant: what is kept by cluster has it under this name, whoever it came from."""
+        """The name of the cluster that is meant: the one that is named, else the channel's, else the usual one."""
         return named or self.channels.get(channel, "") or self.usual
 
     def the_cluster(self, named: str, channel: str) -> str:
-        """The cluster as `cluster_of` gives it, for what is kept or changed. Raises NoSuchCluster and WhichCluster."""
+        """The cluster as `cluster_of` gives it, where one has to be known. Raises NoSuchCluster and WhichCluster."""
         if named:
             self.check_cluster(named)
         cluster = self.cluster_of(named, channel)
@@ -57,7 +58,7 @@ class Deps(NamedTuple):
         return cluster
 
     def check_cluster(self, name: str) -> None:
-        """Raises NoSuchCluster for what is no name of a cluster here; where clusters have no names, it is empty."""
+        """Raises NoSuchCluster unless the name is that of a cluster here; where clusters have no names, it is empty."""
         if name not in (self.clusters or ("",)):
             raise NoSuchCluster(name, self.clusters)
 
@@ -68,15 +69,15 @@ class Deps(NamedTuple):
         return f"{self.workspace.rstrip('/')}/archives/{channel}/p{ts.replace('.', '')}"
 
     def texts(self, language: Language | None) -> Texts:
-        """The words in the language that was asked for, else in the bot's."""
+        """The texts in `language`, else in the bot's own."""
         return Texts(language) if language else self.say
 
 
 class TaskLease:
     """A lease in the store: one process of those that share it does a periodic task.
 
-    `owner` is this process's name alone. The lease lasts `lasts_s` seconds from the last time that `is_mine` asked for
-    it; then another may take it.
+    `owner` is the name of this process only. The lease lasts `lasts_s` seconds from the last time that `is_mine` asked
+    for it; then another process may take it.
     """
 
     def __init__(self, deps: Deps, name: str, owner: str, lasts_s: float) -> None:
@@ -87,7 +88,7 @@ class TaskLease:
         self._ask_again_at = 0.0
 
     async def is_mine(self) -> bool:
-        """Asks the store only when it may have passed to another: writing every few seconds wears a disk out."""
+        """Whether this process holds the lease. Asks the store rarely: writing every few seconds wears a disk out."""
         now = self._deps.now()
         if now < self._ask_again_at:
             return True
@@ -100,11 +101,11 @@ Opener = Callable[[str], AbstractAsyncContextManager[Sources]]
 
 
 class KeptOpen:
-    """Every cluster is opened at its first question and stays open: a login can take seconds.
+    """Opens every cluster at its first question and keeps it open: a login can take seconds.
 
-    Who asks while it is being opened waits for the same attempt, and shares its error. `known` are the names that there
-    are, `usual` is the cluster without a name. What is kept of a cluster is one for all questions; how old it was is
-    told to each question by itself.
+    Questions that come while it is being opened wait for the same attempt, and share its error. `known` are the names
+    of clusters, `usual` is the cluster without a name. The cache of a cluster is shared by all questions; each question
+    is told by itself how old its data was.
     """
 
     def __init__(self, open_sources: Opener, known: Collection[str], usual: str) -> None:
@@ -125,7 +126,7 @@ class KeptOpen:
 
     @asynccontextmanager
     async def get(self, cluster: str) -> AsyncGenerator[Sources]:
-        """Raises BotError when the cluster cannot be opened, NoSuchCluster for a name that is not known."""
+        """The cluster's sources. Raises BotError when it cannot be opened, NoSuchCluster for an unknown name."""
         if cluster and cluster not in self._known:
             raise NoSuchCluster(cluster, self._known)
         kept = await asyncio.shield(self._attempt(cluster or self._usual))

@@ -1,7 +1,7 @@
 """Who is answered at all: the people of the bot's own workspace, and nobody of another organisation.
 
-Every payload of Slack passes here before a listener sees it, and what an earlier process took passes again when it is
-taken up.
+Every payload of Slack passes the gate before a listener sees it; work that an earlier process took passes again when it
+is resumed.
 """
 
 import logging
@@ -23,13 +23,13 @@ _REFUSALS: Mapping[WhyNot, str] = {
     "stranger-unread": "desk.stranger-unread",
     "stranger-guest": "desk.stranger-guest",
 }
-"""Why somebody is not answered, as its text is named; empty for who is."""
+"""The name of the text for each reason why somebody is not answered."""
 
 log = logging.getLogger(__name__)
 
 
 class Gate:
-    """Lets in whoever `home` answers. Others are told once, where they alone read it."""
+    """Lets in payloads of people that `home` answers. Others are told once, where only they can read it."""
 
     def __init__(self, deps: Deps, home: Home) -> None:
         self._deps = deps
@@ -37,7 +37,7 @@ class Gate:
         self._people = People(deps.gateway)
 
     async def lets_in(self, body: dict[str, Any]) -> bool:
-        """Whether listeners may have the payload. What they begin is known to be sent by that person."""
+        """Whether listeners may have the payload. Work that they begin is noted as sent by that person."""
         origin = origin_of(body)
         SENT_BY.set(origin)
         is_event = body.get("type") == "event_callback"
@@ -55,7 +55,7 @@ class Gate:
         return not why
 
     async def why_not(self, origin: Origin) -> WhyNot:
-        """Why the person is not answered. Slack is asked where the payload does not decide, and about guests."""
+        """Why the person is not answered, or "". Slack is asked where the payload does not decide, and about guests."""
         is_ours = self._home.is_of(origin)
         if is_ours is False:
             return "stranger"
@@ -69,7 +69,7 @@ class Gate:
         return "stranger-guest" if person.is_guest and not self._home.guests else ""
 
     def refuse(self, origin: Origin, why: WhyNot, channel: str, *, url: str = "", thread_ts: str = "") -> None:
-        """Tells it to the person alone, at most once an hour, and that of all replicas together."""
+        """Tells the person alone why they are not answered, at most once an hour over all replicas."""
         deps, message, key = self._deps, Message(self._deps.say(_REFUSALS[why])), f"stranger:{origin.user}"
         log.warning("%s is not answered (%s): %s", origin.user, why, origin.claims)
 

@@ -1,7 +1,7 @@
-"""Checks now and then whether the bot can still hear and tell, and tells whoever is left when it cannot.
+"""Checks every minute whether the bot can still hear and tell, and tells whoever can be reached when it cannot.
 
 Less often the bot tests itself: by a question whose answer is known, and by what it has to read of each cluster. The
-store remembers what failed, so that every replica tells the same of it: `bot.health`, /metrics and `doctor`.
+store remembers failures, so that every replica tells the same about them: `bot.health`, /metrics and `doctor`.
 """
 
 import asyncio
@@ -31,21 +31,20 @@ WATCHDOG = "Watchdog"
 """The alert of kube-prometheus-stack that always fires."""
 PACE_S = 60.0
 _ALL_EVERY = 10
-"""Looks, of which one asks about every channel; the others about those where something is wrong."""
+"""One look of so many asks about every channel; the others ask about channels where something is wrong."""
 _MOST_PEOPLE = 5
 _TOLD_S = 900.0
-"""What another replica, or this one before it was started again, told of the store so long ago is not told again."""
+"""Seconds in which a message about the store, of any replica or before a restart, is not told again."""
 READ_S = 20.0
-"""A cluster that was not read within so many seconds could not be read."""
+"""Seconds after which a cluster that is still not read counts as one that could not be read."""
 _LEASE, _OPEN = "troubles", "trouble:"
 
 log = logging.getLogger(__name__)
 
 
 class Watched(NamedTuple):
-    """`channels` are those of the settings, the first told first; `people` get direct messages where none is left.
-
-    `watchdog_s` may pass between two Watchdog alerts, 0: any time.
+    """Whom the health monitor tells. `channels` are those of the settings, the first told first; `people` get direct
+    messages where no channel is left. `watchdog_s` may pass between two Watchdog alerts, 0: any time.
     """
 
     channels: tuple[str, ...] = ()
@@ -54,7 +53,7 @@ class Watched(NamedTuple):
 
 
 def watched(settings: Settings) -> Watched:
-    """What the settings name. User groups get no direct messages."""
+    """The channels and people of the settings that the health monitor tells. User groups get no direct messages."""
     oncall, access = settings.oncall, settings.access
     rota = [person for person in (oncall.rota if oncall else ()) if person.startswith(("U", "W"))]
     people = rota or [operator for operator in access.operators if operator.startswith(("U", "W"))]
@@ -63,7 +62,7 @@ def watched(settings: Settings) -> Watched:
 
 
 def hearing(take: Take, marks: MarkRows) -> Take:
-    """Takes alerts; Watchdog is a sign of life and no incident."""
+    """Takes alerts with `take`; Watchdog is noted as a sign of life, and is no incident."""
 
     async def taken(alerts: list[Alert]) -> None:
         others = [alert for alert in alerts if alert.name != WATCHDOG]
@@ -76,7 +75,8 @@ def hearing(take: Take, marks: MarkRows) -> Take:
 
 
 class HealthMonitor:
-    """What is wrong, as of the last look. `live` is what needs no look. `owner` is this process's name alone.
+    """Finds out what is wrong with the bot, and tells it. `live` gives facts that need no look. `owner` is the name of
+    this process only.
 
     `clock` is one that does not jump, in seconds. A cluster that is not read within `patience_s` could not be read.
     """
@@ -109,28 +109,28 @@ class HealthMonitor:
         self._told_directly: tuple[str, ...] = ()
 
     def troubles(self) -> list[Trouble]:
-        """What is wrong now."""
+        """What is wrong now, by the last look and `live`."""
         live = self._live()
         unread = {name: (why, self._clock() - since) for name, (why, since) in (self._unread or {}).items()}
         token = live.token or self._seen.token
         return judge(self._seen._replace(stopped=live.stopped, token=token, deaf_s=live.deaf_s, unread=unread))
 
     def why_not_ready(self) -> str:
-        """Why nothing should be sent to this process, a line each; empty when it is ready."""
+        """Why this process should get no traffic, a line each; empty when it is ready."""
         return "\n".join(in_english(trouble.text) for trouble in self.troubles() if trouble.is_unready)
 
     def notes(self) -> str:
-        """What else is wrong, a line each."""
+        """Troubles that do not make the process unready, a line each."""
         return "".join(f"{in_english(trouble.text)}\n" for trouble in self.troubles() if not trouble.is_unready)
 
     async def run(self, clock: Clock) -> None:
-        """Looks again and again, until it is cancelled."""
+        """Looks every `pace_s` seconds until it is cancelled."""
         await clock.repeat(self._pace_s, "looking for problems", self.look)
 
     async def look(self) -> None:
-        """Asks the store, Slack and the clusters, and tells what is new or over.
+        """Asks the store, Slack and the clusters, and tells troubles that are new or over.
 
-        Clusters are not asked by the first look: then the bot starts, and has them to open.
+        The first look leaves clusters out, because the bot is starting and has them to open.
         """
         await self._ask_store()
         await self._ask_slack()
@@ -264,14 +264,14 @@ class HealthMonitor:
 
 EVERY_S = 3600.0
 TEST_PACE_S = 300.0
-"""Between two tests while something is wrong, and between two looks whether one is due."""
+"""Seconds between two tests while something is wrong, and between two looks whether a test is due."""
 _TESTED = "self-test"
-"""The mark in the store of when the last test was."""
+"""The mark in the store of the time of the last test."""
 _TEST_WITHIN_S = 120.0
 
 
 class SelfTest:
-    """In one replica at a time. A cluster is told as blind when two tests in a row say so."""
+    """Tests the bot, in one replica at a time. A cluster is told as blind when two tests in a row fail there."""
 
     def __init__(self, deps: Deps, owner: str, pace_s: float = TEST_PACE_S) -> None:
         self._deps = deps
@@ -280,7 +280,7 @@ class SelfTest:
         self._failed: set[str] = set()
 
     async def run(self, clock: Clock) -> None:
-        """Every hour until it is cancelled; the first time after the pace."""
+        """Tests every hour until it is cancelled; the first time after `pace_s` seconds."""
         await clock.repeat(self._pace_s, "the self-test ended early", self._look, at_once=False)
 
     async def _look(self) -> None:
@@ -292,7 +292,7 @@ class SelfTest:
             await self.test()
 
     async def test(self) -> None:
-        """One test of everything, noted in the store."""
+        """Makes one test of everything, and notes the result in the store."""
         marks, known = self._deps.store.marks, set(await blind_marks(self._deps.store.marks))
         wrong = wrong_with(await found("self-test", None))
         failed: dict[str, str] = {}

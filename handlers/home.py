@@ -1,6 +1,6 @@
 """The Home tab: what is open, what to try, who may do what, and a form for a question; answers are direct messages.
 
-Nothing of it is read from a cluster: it is published whenever somebody looks at it.
+Nothing in it is read from a cluster: it is published whenever somebody looks at it.
 """
 
 import logging
@@ -33,7 +33,7 @@ log = logging.getLogger(__name__)
 
 
 def register(app: App, inbox: Inbox, access: Access, triage: TriageService | None) -> None:
-    """Listens to the tab, its button and its form; incidents are shown where there is a `triage`."""
+    """Listens to the Home tab, its button and its form; incidents are shown where there is a `triage`."""
     groups = Groups(inbox.deps.gateway, groups_in(access))
 
     async def open_form(taken: AcceptedDeed[Nothing]) -> None:

@@ -1,4 +1,4 @@
-"""Where questions from Slack are answered: each is kept until it is, and its answer goes where it was asked."""
+"""Answers questions from Slack: each is kept until it is answered, and the answer goes where it was asked."""
 
 import asyncio
 import logging
@@ -47,21 +47,21 @@ from playbooks.playbook import Sources, find
 D = TypeVar("D")
 DONE, FAILED = "white_check_mark", "x"
 SHOWN_WORDS = 80
-"""As much of a question as stands with what is told of it."""
+"""The most characters of a question that are shown with a message about it."""
 AT_ONCE = 6
-"""Questions that read one cluster, and hold what they read, at the same time; of one person one less, so that others
-are answered while those hang.
+"""How many questions read one cluster, and hold what they read, at the same time; one person's may be one less, so that
+others are answered while those hang.
 """
 
 log = logging.getLogger(__name__)
 
 
 class GaveUp(BotError):  # noqa: N818  # what the person is told
-    """A question that is not answered any more."""
+    """A question that will not be answered any more."""
 
 
 class Inbox:
-    """Takes questions from all surfaces of Slack."""
+    """Takes questions and deeds from all surfaces of Slack."""
 
     def __init__(self, deps: Deps) -> None:
         self.deps = deps
@@ -74,7 +74,7 @@ class Inbox:
     def ask(self, key: str, question: Question) -> None:
         """Answers the question once, however often Slack delivers it; `key` is Slack's id of the delivery.
 
-        Without a store a replica that Slack delivers it to as well answers, too.
+        Without a store another replica to which Slack delivers it answers it, too.
         """
         question = _signed(question)
         job = partial(self._answer, key, question)
@@ -82,8 +82,8 @@ class Inbox:
         self.deps.work.start(key, job, tell, payload=msgspec.json.encode(question).decode(), regardless=True)
 
     async def ask_typed(self, key: str, question: Question) -> None:
-        """Asks as `ask` does, but returns when the store has it: for a form that somebody filled in, or at the end of a
-        deed.
+        """Asks as `ask` does, but returns when the store has the question: for a form that somebody filled in, or at
+        the end of a deed.
         """
         self.ask(key, question)
         await self.deps.work.settled(key)
@@ -99,12 +99,12 @@ class Inbox:
         longest_s: float | None = None,
         lasts_s: float = TOO_LATE_S,
     ) -> None:
-        """Carries out what a person did, once; a failure is told where the question was asked.
+        """Carries out a person's deed, once; a failure is told where the deed was asked for.
 
-        Returns when the store has it, so that Slack is told then: should this process end, another one carries it out,
-        or says why not. What the store cannot keep in time is not done, and the person is told; `regardless`: it is
-        done nevertheless, and then perhaps more than once. `longest_s`: see `Work.start`. After `lasts_s` it is too
-        late for it.
+        Returns when the store has the deed, so that Slack is told then: should this process end, another one carries it
+        out, or says why not. A deed that the store cannot keep in time is not done, and the person is told;
+        `regardless`: it is done nevertheless, and then perhaps more than once. `longest_s`: see `Work.start`. After
+        `lasts_s` seconds it is too late for the deed.
         """
         asked = _signed(asked)
         payload = kind.written(asked, details, lasts_s)
@@ -120,7 +120,7 @@ class Inbox:
         regardless: bool = False,
         longest_s: float | None = None,
     ) -> None:
-        """Does as `do`, but returns at once. `payload` is the deed for the store."""
+        """Carries out a deed as `do` does, but returns at once. `payload` is the deed for the store."""
         job, tell = partial(self._as_asked, kind, taken), partial(self.tell_of, kind, taken)
         self.deps.work.start(
             taken.key, job, tell, payload=payload, regardless=regardless, is_deed=True, longest_s=longest_s
@@ -131,7 +131,7 @@ class Inbox:
             await kind.carry_out(taken)
 
     async def is_asked(self, taken: AcceptedDeed[Any]) -> bool:
-        """Whether a deed is to be carried out; not what a message asked already that was edited since.
+        """Whether to carry out a deed; False where an edit repeats what the message asked before.
 
         Raises NotDone where an edit asks for something else: it was asked once, and an edit is easily overlooked.
         """
@@ -143,11 +143,11 @@ class Inbox:
         return False
 
     def again(self, words: str) -> str:
-        """What repeats a deed: its words, else that its button is there."""
+        """What repeats a deed: its words, or else a hint to press the button again."""
         return words or self.deps.say("desk.press-again")
 
     async def tell_of(self, kind: ActionKind[Any], taken: AcceptedDeed[Any], error: BotError) -> None:
-        """Says what went wrong with a deed; of what was not done, how to repeat it."""
+        """Tells the person what went wrong with a deed, and if it was not done, how to repeat it."""
         if isinstance(error, NotKept):
             error = NotDone("unkept", error.message)
         if isinstance(error, NotDone):
@@ -155,7 +155,7 @@ class Inbox:
         await self.tell(taken.key, taken.asked, error)
 
     async def was_answered(self, key: str, question: Question) -> bool:
-        """Whether everyone can read the answer that an earlier process gave: nothing may be told against that.
+        """Whether everyone can read the answer that an earlier process gave: nothing may be told against it.
 
         The marks on the message that asked are made again. Raises StoreError.
         """
@@ -278,7 +278,7 @@ class Inbox:
 
     @asynccontextmanager
     async def reading(self, cluster: str, asker: Asker = NOBODY) -> AsyncGenerator[Sources]:
-        """The cluster, when it is the asker's turn: `AT_ONCE` read it. One that hangs holds up no other."""
+        """Opens the cluster when it is the asker's turn: `AT_ONCE` read it. One that hangs holds up no other."""
         turns = self._turns[cluster if cluster in self.deps.clusters else ""]
         async with turns.turn(asker), self.deps.open_sources(cluster) as sources:
             yield sources
@@ -300,16 +300,16 @@ class Inbox:
             yield sources
 
     async def tell_unanswered(self, key: str, question: Question, error: BotError) -> None:
-        """Says why a question has no answer."""
+        """Tells why a question has no answer, unless its message was edited and asks something else."""
         if await self.is_current(key, question):
             await self.tell(key, question, error)
 
     async def is_current(self, key: str, question: Question) -> bool:
-        """Whether its message, if there is one, asks nothing else by now: that is answered in the same place."""
+        """Whether the question is still what its message asks, if it has one: an edit is answered in its place."""
         return not question.message or await self.edits.is_newest(key, question)
 
     async def tell(self, key: str, question: Question, error: BotError) -> None:
-        """Says in Slack what went wrong."""
+        """Tells in Slack what went wrong with a question."""
         shown = error.example
         if isinstance(error, UsageError) and not shown:
             words: list[str] = []
@@ -334,7 +334,7 @@ class Inbox:
             await self.reply(key, question).answer(message, mark=DONE)
 
     def reply(self, key: str, question: Question) -> Reply:
-        """The way to answer the question; what an edited message asks is answered where its first words were."""
+        """The way to answer the question; an edited message is answered where its first words were."""
         deps, answered = self.deps, _answered(key)
         key = question.message if question.edited_ts else key
         if question.public:
@@ -396,7 +396,7 @@ def with_files(rendered: Callable[[], Message], report: Report, say: Texts, *, e
 
 @contextmanager
 def timed(verb: str) -> Generator[None]:
-    """Counts and logs what happens inside under its outcome: answered, failed, given-up (it took too long), or bug."""
+    """Counts and logs the block under its outcome: answered, failed, given-up (it took too long), or bug."""
     began, outcome = time.monotonic(), "bug"
     try:
         yield

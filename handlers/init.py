@@ -1,4 +1,4 @@
-"""The questions of `hami-bot init`, how `doctor`'s links check each answer, and the files that are written."""
+"""The questions of `hami-bot init`, how `doctor`'s checks verify each answer, and the files that are written."""
 
 import asyncio
 import json
@@ -38,7 +38,7 @@ from playbooks.quotes import let_read_logs
 
 
 class FoundCluster(NamedTuple):
-    """A cluster that answers; where HAMi is there, empty if it was not found. Without a context it is this pod's."""
+    """A cluster that answers, and where HAMi is there (empty: not found). Without a context it is the pod's own."""
 
     name: str
     context: str = ""
@@ -48,7 +48,7 @@ class FoundCluster(NamedTuple):
 
 
 async def check_bot_token(token: str) -> list[Link]:
-    """Whether Slack takes it, and its scopes."""
+    """Links that tell whether Slack takes the bot token, and whether it has the scopes that the bot needs."""
     try:
         async with _gateway(token) as gateway:
             return await found("doctor", Workspace(gateway), "slack-token", "slack-scopes")
@@ -57,7 +57,7 @@ async def check_bot_token(token: str) -> list[Link]:
 
 
 async def check_app_token(token: str, bot_token: str) -> list[Link]:
-    """Whether Slack opens connections with it."""
+    """Links that tell whether Slack opens connections with the app token."""
     try:
         fits_a_header(SecretStr(token))
     except WrongValue as error:
@@ -67,7 +67,7 @@ async def check_app_token(token: str, bot_token: str) -> list[Link]:
 
 
 async def check_channel(channel: str, bot_token: str) -> list[Link]:
-    """Whether the bot may post there. Nothing is posted."""
+    """Links that tell whether the bot may post in the channel. Nothing is posted."""
     try:
         channel_id(channel)
     except WrongValue as error:
@@ -77,7 +77,7 @@ async def check_channel(channel: str, bot_token: str) -> list[Link]:
 
 
 async def check_people(ids: str) -> list[Link]:
-    """Whether these are ids of people and groups, with commas between them."""
+    """Links that tell whether the text has ids of people and groups, with commas or spaces between them."""
     try:
         return [Link("people", "ok", ", ".join(named_people(_ids(ids))))]
     except WrongValue as error:
@@ -85,7 +85,7 @@ async def check_people(ids: str) -> list[Link]:
 
 
 async def check_digest(when: str) -> list[Link]:
-    """Whether that is when a digest can come."""
+    """Links that tell whether the text is a schedule for a digest."""
     schedule = read_words(when.split())
     if isinstance(schedule, str):
         return [Link("digest", "failed", schedule, Text("init.digest-fix"))]
@@ -97,7 +97,7 @@ def _ids(given: str) -> tuple[str, ...]:
 
 
 async def check_cluster(wanted: FoundCluster) -> tuple[list[Link], FoundCluster]:
-    """The links of the cluster of that context, and what was found; by its context's name unless it has one."""
+    """The links of the context's cluster, and what was found there; its name is the context's unless one is given."""
     try:
         async with await open_cluster(
             name=wanted.name, kubeconfig=wanted.kubeconfig, context=wanted.context
@@ -132,11 +132,11 @@ _SETTINGS = "# Settings of hami-bot. They hold its tokens. docs/settings.md list
 _VALUES = "# Values for deploy/chart: helm install -f. They hold no token. deploy/chart/values.yaml lists the others.\n"
 _SECRET = "# The Secret that deploy/chart expects. It holds the bot's tokens: delete this file once it is applied.\n"  # noqa: S105
 _SECRET_NAME = "hami-bot-slack"  # noqa: S105
-"""The chart's `slack.secretName`."""
+"""The name of the Secret, which is the chart's `slack.secretName`."""
 
 
 class Files(NamedTuple):
-    """Where they are."""
+    """The paths of the files that `init` writes."""
 
     settings: Path
     values: Path
@@ -144,16 +144,18 @@ class Files(NamedTuple):
 
     @classmethod
     def of(cls, folder: Path) -> "Files":
-        """The files in that folder."""
+        """The paths of the files in that folder."""
         return cls(folder / USUAL_FILE, folder / "hami-bot-values.yaml", folder / "hami-bot-secret.yaml")
 
     def there(self) -> list[Path]:
-        """The files that exist."""
+        """Those of the files that exist."""
         return [path for path in self if path.exists() or path.is_symlink()]
 
 
 class Answers(NamedTuple):
-    """What was asked and checked; what is not wanted is empty. The digest comes on call, else in the channel."""
+    """The checked answers of `init`; empty where something is not wanted. The digest goes to the on-call channel, or
+    else to `channel`.
+    """
 
     bot_token: str
     app_token: str
@@ -167,9 +169,9 @@ class Answers(NamedTuple):
 
 
 def write_files(files: Files, answers: Answers, *, replace: bool) -> None:
-    """Writes them, each readable by their owner alone. Raises UsageError where that cannot be done.
+    """Writes the files, each readable by its owner only. Raises UsageError where one cannot be written.
 
-    Without `replace` a file that is there stays as it is.
+    Without `replace` a file that exists is not overwritten.
     """
     secret = {
         "apiVersion": "v1",
@@ -234,9 +236,7 @@ Check = Callable[[str], Coroutine[Any, Any, list[Link]]]
 
 
 class Terminal:
-    """Whoever sits at the terminal. What `hidden` gives was not shown while it was typed. Questions stand beside the
-    output.
-    """
+    """The person at the terminal. Input to `hidden` is not shown. Questions go to stderr, beside the output."""
 
     def hidden(self, question: str) -> str:
         return click.prompt(question, hide_input=True, err=True)
@@ -249,7 +249,7 @@ class Terminal:
 
 
 class Given(NamedTuple):
-    """What was typed with the command."""
+    """The options that were typed with `init`."""
 
     bot_token_file: Path | None = None
     app_token_file: Path | None = None
@@ -266,13 +266,13 @@ class Given(NamedTuple):
 
 
 class CheckFailed(BotError):  # noqa: N818  # what the person is told
-    """An answer is wrong, and nobody can be asked for another."""
+    """An answer of `init` failed its check, and nobody can be asked for another."""
 
     exit_code = 3
 
 
 class Dialog:
-    """What was given, and who can be asked for the rest."""
+    """The dialog of `init`: the options that were given, and the person who can be asked for the rest."""
 
     def __init__(self, given: Given, asking: Terminal | None, say: Texts) -> None:
         self._given = given
@@ -280,10 +280,10 @@ class Dialog:
         self._say = say
 
     def set_up(self) -> str:
-        """Asks what was not given, writes the files, and gives the next commands.
+        """Asks for answers that were not given, writes the files, and gives the next commands as text.
 
-        Without anybody to ask, what is missing raises UsageError, and what fails its check CheckFailed. Nothing is
-        written before every answer is checked.
+        Without anybody to ask, a missing answer raises UsageError, and a wrong one CheckFailed. Nothing is written
+        before every answer is checked.
         """
         files = Files.of(self._given.out)
         replace = self._may_replace(files)
@@ -406,7 +406,7 @@ def _read(path: Path | None) -> str:
 
 
 def run_init(lang: Language | None, manifest: bool, **given: Any) -> str:  # noqa: FBT001  # an option
-    """Sets the bot up; what to print. Raises BotError where an answer is missing or wrong and nobody can be asked."""
+    """Runs `init`, and gives the text to print. Raises BotError where an answer is missing or wrong."""
     say = Texts(lang or usual_language(ClusterChoice()))
     if manifest:
         tell(f"{say('init.link')}\n{create_link()}\n")

@@ -1,6 +1,6 @@
-"""The Slack app's manifest, made from what the code listens to and the scopes it needs.
+"""The Slack app's manifest, made from the events that the code listens to and the scopes it needs.
 
-`python -m handlers.manifest` prints it; `deploy/slack-manifest.json` is what it prints.
+`python -m handlers.manifest` prints it; `deploy/slack-manifest.json` is that output.
 """
 
 import json
@@ -58,7 +58,7 @@ def manifest() -> dict[str, Any]:
 
 
 def create_link() -> str:
-    """Where Slack offers to create an app of this manifest."""
+    """The address where Slack offers to create an app with this manifest."""
     encoded = quote(json.dumps(manifest(), separators=(",", ":")), safe="")
     return f"https://api.slack.com/apps?new_app=1&manifest_json={encoded}"
 

@@ -38,7 +38,7 @@ _INSTRUCTIONS = (
 
 
 async def serve(tools: "Tools") -> None:
-    """Answers until the client closes its end."""
+    """Answers the MCP client until it closes its end."""
     server: Server[Any] = Server(
         "hami-bot",
         version=importlib.metadata.version("hami-bot"),
@@ -68,9 +68,9 @@ async def _read(
 
 
 def refusal(error: ValidationError) -> types.JSONRPCError | None:
-    """The answer to a line that is no message, under its id where it has one; None for a notification.
+    """The answer to a line that is no message, with the line's id if it has one; None for a notification.
 
-    With half a surrogate a line is no JSON for the SDK, yet its id can be read.
+    With half a surrogate a line is no JSON for the SDK, but its id can be read.
     """
     wrong, *others = error.errors(include_url=False)
     is_json = wrong["type"] != "json_invalid"
@@ -90,9 +90,9 @@ def refusal(error: ValidationError) -> types.JSONRPCError | None:
 
 
 def chosen(named: tuple[str, ...]) -> dict[str, Playbook]:
-    """The playbooks to offer: those named, else the usual ones, with the first of a team's own in place of the last.
+    """The playbooks to offer: those named, else the usual ones, with a team's own, if it has one, in place of the last.
 
-    Raises UsageError for a verb that is none, and for too many.
+    Raises UsageError for an unknown verb, and for too many.
     """
     if len(named) > MOST:
         raise UsageError(
@@ -108,7 +108,7 @@ def chosen(named: tuple[str, ...]) -> dict[str, Playbook]:
 
 
 class Tools:
-    """What the client is offered, and what a call gives."""
+    """The tools that the MCP client is offered, and the answers to its calls."""
 
     def __init__(self, where: ClusterChoice, playbooks: dict[str, Playbook], say: Texts) -> None:
         self._where = where
@@ -137,7 +137,7 @@ class Tools:
     async def called(
         self, _context: ServerRequestContext[Any], params: types.CallToolRequestParams
     ) -> types.CallToolResult:
-        """The report, as JSON text and as structured content; or what went wrong, for people."""
+        """The report that answers a call, as JSON text and as structured content; or what went wrong, for people."""
         try:
             with bugs_as_errors():
                 report = capped(await self._answer(params.name, dict(params.arguments or {})), self._say)
@@ -178,14 +178,14 @@ def _clusters(where: ClusterChoice) -> tuple[str, ...]:
 
 
 MOST = 8
-"""How many tools a server offers: each of them takes room in the client's context."""
+"""How many tools a server offers at most: each of them takes room in the client's context."""
 USUAL = ("why", "fit", "pending", "nodes", "gpus", "quota", "status", "tune")
 MANIFEST = "manifest"
 _TEXT: dict[str, Any] = {"type": "string"}
 
 
 def input_schema(playbook: Playbook, clusters: Sequence[str]) -> dict[str, Any]:
-    """What a call may say. `clusters`: those to choose from; none where the server reads one only."""
+    """The schema of a tool's call. `clusters`: those to choose from; empty where the server reads one only."""
     taken = _taken(playbook)
     properties: dict[str, Any] = {}
     for name, parameter in taken.items():
@@ -210,14 +210,14 @@ def output_schema() -> dict[str, Any]:
 
 
 def manifest_of(playbook: Playbook) -> str:
-    """The parameter that takes a manifest's file in a shell; empty where there is none."""
+    """The playbook's parameter that takes a manifest's file in a shell; empty where there is none."""
     return next(
         (parameter.name or "" for parameter in playbook.parameters if isinstance(parameter.type, ManifestFile)), ""
     )
 
 
 def typed_words(playbook: Playbook, arguments: Mapping[str, Any]) -> list[str]:
-    """The words of the same question in a shell. What begins with a hyphen is no option there. Raises UsageError."""
+    """The words of the call in a shell. A value that begins with a hyphen is no option there. Raises UsageError."""
     taken = _taken(playbook)
     if unknown := sorted(set(arguments) - set(taken)):
         known = ", ".join(taken) or "none"
@@ -281,14 +281,14 @@ def _one(name: str, value: Any) -> str:
 
 
 MOST_BYTES = 96 * 1024
-"""Of a report's JSON. Clients give an answer some 25,000 tokens, of about four bytes each."""
+"""The most bytes of a report's JSON. Clients take some 25,000 tokens of an answer, of about four bytes each."""
 
 
 def capped(report: Report, say: Texts, most: int = MOST_BYTES) -> Report:
-    """The report itself if its JSON has at most so many bytes.
+    """The report itself if its JSON has at most `most` bytes.
 
-    Else a gap more says what was left out: the last rows of each table, then quotes, then
-    the last findings and gaps.
+    A larger report is shortened, and a gap says what was left out: the last rows of each table, then quotes, then the
+    last findings and gaps.
     """
     if _size(report) <= most:
         return report

@@ -1,4 +1,4 @@
-"""Looks at the clusters and the store now and then, for /metrics: a scrape reads nothing."""
+"""Reads the clusters and the store every minute, for /metrics: a scrape itself reads nothing."""
 
 import asyncio
 import logging
@@ -31,13 +31,13 @@ from playbooks.playbook import Sources, find
 PACE_S = 60.0
 _WITHIN_S = 120.0
 _LOG_S = 180
-"""Seconds of log that are looked at: a filter that began before the last look, and a look that is late, are in it."""
+"""Seconds of log that are read: enough for a filter that began before the last look, and for a look that is late."""
 
 log = logging.getLogger(__name__)
 
 
 class Observer:
-    """Fills the figures. Each replica looks by itself: what is read of a cluster is kept in memory already."""
+    """Fills the figures of /metrics. Each replica reads by itself: what is read of a cluster is in memory already."""
 
     def __init__(self, deps: Deps, figures: Figures) -> None:
         self._deps = deps
@@ -47,11 +47,11 @@ class Observer:
         self._calls = SchedulerCalls()
 
     async def run(self, clock: Clock) -> None:
-        """Looks at once, and then again and again until it is cancelled."""
+        """Looks at once, and then every `pace_s` seconds until it is cancelled."""
         await clock.repeat(PACE_S, "a look for the metrics ended early", self.look)
 
     async def look(self) -> None:
-        """One look at everything: at all clusters at once, so that one that hangs leaves no figure of others old."""
+        """Reads the store and all clusters at once, so that a cluster that hangs leaves no figure of the others old."""
         await asyncio.gather(self._ask_store(), *map(self._see, self._deps.clusters or ("",)))
 
     async def _ask_store(self) -> None:
@@ -94,7 +94,7 @@ class Observer:
 
 class SchedulerCalls:
     """Counts the filters and binds in the logs of HAMi's scheduler, each once; not those that ended before the first
-    look, which a bot that ran before has counted.
+    look, because a bot that ran before has counted them.
     """
 
     def __init__(self) -> None:
@@ -102,7 +102,7 @@ class SchedulerCalls:
         """By cluster: the calls that the log still shows."""
 
     async def look(self, cluster: str, sources: Sources, turn: asyncio.Lock) -> None:
-        """What cannot be read is not counted; then nothing is raised."""
+        """Counts new calls in the scheduler's log. Calls in logs that cannot be read are left out, without an error."""
         install, now = (await gather_install(sources)).install, sources.cluster.now()
         read = await gather_extender_lines(sources.cluster, install, (NEEDLE, EVENT, *NODE_UNFIT), since_s=_LOG_S)
         async with turn:
@@ -126,9 +126,9 @@ def _calls_of(read: ExtenderLines, now: datetime) -> dict[tuple[str, ...], Sched
 
 
 async def look_at(sources: Sources, turn: asyncio.Lock) -> ClusterFigures:
-    """What `pending` and `gpus` say of the cluster. Raises SourceError where one of them can say nothing.
+    """The figures of the cluster that `pending` and `gpus` give. Raises SourceError where one of them cannot answer.
 
-    `turn` is held while a processor is busy with it: one look at a time, or many clusters would hold up acks.
+    `turn` is held while a processor is busy with it: one cluster at a time, or many would hold up acks.
     """
     began = time.monotonic()
     pending, gpus = await _asked(sources, "pending", turn), await _asked(sources, "gpus", turn)

@@ -1,6 +1,6 @@
 """How questions reach the bot from Slack: `/hami`, mentions, direct messages, buttons, the shortcut and the form.
 
-Words are read once. The first verb of the table that takes them answers; all else is a question for the inbox.
+Words are read once. The first verb of the table that takes them answers; all others are questions for the inbox.
 """
 
 import logging
@@ -47,7 +47,7 @@ log = logging.getLogger(__name__)
 
 
 def register(app: App, inbox: Inbox, verbs: Sequence[Verb]) -> None:
-    """Listens to every way to ask. `verbs` is the table of what answers in a way of its own, tried in its order."""
+    """Listens to every way to ask. `verbs` is the table of verbs with a handler of their own, tried in its order."""
     window = _Window(inbox, verbs)
     app.command(COMMAND)(window.command)
     app.event("app_mention")(window.mention)
@@ -72,7 +72,7 @@ class _Window:
         await self._answer(by_command(body, self._inbox.deps.now()))
 
     async def mention(self, event: dict[str, Any]) -> None:
-        """Bolt has acked it before, as every event."""
+        """Takes a mention, which bolt has acked before, as every event."""
         await self._heard(event, is_mention=True)
 
     async def message(self, event: dict[str, Any]) -> None:
@@ -104,7 +104,7 @@ class _Window:
             self._inbox.ask(asked.key, asked.question)
 
     async def everything(self, ack: Any, body: dict[str, Any]) -> None:
-        """What everybody sees stays as it is; what one person sees is shown anew."""
+        """Answers [Show everything]: a message that everybody sees stays, one that a single person sees is replaced."""
         await ack()
         asked = by_button(body, self._inbox.deps.now())
         beside = not (is_ephemeral(body) or asked.question.is_direct)
@@ -130,7 +130,7 @@ class _Window:
         self._inbox.ask(asked.key, question)
 
     async def diagnose(self, ack: Any, body: dict[str, Any]) -> None:
-        """The shortcut in a message's menu."""
+        """Takes the shortcut in a message's menu."""
         await ack()
         message = body["message"]
         # What one person alone is to see cannot begin a thread, and who is in the channel need not look into one.
@@ -151,7 +151,7 @@ class _Window:
         await deps.gateway.open_view(taken.key, blocks.in_words(view, deps.say))
 
     async def submitted(self, ack: Any, body: dict[str, Any]) -> None:
-        """The form with a manifest."""
+        """Takes the form with a manifest."""
         view = body["view"]
         text = view["state"]["values"][_BLOCK][_INPUT].get("value") or ""
         try:
@@ -177,7 +177,7 @@ def _wants_form(words: str) -> bool:
 
 
 def register_unhandled(app: App) -> None:
-    """To be registered after all others: bolt takes the first listener that matches."""
+    """Acks everything without a listener. Call it after all others: bolt takes the first listener that matches."""
 
     async def event(body: dict[str, Any]) -> None:
         log.debug("no listener for the event %s", body.get("event", {}).get("type"))

@@ -46,16 +46,16 @@ _INTERRUPTED = 130
 
 
 class Processes(NamedTuple):
-    """What a command starts that stays: the bot in Slack, and the demo on a port."""
+    """The long-running processes that a command starts: the bot in Slack, and the demo on a port."""
 
     serve: Callable[[ClusterChoice], Coroutine[Any, Any, None]]
     demo: Callable[[int, Language], Coroutine[Any, Any, None]]
 
 
 def main(processes: Processes, words: Sequence[str], program: str = PROGRAM) -> int:
-    """Do what the words ask; the exit code. Reports go to stdout, everything else to stderr.
+    """Carries out the words; gives the exit code. Reports go to stdout, everything else to stderr.
 
-    `program`: what was typed before the words. Anything else than `hami-bot` only reads.
+    `program` is what was typed before the words. Any other name than `hami-bot` has only the verbs that read.
     """
     own.use(lambda: playbooks_folder(_settings_of(words)))
     try:
@@ -121,14 +121,14 @@ class _Screen:
         self.say = Texts(options.get("lang") or language_of(self.where))
 
     async def answer(self, asked: ParsedQuestion) -> Report:
-        """The answer of a playbook, in words only where the playbook chose them itself."""
+        """A playbook's answer to the question, in words only where the playbook chose them itself."""
         playbook = asked.playbook
         async with progress(self.say), open_sources(self.where) as sources:
             snapshot = await playbook.gather(asked.request, sources)
         return playbook.tell(snapshot, self.say) if playbook.tell else playbook.diagnose(snapshot)
 
     def show(self, report: Report, options: dict[str, Any] | None = None) -> None:
-        """To a person what changes a cluster only where one was asked; to a shell commands that name it as it did."""
+        """Prints the report: commands name the cluster as the question did; for a recording, none changes a cluster."""
         options = self._options if options is None else options
         if options.get("recording") and self._output != "json":
             report = of_recording(report)
@@ -262,4 +262,4 @@ _OTHERS: dict[str, Callable[[Any], int]] = {
     "CompareAsked": _compare,
     "ProfileAsked": _profile,
 }
-"""What is done, by the name of what is asked for: the modules of what is not asked for are not imported."""
+"""The function for each type of request, by the type's name, so that modules of other requests are not imported."""

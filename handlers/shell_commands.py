@@ -1,5 +1,5 @@
-"""What only a shell has: `record` writes a recording, `audit` reads the log of changes, `tune compare` sets two
-recordings side by side.
+"""Commands that only a shell has: `record` writes a recording, `audit` reads the log of changes, `tune compare` sets
+two recordings side by side.
 
 The log is read as it is: nothing is made, upgraded or taken over from the bot that writes it.
 """
@@ -42,7 +42,7 @@ def read_pod(text: str) -> tuple[str, str] | None:
 
 
 async def write_recording(sources: Sources, out: Path, pod: tuple[str, str] | None) -> str:
-    """Record the cluster; what was written and what could not be, for a person."""
+    """Records the cluster; tells a person what was written and what could not be read."""
     from bot.hami.vendors import ANNOTATIONS  # noqa: PLC0415  # see `handlers.cluster_choice`
     from bot.kube.client.live import LiveCluster  # noqa: PLC0415
     from bot.kube.recording.record import record  # noqa: PLC0415
@@ -65,7 +65,7 @@ async def write_recording(sources: Sources, out: Path, pod: tuple[str, str] | No
 
 
 async def write_capture(sources: Sources, found: "ChangeSnapshot", out: Path) -> str:
-    """Record what ends with the scheduler's pods; what was written and what could not be, for a person."""
+    """Records what ends with the scheduler's pods; tells a person what was written and what could not be read."""
     from bot.hami.vendors import ANNOTATIONS  # noqa: PLC0415
     from bot.kube.client.live import LiveCluster  # noqa: PLC0415
     from bot.kube.recording.record import capture  # noqa: PLC0415
@@ -85,8 +85,8 @@ _COLUMNS = ("seq", "at", "actor", "action", "target", "outcome", "detail")
 
 
 async def run_audit(*, limit: int, verify: bool, last_hash: str, output: str, config: Path | None) -> tuple[str, int]:
-    """What to print, as text or json, and the exit code. The log is that of the store which the settings name, or of
-    the usual one.
+    """The audit log as text or json to print, and the exit code. It is read from the store of the settings, or from the
+    usual one.
 
     Raises StoreError when it cannot be read.
     """
@@ -162,7 +162,7 @@ _COMPARE = "compare"
 
 
 class CompareAsked(NamedTuple):
-    """Two recordings, folders or archives, with the values of the surface's own options."""
+    """A request to compare two recordings, folders or archives, with the values of the surface's own options."""
 
     before: Path
     after: Path
@@ -171,7 +171,7 @@ class CompareAsked(NamedTuple):
 
 
 def tune_command(program: str, options: Sequence[click.Parameter]) -> click.Command:
-    """The playbook's verb, which compares two days, and the comparison of two recordings."""
+    """The command `tune`: the playbook's verb, which compares two days, and the comparison of two recordings."""
     playbook = find(VERB)
 
     def ask(words: Sequence[str], all: bool, template: str | None, **values: Any) -> ParsedQuestion | CompareAsked:  # noqa: A002, FBT001
@@ -194,7 +194,9 @@ def tune_command(program: str, options: Sequence[click.Parameter]) -> click.Comm
 
 
 async def compare_recordings(asked: CompareAsked, where: ClusterChoice) -> Report:
-    """Raises SourceError for a file that is no recording, UsageError where a cluster is named beside the two."""
+    """The report that compares two recordings. Raises SourceError for a file that is no recording, UsageError where a
+    cluster is named, too.
+    """
     if other := next((name for name in ("recording", "kubeconfig", "context") if getattr(where, name)), ""):
         message = Text("error-tune.compare-names-cluster", other=other)
         raise UsageError(message, hint=Text("error-tune.leave-out", other=other))

@@ -1,4 +1,4 @@
-"""The words of the terminal: every verb of `hami-bot`, with its options. `handlers.shell` does what they ask for."""
+"""The words of the terminal: every verb of `hami-bot`, with its options. `handlers.shell` carries them out."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -42,7 +42,7 @@ def _options_but(*names: str) -> list[click.Parameter]:
 
 
 def build_grammar() -> Grammar:
-    """All verbs of the terminal."""
+    """The grammar with all verbs of the terminal."""
     grammar = reading_grammar(PROGRAM)
     grammar.add_later(_change_commands, [*VERBS, "revert"], hidden=["undo"])
     grammar.add_later(_operators_commands, ["audit", "demo", DOCTOR, "init", "mcp", "serve"], hidden=["revert-overdue"])
@@ -182,7 +182,7 @@ def _record_command(program: str) -> click.Command:
 
 
 def reading_grammar(program: str) -> Grammar:
-    """The verbs that read a cluster. `program`: what a person types before them."""
+    """The grammar with the verbs that read a cluster. `program`: what a person types before them."""
     grammar = Grammar(
         program,
         lambda: [ALL, *_global_options()],
@@ -238,12 +238,12 @@ def _profile_command(program: str) -> click.Command:
 
 
 def with_usual_config(where: ClusterChoice) -> ClusterChoice:
-    """With ./hami-bot.yaml, for what sets the bot up or runs it where no settings are named."""
+    """The choice with ./hami-bot.yaml where no settings are named, for commands that set up or run the bot."""
     return where._replace(config=usual_config(where.config))
 
 
 def chosen_cluster(options: dict[str, Any]) -> ClusterChoice:
-    """What the global options name. Raises UsageError for a recording beside a live cluster."""
+    """The cluster that the global options name. Raises UsageError for a recording beside a live cluster."""
     chosen = {name: value for name in ClusterChoice._fields if (value := options.get(name)) is not None}
     live = next((name for name in ("kubeconfig", "context") if name in chosen), None)
     if live and "recording" in chosen:

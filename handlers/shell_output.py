@@ -1,4 +1,4 @@
-"""What a person at a terminal sees: the report on standard output, everything else beside it."""
+"""The output for a person at a terminal: the report on standard output, everything else on stderr."""
 
 import asyncio
 import contextlib
@@ -18,16 +18,17 @@ from bot.texts import Text, Texts
 
 _PATIENCE_S = 1.0
 _KUBECTL = re.compile(r"(?:^|(?<=&& ))kubectl(?= )")
-"""Every call of one line."""
+"""Every call of kubectl in one line of shell."""
 _AS_IT_IS = re.compile(r"(hami-bot )?profile (top|list|compare|hints)\b|grep |PromQL: ")
 """Commands that read a profile or a manifest, and no cluster; and queries for Prometheus."""
 
 
 @asynccontextmanager
 async def progress(say: Texts, what: str = "") -> AsyncGenerator[None]:
-    """A line on stderr for whatever takes longer than a second; it counts on a terminal and goes away at the end.
+    """Shows a line on stderr when the block takes longer than a second; it counts on a terminal and goes away at the
+    end.
 
-    `what`: what is being done; the cluster is read, if nothing is said.
+    `what` says what is being done; without it, that the cluster is read.
     """
     line = say("words.going-on", what=what or say("words.reading"))
 
@@ -56,7 +57,7 @@ async def progress(say: Texts, what: str = "") -> AsyncGenerator[None]:
 
 
 def of_recording(report: Report) -> Report:
-    """The report without commands that change a cluster: they would change another than the one that was recorded."""
+    """The report without commands that change a cluster, because it would not be the one that was recorded."""
 
     def finding(original: Finding) -> Finding:
         actions = (
@@ -71,7 +72,7 @@ def of_recording(report: Report) -> Report:
 
 
 def asked_there(report: Report, kubectl: Sequence[str], ours: Sequence[str]) -> Report:
-    """The report with commands that ask the same cluster: the options that named it, of kubectl's and of ours."""
+    """The report with commands for the same cluster: they have the options, of kubectl's and of ours, that name it."""
 
     def there(command: str) -> str:
         if command.startswith("kubectl "):
@@ -89,7 +90,7 @@ def asked_there(report: Report, kubectl: Sequence[str], ours: Sequence[str]) -> 
 
 
 def render(report: Report, output: str, say: Texts, *, whole: bool = True) -> str:
-    """The report as `output` names it; as text not `whole`, it is a page."""
+    """The report in the form that `output` names; as text, and not `whole`, it is cut to a page."""
     match output:
         case "json":
             return as_json(report)
@@ -106,7 +107,7 @@ def render(report: Report, output: str, say: Texts, *, whole: bool = True) -> st
 
 
 def tell(text: str) -> None:
-    """To the person, beside the report."""
+    """Writes to stderr, for the person, beside the report."""
     sys.stderr.write(text)
     sys.stderr.flush()
 
@@ -120,18 +121,18 @@ _NARROWEST = 40
 
 
 def width() -> int:
-    """The terminal's, or what COLUMNS says, which a pipe keeps to too; 80 where nothing tells."""
+    """The terminal's width in columns, or that of COLUMNS, which counts for a pipe too; 80 where neither is known."""
     return max(_NARROWEST, shutil.get_terminal_size().columns)
 
 
 def has_colours() -> bool:
-    """Whether it is a terminal that shows colours, and nobody said NO_COLOR (no-color.org)."""
+    """Whether stdout is a terminal that shows colours, and NO_COLOR (no-color.org) is not set."""
     environment = os.environ  # noqa: TID251  # what the terminal says of itself is no setting of the bot
     return sys.stdout.isatty() and not environment.get("NO_COLOR") and environment.get("TERM") != "dumb"
 
 
 def print_out(text: str) -> None:
-    """UTF-8 whatever the locale: the same report is the same bytes everywhere."""
+    """Prints the text as UTF-8 whatever the locale: the same report is the same bytes everywhere."""
     sys.stdout.flush()
     sys.stdout.buffer.write((text if text.endswith("\n") else text + "\n").encode("utf-8", "backslashreplace"))
     sys.stdout.buffer.flush()

@@ -39,7 +39,7 @@ from playbooks.gather.subject import NOBODY_KNOWN, KnownNames, gather_names, pod
 from playbooks.playbook import Sources
 
 _SHOWN = 80
-"""As much of a message as is told back."""
+"""How many characters of a message are repeated to its author."""
 _MOST_BUTTONS = 10
 
 log = logging.getLogger(__name__)
@@ -61,7 +61,7 @@ async def _thread(deps: Deps, question: Question) -> tuple[str, str] | None:
 
 
 class ForAskerAlone(Exception):  # noqa: N818  # no error: what is shown instead
-    """What is shown to the person who asked, and to nobody else; None where a mark says enough."""
+    """Raised with a message for the person who asked, and nobody else; None where a mark says enough."""
 
     def __init__(self, shown: Message | None, *, is_answer: bool = True) -> None:
         super().__init__("the answer is for one person")
@@ -70,7 +70,7 @@ class ForAskerAlone(Exception):  # noqa: N818  # no error: what is shown instead
 
 
 class Meanings:
-    """What messages mean. `reading` opens the cluster that a question is about."""
+    """Finds out what messages mean. `reading` opens the cluster that a question is about."""
 
     def __init__(self, deps: Deps, reading: Callable[[Question], AbstractAsyncContextManager[Sources]]) -> None:
         self._deps = deps
@@ -78,7 +78,7 @@ class Meanings:
         self._groups = Groups(deps.gateway, [named for named in deps.mine if named.startswith("S")])
 
     async def of(self, question: Question) -> Meant:
-        """What the words ask for: they are a command, or else a sentence, perhaps about what its thread is about.
+        """What the question's words ask for: a command, or else a sentence, perhaps about what its thread is about.
 
         Raises UsageError for a command whose quotes do not match.
         """
@@ -98,7 +98,7 @@ class Meanings:
         return meaning
 
     async def said_back(self, question: Question, meaning: Meant) -> Message:
-        """What is said to a message that is no single command. Raises ForAskerAlone for what concerns no other."""
+        """The reply to a message that is no single command. Raises ForAskerAlone where it concerns only the asker."""
         say = self._deps.texts(language_of(question.words))
         match meaning.says:
             case "thanks":
@@ -119,11 +119,11 @@ class Meanings:
                 return await self.choice(question, say("desk.several"), meaning.offers)
 
     async def choice(self, question: Question, says: str, asks: Sequence[str]) -> Message:
-        """Buttons for questions to choose from."""
+        """A message with buttons for questions to choose from."""
         return render_choice(says, asks, await usual_cluster(self._deps, question))
 
     async def pods_in(self, question: Question, text: str) -> list[str]:
-        """The pods that the text names."""
+        """The pods of the question's cluster that the text names, as `namespace/name`."""
         async with self._reading(question) as sources:
             named = await pods_named_in(sources.cluster, plain_text(text))
         return [f"{subject.namespace}/{subject.name}" for subject in named]
@@ -169,7 +169,7 @@ def _command(text: str) -> list[str] | None:
 
 
 async def remember(deps: Deps, key: str, question: Question, words: str, report: Report) -> None:
-    """What the thread is about: the last question about a pod, a node or a namespace, or else the last of all."""
+    """Keeps what the thread is about: the last question about a pod, a node or a namespace, or else the last of all."""
     store, thread = deps.store, question.thread_ts or key
     try:
         if report.subject.name and lacks_pod([report.playbook]):  # a verb about one pod
@@ -185,8 +185,8 @@ async def remember(deps: Deps, key: str, question: Question, words: str, report:
 
 
 async def note_done(deps: Deps, channel: str, thread_ts: str, news: News, key: str) -> None:
-    """Notes what was done in the thread, if it is an incident's; `key` is the deed's. It is done by then: where it
-    cannot be noted, the incident's summary lacks it.
+    """Notes a deed in the thread's incident, if it has one; `key` is the deed's. The deed is done already: if noting
+    fails, the incident's summary lacks it.
     """
     try:
         await deps.store.incidents.note_in_thread(channel, thread_ts, news, f"{key}/incident")
@@ -206,14 +206,14 @@ class _Words(msgspec.Struct, frozen=True):
 
 
 class Edits:
-    """Raises nothing: while the store cannot be asked, every message is a new one."""
+    """Tells whether messages were edited. Raises nothing: while the store cannot be asked, every message is new."""
 
     def __init__(self, store: Store) -> None:
         self._facts = store.facts
 
     async def news(self, key: str, question: Question) -> EditNews:
-        """Whether nobody asked by that message before, or the same words, or others. Asked again by one key after a
-        crash it is the same. Words that were edited since, and come late, ask nothing either.
+        """Whether the message asks for the first time, the same again, or something else. `first` too where the noted
+        words have this key, as after a crash; `same` too for words of before an edit that come late.
         """
         try:
             known = await self._known(question)
@@ -228,14 +228,14 @@ class Edits:
         return "same" if is_late or known.words == question.words else "changed"
 
     async def note(self, key: str, question: Question) -> None:
-        """The message has these words now."""
+        """Notes the present words of the message."""
         try:
             await self._facts.put(_fact(question), _written(key, question))
         except StoreError as error:
             log.warning("an edited message could not be stored: %s", error)
 
     async def is_newest(self, key: str, question: Question) -> bool:
-        """Whether the message still has these words."""
+        """Whether the question has the message's newest words."""
         try:
             known = await self._known(question)
         except StoreError:

@@ -1,4 +1,4 @@
-"""What an earlier process took and did not finish: taken up where that is right, else told as not done."""
+"""Work that an earlier process took and did not finish: resumed where that is right, else reported as not done."""
 
 import asyncio
 import logging
@@ -22,8 +22,9 @@ from handlers.user_actions import TOO_LATE_S, Deed, NotDone, Why, read_deed
 _EVERY_S = BEAT_S
 _TIDIED_S = 60.0
 APART_S, _MORE_APART, _FARTHEST = 0.25, 4, 5
-"""The next is begun when one has ended, or after `APART_S`; after a suspect (`_is_suspect`) the next suspect later, and
-later with every process that died of it. What ends processes is then soon at work alone, and known by that.
+"""Seconds after which the next work is resumed, or when the last has ended; after a suspect (`_is_suspect`) the next
+suspect waits longer, and longer with every process that died of it. Work that ends processes is then soon the only one
+in progress, and known by that.
 """
 _WHY: dict[str, Text] = {
     "tries": Text("error-not-done.process-ended"),
@@ -34,7 +35,7 @@ log = logging.getLogger(__name__)
 
 
 class Leftovers:
-    """The questions and deeds that the store has, and no living process is at."""
+    """The questions and deeds that the store has, and no living process works on."""
 
     def __init__(self, inbox: Inbox, gate: Gate) -> None:
         self._inbox = inbox
@@ -44,7 +45,7 @@ class Leftovers:
         self._suspect, self._suspect_until = "", 0.0
 
     async def run(self, clock: Clock) -> None:
-        """Takes them up at once, and has the store forget what is of no use any more now and then."""
+        """Resumes left work at once and then regularly, and has the store forget old rows now and then."""
         async with asyncio.TaskGroup() as group:
             group.create_task(clock.repeat(_EVERY_S, "what an earlier process left", self.resume))
             group.create_task(clock.repeat(_TIDIED_S, "tidying the store", self._tidy))
@@ -58,10 +59,10 @@ class Leftovers:
         await store.sweep(store.now())
 
     async def resume(self) -> int:
-        """Takes them up and returns how many: deeds, then questions while few of those are answered, suspects last.
+        """Resumes left work and gives how many: deeds, then questions while few of those are answered, suspects last.
 
-        Of suspects, one at a time is at work; the others wait for a later look. Tells what it drops.
-        Raises StoreError.
+        One suspect at a time is in progress; the others wait for a later look. Tells people what it drops. Raises
+        StoreError.
         """
         taken, work, now = 0, self._deps.work, self._deps.now
         # What may have ended several processes holds up nothing else, and a question no deed.

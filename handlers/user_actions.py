@@ -1,8 +1,8 @@
-"""What people do: kept before Slack is told that it was taken, and carried out once, also over a restart.
+"""Deeds of people: kept before Slack is told that they were taken, and carried out once, also over a restart.
 
 A deed is a value: its kind, who did it, where and when, and what Slack delivered, as far as that is needed. A kind says
-how its deeds are carried out, and whether that is possible after a restart. What was carried out before a crash is
-known by the deed's key: whoever writes an effect makes it known in the same transaction (`bot.store.facts`).
+how its deeds are carried out, and whether that is possible after a restart. A deed that was carried out before a crash
+is known by its key: whoever writes an effect notes the key in the same transaction (`bot.store.facts`).
 """
 
 from collections.abc import Awaitable, Callable
@@ -18,7 +18,7 @@ from handlers.parsing.slack_grammar import with_program
 D = TypeVar("D")
 
 TOO_LATE_S = 30 * 60.0
-"""Things have moved on; a response_url has expired too."""
+"""Seconds after which a deed is too late: the situation has changed, and its response_url has expired."""
 
 
 Why = Literal[
@@ -39,7 +39,7 @@ _MESSAGES: dict[Why, Text] = {
 
 
 class NotDone(BotError):  # noqa: N818  # what the person is told
-    """A deed that is not carried out. Its hint is the words that repeat it. `detail`: why it was not kept."""
+    """A deed is not carried out. The hint has the words that repeat it. `detail`: why the store could not keep it."""
 
     def __init__(self, why: Why, detail: Prose = "", *, again: str = "") -> None:
         words = Text("error-not-done.in-new-message" if why == "edited" else "error-not-done.to-do-it-now", again=again)
@@ -49,19 +49,19 @@ class NotDone(BotError):  # noqa: N818  # what the person is told
         self._detail = detail
 
     def with_words(self, again: str) -> "NotDone":
-        """A copy with the words that repeat the deed."""
+        """A copy of the error with the words that repeat the deed."""
         return NotDone(self._why, self._detail, again=again)
 
 
 class Nothing(msgspec.Struct, frozen=True):
-    """The details of a deed that is all in its question."""
+    """The details of a deed that its question tells in full."""
 
 
 NOTHING = Nothing()
 
 
 class AcceptedDeed(NamedTuple, Generic[D]):
-    """A deed to be carried out. `key` is Slack's id of its delivery; `resumed`: an earlier process may have done so."""
+    """A deed to carry out. `key` is Slack's id of its delivery; `resumed`: an earlier process may have done so."""
 
     key: str
     asked: Question
@@ -70,7 +70,7 @@ class AcceptedDeed(NamedTuple, Generic[D]):
 
 
 class Deed(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A deed as it is kept. `asked_at` of the question is when it was done; after `lasts_s` it is too late for it."""
+    """A deed as kept in the store. `asked_at` of the question is when it was done; after `lasts_s` it is too late."""
 
     kind: str
     asked: Question
@@ -79,11 +79,11 @@ class Deed(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class ActionKind(Generic[D]):
-    """One kind of deed. `carry_out` raises BotError with what to tell, NotDone where it is to be repeated.
+    """One kind of deed. `carry_out` raises BotError with what to tell, NotDone where the person has to repeat the deed.
 
-    `is_live`: what it takes is gone after a restart, such as the trigger that lets a form be opened. `again` gives the
-    exact words that repeat a deed, or nothing where only the button does. `may_be_question`: `carry_out` itself finds
-    that out, and asks `Inbox.is_asked`.
+    `is_live`: the deed needs something that is gone after a restart, such as the trigger that lets a form be opened.
+    `again` gives the exact words that repeat a deed, or nothing where only the button does. `may_be_question`:
+    `carry_out` itself finds out whether the words are a question, and asks `Inbox.is_asked`.
     """
 
     def __init__(
@@ -104,15 +104,15 @@ class ActionKind(Generic[D]):
         self._again = again
 
     def written(self, asked: Question, details: D, lasts_s: float) -> str:
-        """The deed for the store."""
+        """The deed as text for the store."""
         return msgspec.json.encode(Deed(self.name, asked, msgspec.Raw(msgspec.json.encode(details)), lasts_s)).decode()
 
     def taken(self, key: str, deed: Deed) -> AcceptedDeed[D]:
-        """A kept deed. Raises msgspec.DecodeError for one of another version."""
+        """The deed to carry out, read from the store. Raises msgspec.DecodeError for one of another version."""
         return AcceptedDeed(key, deed.asked, msgspec.json.decode(deed.details, type=self._details), resumed=True)
 
     def words(self, taken: AcceptedDeed[D]) -> str:
-        """What a person types to repeat it; empty where there is a button for it."""
+        """The words that a person types to repeat the deed; empty where there is a button for it."""
         if self._again:
             return self._again(taken.asked, taken.details)
         return with_program(taken.asked.words, taken.asked.program) if taken.asked.words else ""
@@ -125,13 +125,13 @@ class Kinds:
         self._kinds: dict[str, ActionKind[Any]] = {}
 
     def add(self, kind: ActionKind[D]) -> ActionKind[D]:
-        """Registers the kind; each name is one kind's."""
+        """Registers the kind of deed; its name must be new."""
         assert kind.name not in self._kinds, kind.name
         self._kinds[kind.name] = kind
         return kind
 
     def read(self, key: str, deed: Deed) -> tuple[ActionKind[Any], AcceptedDeed[Any]] | None:
-        """How the deed is carried out; None for one of another version."""
+        """The kind of a stored deed, and the deed to carry out; None for one of another version."""
         kind = self._kinds.get(deed.kind)
         if kind is None:
             return None
@@ -142,7 +142,7 @@ class Kinds:
 
 
 def read_deed(payload: str) -> Deed | None:
-    """A kept deed; None for anything else, such as a question."""
+    """The deed in a stored payload; None for anything else, such as a question."""
     try:
         return msgspec.json.decode(payload, type=Deed)
     except msgspec.DecodeError:

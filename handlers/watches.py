@@ -1,6 +1,6 @@
 """`watch POD`: a person is told once, in a direct message, when the pod runs, ends, or its cause changes.
 
-What is watched stands in the store as marks, so it survives restarts; one replica looks.
+Watches stand in the store as marks, so they survive restarts; one replica looks at the pods.
 """
 
 import hashlib
@@ -31,16 +31,16 @@ from playbooks.scenes.waiting_pod import PodScene
 PACE_S = 30.0
 LONGEST_S = 7 * 86400.0
 MOST = 20
-"""Pods of one person."""
+"""How many pods one person may watch."""
 _PREFIX = "watch:"
 _PASSING = ("waiting-for-retry", "not-enough-evidence", "bot-blind", "placed")
-"""What says nothing of the cause."""
+"""Finding codes that say nothing about why the pod waits."""
 
 log = logging.getLogger(__name__)
 
 
 class PodWatch(msgspec.Struct, frozen=True):
-    """A pod that somebody waits for. `cause` is what held it when it was asked for, `news` another cause seen once."""
+    """A pod that somebody watches. `cause` is its finding code at the beginning, `news` another one seen once since."""
 
     user: str
     cluster: str
@@ -51,7 +51,7 @@ class PodWatch(msgspec.Struct, frozen=True):
 
     @property
     def name(self) -> str:
-        """That of its mark."""
+        """The name of the watch's mark in the store."""
         about = hashlib.sha256(f"{self.cluster}\0{self.pod}".encode()).hexdigest()[:16]
         return f"{_of(self.user)}{about}"
 
@@ -73,13 +73,13 @@ class PodSeen(NamedTuple):
 
 
 def waiting_pod(snapshot: Any) -> str:
-    """The pod that a `why` was about, where it waits; else empty."""
+    """The pod in a snapshot of `why`, where it waits; else empty."""
     scene = getattr(snapshot, "scene", None)
     return f"{scene.pod.namespace}/{scene.pod.name}" if isinstance(scene, PodScene) else ""
 
 
 class Watches:
-    """What people watch. `owner` is this process's name alone."""
+    """The watches of all people. `owner` is the name of this process only."""
 
     def __init__(self, deps: Deps, owner: str) -> None:
         self._deps = deps
@@ -89,7 +89,7 @@ class Watches:
     async def answer(
         self, question: Question, asked: WatchAsked, cluster: str, reading: AbstractAsyncContextManager[Sources]
     ) -> Message:
-        """Begins or ends a watch, or lists those of the person. Raises BotError."""
+        """Begins or ends a watch, or lists the person's; gives what to tell them. Raises BotError."""
         language: Language = asked.options.get("lang") or self._deps.say.language
         say = Texts(language)
         mine = [(mark, _watch(mark)) for mark in await self._marks.all(_of(question.user))]
@@ -113,11 +113,11 @@ class Watches:
         return render_told([say("watch.begun", pod=watch.pod)])
 
     async def run(self, clock: Clock) -> None:
-        """Looks again and again, until it is cancelled."""
+        """Looks at watched pods every `PACE_S` seconds, until it is cancelled."""
         await clock.repeat(PACE_S, "watched pods", self.look)
 
     async def look(self) -> None:
-        """Tells whoever has to be told. What cannot be read now is looked at the next time."""
+        """Looks at every watched pod and tells whoever has to be told. A failed read is tried again the next time."""
         if not await self._lease.is_mine():
             return
         for mark in await self._marks.all(_PREFIX):
@@ -158,7 +158,7 @@ class Watches:
 
 
 async def look_at(pod: str, sources: Sources, say: Texts) -> PodSeen:
-    """The pod as `why` judges it. Raises BotError."""
+    """Reads a pod and judges it as `why` does. Raises BotError."""
     why = find("why")
     snapshot = await why.gather(why.request(pod=pod), sources)
     report = why.report(snapshot, say)

@@ -96,5 +96,5 @@ def finding(
     nodes: Sequence[str] = (),
     actions: Sequence[NextAction] = (),
 ) -> Finding:
-    """A claim with what it rests on. `nodes`: those that it is about. `actions`: what to do next, at most three."""
+    """A finding of a playbook of your own: a claim, its evidence, the nodes that it is about, at most three actions."""
     return _finding("own-finding", claim, confidence, nodes, evidence, severity=severity, actions=actions)

@@ -27,7 +27,7 @@ from playbooks import quotes
 Stage = Literal["filter", "filter-error", "bind", "extender", "filtered", "nothing", "unclear"]
 
 _ATTEMPT = timedelta(seconds=15)
-"""Events of one attempt: HAMi's are stamped when they happen, and some of a burst are dropped on the way."""
+"""The time within which events belong to one attempt: HAMi stamps each as it happens, and drops some of a burst."""
 
 _LONG, _MANY = timedelta(minutes=5), 3
 """kube-scheduler tries an unschedulable pod again within five minutes; after a change in the cluster, sooner."""
@@ -44,11 +44,11 @@ _PLACED = ("Scheduled", "BindingSucceed", "Pulling", "Pulled", "Created", "Start
 _EXTENDER_LOST = re.compile(
     r"/filter\b|^(?!running |.*https?://).*(?:context deadline exceeded|connection refused)", re.DOTALL
 )
-"""The call of the extender's filter failed. Other calls name another URL, kube-scheduler's plugins themselves."""
+"""kube-scheduler's words when its call of the extender's /filter failed: a failed bind names another URL."""
 
 
 class Attempt(NamedTuple):
-    """The newest statement and all that agrees with it in time.
+    """The schedulers' newest statement about a pod, and all that agrees with it in time.
 
     `stage` is how far the pod came: refused by the filter or by Bind, the filter ended with an error, extender not
     answering, filtered but not bound, nothing said, or said in words that we do not know. `at` is None when the
@@ -87,23 +87,23 @@ class Attempt(NamedTuple):
 
     @property
     def codes(self) -> set[str]:
-        """What HAMi says of cards in the newest statement."""
+        """HAMi's reason codes about GPUs in the newest statement."""
         return {card.code for reason in self.by_hami for card in reason.cards}
 
     @property
     def words(self) -> list[Evidence]:
-        """What the schedulers said last, as proof."""
+        """The schedulers' newest statement as evidence; empty where they said nothing."""
         return [self.evidence] if self.evidence else []
 
     def cards_on(self, node: str) -> tuple[CardCount, ...]:
-        """HAMi's own words about one node: its log's, else its events'."""
+        """HAMi's reasons for one node by GPU: the extender's log's, else HAMi's events' (then counts are 0)."""
         for refusal, _ in self.refusals:
             if refusal.node == node and (cards := read_reason(refusal.reason)):
                 return cards
         return tuple(CardCount(event.code, 0, 0) for event, _ in self.code_events if node in event.nodes)
 
     def evidence_for(self, text: str) -> list[Evidence]:
-        """Every statement that names this reason: condition or FailedScheduling, events, then one log line."""
+        """The evidence for the reason `text`: condition or FailedScheduling, then HAMi's events, then one log line."""
         found = self.words if text in self.codes else []
         found += [evidence for event, evidence in self.code_events if event.code == text]
         told = ((proof, {card.code for card in read_reason(refusal.reason)}) for refusal, proof in self.refusals)
@@ -116,9 +116,10 @@ class Attempt(NamedTuple):
 
 
 def last_attempt(pod: Pod, events: Iterable[Event], lines: Iterable[tuple[Pod, LogLine]]) -> Attempt:
-    """The newest statement about an unbound pod. `events` may hold those of an earlier pod of the same name.
+    """The schedulers' newest statement about an unbound pod. `events` may hold those of an earlier pod of the same
+    name.
 
-    With an empty pod (one that could not be read) the events of whichever pod had the name are taken.
+    For an empty pod (one that could not be read) the events of whichever pod had the name are taken.
     """
     uid, lines = pod.metadata.uid, list(lines)
     said = (event for event in events if event.message.strip() and not event.of_autoscaler)
@@ -163,7 +164,7 @@ def _with_history(attempt: Attempt, pod: Pod, events: Iterable[Event], lines: It
 
 
 def placed_since(events: Iterable[Event], attempt: Attempt) -> Event | None:
-    """An event that shows the pod bound or started after the newest statement; None when none does."""
+    """An event that shows the pod bound or started after the newest statement; None without one."""
     placed = [event for event in events if event_reason(event.reason) in _PLACED]
     last = max(placed, key=lambda event: _when(event) or _LONG_AGO, default=None)
     return last if last and (attempt.at is None or (_when(last) or _LONG_AGO) >= attempt.at) else None

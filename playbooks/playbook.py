@@ -21,7 +21,7 @@ from bot.report import Report, in_words
 from bot.texts import Text, Texts
 
 ALL = click.Option(["--all"], is_flag=True, help="Everything: all rows and columns, the evidence, the background.")
-"""The option of an overview."""
+"""The option `--all` of questions that answer with an overview."""
 
 
 class Sources(NamedTuple):
@@ -44,8 +44,8 @@ class Playbook(NamedTuple):
 
     `parameters` are the verb's arguments; `request` turns their values into the request (it raises `UsageError`).
     `gather` is the only part with I/O: what it cannot read becomes a gap, and it raises SourceError only when nothing
-    can be said without it; `diagnose` is pure, and its report no words yet. `tell`: the report in
-    words, of a playbook that chooses them itself.
+    can be said without it. `diagnose` is pure; its report holds texts, no words of a language. `tell`: the report in
+    words, for a playbook that chooses the words itself.
     """
 
     verb: str
@@ -58,7 +58,7 @@ class Playbook(NamedTuple):
     tell: Callable[[Any, Texts], Report] | None = None
 
     def report(self, snapshot: Any, say: Texts) -> Report:
-        """What follows from the snapshot, in the language of `say`."""
+        """The report that follows from the snapshot, in the language of `say`."""
         return self.tell(snapshot, say) if self.tell else in_words(self.diagnose(snapshot), say)
 
 
@@ -67,7 +67,7 @@ Seen = TypeVar("Seen")
 
 
 class Snapshot(NamedTuple, Generic[Asked, Seen]):
-    """What was asked, and what was seen of the cluster, and when."""
+    """The request, and what was seen of the cluster, and when."""
 
     request: Asked
     cluster: str
@@ -77,7 +77,7 @@ class Snapshot(NamedTuple, Generic[Asked, Seen]):
 
 @cache
 def load() -> Mapping[str, str]:
-    """The verbs and the modules that answer them; nothing is imported, and the folders are read once."""
+    """The verbs and the names of their modules, which are not imported; the folders are read once."""
     files = Path(playbooks.__path__[0]).glob("*/playbook.py")
     return {file.parent.name: f"{playbooks.__name__}.{file.parent.name}.playbook" for file in sorted(files)}
 
@@ -88,7 +88,7 @@ def find(verb: str) -> Playbook:
 
 
 def read_namespace(text: str) -> str:
-    """The namespace as people type it: `ml`, `ns/ml`, `ml/`."""
+    """The namespace in what people type: `ml`, `ns/ml`, `ml/`."""
     return text.strip().removeprefix("ns/").removeprefix("namespace/").rstrip("/")
 
 
@@ -98,7 +98,7 @@ _TIME = re.compile(r"([1-9]\d{0,5})([smhd])")
 
 
 def read_since(text: str) -> timedelta:
-    """Raises UsageError for a time that is none."""
+    """The time span in what people type: `90s`, `1h`, `2d`. Raises UsageError for anything else."""
     found = _TIME.fullmatch(text.strip())
     if not found:
         hint = Text("error-command.give-number-and-unit")

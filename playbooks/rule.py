@@ -1,9 +1,9 @@
-"""One shape of rule, and the order in which rules speak.
+"""What a rule is, and the order in which rules speak.
 
-A rule looks at a scene and tells findings, or nothing. It is declared with the codes that it may tell and with what has
-to have been read for it: where that is not so it keeps silent. A table of stages says who speaks when; it reads as the
-decision tree of the debugging guide. A rule that stands in no table is declared next to one of its module that does,
-and speaks wherever that one speaks. There are no priorities beside that order.
+A rule looks at a scene and tells findings, or nothing. It is declared with the codes that it may tell and with the
+sources that have to have been read; without these it keeps silent. A table of stages says who speaks when; it reads as
+the decision tree of the debugging guide. A rule that stands in no table is declared next to one of its module that
+does, and speaks wherever that one speaks. There are no priorities beside that order.
 """
 
 from collections.abc import Callable, Collection, Iterable, Sequence
@@ -18,7 +18,7 @@ class Scene(Protocol):
     """What was read about one question."""
 
     def was_read(self, source: str) -> bool:
-        """Whether that was read; what could not be read is no reason to conclude anything."""
+        """Whether the source was read; rules conclude nothing from what could not be read."""
         ...
 
 
@@ -27,7 +27,7 @@ S_contra = TypeVar("S_contra", bound=Scene, contravariant=True)
 
 
 class Rule(Generic[S_contra]):
-    """What a function of the scene tells. Call it with a scene: its findings, none where a source was not read.
+    """A rule of findings about a scene. Call it with a scene: its findings, none where a source was not read.
 
     `together` are the rules that speak where this one stands in a table, in their order.
     """
@@ -48,7 +48,7 @@ class Rule(Generic[S_contra]):
 def rule(
     *codes: Code, reads: Collection[str] = (), ahead_of: Rule[Any] | None = None, after: Rule[Any] | None = None
 ) -> Callable[[Callable[[S], Iterable[Finding]]], Rule[S]]:
-    """Declares a rule: the codes that it may tell, and what has to have been read for it to speak.
+    """Declares a function as a rule: the codes that it may tell, and the sources (`reads`) that it needs to speak.
 
     `ahead_of` or `after` a rule of the same module that stands in a table, it speaks next to that one in each stage.
     """
@@ -67,7 +67,7 @@ def rule(
 
 
 class Told(NamedTuple):
-    """What was told so far; `ended` is the stage that ended the search, empty while it goes on."""
+    """The findings so far; `ended` is the name of the stage that ended the search, empty while it goes on."""
 
     findings: list[Finding]
     ended: str = ""
@@ -81,12 +81,12 @@ Place = Callable[[Told, Finding], bool]
 
 
 def behind(_: Told, __: Finding) -> bool:
-    """Not before what was told already."""
+    """For `Stage.leads`: no finding of the stage comes before those of earlier stages."""
     return False
 
 
 def before(_: Told, __: Finding) -> bool:
-    """Before all that was told already."""
+    """For `Stage.leads`: every finding of the stage comes before those of earlier stages."""
     return True
 
 
@@ -96,7 +96,7 @@ def untold(told: Told, finding: Finding) -> bool:
 
 
 def always(_: Scene, __: Told) -> bool:
-    """Whatever was told."""
+    """For `Stage.when`: the stage speaks whatever was told before."""
     return True
 
 
@@ -129,7 +129,7 @@ class Stage(Generic[S]):
         self.leads = leads
 
     def tell(self, scene: S, told: Told) -> Told:
-        """What was told before, and what this stage has to say to it."""
+        """The findings told before, together with the findings of this stage."""
         if (told.ended and not self.beside) or not self.when(scene, told):
             return told
         found: list[Finding] = []
@@ -144,7 +144,7 @@ class Stage(Generic[S]):
 
 
 def run(stages: Sequence[Stage[S]], scene: S) -> Told:
-    """What the rules tell of the scene, in the order of the stages."""
+    """The findings of the rules about the scene, stage by stage."""
     told = Told([])
     for stage in stages:
         told = stage.tell(scene, told)

@@ -1,4 +1,4 @@
-"""Temporary changes of the scheduler's Deployment that undo themselves: what to patch, how to undo it, what was found.
+"""Temporary changes of the scheduler's Deployment that revert themselves: the patch, its revert, and the events.
 
-The record of how to undo a change stands on the changed object itself, written in the same request as the change.
+The record of how to revert a change stands on the changed object itself, written in the same request as the change.
 """

@@ -1,4 +1,4 @@
-"""Raises, extends and reverts, one object at a time; what is due by itself is `bot.changes.reconciler`'s."""
+"""Raises, extends and reverts changes of one Deployment; `bot.changes.reconciler` does what is due by itself."""
 
 import time
 import uuid
@@ -19,11 +19,12 @@ from bot.texts import Text
 
 ATTEMPTS = 3
 PATIENCE_S = 5.0
-"""What is asked about an open change or told of it may not keep others waiting."""
+"""Seconds that one read or note of an open change may take, so that it does not keep others waiting."""
 
 
 class Changer:
-    """Changes one cluster's schedulers; `passes` are those over all that is open, in one namespace or (empty) in all.
+    """Changes one cluster's schedulers; `passes` does what is due on all open changes, in one `namespace` or (empty) in
+    all.
 
     `now` is this process's clock, in seconds since 1970. Times are the API server's; a raise is refused where the two
     are too far apart.
@@ -47,7 +48,7 @@ class Changer:
         )
 
     def time(self) -> float:
-        """Now, by the API server's clock."""
+        """The present time by the API server's clock, in seconds since 1970."""
         return self._objects.time()
 
     def skew_s(self) -> float:
@@ -55,7 +56,7 @@ class Changer:
         return self._objects.skew_s()
 
     async def wrong_clock(self) -> Refusal | None:
-        """Why this process's clock keeps it from raising anything, None where it does not.
+        """Why this process's clock keeps it from raising anything, None where the clock is near enough.
 
         The API server is asked for its time, so that `time` is right too. Raises SourceError.
         """
@@ -65,18 +66,18 @@ class Changer:
     async def plan(
         self, namespace: str, name: str, wanted: Raise, version: Version | None, change_id: str = ""
     ) -> Plan | NothingToDo | Refusal:
-        """What would be done now, on the Deployment read fresh."""
+        """Plans the change on the Deployment, which is read anew; nothing is written. Raises SourceError."""
         deployment = await self._objects.read(namespace, name)
         known = change_id or uuid.uuid4().hex[:12]
         skew_s = self.skew_s()
         return plan_raise(deployment, wanted, now=self.time(), change_id=known, version=version, skew_s=skew_s)
 
     async def raise_(self, confirmed: Plan, version: Version | None, *, exact: bool = False) -> Record:
-        """Makes the confirmed change; its time counts from now. Raises ChangeFailed when the object is not what was
-        confirmed, or it failed.
+        """Makes the confirmed change; its time counts from now. Raises ChangeFailed when the object is not as
+        confirmed, or the change failed.
 
-        An edit elsewhere in the object in the meantime is none that matters: it is planned again, up to three times;
-        with `exact` one of the spec is. Asked again while that very change is open it is not made again.
+        If another part of the object was edited meanwhile, the change is planned again, up to three times; with `exact`
+        an edit of the spec raises. A change that is open already is not made again.
         """
         namespace, name = place_of(confirmed.record)
         for _ in range(ATTEMPTS):
@@ -110,7 +111,7 @@ class Changer:
     ) -> Record | Refusal:
         """Moves the deadline of the open change to `until`, in seconds since 1970; see `bot.changes.deadline.later`.
 
-        With `change_id` of that change alone: ChangeFailed where another one is open by now.
+        With `change_id` only that change is extended: ChangeFailed where another one is open by now.
         """
         deployment = await self._objects.read(namespace, name)
         record = open_record(deployment)
@@ -134,7 +135,7 @@ class Changer:
         return longer
 
     async def revert(self, namespace: str, name: str, *, by: str) -> ChangeEvent:
-        """Undoes the open change now, as at its deadline; by the journal's copy where its record is damaged or gone."""
+        """Reverts the open change now, as at its deadline; by the journal's copy if its record is damaged or gone."""
         wanted: Open | None = None
         last: SourceError | None = None
         for _ in range(ATTEMPTS):
@@ -166,7 +167,7 @@ class Changer:
         raise ChangeFailed(Text("error-change.could-not-be-reverted-now", namespace=namespace, name=name)) from last
 
     async def not_carried(self, deployment: Object) -> Open | None:
-        """The change that is open on the Deployment by the journal's copy alone, the newest; None where the Deployment
+        """The newest change that is open on the Deployment by the journal's copy alone; None where the Deployment
         carries a record that can be read, or no change is open on it. Raises ChangeFailed where the journal is out of
         reach.
         """
@@ -182,7 +183,7 @@ class Changer:
         return next((change for change in reversed(here_open) if how_it_ended(deployment, change) is None), None)
 
     async def begin(self, deployment: Object, record: Record) -> Record:
-        """What follows once the record stands on the object; done again it is the same. Raises ChangeFailed."""
+        """Completes a change whose record stands on the object, and notes it as raised. Raises ChangeFailed."""
         await set_in_all(self._objects, deployment, record)
         await self._note(ChangeEvent("raised", record.target, record, by=record.by))
         return record

@@ -13,9 +13,9 @@ from bot.kube.times import format_duration, format_time, roughly
 from bot.texts import Text
 
 SHORTEST_S = 60
-"""Seconds that a change lasts at least."""
+"""The least number of seconds that a change may last."""
 MOST_SKEW_S = 60.0
-"""With a clock that is more seconds from the API server's nothing is raised; what is due is reverted all the same."""
+"""Seconds that this process's clock may be off the API server's. Beyond, changes are reverted, but none is raised."""
 
 
 def no_such_length(seconds: float) -> Refusal | None:
@@ -27,13 +27,13 @@ def no_such_length(seconds: float) -> Refusal | None:
 
 
 def later(record: Record, seconds: float, *, now: float) -> float:
-    """The deadline that is `seconds` after the present one, or after now where that has passed."""
+    """The deadline `seconds` after the record's present deadline, or after `now` where that has passed."""
     return max(record.deadline, math.floor(now)) + math.ceil(seconds)
 
 
 def no_extension(record: Record, until: float, *, now: float) -> Refusal | None:
-    """Why the deadline cannot be moved to `until`: that is beyond the longest time since the raise, or no later than
-    the present deadline, so that what is asked for twice at once is done once. None where it can.
+    """Why the deadline cannot be moved to `until`: it is too long after the raise, or no later than the present
+    deadline, so that of two equal requests at once one is carried out. None where it can.
     """
     if until > record.since + LONGEST_S:
         why = Text("refusal.too-long", most=format_duration(LONGEST_S), at=record.raised_at)
@@ -46,18 +46,18 @@ def no_extension(record: Record, until: float, *, now: float) -> Refusal | None:
 
 
 def skewed(skew_s: float) -> Text | None:
-    """How far this process's clock is from the API server's, None while that is near enough."""
+    """How far this process's clock is from the API server's, None while the difference is at most `MOST_SKEW_S`."""
     if abs(skew_s) <= MOST_SKEW_S:
         return None
     return Text("refusal.clock-ahead" if skew_s > 0 else "refusal.clock-behind", by=roughly(abs(skew_s)))
 
 
 def wrong_clock(skew_s: float) -> Refusal | None:
-    """Why nothing is raised by a process whose clock is so far ahead of the API server's, None where it may be."""
+    """Why a process whose clock is `skew_s` ahead of the API server's may raise nothing, None where it may."""
     why = skewed(skew_s)
     return Refusal("clock", why, Text("refusal.clock-do")) if why else None
 
 
 def time_text(seconds: float) -> str:
-    """Seconds since 1970 as a record has them."""
+    """The text that a record has for a time, given in seconds since 1970."""
     return format_time(datetime.fromtimestamp(seconds, UTC))

@@ -1,9 +1,9 @@
 """What is due on a Deployment on which a change is open: pure, the same for every replica that looks.
 
-What somebody else made of the object is never overwritten. Among their edits our own element alone goes back
-(`bot.changes.merge`); where it has another value the record is dropped instead, and that is told. The record on the
-object is the truth; the journal's copy counts where that record is damaged or gone, and on the same object alone. Then
-nothing tells our value from the same one that somebody set for good after the record went: it goes back.
+An edit that somebody else made of the object is never overwritten. Among their edits our own element alone is reverted
+(`bot.changes.merge`); where it has another value the record is dropped instead, and that is reported. The record on the
+object is the truth; the journal's copy counts where that record is damaged or gone, and on the same object alone. Our
+value is then reverted even if somebody set the same value for good meanwhile: nothing tells the two apart.
 """
 
 import difflib
@@ -18,7 +18,7 @@ from bot.changes.record import Record, UnreadableRecord, id_in, read_record, sam
 from bot.kube.recording.redact import masked_arguments
 
 AHEAD_S = 5
-"""Seconds: a record that was raised later than this from now was written with a wrong clock. The API servers of one
+"""Seconds: a record raised more than this after the present time was written with a wrong clock. The API servers of one
 cluster may be a little apart.
 """
 
@@ -26,13 +26,13 @@ How = Literal["reverted-by-another", "drifted", "container-gone"]
 
 
 class Wait(NamedTuple):
-    """It is not due before `record.deadline`."""
+    """A decision: the change is not due before `record.deadline`."""
 
     record: Record
 
 
 class Retime(NamedTuple):
-    """It was raised with a clock that is ahead: `record` lasts as long as it was to last, but from now on."""
+    """A decision: the change was raised with a clock that is ahead. `record` lasts as planned, but from now on."""
 
     record: Record
     patch: Patch
@@ -40,9 +40,8 @@ class Retime(NamedTuple):
 
 
 class Restore(NamedTuple):
-    """Due: the patch reverts our element and drops the record. `kept`: what somebody else edited in the same list.
-
-    A record of `debug-flags` changed no words: the running processes are set back first, then the patch drops it.
+    """A decision: the change is due, and the patch reverts its setting and drops the record. `kept`: what somebody else
+    edited in the same list. A `debug-flags` record changed no words: the processes are set back before the patch.
     """
 
     record: Record
@@ -51,14 +50,14 @@ class Restore(NamedTuple):
 
 
 class Blocked(NamedTuple):
-    """Due, but which element is ours cannot be told: the record stays until a person acts."""
+    """A decision: the change is due, but its own setting cannot be told apart. The record stays until a person acts."""
 
     record: Record
     why: str
 
 
 class Forget(NamedTuple):
-    """There is nothing of ours to undo: the patch drops the record alone. `diff`: our words (-) and those found (+)."""
+    """A decision: no setting of the change is left; the patch drops the record. `diff`: our words (-), theirs (+)."""
 
     record: Record
     patch: Patch
@@ -67,14 +66,14 @@ class Forget(NamedTuple):
 
 
 class Ended(NamedTuple):
-    """Nothing of ours is left but, where there is a patch, what remains of the record: the patch removes that."""
+    """A decision: the change has ended. The patch, where there is one, removes what remains of its record."""
 
     event: ChangeEvent
     patch: Patch = ()
 
 
 def decide(deployment: Object, now: float) -> Wait | Retime | Restore | Forget | Blocked | UnreadableRecord | None:
-    """What is due at `now` (seconds since 1970, by the API server's clock); None for an object without a record."""
+    """What is due on the Deployment at `now` (seconds since 1970, by the API server's clock); None without a record."""
     text = annotation(deployment)
     if text is None:
         return None
@@ -99,7 +98,7 @@ def decide(deployment: Object, now: float) -> Wait | Retime | Restore | Forget |
 
 
 def decide_by_copy(deployment: Object, change: Open, now: float) -> Wait | Restore | Forget | Blocked | Ended | None:
-    """What is due at `now` of a change that the object does not carry, by the journal's copy of its record.
+    """What is due at `now` on a change that the object does not carry, by the journal's copy of its record.
 
     None while another change of the same flag is open on the object.
     """
@@ -144,40 +143,40 @@ def _is_from_the_future(record: Record, now: float) -> bool:
 
 
 def carries(deployment: Object, record: Record) -> bool:
-    """Whether the change of that record is still open on the object, with this deadline or another."""
+    """Whether the record's change is still open on the object, with this deadline or another."""
     found = read_record(annotation(deployment) or "")
     return isinstance(found, Record) and same_way_back(found, record)
 
 
 def record_of_another(deployment: Object, record: Record) -> Record | None:
-    """The record of another change that is open on the object."""
+    """The record of another change that is open on the object, None where none is."""
     found = read_record(annotation(deployment) or "")
     return found if isinstance(found, Record) and found.id != record.id else None
 
 
 def is_of_another(deployment: Object, record: Record) -> bool:
-    """Whether what stands under our key, readable or not, names another change."""
+    """Whether the annotation of the bot on the object, readable or not, names another change than the record's."""
     return id_in(annotation(deployment) or "") not in ("", record.id)
 
 
 def is_under(deployment: Object, record: Record) -> bool:
-    """Whether another change of the same flag is open on the object: its revert comes first."""
+    """Whether another change of the same flag is open on the object: the other change is reverted first."""
     other = record_of_another(deployment, record)
     return other is not None and not places_of(other).isdisjoint(places_of(record))
 
 
 def places_of(record: Record) -> set[tuple[str, str, str]]:
-    """Which flags of which container of which Deployment it sets."""
+    """Which flags the record's change sets, each as Deployment, container and flag."""
     return {(record.target, record.container, each.flag) for each in record.flags}
 
 
 def is_replaced(deployment: Object, change: Open) -> bool:
-    """Whether the Deployment is another object than the change was made on, as far as that is known."""
+    """Whether the Deployment is another object than the one that was changed, as far as that is known."""
     return bool(change.uid) and deployment["metadata"].get("uid") != change.uid
 
 
 def why_not_carried(deployment: Object, record: Record) -> str:
-    """What became of the record of a change that the object does not carry, for people."""
+    """Tells people what became of the record of a change that the object does not carry."""
     text = annotation(deployment)
     if text is None or is_of_another(deployment, record):
         return "its record was removed from the Deployment"
@@ -188,9 +187,9 @@ def why_not_carried(deployment: Object, record: Record) -> str:
 
 
 def how_it_ended(deployment: Object, change: Open) -> ChangeEvent | None:
-    """What became of a change that the object does not carry, from how the object is now.
+    """How a change ended that the object does not carry, judged by the object as it is now.
 
-    None where it has not ended as far as can be told: our value is set, and the record alone is damaged or gone.
+    None where it has not ended as far as can be told: its value is set, and only the record is damaged or gone.
     """
     record = change.record
     spot = find_spot(deployment, record.container)

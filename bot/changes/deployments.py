@@ -1,7 +1,7 @@
-"""The Deployments as they are now, by the API server's clock: what is due on one is done, what begins is completed.
+"""Carries out on a Deployment what is due there by the API server's clock, and completes changes that begin.
 
-A change by words is one patch. A level of kube-scheduler's is set in the running processes, which need no restart for
-it (their PUT /debug/flags/v); the record on the Deployment comes first, so that whoever looks later sets them back.
+A change by words is one patch. A log level of kube-scheduler is set in the running processes, which need no restart for
+it (their PUT /debug/flags/v); the record on the Deployment comes first, so that any later process sets them back.
 """
 
 import contextlib
@@ -41,7 +41,7 @@ class Objects:
         self._now = now
 
     def time(self) -> float:
-        """Now, by the API server's clock; by this process's own before the server's first answer."""
+        """The present time by the API server's clock; by this process's own before the server's first answer."""
         served = self.writer.clock.time()
         return self._now() if served is None else served
 
@@ -50,18 +50,18 @@ class Objects:
         return self._now() - self.time()
 
     async def read(self, namespace: str, name: str) -> Object:
-        """The Deployment, fresh. Raises SourceError."""
+        """The Deployment, read anew from the API server. Raises SourceError."""
         return await self.writer.deployment(namespace, name)
 
     async def act(self, deployment: Object, now: float, *, by: str = "", detail: str = "") -> ChangeEvent | None:
-        """Does what is due at `now`. Raises Conflict if the object changed, OutcomeUnknown, SourceError."""
+        """Does what is due on the Deployment at `now`. Raises Conflict if it changed, OutcomeUnknown, SourceError."""
         return await self._carried_out(deployment, decide(deployment, now), by, detail)
 
     async def act_by_copy(
         self, deployment: Object, change: Open, now: float, *, by: str = "", detail: str = ""
     ) -> ChangeEvent | None:
-        """Does what is due on a change that the object does not carry, by the journal's copy; `unreadable` while it
-        waits.
+        """Does what is due on a change that the object does not carry, by the journal's copy; `unreadable` before it is
+        due.
         """
         due, why = decide_by_copy(deployment, change, now), why_not_carried(deployment, change.record)
         if isinstance(due, Wait):
@@ -113,10 +113,11 @@ def place_of(record: Record) -> tuple[str, str]:
 
 
 async def set_running(writer: Writer, deployment: Object, record: Record, level: str) -> int:
-    """For a change by `debug-flags`, nothing else: sets every running kube-scheduler of the Deployment; how many.
+    """Sets the level in every running kube-scheduler of the Deployment, for a `debug-flags` change only; gives how
+    many.
 
-    One that ended has the level of its words; an empty `level` is the one without a flag. One that cannot be set keeps
-    none of the others from it. Raises the SourceError of the first of those.
+    A process that ended has the level of its words; an empty `level` is the one without a flag. One that cannot be set
+    does not stop the others. Raises the SourceError of the first of those.
     """
     if record.means != "debug-flags":
         return 0
@@ -137,20 +138,20 @@ async def set_running(writer: Writer, deployment: Object, record: Record, level:
 
 
 def level_now(deployment: Object, record: Record) -> str:
-    """The level that the container's words say now, empty if none."""
+    """The log level that the container's words set now; empty if they set none."""
     spot = find_spot(deployment, record.container)
     found = last_set(spot, record.kind.flag) if spot else None
     return found.value if found and record.kind.values.is_value(found.value) else ""
 
 
 class ChangeFailed(BotError):  # noqa: N818  # what the person is told
-    """A change could not be made, or not undone; the message says what state things are in."""
+    """A change could not be made or reverted; the message says what state things are in."""
 
     exit_code = 5
 
 
 async def looked_at(objects: Objects, record: Record, unknown: OutcomeUnknown) -> Object:
-    """The object, after a write of the record whose answer was lost. Raises ChangeFailed unless it is seen there."""
+    """The Deployment, read after a write of the record got no answer. Raises ChangeFailed if it lacks the record."""
     target = record.target
     try:
         deployment = await objects.read(*place_of(record))
@@ -165,7 +166,7 @@ async def looked_at(objects: Objects, record: Record, unknown: OutcomeUnknown) -
 
 
 async def set_in_all(objects: Objects, deployment: Object, record: Record) -> None:
-    """For `debug-flags`, whose record stands on the object: sets the running processes, all or none of them.
+    """For a `debug-flags` change whose record is on the object: sets all its running processes, or none.
 
     Raises ChangeFailed with what state things are in.
     """
@@ -191,7 +192,7 @@ async def set_in_all(objects: Objects, deployment: Object, record: Record) -> No
 
 
 def open_record(deployment: Object) -> Record:
-    """The record of the change that is open on the object. Raises ChangeFailed where none of its own is."""
+    """The record of the change that is open on the object. Raises ChangeFailed where it has no record of its own."""
     text = annotation(deployment)
     found = read_record(text) if text is not None else None
     here = target_of(deployment)

@@ -1,6 +1,6 @@
-"""What a change brings with it beside what it is for: pure, from the Deployment and what stands around it.
+"""What a change brings with it beside its purpose: pure, from the Deployment and what stands around it.
 
-Only what was seen is claimed; what decides and was not seen is told as that.
+Only what was read is claimed; what matters and could not be read is told as that.
 """
 
 from typing import Any, cast
@@ -20,7 +20,7 @@ HOSTNAME = "kubernetes.io/hostname"
 
 
 def blast_radius(deployment: Object, plan: Plan, around: DeploymentContext) -> tuple[Impact, ...]:
-    """The worst first."""
+    """What the planned change brings with it, the worst first."""
     impacts: list[Impact] = []
 
     def tell(what: Text, severity: Severity) -> None:
@@ -52,7 +52,7 @@ def blast_radius(deployment: Object, plan: Plan, around: DeploymentContext) -> t
 
 
 def needs_nodes(deployment: Object) -> bool:
-    """Whether no two of its pods may share a node, so that a rollout needs a free one."""
+    """Whether no two pods of the Deployment may share a node, so that a rollout needs a free node."""
     template = part_of(part_of(deployment, "spec"), "template")
     anti = part_of(part_of(part_of(template, "spec"), "affinity"), "podAntiAffinity")
     labels = cast(dict[str, str], part_of(part_of(template, "metadata"), "labels"))

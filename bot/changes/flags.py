@@ -1,4 +1,4 @@
-"""Where a container's flag stands and what the list of words is with another value: pure, on the Deployment as it is.
+"""Reads a container's flags, and makes its list of words with another value: pure, on the Deployment as it is.
 
 Flags are read as pflag reads them (github.com/spf13/pflag, `parseArgs`): the last one wins, `--` ends them. HAMi's
 charts keep binary and flags in `command`, the public guides in `args`; kubelet runs the two lists one after the other.
@@ -10,14 +10,14 @@ from typing import Any, Literal, NamedTuple, cast
 from bot.texts import Text, in_english
 
 Object = dict[str, Any]
-"""An object of the API as its JSON is."""
+"""An object of the Kubernetes API, as its JSON."""
 Field = Literal["command", "args"]
 
 _SHELL = re.compile(r"\s-{1,2}[A-Za-z]")
 
 
 class Flag(NamedTuple):
-    """A flag by its name without hyphens; a bool takes no word of its own."""
+    """A command line flag, by its name without hyphens; a bool flag takes no word as its value."""
 
     name: str
     is_bool: bool = False
@@ -29,12 +29,12 @@ class Flag(NamedTuple):
 
     @property
     def is_short(self) -> bool:
-        """The flag has one letter: its value may follow without a sign, as in `-v4`."""
+        """Whether the flag has one letter: its value may then follow without a sign, as in `-v4`."""
         return len(self.name) == 1
 
 
 class Unsuitable(ValueError):  # noqa: N818  # what the person is told
-    """The container's flags cannot be changed as words; `reason` says why."""
+    """The container's flags cannot be changed in its command or args; `reason` says why."""
 
     def __init__(self, reason: Text) -> None:
         super().__init__(in_english(reason))
@@ -42,7 +42,7 @@ class Unsuitable(ValueError):  # noqa: N818  # what the person is told
 
 
 class ArgumentList(NamedTuple):
-    """A container's words. `place` is its index among the containers; a list that is not there is empty."""
+    """A container's words. `place` is its index among the containers; a list that the container lacks is empty."""
 
     container: str
     place: int
@@ -53,14 +53,14 @@ class ArgumentList(NamedTuple):
         return self.command if field == "command" else self.args
 
     def path(self, field: Field) -> str:
-        """The list as a JSON pointer into the Deployment."""
+        """The JSON pointer into the Deployment to the list `field`."""
         return f"/spec/template/spec/containers/{self.place}/{field}"
 
 
 class Set(NamedTuple):
-    """A flag that is set: in which list, at which word, and its value. `spelling` is all before the value.
+    """A setting of a flag: in which list, at which word, and its value. `spelling` is the word's text before the value.
 
-    Of `-v 4` the value stands in a word of its own: `at` is that word and the spelling is empty.
+    In `-v 4` the value is a word of its own: `at` is that word and the spelling is empty.
     """
 
     field: Field
@@ -70,7 +70,7 @@ class Set(NamedTuple):
 
 
 def find_spot(deployment: Object, container: str) -> ArgumentList | None:
-    """The container with that name, wherever it stands; None when there is none (or two)."""
+    """The words of the container with that name, wherever it stands; None where no container, or two, have it."""
     found = [(index, spec) for index, spec in enumerate(containers(deployment)) if spec.get("name") == container]
     if len(found) != 1:
         return None
@@ -79,24 +79,24 @@ def find_spot(deployment: Object, container: str) -> ArgumentList | None:
 
 
 def with_words(spot: ArgumentList, field: Field, words: tuple[str, ...]) -> ArgumentList:
-    """The container if that list held these words."""
+    """The container's words as they would be if the list `field` held these words."""
     return spot._replace(command=words) if field == "command" else spot._replace(args=words)
 
 
 def containers(deployment: Object) -> list[Object]:
-    """The containers of the pod template, as they are."""
+    """The containers of the Deployment's pod template, as their JSON."""
     found = part_of(part_of(part_of(deployment, "spec"), "template"), "spec").get("containers")
     return cast(list[Object], found) if isinstance(found, list) else []
 
 
 def part_of(thing: Object, name: str) -> Object:
-    """What stands under the name, empty where that is no object."""
+    """The object under the name, empty where the value is no object."""
     found = thing.get(name)
     return cast(Object, found) if isinstance(found, dict) else {}
 
 
 def target_of(deployment: Object) -> str:
-    """`namespace/name` of the Deployment."""
+    """The `namespace/name` of the Deployment."""
     meta = part_of(deployment, "metadata")
     return f"{meta.get('namespace', '')}/{meta.get('name', '')}"
 
@@ -106,7 +106,7 @@ def _words(value: Any) -> tuple[str, ...]:
 
 
 def sets_of(spot: ArgumentList, flag: Flag) -> list[Set]:
-    """Every setting of the flag, in the order in which they are read: the last one counts."""
+    """Every setting of the flag in the container's words, in the order in which they are read: the last one counts."""
     found: list[Set] = []
     fields: tuple[Field, ...] = ("command", "args")
     for field in fields:
@@ -124,7 +124,7 @@ def sets_of(spot: ArgumentList, flag: Flag) -> list[Set]:
 
 
 def last_set(spot: ArgumentList, flag: Flag) -> Set | None:
-    """The setting of the flag that counts; None when it is not set."""
+    """The setting of the flag that counts, which is the last; None when the flag is not set."""
     found = sets_of(spot, flag)
     return found[-1] if found else None
 
@@ -145,7 +145,7 @@ def _read(words: tuple[str, ...], at: int, flag: Flag) -> Set | None:
 def with_value(spot: ArgumentList, flag: Flag, value: str) -> tuple[Field, tuple[str, ...]]:
     """The list that changes, and its words with the flag at `value`: in place and in its own spelling, else appended.
 
-    Raises Unsuitable where words cannot say it: flags inside a shell line, or an image that brings its own.
+    Raises Unsuitable where words cannot do it: flags inside a shell line, or an image with a command of its own.
     """
     if any(_SHELL.search(word) for word in (*spot.command, *spot.args)):
         raise Unsuitable(Text("refusal.shell-line", container=spot.container))

@@ -1,4 +1,4 @@
-"""What becomes of a temporary change, as it is kept and told; the truth about undoing it stands on the object."""
+"""The events of a temporary change, and the journal that keeps and tells them; its revert stands on the object."""
 
 from collections.abc import Sequence
 from typing import Literal, NamedTuple, Protocol
@@ -24,12 +24,12 @@ EventKind = Literal[
 ENDS: frozenset[EventKind] = frozenset(
     {"never-raised", "reverted", "reverted-by-another", "drifted", "container-gone", "replaced"}
 )
-"""After these nothing is left to be undone."""
+"""Events that end a change: after them nothing is left to be reverted."""
 
 
 Source = Literal["record", "copy", "found"]
-"""By what it was done: by the record on the object, or by the journal's copy of a record that is damaged or not there
-any more. `found`: nothing was done here.
+"""What an event's revert went by: `record`, the record on the object; `copy`, the journal's copy of a record that is
+damaged or gone. `found`: nothing was done here.
 """
 
 
@@ -39,10 +39,9 @@ class ChangeEvent(NamedTuple):
     `unreadable`: the record on the object is damaged or gone. Where the journal has a copy, `record` is that copy, by
     which the change is reverted at its deadline; else it is None, and nothing is reverted.
 
-    `at` is when, in seconds since 1970 by the API server's clock; whoever notes it sets that.
-
-    `target` is `namespace/name` of the Deployment, `uid` its uid where that is told. `by_hand`, of one that failed, is
-    the shell line with which a person reverts it.
+    `at` is when, in seconds since 1970 by the API server's clock; whoever notes the event sets it. `target` is
+    `namespace/name` of the Deployment, `uid` its uid where that is told. `by_hand`, of a failed revert, is the shell
+    line with which a person reverts the change.
     """
 
     kind: EventKind
@@ -57,11 +56,11 @@ class ChangeEvent(NamedTuple):
 
 
 class NotYet(BotError):  # noqa: N818  # what the person is told
-    """The journal is not there yet: it will be, and loses nothing by that."""
+    """The journal of changes is not ready yet; it will be, and loses nothing by the delay."""
 
 
 class Open(NamedTuple):
-    """A change that, as far as is known here, has not ended. `state`: what was told of it last, of the three.
+    """A change that, as far as the journal knows, has not ended. `state` is the last of the three that was noted.
 
     `uid` is that of the Deployment it was planned on, empty if that is not known.
     """
@@ -72,14 +71,14 @@ class Open(NamedTuple):
 
 
 class Journal(Protocol):
-    """Where changes are kept and told. Every method raises `bot.errors.BotError` when it cannot."""
+    """The place where changes are kept and told. Every method raises `bot.errors.BotError` when it cannot do so."""
 
     async def planned(self, record: Record, uid: str) -> None:
-        """Before anything is written: that it will be. Without this nothing is changed."""
+        """Notes a change before anything is written to the cluster. If this fails, nothing is changed."""
         ...
 
     async def note(self, event: ChangeEvent) -> None:
-        """What happened. The same event again changes nothing."""
+        """Notes an event of a change. The same event again changes nothing."""
         ...
 
     async def opened(self) -> Sequence[Open]:

@@ -1,4 +1,4 @@
-"""The kinds of temporary change: everything in which one flag of the scheduler differs from another. Pure.
+"""The kinds of temporary change, and all that differs between the flags of the scheduler they change. Pure.
 
 A new kind is an entry of `KINDS` and its texts in each language: what its card says and, of a number, the two that say
 why it has a highest value.
@@ -26,11 +26,11 @@ from bot.report import Severity
 from bot.texts import Text
 
 LOUDEST_OF_HAMI = 5
-"""HAMi logs nothing above V(5) (pkg/scheduler, pkg/device; 2.5 to 2.10)."""
+"""The highest level at which HAMi logs anything: V(5) (pkg/scheduler, pkg/device; 2.5 to 2.10)."""
 
 
 class DeploymentContext(NamedTuple):
-    """What stands around the Deployment; None for what could not be read.
+    """What was read around a Deployment; None for what could not be read.
 
     `pods` are the Deployment's own that have not ended. `webhooks` are HAMi's: empty when there is none. `nodes` matter
     only where a required pod anti-affinity is set, see `bot.changes.effects.needs_nodes`.
@@ -56,7 +56,7 @@ AddImpact = Callable[[Text, Severity], None]
 
 
 def loudness(setting: FlagSetting, _: DeploymentContext, tell: AddImpact) -> None:
-    """How much more is logged at this level, and whether HAMi has anything to say there."""
+    """Tells how much more is logged at the new level, and whether HAMi logs anything more there."""
     level = int(setting.value)
     if setting.container != EXTENDER_CONTAINER:
         tell(Text("blast.loud-kube-scheduler", level=level), "warning" if level > LOUDEST_OF_HAMI else "info")
@@ -67,7 +67,7 @@ def loudness(setting: FlagSetting, _: DeploymentContext, tell: AddImpact) -> Non
 
 
 def exposure(setting: FlagSetting, around: DeploymentContext, tell: AddImpact) -> None:
-    """Who can fetch profiles: they are served without authentication."""
+    """Tells who can fetch profiles once the flag is set: they are served without authentication."""
     if around.version is not None and PROFILING_SINCE <= around.version < METRICS_CLOSED_SINCE:
         tell(Text("blast.profiles-served-already", version=around.version), "info")
     if around.services is None:
@@ -101,9 +101,9 @@ USUAL_S, LONGEST_S = 600, 4 * 3600
 _TRUE = frozenset({"1", "t", "T", "true", "TRUE", "True"})
 
 Refused = tuple[Text, Text]
-"""Why, and what to do instead."""
+"""A refusal: why, and what to do instead."""
 Brings = Callable[[FlagSetting, DeploymentContext, AddImpact], None]
-"""Tells what a new value brings with it."""
+"""A function that tells what a new value of a flag brings with it."""
 _CARDS = {
     "v": "card.what-v",
     "profiling": "card.what-profiling",
@@ -120,24 +120,24 @@ class Switch:
     is_bool = True
     default = "false"
     shown = "on"
-    """What asks for a value, as help shows it."""
+    """The word that asks for a value, as help shows it."""
     revert = "off"
-    """The word that is shown for its revert; `off` and `revert` both revert every kind."""
+    """The word that help shows for the revert; `off` and `revert` both revert every kind."""
 
     def read(self, word: str) -> str | None:
-        """The value that the word asks for, None for any other word."""
+        """The value that the typed word asks for, None for any other word."""
         return "true" if word == "on" else None
 
     def word(self, value: str) -> str:
-        """What `read` reads as the value."""
+        """The word that `read` reads as the value."""
         return "on" if value == "true" else value
 
     def is_value(self, text: str) -> bool:
-        """Whether it is a value at all."""
+        """Whether the text is `true` or `false`."""
         return text in ("true", "false")
 
     def covers(self, now: str, wanted: str) -> bool:  # noqa: ARG002  # there is one value to want
-        """Whether the value that is set now is enough, as Go's strconv.ParseBool reads it."""
+        """Whether the value that is set now is on already, as Go's strconv.ParseBool reads it."""
         return now in _TRUE
 
     def refusal(self, flag: Flag, value: str) -> Refused | None:
@@ -148,21 +148,22 @@ class Switch:
 class Opened(Switch):
     """The values of a flag that says where something listens: a change opens it to others than the pod itself.
 
-    No word asks for it: it goes along with a switch.
+    No typed word asks for it: the flag is set together with a switch.
     """
 
     is_bool = False
     default = ""
 
     def covers(self, now: str, wanted: str) -> bool:  # noqa: ARG002  # any that is open will do
-        """Whether others reach what listens there."""
+        """Whether the address that is set now is reached from outside the pod already."""
         return not is_loopback(now)
 
 
 class Number(NamedTuple):
     """The values of a flag that takes a whole number: a change raises it, to `highest` at most.
 
-    `too_high` says why no higher, and what to do, of the first value above and `highest`. The rest is as in `Switch`.
+    `too_high`, given the first value above and `highest`, says why no higher, and what to do. The rest is as in
+    `Switch`.
     """
 
     lowest: int
@@ -174,23 +175,23 @@ class Number(NamedTuple):
     revert: str = "revert"
 
     def read(self, word: str) -> str | None:
-        """As `Switch.read`; the range is not looked at."""
+        """The value that the typed word asks for, None for no whole number; `refusal` checks the range."""
         return str(int(word)) if self.is_value(word) else None
 
     def word(self, value: str) -> str:
-        """As `Switch.word`."""
+        """The word that `read` reads as the value: the number itself."""
         return value
 
     def is_value(self, text: str) -> bool:
-        """As `Switch.is_value`: HAMi may run with one that is out of our range."""
+        """Whether the text is a whole number, also one out of the range: HAMi may run with such a value."""
         return len(text) < 10 and text.isascii() and text.isdigit()
 
     def covers(self, now: str, wanted: str) -> bool:
-        """Whether what is set now is as high."""
+        """Whether the value that is set now is as high as the wanted one, or higher."""
         return self.is_value(now) and int(now) >= int(wanted)
 
     def refusal(self, flag: Flag, value: str) -> Refused | None:
-        """As `Switch.refusal`."""
+        """Why the flag must not be given the value (no number, too low or too high); None where it may."""
         if not self.is_value(value) or int(value) < self.lowest:
             return _no_value(flag, value, f"{self.lowest} … {self.highest}")
         if int(value) > self.highest:
@@ -226,7 +227,7 @@ class ChangeKind(msgspec.Struct, frozen=True):
 
     @property
     def reverting(self) -> str:
-        """The words that revert the change now."""
+        """The words that revert a change of this kind now."""
         return f"{self.verb} {self.values.revert}"
 
     def change(self, container: str, old: str, new: str) -> Text:
@@ -234,7 +235,7 @@ class ChangeKind(msgspec.Struct, frozen=True):
         return Text(_CARDS[self.name], container=container, old=old, new=new)
 
     def asked_as(self, value: str) -> str:
-        """The word that asks for the value."""
+        """What people type to ask for the value: `on`, `5`, or `kube-qps=50`."""
         word = self.values.word(value)
         return word if len(VERBS[self.verb]) == 1 else f"{self.name}={word}"
 
@@ -290,8 +291,8 @@ _PROFILES_BIND = msgspec.structs.replace(
 
 
 def set_along(kind: ChangeKind, flags: Mapping[str, str], version: Version | None) -> str:
-    """The address that profiles get together with `kind`, empty where none has to: what listens at the pod's loopback
-    is out of reach of the bot.
+    """The address at which profiles have to be served for the bot once `kind` is raised, because the pod's loopback is
+    out of its reach; empty where it need not change.
     """
     address = profiles_address(flags, version) if kind is PROFILING else ""
     return f"0.0.0.0:{address.rpartition(':')[2]}" if is_loopback(address) else ""
@@ -324,16 +325,16 @@ KUBE_TIMEOUT = msgspec.structs.replace(
 )
 
 KINDS = {kind.name: kind for kind in (VERBOSITY, PROFILING, KUBE_QPS, KUBE_BURST, KUBE_TIMEOUT)}
-"""By the flag that they change, which is named without hyphens."""
+"""The kinds of change by the flag that they change, named without hyphens."""
 VERBS: dict[str, tuple[ChangeKind, ...]] = {
     verb: tuple(kind for kind in KINDS.values() if kind.verb == verb)
     for verb in dict.fromkeys(kind.verb for kind in KINDS.values())
 }
-"""The kinds that are set together, by the verb that people type."""
+"""The kinds of change that are set together, by the verb that people type."""
 
 
 def kind_of(name: str) -> ChangeKind:
-    """The kind that changes the flag, which is named without hyphens. Raises UnknownKind."""
+    """The kind of change for the flag, which is named without hyphens. Raises UnknownKind."""
     if name == PROFILES_BIND:
         return _PROFILES_BIND
     if name not in KINDS:
@@ -342,7 +343,7 @@ def kind_of(name: str) -> ChangeKind:
 
 
 class UnknownKind(ValueError):  # noqa: N818  # what the person is told
-    """Something stored is about a kind of change that this version of hami-bot does not have."""
+    """A stored change is of a kind that this version of hami-bot does not have."""
 
 
 def _no_value(flag: Flag, value: str, allowed: str) -> Refused:

@@ -1,4 +1,4 @@
-"""Our flag among other people's words: what became of it, how it goes back, and the command that does so by hand. Pure.
+"""Our flag among other people's words: what became of it, how to revert it, and the command that does so by hand. Pure.
 
 It is a three-way merge: the words before the change, those that it made, and those that stand there now. The element is
 found by its flag and its value, never by its position; all other words belong to somebody else.
@@ -14,20 +14,20 @@ from bot.changes.record import KEY, FlagChange, Record, id_in
 
 
 class OurElement(NamedTuple):
-    """Our element still has our value. `words` is the list as it is now with that element alone as it was before."""
+    """The flag that the bot set still has its value. `words` is the present list, with that flag alone as before."""
 
     words: tuple[str, ...]
 
 
 Stand = OurElement | Literal["back", "theirs", "unclear"]
-"""`back`: the flag has the value of before the change; of several the last one counts. `theirs`: somebody else gave it
-another value, or removed it. `unclear`: our value stands there in more places, or in the container's other list, so
-nobody can tell which is ours.
+"""What became of the flag that the bot set. `back`: it has its value of before the change; of several the last one
+counts. `theirs`: somebody else gave it another value, or removed it. `unclear`: our value stands in more places, or in
+the container's other list, so nobody can tell which is ours.
 """
 
 
 def stand_of(record: Record, spot: ArgumentList) -> Stand:
-    """What became of our elements in the container: all that are still ours go back together."""
+    """What became of the record's flags in the container: all settings that are still its own are reverted together."""
     now = spot.words(record.field)
     if record.means == "debug-flags":  # no words were changed: the level that they set has to be the old one still
         found = last_set(spot, record.kind.flag)
@@ -82,10 +82,10 @@ def _without(words: tuple[str, ...], setting: Set, old: str, *, appended: bool) 
 
 
 def by_hand(deployment: Object | None, record: Record) -> str:
-    """One shell line that sets the flag back and takes the record off, and touches nothing else.
+    """One shell line that sets the record's flags back and removes the record, and touches nothing else.
 
-    Every element with our value goes back: a person who runs it has decided that none of them is to stay. Where the
-    container is not known now, or no element has our value, the line opens the Deployment in an editor.
+    Every setting with the bot's value goes back: a person who runs the line has decided that none is to stay. Where the
+    container is not known now, or no setting has that value, the line opens the Deployment in an editor.
     """
     namespace, _, name = record.target.partition("/")
     at = ["kubectl", "-n", namespace]
@@ -112,7 +112,7 @@ def by_hand(deployment: Object | None, record: Record) -> str:
 
 
 def in_an_editor(target: str) -> str:
-    """The shell line that opens the Deployment."""
+    """The shell line that opens the Deployment `target` in an editor."""
     namespace, _, name = target.partition("/")
     return shlex.join(["kubectl", "-n", namespace, "edit", "deployment", name])
 

@@ -1,4 +1,4 @@
-"""What to patch to raise a flag for a while, and exactly how to undo it: pure, from the Deployment as it is now.
+"""Plans how to raise a flag for a while, and exactly how to revert it: pure, from the Deployment as it is now.
 
 Every patch is a JSON patch (RFC 6902) of the whole Deployment whose `test` operations make it a lock of its own: it
 does nothing unless the object is still the one that was planned on.
@@ -42,7 +42,7 @@ from bot.report import Impact
 from bot.texts import Text
 
 KEY_PATH = "/metadata/annotations/" + KEY.replace("~", "~0").replace("/", "~1")
-"""The record as a JSON pointer into the Deployment."""
+"""The place of the record, as a JSON pointer into the Deployment."""
 
 Patch = tuple[dict[str, Any], ...]
 """The operations of a JSON patch."""
@@ -51,9 +51,9 @@ Patch = tuple[dict[str, Any], ...]
 class Raise(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """A change as asked for: which flags of `container` (named without hyphens) get which values, and for how long.
 
-    `until_captured` is the pod (`namespace/name`) whose lines end it early. `by` asks in `channel`: both are empty
-    until they are known. `means` is the way to set the values. With `dry_run` only what would be done is told. A flag
-    of no kind raises UnknownKind, flags that no verb sets together raise ValueError.
+    `until_captured` is the pod (`namespace/name`) whose log lines end the change early. `by` asks in `channel`: both
+    are empty until they are known. `means` is how the values are set. With `dry_run` the plan is only shown. A flag of
+    no kind raises UnknownKind, flags that no verb sets together raise ValueError.
     """
 
     values: tuple[tuple[str, str], ...]
@@ -73,7 +73,7 @@ class Raise(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaul
 
     @property
     def kind(self) -> ChangeKind:
-        """The kind of the first flag: whatever concerns the change as a whole is the same for the others."""
+        """The kind of the first flag; all that concerns the change as a whole is the same for the other flags."""
         return kind_of(self.values[0][0])
 
     @property
@@ -82,10 +82,10 @@ class Raise(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaul
 
 
 class Plan(msgspec.Struct, frozen=True):
-    """A change that can be made: the record that goes with it, the patch, and the patch that undoes it.
+    """A change that can be made: the record that goes with it, the patch, and the patch that reverts it.
 
     `wanted` is what it was planned for. `uid` and `basis` (see `basis_of`) are the object's that it was planned on.
-    `impacts` are what it brings with it, where that was looked at.
+    `impacts` are what the change brings with it, where that was looked at.
     """
 
     wanted: Raise
@@ -98,7 +98,7 @@ class Plan(msgspec.Struct, frozen=True):
 
 
 class NothingToDo(NamedTuple):
-    """Nothing to do: each flag has this value already, which is the one that was wanted, or higher."""
+    """No change is needed: each flag has the wanted value already, or a higher one; `values` are the present ones."""
 
     values: tuple[str, ...]
 
@@ -112,8 +112,8 @@ def plan_raise(
     version: Version | None,
     skew_s: float = 0.0,
 ) -> Plan | NothingToDo | Refusal:
-    """The change to make. `now` is in seconds since 1970 by the API server's clock, and `skew_s` how far this process's
-    is ahead of it; `version` is HAMi's if it is known.
+    """Plans a change. `now` is in seconds since 1970 by the API server's clock, and `skew_s` how far this process's
+    clock is ahead of it; `version` is HAMi's if it is known.
     """
     values = (kind_of(name).refusal(wanted.container, value) for name, value in wanted.values)
     no_such_value = next((Refusal("value", *why) for why in values if why), None)
@@ -199,10 +199,10 @@ def _set_all(
 
 
 def plan_revert(deployment: Object, record: Record, words: tuple[str, ...], *, takes_off: bool = True) -> Patch:
-    """Makes `words` of the list that was changed, which is otherwise as it was looked at, and takes the record off.
+    """The patch that makes `words` of the changed list, if that is still as it was read, and removes the record.
 
-    Without `takes_off` what stands under our key, if anything does, stays: it is another change's. Where nothing is
-    left to be done there is no operation.
+    Without `takes_off` the bot's annotation stays, because it holds another change's record. The patch has no operation
+    where nothing is left to do.
     """
     spot = find_spot(deployment, record.container)
     place, now = (spot.place, spot.words(record.field)) if spot else (0, ())
@@ -213,15 +213,14 @@ def plan_revert(deployment: Object, record: Record, words: tuple[str, ...], *, t
 
 
 def plan_forget(deployment: Object) -> Patch:
-    """Takes the record off and leaves everything else as somebody made it; no operation where none is there."""
+    """The patch that removes the record and leaves all else as it is; no operation where there is no record."""
     text = annotation(deployment)
     return () if text is None else _undo(_uid(deployment), [], text)
 
 
 def plan_extension(deployment: Object, record: Record, until: float, *, now: float) -> tuple[Record, Patch] | Refusal:
-    """The record with the deadline `until` (see `later`), and the patch; what it undoes stays as it was first noted.
-
-    Refused as `no_extension` says.
+    """The record with the deadline `until` (see `later`), and the patch that writes it; what it reverts stays as first
+    noted. Refused as `no_extension` says.
     """
     until = math.ceil(until)
     if refusal := no_extension(record, until, now=now):
@@ -231,7 +230,7 @@ def plan_extension(deployment: Object, record: Record, until: float, *, now: flo
 
 
 def plan_retime(deployment: Object, record: Record, *, now: float) -> tuple[Record, Patch]:
-    """The record as if it had been raised now, for as long as it was to last and never longer, and the patch."""
+    """The record as if raised at `now`, for as long as planned but never longer than allowed, and the patch."""
     began = math.floor(now)
     lasts = min(max(0, record.deadline - record.since), LONGEST_S)
     again = msgspec.structs.replace(record, raised_at=time_text(began), at=time_text(began + lasts))
@@ -239,13 +238,13 @@ def plan_retime(deployment: Object, record: Record, *, now: float) -> tuple[Reco
 
 
 def annotation(deployment: Object) -> str | None:
-    """The text under our key on the object, None when there is none."""
+    """The text of the bot's annotation on the object, None when there is none."""
     annotations = part_of(deployment, "metadata").get("annotations")
     return cast(Object, annotations).get(KEY) if isinstance(annotations, dict) else None
 
 
 def unfinished_rollout(deployment: Object) -> Text | None:
-    """What a rollout still waits for; None when none is under way.
+    """What a rollout of the Deployment still waits for; None when no rollout is under way.
 
     As `kubectl rollout status` judges (k8s.io/kubectl/pkg/polymorphichelpers/rollout_status.go).
     """
@@ -344,7 +343,7 @@ _RELEASE = "meta.helm.sh/release-name"
 
 
 class OwningTool(NamedTuple):
-    """The tool that owns a Deployment and may undo a change of it; `mark` is the label or annotation that says so."""
+    """The tool that owns a Deployment and may revert a change of it; `mark` is the label or annotation that says so."""
 
     kind: OwnerKind
     mark: str
@@ -352,7 +351,7 @@ class OwningTool(NamedTuple):
 
 
 def owner_of(deployment: Object) -> OwningTool | None:
-    """The first of Argo CD, Flux and Helm that has marked the Deployment as its own."""
+    """The first of Argo CD, Flux and Helm that has marked the Deployment as its own; None if none has."""
     meta = part_of(deployment, "metadata")
     labels, annotations = part_of(meta, "labels"), part_of(meta, "annotations")
     for kind, part, key in _MARKS:
@@ -368,9 +367,9 @@ def owner_of(deployment: Object) -> OwningTool | None:
 def basis_of(deployment: Object) -> str:
     """SHA-256 of the object's uid, its spec (pod template, replicas, strategy …) and its owner.
 
-    The status, managedFields, the resourceVersion and what else stands in the metadata are no part of it: they change
-    by themselves, and with them neither what a change does nor what it brings. `metadata.generation` is none either: it
-    counts edits of the spec that were taken back.
+    Left out are the status, managedFields, the resourceVersion and the other metadata: they change by themselves, and
+    with them neither what a change does nor what it brings. `metadata.generation` is left out too: it counts edits of
+    the spec that were taken back.
     """
     rests_on = (_uid(deployment), deployment.get("spec"), owner_of(deployment))
     return hashlib.sha256(msgspec.json.encode(rests_on, order="deterministic")).hexdigest()

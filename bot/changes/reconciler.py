@@ -1,7 +1,7 @@
-"""The pass over a cluster that undoes what is due and notes what became of each change.
+"""The pass over a cluster that reverts what is due and notes what became of each change.
 
 Safe to be killed between any two steps and to run in several processes at once: the record on the object decides, and
-every patch is its own lock. What the journal knows only follows, and may be late, lost or out of reach.
+every patch is its own lock. The journal only follows, and may be late, incomplete or out of reach.
 """
 
 import asyncio
@@ -21,26 +21,26 @@ from bot.kube.client.writer import Conflict, OutcomeUnknown
 from bot.texts import Text, in_english
 
 STUCK_S = 180.0
-"""A rollout that is not through after this is told: the new pods do not become ready."""
+"""Seconds after which an unfinished rollout is reported: the new pods do not become ready."""
 UNDERWAY_S = 120.0
-"""So long after it was planned a change may still be on its way; one that is not on the object later was never made."""
+"""Seconds that a planned change may be on its way; if it is not on the object after them, it was never made."""
 OVERDUE_S = 60.0
-"""So long after its deadline a change that is still open is told as one that could not be undone."""
+"""Seconds after a change's deadline until the bot reports that it could not revert it."""
 
 Endings = Callable[[Record], Awaitable[str]]
-"""Why a change should end before its deadline, in words; empty while it should not."""
+"""A function that tells why a change should end before its deadline; empty while it should not."""
 
 log = logging.getLogger(__name__)
 
 
 def contradicted(event: ChangeEvent, known: Mapping[str, Open] | None) -> Open | None:
-    """The change that ended by a record which somebody had edited: the journal's copy says how it is to be undone."""
+    """The open change by the journal's copy, where the event ended it by a record that was edited; else None."""
     opened = known.get(event.record.id) if known and event.record and event.kind in ENDS else None
     return None if not opened or not event.record or same_way_back(opened.record, event.record) else opened
 
 
 class Telling:
-    """`patience_s` is how long each call may take."""
+    """Reads and notes changes in the journal; each call may take `patience_s` seconds."""
 
     def __init__(self, journal: Journal, patience_s: float) -> None:
         self._journal = journal
@@ -49,7 +49,7 @@ class Telling:
         self._unread: str | None = None
 
     async def planned(self, plan: Plan) -> None:
-        """Notes it before anything is written. Raises ChangeFailed: what is not noted is not done."""
+        """Notes a plan in the journal before anything is written. Raises ChangeFailed where it cannot."""
         try:
             async with asyncio.timeout(self._patience_s):
                 await self._journal.planned(plan.record, plan.uid)
@@ -58,7 +58,7 @@ class Telling:
             raise ChangeFailed(text, hint=Text("error-change.store-does-not-answer")) from error
 
     async def note(self, event: ChangeEvent) -> None:
-        """What was done stays done: if it cannot be noted now, the next pass finds it again."""
+        """Notes an event in the journal. If that fails it is only logged: the next pass finds the event again."""
         try:
             async with asyncio.timeout(self._patience_s):
                 with bugs_as_errors(self._bugs):
@@ -67,7 +67,7 @@ class Telling:
             log.warning("%s of %s could not be noted: %s", event.kind, event.target, error)
 
     async def opened(self, namespace: str) -> dict[str, Open] | None:
-        """By id; None while the journal is out of reach. An empty namespace means all."""
+        """The journal's open changes by id; None while it is out of reach. An empty namespace means all."""
         try:
             async with asyncio.timeout(self._patience_s):
                 with bugs_as_errors(self._bugs):
@@ -92,9 +92,8 @@ class _Looked(NamedTuple):
 
 
 class Reconciler:
-    """`namespace` limits the pass to one namespace; empty: all. `patience_s`: for what is asked about an open change.
-
-    `trouble`, after a pass: why it did not see everything, or could not undo what is due; empty if it did.
+    """Reverts what is due in one cluster. `namespace` limits a pass to one namespace; empty: all. `patience_s`: seconds
+    that `endings` may take. `trouble`, after a pass: why it did not read everything, or could not revert; else empty.
     """
 
     def __init__(
@@ -109,7 +108,7 @@ class Reconciler:
         self.trouble = ""
 
     async def reconcile(self) -> list[ChangeEvent]:
-        """One pass: everything that is due is undone, and what was found is noted; what happened.
+        """Makes one pass: reverts everything that is due, notes what was found, and gives the events.
 
         What is due comes first, and needs no journal. Failures with one object, bugs among them, do not keep the others
         waiting; all are tried again in the next pass.

@@ -1,6 +1,6 @@
 """The record of an open change: one annotation of the Deployment's own metadata, never of the pod template.
 
-It is the truth about how to undo the change; rows in a database are history.
+The record is the truth about how to revert the change; rows in a database are history.
 """
 
 import re
@@ -16,17 +16,17 @@ from bot.texts import Text
 KEY = "hami-bot.io/temporary-change"
 VERSION = 1
 BY_SHELL = " (shell)"
-"""What stands behind the login name of who raised a change in a shell."""
+"""Follows the login name of a person who raised a change in a shell."""
 _ID = re.compile(r'"id"\s*:\s*"([^"\\]+)"')
 _LONGEST = 64 * 1024
-"""An annotation that is longer was not written here; all annotations together may have 256 KiB."""
+"""The longest record in characters; a longer annotation is not the bot's. All annotations together may have 256 KiB."""
 
 Means = Literal["patch", "debug-flags"]
-"""How the value was set: by the Deployment's words, or in the running process (kube-scheduler's PUT /debug/flags/v)."""
+"""How a value is set: in the Deployment's words, or in the running process (kube-scheduler's PUT /debug/flags/v)."""
 
 
 class FlagChange(msgspec.Struct, frozen=True):
-    """What a change makes of one flag, named without hyphens: from `old` (empty: it was not set) to `new`."""
+    """A change of one flag, which is named without hyphens: from `old` (empty: it was not set) to `new`."""
 
     flag: str
     old: str
@@ -41,12 +41,12 @@ class FlagChange(msgspec.Struct, frozen=True):
 
 
 class Record(msgspec.Struct, frozen=True, omit_defaults=True, rename={"words_before": "from", "words_after": "to"}):
-    """How to undo an open change, and for whom. Times are RFC 3339 in UTC with whole seconds.
+    """How to revert an open change, and for whom. Times are RFC 3339 in UTC with whole seconds.
 
     `target` is `namespace/name` of the Deployment. `flag` names a kind of `bot.changes.kinds`: any other raises
     UnknownKind. `words_before` and `words_after` are the whole list `field` of the container; `old` (empty: it was not
     set) and `new` the flag's values. `also` are the other flags of that list that were set with it. `at` is the
-    deadline. `until_captured` is the pod (`namespace/name`) whose lines end it early.
+    deadline. `until_captured` is the pod (`namespace/name`) whose lines end the change early.
     """
 
     v: int
@@ -74,38 +74,38 @@ class Record(msgspec.Struct, frozen=True, omit_defaults=True, rename={"words_bef
 
     @property
     def flags(self) -> tuple[FlagChange, ...]:
-        """Every flag that it changes."""
+        """Every flag that the change sets."""
         return (FlagChange(self.flag, self.old, self.new), *self.also)
 
     @property
     def kind(self) -> ChangeKind:
-        """The kind of the first flag: whatever concerns the change as a whole is the same for the others."""
+        """The kind of the first flag; all that concerns the change as a whole is the same for the other flags."""
         return kind_of(self.flag)
 
     @property
     def shown(self) -> str:
-        """What it set: `-v=5`, `--kube-qps=50 --kube-burst=100`."""
+        """The flags that the change set, as people write them: `-v=5`, `--kube-qps=50 --kube-burst=100`."""
         return " ".join(f"{each.kind.flag.shown}={each.new}" for each in self.flags)
 
     @property
     def deadline(self) -> float:
-        """Seconds since 1970."""
+        """When the change reverts by itself, in seconds since 1970."""
         return _seconds(self.at)
 
     @property
     def since(self) -> float:
-        """Seconds since 1970."""
+        """When the change was raised, in seconds since 1970."""
         return _seconds(self.raised_at)
 
 
 class UnreadableRecord(msgspec.Struct, frozen=True):
-    """An annotation under our key that is no record of ours; `why` for people."""
+    """The bot's annotation on an object, where it is no record of this version; `why` tells people."""
 
     why: str
 
 
 def read_record(text: str) -> Record | UnreadableRecord:
-    """The record in the annotation's text."""
+    """The record that the annotation's text holds, or why it cannot be read."""
     if len(text) > _LONGEST:
         return UnreadableRecord(f"it is {len(text):,} characters long")
     try:
@@ -121,19 +121,19 @@ def read_record(text: str) -> Record | UnreadableRecord:
 
 
 def id_in(text: str) -> str:
-    """The id of the change that a text under our key names, also where it is no record; empty where it names none."""
+    """The change's id in the text of an annotation, also where the text is no valid record; empty without one."""
     found = _ID.search(text[:_LONGEST])
     return found[1] if found else ""
 
 
 def with_times_of(record: Record, other: Record) -> Record:
-    """The other record; where that tells another way back, this one with the other's times."""
+    """The `other` record if it reverts as `record` does; else `record` with the other's times."""
     times = {"raised_at": other.raised_at, "at": other.at, "extended": other.extended}
     return other if same_way_back(record, other) else msgspec.structs.replace(record, **times)
 
 
 def same_way_back(one: Record, other: Record) -> bool:
-    """Whether both are of one change and undo it alike: an extension alters the times alone."""
+    """Whether both records are of one change and revert it alike: an extension alters the times alone."""
     return all(getattr(one, name) == getattr(other, name) for name in _WAY_BACK)
 
 
@@ -141,7 +141,7 @@ _WAY_BACK = ("id", "target", "container", "field", "words_before", "words_after"
 
 
 def write_record(record: Record) -> str:
-    """The annotation's text: the same record is the same text."""
+    """The annotation's text for the record; equal records give equal texts."""
     return msgspec.json.encode(record).decode()
 
 
@@ -151,7 +151,7 @@ def _seconds(text: str) -> float:
 
 
 class Refusal(NamedTuple):
-    """Why it must not be done; `record` is the open change that stands in the way, if one does."""
+    """Why a change must not be made; `record` is the open change that stands in the way, if one does."""
 
     code: str
     why: Text

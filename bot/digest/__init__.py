@@ -1,1 +1,1 @@
-"""Digests, the pure part: when they are due, what they compare. No clock, no network, no store."""
+"""Digests, the pure part: when they are due, and what they compare. No clock, no network, no store."""

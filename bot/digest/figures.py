@@ -1,4 +1,4 @@
-"""What a digest compares: figures by name, how they differ from those of the last one, and how much memory there was
+"""The figures that digests compare: how they differ from those of the last digest, and how much GPU memory there was,
 digest by digest.
 """
 
@@ -8,16 +8,16 @@ from typing import NamedTuple
 from bot.texts import Prose
 
 Figures = Mapping[str, str]
-"""`AREA/WHAT` -> value, such as `pending/card-insufficient-memory` -> `3`. Of an area that could not be seen there is
-`unseen/AREA`, of one that was seen in part `gaps/AREA` with what was not: nothing is concluded from what is missing in
-the one, or from what differs where the other does."""
+"""The figures of one digest: `AREA/WHAT` -> value, such as `pending/card-insufficient-memory` -> `3`. An area that
+could not be read has `unseen/AREA`, one that was read in part `gaps/AREA` with what is missing: nothing is concluded
+from figures that an unread area lacks, or from differences in an area whose gaps differ."""
 _BLIND = ("unseen", "gaps")
 _COUNTERS = ("scheduler-restarts", "plugin-restarts")
-"""Areas whose figures count since their pod began: more is news, and a pod that is gone has restarted nothing."""
+"""Areas whose figures count since their pod began: only more is news, and a pod that is gone has restarted nothing."""
 
 
 class Difference(NamedTuple):
-    """One figure that is another one now; empty where there is, or was, none."""
+    """One figure that differs between two digests; `before` or `after` is empty where there was, or is, none."""
 
     area: str
     what: str
@@ -26,7 +26,7 @@ class Difference(NamedTuple):
 
 
 def differences(before: Figures, after: Figures) -> list[Difference]:
-    """What changed, area by area in the order of the newer figures; only what was seen as well then as it is now."""
+    """The figures that changed, by area in the order of the newer ones; only areas that were read alike both times."""
     blind = not_compared(before, after)
     found: list[Difference] = []
     for name in dict.fromkeys([*after, *before]):
@@ -41,7 +41,7 @@ def differences(before: Figures, after: Figures) -> list[Difference]:
 
 
 def not_compared(before: Figures, after: Figures) -> list[str]:
-    """The areas that were not seen then or now, or not the same part of them."""
+    """The areas that were not read for both digests, or of which not the same part was read."""
     unseen = {what for figures in (before, after) for area, what in map(split, figures) if area == "unseen"}
     partly = {split(name)[1] for name in [*before, *after] if split(name)[0] == "gaps"}
     other = {area for area in partly if before.get(f"gaps/{area}") != after.get(f"gaps/{area}")}
@@ -49,20 +49,20 @@ def not_compared(before: Figures, after: Figures) -> list[str]:
 
 
 def anything_compared(before: Figures, after: Figures) -> bool:
-    """Whether there is an area that was seen as well then as it is now, or none that was not."""
+    """Whether some area was read alike for both digests, or no area was left out."""
     blind = not_compared(before, after)
     areas = {split(name)[0] for name in (*before, *after)}
     return not blind or bool(areas.difference(_BLIND, blind))
 
 
 def split(name: str) -> tuple[str, str]:
-    """Area and what."""
+    """The area of a figure's name, and what it counts there."""
     area, _, what = name.partition("/")
     return area, what
 
 
 def step(before: str, after: str) -> str:
-    """By how much a number grew, with its sign; empty where it is none, or there was none."""
+    """By how much a number grew, with its sign; a missing one counts as 0, and the step is empty for no number."""
     try:
         grown = int(after or "0") - int(before or "0")
     except ValueError:
@@ -74,7 +74,7 @@ _MEMORY, _GIVEN, _LARGEST = "memory-MiB", "memory-given-MiB", "largest-slice-MiB
 
 
 class Point(NamedTuple):
-    """One digest's figures of one type of card, in MiB; None where they were not known. `at`: unix seconds."""
+    """One digest's figures for one GPU model, in MiB; None where they were not known. `at`: unix seconds."""
 
     at: float
     memory: int | None
@@ -83,13 +83,13 @@ class Point(NamedTuple):
 
 
 def trends(runs: Sequence[tuple[float, Figures]]) -> dict[str, list[Point]]:
-    """A point per digest by type of card, the types with the most memory first; types that were seen once have none."""
+    """A point per digest for each GPU model that two digests know, the models with the most memory first."""
     kinds = _by_kind(runs).items()
     return {kind: some for kind, some in kinds if sum(point.memory is not None for point in some) > 1}
 
 
 def rooms(figures: Figures, at: float) -> dict[str, Point]:
-    """One digest's point by type of card, the types with the most memory first."""
+    """One digest's point for each GPU model, those with the most memory first."""
     return {kind: point for kind, [point] in _by_kind([(at, figures)]).items()}
 
 
@@ -105,7 +105,7 @@ def _by_kind(runs: Sequence[tuple[float, Figures]]) -> dict[str, list[Point]]:
 
 
 class FigureRow(NamedTuple):
-    """One of the figures that digests are compared by, see `bot.digest.figures`."""
+    """One of the figures by which digests are compared, as a row of a table; see `bot.digest.figures`."""
 
     area: Prose
     what: str

@@ -20,20 +20,20 @@ _TIME = re.compile(r"([01]?\d|2[0-3])(?::([0-5]\d))?\s?(am|pm)?", re.ASCII | re.
 _PLAIN = re.compile(r"(\d\d?) (\d\d?) \* \* (\*|[a-z,]+)", re.ASCII)
 _ZONE = re.compile(r"[A-Za-z0-9_+-]+(?:/[A-Za-z0-9_+-]+){0,2}")
 _LONGEST = 120
-"""Characters: the store has room for twice as many."""
+"""The longest cron expression in characters; the store has room for twice as many."""
 _SOME_DAY = datetime(2024, 1, 1)  # noqa: DTZ001  # a wall clock's
 _LATE_S = 4 * 3600.0
-"""A digest that is later than this is of no use: it is skipped, and the next one tells more."""
+"""Seconds after which a late digest is of no use: it is skipped, and the next one tells more."""
 
 
 class Schedule(NamedTuple):
-    """`cron` is one that `read_cron` gives; `zone` is a name of the tz database."""
+    """When a digest is posted: `cron` is one that `read_cron` gives; `zone` is a name of the tz database."""
 
     cron: str
     zone: str
 
     def __str__(self) -> str:
-        """As it is asked for: `daily 09:00 Asia/Shanghai`, or with the cron expression where no words say it."""
+        """The schedule as people ask for it: `daily 09:00 Asia/Shanghai`, or with the cron expression."""
         found = _PLAIN.fullmatch(self.cron)
         if found is None:
             return f'"{self.cron}" {self.zone}'
@@ -49,14 +49,14 @@ class Slot(NamedTuple):
 
 
 class Due(NamedTuple):
-    """What is to be posted now, if anything, and what was missed for good."""
+    """The digest to post now, if one is due, and those that were missed for good."""
 
     post: Slot | None
     skipped: tuple[Slot, ...] = ()
 
 
 def read_schedule(days: str, at: str, zone: str) -> Schedule | str:
-    """From `daily`, `weekdays` or `mon,thu`, a time such as `09:00` and a zone; a text says what is wrong with them."""
+    """A schedule of `daily`, `weekdays` or `mon,thu`, a time such as `09:00` and a zone; or what is wrong, as text."""
     match days.casefold():
         case "daily":
             which = _ALL_DAYS
@@ -74,7 +74,7 @@ def read_schedule(days: str, at: str, zone: str) -> Schedule | str:
 
 
 def read_time(text: str) -> time | None:
-    """The time of day that `09:00`, `9:00`, `9am` or `9:30pm` says; None of anything else, an hour alone too."""
+    """The time of day in `09:00`, `9:00`, `9am` or `9:30pm`; None for anything else, such as an hour alone."""
     found = _TIME.fullmatch(text.strip())
     if found is None or not (found[2] or found[3]):
         return None
@@ -85,7 +85,7 @@ def read_time(text: str) -> time | None:
 
 
 def read_words(words: Sequence[str]) -> Schedule | str:
-    """From days, time and zone, or a cron expression of five words and a zone; a text says what is wrong with them."""
+    """A schedule from days, time and zone, or five words of cron and a zone; a text says what is wrong with them."""
     if len(words) == 3:
         return read_schedule(*words)
     if len(words) == 6:
@@ -94,7 +94,7 @@ def read_words(words: Sequence[str]) -> Schedule | str:
 
 
 def read_cron(cron: str, zone: str) -> Schedule | str:
-    """From the five fields of a crontab (`0 9 * * 1-5`) and a zone; a text says what is wrong with them."""
+    """A schedule from the five fields of a crontab (`0 9 * * 1-5`) and a zone; a text says what is wrong with them."""
     cron = " ".join(cron.casefold().split())
     if why := _unusable(cron):
         return why
@@ -104,7 +104,7 @@ def read_cron(cron: str, zone: str) -> Schedule | str:
 
 
 def is_zone(name: str) -> bool:
-    """Whether the tz database has it. Names that are paths are not even looked for."""
+    """Whether the tz database has a zone of this name. Names that are paths are not looked for."""
     if not _ZONE.fullmatch(name):
         return False
     try:
@@ -114,12 +114,12 @@ def is_zone(name: str) -> bool:
 
 
 def slots(schedule: Schedule, after: float, until: float) -> list[Slot]:
-    """Every slot later than `after` and not later than `until`, in order."""
+    """Every slot of the schedule that is later than `after` and not later than `until`, in order."""
     return list(takewhile(lambda slot: slot.at <= until, _slots(schedule, after)))
 
 
 def due(schedule: Schedule, after: float, now: float) -> Due:
-    """What is due now: the newest slot since `after`, late if need be; those before it, and one too late, are not."""
+    """The slot to post now: the newest since `after`, at most `late_s` late; all other slots since then are skipped."""
     missed = slots(schedule, after, now)
     if not missed:
         return Due(None)
@@ -130,12 +130,12 @@ def due(schedule: Schedule, after: float, now: float) -> Due:
 
 
 def next_of(schedule: Schedule, now: float) -> Slot | None:
-    """The slot that comes next; None where there is none in the next 50 years."""
+    """The schedule's next slot after `now`; None where there is none in the next 50 years."""
     return next(_slots(schedule, now), None)
 
 
 def previous_of(schedule: Schedule, at: float) -> Slot | None:
-    """The slot before a moment; None where there was none in the last 50 years."""
+    """The schedule's last slot before `at`; None where there was none in the last 50 years."""
     return next(_slots(schedule, at, backwards=True), None)
 
 

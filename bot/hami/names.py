@@ -1,4 +1,4 @@
-"""What one vendor calls its resources and annotations: everything that HAMi reads by name."""
+"""The names of one vendor's resources and annotations: everything that HAMi reads by name."""
 
 from collections.abc import Callable
 from functools import lru_cache
@@ -10,47 +10,47 @@ from bot.hami.nodes.cards import Card, read_cards
 
 
 class Names(msgspec.Struct, frozen=True, eq=False):
-    """One vendor's names; those of resources are the chart's defaults, which a cluster's device config may replace.
+    """One vendor's names of resources and annotations. `{word}` stands for a chip's name where a vendor has several.
 
-    `{word}` in a name stands for a chip's name where one vendor has several.
+    Names of resources are the chart's defaults, which a cluster's device config may replace.
     """
 
     word: str
-    """What HAMi calls the vendor: a GPU is the vendor's whose type text contains it."""
+    """HAMi's word for the vendor: a GPU whose type contains it is of this vendor."""
     count: str
     noun: str = "GPU"
-    """What its users call one of them."""
+    """The users' word for one device of this vendor."""
     memory: str = ""
     cores: str = ""
     percentage: str = ""
     use_type: str = ""
-    """The pod annotations that narrow the choice of GPUs; empty where the vendor reads none."""
+    """Pod annotations that narrow the choice of GPUs, from here to `numa_bind`; empty where the vendor reads none."""
     no_use_type: str = ""
     use_uuid: str = ""
     no_use_uuid: str = ""
     mode: str = ""
     numa_bind: str = ""
     also_read: tuple[str, ...] = ()
-    """Further pod annotations that its scan reads (`Constraints.more`)."""
+    """Further pod annotations that the vendor's scan reads (`Constraints.more`)."""
     register: str = ""
-    """The node annotation that lists the GPUs."""
+    """The node annotation that lists the vendor's GPUs."""
     handshake: str = ""
     allocated: tuple[str, ...] = ()
-    """The pod annotations that hold what HAMi gave."""
+    """The pod annotations that hold what HAMi gave the pod."""
     capacity: str = ""
     """The node resource that GPUs are counted by where no annotation lists them."""
     card_word: str = ""
-    """What HAMi puts between the node's name and the card's index where it makes up a card's id."""
+    """The word between the node's name and the card's index, where HAMi makes up a card's id."""
     capacity_unit: int = 1
-    """How much of it makes one GPU."""
+    """The amount of `capacity` that makes one GPU."""
     read: Callable[[str], tuple[Card, ...]] = read_cards
-    """The GPUs of a register annotation. Raises ValueError where it cannot be read."""
+    """Reads the GPUs of a register annotation. Raises ValueError where the text cannot be read."""
     more_annotations: tuple[str, ...] = ()
-    """What keys of annotations begin with that are not under the domain of `count`."""
+    """Beginnings of the vendor's annotation keys that are not under the domain of `count`."""
     passed_over: tuple[str, ...] = ()
-    """Resources that the webhook reads and the scheduler is told to pass over."""
+    """Resources that the webhook reads and kube-scheduler is told to ignore."""
     shares_domain: bool = False
-    """Whether other resources under the domain of its names are not HAMi's."""
+    """Whether resources of others than HAMi are under the domain of its names too."""
 
     @property
     def domain(self) -> str:
@@ -58,11 +58,11 @@ class Names(msgspec.Struct, frozen=True, eq=False):
 
     @property
     def annotations(self) -> tuple[str, ...]:
-        """What the keys of its annotations begin with, beside `hami.io/`."""
+        """The beginnings of the vendor's annotation keys, beside `hami.io/`."""
         return f"{self.domain}/", *self.more_annotations
 
     def of(self, word: str) -> "Names":
-        """The names of one of its chips."""
+        """The names with `word`, one of the vendor's chips, filled in."""
         return self if word == self.word else _of_chip(self, word)
 
 

@@ -1,4 +1,4 @@
-"""HAMi's version, and how one is read from an image tag, a chart label or a metric."""
+"""HAMi's version, read from an image tag, a chart label or a metric."""
 
 import re
 from typing import NamedTuple
@@ -8,7 +8,7 @@ _BOUND = re.compile(r"(>=|<=)(\d+\.\d+(?:\.\d+)?)")
 
 
 class Version(NamedTuple):
-    """Orders as versions do: `Version(2, 9, 0) < Version(2, 10, 0)`."""
+    """A version of HAMi. Versions compare by number: `Version(2, 9, 0) < Version(2, 10, 0)`."""
 
     major: int
     minor: int
@@ -19,9 +19,9 @@ class Version(NamedTuple):
 
 
 def parse_version(text: str) -> Version | None:
-    """The version in `v2.7.1`, `2.10`, `hami-2.7.1` or `projecthami/hami:v2.7.1`; None when there is none.
+    """The version of HAMi in `v2.7.1`, `2.10`, `hami-2.7.1` or `projecthami/hami:v2.7.1`; None for other text.
 
-    Of an image reference only the tag counts: a registry's host may hold numbers too.
+    In an image reference only the tag counts: a registry's host may hold numbers too.
     """
     tag = text.rsplit("/", 1)[-1].split("@", 1)[0]
     tag = tag.rsplit(":", 1)[-1] if ":" in tag else tag
@@ -30,7 +30,7 @@ def parse_version(text: str) -> Version | None:
 
 
 def is_among(version: Version, versions: str) -> bool:
-    """Whether it is one of `>=2.5 <=2.9`, or of `all`; `<=2.7` holds for 2.7.1, `<=2.7.1` not for 2.7.2."""
+    """Whether the version is in `>=2.5 <=2.9`, or in `all`; `<=2.7` holds for 2.7.1, `<=2.7.1` not for 2.7.2."""
     for sign, bound in _BOUND.findall(versions):
         limit = parse_version(bound) or Version(0, 0)
         mine = version if bound.count(".") == 2 else Version(version.major, version.minor)

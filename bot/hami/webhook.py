@@ -1,4 +1,4 @@
-"""A pod as HAMi's webhook admits it, and as the API takes it then; or who refuses it, in their words.
+"""A pod as HAMi's webhook and then the API admit it; or who refuses the pod, in the refuser's words.
 
 Source: HAMi v2.7 to v2.10, pkg/scheduler/webhook.go.
 """
@@ -21,25 +21,25 @@ NAME = "vgpu.hami.io"
 _LOOKS_EVERYWHERE = Version(2, 10, 0)
 _RESPECTS_FOREIGN = Version(2, 7, 0)
 LEAVES_OWN_ALONE = (Version(2, 7, 0), Version(2, 9, 0))
-"""From the first of these to before the second, a pod that names HAMi's scheduler itself is admitted unchanged."""
+"""HAMi from the first version to before the second admits a pod that names HAMi's scheduler unchanged."""
 DEFAULT_SCHEDULERS = ("", "default-scheduler")
 
 
 class Rejection(NamedTuple):
-    """Who refuses the pod, and how."""
+    """The refusal of a pod: `by` whom, and the `words`."""
 
     by: Literal["webhook", "API"]
     words: str
 
     def message(self, pod: Pod) -> str:
-        """The whole text, as the API server answers it."""
+        """The whole text of the refusal, as the API server answers it."""
         if self.by == "webhook":
             return f'admission webhook "{NAME}" denied the request: {self.words}'
         return f'Pod "{pod.name}" is invalid: {self.words}'
 
 
 class WebhookSetting(NamedTuple):
-    """What the webhook knows: its version, the scheduler that it hands pods to, and the devices of its config."""
+    """What HAMi's webhook knows: its version, the scheduler that it gives pods to, and its config's devices."""
 
     version: Version
     scheduler: str
@@ -47,10 +47,10 @@ class WebhookSetting(NamedTuple):
 
 
 def admit(pod: Pod, setting: WebhookSetting) -> Pod | Rejection:
-    """The pod with what the webhook and the API add; the same pod where the webhook leaves it alone.
+    """The pod with what HAMi's webhook and the API add; the same pod where the webhook leaves it alone.
 
-    Namespace and label selectors, quotas, and what is no resource or annotation (environment, runtime class) are left
-    out.
+    Namespace and label selectors and quotas are not applied, nor anything added but resources and annotations
+    (environment, runtime class).
     """
     pod = with_requests(pod)
     scheduler, version, (since, until) = pod.spec.scheduler_name, setting.version, LEAVES_OWN_ALONE
@@ -113,7 +113,7 @@ How = Literal["opted-out", "unselected", "namespace", "static", "older", "privil
 
 
 class LeftAlone(NamedTuple):
-    """Why the webhook did not act on a pod. `key`: the label's, where one decides; `value` empty where it is absent."""
+    """Why the webhook did not act on a pod. `key`: of the label that decides, if one does; `value`: empty if absent."""
 
     how: How
     key: str = ""
@@ -127,7 +127,7 @@ def left_alone(
     hook: tuple[MutatingWebhookConfiguration, Webhook] | None,
     namespace: Mapping[str, str] | None,
 ) -> LeftAlone | None:
-    """What kept the webhook away; None where nothing that is known did. `namespace`: the labels of the pod's."""
+    """Why the webhook did not act on the pod; None where no reason is known. `namespace`: the namespace's labels."""
     default = LabelSelector(match_expressions=[SelectorRequirement(OPT_OUT_LABEL, "NotIn", [OPT_OUT_VALUE])])
     objects = hook[1].object_selector if hook else default
     spaces = hook[1].namespace_selector if hook else default
@@ -157,7 +157,7 @@ def _asks(container: Container, config: DeviceConfig) -> bool:
 
 
 def unmet(selector: LabelSelector | None, labels: Mapping[str, str]) -> str:
-    """The key of the first requirement that the labels do not meet; empty where they meet all."""
+    """The key of the selector's first requirement that the labels do not meet; empty where they meet all."""
     wanted = (selector.match_labels or {}).items() if selector else ()
     required = (selector.match_expressions or ()) if selector else ()
     missed = [key for key, value in wanted if labels.get(key) != value]
@@ -166,7 +166,7 @@ def unmet(selector: LabelSelector | None, labels: Mapping[str, str]) -> str:
 
 
 def with_requests(pod: Pod) -> Pod:
-    """The API gives every limit without a request an equal one."""
+    """The pod as the API completes it: every limit without a request gets an equal request."""
 
     def filled(container: Container) -> Container:
         resources = container.resources
@@ -179,18 +179,18 @@ def with_requests(pod: Pod) -> Pod:
 
 
 def inits_of(pod: Pod) -> list[Container]:
-    """The init containers, none where the pod has no list of them."""
+    """The pod's init containers; empty where it has no list of them."""
     return list(pod.spec.init_containers or ())
 
 
 def with_containers(pod: Pod, inits: list[Container], apps: list[Container]) -> Pod:
-    """The pod with other containers."""
+    """The pod with other init containers and app containers."""
     spec = structs.replace(pod.spec, containers=apps, init_containers=inits or pod.spec.init_containers)
     return structs.replace(pod, spec=spec)
 
 
 def invalid(pod: Pod) -> Iterator[str]:
-    """What the API says of extended resources: whole numbers, and each request equal to its limit."""
+    """The API's complaints about extended resources: amounts must be whole, each request equal to its limit."""
     for kind, containers in (("initContainers", inits_of(pod)), ("containers", pod.spec.containers)):
         for at, container in enumerate(containers):
             path, parts = f"spec.{kind}[{at}].resources", container.resources or ResourceRequirements()

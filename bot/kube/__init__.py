@@ -1,1 +1,1 @@
-"""The Kubernetes side: narrow models, the `Cluster` that playbooks read, a live one and a recorded one."""
+"""The Kubernetes side: narrow models, the `Cluster` that playbooks read, a live cluster and a recorded one."""

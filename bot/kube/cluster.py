@@ -1,6 +1,6 @@
-"""What a playbook may read from a cluster, whether it is live or recorded, and how a log is read within limits.
+"""What a playbook may read from a cluster, live or recorded, and how a log is read within limits.
 
-Nothing here can change a cluster.
+Nothing in this module can change a cluster.
 """
 
 import asyncio
@@ -22,19 +22,18 @@ R = TypeVar("R", bound=Resource)
 T = TypeVar("T")
 
 PLUGIN_LOG_BYTES = 2 * 1024 * 1024
-"""How much of one log of HAMi's device plugin is read."""
+"""The most bytes that are read of one log of HAMi's device plugin."""
 PLUGIN_LOG_LINES = 4000
-"""Of each such log the newest: the plugin prints some ten lines a minute, and hundreds when it starts."""
+"""The most lines, the newest, that are read of a device plugin's log: some ten a minute, and hundreds at its start."""
 
 
 class LogWanted(NamedTuple):
-    """Which lines of a container's log are asked for.
+    """The lines of a container's log that a caller asks for.
 
-    `needle`: only lines that contain these bytes, or one of the `others`.
-    `since_s`: not older than so many seconds (a recording gives all).
-    `limit_bytes`: how much log is read at most. `previous`: the log of the container's last run before this one.
-    `stamped`: the container runtime's time in front of each line, as RFC 3339 (a recording has no such times).
-    `tail`: only so many of the newest lines, whatever their age; 0 for all that `since_s` leaves.
+    `needle`: only lines that contain these bytes, or one of the `others`. `since_s`: not older than so many seconds (a
+    recording gives all). `limit_bytes`: the most bytes of log to read. `previous`: the log of the container's last run
+    before this one. `stamped`: the container runtime's time in front of each line, as RFC 3339 (a recording has no such
+    times). `tail`: only so many of the newest lines, whatever their age; 0 for all that `since_s` leaves.
     """
 
     namespace: str
@@ -50,14 +49,14 @@ class LogWanted(NamedTuple):
 
     @property
     def source(self) -> str:
-        """What a gap calls the log."""
+        """The name of the log as the source of a gap."""
         return f"{'previous log' if self.previous else 'log'} of {self.namespace}/{self.pod} {self.container}"
 
 
 class LogLines(NamedTuple):
-    """The lines that matched, oldest first; `cut` when lines of the log, or matches, were left out.
+    """The matching lines of a log, oldest first; `cut` when lines of the log, or matches, were left out.
 
-    `ends_early`: those left out are the newest ones. `first` is the oldest line read, whether it matched or not.
+    `ends_early`: the newest lines are the ones left out. `first` is the oldest line read, whether it matched or not.
     """
 
     lines: tuple[str, ...]
@@ -67,7 +66,7 @@ class LogLines(NamedTuple):
 
 
 class Clocks(NamedTuple):
-    """Both clocks when an answer came: its Date as it was sent, and the same moment by this machine, since 1970."""
+    """Both clocks when an answer came: the server's Date as sent and in seconds since 1970, and this machine's."""
 
     date: str
     served: float
@@ -75,15 +74,15 @@ class Clocks(NamedTuple):
 
     @property
     def skew_s(self) -> float:
-        """How many seconds this machine's clock is ahead of the API server's; negative: behind."""
+        """The seconds by which this machine's clock is ahead of the API server's; negative when it is behind."""
         return self.here - self.served
 
 
 class Which(TypedDict, total=False):
     """Which objects of a kind are listed, by Kubernetes' label and field selectors.
 
-    With `metadata_only` a live cluster sends no spec and no status. `most`: no more are read, whichever come first; 0
-    for all of them.
+    With `metadata_only` a live cluster sends no spec and no status. `most`: at most so many are read, whichever come
+    first; 0 for all.
     """
 
     labels: str
@@ -93,16 +92,16 @@ class Which(TypedDict, total=False):
 
 
 class Cluster(Protocol):
-    """A cluster to read from. Every method raises `SourceError` (or its `NotFound`) and nothing else."""
+    """A cluster to read from. Every method raises `SourceError` (or its subclass `NotFound`) and nothing else."""
 
     @property
     def name(self) -> str:
-        """The name that reports carry."""
+        """The cluster's name in reports."""
         ...
 
     @property
     def context(self) -> str:
-        """The kubeconfig's context that leads to it; empty for a recording, and inside the cluster itself."""
+        """The kubeconfig's context for the cluster; empty for a recording, and inside the cluster itself."""
         ...
 
     @property
@@ -112,51 +111,51 @@ class Cluster(Protocol):
 
     @property
     def namespace(self) -> str:
-        """Where to look for a pod when searching all namespaces is refused; empty when nothing says so."""
+        """The namespace to look for a pod in when searching all namespaces is refused; empty when unknown."""
         ...
 
     @property
     def undecodable(self) -> Sequence[str]:
-        """Objects that were skipped because they do not have the API's shape: which, and why."""
+        """Objects that were skipped because they do not have the API's shape: name, and why."""
         ...
 
     @property
     def notes(self) -> Sequence[Gap]:
-        """What is assumed about the cluster as a whole, such as the time of a recording that names none."""
+        """Gaps about the cluster as a whole, for what is assumed, such as the time of a recording without one."""
         ...
 
     @property
     def kept(self) -> Kept | None:
-        """Where questions leave for later ones what they worked out of the objects; None where none will follow."""
+        """Results that questions keep for later ones (`bot.kube.object_memo`); None where no more will follow."""
         ...
 
     @property
     def cache_age_s(self) -> int | None:
-        """How many seconds ago what was read so far may have been true; None when all of it was read when asked for."""
+        """The greatest age in seconds of what was read from a cache so far; None when all was read fresh."""
         ...
 
     def now(self) -> datetime:
-        """The moment that answers are about, which times of the cluster's objects are held against.
+        """The moment that answers are about, which ages of the cluster's objects are counted to.
 
-        For a live cluster the API server's time, this machine's before its first answer; `taken_at` of a recording.
+        For a live cluster the API server's time, or this machine's before its first answer; a recording's `taken_at`.
         """
         ...
 
     @property
     def clocks(self) -> Clocks | None:
-        """The API server's clock and this machine's when it answered last; None of a recording, and before that."""
+        """The API server's clock and this machine's at the last answer; None before the first, and for a recording."""
         ...
 
     def as_of(self, shown: Iterable[str | None]) -> datetime:
         """The moment to judge ages by, given the times that the objects show (RFC 3339, in any order).
 
-        `now()` of a recording. For a live cluster no later than the newest of these times: nodes' clocks may be
-        behind the API server's, and a cluster that shows nothing newer is no proof that a lease or a handshake ran out.
+        `now()` of a recording. For a live cluster no later than the newest of these times: nodes' clocks may be behind
+        the API server's, and a cluster that shows nothing newer is no proof that a lease or a handshake ran out.
         """
         ...
 
     async def server_version(self) -> str:
-        """The API server's version, such as `v1.34.1`; empty of a recording that does not state it."""
+        """The API server's version, such as `v1.34.1`; empty for a recording that does not state one."""
         ...
 
     async def get(self, kind: Kind[R], name: str, namespace: str = "") -> R:
@@ -164,32 +163,32 @@ class Cluster(Protocol):
         ...
 
     async def raw(self, kind: Kind[R], name: str, namespace: str = "") -> dict[str, Any]:
-        """One object with all its fields, as JSON builtins, read fresh: for what is planned to be changed."""
+        """One object with all its fields, as JSON builtins, read fresh: for a planned change."""
         ...
 
     async def list(self, kind: Kind[R], namespace: str = "", **which: Unpack[Which]) -> list[R]:
-        """All objects of a kind, in one namespace or in all, or which of them are asked for."""
+        """The objects of a kind in one namespace or in all; `which` narrows them."""
         ...
 
     async def log(self, wanted: LogWanted) -> LogLines:
-        """The lines of one container's log that were asked for."""
+        """The wanted lines of one container's log."""
         ...
 
 
 @runtime_checkable
 class Hinting(Protocol):
-    """A cluster that states about HAMi's devices what no object shows, as a recording may."""
+    """A cluster that tells about HAMi's devices what no object shows, as a recording can."""
 
     @property
     def device_hints(self) -> Mapping[str, int]:
-        """By what the vendors call it (`bot.hami.vendors.vendor.Vendor.hinted`)."""
+        """Hints about devices, by names that vendors choose (`bot.hami.vendors.vendor.Vendor.hinted`)."""
         ...
 
 
 def seen(source: str, reading: Awaitable[T]) -> Coroutine[Any, Any, T | Gap]:
-    """What the reading gives, or the gap that its failure leaves.
+    """What `reading` gives, or a gap where it raises SourceError.
 
-    Cancelled before it begins, it closes the reading, which else would be told as one that nobody awaited.
+    Cancelled before it begins, it closes the reading, which Python would else report as never awaited.
     """
     found = _seen(source, reading)
     if isinstance(reading, Coroutine):
@@ -209,7 +208,7 @@ _AT_ONCE = 8
 
 
 class PodGet(NamedTuple):
-    """What is asked: `path` without its leading slash. `within_s` bounds the whole answer, `limit_bytes` its body."""
+    """A GET of a pod's port: `path` without its leading slash. `within_s` and `limit_bytes` bound the answer."""
 
     namespace: str
     pod: str
@@ -226,7 +225,7 @@ class PodGet(NamedTuple):
 
 
 class PodAnswer(NamedTuple):
-    """The pod's own answer. `headers` have lower-case names; `cut`: the body was longer than the limit."""
+    """A pod's answer to a `PodGet`. `headers` have lower-case names; `cut`: the body was longer than the limit."""
 
     status: int
     headers: dict[str, str]
@@ -235,18 +234,18 @@ class PodAnswer(NamedTuple):
 
 
 class PodPorts(Protocol):
-    """Whatever can reach pods' ports."""
+    """Access to pods' ports, through the API server or straight."""
 
     async def pod_get(self, wanted: PodGet) -> PodAnswer:
         """The pod's answer. Raises SourceError when the pod itself was not reached, or did not answer in time.
 
-        Cancelled, it closes the request, and a server that is at work for it notices.
+        Cancelling the call closes the request, so that a server at work on it notices.
         """
         ...
 
 
 async def served(source: str, ports: PodPorts, wanted: PodGet) -> str | Gap:
-    """The text that a pod's port serves, such as its metrics; or the gap where it cannot be read whole."""
+    """The text that a pod's port serves, such as metrics; or a gap where it cannot be read whole."""
     answer = await seen(source, ports.pod_get(wanted))
     if isinstance(answer, Gap):
         return answer
@@ -260,9 +259,9 @@ async def served(source: str, ports: PodPorts, wanted: PodGet) -> str | Gap:
 async def served_by_each(
     ports: PodPorts, wanted: Sequence[tuple[str, PodGet]], read: Callable[[str], T], *, within_s: float
 ) -> list[T | Gap]:
-    """What `read` makes of the text at each of these ports, in a thread; a few are asked at a time.
+    """What `read` makes of the text at each port in `wanted`, in a thread; a few ports are read at a time.
 
-    A gap, by the source's name, where it cannot be read, or all together took longer than `within_s`.
+    A gap, with the source's name, for a port that could not be read, or not before `within_s` for all were over.
     """
     turn, loop = asyncio.Semaphore(_AT_ONCE), asyncio.get_running_loop()
     until = loop.time() + within_s
@@ -279,7 +278,7 @@ async def served_by_each(
 
 
 def as_one(gaps: Sequence[Gap], source: str, asked: int) -> list[Gap]:
-    """One gap for all that failed: of many, the first stands for the others."""
+    """One gap for all of `gaps`, with the first one's reason; `asked` is how many sources were tried."""
     if len(gaps) < 2:
         return list(gaps)
     first, unread, count = gaps[0], f"{len(gaps):,}", f"{asked:,}"
@@ -288,21 +287,21 @@ def as_one(gaps: Sequence[Gap], source: str, asked: int) -> list[Gap]:
 
 
 class TooSlow(SourceError):  # noqa: N818  # what the person is told
-    """The answer was not whole in time."""
+    """Raised when a pod's answer was not whole in time."""
 
 
 def nobody_listens(error: SourceError) -> bool:
-    """Whether the pod was reached and has nothing on that port that speaks so: another port may have it."""
+    """Whether the pod was reached, but its port is closed or speaks another protocol: another port may answer."""
     message = in_english(error.message).lower()
     return any(phrase in message for phrase in _CLOSED)
 
 
 _CLOSED = ("connection refused", "server gave http response to https client", "wrong version number")
-"""Of the kernel; of Go's client, which the API server passes on; of OpenSSL, to which plain HTTP looks so."""
+"""Error texts of the kernel; of Go's client, which the API server passes on; of OpenSSL, for plain HTTP."""
 
 
 async def list_served(cluster: Cluster, kind: Kind[R], namespace: str = "") -> list[R]:
-    """All objects of the kind, in the newest version that the API server serves; none where it serves none."""
+    """All objects of the kind, in the newest version that the API server serves; none where it serves no version."""
     for candidate in (kind, *(structs.replace(kind, version=version) for version in kind.older)):
         try:
             return await cluster.list(candidate, namespace)
@@ -318,7 +317,7 @@ LONGEST_FIRST = 4096
 
 
 class LineFilter:
-    """Keeps the lines that contain one of the `needles` of a log that arrives in pieces.
+    """Keeps the lines of a log that contain one of the `needles`; the log arrives in pieces.
 
     Holds no more than one unfinished line (an unterminated one over `LONGEST_LINE` is dropped) and the newest
     `MOST_LINES` matches, of at most `MOST_BYTES`; and the beginning of the log's first line.
@@ -349,7 +348,7 @@ class LineFilter:
             self._in_overlong_line = self._dropped = True
 
     def finish(self, *, cut_short: bool) -> LogLines:
-        """The matches; of a log that was cut short, the piece of a line at the cut is no line."""
+        """The matching lines. Of a log that was cut short, an unfinished last line is left out."""
         if not cut_short:
             self._keep(self._rest)
         lines = tuple(line.decode(errors="replace") for line in self._kept)
@@ -374,11 +373,10 @@ _TIMES, _PART = 4, 4
 
 
 async def newest_lines(cluster: Cluster, wanted: LogWanted) -> LogLines:
-    """The end of a log of which `wanted.tail` lines are asked for: fewer lines where these are too long.
+    """The newest lines of a log, as many as `wanted.tail`; fewer where lines are too long.
 
-    An API server goes back so many lines and stops after `limit_bytes`, so that the newest lines are the ones it leaves
-    out: it is asked again for a quarter of the lines. `ends_early` where even the last answer stopped so. Raises as
-    `Cluster.log`.
+    An API server goes back `tail` lines and stops after `limit_bytes`, so that it leaves out the newest lines: then a
+    quarter of the lines is asked for. `ends_early` where even the last answer stopped early. Raises as `Cluster.log`.
     """
     found = await cluster.log(wanted)
     for _ in range(_TIMES - 1):
@@ -390,5 +388,5 @@ async def newest_lines(cluster: Cluster, wanted: LogWanted) -> LogLines:
 
 
 def newest_missing(wanted: LogWanted) -> Gap:
-    """What is to be told of a log whose newest lines were left out."""
+    """The gap for a log whose newest lines were not read."""
     return gap(wanted.source, Text("error-kube.newest-lines-were-not-read", size=f"{wanted.limit_bytes:,}"))

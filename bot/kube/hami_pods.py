@@ -1,4 +1,4 @@
-"""Which pods are HAMi's, and what its scheduler's process offers: names by the chart, flags, words of its log.
+"""Which pods are HAMi's, and what its scheduler's process offers: names in the chart, flags, words of its log.
 
 HAMi charts/hami/templates and cmd/scheduler/main.go at v2.4 to v2.10.
 """
@@ -15,13 +15,13 @@ EXTENDER_CONTAINER = "vgpu-scheduler-extender"
 KUBE_SCHEDULER_CONTAINER = "kube-scheduler"
 
 METRICS_FLAG, METRICS_PORT = "metrics-bind-address", 9395
-"""The extender's flag, and the port without it."""
+"""The extender's flag for the address of its metrics, and their port without the flag."""
 
 PANIC, FATAL, RELEASE = "panic", "fatal error", "deleted"
 HANDSHAKE, FORBIDDEN = "TLS handshake error", "is forbidden"
 UNDECODED = "Failed to decode extender arguments"
 OF_NO_POD = (PANIC, FATAL, RELEASE, HANDSHAKE, FORBIDDEN, UNDECODED, "client-side throttling")
-"""Words of the extender's log that bear on every pod and stand in lines that need not name the one asked about."""
+"""Words of the extender's log that bear on every pod, in lines that need not name the pod in question."""
 
 _IN_A_SHELL = re.compile(r"^[^-].*\s--?\w")
 _FLAG = re.compile(r"--?([A-Za-z][\w-]*)(?:=(.*))?", re.DOTALL)
@@ -45,9 +45,9 @@ def is_pod_of_hami(labels: Mapping[str, str] | None, containers: Iterable[str]) 
 
 
 def read_flags(command: Sequence[str]) -> dict[str, str]:
-    """The flags of a command line; a repeated flag's last value counts, as for pflag.
+    """The flags of a command line, by name; a repeated flag's last value counts, as for pflag.
 
-    A flag's value may be the next word; a bare flag is `true`. HAMi's own flags come with an equals sign. Of a shell
+    A flag's value may be the next word; a bare flag is `true`. HAMi's own flags come with an equals sign. For a shell
     (`sh -c "scheduler --debug"`) the words of its command count.
     """
     flags: dict[str, str] = {}
@@ -62,6 +62,6 @@ def read_flags(command: Sequence[str]) -> dict[str, str]:
 
 
 def metrics_port(flags: Mapping[str, str]) -> int:
-    """The port of the extender's metrics under these flags."""
+    """The port of the extender's metrics when it runs with these flags."""
     text = flags.get(METRICS_FLAG, "").rpartition(":")[2]
     return int(text) if text.isdecimal() else METRICS_PORT

@@ -1,4 +1,4 @@
-"""A List of objects as the API, `kubectl get -o json` and a recording write it: bytes to narrow models and back."""
+"""A List of objects as the API, `kubectl get -o json` and a recording write it: bytes to narrow models, and back."""
 
 import codecs
 from collections.abc import Callable, Iterable
@@ -12,11 +12,11 @@ from bot.kube.models import ALL_KINDS, Kind, Resource
 R = TypeVar("R", bound=Resource)
 
 API_KINDS = {kind.plural: kind.one or kind.type.__name__ for kind in ALL_KINDS}
-"""What the API calls one object of each plural."""
+"""The API's `kind` of one object, by the plural in request paths."""
 
 
 class BadItem(NamedTuple):
-    """An item of a list that could not be read: its place, from 0, and why. A name that is unreadable too is empty."""
+    """An item of a list that could not be read: its place, from 0, and why. `name` is empty if unreadable too."""
 
     position: int
     namespace: str
@@ -25,14 +25,14 @@ class BadItem(NamedTuple):
 
 
 class Decoded(NamedTuple, Generic[R]):
-    """A list, and what of it could not be read."""
+    """The objects of a list, and the items that could not be read."""
 
     items: list[R]
     bad: list[BadItem]
 
 
 class NotAListError(ValueError):
-    """The bytes are no complete List of that kind; the text says what they are instead."""
+    """The bytes are no complete List of the kind; the text says what they are instead."""
 
 
 class _ListMeta(msgspec.Struct, rename={"more": "continue"}):
@@ -70,7 +70,7 @@ def _items_decoder(model: type[Resource]) -> Callable[[bytes], Any]:
 
 
 def decode_list(kind: Kind[R], data: bytes) -> Decoded[R]:
-    """The objects of a List, in its order. One unreadable item does not spoil the others; it is told in `bad`.
+    """The objects of a List, in its order. An item that cannot be read goes into `bad`; the others are kept.
 
     Raises NotAListError when the bytes are no JSON, no List, a List of another kind, or one page of a longer one.
     """
@@ -101,7 +101,7 @@ def decode_list(kind: Kind[R], data: bytes) -> Decoded[R]:
 
 
 def raw_item(kind: Kind[R], data: bytes, namespace: str, name: str) -> dict[str, Any] | None:
-    """The one object with all its fields; None when the List has none of that name. Raises NotAListError."""
+    """The object `namespace`/`name` of a List with all its fields; None when it has none. Raises NotAListError."""
     head = _head(kind, data)
     for raw in head.items or []:
         found = _identity(raw)
@@ -114,7 +114,7 @@ def raw_item(kind: Kind[R], data: bytes, namespace: str, name: str) -> dict[str,
 
 
 def encode_list(kind: Kind[R], items: Iterable[dict[str, Any]]) -> bytes:
-    """A List of objects (as builtins, without their kind and version), one object a line."""
+    """A List of `items` (as builtins, without their kind and version) as JSON, one object a line."""
     version = f"{kind.group}/{kind.version}" if kind.group else kind.version
     typed = {"apiVersion": version, "kind": API_KINDS[kind.plural]}
     lines = b",\n".join(msgspec.json.encode(typed | item) for item in items)

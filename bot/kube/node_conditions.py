@@ -1,8 +1,7 @@
-"""What a node's object says about itself: whether it is ready, what keeps pods off it, and which GPU faults are
-reported.
+"""A node's state by its object: whether it is ready, what keeps pods off, and which GPU faults are reported.
 
 Other programs report a faulty GPU by node conditions; `gpu_conditions.toml` says who sets each, and which status means
-trouble. A condition that no row names is nobody's verdict here: whoever answers quotes it and judges nothing.
+trouble. Nothing is concluded from a condition that no row names: an answer only quotes it.
 """
 
 import re
@@ -19,7 +18,7 @@ PRESSURE_TAINTS = tuple(f"node.kubernetes.io/{kind}-pressure" for kind in ("memo
 
 
 def not_ready(node: Node) -> bool:
-    """Whether its Ready condition is not true, or its taints say so. Without conditions nothing is known."""
+    """Whether the node's Ready condition is not true, or its taints say so. False where the node has neither."""
     return any(
         condition.type == "Ready" and condition.status != "True" for condition in node.status.conditions or ()
     ) or any(taint.key in NOT_READY_TAINTS for taint in node.spec.taints or ())
@@ -30,18 +29,18 @@ def is_cordoned(node: Node) -> bool:
 
 
 def pressures(node: Node) -> tuple[str, ...]:
-    """The pressure taints, by which Kubernetes keeps pods off."""
+    """The node's pressure taints, which keep pods off."""
     return tuple(taint.key for taint in node.spec.taints or () if taint.key in PRESSURE_TAINTS)
 
 
 def other_taints(node: Node) -> tuple[str, ...]:
-    """The taints that somebody put there, as keys."""
+    """The keys of the node's taints that are not Kubernetes' own for readiness, cordon or pressure."""
     known = (*NOT_READY_TAINTS, CORDON_TAINT, *PRESSURE_TAINTS)
     return tuple(taint.key for taint in node.spec.taints or () if taint.key not in known)
 
 
 class Emitter(NamedTuple):
-    """A row of `gpu_conditions.toml`, which says what its fields mean."""
+    """A row of `gpu_conditions.toml`: a program that reports GPU faults. The file says what its fields mean."""
 
     name: str
     types: str
@@ -56,7 +55,7 @@ _GPU_WORDS = re.compile(r"gpu|nvidia|nvlink|xid|dcgm|accelerat", re.IGNORECASE)
 
 
 def reports_fault(type_: str, status: str, reason: str = "", message: str = "") -> Emitter | None:
-    """The vendor whose condition this is, where it says that a GPU of the node is faulty."""
+    """The program that reports a faulty GPU by this node condition; None where the condition reports none."""
     emitter = _emitter(type_, status)
     if emitter is None or (emitter.unless and any(re.search(emitter.unless, text) for text in (reason, message))):
         return None

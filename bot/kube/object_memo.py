@@ -1,4 +1,4 @@
-"""What was worked out of single objects, kept until they change: of thousands few do from one question to the next."""
+"""Results worked out from single objects, kept until these change: few of thousands do between two questions."""
 
 from collections.abc import Callable, Hashable, Iterable
 from typing import Any, TypeVar
@@ -6,17 +6,17 @@ from typing import Any, TypeVar
 from bot.kube.models import Resource
 
 Kept = dict[Hashable, Any]
-"""What was worked out of a cluster's objects, by what it is. It is looked up again only for the same objects."""
+"""Results worked out from a cluster's objects, by a key of what they are; they hold for the same objects only."""
 
 R = TypeVar("R", bound=Resource)
 T = TypeVar("T")
 
 
 def of_each(kept: Kept | None, work_out: Callable[[R], T], items: Iterable[R]) -> list[T]:
-    """What `work_out` makes of each object, in their order.
+    """What `work_out` makes of each object, in the objects' order.
 
-    With `kept` only of those that it was not given the last time; of these objects alone something is kept then. It
-    has to be a function of the object and of nothing else.
+    With `kept` it is called only for objects that were not given the last time; results for other objects are
+    forgotten. It has to be a function of the object and of nothing else.
     """
     if kept is None:
         return [work_out(item) for item in items]

@@ -1,4 +1,4 @@
-"""Kubernetes quantities: `20k`, `1500m`, `5Gi`, `1e3` to exact numbers.
+"""Kubernetes quantities, such as `20k`, `1500m`, `5Gi` and `1e3`, read to exact numbers.
 
 Rules: k8s.io/apimachinery/pkg/api/resource, quantity.go.
 """
@@ -18,7 +18,7 @@ _EXACT = Context(prec=2 * (_LONGEST + _LARGEST_EXPONENT))
 
 @lru_cache(maxsize=4096)
 def parse_quantity(value: str | float) -> Decimal | None:
-    """The exact number, None when the text is no quantity (or one that no cluster could mean)."""
+    """The exact number of a quantity; None when the text is no quantity (or one that no cluster could mean)."""
     try:
         text = str(value)
     except ValueError:  # an int of more digits than Python converts
@@ -34,7 +34,7 @@ def parse_quantity(value: str | float) -> Decimal | None:
 
 @lru_cache(maxsize=4096)
 def whole(value: str | float | None) -> int | None:
-    """The quantity rounded away from zero to a whole number, as Quantity.Value() does; None when there is none."""
+    """The quantity rounded away from zero to a whole number, as Quantity.Value() does; None for no quantity."""
     number = None if value is None else parse_quantity(value)
     return None if number is None else int(number.to_integral_value(ROUND_UP))
 
@@ -44,7 +44,7 @@ _DECIMAL_UP = {exponent: suffix for suffix, exponent in _DECIMAL.items()}
 
 @lru_cache(maxsize=4096)
 def canonical(value: str | float) -> str:
-    """The quantity as the API writes it: `2000` is `2k`, `2048Mi` is `2Gi`; the text itself where it is none."""
+    """The quantity as the API writes it: `2000` is `2k`, `2048Mi` is `2Gi`; other text unchanged."""
     number, found = parse_quantity(value), _QUANTITY.fullmatch(str(value))
     if number is None or found is None:
         return str(value)

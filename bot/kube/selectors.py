@@ -1,9 +1,9 @@
-"""What Kubernetes selects by, evaluated here: label and field selectors of lists, and kube-scheduler's filters of
-nodes.
+"""Kubernetes' selections, evaluated in this process: label and field selectors of lists, and kube-scheduler's filters
+of nodes.
 
-Grammar: k8s.io/apimachinery/pkg/labels/selector.go and fields/selector.go, without the labels' `<` and `>`.
-A text that is neither raises ValueError, and so does a field that the object does not have: an empty answer would claim
-that there is no such object.
+Grammar: k8s.io/apimachinery/pkg/labels/selector.go and fields/selector.go, without the labels' `<` and `>`. A text that
+is no selector raises ValueError, and so does a field that the object does not have: an empty answer would claim that
+there is no such object.
 
 The filters are those that objects alone decide, before an extender is asked. Order and texts: k8s.io/kubernetes
 pkg/scheduler/framework/plugins (nodeunschedulable, tainttoleration, nodeaffinity, noderesources). What depends on other
@@ -41,7 +41,7 @@ _FIELD_TERM = re.compile(r"(?P<path>[^=!]+)(?P<op>!=|==?)(?P<value>[^=]*)")
 
 @lru_cache(maxsize=64)
 def label_matcher(selector: str) -> Callable[[Labels | None], bool]:
-    """A test of labels against the selector; the empty selector matches everything."""
+    """A test of labels against a label selector; the empty one matches everything. Raises ValueError."""
     terms: list[Callable[[Labels], bool]] = []
     position = 0 if selector.strip() else len(selector)
     while position < len(selector):
@@ -76,7 +76,7 @@ def _label_value(text: str) -> str:
 
 @lru_cache(maxsize=64)
 def field_matcher(selector: str) -> Callable[[Resource], bool]:
-    """A test of an object against the selector; the empty selector matches everything.
+    """A test of an object against a field selector; the empty one matches everything. Raises ValueError.
 
     Paths are the API's (`involvedObject.name`). The test raises ValueError for a field that the model does not have.
     """
@@ -121,14 +121,14 @@ _INTEGER = re.compile(r"[+-]?[0-9]{1,19}")
 
 
 class Obstacle(NamedTuple):
-    """Why kube-scheduler drops the node. `text` is what it prints, `detail` the part of the objects that shows it."""
+    """Why kube-scheduler drops a node. `text` is what it prints, `detail` the part of the objects that shows it."""
 
     text: str
     detail: str
 
 
 class NodeFilter:
-    """The filters for one pod, to be asked about any number of nodes: what the pod wants is worked out once."""
+    """kube-scheduler's filters for one pod, for any number of nodes: the pod's needs are worked out once."""
 
     def __init__(self, pod: Pod) -> None:
         self._pod = pod
@@ -140,7 +140,7 @@ class NodeFilter:
         self._resources = [resource for resource, _ in self._asked]
 
     def obstacle(self, node: Node) -> Obstacle | None:
-        """The first filter that drops the node for this pod; None when none of those judged here does."""
+        """The first filter that drops the node for this pod; None when none of the filters judged here does."""
         if node.spec.unschedulable and not _tolerated(_UNSCHEDULABLE_TAINT, self._tolerations):
             return Obstacle(UNSCHEDULABLE_TEXT, "spec.unschedulable")
         for taint in node.spec.taints or ():
@@ -163,7 +163,7 @@ class NodeFilter:
 
 
 def obstacle(pod: Pod, node: Node) -> Obstacle | None:
-    """What one node holds against one pod; for many nodes make a `NodeFilter` once."""
+    """The first filter that drops the node for the pod, or None; for many nodes make a `NodeFilter` once."""
     return NodeFilter(pod).obstacle(node)
 
 
@@ -222,7 +222,7 @@ def _compare(value: str | None, values: list[str]) -> int:
 
 
 def effective_request(pod: Pod, resource: str) -> Decimal:
-    """What Kubernetes takes the whole pod to ask for, overhead included.
+    """The amount of a resource that Kubernetes counts for the whole pod, overhead included.
 
     The app containers and sidecars together, or an init container with the sidecars before it where that is more.
     """

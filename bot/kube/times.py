@@ -1,4 +1,4 @@
-"""Kubernetes' times: RFC 3339 text in, aware UTC datetimes out; and lengths as people write them (`90s`, `1h30m`)."""
+"""Kubernetes' times: RFC 3339 text in, aware UTC datetimes out; and durations as people write them (`90s`, `1h30m`)."""
 
 import re
 from datetime import UTC, datetime
@@ -11,12 +11,11 @@ _EARLIEST_YEAR, _LATEST_YEAR = 1970, 9000
 
 @lru_cache(maxsize=4096)
 def parse_time(text: str | None) -> datetime | None:
-    """The moment that the text names, in UTC; None when there is no text or it is no RFC 3339 time.
+    """The moment in an RFC 3339 text, in UTC; None for no text or another one.
 
-    Go's zero time (year 1) and times that no cluster can mean are none either, so sums with them cannot overflow.
-
-    As strict as Go's time.RFC3339, which HAMi and Kubernetes read with: a time without a zone names no moment.
-    Digits beyond microseconds are cut off.
+    None too for Go's zero time (year 1) and times that no cluster can mean, so sums with them cannot overflow. As
+    strict as Go's time.RFC3339, which HAMi and Kubernetes read with: a time without a zone names no moment. Digits
+    beyond microseconds are cut off.
     """
     if not text or not _RFC_3339.fullmatch(text):
         return None
@@ -28,7 +27,7 @@ def parse_time(text: str | None) -> datetime | None:
 
 
 def format_time(moment: datetime) -> str:
-    """RFC 3339 in UTC with whole seconds: `2026-11-21T05:00:00Z`."""
+    """The moment as RFC 3339 in UTC with whole seconds: `2026-11-21T05:00:00Z`."""
     return moment.astimezone(UTC).replace(microsecond=0, tzinfo=None).isoformat() + "Z"
 
 
@@ -37,7 +36,7 @@ _ROUGH_S = 120
 
 
 def read_duration(text: str) -> float | None:
-    """Seconds; None for what is no length of time."""
+    """The seconds of a duration such as `90s` or `1h30m`; None for any other text."""
     found = _DURATION.fullmatch(text)
     if not found or not any(found.groups()):
         return None
@@ -50,7 +49,7 @@ _GO_PART = re.compile(r"(\d{1,18}(?:\.\d{1,18})?)(h|ms|m|s|us|µs|ns)", re.ASCII
 
 
 def read_go_duration(text: str) -> float | None:
-    """Seconds of a duration as Go's time.Duration prints it: `1m2.5s`, `338.85013ms`; None where it is none."""
+    """The seconds of a duration as Go's time.Duration prints it: `1m2.5s`, `338.85013ms`; None for other text."""
     parts = _GO_PART.findall(text)
     if not parts or "".join(map("".join, parts)) != text:
         return None
@@ -58,7 +57,7 @@ def read_go_duration(text: str) -> float | None:
 
 
 def format_duration(seconds: float) -> str:
-    """`10m`, `1h30m`, `1m30s`: what `read_duration` reads; whole seconds, `0s` for less."""
+    """The seconds as `10m`, `1h30m` or `1m30s`, which `read_duration` reads; rounded, `0s` for less than one."""
     minutes, rest = divmod(max(0, round(seconds)), 60)
     hours, minutes = divmod(minutes, 60)
     parts = [f"{amount}{unit}" for amount, unit in ((hours, "h"), (minutes, "m"), (rest, "s")) if amount]
@@ -66,5 +65,5 @@ def format_duration(seconds: float) -> str:
 
 
 def roughly(seconds: float) -> str:
-    """A duration in words, without seconds where they do not matter."""
+    """The seconds as a duration such as `1h30m`, rounded to minutes from 2 minutes on."""
     return format_duration(seconds if seconds < _ROUGH_S else round(seconds / 60) * 60)

@@ -1,8 +1,8 @@
 """Two or more profiles of one kind side by side: what changed by more than chance explains.
 
-CPU and delta profiles are put on one footing as values per second; what is in use, and goroutines, are counts at one
-moment. A difference is marked as noise when it lies within twice the standard deviation that the numbers of
-observations give (Poisson).
+CPU and delta profiles become comparable as values per second; what is in use, and goroutines, are counts at one moment.
+A difference is marked as noise when it lies within twice the standard deviation that the numbers of observations give
+(Poisson).
 """
 
 import math
@@ -42,7 +42,7 @@ _SECOND_NS = 1e9
 
 
 class FunctionChange(NamedTuple):
-    """A row: each profile's value in order, per second or as it is; `noise` is about the last against the first."""
+    """A function's value in each profile (or per second); `noise`: chance may explain the change from first to last."""
 
     name: str
     values: tuple[float, ...]
@@ -50,31 +50,31 @@ class FunctionChange(NamedTuple):
 
     @property
     def difference(self) -> float:
-        """The last less the first."""
+        """The last profile's value less the first one's."""
         return self.values[-1] - self.values[0]
 
     @property
     def gone(self) -> bool:
-        """In the first, not in the last: no sample, which is not the same as never run."""
+        """Whether the first profile has samples and the last has none; the code may still run."""
         return bool(self.values[0]) and not self.values[-1]
 
     @property
     def new(self) -> bool:
-        """In the last, not in the first."""
+        """Whether the last profile has samples and the first has none."""
         return bool(self.values[-1]) and not self.values[0]
 
 
 class Unlike(NamedTuple):
-    """What makes the profiles differ beyond what they measure."""
+    """A difference between the profiles' conditions, such as their length, that makes a comparison doubtful."""
 
     code: str
     text: Text
 
 
 class Comparison(msgspec.Struct, frozen=True):
-    """`functions` by the size of the change, of everything that any of the profiles has.
+    """What `compare` found: `functions` of all profiles, by the size of the change, and totals.
 
-    `gc` is the garbage collector's share of each profile. It and `allocated` are None where the profiles do not tell.
+    `gc` is the garbage collector's share of each profile. `gc` and `allocated` are None where the profiles do not tell.
     """
 
     kind: ValueType
@@ -87,12 +87,12 @@ class Comparison(msgspec.Struct, frozen=True):
 
     @property
     def significant(self) -> list[FunctionChange]:
-        """The functions whose change is more than noise."""
+        """The functions whose change is more than noise, by the size of the change."""
         return [function for function in self.functions if not function.noise]
 
     @property
     def own(self) -> list[FunctionChange]:
-        """The changes in functions of the program and its libraries."""
+        """The significant changes in functions of the program and its libraries, not of Go itself."""
         return [change for change in self.significant if is_own(change.name)]
 
 
@@ -107,7 +107,7 @@ class _Side(NamedTuple):
 
 
 def compare(profiles: Sequence[Profile], wanted: str = "") -> Comparison:
-    """The profiles, oldest first, each as `top.prepared` gives it. Raises UsageError when they are of several kinds."""
+    """Compares profiles, oldest first, each as `top.prepared` gives it. Raises UsageError for several kinds."""
     indexes = [sample_index(profile, wanted or compared_type(profile)) for profile in profiles]
     kinds = [profile.sample_types[index] for profile, index in zip(profiles, indexes, strict=True)]
     if len(set(kinds)) > 1:
@@ -134,9 +134,9 @@ def compare(profiles: Sequence[Profile], wanted: str = "") -> Comparison:
 
 
 def compared_type(profile: Profile) -> str:
-    """The sample type that is compared where nobody named one; empty for the default, which pprof takes.
+    """The sample type to compare when none is named; empty for pprof's default.
 
-    Of what happened during a time it is the allocations that two versions differ in.
+    For allocations over a time it is the number of objects, in which two versions differ.
     """
     allocates = any(value_type.type == _ALLOCATED_OBJECTS for value_type in profile.sample_types)
     return _ALLOCATED_OBJECTS if allocates and profile.duration_nanos > 0 else ""
@@ -201,7 +201,7 @@ def _warnings(profiles: Sequence[Profile], kind: ValueType, *, per_second: bool)
 ROWS = 10
 _C_CODE = "runtime.cgocall"
 _EVERYTHING = ("main.main", "runtime.main")
-"""All that a program does goes through them: they explain nothing."""
+"""Functions through which everything goes that a program does, so that they explain nothing."""
 _CHANGED = 2
 _NAMED = 3
 _LISTED = 5
@@ -210,7 +210,7 @@ _LISTED = 5
 def explain_change(
     versions: Sequence[SourcedProfile], *, sample_index_name: str = ""
 ) -> tuple[tuple[Finding, ...], Table]:
-    """What changed from the first to the last, oldest first, at least two; and all of them side by side.
+    """Findings about what changed from the first profile to the last (oldest first, at least two), and a table of all.
 
     There is always a finding: no change is one too. Raises SourceError for a damaged profile, UsageError for profiles
     that measure different things.

@@ -1,4 +1,4 @@
-"""Bytes of a file or an answer -> Profile. Nothing about the bytes is trusted: they come from a foreign process."""
+"""Decodes the bytes of a file or an answer to a `Profile`. The bytes are untrusted: a foreign process made them."""
 
 import re
 import zlib
@@ -23,8 +23,8 @@ from bot.pprof.profile import (
 from bot.texts import Text
 
 MAX_BYTES = 8 << 20
-"""Of an uncompressed profile that the bot reads: five times what a busy scheduler gives in 30 s. So many take two
-seconds to read and to add up, and up to twelve more to explain and to draw; made of tiny fields alone, 220 MB."""
+"""The largest uncompressed profile that the bot reads, in bytes: five times what a busy scheduler gives in 30 s. It
+takes two seconds to read, up to twelve to explain and draw, and of tiny fields alone 220 MB of memory."""
 
 _MOST = {
     "sample_type": 1_000,
@@ -34,13 +34,13 @@ _MOST = {
     "string_table": 4_000_000,
     "comment": 100_000,
 }
-"""More than any program has: each becomes an object of some hundred bytes."""
+"""Limits of a profile's tables, above what any program has: each entry becomes an object of some hundred bytes."""
 
 LONGEST_TEXT = 4096
-"""Characters of a name, a path, a label or a comment; the rest is cut off. A few bytes refer to a text of a megabyte,
-and every row of a table writes it out: what go tool pprof prints in full then differs here."""
+"""The most characters of a name, a path, a label or a comment; the rest is cut off. A few bytes refer to a text of a
+megabyte, and every row of a table repeats it. go tool pprof prints such a text in full."""
 _MOST_COMMENTS = 1 << 20
-"""Characters of all comments: they stand above every table."""
+"""The most characters of all comments, which stand above every table."""
 
 _GZIP = b"\x1f\x8b"
 _GZIP_WINDOW = 31  # zlib's number for "with a gzip header"
@@ -49,17 +49,17 @@ _ORDERS: tuple[Literal["little", "big"], ...] = ("little", "big")
 _LEGACY = (b"heap profile:", b"goroutine profile:", b"threadcreate profile:", b"--- ", b"MAPPED_LIBRARIES:")
 _GOROUTINE_DUMP = re.compile(rb"goroutine \d+ [^\n]*\[")
 _LEGACY_CPU = tuple((0).to_bytes(size, order) + (3).to_bytes(size, order) for size in (4, 8) for order in _ORDERS)
-"""How the binary CPU profiles of gperftools begin: a word of 0, then how many words of header follow."""
+"""The beginnings of gperftools' binary CPU profiles: a word of 0, then the header's length in words."""
 _NO_MAPPING = Mapping(1, 0, 0, 0, "", "")  # what pprof gives a profile that has none: patterns are tried on its name
 _WEB_PAGE = (b"<!doctype", b"<html", b"<?xml")
 
 
 def read(data: bytes, *, limit: int = MAX_BYTES) -> Profile:
-    """The profile that these bytes are, gzipped or not.
+    """The profile in these bytes, gzipped or not.
 
     Raises SourceError when they are damaged, contradict themselves, uncompress to more than `limit` bytes, or are
-    something else: a web page, one of the text formats of old. A sample that names no location of the profile, or has
-    too few values, is found when the samples are read.
+    something else: a web page, one of the old text formats. A sample that names no location of the profile, or has too
+    few values, is found when the samples are read.
     """
     data = _uncompressed(data, limit)
     try:
@@ -75,7 +75,7 @@ def read(data: bytes, *, limit: int = MAX_BYTES) -> Profile:
 
 
 def uncompressed_size(data: bytes) -> int:
-    """Bytes that `read` has to read; 0 for what it refuses before it does. A tenth of a second for `MAX_BYTES`."""
+    """The bytes that `read` would decode; 0 for data that it refuses. Takes a tenth of a second for `MAX_BYTES`."""
     try:
         return len(_uncompressed(data, MAX_BYTES))
     except SourceError:
@@ -246,7 +246,7 @@ def _new_id(what: str, number: int, found: dict[int, Any]) -> None:
 
 
 class EncodedSamples:
-    """Samples that stay as protobuf holds them, a tenth of the memory of Python objects. Reading raises SourceError."""
+    """Samples as protobuf holds them, in a tenth of the memory of Python objects. Iterating raises SourceError."""
 
     def __init__(self, messages: Any, values: int, label: Any) -> None:
         self._messages, self._values, self._label = messages, values, label

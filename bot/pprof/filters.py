@@ -1,4 +1,4 @@
-"""What is left out of a profile: by its names, by its labels, and the frames that it asks to leave out itself.
+"""Filters of a profile: by names, by labels, and by the frames that the profile itself asks to leave out.
 
 The options are pprof's (profile/filter.go, internal/driver/driver_focus.go, profile/prune.go). Patterns are in Go's own
 dialect (RE2): linear in the text, whoever wrote the pattern or the names.
@@ -23,7 +23,7 @@ Match = Callable[[str], bool]
 
 
 def matcher(pattern: str, what: str) -> Match:
-    """Whether the pattern is found anywhere in a text. `what` names the option for the UsageError of a bad pattern."""
+    """A test whether the pattern is found in a text. `what` names the option in the UsageError of a bad pattern."""
     options = re2.Options()
     options.log_errors = False
     options.max_mem = _MAX_MEMORY
@@ -47,7 +47,7 @@ def matcher(pattern: str, what: str) -> Match:
 
 
 def literally(text: str) -> str:
-    """The pattern that finds this text and nothing else."""
+    """A pattern that finds this text and nothing else."""
     return _META.sub(r"\\\g<0>", text)
 
 
@@ -56,7 +56,7 @@ def _bytes(text: str) -> bytes:
 
 
 class Filters(NamedTuple):
-    """What was asked for, as typed; empty for none. The names are pprof's, in the order in which it prints them."""
+    """The options that filter a profile, as typed; empty for none. Names and order are pprof's."""
 
     focus: str = ""
     ignore: str = ""
@@ -67,12 +67,12 @@ class Filters(NamedTuple):
     tagignore: str = ""
 
     def active(self) -> list[str]:
-        """`focus=json`, one for each that is set."""
+        """The options that are set, each as `focus=json`."""
         return [f"{name}={value}" for name, value in self._asdict().items() if value]
 
 
 def apply(profile: Profile, filters: Filters) -> None:
-    """Take samples, stacks and lines out of the profile. Raises UsageError for what cannot be read."""
+    """Takes samples, stacks and lines out of the profile, by the filters. Raises UsageError for a bad pattern."""
     if not any(filters):
         return
     focus, ignore, hide, show, show_from = (
@@ -164,9 +164,9 @@ _Range = Callable[[int, str], bool]
 
 
 def tag_filter(value: str, what: str, profile: Profile) -> TagTest:
-    """`key=rx,rx` (any of them), `rx,rx` on `key:text` (all of them), or a range of numbers: `bytes=1mb:2mb`.
+    """A test of a sample's labels: `key=rx,rx` (any), `rx,rx` on `key:text` (all), or numbers `bytes=1mb:2mb`.
 
-    `what` names the option in the UsageError for what cannot be read.
+    `what` names the option in the UsageError for a text that cannot be read.
     """
     key, equals, rest = value.partition("=")
     wanted = key if equals else ""
@@ -237,9 +237,9 @@ _BARE = re.compile(r"\.?((?:[^(]+|\(anonymous namespace\)|(?<=operator)\(\))*)")
 
 
 def prune(profile: Profile) -> None:
-    """Cut what lies below the first dropped frame of each stack, counted from the root and not before a kept one.
+    """Cuts each stack below its first dropped frame, counted from the root and not before a kept one.
 
-    Raises SourceError when the profile's patterns cannot be read.
+    Dropped and kept frames are the profile's own patterns. Raises SourceError when these cannot be read.
     """
     if not profile.drop_frames:
         return

@@ -1,6 +1,6 @@
-"""What stands out in one profile, in words: each claim with lines of `profile top` and the command that shows them.
+"""Findings about one profile, in words: each claim with lines of `profile top` and the command that shows them.
 
-What quotes those lines as evidence stands first; comparisons quote by it too.
+The functions that quote such lines as evidence come first; comparisons use them too.
 """
 
 import re
@@ -21,7 +21,7 @@ from bot.texts import Prose, Text
 PROGRAM = "hami-bot"
 _LONGEST_NAME = 60
 _LONGEST = 600
-"""Of a line: a name may have a megabyte."""
+"""The most characters of a quoted line: a name may have a megabyte."""
 _SECOND_NS = 1_000_000_000
 _EVERY = Trim(cum=True, nodefraction=0.0)
 
@@ -41,29 +41,29 @@ class SourcedProfile(NamedTuple):
     object: str
 
     def ready(self) -> "SourcedProfile":
-        """A copy whose profile is prepared: the one that was given stays as it is."""
+        """A copy with the profile prepared for `top`; this one stays unchanged."""
         return self._replace(profile=prepared(self.profile.copy()))
 
 
 def top_table(title: Prose, rows: Iterable[TopRow]) -> Table:
-    """Lines of `top` as a table of a report."""
+    """Lines of `profile top` as a table of a report."""
     valid = (TopRow(*map(printable, row)) for row in rows)
     words, heading = (title, None) if isinstance(title, str) else ("", title)
     return Sheet(words, TopRow, names=_TOP_NAMES, fields=TopRow._fields[:-1], heading=heading).table(valid)
 
 
 def question(*words: str) -> str:
-    """One of ours, as a next action names it: `profile list …`."""
+    """A command of this bot about profiles, as a next action names it: `profile list …`."""
     return printable(shlex.join(["profile", *words]))
 
 
 def printable(text: str) -> str:
-    """What a file holds that is no UTF-8, escaped: a report is valid text."""
+    """The text with bytes that are no UTF-8 escaped, so that a report is valid text."""
     return text.encode("utf-8", "backslashreplace").decode()
 
 
 def short_name(function: str) -> str:
-    """`scheduler.(*Scheduler).Filter` of the whole path, and generics without their types: for a sentence."""
+    """A function's name for a sentence: `scheduler.(*Scheduler).Filter` without its path, generics without types."""
     opening, closing = function.find("["), function.rfind("]")
     name = f"{function[:opening]}[…]{function[closing + 1 :]}" if 0 <= opening < closing else function
     package, bracket, method = name.partition("(")
@@ -72,7 +72,7 @@ def short_name(function: str) -> str:
 
 
 def headline(taken: SourcedProfile, kind: str) -> Evidence:
-    """The line that tells how much there is at all, and for how long it was measured."""
+    """Evidence of the profile's total, and of how long it was measured."""
     found = listing(taken.profile.copy(), Options(sample_index=kind, trim=Trim(nodecount=1)))
     return _evidence(
         taken, found.duration or found.summary, ["top", f"-sample_index={kind}", "-nodecount=1", taken.file]
@@ -89,7 +89,8 @@ def focused(
     rows: int = 2,
     callers: Sequence[str] = (),
 ) -> list[Evidence]:
-    """The line of what all samples with a match of `pattern` add up to; the first rows `wanted`; those of `callers`.
+    """Evidence: the line with the total of all samples that match `pattern`; the first rows `wanted`; those of
+    `callers`.
 
     The profile is prepared. The pattern is anchored at the beginning of a name.
     """
@@ -108,7 +109,7 @@ def _evidence(taken: SourcedProfile, line: str, words: Sequence[str]) -> Evidenc
 
 
 def began_at(profile: Profile) -> str | None:
-    """When it was begun; None where it does not say, or nothing that is a time."""
+    """When the profile was begun, as RFC 3339; None where it has no such time."""
     try:
         moment = datetime.fromtimestamp(profile.time_nanos // _SECOND_NS, UTC)
     except (ValueError, OverflowError, OSError):
@@ -120,7 +121,7 @@ GOROUTINES = "goroutine"
 _LEAKED = "goroutineleak"
 """Goroutines that wait for what nobody can reach any more, as the garbage collector found (Go 1.26, runtime/pprof)."""
 _COUNTED = (GOROUTINES, _LEAKED, "threadcreate")
-"""Of these every one is in the profile: nothing is sampled."""
+"""Sample types of which every instance is in the profile: nothing is sampled."""
 _NAMED = 2
 _GROUPS = 3
 _WAITS = ("contentions", "delay")
@@ -158,7 +159,7 @@ _ELSEWHERE = {"allocation": "allocs", "gc-background": "allocs", "gc-assist": "a
 
 
 def explain(taken: SourcedProfile, *, sample_index_name: str = "") -> tuple[Finding, ...]:
-    """What stands out, the most important first; nothing when nothing does. The profile may be used again.
+    """Findings about a profile, the most important first; none when nothing stands out. The profile stays unchanged.
 
     Raises SourceError for a damaged profile, UsageError for a sample type that it does not have.
     """
@@ -190,7 +191,7 @@ def finding(
     confidence: Confidence = "confirmed",
     next_actions: Sequence[NextAction] = (),
 ) -> Finding:
-    """A finding about a profile: it concerns no node."""
+    """A finding about a profile, with `profile-` before its code; it concerns no node."""
     severity: Severity = "warning" if warns else "info"
     return new_finding(as_code(f"profile-{code}"), severity, claim, evidence, next_actions, confidence=confidence)
 
@@ -261,12 +262,12 @@ def _leaks(taken: SourcedProfile, leaked: Sequence[GoroutineGroup]) -> Finding:
 
 
 def of_function(taken: SourcedProfile, function: str, kind: str = GOROUTINES) -> Evidence:
-    """The function's own row; where it has none, the line that tells so."""
+    """Evidence: the function's row in `profile top`; where it has none, the line with the total."""
     return focused(taken, kind, f"{literally(function)}$", lambda name: name == function, rows=1)[-1]
 
 
 def share(part: float) -> str:
-    """`12.2 %`; below a tenth of a percent with one more digit."""
+    """The part as a percentage, `12.2%`; below a tenth of a percent with one more digit."""
     return f"{part:.1%}" if part >= 0.001 or not part else f"{part:.2%}"
 
 

@@ -1,4 +1,4 @@
-"""Flat and cumulative weights, and what of them is shown, in which order (internal/graph, internal/report).
+"""Flat and cumulative weights, and which rows of them a table shows, in which order (internal/graph, internal/report).
 
 A node's weight counts once per sample, however often it recurs in the stack; the leaf's weight is its own (flat).
 """
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 
 EDGE_FRACTION = 0.001
 MOST_TEXT = 16 << 20
-"""Characters of names in one text: what large programs have takes a megabyte, a profile made for it terabytes."""
+"""The most characters of names in one text: large programs have a megabyte, a profile made for it has terabytes."""
 _FEW = 1000
-"""Rows whose names fit into `MOST_TEXT`, whatever they are."""
+"""A number of rows whose names fit into `MOST_TEXT`, whatever they are."""
 
 
 class Trim(NamedTuple):
-    """What is shown. `nodecount` 0 for all."""
+    """Which rows of a table are shown, by pprof's options. `nodecount` 0 for all."""
 
     cum: bool = False
     nodecount: int = 0
@@ -38,7 +38,7 @@ class Trim(NamedTuple):
 
 
 class GraphRow(NamedTuple):
-    """A node that is shown. `inline` is empty, `(inline)` or `(partial-inline)`."""
+    """A node that a table shows. `inline` is empty, `(inline)` or `(partial-inline)`."""
 
     node: GraphNode
     flat: int
@@ -47,7 +47,7 @@ class GraphRow(NamedTuple):
 
 
 class Graph(NamedTuple):
-    """Rows in their order; of how many nodes; how many more were too small."""
+    """The rows of a table in their order; of how many nodes; and how many more were too small."""
 
     rows: list[GraphRow]
     nodes: int
@@ -55,7 +55,7 @@ class Graph(NamedTuple):
 
 
 def trimmed(profile: Profile, index: int, trim: Trim) -> Graph:
-    """The rows of a table of the sample type at `index`. Raises SourceError for samples that contradict the profile."""
+    """The rows of a table of the sample type at `index`. Raises SourceError where a sample contradicts the profile."""
     table = node_table(profile, lines=trim.lines, inlines=trim.inlines)
     sums = sums_of(profile, index, table)
     flat, cum = sums.weigh()
@@ -85,7 +85,7 @@ def trimmed(profile: Profile, index: int, trim: Trim) -> Graph:
 
 
 def check_text(sizes: Iterable[int]) -> None:
-    """Raises SourceError where names of these lengths are too much for one text."""
+    """Checks that names of these lengths are not too much for one text. Raises SourceError above `MOST_TEXT`."""
     if sum(sizes) > MOST_TEXT:
         hint = Text("error-pprof.ask-for-fewer-rows-nodecount", few=_FEW)
         raise SourceError(Text("error-pprof.table-would-have-more", most=MOST_TEXT >> 20), hint=hint)

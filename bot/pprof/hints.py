@@ -1,9 +1,8 @@
-"""What stands out in a profile, by fixed rules with figures: shares of it, never causes.
+"""Known costs in a profile, found by fixed rules with figures: shares of the profile, never causes.
 
-The rules are in `hints.toml`. What the profile says about taking profiles is left out.
-Every pattern reads the same in Python and in RE2, so that `-focus` shows what a hint counted.
-
-Where goroutines wait is grouped by stack; between two profiles the groups that grow are a suspected leak.
+The rules are in `hints.toml`. Samples of the profiler itself are left out. Every pattern reads the same in Python and
+in RE2, so that `-focus` shows what a hint counted. Goroutines are grouped by the stack in which they wait; groups that
+grow between two profiles are a suspected leak.
 """
 
 import re
@@ -33,14 +32,14 @@ _STANDARD = frozenset(_STANDARD_NAMES.split())
 
 
 def function_cum(profile: Profile, index: int) -> dict[str, int]:
-    """Cumulative weight by function; the profile is as `top.prepared` gives it."""
+    """Cumulative weight by function of a profile as `top.prepared` gives it."""
     table = node_table(profile, lines=False, inlines=True)
     cum = sums_of(profile, index, table).weigh().cum
     return {str(node): weight for node, weight in zip(table.nodes, cum, strict=True) if weight}
 
 
 def nearest_to_leaf(profile: Profile, index: int, names: Iterable[str]) -> str:
-    """The one of these functions that is nearest to the leaf in the most weight; the first where none has any."""
+    """Which of the functions `names` is nearest to the leaf in the most weight; the first where none occurs."""
     weights = dict.fromkeys(names, 0)
     for ids, value in profile.samples.stacks(index):
         lines = (line for number in ids for line in profile.locations[number].lines)
@@ -51,10 +50,10 @@ def nearest_to_leaf(profile: Profile, index: int, names: Iterable[str]) -> str:
 
 
 def observations(profile: Profile, index: int) -> float:
-    """How many observations the sample type at `index` rests on.
+    """The number of observations that the sample type at `index` rests on.
 
     CPU: ticks. Heap: Go records one allocation per 512 KiB (`period`), so the space over that. Mutex and block: the
-    waits that were counted. Goroutines and threads: themselves.
+    waits that were counted. Goroutines and threads: their number.
     """
     types = [value_type.type for value_type in profile.sample_types]
     if types[index] in _HEAP:
@@ -71,7 +70,7 @@ def total(profile: Profile, index: int) -> int:
 
 
 class FunctionShare(NamedTuple):
-    """The part of a profile whose stacks have a matching function. `callers`: own code nearest to it, by weight."""
+    """The weight of stacks with a function that matches a rule. `callers`: own code nearest to it, by weight."""
 
     weight: int
     callers: list[tuple[str, int]]
@@ -80,7 +79,7 @@ class FunctionShare(NamedTuple):
 def shares(
     profile: Profile, index: int, patterns: Mapping[str, re.Pattern[str]], unless: Mapping[str, str] | None = None
 ) -> dict[str, FunctionShare]:
-    """The share of each pattern, in one pass. Stacks overlap, so shares may add up to more than everything.
+    """The share of each pattern in a profile, in one pass. Stacks overlap, so all may add up to more than everything.
 
     A caller is the nearest function towards the root, from the match on, that is neither Go's own nor of a logging
     library and does not match itself; where there is none, the own function that matches. A sample in which
@@ -154,15 +153,15 @@ Level = Literal["note", "warning"]
 
 _IDLE = 0.05
 FEW = 100
-"""Observations below which shares mean little."""
+"""The number of observations below which shares mean little."""
 _CALLERS = 3
 # Not what a program calls to label its own work: Do, SetGoroutineLabels, WithLabels.
 PROFILER = re.compile(r"net/http/pprof\.|runtime/pprof\.([a-z(]|Lookup|Start|Stop|Write)")
-"""What takes profiles."""
+"""Matches the functions that take profiles."""
 
 
 class HintRule(NamedTuple):
-    """A row of `hints.toml`, which says what its fields mean."""
+    """A rule for a known cost: a row of `hints.toml`, which says what its fields mean."""
 
     code: str
     pattern: re.Pattern[str]
@@ -174,7 +173,7 @@ class HintRule(NamedTuple):
 
 @cache
 def hint_rules() -> dict[str, list[HintRule]]:
-    """The rules by sample type."""
+    """The rules of `hints.toml` by sample type."""
     found: dict[str, list[HintRule]] = {}
     for row in tomllib.loads(files("bot.pprof").joinpath("hints.toml").read_text(encoding="utf-8"))["rule"]:
         kinds, pattern = row.pop("of"), re.compile(row.pop("pattern"))
@@ -184,9 +183,10 @@ def hint_rules() -> dict[str, list[HintRule]]:
 
 
 class Hint(NamedTuple):
-    """`share` is of the whole profile. `callers`: the program's own functions nearest to what matched, with shares.
+    """One known cost that a rule of `hints.toml` found. `share` and those of `callers` are parts of the whole profile.
 
-    `pattern` and `unless` say which samples count, as `-focus` and `-ignore` would be given them.
+    `callers` are the program's own functions nearest to what matched. `pattern` and `unless` say which samples count,
+    as `-focus` and `-ignore` take them.
     """
 
     code: str
@@ -198,7 +198,7 @@ class Hint(NamedTuple):
 
 
 class Hints(NamedTuple):
-    """`observed`: on how many observations all rests. `idle`: the share of a core, where hardly any is used."""
+    """The hints about a profile. `observed`: observations behind them; `idle`: the share of a core, if hardly used."""
 
     hints: list[Hint]
     observed: float
@@ -250,7 +250,7 @@ def _hint(rule: HintRule, share: FunctionShare, others: int, whole: int, *, unle
 
 
 MANY = 100
-"""Goroutines in one own stack from which on it is worth a word."""
+"""The number of goroutines in one own stack from which on a finding tells of them."""
 _GROWN_BY, _GROWN_SHARE = 50, 1.2
 _WAITS = (
     ("runtime.chanrecv", Text("profile-wait.channel-receive")),
@@ -284,14 +284,14 @@ class GoroutineGroup(NamedTuple):
 
 
 class GroupGrowth(NamedTuple):
-    """A group that has grown: a suspected leak, not a proven one."""
+    """A goroutine group that has grown since `before`: a suspected leak, not a proven one."""
 
     group: GoroutineGroup
     before: int
 
 
 def groups(profile: Profile) -> list[GoroutineGroup]:
-    """By stack over all labels, the largest first; the profile is as `top.prepared` gives it."""
+    """Goroutines by stack over all labels, the largest group first; the profile is as `top.prepared` gives it."""
     names = {
         number: tuple(line.function.name for line in location.lines) or ("?",)
         for number, location in profile.locations.items()
@@ -309,12 +309,12 @@ def groups(profile: Profile) -> list[GoroutineGroup]:
 
 
 def crowded(found: Sequence[GoroutineGroup]) -> list[GoroutineGroup]:
-    """Groups that wait in own code in numbers; those that serve idle connections or take profiles are left out."""
+    """Groups with many goroutines that wait in own code; those of idle connections or the profiler are left out."""
     return [group for group in found if group.goroutines > MANY and group.waits_in and not _expected(group)]
 
 
 def grown(before: Profile, after: Profile) -> list[GroupGrowth]:
-    """The groups that have more goroutines in `after` by more than 50 and a fifth, the largest growth first."""
+    """The groups with more goroutines in `after`, by more than 50 and a fifth; the largest growth first."""
     counts = {group.stack: group.goroutines for group in groups(before)}
     more = [
         GroupGrowth(group, earlier)

@@ -1,8 +1,8 @@
-"""Where in a function the weight lies, line by line: what `list` of go tool pprof tells, with or without the source.
+"""The weight of a function's lines, as `list` of go tool pprof shows it, with or without the source.
 
 Without it each line has a link to the source on the web. Go writes the version into the path of every module that a
-program takes from elsewhere (`/go/pkg/mod/k8s.io/klog/v2@v2.130.1/klog.go`), but neither its own nor that of the
-program: those must be told. A link to the wrong line is worse than none: there is none where a version is missing.
+program takes from elsewhere (`/go/pkg/mod/k8s.io/klog/v2@v2.130.1/klog.go`), but neither Go's own nor the program's:
+the user must tell these. A link to the wrong line is worse than none: there is none where a version is missing.
 """
 
 import posixpath
@@ -22,16 +22,16 @@ from bot.texts import Text
 
 _SUGGESTED = 3
 _MARGIN = 5
-"""Lines that are shown before and after those that weigh (internal/report/source.go)."""
+"""How many lines a listing shows before and after those with weight (internal/report/source.go)."""
 
 Source = Callable[[str], list[str]]
-"""The lines of a file; raises OSError with what to print where it cannot be read."""
+"""Gives the lines of a file; raises OSError, whose text is printed, where it cannot be read."""
 Link = Callable[[str, str, int], str]
-"""The address of a function's file's line, or nothing."""
+"""Gives the web address of a line, by function, file and line; empty where it is not known."""
 
 
 class LineWeight(NamedTuple):
-    """A line of a function."""
+    """The weight of one line of a function."""
 
     line: int
     flat: int
@@ -39,7 +39,7 @@ class LineWeight(NamedTuple):
 
 
 class FunctionLines(NamedTuple):
-    """A function in a file, its lines in their order. The lines' `cum` are added up, though calls may nest."""
+    """The weights of a function's lines in one file, in order. The lines' `cum` are added up, though calls may nest."""
 
     name: str
     file: str
@@ -58,7 +58,7 @@ class FunctionLines(NamedTuple):
 
 
 def function_lines(profile: Profile, index: int, function: str) -> list[FunctionLines]:
-    """The functions whose name the regular expression `function` finds, by name and file; without a file no lines.
+    """Line weights of the functions whose name the regular expression finds, by name and file; none without a file.
 
     The profile is as `top.prepared` gives it. Raises UsageError when the expression cannot be read or finds none.
     """
@@ -93,7 +93,7 @@ def _function(nodes: list[tuple[GraphNode, int, int]]) -> FunctionLines:
 
 
 def listing(functions: Sequence[FunctionLines], total: int, unit: str, *, source: Source | None, link: Link) -> str:
-    """The text. With `source` it is that of `go tool pprof -list`; else only lines that weigh, each with its link."""
+    """The listing as text. With `source` it is that of `go tool pprof -list`; else lines with weight and a link."""
 
     def value(number: int) -> str:
         return label(number, unit, AUTO)
@@ -128,7 +128,7 @@ def listing(functions: Sequence[FunctionLines], total: int, unit: str, *, source
 
 
 def below(path: str, folders: str) -> str:
-    """What is left of a file's path below the folders (with `:` between them), where it goes through one of that name.
+    """The rest of a file's path below one of the `folders` (with `:` between them); the whole path where none is in it.
 
     `/build/hami/pkg/a.go` is `pkg/a.go` for `/home/me/hami` (trimPath of internal/report/source.go).
     """
@@ -161,7 +161,7 @@ _HOSTS = (
 
 
 class SourceLinks:
-    """The links of one profile. `versions` are those that it cannot tell: of `go` and of the program's module."""
+    """Links to the source of one profile's lines. `versions` are of `go` and the program's module, which it lacks."""
 
     def __init__(self, profile: Profile, versions: Mapping[str, str]) -> None:
         toolchains = (_TOOLCHAIN.fullmatch(function.filename) for function in profile.functions)
@@ -171,7 +171,7 @@ class SourceLinks:
         self._roots = {module: root for module in self._modules if (root := _root(profile, module))}
 
     def link(self, function: str, file: str, line: int) -> str:
-        """The address of the line; empty where the version or the repository is not known."""
+        """The web address of the line; empty where the version or the repository is not known."""
         if found := _TOOLCHAIN.fullmatch(file):
             return _go_link(found["version"], found["file"], line)
         if (found := _MODULE.fullmatch(file)) and not file.startswith("golang.org/toolchain@"):
@@ -193,7 +193,7 @@ class SourceLinks:
 
 
 def read_versions(text: str) -> dict[str, str]:
-    """`github.com/Project-HAMi/HAMi@v2.9.0,go@1.25.3`. Raises UsageError."""
+    """The versions in `github.com/Project-HAMi/HAMi@v2.9.0,go@1.25.3`, by module. Raises UsageError."""
     found: dict[str, str] = {}
     for part in filter(None, text.split(",")):
         module, at, version = part.partition("@")

@@ -28,9 +28,10 @@ _PAGE = 0x1000
 
 
 def subtract(source: Profile, base: Profile, *, diff: bool, normalize: bool) -> Profile:
-    """`source` less `base`. With `diff` (-diff_base) the base's samples carry BASE_LABEL, so the total is theirs.
+    """The profile `source` less `base`. With `diff` (-diff_base) the base's samples carry BASE_LABEL and give the
+    total.
 
-    Raises UsageError when the two do not measure the same.
+    Raises UsageError when the two profiles do not measure the same.
     """
     if normalize:
         _check_alike(source, base)

@@ -1,7 +1,7 @@
 """The nodes of a profile: a function, or a line of one (-lines), or an unsymbolised part of a binary; and their names.
 
-Names are shown as people read them (internal/symbolizer/symbolizer.go): what looks like C++ loses its parameters. It
-hits Go's generics too: `slices.SortFunc[main.T,func(int, int) bool]` is printed `slices.SortFunc[main.T,func bool]`.
+Names are shown as pprof shows them (internal/symbolizer/symbolizer.go): what looks like C++ loses its parameters. Go's
+generics are hit too: `slices.SortFunc[main.T,func(int, int) bool]` is printed `slices.SortFunc[main.T,func bool]`.
 Mangled C++ names (`_Z…`) stay mangled: no Go program has them, but through cgo.
 """
 
@@ -17,30 +17,30 @@ _WORKING_DIRECTORY = ("/proc/self/cwd/./", "/proc/self/cwd/")
 
 
 Stacks = Callable[[], Iterable[tuple[Sequence[int], int]]]
-"""Location ids, leaf first, and a value, for every sample; the same each time it is called."""
+"""Gives location ids, leaf first, and a value for every sample; the same at each call."""
 
 Frame = tuple[int, bool]
-"""A node, and whether it is inlined into the next one."""
+"""A node of a stack, and whether it is inlined into the next one."""
 Edge = tuple[int, int]
-"""A caller and its callee."""
+"""A call: the numbers of the caller's and the callee's node."""
 
 
 class NodeWeights(NamedTuple):
-    """By node number: flat goes to the leaf, cum once to each node of a stack."""
+    """Weights by node number: `flat` goes to a stack's leaf, `cum` once to each node of a stack."""
 
     flat: list[int]
     cum: list[int]
 
 
 class Edges(NamedTuple):
-    """Weight of each call, and whether every call of it was inlined."""
+    """The weight of each call, and whether every occurrence of it was inlined."""
 
     weights: dict[Edge, int]
     inline: dict[Edge, bool]
 
 
 class GraphNode(NamedTuple):
-    """What makes a row its own.
+    """The identity of a row in a table: nodes with equal fields are one row.
 
     `file` and `line` only with -lines; `object_file` and `start_line` only where there is no name, or for lists.
     """
@@ -63,19 +63,19 @@ class GraphNode(NamedTuple):
 
     @property
     def size(self) -> int:
-        """Characters that `str` takes, or somewhat more."""
+        """Characters that `str` of the node takes, or somewhat more."""
         return len(self.name) + len(self.file) + len(self.object_file)
 
 
 class NodeTable(NamedTuple):
-    """Nodes by number, and the numbers of each location's lines, innermost first; never none."""
+    """The nodes by number, and by location the node numbers of its lines, innermost first; at least one each."""
 
     nodes: list[GraphNode]
     by_location: dict[int, tuple[int, ...]]
 
 
 def node_table(profile: Profile, *, lines: bool, inlines: bool, objects: bool = False) -> NodeTable:
-    """The nodes at the wanted granularity. Without `inlines` a location counts for its outermost function alone.
+    """The profile's nodes at the wanted granularity. Without `inlines` a location counts for its outermost function.
 
     With `objects` (and `lines`) functions of one name in several binaries, or with several beginnings, stay apart.
     """
@@ -137,7 +137,7 @@ def no_location() -> SourceError:
 
 
 def simplify(functions: Iterable[Function]) -> None:
-    """Give every function whose name is the binary's own the name that pprof shows."""
+    """Replaces names of functions that are the binary's own by the names that pprof shows."""
     shown: dict[str, str] = {}  # many functions may share one long name: it stays one text
     for function in functions:
         name = function.system_name
@@ -148,7 +148,7 @@ def simplify(functions: Iterable[Function]) -> None:
 
 
 def simplified(name: str) -> str:
-    """The name without parameters and template parameters, where it looks like C++; else as it is."""
+    """The function's name without parameters and template parameters, where it looks like C++; else unchanged."""
     if ".<" in name or "])." in name:  # Java's constructors; methods of Go's generic types
         return name
     if "::" in name or any(sign in name for sign in "<>[]"):

@@ -1,4 +1,4 @@
-"""A profile in memory: pprof's own words, ids as the file has them.
+"""A profile in memory, in pprof's own words, with ids as the file has them.
 
 Without dataclasses: their import (with `inspect`) takes a tenth of the time that a small table takes.
 """
@@ -22,14 +22,14 @@ BASE_LABEL = ("pprof::base", "true")
 
 
 class ValueType(NamedTuple):
-    """What one of a sample's values counts, and in which unit: `cpu`, `nanoseconds`."""
+    """The meaning of one value of a sample: what it counts and in which unit (`cpu`, `nanoseconds`)."""
 
     type: str
     unit: str
 
 
 class Function(msgspec.Struct, eq=False):
-    """`name` is what people read; `system_name` is what the binary calls it."""
+    """A function of the program. `name` is for people; `system_name` is the binary's."""
 
     id: int
     name: str
@@ -39,7 +39,7 @@ class Function(msgspec.Struct, eq=False):
 
 
 class SourceLine(NamedTuple):
-    """A place in a function."""
+    """A place in a function: its line and column."""
 
     function: Function
     line: int
@@ -47,7 +47,7 @@ class SourceLine(NamedTuple):
 
 
 class Mapping(NamedTuple):
-    """A part of the address space; the first one of a profile is the program itself."""
+    """A mapped part of the address space; the first one of a profile is the program itself."""
 
     id: int
     start: int
@@ -68,7 +68,7 @@ class Location(NamedTuple):
 
 
 class Label(NamedTuple):
-    """What the program said about a sample: a text, or a number with a unit."""
+    """A program's label on a sample: a text, or a number with a unit."""
 
     key: str
     text: str
@@ -77,7 +77,7 @@ class Label(NamedTuple):
 
 
 class ProfileSample(NamedTuple):
-    """One stack, leaf first, with a value per sample type."""
+    """One stack, leaf first, with a value for each sample type."""
 
     location_ids: Sequence[int]
     values: Sequence[int]
@@ -85,21 +85,21 @@ class ProfileSample(NamedTuple):
 
 
 class Samples(Protocol):
-    """The samples of a profile; may be read any number of times. Their length hint is not less than their number."""
+    """The samples of a profile; they can be read any number of times. Their length hint is not below their number."""
 
     def __length_hint__(self) -> int: ...
 
     def __iter__(self) -> Iterator[ProfileSample]:
-        """Every sample with its labels."""
+        """Gives every sample with its labels."""
         ...
 
     def stacks(self, index: int) -> Iterable[tuple[Sequence[int], int]]:
-        """Location ids and the value at `index` of every sample, where labels do not matter."""
+        """Gives the location ids and the value at `index` of every sample, for callers that need no labels."""
         ...
 
 
 class SampleList:
-    """Samples that are in memory."""
+    """Samples that are held in a list."""
 
     def __init__(self, samples: Sequence[ProfileSample]) -> None:
         self._samples = samples
@@ -115,7 +115,7 @@ class SampleList:
 
 
 class Rewritten:
-    """The samples with other stacks: what `rewrite` makes of the location ids, None where the sample goes."""
+    """Samples with other stacks: `rewrite` maps a sample's location ids; None leaves the sample out."""
 
     def __init__(self, samples: Samples, rewrite: Callable[[Sequence[int]], Sequence[int] | None]) -> None:
         self._samples, self._rewrite = samples, rewrite
@@ -135,7 +135,7 @@ class Rewritten:
 
 
 class Chosen:
-    """The samples that `keep` accepts."""
+    """Samples of a profile, only those that `keep` accepts."""
 
     def __init__(self, samples: Samples, keep: Callable[[ProfileSample], bool]) -> None:
         self._samples, self._keep = samples, keep
@@ -151,7 +151,7 @@ class Chosen:
 
 
 class Profile(msgspec.Struct, eq=False, kw_only=True):
-    """What a file says. `locations` is by id; every id of a sample is in it, or reading the sample raises.
+    """A profile as its file has it. `locations` is by id; reading a sample with another id raises SourceError.
 
     `may_hold_base`: whether any sample may carry BASE_LABEL.
     """
@@ -173,7 +173,7 @@ class Profile(msgspec.Struct, eq=False, kw_only=True):
     may_hold_base: bool
 
     def copy(self) -> "Profile":
-        """A copy to make a table of: filters change what they are given."""
+        """A copy to make a table of: filters change the profile that they are given."""
         found = copy.copy(self)
         found.locations = dict(self.locations)
         return found
@@ -190,12 +190,12 @@ def int64(number: int) -> int:
 
 
 def magnitude(number: int) -> int:
-    """The absolute value; that of the smallest int64 is itself, as in Go."""
+    """The number without its sign; the smallest int64 stays itself, as in Go."""
     return int64(abs(number))
 
 
 def truncated(number: float) -> int:
-    """The whole part as Go's int64(number) is on amd64: what no int64 holds is the smallest."""
+    """The whole part as Go's int64(number) gives it on amd64; the smallest int64 for a number out of range."""
     return int(number) if -_LIMIT <= number < _LIMIT else -_SIGN
 
 
@@ -203,7 +203,7 @@ ALLOCATED = "alloc_space"
 
 
 def sample_index(profile: Profile, wanted: str) -> int:
-    """The position of the wanted sample type, or of the default one. Raises UsageError with those that there are."""
+    """The position of the wanted sample type, or of the default one. Raises UsageError, which names all types."""
     types = [value_type.type for value_type in profile.sample_types]
     if not wanted:
         known = profile.default_sample_type in types
@@ -224,10 +224,10 @@ def sample_index(profile: Profile, wanted: str) -> int:
 
 
 def shown_type(profile: Profile) -> str:
-    """The sample type that an answer shows where nobody named one; empty for the default, which pprof takes.
+    """The sample type for an answer when none is named; empty for pprof's default.
 
-    Of what a heap gives during a time it is the bytes allocated: Go's difference of two heaps names no default
-    (net/http/pprof, `deltaProfile`), and the last type, the memory in use, is negative where memory was freed.
+    For a heap over a time it is the bytes allocated: Go's difference of two heaps names no default (net/http/pprof,
+    `deltaProfile`), and the last type, the memory in use, is negative where memory was freed.
     """
     is_difference = profile.duration_nanos > 0 and not profile.default_sample_type
     allocates = any(value_type.type == ALLOCATED for value_type in profile.sample_types)
@@ -239,7 +239,7 @@ def _one_of(types: list[str]) -> dict[str, str]:
 
 
 def keep_common_types(profiles: Sequence[Profile]) -> None:
-    """Leave only the sample types that each profile has once, in the order of the first. Raises UsageError for none."""
+    """Leaves only sample types that each profile has once, in the first's order. Raises UsageError for none."""
     every = [value_type.type for profile in profiles for value_type in profile.sample_types]
     common = [
         value_type.type for value_type in profiles[0].sample_types if every.count(value_type.type) == len(profiles)

@@ -1,6 +1,6 @@
-"""Sums over all stacks of a profile, which take nearly all of the time: in plain Python for small profiles.
+"""Sums over all stacks of a profile, which take nearly all of the time: in plain Python, for small profiles.
 
-`sums_numpy` has the same sums for large ones.
+`sums_numpy` has the sums for large ones.
 """
 
 from collections.abc import Mapping
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from bot.pprof.sums_numpy import VectorSums
 
 LARGE = 2_000
-"""Samples from which on importing numpy pays."""
+"""The number of samples from which on importing numpy pays."""
 
 
 def sums_of(profile: Profile, index: int, table: NodeTable) -> "PlainSums | VectorSums":
-    """Sums of the sample type at `index`, the faster way for the profile's size."""
+    """Sums over the stacks of the sample type at `index`, made the faster way for the profile's size."""
     stacks = partial(profile.samples.stacks, index)
     if length_hint(profile.samples) >= LARGE:
         from bot.pprof.sums_numpy import VectorSums  # noqa: PLC0415  # numpy: 0.08 s of 0.14 s
@@ -30,7 +30,7 @@ def sums_of(profile: Profile, index: int, table: NodeTable) -> "PlainSums | Vect
 
 
 class PlainSums:
-    """Sums over some stacks. Both raise SourceError for a location that is not there."""
+    """Sums over stacks in plain Python. Both methods raise SourceError for a location that is not in the table."""
 
     def __init__(self, stacks: Stacks, table: NodeTable) -> None:
         self._stacks, self._table = stacks, table
@@ -50,9 +50,9 @@ class PlainSums:
         return NodeWeights([int64(value) for value in flat], [int64(value) for value in cum])
 
     def edges(self, frames: Mapping[int, tuple[Frame, ...]], callees: set[int]) -> Edges:
-        """The calls of `callees` between the frames of each location, innermost first; they skip those without any.
-
-        A call counts once per sample; where a stack repeats it, the one nearest to the root says if it is inlined.
+        """The calls of `callees` between the frames of each location, innermost first; locations without frames are
+        skipped. A call counts once per sample; where a stack repeats it, the one nearest to the root says if it is
+        inlined.
         """
         found = Edges({}, {})
         for ids, value in self._stacks():

@@ -17,7 +17,7 @@ _LONGEST_FILTER = 80
 
 
 class Options(NamedTuple):
-    """How a table is made; names and defaults are pprof's. `sample_index` is a name or a position, or empty."""
+    """The options of a table; names and defaults are pprof's. `sample_index` is a name, a position, or empty."""
 
     sample_index: str = ""
     unit: str = AUTO
@@ -31,7 +31,7 @@ _DEFAULT = Options()
 
 
 class TopRow(NamedTuple):
-    """A line of the table. `function` has the mark of an inlined one behind it, `name` has not."""
+    """A line of `profile top`. `function` is `name`, with a mark behind it where it is inlined."""
 
     flat: str
     flat_share: str
@@ -47,7 +47,7 @@ class TopRow(NamedTuple):
 
 
 class Listing(NamedTuple):
-    """What the text tells, line by line. `duration` is empty where it is not known."""
+    """The text of `profile top`, by its parts. `duration` is empty where it is not known."""
 
     header: tuple[str, ...]
     duration: str
@@ -64,15 +64,15 @@ class Listing(NamedTuple):
 
 
 def top(source: Profile, base: Profile | None = None, *, diff: bool = False, options: Options = _DEFAULT) -> str:
-    """The whole text. With a base, what `source` has more: `-base`, or `-diff_base` with `diff`.
+    """The whole text of `profile top`. With `base`, of the difference to it: `-base`, or `-diff_base` with `diff`.
 
-    Uses up what it is given. Raises SourceError for a damaged profile, UsageError for options that do not fit it.
+    Changes the profiles given. Raises SourceError for a damaged profile, UsageError for options that do not fit it.
     """
     return str(listing(prepared(source, base, diff=diff, normalize=options.normalize), options))
 
 
 def listing(profile: Profile, options: Options = _DEFAULT) -> Listing:
-    """What is told of a profile that is prepared already; uses it up."""
+    """The text of `profile top` for a prepared profile, by its parts. Changes the profile."""
     index = sample_index(profile, options.sample_index)
     if options.relative_percentages:
         filters.apply(profile, options.filters)
@@ -84,7 +84,7 @@ def listing(profile: Profile, options: Options = _DEFAULT) -> Listing:
 
 
 def prepared(source: Profile, base: Profile | None = None, *, diff: bool = False, normalize: bool = False) -> Profile:
-    """The profile, less its base, with the names that people read and without the frames that it asks to drop."""
+    """The profile, less its base, with names for people and without the frames that it asks to drop."""
     for profile in (source, base):
         if profile is not None:
             keep_common_types([profile])
@@ -96,7 +96,7 @@ def prepared(source: Profile, base: Profile | None = None, *, diff: bool = False
 
 
 def total_of(profile: Profile, index: int) -> int:
-    """The sum of all values without their signs; of the base's alone when a comparison marked them."""
+    """The sum of all values without their signs; only of the base's samples where a comparison marked them."""
     if profile.may_hold_base:
         base = int64(sum(abs(sample.values[index]) for sample in profile.samples if is_base(sample)))
         if base > 0:

@@ -6,7 +6,7 @@ from bot.pprof.profile import int64, magnitude, truncated
 
 _SMALLEST = -(1 << 63)
 AUTO = "minimum"
-"""The unit that fits the value; pprof's own word for it."""
+"""The unit that fits the value, by pprof's own word for it."""
 _UNINTERESTING = ("count", "sample", "unit", "minimum", "auto")
 
 
@@ -35,11 +35,11 @@ _KNOWN = {
     for alias in aliases
 }
 _SMALL = {"size": _KNOWN["b"], "time": _KNOWN["s"]}
-"""The unit of values that are below all units of their kind."""
+"""By kind, the unit of values that are below all units."""
 
 
 def scale(value: int, unit: str, wanted: str) -> tuple[float, str]:
-    """The value in the wanted unit, and that unit's name; the name is empty where a number needs none."""
+    """The value in the wanted unit, and the unit's name; the name is empty where a number needs none."""
     if value < 0 and value != _SMALLEST:
         scaled, name = scale(-value, unit, wanted)
         return -scaled, name
@@ -69,7 +69,7 @@ def _known(unit: str) -> _Unit | None:
 
 
 def label(value: int, unit: str, wanted: str) -> str:
-    """The value in words: `13.24s`, `0`."""
+    """The value with its unit as pprof prints it: `13.24s`, `0`."""
     scaled, name = scale(value, unit, wanted)
     text = f"{scaled:.2f}".removesuffix(".00")
     return "0" if text in ("0", "-0") else text + name
@@ -84,12 +84,12 @@ def percentage(value: int, total: int) -> str:
 
 
 def fraction_of(total: int, fraction: float) -> int:
-    """What a cutoff is for a total: cut to a whole number, without sign."""
+    """The given fraction of a total, as a cutoff: cut to a whole number, without sign."""
     return magnitude(truncated(float(total) * fraction))
 
 
 def common_unit(smallest: int, total: int, unit: str) -> str:
-    """The one unit of a whole report, for the smallest value that it shows (not 0) and the total."""
+    """The one unit for a whole table, from the smallest value that it shows (not 0) and the total."""
     fitting = scale(smallest, unit, AUTO)[1]
     if fitting != scale(total, unit, AUTO)[1] and int64(smallest * 100) < total:
         fitting = scale(int64(100 * smallest), unit, AUTO)[1]  # so that the smallest may be as little as 0.01

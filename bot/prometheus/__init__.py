@@ -1,4 +1,4 @@
-"""What can be asked of a Prometheus: see `bot.prometheus.client`."""
+"""The interface of a Prometheus to ask; `bot.prometheus.client` implements it."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -7,18 +7,18 @@ from typing import Protocol
 from bot.hami.metrics.exposition import Sample
 
 SOURCE = "Prometheus"
-"""Its name where it could not be read."""
+"""The source's name in a gap about Prometheus."""
 Labels = dict[bytes, Mapping[str, str]]
-"""Labels by how they were written. Of a large cluster's 100,000 series most have the labels of three others."""
+"""Label mappings by their text in an answer; most series of a large cluster share theirs with three others."""
 
 
 class Prometheus(Protocol):
-    """Whatever answers PromQL."""
+    """A server that answers PromQL."""
 
     async def query(self, expression: str, at: datetime, labels: Labels | None = None) -> list[Sample]:
         """The samples of an instant query, as of `at`. `name` is empty where a function dropped it; `line` is the
-        series and its value as the text format has them. What is no finite number is no sample. With `labels`, samples
-        of all answers that have the same labels have one mapping of them.
+        series and its value in the text format. Values that are no finite numbers are left out. With `labels`, samples
+        with equal labels share one mapping, also between answers.
 
         Raises SourceError: not reached, refused, too slow, too large, or an answer that is no vector.
         """

@@ -23,14 +23,14 @@ from bot.texts import Prose, Text
 
 WITHIN_S = 30.0
 LARGEST_ANSWER = 64 * 1024 * 1024
-"""Bytes: some 200,000 samples."""
+"""The most bytes of an answer: some 200,000 samples."""
 _LONGEST_REASON = 300
 _NAMED = b'{"__name__":"'
-"""So Prometheus begins a series: its labels are sorted."""
+"""The bytes with which Prometheus begins a series: its labels are sorted."""
 
 
 class Address(NamedTuple):
-    """Where a Prometheus is and how the bot logs in: by a bearer token, by user and password, or not at all.
+    """The URL of a Prometheus and how the bot logs in: by a bearer token, by user and password, or not at all.
 
     `ca_file` holds the certificates that are trusted in place of the system's.
     """
@@ -60,7 +60,7 @@ class _PrometheusAnswer(msgspec.Struct, rename={"error_type": "errorType"}):
 
 
 class PrometheusClient:
-    """See `bot.prometheus.Prometheus`. No secret stands in an error; a redirect is not followed."""
+    """A Prometheus asked over HTTP. No error repeats a secret; redirects are not followed."""
 
     def __init__(self, address: Address, *, within_s: float = WITHIN_S, limit_bytes: int = LARGEST_ANSWER) -> None:
         self._address = address
@@ -69,7 +69,7 @@ class PrometheusClient:
         self._verify: ssl.SSLContext | bool | None = None if address.url.startswith("https:") else False
 
     async def query(self, expression: str, at: datetime, labels: Labels | None = None) -> list[Sample]:
-        """See `bot.prometheus.Prometheus.query`."""
+        """The samples of an instant query; see `bot.prometheus.Prometheus.query`. Raises SourceError."""
         try:
             async with asyncio.timeout(self._within_s):
                 status, body, cut = await self._post(expression, at)

@@ -1,6 +1,6 @@
-"""Charts of bars: the latency of scheduling by stage, and of each pool its use and its requests. In English.
+"""Charts of bars: the latency of scheduling by stage, and the use and the requests of each pool.
 
-What a fill means shows without colour too: solid is the first amount, striped the second, an empty frame the whole. The
+A fill's meaning is clear without colour: solid is the first amount, striped the second, an empty frame the whole. The
 same report gives the same bytes.
 """
 
@@ -20,12 +20,12 @@ _HEAD, _ROW, _BAR, _FOOT = 84, 48, 24, 48
 _LABEL, _NOTE = 300, 230
 _MOST_BARS = 30
 _SOLID, _STRIPED = (0, 84, 148), (196, 78, 0)
-"""The same as in the picture of the GPUs."""
+"""The colours of the first and the second amount, as in the picture of the GPUs."""
 _STRIPE = 6
 
 
 class Chart(NamedTuple):
-    """A PNG with the name of its file, and what it shows in words."""
+    """A chart as PNG, with its file name, and its content in words."""
 
     name: str
     png: bytes
@@ -43,7 +43,7 @@ class _Bar(NamedTuple):
 
 
 def charts(report: Report, say: Texts) -> list[Chart]:
-    """All that the report's rows can be drawn as."""
+    """The charts of all rows in the report that can be drawn."""
     pools = report.typed(PoolRow)
     latency = [
         _Bar(visible(row.stage), row.median_s, row.p95_s, row.max_s or 0, f"{row.median_s:g} / {row.p95_s:g} s")

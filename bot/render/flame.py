@@ -1,7 +1,7 @@
-"""A profile as a flame graph: frames with places on a page, and with these a page or a picture.
+"""A profile as a flame graph: frames laid out, and drawn as a page or a picture.
 
-The root is on top. Siblings stand in the order of their names, so that pictures of two profiles can be laid side by
-side. What is too narrow to see is left out, and said. The page is self-contained: zoom by click, search, no connection
+The root is on top. Siblings are sorted by name, so that pictures of two profiles can be laid side by side. Frames too
+narrow to see are left out, and their number is shown. The page is self-contained: zoom by click, search, no connection
 to anywhere; every name comes from a foreign process, so all text is escaped and the page allows no script but its own.
 The picture is a PNG that is sharp at Slack's preview size. The same profile gives the same bytes.
 """
@@ -17,7 +17,7 @@ from bot.render.words import visible
 from bot.texts import Text, Texts, together
 
 NARROWEST = 0.0015
-"""The part of the width below which a frame is left out."""
+"""A frame below this part of the whole width is left out."""
 DEEPEST = 40
 
 Colour = tuple[int, int, int]
@@ -33,12 +33,10 @@ COLOURS: dict[str, Colour] = {
     "other std": (182, 211, 247),
     OWN: (65, 140, 239),
 }
-"""What frames are drawn in, by what they belong to: Go's own packages, and the rest.
-
-Any two are at least 15 apart in CIELAB for whoever sees no red, green or blue as well, and dark text is legible on all.
-"""
+"""The colours of frames, by the group of their function: Go's own packages, and the rest. Any two are at least 15 apart
+in CIELAB, also for colour-blind people (red, green or blue), and dark text is legible on all."""
 ROOT: Colour = (255, 255, 255)
-"""The frame of everything belongs to nothing."""
+"""The colour of the root frame, which belongs to no group."""
 
 _GC = ("runtime.gc", "runtime.bgsweep", "runtime.bgscavenge", "runtime.scan", "runtime.greyobject", "runtime.mark")
 _PREFIXES: tuple[tuple[str, tuple[str, ...]], ...] = (
@@ -52,14 +50,14 @@ _PREFIXES: tuple[tuple[str, tuple[str, ...]], ...] = (
 
 
 class StackSample(NamedTuple):
-    """A stack, the root first, and what it weighs (not below zero)."""
+    """A stack, the root first, and its weight (not below zero)."""
 
     stack: Sequence[str]
     value: float
 
 
 class Box(NamedTuple):
-    """A frame on the page. `left` and `width` are parts of the whole width, `row` counts from the root, which is 0."""
+    """A frame of a flame graph. `left` and `width` are parts of the whole width, `row` is 0 for the root."""
 
     name: str
     row: int
@@ -69,7 +67,7 @@ class Box(NamedTuple):
 
 
 class Flame(NamedTuple):
-    """The frames to draw. `total` is what all stacks weigh; `hidden` frames were too narrow, `deeper` ones too deep."""
+    """A flame graph. `total` is the weight of all stacks; `hidden` frames were too narrow, `deeper` ones too deep."""
 
     boxes: tuple[Box, ...]
     total: float
@@ -79,7 +77,7 @@ class Flame(NamedTuple):
 
 
 def lay_out(samples: Iterable[StackSample]) -> Flame:
-    """The frames of these stacks, row by row: what is too narrow to see takes no memory for what it calls."""
+    """The frames of these stacks, row by row. Callees of frames too narrow to see are not laid out, to save memory."""
     live = [(stack[:DEEPEST], value, 0) for stack, value in samples if value > 0]
     total = float(sum(value for _, value, _ in live))
     if not total:
@@ -114,7 +112,7 @@ def lay_out(samples: Iterable[StackSample]) -> Flame:
 
 
 def group_of(name: str) -> str:
-    """What a Go function's name says it belongs to: a key of `COLOURS`."""
+    """The group that a Go function belongs to by its name: a key of `COLOURS`."""
     for group, prefixes in _PREFIXES:
         if name.startswith(prefixes):
             return group
@@ -123,19 +121,19 @@ def group_of(name: str) -> str:
 
 
 def colour_of(box: Box) -> Colour:
-    """The colour of a frame."""
+    """The colour in which the frame is drawn."""
     return COLOURS[group_of(box.name)] if box.row else ROOT
 
 
 def package_of(name: str) -> str:
-    """`k8s.io/klog/v2` of `k8s.io/klog/v2.(*loggingT).output`; the whole name where there is no package."""
+    """The package of a Go function: `k8s.io/klog/v2` of `k8s.io/klog/v2.(*loggingT).output`; else the whole name."""
     slash = name.rfind("/", 0, name.find("(") if "(" in name else len(name)) + 1
     dot = name.find(".", slash)
     return name[:dot] if dot > 0 else name
 
 
 def short(name: str) -> str:
-    """The function with the last element of its package's path: `klog/v2.(*loggingT).output`."""
+    """The function's name with the last element of its package's path: `klog/v2.(*loggingT).output`."""
     package = package_of(name)
     parts = package.split("/")
     versioned = len(parts) > 1 and parts[-1][:1] == "v" and parts[-1][1:].isdigit()
@@ -143,7 +141,7 @@ def short(name: str) -> str:
 
 
 def legend(boxes: Iterable[Box]) -> Iterator[tuple[str, Colour]]:
-    """The groups that occur with their colours, own code last."""
+    """The groups that occur among the frames, with their colours, own code last."""
     found = {group_of(box.name) for box in boxes if box.row}
     yield from ((group, colour) for group, colour in COLOURS.items() if group in found)
 
@@ -203,7 +201,7 @@ graph.style.height=(Math.max(...frames.map(f=>f.r))+1)*ROW+'px';place();
 
 
 def flame_page(flame: Flame, title: str, subtitle: str) -> str:
-    """The page. `title` and `subtitle` are foreign text, as all names are."""
+    """The flame graph as an HTML page. `title` and `subtitle` are foreign text, as all names are."""
     policy = f"default-src 'none'; script-src '{_hash(_SCRIPT)}'; style-src '{_hash(_STYLE)}'"
     head, about = escape(visible(title)), escape(visible(subtitle))
     is_cut = flame.hidden or flame.deeper
@@ -245,7 +243,7 @@ _WIDTH = 1600
 _MARGIN, _HEAD, _FOOT, _ROW, _GAP = 24, 84, 52, 26, 1
 _TITLE, _TEXT, _FRAME = 26, 16, 15
 _LEAST_ROOM = 26
-"""Pixels below which no text is legible in a frame."""
+"""The width in pixels below which no text is legible in a frame."""
 _INK: Ink = (24, 24, 24)
 _GROUPS = {
     OWN: Text("flame-group.own code"),
@@ -260,7 +258,7 @@ _GROUPS = {
 
 
 def flame_picture(flame: Flame, title: str, subtitle: str, say: Texts) -> bytes:
-    """The PNG. `title` says whose profile it is, `subtitle` its kind, total and time; both are foreign text."""
+    """The flame graph as PNG. `title`: whose profile; `subtitle`: its kind, total and time; both foreign text."""
     rows = max(flame.rows, 1)
     canvas = Canvas((_WIDTH, _HEAD + rows * _ROW + _FOOT), say)
     room = _WIDTH - 2 * _MARGIN
@@ -282,7 +280,7 @@ def flame_picture(flame: Flame, title: str, subtitle: str, say: Texts) -> bytes:
 
 
 def flame_alt_text(flame: Flame, title: str) -> Text:
-    """The picture in words, for those who do not see it: the largest functions of the own code, by all they call."""
+    """A flame graph's picture in words: the largest functions of the own code, by their cumulative weight."""
     by_name: dict[str, float] = {}
     for box in flame.boxes:
         if box.row and group_of(box.name) == OWN:

@@ -1,4 +1,4 @@
-"""Text and columns within so many cells: lines broken where a word ends, columns that give way to each other."""
+"""Layout of text and columns in terminal cells: lines break where a word ends, wide columns shrink first."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -13,7 +13,7 @@ _NOT_AT_LINE_END = frozenset("（【《「『‘“")
 
 
 def side_by_side(rows: Sequence[Sequence[str]], room: int, fewest: int) -> tuple[list[list[str]], list[int]]:
-    """The part of the rows, of which the first is the header, that fits side by side, and the columns' widths."""
+    """The part of the rows, the first of which is the header, that fits `room` cells; and the columns' widths."""
     count = len(rows[0])
     tries = [(columns, longest) for longest in _LONGEST_NAMES for columns in range(count, min(fewest, count) - 1, -1)]
     tries += [(columns, _LONGEST_NAMES[-1]) for columns in range(min(fewest, count) - 1, 0, -1)]
@@ -55,7 +55,7 @@ def _column_widths(rows: Sequence[Sequence[str]], room: int, longest: int) -> li
 
 
 def row_lines(row: Sequence[str], widths: Sequence[int], right: Sequence[bool]) -> Iterator[str]:
-    """The lines of one row."""
+    """The lines of one row, its cells wrapped to `widths`; `right` says which columns are right-aligned."""
     columns = [wrap(cell, wide) for cell, wide in zip(row, widths, strict=True)]
     for number in range(max(map(len, columns))):
         shown = [column[number] if number < len(column) else "" for column in columns]
@@ -67,10 +67,11 @@ def row_lines(row: Sequence[str], widths: Sequence[int], right: Sequence[bool]) 
 
 
 def wrap(text: str, room: int, later: int | None = None) -> list[str]:
-    """Visible text as one line or more: the first of at most `room` cells, further ones of at most `later` (or `room`).
+    """Visible text as one or more lines: the first of at most `room` cells, further ones of at most `later` (or
+    `room`).
 
-    Broken at spaces and between wide characters; inside a word only where it alone is longer than a line. A line has
-    room for one wide character at least.
+    Lines break at spaces and between wide characters; inside a word only where it alone is longer than a line. A line
+    has room for one wide character at least.
     """
     later = later or room
     lines, line = list[str](), ""

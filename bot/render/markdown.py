@@ -1,7 +1,7 @@
 """A report for pasting into an issue: GitHub's Markdown that reads well as plain text too.
 
-Backslashes do not help against what GitHub finds in the finished page (mentions, issue numbers, bare links), code does:
-of any text, each word that could mean something to a reader of Markdown stands as code, and the others as they are.
+Backslashes do not stop what GitHub finds in the finished page (mentions, issue numbers, bare links), code does: each
+word of a text that could mean something to a reader of Markdown is written as code, the others as they are.
 """
 
 import re
@@ -41,7 +41,7 @@ _BACKTICKS = re.compile("`+")
 
 
 def markdown(report: Report, say: Texts) -> str:
-    """The report under a heading; nothing in it can ping, link, or leave the place where it is quoted."""
+    """The report as Markdown under a heading; nothing in it can ping, link, or break out of a quotation."""
     return "\n\n".join("\n".join(section) for section in _MarkdownPage(say).sections(report)) + "\n"
 
 

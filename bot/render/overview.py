@@ -1,7 +1,7 @@
-"""An overview as people read it: of each table the rows and columns that matter, ages, and UUIDs as far as unique.
+"""An overview for people: of each table the rows and columns that matter, ages, and UUIDs as far as unique.
 
-For a terminal also its GPUs as bars of text, which is what `picture` draws. A node is a line with one character per
-GPU; where there is only one node, a GPU is a line with a long bar. What a character means shows without colour.
+A terminal also gets the GPUs as bars of text, which `picture` draws. A node is a line with one character per GPU; where
+there is only one node, a GPU is a line with a long bar. A character's meaning is clear without colour.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -17,21 +17,21 @@ from bot.texts import Prose, Text, Texts, together
 
 _STEPS_SHOWN = 3
 _OF_ADVICE: tuple[Proof, ...] = ("usage", "profile", "profiles")
-"""How findings are proven that are advice: each of their steps stands by itself."""
+"""The kinds of proof of findings that are advice: each of their actions stands by itself."""
 _NAMES_SHOWN = 2
 _SHORTEST = 12
-"""Characters of a UUID: `GPU-` and eight more."""
+"""The least characters of a UUID that are shown: `GPU-` and eight more."""
 MOST_LINES = 60
 _LEVELS = "▁▂▃▄▅▆▇█"
 _GIVEN, _ROOM, _BARRED, _DOTTED = "█", "·", "x", "?"
 _LONG = 16
-"""With a UUID before it and an amount behind it, it fits 80 columns."""
+"""The characters of a long bar, which with a UUID before and an amount behind fits 80 columns."""
 
 
 class BriefTable(NamedTuple):
-    """`shown` is `whole` as people read it; `left_out` rows of it are in `whole` alone.
+    """A table of an overview. `shown` is `whole` for people; `left_out` rows are in `whole` alone.
 
-    The first `together` columns say nothing without each other. A chat shows one that is `listed` as a list.
+    The first `together` columns are never dropped. A chat shows a `listed` table as a list.
     """
 
     shown: Table
@@ -42,7 +42,7 @@ class BriefTable(NamedTuple):
 
 
 class Brief(NamedTuple):
-    """The answer at a glance. `problems` are what no table tells, without what the verdict says."""
+    """An overview: the answer at a glance. `problems` are findings that no table shows, without the verdict's."""
 
     tables: list[BriefTable]
     problems: list[Finding]
@@ -50,7 +50,7 @@ class Brief(NamedTuple):
 
 
 def brief(report: Report, say: Texts) -> Brief | None:
-    """The overview; None for a report that is none."""
+    """The report as an overview; None for one without a table that has a `brief`, such as a diagnosis of one pod."""
     typed = [table for table in report.tables if isinstance(table.rows, Rows)]
     parts = [(table, rows) for table in typed if (rows := cast("Rows[Any]", table.rows)).brief is not None]
     if not parts:
@@ -73,9 +73,9 @@ def brief(report: Report, say: Texts) -> Brief | None:
 
 
 def steps_shown(report: Report) -> list[NextAction]:
-    """What to do at a glance: up to three steps of the cause, then one of each other finding while there is room.
+    """Next actions at a glance: up to three of the cause, then one of each other finding while there is room.
 
-    Where several nodes have problems each gets one. An answer without a cause, which is all advice, is shown whole.
+    Where several nodes have problems each gets one. A report that is all advice is shown whole.
     """
     first = about(report.findings[0].code) if report.findings else None
     if first is None or first.proof in _OF_ADVICE or report.findings[0].code == "own-finding":
@@ -133,7 +133,7 @@ def _cell(value: Any, now: datetime | None) -> Prose:
 
 
 def short_uuids(values: Iterable[object]) -> dict[object, str]:
-    """For each UUID among them as much of it as no other one begins with."""
+    """For each UUID among the values, the shortest beginning that keeps all of them distinct."""
     distinct = {value for value in values if isinstance(value, Uuid)}
     sizes = range(_SHORTEST, max(map(len, distinct), default=0))
     size = next((size for size in sizes if len({uuid[:size] for uuid in distinct}) == len(distinct)), None)
@@ -144,7 +144,7 @@ def short_uuids(values: Iterable[object]) -> dict[object, str]:
 
 
 class Bars(NamedTuple):
-    """Lines of equal shape, and how many nodes are left out: those with the least room."""
+    """Lines of bars of equal width, and how many nodes are left out: those with the least free memory."""
 
     lines: list[Text]
     left_out: int
@@ -154,7 +154,7 @@ GpusByNode = Mapping[str, Sequence[GpuRow]]
 
 
 def gpus_by_node(report: Report) -> GpusByNode:
-    """The GPUs in the report's order, by their node's name as it is shown."""
+    """The report's GPUs in its order, by their node's name as it is shown."""
     found: dict[str, list[GpuRow]] = {}
     for gpu in report.typed(GpuRow):
         found.setdefault(visible(gpu.node), []).append(gpu)
@@ -162,7 +162,7 @@ def gpus_by_node(report: Report) -> GpusByNode:
 
 
 def most_room(by_node: GpusByNode, most: int = MOST_LINES) -> GpusByNode:
-    """At most so many nodes: where there are more, those with the most room, the most first."""
+    """At most `most` of the nodes: where there are more, those with the most free memory, the most first."""
     if len(by_node) <= most:
         return by_node
     names = nlargest(most, by_node, key=lambda node: sum(gpu.room for gpu in by_node[node]))
@@ -170,7 +170,7 @@ def most_room(by_node: GpusByNode, most: int = MOST_LINES) -> GpusByNode:
 
 
 def bars(by_node: GpusByNode, most: int = MOST_LINES, of: int | None = None) -> Bars | None:
-    """The GPUs of `of` nodes, of which these have the most room, in at most so many lines; None without any."""
+    """The GPUs of these nodes as bars in at most `most` lines; None without any. `of` is the number of all nodes."""
     if not by_node:
         return None
     if of in (None, 1) and len(by_node) == 1:

@@ -1,7 +1,7 @@
-"""The cards of a report as a picture: a bar per card, filled as far as its memory is given. In English, as its font is.
+"""The GPUs of a report as a picture: a bar per GPU, filled as far as its memory is given.
 
-What a fill means shows without colour too: solid is given, blank is free, hatched is free and out of reach, dotted is
-not known. The same report gives the same bytes.
+A fill's meaning is clear without colour: solid is given, blank is free, hatched is free and out of reach, dotted is not
+known. The same report gives the same bytes.
 """
 
 from collections import Counter
@@ -36,7 +36,7 @@ _MIB_PER_GIB = 1024
 _MANY_GIB = 1000
 
 _Box = tuple[int, int, int, int]
-"""Left, top, right, bottom; the last two are outside."""
+"""Pixels of a rectangle: left, top, right, bottom; the last two are outside of it."""
 
 
 class _Row(NamedTuple):
@@ -65,14 +65,14 @@ _LAYOUTS = (
     (40, _Layout(1200, 1, 40, 28, font=16, label=210, says=125)),
     (130, _Layout(1600, 2, 27, 20, font=15, label=180, says=115)),
 )
-"""Up to so many rows; what is more has the densest."""
+"""Layouts, each for at most so many rows; more rows get `_DENSEST`."""
 _DENSEST = _Layout(1600, 3, 17, 13, font=12, label=130, says=90)
 
 
 def picture(report: Report, say: Texts) -> bytes | None:
-    """The PNG, at most 1600 x 2000 pixels; None for a report that has none.
+    """The report's GPUs as PNG, at most 1600 x 2000 pixels; None for a report without GPUs.
 
-    Many nodes are sorted by their free memory; how many are left out is said.
+    Many nodes are sorted by their free memory; the picture says how many are left out.
     """
     by_node = gpus_by_node(report)
     if not by_node:

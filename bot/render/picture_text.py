@@ -1,6 +1,6 @@
 """Text in pictures, in the font that comes with Pillow, so that a picture is the same wherever it is made.
 
-Every character is drawn once and then copied: most of the time that a picture of a thousand cards takes would be text.
+Every character is drawn once and then copied: text would else take most of the time of a picture of a thousand GPUs.
 """
 
 import io
@@ -15,7 +15,7 @@ Ink = tuple[int, int, int]
 
 PAPER: Ink = (255, 255, 255)
 FRAME: Ink = (118, 118, 118)
-"""Stands out from white and from black alike, wherever the picture is shown."""
+"""The colour of frames, which stands out from white and from black alike."""
 INK: Ink = (32, 32, 32)
 FAINT: Ink = (96, 96, 96)
 
@@ -24,7 +24,7 @@ _FIRST_HAN = "\u2e80"
 
 
 class Canvas:
-    """A framed picture of so many pixels, whose words are in the language of `say`."""
+    """A framed picture of `size` pixels, whose words are in the language of `say`."""
 
     def __init__(self, size: tuple[int, int], say: Texts) -> None:
         self.image = Image.new("RGB", size, PAPER)
@@ -33,7 +33,7 @@ class Canvas:
         self._say = say
 
     def write(self, at: tuple[int, int], prose: Prose, *, size: int, ink: Ink = INK, room: int | None = None) -> int:
-        """Write the words with their line's top left corner at the place, cut to `room` pixels; where they end."""
+        """Writes the prose, cut to `room` pixels, from its top left corner at the place. Returns the x of its end."""
         x, y = at
         words = self._say.words(prose)
         for letter in words if room is None else fitted(words, size, room):
@@ -44,11 +44,11 @@ class Canvas:
         return x
 
     def wide(self, prose: Prose, size: int) -> int:
-        """The pixels that the words take from left to right."""
+        """The pixels that the prose takes from left to right."""
         return wide(self._say.words(prose), size)
 
     def png(self, colours: Image.Image | int | None = None, compress_level: int = 6) -> bytes:
-        """The file. `colours`: a palette, or how many there are at most."""
+        """The picture as PNG. `colours`: a palette, or the most colours that it may have."""
         image = self.image
         if isinstance(colours, int):
             image = image.quantize(colours, dither=Image.Dither.NONE)

@@ -1,7 +1,7 @@
-"""A report as a person reads it in a shell at night: the verdict, what to do, its proof; then the rest, gaps last.
+"""A report for a person in a shell at night: the verdict, what to do, its evidence; then the rest, gaps last.
 
-At a glance that is a page of `_TALLEST` lines; whole it is everything that the report holds. One layout serves both
-modes, colour only paints it. Any text of a report may come from an event, a log line or an annotation, so every one
+At a glance it is a page of `_TALLEST` lines; whole it is everything that the report holds. One layout serves both
+modes, colour only paints it. Any text of a report may come from an event, a log line or an annotation, so every text
 becomes `visible` on its way to a line. Quotes stand behind a bar and commands never do: a quote that looks like a
 command cannot be taken for one.
 """
@@ -27,8 +27,8 @@ from bot.render.words import (
     shell_command,
     some_names,
     step_label,
-    telling,
     table_heading,
+    telling,
     timed,
     visible,
     where,
@@ -44,9 +44,9 @@ _NAMES_SHOWN_OF_CAUSE = 8
 _FEWEST_ROWS = 4
 _PROBLEMS_SHOWN = 4
 _TALLEST = 25
-"""Lines of a diagnosis at a glance, on 100 columns: it stays on the screen with the prompt that follows."""
+"""The most lines of a diagnosis at a glance, on 100 columns: it stays on the screen with the prompt that follows."""
 _OVERVIEW_LINES: Mapping[str, int] = {"pending": 45, "nodes": 35, "gpus": 60, "status": 45, "digest": 45, "quota": 35}
-"""The same of an overview, on 110 columns; of any other as many as the longest of them."""
+"""The most lines of an overview, by verb, on 110 columns; for any other verb the largest number."""
 
 # Parameters of ANSI's SGR. The sixteen colours of the reader's own theme: we cannot know what stands out on their
 # background.
@@ -72,10 +72,9 @@ is taken.
 def terminal(report: Report, say: Texts, *, width: int = 80, colour: bool, whole: bool = True) -> str:
     """The report as lines of at most `width` cells (40 at least), commands excepted: they are never broken.
 
-    Only tables use more than 120. Not `whole`, a diagnosis is what a person acts on: two quotes, the steps, one line
-    for each other finding.
-
-    Without colour there is no escape sequence in it, whatever the report holds; with colour only our own.
+    Only tables use more than 120. Without `whole`, a diagnosis is what a person acts on: two quotes, the next actions,
+    one line for each other finding. Without colour the text has no escape sequence, whatever the report holds; with
+    colour only our own.
     """
     wide = max(width, _NARROWEST)
     page = _TerminalPage(say, min(wide, _WIDEST_PROSE), wide, report.taken_at)

@@ -1,7 +1,7 @@
-"""Memory by type of card over the last digests, as a picture that a preview on a phone still shows.
+"""Memory by type of GPU over the last digests, as a picture that is legible in a preview on a phone.
 
-Two charts a type, a bar per digest: what there is with the given part filled, and the largest free slice. What a fill
-means shows without colour too: solid is given, blank is free, striped is the largest slice, dotted is not known.
+Two charts a type, a bar per digest: the memory with the given part filled, and the largest free slice. A fill's meaning
+is clear without colour: solid is given, blank is free, striped is the largest slice, dotted is not known.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,18 +19,18 @@ _WIDTH, _MARGIN = 720, 24
 _CHART, _BETWEEN = 324, 24
 _HEAD, _KIND, _FOOT = 66, 206, 52
 _TOP, _BARS = 72, 108
-"""Within a type: where its bars begin, and how high they are at most."""
+"""The top of a chart's bars within a type, and the height of the highest."""
 _TITLE, _TEXT, _SMALL = 28, 24, 20
 _MOST_KINDS = 4
 _WIDEST_BAR, _GAP = 48, 4
 _NAME = 80
 
 _GIVEN, _SLICE, _UNKNOWN = (0, 84, 148), (196, 78, 0), (94, 60, 153)
-"""Of different lightness, and apart for every kind of colour blindness; the same as in the picture of the cards."""
+"""Colours of different lightness, apart for every kind of colour blindness; as in the picture of the GPUs."""
 
 
 def trend_picture(points: Mapping[str, Sequence[Point]], say: Texts) -> bytes | None:
-    """The PNG; None where there is nothing to compare. Of many types those with the most memory are shown."""
+    """The trend as PNG; None where there is nothing to compare. Of many types those with the most memory are shown."""
     if not points:
         return None
     shown = list(points.items())[:_MOST_KINDS]
@@ -59,7 +59,7 @@ def trend_picture(points: Mapping[str, Sequence[Point]], say: Texts) -> bytes | 
 
 
 def trend_words(points: Mapping[str, Sequence[Point]]) -> Iterator[tuple[str, str, str]]:
-    """What the picture shows: by type how the memory and the largest free slice went, from the first to the last."""
+    """The trend in words: by type, memory and the largest free slice, from the first digest to the last."""
     for kind, series in list(points.items())[:_MOST_KINDS]:
         yield (
             visible(kind[:_NAME]),

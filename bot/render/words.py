@@ -1,4 +1,4 @@
-"""Words that every way of showing a report shares: names, moments, commands, and text made fit to be seen."""
+"""Words that every way of showing a report shares: names, moments, commands, and text made safe to show."""
 
 import re
 import unicodedata
@@ -24,7 +24,7 @@ SEVERITIES: Mapping[Severity, Text] = {
     "critical": Text("render.critical"),
 }
 MARKS: Mapping[Severity, str] = {"info": "🟢", "warning": "🟡", "critical": "🔴"}
-"""What shows the severity before its word is read; a shell paints the word in these colours."""
+"""A mark for each severity, before its word; a shell paints the word in these colours."""
 CONFIDENCES: Mapping[Confidence, Text] = {
     "confirmed": Text("render.confirmed"),
     "suspected": Text("render.suspected"),
@@ -52,7 +52,7 @@ _HEADINGS: Mapping[str, Text] = {
     "objects": Text("table.objects"),
     "holders without use": Text("table.holders without use"),
 }
-"""Of titles, which are the same in every language in JSON and in a file's name, those that say too little."""
+"""Headings in place of titles that say too little; a title is the same in every language, for JSON and file names."""
 
 _STATES = frozenset(
     {
@@ -75,17 +75,17 @@ _STATES = frozenset(
 """Columns whose cells are the bot's own words."""
 _JSON_PATH = re.compile(r"jsonpath='?\{\.([^}]+)\}")
 _PATH_STEP = re.compile(r'\w+\[\?\(@\.\w+=="([^"]*)"\)\]|((?:\\.|[^.\[\]*])+)')
-"""What a filter picks, or a name with its escaped dots."""
+"""Matches a step of a JSONPath: what a filter picks, or a name with its escaped dots."""
 _NOT_NAMED = frozenset({"metadata", "spec", "status", "template", "resources", "containers", "annotations"})
 _TIME = re.compile(r"\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
 _NAMES_SHOWN = 3
 _NAME = re.compile(r"[a-z0-9](?:[a-z0-9./-]*[a-z0-9])?", re.ASCII | re.IGNORECASE)
-"""Of an object of the cluster, alone or after its namespace."""
+"""Matches the name of an object of the cluster, alone or after its namespace."""
 _NUMERIC = re.compile(r"-?[\d,.]+( ?(%|[KMGT]i?B?))?")
 
 
 def visible(text: str) -> str:
-    r"""The text on one line, with what acts instead of showing written out: `\x1b`, `\n`, `\u202e`."""
+    r"""The text on one line, with characters that act instead of showing written out: `\x1b`, `\n`, `\u202e`."""
     if text.isprintable():
         return text
     category = unicodedata.category
@@ -93,7 +93,7 @@ def visible(text: str) -> str:
 
 
 def cells(text: str) -> int:
-    """The columns a terminal gives to visible text: two for an East Asian wide character, none for a combining mark."""
+    """The terminal columns of visible text: two for an East Asian wide character, none for a combining mark."""
     return len(text) if text.isascii() else sum(map(_cells, text))
 
 
@@ -107,14 +107,14 @@ def _cells(character: str) -> int:
 
 
 def subject_name(report: Report) -> str:
-    """`Pod ml/trainer-0`."""
+    """Kind and name of the report's subject: `Pod ml/trainer-0`."""
     subject = report.subject
     name = "/".join(filter(None, (subject.namespace, subject.name)))
     return " ".join(filter(None, (subject.kind, name)))
 
 
 def about(report: Report) -> Text:
-    """Whom the report is about, and in which cluster, once where they are the same."""
+    """The report's subject and its cluster, named once where they are the same."""
     subject = report.subject
     if report.cluster and subject.kind == "Cluster" and subject.name in ("", report.cluster):
         return Text("render.cluster", cluster=report.cluster)
@@ -123,12 +123,12 @@ def about(report: Report) -> Text:
 
 
 def heading(title: str) -> str:
-    """A word of ours as it stands among headings."""
+    """One of the bot's words as a heading: with a capital letter."""
     return title[:1].upper() + title[1:]
 
 
 def for_people(table: Table, say: Texts) -> Table:
-    """The table with its columns, and what the bot itself calls a state, in words; a program reads them in English."""
+    """The table with its columns and the bot's words for states in the language of `say`; JSON has them in English."""
     if say.language == "en":
         return table
     states = [number for number, column in enumerate(table.columns) if column in _STATES]
@@ -141,21 +141,21 @@ def for_people(table: Table, say: Texts) -> Table:
 
 
 def table_heading(table: Table) -> Prose:
-    """The table's title for people: as it is in English, by its name in Chinese, or what it is called otherwise."""
+    """The table's title for people, in each language."""
     chinese = Texts("zh")
     told = chinese.name(chinese.name(table.title, "titles"))  # some are called as a column is
     return _HEADINGS.get(table.title) or literal(heading(table.title), heading(told))
 
 
 def some_names(names: Sequence[str], shown: int) -> Prose:
-    """`a, b, c` or `a, b and 5 more`: at most `shown` parts."""
+    """A list of names as text, `a, b, c` or `a, b and 5 more`: at most `shown` parts."""
     if len(names) <= shown:
         return ", ".join(names)
     return Text("words.and-more", names=", ".join(names[: shown - 1]), more=len(names) - shown + 1)
 
 
 def names_told(told: Prose) -> set[str]:
-    """The names among the facts that a text tells; of words alone, those in them."""
+    """The names among a text's values; of a plain string, the names in it."""
     return _names(told if isinstance(told, str) else {"key": told.key, "values": told.data})
 
 
@@ -174,7 +174,7 @@ def _names(fact: Any) -> set[str]:
 
 
 def notes(finding: Finding) -> Text:
-    """What a line with the claim adds to it: the code, a doubt, and the nodes if the claim does not name them."""
+    """What a line adds to a finding's claim: the code, a doubt, and the nodes if the claim does not name them."""
     doubt = CONFIDENCES["suspected"] if finding.confidence == "suspected" else ""
     nodes = finding.scope.nodes
     told = names_told(finding.text).issuperset(nodes[: _NAMES_SHOWN - 1])
@@ -182,7 +182,7 @@ def notes(finding: Finding) -> Text:
 
 
 def changed(change: Change) -> Text:
-    """`-v of container x: 4 -> 5`; of several flags one after the other."""
+    """A change of flags in words: `-v of container x: 4 -> 5`; of several flags one after the other."""
     targets = (change.target, *(change.also or ()))
     return listed(map(_set_by, targets)) if len(targets) > 1 else _set_by(change.target)
 
@@ -194,12 +194,12 @@ def _set_by(target: ChangeTarget) -> Text:
 
 
 def is_numeric(column: Sequence[str]) -> bool:
-    """Whether the cells are all numbers, which stand at the right."""
+    """Whether the cells are all numbers, so that the column is right-aligned."""
     return all(_NUMERIC.fullmatch(cell) for cell in column)
 
 
 def where(evidence: Evidence) -> Prose:
-    """`event, Pod ml/trainer-0`; a source that is the object itself is not named twice."""
+    """Source and object of the evidence: `event, Pod ml/trainer-0`; a source that is the object is not named twice."""
     itself = evidence.object.lower().startswith(f"{evidence.source.lower()} ")
     return evidence.object if itself else together(named(evidence.source, "sources"), evidence.object, by=", ")
 
@@ -221,7 +221,7 @@ def telling(quotes: Iterable[Evidence]) -> list[Evidence]:
 
 
 def quoted(evidence: Evidence) -> Prose:
-    """The quote, behind the field whose value it is, where the command shows one: `schedulerName = volcano`."""
+    """The evidence's quote, behind the field that its command shows, if one: `schedulerName = volcano`."""
     if not evidence.quote:
         return Text("render.empty")
     path = _JSON_PATH.search(evidence.command)
@@ -233,24 +233,24 @@ def quoted(evidence: Evidence) -> Prose:
 
 
 def step_label(action: NextAction, label: Prose, *, shown: bool) -> Prose:
-    """The step's label with what it does: it changes the cluster, or its command, `shown` below, only looks."""
+    """The action's label with its effect: it changes the cluster, or its command, `shown` below, only reads."""
     if action.changes_cluster:
         return Text("render.changes", label=label)
     return Text("render.looks", label=label) if shown else label
 
 
 def shell_command(action: NextAction) -> str:
-    """The action's command as a shell takes it: ours are written without the program's name."""
+    """The action's command for a shell: with the program's name where it is a question to the bot."""
     return f"hami-bot {action.command}" if action.is_ours else action.command
 
 
 _FRESH_S = 60
 _DATED = timedelta(days=30)
-"""An age from which on the date tells more than "1501 d earlier"."""
+"""The age from which on a date tells more than "1501 d earlier"."""
 
 
 def moment(at: str, taken_at: str | None) -> Prose:
-    """`05:00:00 UTC, 20 s earlier`, with the date where it is another; what is no time in UTC stands as it is."""
+    """The time for people, `05:00:00 UTC, 20 s earlier`, with the date where it differs; other text unchanged."""
     then, taken = instant(at), instant(taken_at or "")
     if then is None:
         return at
@@ -262,7 +262,7 @@ def moment(at: str, taken_at: str | None) -> Prose:
 
 
 def timed(text: str, taken_at: str) -> str:
-    """Our own words with their times as people read them: without the date where it is that of the answer."""
+    """Our own words with their times as people read them: without the date where it is the answer's."""
 
     def clock(found: re.Match[str]) -> str:
         date = "" if found[0][:10] == taken_at[:10] else f"{found[0][:10]} "
@@ -272,7 +272,7 @@ def timed(text: str, taken_at: str) -> str:
 
 
 def seen_at(report: Report) -> Prose:
-    """When the cluster was read, and how old the answer may be, where some of it came from a cache."""
+    """When the cluster was read, and the answer's age where part of it came from a cache."""
     shown = moment(report.taken_at, None)
     if report.cache_age_s is UNSET or report.cache_age_s < _FRESH_S:
         return shown
@@ -280,7 +280,7 @@ def seen_at(report: Report) -> Prose:
 
 
 def instant(text: str) -> datetime | None:
-    """The moment, if the text is one in UTC as reports have it."""
+    """The moment, if the text is a time in UTC as reports have it; else None."""
     if not text.endswith("Z"):
         return None
     try:
@@ -290,7 +290,7 @@ def instant(text: str) -> datetime | None:
 
 
 def age(seconds: int) -> Text:
-    """`7 min`."""
+    """A duration as text, such as `7 min`."""
     if seconds < 120:
         return Text("age.seconds", count=seconds)
     if seconds < 7200:

@@ -1,8 +1,8 @@
-"""The answer: what follows from what was seen. Public contract `hami-bot.report/v1`.
+"""The report: what follows from a snapshot. Public contract `hami-bot.report/v1`.
 
-A report carries no markup, no colour and no limit of the place it will be shown in. Its prose is data, `key` and
-`values` of a text, until `in_words` fills in the words of a language: whoever shows a report has it from there, and a
-report that was kept can be put into another language. Prose without a key is taken as it is.
+A report carries no markup, no colour and no limit of the place that shows it. Its prose is data, `key` and `values` of
+a text, until `in_words` fills in the words of a language: every way of showing a report calls it, and a stored report
+can be put into another language. Prose without a key is used as it is.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -24,7 +24,7 @@ from bot.texts import GPU, NOUN_VALUE, Prose, Texts, beginning, kept
 
 SCHEMA = "hami-bot.report/v1"
 NEWER_HAMI = "newer HAMi"
-"""The source of the gap that says that HAMi is newer than any version whose rules are known."""
+"""The source of the gap that tells that HAMi is newer than any version whose rules are known."""
 VERDICT_LIMIT = 140
 _LONGEST_CLAIM = 400
 
@@ -34,7 +34,7 @@ SEVERITIES: tuple[Severity, ...] = ("info", "warning", "critical")
 
 
 class Value(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """An immutable part of the report contract."""
+    """Base class of all parts of the report contract: immutable, without further fields."""
 
 
 class _WithProse(Value, frozen=True):
@@ -54,12 +54,12 @@ def _prose(words: str, key: str, values: Mapping[str, Any]) -> Prose:
 
 
 def about(prose: Prose, noun: str) -> Prose:
-    """Prose about devices that are called so, or of any vendor (`device`)."""
+    """The prose with `noun` as the word for devices; `device` is of any vendor."""
     return prose if isinstance(prose, str) else prose.about(noun)
 
 
 class Evidence(Value, frozen=True):
-    """One verbatim quote: where it stands, when it was true, and the command that shows it again.
+    """One verbatim quote: its source and object, when it was true, and the command that shows it again.
 
     `at` is RFC 3339 in UTC, or None where the source carries no time.
     """
@@ -72,16 +72,16 @@ class Evidence(Value, frozen=True):
 
     @property
     def kind(self) -> str:
-        """The kind of the object: `Pod` of `Pod ml/trainer-0`."""
+        """The kind of the quoted object: `Pod` of `Pod ml/trainer-0`."""
         return self.object.partition(" ")[0]
 
     @property
     def name(self) -> str:
-        """The name of the object: `ml/trainer-0` of `Pod ml/trainer-0`."""
+        """The name of the quoted object: `ml/trainer-0` of `Pod ml/trainer-0`."""
         return self.object.partition(" ")[2]
 
     def __eq__(self, other: Any) -> bool:  # noqa: PYI032  # `object` is a field here
-        """Two that say the same are equal: JSON keeps no kind of quote, and a report read back is the one written."""
+        """Compares fields, not types: JSON keeps no type of evidence, and a report read back equals the one written."""
         if not isinstance(other, Evidence):
             return NotImplemented
         return msgspec.structs.astuple(self) == msgspec.structs.astuple(other)
@@ -91,7 +91,7 @@ class Evidence(Value, frozen=True):
 
 
 class NextAction(_WithProse, frozen=True):
-    """One thing to do next: a command of ours or of kubectl, and whether it changes the cluster."""
+    """One thing to do next: a command of this bot or of kubectl, and whether it changes the cluster."""
 
     label: str
     command: str
@@ -101,33 +101,33 @@ class NextAction(_WithProse, frozen=True):
 
     @property
     def text(self) -> Prose:
-        """The label."""
+        """The action's label as prose."""
         return _prose(self.label, self.key, self.values)
 
     @property
     def is_ours(self) -> bool:
-        """Whether it is a question to the bot, and no command for a shell."""
+        """Whether the command is a question to the bot, and no command for a shell."""
         return bool(self.command.strip()) and not self.command.startswith("kubectl ")
 
     def about(self, noun: str) -> "NextAction":
-        """A step like it, of devices that are called so."""
+        """The action with `noun` as the word for devices."""
         return step(about(self.text, noun), self.command, changes_cluster=self.changes_cluster)
 
 
 def step(label: Prose, command: str, *, changes_cluster: bool = False) -> NextAction:
-    """A next step before it is words."""
+    """A next action whose label may be a text, before it is in words."""
     words, key, values = _parts(label)
     return NextAction(words, command, changes_cluster, key, values)
 
 
 class Scope(Value, frozen=True):
-    """What a finding is about, beyond the subject itself. Names are sorted."""
+    """What a finding is about, beyond the report's subject. Names are sorted."""
 
     nodes: tuple[str, ...] = ()
 
 
 class Finding(_WithProse, frozen=True):
-    """A claim, how sure we are of it, and what it rests on. `bot.finding_codes` has what all of a code share."""
+    """A claim, its confidence, and its evidence. `bot.finding_codes` has what all findings of a code share."""
 
     code: Code
     claim: str
@@ -141,16 +141,16 @@ class Finding(_WithProse, frozen=True):
 
     @property
     def text(self) -> Prose:
-        """The claim."""
+        """The finding's claim as prose."""
         return _prose(self.claim, self.key, self.values)
 
     @property
     def noun(self) -> str:
-        """What the devices are called that the claim is about; `device` of any vendor."""
+        """The word for the devices that the claim is about; `device` of any vendor."""
         return str(self.values.get(NOUN_VALUE, GPU))
 
     def about(self, noun: str) -> "Finding":
-        """A finding like it with its steps, of devices that are called so."""
+        """The finding and its next actions with `noun` as the word for devices."""
         words, key, values = _parts(about(self.text, noun))
         steps = tuple(action.about(noun) for action in self.next_actions)
         return msgspec.structs.replace(self, claim=words, key=key, values=values, next_actions=steps)
@@ -166,14 +166,14 @@ def new_finding(
     confidence: Confidence = "confirmed",
     nodes: Iterable[str] = (),
 ) -> Finding:
-    """A finding before it is words, with each proof once."""
+    """A finding whose claim may be a text, before it is in words; each evidence once."""
     words, key, values = _parts(claim)
     proofs, scope = tuple(dict.fromkeys(evidence)), Scope(tuple(sorted(nodes)))
     return Finding(code, words, severity, confidence, scope, proofs, tuple(next_actions), key, values)
 
 
 class Gap(_WithProse, frozen=True):
-    """Something that could not be seen. No rule concludes anything from it."""
+    """Something that could not be read. No rule concludes anything from a gap."""
 
     source: str
     why: str
@@ -185,28 +185,28 @@ class Gap(_WithProse, frozen=True):
 
     @property
     def text(self) -> Prose:
-        """Why."""
+        """The reason of the gap as prose."""
         return _prose(self.why, self.key, self.values)
 
     @property
     def advice(self) -> Prose:
-        """What to do about it."""
+        """What to do about the gap, as prose; empty for nothing."""
         return _prose(self.hint, self.hint_key, self.hint_values)
 
     def about(self, noun: str) -> "Gap":
-        """A gap like it, of devices that are called so."""
+        """The gap with `noun` as the word for devices."""
         return gap(self.source, about(self.text, noun), about(self.advice, noun))
 
 
 def gap(source: str, why: Prose, hint: Prose = "") -> Gap:
-    """A gap before it is words."""
+    """A gap whose reason and hint may be texts, before it is in words."""
     why_words, key, values = _parts(why)
     hint_words, hint_key, hint_values = _parts(hint)
     return Gap(source, why_words, hint_words, key, values, hint_key, hint_values)
 
 
 class Subject(Value, frozen=True):
-    """What the report is about."""
+    """What the report is about, by kind, namespace and name; a part is empty where the subject has none."""
 
     kind: str
     namespace: str
@@ -214,7 +214,7 @@ class Subject(Value, frozen=True):
 
 
 class ChangeTarget(Value, frozen=True):
-    """What a change sets: the flag of one container of an object, from `old` (empty: not set) to `new`."""
+    """A flag that a change sets, of one container of an object: from `old` (empty: not set) to `new`."""
 
     kind: str
     namespace: str
@@ -226,7 +226,7 @@ class ChangeTarget(Value, frozen=True):
 
 
 class Impact(_WithProse, frozen=True):
-    """One thing that a change brings with it. `code` is stable and listed in docs/changes.md."""
+    """One effect that a change brings with it. `code` is stable and listed in docs/changes.md."""
 
     code: str
     severity: Severity
@@ -236,19 +236,19 @@ class Impact(_WithProse, frozen=True):
 
     @property
     def prose(self) -> Prose:
-        """The text."""
+        """The effect's text as prose."""
         return _prose(self.text, self.key, self.values)
 
 
 def impact(code: str, severity: Severity, text: Prose) -> Impact:
-    """What a change brings with it, before it is words."""
+    """An effect of a change whose text may be a `Text`, before it is in words."""
     return Impact(code, severity, *_parts(text))
 
 
 class Change(Value, frozen=True):
-    """A change of the cluster, made or only planned: JSON patches (RFC 6902) of the whole object, there and back.
+    """A change of the cluster, made or only planned, as JSON patches (RFC 6902) of the object that make and revert it.
 
-    `also` are the other flags that it sets, where there are any.
+    `also` are the other flags that the change sets, where there are any.
     """
 
     target: ChangeTarget
@@ -259,10 +259,11 @@ class Change(Value, frozen=True):
 
 
 class Report(Value, frozen=True):
-    """`findings` are ordered, the cause first; `verdict` is one line of at most 140 characters.
+    """The answer to a question. `findings` are ordered, the cause first; `verdict` is one line of at most 140
+    characters.
 
-    `change` is there only in a report about one. `cache_age_s`, there only where something came from a watch cache, is
-    how old that may have been, in seconds.
+    `change` is only in a report about a change. `cache_age_s` is only set where data came from a watch cache: its
+    greatest age in seconds.
     """
 
     schema: str
@@ -282,7 +283,7 @@ class Report(Value, frozen=True):
 
     @property
     def told_by(self) -> Finding | None:
-        """The finding whose claim is the verdict; None for a verdict of its own."""
+        """The finding whose claim is the verdict; None where the verdict is no finding's claim."""
         if self.verdict_key:
             said = self.verdict_key, self.verdict_values
             return next((finding for finding in self.findings if (finding.key, finding.values) == said), None)
@@ -291,11 +292,11 @@ class Report(Value, frozen=True):
 
     @property
     def verdict_severity(self) -> Severity:
-        """How bad the verdict is: good news stays good where something else that was found is not."""
+        """The severity of the verdict: info for good news, even where another finding is worse."""
         return "info" if self.told_by and self.told_by.severity == "info" else self.severity
 
     def typed(self, row: type[Row]) -> list[Row]:
-        """The rows of that type, in all tables; none in a report that was read back from JSON."""
+        """The rows of type `row`, in all tables; none in a report that was read back from JSON."""
         made = (getattr(table.rows, "typed", ()) for table in self.tables)
         return [candidate for rows in made for candidate in rows if isinstance(candidate, row)]
 
@@ -313,7 +314,7 @@ def new_report(
     noun: str = "",
     change: Change | msgspec.UnsetType = msgspec.UNSET,
 ) -> Report:
-    """A report before it is words. `verdict`: the first finding's claim by default; `noun`: the devices' name."""
+    """A report before it is in words. `verdict`: by default the first finding's claim; `noun`: the devices' name."""
     told = findings[0].text if verdict is None else verdict
     if noun:
         told, findings = about(told, noun), [finding.about(noun) for finding in findings]
@@ -337,10 +338,11 @@ def new_report(
 
 
 def in_words(report: Report, say: Texts) -> Report:
-    """The report as it is shown, with its prose in the language of `say`; what has no key stays as it is.
+    """The report with its prose in the language of `say`; prose without a key stays as it is.
 
-    Each step stands where it comes first: a question to us is one step, whatever it is for. A warning of which every
-    step came before keeps one. Nothing is certain where HAMi is newer than the rules that the report follows from.
+    Each next action appears once, at its first finding; a question to the bot counts as the same whatever its label. A
+    warning whose actions all came before keeps one. Every finding is suspected where HAMi is newer than the known
+    rules.
     """
     replace = msgspec.structs.replace
     change = report.change
@@ -374,7 +376,7 @@ def _shown(report: Report, say: Texts) -> Iterator[Finding]:
 def finding_in_words(
     finding: Finding, say: Texts, steps: Iterable[NextAction] | None = None, confidence: Confidence | None = None
 ) -> Finding:
-    """The finding with its prose in the language of `say`; of its steps these alone, and that sure, where given."""
+    """The finding with its prose in the language of `say`; `steps` and `confidence` replace its own, where given."""
     shown = tuple(
         msgspec.structs.replace(action, label=say.words(action.text)) if action.key else action
         for action in (finding.next_actions if steps is None else steps)
@@ -391,7 +393,7 @@ def worst(findings: tuple[Finding, ...]) -> Severity:
 
 def one_line(text: str, limit: int = VERDICT_LIMIT) -> str:
     """The text on one line of at most `limit` characters. An ellipsis stands for what is cut off: whole words, unless
-    the line would lose a third by that, as it may in Chinese or with a long name.
+    that would cut a third of the line, as in Chinese or with a long name.
     """
     line = " ".join(text.split())
     if len(line) <= limit:

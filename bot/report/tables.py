@@ -1,6 +1,6 @@
-"""The tables of a report: typed rows that remember what they were made of, and rows of prose.
+"""The tables of a report: typed rows that remember the objects they were made of, and rows of prose.
 
-Their cells are text; what is prose among them is put into words with the report.
+Cells are text; prose among them is put into words with the report.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     Cells = Sequence[tuple[str, ...]]
 else:
     Cells = tuple[tuple[str, ...], ...]
-"""A tuple, as it is read back from JSON, or `Rows`."""
+"""The cells of a table: a tuple, as it is read back from JSON, or `Rows`."""
 
 
 class Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Rows as text; every row has as many cells as `columns`. `Report.typed` gives what a `Sheet` made them of."""
+    """A table of text; every row has as many cells as `columns`. `Report.typed` gives the objects behind the rows."""
 
     title: str
     columns: tuple[str, ...]
@@ -31,32 +31,32 @@ class Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 Row = TypeVar("Row", bound=tuple[Any, ...])
-"""A NamedTuple: a row of a table before it is text."""
+"""The type of a table's rows before they are text: a NamedTuple."""
 
 
 class Uuid(str):
-    """A GPU's UUID, of which people are shown as much as is unique."""
+    """A GPU's UUID; people are shown only as much of it as is unique."""
 
     __slots__ = ()
 
 
 class NameList(tuple[str, ...]):
-    """Names of which people are shown the first ones."""
+    """Names; people are shown only the first ones."""
 
     __slots__ = ()
 
 
 class FirstNames(NameList):
-    """Names of which JSON has the first eight, too."""
+    """Names; JSON too has only the first eight."""
 
     __slots__ = ()
 
 
 class Rows(Sequence[tuple[str, ...]], Generic[Row]):
-    """The cells of a table that remember the typed rows that they were made of. JSON keeps the cells only.
+    """The cells of a table that remember the typed rows they were made of. JSON keeps the cells only.
 
-    They are made when somebody looks at them: of 40,000 GPUs a terminal shows a dozen. `brief` are the rows that an
-    overview shows; None where the table is no part of one.
+    Cells are made when they are read: of 40,000 GPUs a terminal shows a dozen. `brief` are the rows for an overview;
+    None where the table is in no overview.
     """
 
     def __init__(self, sheet: "Sheet[Row]", typed: tuple[Row, ...], brief: tuple[Row, ...] | None) -> None:
@@ -66,7 +66,7 @@ class Rows(Sequence[tuple[str, ...]], Generic[Row]):
 
     @cached_property
     def cells(self) -> tuple[tuple[str, ...], ...]:
-        """All of them."""
+        """The cells of all rows."""
         return tuple(map(self.sheet.cells, self.typed))
 
     def __len__(self) -> int:
@@ -94,11 +94,11 @@ class Rows(Sequence[tuple[str, ...]], Generic[Row]):
 class Sheet(Generic[Row]):
     """A kind of table: the fields of its typed rows are its columns, `_` in a field's name is a space.
 
-    `names` has the other names of columns, `fields` those fields that are columns, if not all are. `brief` has the
-    fields that an overview shows, the most telling first, with the headings that they have there: the first
-    `together` of them say nothing without each other (empty ones are left out all the same). `tells_findings` is for a
-    table with a row for each finding, `listed` for one whose words a phone cuts off: a chat shows its rows as a list.
-    `heading` is the title in a report that is in words.
+    `names` has other names for columns, `fields` the fields that are columns, if not all are. `brief` has the fields
+    for an overview, the most telling first, with their headings there: the first `together` of them are never dropped
+    (but empty ones are). `tells_findings` is for a table with a row for each finding, `listed` for one whose words a
+    phone cuts off: a chat shows its rows as a list. `heading` is the title in a report that is in words.
+
     Cells: `?` for None, RFC 3339 for a time, tuples joined by commas.
     """
 
@@ -128,12 +128,12 @@ class Sheet(Generic[Row]):
         self._first = len(fields) if tuple(fields) == every[: len(fields)] else 0
 
     def table(self, typed: Iterable[Row], *, brief: Iterable[Row] | None = None) -> Table:
-        """The rows as text, in their order. `brief`: those that an overview shows, in its order."""
+        """The table of these typed rows, in their order. `brief`: the rows for an overview, in its order."""
         rows = Rows(self, tuple(typed), None if brief is None else tuple(brief))
         return Table(self.title, self.columns, rows)
 
     def cells(self, row: Row) -> tuple[str, ...]:
-        """The row as text; texts are empty until they are words."""
+        """The cells of a typed row; a cell that is a `Text` is empty until the report is in words."""
         picked = row[: self._first] if self._first else [row[place] for place in self._places] if self._places else row
         # Most are texts: a large cluster has half a million cells.
         return tuple(
@@ -170,7 +170,7 @@ class _ProseRows(tuple[tuple[str, ...], ...]):  # noqa: SLOT001  # as `Rows`
 
 
 def prose_table(title: Prose, columns: Sequence[Prose], rows: Iterable[Sequence[Prose]]) -> Table:
-    """A table whose title, columns and cells may be texts; until it is in words it has rows of no cells."""
+    """A table whose title, columns and cells may be texts; until it is in words its rows have no cells."""
     kept = tuple(rows)
     unsaid = _ProseRows(() for _ in kept)
     unsaid.title, unsaid.columns, unsaid.prose = title, columns, kept

@@ -1,7 +1,7 @@
-"""Settings: one YAML file and the environment over it. The only reader of the environment.
+"""Settings: one YAML file, overridden by the environment. Only this module reads the environment.
 
-`HAMI_BOT_CLUSTERS__LAB__KUBECONFIG=/etc/lab` sets `clusters.lab.kubeconfig`. The schema is imported only when there is
-something to check: pydantic-settings takes 0.4 s, a whole `why` on a recording less.
+`HAMI_BOT_CLUSTERS__LAB__KUBECONFIG=/etc/lab` sets `clusters.lab.kubeconfig`. The schema is imported only when there are
+settings to check: pydantic-settings takes 0.4 s, a whole `why` on a recording less.
 """
 
 import difflib
@@ -23,16 +23,16 @@ if TYPE_CHECKING:
 PREFIX = "HAMI_BOT_"
 CONFIG_VARIABLE = "HAMI_BOT_CONFIG"
 USUAL_FILE = Path("hami-bot.yaml")
-"""What `init` writes, and `serve` and `doctor` find where they are started."""
+"""The settings file that `init` writes, and that `serve` and `doctor` read from the folder where they start."""
 _SERVICE_VARIABLES = ("HAMI_BOT_SERVICE_", "HAMI_BOT_PORT")
-"""What kubelet sets in every pod of a namespace with a Service called hami-bot."""
+"""Variables that kubelet sets in every pod of a namespace with a Service called hami-bot."""
 _NOT_SETTINGS = (CONFIG_VARIABLE, "HAMI_BOT_TEST_KUBECONFIG", "HAMI_BOT_TEST_POSTGRES")
 
 
 def load_settings(config: Path | None = None) -> "Settings | None":
-    """The settings from the file (else the one that HAMI_BOT_CONFIG names) and the environment; None when neither is.
+    """The settings from the file (else the one that HAMI_BOT_CONFIG names) and the environment; None without both.
 
-    Raises UsageError that names every bad key; values are not repeated, they may be secret.
+    Raises UsageError that names every bad key but repeats no value, which may be secret.
     """
     environment = os.environ  # noqa: TID251  # this module is the one reader
     ours = sorted(
@@ -75,13 +75,13 @@ def load_settings(config: Path | None = None) -> "Settings | None":
 
 
 def usual_config(config: Path | None) -> Path | None:
-    """The file that was named, else the usual one where neither a file nor HAMI_BOT_CONFIG is named and it is there."""
+    """The named file; else the usual one, where it exists and HAMI_BOT_CONFIG is not set; else None."""
     named = config or os.environ.get(CONFIG_VARIABLE)  # noqa: TID251  # this module is the one reader
     return config if named or not USUAL_FILE.is_file() else USUAL_FILE
 
 
 def variable(name: str) -> str:
-    """The value of one setting in the environment, such as `SLACK__BOT_TOKEN`, before there are settings to load."""
+    """The environment's value of one setting, such as `SLACK__BOT_TOKEN`, before settings are loaded; empty without."""
     return os.environ.get(PREFIX + name, "")  # noqa: TID251  # this module is the one reader
 
 
@@ -124,7 +124,7 @@ _SAID: Mapping[str, Callable[[Mapping[str, Any]], Prose]] = {
     "dict_type": lambda _: Text("error-settings.dictionary"),
     "tuple_type": lambda _: Text("error-settings.tuple"),
 }
-"""What the errors that pydantic has for our settings say; any other is told in its own words."""
+"""Our words for pydantic's errors about settings, by type; any other error keeps its own words."""
 
 
 @cache

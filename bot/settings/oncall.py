@@ -1,4 +1,4 @@
-"""The settings of on-call: alerts and their routes, triage threads, whom these call, and which pagers ring."""
+"""The settings of on-call: alerts and their routes, triage threads, whom threads call, and which pagers ring."""
 
 import re
 from typing import Annotated, Self
@@ -30,7 +30,7 @@ _ADDRESS = re.compile(r".*@.*", re.DOTALL)
 
 
 class PagerDutySettings(BaseModel, extra="forbid", frozen=True):
-    """Whom PagerDuty has on call. It needs no further scope of Slack."""
+    """How the bot reads from PagerDuty who is on call. Slack needs no further scope for it."""
 
     token: NeededSecret
     """A REST API key of PagerDuty that may only read. The bot calls whoever PagerDuty has on call before `oncall.rota`.
@@ -60,7 +60,7 @@ class PagerDutySettings(BaseModel, extra="forbid", frozen=True):
 
 
 class PagerDutyPaging(BaseModel, extra="forbid", frozen=True):
-    """PagerDuty's Events API v2, and the webhooks that PagerDuty posts back."""
+    """How the bot pages through PagerDuty's Events API v2, and reads the webhooks that PagerDuty posts back."""
 
     routing_key: NeededSecret
     """The integration key of a PagerDuty service (Events API v2), through which phones ring."""
@@ -73,7 +73,7 @@ class PagerDutyPaging(BaseModel, extra="forbid", frozen=True):
 
 
 class WebhookPaging(BaseModel, extra="forbid", frozen=True):
-    """A server of the operator, see `bot.pager`."""
+    """A server of the operator's own that gets pages, see `bot.pager`."""
 
     url: Address
     """A server of your own that gets each page as a POST."""
@@ -82,14 +82,14 @@ class WebhookPaging(BaseModel, extra="forbid", frozen=True):
 
 
 class PagingSettings(BaseModel, extra="forbid", frozen=True):
-    """The pagers that ring when somebody is called; none by default."""
+    """The pagers that ring when a person is called; none by default."""
 
     pagerduty: PagerDutyPaging | None = None
     webhook: WebhookPaging | None = None
 
 
 class RouteSettings(BaseModel, extra="forbid", frozen=True):
-    """Where alerts with certain labels go: to a channel, or with `ignore` to nobody."""
+    """Where alerts with certain labels go: to a channel, or with `ignore` nowhere."""
 
     match: tuple[str, ...]
     """Alertmanager's matchers, such as `team="ml"`. All of them have to match."""
@@ -112,12 +112,12 @@ class RouteSettings(BaseModel, extra="forbid", frozen=True):
         return self
 
     def route(self) -> Route:
-        """With its matchers read. Raises ValueError."""
+        """The route with its matchers read. Raises ValueError."""
         return read_route(self.match, self.channel, self.group_by)
 
 
 class OncallSettings(BaseModel, extra="forbid", frozen=True):
-    """Alerts, triage threads and who is called."""
+    """The settings of alerts and triage threads, and of who is called."""
 
     channel: Channel
     """Id of the channel where triage threads are opened. Without `oncall` the bot opens none."""
@@ -178,7 +178,7 @@ class OncallSettings(BaseModel, extra="forbid", frozen=True):
 
     @property
     def takes_alerts(self) -> bool:
-        """Whether somebody can prove that an alert is Alertmanager's."""
+        """Whether the bot takes alerts: it has credentials that prove that one is Alertmanager's."""
         return bool(self.token.get_secret_value() or self.user)
 
     @field_validator("hours")

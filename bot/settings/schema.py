@@ -1,4 +1,4 @@
-"""What may be set, and what it means."""
+"""The schema of all settings, with the meaning of each."""
 
 from pathlib import Path
 from typing import Annotated, Literal, Self
@@ -64,7 +64,7 @@ class PrometheusSettings(BaseModel, extra="forbid", frozen=True):
 
 
 class ClusterSettings(BaseModel, extra="forbid", frozen=True):
-    """How one cluster is reached. Everything is optional."""
+    """How the bot reaches one cluster. Every key is optional."""
 
     kubeconfig: Path | None = None
     """Path of a kubeconfig. Without it the bot searches as kubectl does."""
@@ -84,7 +84,7 @@ class ClusterSettings(BaseModel, extra="forbid", frozen=True):
 
 
 class ChannelSettings(BaseModel, extra="forbid", frozen=True):
-    """What holds in one Slack channel."""
+    """Settings of one Slack channel."""
 
     cluster: str
     """The cluster of a question in this Slack channel (`C0123ABCD`) that names none."""
@@ -130,7 +130,7 @@ class SlackSettings(BaseModel, extra="forbid", frozen=True):
 
 
 class AccessSettings(BaseModel, extra="forbid", frozen=True):
-    """Who may ask: by default everybody in the bot's workspace. Who may change something: nobody. See `bot.access`."""
+    """Who may ask: by default everybody in the bot's workspace; who may change something: nobody. See `bot.access`."""
 
     operators: People = ()
     """Who may ask for temporary changes: ids of Slack users (`U…`) and user groups (`S…`), as a list or separated by
@@ -210,7 +210,7 @@ class StoreSettings(BaseModel, extra="forbid", frozen=True):
 
     @property
     def is_one_process_own(self) -> bool:
-        """Whether the store is a file, which one process at a time may have."""
+        """Whether the store is a file, which only one process at a time may use."""
         return self.url.get_secret_value().startswith("sqlite")
 
 
@@ -238,7 +238,7 @@ class ProfileSettings(BaseModel, extra="forbid", frozen=True):
 
 
 class PlaybookSettings(BaseModel, extra="forbid", frozen=True):
-    """Playbooks of your own."""
+    """Where the bot finds playbooks of the operator's own."""
 
     folder: Path | None = None
     """A folder with Python files. Each file is a verb: see [your own playbooks](own-playbooks.md). The bot runs this
@@ -247,7 +247,7 @@ class PlaybookSettings(BaseModel, extra="forbid", frozen=True):
 
 
 class Settings(BaseSettings):
-    """All settings, checked; unknown keys are errors. `tests/update_docs.py` lists them with the text under each."""
+    """All settings, checked; unknown keys are errors. `tests/update_docs.py` lists them with the docstring of each."""
 
     model_config = SettingsConfigDict(env_prefix=PREFIX, env_nested_delimiter="__", extra="forbid", frozen=True)
 
@@ -311,13 +311,13 @@ class Settings(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """The environment first, then the file, which `load_settings` names."""
+        """Orders the sources: the environment first, then the file, which `load_settings` names."""
         del settings_cls, dotenv_settings, file_secret_settings
         return env_settings, init_settings
 
 
 def channels_of(settings: Settings) -> tuple[str, ...]:
-    """Ids of all channels that the settings name, those on call first."""
+    """Ids of all channels that the settings name, those of on-call first."""
     oncall = settings.oncall
     routed = tuple(route.channel for route in oncall.routes) if oncall else ()
     calling = (oncall.channel, oncall.last_resort, *routed) if oncall else ()

@@ -1,7 +1,7 @@
 """Values that several settings have: Slack's ids of channels, people and groups, addresses, and secrets of other
 services.
 
-Nothing secret leaves in clear, and no secret holds what a header cannot have.
+No secret is sent in clear, and no secret holds a character that a header cannot have.
 """
 
 import ipaddress
@@ -23,14 +23,14 @@ TEAM = re.compile(r"[TE][A-Z0-9]{2,}")
 
 
 def channel_id(given: str) -> str:
-    """The text, if it is a channel's id. Raises ValueError."""
+    """The text, which must be a channel's id. Raises ValueError."""
     if not CHANNEL.fullmatch(given):
         raise WrongValue(Text("error-settings.no-channel-id"))
     return given
 
 
 def written(pattern: str) -> WithJsonSchema:
-    """What a schema can say of a text that a validator checks whole: Helm refuses the rest before anything runs."""
+    """The JSON schema of a text that a validator checks: Helm refuses other texts before the bot starts."""
     return WithJsonSchema({"type": "string", "pattern": f"^({pattern})$"})
 
 
@@ -41,12 +41,12 @@ def _lists(pattern: str) -> WithJsonSchema:
 
 
 def wrong_ones(given: Iterable[str], form: re.Pattern[str]) -> str:
-    """Which of them have another form, by their places: what somebody wrote there by mistake may be a secret."""
+    """The places, from 1, of texts that do not have the form; not the texts, which may be secrets by mistake."""
     return ", ".join(str(place) for place, one in enumerate(given, 1) if not form.fullmatch(one))
 
 
 def listed(given: object) -> object:
-    """A tuple of what a text of the environment lists: JSON, or ids with commas between them."""
+    """A tuple of the entries of an environment's text: a JSON list, or ids with commas between. Other values pass."""
     if not isinstance(given, str):
         return given
     if given.lstrip().startswith("["):
@@ -55,7 +55,7 @@ def listed(given: object) -> object:
 
 
 def named_people(ids: tuple[str, ...]) -> tuple[str, ...]:
-    """The ids, all of users or user groups. Raises ValueError."""
+    """The ids, which must all be of users or user groups. Raises ValueError."""
     if wrong := wrong_ones(ids, PERSON):
         raise WrongValue(Text("error-settings.entry-is-no-person-id", wrong=wrong))
     return ids
@@ -76,18 +76,18 @@ def _workspaces(ids: tuple[str, ...]) -> tuple[str, ...]:
 Channel = Annotated[str, AfterValidator(channel_id), written(CHANNEL.pattern)]
 MaybeChannel = Annotated[str, AfterValidator(lambda given: given and channel_id(given)), written(f"{CHANNEL.pattern}|")]
 Listed = BeforeValidator(listed)
-"""In the environment a JSON list, or ids with commas between them."""
+"""Reads a list from the environment: a JSON list, or ids with commas between them."""
 Ids = Annotated[tuple[str, ...], NoDecode, Listed, _lists("[^,]+")]
 People = Annotated[tuple[str, ...], NoDecode, Listed, AfterValidator(named_people), _lists(PERSON.pattern)]
 Channels = Annotated[tuple[str, ...], NoDecode, Listed, AfterValidator(_channels), _lists(CHANNEL.pattern)]
 Teams = Annotated[tuple[str, ...], NoDecode, Listed, AfterValidator(_workspaces), _lists(TEAM.pattern)]
 
 VISIBLE = re.compile(r"[!-~]+")
-"""ASCII without spaces: what a header, or an address, may have."""
+"""ASCII without spaces: the characters that a header, or an address, may have."""
 
 
 def never_in_clear(url: str) -> str:
-    """The address if it is https, or http on loopback. Raises ValueError."""
+    """The URL, which must be https, or http on loopback. Raises ValueError."""
     parts = parts_of(url)
     if parts.scheme == "https" or (parts.scheme == "http" and _is_loopback(parts.hostname or "")):
         if not parts.hostname or not VISIBLE.fullmatch(url):
@@ -97,8 +97,8 @@ def never_in_clear(url: str) -> str:
 
 
 def parts_of(url: str) -> SplitResult:
-    """The parts of a URL. Raises ValueError, which repeats nothing of it, where Python's own would: it may hold a
-    password.
+    """The parts of a URL. Raises ValueError, which repeats nothing of the URL, since it may hold a password: Python's
+    own error would.
     """
     try:
         parts = urlsplit(url)
@@ -111,7 +111,7 @@ def parts_of(url: str) -> SplitResult:
 
 
 def fits_a_header(secret: SecretStr) -> SecretStr:
-    """Without the newline in which a Secret made from a file ends. Raises ValueError, which repeats nothing of it."""
+    """The secret without the newline at the end of a file. Raises ValueError, which repeats nothing of it."""
     stripped = secret.get_secret_value().strip()
     if stripped and not VISIBLE.fullmatch(stripped):
         raise WrongValue(Text("error-settings.key-is-not-visible"))
@@ -122,7 +122,7 @@ _SAFE = written(r"https://.+|http://(localhost|127\.|\[::1\]).*")
 Address = Annotated[str, AfterValidator(never_in_clear), _SAFE]
 BaseAddress = Annotated[str, AfterValidator(lambda url: never_in_clear(url).rstrip("/")), _SAFE]
 Folder = Annotated[str, AfterValidator(lambda url: never_in_clear(url).rstrip("/") + "/"), _SAFE]
-"""An address that ends with a slash."""
+"""A safe address that ends with a slash."""
 HeaderSecret = Annotated[SecretStr, AfterValidator(fits_a_header)]
 
 

@@ -2,5 +2,5 @@
 
 `connection` holds the socket, `app` puts one gate before every listener, `gateway` makes every call of Slack's API.
 What must reach Slack waits in `outbox`, which the store backs; what only one person sees goes through `responder`.
-`question_tasks` runs the work behind an answer: written down first, taken in turns, told when it fails.
+`question_tasks` runs the work behind an answer: written down first, taken in turns, reported when it fails.
 """

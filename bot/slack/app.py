@@ -1,4 +1,4 @@
-"""The real slack-bolt app, made so that no listener asks Slack who it is and no request goes unanswered."""
+"""The slack-bolt app of the bot, made so that no listener asks Slack who the bot is and no request goes unanswered."""
 
 import logging
 import time
@@ -26,23 +26,23 @@ NEEDED_SCOPES = {
     "im:history": "hears messages sent to the bot directly, and looks its own up there",
     "im:write": "finds its direct messages with a person again, to look its own up there",
 }
-"""Every bot scope that is needed, and why. `deploy/slack-manifest.json` is made from this table and the next."""
+"""Every bot scope that is needed, and why. `deploy/slack-manifest.json` is made from the two tables of scopes."""
 WISHED_SCOPES = {
     "groups:history": "the same as channels:history, in private channels",
     "reactions:write": "marks a question as seen, done or failed",
     "usergroups:read": "knows who is in the user groups that may change something",
     "users:read": "knows who is of another organisation where a shared channel does not say it, and who is a guest",
 }
-"""Those that it does without, where they are not granted."""
+"""Bot scopes that the bot can do without where they are not granted, and what each adds."""
 
 App = Any
-"""An AsyncApp to register listeners with: its decorators carry no annotations."""
+"""An AsyncApp to register listeners with; of type Any because its decorators carry no annotations."""
 
 log = logging.getLogger(__name__)
 
 
 class WrongInstall(BotError):  # noqa: N818  # what the person is told
-    """The Slack app is not installed as the bot needs it, or Slack cannot be asked: `failure` is what it said."""
+    """The Slack app is not installed as the bot needs it, or Slack cannot be asked: `failure` is what Slack said."""
 
     exit_code = 3
 
@@ -52,8 +52,8 @@ class WrongInstall(BotError):  # noqa: N818  # what the person is told
 
 
 def check_scopes(granted: frozenset[str], *, guests: bool = True) -> None:
-    """Raises WrongInstall that names what is missing and why it is needed. Unless `guests` may ask, Slack has to say
-    who is one.
+    """Raises WrongInstall that names each missing scope and why it is needed. Unless `guests` may ask, users:read is
+    needed too, because Slack has to say who is a guest.
     """
     told = "users:read"
     needed = NEEDED_SCOPES if guests else NEEDED_SCOPES | {told: WISHED_SCOPES[told]}
@@ -67,10 +67,10 @@ def check_scopes(granted: frozenset[str], *, guests: bool = True) -> None:
 
 
 class BotApp(AsyncApp):
-    """Awaits `kept` before each answer to Slack. Listeners are given text that can be stored and sent again.
+    """The bot's slack-bolt app. It awaits `kept` before each answer to Slack. Listeners get text that can be stored and
+    sent again.
 
-    A listener acks, begins work and ends: Slack is answered when it has. `app_id` is this app's, empty where it is not
-    known.
+    A listener acks, begins work and ends: Slack is answered when it has. `app_id` is this app's, empty while not known.
     """
 
     def __init__(self, kept: Callable[[], Awaitable[None]], app_id: str, **options: Any) -> None:
@@ -88,7 +88,7 @@ class BotApp(AsyncApp):
 
 
 class Grouped:
-    """Takes listeners as an AsyncApp does; `register` gives them to it grouped by kind, each kind in its order.
+    """Takes listeners as an AsyncApp does; `register` gives them to the app grouped by kind, each kind in its order.
 
     bolt asks one listener after the other whether it is meant, which takes 0.05 ms each: what a person may wait for
     most often comes first, or every feature's buttons would slow down every command.
@@ -123,15 +123,14 @@ def build_app(
     lets_in: Callable[[dict[str, Any]], Awaitable[bool]],
     app_id: str = "",
 ) -> AsyncApp:
-    """An app without listeners. Slack is answered when `kept` returns: it waits until what was accepted is safe.
+    """An app without listeners. Slack is answered when `kept` returns, which waits until what was accepted is safe.
 
-    No listener is given what `lets_in` does not let in, nor what Slack sent to another app than `app_id`; Socket Mode
-    tells that at the beginning of each connection.
+    A listener gets no payload that `lets_in` refuses, nor one that Slack sent to another app than `app_id`; Socket Mode
+    tells that at the beginning of each connection. The app believes all it is given: `bot.http` verifies signatures,
+    Socket Mode has none.
 
-    It believes what it is given: `bot.http` verifies signatures, Socket Mode has none.
-
-    It has no token of its own: bolt would call auth.test for every first request, and tell a person that the app is
-    not installed when that fails once.
+    It has no token of its own: bolt would call auth.test for every first request, and tell a person that the app is not
+    installed when that fails once.
     """
 
     async def authorize(**_: Any) -> AuthorizeResult:
@@ -163,7 +162,7 @@ def build_app(
         return BoltResponse(status=200, body="")
 
     async def last_net(error: Exception, request: AsyncBoltRequest) -> BoltResponse:
-        """A listener failed: Slack would show operation_timeout, so this is its ack."""
+        """Acks for a listener that failed: without an ack Slack would show operation_timeout."""
         log.error("a listener failed on %s", request.body.get("type") or request.body.get("command"), exc_info=error)
         return BoltResponse(status=200, body="")
 

@@ -1,4 +1,4 @@
-"""How the gateway calls Slack: each call waits its turn, and whatever is no success is a `SlackFailure`.
+"""How the gateway calls Slack: each call waits for its turn, and every answer but success is a `SlackFailure`.
 
 Pacing before sending beats retrying after a refusal: of 60 alerts at once to one channel, retries on 429 lost 45 or
 were refused 143 times, and pacing lost none and was refused never.
@@ -28,7 +28,7 @@ Headers = Mapping[str, str]
 TIMEOUT = aiohttp.ClientTimeout(total=15, sock_connect=5)
 UPLOAD_TIMEOUT = aiohttp.ClientTimeout(total=120, sock_connect=5)
 INTERACTIVE = 3.0
-"""Seconds that a person's answer may wait for its turn; whoever can come back later passes `patience=0`."""
+"""Seconds that a person's answer may wait for its turn; callers that can try again later pass `patience=0`."""
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 _BREATH = 0.2
 _REPEATABLE = frozenset(
@@ -39,11 +39,11 @@ _REPEATABLE = frozenset(
         *("files.getUploadURLExternal", "usergroups.users.list", "users.info"),
     }
 )
-"""Done twice is the same as done once."""
+"""Methods of Slack that may be called twice: the result is the same as of one call."""
 
 
 def is_safe(url: str) -> bool:
-    """Whether what is sent there is encrypted on its way, or stays on this machine."""
+    """Whether data sent to the address is encrypted on its way, or stays on this machine."""
     try:
         parts = urlsplit(url)
     except ValueError:
@@ -52,7 +52,7 @@ def is_safe(url: str) -> bool:
 
 
 def proxy_for(url: str) -> str | None:
-    """The proxy of the environment through which the address is to be reached, if it is not to be reached directly.
+    """The environment's proxy for an address, None where it is reached directly.
 
     slack-sdk never reads NO_PROXY: here it counts, and a loopback address is always direct. Raises WrongValue, which
     repeats nothing, for a proxy's address that cannot be read: it may hold a password.
@@ -70,10 +70,10 @@ def proxy_for(url: str) -> str | None:
 
 @contextlib.asynccontextmanager
 async def open_client(api_url: str, bot_token: str) -> AsyncGenerator[tuple[AsyncWebClient, aiohttp.ClientSession]]:
-    """Slack's client and the session it shares with `bot.slack.gateway.Gateway`.
+    """Slack's client and the session it shares with `bot.slack.gateway.Gateway`; proxies are used as `proxy_for` says.
 
-    Raises UsageError for an address that tells the token, and for a proxy of the environment that is none.
-    Of the environment's proxies, see `proxy_for`.
+    Raises UsageError for an address where the token would not be safe, and for an environment's proxy that is no
+    address.
     """
     if not is_safe(api_url):
         raise UsageError(
@@ -91,7 +91,7 @@ async def open_client(api_url: str, bot_token: str) -> AsyncGenerator[tuple[Asyn
 
 
 async def happens(event: asyncio.Event, within_s: float) -> bool:
-    """Waits for it at most so long; whether it happened."""
+    """Waits for the event for `within_s` seconds at most; True if it was set."""
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(within_s):
             return await event.wait()
@@ -99,7 +99,7 @@ async def happens(event: asyncio.Event, within_s: float) -> bool:
 
 
 class Calls:
-    """Calls of Slack's methods and posts to the addresses it gives. Raises only SlackFailure."""
+    """Calls Slack's methods, and posts to addresses that Slack gives. Raises only SlackFailure."""
 
     def __init__(
         self,
@@ -124,9 +124,10 @@ class Calls:
         channel: str = "",
         patience: float = INTERACTIVE,
     ) -> tuple[Json, Headers]:
-        """The answer and its headers. Waits for its turn for at most `patience` seconds, second tries included.
+        """Calls a method of Slack; gives the answer and its headers. Waits at most `patience` seconds for its turns.
 
-        `channel` is the one to pace by. What was certainly not done, or may be done twice, gets one second try.
+        `channel` is the one to pace by. A call that was certainly not carried out, or may be repeated, gets one second
+        try.
         """
         deadline, fresh = self._clock() + patience, patience > 0
         while True:
@@ -182,7 +183,7 @@ class Calls:
         *,
         repeatable: bool = False,
     ) -> tuple[int, Headers, Any]:
-        """Posts to an address that Slack gave: status, headers, and the body as JSON where it is some, else as text."""
+        """Posts to an address that Slack gave: gives status, headers, and the body, decoded where it is JSON."""
         if not is_safe(url):
             raise SlackFailure(Text("error-slack.address-without-https", what=what), Problem.BAD_REQUEST)
         request = self._session.post(
@@ -205,17 +206,17 @@ class Calls:
 
 
 class Rate(NamedTuple):
-    """A limit: that many calls a second on average, and `burst` of them at once after a quiet time."""
+    """A limit of calls: `per_second` on average, and `burst` of them at once after a quiet time."""
 
     per_second: float
     burst: int
 
 
 CHANNEL = Rate(1.0, 3)
-"""chat.* to one channel. Slack: "1 message per second per channel", short bursts tolerated and not promised."""
+"""The limit of chat.* to one channel. Slack: "1 message per second per channel", short bursts are not promised."""
 
 TIERS = {1: Rate(1 / 60, 2), 2: Rate(20 / 60, 5), 3: Rate(50 / 60, 10), 4: Rate(100 / 60, 20)}
-"""Slack's tiers: at least so many calls a minute, for each method and workspace. The bursts are our choice."""
+"""Slack's tiers of limits: at least so many calls a minute, for each method and workspace. The bursts are ours."""
 
 _TIER_OF = {
     "chat.postEphemeral": 4,
@@ -232,14 +233,14 @@ _TIER_OF = {
     "views.publish": 4,
     "views.update": 4,
 }
-"""From slack's java-slack-sdk, MethodsRateLimits. chat.postMessage is limited by channel, auth.test hardly at all;
-apps.connections.open is called by the socket's own client, which backs off by itself."""
+"""The tier of each method, from slack's java-slack-sdk, MethodsRateLimits. chat.postMessage is limited by channel,
+auth.test hardly at all; apps.connections.open is called by the socket's client, which backs off by itself."""
 
 _MANY = 2000
 
 
 class Pacer:
-    """When the next call of a method, and to a channel, may be made."""
+    """Tells when the next call of a method, and to a channel, may be made under Slack's limits."""
 
     def __init__(self) -> None:
         self._spent: dict[str, float] = {}
@@ -247,7 +248,7 @@ class Pacer:
         self._paused: dict[tuple[str, str], float] = {}
 
     def reserve(self, method: str, channel: str, now: float, patience: float) -> float:
-        """Seconds to wait before the call; it is entered as made then, unless they are more than `patience`."""
+        """Seconds to wait before the call. The call is booked for then, unless the wait is more than `patience`."""
         tier = _TIER_OF.get(method)
         buckets = [(method, TIERS[tier])] if tier else []
         buckets += [(f"chat.* {channel}", CHANNEL)] if channel and method.startswith("chat.") else []
@@ -265,5 +266,5 @@ class Pacer:
         return start - now
 
     def pause(self, method: str, channel: str, until: float) -> None:
-        """No such call before `until`: Slack said so. Other methods and other channels go on."""
+        """Lets no call of the method to the channel pass before `until`, as Slack asked. Other calls go on."""
         self._paused[method, channel] = max(until, self._paused.get((method, channel), until))

@@ -1,7 +1,7 @@
-"""Socket Mode: two connections of slack-sdk's client, with what a bot needs that must lose nothing.
+"""Socket Mode: two connections of slack-sdk's client, with additions for a bot that must lose nothing.
 
-Each is watched, replaced before Slack closes it, and a deaf one is healed: slack-sdk's client tries a dead ticket for
-ever once a handshake failed (python-slack-sdk#1379); without `wss_uri` it asks for a new one.
+Each is watched, replaced before Slack closes it, and healed when it gets nothing: slack-sdk's client tries a dead
+ticket for ever once a handshake failed (python-slack-sdk#1379); without `wss_uri` it asks for a new one.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ from bot.slack.failures import seconds_to_wait
 
 LONGEST_WAIT_S = 60.0
 _LONGEST_ACK_S = 3.5
-"""Slack waits 3 s for an ack."""
+"""Seconds that acks under way may take when a connection is closed: Slack waits 3 s for one."""
 _FORESEEN = (SlackClientError, aiohttp.ClientError, OSError, TimeoutError)
 _SECRET = re.compile(r"((?:ticket|app_id)=)[^\s&'\")>]+|(?<=//)[^\s/'\"]+(?=@)")
 
@@ -55,7 +55,7 @@ client_log.addFilter(_Discreet())
 
 
 class Turn:
-    """When Slack may be asked for the address of a connection next: what it asked of one counts for all of the app."""
+    """When Slack may next be asked for the address of a connection: Slack's request to wait is for the whole app."""
 
     def __init__(self) -> None:
         self._not_before = 0.0
@@ -64,16 +64,16 @@ class Turn:
         self._not_before = max(self._not_before, asyncio.get_running_loop().time() + seconds)
 
     async def come(self) -> None:
-        """Waits as long as Slack asked to."""
+        """Waits until Slack may be asked for an address again."""
         await asyncio.sleep(self._not_before - asyncio.get_running_loop().time())
 
 
 class Connection:
-    """Connects when it is made, and again whenever the connection is lost, until it is closed.
+    """One Socket Mode connection. Connects when it is made, and again whenever the connection is lost, until it is
+    closed.
 
-    `ticket` is the address to begin with; without one, and later, Slack is asked for another.
-    `leaving` is Slack's word for why it is about to close this connection, "" while it is not: from then on it is not
-    connected again.
+    `ticket` is the address to begin with; without one, and later, Slack is asked for another. `leaving` is Slack's word
+    for why it is about to close this connection, "" while it is not; the connection is then not made again.
     """
 
     def __init__(  # noqa: PLR0917  # only `Sockets` makes one
@@ -98,13 +98,13 @@ class Connection:
         return await self._client.is_connected()
 
     def forget_ticket(self) -> bool:
-        """Makes the next try ask for a new ticket; whether it had one."""
+        """Drops the connection's ticket, so that the next try asks for a new one; True if it had one."""
         had = self._client.wss_uri is not None
         self._client.wss_uri = None
         return had
 
     def took(self, frame: str) -> bool:
-        """Notes what Slack sent as soon as it is read; whether it is for the client as well."""
+        """Notes what Slack sent as soon as it is read; True if the client has to get the frame as well."""
         if '"envelope_id"' in frame:
             self._taken += 1
             self._idle.clear()
@@ -136,7 +136,7 @@ class Connection:
                 self._idle.set()
 
     async def close_when_acked(self) -> None:
-        """Takes nothing more, and closes when all that was taken is acked: the ack would be lost otherwise."""
+        """Takes no more envelopes, and closes when all taken ones are acked: their acks would be lost otherwise."""
         self.connecting.cancel()
         await asyncio.gather(self.connecting, return_exceptions=True)
         receiver: asyncio.Future[None] | None = cast("Any", self._client).message_receiver
@@ -198,13 +198,15 @@ WATCH_S = 1.0
 _BAD_BEFORE_NEW_TICKET = 3
 _BAD_BEFORE_NEW_CLIENT = 60
 _HANDOVER_S = 8.0
-"""Slack closes a connection about ten seconds after it asked it to go; the next one should be up by then."""
+"""Seconds in which the next connection should be up: Slack closes one about 10 s after it asked it to go."""
 _LINGER_S = 15.0
 _CROWDED = "too_many_websockets"
 
 
 class Sockets:
-    """The connections of one app. `up` says how many are connected. `ticket` is the address of the first, if known."""
+    """The Socket Mode connections of one app. `up` is how many are connected, `ticket` the first one's address or
+    empty.
+    """
 
     def __init__(
         self,
@@ -237,15 +239,15 @@ class Sockets:
         return sum(self._up)
 
     def down_for_s(self) -> float:
-        """How long no connection has been up."""
+        """Seconds for which no connection has been up; 0 while one is."""
         return 0.0 if self.up else self._clock() - self._last_up
 
     async def connected(self) -> None:
-        """Waits for the first connection."""
+        """Waits until a connection was up for the first time."""
         await self._first.wait()
 
     async def close(self) -> None:
-        """No envelope is taken after this; what was taken is acked first and goes on."""
+        """Closes the connections: no further envelope is taken, and those that were taken are acked first."""
         self._stopping.set()
         for task in self._keepers:
             task.cancel()

@@ -1,4 +1,4 @@
-"""What can come back from Slack, or not come back, as one closed set of problems.
+"""All that can be wrong with a call of Slack, as one closed set of problems.
 
 The set follows what the sender may do next: wait, send again, look first whether it is already there, or give up.
 Slack's words are those of the reference of each method that the bot calls (docs.slack.dev/reference/methods, "Errors"),
@@ -18,32 +18,32 @@ from bot.texts import Prose, Text
 
 
 class Problem(StrEnum):
-    """What is wrong, by what may be done about it."""
+    """What is wrong with a call of Slack, by what may be done about it."""
 
     RATE_LIMITED = "rate-limited"
-    """Not done; again after `retry_after` seconds."""
+    """The call was not carried out; it may be repeated after `retry_after` seconds."""
     TRANSIENT = "transient"
-    """Not done, or harmless to do again."""
+    """The call was not carried out, or may be repeated without harm."""
     UNKNOWN_OUTCOME = "unknown-outcome"
-    """Perhaps done: whoever sends again without looking may say it twice."""
+    """The call was perhaps carried out: whoever repeats it without looking may say something twice."""
     BAD_REQUEST = "bad-request"
     """Slack will never take this request."""
     TOO_LONG = "too-long"
-    """A simpler or shorter form of the same may be taken."""
+    """Slack may take a simpler or shorter form of the message."""
     NO_FILE = "no-file"
-    """Slack does not take this file here; the message without it may be taken."""
+    """Slack does not take this file here; it may take the message without the file."""
     NO_REPLY = "no-reply"
-    """The thread takes no reply; its channel may."""
+    """The thread takes no reply; its channel may take the message."""
     GONE = "gone"
-    """The channel, message, view or address is not there any more."""
+    """The channel, message, view or address does not exist any more."""
     FORBIDDEN = "forbidden"
-    """The bot may not do this there."""
+    """The bot may not make this call in that place."""
     AUTH = "auth"
-    """The bot may not do anything: its token is refused."""
+    """The bot may not make any call: its token is refused."""
 
 
 PASSING = frozenset({Problem.RATE_LIMITED, Problem.TRANSIENT, Problem.UNKNOWN_OUTCOME})
-"""What may be over the next time that Slack is asked."""
+"""Problems that may be over the next time that Slack is asked."""
 
 
 HINTS = {
@@ -58,7 +58,7 @@ HINTS = {
     Problem.FORBIDDEN: Text("error-slack-hint.invite-and-compare-scopes"),
     Problem.AUTH: Text("error-slack-hint.install-again"),
 }
-"""What a person can do, by problem."""
+"""What a person can do about a problem."""
 
 _BLOCKED_IN_SHARED_CHANNELS = (
     "slack_connect_canvas_sharing_blocked slack_connect_clip_sharing_blocked slack_connect_file_link_sharing_blocked "
@@ -101,7 +101,7 @@ OWN_HINTS = {
     "too_many_reactions": Text("error-slack-hint.as-many-reactions"),
     "too_many_emoji": Text("error-slack-hint.as-many-reactions"),
 }
-"""What a person can do, by Slack's word, where it is something else than for the problem in general."""
+"""What a person can do, by Slack's word for an error, where that differs from the hint of its problem."""
 
 _WORDS = {
     Problem.RATE_LIMITED: "ratelimited rate_limited message_limit_exceeded",
@@ -159,21 +159,20 @@ _WORDS = {
     ),
 }
 PROBLEMS = {word: problem for problem, words in _WORDS.items() for word in words.split()}
-"""The problem that each word of Slack stands for. A word that is not there is not known to this version."""
+"""The problem that each word of Slack stands for. Words that are missing are not known to this version."""
 
 
 LONGEST_WAIT = 600.0
-"""Seconds. Slack asks for a minute at most; a mistaken Retry-After must not silence the bot for hours."""
+"""Seconds to wait at most. Slack asks for a minute at most; a mistaken Retry-After must not silence the bot."""
 SHORTEST_WAIT = 0.5
 USUAL_WAIT = 1.0
-"""Seconds to wait when Slack limits without saying for how long."""
+"""Seconds to wait when Slack limits calls without saying for how long."""
 
 
 class SlackFailure(BotError):  # noqa: N818  # the name its callers read best
     """A call that Slack did not confirm. `error` is Slack's own word, "" where there was none.
 
-    `hint` says what a person can do; the one of the word, where it has its own, else that of the problem.
-
+    `hint` says what a person can do: the hint of Slack's word, where it has its own, else that of the problem.
     `retry_after`: seconds to wait first, 0.0 unless rate limited.
     """
 
@@ -187,15 +186,15 @@ class SlackFailure(BotError):  # noqa: N818  # the name its callers read best
 
 
 _NEEDED_FOR_ALL = frozenset({"auth.test", "apps.connections.open", "chat.postMessage"})
-"""Without the scope of one of these the bot is of no use, so a missing scope stops it as a revoked token does."""
+"""Methods without whose scope the bot is of no use: if it is missing, that stops the bot as a revoked token does."""
 
 
 def answered(
     method: str, status: int, headers: Mapping[str, str], body: Any, *, repeatable: bool = False
 ) -> SlackFailure:
-    """The failure for an answer that is no success; `body` is the decoded JSON, or anything else that came.
+    """The failure for an answer that is no success; `body` is the decoded JSON, or whatever else came.
 
-    `repeatable`: doing it twice is the same as once, so an unknown outcome is merely a transient one.
+    `repeatable`: calling twice is the same as once, so an unknown outcome is only a transient problem.
     """
     answer = cast("dict[str, Any]", body) if isinstance(body, dict) else {}
     word = str(answer.get("error") or "")
@@ -225,7 +224,7 @@ def _told(status: int, word: str, answer: dict[str, Any]) -> str:
 
 
 def broken(method: str, error: Exception, *, repeatable: bool = False) -> SlackFailure:
-    """The failure for a call that brought no answer at all: `error` is a ClientError, an OSError or a TimeoutError."""
+    """The failure for a call that brought no answer: `error` is a ClientError, an OSError or a TimeoutError."""
     if isinstance(error, aiohttp.InvalidURL | aiohttp.NonHttpUrlClientError):
         return SlackFailure(Text("error-slack.address-is-not-valid-url", method=method), Problem.BAD_REQUEST)
     what: Prose = str(error) or type(error).__name__
@@ -238,7 +237,7 @@ def broken(method: str, error: Exception, *, repeatable: bool = False) -> SlackF
 
 
 def seconds_to_wait(header: str | None) -> float:
-    """What a Retry-After header asks for, in seconds between `SHORTEST_WAIT` and `LONGEST_WAIT`."""
+    """The wait that a Retry-After header asks for, in seconds between `SHORTEST_WAIT` and `LONGEST_WAIT`."""
     try:
         seconds = float(header or "")
     except ValueError:

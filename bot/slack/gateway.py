@@ -1,7 +1,7 @@
 """The only module that calls Slack: paced, every failure a `SlackFailure`, nothing said twice by a retry.
 
-What can be done twice without harm gets one quick second try. A post is repeated only when it was certainly not made:
-bots have no idempotency key, so after an unknown outcome somebody has to look first (`Gateway.find`).
+Calls that may be repeated without harm get one quick second try. A post is repeated only when it was certainly not
+made: bots have no idempotency key, so after an unknown outcome somebody has to look first (`Gateway.find`).
 """
 
 import asyncio
@@ -29,17 +29,17 @@ LOOKING = 60.0
 EVENT_TYPE = "hami_bot"
 _PAGE = 999  # the most that conversations.history and .replies give at once
 PAGES = 20
-"""So many of them are looked through: what stands further back is not found."""
+"""How many pages of a channel's history are looked through: older messages are not found."""
 _UNKNOWN_KIND = frozenset({"invalid_blocks", "unsupported_block"})
-"""What Slack says of a kind of block that the workspace does not have."""
+"""Slack's words for a kind of block that the workspace does not have."""
 _TOO_MUCH = _UNKNOWN_KIND | {"invalid_blocks_format", "invalid_attachments", "only_one_table_allowed"}
-"""What Slack says of blocks that it does not take for what they are."""
+"""Slack's words for blocks that it does not take for what they are."""
 
 
 class Identity(NamedTuple):
-    """Who the bot is in which workspace, and what it was allowed there.
+    """Who the bot is in which workspace, and which scopes it has there.
 
-    `enterprise_id` is the workspace's Grid, or empty; `is_org_wide`: the app is installed for all of that.
+    `enterprise_id` is the workspace's Grid, or empty; `is_org_wide`: the app is installed for the whole Grid.
     """
 
     team_id: str
@@ -53,8 +53,8 @@ class Identity(NamedTuple):
 
 
 class SlackUser(NamedTuple):
-    """A user: the ids of their workspaces and their enterprise. `app_id` is a bot's app, `name` what they log in by,
-    `zone` their time zone.
+    """A user of Slack: the ids of their workspaces and their enterprise. `app_id` is a bot's app, `name` what they log
+    in by, `zone` their time zone.
     """
 
     teams: frozenset[str]
@@ -74,7 +74,7 @@ class Keyed(NamedTuple):
 
 
 class Posted(NamedTuple):
-    """Where a message is. `channel` is the conversation's own id, also when it was posted to a user."""
+    """Where a posted message is. `channel` is the conversation's own id, also when it was posted to a user."""
 
     channel: str
     ts: str
@@ -102,7 +102,7 @@ class Gateway:
         self._takes_newer = newer
 
     async def identity(self) -> Identity:
-        """Who the token belongs to, and its scopes. From then on `find` takes no message of another app for its own."""
+        """Who the token belongs to, and its scopes. After it, `find` takes no other app's message for the bot's."""
         answer, headers = await self._calls.call("auth.test")
         scopes = frozenset(scope.strip() for scope in headers.get("x-oauth-scopes", "").split(",") if scope.strip())
         names = ("team_id", "team", "user_id", "bot_id", "url")
@@ -116,12 +116,12 @@ class Gateway:
         return found
 
     async def open_socket(self, app_token: str) -> str:
-        """The address of one connection in Socket Mode, which Slack takes once, within 30 s."""
+        """The address of one Socket Mode connection, which Slack accepts once, within 30 s."""
         answer, _ = await self._calls.call("apps.connections.open", {"token": app_token})
         return str(answer.get("url") or "")
 
     async def post(self, channel: str, message: Message, *, thread_ts: str = "", key: str = "") -> Posted:
-        """Posts the message, in simpler forms if Slack takes no other, and its files into its thread.
+        """Posts the message, in a simpler form if Slack takes no other, and its files into its thread.
 
         `channel` may be a user's id. Files that cannot be shared are named in the thread and raise nothing.
         """
@@ -140,7 +140,8 @@ class Gateway:
     async def say(
         self, channel: str, message: Message, *, thread_ts: str = "", key: str = "", patience: float = INTERACTIVE
     ) -> tuple[Posted, Message]:
-        """Posts the message without its files; also returns the form that Slack took, whose files are to be shared.
+        """Posts the message without its files; gives its place and the form that Slack took, whose files are to be
+        shared.
 
         Where the thread takes no reply, the message stands in the channel.
         """
@@ -163,7 +164,7 @@ class Gateway:
         return await _or_in_channel(lambda thread: self.fit(message, partial(send, thread)), thread_ts)
 
     async def update(self, channel: str, ts: str, message: Message, *, patience: float = INTERACTIVE) -> None:
-        """Replaces what a message of the bot says. Files are not touched."""
+        """Replaces the text and blocks of a message of the bot. Files are not touched."""
 
         async def send(form: Message) -> None:
             body: Json = {"blocks": [], **_content(form), "channel": channel, "ts": ts}
@@ -173,7 +174,7 @@ class Gateway:
         await self.fit(message, send)
 
     async def ephemeral(self, channel: str, user: str, message: Message, *, thread_ts: str = "") -> None:
-        """Shows the message to one user only; its files cannot be carried. Slack unfurls nothing in these.
+        """Shows the message to one user only; it cannot carry files, and Slack unfurls nothing in it.
 
         Where the thread takes no reply, it is shown in the channel.
         """
@@ -187,7 +188,7 @@ class Gateway:
         await _or_in_channel(lambda thread: self.fit(message, partial(send, thread)), thread_ts)
 
     async def fit(self, message: Message, send: Callable[[Message], Awaitable[T]]) -> tuple[T, Message]:
-        """Sends the message, or the first simpler form of it that Slack takes; returns that form as well."""
+        """Sends the message, or the first simpler form of it that Slack takes; gives that form as well."""
         newer, plain = message._replace(blocks=message.newer, newer=()), message._replace(newer=())
         forms = chain([newer] if newer.blocks and self._takes_newer else [], [plain], degraded(plain))
         form, is_refused = next(forms), False
@@ -212,7 +213,7 @@ class Gateway:
             await self.share(await self._conversation(channel), staged, thread_ts=thread_ts)
 
     async def stage(self, file: File) -> str:
-        """Brings the file's bytes to Slack, where nobody sees them until they are shared; returns the file's id."""
+        """Uploads the file's bytes to Slack, where nobody sees them until they are shared; gives the file's id."""
         method = "files.getUploadURLExternal"
         args: Json = {"filename": file.name, "length": len(file.content)}
         if file.alt_text:
@@ -241,7 +242,7 @@ class Gateway:
         await _or_in_channel(complete, thread_ts)
 
     async def shared(self, channel: str, file_ids: Collection[str], *, thread_ts: str, oldest: float = 0.0) -> set[str]:
-        """The files that stand in the thread, or that were shared in the channel since `oldest`."""
+        """Which of the files stand in the thread, or were shared in the channel since `oldest` (seconds since 1970)."""
         conversation, wanted = await self._conversation(channel), set(file_ids)
         found: set[str] = set()
         for place, since in ((thread_ts, 0.0), ("", oldest)):
@@ -252,9 +253,9 @@ class Gateway:
         return found & wanted
 
     async def find(self, channel: str, key: str, *, oldest: float, thread_ts: str = "") -> Posted | None:
-        """The bot's message with that key among those since `oldest` (seconds since 1970), if there is one.
+        """The bot's message with that key among those since `oldest` (seconds since 1970), None without one.
 
-        The newest first, of at most `PAGES` pages.
+        It looks from the newest on, through at most `PAGES` pages.
         """
         conversation = await self._conversation(channel)
         async for message in self._keyed(conversation, thread_ts=thread_ts, oldest=oldest):
@@ -263,7 +264,7 @@ class Gateway:
         return None
 
     async def look_into(self, channel: str) -> None:
-        """Raises SlackFailure where the bot may not post, as far as its scopes let it see that."""
+        """Raises SlackFailure where the bot may not post, as far as the bot's scopes show that."""
         try:
             await self.find(channel, "", oldest=time.time())
         except SlackFailure as failure:
@@ -271,19 +272,19 @@ class Gateway:
                 raise
 
     async def keyed(self, channel: str, prefix: str, *, oldest: float) -> list[Keyed]:
-        """The bot's messages since `oldest`, not those in threads, whose keys begin so; as `find` looks for them."""
+        """The bot's messages in the channel since `oldest`, without threads, whose keys begin with the prefix."""
         conversation = await self._conversation(channel)
         return [message async for message in self._keyed(conversation, oldest=oldest) if message.key.startswith(prefix)]
 
     async def head(self, channel: str, thread_ts: str) -> str:
-        """What the message that a thread is under says (see `said_in`); empty if there is none."""
+        """All text of a thread's first message (see `said_in`); empty if the message does not exist."""
         args: Json = {"channel": channel, "ts": thread_ts, "limit": 1}
         answer, _ = await self._calls.call("conversations.replies", args, verb="GET")
         found = cast("list[Json]", answer.get("messages") or [])
         return next((said_in(message) for message in found if message.get("ts") == thread_ts), "")
 
     async def join(self, channel: str) -> None:
-        """Becomes a member of a public channel, if the scope channels:join was granted."""
+        """Makes the bot a member of a public channel, if the scope channels:join was granted."""
         await self._calls.call("conversations.join", {"channel": channel})
 
     async def members(self, group: str) -> frozenset[str]:
@@ -292,7 +293,7 @@ class Gateway:
         return frozenset(map(str, cast("list[Any]", answer.get("users") or [])))
 
     async def person(self, user: str) -> SlackUser:
-        """Who that is, also somebody of another organisation; if the scope users:read was granted."""
+        """The user with this id, also of another organisation; needs the scope users:read."""
         answer, _ = await self._calls.call("users.info", {"user": user}, verb="GET")
         found: Json = answer.get("user") or {}
         grid: Json = found.get("enterprise_user") or {}
@@ -304,7 +305,7 @@ class Gateway:
         return SlackUser(own, is_guest, app, str(found.get("name") or ""), str(found.get("tz") or ""))
 
     async def react(self, channel: str, ts: str, name: str, *, remove: bool = False) -> None:
-        """Adds the bot's reaction, which may be there already; with `remove` takes it back, if it is there."""
+        """Adds the bot's reaction, which may be there already; with `remove` removes it, if it is there."""
         method, fine = ("reactions.remove", "no_reaction") if remove else ("reactions.add", "already_reacted")
         try:
             await self._calls.call(method, {"channel": channel, "timestamp": ts, "name": name})
@@ -313,7 +314,7 @@ class Gateway:
                 raise
 
     async def open_view(self, trigger_id: str, view: Json) -> str:
-        """Opens a modal; returns its id. A trigger serves once, for about 3 s: open something at once, update later."""
+        """Opens a modal; gives its id. A trigger serves once, for about 3 s: open something at once, update later."""
         answer, _ = await self._calls.call("views.open", body={"trigger_id": trigger_id, "view": view})
         return str(cast("Json", answer.get("view") or {}).get("id", ""))
 
@@ -322,7 +323,7 @@ class Gateway:
         await self._calls.call("views.update", body={"view_id": view_id, "view": view})
 
     async def publish_home(self, user: str, view: Json) -> None:
-        """Replaces the user's Home tab."""
+        """Replaces the user's Home tab with the view."""
         await self._calls.call("views.publish", body={"user_id": user, "view": view})
 
     async def respond(
@@ -336,7 +337,7 @@ class Gateway:
         thread_ts: str = "",
         timeout: float = TIMEOUT.total or 15.0,  # noqa: ASYNC109  # it is aiohttp's, which closes the connection
     ) -> None:
-        """One use of a response_url (of 5 in 30 minutes): one request, no second try and no simpler form."""
+        """Uses a response_url once (of 5 times in 30 minutes): one request, no second try and no simpler form."""
         body: Json = {**_content(message), "response_type": "in_channel" if in_channel else "ephemeral"}
         body |= {"replace_original": replace, "unfurl_links": False, "unfurl_media": False}
         if thread_ts:

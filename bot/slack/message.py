@@ -1,4 +1,4 @@
-"""What the bot says in Slack: one message with the files that belong to it."""
+"""A message of the bot in Slack with its files, and the text of any message of Slack."""
 
 import re
 from collections.abc import Iterator
@@ -18,10 +18,10 @@ class File(NamedTuple):
 
 
 class Message(NamedTuple):
-    """`text` is what notifications and screen readers get: escaped mrkdwn that begins with the whole verdict.
+    """A message to Slack. `text` is for notifications and screen readers: escaped mrkdwn that begins with the verdict.
 
     `blocks` are within Slack's limits; `files` go into the message's thread. `broadcast`: a reply that the channel sees
-    as well. `newer` stand in place of `blocks` where the workspace takes kinds of blocks that not all of them have yet.
+    as well. `newer` replace `blocks` where the workspace takes kinds of blocks that not all have yet.
     """
 
     text: str
@@ -32,14 +32,14 @@ class Message(NamedTuple):
 
 
 LONGEST = 40_000
-"""Characters; Slack's own limit of a message's text."""
+"""The longest text of a message in characters, which is Slack's own limit."""
 _MOST_PARTS = 10_000
 _SAID = (
     *("pretext", "author_name", "title", "text", "value", "fields", "blocks", "message_blocks", "message", "elements"),
     *("rows", "accessory", "label", "name", "attachments", "files", "preview", "plain_text", "subject"),
     *("initial_comment", "comment", "alt_text", "description", "actions", "fallback", "footer"),
 )
-"""Where Slack's messages, attachments, blocks and files keep what is read, in the order in which it is."""
+"""Where Slack's messages, attachments, blocks and files keep text that people read, in the order of reading."""
 _LINKED = ("title_link", "from_url", "author_link", "original_url", "url")
 _LINK = re.compile(r"<(https?://[^<>|\s]+)(?:\|([^<>]*))?>")
 _POD = re.compile(r"(?:^|[-_.])pod(?:_?name)?s?$", re.IGNORECASE)
@@ -47,10 +47,10 @@ _NAMESPACE = re.compile(r"(?:^|[-_.])namespace$", re.IGNORECASE)
 
 
 def said_in(message: dict[str, Any]) -> str:
-    """All that the message says, one part a line, at most `LONGEST` characters; Slack's escapes stay.
+    """All text of a message of Slack, one part a line, at most `LONGEST` characters; Slack's escapes stay.
 
-    Links are their words; what their addresses say, as in `?var-pod=trainer-0`, stands at the end, pods first. Whatever
-    has another type than Slack gives it is left out.
+    Of links the words are kept; what their addresses say, as in `?var-pod=trainer-0`, stands at the end, pods first.
+    Parts of another type than Slack gives them are left out.
     """
     said: dict[str, None] = {}
     links: dict[str, None] = {}

@@ -1,8 +1,8 @@
-"""What must reach Slack, whatever happens: kept in the store first, sent by one sender for each channel.
+"""The outbox: messages that must reach Slack, kept in the store first and sent by one sender for each channel.
 
-Nothing is posted twice by this: a row is noted as being sent before Slack is called, and if no answer came, or the
-process died, its key is looked up in the channel's history before any second try. The exceptions are said where they
-are made.
+Nothing is posted twice: a row is noted as being sent before Slack is called, and if no answer came, or the process
+died, its key is looked up in the channel's history before any second try. The exceptions are explained where they are
+made.
 """
 
 import asyncio
@@ -34,21 +34,21 @@ _TURN: dict[Severity, int] = {"critical": 0, "warning": 1, "info": 2}
 LEASE = HOLDS_S
 """Seconds that a row is its sender's without a sign of life (`Outbox.run`): a post and an upload may take longer."""
 CLOCK_SKEW = 600.0
-"""Seconds that Slack's clock may be behind ours: so much older messages are looked at as well."""
+"""Seconds that Slack's clock may be behind ours: messages that much older are looked at as well."""
 SETTLING = 3.0
-"""Seconds before looking for a message whose outcome is unknown: Slack may still be at it."""
+"""Seconds to wait before looking for a message whose outcome is unknown: Slack may still be posting it."""
 LATE_FILES = 30.0
-"""Seconds in which files may still appear whose sharing got no answer: only then are they shared again."""
+"""Seconds in which files may still appear whose sharing got no answer: they are shared again only after them."""
 FILES_TRIED = 6 * 3600.0
-"""Seconds in which the files of a message are tried again; then its thread says that they could not be attached."""
+"""Seconds in which a message's files are tried again; then its thread says that they could not be attached."""
 FIRST_WAIT, LONGEST_WAIT = 2.0, 60.0
 REFUSED_WAIT = 60.0
 """Seconds between tries while Slack refuses the token: the app may be installed again at any time."""
 LOOK_AGAIN = 10.0
-"""Seconds that a sender waits at most before it looks again whether it is its turn."""
+"""Seconds that a sender waits at most before it checks again whether it is its turn."""
 _SOON = 0.05
 MOST_TRIES = 6
-"""How often one message is tried whose own fault it may be that Slack fails at it: with its waits about a minute."""
+"""How often a message is tried that may itself be the reason of Slack's failures: about a minute with the waits."""
 _ITS_OWN = frozenset({"update_failed", "file_update_failed", "streaming_state_conflict"})
 _OF_THE_CHANNEL = frozenset({Problem.FORBIDDEN, Problem.GONE})
 _NO_LOOKING = frozenset({*_OF_THE_CHANNEL, Problem.BAD_REQUEST, Problem.TOO_LONG, Problem.NO_FILE, Problem.NO_REPLY})
@@ -65,11 +65,11 @@ class _Lane(msgspec.Struct):
 
 
 class Outbox:
-    """Messages to Slack that are not lost. `ready` is False while Slack refuses the bot's token.
+    """Sends messages to Slack that must not be lost. `ready` is False while Slack refuses the bot's token.
 
     `now` gives seconds since 1970 (leases, ages), else the store does; `clock` and `sleep` are for waiting, in seconds.
-    `owner` is this process's name and no other's; with a name that it keeps when it is started again, what it was
-    sending goes on at once and not when the lease has lapsed.
+    `owner` is the name of this process only; a process that keeps its name over a restart goes on at once with what it
+    was sending, and not when the lease has lapsed.
     """
 
     def __init__(
@@ -111,13 +111,15 @@ class Outbox:
         fact: Fact | None = None,
         asker: str = "",
     ) -> None:
-        """Durable when it returns; raises StoreError if it could not be kept.
+        """Keeps the message, durable when this returns; raises StoreError if it could not be kept.
 
         `key` names one message of the channel: put again, it replaces what is waiting, or edits what was posted, and
         the same content again does nothing. With `update_ts` it edits that message. `channel` may be a user's id.
+
         `sought_since` (seconds since 1970): a key that is new to this store is looked for in the channel from then on,
-        and what is found there is edited: a bot with another store may have posted it. `fact` is kept with the message,
-        in one transaction. `asker` is the id of the person whom it answers: in a channel turns go round by person.
+        and a message found there is edited: a bot with another store may have posted it. `fact` is kept with the
+        message, in one transaction. `asker` is the id of the person whom it answers: in a channel turns go round by
+        person.
         """
         parts = message._replace(files=())._asdict()
         content = {name: part for name, part in parts.items() if part or name == "text"}
@@ -140,11 +142,11 @@ class Outbox:
             await self._count()
 
     def refused(self) -> set[str]:
-        """The channels that did not take what was sent last, for what they are."""
+        """The channels that refused the last message because of the channel: it is gone, or the bot may not post."""
         return {channel for channel, lane in self._lanes.items() if lane.broken}
 
     def waiting(self) -> int:
-        """Rows not settled when this process last looked: at every `put` and every step of a sender."""
+        """How many rows were not settled when this process last looked: at every `put` and every step of a sender."""
         return self._waiting
 
     async def settled(self) -> None:
@@ -153,7 +155,7 @@ class Outbox:
         await self._empty.wait()
 
     async def run(self) -> None:
-        """Sends until it is cancelled, and shows meanwhile that this process lives: what it sends stays its own."""
+        """Sends until it is cancelled, and shows that this process lives, so that the rows it sends stay its own."""
         senders: dict[str, asyncio.Task[None]] = {}
         async with asyncio.TaskGroup() as group:
             while True:
@@ -203,9 +205,9 @@ class Outbox:
                 log.warning("the store can be used again, and messages are sent to Slack")
 
     async def step(self, channel: str) -> float | None:
-        """At most one message, or the files of one, to the channel.
+        """Sends at most one message, or the files of one, to the channel.
 
-        Seconds until there is more to do; None: nothing is waiting.
+        Gives the seconds until there is more to do; None: nothing is waiting.
         """
         lane = self._lanes[channel]
         if wait := self._wait(lane):

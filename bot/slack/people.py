@@ -1,4 +1,4 @@
-"""Who a person is, and in which of the named user groups: asked of Slack, kept for five minutes."""
+"""Who a person is in Slack, and which of the named user groups they are in: asked of Slack, kept for five minutes."""
 
 import asyncio
 import logging
@@ -14,18 +14,20 @@ from bot.slack.gateway import Gateway, SlackUser
 from bot.texts import in_english
 
 KEPT_S = 300.0
-"""Somebody who left, became a guest, or was taken out of a group may still ask, or do what its members may, so long."""
+"""Seconds that answers about people are kept: somebody who left, became a guest or left a group may go on that long."""
 _UNKNOWN_S = 30.0
-"""So long Slack is not asked again about somebody whom it did not name."""
+"""Seconds for which Slack is not asked again about somebody whom it did not name."""
 _MOST = 2000
 LONGEST_S = 0.8
-"""Slack waits 3 s for an ack. It is known by then who asked, and for up to 2 s more what they did is being kept."""
+"""Seconds that Slack may take to name a person. Slack waits 3 s for an ack, and after the person is known what they did
+is kept, for up to 2 s more.
+"""
 
 log = logging.getLogger(__name__)
 
 
 class People:
-    """Persons by id, those who were asked about last. Needs the scope users:read; raises nothing."""
+    """Users of Slack by id, those asked about last. Needs the scope users:read; raises nothing."""
 
     def __init__(self, gateway: Gateway, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._gateway = gateway
@@ -33,7 +35,7 @@ class People:
         self._known: dict[str, tuple[float, SlackUser | None]] = {}
 
     async def person(self, user: str) -> SlackUser | None:
-        """The person; None where Slack does not say, or not within 0.8 s."""
+        """The user with this id; None where Slack does not say, or not within 0.8 s."""
         kept = self._known.get(user)
         if kept and self._clock() - kept[0] < (KEPT_S if kept[1] else _UNKNOWN_S):
             return kept[1]
@@ -51,7 +53,7 @@ class People:
 
 
 class Groups:
-    """The members of some user groups. One that can never be read has none: what is not known is not allowed."""
+    """The members of some user groups. A group that cannot be read has none: what is not known is not allowed."""
 
     def __init__(self, gateway: Gateway, groups: Sequence[str], *, clock: Callable[[], float] = time.monotonic) -> None:
         self._gateway = gateway
@@ -60,11 +62,11 @@ class Groups:
         self._members: dict[str, tuple[float, frozenset[str]]] = {}
 
     async def of(self, user: str) -> frozenset[str]:
-        """The groups that the user is known to be a member of."""
+        """The user groups that the user is known to be a member of."""
         return (await self.memberships(user))[0]
 
     async def memberships(self, user: str) -> tuple[frozenset[str], SlackFailure | None]:
-        """The groups that a person is in, and why that may not be all of them, for now. Raises nothing."""
+        """The user groups that a person is in, and the failure for which some may be missing. Raises nothing."""
         groups: set[str] = set()
         unread: SlackFailure | None = None
         for group in self._groups:
@@ -86,9 +88,8 @@ class Groups:
 
 
 class Origin(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What a payload says of a person: pairs of a team (`T…`, or `E…` for a whole Grid) and that team's enterprise.
-
-    The enterprise is empty where it is not said. `is_said`: the pairs are enough to decide, if none is foreign.
+    """What a payload says about a person's home: pairs of a team (`T…`, or `E…` for a whole Grid) and that team's
+    enterprise, which is empty where it is not said. `is_said`: the pairs are enough to decide, if none is foreign.
     """
 
     user: str
@@ -97,8 +98,8 @@ class Origin(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Home(NamedTuple):
-    """Whose people are answered: `teams` are ids of workspaces and enterprises, `enterprise` is the Grid of the bot's
-    own workspace, or empty. `guests`: those of Slack may ask, too.
+    """Whose people the bot answers: `teams` are ids of workspaces and enterprises, `enterprise` is the Grid of the
+    bot's own workspace, or empty. `guests`: guests of Slack may ask, too.
     """
 
     teams: frozenset[str]
@@ -106,7 +107,7 @@ class Home(NamedTuple):
     guests: bool = True
 
     def is_of(self, origin: Origin) -> bool | None:
-        """Whether the person is from here; None where Slack has to be asked."""
+        """Whether the person belongs to the home's teams; None where Slack has to be asked."""
         found = [self._is_one(team, enterprise) for team, enterprise in origin.claims]
         if False in found:
             return False
@@ -122,11 +123,11 @@ class Home(NamedTuple):
 
 
 SENT_BY: ContextVar[Origin | None] = ContextVar("sent_by", default=None)
-"""Who sent what the current task is about; None for what nobody sent."""
+"""Who sent the payload that the current task is about; None for a task that nobody's payload began."""
 
 
 def origin_of(body: Mapping[str, Any]) -> Origin:
-    """The origin of an event, a command or an interaction; `user` is empty for what no person did. Raises nothing."""
+    """The origin of an event, a command or an interaction; `user` is empty where no person acted. Raises nothing."""
     event = _part(body, "event")
     if not event:  # an interaction
         person, team = _part(body, "user"), _id(body.get("team"))
@@ -152,7 +153,7 @@ def origin_of(body: Mapping[str, Any]) -> Origin:
 
 
 def channel_of(body: Mapping[str, Any]) -> str:
-    """The conversation that it happened in; empty for a form or a global shortcut."""
+    """The id of the conversation that the payload comes from; empty for a form or a global shortcut."""
     event, container = _part(body, "event"), _part(body, "container")
     found = (_id(event.get("channel")), _id(body.get("channel")), _text(body.get("channel_id")))
     return next(filter(None, found), _text(container.get("channel_id")))

@@ -1,4 +1,4 @@
-"""What the bot is doing: every accepted question as a task that is kept, bounded in time, told when it fails."""
+"""The bot's work in progress: every accepted question as a task that is kept, limited in time, and told if it fails."""
 
 import asyncio
 import contextlib
@@ -24,20 +24,20 @@ V = TypeVar("V")
 
 LONGEST_S = 120.0
 KEEPING_S = 0.025
-"""How long an ack waits until what it accepts is kept: enough for an idle machine, and in a storm, when a busy store
-would hold up every ack, little. What is acked before it is kept is lost if the process is killed in that moment."""
+"""Seconds that an ack waits until the question is kept: enough for an idle machine, and little in a storm, when a busy
+store would hold up every ack. A question acked before it is kept is lost if the process is killed in that moment."""
 DEED_S = 2.0
-"""How long an ack waits until what a person did is kept. Slack waits 3 s for the ack."""
+"""Seconds that an ack waits until a person's deed is kept. Slack waits 3 s for the ack."""
 BUSY_AT_ONCE = 2
-"""Steps that keep a processor busy: one that takes a second does not hold up every other answer."""
+"""How many steps may keep a processor busy at once: one that takes a second does not hold up every other answer."""
 OF_ONE = 12
-"""Questions of one person that are worked on at once. More would keep the store busy, and everybody else waiting; with
-fewer, those that a cluster leaves hanging would soon hold up the same person's questions about another.
+"""How many questions of one person are worked on at once. More would keep the store busy, and everybody else waiting;
+with fewer, those that a cluster leaves hanging would soon hold up the same person's questions about another.
 """
 _UNCLAIMED_KEPT = 1000
 _SLOW_CLUSTER, _NO_PLACE = Text("error-overdue.cluster"), Text("error-overdue.place")
 _NO_TURN, _SLOW_STEP = Text("error-overdue.turn"), Text("error-overdue.step")
-"""What held an answer up, and what to do about it."""
+"""Texts that say what held an answer up, and what to do about it."""
 
 log = logging.getLogger(__name__)
 
@@ -50,28 +50,28 @@ class NotKept(BotError):  # noqa: N818  # what the person is told
 
 
 class CutOffJobs(NamedTuple):
-    """Jobs that were cut off: those that the store has, and those that are lost."""
+    """How many jobs were cut off: those that the store has kept, and those that are lost."""
 
     kept: int
     lost: int
 
 
 class Asker(NamedTuple):
-    """The ids of who asks, and of the channel in which they ask."""
+    """The ids of the person who asks, and of the channel in which they ask."""
 
     user: str = ""
     channel: str = ""
 
 
 NOBODY = Asker()
-"""The asker of what the bot does by itself."""
+"""The asker of work that the bot does by itself."""
 
 
 class Turns:
-    """Places that those who ask share: `places` are held at once, and by one person at most `of_one`.
+    """Places that people who ask share: `places` are held at once, and by one person at most `of_one`.
 
-    A free place goes to the next person who waits, however much another one asked before, and of one person's
-    questions to one of the next channel.
+    A free place goes to the next person who waits, however much another one asked before; among one person's questions
+    it goes to one from the next channel.
     """
 
     def __init__(self, places: float = math.inf, *, of_one: float = math.inf) -> None:
@@ -82,7 +82,7 @@ class Turns:
         """By person and by channel, those whose turn is next first."""
 
     async def take(self, asker: Asker) -> None:
-        """Waits for a place, which is to be given back with `leave`."""
+        """Waits for a place, which the caller gives back with `leave`."""
         place = asyncio.get_running_loop().create_future()
         self._waiting.setdefault(asker.user, {}).setdefault(asker.channel, deque()).append(place)
         self._give()
@@ -94,13 +94,13 @@ class Turns:
             raise
 
     def leave(self, asker: Asker) -> None:
-        """Gives the place to the next."""
+        """Gives the asker's place to the next who waits."""
         self._held -= Counter([asker.user])
         self._give()
 
     @asynccontextmanager
     async def turn(self, asker: Asker) -> AsyncGenerator[None]:
-        """A place while the context lasts."""
+        """Holds a place while the context lasts."""
         await self.take(asker)
         try:
             yield
@@ -130,8 +130,8 @@ class Turns:
 class Work:
     """Runs jobs once per key, over restarts and replicas that share the store.
 
-    Slack delivers at least once: `key` is the event's or trigger's id, and a key that is running or done is not run
-    again. Nothing that a job raises gets past it: `tell` is called with the error instead.
+    Slack delivers at least once: `key` is the event's or trigger's id, and a job whose key is running or done is not
+    run again. No error of a job is raised: `tell` is called with it instead.
     """
 
     def __init__(
@@ -161,7 +161,7 @@ class Work:
 
     @property
     def oldest_s(self) -> float:
-        """For how long the oldest of what is running has been; 0 where nothing is."""
+        """Seconds that the oldest of the running jobs has been running; 0 where none runs."""
         now = time.monotonic()
         return now - min(self._begun_at.values(), default=now)
 
@@ -177,12 +177,11 @@ class Work:
         longest_s: float | None = None,
     ) -> None:
         """Begins the job unless its key is known. `payload` is kept until the job is done, for `Store.unfinished`.
-
         `longest_s` is for a job that may take longer than others, or less.
 
-        While the store cannot be asked, `tell` is called with NotKept, and the job is not done; unless `regardless`:
-        for what does no harm when it is done twice. It is done then, and once by this process. `is_deed`: so it is too
-        where the store has not answered within `deed_s`, which is as long as `settled` waits.
+        While the store cannot be asked, `tell` is called with NotKept, and the job is not done; with `regardless` it is
+        done, once by this process: for a job that may be done twice without harm. `is_deed`: the store counts as one
+        that cannot be asked, too, if it has not answered within `deed_s`, which is as long as `settled` waits.
         """
         if key in self._running or key in self._unclaimed:
             return
@@ -196,7 +195,7 @@ class Work:
         task.add_done_callback(lambda _: [by_key.pop(key, None) for by_key in known])
 
     async def settled(self, key: str) -> None:
-        """Waits until the store has what was begun under that key, or could not keep it: then whoever asked is told.
+        """Waits until the store has kept the job with this key, or could not keep it: then whoever asked is told.
 
         To be called before Slack is told that a deed was taken; at most `deed_s`.
         """
@@ -204,9 +203,9 @@ class Work:
             await asyncio.wait({claim}, timeout=self._deed_s)
 
     async def kept(self) -> None:
-        """Waits until all that was begun so far is in the store, and so will be done even if this process dies now.
+        """Waits until all jobs begun so far are in the store, and so will be done even if this process dies now.
 
-        To be called before Slack is told that it was taken; at most `keeping_s`, so that no store costs an ack.
+        To be called before a request of Slack is acked; waits at most `keeping_s`, so that no store costs an ack.
         """
         await self._claims.written(within_s=self._keeping_s)
 
@@ -220,11 +219,11 @@ class Work:
             await self.kept()
 
     async def beside(self, step: Callable[[], T], asker: Asker = NOBODY) -> T:
-        """What a step returns that keeps a processor busy: done in a thread, after acks, and few at once, in turn.
+        """The result of a step that keeps a processor busy: run in a thread, after acks, and few at once, in turn.
 
-        One thread runs Python at a time. Each that wants to makes the event loop wait for one more turn
-        (`bot.main._TURN_S`) whenever it reads or writes, and no answer is given sooner by them. So a step that is given
-        up keeps its place until its thread is done: threads cannot be ended.
+        One thread runs Python at a time. Each busy thread makes the event loop wait for one more turn
+        (`bot.main._TURN_S`) whenever it reads or writes, and more threads give no answer sooner. So a step that is
+        given up keeps its place until its thread is done: threads cannot be ended.
         """
         leave = partial(self._busy.leave, asker)
         with self._noted(_NO_PLACE), contextlib.ExitStack() as place:
@@ -238,7 +237,7 @@ class Work:
 
     @asynccontextmanager
     async def turn(self, asker: Asker) -> AsyncGenerator[None]:
-        """Waits until fewer than `OF_ONE` questions of that person are worked on; to be held while one is."""
+        """Holds one of the person's `OF_ONE` places to work on a question, after waiting for it."""
         with self._noted(_NO_TURN):
             await self._people.take(asker)
         try:
@@ -261,14 +260,12 @@ class Work:
         return set(self._running)
 
     async def ended(self, key: str, within_s: float) -> None:
-        """Waits until what was begun under that key has ended, at most so long."""
+        """Waits until the job with this key has ended, at most `within_s` seconds."""
         if task := self._running.get(key):
             await asyncio.wait({task}, timeout=within_s)
 
     async def drain(self, patience_s: float) -> CutOffJobs:
-        """Waits for what is running; how many were cut off when patience ended. What is kept stays unfinished in the
-        store.
-        """
+        """Waits `patience_s`, then cuts off the jobs that still run; gives how many. Kept ones stay in the store."""
         tasks = list(self._running.values())
         if not tasks:
             return CutOffJobs(0, 0)
@@ -384,7 +381,7 @@ class _Together(Generic[V, T]):
         self._one_at_a_time = asyncio.Lock()
 
     def write(self, key: str, value: V) -> Awaitable[T]:
-        """What the transaction will return that has this entry. It is made whether or not a caller is cancelled."""
+        """The result of the transaction that has this entry, which is made even if a caller is cancelled."""
         self._waiting[key] = value
         if self._next is None:
             self._next = asyncio.create_task(self._all())
@@ -393,7 +390,7 @@ class _Together(Generic[V, T]):
         return asyncio.shield(self._next)
 
     async def written(self, *, within_s: float | None = None) -> None:
-        """Waits until what was given so far is written or could not be, at most so long."""
+        """Waits until all entries given so far are written or could not be, at most `within_s` seconds."""
         if self._begun:
             await asyncio.wait(self._begun, timeout=within_s)
 

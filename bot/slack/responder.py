@@ -1,6 +1,6 @@
 """The two ways a question from Slack is answered: to the person alone (`Responder`), or for everyone (`ChannelReply`).
 
-What takes long is announced first, and the answer takes the place of that where it can.
+An answer that takes long is announced first, and takes the place of its announcement where it can.
 """
 
 import asyncio
@@ -26,11 +26,11 @@ from bot.texts import Text, in_english
 
 USES = 5
 LIFE = 30 * 60.0
-"""How often, and for how many seconds, Slack takes answers at a response_url."""
+"""Slack takes `USES` answers at a response_url, for `LIFE` seconds."""
 PATIENCE_S = 1.0
-"""An answer that takes longer announces itself."""
+"""Seconds after which an answer that takes longer announces itself."""
 _PATIENCE_IF_IT_STAYS_S = 3.0
-"""The same where the announcement stays above the answer: few answers should need it."""
+"""Seconds until the announcement where that stays above the answer: few answers should need it."""
 _INVITE = "Files can be attached only where I am a member: `/invite` me to this channel and ask again."
 _MARGIN = 30.0
 _PROGRESS_TIMEOUT = 3.0
@@ -39,18 +39,18 @@ log = logging.getLogger(__name__)
 
 
 class Delivery(StrEnum):
-    """Which way an answer took."""
+    """Which way an answer took to the person."""
 
     RESPONSE_URL = "response-url"
     EPHEMERAL = "ephemeral"
     DIRECT = "direct"
-    """It is in the outbox, and will be a direct message."""
+    """The answer is in the outbox, and will be a direct message."""
     LOST = "lost"
-    """Neither Slack nor the store took it; it is in the log that it was so."""
+    """Neither Slack nor the store took the answer; the log says so."""
 
 
 def without_files(message: Message, note: str) -> Message:
-    """The message where files cannot be, with a line of escaped mrkdwn about them."""
+    """The message for a place that takes no files, with a line of escaped mrkdwn about them."""
     if not message.blocks:
         return Message(f"{message.text}\n{note}")
     context = {"type": "context", "elements": [{"type": "mrkdwn", "text": note}]}
@@ -59,7 +59,7 @@ def without_files(message: Message, note: str) -> Message:
 
 @contextlib.asynccontextmanager
 async def announced(show: Callable[[], Awaitable[None]], after_s: float, again_s: float = 0.0) -> AsyncGenerator[None]:
-    """Shows something when what happens inside takes longer than `after_s`, and from then on every `again_s`."""
+    """Calls `show` when the block takes longer than `after_s` seconds, and from then on every `again_s`."""
     ended = asyncio.Event()
 
     async def announce() -> None:
@@ -83,19 +83,18 @@ _FILES_ELSEWHERE = "The files of this answer are in your direct messages with me
 class Responder:
     """The answer to one command, click or shortcut: by its response_url while that serves, else by another way.
 
-    Only the person who asked sees it, whichever way it takes. Should an answer's fate be unknown it is given again:
-    seen twice by one person, it does less harm than unseen.
+    Only the person who asked sees it, whichever way it takes. An answer whose outcome is unknown is given again: seen
+    twice by one person, it does less harm than unseen.
 
     `now` is a clock in seconds, `key` the question's: another process gives the same answer.
 
-    Of `url` it is assumed that nobody used it, and that it serves for `LIFE` from now on. Slack says when it does not,
-    as after a restart, and then another way is taken.
+    Nobody has used `url` yet, as far as is known, and it serves for `LIFE` from now on. Slack says when it does not, as
+    after a restart, and then another way is taken. `files_line` is the line of escaped mrkdwn above the files, which
+    the answer itself cannot carry. `replaces`: the answer takes the place of the message whose button was clicked. Else
+    each use of the url is a new message and stays: by the url of a command Slack replaces nothing
+    (slackapi/bolt-js#2287 and bolt-python#1268).
 
-    `files_line` is the line of escaped mrkdwn above the files, which the answer itself cannot carry.
-
-    `replaces`: what is said takes the place of the message whose button was clicked. Else each use of the url is a new
-    message and stays: by the url of a command Slack replaces nothing (slackapi/bolt-js#2287 and bolt-python#1268).
-    Neither method raises for anything that Slack or the store does.
+    Neither `progress` nor `answer` raises for anything that Slack or the store does.
     """
 
     def __init__(
@@ -128,11 +127,11 @@ class Responder:
         self._one_at_a_time = asyncio.Lock()
 
     def expecting(self, words: Callable[[], str]) -> contextlib.AbstractAsyncContextManager[None]:
-        """Says them when what happens inside takes long."""
+        """Shows the words as progress when the block takes long."""
         return announced(lambda: self.progress(words()), PATIENCE_S if self.replaces else _PATIENCE_IF_IT_STAYS_S)
 
     async def progress(self, text: str) -> None:
-        """Shown if there was no answer yet and a use is left for it. `text` is escaped mrkdwn."""
+        """Shows progress, if there was no answer yet and the url has a use left for it. `text` is escaped mrkdwn."""
         async with self._one_at_a_time:  # or it might arrive after the answer
             if self._answers or self._left < 2 or self._now() >= self._expires_at:
                 return
@@ -148,7 +147,7 @@ class Responder:
                 log.info("no progress was shown: %s", in_english(failure.message))
 
     async def answer(self, message: Message, *, mark: str = "") -> Delivery:
-        """Shows the message to the person who asked; says how. There is no message of theirs to `mark`.
+        """Shows the message to the person who asked, and tells by which way. No message of theirs exists to `mark`.
 
         Files go into the person's direct messages with the bot, and the message says so.
         """
@@ -209,11 +208,11 @@ class Responder:
 
 
 class ChannelReply(msgspec.Struct):
-    """A message in the channel or thread, kept until Slack has it; `key` is its key in the outbox, `answered` that of
-    the fact that it is the answer; `asker` is the person's id.
+    """An answer in the channel or thread, kept until Slack has it; `key` is its key in the outbox, `answered` that of
+    the fact that the question is answered; `asker` is the person's id.
 
     `asked_ts` is the message that asked, if one did. `url` is the response_url of the click that asked, if one did;
-    `clears`: what that person was shown is taken away.
+    `clears`: the message that only the asker saw is removed.
     """
 
     gateway: Gateway
@@ -228,11 +227,11 @@ class ChannelReply(msgspec.Struct):
     clears: bool
     seen: asyncio.Task[None] | None = None
     replaces: ClassVar[bool] = True
-    """The answer replaces what was announced."""
+    """The answer replaces its announcement."""
 
     @contextlib.asynccontextmanager
     async def expecting(self, words: Callable[[], str]) -> AsyncGenerator[None]:
-        """Marks the question as seen; posts them, which the answer replaces, when what happens inside takes long."""
+        """Marks the question as seen; posts the words when the block takes long, which the answer then replaces."""
         self.seen = asyncio.create_task(self._mark("eyes"))  # nothing waits for a receipt
         try:
             async with announced(lambda: self.progress(Message(words())), PATIENCE_S):
@@ -242,9 +241,9 @@ class ChannelReply(msgspec.Struct):
             raise
 
     async def answer(self, message: Message, *, mark: str) -> None:
-        """Returns when the answer is safe in the outbox, or said where the bot is no member.
+        """Sends the answer; returns when it is safe in the outbox, or posted by the url where the bot is no member.
 
-        Without a store it is said at once: that may fail, but silence would be certain.
+        Without a store the answer is posted at once: that may fail, but silence would be certain.
         """
         if await self._may_post():
             try:
@@ -260,7 +259,7 @@ class ChannelReply(msgspec.Struct):
                 await self.gateway.respond(self.url, message, delete=True)
 
     async def marked(self, mark: str) -> None:
-        """Marks the question as answered."""
+        """Marks the question as answered, with the reaction `mark` in place of the eyes."""
         if self.seen:
             await self.seen
         await self._mark(mark)
@@ -281,7 +280,7 @@ class ChannelReply(msgspec.Struct):
         await self.gateway.respond(self.url, shown, in_channel=True, thread_ts=self.thread_ts)
 
     async def progress(self, message: Message) -> None:
-        """Shows what the answer will replace, where the bot may post."""
+        """Shows a message that the answer will replace, where the bot may post."""
         if await self._may_post():
             with _said_or_logged("progress"):
                 await self._put(message)

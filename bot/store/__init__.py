@@ -1,4 +1,4 @@
-"""What the bot remembers: one database, SQLite beside the process or PostgreSQL for more than one replica."""
+"""The store, the bot's memory: one database, SQLite beside the process or PostgreSQL for more than one replica."""
 
 from bot.store.engine import NoStoreError, StoreError
 from bot.store.store import Store, open_beside, open_store

@@ -1,8 +1,9 @@
-"""Alerts from when they are taken until they are over: a row for each outbreak. Those that were taken are sorted into
-incidents later (`bot.store.incidents`), or a route of the settings ignores them: they are in no incident, and counted.
-Of outbreaks that are over it stays known when the alerts of pods fired, and how many GPUs these pods asked for.
+"""The store's alerts, a row for each outbreak. An alert that was taken is sorted into an incident later
+(`bot.store.incidents`), or a route of the settings ignores it: it is then in no incident, and only counted.
 
-The functions below the class work inside a transaction of it or of `bot.store.incidents`.
+Of alerts that are over, the store keeps when those of pods fired, and how many GPUs these pods asked for.
+
+The functions below the class work inside a transaction of the class or of `bot.store.incidents`.
 """
 
 import json
@@ -27,9 +28,9 @@ from bot.triage.webhook import Alert, Outbreak, hear, last_moment
 T = TypeVar("T")
 
 OVER = "-"
-"""In the place of an incident: the alert was over when it was first heard of, and nobody has to be told."""
+"""Stands in place of an incident's id: the alert was over when it was first heard of, and nobody has to be told."""
 IGNORED = "!"
-"""In the place of an incident: a route of the settings ignores the alert."""
+"""Stands in place of an incident's id: a route of the settings ignores the alert."""
 _AT_ONCE = 400
 _SUBJECTS = 20
 _PLACE = ("of_source", "of_fingerprint", "of_number")
@@ -42,10 +43,10 @@ _CHANGED = update(alerts).where(*(alerts.c[name.removeprefix("of_")] == bindpara
 
 
 class AlertRows(StoredRows):
-    """The alerts. `take` is a transaction for each few hundred."""
+    """The alerts in the store. Each method is one transaction; `take` makes one for each few hundred alerts."""
 
     async def take(self, given: Sequence[Alert]) -> int:
-        """Keeps the alerts; how often one began or ended by them. Sent again, or out of order, none does."""
+        """Keeps the alerts and gives how many outbreaks began or ended; repeated or late alerts count none."""
         news = 0
         in_order = sorted(given, key=lambda alert: (name_of(alert), last_moment(alert), alert.status == "resolved"))
         for some in parts(in_order):
@@ -55,11 +56,11 @@ class AlertRows(StoredRows):
         return news
 
     async def silence(self, source: str, before: float) -> None:
-        """What fires by that source and was not heard of since then fires no more; its incidents tell so."""
+        """Ends the source's firing alerts that were not heard of since `before`; their incidents tell so."""
         await self._silence(and_(alerts.c.source == source, alerts.c.heard_at <= before), "unheard")
 
     async def unwatch(self, source: str, watched: Collection[str]) -> None:
-        """What fires by that source in other clusters than these fires no more; its incidents tell so."""
+        """Ends the source's firing alerts in clusters that are not `watched`; their incidents tell so."""
         await self._silence(and_(alerts.c.source == source, alerts.c.cluster.not_in(watched)), "unwatched")
 
     async def _silence(self, which: Any, turn: Turn) -> None:
@@ -76,14 +77,13 @@ class AlertRows(StoredRows):
                 await note(connection, found, (News(turn, detail=str(counted[found])),), self._now())
 
     async def unsorted_labels(self) -> set[str]:
-        """The clusters' names, as alerts have them, of which there are alerts whose cause was not looked for yet."""
+        """The cluster names, as alerts have them, of alerts whose cause was not looked for yet."""
         query = select(alerts.c.cluster).where(alerts.c.incident == "").distinct()
         return set(await self._scalars("looking for new alerts", query))
 
     async def unsorted(self, most: int, label: str = "", but: Collection[str] | None = None) -> list[Alert]:
-        """The oldest alerts whose cause was not looked for yet: with that name of a cluster, or one that `but` lacks.
-
-        Without `but` only those of that name; an empty one lacks every name.
+        """The oldest alerts, `most` at most, whose cause was not looked for yet and whose cluster is named `label`, or
+        with `but` also any name that is not in `but`.
         """
         named_so = alerts.c.cluster == label
         here = named_so if but is None else or_(named_so, alerts.c.cluster.not_in(but))
@@ -91,13 +91,13 @@ class AlertRows(StoredRows):
         return [alert_of(row) for row in await self._read("reading new alerts", query)]
 
     async def firing(self, **named: str) -> list[Alert]:
-        """What fires now, of those whose columns are as named: of a source in a cluster, or of an incident."""
+        """The alerts that fire now and whose columns are as `named`: of a source in a cluster, or of an incident."""
         here = (alerts.c[column] == value for column, value in named.items())
         query = select(alerts).where(alerts.c.status == "firing", *here)
         return [alert_of(row) for row in await self._read("reading alerts", query)]
 
     async def counts(self, incident_ids: Collection[str]) -> dict[str, Counts]:
-        """How many alerts and pods these incidents have."""
+        """Counts the alerts, pods and nodes of each of these incidents, by the incident's id."""
         here = alerts.c.incident.in_(incident_ids)
         said = [
             alerts.c[name]
@@ -111,7 +111,7 @@ class AlertRows(StoredRows):
         return {incident: counted(rows) for incident, rows in by_incident.items()}
 
     async def ignore(self, given: Sequence[Alert]) -> None:
-        """Ignores these, as far as they are in no incident yet. Rows are locked in the order of their keys."""
+        """Ignores those of the alerts that are in no incident yet. Rows are locked in the order of their keys."""
         async with self._writing("ignoring alerts") as connection:
             for some in parts(sorted(given, key=name_of)):
                 for these in named(some):
@@ -122,7 +122,7 @@ class AlertRows(StoredRows):
                     await count_once(connection, these, IGNORED)
 
     async def reconsider(self) -> None:
-        """Lets the alerts that still fire be sorted again: the routes may be others now."""
+        """Lets ignored alerts that still fire be sorted again, because the routes may have changed."""
         firing = and_(alerts.c.incident == IGNORED, alerts.c.status == "firing")
         ordered = select(alerts.c.number).where(firing)
         ordered = ordered.order_by(alerts.c.source, alerts.c.fingerprint, alerts.c.number)
@@ -131,7 +131,7 @@ class AlertRows(StoredRows):
             await connection.execute(update(alerts).where(firing).values(incident=""))
 
     async def ignored(self) -> Ignored:
-        """How many alerts are ignored."""
+        """How many alerts are ignored, how many of these fire, and the names of the firing ones."""
         query = select(alerts.c.name, alerts.c.status, func.count().label("n")).where(alerts.c.incident == IGNORED)
         rows = await self._read("counting ignored alerts", query.group_by(alerts.c.name, alerts.c.status))
         firing = [row for row in rows if row.status == "firing"]
@@ -139,8 +139,8 @@ class AlertRows(StoredRows):
         return Ignored(sum(row.n for row in firing), total, tuple(sorted(row.name for row in firing)))
 
     async def spells(self, incident_ids: Collection[str]) -> dict[str, list[FiringSpan]]:
-        """When alerts about pods of these incidents fired, none for one without pods. Of an alert that ended because
-        nobody repeated it, the end is when that was last heard of.
+        """When alerts about pods of these incidents fired, by incident; incidents without pods have no key. An alert
+        that ended because nobody repeated it ended when it was last heard of.
         """
         found: defaultdict[str, list[FiringSpan]] = defaultdict(list)
         about_pods = select(alerts).where(alerts.c.incident.in_(incident_ids), alerts.c.pod != "")
@@ -155,7 +155,7 @@ class AlertRows(StoredRows):
 
 
 async def keep(connection: AsyncConnection, some: Sequence[Alert], at: float) -> int:
-    """Keeps alerts, in the order of what they tell; how often one began or ended. Raises OvertakenError."""
+    """Keeps alerts, in the order of what they tell; gives how many outbreaks began or ended. Raises OvertakenError."""
     known = await _newest(connection, some)
     fresh: dict[tuple[str, str, int], dict[str, Any]] = {}
     changed: dict[tuple[str, str, int], dict[str, Any]] = {}
@@ -188,9 +188,8 @@ async def keep(connection: AsyncConnection, some: Sequence[Alert], at: float) ->
 async def note_needs(
     connection: AsyncConnection, given: Sequence[Alert], incident: str, needs: Mapping[tuple[str, str], GpuRequest]
 ) -> None:
-    """Notes at those alerts of the incident (empty: not sorted yet) what their pods ask for, as far as that is known.
-
-    The alerts are in order of `name_of`.
+    """Notes at the incident's alerts (incident "": not sorted yet) how many GPUs their pods ask for, where `needs`
+    knows. The alerts are in order of `name_of`.
     """
     rows = [
         {"of_source": alert.source, "of_fingerprint": alert.fingerprint, "of_incident": incident}
@@ -203,8 +202,8 @@ async def note_needs(
 
 
 async def count_once(connection: AsyncConnection, these: Any, incident_id: str) -> None:
-    """An alert that comes and goes in one incident is one of its alerts: its newest outbreak, which keeps from when to
-    when it fired before, and for how long of that.
+    """Keeps only the newest outbreak of an alert that came and went in one incident. The row keeps from when to when
+    the alert fired before, and for how many seconds of that time.
     """
     other = alerts.alias()
     same = and_(other.c.source == alerts.c.source, other.c.fingerprint == alerts.c.fingerprint)
@@ -263,23 +262,23 @@ def counted(rows: Sequence[Any]) -> Counts:
 
 
 def name_of(alert: Alert) -> tuple[str, str]:
-    """What it is known by, whoever sends it and however often."""
+    """The source and fingerprint by which an alert is known, however often it is sent."""
     return alert.source, alert.fingerprint
 
 
 def parts(given: Sequence[T]) -> Generator[Sequence[T]]:
-    """Cuts values into parts of as many as a statement takes."""
+    """Cuts values into parts that are small enough for one database statement."""
     return (given[start : start + _AT_ONCE] for start in range(0, len(given), _AT_ONCE))
 
 
 def named(some: Sequence[Alert]) -> Generator[Any]:
-    """Which rows are of these alerts, a condition for each source; the alerts are in order of `name_of`."""
+    """Yields, for each source, the condition that selects these alerts' rows; the alerts are in order of `name_of`."""
     for source, ours in groupby(some, key=lambda alert: alert.source):
         yield and_(alerts.c.source == source, alerts.c.fingerprint.in_({alert.fingerprint for alert in ours}))
 
 
 def alert_of(row: Row[Any]) -> Alert:
-    """The alert, as it was when it began but for its status."""
+    """The alert that a row of `alerts` holds, as it was when it began but for its status."""
     values = {name: getattr(row, name) for name in Alert._fields}
     return Alert(**{**values, "labels": json.loads(row.labels), "annotations": json.loads(row.annotations)})
 

@@ -1,8 +1,8 @@
 """The audit log: who asked for what, and what came of it. Rows are only ever added, each sealed with the one before it.
 
 Whoever changes, removes or reorders rows breaks the chain of hashes, and `verify` names the first bad one. Whoever also
-computes all later hashes again needs a key for it where the rows are signed. `verify` cannot see that the newest rows
-were cut off, except by a hash that its caller kept: each is logged when its row is written.
+computes all later hashes again needs a key for it where the rows are signed. `verify` cannot detect that the newest
+rows were removed, except by a hash that its caller kept: each hash is logged when its row is written.
 """
 
 import hashlib
@@ -25,7 +25,7 @@ PAGE = 500
 BEGINNING = "0" * 64
 
 Write = Callable[["AuditLine"], Awaitable[int]]
-"""Adds a row to the log; its number."""
+"""Adds a line to the audit log and gives the number of its row."""
 
 log = logging.getLogger(__name__)
 
@@ -44,7 +44,7 @@ class Entry(NamedTuple):
 
 
 class AuditLine(NamedTuple):
-    """What is to be written down. `detail` is free, of JSON's types."""
+    """A line to be written to the audit log. `detail` is free, of JSON's types."""
 
     actor: str
     action: str
@@ -54,16 +54,16 @@ class AuditLine(NamedTuple):
 
 
 class Broken(NamedTuple):
-    """The first row that is not as it was written, and what is wrong with it; 0 where no row can be named."""
+    """The first row of the audit log that is not as it was written, and why; 0 where no row can be named."""
 
     seq: int
     why: str
 
 
 class Verified(NamedTuple):
-    """The number of rows, each as its hash says, and the newest hash. `signed_from` is the first signed row, whose
-    signature holds for the rows before it too, as they were then; 0 where no signature was checked. `kept_at` is the
-    row with the hash that the caller kept, 0 without one.
+    """An audit log whose rows are all as their hashes say: how many there are, and the newest hash. `signed_from` is
+    the first signed row, whose signature holds for the rows before it too, as they were then; 0 where no signature was
+    checked. `kept_at` is the row with the hash that the caller kept, 0 without one.
     """
 
     entries: int
@@ -73,7 +73,7 @@ class Verified(NamedTuple):
 
 
 class Audit(StoredRows):
-    """The log. The first of the keys signs, all of them verify."""
+    """The audit log in the store. The first of the keys signs new rows, all of them verify."""
 
     def __init__(self, engine: AsyncEngine, now: Callable[[], float], keys: Sequence[str] = ()) -> None:
         super().__init__(engine, now)
@@ -84,20 +84,20 @@ class Audit(StoredRows):
     async def append(
         self, *, actor: str, action: str, target: str, outcome: str, detail: Mapping[str, Any] | None = None
     ) -> int:
-        """Adds a row; its number. What may not be lost is appended before it is done, and what came of it after."""
+        """Adds a row to the log; gives its number. An action is appended before it is done, its outcome after."""
         async with self.transaction("writing the audit log") as (_, write):
             return await write(AuditLine(actor, action, target, outcome, detail or {}))
 
     async def read(self, limit: int, *, before: int = 2**31 - 1) -> list[Entry]:
-        """The newest rows below the number `before`, newest first."""
+        """The newest rows of the audit log below the number `before`, at most `limit`, newest first."""
         wanted = select(audit).where(audit.c.seq < before).order_by(audit.c.seq.desc()).limit(limit)
         rows = await self._read("reading the audit log", wanted)
         named = ({name: getattr(row, name) for name in Entry._fields} for row in rows)
         return [Entry(**row | {"detail": json.loads(row["detail"])}) for row in named]
 
     async def verify(self, kept: str = "") -> Broken | Verified:
-        """The first row that is not as it was written, if there is one. `kept` is the hash of a row that has to be
-        there still.
+        """Checks the whole log and gives the first row that is not as it was written, if there is one. `kept` is the
+        hash of a row that must still be in the log.
         """
         number, previous, signed_from, kept_at = 0, BEGINNING, 0, 0
         in_order = select(audit).order_by(audit.c.seq).limit(PAGE)
@@ -136,9 +136,8 @@ class Audit(StoredRows):
 
     @asynccontextmanager
     async def transaction(self, what: str) -> AsyncGenerator[tuple[AsyncConnection, Write]]:
-        """A transaction, and how to write down what is done in it: both are there afterwards, or neither.
-
-        Lock rows of other tables before that: what is written down locks the log until the end.
+        """A transaction, and a function that writes audit lines in it: both take effect, or neither. Lock rows of other
+        tables before writing a line, because a line locks the audit log until the end.
         """
         written: list[dict[str, Any]] = []
         async with self._writing(what) as connection:
@@ -166,7 +165,7 @@ class Audit(StoredRows):
 
 
 class AuditedRows(StoredRows):
-    """Rows whose changes stand in the audit log, too."""
+    """A part of the store whose changes are written to the audit log, too."""
 
     def __init__(self, engine: AsyncEngine, now: Callable[[], float], audit_log: Audit) -> None:
         super().__init__(engine, now)

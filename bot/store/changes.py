@@ -1,7 +1,7 @@
-"""The rows of temporary changes, and of changes that wait for somebody else's yes (`Approvals`).
+"""The rows of temporary changes, and of changes that wait for somebody else's approval (`Approvals`).
 
-The record on the object says how a change is reverted; the row's copy does where that record is damaged or gone. It
-also serves for telling, and for noticing what ended unseen.
+The record on the Deployment says how a change is reverted; the copy in the row does where that record is damaged or
+gone. The row also serves for telling people, and for noticing a change that ended while nobody looked.
 """
 
 import contextlib
@@ -24,23 +24,22 @@ _LATER = {"planned": 0, "raised": 1, "effective": 2}
 
 
 class KnownRecord(NamedTuple):
-    """The record as it was last seen, or planned. `state`: planned, raised, effective, or how it ended."""
+    """A change's record as it was last read, or planned. `state`: planned, raised, effective, or how it ended."""
 
     record: Record
     state: str
 
 
 class ChangeRows(AuditedRows):
-    """The changes of one cluster."""
+    """The rows of one cluster's temporary changes."""
 
     def __init__(self, engine: AsyncEngine, now: Callable[[], float], audit_log: Audit, cluster: str) -> None:
         super().__init__(engine, now, audit_log)
         self._cluster = cluster
 
     async def planned(self, record: Record, uid: str, line: AuditLine | None = None) -> None:
-        """Before anything is written to the cluster. Planned again (another attempt) it replaces the plan.
-
-        The first time `line` is in the audit log with it.
+        """Notes a change before anything is written to the cluster. A second plan of the same change replaces the
+        first. `line` is written to the audit log the first time only.
         """
         values = {"uid": uid, "record": write_record(record), "updated_at": self._now()}
         async with self._audit.transaction("noting a planned change") as (connection, write):
@@ -52,8 +51,8 @@ class ChangeRows(AuditedRows):
                     await write(line)
 
     async def note(self, event: ChangeEvent, line: AuditLine | None = None) -> bool:
-        """Whether this is news, and `line` is in the audit log: the same event again, and anything after the end,
-        changes nothing.
+        """Notes an event of a change, and `line` in the audit log. False, with nothing written, where the event is no
+        news: it is the same as before, or the change had ended.
         """
         if event.record is None:
             return False
@@ -76,7 +75,7 @@ class ChangeRows(AuditedRows):
         return False
 
     async def is_news(self, event: ChangeEvent) -> bool:
-        """Whether `note` would change anything. For what has to be done before it is noted, or be lost with us."""
+        """Whether `note` would change anything: for work that must be done before the event is noted."""
         if event.record is None:
             return False
         here = select(changes).where(changes.c.id == event.record.id)
@@ -84,14 +83,14 @@ class ChangeRows(AuditedRows):
         return bool(_after(event, columns(row) if row else self._fresh(event.record)))
 
     async def known(self, change_id: str) -> KnownRecord | None:
-        """None for a change that was never begun."""
+        """The change's record and state; None for a change that was never begun, or whose row cannot be read."""
         wanted = select(changes.c.record, changes.c.state).where(changes.c.id == change_id)
         row = await self._first("looking what is known of a change", wanted)
         record = read_record(row.record) if row else None
         return KnownRecord(record, row.state) if row and isinstance(record, Record) else None
 
     async def opened(self) -> list[Open]:
-        """The changes that have not ended, the oldest first."""
+        """The cluster's changes that have not ended, the oldest first."""
         wanted = select(changes).where(changes.c.cluster == self._cluster, changes.c.state.in_(_LATER))
         rows = await self._read("reading the open changes", wanted.order_by(changes.c.created_at))
         found: list[Open] = []
@@ -142,19 +141,21 @@ def _after(event: ChangeEvent, row: dict[str, Any]) -> dict[str, Any]:
 
 Decision = Literal["approved", "refused", "void"]
 State = Literal["pending", "expired", "done", "not-done"] | Decision
-"""`done`: it was begun, and its own row tells what became of it; `not-done`: nothing was, `reason` says why."""
+"""The state of an approval. `done`: the change was begun, and its own row tells its outcome; `not-done`: it was not
+begun, and `reason` says why.
+"""
 EXPIRES_S = 600.0
-"""Seconds that an approval is waited for."""
+"""Seconds until an approval that nobody gave expires."""
 _LATELY_S = 3600.0
 _OTHER_CLOCK_S = 24 * 3600.0
 _COUNTED = ("requested", "over-limit")
 
 
 class Approval(NamedTuple):
-    """A change that waits for somebody else's yes. It is decided once, whoever comes first; nothing leads back.
+    """A change that waits for somebody else's approval. It is decided once, by whoever comes first, and for good.
 
-    pending -> approved | refused | expired | void
-    approved -> done | not-done
+        pending -> approved | refused | expired | void
+        approved -> done | not-done
 
     `digest` is of exactly what is approved, `request` (JSON) what is done then.
 
@@ -175,49 +176,49 @@ class Approval(NamedTuple):
     expires_at: float = 0.0
 
     def at(self, now: float) -> "Approval":
-        """The row as it is then: expired where nobody decided in time."""
+        """The approval as it is at `now`: expired where nobody decided in time."""
         late = self.state == "pending" and self.expires_at <= now
         return self._replace(state="expired") if late else self
 
     @property
     def decision(self) -> State:
-        """What was decided, whatever came of it."""
+        """The decision on the approval, without what came of the change: `approved` also for one that is done."""
         return "approved" if self.state in ("done", "not-done") else self.state
 
 
 class Approvals(AuditedRows):
-    """The changes that wait for somebody else's yes."""
+    """The rows of changes that wait for somebody else's approval."""
 
     async def ask(self, asked: Approval, now: float) -> Approval:
-        """Adds a row that waits for its approval, for `EXPIRES_S` from now on."""
+        """Adds an approval that is pending for `EXPIRES_S` from now on, and gives its row."""
         row = asked._replace(expires_at=now + EXPIRES_S)
         new = insert(approvals).values(**row._asdict(), created_at=now, decided_at=0.0)
         await self._write("noting what is to be approved", new)
         return row
 
     async def get(self, change_id: str) -> Approval | None:
-        """The row; a pending one may have expired."""
+        """The approval of a change, None without one; a pending one may have expired (`Approval.at`)."""
         row = await self._first("reading an approval", select(approvals).where(approvals.c.id == change_id))
         return _approval(row) if row else None
 
     async def decide(
         self, change_id: str, state: Decision, *, now: float, by: str, reason: str = "", line: AuditLine | None = None
     ) -> bool:
-        """Whether this decided it, and `line` is in the audit log: False when it was decided before, or had expired."""
+        """Decides an approval, with `line` in the audit log; False where it was decided before, or had expired."""
         here = (approvals.c.state == "pending") & (approvals.c.expires_at > now)
         return await self._move(change_id, here, line, state=state, decided_by=by, reason=reason, decided_at=now)
 
     async def clusters(self) -> list[str]:
-        """The clusters where `left` may find anything, whatever the time is there."""
+        """The names of the clusters where `left` may find an approval, whatever the time is there."""
         lately = approvals.c.decided_at > self._now() - _LATELY_S - _OTHER_CLOCK_S
         here = approvals.c.state.in_(("pending", "approved")) | (approvals.c.state.in_(("refused", "void")) & lately)
         wanted = select(approvals.c.cluster).where(here).distinct().order_by(approvals.c.cluster)
         return [str(cluster) for cluster in await self._scalars("reading approvals", wanted)]
 
     async def left(self, cluster: str, seconds: float, *, now: float) -> list[Approval]:
-        """A cluster's approvals that wait, shown as expired where nobody decided in time; those that were approved at
-        least so long ago and of which nobody noted what came of it; and those that were refused or void lately. The
-        oldest first.
+        """A cluster's approvals that need attention, the oldest first: pending ones, shown as expired where nobody
+        decided in time; those approved at least `seconds` ago without a noted outcome; and those refused or void in the
+        last hour.
         """
         waiting = approvals.c.state == "pending"
         unfinished = (approvals.c.state == "approved") & (approvals.c.decided_at <= now - seconds)
@@ -227,14 +228,14 @@ class Approvals(AuditedRows):
         return [_approval(row).at(now) for row in await self._read("reading approvals", wanted)]
 
     async def expire(self, change_id: str, line: AuditLine, *, now: float) -> bool:
-        """Ends one that nobody decided in time; whether this did, and `line` is in the audit log."""
+        """Ends an approval that nobody decided in time, with `line` in the audit log; False where none was ended."""
         here = (approvals.c.state == "pending") & (approvals.c.expires_at <= now)
         return await self._move(change_id, here, line, state="expired", decided_at=now)
 
     async def finish(
         self, change_id: str, state: Literal["done", "not-done"], *, reason: str = "", line: AuditLine | None = None
     ) -> bool:
-        """Notes what came of an approved one; whether this did, and `line` is in the audit log."""
+        """Notes what came of an approved change, with `line` in the audit log; False where it was not approved."""
         return await self._move(change_id, approvals.c.state == "approved", line, state=state, reason=reason)
 
     async def _move(
@@ -249,9 +250,9 @@ class Approvals(AuditedRows):
             return True
 
     async def asked_for(self, actor: str, since: str) -> int:
-        """How many changes the audit log says that somebody asked for since then (RFC 3339), less those over a limit.
-
-        Each is written down before it is counted, so that of two at once, in whatever replica, none goes uncounted.
+        """How many changes the audit log says that `actor` asked for since `since` (RFC 3339), less those refused by
+        the limit. Each is written to the log before it is counted, so that of two at once, in any replica, none goes
+        uncounted.
         """
         here = (audit.c.actor == actor) & (audit.c.at >= since) & audit.c.outcome.in_(_COUNTED)
         counted = select(audit.c.outcome, func.count().label("n")).where(here).group_by(audit.c.outcome)

@@ -1,7 +1,7 @@
 """The rows of digests: which channel wants one when, and what became of each.
 
-One that is due is claimed by inserting its row, and taken over from a process that died; its message has one key in the
-outbox. So there is one, however many replicas and restarts.
+A due digest is claimed by inserting its row, and taken over from a process that died; its message has one key in the
+outbox. So each is posted once, however many replicas and restarts there are.
 """
 
 import hashlib
@@ -22,7 +22,7 @@ from bot.store.facts import is_known, make_known
 from bot.store.tables import digest_runs, digests
 
 AGAIN_S = 300.0
-"""Seconds after which a digest is tried again that could not be made."""
+"""Seconds after which a digest that could not be made is tried again."""
 _SETTINGS = "settings"
 """Who asked for a digest that the settings name."""
 RUNS_KEPT_S = 400 * 86400.0
@@ -32,7 +32,7 @@ DigestKind = Literal["digest", "oncall"]
 
 
 class Digest(NamedTuple):
-    """A digest that is wanted: of a cluster, or of how things went on call, which is of all clusters. No slot up to
+    """A digest that a channel wants: of a cluster, or of how things went on call (of all clusters). No slot up to
     `since` (unix seconds) is due.
     """
 
@@ -54,7 +54,7 @@ class GivenDigest(NamedTuple):
 
 
 class PostedDigest(NamedTuple):
-    """A digest that was posted: when it was due (unix seconds), and what it told."""
+    """A digest that was posted: when it was due (unix seconds), and its figures."""
 
     at: float
     figures: Figures
@@ -64,7 +64,7 @@ Noted = Callable[[Digest], AuditLine]
 
 
 class DigestRows(AuditedRows):
-    """The digests that are wanted, and what became of each."""
+    """The rows of the digests that channels want, and of what became of each."""
 
     def __init__(self, engine: AsyncEngine, now: Callable[[], float], audit_log: Audit, owner: str) -> None:
         super().__init__(engine, now, audit_log)
@@ -81,9 +81,9 @@ class DigestRows(AuditedRows):
         noted: Noted | None = None,
         once: str = "",
     ) -> Digest:
-        """A digest from now on; what `noted` makes of it is in the audit log with it.
+        """Adds a digest that is due from now on, with the audit line that `noted` makes of it.
 
-        `once`: the key of a deed; done again, the deed gives the same digest.
+        `once` is the key of a deed; the deed done again gives the same digest.
         """
         made = Digest(_id_of(once), channel, cluster, schedule, by=by, since=self._now(), kind=kind)
         values = {**made._asdict(), "schedule": msgspec.json.encode(tuple(schedule)).decode(), "stopped": 0}
@@ -96,8 +96,8 @@ class DigestRows(AuditedRows):
         return made
 
     async def keep_given(self, given: Sequence[GivenDigest]) -> None:
-        """Adds the digests that the settings name, and forgets those that they no longer do; one that people stopped
-        stays so.
+        """Adds the digests that the settings name, and forgets those that the settings no longer name; a digest that
+        people stopped stays stopped.
         """
         named = {_id_of(json.dumps(one)): one for one in given}
         async with self._writing("keeping the digests of the settings") as connection:
@@ -110,13 +110,13 @@ class DigestRows(AuditedRows):
                 await connection.execute(new.on_conflict_do_nothing())
 
     async def is_added(self, once: str) -> bool:
-        """Whether the deed of that key added its digest before."""
+        """Whether the deed with the key `once` has added its digest already."""
         async with self._reading("looking for a digest") as connection:
             return await is_known(connection, once)
 
     async def stop(self, digest_id: str, channel: str, line: AuditLine | None = None, once: str = "") -> bool:
-        """Whether there was one of that id in the channel, which is not posted any more, and `line` is in the audit
-        log; also where the deed of the key `once` stopped it before.
+        """Stops the channel's digest with this id, with `line` in the audit log; False where the channel has none that
+        runs. True also where the deed of the key `once` has stopped it before.
         """
         here = and_(digests.c.id == digest_id, digests.c.channel == channel, digests.c.stopped == 0)
         async with self._audit.transaction("stopping a digest") as (connection, write):
@@ -136,7 +136,7 @@ class DigestRows(AuditedRows):
         return [_digest(row) for row in await self._read("reading the digests", query)]
 
     async def claim(self, digest: Digest, slot: Slot) -> bool:
-        """Whether the digest that was due then is the caller's to post, as long as this process lives (`hold`)."""
+        """Claims the digest due at `slot`; True if the caller may post it, while this process lives (`hold`)."""
         now = self._now()
         values = {"claimed_until": now + HOLDS_S, "state": "claimed", "owner": self._owner}
         fresh = {"digest": digest.id, "wall": slot.wall, "at": slot.at, "figures": "{}"}
@@ -147,12 +147,12 @@ class DigestRows(AuditedRows):
         return await self._write("claiming a digest", claimed) == 1
 
     async def hold(self, connection: AsyncConnection) -> None:
-        """Renews what this process has claimed, in that transaction."""
+        """Renews this process's claims of digests, in the transaction of `connection`."""
         values = {"claimed_until": self._now() + HOLDS_S}
         await connection.execute(update(digest_runs).where(self._mine).values(**values))
 
     async def put_off(self, digest: Digest) -> None:
-        """What this process has claimed of that digest is anybody's to try again, after `AGAIN_S` seconds."""
+        """Gives up this process's claim of the digest, so that any process tries again after `AGAIN_S` seconds."""
         values = {"owner": "", "claimed_until": self._now() + AGAIN_S}
         ours = and_(self._mine, digest_runs.c.digest == digest.id)
         await self._write("putting a digest off", update(digest_runs).where(ours).values(**values))
@@ -162,7 +162,7 @@ class DigestRows(AuditedRows):
         return and_(digest_runs.c.state == "claimed", digest_runs.c.owner == self._owner)
 
     async def posted(self, digest: Digest, slot: Slot, figures: Figures) -> None:
-        """Notes that the message is safe in the outbox, and what the next digest is compared with."""
+        """Notes that a digest's message is safe in the outbox, and its figures, to compare the next one with."""
         here = and_(digest_runs.c.digest == digest.id, digest_runs.c.wall == slot.wall)
         values = {"state": "posted", "figures": json.dumps(dict(figures))}
         async with self._writing("noting a digest") as connection:
@@ -170,7 +170,7 @@ class DigestRows(AuditedRows):
             await connection.execute(_since(digest, slot))
 
     async def skip(self, digest: Digest, missed: Sequence[Slot]) -> None:
-        """Notes those that nobody will post: the bot was away, or could not read the cluster."""
+        """Notes the slots of a digest that nobody will post: the bot was away, or could not read the cluster."""
         nobodys = {"claimed_until": 0.0, "owner": ""}
         for slot in missed:
             values = {"digest": digest.id, "wall": slot.wall, "state": "skipped", "at": slot.at}
@@ -184,7 +184,7 @@ class DigestRows(AuditedRows):
                 await connection.execute(_since(digest, missed[-1]))
 
     async def last(self, channel: str, cluster: str, most: int) -> list[PostedDigest]:
-        """What the channel's last digests of that cluster told, the oldest first."""
+        """The figures of the last digests of that cluster posted in the channel, the oldest first, at most `most`."""
         about = and_(digests.c.kind == "digest", digests.c.cluster == cluster)
         ours = select(digests.c.id).where(digests.c.channel == channel, about)
         here = and_(digest_runs.c.digest.in_(ours), digest_runs.c.state == "posted")
@@ -193,7 +193,7 @@ class DigestRows(AuditedRows):
         return [PostedDigest(row.at, msgspec.json.decode(row.figures, type=dict[str, str])) for row in reversed(found)]
 
     async def sweep(self, now: float) -> None:
-        """Forgets runs of long ago."""
+        """Forgets digests that were due more than `RUNS_KEPT_S` seconds before `now`."""
         await self._write("sweeping digests", delete(digest_runs).where(digest_runs.c.at <= now - RUNS_KEPT_S))
 
 

@@ -1,7 +1,7 @@
-"""Opens the database (what SQLite needs stands here and nowhere else), and what all parts of the store stand on.
+"""Opens the database (SQLite's particulars are handled in this module only), and holds what all parts of the store use.
 
-Processes that share a store tell each other apart by one clock, leases of periodic tasks, and a sender's name. What a
-process has claimed is its own as long as it lives, which it shows every `BEAT_S` by renewing all its claims.
+Processes that share a store tell each other apart by one clock, leases of periodic tasks, and a sender's name. A
+process owns what it has claimed while it lives, which it shows every `BEAT_S` by renewing all its claims.
 """
 
 import asyncio
@@ -42,24 +42,24 @@ class StoreError(BotError):
 
 
 class NoStoreError(StoreError):
-    """There is no store yet."""
+    """The store does not exist yet."""
 
 
 class TakenError(StoreError):
-    """Another process wrote a row of the same key first."""
+    """Another process was first to write a row with the same key."""
 
 
 class OlderStoreError(StoreError):
-    """The store is of an older hami-bot, which the next start upgrades."""
+    """The store was written by an older hami-bot; the next start of the bot upgrades it."""
 
 
 class OvertakenError(SQLAlchemyError):
-    """What was read is not the newest any more: the transaction is to be begun again."""
+    """Rows that a transaction read are no longer the newest: the transaction has to begin again."""
 
 
 @contextlib.contextmanager
 def store_errors(what: str) -> Generator[None]:
-    """Raises StoreError for whatever the database says while `what` is done."""
+    """Raises StoreError for any error of the database in the block; `what` names the block's work in the message."""
     try:
         yield
     except SQLAlchemyError as error:
@@ -74,12 +74,12 @@ _INSERT = {"sqlite": sqlite.insert, "postgresql": postgresql.insert}
 
 
 def insert_unless(database: AsyncEngine | AsyncConnection, table: Table) -> Any:
-    """An insert that can say what is to happen where the key is there: nothing, or an update."""
+    """An insert that can do nothing, or update the row, where the key exists already (`ON CONFLICT`)."""
     return _INSERT[database.dialect.name](table)
 
 
 def columns(row: Row[Any]) -> dict[str, Any]:
-    """The row by the names of its columns."""
+    """The values of a row, by the names of its columns."""
     return row._asdict()  # pyright: ignore[reportPrivateUsage]  # public, in spite of its name
 
 
@@ -127,8 +127,8 @@ class StoredRows:
 
 
 async def transaction(engine: AsyncEngine, what: str, work: Callable[[AsyncConnection], Awaitable[T]]) -> T:
-    """What `work` gives in a transaction of its own; it is done again when another replica wrote the same key first, or
-    something newer. Raises StoreError.
+    """Gives the result of `work`, run in a transaction of its own: up to four times, if another replica wrote the same
+    key first, or newer rows. Raises StoreError.
     """
     with store_errors(what):
         for _ in range(_TRIES - 1):
@@ -151,8 +151,8 @@ def _hint(reason: str) -> Text:
 
 @contextlib.asynccontextmanager
 async def open_engine(url: str, patience: float, *, make: bool = True) -> AsyncGenerator[AsyncEngine]:
-    """The database with its tables, which are made and upgraded unless they are not to be. SQLite waits `patience`
-    seconds for another process's lock.
+    """The database with its tables, which are made and upgraded only with `make`. SQLite waits `patience` seconds for
+    another process's lock.
     """
     async with connect(url, patience, make=make) as (engine, shown):
         with store_errors(f"opening the store {shown}"):
@@ -175,7 +175,7 @@ async def open_engine(url: str, patience: float, *, make: bool = True) -> AsyncG
 
 @contextlib.asynccontextmanager
 async def connect(url: str, patience: float, *, make: bool = True) -> AsyncGenerator[tuple[AsyncEngine, str]]:
-    """The database as it is, and its address without a password. An SQLite file is made unless it is not to be."""
+    """The database as it is, and its address without password. Without `make`, no file raises NoStoreError."""
     address = _address(url)
     shown = address.set(query={}).render_as_string(hide_password=True)  # a driver takes a password there as well
     if not make and _is_file(address) and not await asyncio.to_thread(Path(str(address.database)).exists):
@@ -269,14 +269,16 @@ def _is_file(address: URL) -> bool:
 
 
 BEAT_S = 2.0
-"""Seconds between two signs of life."""
+"""Seconds between two renewals by which a process shows that it lives."""
 HOLDS_S = 8.0
-"""Seconds without a sign of life after which a process is held dead, and others take over what it had claimed."""
+"""Seconds without a renewal after which a process counts as dead, and others take over its claims."""
 _NOW = text("SELECT CAST(extract(epoch FROM clock_timestamp()) AS double precision)")
 
 
 class DatabaseClock(StoredRows):
-    """Gives seconds since 1970 by PostgreSQL's clock as it was at the last `read`: this machine's may be hours off."""
+    """PostgreSQL's clock: calling it gives seconds since 1970, counted on from the last `read`. This machine's clock
+    may be hours off.
+    """
 
     def __init__(self, engine: AsyncEngine) -> None:
         super().__init__(engine, self)
@@ -286,19 +288,19 @@ class DatabaseClock(StoredRows):
         return time.monotonic() + self._ahead_s
 
     async def read(self) -> None:
-        """Raises StoreError."""
+        """Reads the database's clock, by which the calls go from then on. Raises StoreError."""
         asked = time.monotonic()
         at = await self._scalar("reading the database's clock", _NOW)
         self._ahead_s = at - (asked + time.monotonic()) / 2
 
 
 class TaskLeases(StoredRows):
-    """Leases of periodic tasks."""
+    """The leases of periodic tasks in the store."""
 
     async def hold(self, name: str, owner: str, seconds: float) -> bool:
-        """Whether that owner holds the lease of a task for so long from now.
+        """Takes or renews the lease of the task `name` for `seconds` from now; True if `owner` holds it.
 
-        It saves work: nothing rests on its being one alone.
+        A lease only saves work: nothing relies on one owner being the only one.
         """
         now = self._now()
 
@@ -321,7 +323,7 @@ log = logging.getLogger(__name__)
 
 
 class Sender(NamedTuple):
-    """`name` stands in the outbox; `alone`: no other process here uses the store."""
+    """How a process sends from the outbox: `name` stands in its rows; `alone`: no other process here uses the store."""
 
     name: str
     alone: bool
@@ -329,17 +331,17 @@ class Sender(NamedTuple):
 
 @contextlib.contextmanager
 def sender(store_url: str) -> Generator[Sender]:
-    """What this process calls itself in the outbox, and whether it is the only one here that uses the store.
+    """The name by which this process sends from the outbox, and whether it is the only one here that uses the store.
 
     Alone it has this machine's name, so that after a crash its successor here goes on at once with what was being done,
     and not when the lease has lapsed.
 
-    That is right only while nobody else bears the name: two living senders would take a message out of each other's
-    hands and post it twice. Pods are named apart, but two processes of one machine are not, as when the new one starts
-    while the old one drains. So whoever bears the name holds a lock, which the kernel frees when a process ends,
-    however it ends; who finds it held, or cannot lock here, gets a name of its own and waits for leases like any other
-    replica. The lock is an abstract socket, which needs no file: hosts that share a name share their network as well,
-    or are separate pods with names of their own.
+    The machine's name is right only while no other process has it: two living senders would take a message out of each
+    other's hands and post it twice. Pods are named apart, but two processes of one machine are not, as when the new one
+    starts while the old one drains. So a process with the name holds a lock, which the kernel frees when the process
+    ends, however it ends. A process that finds the lock held, or cannot lock here, gets a name of its own and waits for
+    leases like any other replica. The lock is an abstract socket, which needs no file: hosts that share a name share
+    their network as well, or are separate pods with names of their own.
     """
     name = socket.gethostname()[:_LONGEST_NAME]
     digest = hashlib.sha256(f"{name} {store_url}".encode()).hexdigest()

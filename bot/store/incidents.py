@@ -1,7 +1,7 @@
-"""Incidents, and which alerts are sorted into them.
+"""Incidents in the store, and which alerts are sorted into them.
 
-What must be once is so by keys: an outbreak by its alert and number, an open incident by its cluster and cause.
-Rows are locked in one order: alerts by their keys, then incidents, then what is written down.
+Keys make sure that a thing is there once: an outbreak by its alert and number, an open incident by its cluster and
+cause. Rows are locked in one order: alerts by their keys, then incidents, then the audit log.
 """
 
 import hashlib
@@ -30,17 +30,17 @@ Decide = Callable[[Incident, bool], Step | str]
 Noted = Callable[[Step | str], AuditLine]
 
 KEPT_S = 90 * 86400.0
-"""Seconds that an incident that ended can be looked up and exported."""
+"""Seconds that an ended incident can be looked up and exported."""
 BEFORE = "before"
-"""What comes of a deed that was carried out before."""
+"""The result of a deed that was carried out before, and is not repeated."""
 _SEEN = tuple(alerts.c[name] for name in ("received_at", "status", "name", "namespace", "pod", "node"))
 
 MINUTE_S = 60.0
 
 
 class ThreadLimit(NamedTuple):
-    """The most threads (`most`) that may open in a channel in a minute; alerts of further causes go into the incident
-    of the cause `gathered`.
+    """How many threads (`most`) may open in a channel in a minute. Beyond it, alerts of further causes go into the
+    incident of the cause `gathered`.
     """
 
     most: int
@@ -50,8 +50,8 @@ class ThreadLimit(NamedTuple):
 async def is_crowded(
     connection: AsyncConnection, channel: str, severity: Severity, limit: ThreadLimit, now: float
 ) -> bool:
-    """Whether as many threads opened in the last minute that are as severe, or more: what is worse never waits for
-    what is not.
+    """Whether the channel opened as many threads in the last minute as `limit` allows, counting those at least as
+    severe: so a severe incident never waits for lesser ones.
     """
     recent = and_(incidents.c.channel == channel, incidents.c.created_at > now - MINUTE_S)
     texts = (await connection.scalars(select(incidents.c.cause).where(recent))).all()
@@ -62,7 +62,7 @@ async def is_crowded(
 
 
 class Row(NamedTuple):
-    """One incident with what is known of its thread."""
+    """One incident in the store, with what is known of its thread in Slack."""
 
     id: str
     cluster: str
@@ -77,7 +77,7 @@ class Row(NamedTuple):
 
 
 class IncidentRows(AuditedRows):
-    """The incidents."""
+    """The incidents in the store. Each method is one transaction and raises only StoreError."""
 
     async def sort(  # what an incident is made of
         self,
@@ -90,11 +90,12 @@ class IncidentRows(AuditedRows):
         out_of: str = "",
         needs: Mapping[tuple[str, str], GpuRequest] | None = None,
     ) -> str:
-        """Puts the alerts into the open incident of that cause, or into a new one; its id. Beyond the limit that is the
-        incident which gathers them; with `out_of` they are taken out of that one.
-        `needs` is what their pods ask for, by namespace and name.
+        """Puts the alerts into the cluster's open incident with that cause, or into a new one, and gives its id. Beyond
+        `limit` they go into the incident of `limit.gathered`. With `out_of`, the id of an incident, they are taken out
+        of that one.
 
-        Nothing, where another replica has sorted all of them by now.
+        `needs` is how many GPUs the alerts' pods ask for, by namespace and name. The id is empty where another replica
+        has sorted all the alerts already.
         """
         in_order, severity = sorted(given, key=name_of), severest(cause.severity, [alert.severity for alert in given])
 
@@ -139,14 +140,14 @@ class IncidentRows(AuditedRows):
         return found
 
     async def opened(self) -> list[Row]:
-        """The incidents that have not ended, or of which something is still to be told, the oldest first."""
+        """The incidents that have not ended, or of which an event is still to be told, the oldest first."""
         untold = select(incident_events.c.incident).where(incident_events.c.told == 0)
         here = or_(incidents.c.ended_at == 0.0, incidents.c.id.in_(untold))
         query = select(incidents).where(here).order_by(incidents.c.created_at, incidents.c.id)
         return [_row(row) for row in await self._read("reading the open incidents", query)]
 
     async def known(self, cluster: str, causes: Sequence[Cause]) -> set[str]:
-        """The signatures of those causes of which there is an open incident."""
+        """The signatures of those of the causes that have an open incident in the cluster."""
         keys = {_key(cluster, cause): cause.signature for cause in causes}
         found: list[str | None] = []
         for some in parts(list(keys)):
@@ -155,11 +156,11 @@ class IncidentRows(AuditedRows):
         return {keys[key] for key in found if key}
 
     async def get(self, incident_id: str) -> Row | None:
-        """The incident with this id, ended or not."""
+        """The incident with this id, ended or not; None without one."""
         return await self._one(incidents.c.id == incident_id)
 
     async def of_thread(self, channel: str, thread_ts: str) -> Row | None:
-        """The incident whose thread that is, also when its head was posted only just now."""
+        """The incident that has this thread, also where its head was posted only just now; None for no such thread."""
         posted = and_(outbox.c.posted_channel == channel, outbox.c.posted_ts == thread_ts)
         heads = select(func.substr(outbox.c.key, len(HEAD) + 1)).where(posted, outbox.c.key.startswith(HEAD))
         here = and_(incidents.c.channel == channel, incidents.c.thread_ts == thread_ts)
@@ -172,11 +173,10 @@ class IncidentRows(AuditedRows):
     async def change(
         self, incident_id: str, decide: Decide, noted: Noted | None = None, once: str = "", *, knows: str = ""
     ) -> Step | str | None:
-        """Changes an incident by a pure function and keeps what it says happened; its result, None without incident.
-
-        The function is given the incident and whether any alert of it fires. What `noted` makes of the result is in
-        the audit log with it. `once`: the key of a deed; a deed that changed something before changes nothing more, and
-        the result is `BEFORE`. What the pagers are to be told of it is queued with it, but for the one that `knows`.
+        """Changes an incident by the pure function `decide`, which gets the incident and whether any of its alerts
+        fires, and keeps the events of its result. Gives that result, None without such an incident. The audit line that
+        `noted` makes of it is written in the same transaction. `once` is the key of a deed: one that changed something
+        before changes nothing more, and gives `BEFORE`. All pagers but `knows` are queued to be told.
         """
         async with self._audit.transaction("changing an incident") as (connection, write):
             if await is_known(connection, once):
@@ -189,7 +189,7 @@ class IncidentRows(AuditedRows):
             return step
 
     async def note_in_thread(self, channel: str, thread_ts: str, news: News, once: str) -> None:
-        """Notes what was done in the thread, if it is an incident's; once for each key of a deed."""
+        """Notes the event in the incident that has this thread, if one has; once for each key of a deed."""
         row = await self.of_thread(channel, thread_ts) if thread_ts else None
         if row is not None:
             await self.change(row.id, lambda incident, _: Step(incident, (news,)), once=once)
@@ -216,11 +216,11 @@ class IncidentRows(AuditedRows):
         return step
 
     async def show(self, incident_id: str, shown: str) -> None:
-        """Notes what the incident's head was given to say."""
+        """Notes what the incident's head was last given to say (`shown` is its digest), and when."""
         await self._set(incident_id, {"shown": shown, "shown_at": self._now()})
 
     async def has_evidence(self, row: Row) -> bool:
-        """Whether the outbox was given the incident's evidence; it forgets a week after that was posted."""
+        """Whether the outbox has the incident's evidence, which it forgets a week after posting it."""
         here = and_(outbox.c.channel == row.channel, outbox.c.key == evidence_key(row.id))
         return await self._scalar("looking for an incident's evidence", select(outbox.c.id).where(here)) is not None
 
@@ -229,7 +229,7 @@ class IncidentRows(AuditedRows):
         await self._set(incident_id, {"proven": 1})
 
     async def find_threads(self) -> None:
-        """Notes where heads were posted. The outbox forgets that after a week."""
+        """Notes in the incidents where their heads were posted, which the outbox forgets after a week."""
         async with self._writing("looking for the threads of incidents") as connection:
             waiting = select(incidents.c.id, incidents.c.channel).where(incidents.c.thread_ts == "")
             for row in (await connection.execute(waiting)).all():
@@ -245,7 +245,7 @@ class IncidentRows(AuditedRows):
         )
 
     async def lately(self, since: float) -> list[tuple[Row, list[IncidentEvent]]]:
-        """The incidents that had not ended before `since` (unix seconds), the oldest first, with their timelines."""
+        """The incidents that had not ended before `since` (unix seconds), the oldest first, with their events."""
         here = or_(incidents.c.ended_at == 0.0, incidents.c.ended_at > since)
         ours = select(incidents.c.id).where(here)
         query = select(incident_events).where(incident_events.c.incident.in_(ours)).order_by(incident_events.c.seq)
@@ -258,7 +258,7 @@ class IncidentRows(AuditedRows):
         return [(row, happened[row.id]) for row in found]
 
     async def sweep(self, now: float) -> None:
-        """Forgets incidents that ended long ago, and alerts of none."""
+        """Forgets incidents that ended more than `KEPT_S` ago with their alerts, and such old alerts of no incident."""
         old = and_(incidents.c.ended_at > 0.0, incidents.c.ended_at <= now - KEPT_S)
         async with self._writing("sweeping incidents") as connection:
             gone = select(incidents.c.id).where(old)
@@ -272,12 +272,12 @@ HEAD = "triage:"
 
 
 def head_key(incident_id: str) -> str:
-    """The name of the incident's head in the outbox."""
+    """The key of the incident's head message in the outbox."""
     return f"{HEAD}{incident_id}"
 
 
 def evidence_key(incident_id: str) -> str:
-    """The name of the incident's evidence in the outbox."""
+    """The key of the incident's evidence message in the outbox."""
     return f"{head_key(incident_id)}:why"
 
 

@@ -1,10 +1,10 @@
 """The rows of the outbox: what is to be said in Slack, and how far each message and file has come.
 
-A row goes new -> sending -> done or failed. Whoever sends it owns it until `lease_until`, which it renews as long as it
-lives (`OutboxRows.hold`); a row still `sending` after that was left by a process that died, and whoever takes it over
-has to look what became of it. `version` counts its contents: the newest one is what Slack shall show, so
-`sent_version < version` is work to do. A row in `files` is said, and nobody's; its files are tried again from
-`lease_until` on, after all that is new.
+A row goes new -> sending -> done or failed. The process that sends it owns it until `lease_until`, which it renews as
+long as it lives (`OutboxRows.hold`); a row still `sending` after that was left by a process that died, and whoever
+takes it over has to look whether Slack has the message. `version` counts its contents: the newest one is what Slack
+shall show, so `sent_version < version` is work to do. A row in `files` is posted and owned by nobody; its files are
+tried again from `lease_until` on, after all new rows.
 """
 
 import hashlib
@@ -22,9 +22,9 @@ from bot.store.tables import outbox, outbox_files
 SPACING = 1.0
 """Seconds between two messages to one channel: Slack's limit."""
 ROUND = 600.0
-"""Seconds after which nobody counts as answered lately: more than one answer to each of many people takes."""
+"""Seconds after which a person no longer counts as just answered: more than an answer to each of many people takes."""
 DONE_KEPT = 7 * 86400.0
-"""Seconds that a sent row still makes the same key a repetition."""
+"""Seconds that a sent row is kept: a message with the same key is until then a repetition."""
 FAILED_KEPT = 90 * 86400.0
 
 _OPEN = ("new", "staged", "sharing")
@@ -33,7 +33,7 @@ Values = dict[str, Any]
 
 
 class StoredFile(NamedTuple):
-    """A file of a row. `about` is {"name", "title", "alt_text"}.
+    """A file of a message in the outbox. `about` is {"name", "title", "alt_text"}.
 
     `state` is new, staged (Slack has it), sharing (it may stand in the thread since the row's `sent_at`), done, failed.
     """
@@ -47,7 +47,7 @@ class StoredFile(NamedTuple):
 
 
 class QueuedMessage(NamedTuple):
-    """A row, see `bot.store.tables`. `content` is {"text", "blocks"}, and "broadcast" and "newer" of some."""
+    """A row of the outbox, see `bot.store.tables`. `content` has "text" and "blocks", some "broadcast" and "newer"."""
 
     id: int
     channel: str
@@ -72,7 +72,7 @@ class QueuedMessage(NamedTuple):
 
 
 def stored_file(about: Values, content: bytes) -> StoredFile:
-    """A new file, named by what it is and says."""
+    """A new file for the outbox; its `digest` is made of its description and content."""
     digest = hashlib.sha256(json.dumps(about, sort_keys=True).encode() + b"\0" + content).hexdigest()
     return StoredFile(digest, about, content)
 
@@ -95,7 +95,8 @@ class OutboxRows(StoredRows):
         fact: Fact | None = None,
         asker: str = "",
     ) -> None:
-        """Makes this what the channel's message `key` says. The same again changes nothing, unless it had failed.
+        """Makes `content` and `files` what the channel's message `key` says. The same again changes nothing, unless it
+        had failed.
 
         `sought_since`: where the key is new here, its message may stand in the channel since then, by another store.
         The row is then as a process leaves it that died while it posted an older content. `fact` is known from then on.
@@ -125,27 +126,27 @@ class OutboxRows(StoredRows):
                 await keep(connection, fact, now)
 
     async def posted(self, channel: str, ts: str) -> bool:
-        """Whether a row is known to be that message."""
+        """Whether a row of the outbox was posted as this message of the channel."""
         here = and_(outbox.c.posted_channel == channel, outbox.c.posted_ts == ts)
         return bool(await self._scalar("looking up a message", select(exists(select(outbox.c.id).where(here)))))
 
     async def waiting(self) -> int:
-        """How many rows are not settled."""
+        """How many rows are not settled: new, sending, or with files to try again."""
         return await self._scalar("counting the outbox", select(func.count()).where(_waiting)) or 0
 
     async def oldest(self) -> tuple[str, float] | None:
-        """The channel of the message that has waited for longest, and since when; None if none waits."""
+        """The channel of the message that has waited for longest, and since when; None if no message waits."""
         unsaid = outbox.c.state.in_(("new", "sending"))
         query = select(outbox.c.channel, outbox.c.queued_at).where(unsaid).order_by(outbox.c.queued_at)
         row = await self._first("reading the outbox", query.limit(1))
         return (row.channel, row.queued_at) if row else None
 
     async def channels(self) -> list[str]:
-        """The channels for which something is not settled."""
+        """The channels that have rows which are not settled: new, sending, or with files to try again."""
         return list(await self._scalars("reading the outbox", select(outbox.c.channel).where(_waiting).distinct()))
 
     async def next_turn(self, channel: str, owner: str, now: float) -> float | None:
-        """Seconds until `unsettled` or `claim` may find something for the channel; None if nothing waits there."""
+        """Seconds until `unsettled` or `claim` may find a row for the channel; None if no row waits there."""
         here = outbox.c.channel == channel
         theirs = and_(here, outbox.c.state == "sending", outbox.c.owner != owner)
         async with self._reading("reading the outbox") as connection:
@@ -158,12 +159,12 @@ class OutboxRows(StoredRows):
         return max((lease or 0.0) - now, (last or 0.0) + SPACING - now, 0.0)
 
     async def hold(self, owner: str, now: float, lease: float) -> None:
-        """What the owner is sending stays its own for `lease` seconds from now."""
+        """Keeps the rows that `owner` is sending its own for `lease` seconds from `now`."""
         theirs = and_(outbox.c.state == "sending", outbox.c.owner == owner)
         await self._write("showing that a sender lives", update(outbox).where(theirs).values(lease_until=now + lease))
 
     async def unsettled(self, channel: str, owner: str, now: float, lease: float) -> QueuedMessage | None:
-        """The channel's row that the owner is sending, or one that was left behind, taken over for `lease` seconds."""
+        """The channel's row that `owner` is sending, or one left by a dead process, taken over for `lease` seconds."""
         free = or_(outbox.c.owner == owner, outbox.c.lease_until <= now)
         async with self._writing("taking over a message") as connection:
             wanted = and_(outbox.c.channel == channel, outbox.c.state == "sending", free)
@@ -174,11 +175,10 @@ class OutboxRows(StoredRows):
             return await _change(connection, mine, {"owner": owner, "lease_until": now + lease})
 
     async def claim(self, channel: str, owner: str, now: float, lease: float) -> QueuedMessage | None:
-        """The channel's new row whose turn it is, now `sending` and the owner's for `lease` seconds: the most severe,
-        then one for the person who was answered there longest ago, then the oldest. Where nothing is new, one whose
-        files are to be tried again.
-
-        None if there is none, or if somebody else is sending to the channel or did less than `SPACING` ago.
+        """Claims the channel's row whose turn it is; it is then `sending`, and the owner's for `lease` seconds. The
+        most severe goes first, then one for the person answered there longest ago, then the oldest; last, files to try
+        again. None without a row, or if another process is sending to the channel, or anyone did less than `SPACING`
+        ago.
         """
         other = outbox.alias()
         theirs = select(other.c.id).where(other.c.channel == channel)
@@ -208,7 +208,9 @@ class OutboxRows(StoredRows):
     async def sent(
         self, row: QueuedMessage, channel: str, ts: str, files: Sequence[StoredFile] = ()
     ) -> QueuedMessage | None:
-        """Notes where the message is, that it says what was tried last, and which more files belong to it."""
+        """Notes that Slack has the content tried last, as message `ts` in `channel`, and adds its files. Gives the row
+        as it is then; None if it was taken away.
+        """
         values = {"sent_version": row.tried_version, "posted_channel": channel, "posted_ts": ts}
         async with self._writing("noting a message as sent") as connection:
             changed = await _change(connection, _owned(row), values)
@@ -219,21 +221,21 @@ class OutboxRows(StoredRows):
             return changed
 
     async def release(self, row: QueuedMessage) -> None:
-        """Puts the row back: nothing of what was tried reached Slack, or only older content did."""
+        """Makes the row new again: Slack got nothing of what was tried, or only older content."""
         await self._mine(row, {"state": "new", "owner": ""})
 
     async def files_later(self, row: QueuedMessage, at: float) -> None:
-        """The message is said, and its files are tried again from `at` on; unless there is newer content by now."""
+        """Notes that the message is posted, its files due at `at`; a row with newer content becomes new."""
         values = {"state": case((_unsaid, "new"), else_="files"), "owner": "", "lease_until": at}
         await self._mine(row, values)
 
     async def settle(self, row: QueuedMessage) -> None:
-        """Done; or new again, if there is newer content by now."""
+        """Marks the row as done, or as new again if there is newer content by now."""
         await self._mine(row, {"state": case((_unsaid, "new"), else_="done"), "owner": ""})
 
     async def fail(self, row: QueuedMessage, reason: str) -> None:
-        """Nothing can be done for the row; it is kept with the reason, and without what its files contain. With newer
-        content than `row` has it is new again.
+        """Marks the row as failed; it is kept with the reason, and without the content of its files. With newer content
+        than `row` has it is new again.
         """
         open_ = and_(outbox_files.c.row_id == row.id, outbox_files.c.state.in_(_OPEN))
         newer = outbox.c.version > row.version
@@ -244,7 +246,7 @@ class OutboxRows(StoredRows):
                 await connection.execute(update(outbox_files).where(open_).values(state="failed", content=b""))
 
     async def open_files(self, row: QueuedMessage) -> list[StoredFile]:
-        """The row's files that are neither shared nor given up, in their order."""
+        """The row's files that are neither shared nor given up, in order of their position."""
         open_ = and_(outbox_files.c.row_id == row.id, outbox_files.c.state.in_(_OPEN))
         query = select(outbox_files).where(open_).order_by(outbox_files.c.position)
         found = await self._read("reading the files of a message", query)
@@ -264,7 +266,7 @@ class OutboxRows(StoredRows):
         now: float,
         lease: float,
     ) -> None:
-        """Notes how far a file has come, and renews the row's lease. Its content is dropped at its end."""
+        """Notes how far a file has come, and renews the row's lease. A done or failed file loses its content."""
         values: Values = {"state": state, "file_id": file_id, "reason": reason}
         if state in {"done", "failed"}:
             values["content"] = b""
@@ -274,7 +276,7 @@ class OutboxRows(StoredRows):
                 await connection.execute(update(outbox_files).where(here).values(**values))
 
     async def sweep(self, now: float) -> None:
-        """Forgets what was settled long ago."""
+        """Forgets rows that were queued more than `DONE_KEPT`, or failed ones more than `FAILED_KEPT`, seconds ago."""
         old = or_(
             and_(outbox.c.state == "done", outbox.c.queued_at <= now - DONE_KEPT),
             and_(outbox.c.state == "failed", outbox.c.queued_at <= now - FAILED_KEPT),
@@ -289,7 +291,7 @@ class OutboxRows(StoredRows):
 _new, _files = outbox.c.state == "new", outbox.c.state == "files"
 _waiting = outbox.c.state.in_(("new", "sending", "files"))
 _unsaid = outbox.c.version > outbox.c.sent_version
-"""Decided in the statement that writes: PostgreSQL lets another process put newer content between two statements."""
+"""The row has unsent content. Decided in the statement that writes: PostgreSQL lets others write between two."""
 _turn = (outbox.c.severity, outbox.c.queued_at, outbox.c.id)
 
 

@@ -1,4 +1,4 @@
-"""Kept profiles: the bytes as they were fetched, and where, when and of what they are."""
+"""Kept profiles in the store: their bytes as fetched, and what they were taken of, where and when."""
 
 import contextlib
 from itertools import accumulate
@@ -15,9 +15,8 @@ _DAY_S = 86400.0
 
 
 class KeptProfile(NamedTuple):
-    """What is known of a profile. `target` is `scheme://namespace/pod:port`, `version` that of the image or empty.
-
-    `taken_at` is in unix seconds, `size` in bytes; `seconds` is 0 for what is so at one moment.
+    """A kept profile without its bytes. `target` is `scheme://namespace/pod:port`, `version` the image's or empty.
+    `taken_at` is in unix seconds, `size` in bytes; `seconds` is how long it took, 0 for a snapshot of one moment.
     """
 
     id: str
@@ -34,12 +33,12 @@ _ABOUT = [profiles.c[name] for name in KeptProfile._fields]
 
 
 class ProfileRows(StoredRows):
-    """Every method is one transaction and raises only StoreError, or the NotFound that it names."""
+    """The kept profiles in the store. Every method is one transaction. Raises StoreError; `content` also NotFound."""
 
     async def keep(self, about: KeptProfile, content: bytes, *, most: int, days: float, most_bytes: int) -> None:
-        """Adds one, unless it is kept already; of all then the newest stay: `most`, none older than `days`.
+        """Keeps a profile, once, and drops old ones: the newest `most` stay, none older than `days`.
 
-        Nor are they more than `most_bytes` together. One that is larger is not kept, and costs none of the others.
+        All together have at most `most_bytes`. A larger profile is not kept, and drops none of the others.
         """
         if about.size > most_bytes:
             return
@@ -60,16 +59,16 @@ class ProfileRows(StoredRows):
                 await connection.execute(insert(profiles).values(**row))
 
     async def sweep(self, now: float) -> None:
-        """Forgets those that are older than was said when they were kept; `now` is in unix seconds."""
+        """Forgets profiles that are older than the `days` they were kept for; `now` is in unix seconds."""
         await self._write("sweeping the profiles", delete(profiles).where(profiles.c.expires_at <= now))
 
     async def listed(self) -> list[KeptProfile]:
-        """All, the newest first."""
+        """What is known of all kept profiles, the newest first."""
         wanted = select(*_ABOUT).order_by(profiles.c.taken_at.desc(), profiles.c.id)
         return [KeptProfile(*row) for row in await self._read("listing the kept profiles", wanted)]
 
     async def content(self, profile_id: str) -> bytes:
-        """The bytes as they were fetched. Raises NotFound for one that is not kept, or not any more."""
+        """The profile's bytes as they were fetched. Raises NotFound for one that is not kept, or not any more."""
         wanted = select(profiles.c.content).where(profiles.c.id == profile_id)
         found = await self._scalar("reading a kept profile", wanted)
         if found is None:

@@ -1,7 +1,7 @@
-"""What was seen, what a thread is about, and the rows of the outbox.
+"""The store: which work was claimed or done, what a thread is about, and all other parts of the bot's database.
 
 Work that a process has claimed stays its own as long as that process lives, which it shows by renewing all its claims
-(`Store.hold`). A process of whose claims none was renewed for `HOLDS_S` is dead, and what it left is anybody's.
+(`Store.hold`). A process that has not renewed its claims for `HOLDS_S` is dead, and anybody may take its work.
 """
 
 import contextlib
@@ -28,16 +28,16 @@ from bot.store.tables import outbox, seen, threads
 from bot.store.timeline import PageRows, Timeline
 
 TRIES = 3
-"""Work is not begun again once so many processes died that were at nothing else."""
+"""How many processes may die while they do only one piece of work, before nobody begins that work again."""
 DROPPED = "/dropped"
-"""Ends the key of the work to tell that what has the key before it is not tried any more."""
+"""Suffix of a key: the work with it is to tell that the work with the key before the suffix is given up."""
 REMEMBERED = 3600.0
-"""Seconds that something done is a duplicate. Slack repeats an event for about six minutes."""
+"""Seconds during which work that is done counts as a duplicate. Slack repeats an event for about six minutes."""
 THREADS_KEPT = 90 * 86400.0
 
 
 class Unfinished(NamedTuple):
-    """Work that nobody is at, and how many processes died that were at it."""
+    """Work that no process does now, and how many processes died while they did it."""
 
     key: str
     payload: str
@@ -73,7 +73,7 @@ class Store(StoredRows):
         self.marks = MarkRows(engine, now)
 
     async def read_clock(self) -> None:
-        """Goes by the database's clock as it is now, where it goes by that; call it now and then."""
+        """Reads the database's clock, if the store goes by that; call this now and then."""
         if isinstance(self.now, DatabaseClock):
             await self.now.read()
 
@@ -82,14 +82,14 @@ class Store(StoredRows):
         return ChangeRows(self._engine, self.now, self.audit, cluster)
 
     async def claim(self, key: str, payload: str = "") -> bool:
-        """Whether the work on `key` is the caller's: False if it was done, or somebody is at it.
+        """Claims the work on `key`; False if it was done, or another process does it.
 
         `payload` is what another process needs to do it, should this one die (`unfinished`).
         """
         return key in await self.claim_all({key: payload})
 
     async def claim_all(self, wanted: Mapping[str, str]) -> set[str]:
-        """The keys, given with their payloads, of which the work is the caller's, as by `claim`, in one transaction."""
+        """Claims work as `claim` does, given as keys with payloads, in one transaction; gives the claimed keys."""
         now = self.now()
         rows = [
             {"key": key, "payload": payload, "deaths": 0, "tries": 0, **self._held(now)}
@@ -106,7 +106,7 @@ class Store(StoredRows):
         return {"state": "running", "owner": self._owner, "expires_at": now + HOLDS_S}
 
     async def hold(self) -> None:
-        """Shows that this process lives: what it is at stays its own. To be called every `BEAT_S`."""
+        """Renews all claims of this process, which shows that it lives. To be called every `BEAT_S`."""
         now = self.now()
         # Two that lock many rows wait for each other for ever; what is locked is noted as done.
         free = select(seen.c.key).where(self._mine).with_for_update(skip_locked=True)
@@ -119,19 +119,19 @@ class Store(StoredRows):
         self._held_at = now
 
     async def mine(self) -> set[str]:
-        """The keys of the work that this process has claimed, and has not noted as done. A claim without a payload is
-        none: nobody could do it instead, and nobody may claim it again.
+        """The keys of work with a payload that this process has claimed, and not noted as done. Claims without a
+        payload are left out: no other process could do that work, and none may claim it again.
         """
         found = select(seen.c.key).where(self._mine, seen.c.payload != "")
         return set(await self._scalars("looking for unfinished work", found))
 
     async def bury_all(self) -> None:
-        """Whatever is claimed was left by processes that died."""
+        """Ends all claims: whatever is claimed was left by processes that died."""
         died = update(seen).where(_running).values(expires_at=0.0)
         await self._write("looking for unfinished work", died)
 
     async def let_go(self, keys: Collection[str]) -> None:
-        """What this process has claimed of these, and is at no more, is anybody's; it died of none of them."""
+        """Gives up this process's claims of these keys, so that any process may do the work; no death is counted."""
         await self._write(
             "leaving work to others", update(seen).where(self._mine, seen.c.key.in_(keys)).values(owner="")
         )
@@ -141,8 +141,8 @@ class Store(StoredRows):
         return and_(_running, seen.c.owner == self._owner)
 
     async def unfinished(self) -> list[Unfinished]:
-        """The work that nobody is at any more, what fewest processes died of first. Where work was given up, to tell so
-        is such work, and its key ends with `DROPPED`: as often as it takes.
+        """The work that no process does any more, the one that fewest processes died of first. For work that was given
+        up there is work to tell so, whose key ends with `DROPPED`; that is never given up.
         """
         await self.hold()
         wanted = select(seen.c.key, seen.c.payload, seen.c.deaths).where(_nobodys, seen.c.payload != "")
@@ -154,7 +154,7 @@ class Store(StoredRows):
             return [Unfinished(*row) for row in await connection.execute(in_order)]
 
     async def claimed(self) -> list[str]:
-        """The payloads of all work that is not finished, whoever is at it."""
+        """The payloads of all work that is not finished, whichever process does it."""
         found = select(seen.c.payload).where(_running, seen.c.payload != "")
         return list(await self._scalars("looking for work that is under way", found))
 
@@ -183,17 +183,17 @@ class Store(StoredRows):
             await connection.execute(update(seen).where(these).values(**_done(now)))
 
     async def done(self, key: str) -> None:
-        """The work on `key` need not be done again."""
+        """Notes that the work on `key` need not be done again."""
         await self.done_all([key])
 
     async def done_all(self, keys: Collection[str]) -> None:
-        """The work on these keys need not be done again."""
+        """Notes that the work on these keys need not be done again."""
         await self._write(
             "noting deliveries as done", update(seen).where(seen.c.key.in_(keys)).values(**_done(self.now()))
         )
 
     async def remember_thread(self, channel: str, thread_ts: str, words: str, cluster: str) -> None:
-        """The question (`words`, as typed) that the thread is about; a later one replaces it.
+        """Keeps the question (`words`, as typed) that the thread is about; a later one replaces it.
 
         For an answer that is not posted yet, `thread_ts` is its key in the outbox.
         """
@@ -206,7 +206,7 @@ class Store(StoredRows):
         await self._write("remembering a thread", again)
 
     async def thread(self, channel: str, thread_ts: str) -> tuple[str, str] | None:
-        """(words, cluster) of the thread's question, also where an answer out of the outbox is the thread's head."""
+        """The question and the cluster that the thread is about, also where its head is an answer from the outbox."""
         here = and_(threads.c.channel == channel, threads.c.thread_ts == thread_ts)
         heads = select(outbox.c.key).where(outbox.c.posted_channel == channel, outbox.c.posted_ts == thread_ts)
         known = select(threads.c.words, threads.c.cluster).where(or_(here, threads.c.thread_ts.in_(heads)))
@@ -214,7 +214,7 @@ class Store(StoredRows):
         return (row.words, row.cluster) if row else None
 
     async def sweep(self, now: float) -> None:
-        """Forgets what is of no use any more; call it now and then."""
+        """Forgets rows of all parts of the store that are older than each part keeps them; call it now and then."""
         async with self._writing("sweeping the store") as connection:
             over = and_(seen.c.expires_at <= now - REMEMBERED, or_(seen.c.state == "done", seen.c.payload == ""))
             await connection.execute(delete(seen).where(over))
@@ -244,12 +244,13 @@ async def open_store(
     patience: float = 5.0,
     audit_keys: Sequence[str] = (),
 ) -> AsyncGenerator[Store]:
-    """Opens the store, e.g. `sqlite:////var/lib/hami-bot/state.db`; makes its folder and tables if there are none.
+    """Opens the store, e.g. `sqlite:////var/lib/hami-bot/state.db`; makes its folder and tables if they do not exist.
 
     `alone`: no other process has it open. In an SQLite file, which one machine has, all that is still claimed was left
     by a process that died, and is `unfinished` at once; otherwise claims hold until they lapse.
+
     `now` gives seconds since 1970; without it, PostgreSQL's clock does, or this machine's. The first of `audit_keys`
-    signs the audit log. Raises StoreError if it cannot be used, or was written by a newer version.
+    signs the audit log. Raises StoreError if the store cannot be used, or was written by a newer version.
     """
     async with open_engine(url, patience) as engine:
         alone = alone and engine.dialect.name == "sqlite"
@@ -263,6 +264,6 @@ async def open_store(
 
 @contextlib.asynccontextmanager
 async def open_beside(url: str, *, audit_keys: Sequence[str] = ()) -> AsyncGenerator[Store]:
-    """A store as it is, for reading beside the bot that has it open. Raises StoreError as `open_store` does."""
+    """Opens the store as it is, to read it beside the bot that has it open. Raises StoreError as `open_store` does."""
     async with open_engine(url, 5.0, make=False) as engine:
         yield Store(engine, time.time, audit_keys)

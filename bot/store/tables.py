@@ -1,6 +1,6 @@
-"""The tables. Times are seconds since 1970; nothing here is specific to one database.
+"""The tables of the store. Times are seconds since 1970; no table is specific to one database.
 
-`bot.store.migrations` makes them, and says when a change here needs a revision there.
+`bot.store.migrations` makes them, and says when a change of this file needs a revision there.
 """
 
 from sqlalchemy import (

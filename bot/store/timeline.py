@@ -1,5 +1,5 @@
-"""What happened to incidents, and what pagers are to be told of it, written down in the transaction of whoever changes
-the incident.
+"""The events of incidents, and the pages that pagers are to get, written in the transaction of whoever changes the
+incident.
 
 Of one page only the newest state counts: a pager need not ring for what was acknowledged before it could be reached.
 """
@@ -17,13 +17,13 @@ from bot.store.tables import incident_events, incidents, pages
 from bot.triage.state import Action, News, Page
 
 _TOLD_BY_ITSELF = frozenset({"profile-taken"})
-"""What stands in the thread anyway."""
+"""Events that need no reply, because they show in the thread anyway."""
 _UNTOLD = frozenset({"opened", "unmuted"})
-"""What the head's edit tells well enough, unless there is more to say about it."""
+"""Events that the head's edit tells well enough, unless they have a detail or a person."""
 
 
 class IncidentEvent(NamedTuple):
-    """Something that happened to an incident."""
+    """An event of an incident: its number within the incident, when (seconds since 1970), and what happened."""
 
     seq: int
     at: float
@@ -31,7 +31,7 @@ class IncidentEvent(NamedTuple):
 
 
 async def note(connection: AsyncConnection, incident_id: str, news: Sequence[News], at: float) -> None:
-    """Adds the news to the incident's, in order. Lock the incident's row before: events have numbers."""
+    """Adds events to the incident's timeline, in order. Lock the incident's row before: events are numbered."""
     last = select(func.max(incident_events.c.seq)).where(incident_events.c.incident == incident_id)
     seq = int(await connection.scalar(last) or 0)
     for number, step in enumerate(news, seq + 1):
@@ -42,17 +42,17 @@ async def note(connection: AsyncConnection, incident_id: str, news: Sequence[New
 
 
 class Timeline(StoredRows):
-    """What happened to incidents."""
+    """The events of incidents in the store."""
 
     async def of(self, incident_id: str) -> list[IncidentEvent]:
-        """What happened to the incident, in order."""
+        """The events of the incident, in order."""
         query = select(incident_events).where(incident_events.c.incident == incident_id)
         async with self._reading("reading what happened to an incident") as connection:
             found = await connection.execute(query.order_by(incident_events.c.seq))
             return [event_of(row) for row in found]
 
     async def untold(self) -> dict[str, list[IncidentEvent]]:
-        """What still needs a reply, by incident and in order."""
+        """The events that still need a reply in the thread, by incident and in order."""
         query = select(incident_events).where(incident_events.c.told == 0)
         found: defaultdict[str, list[IncidentEvent]] = defaultdict(list)
         for row in await self._read("reading what was not told yet", query.order_by(incident_events.c.seq)):
@@ -60,7 +60,7 @@ class Timeline(StoredRows):
         return found
 
     async def mark_told(self, incident_id: str, seq: int) -> None:
-        """Notes that the reply was given to the outbox."""
+        """Notes that the reply about the incident's event `seq` was given to the outbox."""
         here = and_(incident_events.c.incident == incident_id, incident_events.c.seq == seq)
         await self._write("noting what was told", update(incident_events).where(here).values(told=1))
 
@@ -71,11 +71,11 @@ def event_of(row: Any) -> IncidentEvent:
 
 
 KEPT_S = 7 * 86400.0
-"""Seconds that what was told is kept, for looking it up in the database."""
+"""Seconds that a finished page is kept, for looking it up in the database."""
 
 
 class PageRow(NamedTuple):
-    """One that waits. Times are seconds since 1970."""
+    """A page that waits to be sent to a pager. Times are seconds since 1970."""
 
     id: int
     incident: str
@@ -90,17 +90,17 @@ class PageRow(NamedTuple):
 
 
 async def queue(connection: AsyncConnection, incident_id: str, given: Sequence[Page], at: float) -> None:
-    """Keeps what pagers are to be told, in the transaction of what happened."""
+    """Queues pages for pagers, in the transaction of the event that they are about."""
     for page in given:
         values = {**page._asdict(), "by": page.by[:64], "incident": incident_id, "state": "new", "queued_at": at}
         await connection.execute(insert(pages).values(**values, tries=0, next_try_at=0.0, told=0))
 
 
 class PageRows(StoredRows):
-    """What pagers are to be told."""
+    """The pages that pagers are to get."""
 
     async def next(self, service: str) -> PageRow | None:
-        """The oldest that the pager was not told, whenever its turn is; those that a newer one replaces are skipped."""
+        """The oldest page that the pager did not get yet, due or not; pages replaced by a newer one are skipped."""
         newer = pages.alias()
         same = and_(newer.c.key == pages.c.key, newer.c.service == pages.c.service, newer.c.id > pages.c.id)
         waiting = and_(pages.c.state == "new", pages.c.service == service)
@@ -114,17 +114,17 @@ class PageRows(StoredRows):
         return PageRow(**{name: getattr(row, name) for name in PageRow._fields})
 
     async def done(self, page: PageRow) -> None:
-        """Notes that the pager took it."""
+        """Notes that the pager took the page."""
         await self._write(
             "noting what a pager was told", update(pages).where(pages.c.id == page.id).values(state="done")
         )
 
     async def later(self, page: PageRow, at: float, complaint: str = "") -> None:
-        """Notes that it is to be tried again then; the thread is told the complaint, once."""
+        """Notes that the page is to be tried again at `at`; the complaint is told in the thread, once."""
         await self._failing(page, {"next_try_at": at, "tries": page.tries + 1}, complaint)
 
     async def fail(self, page: PageRow, complaint: str) -> None:
-        """Gives it up and tells the thread why."""
+        """Gives the page up, and tells the thread why."""
         await self._failing(page, {"state": "failed"}, complaint)
 
     async def _failing(self, page: PageRow, values: dict[str, object], complaint: str) -> None:
@@ -137,6 +137,6 @@ class PageRows(StoredRows):
             await connection.execute(update(pages).where(pages.c.id == page.id).values(**values))
 
     async def sweep(self, now: float) -> None:
-        """Forgets what was told long ago."""
+        """Forgets pages that were queued more than `KEPT_S` before `now` and do not wait."""
         old = and_(pages.c.state != "new", pages.c.queued_at <= now - KEPT_S)
         await self._write("sweeping what pagers were told", delete(pages).where(old))

@@ -1,17 +1,16 @@
 """The prose for users: a `Text` is a key and values, `Texts` puts it into words in one language.
 
 The words stand in the TOML files beside this module, one per subject: `claim.en = …` and below it `claim.zh = …`.
-
 Codes, quotes and commands are never translated. A text is a `str.format` template; where a word goes with a number,
 `{count(is|are)}` is its first form for a `count` of one and its second for any other. `tests/test_texts.py` checks that
 every language has the same keys with the same placeholders, and that the code uses no other.
 
-What may be told about another vendor's devices says `{GPU}`, `{GPUs}`, `{a_GPU}` or `{A_GPU}`, which no caller gives:
-they are GPUs unless the answer has another word for them (`Texts.about`). Chinese has one form, `{GPU}`.
+A text that may be about another vendor's devices says `{GPU}`, `{GPUs}`, `{a_GPU}` or `{A_GPU}`, which no caller gives:
+they become GPUs unless the answer has another word for them (`Texts.about`). Chinese has one form, `{GPU}`.
 
 Chinese has a blank between a Chinese character and a Latin word, none between two Chinese characters. A template cannot
-know which of them a value begins and ends with, so a blank beside a placeholder is decided once the value is there.
-What stands inside a value, such as a quote or a command, is never touched.
+know which of them a value begins and ends with, so a blank beside a placeholder is decided once the value is there. The
+inside of a value, such as a quote or a command, is never touched.
 """
 
 import re
@@ -23,7 +22,7 @@ from typing import Any, Literal, TypeVar, cast, get_args
 Language = Literal["en", "zh"]
 LANGUAGES: tuple[Language, ...] = get_args(Language)
 Kind = Literal["columns", "states", "titles", "sources", "help"]
-"""What words that programs read in English are: a table's column, a state, what was read, a sentence of help."""
+"""Kinds of words that programs read in English: a column, a state, a table's title, a source, a sentence of help."""
 _FORMS = re.compile(r"\{((\w+)\(([^|(){}]*)\|([^|(){}]*)\))\}")
 
 T = TypeVar("T")
@@ -36,7 +35,7 @@ NOUN_VALUE = "gpu"
 _ANY_DEVICE = "device"
 _DEVICE: Mapping[Language, str] = {"en": "device", "zh": "设备"}
 _SPOKEN_WITH_A_VOWEL = "AEFHILMNORSX"
-"""Initials whose names begin with one: an NPU, an MLU, an XPU."""
+"""Initials whose names begin with a vowel: an NPU, an MLU, an XPU."""
 
 _OPEN = "\ufdd0"
 """Stands for a blank beside a placeholder until its value is there: no text holds this noncharacter of Unicode."""
@@ -44,7 +43,7 @@ _BESIDE_VALUE = re.compile(r"(?<=\}) | (?=\{)")
 _WIDE = "\u3001-\u3003\u3008-\u3011\uff01-\uff60"
 _CHINESE = f"\u3400-\u4dbf\u4e00-\u9fff{_WIDE}"
 _NEEDLESS = f"(?<=[{_CHINESE}])%s(?=[{_CHINESE}])|(?<=[{_WIDE}])%s|%s(?=[{_WIDE}])"
-"""A blank between two Chinese characters, or beside Chinese punctuation."""
+"""A pattern of blanks between two Chinese characters, or beside Chinese punctuation."""
 _NEEDLESS_BLANK, _NEEDLESS_OPEN = (re.compile(_NEEDLESS.replace("%s", blank)) for blank in (" ", _OPEN))
 
 
@@ -56,7 +55,7 @@ class Text:
     """Something to say, before it is words: `Text("running.claim", pod="ml/trainer-0", node="gpu-1")`.
 
     A value is a string, a number, another text, or a sequence of these, which is told as a list. `gpu`, where it is
-    given, is the word for the devices that this text and those in it speak of.
+    given, is the word for the devices that this text and the texts in it speak of.
     """
 
     __slots__ = ("key", "values")
@@ -67,11 +66,11 @@ class Text:
 
     @property
     def data(self) -> Mapping[str, Any]:
-        """The values as JSON has them: a text in them is a mapping of its key and its values."""
+        """The text's values as JSON has them: a text among them is a mapping of its key and its values."""
         return {name: _data(value) for name, value in self.values.items()}
 
     def about(self, noun: str) -> "Text":
-        """A text like it about devices that are called so; `device` is of any vendor."""
+        """The text with `noun` as the word for its devices; `device` is of any vendor."""
         return self if noun == GPU or NOUN_VALUE in self.values else Text(self.key, **{**self.values, NOUN_VALUE: noun})
 
     def __eq__(self, other: object) -> bool:
@@ -103,12 +102,12 @@ def _data(value: object) -> Any:
 
 
 Prose = Text | str
-"""What is told: a text of ours, or words to be taken as they are."""
+"""Something to tell: a text of ours, or words that are used as they are."""
 
 _SEQUENCES = (list, tuple)
-"""What is told as a list; a version is a tuple too, and is none."""
+"""Types of values that are told as a list; a version is a tuple too, but of another type."""
 LITERAL = "literal"
-"""The key of words that stand elsewhere, in each language."""
+"""The key of a text whose words are given with it, in each language."""
 _FITTING = "fitting"
 _UNSTOPPED = "unstopped"
 _TOGETHER = "together"
@@ -125,52 +124,52 @@ _OF_PARTS = frozenset({*_JOINED, _TOGETHER, _UNSTOPPED, _FITTING, _MADE})
 
 
 def kept(key: str, values: Mapping[str, Any]) -> Text:
-    """The text of which key and values were kept."""
+    """The text with a stored key and stored values."""
     return Text(key, **values)
 
 
 def literal(en: str, zh: str = "") -> Text:
-    """Words that stand elsewhere than among the texts, as in a table of faults; `zh` defaults to the same."""
+    """A text of given words, as those in a table of faults; `zh` defaults to the English."""
     return Text(LITERAL, en=en, zh=zh or en)
 
 
 def listed(parts: Iterable[Prose]) -> Text:
-    """Words in a row: `a, b`."""
+    """A text of parts in a list: `a, b`."""
     return Text(_LISTED, parts=tuple(parts))
 
 
 def clauses(parts: Iterable[Prose]) -> Text:
-    """Clauses as one: `a; b`."""
+    """A text of clauses in one sentence: `a; b`."""
     return Text(_CLAUSES, parts=tuple(parts))
 
 
 def spaced(*parts: Prose) -> Text:
-    """Words one after the other, without those that are empty."""
+    """A text of words with blanks between them, without those that are empty."""
     return Text(_SPACED, parts=tuple(part for part in parts if part))
 
 
 def together(*parts: Prose, by: str = "") -> Text:
-    """Parts with the same between them in every language, without those that are empty."""
+    """A text of parts with `by` between them in every language, without those that are empty."""
     return Text(_TOGETHER, parts=tuple(part for part in parts if part), by=by)
 
 
 def unstopped(prose: Prose) -> Text:
-    """A sentence without its full stop, as it stands within another."""
+    """A text of a sentence without its full stop, to stand within another."""
     return Text(_UNSTOPPED, parts=(prose,))
 
 
 def fitting(forms: Iterable[Prose], limit: int) -> Text:
-    """The first of these that has at most so many characters; the last where none has."""
+    """A text that becomes the first of `forms` with at most `limit` characters, or the last where none fits."""
     return Text(_FITTING, parts=tuple(forms), limit=limit)
 
 
 def sentences(*parts: Prose) -> Text:
-    """Sentences one after the other, without those that are empty."""
+    """A text of sentences one after the other, without those that are empty."""
     return Text(_SENTENCES, parts=tuple(part for part in parts if part))
 
 
 def beginning(prose: Prose, limit: int) -> Prose:
-    """As many of several sentences as have so many characters, but at least the first."""
+    """The first of several sentences, as many as fit `limit` characters, but at least one; other prose unchanged."""
     if not isinstance(prose, Text) or prose.key != _SENTENCES:
         return prose
     parts, noun = cast("Sequence[Prose]", prose.values["parts"]), str(prose.values.get(NOUN_VALUE, GPU))
@@ -179,20 +178,20 @@ def beginning(prose: Prose, limit: int) -> Prose:
 
 
 def named(word: str, kind: Kind) -> Text:
-    """Words that programs read in English."""
+    """A text of a word that programs read in English, by its kind."""
     return Text(_NAMED, word=word, kind=kind)
 
 
 def made(make: Callable[..., str], *parts: Prose) -> Text:
-    """What `make` gives of the parts once they are words: for a medium, which cuts and escapes, never for the store."""
+    """A text that `make` makes of the parts once they are words, to cut and escape for a medium; never stored."""
     return Text(_MADE, make=make, parts=parts)
 
 
 class Texts:
-    """The texts of one language: `say("running.claim", pod="ml/trainer-0", node="gpu-1")`, or of a `Text`."""
+    """The texts of one language: `say("running.claim", pod="ml/trainer-0", node="gpu-1")` or `say.words(text)`."""
 
     def __init__(self, language: Language, noun: str = GPU) -> None:
-        """`noun`: what the devices are called; `device` is of any vendor."""
+        """`noun` is the word for the devices; `device` is of any vendor."""
         self.language: Language = language
         self.noun = noun
         noun = _DEVICE[language] if noun == _ANY_DEVICE else noun
@@ -207,11 +206,11 @@ class Texts:
         return {key: text for section in sections for key, text in section.items()}
 
     def about(self, noun: str) -> "Texts":
-        """These texts about devices that are called so; `device` is of any vendor."""
+        """The texts of this language with `noun` as the word for devices; `device` is of any vendor."""
         return Texts(self.language, noun)
 
     def __call__(self, key: str, /, **values: object) -> str:
-        """The text for the key with the values filled in. An unknown key is a bug and raises KeyError."""
+        """The words of the text `key`, with the values filled in. An unknown key is a bug and raises KeyError."""
         for name, value in values.items():
             if not isinstance(value, str):
                 values[name] = self._value(value)
@@ -221,15 +220,15 @@ class Texts:
         return _NEEDLESS_OPEN.sub("", text).replace(_OPEN, " ") if _OPEN in text else text
 
     def words(self, prose: Prose) -> str:
-        """The text in this language; words that are to be taken as they are stay so."""
+        """The prose in this language; a string is returned as it is."""
         return prose if isinstance(prose, str) else self.filled(prose.key, prose.values)
 
     def name(self, word: str, kind: Kind = "columns") -> str:
-        """What people read for words that programs read in English."""
+        """The word for people, in this language, for a word that programs read in English."""
         return word if self.language == "en" else _named(word, kind)
 
     def filled(self, key: str, values: Mapping[str, object]) -> str:
-        """The text for the key, which may be one that joins others, with the values."""
+        """The words of the text `key` with these values; `key` may be one that joins others."""
         noun = values.get(NOUN_VALUE)
         if noun is not None and noun != self.noun:
             return self.about(str(noun)).filled(key, values)
@@ -271,7 +270,7 @@ class Texts:
 
 
 class OwnTexts(Texts):
-    """Texts that a playbook of somebody's own brings along, by language; in English where a language has none."""
+    """Texts that an operator's own playbook brings along, by language; in English where a language lacks one."""
 
     def __init__(self, language: Language, texts: Mapping[str, Mapping[str, str]]) -> None:
         self.language = language
@@ -283,7 +282,7 @@ class OwnTexts(Texts):
 
 
 def in_english(prose: Prose) -> str:
-    """The words where nobody's language is known: logs, the audit log, an object of the cluster."""
+    """The prose in English, where no reader's language is known: logs, the audit log, an object of the cluster."""
     return prose if isinstance(prose, str) else Texts("en").words(prose)
 
 
@@ -317,7 +316,7 @@ def _section(language: Language, noun: str, section: str) -> dict[str, str]:
 
 
 def facts(section: str) -> Mapping[str, Any]:
-    """What the section says besides texts, which have a language."""
+    """The entries of a section besides texts, which have a language."""
     import tomllib  # noqa: PLC0415  # as above
 
     return tomllib.loads("\n".join(_FACT.findall(_sections()[section].decode())))

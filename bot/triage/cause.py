@@ -1,4 +1,4 @@
-"""Why alerts fire: what is the same for all of them, so that they are one incident."""
+"""The cause of alerts: what several of them have in common, so that they are one incident."""
 
 import hashlib
 from collections.abc import Iterable, Mapping
@@ -10,17 +10,18 @@ from bot.report import SEVERITIES, NextAction, Severity
 from bot.texts import Prose, kept
 
 STORM = "alert-storm"
-"""The code of what gathers the alerts of many causes, since too many threads opened at once."""
+"""The code of a cause that gathers the alerts of many causes, because too many threads opened at once."""
 _LEVELS: Mapping[str, Severity] = {
     "critical": "critical", "page": "critical", "emergency": "critical", "error": "critical",
     "warning": "warning", "warn": "warning",
     "info": "info", "information": "info", "none": "info",
 }  # fmt: skip
-"""What people write as an alert's severity, for which there is no standard."""
+"""The severity that an alert's label stands for; people write many words, because there is no standard."""
 
 
 class Cause(msgspec.Struct, frozen=True):
-    """`signature` names the cause by structured facts (`playbooks.rules.waiting.alike`), or what stands for one.
+    """What several alerts have in common, named by structured facts in `signature` (`playbooks.rules.waiting.alike`) or
+    a stand-in.
 
     `code` is the finding's, empty where nothing was found; then `why_not` says why, and `labels` (`instance=db-1`) are
     some of the first alert's. `claim` is about `subject` (`ns/pod` or a node, empty if the alert named neither); it is
@@ -47,21 +48,21 @@ class Cause(msgspec.Struct, frozen=True):
 
     @property
     def text(self) -> Prose:
-        """The claim."""
+        """The finding's claim as prose."""
         return kept(self.key, self.values) if self.key else self.claim
 
 
 def level_of(label: str) -> Severity | None:
-    """What an alert's severity label is taken for; None for one that is not known."""
+    """The severity that an alert's label stands for; None for a label that is not known."""
     return _LEVELS.get(label.casefold())
 
 
 def severest(found: Severity, labels: Iterable[str]) -> Severity:
-    """The highest of what was found and of what alerts are labelled with."""
+    """The highest severity among `found` and the alerts' labels that are known."""
     return max([found, *filter(None, map(level_of, labels))], key=SEVERITIES.index)
 
 
 def gathering(channel: str, claim: str) -> Cause:
-    """For the alerts of many causes in a channel."""
+    """The cause that stands for the alerts of many causes in a channel."""
     signature = hashlib.sha256(msgspec.json.encode((STORM, channel))).hexdigest()[:16]
     return Cause(signature, STORM, claim, "warning")

@@ -14,7 +14,7 @@ _MIDNIGHT = "24:00"
 
 
 class Hours(NamedTuple):
-    """From `start` until `end` (`None`: midnight) by the zone's clock, on `days` (0 is Monday)."""
+    """Office hours: from `start` until `end` (`None`: midnight) by the zone's clock, on `days` (0 is Monday)."""
 
     days: frozenset[int]
     start: time
@@ -23,7 +23,7 @@ class Hours(NamedTuple):
 
 
 def read_hours(text: str) -> Hours | None:
-    """The hours, None for an empty text, which means always. Raises ValueError, which does not repeat it."""
+    """The office hours in a text; None for an empty text, which means always. Raises ValueError, without the text."""
     if not text.strip():
         return None
     found = _TEXT.fullmatch(text.strip())
@@ -47,7 +47,7 @@ def read_hours(text: str) -> Hours | None:
 
 
 def within(hours: Hours | None, at: float) -> float:
-    """The given time if it is within the hours, else when they begin next. Seconds since 1970."""
+    """The time `at` if it is within the office hours, else when they begin next. Seconds since 1970."""
     if hours is None:
         return at
     zone = ZoneInfo(hours.zone)

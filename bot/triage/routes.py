@@ -29,14 +29,14 @@ Holds = Callable[[str], bool]
 
 
 class Matcher(NamedTuple):
-    """What must be true of a label's value; that of a label that is not there is empty."""
+    """A condition on a label's value; a label that is not there has an empty value."""
 
     label: str
     holds: Holds
 
 
 class Route(NamedTuple):
-    """Alerts of which all `matchers` hold go to `channel`, or nowhere if that is empty.
+    """A rule for alerts that fit all `matchers`: they go to `channel`, or are ignored if that is empty.
 
     `group_by` are labels: alerts with equal values of them are one thread, instead of those of one cause. `name` tells
     this route from others.
@@ -49,8 +49,8 @@ class Route(NamedTuple):
 
 
 class Ignored(NamedTuple):
-    """Alerts that routes ignore: how many fire now, and how many there were in the time that alerts are kept. `names`
-    are those that fire.
+    """Counts the alerts that routes ignore: how many fire now, and how many there were in the time that alerts are
+    kept. `names` are those that fire.
     """
 
     firing: int = 0
@@ -59,7 +59,7 @@ class Ignored(NamedTuple):
 
 
 def read_route(match: Sequence[str], channel: str, group_by: Sequence[str] = ()) -> Route:
-    """Raises ValueError that says which matcher or label is wrong, by its place."""
+    """A route of the settings. Raises ValueError that says which matcher or label is wrong, by its place."""
     for place, label in enumerate(group_by, 1):
         if not _LABEL.fullmatch(label):
             raise WrongValue(Text("error-settings.entry-is-no-label", place=place))
@@ -70,9 +70,9 @@ def read_route(match: Sequence[str], channel: str, group_by: Sequence[str] = ())
 
 
 def read_matcher(text: str, place: Prose = "this") -> Matcher:
-    """A label, `=`, `!=`, `=~` or `!~`, and a value, with or without quotation marks.
+    """The matcher in a text: a label, `=`, `!=`, `=~` or `!~`, and a value, with or without quotation marks.
 
-    Raises ValueError, which calls it `place`.
+    Raises ValueError, which calls the text `place`.
     """
     found = _MATCHER.fullmatch(text)
     value = _value(found[3]) if found else None
@@ -87,15 +87,15 @@ def read_matcher(text: str, place: Prose = "this") -> Matcher:
 
 
 def route_of(labels: Mapping[str, str], routes: Sequence[Route]) -> Route | None:
-    """The first of which all matchers hold."""
+    """The first route whose matchers all fit the alert's labels; None if no route does."""
     return next((route for route in routes if all(it.holds(labels.get(it.label, "")) for it in route.matchers)), None)
 
 
 def threaded(cause: Cause, labels: Mapping[str, str], route: Route | None, usual: str) -> Cause:
-    """The cause under the name of the thread that an alert with these labels belongs to.
+    """The cause with the signature of the thread that an alert with these labels belongs to.
 
-    That is the cause's own in the `usual` channel, one of the cause and the channel in any other, and with `group_by`
-    one of the route and the labels' values. All else stays as it is.
+    In the `usual` channel a cause has its own thread, in any other one for each channel, and with `group_by` alerts of
+    one route with equal label values share a thread. All else of the cause stays as it is.
     """
     if route is None or (route.channel == usual and not route.group_by):
         return cause

@@ -1,16 +1,16 @@
 """What becomes of an incident: a state machine without a clock. Times are seconds since 1970.
 
-    open -> acknowledged -> resolved -> open (it came back in time), or ended
-    open, acknowledged -> muted -> open; any -> closed by a person -> open (a new alert of it came, or it was gone and
-    came back in time), or ended
+    open -> acknowledged -> resolved -> open (its alerts came back in time), or ended
+    open, acknowledged -> muted -> open; any -> closed by a person -> open (a new alert came, or the alerts were gone
+    and came back in time), or ended
 
-One that has ended is history: the same cause begins another.
+An incident that has ended is history: the same cause begins another.
 
-While one is open, people are called one after the other (`next_call`). An acknowledgement that lapses, and a cause that
-becomes worse than when somebody was last called or looked at it, open it again and call at once.
+While an incident is open, people are called one after the other (`next_call`). An acknowledgement that lapses, and a
+cause that becomes worse than when somebody was last called or looked at it, open it again and call at once.
 
 A mute ends at a time, with a node that is registered again, or with its cause (`MuteUntil`). Pagers are told when to
-ring, that somebody has it, and that it is over (`pages`).
+ring, that somebody looks after the incident, and that it is over (`pages`).
 """
 
 from typing import Literal, NamedTuple
@@ -28,18 +28,18 @@ Turn = Literal[
     "change-asked", "profile-taken",
 ]  # fmt: skip
 CALLS: frozenset[Turn] = frozenset({"called", "last-resort"})
-"""What the whole channel is to see."""
+"""Turns of an incident by which somebody is called: the whole channel is to see their messages."""
 PAGER = "pager"
-"""In the place of a person, where there is no rota and the pagers alone are called."""
+"""Stands in place of a person in the order of calls, where there is no rota and only the pagers are called."""
 WORSE = 10
-"""Factor by which the pods have to grow to be worth another call."""
+"""The factor by which an incident's pods have to grow before somebody is called again."""
 
 _NODE = "node "
 
 
 class MuteUntil(msgspec.Struct, frozen=True):
-    """`at` in seconds since 1970, 0: at no time; `node`: as soon as HAMi sees that node again, or it is gone;
-    empty: for no node. With neither it lasts as long as its cause.
+    """When a mute ends: `at` in seconds since 1970 (0: at no time); `node`: as soon as HAMi sees that node again, or
+    the node is gone (empty: for no node). With neither, the mute lasts as long as its cause.
     """
 
     at: float = 0.0
@@ -47,11 +47,11 @@ class MuteUntil(msgspec.Struct, frozen=True):
 
 
 WHILE_IT_LASTS = MuteUntil()
-"""After which the cause is new again."""
+"""A mute that ends with its cause, which is new when it comes again."""
 
 
 class Nodes(NamedTuple):
-    """The nodes that were just seen to be registered, and those of which it was just seen that they do not exist."""
+    """Nodes just read from the cluster: those that are registered, and those that no longer exist."""
 
     registered: frozenset[str] = frozenset()
     gone: frozenset[str] = frozenset()
@@ -61,21 +61,22 @@ UNSEEN = Nodes()
 
 
 def written(until: MuteUntil) -> str:
-    """A mute's end as the detail of what is told; `read_until` reads it."""
+    """The mute's end as text, for the detail of an event; `read_until` reads it."""
     return f"{until.at:.0f}" if until.at else f"{_NODE}{until.node}" if until.node else ""
 
 
 def read_until(detail: str) -> MuteUntil:
-    """What `written` wrote."""
+    """The mute's end in a text that `written` wrote."""
     if detail.startswith(_NODE):
         return MuteUntil(node=detail.removeprefix(_NODE))
     return MuteUntil(float(detail)) if detail else WHILE_IT_LASTS
 
 
 class Incident(msgspec.Struct, frozen=True):
-    """`since` is when the state began. `quiet_since`: since when nothing fires, 0 while something does.
+    """The state of an incident. `since` is when the state began. `quiet_since`: since when nothing fires, 0 while
+    something does.
 
-    `muted_until` is meant while it is muted. `called` are those who were in this round, the last at `called_at`; with
+    `muted_until` counts only while it is muted. `called` are those called in this round, the last at `called_at`; with
     `soon` the first call waits for nothing. `severity` and `pods` are what they were when somebody was last called or
     looked at it: empty until then, and right after. `page` counts the times that the pagers were called, and `paged`
     are those that may still ring.
@@ -97,13 +98,13 @@ class Incident(msgspec.Struct, frozen=True):
 
     @property
     def is_open(self) -> bool:
-        """Whether somebody may still have to do something about it."""
+        """Whether somebody may still have to do something about the incident."""
         return not self.ended and self.state not in ("resolved", "closed")
 
 
 class Extent(NamedTuple):
-    """How bad it is: the severest of what was found and of what the alerts say, and how many pods are affected, or how
-    many alerts fire where none names a pod.
+    """How bad an incident is: the severest of what was found and of what the alerts say, and how many pods are
+    affected, or how many alerts fire where none names a pod.
     """
 
     severity: Severity = "warning"
@@ -114,10 +115,10 @@ ORDINARY = Extent()
 
 
 class IncidentTimes(NamedTuple):
-    """In seconds: how long a cause must be gone to count as resolved, how long after that it is the same incident that
-    comes back, how long an open one waits for somebody before the next of the rota is called (0: nobody ever is), and
-    how long Alertmanager may be silent about an alert that fires (0: for ever). It repeats what fires each
-    `repeat_interval`, which is 4 h unless somebody set it, and 12 h in kube-prometheus-stack.
+    """The settings of incidents, in seconds: how long a cause must be gone to count as resolved, how long after that it
+    is the same incident that comes back, how long an open one waits for somebody before the next of the rota is called
+    (0: nobody ever is), and how long Alertmanager may be silent about an alert that fires (0: without limit). It
+    repeats what fires each `repeat_interval`, which is 4 h unless somebody set it, and 12 h in kube-prometheus-stack.
 
     `last_resort` is called after the rota; `repeat_s` after that the round begins again, and `lapse_s` after an
     acknowledgement (0: never). Outside `hours` (None: always) only what is critical calls, and with `critical_at_once`
@@ -146,7 +147,7 @@ class IncidentTimes(NamedTuple):
 
 
 class Act(NamedTuple):
-    """What a person does. `text` is a note's, `to` to whom it is handed, `until` of a mute."""
+    """What a person does to an incident. `text` is a note's, `to` the person it is handed to, `until` a mute's end."""
 
     deed: Deed
     by: str
@@ -157,7 +158,7 @@ class Act(NamedTuple):
 
 
 class News(NamedTuple):
-    """Something to tell: what happened, who did it (empty: it happened by itself), and a detail."""
+    """An event of an incident: what happened, who did it (empty: it happened by itself), and a detail."""
 
     turn: Turn
     by: str = ""
@@ -165,19 +166,19 @@ class News(NamedTuple):
 
 
 class Step(NamedTuple):
-    """The incident after it, and what is to be told; nothing where nothing happened."""
+    """A step of an incident: the incident after it, and the events to tell; none where nothing happened."""
 
     incident: Incident
     news: tuple[News, ...] = ()
 
 
 def opened(at: float) -> Incident:
-    """One that begins."""
+    """A new incident, which opens at `at`."""
     return Incident("open", at)
 
 
 def act(incident: Incident, done: Act) -> Step | str:
-    """What follows from what a person does, or why nothing does: `ended`, `resolved`, `closed`, `unmuted` or `same`."""
+    """The step that a person's act makes, or why there is none: `ended`, `resolved`, `closed`, `unmuted` or `same`."""
     if done.deed == "note":
         return Step(incident, (News("noted", done.by, done.text),))
     if incident.ended:
@@ -211,9 +212,9 @@ def act(incident: Incident, done: Act) -> Step | str:
 
 
 def joined(incident: Incident, at: float, alert: str) -> Step:
-    """What follows from another alert of its cause, named so, that was first heard of at that time and fires.
+    """The step when another `alert` of the incident's cause, first heard of at `at`, fires.
 
-    Closing it was about the alerts that were there: one that comes after it is for somebody to look at.
+    Closing an incident is about the alerts that were there: one that comes later is for somebody to look at.
     """
     if incident.state != "closed" or incident.ended or at <= incident.since:
         return Step(incident)
@@ -229,9 +230,9 @@ def passed(
     nodes: Nodes = UNSEEN,
     extent: Extent = ORDINARY,
 ) -> Step:
-    """What follows from time, from whether anything fires now and how bad it is, and from what was just seen of nodes.
+    """The step that time makes, from whether anything fires now and how bad it is, and from the nodes just read.
 
-    Done again at the same time it is nothing.
+    A second step at the same time changes nothing.
     """
     if incident.ended:
         return Step(incident)
@@ -246,14 +247,14 @@ def passed(
 
 
 class Call(NamedTuple):
-    """Who is called next, empty where everybody was, and when at the earliest."""
+    """The next call: who is called, empty where everybody was, and when at the earliest."""
 
     whom: str
     at: float
 
 
 def next_call(incident: Incident, terms: IncidentTimes, *, firing: bool, extent: Extent = ORDINARY) -> Call | None:
-    """The call that is to come while nothing changes; None where there is none to come."""
+    """The call that comes next if nothing changes; None where no call will come."""
     order = terms.order
     if not firing or incident.ended or extent.severity == "info" or not order:
         return None
@@ -371,19 +372,19 @@ class Page(NamedTuple):
 
 
 def key_of(incident_id: str, page: int) -> str:
-    """The deduplication key of an incident's page: its id, and for each later page one of its own, since a pager rings
-    no second time for one that was acknowledged there.
+    """The deduplication key of an incident's page: its id, and for each later page one of its own, because a pager does
+    not ring again for a page that was acknowledged there.
     """
     return incident_id if page <= 1 else f"{incident_id}.{page}"
 
 
 def incident_of(key: str) -> str:
-    """The incident whose page has that key."""
+    """The id of the incident whose page has this key."""
     return key.partition(".")[0]
 
 
 def pages(incident_id: str, before: Incident, step: Step, knows: str = "") -> list[Page]:
-    """What the step means for the pagers, in order. The one that `knows` it said so itself."""
+    """The pages that the step makes for the pagers, in order. The pager that `knows` reported the step itself."""
     found: list[Page] = []
     for news in step.news:
         action = _ACTIONS.get(news.turn)

@@ -1,5 +1,5 @@
-"""What became of incidents, from their timelines: how long each took, who did what, and who was called; how many
-GPU-hours were affected; and the same of all incidents of a period, for the on-call report.
+"""Summaries of incidents by their timelines: how long each took, who did what, who was called, and how many GPU-hours
+were affected; and the same for all incidents of a period, for the on-call report.
 """
 
 from collections import Counter, defaultdict
@@ -13,12 +13,12 @@ from bot.triage.state import CALLS, News, Turn
 
 
 class Counts(NamedTuple):
-    """Counts of one incident: alerts, pods and nodes that fire now, and all that ever did; the nodes are those of
-    alerts that name no pod. `subjects` are some pods, firing first.
+    """How many alerts, pods and nodes of one incident fire now, and how many ever did; the nodes are those of alerts
+    that name no pod. `subjects` are some of the pods, firing ones first.
 
-    The others are what its alerts say: their names, namespaces, severities as they are labelled, and runbooks; `cut` is
-    how many more whoever sent those that fire left out; `by_name` is how many of a name fire and how many there were,
-    those of which most fire first.
+    The other fields come from the alerts: their names, namespaces, severity labels and runbooks; `cut` is how many more
+    firing alerts their sender left out; `by_name` has a name, how many alerts of it fire and how many there were, the
+    name of which most fire first.
     """
 
     firing: int = 0
@@ -37,17 +37,17 @@ class Counts(NamedTuple):
 
 
 class GpuRequest(NamedTuple):
-    """What a pod asks for: so many GPUs, None where that is not known; `created_at` in seconds since 1970."""
+    """How many GPUs a pod asks for, None where that is not known; `created_at` in seconds since 1970."""
 
     gpus: int | None
     created_at: float = 0.0
 
 
 class FiringSpan(NamedTuple):
-    """An alert about the pod fired from `began` to `ended`, in seconds since 1970; infinite: it fires still. If it came
+    """An alert about the pod fired from `began` to `ended`, in seconds since 1970; infinite: it still fires. If it came
     and went, it fired for that `share` of the time.
 
-    `pod` names it. It asked for so many GPUs then, None where that is not known.
+    `pod` is the pod's namespace and name. `gpus` is how many GPUs the pod asked for then, None where that is not known.
     """
 
     pod: tuple[str, ...]
@@ -61,8 +61,8 @@ class GpuTime(NamedTuple):
     """GPU-seconds affected: the GPUs that each pod asked for (not what it was given or used), times how long alerts
     about it fired; a moment with several alerts about a pod counts once.
 
-    It is of `known` pods of all `pods`, and so a lower bound while `known` is less: what the others ask for is not
-    known. `gpus` is what the known ones ask for together.
+    Only `known` pods of all `pods` are counted, so the figure is a lower bound while `known` is less: what the others
+    ask for is not known. `gpus` is what the known ones ask for together.
     """
 
     seconds: float = 0.0
@@ -72,15 +72,16 @@ class GpuTime(NamedTuple):
 
     @property
     def mean_s(self) -> float:
-        """How long each of the GPUs was affected on average."""
+        """How many seconds each of the GPUs was affected on average."""
         return self.seconds / self.gpus if self.gpus else 0.0
 
 
 def gpu_time(spells: Sequence[FiringSpan], until: float, since: float = 0.0) -> GpuTime:
-    """GPU-hours affected between two moments, in seconds since 1970.
+    """GPU-time affected between `since` and `until`, in seconds since 1970.
 
-    A pod of which one alert tells what it asks for is known. If it was made anew and asks for another number, each
-    alert counts with its own, and for `gpus` the largest. Of several alerts at a time the one that counts most does.
+    A pod is known if one of its alerts tells how many GPUs it asks for. If it was recreated and asks for another
+    number, each alert counts with its own, and for `gpus` the largest. Of several alerts at a time the one that counts
+    most does.
     """
     by_pod: defaultdict[tuple[str, ...], list[FiringSpan]] = defaultdict(list)
     for spell in spells:
@@ -102,27 +103,27 @@ def _of_pod(spells: Sequence[FiringSpan]) -> tuple[float, int]:
 
 
 ENDS: frozenset[Turn] = frozenset({"resolved", "closed"})
-"""After these nobody has to do anything."""
+"""Turns of an incident after which nobody has to do anything."""
 _RETURNS = frozenset({"reopened", "renewed"})
 _SEEN = frozenset({"acknowledged", "taken", "handed-over", "muted"})
 _DONE = frozenset({"noted", "handed-over", "muted", "closed", "change-asked", "profile-taken"})
 
 
 class TimelineEntry(NamedTuple):
-    """One line of a timeline; `at` in seconds since 1970."""
+    """One event in an incident's timeline; `at` in seconds since 1970."""
 
     at: float
     news: News
 
 
 class Summary(NamedTuple):
-    """Times are in seconds since the incident first opened, None for what did not happen, or not yet.
+    """The summary of an incident. Times are in seconds since it first opened, None for what did not happen, or not yet.
 
     `acknowledged_s` is until the first person acknowledged, took, muted or handed it over. `ended_s` is until it was
     resolved or closed the last time, and includes the time in between if it came back (`returned` times). `closed_by`
     is empty where it resolved by itself. `called` are the calls in order, a person called twice is there twice; `pages`
-    counts how often pagers were rung. `done` are notes, hand-overs, mutes, changes asked for and profiles taken in
-    the thread, and what was said when it was closed. `owner` is the last one. `affected` is not in the timeline: see
+    counts how often pagers were rung. `done` are notes, hand-overs, mutes, changes asked for and profiles taken in the
+    thread, and what was said when it was closed. `owner` is the last one. `affected` is not in the timeline: see
     `bot.triage.summary`.
     """
 
@@ -180,8 +181,8 @@ def _owner(happened: Sequence[TimelineEntry]) -> str:
 
 
 class Case(NamedTuple):
-    """One incident: a short name of its cause, its timeline in order, how many alerts of each name, and when its pods
-    were affected.
+    """One incident for the on-call report: a short name of its cause, its timeline in order, how many alerts there were
+    of each name, and when its pods were affected.
     """
 
     cause: str
@@ -192,10 +193,10 @@ class Case(NamedTuple):
 
 
 class OncallReport(NamedTuple):
-    """`opened` counts the incidents that opened in the period by cause and severity, the most severe first; the median
-    times (seconds, None without any) and `alerts` (how many of a name, most first) are of these incidents. `calls`
-    counts every call in the period by who was called, most first, also for incidents that opened before. So does
-    `affected`; a pod of two incidents counts once at a time.
+    """The incidents of a period. `opened` counts those that opened in it by cause and severity, the most severe first;
+    the median times (seconds, None without any) and `alerts` (how many of a name, most first) are of these incidents.
+    `calls` counts every call in the period by who was called, most first, also for incidents that opened before.
+    `affected` is of all these incidents, too; a pod of two incidents counts once at a time.
     """
 
     opened: tuple[tuple[str, Severity, int], ...] = ()
@@ -208,7 +209,7 @@ class OncallReport(NamedTuple):
 
 
 def report_on(cases: Sequence[Case], since: float, until: float) -> OncallReport:
-    """The report on the time after `since` and up to `until` (seconds since 1970), as it was told then."""
+    """The on-call report on the time after `since` and up to `until` (seconds since 1970), as it stood at `until`."""
     cases = [case._replace(happened=[what for what in case.happened if what.at <= until]) for case in cases]
     opened = [case for case in cases if case.happened and case.happened[0].at > since]
     summaries = [summarize(case.happened) for case in opened]

@@ -1,9 +1,9 @@
-"""What Alertmanager (webhook, version 4) and Grafana's alerting (version 1) post, as alerts, and the outbreaks of an
-alert. Whoever has the secret may send anything: nothing is trusted.
+"""Reads what Alertmanager (webhook, version 4) and Grafana's alerting (version 1) post as alerts, and finds the
+outbreaks of an alert. Whoever has the secret may send anything: nothing is trusted.
 
 The shape is that of `template.Data` in prometheus/alertmanager, `notify/webhook` adding `version`, `groupKey` and
 `truncatedAlerts`. Grafana's is the same with links to its panel and dashboard at each alert, by its documentation of
-the webhook notifier; what it has besides (`orgId`, `title`, `message`, `values`) is not read.
+the webhook notifier; its other fields (`orgId`, `title`, `message`, `values`) are not read.
 
 Outbreaks of an alert come one after the other, and only the newest may be firing. Alertmanager names an alert by its
 fingerprint alone. Its `startsAt` says little: while an alert fires it moves to the earliest that any Prometheus saw,
@@ -23,7 +23,7 @@ from bot.report import Severity
 from bot.triage.cause import level_of
 
 LARGEST_BODY = 4 * 1024 * 1024
-"""Bytes. A group is one request, and an alert with its annotations is about 1 kB."""
+"""The largest request, in bytes. A group of alerts is one request; an alert with annotations has about 1 kB."""
 MOST_ALERTS = 10_000
 _MOST_CUT = 1_000_000
 _LONGEST_TEXT = 2000
@@ -34,7 +34,7 @@ _NAME = re.compile(r"[a-z0-9]([-.a-z0-9]{0,251}[a-z0-9])?")
 _KEPT_ANNOTATIONS = ("summary", "description", "message")
 _LONGEST_LINK = 500
 _LONGEST_GRAPH = 2000
-"""Prometheus writes the whole expression into it."""
+"""The longest link to a graph: Prometheus writes the whole expression of the alert into it."""
 _LINK = re.compile(r"https?://[\x21-\x7e]+")
 _GRAPH = "generatorURL"
 
@@ -47,14 +47,14 @@ _NODES = (
     "node_name",
 )
 _PLACES = ("hostname", "host", "instance")
-"""Labels that hold a node's name or address, or something else's."""
+"""Labels that may hold a node's name or address, or something else."""
 _GPUS = ("UUID", "uuid", "deviceuuid", "gpu_uuid")
 _OWNERS = (
     ("deployment", "deploy"), ("statefulset", "sts"), ("daemonset", "ds"), ("job_name", "job"), ("replicaset", "rs"),
 )  # fmt: skip
 """Labels of kube-state-metrics that name what owns pods, with the kinds as `why` takes them."""
 _SCRAPED = ("job", "service")
-"""Labels of what was scraped, after which its pods are called."""
+"""Labels that name what was scraped; its pods have that name in theirs."""
 _MEASURES = re.compile(r"exporter|kube-state-metrics|cadvisor|node-problem-detector")
 _TELLS_OF_PODS = re.compile(r"kube-state-metrics|kubelet|cadvisor")
 
@@ -64,11 +64,11 @@ Status = Literal["firing", "resolved"]
 
 
 class Alert(NamedTuple):
-    """One alert. `starts_at` and `ends_at` are RFC 3339 in UTC or empty, the latter of one that is over;
-    `namespace`, `pod` and `node` are names of Kubernetes or empty. `severity` is the label as it is, `level` what it is
-    taken for; `runbook` is an http(s) address or empty.
+    """One alert. `starts_at` and, once the alert is over, `ends_at` are RFC 3339 in UTC, else empty; `namespace`, `pod`
+    and `node` are names of Kubernetes or empty. `severity` is the label as it is, `level` what it is taken for;
+    `runbook` is an http(s) address or empty.
 
-    `source` and `fingerprint` name it, whoever sends it and however often; see `bot.triage.webhook`. `cut` is how many
+    `source` and `fingerprint` name the alert, however often it is sent; see `bot.triage.webhook`. `cut` is how many
     more alerts of its group were left out of the request that it came with.
     """
 
@@ -91,7 +91,7 @@ class Alert(NamedTuple):
 
     @property
     def owner(self) -> str:
-        """The workload that it names, as `why` takes it (`ml/deploy/vllm`), or nothing."""
+        """The workload that the alert names, as `why` takes it (`ml/deploy/vllm`), or empty."""
         for label, kind in _OWNERS:
             if self.namespace and (name := first_named(self.labels, (f"exported_{label}", label))):
                 return f"{self.namespace}/{kind}/{name}"
@@ -99,24 +99,24 @@ class Alert(NamedTuple):
 
     @property
     def gpu(self) -> str:
-        """The UUID of the GPU that it names, or nothing."""
+        """The UUID of the GPU that the alert names, or empty."""
         return next((self.labels[name] for name in _GPUS if self.labels.get(name)), "")
 
     @property
     def places(self) -> tuple[str, ...]:
-        """What may be the name or address of its node, which only the cluster knows."""
+        """What may be the name or address of the alert's node; only the cluster knows which is."""
         said = [self.labels.get(name, "").partition("://")[2] or self.labels.get(name, "") for name in _PLACES]
         hosts = [self.node, *(text.partition("/")[0].rpartition(":")[0] or text for text in said)]
         return tuple(dict.fromkeys(filter(None, (*hosts, *(host.partition(".")[0] for host in hosts)))))
 
     @property
     def graph(self) -> str:
-        """The http(s) address of its panel, or else of its expression, or empty. It is kept as an annotation."""
+        """The http(s) address of the alert's panel, or else of its expression, or empty; kept as an annotation."""
         return self.annotations.get(_GRAPH, "")
 
 
 class WrongBody(ValueError):  # noqa: N818  # what it is
-    """It is no webhook of version 4 or 1. The message repeats nothing of what was sent."""
+    """A request's body is no webhook of version 4 or 1. The message repeats nothing of what was sent."""
 
 
 class _Alert(msgspec.Struct):
@@ -138,7 +138,7 @@ class _Notification(msgspec.Struct):
 
 
 def read_alerts(body: bytes) -> list[Alert]:
-    """The alerts of a request's body. Raises WrongBody."""
+    """The alerts in a request's body. Raises WrongBody."""
     try:
         data = msgspec.json.decode(body, type=_Notification)
     except msgspec.ValidationError as error:
@@ -154,12 +154,12 @@ def read_alerts(body: bytes) -> list[Alert]:
 
 
 def fingerprint_of(labels: Mapping[str, str]) -> str:
-    """A name for these labels, for an alert that comes without one."""
+    """A fingerprint made of the labels, for an alert that comes without one."""
     return hashlib.sha256(msgspec.json.encode(sorted(labels.items()))).hexdigest()[:32]
 
 
 def first_named(labels: Mapping[str, str], names: Sequence[str]) -> str:
-    """The value of the first of these labels that holds a name of Kubernetes, or nothing."""
+    """The value of the first of the labels `names` that holds a name of Kubernetes, or empty."""
     return next((labels[name] for name in names if _NAME.fullmatch(labels.get(name, ""))), "")
 
 
@@ -244,16 +244,16 @@ def _moment(text: str) -> str:
 
 
 REPEATED_S = 120.0
-"""Seconds after an end in which the same start is a late repetition: the other Alertmanager of a pair waits
+"""Seconds after an alert's end in which the same start is a late repetition: the other Alertmanager of a pair waits
 `--cluster.peer-timeout` (15 s) for each before it, and a lost answer is tried again. After it, the alert is back."""
 NOTED_S = 300.0
-"""That it was heard of once more is news only so often."""
+"""Seconds that must pass before it is noted again that a firing alert was heard of."""
 
 
 class Outbreak(NamedTuple):
-    """`number` counts an alert's outbreaks from 1. Starts and ends are RFC 3339 in UTC or empty, the others seconds
-    since 1970: `heard_at` when it was last said to fire, `changed_at` when its status became what it is. `silent`: it
-    ended because nothing was heard of it.
+    """One time that an alert fires. `number` counts an alert's outbreaks from 1. Starts and ends are RFC 3339 in UTC or
+    empty, the others seconds since 1970: `heard_at` when it was last said to fire, `changed_at` when its status last
+    changed. `silent`: it ended because nothing was heard of it.
     """
 
     number: int
@@ -265,7 +265,9 @@ class Outbreak(NamedTuple):
 
 
 def hear(known: Outbreak | None, said: Alert, at: float) -> Outbreak | None:
-    """The newest outbreak, now that this was said at that time; None where it is what it was."""
+    """The alert's outbreak after `said` was heard at `at` (unix seconds): `known` changed, or the next; None if the
+    same.
+    """
     if known is not None and said.status == "resolved":
         ended = last_moment(said)
         if known.status != "firing" or (ended and ended < known.starts_at):
@@ -285,5 +287,5 @@ def hear(known: Outbreak | None, said: Alert, at: float) -> Outbreak | None:
 
 
 def last_moment(said: Alert) -> str:
-    """When what is said was so; RFC 3339 in UTC or empty. An end before the start is none."""
+    """The alert's end if it is over, else its start; RFC 3339 in UTC or empty. An end before the start is ignored."""
     return max(said.starts_at, said.ends_at) if said.status == "resolved" else said.starts_at

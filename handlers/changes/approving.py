@@ -1,6 +1,6 @@
-"""Changes that somebody else has to approve: asked, decided once, made, and told what came of it whatever happens.
+"""Changes that somebody else has to approve: asked, decided once, made, and reported whatever comes of them.
 
-Killed between the yes and the change, nobody is left to tell: whoever looks later finds the row and sees what is so.
+If the process is killed between the approval and the change, whichever looks later finds the row and what became of it.
 """
 
 import asyncio
@@ -26,9 +26,9 @@ from handlers.deps import Deps
 from playbooks.playbook import Sources
 
 _CUT_S = LONGEST_S + 30.0
-"""So long after its approval nobody is at a change any more."""
+"""Seconds after its approval from which no process is at work on a change any more."""
 ROUNDED_S = 2.0
-"""A deadline stands on the object in whole seconds, counted from a whole second."""
+"""Seconds by which a deadline may be off: it stands on the object in whole seconds, counted from a whole second."""
 _CUT = "the bot was stopped before it could begin"
 
 log = logging.getLogger(__name__)
@@ -37,7 +37,9 @@ Make = Callable[[], Awaitable[None]]
 
 
 class Approving:
-    """Every method raises BotError with what to tell; it is in the audit log by then."""
+    """Asks for approvals and carries out what was approved. Every method raises BotError with what to tell the person;
+    a refusal is in the audit log by then.
+    """
 
     def __init__(self, deps: Deps, guard: Guard, maker: ChangeMaker) -> None:
         self._deps = deps
@@ -50,9 +52,9 @@ class Approving:
     async def ask(
         self, who: Person, writable: WritableCluster, pending: Pending, digest: str, *, key: str = ""
     ) -> None:
-        """Shows the card that waits; `digest` is of exactly what is to be approved.
+        """Posts the card that waits for approval; `digest` is of exactly what is to be approved.
 
-        `key` is that of the deed that asks for an extension: done again after a crash, it is asked once.
+        `key` is that of the deed that asks for an extension: if it is done again after a crash, approval is asked once.
         """
         record = pending.record
         change_id = pending.draft.id if pending.draft else f"{record.id}-{hashlib.sha256(key.encode()).hexdigest()[:6]}"
@@ -72,7 +74,7 @@ class Approving:
         await writable.journal.show_waiting(approval, record, "pending")
 
     async def approve(self, who: Person, key: str, digest: str) -> str:
-        """Makes the change that was asked for, if nothing has changed since."""
+        """Approves a change and makes it, if nothing has changed since; gives what to tell the person."""
         async with self._guard.refusals(who, "approve", "", {"id": key}):
             approval, pending = await self._waiting(key, digest)
             await self._guard.allowed(who, "approve", requester=approval.requester)
@@ -96,7 +98,7 @@ class Approving:
         return self._deps.say("card.made")
 
     async def refuse(self, who: Person, key: str, digest: str) -> str:
-        """Ends the waiting; also the one who asked may."""
+        """Refuses a pending change; the person who asked for it may do so, too. Gives what to tell the person."""
         async with self._guard.refusals(who, "refuse", "", {"id": key}):
             approval, _ = await self._waiting(key, digest)
             await self._guard.allowed(who, "refuse", requester=approval.requester)
@@ -109,17 +111,17 @@ class Approving:
         return self._deps.say("card.cancelled")
 
     async def look_after(self) -> None:
-        """Ends what nobody approved in time, and what would extend a change that has ended; tells what became of what
-        was decided by a process that was killed.
+        """Expires approvals that nobody gave in time, voids those that would extend an ended change, and reports what
+        became of decisions of a killed process.
 
-        A cluster that does not answer, or one approval that fails, keeps no other waiting; it is found again.
+        A cluster that does not answer, or one approval that fails, does not hold up the others; it is tried again.
         """
         here = self._deps.clusters or ("",)
         found = [cluster for cluster in await self._deps.store.approvals.clusters() if cluster in here]
         await asyncio.gather(*(self.look_after_in(cluster) for cluster in found))
 
     async def look_after_in(self, cluster: str) -> None:
-        """Looks after the approvals of one cluster."""
+        """Looks after the approvals of one cluster, as `look_after` does."""
         with self._found_again(cluster, f"approvals in {cluster or 'this cluster'}"):
             writable = await self._maker.timed(cluster)
             for approval in await self._deps.store.approvals.left(cluster, _CUT_S, now=writable.changer.time()):

@@ -1,6 +1,6 @@
-"""What stands between a request in Slack and the change: who asks, what was shown to them, what waits for a yes.
+"""What a change in Slack passes through before it is made: who asks, what was shown, what waits for approval.
 
-What was shown is complete enough to be planned again, and to see if it differs. It comes back from a client, like
+A draft is complete enough to plan the change again, and to see whether it differs. It comes back from a client, like
 anything that a stranger sends.
 """
 
@@ -23,16 +23,16 @@ from handlers.changes.words import HOW_TO_REVERT, IS_ID, words_of
 from handlers.parsing.question import join_words, plain_text, split_words
 
 FRESH_S = 600.0
-"""Seconds after which what was shown is not confirmed any more: things have moved on."""
+"""Seconds after which an offer can no longer be confirmed: the cluster may have changed."""
 OTHER_CLOCK_S = 120.0
-"""What was offered by the clock of another of the API servers is not from the future."""
+"""Seconds by which an offer may be from the future: it was made by the clock of another of the API servers."""
 
 
 class ChangeDraft(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """A change that was offered. `shown` seals what would be written; `offered_at` is by the API server's clock,
-    in seconds since 1970. `thread_ts` is the thread where it was asked for, empty: in none.
+    """A change that was offered. `shown` seals what would be written; `offered_at` is by the API server's clock, in
+    seconds since 1970. `thread_ts` is the thread where it was asked for, empty: in none.
 
-    It comes back from whoever confirms, like anything that a stranger sends: it asks only what may be typed.
+    A draft comes back from whoever confirms, like anything that a stranger sends: it asks only what may be typed.
     """
 
     id: str
@@ -44,18 +44,18 @@ class ChangeDraft(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_
 
 
 def draft_of(plan: Plan, cluster: str, now: float, thread_ts: str = "") -> ChangeDraft:
-    """The draft of a plan that is shown now; who confirms it, and how it is set then, is seen then."""
+    """The draft of a plan that is shown at `now`; who confirms it, and how it is set then, is found out then."""
     request = msgspec.structs.replace(plan.wanted, by="", means="patch")
     return ChangeDraft(plan.record.id, cluster, request, seal(plan), now, thread_ts)
 
 
 def write_draft(draft: ChangeDraft) -> str:
-    """For a form's private metadata, or a button's value."""
+    """The draft as text, for a form's private metadata or a button's value."""
     return msgspec.json.encode(draft).decode()
 
 
 def read_draft(text: str) -> ChangeDraft | None:
-    """None for anything that is none of ours."""
+    """The draft in a text that `write_draft` wrote; None for any other text."""
     try:
         draft = msgspec.json.decode(text, type=ChangeDraft)
     except (msgspec.DecodeError, UnicodeError, RecursionError):
@@ -64,9 +64,10 @@ def read_draft(text: str) -> ChangeDraft | None:
 
 
 def seal(plan: Plan, *, basis: str = "") -> str:
-    """SHA-256 of exactly what would be done, by whom it is asked and for how long.
+    """SHA-256 of exactly what would be done, who asks for it and for how long.
 
-    `basis` is the plan's where what else the effect rests on counts as well (see `bot.changes.plan`).
+    `basis` is the plan's, where an edit of anything else that the effect rests on counts as well (see
+    `bot.changes.plan`).
     """
     record = plan.record
     lasts = (record.deadline - record.since, record.until_captured)
@@ -76,7 +77,7 @@ def seal(plan: Plan, *, basis: str = "") -> str:
 
 
 class AccessDenied(NotAllowed):
-    """`denied` says who may."""
+    """The person may not do what they asked for; `denied` says who may."""
 
     def __init__(self, denied: WhyDenied) -> None:
         super().__init__(denied.why)
@@ -84,7 +85,7 @@ class AccessDenied(NotAllowed):
 
 
 class Refused(BotError):  # noqa: N818  # what the person is told
-    """It is not done, whoever asks. `record`: of the open change that stands in the way."""
+    """A change that is not made, whoever asks. `record` is of the open change that stands in the way."""
 
     def __init__(self, message: Prose, *, hint: Prose = "", example: str = "", record: Record | None = None) -> None:
         super().__init__(message, hint=hint, example=example)
@@ -101,15 +102,15 @@ async def check_room(gateway: Gateway, channel: str, why: Text, hint: Text) -> N
 
 
 class Over(Refused):
-    """What a card offers is over, or nothing here knows of it."""
+    """The change that a card's button is about has ended, or this bot does not know it."""
 
 
 class NotNow(Refused):
-    """It cannot be done as the cluster is at the moment, and may be later: nothing that was asked for is void."""
+    """The change cannot be made while the cluster is as it is, but perhaps later: its approval is not void."""
 
 
 class Person(NamedTuple):
-    """Who asks, in which channel, and in which thread; empty: in none, or that is not known."""
+    """Who asks, in which channel, and in which thread; empty: in none, or not known."""
 
     user: str
     channel: str
@@ -117,9 +118,9 @@ class Person(NamedTuple):
 
 
 class Pending(msgspec.Struct, frozen=True):
-    """What is done once it is approved: the change of this draft, or else an extension until then (unix seconds).
+    """What is done once it is approved: the change of `draft`, or else an extension until `until` (unix seconds).
 
-    `basis` is the Deployment's that it was asked for (see `bot.changes.plan`).
+    `basis` is the Deployment's for which approval was asked (see `bot.changes.plan`).
     """
 
     record: Record
@@ -129,7 +130,7 @@ class Pending(msgspec.Struct, frozen=True):
 
 
 def pending_of(approval: Approval) -> Pending:
-    """What the approval is about. Raises Refused where this version of hami-bot cannot read it."""
+    """What an approval is about. Raises Refused where this version of hami-bot cannot read it."""
     try:
         return msgspec.json.decode(approval.request, type=Pending)
     except msgspec.DecodeError as error:
@@ -147,19 +148,19 @@ _REVERTING = re.compile(rf"\b(?:off|(?:{'|'.join(HOW_TO_REVERT)})(?:\s+{IS_ID.pa
 
 
 def is_reverting(words: str) -> bool:
-    """Whether a change that is asked for in these words is a revert: that is not put off."""
+    """Whether the words ask for a revert, which is never put off."""
     return _REVERTING.search(_BECAUSE.split(words, maxsplit=1)[0]) is not None
 
 
 def split_change(text: str) -> list[str]:
-    """The words of text as Slack delivers it. In the reason no quotes are read. Raises UsageError."""
+    """Splits text as Slack delivers it into words. In the reason no quotes are read. Raises UsageError."""
     head, *reason = _BECAUSE.split(text, maxsplit=1)
     words = split_words(head)
     return [*words, "because", *plain_text(reason[0]).split()] if reason and reason[0].strip() else words
 
 
 def draft_words(draft: ChangeDraft) -> str:
-    """The words that ask for a change that was offered, on its cluster wherever that is typed."""
+    """The words that ask for the offered change again, on its cluster wherever they are typed."""
     words = as_typed(words_of(draft.request))
     return f"--cluster {draft.cluster} {words}" if draft.cluster else words
 

@@ -1,6 +1,5 @@
-"""Who may change a cluster, and what is done once they may: planned on the Deployment as it is, captured, made.
-
-Every no is written down.
+"""Who may change a cluster, and how a change is made: planned on the Deployment as it is, captured, written. Every
+refusal is written down.
 """
 
 import asyncio
@@ -34,9 +33,8 @@ from playbooks.playbook import Sources
 CHANGED = Text("error-change.deployment-has-changed-since")
 
 Capture = Callable[[str, ChangeSnapshot, Path], Awaitable[str]]
-"""Writes what a restart of the cluster's schedulers destroys to an archive; what was written, in words.
-
-Raises BotError when it cannot be had: then nothing is changed.
+"""Archives what a restart of the cluster's schedulers destroys, and tells in words what was written. Raises BotError
+when it cannot: then nothing is changed.
 """
 
 
@@ -53,13 +51,13 @@ class ChangeMaker:
         self._exact = exact
 
     async def writable(self, cluster: str) -> WritableCluster:
-        """Raises NoSuchCluster, and BotError for one that cannot be written to."""
+        """The cluster to write to. Raises NoSuchCluster, and BotError if it cannot be written to."""
         self._deps.check_cluster(cluster)
         return await self._clusters.of(cluster)
 
     async def timed(self, cluster: str) -> WritableCluster:
-        """The cluster to write to, once its API server has told its time, which `time` is from then on. Raises
-        SourceError too.
+        """The cluster to write to, after its API server was asked for its time, by which `time` goes from then on.
+        Raises as `writable` does, and SourceError.
         """
         writable = await self.writable(cluster)
         await writable.writer.ask_time()
@@ -80,9 +78,9 @@ class ChangeMaker:
         *,
         basis: str = "",
     ) -> tuple[ChangeSnapshot, Plan]:
-        """What would be done now. Raises Refused, NotNow where that may change by itself.
+        """What was read, and the plan of the change. Raises Refused, or NotNow where the reason may pass by itself.
 
-        With `basis` only on that of the Deployment: else it is Refused.
+        With a `basis` it is Refused where the Deployment has another.
         """
         found = (await look(sources, request, writable.writer))._replace(skew_s=writable.changer.skew_s())
         if basis and basis_of(found.deployment) != basis:
@@ -96,7 +94,7 @@ class ChangeMaker:
         raise NotNow(reason) if passes else Refused(reason, record=in_the_way)
 
     async def make(self, writable: WritableCluster, found: ChangeSnapshot, plan: Plan) -> None:
-        """Raises ChangeFailed or Refused when it is not done."""
+        """Makes the planned change, after a capture if pods restart. Raises ChangeFailed or Refused if it fails."""
         if plan.record.means == "patch":  # the pods end with it, and with them what only they hold
             with tempfile.TemporaryDirectory(prefix="hami-bot-") as folder:
                 archive = Path(folder) / "before.tar.gz"
@@ -114,9 +112,9 @@ class ChangeMaker:
     async def became(self, writable: WritableCluster, change_id: str) -> str:
         """The state of a change that an earlier process was asked for; empty where it was not begun.
 
-        One that is on the object is begun again: its level may not be set in every running process yet. One that was
-        planned and is not on the object was never made: that is noted, and its card says so, before anybody is told.
-        Raises ChangeFailed and SourceError.
+        A change that is on the object is begun again: its level may not be set in every running process yet. One that
+        was planned and is not on the object was never made: that is noted, and its card says so, before anybody is
+        told. Raises ChangeFailed and SourceError.
         """
         rows = self._deps.store.changes(writable.cluster)
         known = await rows.known(change_id)
@@ -137,9 +135,8 @@ class ChangeMaker:
     ) -> tuple[Record, str]:
         """The open change's record, and the basis of the Deployment (see `bot.changes.plan`).
 
-        Raises Over when no change, or not this one, is open. An empty `change_id` means whichever is.
-
-        One whose record is damaged or gone is taken from the store's copy with `or_copy`, else Refused.
+        Raises Over when no change, or not this one, is open. With an empty `change_id` any open change will do. One
+        whose record is damaged or gone is taken from the store's copy with `or_copy`, else Refused.
         """
         namespace, _, name = target.partition("/")
         deployment = await writable.writer.deployment(namespace, name)
@@ -157,7 +154,7 @@ class ChangeMaker:
         return record, basis_of(deployment)
 
     async def longer(self, writable: WritableCluster, record: Record, until: float, user: str) -> None:
-        """Moves the deadline to `until`, in seconds since 1970. Raises ChangeFailed or Refused when it is not done."""
+        """Moves the deadline to `until`, in seconds since 1970. Raises ChangeFailed or Refused when it cannot."""
         async with writable.busy:
             done = await writable.changer.extend(*place_of(record), until, by=user, change_id=record.id)
         if isinstance(done, Refusal):
@@ -170,7 +167,7 @@ log = logging.getLogger(__name__)
 
 
 class Guard:
-    """`access` is as set."""
+    """Decides by the settings' `access` who may do what, and writes refusals to the audit log."""
 
     def __init__(self, deps: Deps, access: Access, groups: Groups) -> None:
         self.access = access
@@ -189,7 +186,7 @@ class Guard:
         raise AccessDenied(decision)
 
     async def denied(self, who: Person, action: Action, cluster: str) -> AccessDenied | None:
-        """Why the person may not do that at all, for those who have to know before anything is shown."""
+        """Why the person may not do the action at all, for callers that must know before showing anything, or None."""
         try:
             async with self.refusals(who, action, cluster, {}):
                 await self.allowed(who, action)
@@ -198,7 +195,9 @@ class Guard:
         return None
 
     async def count(self, who: Person, action: str, cluster: str, change_id: str) -> None:
-        """Written down before it is counted, so that no two at once pass the limit together. Raises Refused."""
+        """Counts a request against the person's limit an hour. It is written to the audit log first, so that two at
+        once cannot both pass. Raises Refused above the limit.
+        """
         store, most = self._deps.store, self.access.changes_per_hour
         detail = {"id": change_id}
         await store.audit.append(actor=who.user, action=action, target=cluster, outcome="requested", detail=detail)
@@ -212,7 +211,7 @@ class Guard:
 
     @contextlib.asynccontextmanager
     async def refusals(self, who: Person, action: str, target: str, detail: dict[str, str]) -> AsyncGenerator[None]:
-        """Writes down whatever is answered with no."""
+        """Writes any BotError of the block to the audit log, as denied or failed, and lets it pass."""
         try:
             yield
         except BotError as error:
@@ -224,7 +223,7 @@ class Guard:
     async def note_refusal(
         self, who: Person, action: str, target: str, detail: dict[str, str], *, outcome: str = "denied"
     ) -> None:
-        """A no stays one even where it cannot be written down."""
+        """Writes a refusal to the audit log; where that fails, it is logged, and the refusal stands."""
         noted = detail | {"channel": who.channel}
         try:
             await self._deps.store.audit.append(

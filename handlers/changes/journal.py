@@ -1,4 +1,4 @@
-"""What becomes of temporary changes, kept and told: rows, the audit log, and one card for each in its channel."""
+"""The journal of temporary changes in Slack: their rows, the audit log, and one card for each in its channel."""
 
 import hashlib
 import logging
@@ -17,8 +17,8 @@ from handlers.deps import Deps
 
 ITSELF = "hami-bot"
 LATE_MINUTES = (2, 10)
-"""So long after its deadline a change that cannot be undone is told, and then every hour; from the second time on with
-a call for the approvers."""
+"""Minutes after a change's deadline at which the bot reports that it cannot revert it, and then every hour; from the
+second time on it calls the approvers."""
 _MOVES = frozenset({"extended", "retimed"})
 _BEGINS = frozenset({"raised", "effective", "stuck", "never-raised"})
 
@@ -27,11 +27,11 @@ log = logging.getLogger(__name__)
 
 class ChangeJournal:
     """The journal of one cluster; see `bot.changes.journal.Journal`. Changes that name no channel are told in the first
-    of the settings.
+    channel of the settings.
 
-    `deps` raises NotYet while they are not there.
+    `deps` raises NotYet while the dependencies are not ready.
 
-    What is told is safe in the outbox before it is noted as told: killed in between, it is told again, the same. The
+    A message is safe in the outbox before it is noted as told: killed in between, the bot tells it again, the same. The
     note and its row in the audit log are one transaction. An end that comes before anything can be told is kept until
     it can be: where the store is new, nothing else knows of that change.
     """
@@ -49,7 +49,7 @@ class ChangeJournal:
         return self._deps().store.changes(self._cluster)
 
     def attach(self, change_id: str, file: File) -> None:
-        """A file that goes into the thread of the change's card."""
+        """Attaches a file to a change: it goes into the thread of the change's card."""
         self._files[change_id] = file
 
     async def planned(self, record: Record, uid: str) -> None:
@@ -92,7 +92,7 @@ class ChangeJournal:
         return await rows.opened()
 
     async def show(self, card: ChangeCard, *, elsewhere: bool = False) -> None:
-        """Posts the card, or edits what was posted; `elsewhere`: perhaps with another store, so it is looked for."""
+        """Posts the card, or edits the posted one; `elsewhere`: another store may have posted it, so look for it."""
         record = card.record
         if not (channel := record.channel or self._channel):
             return
@@ -109,7 +109,7 @@ class ChangeJournal:
         await self._deps().outbox.put(key, channel, message, severity="warning", sought_since=since)
 
     async def show_waiting(self, approval: Approval, record: Record, state: State, *, by: str = "") -> None:
-        """The card of a change that waits for its approval, or got none."""
+        """Posts or edits the card of a change that waits for its approval, or got none."""
         card = ChangeCard(
             state,
             record,
@@ -170,7 +170,7 @@ class ChangeJournal:
         await self._put(f"{key}:{level}", self._channel, message)
 
     def told_in(self, record: Record) -> list[str]:
-        """The channel where the change is told; where there is none, as for one from a shell, all who are named."""
+        """The channel where the change is told; without one, as from a shell, the operators and approvers."""
         return self._where(record.channel or self._channel)
 
     def _where(self, channel: str) -> list[str]:
@@ -193,7 +193,7 @@ def _reached(late_s: float) -> list[int]:
 
 
 def about(record: Record) -> dict[str, str]:
-    """What the audit log keeps of a change."""
+    """The details of a change that the audit log keeps."""
     return {
         "id": record.id,
         "container": record.container,
@@ -207,10 +207,10 @@ def about(record: Record) -> dict[str, str]:
 
 
 def key_of(change_id: str) -> str:
-    """The card's name in the outbox."""
+    """The key of a change's card in the outbox."""
     return f"change:{change_id}"
 
 
 def place(cluster: str, target: str) -> str:
-    """What the audit log calls a Deployment."""
+    """The name of a Deployment in the audit log."""
     return f"{cluster}:{target}" if cluster else target

@@ -28,15 +28,15 @@ log = logging.getLogger(__name__)
 
 
 OpenWriter = Callable[[str], AbstractAsyncContextManager[Writer | None]]
-"""The way to write to the cluster of that name; None for a recording. Raises BotError."""
+"""Opens the writer for the cluster of that name; None for a recording. Raises BotError."""
 
 
 class NothingToChange(UsageError):  # noqa: N818  # what the person is told
-    """The cluster is none that could ever be changed from here."""
+    """The cluster can never be changed from here: it is a recording."""
 
 
 class WritableCluster(NamedTuple):
-    """One cluster's changes. A pass and what a person asks for take turns (`busy`), so that each is told as theirs."""
+    """A cluster to change. A pass and a person's request take turns (`busy`), so that each event is told as theirs."""
 
     cluster: str
     writer: Writer
@@ -46,7 +46,7 @@ class WritableCluster(NamedTuple):
 
 
 class WritableClusters:
-    """Use as an async context manager."""
+    """Opens clusters to write to, each once, and closes them all at the end. An async context manager."""
 
     def __init__(self, open_writer: OpenWriter, build: Callable[[str, Writer], WritableCluster]) -> None:
         self._open = open_writer
@@ -62,7 +62,7 @@ class WritableClusters:
         await self._stack.aclose()
 
     async def of(self, cluster: str) -> WritableCluster:
-        """Raises BotError when the cluster cannot be written to, NothingToChange when it never can."""
+        """The cluster. Raises BotError when it cannot be written to, NothingToChange when it never can."""
         async with self._opening[cluster]:
             if cluster not in self._clusters:
                 writer = await self._stack.enter_async_context(self._open(cluster))
@@ -73,8 +73,8 @@ class WritableClusters:
 
 
 class Pace(NamedTuple):
-    """In seconds: between two passes, how long at most until a cluster that could not be led is tried again, and how
-    long what is done beside a pass may take: a database that hangs must not keep the next pass waiting.
+    """Times in seconds: between two passes, how long at most until a cluster that could not be led is tried again, and
+    how long work beside a pass may take: a database that hangs must not keep the next pass waiting.
     """
 
     pass_s: float = 15.0
@@ -83,7 +83,7 @@ class Pace(NamedTuple):
 
 
 class Leadership:
-    """How one cluster's changes are looked after by this process, which has made so many `passes`."""
+    """How this process looks after one cluster's changes; it has made `passes` over them."""
 
     def __init__(self, cluster: str) -> None:
         self.cluster = cluster
@@ -95,27 +95,27 @@ class Leadership:
 
     @property
     def trouble(self) -> str:
-        """Why they are not, or one is not undone; empty when all is well, or another process leads."""
+        """Why changes are not looked after, or one is not reverted; empty when all is well, or another leads."""
         return "" if self.leader and self.leader.taken else self.last_trouble
 
     @property
     def wrong_clock(self) -> str:
-        """Why this process raises nothing: its clock is too far from the API server's; empty where it is not."""
+        """Why this process raises nothing: its clock is too far off the API server's; empty where it is not."""
         why = skewed(self.writable.changer.skew_s()) if self.writable else None
         return f"{in_english(why)}: nothing is raised from here; set this machine's clock (NTP)" if why else ""
 
     async def is_possible(self) -> bool:
-        """Whether anything can be undone there at all; waits until that has been tried."""
+        """Whether changes of the cluster can be reverted at all; waits until that has been tried."""
         return await asyncio.shield(self._possible)
 
     def tried(self, *, possible: bool) -> None:
-        """What came of the first try to lead; later ones change nothing."""
+        """Notes whether the first try to lead succeeded; later ones change nothing."""
         if not self._possible.done():
             self._possible.set_result(possible)
 
 
 class Watch(NamedTuple):
-    """What leading one cluster needs. `lease_namespace` finds where the Lease is; `beside` is done after each pass."""
+    """What leading one cluster needs. `lease_namespace` finds where the Lease is; `beside` is called after a pass."""
 
     cluster: str
     clusters: WritableClusters
@@ -127,9 +127,9 @@ class Watch(NamedTuple):
 
 
 async def lead(watch: Watch, leadership: Leadership) -> None:
-    """Until it is cancelled, or the cluster turns out to be none that could ever be changed.
+    """Leads the cluster until it is cancelled, or the cluster turns out to be one that can never be changed.
 
-    Whatever else fails, a bug among it, is tried again, at first soon: the Lease is given up meanwhile, so that another
+    Any other failure, bugs included, is tried again, at first soon: the Lease is given up meanwhile, so that another
     replica may do better.
     """
     where = watch.cluster or "here"

@@ -1,7 +1,7 @@
 """Temporary changes in Slack: commands, mentions, the form, and the buttons of cards.
 
-What is asked is shown first, in a form where one can be opened, else in a message that one person sees; only what they
-confirm there is done.
+A change is shown first, in a form where one can be opened, else in a message that one person sees; it is made only when
+they confirm it there.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -71,11 +71,11 @@ from handlers.parsing.slack_grammar import COMMAND, Help, example, understand
 from handlers.user_actions import NOTHING, TOO_LATE_S, AcceptedDeed, ActionKind, D, NotDone, Nothing
 
 Reply = Awaitable[str | Message | None]
-"""What is to be told; None when it is shown elsewhere."""
+"""An answer to tell; None when it is shown elsewhere."""
 
 
 def register(app: App, inbox: Inbox, changes: ChangeService) -> Verb:
-    """Listens to the form and the buttons of cards; the row of all changing verbs in the table."""
+    """Listens to the form and the buttons of cards; gives the row of all changing verbs for the table of verbs."""
     window = _ChangesWindow(inbox, changes)
     app.view(FORM)(window.submitted)
     app.action(CONFIRM)(window.confirmed)
@@ -86,7 +86,7 @@ def register(app: App, inbox: Inbox, changes: ChangeService) -> Verb:
 
 
 CHANGE = beginning(*VERBS, *HOW_TO_REVERT)
-"""How words begin that ask for a change, or for what is set."""
+"""How words begin that ask for a change, or for present values."""
 
 
 class _ChangeInWords(msgspec.Struct, frozen=True):

@@ -1,4 +1,4 @@
-"""What is set, what would be done, what was done: each as a report, the same in Slack and in a shell. Pure."""
+"""Present values, a planned change, a change that was made: each as a report, for Slack and a shell alike. Pure."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -45,7 +45,7 @@ _ENDED = {
 
 
 def shown_report(found: ChangeSnapshot, request: Show, program: str) -> Report:
-    """What is set now and what is open; `program` is what commands begin with."""
+    """The report on present values and the open change; `program` is what commands begin with."""
     if not request.verb:
         verb, record = HOW_TO_REVERT[0], found.open
         claim = Text("changing.none-to-revert", target=found.target)
@@ -72,7 +72,7 @@ def shown_report(found: ChangeSnapshot, request: Show, program: str) -> Report:
 
 
 def not_open_report(found: ChangeSnapshot, request: Extend | Revert, program: str) -> Report:
-    """Why nothing was reverted or extended, where `open_one` found none; `program` is what commands begin with."""
+    """Why nothing was reverted or extended, if `open_one` found no change; `program` is what commands begin with."""
     reverts, record = isinstance(request, Revert), found.open
     if record is None:
         key = "changing.none-to-revert" if reverts else "changing.none-to-extend"
@@ -93,7 +93,7 @@ def not_open_report(found: ChangeSnapshot, request: Extend | Revert, program: st
 
 
 def planned_report(found: ChangeSnapshot, request: Raise, outcome: Plan | NothingToDo | Refusal) -> Report:
-    """What would be done, or why nothing will."""
+    """The report on a change that would be made, or why none will."""
     proof = _flag_shown(found, request.kind, request.container)
     if isinstance(outcome, Plan):
         record = outcome.record
@@ -127,7 +127,7 @@ def planned_report(found: ChangeSnapshot, request: Raise, outcome: Plan | Nothin
 def raised_report(
     found: ChangeSnapshot, request: Raise, plan: Plan, record: Record, *, proofs: tuple[Evidence, ...], waits: str
 ) -> Report:
-    """The change that was made. `proofs` show that it took effect; `waits` is what its rollout still waits for."""
+    """The report on a change that was made. `proofs` show its effect; `waits` is what its rollout still waits for."""
     claim = Text("changing.raised", **described(record, found.taken_at))
     if record.means == "patch":
         claim = sentences(claim, Text("changing.rolling", waits=waits) if waits else Text("changing.effective"))
@@ -138,7 +138,7 @@ def raised_report(
 
 
 def extended_report(found: ChangeSnapshot, request: Extend, outcome: Record | Refusal) -> Report:
-    """The change with its new deadline, or why it has none."""
+    """The report on a change with its new deadline, or why it has none."""
     if isinstance(outcome, Refusal):
         why = Text("changing.refused-hint", why=outcome.why, hint=outcome.hint)
         claim = Text("changing.refused", why=why)
@@ -149,7 +149,7 @@ def extended_report(found: ChangeSnapshot, request: Extend, outcome: Record | Re
 
 
 def ended_report(found: ChangeSnapshot, request: Revert, event: ChangeEvent) -> Report:
-    """How the change ended that was open when it was looked at, under the code `change-<kind>`."""
+    """The report on how an open change ended, under the code `change-<kind>`."""
     namespace, _, name = event.target.partition("/")
     record = event.record
     look = kubectl("-n", namespace, "get", "deployment", name, "-o", "yaml")
@@ -162,7 +162,7 @@ def ended_report(found: ChangeSnapshot, request: Revert, event: ChangeEvent) -> 
 
 
 def event_claim(event: ChangeEvent) -> Text:
-    """What became of a change, in one sentence."""
+    """The sentence that tells an event of a change."""
     record = event.record
     if record is None:
         return Text("changing.unreadable", target=event.target, why=event.detail)
@@ -184,7 +184,7 @@ def event_claim(event: ChangeEvent) -> Text:
 
 
 def open_one(found: ChangeSnapshot, request: Extend | Revert) -> Record | None:
-    """The open change that is to be extended or reverted; None where none is, or another one."""
+    """The open change that the request would extend or revert; None where none is open, or another one."""
     record = found.open
     if not isinstance(record, Record):
         return None
@@ -193,7 +193,7 @@ def open_one(found: ChangeSnapshot, request: Extend | Revert) -> Record | None:
 
 
 def change_of(plan: Plan) -> Change:
-    """The plan as reports carry it."""
+    """The plan in the form that reports carry."""
     record = plan.record
     namespace, _, name = record.target.partition("/")
     first, *others = (

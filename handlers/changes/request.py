@@ -1,4 +1,4 @@
-"""From a request for a change to what would be done, for every surface: what is read, what is planned, who it is for.
+"""From a request for a change to its plan, for Slack and the shell: what is read, and what is planned.
 
 `look` is the part with I/O; nothing here writes to a cluster.
 """
@@ -37,8 +37,8 @@ _ENDED = ("Succeeded", "Failed")
 class ChangeSnapshot(NamedTuple):
     """The scheduler's Deployment and what stands around it, at one moment.
 
-    `taken_at` is by the API server's clock, and this machine's is `skew_s` ahead of it. `means` is how a level of
-    kube-scheduler's would be set. `gaps` tell what could not be read. `copy` is the record of an open change that the
+    `taken_at` is by the API server's clock, and this machine's is `skew_s` ahead of it. `means` is how a log level of
+    kube-scheduler would be set. `gaps` tell what could not be read. `copy` is the record of an open change that the
     Deployment does not carry, where a store has it.
     """
 
@@ -62,20 +62,20 @@ class ChangeSnapshot(NamedTuple):
 
     @property
     def target(self) -> str:
-        """`namespace/name` of the Deployment."""
+        """The `namespace/name` of the Deployment."""
         return f"{self.namespace}/{self.name}"
 
     @property
     def open(self) -> Record | UnreadableRecord | None:
-        """The change that is open on it, None when none is."""
+        """The change that is open on the Deployment, None when none is."""
         text = annotation(self.deployment)
         return self.copy or (None if text is None else read_record(text))
 
 
 async def look(sources: Sources, request: Request, writer: Writer | None = None) -> ChangeSnapshot:
-    """Reads what the request is about. Raises SourceError, NotFound where no scheduler of HAMi's is.
+    """Reads what the request is about. Raises SourceError, and NotFound where HAMi has no scheduler.
 
-    With a `writer` it is asked whether kube-scheduler's level can be set without a restart; nothing is written.
+    A `writer` is asked whether kube-scheduler's level can be set without a restart; nothing is written.
     """
     cluster = sources.cluster
     found = await gather_install(sources)
@@ -106,7 +106,7 @@ async def look(sources: Sources, request: Request, writer: Writer | None = None)
 def prepare(
     found: ChangeSnapshot, request: Raise, change_id: str, *, by: str, channel: str = ""
 ) -> Plan | NothingToDo | Refusal:
-    """What would be done now: pure. `by` asks for it and is told in the Slack channel, or nowhere in a shell."""
+    """The plan of the change, or why there is none: pure. `by` asks, in the Slack channel or (empty) in a shell."""
     wanted = msgspec.structs.replace(request, by=by, channel=channel, means=found.means)
     now = found.taken_at.timestamp()
     plan = partial(plan_raise, now=now, change_id=change_id, version=found.around.version, skew_s=found.skew_s)

@@ -1,4 +1,4 @@
-"""What the scheduler's own log tells of an open change: that it took effect, has done its work, or does harm."""
+"""What the scheduler's log says about an open change: that it took effect, has done its work, or does harm."""
 
 import asyncio
 import logging
@@ -23,7 +23,7 @@ _RECENT_S = 900
 
 
 async def effect_of(cluster: Cluster, record: Record, pods: Sequence[str]) -> tuple[Evidence, ...]:
-    """The lines `FLAG: --v="5"` of the pods; none for a level set in a running process, or where no log can be read.
+    """The pods' lines `FLAG: --v="5"`; none for a level set in a running process, or where no log can be read.
 
     HAMi and kube-scheduler print their flags when they start (k8s.io/component-base/cli/flag, `PrintFlags`).
     """
@@ -46,7 +46,7 @@ async def _line(cluster: Cluster, namespace: str, pod: str, container: str, line
 
 
 LOUDEST_BYTES_S = 1024 * 1024
-"""A container that logs more than this for `LOUD_FOR_S` outruns the kubelet's rotation (10 MiB a file)."""
+"""Bytes a second: a container that logs more for `LOUD_FOR_S` outruns the kubelet's rotation (10 MiB a file)."""
 LOUD_FOR_S = 10
 _OLDEST_S = 4 * 3600
 
@@ -54,7 +54,7 @@ log = logging.getLogger(__name__)
 
 
 async def why_to_end(open_sources: Callable[[], AbstractAsyncContextManager[Sources]], record: Record) -> str:
-    """See `bot.changes.reconciler.Endings`. What cannot be read ends nothing."""
+    """Why to end the change before its deadline, for `bot.changes.reconciler.Endings`; empty if no log can be read."""
     if not record.kind.is_log_level:
         return ""
     try:

@@ -1,6 +1,6 @@
-"""Temporary changes asked for in Slack: who may, what would be done, and doing it. Every answer no is written down too.
+"""Temporary changes asked for in Slack: who may, what would be done, and doing it. Every refusal is written down too.
 
-Whatever a button or a form brings back asks only what its sender may type: it is authorised and planned again.
+Buttons and forms ask only what their sender may type: each request is authorised and planned again.
 """
 
 import contextlib
@@ -46,13 +46,13 @@ from handlers.threads import note_done
 from handlers.user_actions import AcceptedDeed, NotDone
 
 LONGER_S = 600.0
-"""What the card's button adds to the deadline, as `extend 10m` does."""
+"""Seconds that the card's button adds to the deadline, as `extend 10m` does."""
 
 
 class ChangeService:
-    """Every method raises BotError with what to tell; it is in the audit log by then.
+    """Carries out requests for changes. Every method raises BotError with what to tell; it is in the audit log by then.
 
-    `guard` knows who may; `approving` is for what somebody else has to approve.
+    `guard` knows who may; `approving` is for changes that somebody else has to approve.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class ChangeService:
     # ------------------------------------------------------------------------------------------------- raising
 
     async def offer(self, who: Person, cluster: str, request: Raise) -> tuple[ChangeOffer, ChangeDraft]:
-        """What would be done now, to be shown; nothing is changed, and the API server has said that it could be."""
+        """The plan of the change, to be shown; nothing is changed, and the API server has accepted it in a dry run."""
         async with self.guard.refusals(who, "raise", cluster, {"asked": words_of(request)}):
             await self.guard.allowed(who, "raise")
             writable = await self._maker.writable(cluster)
@@ -82,10 +82,10 @@ class ChangeService:
         return offer, draft_of(plan, cluster, writable.changer.time(), who.thread_ts)
 
     async def confirm(self, who: Person, draft: ChangeDraft, *, again: bool = False) -> str:
-        """Does what was shown, or asks for its approval; what to tell. The same draft is done once.
+        """Makes the offered change, or asks for its approval; gives what to tell. The same draft is made once.
 
-        `again`: an earlier process was told the same, and may have begun. The incident in whose thread it was asked for
-        knows of it then.
+        `again`: an earlier process got the same request, and may have begun. The incident in whose thread the change
+        was asked for notes it.
         """
         answer = await self._confirm(who, draft, again=again)
         news = News("change-asked", who.user, draft_words(draft))
@@ -144,15 +144,15 @@ class ChangeService:
                 return self.deps.say("card.made")
 
     async def decided_before(self, who: Person, key: str) -> str:
-        """What to tell somebody who decided about that approval already; empty where they did not."""
+        """What to tell somebody who has already decided about the approval `key`; empty where they have not."""
         approval = await self.deps.store.approvals.get(key)
         decided = approval is not None and approval.decided_by == who.user
         return self.deps.say("card.decided-by-you", state=approval.decision) if approval and decided else ""
 
     async def extend(self, who: Person, cluster: str, target: str, change_id: str, seconds: float, *, key: str) -> str:
-        """Adds so many seconds to the deadline. An empty `change_id` means the open change.
+        """Adds `seconds` to the deadline; gives what to tell. An empty `change_id` means the open change.
 
-        `key` is the deed's: done again after a crash, the deadline is moved once.
+        `key` is the deed's: done again after a crash, it moves the deadline once.
         """
         deps = self.deps
         async with self.guard.refusals(who, "extend", place(cluster, target), {"id": change_id}):
@@ -176,9 +176,9 @@ class ChangeService:
         return answer
 
     async def revert(self, who: Person, cluster: str, target: str, change_id: str, *, again: bool = False) -> str:
-        """Undoes the open change now. This needs neither a leader nor the store.
+        """Reverts the open change now; gives what to tell. This needs neither a leader nor the store.
 
-        `again`: an earlier process was told the same, and may have done it.
+        `again`: an earlier process got the same request, and may have reverted it.
         """
         if again:
             try:
@@ -195,7 +195,7 @@ class ChangeService:
         return self.deps.say("card.reverted-now", kind=event.kind)
 
     async def is_meant(self, taken: AcceptedDeed[Any], cluster: str, record: Record) -> bool:
-        """Whether the open change is the one that this deed, which names none, is about.
+        """Whether the open change is the one that the deed is about, which names none.
 
         A resumed deed is about the change whose id the first run kept. Without one a change that is younger than the
         deed is another: both ages are differences of one clock each, so a wrong clock does not matter.
@@ -212,7 +212,7 @@ class ChangeService:
         return age_s >= self.deps.now() - taken.asked.asked_at - ROUNDED_S
 
     async def completed(self, cluster: str, found: ChangeSnapshot) -> ChangeSnapshot:
-        """With the change that is open by the store's copy alone, where the Deployment carries no record of it."""
+        """The snapshot with the change that is open by the store's copy alone, if the Deployment has no record."""
         with contextlib.suppress(BotError):  # a bot that may not write has made no change
             copy = await (await self._maker.writable(cluster)).changer.not_carried(found.deployment)
             return found._replace(copy=copy.record if copy else None)

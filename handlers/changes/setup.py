@@ -1,4 +1,4 @@
-"""Puts together what temporary changes in Slack need, and looks after those of every configured cluster."""
+"""Puts together what temporary changes in Slack need, and looks after the changes of every configured cluster."""
 
 import asyncio
 import logging
@@ -40,9 +40,9 @@ log = logging.getLogger(__name__)
 
 
 class ChangeDeps(NamedTuple):
-    """What temporary changes need beside what is read: the way to write, and to keep what a restart destroys.
+    """What temporary changes need beside reading: the way to write, and to keep what a restart destroys.
 
-    `patience_s`: how long noting what became of a change may take.
+    `patience_s`: how many seconds noting an event of a change may take.
     """
 
     open_writer: OpenWriter
@@ -59,13 +59,13 @@ async def _no_capture(*_: object) -> str:
 
 
 READ_ONLY = ChangeDeps(_no_writer, _no_capture)
-"""Of a bot that changes nothing: it can no more be written to than a recording."""
+"""The dependencies of a bot that changes nothing: it cannot write, as if each cluster were a recording."""
 
 
 class ChangeSupervisor:
-    """The open changes of every cluster (of the one without a name, if none has one), reverted when they are due.
+    """Reverts the open changes of every cluster (of the one without a name, if none has one) when they are due.
 
-    Neither Slack nor the database has to be there for that: after `begin` the next pass tells what happened meanwhile.
+    It needs neither Slack nor the database: after `begin` the next pass tells what happened meanwhile.
     """
 
     def __init__(
@@ -93,7 +93,7 @@ class ChangeSupervisor:
 
     @asynccontextmanager
     async def leading(self, identity: str, pace: Pace, clock: Clock) -> AsyncGenerator[None]:
-        """Looks after them while it lasts. `identity` is this process's alone."""
+        """Looks after open changes while the context lasts. `identity` is the name of this process only."""
         async with self._clusters:
             for leadership in self._leaderships:
                 watch = Watch(
@@ -112,26 +112,26 @@ class ChangeSupervisor:
                 await self.stop()
 
     async def stop(self) -> None:
-        """Ends looking after them, and with it all use of what `begin` was given."""
+        """Stops looking after changes, and with it all use of the `deps` that `begin` got."""
         tasks: list[asyncio.Task[Any]] = [*self._leads, *([self._looking] if self._looking else [])]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
     async def writable(self, cluster: str) -> WritableCluster:
-        """Where changes of the cluster are made. Raises BotError when it cannot be written to."""
+        """The cluster as changes need it. Raises BotError when it cannot be written to."""
         return await self._clusters.of(cluster)
 
     def begin(self, deps: Deps) -> ChangeService:
-        """Slack and the database have answered: what happens is told from now on, and changes are taken."""
+        """Makes the service that takes requests, once Slack and the database answer; events are told from now on."""
         groups = Groups(deps.gateway, groups_in(self._access))
         self._deps = deps
         self._service = ChangeService(deps, self._access, groups, self._clusters, self._changing.capture)
         return self._service
 
     def trouble(self) -> str:
-        """What is not looked after, could not be reverted, or is not raised for a wrong clock, each a line; empty when
-        all is well.
+        """Which clusters are not looked after, what could not be reverted, or is not raised for a wrong clock, a line
+        each; empty when all is well.
         """
         return "".join(
             f"temporary changes{' in ' if leadership.cluster else ''}{leadership.cluster}: {trouble}\n"
@@ -141,13 +141,13 @@ class ChangeSupervisor:
         )
 
     async def are_possible(self) -> bool:
-        """Whether there is a cluster where anything can be undone; waits until that has been tried."""
+        """Whether changes can be reverted in any cluster; waits until that has been tried."""
         return any(await asyncio.gather(*(leadership.is_possible() for leadership in self._leaderships)))
 
     async def without_store(self, gateway: Gateway, why: BotError) -> None:
-        """Tells where the open changes are told that the store cannot be opened; called again, what was not told yet.
+        """Tells that the store cannot be opened, where open changes are told; called again, what was not told yet.
 
-        Another process that leads is left to tell it.
+        A cluster that another process leads is left to that process.
         """
         for leadership in self._leaderships:
             if not await leadership.is_possible() or (leadership.leader and leadership.leader.taken):

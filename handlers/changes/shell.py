@@ -1,4 +1,4 @@
-"""Temporary changes from a terminal: shows what would be done, asks, does it, says until when and how to undo it.
+"""Temporary changes from a terminal: shows the plan, asks, makes it, says until when it lasts and how to revert it.
 
 No store is needed: the record on the object is the truth, and whichever bot serves the cluster takes the change over.
 Where that record is damaged or gone, a change is reverted by the copy in the store that the settings name.
@@ -53,14 +53,14 @@ _QUIET = ("raised", "effective", "extended")
 log = logging.getLogger(__name__)
 
 Capture = Callable[[Sources, ChangeSnapshot, Path], Awaitable[str]]
-"""Records what a restart of the scheduler's pods destroys; what was written, for a person."""
+"""Records what a restart of the scheduler's pods destroys, and tells a person what was written."""
 
 
 class ShellTools(NamedTuple):
     """What a change from the shell works with. `open_writer` gives None where the cluster is a recording.
 
     `copies` reads the changes that the store has as open, None where the settings name no store; it raises BotError.
-    `ask` puts a yes-or-no question; `tell` is for all but the report.
+    `ask` puts a yes-or-no question; `tell` prints all but the report.
     """
 
     open_sources: Callable[[], AbstractAsyncContextManager[Sources]]
@@ -79,8 +79,8 @@ class _ReadyChange(NamedTuple):
 
 
 def run_change(tools: ShellTools, request: Request, *, yes: bool, no_capture: bool) -> tuple[Report, int]:
-    """Does what is asked, with `yes` without a question and with `no_capture` without a capture; the report, and the
-    exit code.
+    """Carries out the request, with `yes` without a question and with `no_capture` without a capture; gives the report
+    and the exit code.
 
     Raises BotError: UsageError for what needs a yes or a live cluster, NotAllowed, ChangeFailed.
     """
@@ -196,7 +196,7 @@ async def _at_once(tools: ShellTools, request: Show | Extend | Revert) -> tuple[
 
 
 async def revert_overdue(tools: ShellTools, namespace: str) -> tuple[str, int]:
-    """One pass over everything that is due, for a CronJob; what was done, and the exit code.
+    """Makes one pass over everything that is due, for a CronJob; gives what was done, and the exit code.
 
     `namespace` limits it to one; empty: as the settings say, else all. Raises SourceError when nothing can be listed.
     """
@@ -250,7 +250,7 @@ def _live(writer: Writer | None, *, dry_run_helps: bool = True) -> Writer:
 
 
 class NoJournal:
-    """Keeps nothing: a shell ends, and the bot that serves the cluster finds what was done.
+    """A journal that keeps nothing: a shell ends, and the bot that serves the cluster finds what was done.
 
     `opened` are the changes that the store has as open, where it was read.
     """
@@ -280,7 +280,7 @@ def _as_a_change() -> Generator[None]:
 
 
 def whoami() -> str:
-    """The login name of whoever runs the command."""
+    """The login name of whoever runs the command, marked as a shell's."""
     try:
         return f"{getpass.getuser()}{BY_SHELL}"
     except (OSError, KeyError, ImportError):  # a container's user may have no name

@@ -1,6 +1,6 @@
-"""What stands in channels about changes and no store edits: that it cannot be opened, and cards out of date.
+"""Messages about changes that no store edits: that the store cannot be opened, and cards that are out of date.
 
-Without a store there is no outbox: what is told then is found again by its key, by any process.
+Without a store there is no outbox: any process finds such messages again in Slack, by their keys.
 """
 
 import logging
@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
 
 
 class StaleCards:
-    """Finds them in these channels by the keys in Slack's metadata, as far back as the outbox remembers."""
+    """Finds cards out of date in these channels by the keys in Slack's metadata, as old as the outbox remembers."""
 
     def __init__(self, deps: Deps, clusters: WritableClusters, channels: Iterable[str]) -> None:
         self._deps = deps
@@ -37,9 +37,9 @@ class StaleCards:
         self._channels = tuple(dict.fromkeys(channels))
 
     async def look(self) -> list[str]:
-        """Edits them; a card that cannot be edited now is left to whoever clicks. After a pass: see `_is_known`.
+        """Edits cards that are out of date; one that cannot be edited now is left to whoever clicks. Call after a pass.
 
-        The channels to look in again: Slack could not be asked now.
+        Gives the channels to look in again, because Slack could not be asked now.
         """
         missed: list[str] = []
         for channel in self._channels:
@@ -91,9 +91,9 @@ def _offered(card: Keyed) -> CardButton | None:
 
 
 async def edit_stale(deps: Deps, about: CardButton, channel: str, ts: str) -> None:
-    """Takes the buttons off the card that is this message, and says why: what it offers is over, or not known here.
+    """Takes the buttons off the card at `ts`, and says why: its change is over, or not known here.
 
-    A card that this store's outbox posted is left: it says what is so, or is about to.
+    A card that this store's outbox posted is left: it is up to date, or is about to be.
     """
     if not ts:
         return
@@ -107,11 +107,11 @@ async def edit_stale(deps: Deps, about: CardButton, channel: str, ts: str) -> No
 
 
 NO_STORE = ":no-store"
-"""Ends the key of what is told."""
+"""Ends the key of a message that says that the store cannot be opened."""
 
 
 class Storeless:
-    """Tells it once for each open change, also where another process has: the message is found by its key."""
+    """Tells once for each open change that the store cannot be opened; other processes' messages are found by key."""
 
     def __init__(self, say: Texts) -> None:
         self._say = say
@@ -120,7 +120,7 @@ class Storeless:
         """Where it was told by this process, or another one that this process found."""
 
     async def tell(self, gateway: Gateway, writable: WritableCluster, namespace: str, why: BotError) -> None:
-        """In the channel that each record on a Deployment names. What cannot be told now is, when this is called again.
+        """Posts the message in each channel that a record on a Deployment names; what fails, the next call posts.
 
         An empty `namespace` means all.
         """
@@ -151,4 +151,4 @@ class Storeless:
 
 
 AGAIN = Draft(escape(Text("changing.store-again")))
-"""What takes the place of what was told, once the store is open."""
+"""The message that replaces the one of `Storeless`, once the store is open."""

@@ -1,6 +1,6 @@
-"""What people write to change something for a while: `verbosity 5 for 10m because …`, `profiling off`.
+"""The words with which people change something for a while: `verbosity 5 for 10m because …`, `profiling off`.
 
-The same words in Slack and in a shell. What comes out is a request and changes nothing by itself.
+The same words serve in Slack and in a shell. They are read into a request, which changes nothing by itself.
 """
 
 import re
@@ -29,28 +29,28 @@ _UNITS = {
 _UNTIL = "until-captured"
 _KEYWORDS = ("for", "because", _UNTIL)
 HOW_TO_REVERT = ("revert", "undo")
-"""What people type who want a change reverted. Where they name none they are told what is open, and nothing is done."""
+"""Verbs for a change to be reverted. Without an id they only show which change is open."""
 REVERT_SUMMARY = "Revert the temporary change with that id; alone, show which one is open and what reverts it."
 IS_ID = re.compile(r"[0-9a-f]{12}")
-"""The id of a change."""
+"""The pattern of a change's id."""
 _WORDS = frozenset({*_KEYWORDS, "extend", "revert", "on", "off"})
 
 
 class Show(NamedTuple):
-    """What is set now, and what is open; without a verb, what is open and the words that revert it."""
+    """A request for present values and the open change; without a verb, for the open change and what reverts it."""
 
     verb: str = ""
 
 
 class Extend(NamedTuple):
-    """To let the open change last `seconds` longer: they are added to its deadline."""
+    """A request to let the open change last longer: `seconds` are added to its deadline."""
 
     verb: str
     seconds: float
 
 
 class Revert(NamedTuple):
-    """To undo the open change of that verb now, or the one with that id."""
+    """A request to revert now the open change of that verb, or the one with that id."""
 
     verb: str
     change_id: str = ""
@@ -60,14 +60,14 @@ Request = Show | Raise | Extend | Revert
 
 
 class ChangeAsked(NamedTuple):
-    """A request as typed, with the values of the surface's own options."""
+    """A request about profiles as typed, with the values of the surface's own options."""
 
     request: Request
     options: dict[str, Any]
 
 
 def change_commands(program: str, options: Callable[[], Sequence[click.Parameter]]) -> list[click.Command]:
-    """The verbs for a grammar; `program` is what stands before them in examples, `options` the surface's own."""
+    """The verbs of changes for a grammar; `program` precedes them in examples, `options` are the surface's own."""
 
     def command(verb: str) -> click.Command:
         def ask(words: Sequence[str], *, dry_run: bool, **values: Any) -> ChangeAsked:
@@ -118,7 +118,7 @@ def change_commands(program: str, options: Callable[[], Sequence[click.Parameter
 def read_change(
     program: str, verb: str, words: Sequence[str], *, dry_run: bool = False, container: str = "", until: str = ""
 ) -> Request:
-    """What the words after the verb ask for. Raises UsageError, whose hint is an example."""
+    """The request in the words after the verb. Raises UsageError, whose hint is an example."""
     try:
         request = _read(verb, _normal(words), dry_run=dry_run, container=container, until=until)
     except UsageError as error:
@@ -131,7 +131,7 @@ def read_change(
 
 
 def words_of(request: Raise) -> str:
-    """The words that ask for it again, to be done."""
+    """The words that ask for the change again, without a dry run."""
     words = [*request.verb.split(), *(kind_of(flag).asked_as(value) for flag, value in request.values)]
     words += ["for", format_duration(request.seconds)]
     words += ["until-captured", request.until_captured] if request.until_captured else []

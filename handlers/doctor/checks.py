@@ -1,7 +1,7 @@
-"""All that the bot needs, as one list of checks: `CHECKS` says of each what it reads, and who asks it.
+"""All that the bot needs, as one list of checks: `CHECKS` says for each check what it reads, and which run makes it.
 
-`doctor` asks nearly all of them once, with the settings alone. The running bot's health monitor asks a few every
-minute, its self-test some every hour. What a check finds is a link; it posts nothing that anybody sees.
+`doctor` makes nearly all of them once, with the settings alone. The running bot's health monitor makes a few every
+minute, its self-test some every hour. A check finds a link; it posts nothing that anybody sees.
 """
 
 import asyncio
@@ -53,9 +53,9 @@ Run = Literal["doctor", "monitor", "self-test"]
 
 
 class Check(NamedTuple):
-    """One thing that the bot needs: what `look` finds at a place of the type `reads`, for these `runs`.
+    """A check of one thing that the bot needs: `look` finds links at a place of the type `reads`, in these `runs`.
 
-    Where asking itself fails the link is in the state `unasked`. `ends`: where it fails, no other check looks there.
+    Where asking itself fails the link is in the state `unasked`. `ends`: where it fails, no further check looks there.
     """
 
     name: str
@@ -67,9 +67,9 @@ class Check(NamedTuple):
 
 
 async def found(run: Run, place: object, *names: str) -> list[Link]:
-    """What the checks of that run, or those of these names, find there, in their order.
+    """The links that the checks of a run (with `names`, only these) find at the place, in the order of `CHECKS`.
 
-    Never raises: what cannot be asked is a broken link.
+    Never raises: where something cannot be asked, the link is broken.
     """
     of_run = (check for check in CHECKS if run in check.runs and check.reads is type(place))
     asked = [check for check in of_run if not names or check.name in names]
@@ -90,7 +90,7 @@ async def _told(check: Check, place: object) -> Iterable[Link]:
 
 
 class Kept(NamedTuple):
-    """The store."""
+    """The store, as the checks of the store need it."""
 
     marks: MarkRows
     oncall: OncallSettings | None = None
@@ -100,8 +100,8 @@ class Kept(NamedTuple):
 
 
 async def examine(where: ClusterChoice) -> list[Link]:
-    """Settings, Slack, the store, on-call, the bot's own reasoning, then each cluster of the settings, or the one that
-    `where` names. Never raises.
+    """Checks settings, Slack, the store, on-call, the bot's own reasoning, then each cluster of the settings, or the
+    one that `where` names. Never raises.
     """
     try:
         settings = load_settings(where.config)
@@ -118,14 +118,14 @@ async def examine(where: ClusterChoice) -> list[Link]:
 
 
 FAILED = 3
-"""The exit code where a link failed: as for a source that cannot be read."""
+"""The exit code where a link failed, the same as where a source cannot be read."""
 _PAUSE_S = 5.0
 
 
 async def run_doctor(wait: str, output: str, where: ClusterChoice, language: Language | None) -> tuple[str, int]:
-    """What to print, and the exit code; without a language in that of the settings, if these can be read.
+    """Runs `doctor`: what to print, and the exit code. Without a `language` it takes that of the settings.
 
-    It is tried again for the time `wait` (such as `2m`) until no link fails. `output` is text or json.
+    Checks are repeated for the time `wait` (such as `2m`) until no link fails. `output` is text or json.
     """
     wait_s = read_duration(wait) if wait else 0.0
     if wait_s is None:
@@ -169,7 +169,7 @@ async def at_cluster(
     settings: Settings | None = None,
     within_s: float | None = None,
 ) -> list[Link]:
-    """What the checks of that run find at the cluster, or that it took longer to find. Never raises."""
+    """The links that a run's checks find at a cluster, or one that says that they took too long. Never raises."""
     try:
         async with asyncio.timeout(within_s), opened as sources:
             with bugs_as_errors():
@@ -181,7 +181,7 @@ async def at_cluster(
 
 
 async def of_cluster(run: Run, sources: Sources, settings: Settings | None = None) -> list[Link]:
-    """What the checks of that run find at a cluster that is open. Never raises."""
+    """The links that a run's checks find at a cluster that is open. Never raises."""
     if run == "doctor" and isinstance(sources.cluster, RecordedCluster):
         pods, files = await sources.cluster.list(PODS), sources.cluster.files("logs/")
         own = {(pod.namespace, pod.name) for pod in pods if is_scheduler(pod) or is_plugin(pod)}
@@ -209,7 +209,7 @@ async def _settings(settings: Settings) -> list[Link]:
 
 
 async def own_playbooks(_: None) -> list[Link]:
-    """A line for each that was found. Imports all of them."""
+    """A link for each playbook of the team's own, all of which are imported."""
     links = [
         Link("playbook", "degraded", error.message, error.hint, source.verb)
         if error
@@ -249,7 +249,7 @@ async def _blind(place: Kept) -> list[Link]:
 
 
 async def blind_marks(marks: MarkRows) -> dict[str, Mark]:
-    """The clusters that two self-tests in a row could not see."""
+    """The marks of clusters that two self-tests in a row could not read, by cluster."""
     return {mark.name.removeprefix(BLIND): mark for mark in await marks.all(BLIND)}
 
 
@@ -343,11 +343,11 @@ async def _status(method: str, url: str, shown: str = "") -> int:
 RECORDING = Path(__file__).parent / "known"
 WORDS = ("why", "ml/known-answer")
 CODE, QUOTE = "impossible-anywhere", "1 4/4 CardInsufficientMemory"
-"""One node with GPUs of 15,360 MiB, and a pod that asks for 20,000 MiB."""
+"""The known answer: the recording has one node with GPUs of 15,360 MiB, and a pod that asks for 20,000 MiB."""
 
 
 async def known_answer(_: None) -> list[Link]:
-    """Asks it as Slack does, in every language: whether the answer is what it has to be."""
+    """Asks the question whose answer is known as Slack does, in every language: whether the answer is right."""
     asked = understand(WORDS)
     assert isinstance(asked, ParsedQuestion)
     try:
@@ -374,7 +374,7 @@ def _wrong_with(report: Report) -> Prose:
 
 
 _NOTHING = type(None)
-"""What is looked at for the program alone."""
+"""The type of place for checks of the program alone."""
 CHECKS: tuple[Check, ...] = (
     Check("settings", Settings, _settings),
     Check("slack-token", Workspace, slack.token, ("doctor", "monitor"), "failed", ends=True),
@@ -399,4 +399,4 @@ CHECKS: tuple[Check, ...] = (
     Check("profiles", Installed, clusters.profiles),
     Check("prometheus", Installed, clusters.prometheus),
 )
-"""In the order in which they are told; each place is looked at as soon as it is open."""
+"""All checks in the order in which they are told; each place is checked as soon as it is open."""

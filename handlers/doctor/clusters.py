@@ -1,4 +1,4 @@
-"""The links to one cluster: its API server, the rights that the chart grants, clock, HAMi, and what serves figures."""
+"""The links to one cluster: its API server, the rights that the chart grants, its clock, HAMi, metrics and profiles."""
 
 import asyncio
 from collections.abc import Mapping
@@ -25,9 +25,9 @@ from playbooks.profile.request import Request
 
 
 class NeededRights(NamedTuple):
-    """Rights of the same place, and what is missing without them.
+    """Rights in the same place, and what is missing without them.
 
-    The place `<home>` is the bot's own namespace, `<hami>` that of HAMi; others are called by name.
+    The place `<home>` is the bot's own namespace, `<hami>` that of HAMi, `<everywhere>` all; others are called by name.
     """
 
     without: Text
@@ -63,7 +63,7 @@ LEASE = "hami-bot"
 
 
 def needed(settings: Settings | None) -> list[NeededRights]:
-    """The rights that a bot with these settings asks for."""
+    """The rights that a bot with these settings needs."""
     found = [*READING]
     if settings is None or not settings.profiles.direct:
         others = settings.profiles.namespaces if settings else ()
@@ -79,7 +79,7 @@ def needed(settings: Settings | None) -> list[NeededRights]:
 
 
 def spelled(entry: NeededRights, namespaces: Mapping[str, str], deployment: str) -> list[Right]:
-    """Each right of it; `deployment` is the name of HAMi's scheduler."""
+    """Each single right of the entry; `deployment` is the name of HAMi's scheduler."""
     name = deployment if entry.without == _CHANGES else entry.name
     namespace = namespaces.get(entry.place, entry.place)
     return [Right(verb, resource, namespace, name) for resource in entry.resources for verb in entry.verbs]
@@ -91,7 +91,7 @@ _MOST_SHOWN = 3
 
 
 class ClusterSeen(msgspec.Struct, frozen=True):
-    """A cluster that is open."""
+    """A cluster that is open, for the checks."""
 
     sources: Sources
     settings: Settings | None = None
@@ -102,26 +102,26 @@ class ClusterSeen(msgspec.Struct, frozen=True):
 
 
 class Installed(ClusterSeen, frozen=True, kw_only=True):
-    """A cluster that is open, and what of HAMi was seen there."""
+    """A cluster that is open, with what was read of HAMi there."""
 
     seen: InstallSeen
 
 
 async def answers(place: ClusterSeen) -> list[Link]:
-    """Its API server's version."""
+    """Whether the API server answers, with its version."""
     version = await place.sources.cluster.server_version()
     return [Link("cluster", "ok", Text("doctor.server", version=version), about=place.about)]
 
 
 async def lists(place: ClusterSeen) -> list[Link]:
-    """A pod is always asked for. Nodes come from memory as long as their watch tells something, else they are read."""
+    """Whether pods and nodes can be listed. A pod is always read; nodes come from memory while their watch is alive."""
     await place.sources.cluster.list(PODS, metadata_only=True, most=1)
     await place.sources.cluster.list(NODES)
     return []
 
 
 async def clock(place: ClusterSeen) -> list[Link]:
-    """How far the API server's is from this machine's."""
+    """How far the API server's clock is from this machine's."""
     cluster = place.sources.cluster
     skew = cluster.clocks.skew_s if cluster.clocks else 0.0
     by = roughly(abs(skew))
@@ -132,7 +132,7 @@ async def clock(place: ClusterSeen) -> list[Link]:
 
 
 async def hami(place: Installed) -> list[Link]:
-    """Whether its scheduler is there, of a known version and ready."""
+    """Whether HAMi's scheduler is installed, of a known version and ready."""
     install, about = place.seen.install, place.about
     if not install.seen:
         unread = [gap for gap in place.seen.gaps if gap.source in ("deployments", "scheduler pods")]
@@ -149,7 +149,7 @@ async def hami(place: Installed) -> list[Link]:
 
 
 async def rights(place: Installed) -> list[Link]:
-    """One link for each part that lacks a right, and one for all that are there; none of a recording."""
+    """A link for each part that lacks a right, and one for all rights that are granted; none for a recording."""
     sources, settings, cluster = place.sources, place.settings, place.sources.cluster
     if not isinstance(cluster, LiveCluster):
         return []
@@ -187,7 +187,7 @@ async def rights(place: Installed) -> list[Link]:
 
 
 async def metrics(place: Installed) -> list[Link]:
-    """Whether the scheduler tells its own figures."""
+    """Whether the scheduler serves metrics about itself."""
     if not place.seen.install.seen:
         return []
     process = await gather_memory(place.sources, place.seen.install)
@@ -209,7 +209,7 @@ async def profiles(place: Installed) -> list[Link]:
 
 
 async def prometheus(place: Installed) -> list[Link]:
-    """Whether it answers, and has HAMi's series; nothing where the settings name none."""
+    """Whether Prometheus answers, and has HAMi's series; no link where the settings name none."""
     server, about = place.sources.prometheus, place.about
     if server is None:
         return []

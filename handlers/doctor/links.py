@@ -10,14 +10,13 @@ from bot.texts import Prose, Texts
 
 State = Literal["ok", "degraded", "failed"]
 STATES: tuple[State, ...] = get_args(State)
-"""The best first."""
+"""The states of a link, the best first."""
 
 
 class Link(NamedTuple):
-    """One link. `about` is the cluster or channel of it; `seen` what was found, `fix` what to do unless it is ok.
-
-    `error` is what asking gave where it failed. Degraded: the bot runs and something that it can do is not there.
-    Failed: it cannot run, or answer.
+    """A link between the bot and what it needs. `about` is its cluster or channel; `seen` what was found, `fix` what to
+    do unless it is ok. `error` is that of a failed check. Degraded: the bot runs, but cannot do something that it
+    should. Failed: it cannot run, or answer.
     """
 
     name: str
@@ -29,17 +28,17 @@ class Link(NamedTuple):
 
 
 def broken(name: str, error: BotError, about: str = "", state: State = "failed") -> Link:
-    """A link of which asking gave this error."""
+    """A link whose check ended with this error."""
     return Link(name, state, error.message, error.hint, about, error)
 
 
 def has_failed(links: Iterable[Link]) -> bool:
-    """Whether one of them failed."""
+    """Whether any of the links failed."""
     return any(link.state == "failed" for link in links)
 
 
 def wrong_with(links: Iterable[Link]) -> Prose:
-    """What was found at the first of them that failed, else empty."""
+    """What was found at the first link that failed, else empty."""
     return next((link.seen for link in links if link.state == "failed"), "")
 
 
@@ -49,7 +48,7 @@ def in_words(links: Iterable[Link], say: Texts) -> list[Link]:
 
 
 def as_text(links: Iterable[Link], say: Texts) -> str:
-    """A line for each, with its fix under it."""
+    """The links as text, a line for each, with its fix under it."""
     shown = [(link, f"{link.name} {link.about}".strip()) for link in in_words(links, say)]
     wide = max((len(name) for _, name in shown), default=0)
     lines: list[str] = []
@@ -61,6 +60,6 @@ def as_text(links: Iterable[Link], say: Texts) -> str:
 
 
 def as_json(links: Iterable[Link]) -> str:
-    """Links in words: `{"links": [{"name": …, "state": …, "seen": …, "fix": …, "about": …}]}`."""
+    """Links in words as JSON: `{"links": [{"name": …, "state": …, "seen": …, "fix": …, "about": …}]}`."""
     rows: list[dict[str, Any]] = [dict(zip(Link._fields[:-1], link[:-1], strict=True)) for link in links]
     return msgspec.json.format(msgspec.json.encode({"links": rows})).decode()

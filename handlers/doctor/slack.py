@@ -12,7 +12,7 @@ from handlers.doctor.links import Link, State, broken
 
 
 class Workspace(NamedTuple):
-    """Slack. `app_token`: of a bot that opens connections; `joins`: the bot may join public channels while asking."""
+    """Slack, for the checks. `app_token`: of a bot that opens connections; `joins`: checks may join public channels."""
 
     gateway: Gateway
     app_token: str = ""
@@ -22,7 +22,7 @@ class Workspace(NamedTuple):
 
 
 async def token(place: Workspace) -> list[Link]:
-    """Whether Slack takes it. Raises WrongInstall."""
+    """Whether Slack takes the bot's token. Raises WrongInstall."""
     try:
         who = await place.gateway.identity()
     except SlackFailure as failure:
@@ -31,7 +31,7 @@ async def token(place: Workspace) -> list[Link]:
 
 
 async def scopes(place: Workspace) -> list[Link]:
-    """Whether the app has those that the bot needs. Raises WrongInstall."""
+    """Whether the app has the scopes that the bot needs. Raises WrongInstall."""
     granted = (await place.gateway.identity()).scopes
     check_scopes(granted, guests=place.guests)
     if wished := sorted(WISHED_SCOPES.keys() - granted):
@@ -41,7 +41,7 @@ async def scopes(place: Workspace) -> list[Link]:
 
 
 async def connection(place: Workspace) -> list[Link]:
-    """Whether Slack gives the address of a connection. None is opened: Slack would send it what is the bot's."""
+    """Whether Slack gives the address of a connection. None is opened: Slack would send the bot's events to it."""
     if not place.app_token:
         return [Link("http-mode", "ok", Text("doctor.http-mode"))]
     try:
@@ -52,7 +52,7 @@ async def connection(place: Workspace) -> list[Link]:
 
 
 async def channels(place: Workspace) -> list[Link]:
-    """Whether the bot may post to each of them."""
+    """Whether the bot may post to each of the channels."""
     return [await _channel(place, channel) for channel in place.channels]
 
 
@@ -79,6 +79,6 @@ def _closed(channel: str, failure: SlackFailure, otherwise: State) -> Link:
 
 
 def is_of_token(link: Link) -> bool:
-    """Whether it is broken because Slack takes the token no more."""
+    """Whether the link is broken because Slack refuses the token."""
     failure = link.error.failure if isinstance(link.error, WrongInstall) else link.error
     return isinstance(failure, SlackFailure) and failure.problem is Problem.AUTH

@@ -1,4 +1,4 @@
-"""`/hami doctor`: for those who may change something, in the background, for the eyes of the one who asked."""
+"""The command `/hami doctor`: for people who may change something, in the background, answered to the asker alone."""
 
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
@@ -18,11 +18,11 @@ from handlers.parsing.slack_grammar import understand
 from handlers.user_actions import NOTHING, AcceptedDeed, ActionKind, Nothing
 
 Examine = Callable[[], Awaitable[list[Link]]]
-"""Looks at every link between the running bot and what it needs."""
+"""Checks every link between the running bot and what it needs."""
 
 
 def answering(inbox: Inbox, guard: Guard, examine: Examine) -> Verb:
-    """The verb's row in the table."""
+    """The row of `doctor` for the table of verbs."""
 
     async def answer(taken: AcceptedDeed[Nothing]) -> None:
         question = taken.asked
@@ -47,11 +47,11 @@ def answering(inbox: Inbox, guard: Guard, examine: Examine) -> Verb:
 
 _SEEN, _FIX = 600, 600
 _MARGIN = 1000
-"""For the summary and the line about what is left out."""
+"""Characters kept for the summary and the line about what is left out."""
 
 
 def render_links(links: Sequence[Link], say: Texts) -> Message:
-    """Failed links first, then degraded ones, then the others; as many as a message has room for."""
+    """A message with failed links first, then degraded ones, then the others; as many as it has room for."""
     counts = Counter(link.state for link in links)
     summary = say("doctor.summary", failed=counts["failed"], degraded=counts["degraded"], well=counts["ok"])
     room = Room(TOTAL_BUDGET - _MARGIN, say)

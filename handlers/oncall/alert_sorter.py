@@ -1,5 +1,5 @@
-"""Alerts are sorted by cause: each cause has an incident, and so a thread. The routes of the settings say in which
-channel, and what is grouped by labels there.
+"""Sorts alerts by cause: each cause has an incident, and so a thread. The routes of the settings say in which channel,
+and how alerts are grouped by labels there.
 """
 
 import asyncio
@@ -21,13 +21,13 @@ from handlers.oncall.calling import PATIENCE_S, OncallPlan
 from handlers.oncall.causes import AlertCauses, Sorted, find_causes, together, told_alone
 
 SORTED_AT_ONCE = 2000
-"""Alerts of one cluster."""
+"""How many alerts of one cluster are sorted at once."""
 
 log = logging.getLogger(__name__)
 
 
 class AlertSorter:
-    """Sorts the alerts of one cluster at a time; `wake` is called when threads have something new to tell."""
+    """Sorts the alerts of one cluster at a time; calls `wake` when threads have something new to tell."""
 
     def __init__(self, deps: Deps, plan: OncallPlan, wake: Callable[[], None]) -> None:
         self._deps = deps
@@ -36,7 +36,7 @@ class AlertSorter:
         self._unread_since: dict[str, float] = {}
 
     async def sort(self, cluster: str) -> bool:
-        """Whether there are causes; without any the alerts stay as they are."""
+        """Sorts the cluster's new alerts into incidents; False where no causes were found, so that they wait."""
         ours = self._plan.clusters if cluster == self._plan.usual else None
         some = await self._without_ignored(await self._deps.store.alerts.unsorted(SORTED_AT_ONCE, cluster, ours))
         found, needs = await self._causes(cluster, some) if some else AlertCauses([])
@@ -82,8 +82,8 @@ class AlertSorter:
         return [*turns, (limit.gathered, rest)] if rest else turns
 
     async def open_cause(self, row: Row, named: str) -> bool:
-        """Gives alerts out of those that were gathered a thread of their cause; whether there are any. `named` is the
-        `digest_of` their name. Raises BotError.
+        """Gives gathered alerts of one name a thread of their cause; False where there are none. `named` is the name's
+        `digest_of`. Raises BotError.
         """
         counts = (await self._deps.store.alerts.counts([row.id])).get(row.id, Counts())
         name = next((name for name, _, _ in counts.by_name if digest_of(name) == named), "")
@@ -134,12 +134,12 @@ def _severity(found: tuple[Cause, list[Alert]]) -> int:
 
 
 def routed(found: Sorted, routes: Sequence[Route], usual: str, *, into: str = "") -> dict[str, Sorted]:
-    """By channel, the alerts of each thread with what it tells. Those that no route matches are told in the
-    `usual` one.
+    """The alerts of each thread with the cause that it tells, by channel. Alerts that no route matches go to the
+    `usual` channel.
 
-    Where a route groups by labels, its thread tells the cause of the worst of the alerts that it opens with; alerts of
-    other causes that come later are counted there, and tell no cause. `into`: all are told in that channel, wherever
-    their routes lead by now.
+    Where a route groups by labels, its thread tells the cause of the worst of the alerts that it opens with; later
+    alerts of other causes are counted there, and tell no cause. `into`: all alerts go to that channel, wherever their
+    routes lead by now.
     """
     by_channel: defaultdict[str, Sorted] = defaultdict(list)
     for cause, members in sorted(found, key=lambda item: SEVERITIES.index(item[0].severity), reverse=True):

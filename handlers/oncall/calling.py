@@ -1,8 +1,9 @@
 """Who is called for an incident: how bad it is now, who is due, and what a last resort is told.
 
-First come those whom PagerDuty's schedules have on call, then the rota of the settings, which needs nobody's answer.
-GET /oncalls as PagerDuty's REST API v2 documents it: entries with `user` (`email` only with `include[]=users`),
-`schedule` and `escalation_level`; `more` says that there is another page. A key that may only read is enough.
+People whom PagerDuty's schedules have on call come first, then the rota of the settings, which needs no answer of
+PagerDuty. GET /oncalls as PagerDuty's REST API v2 documents it: entries with `user` (`email` only with
+`include[]=users`), `schedule` and `escalation_level`; `more` says that there is another page. A key that may only read
+is enough.
 """
 
 import asyncio
@@ -43,7 +44,7 @@ PATIENCE_S = 60.0
 class OncallPlan(NamedTuple):
     """How incidents are looked after. An alert is about the one of `clusters` that it names, else `usual`.
 
-    `owner` is this process's name and no other's, `pass_s` is in seconds; for `pagerduty` see `Rota`. If more than
+    `owner` is the name of this process only, `pass_s` is in seconds; for `pagerduty` see `Rota`. If more than
     `threads_per_minute` open in a channel, one thread there gathers the rest; 0 is no limit. New alerts go where the
     first of the `routes` sends them that matches their labels, else to `channel`; a thread stays where it is.
     """
@@ -61,11 +62,11 @@ class OncallPlan(NamedTuple):
 
 
 ON_CALL = "?"
-"""Stands for whom PagerDuty has on call while that was not asked yet."""
+"""Stands for the people whom PagerDuty has on call, until that was asked."""
 KEPT_S = 60.0
-"""Seconds for which an answer is held for true, and a failure for lasting."""
+"""Seconds for which PagerDuty's last answer, or its failure, is used without asking again."""
 WITHIN_S = 10.0
-"""A whole answer, all of its pages."""
+"""Seconds that a whole answer of PagerDuty, with all of its pages, may take."""
 LARGEST_PAGE = 2 * 1024 * 1024
 _PAGE, _MOST_PAGES = 100, 20
 _MEANINGS = {
@@ -100,7 +101,7 @@ class _Page(msgspec.Struct):
 
 
 class Rota:
-    """Who is called, in this order. It is asked for when somebody has to be, and kept for a minute."""
+    """Who is called, in this order. PagerDuty is asked when somebody has to be called; the answer is kept a minute."""
 
     def __init__(self, usual: Sequence[str], pagerduty: PagerDutySettings | None, clock: Callable[[], float]) -> None:
         self._usual = tuple(usual)
@@ -111,19 +112,19 @@ class Rota:
         self._bugs: set[str] = set()
 
     def known(self, for_s: float = KEPT_S) -> tuple[str, ...] | None:
-        """Slack's ids of people and user groups as of `for_s` ago at most; None: that has to be asked first (`now`)."""
+        """Slack's ids of the people and groups to call, if asked at most `for_s` ago; None: ask first (`now`)."""
         if self._pagerduty is None:
             return self._usual
         return self._kept[1] if self._kept and self._clock() - self._kept[0] < for_s else None
 
     def expected(self) -> tuple[str, ...]:
-        """What was last known of it, however old: for saying who is called next, not for calling."""
+        """The rota as it was last known, however old: to say who is called next, not to call."""
         known = self.known(math.inf)
         return (ON_CALL, *self._usual) if known is None else known
 
     async def now(self) -> tuple[str, ...]:
-        """Who is called, asked for if need be. Raises nothing: whatever goes wrong with PagerDuty is logged, and
-        then it is the rota of the settings.
+        """The rota, asked for if need be. Raises nothing: failures of PagerDuty are logged, and the rota is then that
+        of the settings.
         """
         known = self.known()
         if known is not None or self._pagerduty is None:
@@ -202,7 +203,7 @@ def _failed(settings: PagerDutySettings, what: Prose) -> SourceError:
 
 
 _CALM = frozenset(DEEDS.values()) - {"note"}
-"""After these nobody needs to be called."""
+"""Deeds after which nobody needs to be called."""
 _WORDS = re.compile(
     rf"\s*(?:--cluster[= ]\S+\s+)?triage\s+({'|'.join(DEEDS)})\b(?:\s+([0-9a-f]{{8}})\b)?", re.IGNORECASE
 )
@@ -216,8 +217,8 @@ class _Deed(msgspec.Struct, frozen=True):
 
 
 def acted_on(payloads: Iterable[str]) -> set[str | tuple[str, str]]:
-    """The incidents of the store's unfinished work that spares others a call, such as an acknowledgement: by their ids,
-    or by channel and `ts` of their threads.
+    """The incidents about which the store has unfinished work that makes a call needless, such as an acknowledgement:
+    by their ids, or by channel and `ts` of their threads.
     """
     found: set[str | tuple[str, str]] = set()
     for kept in filter(None, map(read_deed, payloads)):
@@ -234,20 +235,20 @@ def acted_on(payloads: Iterable[str]) -> set[str | tuple[str, str]]:
 
 
 def extent_of(row: Row, counts: Counts) -> Extent:
-    """How bad the incident is now."""
+    """How bad the incident is now, by its cause and the counts of its alerts."""
     return Extent(
         severest(row.cause.severity, counts.severities), counts.pods_firing or counts.nodes_firing or counts.firing
     )
 
 
 def call_to_come(row: Row, counts: Counts, terms: IncidentTimes, rota: Sequence[str]) -> Call | None:
-    """The next call while nothing changes, with that rota."""
+    """The call that comes next if nothing changes, with that rota; None without one."""
     firing, extent = counts.firing > 0, extent_of(row, counts)
     return next_call(row.incident, terms._replace(rota=tuple(rota)), firing=firing, extent=extent)
 
 
 def terms_now(terms: IncidentTimes, rota: Rota) -> IncidentTimes:
-    """With the rota of now; without anybody while that has to be asked for first."""
+    """The incident times with the present rota; without anybody to call until the rota was asked for."""
     known = rota.known()
     return terms._replace(call_s=0.0) if known is None else terms._replace(rota=known)
 

@@ -1,4 +1,4 @@
-"""Whom alerts are about and why they fire: each pod is judged as `why` and `pending` do, each node as `nodes` does."""
+"""What alerts are about and why they fire: each pod is judged as `why` and `pending` do, each node as `nodes` does."""
 
 import asyncio
 import hashlib
@@ -29,11 +29,11 @@ from playbooks.rules.common import prose
 from playbooks.rules.waiting.alike import cause_signature
 
 ONE_BY_ONE = 20
-"""Pods that wait for no node, and nodes, are asked about one after the other. If there are more of them, the alerts
-about the others stand for themselves: a crowd must keep no other alert waiting."""
+"""How many pods that do not wait for a node, and nodes, are asked about, one after the other. Alerts about more of them
+stand for themselves: a crowd must keep no other alert waiting."""
 
 FINDING = "hami_bot_finding"
-"""The label that names the finding an alert of our own is about."""
+"""The label that names the finding which an alert of the bot itself is about."""
 _MOST_LABELS, _LONGEST_LABEL = 8, 80
 _SAID_ELSEWHERE = ("alertname", "severity")
 _TOO_MANY = f"alerts about more than {ONE_BY_ONE} of them came at once"
@@ -43,15 +43,15 @@ Sorted = list[tuple[Cause, list[Alert]]]
 
 
 class AlertCauses(NamedTuple):
-    """The causes of alerts, and what the pods that were read for it ask for."""
+    """The causes of alerts, and how many GPUs the pods that were read ask for."""
 
     causes: Sorted
     needs: Mapping[Name, GpuRequest] = {}
 
 
 class AlertQuestion(NamedTuple):
-    """What is asked about an alert: the verb with its subject, which `status` and `nodes` of all have not. Both are
-    empty where the alert is about nothing that the bot knows. `about` is what people call it.
+    """The question that an alert raises: the verb with its subject, empty for `status` and `nodes` of all. Both are
+    empty where the alert is about nothing that the bot knows. `about` is what people call the subject.
     """
 
     verb: str = ""
@@ -60,7 +60,7 @@ class AlertQuestion(NamedTuple):
 
 
 async def find_causes(sources: Sources, given: Sequence[Alert]) -> AlertCauses:
-    """The causes of these alerts, of each pod or node by itself. Raises BotError when the cluster cannot be read."""
+    """The causes of these alerts, for each pod or node by itself. Raises BotError when the cluster cannot be read."""
     by_pod: dict[Name, list[Alert]] = {}
     by_finding: dict[tuple[str, str], list[Alert]] = {}
     others: list[Alert] = []
@@ -88,7 +88,7 @@ async def find_causes(sources: Sources, given: Sequence[Alert]) -> AlertCauses:
 
 
 async def questions(sources: Sources, given: Sequence[Alert]) -> list[AlertQuestion]:
-    """What each alert is about, most telling first: HAMi itself, a pod, what owns pods, a node, the node of a GPU."""
+    """What to ask about each alert, most telling first: HAMi itself, a pod, what owns pods, a node, a GPU's node."""
     install = (await gather_install(sources)).install if any(alert.namespace for alert in given) else None
     unsure = any(not alert.pod and not alert.owner for alert in given)
     nodes = await seen("nodes", sources.cluster.list(NODES)) if unsure else []
@@ -138,7 +138,7 @@ def _asked(alert: Alert, node: str, gpu: GpuRow | None) -> AlertQuestion:
 
 
 def told_alone(alert: Alert, why_not: str = "") -> Cause:
-    """What the alert says of itself, where its cause cannot be looked for."""
+    """The cause of an alert for which none can be looked for: what the alert says about itself."""
     claim = next(filter(None, map(alert.annotations.get, ("summary", "description", "message"))), alert.name)
     subject = f"{alert.namespace}/{alert.pod}" if alert.pod else alert.owner or alert.node
     said = sorted(item for item in alert.labels.items() if item[0] not in _SAID_ELSEWHERE)
@@ -149,7 +149,7 @@ def told_alone(alert: Alert, why_not: str = "") -> Cause:
 
 
 def together(found: Iterable[tuple[Cause, list[Alert]]]) -> Sorted:
-    """The alerts of one cause as one; it is told as of its first, with the first graph that any of them has."""
+    """The alerts of each cause as one entry, with the first found cause, and the first graph that any of them has."""
     first: dict[str, Cause] = {}
     members: dict[str, list[Alert]] = {}
     for cause, some in found:
@@ -246,12 +246,12 @@ async def _of_findings(sources: Sources, named: Mapping[tuple[str, str], list[Al
 
 
 async def answer(sources: Sources, verb: str, subject: str = "") -> Report:
-    """What a playbook says about a pod or what owns pods (`ns/pod`, `ns/deploy/name`), a node, or all, not in words."""
+    """A playbook's report on a pod or an owner of pods (`ns/pod`, `ns/deploy/name`), a node, or all, not in words."""
     return await _diagnosed(find(verb), _request(verb, subject), sources)
 
 
 def is_about_all(verb: str, subject: str) -> bool:
-    """Whether the question is about the whole cluster, and its subject is only what people call it."""
+    """Whether the question is about the whole cluster, so that its subject is only a name for people."""
     return verb == "status" or (verb == "nodes" and "/" in subject)
 
 
@@ -270,9 +270,9 @@ def _request(verb: str, subject: str) -> Any:
 
 
 async def registration_state(sources: Sources, node: str) -> Literal["registered", "lost", "unknown"]:
-    """Whether HAMi counts on the node: its cards are registered, and nothing says that they are not any more.
+    """Whether HAMi counts on the node: its GPUs are registered, and no finding says that they are lost.
 
-    `unknown`: there is no such node. Raises BotError when the cluster, or that node, cannot be read.
+    `unknown`: the node does not exist. Raises BotError when the cluster, or that node, cannot be read.
     """
     report = await answer(sources, "nodes", node)
     if any(finding.code == "not-found" for finding in report.findings):

@@ -38,11 +38,11 @@ from playbooks.playbook import find
 TICK_S = 5.0
 READING_S = 120.0
 AT_ONCE = 4
-"""Digests that are made at the same time: a cluster that hangs does not hold up those of the others."""
+"""How many digests are made at the same time: a cluster that hangs does not hold up the others' digests."""
 MOST = 10
-"""Digests in one channel."""
+"""How many digests a channel may have."""
 TREND = 14
-"""Digests that the trend is drawn of."""
+"""How many digests the picture of the trend shows."""
 _LATE_S = 600.0
 _REASON = 200
 
@@ -50,8 +50,8 @@ log = logging.getLogger(__name__)
 
 
 class AddDigest(NamedTuple):
-    """`digest daily 09:00 Asia/Shanghai`, or `digest "0 9 * * 1-5" Europe/Berlin`, with or without quotes; or the
-    on-call report, see `handlers.oncall.words`.
+    """A request to add a digest, `digest daily 09:00 Asia/Shanghai` or `digest "0 9 * * 1-5" Europe/Berlin` (quotes or
+    not), or the on-call report, see `handlers.oncall.words`.
     """
 
     schedule: Schedule
@@ -59,7 +59,7 @@ class AddDigest(NamedTuple):
 
 
 class Stop(NamedTuple):
-    """`digest stop ID`, or with no id `oncall report off`."""
+    """A request to stop a digest: `digest stop ID`, or with no id `oncall report off`."""
 
     id: str = ""
 
@@ -70,7 +70,7 @@ DigestAsked = AddDigest | Stop | Literal["now", "list"]
 
 
 def read_digest(words: Sequence[str], zone: str = "") -> DigestAsked:
-    """What the words after `digest` ask for; `zone` is the person's. Raises UsageError with an example."""
+    """The request in the words after `digest`; `zone` is the person's. Raises UsageError with an example."""
     match words:
         case ["now"]:
             return "now"
@@ -99,7 +99,7 @@ def read_digest(words: Sequence[str], zone: str = "") -> DigestAsked:
 
 class Digests:
     """The digests of all channels. `report` makes the on-call report between two moments (seconds since 1970), with the
-    time it was due if that is past; without it there are no incidents. `given` are those of the settings.
+    time it was due if that is past; without it there are no incidents. `given` are the digests of the settings.
     """
 
     def __init__(
@@ -113,11 +113,11 @@ class Digests:
         self._failed: dict[str, str] = {}
 
     async def run(self, clock: Clock) -> None:
-        """Looks again and again, until it is cancelled."""
+        """Looks for due digests every few seconds, until it is cancelled."""
         await clock.repeat(TICK_S, "digests", self.look)
 
     async def look(self) -> None:
-        """Posts what is due; marks what was missed for good."""
+        """Posts digests that are due; marks those that were missed for good."""
         if self._given is not None:
             await self._rows.keep_given(self._given)
             self._given = None  # once for each process
@@ -173,12 +173,12 @@ class Digests:
     # -------------------------------------------------------------------------------------------------- people
 
     async def zone_of(self, user: str) -> str:
-        """The person's time zone as Slack has it; empty where it does not say."""
+        """The person's time zone as Slack has it; empty where Slack does not say."""
         person = await self._people.person(user)
         return person.zone if person and is_zone(person.zone) else ""
 
     async def do(self, key: str, who: Person, asked: DigestAsked, cluster: str) -> str | Message:
-        """What a person asked for, once for each `key`; what they are told."""
+        """Carries out a person's request, once for each `key`; gives what to tell them."""
         say = self._deps.say
         if asked == "now" or isinstance(asked, AddDigest):
             hint = Text("error-oncall.invite-me")

@@ -1,7 +1,7 @@
 """The thread of an incident: its head, its replies and its evidence follow what stands in the store.
 
-Evidence is what a thread gets once: what `why` answers about the first pod, its picture, and a recording that replays
-it. Once an incident is over its thread is told how it went (`reply_of`), and a week's report is made of all of them.
+A thread gets its evidence once: what `why` answers about the first pod, its picture, and a recording that replays it.
+At the end of an incident its thread gets a summary (`reply_of`), and the on-call report is made of all summaries.
 """
 
 import asyncio
@@ -56,12 +56,12 @@ from playbooks.playbook import Sources
 DEBOUNCE_S = 45.0
 """Seconds between two edits of a head in which nothing but counts changed."""
 NOT_POSTED_S = 120.0
-"""Seconds after which a head that was given to the outbox is given once more: what waits there stays as it is, and what
-was given up, since the bot was no member of the channel, is tried again."""
+"""Seconds after which a head that was given to the outbox is given again: if it still waits there, nothing changes, and
+if it was given up, because the bot was no member of the channel, it is tried again."""
 
 
 class IncidentThreads:
-    """Keeps threads up to date; `wake` is called when one has something new to tell."""
+    """Keeps threads up to date; calls `wake` when one has something new to tell."""
 
     def __init__(self, deps: Deps, terms: IncidentTimes, rota: Rota, wake: Callable[[], None]) -> None:
         self._deps = deps
@@ -73,8 +73,8 @@ class IncidentThreads:
     async def keep(
         self, row: Row, terms: IncidentTimes, counts: Counts, seen: Nodes, untold: Sequence[IncidentEvent]
     ) -> None:
-        """Lets time pass for the incident, and its thread tell what came of it. `terms` are those of now, `seen` are
-        nodes that may end its mute. Raises BotError.
+        """Lets time pass for the incident, and its thread tell what came of it. `terms` are the present ones, `seen`
+        are nodes that may end its mute. Raises BotError.
         """
         now = self._deps.now()
         incident = row.incident
@@ -111,7 +111,7 @@ class IncidentThreads:
         await self._rows.show(row.id, shown)
 
     async def prove(self, rows: Sequence[Row]) -> bool:
-        """The evidence of these incidents, of one after the other, of the most severe first."""
+        """Posts the evidence of these incidents, one after the other, the most severe first."""
         counts = await self._deps.store.alerts.counts([row.id for row in rows])
         heads = [(row, head_of(row, counts.get(row.id, Counts()))) for row in rows]
         heads.sort(key=lambda head: SEVERITIES.index(head[1].severity), reverse=True)
@@ -155,7 +155,7 @@ class IncidentThreads:
 
 
 def head_of(row: Row, counts: Counts) -> Head:
-    """What the incident's head tells."""
+    """The content of the incident's head."""
     return Head(row.id, row.cluster, row.cause, row.incident, counts, row.created_at)
 
 
@@ -164,12 +164,12 @@ def _digest(content: object) -> str:
 
 
 DAYS = 7
-"""What a report covers; a scheduled one begins where the last one ended, also where a clock change lies between."""
+"""How many days a report covers; a scheduled one begins where the last one ended, even over a clock change."""
 
 
 async def reply_of(store: Store, head: Head, event: IncidentEvent) -> Draft:
-    """What the thread is told of the event. What ends the incident is told with its summary up to then: in one message,
-    so that what holds for a reply (once, however often it is tried) holds for the summary. Raises StoreError.
+    """The reply that tells the thread about the event. An event that ends the incident has the summary in the same
+    message, so that it is posted once, however often it is tried. Raises StoreError.
     """
     message = render_news(event.news)
     if event.news.turn not in ENDS:
@@ -180,8 +180,8 @@ async def reply_of(store: Store, head: Head, event: IncidentEvent) -> Draft:
 
 
 async def summary_of(store: Store, incident_id: str, happened: Sequence[TimelineEntry], now: float) -> Summary:
-    """The summary of the incident's timeline, or of its beginning; its GPU-hours up to its end, or else up to now.
-    Raises StoreError.
+    """The summary of an incident's timeline, or of its beginning; its GPU-hours count up to its end, or else up to
+    `now`. Raises StoreError.
     """
     summary = summarize(happened)
     ended_at = now if summary.ended_s is None else happened[0].at + summary.ended_s
@@ -190,7 +190,7 @@ async def summary_of(store: Store, incident_id: str, happened: Sequence[Timeline
 
 
 async def oncall_report(store: Store, since: float, until: float) -> OncallReport:
-    """How the time between two moments went, in seconds since 1970. Raises StoreError."""
+    """The on-call report on the time between two moments, in seconds since 1970. Raises StoreError."""
     found = await store.incidents.lately(since)
     ids = [row.id for row, _ in found]
     counts, spells = await store.alerts.counts(ids), await store.alerts.spells(ids)
@@ -214,7 +214,8 @@ class Bounds(NamedTuple):
     """The bounds of a recording that is attached, and so is kept in the store until Slack has it; `largest` is in
     bytes.
 
-    It holds all pods, since what a node has left depends on every one, and all events: of too many none is made.
+    The recording has all pods, since what a node has left depends on every one, and all events: with too many it is not
+    made.
     """
 
     most_pods: int = 10_000
@@ -226,7 +227,7 @@ _BOUNDS = Bounds()
 
 
 class EvidenceRequest(NamedTuple):
-    """What was asked about, the name that its recording has, and how severe its head says that it is."""
+    """A request for an incident's evidence: the question, the name for its recording, and its head's severity."""
 
     verb: str
     subject: str
@@ -235,7 +236,7 @@ class EvidenceRequest(NamedTuple):
 
 
 async def evidence(deps: Deps, cluster: str, asked: EvidenceRequest, bounds: Bounds = _BOUNDS) -> Message:
-    """The answer with its files. Raises nothing: what could not be found, or not be recorded, the message says."""
+    """The answer with its files. Raises nothing: the message says what could not be found out, or not be recorded."""
     say = deps.say
     try:
         async with asyncio.timeout(ANSWERED_S), deps.open_sources(cluster) as sources:
@@ -292,9 +293,8 @@ log = logging.getLogger(__name__)
 
 
 async def attempt(what: str, work: Callable[[], Awaitable[bool]]) -> bool:
-    """What it gives: whether threads have something new to tell. What goes wrong is tried again in another pass.
-
-    In a task of its own: its lines in the log, and its calls to the cluster, have an id of their own.
+    """Runs `work` and gives its result: whether threads have something new to tell. Errors are logged, and another pass
+    tries again. It needs a task of its own: its log lines, and its calls to the cluster, get an id of their own.
     """
     begin_request(uuid4().hex)
     try:

@@ -1,7 +1,7 @@
-"""What is done about incidents by itself: alerts sorted by cause, time passing, threads kept up to date.
+"""Looks after incidents without people: sorts alerts by cause, lets time pass, keeps threads up to date.
 
-Every step can be done again: what it does stands in the store before it is told, and what is told has a key in the
-outbox. Killed anywhere, or done by two replicas at once, it comes to the same.
+Every step can be repeated: its result stands in the store before it is told, and each message has a key in the outbox.
+Killed anywhere, or done by two replicas at once, it comes to the same.
 """
 
 import asyncio
@@ -27,12 +27,12 @@ from handlers.oncall.causes import registration_state
 from handlers.oncall.incident_threads import IncidentThreads, attempt
 
 LISTENED_S = 900.0
-"""Seconds after its start by which a process has heard what Alertmanager could not send before: that tries again for as
-long as it fires, at least each `group_interval`, which is 5 minutes unless somebody set it."""
+"""Seconds after which a new process has heard what Alertmanager could not send before: Alertmanager repeats that while
+the alert fires, at least each `group_interval`, which is 5 minutes unless somebody set it."""
 LOOKED_S = 60.0
 """Seconds between two looks at a node whose registration ends a mute."""
 REMINDERS = "remind:"
-"""With which the marks of reminders begin; then the incident and the person. They say when it is due."""
+"""The marks of reminders begin with this; then come the incident and the person. Their text is when they are due."""
 LEASE = "triage"
 LEASE_S = 8.0
 _NEVER = -math.inf, UNSEEN
@@ -41,7 +41,7 @@ log = logging.getLogger(__name__)
 
 
 class Keeper:
-    """Looks after the incidents, each in its channel."""
+    """Looks after all open incidents, each in its channel."""
 
     def __init__(self, deps: Deps, plan: OncallPlan) -> None:
         self._deps = deps
@@ -62,12 +62,12 @@ class Keeper:
         self._has_reconsidered = False
 
     async def take(self, given: list[Alert]) -> None:
-        """Keeps alerts, which is all that whoever sends them waits for. Raises StoreError."""
+        """Keeps alerts; their sender waits for nothing else. Raises StoreError."""
         if await self._store.alerts.take(given):
             self.soon()
 
     async def run(self, clock: Clock) -> None:
-        """One pass after the other, until it is cancelled; in one replica at a time, as long as that one lives."""
+        """Makes one pass after the other, until it is cancelled; in one replica at a time, as long as it lives."""
         try:
             await self._passes.run(clock, self._plan.pass_s)
         finally:
@@ -80,7 +80,7 @@ class Keeper:
             await self.look(0)
 
     async def look(self, patience_s: float | None = None) -> None:
-        """One pass. Clusters are waited for so long, None: until they answered; then they are asked on beside it."""
+        """Makes one pass. Waits `patience_s` for clusters (None: until all answered); they go on answering after it."""
         self._asking = {key: task for key, task in self._asking.items() if not task.done()}
         longest = self._plan.terms.silent_s
         # Alertmanager repeats what fires. Who was not there to hear it concludes nothing from that it was silent.

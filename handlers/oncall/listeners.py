@@ -53,11 +53,11 @@ _LONGEST_NOTE, _LONGEST_ERROR = 1500, 500
 
 _NOTE = re.compile(r"\s*triage\s+note\b", re.IGNORECASE)
 NOTE_LASTS_S = 7 * 86400.0
-"""A note is true however late it comes."""
+"""Seconds after which a note is too late: a week, because a note is true however late it comes."""
 
 
 def register(app: App, inbox: Inbox, triage: TriageService | None, digests: Digests) -> Verb:
-    """Listens to forms and to the buttons of heads; the row of `triage`, `oncall` and `digest` in the table."""
+    """Listens to forms and to the buttons of heads; gives the row of `triage`, `oncall` and `digest` for the table."""
     window = _OncallWindow(inbox, triage, digests)
     app.action(re.compile(f"^{re.escape(ACT)}"))(window.pressed)
     app.action(OPEN)(window.chosen)
@@ -126,9 +126,9 @@ class _OncallWindow:
         return self._given
 
     def takes(self, asked: HeardWords) -> bool:
-        """Whether it is a verb of ours, or may act on the incident of its thread without the word `triage`.
+        """Whether the words begin with a verb of on-call, or may act on the thread's incident without `triage`.
 
-        Whether the thread is an incident's, the store knows, which no ack waits for.
+        Only the store knows whether the thread is an incident's, and no ack waits for the store.
         """
         if asked.surface == "button":
             return False

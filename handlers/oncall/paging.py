@@ -1,7 +1,7 @@
-"""Tells pagers what happened to incidents, one after the other, and takes over what people did there.
+"""Tells pagers what happened to incidents, one page after the other, and takes over what people did at a pager.
 
-What a pager is to be told stands in the store with what happened. It is told again after a crash, which is the same to
-the pager: every page has its key there.
+A page stands in the store with the event that it is about. It is sent again after a crash, which does not matter to the
+pager: every page has its key there.
 """
 
 import asyncio
@@ -32,7 +32,7 @@ log = logging.getLogger(__name__)
 
 
 class Paging:
-    """The pagers of the settings."""
+    """The names of the pagers in the settings."""
 
     def __init__(
         self, deps: Deps, settings: PagingSettings, owner: str, pace_s: float, soon: Callable[[], None]
@@ -47,7 +47,7 @@ class Paging:
         self._failing: set[str] = set()
 
     async def run(self, clock: Clock) -> None:
-        """Until it is cancelled; in one replica at a time. A pager that fails holds up no other."""
+        """Sends pages until it is cancelled; in one replica at a time. A pager that fails holds up no other."""
         async with asyncio.TaskGroup() as group:
             for service in self._leases:
                 work = partial(self._tell_all, service)
@@ -58,9 +58,9 @@ class Paging:
             pass
 
     async def step(self, service: str) -> float | None:
-        """Tells the pager the next thing. Seconds until it may be told more; None: nothing waits, or another does it.
+        """Sends the pager its next page. Gives the seconds until it may get another; None: this process sends none.
 
-        The lease is asked for only then: that writes, and every few seconds would wear a disk out.
+        The lease is asked for only when a page is due: that writes, and every few seconds would wear a disk out.
         """
         page = await self._deps.store.pages.next(service)
         if page is None:
@@ -119,7 +119,7 @@ class Paging:
         )
 
     async def hear(self, heard: PagerAction) -> None:
-        """Takes over what somebody did at a pager. Raises StoreError; what is none of ours, or old, is nothing."""
+        """Takes over a person's act at a pager. Raises StoreError; acts about unknown or old pages are ignored."""
         incident_id, at = incident_of(heard.key), self._deps.now()
 
         def decide(incident: Incident, _firing: bool) -> Step | str:  # noqa: FBT001  # as the store calls it

@@ -1,4 +1,4 @@
-"""Where people act on incidents: who may, what comes of it, and what they are told."""
+"""Carries out what people do about incidents: who may, what comes of it, and what they are told."""
 
 import asyncio
 import re
@@ -35,11 +35,11 @@ _NOT_SO = {
     "closed": "triage.is-closed",
     "ended": "triage.is-ended",
 }
-"""Why nothing follows from a deed, by what `act` says."""
+"""The text that tells why a deed has no effect, by the answer of `act`."""
 
 
 class IncidentDeed(NamedTuple):
-    """A deed and what belongs to it; see `handlers.oncall.words.IncidentRequest`."""
+    """A deed about an incident with its details; see `handlers.oncall.words.IncidentRequest`."""
 
     deed: Deed
     text: str = ""
@@ -49,7 +49,7 @@ class IncidentDeed(NamedTuple):
 
 
 class TriageService:
-    """Every method is safe to call with whatever a client made up, and raises only BotError."""
+    """Carries out deeds about incidents. Every method is safe with forged values, and raises only BotError."""
 
     def __init__(self, deps: Deps, keeper: Keeper, responders: Collection[str]) -> None:
         self._deps = deps
@@ -61,7 +61,7 @@ class TriageService:
         )
 
     async def find(self, who: Person, incident_id: str, thread_ts: str = "") -> Row:
-        """The incident that is named, or whose thread that is. Raises Refused."""
+        """The incident with this id, or without an id the one that has this thread. Raises Refused."""
         row = await self._rows.get(incident_id) if incident_id else None
         if thread_ts and not incident_id:
             row = await self._rows.of_thread(who.channel, thread_ts)
@@ -71,8 +71,8 @@ class TriageService:
         return row
 
     async def act(self, who: Person, row: Row, wanted: IncidentDeed, taken: AcceptedDeed[Any] | None = None) -> str:
-        """Does it, once however often the deed that was `taken` is done; what the person is told. The thread tells
-        everybody.
+        """Carries out the deed, once however often the deed `taken` is repeated; gives what to tell the person. The
+        thread tells everybody.
         """
         key, asked_at = (taken.key, taken.asked.asked_at) if taken else ("", self._deps.now())
         await self._check(who, row, wanted.deed)
@@ -110,7 +110,7 @@ class TriageService:
         return self._deps.say("triage.done")
 
     async def remind(self, who: Person, row: Row, seconds: float, at: float, zone: str) -> str:
-        """Keeps that the person is to be reminded in so many seconds from `at`, 0: tomorrow at 9:00 in the zone."""
+        """Keeps a reminder for the person in `seconds` from `at`, 0: tomorrow at 9:00 in the zone."""
         if who.channel != row.channel:
             raise self._elsewhere(row)
         asked = datetime.fromtimestamp(at, ZoneInfo(zone or "UTC"))
@@ -120,7 +120,7 @@ class TriageService:
         return self._deps.say("triage.reminding", time=f"{due:%Y-%m-%d %H:%M} ({zone or 'UTC'})")
 
     async def open_cause(self, who: Person, row: Row, named: str, *, is_again: bool = False) -> str:
-        """Gives alerts that were gathered a thread of their cause; what the person is told. See `AlertSorter`."""
+        """Gives gathered alerts a thread of their cause (see `AlertSorter`), and gives what to tell the person."""
         await self._check(who, row, "open")
         if not await self._keeper.sorter.open_cause(row, named) and not is_again:
             raise Refused(self._deps.say("triage.storm-gone"))
@@ -128,12 +128,12 @@ class TriageService:
         return self._deps.say("triage.storm-opened")
 
     async def head(self, row: Row) -> Head:
-        """What its head tells now."""
+        """The content of the incident's head now."""
         counts = await self._deps.store.alerts.counts([row.id])
         return head_of(row, counts.get(row.id, Counts()))
 
     async def export(self, who: Person, row: Row) -> Message:
-        """The timeline as a file, for the incident's channel. Raises AccessDenied for somebody elsewhere."""
+        """The timeline as a file, for the incident's channel. Raises AccessDenied for a person in another channel."""
         if who.channel != row.channel:
             raise self._elsewhere(row)
         happened = [TimelineEntry(event.at, event.news) for event in await self._deps.store.timeline.of(row.id)]
@@ -142,13 +142,13 @@ class TriageService:
         return progress(file.title)._replace(files=(file,))
 
     async def listed(self) -> Message:
-        """The incidents that are neither resolved nor closed, who is called, and how many alerts are ignored."""
+        """A message with incidents not resolved or closed, who is called, and how many alerts are ignored."""
         rota = await self._keeper.rota.now()
         ignored = await self._deps.store.alerts.ignored()
         return render_open(await self.heads(rota), rota, ignored).in_words(self._deps.say)
 
     async def report(self) -> Message:
-        """The on-call report of the last 7 days, for the eyes of who asked. Raises StoreError."""
+        """The on-call report of the last 7 days, which only the asker may see. Raises StoreError."""
         now = self._deps.now()
         found = await oncall_report(self._deps.store, now - DAYS * 86400.0, now)
         return render_oncall_report(found, DAYS, await self.heads()).in_words(self._deps.say)
@@ -161,7 +161,7 @@ class TriageService:
         return post_oncall_report(found, DAYS, await self.heads(), late).in_words(self._deps.say)
 
     async def heads(self, rota: tuple[str, ...] | None = None) -> list[Head]:
-        """The heads of the open incidents; without a rota nobody is asked for it. Raises StoreError."""
+        """The heads of the open incidents; without `rota` the last known one is shown. Raises StoreError."""
         rota = self._keeper.rota.expected() if rota is None else rota
         rows = [row for row in await self._rows.opened() if row.incident.is_open]
         counts = await self._deps.store.alerts.counts([row.id for row in rows])
@@ -174,7 +174,7 @@ class TriageService:
         return shown
 
     async def refuse_forged(self, who: Person, name: str) -> BotError:
-        """A button or form that is none of ours: written down, and what the person is told."""
+        """Writes a forged button or form to the audit log, and gives the error to tell the person."""
         error = Refused(
             Text("error-change.bot-does-not-recognise-button"),
             hint=Text("error-oncall.write-in-thread"),

@@ -26,7 +26,7 @@ from handlers.oncall.watcher import Patience, Watcher
 
 
 class Oncall(NamedTuple):
-    """What listens for people, and what keeps alerts. Without settings for alerts there are digests only."""
+    """The parts of on-call that take people's requests and alerts. Without settings for alerts, `digests` alone."""
 
     digests: Digests
     triage: TriageService | None = None
@@ -37,9 +37,9 @@ class Oncall(NamedTuple):
 async def oncall_desk(
     settings: Settings, inbox: Inbox, clock: Clock, *, identity: str, pace: float
 ) -> AsyncGenerator[Oncall]:
-    """While it lasts, digests are posted and incidents looked after, these every `pace` seconds.
+    """Posts digests while the context lasts, and looks after incidents every `pace` seconds.
 
-    `identity` is this process's alone.
+    `identity` is the name of this process only.
     """
     deps, given = inbox.deps, settings.oncall
     reading = deps._replace(open_sources=inbox.reading)  # whoever asks for digests waits as for other answers
@@ -57,11 +57,11 @@ async def oncall_desk(
 async def incidents_kept(
     settings: Settings, deps: Deps, clock: Clock, *, identity: str, pace: float
 ) -> AsyncGenerator[tuple[Keeper, Receivers] | None]:
-    """While it lasts, clusters are watched and incidents looked after, and pagers told. What looks after incidents, and
-    what keeps alerts for it; None without settings for that.
+    """Watches clusters, looks after incidents and tells pagers while the context lasts. Gives the keeper, and the
+    receivers of alerts for it; None without settings for alerts.
 
-    Slack need not have been reached: what is to be posted waits in the outbox, and what the bot's identity there is
-    needed for is left out.
+    Slack need not have been reached: messages wait in the outbox, and anything that needs the bot's identity is left
+    out.
     """
     given = settings.oncall
     if given is None:
@@ -77,13 +77,13 @@ async def incidents_kept(
 
 
 def alerts_endpoint_of(given: OncallSettings, take: Take, stopping: Callable[[], bool], hear: Hear) -> AlertsEndpoint:
-    """Where alerts go that come with the credentials of the settings, and what pagers post."""
+    """The endpoint for alerts with the credentials of the settings, and for what pagers post."""
     token, password = given.token.get_secret_value(), given.password.get_secret_value()
     return AlertsEndpoint(take, stopping, token, given.user, password, pager_routes(given.paging, hear, stopping))
 
 
 def plan(given: OncallSettings, deps: Deps, identity: str, pass_s: float) -> OncallPlan:
-    """How incidents are looked after. An alert without a name of a cluster is about the usual one."""
+    """The plan by which incidents are looked after. An alert that names no cluster is about the usual one."""
     terms = IncidentTimes(
         given.settled_minutes * 60.0,
         given.reopen_minutes * 60.0,

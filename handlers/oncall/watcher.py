@@ -1,6 +1,6 @@
-"""What the bot notices by itself, as alerts like any other: pods that wait for long, HAMi or nodes in trouble.
+"""Alerts that the bot raises by itself: pods that wait for long, HAMi or nodes in trouble.
 
-What is not seen ends nothing: an alert is only resolved by a look that saw at least what was seen when it began.
+A look that could not read something resolves no alert: it must have read at least what was read when the alert began.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ from playbooks.gather.pods import gather_waiting
 from playbooks.playbook import Sources
 
 WATCHED = {verb: watched_in(verb) for verb in ("status", "nodes")}
-"""By question, the findings that somebody has to look at."""
+"""The findings that somebody has to look at, by the question that finds them."""
 SOURCE = "watch"
 LEASE = "watch"
 _READING_S = 120.0
@@ -34,8 +34,8 @@ log = logging.getLogger(__name__)
 
 
 class Patience(NamedTuple):
-    """How many minutes a pod may wait, by namespace where that is another (0: for ever). `look_s` is between two looks;
-    trouble has to be there at two in a row.
+    """How many `minutes` a pod may wait before an alert (0: without limit); `of_namespace` has other limits for some
+    namespaces. Clusters are looked at every `look_s` seconds; other trouble is an alert when two looks in a row saw it.
     """
 
     minutes: int = 10
@@ -44,7 +44,7 @@ class Patience(NamedTuple):
 
 
 class Watcher:
-    """Looks at clusters now and then."""
+    """Looks at the clusters every `look_s` seconds and raises alerts."""
 
     def __init__(self, deps: Deps, keeper: Keeper, clusters: Sequence[str], patience: Patience, owner: str) -> None:
         self._deps = deps
@@ -56,7 +56,7 @@ class Watcher:
         self._seen_before: dict[str, set[str]] = {}
 
     async def run(self, clock: Clock) -> None:
-        """Until it is cancelled; in one replica at a time. The first look comes after the usual time."""
+        """Looks until it is cancelled; in one replica at a time. The first look comes after `look_s` seconds."""
         await clock.repeat(self._patience.look_s, "a look at the clusters ended early", self._watch, at_once=False)
 
     async def _watch(self) -> None:
@@ -64,7 +64,7 @@ class Watcher:
             await self.look()
 
     async def look(self) -> None:
-        """One look at every cluster. Of others, of which the settings told once, nothing is known any more."""
+        """Makes one look at every cluster. Alerts about clusters that left the settings end."""
         await self._rows.unwatch(SOURCE, self._clusters)
         for cluster in self._clusters:
             try:

@@ -1,4 +1,4 @@
-"""What people write to a triage thread: `triage ack`, `triage note rebooted gpu-7`, `triage mute 2h`, `oncall`."""
+"""The words that people write to a triage thread: `triage ack`, `triage note rebooted gpu-7`, `oncall`."""
 
 import difflib
 import re
@@ -37,7 +37,7 @@ digest
   lists this channel's digests.
 digest stop ID
   removes one."""
-"""Click wraps no line of a paragraph after `\\b`: a form that breaks in the middle cannot be copied."""
+r"""The forms of `digest`. Click wraps no line of a paragraph after `\b`: a broken form cannot be copied."""
 DEEDS: dict[str, Deed] = {
     "ack": "ack",
     "acknowledge": "ack",
@@ -48,7 +48,7 @@ DEEDS: dict[str, Deed] = {
     "unmute": "unmute",
     "close": "close",
 }
-"""By word, what it does to an incident."""
+"""What each word does to an incident."""
 _OTHERS: dict[str, Verb] = {"open": "list", "list": "list", "export": "export", "show": "show", "remind": "remind"}
 _INCIDENT = re.compile(r"[0-9a-f]{8}")
 _NODE = re.compile(r"[a-z0-9]([-.a-z0-9]{0,251}[a-z0-9])?")
@@ -58,11 +58,10 @@ _LONGEST_MUTE_S = 7 * 86400.0
 
 
 class IncidentRequest(NamedTuple):
-    """What is wanted of which incident; `incident` is empty for that of the thread.
+    """A request about an incident; `incident` is empty for that of the thread.
 
     A reminder comes in `seconds`, 0: tomorrow at 9:00 where the person is. A mute lasts for `seconds`, or until `node`
-    is registered, or with neither as long as its cause. `posted`: when the report is to come every week, or that it is
-    to come no more.
+    is registered, or with neither as long as its cause. `posted`: the schedule of a weekly report, or `off` to end it.
     """
 
     what: Deed | Verb
@@ -75,7 +74,7 @@ class IncidentRequest(NamedTuple):
 
 
 def oncall_commands(program: str) -> list[click.Command]:
-    """The verbs for the grammar's help; `program` is what stands before them. They are read by `read_words`."""
+    """The verbs `triage` and `oncall` for the grammar's help, with `program` before them. `read_words` reads them."""
 
     def elsewhere(words: Sequence[str]) -> None:
         del words
@@ -94,7 +93,7 @@ def oncall_commands(program: str) -> list[click.Command]:
 
 
 def read_words(words: Sequence[str], *, mentioned: bool = False) -> IncidentRequest:
-    """What the words ask for, `triage` or `oncall` first. Raises UsageError, whose hint is an example.
+    """The request in the words, `triage` or `oncall` first. Raises UsageError, whose hint is an example.
 
     People are ids, in Slack's own writing (`<@U0123ABCD>`) or bare; where the bot was not `mentioned`, as in a command,
     they are only names.
@@ -173,9 +172,10 @@ def _with_rest(asked: IncidentRequest, rest: list[str], *, mentioned: bool) -> I
 
 
 def read_mute(words: Sequence[str]) -> tuple[float, str]:
-    """For how many seconds, and until which node is registered; neither: as long as its cause. Raises UsageError.
+    """How long a mute lasts: seconds, or the node that is to register; neither: as long as its cause. Raises
+    UsageError.
 
-    `2h`, `for 2h`, `until gone`, `until resolved`, `until node gpu-7 registers`; no words are as long as its cause.
+    `2h`, `for 2h`, `until gone`, `until resolved`, `until node gpu-7 registers`; no words mean as long as its cause.
     """
     match words:
         case [] | ["until", "gone" | "resolved"]:
@@ -194,7 +194,7 @@ def read_mute(words: Sequence[str]) -> tuple[float, str]:
 
 
 def read_reminder(words: Sequence[str]) -> float:
-    """In how many seconds; 0: tomorrow at 9:00. `30m`, `me in 1h`, `tomorrow 9:00`. Raises UsageError."""
+    """In how many seconds a reminder comes, 0: tomorrow at 9:00; from words as `me in 1h`. Raises UsageError."""
     match [word.casefold() for word in words if word.casefold() not in ("me", "in", "at")]:
         case ["tomorrow"] | ["tomorrow", "9:00" | "09:00" | "9" | "9am"]:
             return 0.0

@@ -1,1 +1,1 @@
-"""Words in, a question out: one grammar for Slack and the terminal."""
+"""Reads words into questions: one grammar for Slack and the terminal."""

@@ -13,11 +13,11 @@ from bot.texts import Prose, Text, Texts
 _SENTENCE_END = re.compile(r"(?<=[.?])\s")
 
 _OUTSIDE = " is not in the range "
-"""Between the value and the range (click 8, types.py, `_NumberRangeBase.convert`)."""
+"""The words between the value and the range (click 8, types.py, `_NumberRangeBase.convert`)."""
 
 
 def what_click_says(error: click.ClickException) -> Prose:
-    """The message, as far as it is known what it is about; the rest in click's own words."""
+    """The message of click's error, as a text where its kind is known; otherwise in click's own words."""
     match error:
         case click.NoSuchOption(possibilities=None | []):
             return Text("error-click.no-such-option", option=repr(error.option_name))
@@ -30,14 +30,14 @@ def what_click_says(error: click.ClickException) -> Prose:
 
 
 def help_of(context: click.Context, say: Texts) -> str:
-    """What click shows for `--help`, in the reader's language."""
+    """The help that click shows for `--help`, in the reader's language."""
     if say.language != "en":
         context.formatter_class = type("_", (_Formatter,), {"say": say})
     return context.get_help()
 
 
 def in_words(text: str, say: Texts) -> str:
-    """A text of help in the reader's language, a sentence at a time; a paragraph that click does not wrap stays."""
+    """A help text in the reader's language, sentence by sentence; a paragraph that click does not wrap stays."""
     if say.language == "en":
         return text
     return "\n\n".join(
@@ -47,7 +47,7 @@ def in_words(text: str, say: Texts) -> str:
 
 
 def sentences_in(text: str) -> list[str]:
-    """Its sentences, each on one line."""
+    """The sentences of a text, each on one line."""
     return _SENTENCE_END.split(" ".join(text.split()))
 
 

@@ -1,4 +1,4 @@
-"""One grammar for Slack and the terminal: words in, a question out. Help and errors come from the same place.
+"""One grammar for Slack and the terminal: reads words into a question. Help and errors come from the same place.
 
 A verb is a playbook (found by its file's name) or one of the commands that a surface adds. Playbooks are imported when
 their verb is used, not before.
@@ -25,14 +25,14 @@ from playbooks.playbook import Playbook
 _CLOSE = 0.5
 _CLOSE_WORD = 0.75
 DASHES = "‐‑‒–—―−─⸺⸻ー－﹘﹣"
-"""What other keyboards and phones write for one hyphen or two."""
+"""Characters that other keyboards and phones write for one hyphen or two."""
 _LONG_DASHES = "—―─⸺⸻ー"
 _OPTION = re.compile(rf"([-{DASHES}]+)(?=[A-Za-z])")
 _SENTENCE_END = re.compile(r"(?<=[.?])\s")
 _MEANT = {"pods": "pending", "kubectl": "why"}
-"""Verbs that kubectl's users type for ours, and that another of ours looks more like."""
+"""Verbs that kubectl's users type for a verb of the bot, but that look more like another."""
 _CHANGING = frozenset((*VERBS, "revert-overdue"))
-"""Verbs that change the cluster: none is suggested for a word that looks like it."""
+"""Verbs that change the cluster: they are never suggested for a word that looks like them."""
 _KUBECTL = click.Command(
     "kubectl",
     params=[
@@ -45,7 +45,7 @@ _KUBECTL = click.Command(
 )
 
 _OF_SLACK = frozenset(("oncall", "triage"))
-"""Reserved verbs that a terminal has not."""
+"""Reserved verbs that the terminal does not have."""
 
 
 class ParsedQuestion(NamedTuple):
@@ -66,7 +66,7 @@ class CommandAsked(NamedTuple):
 def plain_command(
     verb: str, params: Sequence[click.Parameter], about: str, example: str, *, hidden: bool = False
 ) -> click.Command:
-    """A command that hands on what was typed, as a CommandAsked; `about` is its help."""
+    """A command that gives what was typed, as a CommandAsked; `about` is its help."""
 
     def asked(**options: Any) -> CommandAsked:
         return CommandAsked(verb, options)
@@ -86,10 +86,11 @@ DOCTOR_SUMMARY = "Check all that the bot needs: settings, Slack, store, clusters
 
 
 class Grammar(click.Group):
-    """The verbs. `options` are the surface's own and may stand before or after the verb.
+    """The verbs of a surface: Slack or the shell. `options` are the surface's own and may stand before or after the
+    verb.
 
-    `instead` makes the command of a playbook's verb that takes more words than the playbook, `later` others: nothing of
-    them is imported before one of their group is asked for.
+    `instead` makes the command of a playbook's verb that takes more words than the playbook, `later` other commands:
+    none of them is imported before one of its group is asked for.
     """
 
     def __init__(self, name: str, options: Callable[[], Sequence[click.Parameter]], **attrs: Any) -> None:
@@ -106,7 +107,7 @@ class Grammar(click.Group):
     def add_later(
         self, make: Callable[[], Sequence[click.Command]], names: Sequence[str], *, hidden: Sequence[str] = ()
     ) -> None:
-        """Adds a group of commands of these names, of which the `hidden` are not listed."""
+        """Adds a group of commands with these names, made by `make` when needed; the `hidden` ones are not listed."""
         self.later |= dict.fromkeys((*names, *hidden), make)
         self._hidden |= {*hidden}
 
@@ -151,7 +152,7 @@ class Grammar(click.Group):
         return unknown_verb(word, known, program)
 
     def playbook(self, verb: str) -> click.Command:
-        """The verb of a playbook, with the surface's own options. One that does not work says so when it is asked."""
+        """The command of a playbook's verb, with the surface's options. A broken one says so when it is asked."""
         try:
             playbook = playbook_of(verb)
         except OwnPlaybookError as error:
@@ -180,7 +181,7 @@ class Grammar(click.Group):
 
 
 def example_of(verb: str) -> str:
-    """A question that works, as the verb's playbook gives it; the verb alone where that does not work."""
+    """A question that works, as the verb's playbook gives it; the verb alone where the playbook is broken."""
     try:
         return playbook_of(verb).example
     except OwnPlaybookError:
@@ -215,7 +216,7 @@ class _GlossaryWord(NamedTuple):
 
 
 def explain_word(text: str) -> Text | None:
-    """What a finding code, or a word that HAMi or Kubernetes writes, means; None for a word that is unknown."""
+    """The meaning of a finding code, or a word that HAMi or Kubernetes writes; None for an unknown word."""
     if _key(text) == "codes":
         proofs = {proof: [code for code, facts in CODES.items() if facts.proof == proof] for proof in PROOFS}
         rows = (f"{proof}: {', '.join(codes)}" for proof, codes in proofs.items())
@@ -232,7 +233,7 @@ def explain_word(text: str) -> Text | None:
 
 
 def meaning_of(text: str) -> Text | None:
-    """The same in a line: `NodeUnfitPod: …`."""
+    """The meaning of a code or word of HAMi or Kubernetes in one line, `NodeUnfitPod: …`; None for an unknown word."""
     word = _look_up(text)
     if word is None:
         return None
@@ -240,13 +241,13 @@ def meaning_of(text: str) -> Text | None:
 
 
 def known_word(text: str) -> str:
-    """The code or the word of HAMi or Kubernetes that a text spells, whichever way; empty for any other text."""
+    """The code or the word of HAMi or Kubernetes that a text spells, in any spelling; empty for any other text."""
     word = _look_up(text)
     return word.spelt if word else ""
 
 
 def phrases_in(text: str) -> list[str]:
-    """The words of more than one word that stand in a text: `untolerated taint`."""
+    """The known words of HAMi and Kubernetes with several parts, such as `untolerated taint`, that a text has."""
     low = text.lower()
     return [word.spelt for word in _glossary().values() if " " in word.spelt and word.spelt.lower() in low]
 
@@ -302,7 +303,7 @@ def explain(ctx: click.Context, verb: str | None, say: Texts) -> str:
 
 
 def help_command(callback: Callable[..., Any]) -> click.Command:
-    """`help`, which calls back with a verb or a word, and a language, or with None for what is not given."""
+    """The command `help`, which calls back with a verb or a word, and a language, or None for what is not given."""
 
     @click.pass_context
     def explained(ctx: click.Context, words: Sequence[str], lang: Any) -> Any:
@@ -321,7 +322,7 @@ def help_command(callback: Callable[..., Any]) -> click.Command:
 
 
 def unknown_verb(word: str, known: Sequence[str], program: str) -> UsageError:
-    """The error for a verb that is none of the known ones: the nearest of them with an example, or all."""
+    """The error for a verb that is not among the known ones: the nearest of them with an example, or all."""
     hint, example = Text("error-command.verbs-are", known=", ".join(known)), ""
     if near := nearest(word, known):
         hint = Text("error-command.did-you-mean", meant=near[0])
@@ -352,7 +353,7 @@ def _near_word(word: str, known: Sequence[str]) -> str:
 
 
 def nearest(word: str, verbs: Sequence[str]) -> list[str]:
-    """The verb that was most likely meant, if any is; none where that one changes the cluster."""
+    """The verb that was most likely meant, in a list; empty if none is near, or the nearest one changes the cluster."""
     if (meant := _MEANT.get(word, "")) in verbs:
         return [meant]
     near = difflib.get_close_matches(word, verbs, n=1, cutoff=_CLOSE)
@@ -360,7 +361,7 @@ def nearest(word: str, verbs: Sequence[str]) -> list[str]:
 
 
 def from_kubectl(words: Sequence[str]) -> Sequence[str]:
-    """`why trainer-0 -n ml` for `kubectl describe pod trainer-0 -n ml`; any other words as they are."""
+    """`why trainer-0 -n ml` for `kubectl describe pod trainer-0 -n ml`; any other words unchanged."""
     if not words or words[0] != _KUBECTL.name:
         return words
     try:
@@ -378,7 +379,7 @@ def from_kubectl(words: Sequence[str]) -> Sequence[str]:
 
 
 def straight_option(word: str) -> str:
-    """The word with the dashes of an option as hyphens: `——lang` is `--lang`, `–n` is `-n`. Any other as it is."""
+    """The word with hyphens for an option's dashes: `——lang` is `--lang`, `–n` is `-n`. Other words are unchanged."""
     found = _OPTION.match(word)
     if found is None or found[1].isascii():
         return word
@@ -387,7 +388,7 @@ def straight_option(word: str) -> str:
 
 
 def read(grammar: Grammar, words: Sequence[str]) -> Any:
-    """What the words ask for: an `ParsedQuestion`, or what a surface's own command returns. Raises UsageError."""
+    """The request in the words: a `ParsedQuestion`, or what a surface's own command returns. Raises UsageError."""
     words = from_kubectl(words)
     until = list(words).index("because") if "because" in words else len(words)
     words = [*map(straight_option, words[:until]), *words[until:]]

@@ -2,8 +2,8 @@
 
 A command, a mention, a direct message and a button under an answer become one `HeardWords`: its words are normalised
 here, once. `handlers.question_listeners` gives it to the first `Verb` of the table that takes it, else it is a
-question. `normalise` and `split_words` read text as Slack delivers it: escaped, with links and mentions, as people
-type it.
+question. `normalise` and `split_words` read text as Slack delivers it: escaped, with links and mentions, as people type
+it.
 """
 
 import hashlib
@@ -30,13 +30,12 @@ class Question(msgspec.Struct, frozen=True, omit_defaults=True):
     """A question as asked, complete enough to be answered by another process after a restart.
 
     `public` answers stand in the channel or thread for everyone, others are shown to `user` alone. `asked_ts` is the
-    message that asked, if one did. `asked_at` is in unix seconds. `beside`: what the
-    response_url belongs to stays, the answer stands beside it; for a command's, which replaces nothing, always.
-    `everything`: the answer comes with its files, also
-    where one person alone sees it. `manifest` is the pod of a `fit`; `about` is a
-    message that names a pod, for a question without words. `edited_ts`: the message was edited then, and these are its
-    words since. `read` is the gist of the answer that is to be posted: if
-    the answer is another one by now, it is not. `sent_by`: who sent it, to be checked again after a restart.
+    message that asked, if one did. `asked_at` is in unix seconds. `beside`: the message of the response_url stays, and
+    the answer stands beside it; always so for a command's, which replaces nothing. `everything`: the answer comes with
+    its files, also where one person alone sees it. `manifest` is the pod of a `fit`; `about` is a message that names a
+    pod, for a question without words. `edited_ts`: the message was edited then, and these are its words since. `read`
+    is the gist of the answer that is to be posted: it is not posted if the answer has changed. `sent_by`: who sent the
+    question, to be checked again after a restart.
     """
 
     words: str
@@ -57,33 +56,33 @@ class Question(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def message(self) -> str:
-        """What names the message that asked, whatever it became; empty if none did."""
+        """The name of the message that asked, the same after an edit; empty if no message did."""
         return f"{self.channel}:{self.asked_ts}" if self.asked_ts else ""
 
     @property
     def program(self) -> str:
-        """What stands before the words of a question there: a mention in threads, nothing in direct messages."""
+        """The words to type before a question in that place: a mention in threads, nothing in direct messages."""
         if self.is_direct:
             return ""
         return f"@{BOT}" if self.asked_ts or self.thread_ts else COMMAND
 
     @property
     def is_direct(self) -> bool:
-        """Whether it was asked where nobody else reads: a user's id is the channel of their direct messages."""
+        """Whether the question was asked in direct messages, whose channel may be given as the user's id."""
         return self.channel.startswith(("D", "U", "W"))
 
     @property
     def in_thread(self) -> bool:
-        """Whether it was asked below an earlier message; one that begins its thread was not."""
+        """Whether the question was asked below an earlier message; one that begins its thread was not."""
         return self.thread_ts not in {"", self.asked_ts}
 
     def for_who_asked(self) -> "Question":
-        """Where something is told that is not what was to be posted: beside what the person read."""
+        """The question, answered to the asker alone if it was to post an answer that they had read."""
         return msgspec.structs.replace(self, public=False, beside=True, read="") if self.read else self
 
 
 def read_question(payload: str) -> Question | None:
-    """A kept question; None for one of another version."""
+    """The question in a stored payload; None for one of another version."""
     try:
         return msgspec.json.decode(payload, type=Question)
     except msgspec.DecodeError:
@@ -91,7 +90,7 @@ def read_question(payload: str) -> Question | None:
 
 
 class HeardWords(msgspec.Struct, frozen=True):
-    """What a person asked in words, whichever way: `question` is for the eyes of who asked, in their thread if any.
+    """A person's words, from any surface: `question` is answered to the asker alone, in their thread if any.
 
     `key` is Slack's id of the delivery; `body` is the payload of a command or a button, `button` the button's value.
     """
@@ -104,23 +103,23 @@ class HeardWords(msgspec.Struct, frozen=True):
 
     @property
     def words(self) -> str:
-        """The words, in their normal form unless a button has them, and still escaped."""
+        """The words, normalised unless a button has them, and still escaped."""
         return self.question.words
 
     @property
     def trigger_id(self) -> str:
-        """What opens a form; empty for a message."""
+        """Slack's trigger that opens a form; empty for a message."""
         return self.body.get("trigger_id", "")
 
     def publicly(self) -> Question:
-        """The question of a message, answered for everyone: a mention in a thread, which it begins if it has none."""
+        """The question, to be answered for everyone: that of a mention in a thread, which it begins if it has none."""
         begun = self.question.asked_ts if self.surface == "mention" else ""
         thread_ts = self.question.thread_ts or begun
         return msgspec.structs.replace(self.question, thread_ts=thread_ts, public=True, beside=False)
 
 
 class Verb(NamedTuple):
-    """One row of the table: how the words begin that a handler takes, the handler, and whether it takes them all."""
+    """One row of the table of verbs: how the words begin, their handler, and whether it takes all that begin so."""
 
     begins: re.Pattern[str]
     answer: Callable[[HeardWords], Awaitable[None]]
@@ -128,13 +127,13 @@ class Verb(NamedTuple):
 
 
 def beginning(*verbs: str) -> re.Pattern[str]:
-    """How words begin that ask for one of the verbs, behind the options."""
+    """The pattern of words that begin with one of the verbs, perhaps after options."""
     one = "|".join(r"\s+".join(verb.split()) for verb in verbs)
     return re.compile(rf"\s*(?:--(?:cluster|lang)[= ]\S+\s+)*(?:{one})\b", re.IGNORECASE)
 
 
 def by_command(body: dict[str, Any], now: float) -> HeardWords:
-    """What a slash command asks."""
+    """A slash command as `HeardWords`."""
     question = Question(
         words=command_words(body),
         user=body["user_id"],
@@ -147,7 +146,7 @@ def by_command(body: dict[str, Any], now: float) -> HeardWords:
 
 
 def by_message(event: Mapping[str, Any], now: float, bot_user: str, *, is_mention: bool) -> HeardWords | None:
-    """What a mention or a direct message asks; None for what no person wrote to the bot."""
+    """A mention or a direct message as `HeardWords`; None for a message that no person wrote to the bot."""
     message = heard(event)
     if message is None:
         return None
@@ -165,7 +164,7 @@ def by_message(event: Mapping[str, Any], now: float, bot_user: str, *, is_mentio
 
 
 def by_button(body: dict[str, Any], now: float) -> HeardWords:
-    """What a button under an answer asks."""
+    """A click on a button under an answer, as `HeardWords`."""
     value = read_value(first_action(body).get("value", ""), AskButton)
     question = clicked(body, now, as_delivered(value.words) if value else "")
     return HeardWords("button", body["trigger_id"], question, body, value)
@@ -180,7 +179,7 @@ def clicked(body: Mapping[str, Any], now: float, words: str = "", thread_ts: str
 
 
 def is_ephemeral(body: Mapping[str, Any]) -> bool:
-    """Whether the message of a button is one that a single person sees."""
+    """Whether the button's message is one that a single person sees."""
     container: Mapping[str, Any] = body.get("container") or {}
     return bool(container.get("is_ephemeral"))
 
@@ -195,7 +194,7 @@ def thread_below(body: Mapping[str, Any]) -> str:
 
 
 def first_action(body: dict[str, Any]) -> dict[str, Any]:
-    """The action that the payload is about; empty where it has none."""
+    """The action in a payload of a button or menu; empty where the payload has none."""
     actions: list[dict[str, Any]] = body.get("actions") or [{}]
     return actions[0]
 
@@ -207,8 +206,8 @@ _WRITTEN = (None, "file_share", "thread_broadcast")
 def heard(event: Mapping[str, Any]) -> dict[str, Any] | None:
     """The message as its author left it: `user`, `channel`, `text`, `ts`, and after an edit `edited`.
 
-    None for what no person wrote (two bots would talk for ever), for joins and deletions, and for edits that Slack
-    itself makes, as for the preview of a link.
+    None for messages that no person wrote (two bots would talk for ever), for joins and deletions, and for edits that
+    Slack itself makes, as for the preview of a link.
     """
     message: dict[str, Any] = dict(event)
     if event.get("subtype") == "message_changed":
@@ -222,14 +221,13 @@ def heard(event: Mapping[str, Any]) -> dict[str, Any] | None:
 
 
 def is_direct(event: Mapping[str, Any]) -> bool:
-    """Whether it is a message to the bot alone."""
+    """Whether the message was sent to the bot alone."""
     return event.get("channel_type") == "im" or str(event.get("channel", "")).startswith("D")
 
 
 def key_of(message: Mapping[str, Any]) -> str:
-    """The key of what the message asks: Slack gives every delivery of an edit another id, the message keeps its ts.
-
-    `edited.ts` is in whole seconds, so that two quick edits differ only in their text.
+    """The key of the question that a message asks: Slack gives every delivery of an edit another id, but the message
+    keeps its ts. `edited.ts` is in whole seconds, so that two quick edits differ only in their text.
     """
     key = f"{message['channel']}:{message['ts']}"
     if not (edited := edited_ts(message)):
@@ -238,21 +236,21 @@ def key_of(message: Mapping[str, Any]) -> str:
 
 
 def edited_ts(message: Mapping[str, Any]) -> str:
-    """When it was edited; empty if it was not."""
+    """When the message was edited, as Slack's ts; empty if it was not."""
     edited: Mapping[str, Any] = message.get("edited") or {}
     return str(edited.get("ts") or "")
 
 
 _APOSTROPHE = re.compile("(?<=[A-Za-z])'(?=[A-Za-z])")
-"""As in `isn't`: no quote. Joined words have none between letters."""
+"""An apostrophe as in `isn't`, which is no quote. Joined words have none between letters."""
 _ENTITY = re.compile(r"<([^<>|]*)(?:\|([^<>]*))?>")
 _ESCAPES = {"&amp;": "&", "&lt;": "<", "&gt;": ">"}
-"""The only three that Slack writes; any other was typed so. (Slack's page "Formatting message text")"""
+"""The only three escapes that Slack writes; any other was typed so. (Slack's page "Formatting message text")"""
 _ESCAPE = re.compile("|".join(_ESCAPES))
 
 
 def split_words(text: str) -> list[str]:
-    """The words in their normal form. Slack's own markup is undone: `<http://a.b|a.b>` is `a.b`, `<#C1|ops>` is `ops`.
+    """The words of a text, normalised. Slack's own markup is undone: `<http://a.b|a.b>` is `a.b`, `<#C1|ops>` is `ops`.
 
     Raises UsageError for text that is too long, or whose quotes do not match.
     """
@@ -272,24 +270,24 @@ def plain_text(text: str) -> str:
 
 
 def join_words(words: Sequence[str]) -> str:
-    """One text, as a person types it."""
+    """The words as one text, quoted as a person types them."""
     return shlex.join(words)
 
 
 def as_delivered(typed: str) -> str:
-    """The text as Slack delivers it, for `split_words` and `plain_text`, when it did not come that way."""
+    """Typed text escaped as Slack delivers it, for `split_words` and `plain_text`."""
     for escape, character in _ESCAPES.items():  # the ampersand comes first
         typed = typed.replace(character, escape)
     return typed
 
 
 def mentioned_words(event: dict[str, Any], bot_user: str) -> str:
-    """What a message asks, in its normal form and still escaped: without the bot's own mention, wherever that is."""
+    """The words of a message, normalised and still escaped: without the bot's own mention, wherever that is."""
     return normalise(re.sub(rf"<@{re.escape(bot_user)}(\|[^<>]*)?>", " ", event.get("text") or ""))
 
 
 def command_words(body: dict[str, Any]) -> str:
-    """What a slash command asks, in its normal form and still escaped."""
+    """The words of a slash command, normalised and still escaped."""
     return normalise(body.get("text") or "")
 
 
@@ -300,9 +298,9 @@ _INVISIBLE = re.compile(
 )
 """Control characters, and what Unicode calls default ignorable (DerivedCoreProperties.txt)."""
 _MARKUP = str.maketrans({"＜": "&lt;", "﹤": "&lt;", "＞": "&gt;", "﹥": "&gt;", "＆": "&amp;", "﹠": "&amp;"})
-"""Of these NFKC would make Slack's own markup."""
+"""Characters that NFKC would turn into Slack's own markup."""
 QUOTES = str.maketrans({**dict.fromkeys("“”„", '"'), **dict.fromkeys("‘’", "'")})
-"""What phones write by themselves."""
+"""Quotation marks that phones write by themselves, as plain ones."""
 _ENGLISH = QUOTES | str.maketrans(
     {
         **dict.fromkeys("‟«»「」『』《》〈〉【】", '"'),
@@ -315,26 +313,27 @@ _ENGLISH = QUOTES | str.maketrans(
         **{shown: typed for typed, shown in LOOKALIKES.items()},
     }
 )
-"""What an English keyboard has instead. Two hyphens become one long dash on a phone."""
+"""Characters as an English keyboard has them. Two hyphens become one long dash on a phone."""
 _PIECE = re.compile(r"(\s*)(\S+)")
 _OTHER_SPACE = re.compile(r"[^\S \t\n]")
 _LEAD = re.compile(
     rf"(?:\s|&gt;|[›•·◦▪‣⁃●○■]|[-*{DASHES}](?=\s)|{re.escape(COMMAND)}(?=\s|$)|@{re.escape(BOT)}(?=\s|$))*",
     re.IGNORECASE,
 )
-"""Marks of lists and quotes, and what stands before a question elsewhere."""
+"""Marks of lists and quotes before a question, and the bot's name or command."""
 _MARKED = re.compile(r"([`*_~]{1,6})([^`*_~](?:.*[^`*_~])?)([`*_~]{1,6})", re.DOTALL)
 _VERB = re.compile(r"[`*_~]*([A-Za-z]+(?:-[A-Za-z]+)*)[`*_~?!.,:]*")
 _END = "?!.,"
 _END_OR_SPACE = f"{_END}{string.whitespace}"
 LONGEST = 2000
-"""Of a question in its normal form. What stands behind so many characters is left as it is: it is not read."""
+"""The longest question in characters, once normalised. Text beyond them is left as it is: it is not read."""
 _MOST_BEFORE = 8
-"""So many words of options before a verb are looked through."""
+"""How many words of options before a verb are looked through."""
 
 
 def normalise(text: str) -> str:
-    """The text of a question, as Slack delivers it, in the form that all else reads; twice is the same as once.
+    """The text of a question, as Slack delivers it, in the one form that the bot reads; normalising twice changes
+    nothing.
 
     The verb is in lower case, characters are those of an English keyboard, marks around the question are gone. A valid
     name of Kubernetes stays as it is. A reason and a note lose only characters that nobody sees.

@@ -1,8 +1,8 @@
-"""Questions as people type them: a known name anywhere in the message, and what `phrases.toml` has of the other words.
+"""Questions as people type them: a known name anywhere in the message, and the phrases of `phrases.toml`.
 
-`can someone check ml/trainer-0?` is `why ml/trainer-0`, `谁在用 gpu-1` is `gpus gpu-1`. In a thread what is left out is
-what the thread is about. It is deterministic, and nothing that changes the cluster comes of it. What is not understood
-becomes at most three commands to choose from.
+`can someone check ml/trainer-0?` is `why ml/trainer-0`, `谁在用 gpu-1` is `gpus gpu-1`. A missing name is
+the one that the thread is about. Reading is deterministic, and never gives a command that changes the cluster. A
+message that is not understood becomes at most three commands to choose from.
 """
 
 import re
@@ -33,7 +33,7 @@ _SUBJECT: Mapping[str, Kind] = {
     "quota": "namespace",
     "pending": "namespace",
 }
-"""What a verb may be about."""
+"""The kind of subject that a verb may have."""
 _VERB_OF = {"using": "gpus", "free": "gpus"}  # of sections of `phrases.toml` that have another name
 _READING, _SHOWN = ("help", "fit", "digest", "watch", "unwatch"), ("revert", "oncall", "verbosity")
 _CARDS = "idle", "using", "free", "gpus"
@@ -41,7 +41,7 @@ _TOKEN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/@:=%-]*")
 _NEAR, _LONGEST = 24, 400  # characters before a name, and of a sentence's other words, that are looked at
 _TAIL = "._/@:=%-"
 _NAME = re.compile(r"(?:[a-z0-9.-]+/)*(?=[a-z0-9./-]*[0-9/-])[a-z0-9][a-z0-9./-]*[a-z0-9]")
-"""What looks like a pod's name: few words of a sentence have a digit, a hyphen or a slash."""
+"""A word that looks like a pod's name: few words of a sentence have a digit, a hyphen or a slash."""
 _SPACE = "(?:命名|名字|名称|名稱)(?:空间|空間)"
 _NAMESPACE = re.compile(  # overlapping: of "in namespace ml" the first two words are none
     rf"(?=(?:(?<![\w-])(-n|--namespace|namespace|ns|in|for|of)[=\s:]+|({_SPACE})[\s是为為:]*)[`*_]*([a-z0-9][a-z0-9-]*)"
@@ -53,7 +53,7 @@ _PASTED = re.compile(
     r"(?:Warning|Normal|警告)\s+[A-Z][a-z]+[A-Z]\w+|\b(?:FilteringFailed|FailedScheduling|BindingFailed|FailedCreate|"
     r"UnexpectedAdmissionError)\b.*\s\S+\s\S+"
 )
-"""The text of an event, a condition or a log line."""
+"""The text of an event, a condition or a log line that was pasted."""
 _WHY = re.compile(r"\bwhy\b|[为為](?:什[么麼]|啥|何)|什[么麼]原因|咋|怎[么麼]")
 _MORE = re.compile(r"\b(?:else|others?|there|namespace|elsewhere)\b|其他|其它|别的|还有")
 _POINTS = re.compile(r"\b(?:it|this|that|there|its|he|one)\b|它|这个|那个|这台|那台|这里|那里")
@@ -70,7 +70,7 @@ _OF_CARDS = "(?:gpus?|cards?|devices?|张|块|个|卡)"
 class Meant(NamedTuple):
     """What a message asks: the words of a command; or `offers`, commands to choose from, and `says` why.
 
-    `codes` are the words of HAMi and Kubernetes in a text that was pasted. Nothing of it: it is no question.
+    `codes` are the words of HAMi and Kubernetes in a pasted text. With none of these, the message is no question.
     """
 
     words: list[str]
@@ -102,13 +102,13 @@ class _Heard(NamedTuple):
 
 
 def begins_as_command(text: str) -> bool:
-    """Whether the first word is a verb."""
+    """Whether the text's first word is a verb."""
     first = text.split(maxsplit=1)[0].lower() if text.strip() else ""
     return is_verb(first) or first in build_grammar().commands
 
 
 def as_command(words: Sequence[str]) -> list[str] | None:
-    """The words where they are a command as they stand, None where they are a sentence, or a command's beginning."""
+    """The words where they are a command as they stand; None where they are a sentence, or a command's beginning."""
     typed = [*from_kubectl([word.strip("`") for word in words] if words and "`" in words[0] else words)]
     if not typed or not begins_as_command(typed[0]):
         return None
@@ -131,8 +131,8 @@ def as_command(words: Sequence[str]) -> list[str] | None:
 
 
 def as_verb(text: str) -> str:
-    """The verb of those that are no question, where a message asks for one in other words; else empty. It only shows
-    what is open or set.
+    """A verb that is no question (`revert`, `oncall`, `verbosity`), where a message asks for it in other words; else
+    empty. The verb alone only shows what is open or set.
     """
     low = text.lower().strip(" `*_~.!?")
     first, _, more = low.partition(" ")
@@ -145,18 +145,18 @@ def as_verb(text: str) -> str:
 
 
 def lacks_pod(words: Sequence[str]) -> bool:
-    """Whether a command that may be about a pod is the verb alone."""
+    """Whether a command whose verb may be about a pod is the verb alone."""
     return len(words) == 1 and _SUBJECT.get(words[0]) == "pod"
 
 
 def language_of(text: str) -> Language | None:
-    """The language that a text asks for, by `--lang` or by being Chinese; None for any other."""
+    """The language that a text asks for, by `--lang` or by being Chinese; None for any other text."""
     named: list[Language] = [language for language in LANGUAGES if language in _LANGUAGE.findall(text)]
     return named[0] if named else ("zh" if _CHINESE.search(text) else None)
 
 
 def in_thread(words: Sequence[str], about: Sequence[str]) -> list[str]:
-    """A command without whom it is about, as that of its thread; any other as it stands."""
+    """A command without a subject, completed with that of its thread; any other command unchanged."""
     kind = _SUBJECT.get(words[0]) if words else None
     if kind and (len(words) == 1 or words[1].startswith("--since")) and (known := _subject_of(about).of(kind)):
         return [words[0], known, *words[1:]]
@@ -164,7 +164,7 @@ def in_thread(words: Sequence[str], about: Sequence[str]) -> list[str]:
 
 
 def names_somebody(words: Sequence[str]) -> bool:
-    """Whether a command is about a pod, a node or a namespace."""
+    """Whether a command names a pod, a node or a namespace."""
     found = _subject_of(words)
     return bool(found.pods or found.nodes or found.namespace)
 
@@ -194,7 +194,7 @@ def _subject_of(words: Sequence[str]) -> _Heard:
 
 
 def meant(text: str, names: KnownNames = NOBODY_KNOWN, about: Sequence[str] = ()) -> Meant:
-    """What a message asks that is no command; `about` are the words that its thread is about."""
+    """What a message that is no command asks; `about` are the words that its thread is about."""
     plain = " ".join(text.split())
     bare = plain.lower().strip(" `*_~.!?。！？🙏👍🎉❤️😀🙂:+")[:_LONGEST]
     if not bare or _whole("hello").fullmatch(bare) or _whole("thanks").fullmatch(f"{bare} "):

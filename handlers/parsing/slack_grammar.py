@@ -1,4 +1,4 @@
-"""What may be asked in Slack: the grammar of the shell without what reads the bot's own files."""
+"""The words of Slack: the grammar of the shell without verbs and options that read the bot's own files."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache, partial
@@ -38,7 +38,7 @@ from playbooks.playbook import find, load
 COMMAND = "/hami"
 WATCH, UNWATCH = "watch", "unwatch"
 BOT = "hami-bot"
-"""Its name in the workspace, as the manifest gives it."""
+"""The bot's name in the workspace, as the manifest gives it."""
 _EXAMPLES = {
     **{verb: kinds[0].example for verb, kinds in VERBS.items()},
     HOW_TO_REVERT[0]: HOW_TO_REVERT[0],
@@ -65,25 +65,25 @@ FIRST = {
     "status": Text("start.status"),
     f"help {_MORE}": Text("start.more"),
 }
-"""What help shows first."""
+"""The questions that help shows first."""
 _HELP_FLAGS = ("--help", "-h", "?", "--version")
 
 
 class Help(NamedTuple):
-    """The text of the help that was asked for."""
+    """The help text that was asked for."""
 
     text: str
 
 
 class ManifestWanted(NamedTuple):
-    """`fit` without cards in Slack: the manifest is pasted into a form."""
+    """A `fit` without GPUs in Slack: the manifest is pasted into a form."""
 
     namespace: str
     options: dict[str, Any]
 
 
 class WatchAsked(NamedTuple):
-    """What was typed: which pod, if any, and whether to begin or to end."""
+    """A request to begin or end a watch, as typed: which pod, if any."""
 
     verb: str
     pod: str
@@ -93,7 +93,7 @@ class WatchAsked(NamedTuple):
 def understand(
     words: Sequence[str],
 ) -> ParsedQuestion | ChangeAsked | CommandAsked | Help | ManifestWanted | ProfileAsked | WatchAsked:
-    """What the words ask for. Raises UsageError, whose hint ends with an example."""
+    """The request in the words. Raises UsageError, whose hint ends with an example."""
     asked = takewhile(lambda word: word != "because", words)  # a reason is free text
     if flag := next((word for word in asked if word in _HELP_FLAGS), None):
         words = ["help", *(word for word in words if word != flag and (is_verb(word) or word in _EXAMPLES))][:2]
@@ -104,7 +104,7 @@ def understand(
 
 
 def example(words: Sequence[str]) -> str:
-    """A question that works, for the verb that was meant."""
+    """A question that works, for the verb that was probably meant."""
     verb = words[0] if words else ""
     if verb not in (known := (*verbs(), *_EXAMPLES)):
         verb = next(iter(nearest(verb, known)), "why")
@@ -112,7 +112,7 @@ def example(words: Sequence[str]) -> str:
 
 
 def with_program(words: str, program: str) -> str:
-    """Words that a person may type, with what stands before them where they asked (`/hami`, `@hami-bot` or nothing)."""
+    """Words that a person may type, with `program` (`/hami`, `@hami-bot` or "") before them if they ask something."""
     bare = words.removeprefix(f"{COMMAND} ")
     is_question = bare != words or bare.partition(" ")[0] in (*verbs(), *build_grammar().commands)
     return f"{program} {bare}".strip() if is_question else words
@@ -120,7 +120,7 @@ def with_program(words: str, program: str) -> str:
 
 @cache
 def build_grammar() -> Grammar:
-    """All verbs of Slack."""
+    """The grammar of all that may be typed after `/hami`, built once."""
     grammar = Grammar(COMMAND, _options, help="Ask about pods that wait for GPUs.", context_settings=_NO_HELP_FLAG)
     grammar.add_command(help_command(_help))
     grammar.add_command(_fit_command())

@@ -1,4 +1,4 @@
-"""`hami-bot profile list`, `compare` and `hints`: per line; what changed beyond chance; what stands out."""
+"""Answers `hami-bot profile list`, `compare` and `hints`: costs by line; changes beyond chance; what stands out."""
 
 import time
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ _ROWS = 10
 
 
 def list_text(asked: Words, load: Load) -> str:
-    """The lines of the functions that a regular expression finds. Raises UsageError and SourceError."""
+    """The lines of the functions whose names match a regular expression. Raises UsageError and SourceError."""
     if len(asked.plain) != 2:
         raise UsageError(Text("error-profile.name-function-one-profile"), example=LIST_EXAMPLE)
     function, file = asked.plain
@@ -60,14 +60,14 @@ def _reader(folders: str) -> Source:
 
 
 def texts(asked: Words, config: Path | None) -> Texts:
-    """The words in the language that was asked for, else in that of the settings."""
+    """The texts in the language that the words ask for, else in that of the settings."""
     language: Language | None = asked.options.get("lang")
     settings = None if language else load_settings(config)
     return Texts(language or (settings.language if settings else "en"))
 
 
 def study_text(study: str, asked: Words, config: Path | None, load: Load) -> str:
-    """What `compare` or `hints` tells in a terminal. Raises UsageError and SourceError."""
+    """The text that `compare` or `hints` shows in a terminal. Raises UsageError and SourceError."""
     versions, say = profiles_of(study, asked, load), texts(asked, config)
     report = in_words(explained(study, versions, asked, time.time()), say)
     text = terminal(report, say, width=width(), colour=has_colours())
@@ -83,7 +83,7 @@ def study_text(study: str, asked: Words, config: Path | None, load: Load) -> str
 
 
 def profiles_of(study: str, asked: Words, load: Load) -> list[SourcedProfile]:
-    """The profiles that are asked about, in their order. Raises SourceError, and UsageError where `compare` has fewer
+    """The profiles that the words name, in their order. Raises SourceError, and UsageError where `compare` has fewer
     than two, or `hints` another number than one.
     """
     if study == "compare" and len(asked.plain) < 2:
@@ -94,9 +94,9 @@ def profiles_of(study: str, asked: Words, load: Load) -> list[SourcedProfile]:
 
 
 def explained(study: str, taken: Sequence[SourcedProfile], asked: Words, now: float) -> Report:
-    """`compare`: what changed between the first and the last profile, oldest first. `hints`: what stands out in one.
-
-    `now` is in unix seconds. Raises UsageError and SourceError for what they cannot be asked of.
+    """The report of `compare`, on what changed between the first and the last profile, oldest first, or of `hints`, on
+    what stands out in one. `now` is in unix seconds. Raises UsageError and SourceError for profiles that it cannot be
+    asked about.
     """
     kind = asked.options.get("sample_index", "")
     if study == "compare":

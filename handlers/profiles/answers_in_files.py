@@ -39,20 +39,20 @@ _COMMAND = click.Command(
 
 
 class Words(NamedTuple):
-    """The command as typed: what is no option, and pprof's options by their names."""
+    """A `profile` command as typed: the words that are no options, and pprof's options by their names."""
 
     plain: list[str]
     options: dict[str, Any]
 
 
 def profiles_named(study: str, asked: Words) -> list[str]:
-    """The words that name a profile: neither the function of `list` nor the value of any other option does."""
+    """The words that name a profile: all but the function of `list`, and the values of `-base` and `-diff_base`."""
     plain = asked.plain[1:] if study == "list" else asked.plain
     return [*plain, *(asked.options[base] for base in _BASES if asked.options.get(base))]
 
 
 def read_words(words: Sequence[str]) -> Words:
-    """Options as Go's flags are read, anywhere among the words. Raises UsageError."""
+    """The words of a command, with options anywhere among them, read as Go's flags are. Raises UsageError."""
     try:
         given = _COMMAND.make_context(PROGRAM, [given for word in words for given in _switched(word)]).params
     except click.NoSuchOption as error:  # of `-nodecont=5` click names `-n`
@@ -87,15 +87,15 @@ def _switched(word: str) -> list[str]:
 
 _MAX_FILE, _MAX_UNPACKED = 256 << 20, 32 << 20
 SUFFIX = ".pb.gz"
-"""How `--out` saves a profile, which is then called by its name without it."""
+"""The suffix of a profile that `--out` saves; without it, the file's name is the name of the profile."""
 
 
 Load = Callable[[str], tuple["Profile", str]]
-"""The profile of a name, and what commands call it by: its path, or the id of a kept one. Raises SourceError."""
+"""Loads a profile by its name, with the name for it in commands: its path, or a kept one's id. Raises SourceError."""
 
 
 def load_file(path: str) -> tuple["Profile", str]:
-    """The profile in a file. Raises SourceError."""
+    """The profile in a file, and the file's path. Raises SourceError."""
     path = f"{path}{SUFFIX}" if os.path.isfile(f"{path}{SUFFIX}") else path  # noqa: PTH113
     try:
         with open(path, "rb") as file:  # noqa: PTH123
@@ -114,7 +114,7 @@ def load_file(path: str) -> tuple["Profile", str]:
 
 
 def load(data: bytes, name: str, *, limit: int = 0) -> tuple["Profile", str]:
-    """The profile that these bytes are; the name goes into every SourceError. `limit`: another than the bot's."""
+    """The profile in these bytes; the name goes into every SourceError. `limit`: the most bytes, 0 for the usual."""
     from bot.pprof.decode import MAX_BYTES, read  # noqa: PLC0415  # protobuf; words that make no sense are told at once
 
     try:

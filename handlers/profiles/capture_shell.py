@@ -22,19 +22,17 @@ OpenSources = Callable[[], AbstractAsyncContextManager[Sources]]
 
 _SUFFIX = ".pb.gz"
 _LONGEST_S, _MOST_BYTES = 120, 32 * 1024 * 1024
-"""What the settings say unless they say something else: importing them takes half a second."""
+"""The defaults of the settings: importing the settings takes half a second."""
 
 
 async def take(
     open_sources: OpenSources, asked: Request, say: Texts, *, out: Path | None, config: Path | None
 ) -> tuple[Report, list[Path]]:
-    """The report, whose commands read the saved profile, and the files that were written.
+    """Takes a profile; gives the report, whose commands read the saved profile, and the files that were written.
 
-    They are in the folder `out`, which is made if need be; without it the profile alone is, in a new one for temporary
-    files.
-
-    Cancelled, it closes the request. Raises SourceError for what came instead of a profile, UsageError for a folder
-    that cannot be written.
+    The files are in the folder `out`, which is made if need be; without it only the profile is saved, in a new
+    temporary folder. Cancelled, it closes the request. Raises SourceError for anything else than a profile, UsageError
+    for a folder that cannot be written.
     """
     settings = load_settings(config)
     longest_s = settings.profiles.longest_s if settings else _LONGEST_S

@@ -1,6 +1,6 @@
-"""Profiles that are being taken: who asks for the same meanwhile shares it; a program takes one CPU profile at once.
+"""Profiles that are being taken: equal requests share one, and a program gives one CPU profile at a time.
 
-Beside it what one that is being taken needs: its line in the audit log, threads and memory to read it, its message.
+The module also has what a capture needs: its line in the audit log, threads and memory to read it, its message.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ T = TypeVar("T")
 
 
 class CaptureRequest(NamedTuple):
-    """What is being taken, and where; `seconds` 0 for what is so at one moment."""
+    """A profile to take, and where; `seconds` is 0 for a snapshot of one moment."""
 
     cluster: str
     place: str
@@ -46,21 +46,21 @@ class _Capture(Generic[T]):
 
 
 class Captures(Generic[T]):
-    """`clock` is in seconds."""
+    """The profiles that are being taken. `clock` is in seconds."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._running: dict[CaptureRequest, _Capture[T]] = {}
 
     def is_running(self, wanted: CaptureRequest) -> bool:
-        """Whether who asks now shares it."""
+        """Whether this profile is being taken, so that a further request shares it."""
         return wanted in self._running
 
     async def take(self, wanted: CaptureRequest, begin: Callable[[], Awaitable[T]]) -> T:
-        """What `begin` gives, which is called unless the same is being taken.
+        """The result of `begin`, which is called unless the same profile is being taken already.
 
-        Cancelled, it goes on for those who share it; with the last of them it is cancelled. Raises SourceError where a
-        CPU profile of another length is being taken there, and what `begin` raises.
+        If one caller is cancelled, the capture goes on for the others; with the last of them it is cancelled. Raises
+        SourceError where a CPU profile of another length is being taken there, and what `begin` raises.
         """
         capture = self._running.get(wanted)
         if capture is None:
@@ -94,15 +94,16 @@ class Captures(Generic[T]):
 
 
 AT_ONCE = 2
-"""Profiles that are taken, and questions about kept ones that are answered, at the same time."""
+"""How many profiles are taken at the same time, and how many questions about kept ones are answered."""
 PATIENCE_S = 60.0
-"""How long one waits until another has been answered."""
+"""Seconds that a request waits until another has been answered."""
 
 
 class ReadingRoom:
-    """Its threads are its own: a profile that is slow to read holds up nothing else that needs a thread.
+    """Threads and turns for reading profiles; a profile that is slow to read holds up nothing else that needs a thread.
 
-    What is given up goes on in its thread until it is done, since threads cannot be ended, and keeps one of the two.
+    A job that is given up goes on in its thread until it is done, since threads cannot be ended, and keeps one of the
+    two.
     """
 
     def __init__(self, patience_s: float = PATIENCE_S) -> None:
@@ -112,7 +113,7 @@ class ReadingRoom:
         self._studies = asyncio.Semaphore(AT_ONCE)
 
     async def run(self, job: Callable[[], T], contents: Sequence[bytes]) -> T:
-        """What the job gives, from a thread; cancelled before its turn has come it is not begun.
+        """The job's result, from a thread; a job that is cancelled before its turn is not begun.
 
         `contents` are the profiles that it reads. Raises SourceError where they are too much for one answer.
         """
@@ -125,11 +126,11 @@ class ReadingRoom:
         return await loop.run_in_executor(self._threads, job)
 
     def capture(self) -> AbstractAsyncContextManager[None]:
-        """For a profile from when it is asked for until it is answered. Raises SourceError where none gets free."""
+        """A turn to take a profile, until it is answered. Raises SourceError where none gets free in time."""
         return self._turn(self._captures, Text("error-profile.others-being-taken", count=AT_ONCE))
 
     def study(self) -> AbstractAsyncContextManager[None]:
-        """Reads for a question about kept profiles: a capture of two minutes holds up none."""
+        """A turn to read for a question about kept profiles, which captures of two minutes do not hold up."""
         return self._turn(self._studies, Text("error-profile.others-being-read", count=AT_ONCE))
 
     @asynccontextmanager
@@ -150,11 +151,11 @@ log = logging.getLogger(__name__)
 
 @asynccontextmanager
 async def audited(audit: Audit, question: Question, cluster: str, request: Request) -> AsyncGenerator[None]:
-    """Inside it the profile is taken: `requested` is written before, and after it `taken`, `refused` or `failed`.
+    """Audits the capture in the block: `requested` is written before, and after it `taken`, `refused` or `failed`.
 
-    One that is cancelled, or that the process does not live to take, stays `requested`. HAMi's own profiles are what
-    the bot is for: of those nothing is written. Raises StoreError where `requested` cannot be written: nothing is taken
-    then. An outcome that cannot be written costs nobody the profile.
+    A capture that is cancelled, or that the process does not live to take, stays `requested`. For HAMi's own profiles
+    nothing is written, because the bot is there for them. Raises StoreError where `requested` cannot be written:
+    nothing is taken then. An outcome that cannot be written costs nobody the profile.
     """
     if request.target is None:
         yield
@@ -181,7 +182,7 @@ async def audited(audit: Audit, question: Question, cluster: str, request: Reque
 
 
 class CaptureAnswer(NamedTuple):
-    """`kept` is None where there is no profile."""
+    """The answer to a capture. `kept` is None where there is no profile, and `content` then empty."""
 
     message: Message
     kept: KeptProfile | None
@@ -189,7 +190,7 @@ class CaptureAnswer(NamedTuple):
 
 
 def answer_to(snapshot: Snapshot, words: str, say: Texts) -> CaptureAnswer:
-    """`words` is the question as typed, for the button that asks it again. Raises SourceError for what is none."""
+    """The answer to a capture; `words` is the question as typed, for its button. Raises SourceError for no profile."""
     seen = seen_in(snapshot)
     report = in_words(diagnose(snapshot, seen), say)
     message = render_report(with_short_names(report), say, channel_buttons=False, words=words)

@@ -1,4 +1,4 @@
-"""What belongs to a profile beside its report: the picture, the page, the whole table, and the bytes as fetched."""
+"""The files of a profile beside its report: the picture, the page, the whole table, and the bytes as fetched."""
 
 from collections.abc import Iterator
 
@@ -18,7 +18,7 @@ _LONGEST_NAME = 1000
 def profile_files(  # noqa: PLR0917  # each is needed
     name: str, kind: str, pod: str, content: bytes, source: Profile, say: Texts
 ) -> tuple[File, ...]:
-    """The picture first. `source` is what `decode.read` made of `content`; takes a second for 100,000 samples."""
+    """The files of a profile, picture first. `source` is `content` decoded; takes a second for 100,000 samples."""
     measured = shown_type(source)
     table = top(source.copy(), options=Options(sample_index=measured)).encode("utf-8", "surrogateescape")
     profile = prepared(source.copy())

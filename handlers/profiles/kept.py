@@ -1,6 +1,6 @@
-"""Profiles that the bot keeps: which one words mean, what they are read for, and the list of them.
+"""Kept profiles: which one words mean, what they are read for, and the list of them.
 
-One is named by its id, by the version of the program that it is of, or by the time that it was taken.
+A kept profile is named by its id, by the version of the program, or by the time that it was taken.
 """
 
 import asyncio
@@ -37,14 +37,14 @@ def is_reference(word: str) -> bool:
 
 
 def kind_meant(words: Sequence[str], kept: "Sequence[KeptProfile]") -> str:
-    """The kind that versions and times among the words are about: that of an id among them, else cpu if one is kept."""
+    """The kind of profile that versions and times mean: that of an id among the words, else cpu if one is kept."""
     ids = (found[1] for found in map(_ID.fullmatch, words) if found)
     kinds = [profile.kind for profile in kept]
     return next(ids, "cpu" if "cpu" in kinds or not kinds else kinds[0])
 
 
 def find_kept(word: str, kept: "Sequence[KeptProfile]", kind: str, now: float) -> "KeptProfile":
-    """The newest that the word names; of a time the last one taken by then (UTC). Raises NotFound.
+    """The newest kept profile that the word names; for a time, the last one taken by then (UTC). Raises NotFound.
 
     `kept` has the newest first; `now` is in unix seconds.
     """
@@ -88,11 +88,11 @@ def _until(word: str, now: float) -> float | None:
 _RELEASE = re.compile(r"\d+\.\d+\.\d+(-[\w.]+)?")
 
 MOST = 4
-"""Profiles that one question may name: each may take a hundred megabytes and more."""
+"""How many profiles one question may name: each may take a hundred megabytes and more."""
 
 
 class Content(NamedTuple):
-    """A kept profile. `version` is as `KeptProfile` has it."""
+    """The bytes of a kept profile, with its id and version as `KeptProfile` has them."""
 
     id: str
     content: bytes
@@ -100,12 +100,12 @@ class Content(NamedTuple):
 
 
 Contents = dict[str, Content]
-"""By the word that names it."""
+"""Kept profiles by the words that name them."""
 
 
 async def contents_of(words: Sequence[str], rows: "ProfileRows", now: float) -> Contents:
-    """The kept profiles that are among the words. Raises NotFound for a word that could name one and does not,
-    UsageError for more than `MOST` of them.
+    """The kept profiles that the words name. Raises NotFound for a word that could name one and does not, UsageError
+    for more than `MOST` of them.
     """
     wanted = [word for word in dict.fromkeys(words) if is_reference(word)]
     if not wanted:
@@ -120,19 +120,19 @@ async def contents_of(words: Sequence[str], rows: "ProfileRows", now: float) -> 
 
 
 def answer_about(study: str, asked: Words, contents: Contents, config: Path | None = None) -> str:
-    """What `answer_to` says, with kept profiles in the place of the words that name them."""
+    """The text of `answer_to` about kept profiles, which stand in place of the words that name them."""
     known = [content.version for content in contents.values() if _RELEASE.fullmatch(content.version)]
     versions = {"versions": f"{HAMI}@v{known[0]}"} if study == "list" and len(known) == 1 else {}
     return answer_to(study, Words(asked.plain, versions | asked.options), config, loader(contents))
 
 
 def loader(contents: Contents) -> Load:
-    """Loads the kept profiles by the words that name them, and files by all others."""
+    """Loads kept profiles by the words that name them, and files by all other words."""
     return lambda name: load(contents[name].content, contents[name].id) if name in contents else load_file(name)
 
 
 def answer_beside_the_bot(study: str, asked: Words, missing: Sequence[str], config: Path | None) -> str:
-    """Answers from the store that the settings name; `missing` are the names of profiles that are no files."""
+    """The text about profiles in the settings' store; `missing` are the names of profiles that are no files."""
     wanted = [word for word in missing if is_reference(word)]
     if not wanted:
         return answer_to(study, asked, config)
@@ -163,7 +163,7 @@ _COLUMNS = (
 
 
 def kept_report(kept: "Sequence[KeptProfile]", now: float) -> Report:
-    """The newest first; `now` is in unix seconds."""
+    """The report that lists the kept profiles, newest first; `now` is in unix seconds."""
     claim = Text("profile.kept", count=len(kept)) if kept else Text("profile.kept-none")
     actions = () if kept else (step(Text("profile.take-one"), "profile cpu 30s"),)
     finding = new_finding("profiles-kept", "info", claim, next_actions=actions)
@@ -179,7 +179,7 @@ def kept_report(kept: "Sequence[KeptProfile]", now: float) -> Report:
 
 
 async def kept_beside_the_bot(config: Path | None) -> Report:
-    """The list in the store that the settings name. Raises StoreError."""
+    """The report that lists the profiles in the settings' store. Raises StoreError."""
     async with _store(config) as rows:
         return kept_report(await rows.listed(), time.time())
 

@@ -51,10 +51,10 @@ from playbooks.profile.fetch import FetchedProfile, Snapshot, gather
 from playbooks.profile.request import KINDS, Request
 
 _EVERY_S = 10.0
-"""How often a message is edited that tells how long it takes: Slack allows about 50 edits a minute."""
+"""Seconds between two edits of the message that tells how long it takes: Slack allows about 50 edits a minute."""
 _AFTERWARDS_S = 90.0
-"""What finding the pod, decoding, drawing and keeping may take beside the capture itself, and beside waiting for
-room."""
+"""Seconds that finding the pod, decoding, drawing and keeping may take, beside the capture itself and the wait for a
+turn."""
 
 log = logging.getLogger(__name__)
 
@@ -73,7 +73,7 @@ class ProfileService:
         self._kind = inbox.kinds.add(ActionKind("profile", Nothing, self._answer))
 
     async def ask(self, key: str, question: Question) -> None:
-        """Answers once. A profile that is taken is for everyone; lists and looks at kept ones are for who asks."""
+        """Answers a question once. A profile that is taken is for everyone; other answers are for the asker."""
         seconds = 0.0
         capture = _capture_in(question.words)
         if capture is not None:
@@ -83,7 +83,7 @@ class ProfileService:
         await self._inbox.do(key, self._kind, question, NOTHING, longest_s=longest_s)
 
     def cancel(self, key: str, user: str) -> bool:
-        """Whether that capture was waited for here, and is not any more."""
+        """Cancels a capture; False where this process does not wait for it, or not any more."""
         waiting = self._waiting.get(key)
         if waiting is None or waiting.done():
             return False
@@ -215,7 +215,7 @@ def _capture_in(words: str) -> Request | None:
 
 
 _SHOWN = 6000
-"""Characters that are shown; a longer text is in a file as well."""
+"""How many characters are shown; a longer text is in a file as well."""
 _OF_A_SHELL = "source"
 _EXAMPLES = {
     "top": "profile top cpu-1a2b3c4d",
@@ -225,11 +225,11 @@ _EXAMPLES = {
 }
 
 Run = Callable[[Callable[[], Message], Sequence[bytes]], Awaitable[Message]]
-"""Computes the message; beside the job it is given the profiles that it reads."""
+"""Computes the message; beside the job it gets the contents of the profiles that the job reads."""
 
 
 async def study(words: Sequence[str], rows: ProfileRows, now: float, say: Texts, run: Run) -> Message:
-    """The answer, which `run` computes. Raises UsageError and NotFound for words that name no kept profile."""
+    """The answer about kept profiles, computed by `run`. Raises UsageError and NotFound for words that name none."""
     try:
         asked = read_words(words[1:])
         say = Texts(asked.options["lang"]) if "lang" in asked.options else say
@@ -264,7 +264,7 @@ async def _contents(words: Sequence[str], asked: Words, rows: ProfileRows, now: 
 
 
 def register(app: App, inbox: Inbox, profiles: ProfileService) -> Verb:
-    """Listens to the button that cancels; the verb's row in the table."""
+    """Listens to the button that cancels; gives the verb's row for the table of verbs."""
 
     async def elsewhere(taken: AcceptedDeed[Nothing]) -> None:
         # What is taken here was cancelled by then; so it is taken elsewhere, or not at all.

@@ -1,7 +1,7 @@
-"""`hami-bot profile …` for profiles in files: what `go tool pprof -top` prints, with its options; lists; comparisons.
+"""`hami-bot profile …` for profiles in files: the output of `go tool pprof -top`, with its options; lists; comparisons.
 
-The options are Go's flags (`-cum`, `--cum`, `-nodecount=10`, `--nodecount 10`). Nothing is imported here that the shell
-needs for other verbs: a small table takes 0.1 s of processor time instead of 0.3 s, `go tool pprof` 0.3 s.
+The options are Go's flags (`-cum`, `--cum`, `-nodecount=10`, `--nodecount 10`). Modules that the shell needs for other
+verbs are not imported: a small table takes 0.1 s of processor time instead of 0.3 s, `go tool pprof` 0.3 s.
 """
 
 import os.path
@@ -20,17 +20,17 @@ _INTERRUPTED = 130
 
 
 def usage() -> str:
-    """What `--help` prints."""
+    """The text that `profile --help` prints."""
     from importlib.resources import files  # noqa: PLC0415  # for a table it takes too long
 
     return files("handlers.profiles").joinpath("usage.txt").read_text(encoding="utf-8")
 
 
 def main(words: Sequence[str], config: "Path | None" = None) -> int:
-    """Do what stands behind `profile`; the exit code. The table goes to stdout as bytes, errors to stderr.
+    """Runs the words behind `profile`; gives the exit code. The table goes to stdout as bytes, errors to stderr.
 
-    A profile that is no file may be one that the bot keeps: `config` is the settings file that says where, as by
-    `load_settings`.
+    A name that is no file may be that of a profile that the bot keeps: `config` is the settings file that says where,
+    as by `load_settings`.
     """
     try:
         with bugs_as_errors():
@@ -48,8 +48,8 @@ def main(words: Sequence[str], config: "Path | None" = None) -> int:
 
 
 def answer(words: Sequence[str], config: "Path | None" = None) -> str:
-    """The text for the words behind `profile`; `config` as in `main`, for its language. Raises what they are wrong in:
-    UsageError and SourceError.
+    """The text for the words behind `profile`; `config` as in `main`, for its language. Raises UsageError and
+    SourceError for wrong words.
     """
     if not words or any(word in ("-h", "-help", "--help") for word in words):
         return usage()

@@ -1,4 +1,4 @@
-"""What `top`, `list`, `compare` and `hints` say of profiles; nothing slow is loaded for what is not asked."""
+"""Answers `profile top`, `list`, `compare` and `hints`; slow modules are loaded only for what is asked."""
 
 from typing import TYPE_CHECKING
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:  # it takes as long to import as a small table to make
 
 
 def answer_to(study: str, asked: Words, config: "Path | None" = None, load: Load = load_file) -> str:
-    """The text; `study` is `top`, `list`, `compare` or `hints`, `config` the settings file for its language.
+    """The text of a study; `study` is `top`, `list`, `compare` or `hints`, `config` the settings file for its language.
 
     Raises UsageError and SourceError.
     """

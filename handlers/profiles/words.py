@@ -1,6 +1,6 @@
-"""What people write about profiles: `profile cpu 30s`, `profile kept`, `profile top cpu-1a2b3c4d`.
+"""The words that people write about profiles: `profile cpu 30s`, `profile kept`, `profile top cpu-1a2b3c4d`.
 
-The same words in Slack and in a shell. What comes out is a request; nothing is read yet.
+The same words serve in Slack and in a shell. They are read into a request; no profile is read yet.
 """
 
 import difflib
@@ -16,7 +16,7 @@ from playbooks.profile.request import EXAMPLE, KINDS, Request, request
 
 VERB = "profile"
 STUDIES = ("top", "list", "compare", "hints")
-"""What is asked about profiles that are there already, with the options of go tool pprof."""
+"""The questions about existing profiles, with the options of go tool pprof."""
 _KEPT = "kept"
 _GRAMMAR = (
     "profile cpu [30s] | heap | allocs | goroutine | goroutineleak [--target NAMESPACE/POD:PORT]: "
@@ -27,17 +27,17 @@ _GRAMMAR = (
 
 
 class ShowKept(NamedTuple):
-    """To list those that are kept."""
+    """A request to list the kept profiles."""
 
 
 class Study(NamedTuple):
-    """To look at profiles that are there already; `words` begin with one of `STUDIES`."""
+    """A question about existing profiles; `words` begin with one of `STUDIES`."""
 
     words: tuple[str, ...]
 
 
 class ProfileAsked(NamedTuple):
-    """A request as typed, with the values of the surface's own options."""
+    """A request about profiles as typed, with the values of the surface's own options."""
 
     request: Request | ShowKept | Study
     options: dict[str, Any]
@@ -66,7 +66,7 @@ class _Command(click.Command):
 def profile_command(
     program: str, options: Callable[[], Sequence[click.Parameter]], *, help_text: str = ""
 ) -> click.Command:
-    """The playbook's verb with what is asked about profiles that are there already.
+    """The verb `profile` of the playbook, with the questions about existing profiles.
 
     `program` is what stands before it in examples, `options` are the surface's own.
     """
@@ -86,7 +86,7 @@ def profile_command(
 
 
 def read_profile(words: Sequence[str], target: str = "") -> Request | ShowKept | Study:
-    """What the words after the verb ask for. Raises UsageError with an example."""
+    """The request in the words after the verb. Raises UsageError with an example."""
     match list(words):
         case []:
             text = Text(

@@ -1,10 +1,10 @@
-"""The figures of a digest, read from the reports of the questions that it puts and from their snapshots.
+"""The figures of a digest, read from the reports and snapshots of the questions that the digest asks.
 
 GPU-hours of the last day that were held without use are counted by namespace. A share of a GPU counts by its part of
-the GPU's memory. It is without use since its last kernel, and before the first since the process started: at most a
-day, and no longer than the pod is there. What is not measured counts nothing.
+the GPU's memory. A share is without use since its last kernel, and before the first kernel since the process started:
+at most a day, and no longer than the pod exists. Shares that are not measured count nothing.
 
-Whose the pods are that a finding concerns: their controllers', and a team's where a label or annotation names one.
+A finding's pods are counted by owner: their controller, and its team where a label or annotation names one.
 """
 
 from collections import Counter, defaultdict
@@ -33,12 +33,12 @@ from playbooks.rules.quota.limits import NEAR
 
 _LOCKS = "node-lock-"
 _NAMED_NODES = 50
-"""Of one fault: more are only counted."""
+"""The most nodes of one fault that are named; more are only counted."""
 _NAMED_PODS = 500
 
 
 def figures_of(reports: Mapping[str, Report], parts: Mapping[str, Any], unseen: Mapping[str, Gap]) -> dict[str, str]:
-    """`AREA/WHAT` -> value, as `bot.digest.figures` compares them; `parts` are the snapshots of the reports."""
+    """The figures `AREA/WHAT` -> value, as `bot.digest.figures` compares them, of reports and snapshots by verb."""
     figures: dict[str, str] = {}
     for verb, read in _READ.items():
         if verb in reports:
@@ -50,7 +50,7 @@ def figures_of(reports: Mapping[str, Report], parts: Mapping[str, Any], unseen: 
 
 
 def waiting(reports: Mapping[str, Report]) -> tuple[int, int]:
-    """How many pods wait, and for how many causes: as many as `pending` tells, which parts causes finer than codes."""
+    """The number of pending pods and of their causes, as `pending` reports them (causes are finer than codes)."""
     report = reports.get("pending")
     return (len(report.typed(PendingRow)), len(report.typed(CauseRow))) if report else (0, 0)
 
@@ -141,12 +141,12 @@ def _restarts(area: str, pods: Sequence[Pod] | Gap) -> dict[str, str]:
 
 
 def bad(report: Report) -> list[Finding]:
-    """The findings that need somebody."""
+    """The report's findings that are more than information."""
     return [finding for finding in report.findings if finding.severity != "info"]
 
 
 _READ = {"pending": _pending, "nodes": _nodes, "status": _status, "quota": _quota, "gpus": _gpus}
-"""In the order in which changes are told."""
+"""How the figures of each question are read, in the order in which the digest tells what changed."""
 _AREAS = {
     "pending": ("pending",),
     "nodes": ("node-faults", "faulty-nodes", "locks", "locked-nodes"),
@@ -154,7 +154,7 @@ _AREAS = {
     "quota": ("quotas",),
     "status": ("hami", "scheduler-restarts", "plugin-restarts"),
 }
-"""Which areas a question's report fills."""
+"""The areas of figures that each question's report fills."""
 
 
 AREA = "idle-GPU-hours"
@@ -162,7 +162,7 @@ _DAY_S, _HOUR_S = 24 * 3600.0, 3600.0
 
 
 def idle_figures(capacity: Capacity, usage: UsageSeen, version: Version | None, taken_at: datetime) -> dict[str, str]:
-    """The digest's figures: whole hours by namespace, the most first, and where pods were not measured."""
+    """The figures of GPUs held without use: hours by namespace, the most first, and where pods were not measured."""
     if isinstance(capacity.nodes, Gap) or isinstance(capacity.pods, Gap):
         return {}
     memory = _memory(capacity.nodes) if usage.usage.containers else {}
@@ -213,7 +213,7 @@ class FindingOrigin(NamedTuple):
 
 
 def owners_of(about: FindingOrigin, reports: Mapping[str, Report], parts: Mapping[str, Any]) -> list[tuple[Owner, int]]:
-    """The owners with how many pods of theirs are concerned, most first: pods that wait, or that are on the nodes."""
+    """The owners of the pods that a finding is about (pending, or on its nodes), with how many; most first."""
     match about.verb:
         case "pending":
             found = map(owner_of, _of_cause(about.number, reports["pending"], parts["pending"].waiting.pods))

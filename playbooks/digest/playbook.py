@@ -1,6 +1,6 @@
 """How the cluster is today, in figures that can be compared with yesterday's, and what is wrong, the worst first.
 
-It puts the other questions and reads their reports: what they say is said once, there.
+The digest asks the other questions and reads their reports; it judges nothing by itself.
 """
 
 import asyncio
@@ -32,21 +32,21 @@ _TOLD = {
     AREA: Text("digest-area.idle-GPU-hours"),
     "largest-slice-MiB": Text("digest-area.largest-slice-MiB"),
 }
-"""Areas of figures that a person reads; the others are for comparing."""
+"""The areas of figures that a person reads, with their names; the other areas are only compared."""
 _UNITS = {"quotas": " %", AREA: " h", "largest-slice-MiB": " MiB"}
 _FIRST = 5
 _WORST = 3
-"""Findings of which the owners are told."""
+"""The number of findings whose owners the digest names."""
 
 
 class Request(NamedTuple):
-    """`all`: everything instead of an overview."""
+    """What a digest is asked for. `all`: everything instead of an overview."""
 
     all: bool = False
 
 
 class Snapshot(NamedTuple):
-    """The snapshot of each question that is put, or why there is none."""
+    """The snapshots of the digest's questions by verb (`parts`), or why one could not be answered (`unseen`)."""
 
     request: Request
     cluster: str
@@ -57,7 +57,7 @@ class Snapshot(NamedTuple):
 
 
 async def gather(wanted: Request, sources: Sources) -> Snapshot:
-    """Read what all the questions read. Raises SourceError when none of them can be answered."""
+    """Gathers all the questions of a digest. Raises SourceError when none of them can be answered."""
     found, usage = await asyncio.gather(
         asyncio.gather(*(_gather(verb, sources) for verb in ASKED)), gather_usage(sources)
     )
@@ -80,7 +80,7 @@ async def _gather(verb: str, sources: Sources) -> Any:
 
 
 def diagnose(snapshot: Snapshot) -> Report:
-    """Each question's report, of which the figures and all that is wrong are told."""
+    """The digest: the figures from each question's report, and all findings, the worst first."""
     reports = {verb: find(verb).diagnose(part) for verb, part in snapshot.parts.items()}
     ranked = _worst(reports)
     findings = [origin.finding for origin in ranked]

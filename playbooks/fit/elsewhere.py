@@ -1,4 +1,4 @@
-"""What would let a pod onto a node, as steps with their quotes: by Kubernetes' filters, with less, after an end."""
+"""What would let a pod onto a node, as steps with evidence: past Kubernetes' filters, a smaller request, an end."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -27,15 +27,14 @@ from playbooks.scenes.waiting_pod import PodScene
 _MAX_TRIED = 20
 _MAX_NAMED = 3
 _SHARED = ("cpu", "memory", "ephemeral-storage")
-"""What other pods take of a node too: HAMi's holders, which are all that is read of them, do not say how much."""
+"""Resources of a node that other pods take too: HAMi's holders, the only pods that are read, do not say how much."""
 _OF_KUBERNETES = "node.kubernetes.io/"
-"""Taints by which Kubernetes itself says that a node is ill: to tolerate them would bring a pod there to no use."""
+"""The prefix of taints by which Kubernetes says that a node is ill: tolerating them would not help the pod."""
 
 
 def reasons(scene: PodScene, names: Sequence[str], *, figures: bool = True) -> list[Prose]:
-    """Why kube-scheduler drops these nodes, the most frequent first, counted if there are several; then ever shorter.
-
-    `figures`: with what is asked for and what there is, where that is too little.
+    """Why kube-scheduler drops these nodes, the most frequent first, counted if there are several; then shorter and
+    shorter forms of the list. `figures`: resources that are too small come with the requested and the largest amount.
     """
     counts = Counter(_text(scene.obstacles[name]) for name in names).most_common()
     short = {text: found for text, _ in counts if figures and (found := _shortage(scene, text, names))}
@@ -58,7 +57,7 @@ def _text(obstacle: Obstacle) -> str:
 
 
 def proofs(scene: PodScene, name: str) -> list[Evidence]:
-    """The part of the node, or of what was asked for, that shows its obstacle."""
+    """The evidence for what keeps the pod off the node in Kubernetes: its taint, the pod's selector, or the amounts."""
     node, (text, detail) = scene.nodes[name], scene.obstacles[name]
     if text == TAINT_TEXT:
         return [quotes.of_node(node, detail, "{.spec.taints[*].key}")]
@@ -70,7 +69,7 @@ def proofs(scene: PodScene, name: str) -> list[Evidence]:
 
 
 def asked_amount(pod: Pod, resource: str) -> list[Evidence]:
-    """The first amount of the resource that some container asks for."""
+    """The evidence in the manifest for the first amount of the resource that a container asks for, if any."""
     containers = (*pod.spec.containers, *(pod.spec.init_containers or ()))
     parts = [container.resources for container in containers if container.resources]
     amounts = [some[resource] for part in parts for some in (part.requests, part.limits) if some and resource in some]
@@ -78,13 +77,13 @@ def asked_amount(pod: Pod, resource: str) -> list[Evidence]:
 
 
 def of_manifest(pod: Pod, key: str, value: str) -> Evidence:
-    """What stands in the manifest after that key."""
+    """The evidence that the manifest has this value at `key`, with the `grep` that shows it."""
     show = prose.command("grep", "-F", "--", key, file_of(pod))
     return Evidence("manifest", f"Pod {pod.namespace}/{pod.name}", None, value, show)
 
 
 def ask_again(pod: Pod, change: Prose, look: str) -> NextAction:
-    """A change of the manifest, and the command that tries it once it is made; of a pasted one, what to look at."""
+    """The step that changes the manifest, and the command that tries it again; for a pasted manifest, `look`."""
     if (file := file_of(pod)) == STANDARD_INPUT:
         return step(change, look)
     within = ("-n", pod.namespace) if pod.namespace != DEFAULT_NAMESPACE else ()
@@ -92,7 +91,7 @@ def ask_again(pod: Pod, change: Prose, look: str) -> NextAction:
 
 
 def replicas_unjudged(scenes: Sequence[AskedScene]) -> list[Gap]:
-    """One pod of each role is judged: whether all of them have room at the same time is not known."""
+    """The gap that one pod of each role is judged: whether all replicas have room at the same time is not known."""
     roles = [role for scene in scenes if (role := role_of(scene.written)).replicas != 1 or len(scenes) > 1]
     several = [role for role in roles if role.kind != "Pod"]
     if not several:
@@ -102,7 +101,9 @@ def replicas_unjudged(scenes: Sequence[AskedScene]) -> list[Gap]:
 
 
 def not_looked_at(scene: PodScene) -> list[Gap]:
-    """What the pod asks for beside cards: of amounts only is known that a node is large enough, of the rest nothing."""
+    """The gaps about what the pod asks for beside GPUs: amounts are compared with whole nodes, the rest with
+    nothing.
+    """
     shared = [resource for resource in _SHARED if effective_request(scene.pod, resource) > 0]
     asked = ", ".join([*shared, *beside(scene.pod, scene.config)])
     gaps = [gap(f"free {asked}", Text("gap.taken", what=asked), Text("gap.taken-hint"))] if asked else []
@@ -111,7 +112,7 @@ def not_looked_at(scene: PodScene) -> list[Gap]:
 
 
 def ways(scene: PodScene, names: Sequence[str]) -> list[NextAction]:
-    """A looser selection, a toleration: each tried on nodes that HAMi would give the pod, at most one of each kind."""
+    """Steps that let the pod onto nodes HAMi would give it: a looser selection, a smaller request, a toleration."""
     found: list[NextAction] = []
     if (loosened := loosen(scene, names)) is not None:
         look = kubectl("get", "node", loosened.nodes[0], "--show-labels")
@@ -136,7 +137,7 @@ def ways(scene: PodScene, names: Sequence[str]) -> list[NextAction]:
 
 
 def end_others(scene: AskedScene, found: Sequence[Ending]) -> list[NextAction]:
-    """Whose end would let it in, and how to look at what they hold: on the node, or elsewhere against the quota."""
+    """The step that ends the pods of the first way in `found`, and how to look at them: by node, or by quota."""
     if not found:
         return []
     first = found[0]
@@ -148,7 +149,7 @@ def end_others(scene: AskedScene, found: Sequence[Ending]) -> list[NextAction]:
 
 
 def as_step(scene: AskedScene, change: PlacementChange) -> NextAction:
-    """A smaller request; one asked for in words is asked for again in words."""
+    """A smaller request as a step; for GPUs asked for in words, the command asks again with the new words."""
     in_words = scene.card_words is not None and change.what == "drop-type"
     label = request_amounts.change(scene, change, what="drop-option" if in_words else "")
     device = device_of(scene.card_words, scene.config) if scene.card_words else None
@@ -178,7 +179,7 @@ def _changed(words: CardWords, change: PlacementChange, factor: int) -> CardWord
 
 
 def proofs_of(scene: AskedScene, node: str = "") -> tuple[Evidence, ...]:
-    """What the manifest asks for, as written; for words, which stand in no manifest, a card that was judged."""
+    """The evidence of what the manifest asks for; for GPUs in words, which are in no manifest, a GPU of `node`."""
     if scene.card_words is None:
         asks = asked_resources(scene.written, scene.config)
         return tuple(of_manifest(scene.pod, name, value) for name, value in asks.items())
@@ -188,7 +189,7 @@ def proofs_of(scene: AskedScene, node: str = "") -> tuple[Evidence, ...]:
 
 
 def of_ending(scene: AskedScene, found: Sequence[Ending]) -> list[Evidence]:
-    """What the first of those that would have to end was given."""
+    """The evidence of what HAMi gave the first pod that would have to end; empty where none would."""
     if not found:
         return []
     first = found[0].pods[0]
@@ -197,7 +198,7 @@ def of_ending(scene: AskedScene, found: Sequence[Ending]) -> list[Evidence]:
 
 
 def of_largest(scene: AskedScene) -> list[Evidence]:
-    """The largest of what HAMi counts against the namespace's quota already."""
+    """The evidence of the largest holding that HAMi counts against the quota of the pod's namespace."""
     held = scene.view.ledger.all() if scene.view.ledger else ()
     own = [holding for holding in held if holding.namespace == scene.pod.namespace]
     largest = max(own, key=lambda holding: (holding.amounts, holding.name), default=None)
@@ -206,7 +207,7 @@ def of_largest(scene: AskedScene) -> list[Evidence]:
 
 
 def of_card(scene: AskedScene, name: str) -> Evidence:
-    """A card of the node; the node where it has none."""
+    """The evidence of a GPU of the node, or of the node where it has none."""
     cards = scene.view.cards(name)
     node = scene.nodes[name]
     if cards:

@@ -23,7 +23,7 @@ _OF_DEVICE = re.compile(
 _KNOWN = {name.casefold(): name for name in (*(names.word for names in NAMES), *(device.word for device in DEFAULTS))}
 _BY_WORD = {device.word: device for device in DEFAULTS}
 _CHIPS = "ascend"
-"""Of these the device config may name more than the chart does."""
+"""The prefix of chips of which the device config may name more than the chart does."""
 _TWO_NUMBERS = re.compile(r"(?<=[0-9])\s+(?=[0-9])")
 _NO_AMOUNT = re.compile(r"[0-9]{1,9}[x×*]", re.IGNORECASE)
 _COUNT = re.compile(r"[0-9]{1,9}", re.ASCII)
@@ -33,7 +33,8 @@ _MAX_CARDS = 10_000
 
 
 class CardWords(NamedTuple):
-    """Cards as asked for: MiB of each, or per cent of each, or (both 0) whole cards. `cores` None: none asked for.
+    """GPUs as asked for in words: MiB of each, or per cent of each, or (both 0) whole GPUs. `cores` is None where not
+    typed.
 
     `device` is the word of a device or one of its resources, empty for the first vendor's.
     """
@@ -48,7 +49,7 @@ class CardWords(NamedTuple):
 
 
 def read_card_words(words: Sequence[str], cores: int | None, kind: str) -> CardWords:
-    """The request in the words that were typed. Raises UsageError with an example for what is unclear."""
+    """The GPUs asked for in the words that were typed. Raises UsageError with an example for what is unclear."""
     typed = " ".join(words)
     if _TWO_NUMBERS.search(typed):
         # To join the numbers of `2 8Gi` would ask for 28Gi: what it was meant to say, where that can be read.
@@ -142,7 +143,7 @@ def _mib(amount: Decimal, unit: str, example: str) -> int:
 
 
 def device_of(words: CardWords, config: DeviceConfig) -> Device | None:
-    """The device that is meant, by its word or by a resource; None where the device config has none such."""
+    """The device that the words mean, by its word or by a resource; None where the device config has no such device."""
     if not words.device:
         return config.devices[0]
     typed = words.device.casefold()
@@ -152,7 +153,7 @@ def device_of(words: CardWords, config: DeviceConfig) -> Device | None:
 
 
 def pod_of(words: CardWords, namespace: str, config: DeviceConfig) -> Pod:
-    """A pod of one container that asks for this, as a user would write it; its name is the words."""
+    """A pod of one container that asks for these GPUs, as a user would write it; its name is the words."""
     device = device_of(words, config)
     limits = _limits(words, device.resources) if device else {}
     annotations = {device.names.use_type: words.type} if device and words.type else None
@@ -175,7 +176,7 @@ def _limits(words: CardWords, resources: Resources) -> dict[str, Quantity]:
 
 
 def words_of(words: CardWords, namespace: str) -> list[str]:
-    """What to type to ask for this."""
+    """The words of `/hami fit` that ask for these GPUs."""
     amount = f"{words.memory_mib}Mi" if words.memory_mib else f"{words.percentage or WHOLE_CARD}%"
     if words.device:
         amount = f"{words.device}:{amount}" if words.memory_mib else words.device

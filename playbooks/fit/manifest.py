@@ -49,10 +49,11 @@ class ManifestSpec(PodSpec, frozen=True):
 
 
 class PodRole(NamedTuple):
-    """Whose pods are like this one: `replicas` is how many, None where the cluster decides (a DaemonSet's).
+    """The role of a pod in its manifest: how many pods are like it, `replicas` (None where the cluster decides, as for
+    a DaemonSet).
 
-    `kind` and `of` are the object with the template, `least` how many have to start together, None where it does not
-    say.
+    `kind` and `of` are the object with the template, `least` how many pods have to start together, None where it does
+    not say.
     """
 
     kind: str = "Pod"
@@ -63,8 +64,8 @@ class PodRole(NamedTuple):
 
 
 class ManifestPod(Pod, frozen=True):
-    """`written_in` is the file that was named, `-` where there is none: the reader sets it and the role, no document
-    does.
+    """A pod of a manifest. `written_in` is the file that was named, `-` where there is none; like the role, it is set
+    by the reader and never read from a document.
     """
 
     spec: ManifestSpec = ManifestSpec()
@@ -83,7 +84,7 @@ def file_of(pod: Pod) -> str:
 
 
 def rules_on_others(pod: Pod) -> list[str]:
-    """The fields by which other pods, ports and volumes decide where the pod may go, as the API names them."""
+    """The pod's fields, named as in the API, whose effect depends on other pods, ports or volumes."""
     if not isinstance(spec := pod.spec, ManifestSpec):
         return []
     near, apart = (spec.affinity.pod_affinity, spec.affinity.pod_anti_affinity) if spec.affinity else (None, None)
@@ -104,7 +105,7 @@ def rules_on_others(pod: Pod) -> list[str]:
 _MAX_BYTES = 16 * 1024 * 1024
 _MAX_PODS = 5000
 _MAX_VALUES = 200_000
-"""Values of one document that are looked at: with YAML's aliases a small file can stand for an endless one."""
+"""The most values of one document that are read: with YAML's aliases a small file can stand for an endless one."""
 _HELM = re.compile(r"\{\{-?\s*(?:\.(?:Values|Release|Chart)\b|\$|(?:include|toYaml|tpl|template|define)\s)")
 _COUNTS = ("replicas", "minReplicas", "numNodes")
 _BUILT_IN = ("Job", "CronJob", "Deployment", "ReplicaSet", "StatefulSet", "DaemonSet", "Pod")
@@ -112,19 +113,21 @@ _OWN_GROUPS = ("", "apps", "batch")
 _VOLCANO = "batch.volcano.sh"
 """Volcano's Jobs are placed by Volcano where they name no scheduler."""
 _IN_COMMON = ("schedulerName", "nodeSelector", "tolerations", "affinity")
-"""Parts of a pod's spec that some kinds have once for all of their pods."""
+"""Fields of a pod's spec that some kinds have once for all of their pods."""
 _AMOUNTS = ("resources", "resourcesPerNode")
 _NO_TEMPLATES = ("metadata", "status", "volumeClaimTemplates")
 _GROUPS = ("leaderworker", "raycluster")
 _NAMELESS = ("", "spec", "template", "job", "workflow", "model", "component", "containerset", *_GROUPS)
-"""What keys on the way to a pod template are called, without their ending, where they say nothing of its role."""
+"""Keys on the way to a pod template, without their ending, that say nothing of the pod's role."""
 _ENDING = re.compile(r"(?:(?:Group|Replica|Pod)?(?:Template|Specs?|Config))$")
 _LONGEST_KIND = 60
 _MAX_KINDS = 5
 
 
 class Manifest(NamedTuple):
-    """A text with what errors call it. `file` is the path to name in commands, `-` where it is no file."""
+    """A manifest's text. `path` is its name in errors; `file` is the path to name in commands, `-` where it is no
+    file.
+    """
 
     path: str
     text: str
@@ -150,7 +153,7 @@ class ManifestFile(click.ParamType[Manifest]):
 
 
 def read_pods(manifests: Iterable[Manifest]) -> list[ManifestPod]:
-    """One pod for each role of what the manifests hold, in order. Raises UsageError where there is none."""
+    """One pod for each role in the manifests, in order. Raises UsageError where there is none."""
     walks = [(_Walk(manifest), manifest) for manifest in manifests]
     found = (pod for walk, manifest in walks for document in _documents(manifest) for pod in walk.pods(document))
     try:

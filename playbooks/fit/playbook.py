@@ -1,7 +1,7 @@
-"""Would these pods, or cards asked for in a few words, fit now, and where? If not: what would let them in.
+"""Would these pods, or GPUs asked for in a few words, fit now, and where? If not: what would let them in.
 
-The table `nodes` is HAMi's filter alone, per pod and node, with kubernetes' own filters beside it; the answer counts
-only nodes that both leave.
+The table `nodes` shows HAMi's filter alone, per pod and node, and Kubernetes' own filters beside it; the answer counts
+only nodes that pass both.
 """
 
 import asyncio
@@ -43,7 +43,7 @@ _MAX_CORES = 100
 
 
 class Request(NamedTuple):
-    """The pods to try, as a webhook would have admitted them; or cards in words, for a pod of the namespace."""
+    """What to try: `pods` as their manifests have them, or GPUs in `words`, for a pod of the namespace."""
 
     pods: tuple[Pod, ...]
     words: CardWords | None = None
@@ -51,9 +51,8 @@ class Request(NamedTuple):
 
 
 class Snapshot(NamedTuple):
-    """The cluster's cards and what is used of them. `deserted` is the namespace that was typed, if nothing is in it.
-
-    Usage was measured on nodes where somebody may hold GPUs without using them that a pod needs.
+    """The cluster's GPUs and what is used of them. `deserted` is the namespace that was typed, if it has no pod and no
+    quota. `usage` was measured on nodes where pods may hold, without using them, GPUs that the pod needs.
     """
 
     request: Request
@@ -73,7 +72,7 @@ def request(
     cores: int | None = None,
     type: str = "",  # noqa: A002  # the option's name
 ) -> Request:
-    """The pods of the files, `namespace` being for those that name none; or one pod that asks for such cards."""
+    """The question as typed: pods of files (in `namespace` where they name none), or GPU words. Raises UsageError."""
     words = [cards] if isinstance(cards, str) else list(cards)
     if file and (words or cores is not None or type):
         raise UsageError(Text("error-fit.manifest-says-which"), hint=Text("error-fit.give-file-or-number"))
@@ -95,7 +94,7 @@ def _named(pod: Pod, number: int, namespace: str) -> Pod:
 
 
 async def gather(wanted: Request, sources: Sources) -> Snapshot:
-    """Read the install and the cards. Raises SourceError when the nodes cannot be read: there is nothing to fit on."""
+    """Reads the install and the nodes' GPUs. Raises SourceError when the nodes cannot be read: nothing could fit."""
     cluster = sources.cluster
     install, slices = await asyncio.gather(gather_install(sources), gather_slices(cluster))
     capacity = await gather_capacity(cluster, install.install, "")
@@ -117,9 +116,9 @@ async def gather(wanted: Request, sources: Sources) -> Snapshot:
 
 
 def asked_of(wanted: Request, world: ClusterScene, undecodable: Sequence[str] = ()) -> tuple[AskedScene, ...]:
-    """Every pod of the question against that cluster.
+    """Every pod of the question as a scene in the cluster `world`.
 
-    Where quotas could not be read it is answered without them: the gap says so, and nothing is sure.
+    Where quotas could not be read, pods are judged without them: a gap says so, and every finding is only suspected.
     """
     unread = world.capacity.gaps
     if isinstance(world.capacity.quotas, Gap):
@@ -144,7 +143,7 @@ def asked_of(wanted: Request, world: ClusterScene, undecodable: Sequence[str] = 
 
 
 def diagnose(snapshot: Snapshot) -> Report:
-    """A finding per pod; the nodes grouped by reason, and one by one. None is judged where only DRA gives devices."""
+    """The report: a finding per pod; nodes grouped by reason and one by one. No pod is judged if only DRA has GPUs."""
     wanted, world = snapshot.request, snapshot.world
     if (without := answer_without_hami("fit", snapshot, world.seen)) is not None:
         return without

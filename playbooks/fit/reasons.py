@@ -1,4 +1,4 @@
-"""Why a pod fits nowhere, in words: HAMi's own codes stand in the tables."""
+"""Why a pod fits nowhere, in words; HAMi's own codes are in the tables."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -27,7 +27,7 @@ _PASSING = frozenset(
         verdicts.MIG_INFEASIBLE,
     }
 )
-"""What other pods hold is given back some time."""
+"""Reasons that end when other pods give back what they hold."""
 _EMPTY_AND_SOUND = frozenset({verdicts.NOT_HEALTHY, verdicts.CORDONED, verdicts.QUOTA_NOT_FIT})
 _WORDS = {
     verdicts.NOT_HEALTHY: Text("fit-reason.unhealthy"),
@@ -53,9 +53,9 @@ _WORDS_OF_OTHERS = _WORDS | {
 
 
 def why_nowhere(scene: PodScene) -> Sequence[Prose]:
-    """Every node's reason, counted: as many as are shown have most nodes, and of those come first that pass with time.
-
-    Then ever shorter. What is not shown is counted too, so the numbers add up to all nodes.
+    """Why the pod fits on no node, as reasons with their number of nodes: the list as it is shown, with reasons first
+    that pass with time, then shorter and shorter forms. Reasons that are left out are counted too, so the numbers add
+    up to all nodes.
     """
     kind, rules = scene.request.constraints.use_type, scene.view.rules
     if kind:  # it is what the pod is kept to: no node may have so many cards of it
@@ -90,9 +90,10 @@ def _counted(scene: PodScene, some: Mapping[tuple[str, ...], int], dropped: int)
 
 
 def why_never(scene: PodScene) -> Text:
-    """By what alone it is too large: the memory of a card, or the number of cards; else the most there is of both.
+    """Why the request is too large for the cluster: for the memory of a GPU, for the number of GPUs, or else for both
+    together.
 
-    Of other vendors' devices it may be another rule: HAMi's own words about an empty node tell.
+    For another vendor's devices another rule may refuse it: HAMi's own words about an empty node tell.
     """
     if scene.device.vendor is not FIRST:
         return _why_others_never(scene)
@@ -139,7 +140,7 @@ def _places(cards: Sequence[CardState]) -> int:
 
 
 def would_if_empty(scene: PodScene, name: str, count: int | None = None) -> bool:
-    """Whether the node, with sound cards and nothing given of them, would take the pod, or one of so many cards."""
+    """Whether the node with all GPUs healthy and free takes the pod, or a pod like it with `count` GPUs a container."""
     state, request = scene.view.state(name), scene.request
     if isinstance(state, Unregistered):
         return False

@@ -1,4 +1,4 @@
-"""What `fit` tells of one pod: where it fits, or what keeps it out and what would let it in; in that order in FIT."""
+"""The rules of `fit`: where a pod fits, or what keeps it out and what would let it in. `FIT` is their order."""
 
 import difflib
 import re
@@ -46,7 +46,7 @@ _MAX_TYPES = 6
 
 @rule("admission-denied")
 def denied(scene: AskedScene) -> Iterator[Finding]:
-    """The webhook, or the API after it, does not let the pod be created."""
+    """The finding that the webhook, or the API server after it, does not let the pod be created."""
     if (refused := scene.refused) is None:
         return
     key = "admission-denied.fit" if refused.by == "webhook" else "admission-denied.fit-api"
@@ -60,7 +60,7 @@ def denied(scene: AskedScene) -> Iterator[Finding]:
 
 @rule("other-scheduler")
 def of_another(scene: AskedScene) -> Iterator[Finding]:
-    """Somebody else's scheduler places the pod: HAMi's filter has no part in it."""
+    """The finding that another scheduler places the pod: HAMi's filter has no part in it."""
     if name := scene.placed_by:
         claim = Text("fits.of-another", pod=scene.once(called), scheduler=name)
         proofs = [elsewhere.of_manifest(scene.pod, "schedulerName", name)]
@@ -69,7 +69,7 @@ def of_another(scene: AskedScene) -> Iterator[Finding]:
 
 @rule("not-found")
 def no_such_device(scene: AskedScene) -> Iterator[Finding]:
-    """HAMi's device config has no such device: which it has, and the one that was meant."""
+    """The finding that HAMi's device config has no device of that name: which devices it has, and the nearest name."""
     words, config = scene.card_words, scene.config
     if words is None or device_of(words, config) is not None:
         return
@@ -81,7 +81,7 @@ def no_such_device(scene: AskedScene) -> Iterator[Finding]:
 
 @rule("not-found", reads=("nodes",))
 def no_such_type(scene: AskedScene) -> Iterator[Finding]:
-    """No registered card has a type with that text: which there are, and the one that was meant."""
+    """The finding that no registered GPU has the type that was typed: which types there are, and the nearest one."""
     if scene.card_words is None or not scene.card_words.type:
         return
     types = Counter(card.card.type for name in scene.nodes for card in scene.view.cards(name))
@@ -107,7 +107,7 @@ def _see_gpus() -> NextAction:
 
 @rule("admission-denied")
 def names_its_node(scene: AskedScene) -> Iterator[Finding]:
-    """The pod names its node itself: whatever cards are free, it gets none."""
+    """The finding that the pod names its node itself: whatever GPUs are free, it gets none."""
     if (node := scene.pod.spec.node_name) and scene.request.containers:
         claim = Text("fits.node-named", pod=scene.once(called), node=node)
         proofs = [elsewhere.of_manifest(scene.pod, "nodeName", node)]
@@ -118,7 +118,7 @@ def names_its_node(scene: AskedScene) -> Iterator[Finding]:
 
 @rule("kubernetes-filter", reads=("nodes",))
 def offered_nowhere(scene: AskedScene) -> Iterator[Finding]:
-    """The pod asks kubelet for what no node offers: whatever cards are free, it gets none."""
+    """The finding that the pod asks for a resource that no node offers: whatever GPUs are free, it gets none."""
     if resource := unoffered(scene):
         claim, near = Text("fits.unoffered", pod=scene.once(called), resource=resource), meant(scene, resource)
         label = Text("fits.resource-meant" if near else "fits.resource-gone", resource=resource, near=near)
@@ -130,7 +130,7 @@ def offered_nowhere(scene: AskedScene) -> Iterator[Finding]:
 
 @rule("not-enough-evidence")
 def cannot_be_told(scene: AskedScene) -> Iterator[Finding]:
-    """Whether the pod fits anywhere is not known."""
+    """The finding that it is not known whether the pod fits anywhere."""
     vendors, why = other_vendors(scene), None
     if vendors:
         why = Text("gap.vendor", resource=vendors[0])
@@ -144,7 +144,7 @@ def cannot_be_told(scene: AskedScene) -> Iterator[Finding]:
 
 @rule("resource-claim", "no-device-request")
 def nothing_asked(scene: AskedScene) -> Iterator[Finding]:
-    """HAMi's filter lets a pod pass that asks for nothing, or for it in a way that HAMi does not read."""
+    """The finding that HAMi reads no request in the pod, so that its filter lets the pod pass without a GPU."""
     pod, confidence = scene.pod, scene.confidence
     if scene.request.containers:
         return
@@ -166,14 +166,14 @@ def nothing_asked(scene: AskedScene) -> Iterator[Finding]:
 
 @rule("resource-quota-not-fit")
 def refused_at_creation(scene: AskedScene) -> Iterator[Finding]:
-    """Kubernetes, or HAMi's webhook, would refuse the pod for a quota of its namespace."""
+    """The finding that Kubernetes, or HAMi's webhook, would refuse the pod for a quota of its namespace."""
     if (effect := refusal(scene)) is not None:
         claim, proofs = scene.once(at_creation)[0], proof(effect.of, scene.quotas)
         yield _no_room(scene, "resource-quota-not-fit", claim, proofs, prose.see_quota(scene.pod.namespace))
 
 
 def at_creation(scene: AskedScene) -> tuple[Text, Text]:
-    """Claim and verdict."""
+    """The claim and the verdict for a pod that a quota would refuse at its creation."""
     effect = refusal(scene)
     assert effect is not None
     return _over_quota("denied" if effect.by == "HAMi" else "creation", scene, effect)
@@ -181,7 +181,7 @@ def at_creation(scene: AskedScene) -> tuple[Text, Text]:
 
 @rule("fits", reads=("nodes",))
 def fits(scene: AskedScene) -> Iterator[Finding]:
-    """Some nodes would take the pod now."""
+    """The finding that some nodes would take the pod now."""
     if free := free_nodes(scene):
         claim = Text("fits.claim", pod=scene.once(called), count=len(free), nodes=prose.names(free))
         sure = "suspected" if elsewhere.not_looked_at(scene) else scene.confidence
@@ -190,7 +190,9 @@ def fits(scene: AskedScene) -> Iterator[Finding]:
 
 @rule("kubernetes-filter", reads=("nodes",))
 def lost(scene: AskedScene) -> Iterator[Finding]:
-    """HAMi would take it, Kubernetes does not: what would let the pod to those nodes, and what onto the others."""
+    """The finding that HAMi would give the pod nodes which Kubernetes refuses: what would let the pod onto these, or
+    onto the others.
+    """
     takers = scene.takers
     if not takers or any(taker not in scene.obstacles for taker in takers):
         return
@@ -203,7 +205,7 @@ def lost(scene: AskedScene) -> Iterator[Finding]:
 
 
 def lost_in_words(scene: AskedScene) -> tuple[Text, Text]:
-    """Claim and verdict."""
+    """The claim and the verdict for a pod whose nodes, as HAMi would choose them, Kubernetes refuses."""
     takers = scene.takers
     count, nodes = len(takers), prose.names(takers)
 
@@ -219,7 +221,7 @@ def lost_in_words(scene: AskedScene) -> tuple[Text, Text]:
 
 @rule("impossible-anywhere", "resource-quota-not-fit", "fits-nowhere", reads=("nodes",))
 def fits_nowhere(scene: AskedScene) -> Iterator[Finding]:
-    """No node would take the pod now: too large for each, over a quota of HAMi's, or what it needs is held."""
+    """The finding that no node would take the pod now: too large, over HAMi's quota, or its GPUs are held."""
     if not scene.request.containers or scene.takers:
         return
     (changes, search), effect = scene.once(ways), None if scene.too_large else scene.once(_only_quota)
@@ -233,7 +235,7 @@ def fits_nowhere(scene: AskedScene) -> Iterator[Finding]:
 
 
 def nowhere_in_words(scene: AskedScene) -> tuple[Text, Text]:
-    """Claim and verdict."""
+    """The claim and the verdict for a pod that no node would take."""
     if scene.too_large:
         claim = Text("fits-nowhere.never", pod=scene.once(called), why=why_never(scene))
         return claim, claim
@@ -256,14 +258,14 @@ def _no_room(
 
 @rule("idle-holder", reads=("nodes",))
 def waits_for_idle(scene: AskedScene) -> Iterator[Finding]:
-    """Without holders that have used nothing for hours the pod would fit."""
+    """The finding that the pod would fit without holders that have not used their GPUs for hours."""
     if (idle := scene.once(waited_for)) is not None:
         yield idle
 
 
 @rule("unknown-policy")
 def policies_unread(scene: AskedScene) -> Iterator[Finding]:
-    """HAMi knows no such policy, says nothing of it and takes its own."""
+    """The findings about policies in the pod that HAMi does not know: silently, it takes its own instead."""
     for strange in unknown_policies(scene.written, scene.version):
         proof = elsewhere.of_manifest(scene.written, strange.key, strange.value)
         yield policy_finding(strange, proof, elsewhere.ask_again(scene.written, remedied(strange), proof.command))
@@ -290,19 +292,19 @@ FIT: tuple[Stage[AskedScene], ...] = (
         "policies that HAMi does not know", policies_unread, beside=True, when=lambda _, told: told.ended != ANOTHERS
     ),
 )
-"""The first stage that speaks, ends: one pod has one answer."""
+"""The stages of `fit`. The first stage that speaks ends the search: one pod has one answer."""
 
 _IN_WORDS = {AT_CREATION: at_creation, LOST: lost_in_words, NOWHERE: nowhere_in_words}
 
 
 def verdict(scene: AskedScene, told: Told) -> Prose:
-    """The first claim; where that is longer than a verdict may be, a form of it that is not."""
+    """The answer's one line: the first claim, or its short form where a claim may be longer than a verdict."""
     in_words = _IN_WORDS.get(told.ended)
     return scene.once(in_words)[1] if in_words else told.findings[0].text
 
 
 def endings(scene: AskedScene, told: Told) -> Search:
-    """The pods whose end would let the pod in, where others hold what it needs."""
+    """The sets of pods whose end would let the pod in; none where others do not hold what it needs."""
     return scene.once(ways)[1] if told.ended in (LOST, NOWHERE) else Search()
 
 
@@ -314,7 +316,7 @@ def free_nodes(scene: AskedScene) -> list[str]:
 
 
 def called(scene: AskedScene) -> Prose:
-    """The pod's name; of an object with a template which of its pods it is; for words what was understood by them."""
+    """The pod's name; of an object with a template, which of its pods; for words, what was understood by them."""
     role = role_of(scene.written)
     if role.kind != "Pod":
         named = f"{role.kind} {role.of}".strip()

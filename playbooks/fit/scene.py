@@ -27,11 +27,11 @@ _PASSED_OVER = {resource for names in NAMES for resource in names.passed_over}
 
 
 class AskedScene(PodScene, frozen=True, dict=True, eq=False, kw_only=True):
-    """One pod that is tried, as HAMi's webhook would admit it; its obstacles tell of resources beside HAMi's too.
+    """One pod that `fit` tries, as HAMi's webhook would admit it; its obstacles include resources beside HAMi's.
 
-    `name` is what the answer calls it, `written` the pod as the manifest has it, `card_words` those that it was asked
-    for in, if any, and `refused` says who would not let it be created. `unread`: what of the cluster was not read,
-    although the pod is judged as if it had been.
+    `name` is what the answer calls the pod, `written` the pod as the manifest has it, `card_words` the words that it
+    was asked for in, if any, and `refused` says who would not let it be created. `unread` are the gaps despite which
+    the pod is judged as if nothing were there.
     """
 
     name: str
@@ -43,18 +43,18 @@ class AskedScene(PodScene, frozen=True, dict=True, eq=False, kw_only=True):
 
     @property
     def confidence(self) -> Confidence:
-        """Sure only when everything that decides was read."""
+        """`confirmed` only where everything that decides about the pod was read."""
         return "suspected" if self.unread else confidence_in(self.seen, self.cluster.capacity, self.undecodable)
 
     @property
     def placed_by(self) -> str:
-        """The scheduler of somebody else that places the pod; empty where HAMi's does."""
+        """The name of another scheduler that places the pod; empty where HAMi's does."""
         name = self.pod.spec.scheduler_name
         return name if name in VOLCANO_SCHEDULERS or is_anothers(name, self.install) else ""
 
     @cached_property
     def obstacles(self) -> dict[str, Obstacle]:
-        """The nodes that kube-scheduler itself drops, as far as objects alone tell."""
+        """The nodes that kube-scheduler itself drops, as far as objects alone tell, and why."""
         found = dict(super().obstacles)
         for resource in beside(self.pod, self.config):
             asked = effective_request(self.pod, resource)
@@ -70,7 +70,7 @@ _NO_NODE = "pod has node assigned"
 
 
 def admission(pod: Pod, install: Install, config: DeviceConfig) -> tuple[Pod, Rejection | None]:
-    """The pod to judge: as admitted, or as written where it would be refused, and by whom.
+    """The pod to judge, as HAMi's webhook admits it, and None; or the pod as written and who would refuse it.
 
     A pod that was created already has been through the webhook, and one with its opt-out label never will.
 
@@ -104,20 +104,20 @@ def beside(pod: Pod, config: DeviceConfig) -> dict[str, str]:
 
 
 def unoffered(scene: AskedScene) -> str:
-    """The first of them that no node offers at all; empty where there is none, or no node was seen."""
+    """The first resource beside HAMi's that the pod asks for and no node offers; empty where all are offered."""
     offered = {name for node in scene.nodes.values() for name in node.status.allocatable or {}}
     return next((name for name in beside(scene.pod, scene.config) if offered and name not in offered), "")
 
 
 def meant(scene: AskedScene, resource: str) -> str:
-    """The resource of HAMi's, or of a node's, that is spelled most alike; empty where none is."""
+    """The resource of HAMi or of a node whose name is nearest to `resource`; empty where none is near."""
     known = {name for node in scene.nodes.values() for name in node.status.allocatable or {} if "/" in name}
     known |= {*scene.config.gpus.all, *scene.config.other_resources, *(names.count for names in NAMES)}
     return next(iter(difflib.get_close_matches(resource, sorted(known), n=1, cutoff=0.8)), "")
 
 
 def asked_on(scene: AskedScene) -> dict[int, list[str]]:
-    """The MiB that the whole pod means on cards of one size, ascending, with the types of those cards."""
+    """The MiB that the whole pod would get, ascending, each with the types of the GPUs on which it would."""
     found: dict[int, set[str]] = {}
     wanted, rules = scene.request.constraints, scene.view.rules
     for name in scene.candidates:
@@ -130,25 +130,25 @@ def asked_on(scene: AskedScene) -> dict[int, list[str]]:
 
 
 def is_share(scene: AskedScene, effect: Effect) -> bool:
-    """Whether what is asked of the limit depends on the card."""
+    """Whether the pod asks for a share of memory, so that what it takes of the quota limit depends on the GPU."""
     return effect.by == "HAMi" and effect.asked is None and effect.of.resource == scene.gpus.memory
 
 
 def amounts(figures: Mapping[int, list[str]], form: str = ",") -> Prose:
-    """`7,680 to 40,960`, each in that form; `?` where no card that the pod may have was seen."""
+    """The range of amounts, `7,680 to 40,960`, in the format `form`; `?` where no GPU that the pod may have is seen."""
     ends = [f"{amount:{form}}" for amount in sorted({min(figures), max(figures)})] if figures else ["?"]
     return ends[0] if len(ends) == 1 else Text("fit.range", least=ends[0], most=ends[1])
 
 
 def amounts_by_type(figures: Mapping[int, list[str]]) -> Prose:
-    """`7,680 (Tesla T4), 40,960 (A100)`; of one amount that alone."""
+    """Amounts with their GPU types: `7,680 (Tesla T4), 40,960 (A100)`; a single amount without types."""
     if len(figures) < 2:
         return amounts(figures)
     return prose.names([f"{amount:,} ({', '.join(types)})" for amount, types in figures.items()])
 
 
 def effects_on_cards(scene: AskedScene) -> list[Effect]:
-    """The effect on every limit; on one of a share, where every card that the pod may have gives the same."""
+    """The pod's effect on every quota limit; a share of memory has a verdict where every GPU gives the same one."""
     found: list[Effect] = []
     for effect in effects(scene):
         limit, used = effect.of.amount, effect.used

@@ -1,4 +1,4 @@
-"""The tables of `fit`: the nodes grouped and one by one, what was asked, whose end would help, what the quota says."""
+"""The tables of `fit`: nodes grouped and one by one, the pods' requests, pods whose end would help, and quotas."""
 
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
@@ -15,7 +15,7 @@ from playbooks.scenes.waiting_pod import PodScene
 
 
 class ReasonRow(NamedTuple):
-    """Nodes of one verdict for the same reasons."""
+    """A row for the nodes that give a pod the same verdict for the same reasons."""
 
     pod: str
     verdict: str
@@ -26,7 +26,7 @@ class ReasonRow(NamedTuple):
 
 
 class FitNodeRow(NamedTuple):
-    """A pod on a node. `reason` is HAMi's own text, as its extender logs it."""
+    """A row for a pod on one node. `reason` is HAMi's own text, as its extender logs it."""
 
     pod: str
     node: str
@@ -36,7 +36,7 @@ class FitNodeRow(NamedTuple):
 
 
 class RoleRow(NamedTuple):
-    """Pods that are alike: a DaemonSet's `replicas` are not known. `other` is what HAMi does not give."""
+    """A row for pods that are alike. `replicas` is None for a DaemonSet; `other` are the resources beside HAMi's."""
 
     role: str
     kind: str
@@ -49,7 +49,7 @@ class RoleRow(NamedTuple):
 
 
 class RequestRow(NamedTuple):
-    """What a container asks of a card."""
+    """A row for what one container asks of a GPU."""
 
     pod: str
     namespace: str
@@ -61,7 +61,7 @@ class RequestRow(NamedTuple):
 
 
 class AdmittedRow(NamedTuple):
-    """A limit that HAMi's webhook writes into the pod."""
+    """A row for a limit that HAMi's webhook writes into the pod."""
 
     pod: str
     container: str
@@ -71,7 +71,7 @@ class AdmittedRow(NamedTuple):
 
 
 class EndingRow(NamedTuple):
-    """Pods whose end would make room."""
+    """A row for a set of pods whose end would make room for the pod."""
 
     pod: str
     choice: int
@@ -82,7 +82,7 @@ class EndingRow(NamedTuple):
 
 
 class EffectRow(NamedTuple):
-    """What a quota would hold with the pod in it."""
+    """A row for what one limit of a quota would hold with the pod counted."""
 
     pod: str
     held_by: str
@@ -104,7 +104,7 @@ EFFECTS = Sheet("quota", EffectRow)
 
 
 def roles(scenes: Sequence[AskedScene]) -> Table:
-    """What each role of objects with pod templates asks for; nothing for plain pods."""
+    """The table of what each role of objects with pod templates asks for; empty for plain pods."""
     shown = scenes if any(role_of(scene.written).kind != "Pod" for scene in scenes) else ()
     return ROLES.table(
         RoleRow(
@@ -123,9 +123,9 @@ def roles(scenes: Sequence[AskedScene]) -> Table:
 
 
 def by_reason(scenes: Sequence[AskedScene]) -> Table:
-    """Per pod the nodes of one verdict for the same reasons; those that take it first, then the most.
+    """The table of nodes by verdict and reasons, for each pod: nodes that take it first, then the largest groups.
 
-    Which pod it is needs no column where there is one.
+    A single pod needs no column that names it.
     """
     rows: list[ReasonRow] = []
     for scene in scenes:
@@ -139,7 +139,7 @@ def by_reason(scenes: Sequence[AskedScene]) -> Table:
 
 
 def nodes(scenes: Iterable[AskedScene]) -> Table:
-    """One row per pod and node."""
+    """The table with one row per pod and node."""
     return NODES.table(
         FitNodeRow(scene.name, name, *_judged(scene, name, counted=True), _obstacle(scene, name))
         for scene in scenes
@@ -163,14 +163,14 @@ def _obstacle(scene: PodScene, name: str) -> str:
 
 
 def admitted(scenes: Iterable[AskedScene]) -> Table:
-    """What HAMi's webhook would change in the limits."""
+    """The table of limits that HAMi's webhook would change."""
     return ADMITTED.table(
         AdmittedRow(scene.name, *change) for scene in scenes for change in changes(scene.written, scene.pod)
     )
 
 
 def requests(scenes: Iterable[AskedScene]) -> Table:
-    """What each container asks of a card, as HAMi reads it."""
+    """The table of what each container asks of a GPU, as HAMi reads it."""
     return REQUESTS.table(
         RequestRow(
             scene.name,
@@ -193,7 +193,7 @@ def _constraints(scene: PodScene) -> list[tuple[str, str]]:
 
 
 def endings(found: Iterable[tuple[str, Sequence[Ending]]]) -> Table:
-    """The pods that would have to end, one set per row, the least disruptive first."""
+    """The table of pods that would have to end, one set per row, the least disruptive first."""
     return ENDINGS.table(
         EndingRow(
             name,
@@ -209,7 +209,7 @@ def endings(found: Iterable[tuple[str, Sequence[Ending]]]) -> Table:
 
 
 def quota_effect(scenes: Iterable[AskedScene]) -> Table:
-    """What the namespace's quotas on HAMi's resources would hold with the pod in it."""
+    """The table of what the namespace's quotas on HAMi's resources would hold with the pod counted."""
     return EFFECTS.table(
         EffectRow(
             scene.name,

@@ -1,4 +1,4 @@
-"""What the question about HAMi itself reads: every part of the installation, beside the scheduler that others need."""
+"""What `status` reads of HAMi: every part of the installation beside the scheduler, which other questions read too."""
 
 import asyncio
 from typing import NamedTuple
@@ -19,7 +19,7 @@ from playbooks.gather.webhook import WebhookSeen, gather_webhook
 PLUGIN_CONTAINER = "device-plugin"
 
 NEEDLES = (FORBIDDEN, HANDSHAKE)
-"""What the extender's log is searched for."""
+"""The words that the extender's log is searched for."""
 
 
 class RefusedLine(NamedTuple):
@@ -32,7 +32,7 @@ class RefusedLine(NamedTuple):
 
 
 class Components(msgspec.Struct, frozen=True):
-    """What was read, or why it was not. `resources_known`: HAMi's device config was found, no name is assumed."""
+    """The parts of the installation that were read, or gaps. `resources_known`: HAMi's device config was found."""
 
     webhook: WebhookSeen
     plugins: list[Workload] | Gap
@@ -43,12 +43,12 @@ class Components(msgspec.Struct, frozen=True):
     resources_known: bool
     refused: tuple[RefusedLine, ...]
     slices: list[ResourceSlice] | Gap
-    """What DRA drivers offer; empty is no proof, see `gather_slices`."""
+    """The devices that DRA drivers offer; empty does not prove that there are none, see `gather_slices`."""
     gaps: tuple[Gap, ...]
 
 
 async def gather_components(cluster: Cluster, install: Install, log: ExtenderLines) -> Components:
-    """Reads everything but the scheduler itself; each part that cannot be read is a gap. `log`: its NEEDLES."""
+    """Reads all parts but the scheduler; a part that cannot be read is a gap. `log` has the lines of NEEDLES."""
     plugin = f"{COMPONENT_LABEL}={PLUGIN_COMPONENT}"
     plugins, plugin_pods, nodes, maps, slices = await asyncio.gather(
         seen("daemon sets", cluster.list(DAEMON_SETS, labels=plugin)),

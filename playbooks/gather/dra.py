@@ -1,5 +1,5 @@
-"""What is read of APIs that not every cluster serves: of dynamic resource allocation the devices that drivers offer and
-what pods claim, of Kueue the queue that holds a pod or Job.
+"""What is read of APIs that not every cluster serves: the devices that DRA drivers offer, the ResourceClaims of pods,
+and the Kueue queue that holds a pod or Job.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ SLICES_SOURCE = "resource slices"
 
 
 class ClaimsSeen(NamedTuple):
-    """The claims of all namespaces, the templates of the pod's own, and what drivers offer."""
+    """The claims of all namespaces, the claim templates of the pod's namespace, and the devices that drivers offer."""
 
     claims: list[ResourceClaim] | Gap
     templates: list[ResourceClaimTemplate] | Gap
@@ -42,9 +42,10 @@ class ClaimsSeen(NamedTuple):
 
 
 async def gather_slices(cluster: Cluster, node: str = "") -> list[ResourceSlice] | Gap:
-    """What drivers offer, on that node where one is named.
+    """The devices that DRA drivers offer, on the node where one is named.
 
-    Empty where the API server serves no slices, or the recording is older than they are: no proof that there is none.
+    Empty also where the API server serves no slices, or the recording is older than they are: no proof that there is
+    none.
     """
     slices = await seen(SLICES_SOURCE, _slices(cluster))
     if isinstance(slices, Gap) or not node:
@@ -60,7 +61,7 @@ async def _slices(cluster: Cluster) -> list[ResourceSlice]:
 
 
 async def gather_claims(cluster: Cluster, pod: Pod) -> ClaimsSeen | None:
-    """What bears on the pod's claims; None where it has none. Claims of others tell which devices are taken."""
+    """What bears on the pod's ResourceClaims, None without any. Other pods' claims tell which devices are taken."""
     if not pod.spec.resource_claims:
         return None
     return ClaimsSeen(
@@ -82,13 +83,13 @@ async def _whole(cluster: Cluster, kind: Kind[R], namespace: str = "") -> list[R
 
 KUEUE = "kueue.x-k8s.io/"
 QUEUE = f"{KUEUE}queue-name"
-"""The label of what waits in one of its queues."""
+"""The label that names the Kueue queue in which a pod or Job waits."""
 _GROUP = f"{KUEUE}pod-group-name"
 _RESERVED = "QuotaReserved"
 
 
 class Queued(NamedTuple):
-    """Kueue's Workload of a pod or Job that waits in a queue, which of the `waiting` there it is, and why it waits."""
+    """Kueue's Workload of a pod or Job in a queue; its `place` among the `waiting` Workloads there."""
 
     workload: QueuedWorkload
     place: int
@@ -96,14 +97,14 @@ class Queued(NamedTuple):
 
     @property
     def condition(self) -> Condition | None:
-        """What Kueue says of it: why it was put out of the queue, or has no quota yet."""
+        """Kueue's condition that says why the Workload was put out of the queue, or why it has no quota yet."""
         by_type = {condition.type: condition for condition in self.workload.status.conditions or ()}
         put_out = by_type.get("Evicted")
         return put_out if put_out and not self.workload.spec.active else by_type.get(_RESERVED)
 
 
 async def gather_queued(cluster: Cluster, held: Resource) -> Queued | Gap | None:
-    """None where Kueue's Workloads are not served, or none is about it."""
+    """The pod's or Job's place in Kueue; None where Kueue's Workloads are not served, or none belongs to it."""
     there = await seen("Kueue's workloads", list_served(cluster, QUEUED_WORKLOADS, held.namespace))
     if isinstance(there, Gap):
         return there

@@ -1,4 +1,4 @@
-"""What the latency of scheduling is measured on: the GPU pods that were created of late, and the schedulers' logs."""
+"""What the latency of scheduling is measured on: the GPU pods that were created lately, and the schedulers' logs."""
 
 import asyncio
 from collections.abc import Sequence
@@ -22,15 +22,15 @@ from playbooks.gather.scheduler_logs import LogOf, gather_scheduler_logs
 from playbooks.gather.scheduling import InstallSeen
 
 MOST_PODS = 10_000
-"""New pods that are measured."""
+"""The most new pods that are measured."""
 _MINUTE = timedelta(minutes=1)
 _EVER = datetime.max.replace(tzinfo=UTC)
 _MOST_NAMESPACES = 20
-"""Of more, the pods of all namespaces are read at once."""
+"""With new pods in more namespaces than this, the pods of all namespaces are read at once."""
 
 
 class HeldBack(NamedTuple):
-    """A request that the extender of this pod held back."""
+    """A request to the API server that the extender of the pod `scheduler` held back."""
 
     scheduler: Pod
     wait: ThrottledRequest
@@ -62,7 +62,7 @@ class LatencySeen(msgspec.Struct, frozen=True):
 
 
 async def gather_latency(cluster: Cluster, install: InstallSeen, since: datetime) -> LatencySeen:
-    """Never raises: what cannot be read is a gap."""
+    """The new GPU pods and the schedulers' calls since `since`. Never raises: what cannot be read is a gap."""
     now = cluster.now()
     window = max(now - since, timedelta(seconds=1))
     nodes, pods, logs, throttled = await asyncio.gather(
@@ -107,7 +107,7 @@ async def gather_latency(cluster: Cluster, install: InstallSeen, since: datetime
 async def created_between(
     cluster: Cluster, install: InstallSeen, pods: Sequence[Holder], since: datetime, until: datetime = _EVER
 ) -> list[Pod] | Gap:
-    """The GPU pods of HAMi's scheduler that were created then; `pods` are all pods.
+    """The GPU pods of HAMi's scheduler that were created between `since` and `until`; `pods` are all pods.
 
     Read by namespace: of a large cluster's pods few are new, and only of these the status is needed.
     """

@@ -37,25 +37,25 @@ MOST_NODES = 3
 
 
 class LogSeen(NamedTuple):
-    """The newest lines of one container's log; `previous`: of its run before this one."""
+    """The newest lines of one container's log; `previous`: the log of its run before a restart."""
 
     pod: Pod
     container: str
     previous: bool
     lines: tuple[str, ...]
     read_at: datetime | None = None
-    """Lines carry no year: they are older than this."""
+    """When the log was read: klog's times carry no year, and lie before this."""
 
 
 class ContainerLogs(NamedTuple):
-    """Logs of containers, and what could not be read of them."""
+    """Logs of containers, and the gaps of those that could not be read."""
 
     logs: tuple[LogSeen, ...] = ()
     gaps: tuple[Gap, ...] = ()
 
 
 class NodeSide(NamedTuple):
-    """One node. `pods` are all that are assigned to it; what could not be read is a gap in its place, or in `gaps`."""
+    """One node and all pods that are assigned to it; what could not be read is a gap in its place, or in `log_gaps`."""
 
     name: str
     node: Node | Gap
@@ -63,26 +63,26 @@ class NodeSide(NamedTuple):
     logs: tuple[LogSeen, ...] = ()
     log_gaps: tuple[Gap, ...] = ()
     events: tuple[Event, ...] = ()
-    """About the device plugin's pods; empty also where events could not be read."""
+    """Events about the device plugin's pods; empty also where events could not be read."""
 
     @property
     def plugin_pods(self) -> list[Pod]:
-        """HAMi's own device plugin there, NVIDIA's; empty also where pods could not be read."""
+        """The pods of HAMi's own (NVIDIA's) device plugin on the node; empty also where pods could not be read."""
         return self.plugins_of(FIRST)
 
     def plugins_of(self, vendor: Vendor) -> list[Pod]:
-        """The vendor's device plugin there; empty also where pods could not be read, or it is not recognised."""
+        """The pods of the vendor's device plugin on the node; empty also where not read, or not recognised."""
         return [] if isinstance(self.pods, Gap) else [pod for pod in self.pods if vendor.is_plugin(pod)]
 
     @property
     def every_plugin(self) -> list[Pod]:
-        """The device plugins of all vendors there."""
+        """The device plugins' pods of all vendors on the node."""
         pods = () if isinstance(self.pods, Gap) else self.pods
         return [pod for pod in pods if any(vendor.is_plugin(pod) for vendor in VENDORS)]
 
     @property
     def drivers(self) -> list[tuple[Pod, "Driver"]]:
-        """The pods there that make the node's GPUs usable before any device plugin starts, and what each does."""
+        """The node's pods that make its GPUs usable before a device plugin starts, and which part each is."""
         pods = () if isinstance(self.pods, Gap) else self.pods
         return [(pod, driver) for pod in pods if (driver := driver_of(pod, pod.spec.containers))]
 
@@ -92,7 +92,7 @@ class NodeSide(NamedTuple):
 
 
 class PluginSets(NamedTuple):
-    """HAMi's device plugin as its DaemonSets want it, and the events about them: why their pods are not created."""
+    """The DaemonSets of HAMi's device plugin, and the events about them: why their pods are not created."""
 
     sets: Sequence[Workload] | Gap
     events: Sequence[Event] | Gap
@@ -124,9 +124,9 @@ _DRIVERS: Mapping[Driver, tuple[Mapping[str, str], re.Pattern[str]]] = {
     "toolkit": ({"app": "nvidia-container-toolkit-daemonset"}, re.compile(r"/container-toolkit[:@]")),
     "validator": ({"app": "nvidia-operator-validator"}, re.compile(r"/gpu-operator-validator[:@]")),
 }
-"""By one of these labels, or by an image (NVIDIA/gpu-operator assets/state-driver, -container-toolkit, and
--operator-validation). Pods of the operator's that wait for these run the validator's image as an init container.
-"""
+"""The label, or the image, by which each part of the driver is known (NVIDIA/gpu-operator assets/state-driver,
+-container-toolkit, and -operator-validation). The operator's pods that wait for these have the validator as an init
+container."""
 
 
 def driver_of(what: Resource, containers: Iterable[Container]) -> Driver | None:
@@ -144,7 +144,7 @@ def is_monitor(name: str) -> bool:
 
 
 async def gather_node_side(cluster: Cluster, name: str, *, logs: bool) -> NodeSide:
-    """Reads one node; what the device plugin's pods say, with their logs and those of a run before, where `logs`."""
+    """Reads one node and its pods; with `logs` also its device plugins' events and logs, before restarts too."""
     node, pods = await asyncio.gather(
         seen(f"node {name}", _node(cluster, name)),
         seen(f"pods of node {name}", cluster.list(PODS, fields=f"spec.nodeName={name}")),
@@ -175,7 +175,7 @@ async def gather_plugin_sets(cluster: Cluster) -> PluginSets:
 
 
 async def events_of(cluster: Cluster, namespace: str, name: str) -> list[Event] | Gap:
-    """The events of a name."""
+    """The events about objects of this name in the namespace, or the gap."""
     return await seen("events", cluster.list(EVENTS, namespace, fields=f"involvedObject.name={name}"))
 
 
@@ -188,7 +188,7 @@ async def _node(cluster: Cluster, name: str) -> Node:
 
 
 async def gather_logs(cluster: Cluster, pods: Sequence[Pod], *, only: Collection[str] | None = None) -> ContainerLogs:
-    """The logs of every container of these pods, or of those named, and of the run before where one was restarted."""
+    """The logs of all containers of these pods, or of those in `only`; also of the run before where one restarted."""
     wanted = [
         LogWanted(
             pod.namespace,
@@ -218,7 +218,8 @@ async def gather_logs(cluster: Cluster, pods: Sequence[Pod], *, only: Collection
 
 
 _LABEL = "name=volcano-device-plugin"
-"""Of the DaemonSet in volcano-vgpu-device-plugin.yml (Project-HAMi/volcano-vgpu-device-plugin v1.9 to v1.12)."""
+"""The label of the DaemonSet in volcano-vgpu-device-plugin.yml (Project-HAMi/volcano-vgpu-device-plugin v1.9 to
+v1.12)."""
 _VGPU = "volcano.sh/vgpu-"
 _MOST_PODS = 3
 """Whose logs one question reads."""
@@ -227,7 +228,7 @@ _MOST_PODS = 3
 async def gather_volcano_plugins(cluster: Cluster, pod: Pod) -> ContainerLogs:
     """The logs of Volcano's device plugins where the pod asks for Volcano's vGPUs, else nothing; never raises.
 
-    Of the pod's node where it has one. None is no proof that there is none: a plugin may have other labels.
+    For a pod with a node only that node's. An empty answer is no proof: a plugin may have other labels.
     """
     if not any(name.startswith(_VGPU) for name in extended_resources(pod)):
         return ContainerLogs()
@@ -252,9 +253,9 @@ Read = Sequence[DaemonPod] | Gap
 
 
 class PluginPods(NamedTuple):
-    """The pods of HAMi's own device plugin, and those of other vendors' by the vendor's word.
+    """The pods of HAMi's own device plugin, and those of other vendors' plugins by the vendor's word.
 
-    `drivers`: those of the DaemonSets of NVIDIA's driver of which not every pod is ready.
+    `drivers` are the pods of those DaemonSets of NVIDIA's driver of which not every pod is ready.
     """
 
     own: Read
@@ -275,17 +276,17 @@ class Plugin(NamedTuple):
     restarts: int = 0
     why: str = ""
     monitor: bool = False
-    """Whether vGPUmonitor alone is in trouble: GPUs are handed out all the same."""
+    """Whether only the container vGPUmonitor is in trouble: GPUs are handed out all the same."""
 
     def fails(self, now: datetime) -> bool:
-        """Whether it is in trouble, and not only because it was just created: a driver is built for minutes."""
+        """Whether the plugin is in trouble for longer than a start takes: a driver may be built for minutes."""
         made = parse_time(self.pod.metadata.creation_timestamp) if self.pod else None
         starts = self.why in _STARTING and made is not None and now - made < _BUILT
         return self.health in ("not-ready", "restarting") and not starts
 
 
 def by_node(pods: Read, now: datetime) -> dict[str, Plugin]:
-    """The best pod of each node: while one ends its successor may run."""
+    """The device plugin's pod of each node, the healthiest of two: one may end while its successor runs."""
     found: dict[str, Plugin] = {}
     order: tuple[Health, ...] = ("ready", "restarting", "not-ready", "missing", "unseen")
     for pod in () if isinstance(pods, Gap) else pods:
@@ -319,7 +320,7 @@ def _plugin(pod: DaemonPod, now: datetime) -> Plugin:
 
 
 async def gather_plugins(cluster: Cluster, node: str = "", vendor: Vendor = FIRST) -> Read:
-    """The pods of a vendor's device plugin, of HAMi's own where none is named, of all nodes or of one."""
+    """The pods of a vendor's device plugin (HAMi's own by default) on all nodes, or on one."""
     fields = f"spec.nodeName={node}" if node else ""
     return await seen(PLUGIN_SOURCE, cluster.list(DAEMON_PODS, labels=vendor.plugin_labels, fields=fields))
 
@@ -327,7 +328,7 @@ async def gather_plugins(cluster: Cluster, node: str = "", vendor: Vendor = FIRS
 async def gather_plugins_beside(
     cluster: Cluster, nodes: Sequence[Node], config: DeviceConfig, node: str
 ) -> Mapping[str, Read]:
-    """Reads the device plugins of other vendors whose labels are known and whose devices some node is given to."""
+    """The pods of other vendors' device plugins, for devices that a node was given and where labels are known."""
     found = {device.vendor.names.word: device.vendor for node in nodes for device in given_beside(node, config)}
     vendors = [vendor for vendor in found.values() if vendor.plugin_labels]
     read = await asyncio.gather(*(gather_plugins(cluster, node, vendor) for vendor in vendors))
@@ -335,7 +336,7 @@ async def gather_plugins_beside(
 
 
 async def gather_drivers(cluster: Cluster, node: str = "") -> Sequence[tuple[Driver, Read]] | Gap:
-    """Reads the pods of NVIDIA's driver, of all nodes or of one, where their DaemonSets say that some are not ready."""
+    """The pods of NVIDIA's driver, on all nodes or on one, where their DaemonSets say that some are not ready."""
     sets = await seen("daemon sets", cluster.list(DAEMON_SETS))
     if isinstance(sets, Gap):
         return sets

@@ -1,4 +1,4 @@
-"""What is read of the nodes that would have to hand out GPUs to a waiting pod, and seem not to."""
+"""What is read of nodes that would have to hand out GPUs to a pending pod, and seem not to."""
 
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
@@ -28,7 +28,7 @@ from playbooks.gather.scheduling import InstallSeen
 
 
 class NodesInQuestion(NamedTuple):
-    """The first of these nodes, by name. `sets` is only read where a node has no device plugin, or none has GPUs."""
+    """What was read of the nodes in question, by name. `sets`: read if one has no device plugin, or none has GPUs."""
 
     sides: Mapping[str, NodeSide]
     sets: PluginSets | None = None
@@ -65,7 +65,7 @@ async def gather_nodes_in_question(
 
 
 def seem_ill(cluster: Cluster, nodes: Sequence[Node], config: DeviceConfig) -> list[str]:
-    """The nodes that should have GPUs and seem to hand out too few, then those whose number of them is another's."""
+    """The nodes that should have GPUs and seem to hand out too few, then those where kubelet counts another number."""
     looked = of_each(cluster.kept, _Look(config, config.devices[0].word), nodes)
     ill = [node.name for node, (_, is_ill) in zip(nodes, looked, strict=True) if is_ill]
     for node in (node for node, (_, is_ill) in zip(nodes, looked, strict=True) if not is_ill):
@@ -78,7 +78,7 @@ def seem_ill(cluster: Cluster, nodes: Sequence[Node], config: DeviceConfig) -> l
 
 
 def set_otherwise_on(nodes: Sequence[Node], seen: InstallSeen) -> list[str]:
-    """The nodes whose cards are registered otherwise than HAMi's ConfigMaps set for them."""
+    """The nodes whose GPUs are registered with other settings than HAMi's ConfigMaps have for them."""
     settings = read_plugin_settings(seen.config_maps)
     version = seen.install.version.version if seen.install.version else None
     texts = ((node, node.metadata.annotation(FIRST.names.register) or "") for node in nodes)
@@ -87,7 +87,7 @@ def set_otherwise_on(nodes: Sequence[Node], seen: InstallSeen) -> list[str]:
 
 
 async def gather_questioned(cluster: Cluster, names: Sequence[str]) -> NodesInQuestion:
-    """Reads these nodes, and the DaemonSets where one of them has no device plugin."""
+    """Reads each of these nodes, and the device plugin's DaemonSets where a node has no device plugin."""
     sides = await asyncio.gather(*(gather_node_side(cluster, name, logs=True) for name in names))
     bare = any(not isinstance(side.pods, Gap) and not side.plugin_pods for side in sides)
     return NodesInQuestion(dict(zip(names, sides, strict=True)), await gather_plugin_sets(cluster) if bare else None)
@@ -144,7 +144,8 @@ _SOURCE = "lock owner"
 async def gather_owners(
     cluster: Cluster, nodes: Iterable[Node], waiting: Iterable[Pod] = ()
 ) -> Mapping[tuple[str, str], Pod | Gap | None]:
-    """The owners of the nodes' locks by namespace and name, None for one that is not there; a few read at a time.
+    """The pods that node locks name, by namespace and name: None for a pod that does not exist; a few are read at a
+    time.
 
     At most 200: first those of the nodes that refused one of the `waiting` pods, or that one is reserved on. The others
     are gaps.

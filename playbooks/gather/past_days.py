@@ -41,12 +41,12 @@ T = TypeVar("T")
 
 _HOUR = timedelta(hours=1)
 _MAY_LACK = 12
-"""Of so many hours, a series may lack one: nothing is known of one that lacks more."""
+"""The number of hours of which a series may lack one: a series that lacks more is taken as not measured."""
 _BUILD = "hami_build_info"
 
 
 class Average(NamedTuple):
-    """The average of a day, and the query that shows it again."""
+    """A value averaged over a day, and the query that shows it again."""
 
     value: float
     sample: Sample
@@ -54,8 +54,8 @@ class Average(NamedTuple):
 
 
 class Day(msgspec.Struct, frozen=True):
-    """From `begin` to `at`, whole hours. Bytes, percent, seconds; what was not measured for nearly all of them is not
-    there.
+    """What Prometheus measured from `begin` to `at`, whole hours. In bytes, percent or seconds; a series that lacks too
+    many hours is left out.
 
     `used`, `limit` and `last_kernel` by share of a GPU; `gpu_used`, `gpu_core` and `registered` (with what over-commit
     adds) by UUID. `versions` are those of HAMi's parts, since 2.8.
@@ -74,7 +74,7 @@ class Day(msgspec.Struct, frozen=True):
 
 
 async def gather_day(prometheus: Prometheus, day: date, until: datetime) -> Day:
-    """The day in UTC, of one that is not over `until` then its whole hours so far. Raises SourceError."""
+    """What Prometheus measured on the day (UTC), or until `until` in its whole hours so far. Raises SourceError."""
     begin = datetime.combine(day, time(), UTC)
     hours = min(24, (until - begin) // _HOUR)
     if not hours:
@@ -114,15 +114,15 @@ async def gather_day(prometheus: Prometheus, day: date, until: datetime) -> Day:
 
 
 TOLERATED = 20
-"""Percentage points above the request: the limiter works by time slices."""
+"""Percentage points above its request that a container's use may have: the core limiter works by time slices."""
 _WHOLE = 100
 _LEAST_HOURS = 22
-"""Of the day, that a series has to have samples at."""
+"""The hours of a day at which a series has to have samples, to count as the whole day."""
 _WITHIN_S = 45.0
 
 
 class CoreUse(NamedTuple):
-    """The average of a day, in percent of a GPU, and the query that shows it again."""
+    """The average use of a GPU's cores in a day, in percent of the GPU, and the query that shows it again."""
 
     of: ContainerUse
     reading: Sample
@@ -130,8 +130,9 @@ class CoreUse(NamedTuple):
 
 
 class CoresSeen(NamedTuple):
-    """`limited`: shares of GPUs that several pods hold, with a part of the cores requested. `known`: shares of which
-    Prometheus has the whole day; `above` those of them that used more than TOLERATED above the least such request.
+    """The use of cores in a day. `limited`: shares of GPUs that several pods hold, with a part of the cores requested.
+    `known`: shares of which Prometheus has the whole day; `above` those of them that used more than TOLERATED above the
+    least such request.
     """
 
     limited: int = 0
@@ -141,7 +142,7 @@ class CoresSeen(NamedTuple):
 
 
 async def gather_cores(prometheus: Prometheus | None, holdings: Iterable[Holding], at: datetime) -> CoresSeen:
-    """Never raises. Nothing is asked where no container could use more than it requested."""
+    """The last day's use of cores; asks nothing where no container could use more than requested. Never raises."""
     bound = [holding for holding in holdings if holding.bound]
     users = Counter(uuid for holding in bound for uuid in holding.shares)
     shares = (
@@ -179,7 +180,7 @@ _DAY = timedelta(days=1)
 
 
 class PastDay(msgspec.Struct, frozen=True):
-    """From `begin` to `end`, in UTC; a day that is not over ends now.
+    """What is known of a day, from `begin` to `end` in UTC; a day that is not over ends now.
 
     `scheduler` is the ReplicaSet whose pods HAMi's scheduler had all that time, None where nothing shows which it was.
     `lives` are of GPU pods that were created then and still exist.
@@ -207,8 +208,8 @@ class PastDays(NamedTuple):
 
 
 async def gather_past_days(days: tuple[date, date], sources: Sources) -> PastDays:
-    """Reads past days; of a day that is not over, what has passed of it. Raises UsageError for days that have not
-    begun, or that are not in their order; what could not be read is a gap.
+    """Reads two past days; of a day that is not over, the hours so far. Raises UsageError for days that have not begun,
+    or are not in order; what could not be read is a gap.
     """
     cluster, (first, last) = sources.cluster, days
     today = cluster.now().astimezone(UTC).date()
@@ -258,7 +259,7 @@ async def _gather(
 
 
 def ran_all_day(replica_sets: Iterable[Workload], begin: datetime, end: datetime) -> Workload | None:
-    """The one whose revision began before `begin` and was the last until `end`; None where that is not certain."""
+    """The ReplicaSet whose revision began before `begin` and was the last until `end`; None where not certain."""
     began: dict[int, tuple[datetime, Workload]] = {}
     newest = 0
     for workload in replica_sets:

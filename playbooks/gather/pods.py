@@ -1,4 +1,4 @@
-"""What a question about all waiting pods reads: each list once, however many pods wait."""
+"""What a question about all pending pods reads: each list once, however many pods are pending."""
 
 import asyncio
 from collections.abc import Sequence
@@ -47,33 +47,30 @@ from playbooks.scenes.waiting_pod import PodScene
 
 PENDING = "status.phase=Pending,spec.nodeName="
 _FEW_PODS = 20
-"""So many are asked about one by one, as `why` does."""
+"""Up to this many pending pods, the events are read pod by pod, as `why` does."""
 _LONG_EVENTS_UP_TO = 500
-"""Nodes. HAMi's own events and log lines name every node: on 5,000 nodes 100 kB for each pod and attempt."""
+"""The most nodes with which many pods' long events are read: HAMi's name every node, 100 kB a try on 5,000 nodes."""
 _SHORT_REASONS = ("FailedScheduling", "BindingFailed")
 _LONG_REASONS = ("FilteringFailed", "FilteringSucceed")
 _FILTER_LINE = 'pod="'
-"""Stands in every line that a filter run of 2.5 to 2.10 writes about its pod."""
+"""The words in every log line that a filter run of HAMi 2.5 to 2.10 writes about its pod."""
 _FILTER_WORDS = (*FILTER_STARTS, *NODE_UNFIT)
 
 
 class Waiting(NamedTuple):
-    """The pods that wait for a node and concern HAMi, the oldest first, and where they were looked for.
-
-    `namespace` is empty where all were.
-    """
+    """The pending pods that concern HAMi, the oldest first, and the namespace that was read; empty for all."""
 
     pods: list[Pod]
     namespace: str
     gaps: tuple[Gap, ...]
     by_claims: Sequence[Pod] = ()
-    """Further pods that wait and ask through ResourceClaims: whether for HAMi's devices is not looked at."""
+    """Further pending pods that ask through ResourceClaims, for HAMi's devices or others'."""
     of_others: Sequence[Pod] = ()
-    """Further pods that wait and ask for resources of HAMi's names, and that somebody else's scheduler has."""
+    """Further pending pods that ask for resources of HAMi's names, and that another scheduler has."""
 
 
 async def gather_waiting(sources: Sources, namespace: str) -> tuple[InstallSeen, Waiting]:
-    """HAMi's install and the pods that wait for it. Raises SourceError when no pods can be read."""
+    """HAMi's install and the pending pods that concern it. Raises SourceError when no pods can be read."""
     install, found = await asyncio.gather(gather_install(sources), seen("pods", _pending(sources.cluster, namespace)))
     if isinstance(found, Gap):
         raise SourceError(found.text, hint=found.advice)
@@ -92,7 +89,7 @@ async def gather_waiting(sources: Sources, namespace: str) -> tuple[InstallSeen,
 
 
 def is_of(pod: Pod, whose: Sequence[str]) -> bool:
-    """Whether it is in one of the namespaces or has one of the labels: `ml`, `owner=ada`. Nobody's words fit all."""
+    """Whether the pod is in one of the namespaces or has one of the labels (`ml`, `owner=ada`); true without any."""
     labels = pod.metadata.labels or {}
     return not whose or any(
         labels.get(word.partition("=")[0]) == word.partition("=")[2] if "=" in word else pod.namespace == word
@@ -114,7 +111,7 @@ async def _pending(cluster: Cluster, namespace: str) -> Waiting:
 async def gather_scene(
     sources: Sources, install: InstallSeen, waiting: Waiting, capacity: Capacity | None = None
 ) -> ClusterScene:
-    """The cards, unless they were read already, and what the schedulers said of these pods."""
+    """Reads what bears on these pods: nodes and GPUs (unless `capacity` has them), and what the schedulers said."""
     cluster = sources.cluster
     capacity = capacity or await gather_capacity(cluster, install.install, waiting.namespace)
     nodes: Sequence[Node] = () if isinstance(capacity.nodes, Gap) else capacity.nodes
@@ -234,7 +231,7 @@ def _messages(pod: Pod, events: Sequence[Event] | Gap, log: ExtenderLines, now: 
 
 
 async def gather_absent_pod(wanted: SubjectRequest, absent: AbsentPod | Gap, sources: Sources) -> AbsentScene:
-    """Reads the events of the name, and HAMi's webhook where nobody answered it for the pod."""
+    """Reads the events of a pod that does not exist, and HAMi's webhook where it failed to answer for the pod."""
     cluster = sources.cluster
     events = await events_of(cluster, wanted.namespace, wanted.name)
     install = webhook = queued = None
@@ -248,7 +245,7 @@ async def gather_absent_pod(wanted: SubjectRequest, absent: AbsentPod | Gap, sou
 
 
 def asks_for_devices(pod: Pod) -> bool:
-    """Whether any of its containers asks for an extended resource, or HAMi gave it a device."""
+    """Whether a container of the pod asks for an extended resource, or HAMi gave the pod a device."""
     return reserved_node(pod.metadata) != "" or bool(_asking(pod))
 
 
@@ -261,7 +258,7 @@ def _asking(pod: Pod) -> set[str]:
 
 
 async def gather_placed_pod(pod: Pod, sources: Sources) -> PlacedScene:
-    """Reads what may explain a placed pod: only its events of one without devices, or that has ended well."""
+    """Reads what may explain a placed pod; only its events if it asks for no devices, or has ended well."""
     cluster = sources.cluster
     if not pod.spec.node_name or pod.status.phase == "Succeeded" or not asks_for_devices(pod):
         return PlacedScene(pod, await events_of(cluster, pod.namespace, pod.name), cluster.now())

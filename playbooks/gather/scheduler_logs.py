@@ -1,6 +1,7 @@
 """The logs of HAMi's scheduler pods.
 
-About one pod: every replica, both containers, and the run before a restart. Beside other things: the extender's lines.
+For one pod they are read whole: every replica, both containers, and the run before a restart. Other questions only read
+the newest lines of the extenders.
 """
 
 import asyncio
@@ -25,20 +26,20 @@ T = TypeVar("T")
 CONTAINERS = (EXTENDER_CONTAINER, KUBE_SCHEDULER_CONTAINER)
 MAX_SCHEDULERS = 8
 LIMIT_BYTES = 512 * 1024 * 1024
-"""Per log. It is searched as it arrives, so this bounds time, not memory."""
+"""The most bytes read of one log. It is searched as it arrives, so this bounds time, not memory."""
 
 
 _MOST_EXTENDERS = 3
 
 
 class ExtenderLines(NamedTuple):
-    """Lines of the extenders' logs with the pod that wrote them, and what could not be read of these logs."""
+    """Lines of the extenders' logs with the pods that wrote them, and gaps for what could not be read of the logs."""
 
     lines: tuple[tuple[Pod, str], ...] = ()
     gaps: tuple[Gap, ...] = ()
 
     def holding(self, words: str) -> "ExtenderLines":
-        """The lines that have these words."""
+        """The same logs with only the lines that contain `words`."""
         return self._replace(lines=tuple(line for line in self.lines if words in line[1]))
 
 
@@ -70,9 +71,8 @@ class LogOf(msgspec.Struct, frozen=True):
 async def gather_scheduler_logs(
     cluster: Cluster, install: Install, name: str, since: timedelta, *others: str
 ) -> list[LogOf]:
-    """The logs that are there to read, the ready replicas' first; reading them never raises.
-
-    Their lines that hold the name, or one of the `others`.
+    """The logs of HAMi's scheduler that exist, the ready replicas' first, each with its lines that hold `name` or one
+    of the `others`. Never raises: a log that cannot be read is a gap.
     """
     found = [log for scheduler in install.pods[:MAX_SCHEDULERS] for log in _logs_of(cluster, install, scheduler, since)]
     wanted = (
@@ -129,9 +129,9 @@ async def gather_extender_lines(
     limit_bytes: int = 32 * 1024 * 1024,
     since_s: int = 600,
 ) -> ExtenderLines:
-    """The extender's lines of the last `since_s` that hold one of the needles; never raises.
+    """The extenders' lines of the last `since_s` seconds that hold one of the needles; never raises.
 
-    Of at most three replicas, the one that decides first.
+    At most three replicas are read, the leader first.
     """
     extenders = sorted(
         (pod for pod in install.pods if extender_of(pod.spec)), key=lambda pod: pod is not install.leader
@@ -156,17 +156,17 @@ async def gather_extender_lines(
 
 
 def source_of(scheduler: Pod) -> str:
-    """What a gap calls the extender's log."""
+    """The name of the extender's log in gaps."""
     return f"log of {scheduler.namespace}/{scheduler.name}"
 
 
 def left_out(source: str, log: LogLines) -> Gap:
-    """What is to be told of a log that was not read whole."""
+    """The gap of a log that was not read whole."""
     if log.ends_early:
         return gap(source, Text("error-gather.newest-lines-missing"), Text("error-gather.shorter-time-is-whole"))
     return gap(source, Text("error-gather.older-lines-missing"))
 
 
 async def unasked(value: T) -> T:
-    """Stands among readings for one that is not needed."""
+    """An awaitable of a value that need not be read, to stand among readings."""
     return value

@@ -1,7 +1,8 @@
-"""What HAMi's scheduler process tells of itself: what it counts, by its metrics; what it gave back, and its panics.
+"""What HAMi's scheduler process tells of itself: its metrics of what it counts, its log of what it gave back, its
+panics.
 
-A pod of its memory that no pod of the API accounts for is read by its name, and its memory once more after that, so
-that no list or figure that is a moment older makes a ghost.
+A pod that the process counts and that is in no list of the API is looked up by its name, and the metrics are read once
+more after that, so that no older list or figure makes a ghost.
 """
 
 import asyncio
@@ -49,15 +50,16 @@ _GHOST_SOURCE = "pods of the scheduler's memory"
 _MOST_EXTENDERS = 3
 _MOST_GHOSTS = 20
 MOST_FINISHED = 500
-"""Finished pods that are read for one question: a page of the API server's."""
+"""The most finished pods that are read for one question: a page of the API server's."""
 _FINISHED = ",".join(f"status.phase!={phase}" for phase in ("Pending", "Running", "Unknown"))
 _MOST_BYTES = 32 * 1024 * 1024
 _WITHIN_S = 15.0
 _MOST_LAST_LINES = 5_000
-"""Of a run that is over: a `fatal error` is followed by the stack of every goroutine."""
+"""The most last lines that are read of a run that ended: a `fatal error` is followed by the stack of every
+goroutine."""
 
 Named = tuple[str, str]
-"""Namespace and name of a pod."""
+"""The key of a pod: namespace and name."""
 
 
 class PanicLog(NamedTuple):
@@ -70,9 +72,9 @@ class PanicLog(NamedTuple):
 
 
 class Ghost(NamedTuple):
-    """A pod that the scheduler counts and that no listed pod accounts for.
+    """A pod that the scheduler counts although no listed pod has these shares.
 
-    `pod` is what has its name now, None where nothing has; `heard` the time of the newest event about the name.
+    `pod` is the pod of its name now, None where there is none; `heard` the time of the newest event about the name.
     """
 
     taken: tuple[CountedShare, ...]
@@ -81,7 +83,7 @@ class Ghost(NamedTuple):
 
 
 class SchedulerProcess(msgspec.Struct, frozen=True):
-    """What was read of the process that decides. `counted` is None where it was not asked for.
+    """What was read of the scheduler process that decides. `counted` is None where it was not asked for.
 
     `scheduler` is the pod whose metrics they are, on `port`; `released` are its lines about pods whose GPUs it took
     back, `ended` the times at which containers of finished pods ended, and `unread` why there may be more of either.
@@ -105,9 +107,9 @@ class SchedulerProcess(msgspec.Struct, frozen=True):
 async def gather_process(
     sources: Sources, found: InstallSeen, waiting: Sequence[Pod], *needles: str
 ) -> tuple[SchedulerProcess, ExtenderLines]:
-    """What bears on these pods: the metrics where HAMi refused one, the panics where a call broke. Never raises.
+    """What HAMi's scheduler process tells about these pods, and the extenders' log lines that hold one of the needles.
 
-    With the lines of the extenders' logs that hold one of the needles: each log is read once.
+    Metrics are read where HAMi refused a pod, panics where a call broke. Each log is read once. Never raises.
     """
     install, said = found.install, [pod.refusal for pod in waiting if pod.refusal]
     broke = any(map(may_be_refused_request, said))
@@ -131,7 +133,7 @@ async def gather_process(
 
 
 async def gather_memory(sources: Sources, install: Install) -> SchedulerProcess:
-    """What the process that decides counts. A way to pods' ports may be missing."""
+    """The metrics of the scheduler process that decides; `counted` is None without a way to pods' ports."""
     asked = _deciding(install)
     if not asked:
         return SchedulerProcess()
@@ -173,15 +175,15 @@ async def _counted(ports: PodPorts | None, scheduler: Pod, port: int) -> Schedul
 
 
 def unread(process: SchedulerProcess) -> list[Gap]:
-    """What could not be read of it, the metrics among it."""
+    """The gaps of the scheduler's process, that of its metrics among them."""
     return [*process.gaps, *([process.counted] if isinstance(process.counted, Gap) else [])]
 
 
 async def with_ended(cluster: Cluster, process: SchedulerProcess) -> SchedulerProcess:
-    """The scheduler's process with when finished pods ended: what they held is free, and the log may not reach back to
-    that.
+    """The scheduler's process with the times at which finished pods ended: their shares are free, though the log may
+    not reach back that far.
 
-    Not read where the process tells what it counts.
+    Nothing is read where the process's metrics were read.
     """
     if process.scheduler is None or isinstance(process.counted, SchedulerCounts):
         return process
@@ -200,9 +202,9 @@ async def with_ended(cluster: Cluster, process: SchedulerProcess) -> SchedulerPr
 
 
 async def with_ghosts(sources: Sources, process: SchedulerProcess, pods: Sequence[Holder] | Gap) -> SchedulerProcess:
-    """The scheduler's process with the pods of its memory that none of `pods` accounts for, each looked up by its name.
+    """The scheduler's process with the pods that it counts and none of `pods` accounts for, each looked up by its name.
 
-    Only what is still counted after that: a pod may have ended meanwhile.
+    Pods that it no longer counts after the look-up are left out: they ended meanwhile.
     """
     if isinstance(pods, Gap) or not isinstance(process.counted, SchedulerCounts):
         return process
@@ -248,7 +250,7 @@ async def _look_up(cluster: Cluster, namespace: str, name: str) -> Ghost:
 
 
 async def gather_panics(cluster: Cluster, install: Install) -> tuple[tuple[PanicLog, ...], tuple[Gap, ...]]:
-    """What the extenders logged of panics: while they run, and at the end of a run that a panic may have ended."""
+    """The extenders' log lines of panics: of running processes, and of the end of runs that a panic may have ended."""
     log, (earlier, gaps) = await asyncio.gather(
         gather_extender_lines(cluster, install, [PANIC]), earlier_panics(cluster, install)
     )
@@ -256,7 +258,7 @@ async def gather_panics(cluster: Cluster, install: Install) -> tuple[tuple[Panic
 
 
 def panics_in(log: ExtenderLines) -> tuple[PanicLog, ...]:
-    """The lines of processes that run on."""
+    """The panic lines of processes that still run, one log for each pod."""
     lines: dict[str, list[tuple[Pod, str]]] = {}
     for line in log.holding(PANIC).lines:
         lines.setdefault(line[0].name, []).append(line)
@@ -264,7 +266,7 @@ def panics_in(log: ExtenderLines) -> tuple[PanicLog, ...]:
 
 
 async def earlier_panics(cluster: Cluster, install: Install) -> tuple[tuple[PanicLog, ...], tuple[Gap, ...]]:
-    """Reads the logs of earlier runs that a panic may have ended."""
+    """Reads the logs of the extenders' earlier runs that a panic may have ended."""
     ended = [pod for pod in install.pods if extender_of(pod.spec) and _ended_by_panic(pod) is not None]
     wanted = [
         LogWanted(
@@ -300,11 +302,11 @@ def _ended_by_panic(scheduler: Pod) -> str | None:
 
 
 _MOST_PODS = 3
-"""Replicas run the same program: what ends one ends the others."""
+"""The most scheduler pods whose logs are read: replicas run the same program, so one end explains the others."""
 
 
 async def gather_runs(cluster: Cluster, seen: InstallSeen) -> ContainerLogs:
-    """What the containers logged that keep every pod of HAMi's scheduler from serving; never raises.
+    """The logs of the containers that keep every pod of HAMi's scheduler from serving; never raises.
 
     What could not be read is left out where another run of the same pod was: kubelet keeps only the newest logs.
     """

@@ -1,4 +1,4 @@
-"""What questions about scheduling read: HAMi's install, the cards and their holders, the scheduler's log."""
+"""What questions about scheduling read: HAMi's install, the GPUs and their holders, the scheduler's log."""
 
 import asyncio
 from collections.abc import Iterator, Sequence
@@ -50,7 +50,7 @@ R = TypeVar("R", bound=Resource)
 
 UNFINISHED = "status.phase!=Succeeded,status.phase!=Failed"
 _UNZONED = ("Requesting_", "Deleted_")
-"""Of handshakes: the scheduler's own, in a local time that names no zone."""
+"""The beginnings of handshakes that the scheduler writes, with a local time that names no zone."""
 
 DEPLOYMENTS_SOURCE = "deployments"
 PODS_SOURCE = "scheduler pods"
@@ -59,23 +59,23 @@ NODE_SELECTOR_FLAG = "node-label-selector"
 
 
 class InstallSeen(msgspec.Struct, frozen=True):
-    """HAMi's install and device config; what could not be read of them is in `gaps`. The maps are of its namespace."""
+    """HAMi's install, its device config, and the ConfigMaps of its namespace; `gaps` for what could not be read."""
 
     install: Install
     config: DeviceConfig
     gaps: tuple[Gap, ...]
     config_maps: tuple[ConfigMap, ...] = ()
     slices: Sequence[ResourceSlice] | Gap = ()
-    """What DRA drivers offer; read only where no HAMi scheduler was found."""
+    """The devices that DRA drivers offer; read only where no HAMi scheduler was found."""
     presence: Literal["found", "volcano", "absent", "unknown"] = "found"
     """Whether anything of HAMi is in the cluster, or only its plugin for Volcano; `absent` only where all was read."""
     cluster: str = ""
     context: str = ""
-    """The kubeconfig's context, where the cluster is not called by it."""
+    """The name of the kubeconfig's context, where it is not the cluster's name."""
 
     @property
     def not_installed(self) -> Text | None:
-        """That HAMi is not installed in this cluster; None where it is, or where that is not known."""
+        """The sentence that HAMi is not installed here; None where it is, or where that is not known."""
         if self.presence != "absent":
             return None
         key = "hami-not-installed.context" if self.context else "hami-not-installed.claim"
@@ -83,19 +83,19 @@ class InstallSeen(msgspec.Struct, frozen=True):
 
     @property
     def lease_unread(self) -> bool:
-        """Whether the lease could not be read: one that is not there is None in `install` as well."""
+        """Whether the lease could not be read; `install` has None also for a lease that does not exist."""
         return any(gap.source == LEASE_SOURCE for gap in self.gaps)
 
     @property
     def confidence(self) -> Confidence:
-        """Sure only when the scheduler itself was read whole: what is unread may explain what is seen."""
+        """`confirmed` only when the install was read whole: what is unread may explain what is seen."""
         return "suspected" if self.gaps else "confirmed"
 
 
 class Capacity(NamedTuple):
-    """The nodes, the pods that hold or reserve cards, and one namespace's quotas.
+    """The nodes, the pods that hold or reserve GPUs, and the quotas of one namespace or of all.
 
-    `kept` is where what is worked out of them is left for later questions (see `Cluster.kept`).
+    `kept` is where results that were worked out of them stay for later questions (see `Cluster.kept`).
     """
 
     nodes: list[Node] | Gap
@@ -122,12 +122,14 @@ def install_unread(seen: InstallSeen) -> bool:
 
 
 def nothing_read(gap: Gap) -> Unusable:
-    """The error where each source gave a gap: a report could only say that it knows nothing."""
+    """The error for a question none of whose sources could be read: a report would only consist of gaps."""
     return Unusable(gap.text, hint=gap.advice)
 
 
 async def gather_install(sources: Sources) -> InstallSeen:
-    """Find HAMi by its labels, else by the guides' label, else by its container's name; or as settings name it."""
+    """Finds HAMi by its labels, else by the guides' label, else by its container's name; or by the names in the
+    settings.
+    """
     cluster = sources.cluster
     deployments, pods = await asyncio.gather(
         seen(DEPLOYMENTS_SOURCE, _deployments(sources)),
@@ -237,7 +239,7 @@ async def _lease(cluster: Cluster, install: Install) -> Lease | None:
 
 
 async def gather_capacity(cluster: Cluster, install: Install, namespace: str) -> Capacity:
-    """Everything that fit needs. `namespace` is where quotas are read; empty reads them of all namespaces."""
+    """Everything that the fit needs. Quotas are read of `namespace`, or of all namespaces where it is empty."""
     nodes, pods, quotas = await asyncio.gather(
         seen("nodes", cluster.list(NODES)),
         seen("pods", gather_holders(cluster, install.scheduler_name)),
@@ -247,10 +249,10 @@ async def gather_capacity(cluster: Cluster, install: Install, namespace: str) ->
 
 
 async def gather_holders(cluster: Cluster, scheduler_name: str) -> list[Holder]:
-    """The pods that count against cards.
+    """The unfinished pods that hold or reserve GPUs.
 
-    HAMi labels them since 2.5. A pod that lost the label, or never had it, went through HAMi's scheduler: of those the
-    metadata is enough to tell. Reading all pods instead would be most of what a large cluster costs.
+    HAMi labels them since 2.5. A pod without the label that names HAMi's scheduler may be one too: its metadata is
+    enough to tell. Reading all pods instead would be most of what a large cluster costs.
     """
     unlabelled = f"{UNFINISHED},spec.schedulerName={scheduler_name}"
     labelled, rest = await asyncio.gather(
@@ -261,13 +263,13 @@ async def gather_holders(cluster: Cluster, scheduler_name: str) -> list[Holder]:
 
 
 def times_of_pod(pod: Pod) -> Iterator[str | None]:
-    """The times that a pod's own status shows."""
+    """The times in a pod's metadata and status, as the API writes them."""
     yield pod.metadata.creation_timestamp
     yield from (condition.last_transition_time for condition in pod.status.conditions or ())
 
 
 def times_shown(cluster: Cluster, nodes: Sequence[Node], install: Install) -> Iterator[str | None]:
-    """The times that tell how late it is in the cluster itself: the lease's, and the newest that a node shows."""
+    """The newest times that the cluster's objects show, by its own clock: the lease's, and that of the nodes."""
     yield install.lease.spec.renew_time if install.lease else None
     newest = [moment for moment in of_each(cluster.kept, _newest_time, nodes) if moment]
     if newest:

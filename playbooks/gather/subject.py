@@ -1,4 +1,4 @@
-"""Whom a question is about: a pod by name, by what its name begins with, or by what owns it."""
+"""The pod that a question is about, found by its name, by how its name begins, or by its owner."""
 
 import asyncio
 import difflib
@@ -64,22 +64,22 @@ _OF_OPERATORS: dict[str, str] = {
     "isvc": "InferenceService",
     "wf": "Workflow",
 }
-"""Kinds that the bot does not read: their pods and what is in between say whose they are."""
+"""Kinds of operators' objects, which the bot does not read: their pods and the objects between name them as owner."""
 _OWNED_AS = {"VolcanoJob": "Job"}
 _BETWEEN = (DEPLOYMENTS, STATEFUL_SETS, JOBS, REPLICA_SETS)
-"""In the order of ownership."""
+"""Kinds of objects between an operator's object and its pods, in the order of ownership."""
 _NAMED_AFTER = (
     *("training.kubeflow.org/job-name", "jobset.sigs.k8s.io/jobset-name", "leaderworkerset.sigs.k8s.io/name"),
     *("ray.io/cluster", "ray.io/originated-from-cr-name", "serving.kserve.io/inferenceservice", "notebook-name"),
     *("workflows.argoproj.io/workflow", "volcano.sh/job-name", "workload.codeflare.dev/appwrapper"),
 )
-"""Labels of pods that name what an operator made them for."""
+"""Labels of pods that name the object for which an operator made them."""
 _ROLES = (
     *("training.kubeflow.org/replica-type", "volcano.sh/task-spec", "ray.io/group"),
     *("jobset.sigs.k8s.io/replicatedjob-name", "component"),
 )
 KINDS_OF_OWNERS = frozenset({*_OWNERS, *_OF_OPERATORS})
-"""Their words, as they stand before a name: `deploy/x`, `jobs/x`."""
+"""The words for kinds of owners before a name: `deploy/x`, `jobs/x`."""
 _POD_ALIASES = ("po", "pod", "pods")
 _NAME = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?")
 _NAMED = re.compile(r"(?:([a-z0-9][a-z0-9-]{0,62})/)?([a-z0-9][a-z0-9.-]{0,251}[a-z0-9])(?![a-z0-9])")
@@ -91,7 +91,7 @@ _CLOSE = 0.6
 
 
 class SubjectRequest(NamedTuple):
-    """`kind` is "Pod" or an owner's kind; `namespace` is empty when it must be found."""
+    """The subject as typed. `kind` is "Pod" or an owner's kind; `namespace` is empty when it must be found."""
 
     kind: str
     namespace: str
@@ -99,7 +99,7 @@ class SubjectRequest(NamedTuple):
 
 
 def parse_subject(text: str, namespace: str = "") -> SubjectRequest:
-    """`trainer-0`, `ml/trainer-0`, `deploy/x`, `ml/deploy/x`; raises UsageError for anything else."""
+    """The subject in `trainer-0`, `ml/trainer-0`, `deploy/x`, or `ml/deploy/x`. Raises UsageError for anything else."""
     parts = text.strip().lower().split("/")  # as every name of Kubernetes is
     kind = "Pod"
     word = parts[-2].lower().partition(".")[0] if len(parts) in (2, 3) else ""
@@ -119,10 +119,9 @@ def parse_subject(text: str, namespace: str = "") -> SubjectRequest:
 
 
 class FoundPod(msgspec.Struct, frozen=True):
-    """The pod the question is about. `gaps` are where none was looked for.
-
-    `by_prefix`: nobody has the name that was typed, and only this one's begins with it. `alike` are all pods of the
-    owner that was asked about, this one among them, and `wanted` is how many it wants, None where that is not known.
+    """The pod that the question is about. `gaps` tell where no pod was looked for. `by_prefix`: no pod has the name
+    that was typed, and only this one's begins with it. `alike` are all pods of the owner that was asked about, this one
+    among them, and `wanted` is how many the owner wants, None where that is not known.
     """
 
     pod: Pod
@@ -133,12 +132,12 @@ class FoundPod(msgspec.Struct, frozen=True):
 
 
 class AbsentPod(msgspec.Struct, frozen=True):
-    """No such pod. `candidates` are names that could have been meant, `refusals` the owner's FailedCreate events, or
-    its condition.
+    """Why no pod was found. `candidates` are names that could have been meant, `refusals` the owner's FailedCreate
+    events, or its condition.
 
-    `answer` is what the API says of what is not there. `matches`: so many have that name, or begin with it, and the
-    candidates are the first of them; 0 where the candidates are only near. `node`: a node has exactly that name.
-    `suspended` is the Job that has no pod because it is suspended.
+    `answer` is the API's own message that it was not found. `matches`: so many pods have that name, or begin with it,
+    and the candidates are the first of them; 0 where the candidates are only near. `node`: a node has exactly that
+    name. `suspended` is the Job that has no pod because it is suspended.
     """
 
     answer: str
@@ -151,7 +150,9 @@ class AbsentPod(msgspec.Struct, frozen=True):
 
 
 async def resolve(cluster: Cluster, wanted: SubjectRequest, *, whole_name: bool = False) -> FoundPod | AbsentPod:
-    """The pod, or why there is none; `whole_name` where a part of it will not do. Raises SourceError."""
+    """The pod that is meant, or why there is none; with `whole_name` a part of a name finds none. Raises
+    SourceError.
+    """
     if wanted.kind != "Pod":
         return await _by_owner(cluster, wanted)
     if wanted.namespace:
@@ -179,13 +180,13 @@ async def resolve(cluster: Cluster, wanted: SubjectRequest, *, whole_name: bool 
 
 
 def only_own_namespace(namespace: str, error: SourceError) -> Gap:
-    """What is left out where the pods of all namespaces are refused, and those of the credentials' own are read."""
+    """The gap that only pods of the credentials' own namespace were read, since those of all were refused."""
     hint = Text("error-gather.only-namespace-searched", namespace=namespace)
     return gap("pods of all namespaces", error.message, clauses([hint, error.hint]) if error.hint else hint)
 
 
 async def pods_named_in(cluster: Cluster, text: str) -> tuple[Subject, ...]:
-    """The pods of the cluster that a text of people or alerts names in full, at most 20 words of it looked up.
+    """The cluster's pods that a text of people or alerts names in full; at most 20 of its words are looked up.
 
     Raises SourceError when pods cannot be read.
     """
@@ -199,9 +200,8 @@ async def pods_named_in(cluster: Cluster, text: str) -> tuple[Subject, ...]:
 
 
 class KnownNames(NamedTuple):
-    """What is in a cluster that a message may name: of pods and owners where they are, by name. GPU types in words.
-
-    An owner is named as a command does: `ml/job/train`.
+    """Names in a cluster that a message may mention: pods and owners by namespace, nodes, namespaces, words of GPU
+    types. An owner is named as a command does: `ml/job/train`.
     """
 
     pods: Mapping[str, tuple[str, ...]]
@@ -217,7 +217,7 @@ _TYPE_WORD = re.compile(r"(?=[a-z]*\d)[a-z0-9]{2,}")
 
 
 async def gather_names(cluster: Cluster) -> KnownNames:
-    """The names in a cluster, as far as they can be read."""
+    """The names of pods, owners, nodes, namespaces and GPU types in a cluster, as far as they can be read."""
     pods, nodes = await asyncio.gather(
         seen("pods", cluster.list(PODS, metadata_only=True)),
         seen("nodes", cluster.list(NODES, metadata_only=True)),
@@ -273,7 +273,7 @@ def _not_found(kind: Kind[R], name: str) -> str:
 
 
 def role_of(pod: Pod) -> str:
-    """The part that the pod has among those of its owner, as its operator labels it; else nothing."""
+    """The pod's role among the pods of its owner, by its operator's label; empty without one."""
     return next((value for key in _ROLES if (value := pod.metadata.label(key))), "")
 
 
@@ -376,7 +376,7 @@ def _subjects(objects: Iterable[Resource], kind: str = "Pod") -> tuple[Subject, 
 
 
 def replica_failures(owners: Iterable[Workload], kind: str) -> list[Event]:
-    """The condition ReplicaFailure of each of these owners of one kind, as an event of that reason."""
+    """The ReplicaFailure condition of each of these owners, all of one `kind`, as an event."""
     return [
         Event(
             metadata=ObjectMeta(namespace=owner.namespace),
@@ -395,14 +395,17 @@ _MAX_NEAR = 3
 
 
 class EmptyNamespace(NamedTuple):
-    """No pod and no quota was seen there. `near` are namespaces with pods whose names are like it."""
+    """A namespace without any pod or quota. `near` are namespaces with pods whose names are like it."""
 
     namespace: str
     near: tuple[str, ...]
 
 
 async def gather_deserted(cluster: Cluster, namespace: str) -> EmptyNamespace | Gap | None:
-    """None where it has a pod or a quota. Namespaces themselves are not read: that would take one more right."""
+    """The namespace if it is empty; None where it has a pod or a quota, a gap where these could not be read.
+
+    Namespaces themselves are not read: that would take one more right.
+    """
     there = await asyncio.gather(
         seen(f"pods of {namespace}", cluster.list(PODS, namespace, metadata_only=True)),
         seen(f"resource quotas of {namespace}", cluster.list(RESOURCE_QUOTAS, namespace)),

@@ -1,6 +1,6 @@
-"""What containers use of their GPUs: asked of Prometheus where the settings name one, else of each node's vGPUmonitor.
+"""What containers use of their GPUs: by Prometheus where the settings name one, else by each node's vGPUmonitor.
 
-Only Prometheus knows a week. A figure that nobody serves is not there: it is no zero.
+Only Prometheus knows a week. A figure that nobody serves is absent, not zero.
 """
 
 import asyncio
@@ -29,20 +29,19 @@ _PLUGINS = f"{COMPONENT_LABEL}={PLUGIN_COMPONENT}"
 WINDOW_DAYS = 7
 WINDOW_HOURS = 24 * WINDOW_DAYS
 COVERED = 0.9
-"""Of the window's hours, that a series has to have samples of."""
+"""The part of the window's hours at which a series has to have samples."""
 PROMETHEUS_WITHIN_S = 60.0
-"""For all questions together."""
+"""Seconds for all queries to Prometheus together."""
 LOW_USE, HIGH_USE = 0.3, 0.9
-"""The guide's bounds of what a container uses of its limit: outside of them there is advice."""
+"""The guide's bounds of a container's use as a part of its limit: use outside of them gets advice."""
 _MOST_MONITORS = 200
 _MOST_BYTES = 8 * 1024 * 1024
 _WITHIN_S, _ALL_WITHIN_S = 10.0, 20.0
 
 
 class Peak(NamedTuple):
-    """The most that a container used of a GPU within the window, in bytes.
-
-    `of` has no figures. `hours` are those of the window's at which the series had a sample; `query` shows it again.
+    """The most that a container used of a GPU within the window, in bytes. `of` names the container and GPU, without
+    figures. `hours` counts the window's hours with a sample; `query` shows it again.
     """
 
     of: ContainerUse
@@ -52,10 +51,10 @@ class Peak(NamedTuple):
 
 
 class UsageSeen(msgspec.Struct, frozen=True):
-    """The newest figures, and the peaks where a week could be asked for. `of_prometheus`: it gave them all.
+    """The newest figures, and the peaks where a week could be asked for. `of_prometheus`: all are from Prometheus.
 
-    `monitors` are the pods that gave figures, `unread` those whose answer could not be read; empty with Prometheus.
-    `all_known`: which monitors there are could be read, so a node without one of them has none.
+    `monitors` are the vGPUmonitor pods that gave figures, `unread` those whose answer could not be read; empty with
+    Prometheus. `all_known`: the list of vGPUmonitors was read, so a node without one of them has none.
     """
 
     usage: Usage
@@ -68,21 +67,21 @@ class UsageSeen(msgspec.Struct, frozen=True):
 
 
 class MeasuredNodes(NamedTuple):
-    """What was measured on the nodes in question, and when."""
+    """The use of GPUs on the nodes in question, and when it was measured."""
 
     usage: UsageSeen
     taken_at: datetime
 
 
 async def gather_usage(sources: Sources, first: Collection[str] = ()) -> UsageSeen:
-    """Never raises: what could not be read is a gap. Where Prometheus has no figure, the monitors are asked, those of
-    the nodes `first` before the others.
+    """The use of all GPUs. Never raises: what could not be read is a gap. Where Prometheus has no figure, the monitors
+    are asked, those of the nodes `first` before the others.
     """
     return await or_measured(await ask_prometheus(sources), sources, first)
 
 
 async def ask_prometheus(sources: Sources) -> UsageSeen | Gap | None:
-    """None where the settings name none. Never raises."""
+    """The use of GPUs by Prometheus, or the gap; None where the settings name no Prometheus. Never raises."""
     if sources.prometheus is None:
         return None
     reader = UsageReader()
@@ -104,7 +103,7 @@ async def ask_prometheus(sources: Sources) -> UsageSeen | Gap | None:
 
 
 async def or_measured(asked: UsageSeen | Gap | None, sources: Sources, first: Collection[str]) -> UsageSeen:
-    """What Prometheus said, or else what the monitors measure. Never raises."""
+    """The figures of Prometheus where `asked` has them, else those of the vGPUmonitors. Never raises."""
     if isinstance(asked, UsageSeen):
         return asked
     told = (asked,) if asked else ()
@@ -118,7 +117,7 @@ async def or_measured(asked: UsageSeen | Gap | None, sources: Sources, first: Co
 
 
 async def in_time(reading: Awaitable[T], within_s: float, late: Text, hint: Prose = "") -> T | Gap:
-    """What is read of Prometheus, or the gap where it fails or takes longer than that."""
+    """What Prometheus answers, or the gap where it fails or takes longer than `within_s` seconds."""
     try:
         async with asyncio.timeout(within_s):
             return await reading
@@ -147,9 +146,10 @@ async def _read(prometheus: Prometheus, at: datetime, reader: UsageReader) -> li
 
 
 def by_share(name: str) -> str:
-    """One series for each container's share of a GPU: a vGPUmonitor that restarts scrapes under another instance.
+    """The query for one series per container's share of a GPU: a restarted vGPUmonitor is scraped as another instance.
 
-    Where `pod` is the monitor's own, that would change as well; its namespace and container do not.
+    `pod` would change with the monitor's pod as well, where it is that pod's name; its namespace and container do
+    not.
     """
     if not name.startswith("hami_"):
         return f"max by (podnamespace, podname, ctrname, deviceuuid, vdeviceid) ({name})"
@@ -159,7 +159,7 @@ def by_share(name: str) -> str:
 
 
 async def scraped(ports: PodPorts, plugin_pods: Sequence[Pod], *, within_s: float = _ALL_WITHIN_S) -> UsageSeen:
-    """What the monitors of these pods measure, read within so many seconds. Never raises."""
+    """The figures of the vGPUmonitors in these pods, read within `within_s` seconds. Never raises."""
     asked, left = plugin_pods[:_MOST_MONITORS], plugin_pods[_MOST_MONITORS:]
     wanted = [
         (
@@ -189,19 +189,20 @@ async def scraped(ports: PodPorts, plugin_pods: Sequence[Pod], *, within_s: floa
 
 
 MOST_MEASURED = 3
-"""Nodes whose vGPUmonitor one question asks."""
+"""The most nodes whose vGPUmonitor one question asks for a few GPUs."""
 FEW_WITHIN_S = 3.0
-"""For the figures of a few nodes, which an answer can do without."""
+"""Seconds for the figures of a few nodes, which an answer can do without."""
 _KEPT = ("used", "last_kernel")
 _UUID = re.compile(r"[\w-]+")
-"""Whoever may write a pod's annotations names its GPUs: no other characters get into a query."""
+"""The characters of a UUID in a query: anybody who may annotate a pod names its GPUs, so no others may get in."""
 
 
 async def gather_usage_of(sources: Sources, find: Callable[[], Mapping[str, Collection[str]]]) -> UsageSeen:
-    """The figures of the GPUs that `find` names, UUIDs by node, of the first few nodes. Never raises.
+    """The use of the GPUs that `find` names, UUIDs by node, on the first MOST_MEASURED nodes. Never raises.
 
     `find` may take its time, and is not called where nothing could be asked. Where Prometheus has no figure, the nodes'
-    vGPUmonitors are asked. Where none answers there may be none: that is no gap, since no answer needs these figures.
+    vGPUmonitors are asked. Where none answers there may be none: that is no gap, since no answer needs these
+    figures.
     """
     if sources.prometheus is None and sources.ports is None:
         return UsageSeen(Usage())

@@ -32,33 +32,33 @@ R = TypeVar("R", bound=Resource)
 WEBHOOK_NAME = "vgpu.hami.io"
 SERVICE_LABEL = "kubernetes.io/service-name"
 FAILED_CALL = f'failed calling webhook "{WEBHOOK_NAME}"'
-"""The API server's words where failurePolicy Fail refuses a pod because nobody answers."""
+"""The API server's words where failurePolicy Fail refuses a pod because the webhook does not answer."""
 
 API_NAMESPACE, API_CONTAINER = "kube-system", "kube-apiserver"
-"""Where kubeadm runs the API server: a static pod on each control plane node, called after the node."""
+"""Where kubeadm runs the API server: in a static pod on each control plane node, named after the node."""
 _CONTROL_PLANE = "node-role.kubernetes.io/control-plane"
 _MOST_API_SERVERS = 3
 _LOG_BYTES = 2 * 1024 * 1024
 
 
 class Hook(NamedTuple):
-    """HAMi's webhook and the configuration that it stands in."""
+    """HAMi's webhook, and the configuration object that contains it."""
 
     config: MutatingWebhookConfiguration
     webhook: Webhook
 
 
 class FailedCall(NamedTuple):
-    """A line of an API server's log: it could not call the webhook, and let the pod pass or refused it."""
+    """A line of an API server's log about a call of the webhook that failed, so that the pod passed or was refused."""
 
     pod: str
     line: str
 
 
 class WebhookSeen(NamedTuple):
-    """What was read, or why it was not. `handshakes`: connections that ended before a request, by the extender's log.
-
-    `calls` are there only where API servers run as pods whose log may be read. `namespaces` are those in question only.
+    """The webhook and what stands behind it, or why it was not read. `handshakes`: TLS connections that ended before a
+    request, by the extender's log. `calls` are there only where API servers run as pods whose log may be read.
+    `namespaces` are those in question only.
     """
 
     hooks: list[MutatingWebhookConfiguration] | Gap
@@ -83,12 +83,12 @@ class WebhookSeen(NamedTuple):
         )
 
     def service(self, namespace: str, name: str) -> Service | None:
-        """The Service, None when it does not exist or services could not be read."""
+        """The named Service, None when it does not exist or services could not be read."""
         services = () if isinstance(self.services, Gap) else self.services
         return next((service for service in services if (service.namespace, service.name) == (namespace, name)), None)
 
     def ready_targets(self, namespace: str, service: str) -> list[str] | None:
-        """The names of the pods behind a Service that take requests; None when the slices could not be read."""
+        """The names of the Service's ready pods; None when the endpoint slices could not be read."""
         if isinstance(self.slices, Gap):
             return None
         return [
@@ -106,7 +106,7 @@ class WebhookSeen(NamedTuple):
 
 
 def went_past_hami(pod: Pod, install: Install, config: DeviceConfig) -> bool:
-    """Whether the pod asks for HAMi's resources, another scheduler has it, and HAMi gave it nothing."""
+    """Whether the pod asks for HAMi's resources, names another scheduler, and got no device from HAMi."""
     elsewhere = pod.spec.scheduler_name != install.scheduler_name
     return elsewhere and not reserved_node(pod.metadata) and bool(asked_resources(pod, config))
 
@@ -114,9 +114,9 @@ def went_past_hami(pod: Pod, install: Install, config: DeviceConfig) -> bool:
 async def gather_webhook(
     cluster: Cluster, install: Install, namespaces: Iterable[str] = (), log: ExtenderLines | None = None
 ) -> WebhookSeen:
-    """Reads the webhook, what stands behind it, and the labels of these namespaces; reading it never raises.
+    """Reads the webhook, the Service and pods behind it, and the labels of these namespaces; never raises.
 
-    `log`: the extenders' lines, where those that hold HANDSHAKE were read already.
+    `log` has the extenders' lines, where those that hold HANDSHAKE were read already.
     """
     wanted = sorted(set(namespaces))
     of_one = f"metadata.name={wanted[0]}" if len(wanted) == 1 else ""  # of several all: each has only its labels

@@ -1,7 +1,7 @@
 """Who holds GPUs and has launched no kernel on them for hours: `gpus --idle`.
 
-Figures are of each container. A GPU whose figures are missing is no idle one: HAMi-core gives them only after a process
-has touched the GPU.
+Figures are of each container. A GPU without figures is not taken as idle: HAMi-core gives them only after a process has
+touched the GPU.
 """
 
 from collections.abc import Sequence
@@ -32,8 +32,8 @@ _MOST_PROVEN = 10
 
 
 class HolderRow(NamedTuple):
-    """A pod that holds GPUs, `uuids` with commas between. `idle` is the time since its last kernel, None where that is
-    not known.
+    """A row for a pod that holds GPUs, `uuids` with commas between. `idle` is the time since its last kernel, None
+    where that is not known.
     """
 
     pod: str
@@ -62,7 +62,7 @@ HOLDERS = Sheet(
 
 
 class IdleRequest(NamedTuple):
-    """Pods without a kernel for so many seconds, on one node or all. `all`: also those that work."""
+    """The question for pods without a kernel for `for_s` seconds, on one node or all. `all`: also pods that work."""
 
     for_s: float
     node: str
@@ -70,7 +70,7 @@ class IdleRequest(NamedTuple):
 
 
 class IdleSnapshot(msgspec.Struct, frozen=True, dict=True, eq=False):
-    """Who holds GPUs, and what was measured of them. `is_there`: the cluster has the node that was asked about."""
+    """The pods that hold GPUs, and what was measured of them. `is_there`: the node that was asked about exists."""
 
     request: IdleRequest
     cluster: str
@@ -82,7 +82,7 @@ class IdleSnapshot(msgspec.Struct, frozen=True, dict=True, eq=False):
 
     @cached_property
     def held(self) -> list[MeasuredHolding]:
-        """The holders with their figures, on the node that was asked about."""
+        """The holders on the node that was asked about, with their figures."""
         version = self.install.install.version
         ledger = build_ledger(self.holders, version.version if version else NEWEST_READ)
         named = [some for node, some in ledger.by_node.items() if self.request.node in ("", node)]
@@ -90,13 +90,13 @@ class IdleSnapshot(msgspec.Struct, frozen=True, dict=True, eq=False):
 
     @cached_property
     def idle(self) -> list[MeasuredHolding]:
-        """The holders without a kernel for so long, those that hold most first."""
+        """The holders without a kernel for as long as was asked, those that hold most first."""
         found = [held for held in self.held if held.idle_s is not None and held.idle_s >= self.request.for_s]
         return sorted(found, key=lambda held: (-held.holding.amounts[0], -(held.idle_s or 0), held.name))
 
     @cached_property
     def unknown(self) -> list[MeasuredHolding]:
-        """The holders of which nobody can tell whether they are idle."""
+        """The holders without figures, which may be idle or not."""
         return [held for held in self.held if held.idle_s is None]
 
     @property
@@ -105,7 +105,7 @@ class IdleSnapshot(msgspec.Struct, frozen=True, dict=True, eq=False):
 
 
 def read_for(words: Sequence[str]) -> float:
-    """The seconds of `for 2h`; six hours where nothing was typed. Raises UsageError."""
+    """The seconds that `for 2h` means; six hours where nothing was typed. Raises UsageError."""
     if not words:
         return IDLE_S
     seconds = read_duration(words[1]) if len(words) == 2 and words[0] == "for" else None
@@ -115,7 +115,7 @@ def read_for(words: Sequence[str]) -> float:
 
 
 async def gather_idle(wanted: IdleRequest, sources: Sources) -> IdleSnapshot:
-    """Raises SourceError when the pods cannot be read: nobody holds anything then."""
+    """Reads who holds GPUs and what is measured of them. Raises SourceError when the pods cannot be read."""
     cluster = sources.cluster
     is_there = True
     if wanted.node:  # where that cannot be read, it is not what was asked
@@ -130,8 +130,8 @@ async def gather_idle(wanted: IdleRequest, sources: Sources) -> IdleSnapshot:
 
 
 def diagnose_idle(snapshot: IdleSnapshot) -> Report:
-    """The idle ones first, those that hold most before the others; then those of which it cannot be told, then those
-    that work. The overview has the idle ones alone: whoever else stands beside them would be taken for one.
+    """The report of idle holders, those that hold most first, then those without figures, then those that work. Its
+    overview shows only the idle ones, so that nobody else is taken for one.
     """
     owners = {(pod.namespace, pod.name): owner_of(pod) for pod in snapshot.holders}
     rows = [_row(holding, owners) for holding in (*snapshot.idle, *snapshot.unknown, *snapshot.busy)]

@@ -1,4 +1,4 @@
-"""What is allocated of every GPU, what is left, and what nobody can get. The totals are HAMi's own metrics' totals."""
+"""What is allocated of every GPU, what is left, and what no pod can get. The totals are those of HAMi's own metrics."""
 
 import asyncio
 from collections import Counter
@@ -63,11 +63,11 @@ TYPES = Sheet(
 )
 
 _MOST_ROWS = 12
-"""Of GPUs in an overview."""
+"""The most GPUs that an overview shows."""
 
 
 class Request(NamedTuple):
-    """Which cards: all, those of one node, or those whose type holds a text in any case (as HAMi matches types).
+    """Which GPUs: all, those of one node, or those whose type holds a text in any case (as HAMi matches types).
 
     `all`: everything instead of an overview.
     """
@@ -84,7 +84,7 @@ def request(
     idle: bool = False,  # noqa: FBT001, FBT002  # the same
     words: Sequence[str] = (),
 ) -> Request | IdleRequest:
-    """The cards in the words that were typed, or who holds them without use. Raises UsageError."""
+    """The question as typed: about GPUs, or about who holds them without use. Raises UsageError."""
     named = [*words[:1]] if words and words[0] != "for" else []
     since = words[len(named) :]
     node = (node or "".join(named)).strip().removeprefix("node/")
@@ -97,7 +97,7 @@ def request(
 
 
 async def gather(wanted: Request | IdleRequest, sources: Sources) -> Snapshot[Request, GpusScene] | IdleSnapshot:
-    """Read the install and the cards. Raises SourceError when the nodes cannot be read: there are no cards then."""
+    """Reads the install and the nodes' GPUs, or the idle holders. Raises SourceError when the nodes cannot be read."""
     if isinstance(wanted, IdleRequest):
         return await gather_idle(wanted, sources)
     cluster = sources.cluster
@@ -118,7 +118,7 @@ async def gather(wanted: Request | IdleRequest, sources: Sources) -> Snapshot[Re
 
 
 def diagnose(snapshot: Snapshot[Request, GpusScene] | IdleSnapshot) -> Report:
-    """Totals and the largest slice first, then what is stranded or not registered; or who holds GPUs without use."""
+    """The report: totals and the largest free slice, then what is stranded or not registered; or the idle holders."""
     seen = snapshot.install if isinstance(snapshot, IdleSnapshot) else snapshot.scene.cluster.seen
     if (without := answer_without_hami("gpus", snapshot, seen)) is not None:
         return without

@@ -1,4 +1,4 @@
-"""What is free of the GPUs, what nobody can get, and what HAMi does not know of: `gpus` and the digest ask it."""
+"""The stages about GPUs, for `gpus` and the digest: what is free, what no pod can get, what HAMi does not know."""
 
 from playbooks.rule import Stage
 from playbooks.rules.capacity.gpu_totals import ghosts, not_found, room, stranded, unregistered
@@ -14,4 +14,4 @@ GPUS: tuple[Stage[GpusScene], ...] = (
     Stage("handed out by claims", given_by_claims),
 )
 NOTHING: tuple[Stage[GpusScene], ...] = (Stage("no GPUs", not_found),)
-"""Where neither HAMi's scheduler nor a DRA driver hands out any."""
+"""The stages where neither HAMi's scheduler nor a DRA driver hands out GPUs."""

@@ -1,6 +1,6 @@
 """What is wrong with HAMi's installation, in the order of what a reader should know first.
 
-`status` asks it, and through its report the digest, the watcher and the metrics.
+`status` uses it, and through its report the digest, the watcher and the metrics.
 """
 
 from collections.abc import Iterator
@@ -37,7 +37,7 @@ from playbooks.scenes.cluster import InstallScene
 
 @rule("not-found", reads=SHOWS_HAMI)
 def no_scheduler(scene: InstallScene) -> Iterator[Finding]:
-    """There is no scheduler of HAMi's, whatever else there is of it."""
+    """The finding that HAMi has no scheduler here, whatever other parts of it exist."""
     hook = scene.webhook.hook
     proofs = [of_object(KIND, hook.config, WEBHOOK_NAME, "{.webhooks[*].name}")] if hook else []
     proofs += [of_object("DaemonSet", plugin, plugin.name, "{.metadata.name}") for plugin in scene.plugins]
@@ -47,7 +47,7 @@ def no_scheduler(scene: InstallScene) -> Iterator[Finding]:
 
 @rule("healthy")
 def healthy(scene: InstallScene) -> Iterator[Finding]:
-    """HAMi works: what of it, counted."""
+    """The finding that HAMi works: its pods, leader, and device plugins, counted."""
     install, deployment, plugins = scene.install, scene.install.deployment, scene.plugins
     wanted = len(install.pods) if deployment is None or deployment.spec.replicas is None else deployment.spec.replicas
     ready = len(install.ready_pods) if install.pods else deployment.status.ready_replicas if deployment else 0
@@ -106,7 +106,7 @@ STATUS: tuple[Stage[InstallScene], ...] = (
 
 
 def judge(scene: InstallScene) -> list[Finding]:
-    """At least one finding, the worst first; without a scheduler first what stands in its place.
+    """The findings about the installation, at least one, the worst first; without a scheduler, what is in its place.
 
     An open change leads all that is not critical: it may be why something is odd, and somebody has to know whose it is.
     """
@@ -118,7 +118,7 @@ def judge(scene: InstallScene) -> list[Finding]:
 
 
 def gaps(scene: InstallScene) -> list[Gap]:
-    """What could not be read, and what follows from it."""
+    """The gaps of the installation: what could not be read, and what could not be judged because of that."""
     held = [scene.held] if isinstance(scene.held, Gap) else []
     return [*scene.unread, *_unjudged(scene), *unread(scene.process), *held]
 

@@ -1,6 +1,6 @@
-"""What is wrong with the nodes: `nodes`, the digest and the watcher ask it about all of them, or about one.
+"""What is wrong with the nodes, of all or of one: `nodes`, the digest and the watcher use it.
 
-What keeps single nodes from handing out GPUs comes first, as `why` and `status` tell it of theirs.
+What keeps single nodes from handing out GPUs comes first, in the same words as in `why` and `status`.
 """
 
 from typing import NamedTuple
@@ -38,18 +38,18 @@ NODES: tuple[Stage[NodesScene], ...] = (
     Stage("Kubernetes", under_pressure),
     Stage("cordons", cards_cordoned, cordoned),
 )
-"""Every stage speaks: nodes have their faults side by side."""
+"""The stages about nodes. Every stage speaks: a node can have several faults that do not explain each other."""
 
 _TELLING = (
     *("device-plugin-", "allocatable-mismatch", "registered-otherwise"),
     *("node-unregistered", "handshake-", "card-not-healthy"),
 )
-"""Faults of which the node's device plugin may know the cause."""
+"""The beginnings of codes of faults whose cause the node's device plugin may know."""
 
 
 class NodesJudgement(NamedTuple):
-    """What is wrong, the worst first; how many nodes have cards or should have some, and which of them are well, with
-    so many cards.
+    """The findings, the worst first; the number of nodes that have GPUs or should have some (`concerned`), the names of
+    the healthy ones among them, and those nodes' number of GPUs.
     """
 
     findings: list[Finding]
@@ -68,7 +68,7 @@ class NodesJudgement(NamedTuple):
 
 
 def judge(scene: NodesScene) -> NodesJudgement:
-    """The findings about the nodes, none where all are well."""
+    """The findings about the nodes, with the nodes that have none."""
     found = sorted(run(NODES, scene).findings, key=lambda finding: finding.severity == "info")
     ill, left = {name for finding in found for name in finding.scope.nodes}, excused(scene)
     well, concerned, cards = list[str](), 0, 0
@@ -81,9 +81,9 @@ def judge(scene: NodesScene) -> NodesJudgement:
 
 
 def in_question(scene: NodesScene, most: int) -> list[str]:
-    """At most that many nodes whose logs may tell more, one of each fault before a second one of any.
+    """At most `most` nodes whose logs may tell more, one of each fault before a second one of any.
 
-    Where there are no more nodes than that, or one is asked about, the sound ones too.
+    Where there are no more than `most`, or one node is asked about, healthy nodes too.
     """
     codes: dict[Code, None] = dict.fromkeys(code for stage in NODES for speaks in stage.rules for code in speaks.codes)
     telling = groups(scene, [code for code in codes if code.startswith(_TELLING)])

@@ -1,4 +1,4 @@
-"""What is wrong with a pod that has its node, and why there is none of a name: the order of the guides' decision tree.
+"""What is wrong with a pod that has its node, and why no pod has a name: the order of the guides' decision tree.
 
 The cause comes first: the node, why it was not placed by HAMi, the start, what happens inside, then what it led to.
 """
@@ -34,13 +34,13 @@ _OF_HAMI: set[Code] = {reason.finding for reason in REASONS}
 
 @rule("not-enough-evidence")
 def unexplained(scene: PlacedScene) -> Iterator[Finding]:
-    """Nothing that was seen tells what became of the pod."""
+    """The finding that nothing that was read tells what became of the pod."""
     yield cannot_tell(scene.pod.namespace, scene.pod.name, [])
 
 
 @rule("not-enough-evidence", "kubernetes-filter", *_OF_HAMI)
 def unread(scene: AbsentScene) -> Iterator[Finding]:
-    """The pod itself cannot be read: what its events say, and no more."""
+    """The finding about a pod that cannot be read itself: what its events say."""
     if not isinstance(scene.absent, Gap):
         return
     kind, namespace, name = scene.wanted
@@ -105,7 +105,7 @@ PLACED: tuple[Stage[PlacedScene], ...] = (
     Stage("its node is down", node_down, leads=before),
     Stage("explained by nothing", unexplained, when=_nothing_told),
 )
-"""Each stage speaks before those that it explains."""
+"""The stages about a pod that has its node. Each stage speaks before those whose findings it explains."""
 
 ABSENT: tuple[Stage[AbsentScene], ...] = (
     Stage("could not be read", unread, ends=True),

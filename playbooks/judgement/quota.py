@@ -1,4 +1,4 @@
-"""What is wrong with namespaces' quotas: whom they keep out first, then what is used up, then what nobody holds."""
+"""What is wrong with namespaces' quotas: pods that one keeps out, then limits used up, then limits without effect."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -34,14 +34,14 @@ _KEPT_OUT = finding_code(QUOTA_NOT_FIT)
 
 
 class KeptOut(NamedTuple):
-    """Pods that wait for a quota, those of one namespace and cause together; what could not be seen of those asked."""
+    """The pending pods that a quota keeps out, grouped by namespace and cause, and the gaps in judging them."""
 
     groups: Sequence[WaitingGroup]
     gaps: Sequence[Gap]
 
 
 def kept_out(scene: QuotaScene) -> KeptOut:
-    """Only pods whose first finding is the quota: that of others is told where something else comes before it."""
+    """The pods that a quota keeps out: those whose first finding is the quota. Others wait for something else."""
     if isinstance(scene.waiting, Gap):
         return KeptOut((), [scene.waiting])
     if scene.cluster is None:
@@ -55,7 +55,7 @@ def kept_out(scene: QuotaScene) -> KeptOut:
 
 @rule(_KEPT_OUT)
 def keeps_out(scene: QuotaScene) -> Iterator[Finding]:
-    """A namespace's quota is what keeps pods waiting: judged as `why` and `pending` judge them."""
+    """The findings that a namespace's quota keeps pods pending, judged as `why` and `pending` judge them."""
     for group in scene.once(kept_out).groups:
         assert scene.cluster is not None, "pods wait in no cluster"
         first, several, oldest = group.cause, len(group.pods) > 1, PodScene(scene.cluster, group.pods[0])
@@ -115,4 +115,4 @@ QUOTA: tuple[Stage[QuotaScene], ...] = (
     Stage("counted in two ways", counted_differently),
     Stage("nothing is wrong", overview, when=_nothing_wrong, leads=before),
 )
-"""Every one of them is told: a namespace may have several of these troubles."""
+"""The stages about quotas. Every stage speaks: a namespace may have several of these troubles."""

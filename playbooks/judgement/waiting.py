@@ -1,6 +1,6 @@
-"""What keeps a waiting pod from its node: the decision tree of the debugging guide, and what a real cluster adds.
+"""What keeps a pending pod from its node: the decision tree of the debugging guide, and what a real cluster adds.
 
-`why` asks it about one pod, `pending`, `quota` and the watcher about all of them.
+`why` uses it for one pod, `pending`, `quota` and the watcher for all of them.
 """
 
 from collections.abc import Hashable, Iterable, Iterator, Sequence
@@ -34,16 +34,17 @@ from playbooks.scenes.cluster import ClusterScene
 from playbooks.scenes.waiting_pod import PodScene
 
 _MOST_VERDICTS = 300_000
-"""Nodes looked at, for all requests that differ: three seconds' worth on one core of 2026."""
+"""The most verdicts, a request on a node each, for all requests that differ: three seconds' worth on one core of
+2026."""
 _MOST_RUNS = 12_000
-"""Filter runs on nodes that differ in what the verdict depends on: two seconds' worth."""
+"""The most filter runs, on nodes that differ in what decides the verdict: two seconds' worth on one core of 2026."""
 
 _NOT_OURS, _PAST_HAMI, _NOWHERE = "not HAMi's to place", "went past HAMi", "offered by no node"
 _CLAIMS_ALONE, _NOBODY_TRIED = "asks through claims alone", "asks for nothing, and nobody tried"
 
 
 def cannot_tell(namespace: str, name: str, proofs: Sequence[Evidence], kind: str = "Pod") -> Finding:
-    """Nothing that was seen explains the pod, or what owns it; `namespace` may be unknown."""
+    """The finding that nothing that was read explains the pod, or its owner (`kind`); `namespace` may be empty."""
     full = f"{namespace}/{name}" if namespace else name
     claim = Text("not-enough-evidence.claim", pod=full if kind == "Pod" else f"{kind} {full}")
     command = kubectl("-n", namespace or "NAMESPACE", "describe", kind.lower(), name)
@@ -54,7 +55,7 @@ def cannot_tell(namespace: str, name: str, proofs: Sequence[Evidence], kind: str
 
 @rule("not-enough-evidence")
 def unexplained(scene: PodScene) -> Iterator[Finding]:
-    """Nothing that was seen explains why the pod waits."""
+    """The finding that nothing that was read explains why the pod is pending."""
     yield cannot_tell(scene.pod.namespace, scene.pod.name, scene.words)
 
 
@@ -126,25 +127,25 @@ WAITING: tuple[Stage[PodScene], ...] = (
         leads=_explains,
     ),
 )
-"""The first stage that speaks and ends, ends the search."""
+"""The stages about a pending pod. The first stage that speaks and `ends`, ends the search."""
 
 
 class Judgement(NamedTuple):
-    """At least one finding, the cause first. `of_nodes`: the nodes have a say in it."""
+    """The findings about a pending pod, at least one, the cause first. `of_nodes`: the nodes have a say in it."""
 
     findings: list[Finding]
     of_nodes: bool
 
 
 def judge(scene: PodScene) -> Judgement:
-    """The findings about a pod that waits for a node."""
+    """The findings about a pending pod."""
     told = run(WAITING, scene)
     of_nodes = told.ended not in (_NOT_OURS, _PAST_HAMI, _CLAIMS_ALONE)
     return Judgement([finding.about(scene.noun) for finding in told.findings], of_nodes)
 
 
 class Judge:
-    """Judges the pods of one cluster; those that are alike, and of which the same was said, once.
+    """Judges the pods of one cluster; pods that are alike and of which the schedulers said the same, only once.
 
     No new request is judged after `most_verdicts` verdicts, a request on a node each, or `most_runs` runs of the filter
     for them: nodes that are alike share one. Both are counted and not timed, so that the same cluster gives the same
@@ -163,7 +164,7 @@ class Judge:
         self._gaps: dict[Gap, None] = {}
 
     def cause(self, pod: Pod) -> Finding | None:
-        """The first finding about the pod, or about the first one like it; None when there is no room to judge it."""
+        """The first finding about the pod, or about one like it; None after the most verdicts or runs."""
         cluster, request = self._cluster, request_key(pod, self._quotas)
         scene = PodScene(cluster, pod, advises=False)
         attempt = scene.attempt
@@ -184,7 +185,7 @@ class Judge:
 
     @property
     def gaps(self) -> list[Gap]:
-        """Where the fit of the pods that were judged is not known."""
+        """The gaps where the fit of the judged pods is not known."""
         return list(self._gaps)
 
 
@@ -197,7 +198,7 @@ def _left_alone(scene: PodScene) -> Hashable:
 
 
 class WaitingRow(NamedTuple):
-    """A pod that waits, and what it asks for as written, without the domain: `gpu 1, gpumem 20k`."""
+    """A row for a pending pod, with what it asks for as written, without the domain: `gpu 1, gpumem 20k`."""
 
     namespace: str
     pod: str
@@ -207,14 +208,14 @@ class WaitingRow(NamedTuple):
 
 
 class JudgedPod(NamedTuple):
-    """One pod with the first finding about it; None where there was no room to judge it."""
+    """A pod with the first finding about it; None where it was not judged, after the most verdicts or runs."""
 
     pod: Pod
     cause: Finding | None
 
 
 class WaitingGroup(NamedTuple):
-    """Pods of one cause and why each waits, the first of both first."""
+    """The pods of one cause, and the finding about each, both in the same order."""
 
     pods: list[Pod]
     causes: list[Finding]
@@ -229,14 +230,14 @@ class WaitingGroup(NamedTuple):
 
     @property
     def confidence(self) -> Confidence:
-        """As sure as the least sure of its pods."""
+        """`suspected` if the finding about any of the pods is."""
         return "suspected" if any(cause.confidence == "suspected" for cause in self.causes) else "confirmed"
 
 
 def judge_all(
     scene: ClusterScene, pods: Iterable[Pod], undecodable: Sequence[str]
 ) -> tuple[list[JudgedPod], list[Gap]]:
-    """Each pod's cause, in the order of the pods, and what could not be seen of what decides it."""
+    """The cause of each pod, in the pods' order, and the gaps in what decides it."""
     judge = Judge(scene)
     judged = [JudgedPod(pod, judge.cause(pod)) for pod in pods]
     gaps = [*scene_gaps(scene, undecodable), *judge.gaps]
@@ -246,7 +247,7 @@ def judge_all(
 
 
 def by_cause(judged: Iterable[JudgedPod]) -> list[WaitingGroup]:
-    """Pods of the same cause together, by structured facts; pods that were not judged are in none."""
+    """The judged pods in groups of the same cause, by `cause_signature`; pods without a finding are in no group."""
     groups: dict[str, WaitingGroup] = {}
     signatures: dict[int, str] = {}  # thousands of pods share a finding, and it may name thousands of nodes
     for pod, cause in judged:
@@ -260,7 +261,7 @@ def by_cause(judged: Iterable[JudgedPod]) -> list[WaitingGroup]:
 
 
 def waiting_row(pod: Pod, config: DeviceConfig, now: datetime) -> WaitingRow:
-    """The pod as a row."""
+    """The row for a pending pod."""
     since = parse_time(pod.metadata.creation_timestamp)
     minutes = max(0, int((now - since).total_seconds() // 60)) if since else None
     asks = ", ".join(f"{_short(name, config)} {value}" for name, value in asked_resources(pod, config).items())

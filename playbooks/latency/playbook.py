@@ -23,7 +23,7 @@ _SHOWN_PODS = 5
 
 
 class Request(NamedTuple):
-    """How far back, also as typed. `all`: every pod instead of an overview."""
+    """How far back the question looks, also as typed (`words`). `all`: every pod instead of an overview."""
 
     since: timedelta
     words: str
@@ -31,12 +31,12 @@ class Request(NamedTuple):
 
 
 def request(since: str = "1h", all: bool = False) -> Request:  # noqa: A002, FBT001, FBT002  # the options' names
-    """Raises UsageError for a time that is none."""
+    """The question as typed. Raises UsageError for a time that cannot be read, such as `1x`."""
     return Request(read_since(since), since.strip(), all)
 
 
 async def gather(wanted: Request, sources: Sources) -> Snapshot[Request, LatencyScene]:
-    """The new pods, the schedulers' logs, and the events of the pod that was slowest to start. Raises Unusable."""
+    """Reads the new pods, the schedulers' logs, and the events of the pod slowest to start. Raises Unusable."""
     cluster = sources.cluster
     install = await gather_install(sources)
     found = await gather_latency(cluster, install, cluster.now() - wanted.since)
@@ -51,7 +51,7 @@ async def gather(wanted: Request, sources: Sources) -> Snapshot[Request, Latency
 
 
 def diagnose(snapshot: Snapshot[Request, LatencyScene]) -> Report:
-    """The stage that takes the most and why; a row for each stage, then the slowest pods."""
+    """The report: the stage that takes the most time and why; a row for each stage, then the slowest pods."""
     scene, overview = snapshot.scene, not snapshot.request.all
     if (without := answer_without_hami("latency", snapshot, scene.seen)) is not None:
         return without
@@ -96,7 +96,7 @@ def diagnose(snapshot: Snapshot[Request, LatencyScene]) -> Report:
 
 
 class PodRow(NamedTuple):
-    """A pod from its creation to its start. `filters`: how often HAMi's filter ran for it; None without a log."""
+    """A row for a pod from creation to start. `filters`: how often HAMi's filter ran for it; None without a log."""
 
     pod: str
     node: str
@@ -107,7 +107,7 @@ class PodRow(NamedTuple):
 
 
 class CountRow(NamedTuple):
-    """How many objects the cluster has beside the figures."""
+    """A row for how many objects of a kind the cluster has, to compare the latencies with."""
 
     objects: str
     number: int | None

@@ -1,4 +1,4 @@
-"""Why the stage that takes the most takes so long, as far as the logs and events prove it; what it grows with."""
+"""Why the slowest stage takes so long, as far as the logs and events prove it, and what its time grows with."""
 
 import shlex
 from bisect import bisect_right
@@ -33,7 +33,7 @@ from playbooks.rules.waiting.binding import late_binds
 from playbooks.scenes.cluster import OfInstall
 
 BY_KUBELET = ("bound", "allocated")
-"""What begins with these moments happens on the node."""
+"""The moments after which a pod's start is the node's work, until the next moment."""
 _SHOWN = 3
 _PULLS = ("Pulling", "Pulled", "Failed", "BackOff", "FailedMount", "FailedCreatePodSandBox")
 
@@ -41,7 +41,8 @@ _PULLS = ("Pulling", "Pulled", "Failed", "BackOff", "FailedMount", "FailedCreate
 class LatencyScene(OfInstall, frozen=True, dict=True, eq=False):
     """The new pods with their moments, and the schedulers' logs.
 
-    `since`: how far back, as typed. `events` are of the pod that was slowest to start, where it was slow on its node.
+    `since`: how far back, as typed. `events` are of the pod that was slowest to start, where it was slow on its
+    node.
     """
 
     latency: LatencySeen
@@ -50,18 +51,18 @@ class LatencyScene(OfInstall, frozen=True, dict=True, eq=False):
 
     @cached_property
     def stages(self) -> list[LatencyStage]:
-        """The stages in their order, the whole time last."""
+        """The stages from creation to start with their times, in order; the whole time is the last."""
         return measure(settled(self.latency.lives))
 
     @property
     def top(self) -> LatencyStage | None:
-        """The stage with the greatest median, of those that some pod shows."""
+        """The stage with the greatest median, of those that some pod shows; None without any."""
         parts = [stage for stage in self.stages[:-1] if stage.n]
         return max(parts, key=lambda stage: stage.median_s or 0.0, default=None)
 
     @cached_property
     def growths(self) -> list[Growth]:
-        """What HAMi's filter and bind grow with, of those that ran."""
+        """What the times of HAMi's filter and bind grow with."""
         seen = self.latency
         nodes = () if isinstance(seen.nodes, Gap) else seen.nodes
         made = sorted(parse_time(node.metadata.creation_timestamp) or seen.since for node in nodes)
@@ -81,19 +82,19 @@ class LatencyScene(OfInstall, frozen=True, dict=True, eq=False):
 
     @property
     def gaps(self) -> list[Gap]:
-        """What could not be read of HAMi and of its logs."""
+        """The gaps about HAMi and its logs."""
         return [*self.seen.gaps, *self.latency.gaps]
 
 
 @rule("binding-failed")
 def bind_timeouts(scene: LatencyScene) -> Iterator[Finding]:
-    """Many of the new pods wait since binding them took longer than kube-scheduler waits."""
+    """The finding that many new pods are pending since their bind took longer than kube-scheduler waits."""
     return late_binds(scene.latency.pending, scene.install)
 
 
 @rule("not-enough-evidence")
 def nothing_measured(scene: LatencyScene) -> Iterator[Finding]:
-    """No new pod shows any stage."""
+    """The finding that no new pod shows a stage, so that nothing could be measured."""
     if scene.top is None:
         pending = scene.latency.pending
         claim = Text("latency.none-yet" if pending else "latency.none", since=scene.since, count=len(pending))
@@ -103,7 +104,7 @@ def nothing_measured(scene: LatencyScene) -> Iterator[Finding]:
 
 @rule("scheduling-latency")
 def longest_stage(scene: LatencyScene) -> Iterator[Finding]:
-    """Most of the time goes into one stage, and why."""
+    """The finding that most of the time goes into one stage, and why."""
     if (top := scene.top) is None:
         return
     reason = _reason(top, scene)
@@ -122,7 +123,7 @@ def longest_stage(scene: LatencyScene) -> Iterator[Finding]:
 
 @rule("scheduling-latency")
 def node_locks(scene: LatencyScene) -> Iterator[Finding]:
-    """A node lock made pods wait for another try."""
+    """The finding that a node lock made pods wait for another try."""
     lives = [life for life in scene.latency.lives if life.locked]
     if proofs := _quoted(_locked(lives)):
         claim = Text("latency.retried", count=len(lives), total=len(scene.latency.lives))
@@ -131,7 +132,7 @@ def node_locks(scene: LatencyScene) -> Iterator[Finding]:
 
 @rule("scheduling-latency")
 def growth(scene: LatencyScene) -> Iterator[Finding]:
-    """HAMi's filter or bind takes longer the more there is of something, or is known not to."""
+    """The findings that HAMi's filter or bind takes longer the more there is of something, or is known not to."""
     cause = Text("latency.growth-throttled") if _is_throttled(scene) else ""
     for verb, rows in groupby(scene.growths, key=lambda row: row.call):
         if told := [row for row in rows if row.each_ms is not None]:
@@ -159,7 +160,7 @@ LATENCY_RULES: tuple[Speaking[LatencyScene], ...] = (
 
 
 def head(scene: LatencyScene, top: LatencyStage) -> Text:
-    """How long it took, and which stage took the most."""
+    """The claim: how long the pods took to start, and which stage took the most."""
     whole, values = scene.stages[-1], {"since": scene.since, "stage": top.name, "top": top.median_s}
     if whole.n:
         return Text("latency.claim", **values, count=whole.n, median=whole.median_s, p95=whole.p95_s)
@@ -258,12 +259,12 @@ def _ms(value: float) -> str:
 # ---------------------------------------------------------------------- moments that no log shows
 
 _ATTEMPTS_FROM = 3
-"""The level from which kube-scheduler logs its attempts; the extender logs its moments at any level."""
+"""The log level from which kube-scheduler logs its attempts; the extender logs its moments at any level."""
 _SHOWN_BY: Mapping[str, tuple[Moment, ...]] = {KUBE_SCHEDULER_CONTAINER: MOMENTS[1:2], EXTENDER_CONTAINER: MOMENTS[2:5]}
 
 
 def unseen_moments(seen: LatencySeen) -> Iterator[Gap]:
-    """A gap for each container whose logs show some moment of no pod, unless a gap of the log itself says why."""
+    """A gap for each container whose logs do not show a moment of any pod, unless a gap of the log says why."""
     for container in _SHOWN_BY:
         missing = _missing(container, seen)
         if missing and (why := _why(container, missing, seen)):

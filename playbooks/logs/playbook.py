@@ -1,7 +1,7 @@
-"""What HAMi's scheduler logged about one pod: its filter runs over all replicas, node by node and card by card.
+"""What HAMi's scheduler logged about one pod: its filter runs over all replicas, node by node and GPU by GPU.
 
-The lines of many pods interleave in a log, and every replica has two: kube-scheduler's and the extender's. The pod may
-be gone: its name is enough.
+The lines of many pods interleave in a log, and every replica has two logs: kube-scheduler's and the extender's. The pod
+may be gone: its name is enough.
 """
 
 import asyncio
@@ -45,7 +45,9 @@ _ABOUT_CARDS = re.compile("|".join(f'"{re.escape(text)}"' for text in sorted({*C
 
 
 class Request(NamedTuple):
-    """What is asked: whose lines, None for whom HAMi refused, and how far back; `words` is the time as typed."""
+    """What is asked: the pod whose lines are shown (None: all pods that HAMi refused), and how far back; `words` is the
+    time as typed.
+    """
 
     subject: SubjectRequest | None
     since: timedelta
@@ -53,7 +55,7 @@ class Request(NamedTuple):
 
 
 class Snapshot(NamedTuple):
-    """What was read. `waiting` is what `why` judges a pod by that waits for a node."""
+    """What was read of a pod's logs. `waiting` is the scene that `why` judges a pending pod by."""
 
     cluster: str
     scene: LogsScene
@@ -65,14 +67,14 @@ class Snapshot(NamedTuple):
 
 
 def request(pod: str = "", namespace: str = "", since: str = "1h", failed: bool = False) -> Request:  # noqa: FBT001, FBT002  # the option's name
-    """The pod as it was typed; raises UsageError for a time that is none."""
+    """The question as typed. Raises UsageError for a time that cannot be read, or for a pod with --failed."""
     if failed and pod:
         raise UsageError(Text("error-command.failed-and-pod"), example=f"logs {pod}")
     return Request(parse_subject(pod, namespace) if pod else None, read_since(since), since.strip())
 
 
 async def gather(wanted: Request, sources: Sources) -> Snapshot | RefusalsScene:
-    """Find HAMi and the pod, then read the logs; the nodes only where a line names a card. Raises Unusable."""
+    """Finds HAMi and the pod, then reads the logs; the nodes only where a line names a GPU. Raises Unusable."""
     cluster, about = sources.cluster, wanted.subject
     if about is None:
         return await gather_refusals(sources, wanted.since, wanted.words)
@@ -115,7 +117,7 @@ async def _subject(cluster: Cluster, wanted: SubjectRequest) -> FoundPod | Absen
 
 
 def diagnose(snapshot: Snapshot | RefusalsScene) -> Report:
-    """Why the pod waits, as `why` says it; the newest run, what kube-scheduler made of it, how closely was looked."""
+    """The report: why the pod is pending, as `why` says it; the newest run, kube-scheduler's words, the log levels."""
     if isinstance(snapshot, RefusalsScene):
         return report_of(snapshot)
     scene = snapshot.scene
@@ -189,7 +191,7 @@ def _gaps_of(scene: LogsScene, log: PodLog) -> Iterator[Gap]:
 
 
 class RunRow(NamedTuple):
-    """What a filter run, or several alike, said of a node or a card."""
+    """A row for what a filter run, or several alike, said of a node or a GPU."""
 
     run: str
     time: str
@@ -201,7 +203,7 @@ class RunRow(NamedTuple):
 
 
 class LineRow(NamedTuple):
-    """A line of a log."""
+    """A row for a line of a log."""
 
     time: str
     log: str
@@ -209,7 +211,7 @@ class LineRow(NamedTuple):
 
 
 class LogRow(NamedTuple):
-    """A log that was read, or not: then its lines are None."""
+    """A row for a log; its `lines` are None where it could not be read."""
 
     log: str
     verbosity: int
@@ -224,9 +226,9 @@ LOGS = Sheet("logs read", LogRow)
 MOST_ROWS, MOST_LINES = 300, 200
 _LONGEST_LINE = 1000
 ROUTINE = (CARD_TRIED, ALLOCATING)
-"""Written for each card and each node, and say only that it is looked at: they would fill the table of lines."""
+"""Messages for each GPU and node that only say that it is looked at: they would fill the table of lines."""
 _Said = tuple[str, str, str, str, str]
-"""Node, card, reason, figures, container."""
+"""A row of a run without its run and time: node, GPU, reason, figures, container."""
 
 
 class _Alike(NamedTuple):
@@ -252,7 +254,7 @@ class _Alike(NamedTuple):
 def tables_of(
     logged: Logged, nodes: Iterable[Node], pod: Pod | None, now: datetime
 ) -> tuple[tuple[Table, ...], list[tuple[str, int]]]:
-    """The tables that have rows, and by title how many rows are left out."""
+    """The tables of a pod's logs that have rows, and the number of rows left out, by table title."""
     known: dict[str, str] = {}  # the node of each registered card; none for a UUID that several nodes register
     for node in nodes:
         found = (each for each in read_registrations(node) if isinstance(each, Registration))

@@ -1,4 +1,4 @@
-"""Whom HAMi's scheduler refused lately, without a pod's name: by reason, pods and nodes.
+"""The pods that HAMi's scheduler refused lately, without a pod's name: by reason, pods and nodes.
 
 It is what a guide's `grep FilteringFailed` looks for: the newest run of each pod in the extenders' logs.
 """
@@ -33,11 +33,11 @@ _LIMIT_BYTES = 128 * 1024 * 1024
 _CODES: set[Code] = {"node-unfit-pod", *(reason.finding for reason in REASONS)}
 _UNSAID = ""
 _MOST = 10
-"""Reasons that are told; the tables have all."""
+"""The most reasons that findings tell; the tables have all."""
 
 
 class RefusalRow(NamedTuple):
-    """A reason, with the pods and nodes it was given for and the newest time."""
+    """A row for a reason, with the pods and nodes that it was given for and the newest time."""
 
     reason: Prose
     pods: int
@@ -47,7 +47,7 @@ class RefusalRow(NamedTuple):
 
 
 class RefusedRow(NamedTuple):
-    """A pod whose newest run failed."""
+    """A row for a pod whose newest filter run failed."""
 
     pod: str
     reason: Prose
@@ -66,7 +66,7 @@ BY_POD = Sheet("refused pods", RefusedRow, brief={"pod": "pod", "reason": "reaso
 
 
 class RefusedPod(NamedTuple):
-    """A pod whose newest run chose no node, with its reasons, each with its nodes, and its runs in the logs."""
+    """A pod whose newest filter run chose no node: the reasons with their nodes, and the number of its runs."""
 
     pod: str
     cycle: Cycle
@@ -75,7 +75,7 @@ class RefusedPod(NamedTuple):
     runs: int
 
     def line_of(self, reason: str) -> LogLine:
-        """The line that gives the reason, or says that no node fits."""
+        """The log line that gives the reason, or says that no node fits."""
         return self.cycle.proof_of(reason) or self.cycle.none_fit or self.cycle.outcome or self.cycle.lines[-1]
 
 
@@ -89,7 +89,7 @@ class RefusalsScene(OfInstall, frozen=True, dict=True, eq=False):
 
     @cached_property
     def refused(self) -> list[RefusedPod]:
-        """The pods whose newest run failed, the newest first."""
+        """The pods whose newest filter run failed, the newest first."""
         lines: defaultdict[str, list[LogLine]] = defaultdict(list)
         source: dict[str, Pod] = {}
         for scheduler, raw in self.log.lines:
@@ -117,7 +117,7 @@ def _refused(pod: str, cycles: list[Cycle], scheduler: Pod) -> RefusedPod | None
 
 
 async def gather_refusals(sources: Sources, since: timedelta, words: str) -> RefusalsScene:
-    """The extenders' logs. Raises SourceError where HAMi cannot be found at all."""
+    """Reads the extenders' logs. Raises SourceError where HAMi's scheduler could not be read at all."""
     install = await gather_install(sources)
     if install_unread(install):
         raise nothing_read(install.gaps[0])
@@ -128,7 +128,7 @@ async def gather_refusals(sources: Sources, since: timedelta, words: str) -> Ref
 
 @rule("binding-failed", *_CODES)
 def newest_refusals(scene: RefusalsScene) -> Iterator[Finding]:
-    """Each reason of the newest runs, that of the most pods first."""
+    """A finding for each reason in the pods' newest filter runs, that of the most pods first."""
     sure = "suspected" if scene.log.gaps else "confirmed"
     for reason, some, nodes in _by_reason(scene)[:_MOST]:
         newest = some[0]
@@ -142,7 +142,7 @@ def newest_refusals(scene: RefusalsScene) -> Iterator[Finding]:
 
 @rule("not-in-log")
 def none_refused(scene: RefusalsScene) -> Iterator[Finding]:
-    """No pod's newest run failed."""
+    """The finding that no pod's newest filter run failed."""
     if not scene.refused:
         sure = "suspected" if scene.gaps else "confirmed"
         proofs = [quotes.of_pod_name(scheduler) for scheduler in scene.install.pods[:1]]
@@ -168,7 +168,7 @@ def _sorted(names: Iterable[list[str]]) -> list[str]:
 
 
 def report_of(scene: RefusalsScene) -> Report:
-    """The reasons, then the pods, the newest first."""
+    """The report of refused pods: a table of reasons, then one of pods, the newest first."""
     if (without := answer_without_hami("logs", scene, scene.seen)) is not None:
         return without
     findings, by_reason = run(REFUSALS, scene).findings, _by_reason(scene)

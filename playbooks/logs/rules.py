@@ -1,4 +1,4 @@
-"""What the newest filter run of a pod says, what kube-scheduler made of it, and how closely was looked."""
+"""What the newest filter run of a pod says, what kube-scheduler did with it, and how much the logs show."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -35,7 +35,7 @@ from playbooks.rules.waiting.panics import (
 from playbooks.scenes.cluster import OfInstall
 
 NODE_VERDICTS, CARD_FIGURES = 4, 5
-"""The verbosities from which HAMi logs its verdict on each node, and each card's figures [pkg/scheduler/score.go,
+"""The verbosities from which HAMi logs its verdict on each node, and each GPU's figures [pkg/scheduler/score.go,
 pkg/device/nvidia/device.go at v2.6 to v2.10]."""
 _MAX_CODES = 4
 UNSAID = "?"
@@ -43,11 +43,11 @@ SLACK = timedelta(minutes=1)
 """A log that begins this much after the window does has lost its beginning; a quiet one may begin a little later."""
 _OF_HAMI: set[Code] = {"node-unfit-pod", *(reason.finding for reason in REASONS)}
 _IN_SECONDS = 120
-"""Shorter times are told in seconds."""
+"""Times shorter than this are told in seconds."""
 
 
 class LogsScene(OfInstall, frozen=True, dict=True, eq=False):
-    """The logs, and what is known of the pod itself. `nodes` is empty where no line is about a card.
+    """The schedulers' logs of a pod, and what is known of the pod. `nodes` is empty where no line is about a GPU.
 
     `since` is how far back, `words` the same as typed; `as_of` the moment to count back from.
     """
@@ -65,12 +65,12 @@ class LogsScene(OfInstall, frozen=True, dict=True, eq=False):
 
     @property
     def pod(self) -> Pod | None:
-        """The pod, where it is there."""
+        """The pod, None where none was found."""
         return self.subject.pod if isinstance(self.subject, FoundPod) else None
 
     @cached_property
     def about(self) -> LogSubject:
-        """A pod that is gone, and was typed without its namespace, is the one of that name with the newest line."""
+        """Whose lines to read. Without a namespace, a pod that is gone is the one with the newest line."""
         pod, wanted = self.pod, self.wanted
         name, namespace = (pod.name, pod.namespace) if pod else (wanted.name, wanted.namespace)
         if not namespace:
@@ -79,12 +79,12 @@ class LogsScene(OfInstall, frozen=True, dict=True, eq=False):
 
     @cached_property
     def logged(self) -> Logged:
-        """What the logs have of the pod."""
+        """The pod's lines and filter runs in the logs."""
         return read_logs(self.logs, self.about)
 
     @cached_property
     def called(self) -> Prose:
-        """The pod in words; of one that is gone only the log tells."""
+        """The pod as claims name it, with the remark that it is gone where only the logs tell of it."""
         gone = isinstance(self.subject, AbsentPod) and bool(self.logged.lines)
         return Text("logs.gone", pod=self._name) if gone else self._name
 
@@ -94,7 +94,7 @@ class LogsScene(OfInstall, frozen=True, dict=True, eq=False):
 
     @cached_property
     def window(self) -> Prose:
-        """How far back the extenders' logs were looked at: as typed, or as far as the oldest of them reaches."""
+        """How far back the extenders' logs were read, in words: as typed, or as far as the oldest of them reaches."""
         logs = [log.read for log in self.logs if log.container == EXTENDER_CONTAINER]
         first = [read_line(log.first, self.taken_at) for log in logs if not isinstance(log, Gap)]
         begun = [line.at for line in first if line and line.at]
@@ -107,33 +107,33 @@ class LogsScene(OfInstall, frozen=True, dict=True, eq=False):
 
     @property
     def severity(self) -> Severity:
-        """That of a finding which keeps the pod from a node: a warning where it has none."""
+        """The severity of a finding about a failed run: a warning where the pod is pending, else information."""
         pod = self.pod
         waits = isinstance(self.subject, Gap) or bool(pod and pod.status.phase == "Pending" and not pod.spec.node_name)
         return "warning" if waits else "info"
 
     @cached_property
     def confidence(self) -> Confidence:
-        """Nothing is certain when a newer run than those read may be in a log that was not."""
+        """`suspected` when a log that could not be read whole may hold a newer run."""
         extenders = [log.read for log in self.logs if log.container == EXTENDER_CONTAINER]
         unread = self.seen.gaps or any(isinstance(log, Gap) or log.ends_early for log in extenders)
         return "suspected" if unread or len(self.install.pods) > MAX_SCHEDULERS else "confirmed"
 
     @property
     def steps(self) -> tuple[NextAction, ...]:
-        """The first step of every finding about a pod that is there: to ask why it waits."""
+        """The first step of every finding about a pod that exists: to ask why it is pending."""
         return (step(Text("logs.why", pod=self._name), prose.command("why", self._name)),) if self.pod else ()
 
 
 @rule("scheduler-panic")
 def panicked(scene: LogsScene) -> list[Finding]:
-    """The newest run has no result, and HAMi's scheduler panicked as it began."""
+    """The finding that the newest run has no result, and that HAMi's scheduler panicked as it began."""
     return panicked_in(scene.logged.runs, scene.panics, scene.steps)
 
 
 @rule("placed", "no-device-request", "node-lock-malformed", "binding-failed", "blocked-after-filter", *_OF_HAMI)
 def newest_run(scene: LogsScene) -> list[Finding]:
-    """What the newest run says of the nodes, its main reason first; nothing when HAMi was not asked."""
+    """The finding of what the newest run says of the nodes, its main reason first; none without a run."""
     if not scene.logged.runs:
         return []
     run = scene.logged.runs[-1]
@@ -247,7 +247,7 @@ def _counts(scene: LogsScene, run: RunInLog) -> dict[str, object]:
 
 @rule("kubernetes-filter")
 def by_kubernetes(scene: LogsScene) -> list[Finding]:
-    """The nodes that kube-scheduler dropped before HAMi was asked, as its newest sum has them."""
+    """The finding of the nodes that kube-scheduler dropped before it asked HAMi, by its newest statement."""
     statement = scene.logged.statement
     if statement is None or not statement.said.by_kubernetes:
         return []
@@ -260,7 +260,7 @@ def by_kubernetes(scene: LogsScene) -> list[Finding]:
 
 @rule("not-enough-evidence", "not-found", "not-in-log")
 def nothing_logged(scene: LogsScene) -> Iterator[Finding]:
-    """HAMi logged no run of the pod and kube-scheduler said nothing: why that may be."""
+    """The finding that HAMi logged no run of the pod and kube-scheduler said nothing: why that may be."""
     read = [log for log in scene.logged.logs if not isinstance(log.log.read, Gap)]
     if not read:
         claim = Text("logs.none-read", pod=scene.called)
@@ -300,7 +300,7 @@ def _why_not(scene: LogsScene) -> Text:
 
 @rule("log-verbosity")
 def verbosity(scene: LogsScene) -> list[Finding]:
-    """At which -v the logs were written, and what HAMi's would add at a higher one."""
+    """The finding of the -v with which the logs were written, and what HAMi would add at a higher one."""
     read = [log for log in scene.logs if not log.previous]
     if not read:
         return []

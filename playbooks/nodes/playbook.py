@@ -35,19 +35,19 @@ from playbooks.scenes.nodes import NodeScene, NodesScene
 
 
 class Request(NamedTuple):
-    """All nodes, or one. `all`: rows of the healthy ones too."""
+    """All nodes, or one by name. `all`: rows of the healthy nodes too."""
 
     node: str
     all: bool
 
 
 def request(node: str = "", all: bool = False) -> Request:  # noqa: A002, FBT001, FBT002  # the options' names
-    """The nodes in the words that were typed."""
+    """The question as typed."""
     return Request(node.strip().removeprefix("node/"), all)
 
 
 async def gather(wanted: Request, sources: Sources) -> Snapshot[Request, NodesScene]:
-    """Read every node, also for one: its cards may be registered elsewhere too. Raises SourceError without nodes."""
+    """Reads every node, also for one: its GPUs may be registered elsewhere too. Raises SourceError without nodes."""
     cluster = sources.cluster
     install, nodes, own, drivers, slices = await asyncio.gather(
         gather_install(sources),
@@ -81,7 +81,7 @@ async def gather(wanted: Request, sources: Sources) -> Snapshot[Request, NodesSc
 
 
 def diagnose(snapshot: Snapshot[Request, NodesScene]) -> Report:
-    """What is wrong first, one finding per cause; then how many nodes have nothing wrong with them."""
+    """The report: what is wrong, one finding per cause, then how many nodes have nothing wrong with them."""
     wanted, scene = snapshot.request, snapshot.scene
     if (without := answer_without_hami("nodes", snapshot, scene.seen)) is not None:
         return without

@@ -1,4 +1,4 @@
-"""Nodes as rows: each in one line, and one node with everything about it."""
+"""The tables of `nodes`: a row for each node, and one node with everything about it."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -21,7 +21,7 @@ from playbooks.scenes.nodes import NodeScene, NodesScene
 
 
 class NodeRow(NamedTuple):
-    """A node, its problems the worst first. What does not concern it, or is not known, is empty."""
+    """A row for a node, its problems the worst first. A value that does not apply, or is not known, is empty."""
 
     node: str
     problems: tuple[str, ...]
@@ -44,14 +44,14 @@ class NodeRow(NamedTuple):
 
 
 class AboutRow(NamedTuple):
-    """One thing about one node."""
+    """A row for one fact about one node."""
 
     what: str
     value: str
 
 
 class NodeCardRow(NamedTuple):
-    """A card that one node has registered. Memory in MiB."""
+    """A row for a GPU that one node has registered. Memory in MiB."""
 
     card: str
     number: int
@@ -82,7 +82,7 @@ PROBLEMS = Sheet(
     },
     listed=True,
 )
-"""The columns that tell of problems, the most telling first: a message shows few."""
+"""The columns about problems, the most telling first: a message shows few."""
 ABOUT = Sheet("node", AboutRow)
 CARDS = Sheet("cards", NodeCardRow, names={"number": "index"})
 
@@ -91,20 +91,20 @@ _UNITS = ((86400, "d"), (3600, "h"), (60, "min"), (1, "s"))
 
 
 class NodeRows:
-    """The rows of the nodes of one scene, with what is wrong with each."""
+    """Makes the rows of one scene's nodes, with what is wrong with each."""
 
     def __init__(self, scene: NodesScene, problems: Mapping[str, Sequence[Code]]) -> None:
         self._scene = scene
         self._problems = problems
 
     def of_nodes(self, nodes: Iterable[NodeScene]) -> list[NodeRow]:
-        """One row per node, those with problems first."""
+        """One row for each of these nodes, those with problems first."""
         place = {name: at for at, name in enumerate(self._problems)}
         ordered = sorted(nodes, key=lambda node: (place.get(node.name, len(place)), node.name))
         return [self._row(node) for node in ordered]
 
     def of_node(self, seen: NodeScene) -> tuple[Table, ...]:
-        """Everything about one node: its row turned on its side with the annotations, and its cards."""
+        """The tables about one node: its row as a column, with its annotations, and its GPUs."""
         node = seen.node
         rows = list(zip(WHOLE.columns, WHOLE.cells(self._row(seen)), strict=True))
         keys = sorted(key for key in node.metadata.annotations or () if key.startswith(_HANDSHAKE))

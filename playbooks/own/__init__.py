@@ -1,1 +1,1 @@
-"""Playbooks that a team adds by itself: found in a folder or in installed packages, asked as ours are."""
+"""Playbooks that a team adds by itself: found in a folder or in installed packages, asked like the bot's own."""

@@ -1,4 +1,4 @@
-"""What a playbook of one's own may read from: the cluster, and HAMi's model. It has no way to change anything."""
+"""What a playbook of your own may read from: the cluster, and HAMi's model. It has no way to change anything."""
 
 import asyncio
 import re
@@ -22,8 +22,8 @@ class DeviceRequest(NamedTuple):
     """What one container asks HAMi for. Memory and cores are per device.
 
     `vendor`: HAMi's word for the device, such as `NVIDIA`. `memory_mib` is None where the container asks for a share of
-    the memory, `memory_percent`, and `memory_percent` is None where it asks for an amount. `resources`: what count,
-    memory, share and cores of the device are called here, as far as it has them.
+    the memory, `memory_percent`, and `memory_percent` is None where it asks for an amount. `resources`: the names in
+    this cluster of the device's resources for count, memory, share and cores, as far as it has them.
     """
 
     container: str
@@ -37,7 +37,7 @@ class DeviceRequest(NamedTuple):
 
     @property
     def is_whole(self) -> bool:
-        """Whether each device is asked for whole: all its memory or all its cores."""
+        """Whether the container asks for whole devices: all of the memory or all of the cores."""
         return WHOLE_CARD in (self.memory_percent, self.cores_percent)
 
 
@@ -56,7 +56,7 @@ class Hami:
         """What of HAMi's configuration could not be read, and what is assumed in its place."""
 
     def requests(self, pod: Pod) -> tuple[DeviceRequest, ...]:
-        """What each container asks for; none for a pod that asks HAMi for nothing."""
+        """What each container of the pod asks HAMi for; empty for a pod that asks HAMi for nothing."""
         return tuple(
             DeviceRequest(
                 container=request.container,
@@ -73,7 +73,7 @@ class Hami:
 
 
 def quote_of_request(pod: Pod, request: DeviceRequest) -> Evidence:
-    """How many devices the container asks for, as its pod says; another of its amounts where it names no number."""
+    """The evidence of how many devices the container asks for; of another amount where it names no number."""
     kind, containers = (
         ("initContainers", pod.spec.init_containers or ()) if request.is_init else ("containers", pod.spec.containers)
     )
@@ -103,11 +103,11 @@ class OwnCluster:
 
     @property
     def name(self) -> str:
-        """The name that the report carries."""
+        """The cluster's name in the report."""
         return self._sources.cluster.name
 
     def now(self) -> datetime:
-        """The moment that the answer is about; of a recording when it was made."""
+        """The moment that the answer is about; for a recording, when it was made."""
         return self._sources.cluster.now()
 
     async def list(
@@ -115,15 +115,15 @@ class OwnCluster:
     ) -> "list[R]":
         """All objects of a kind, in one namespace or in all, that match Kubernetes label and field selectors.
 
-        `most`: no more are read; 0 for all of them.
+        `most` limits how many are read; 0 for all of them.
         """
         cluster = self._sources.cluster
         return await self._read(cluster.list(kind, namespace, labels=labels, fields=fields, most=most))
 
     async def get(self, kind: Kind[R], name: str, namespace: str = "") -> R:
-        """One object. Raises `NotFound` where there is none.
+        """One object by its name. Raises `NotFound` where there is none.
 
-        The bot may `get` pods alone; of the other kinds it may list the one of that name.
+        The bot's role may `get` only pods; an object of another kind is read by a list of that name.
         """
         if kind.type is Pod:
             return await self._read(self._sources.cluster.get(kind, name, namespace))
@@ -133,7 +133,7 @@ class OwnCluster:
         return found[0]
 
     async def hami(self) -> Hami:
-        """HAMi as it is installed: how its scheduler reads what pods ask for."""
+        """HAMi as it is installed, which reads what pods ask for as its scheduler does."""
         return Hami(await self._read(gather_install(self._sources)))
 
     async def _read(self, reading: Coroutine[Any, Any, T]) -> T:

@@ -1,4 +1,4 @@
-"""Where playbooks of one's own are: Python files in the folder of the settings, and installed packages.
+"""Finds the playbooks of your own: Python files in the folder of the settings, and installed packages.
 
 A file's name is its verb, and so is an entry point's in the group `hami_bot.playbooks`. Nothing is imported before its
 verb is asked, and one that does not work takes nothing else with it.
@@ -24,7 +24,7 @@ from playbooks.playbook import Playbook, find, load
 
 GROUP = "hami_bot.playbooks"
 AGAIN_S = 1.0
-"""How long a file that changed is waited for until it is imported: all that the bot does waits, and Slack 3 s."""
+"""Seconds that a question waits for the import of a changed file: the whole bot waits meanwhile, and Slack only 3 s."""
 log = logging.getLogger(__name__)
 _COMMANDS = (
     "audit demo doctor help init mcp oncall record revert revert-overdue serve triage undo unwatch version watch"
@@ -35,7 +35,7 @@ _VERB = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 
 
 class OwnSource(NamedTuple):
-    """One playbook that was found. `place` is for people: the file, or the package."""
+    """A playbook that was found. `place` is for people: the file, or the package."""
 
     verb: str
     place: str
@@ -44,7 +44,7 @@ class OwnSource(NamedTuple):
 
 
 class LeftOut(NamedTuple):
-    """One that cannot be asked: why, and what to do."""
+    """A playbook that cannot be asked: why, and what to do."""
 
     why: Text
     fix: Text
@@ -52,7 +52,7 @@ class LeftOut(NamedTuple):
 
 
 class Own(NamedTuple):
-    """All that were found, by their verbs, and those that are left out."""
+    """All playbooks that were found, by their verbs, and those that are left out."""
 
     sources: Mapping[str, OwnSource]
     left_out: tuple[LeftOut, ...]
@@ -62,7 +62,7 @@ _folder: Callable[[], Path | None] = lambda: None  # noqa: E731  # until `use` n
 
 
 def use(folder: Callable[[], Path | None]) -> None:
-    """From now on the playbooks of that folder can be asked. It is called when the first verb is not one of ours."""
+    """Sets the folder whose playbooks can be asked. It is called when the first verb is not one of the bot's own."""
     global _folder  # noqa: PLW0603  # a process has one set of verbs, as it has one set of ours
     _folder = folder
     own.cache_clear()
@@ -73,7 +73,7 @@ def use(folder: Callable[[], Path | None]) -> None:
 
 @cache
 def own() -> Own:
-    """What is there. Looked for once."""
+    """The playbooks in the folder and in installed packages, looked for only once."""
     folder = _folder()
     sources, left_out = dict[str, OwnSource](), list[LeftOut]()
     if folder is not None and not folder.is_dir():
@@ -113,13 +113,13 @@ def _imported(file: Path) -> Any:
 
 
 _imported_once: set[str] = set()
-"""The verbs that were imported before, if only to find out that they do not work."""
+"""The verbs that were imported before, also those whose import failed."""
 _imports: dict[tuple[str, int], Future[Any]] = {}
-"""What is being imported, by the verb and when its file changed."""
+"""The running imports, by the verb and when its file changed."""
 
 
 def playbook(verb: str) -> Playbook:
-    """The playbook of a verb that `own` found, read again when its file has changed.
+    """The playbook of a verb that `own` found, imported again when its file has changed.
 
     Raises OwnPlaybookError if it cannot be imported or is none.
     """
@@ -159,9 +159,9 @@ def _read(verb: str, changed_at: int) -> Playbook | OwnPlaybookError:
 
 
 def writable_by_all() -> list[str]:
-    """The folder, and the files in it, that every user of the machine may change; none of a file system to read only.
+    """The paths of the folder and its files that every user of the machine may change; none on a read-only file system.
 
-    A ConfigMap is mounted such: its folder has the mode 0777.
+    A mounted ConfigMap is read-only, though its folder has the mode 0777.
     """
     folder = _folder()
     if folder is None or not folder.is_dir() or os.statvfs(folder).f_flag & os.ST_RDONLY:
@@ -171,12 +171,12 @@ def writable_by_all() -> list[str]:
 
 
 def import_all() -> list[tuple[OwnSource, OwnPlaybookError | None]]:
-    """All that were found, each with why it does not work, if so."""
+    """Imports every playbook that was found; the error of each, None where it works."""
     return [(source, _error(source.verb)) for source in own().sources.values()]
 
 
 def log_left_out() -> None:
-    """A line in the log for each that cannot be asked."""
+    """Logs a line for each playbook that cannot be asked."""
     for left_out in own().left_out:
         log.warning("%s", in_english(left_out.why))
 
@@ -190,15 +190,15 @@ def _error(verb: str) -> OwnPlaybookError | None:
 
 
 def verbs() -> tuple[str, ...]:
-    """Every verb that reads a cluster: ours, then those of playbooks that a team added."""
+    """Every verb that reads a cluster: the bot's own, then those of playbooks that a team added."""
     return (*load(), *own().sources)
 
 
 def is_verb(word: str) -> bool:
-    """Whether a playbook answers it. For one of ours nothing else is looked at."""
+    """Whether a playbook answers the verb. For one of the bot's own the folder is not looked at."""
     return word in load() or word in own().sources
 
 
 def playbook_of(verb: str) -> Playbook:
-    """The playbook of a verb of `verbs`. Raises OwnPlaybookError for one of a team's that does not work."""
+    """The playbook of one of the `verbs`. Raises OwnPlaybookError for a team's that does not work."""
     return find(verb) if verb in load() else playbook(verb)

@@ -1,4 +1,4 @@
-"""What a playbook of one's own gives, and what goes wrong in one: that is told by its name, and stays in it.
+"""What a playbook of your own consists of. An error in one is told with the playbook's name, and stops nothing else.
 
 `playbooks.api` promises `Answer` and `Playbook`.
 """
@@ -21,14 +21,14 @@ S = TypeVar("S")
 
 _NAMES = ("cluster", "kubeconfig", "context", "recording", "config", "output", "lang")
 OPTIONS = frozenset((*_NAMES, *(f"--{name}" for name in _NAMES), "-o", "--help", "help"))
-"""Names and flags of a shell's and of Slack's own options. A test compares them with both grammars."""
+"""The options that a shell and Slack have themselves, as names and flags. A test compares them with both grammars."""
 
 
 class Answer(NamedTuple):
-    """What follows from what was read: the most important finding first, and at least one.
+    """The answer of a playbook of your own: at least one finding, the most important first.
 
-    `verdict`: one line of at most 140 characters. A finding that is no mere information quotes its evidence. `gaps`:
-    what could not be read. `subject`: what the answer is about; the cluster by default.
+    `verdict`: one line of at most 140 characters. A finding above the severity info quotes its evidence. `gaps`: what
+    could not be read. `subject`: what the answer is about; the cluster by default.
     """
 
     verdict: str
@@ -39,7 +39,8 @@ class Answer(NamedTuple):
 
 
 class OwnPlaybook(NamedTuple, Generic[S]):
-    """A question: how it is asked, what it reads, what follows. Its verb is the file's name, or the entry point's.
+    """A playbook of your own: how it is asked, what it reads, what follows. Its verb is the file's or entry point's
+    name.
 
     `summary`: one line of help. `parameters` of the verb, as click has them; their values are `gather`'s keywords.
     `gather` is the only part that waits: it reads the cluster, and raises UsageError for a wrong word. `diagnose` makes
@@ -56,7 +57,7 @@ class OwnPlaybook(NamedTuple, Generic[S]):
 
 
 def check(made: object) -> "OwnPlaybook[Any]":
-    """The playbook itself. Raises WrongPlaybookError for what would break where it is listed or asked."""
+    """The playbook, if it is one. Raises WrongPlaybookError for what would break where it is listed or asked."""
     if not isinstance(made, OwnPlaybook):
         raise WrongPlaybookError(f"PLAYBOOK is of the type {type(made).__name__}, not playbooks.api.Playbook")
     own = cast("OwnPlaybook[Any]", made)
@@ -92,16 +93,16 @@ _WRONG = Text("error-own.bot-is-well-docs")
 
 
 class OwnPlaybookError(BotError):
-    """A playbook of somebody's own does not work. Its message names the verb, the error and the line."""
+    """An error in a playbook of your own. Its message names the verb, the error and the line."""
 
 
 class WrongPlaybookError(ValueError):
-    """`PLAYBOOK` is no playbook, or what its `diagnose` returned is no answer."""
+    """A `PLAYBOOK` is no playbook, or what its `diagnose` returned is no answer."""
 
 
 @contextmanager
 def told_by_name(verb: str, file: str) -> Generator[None]:
-    """Whatever is raised inside becomes an OwnPlaybookError that names the line of the file; a BotError passes."""
+    """A context in which any exception becomes an OwnPlaybookError that names the file's line; a BotError passes."""
     try:
         yield
     except BotError:

@@ -1,4 +1,4 @@
-"""Runs a playbook of one's own as one of ours, beside the bot's event loop: what never ends there holds up nobody."""
+"""Runs a playbook of your own in threads beside the bot's event loop, so that one that never ends holds up nothing."""
 
 import asyncio
 import contextvars
@@ -32,7 +32,7 @@ class _Read(NamedTuple):
 
 
 def adapted(verb: str, own: "interface.OwnPlaybook[Any]", file: str) -> Playbook:
-    """The playbook in the shape of ours."""
+    """A playbook of your own as a `Playbook` of the bot."""
 
     async def awaited(cluster: OwnCluster, values: dict[str, Any]) -> Any:
         return await own.gather(cluster, **values)
@@ -123,15 +123,15 @@ def _finding(given: Any) -> Finding:
 T = TypeVar("T")
 
 LONGEST_S = 20.0
-"""How long a `diagnose` may take: it reads nothing, so that a second is a long time for it."""
+"""The most seconds for a `diagnose`: it reads nothing, so that a second is a long time for it."""
 
 
 class TookTooLongError(RuntimeError):
-    """It was not done in time. Its thread cannot be ended."""
+    """A playbook was not done in time. Its thread goes on, since Python cannot end it."""
 
 
 def done_within(done: "Future[T]", within_s: float) -> T:
-    """What was begun aside has returned. Raises TookTooLongError; it goes on nevertheless."""
+    """The result of a step that was begun aside. Raises TookTooLongError after `within_s`; the step goes on."""
     try:
         return done.result(within_s)
     except TimeoutError as error:
@@ -141,7 +141,7 @@ def done_within(done: "Future[T]", within_s: float) -> T:
 
 
 def begun_aside(step: Callable[[], T]) -> "Future[T]":
-    """What the step will return, from a daemon's thread: one that never ends keeps no process from ending."""
+    """The future of a step that runs in a daemon thread: one that never ends does not keep the process alive."""
     done = Future[T]()
 
     def run() -> None:

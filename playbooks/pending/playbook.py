@@ -1,4 +1,4 @@
-"""Which pods wait for HAMi's cards, and for what: each judged as `why` does, together with those of the same cause."""
+"""Which pods wait for HAMi's GPUs, and for what: each is judged as in `why`, and shown with those of the same cause."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -64,14 +64,14 @@ _HELD_BY: Mapping[PendingClass, str] = {
 _MAX_GROUPS = 10
 _PROVEN = 3
 _GRACE = timedelta(seconds=30)
-"""A pod that is younger waits as every pod does: a scheduling cycle, an event and a log line take seconds."""
+"""The age up to which every pod is pending: a scheduling cycle, an event and a log line take seconds."""
 
 
 class Request(NamedTuple):
-    """What is asked: of which namespace; empty for all. `all`: everything instead of an overview.
+    """The namespace whose pending pods are asked for, empty for all. `all`: everything instead of an overview.
 
-    `mine`: of the asker's pods alone; `whose` are the namespaces and labels (`ml`, `owner=ada`) that the surface knows
-    them by, empty where it knows none: then they are those of the credentials' own namespace.
+    `mine`: the asker's pods alone; `whose` are the namespaces and labels (`ml`, `owner=ada`) by which Slack knows the
+    asker's pods. Without any, they are the pods of the credentials' own namespace.
     """
 
     namespace: str
@@ -81,9 +81,9 @@ class Request(NamedTuple):
 
 
 class Snapshot(NamedTuple):
-    """The pods that wait, and what bears on them; `scene` is None where there is none.
+    """The pending pods, and what bears on them; `scene` is None where there is none.
 
-    `deserted`: none waits, and nothing else was seen in the namespace either.
+    `deserted`: the namespace has no pod and no quota at all.
     """
 
     request: Request
@@ -102,12 +102,12 @@ def request(
     named: str = "",
     mine: bool = False,  # noqa: FBT001, FBT002  # the same
 ) -> Request:
-    """The namespace as typed, `ns/ml` and `ml/` too."""
+    """The question as typed; a namespace may also be written as `ns/ml` or `ml/`."""
     return Request(read_namespace(namespace or named), all, mine)
 
 
 async def gather(wanted: Request, sources: Sources) -> Snapshot:
-    """Read the pods that wait, and the cluster only where some do. Raises SourceError when no pods can be read."""
+    """Reads the pending pods, and the cluster only where some are. Raises SourceError when no pods can be read."""
     cluster = sources.cluster
     namespace = wanted.namespace or (cluster.namespace if wanted.mine and not wanted.whose else "")
     install, waiting = await gather_waiting(sources, namespace)
@@ -123,7 +123,7 @@ async def gather(wanted: Request, sources: Sources) -> Snapshot:
 
 
 def diagnose(snapshot: Snapshot) -> Report:
-    """The causes by who has to act, the platform first, then by their severity, number of pods, and age."""
+    """The report: causes by who has to act, the platform first, then by severity, number of pods, and age."""
     gaps = [*snapshot.waiting.gaps, *_unjudged(snapshot.waiting)]
     if snapshot.scene is None:
         gaps += [

@@ -8,7 +8,7 @@ from bot.texts import Text
 
 
 class CauseRow(NamedTuple):
-    """Pods that wait for one cause, with the oldest of them (`ns/name`) and the nodes concerned.
+    """A row for the pods pending for one cause, with the oldest of them (`ns/name`) and the nodes concerned.
 
     `acts` and `meaning` say in words who has to act and what the cause is.
     """
@@ -23,7 +23,7 @@ class CauseRow(NamedTuple):
 
 
 class OthersRow(NamedTuple):
-    """Pods that wait for a scheduler that is somebody else's, with the oldest of them."""
+    """A row for the pending pods of another scheduler, with the oldest of them."""
 
     scheduler: str
     pods: int
@@ -32,9 +32,9 @@ class OthersRow(NamedTuple):
 
 
 class PendingRow(NamedTuple):
-    """A pod that waits: `playbooks.judgement.waiting.WaitingRow`, and its cause with how many nodes that concerns.
+    """A row for a pending pod: a `WaitingRow` (`playbooks.judgement.waiting`) with its cause and the number of nodes.
 
-    None for a pod that was not judged.
+    `cause` and `nodes` are None for a pod that was not judged.
     """
 
     namespace: str

@@ -1,4 +1,4 @@
-"""A Go profile of HAMi's scheduler, or of any pod that is named: where it is fetched, and what came back."""
+"""Fetches a Go profile of HAMi's scheduler, or of any pod that is named."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
@@ -19,19 +19,18 @@ from playbooks.playbook import Sources
 from playbooks.profile.request import PodPort, Request
 
 _MARGIN_S, _AT_ONCE_S = 20, 60
-"""What an answer may take beyond the seconds that were asked for, and where none were (pprof's own: driver/fetch.go).
-"""
+"""Seconds that an answer may take beyond the capture, and in all without one (pprof's own: driver/fetch.go)."""
 
 
 class TriedPort(NamedTuple):
-    """A port that serves no profiles, and what was said there."""
+    """A port that serves no profiles, and what it answered."""
 
     address: PodPort
     quote: str
 
 
 class FetchedProfile(NamedTuple):
-    """The profile as fetched. `version` is that of the program's image, empty if unknown; `leads`: the pod does."""
+    """The profile as fetched. `version`: its program's, by the image, empty if unknown; `leads`: the pod is leader."""
 
     wanted: PodGet
     content: bytes
@@ -44,13 +43,13 @@ class FetchedProfile(NamedTuple):
 
 
 class Off(NamedTuple):
-    """No port of any pod that was tried serves profiles; none was tried where the version has none."""
+    """The outcome that no port serves profiles. `tried` is empty where this version of HAMi has none."""
 
     tried: tuple[TriedPort, ...]
 
 
 class Snapshot(NamedTuple):
-    """What was asked, when the answer was whole, and what it was. `install` is None where a target was named."""
+    """The request, its outcome, and when the answer was complete. `install` is None where a target was named."""
 
     cluster: str
     taken_at: datetime
@@ -63,8 +62,8 @@ class Snapshot(NamedTuple):
 async def gather(wanted: Request, sources: Sources) -> Snapshot:
     """Fetches the profile; cancelled, it closes the request and so ends the capture.
 
-    Raises SourceError for everything that came instead of a profile, but that profiles are off is an answer; NotAllowed
-    for a target in another namespace than those of `Request.namespaces`, of which nothing is asked then.
+    Raises SourceError for anything but a profile, or an answer that profiles are off; NotAllowed, before anything is
+    asked, for a target in another namespace than those of `Request.namespaces`.
     """
     cluster, ports = sources.cluster, sources.ports
     if ports is None:
@@ -163,17 +162,17 @@ class _Status(msgspec.Struct):
 
 
 class NotServed(NamedTuple):
-    """Somebody answers there and serves no profiles; `quote` is what was said."""
+    """An answer of a server that serves no profiles; `quote` is what it said."""
 
     quote: str
 
 
 class AlreadyProfiling(SourceError):  # noqa: N818  # what the person is told
-    """The program takes one CPU profile at a time, and is at one that we did not ask for."""
+    """The program is taking a CPU profile that we did not ask for; it takes only one at a time."""
 
 
 def content_of(wanted: PodGet, answer: PodAnswer) -> bytes | NotServed:
-    """The bytes of what should be a profile. Raises SourceError with what came instead and what to do."""
+    """The profile's bytes, or that none is served. Raises SourceError with what came instead and what to do."""
     if answer.cut:
         text = Text("error-profile.answer-is-longer", wanted=wanted, limit=f"{wanted.limit_bytes / 2**20:.0f}")
         raise SourceError(text, hint=Text("error-profile.ask-for-shorter-time-raise"))
@@ -217,7 +216,7 @@ _MAIN = "127.0.0.1:8080"  # pflag default (cmd/scheduler/main.go)
 
 
 def addresses(install: Install) -> list[PodPort]:
-    """Where HAMi's own profiles may be, the likeliest first; none for a version that has none."""
+    """The ports where HAMi's scheduler may serve profiles, the likeliest first; none for a version without profiles."""
     version = install.version.version if install.version else None
     own = profiles_address(install.flags, version)
     ports: list[tuple[Scheme, int]] = [("http", _port(own))] if own else list(_ports(install.flags, version))

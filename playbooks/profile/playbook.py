@@ -1,4 +1,4 @@
-"""A Go profile of HAMi's scheduler, or of another Go program: where its time or its memory goes."""
+"""Takes a Go profile of HAMi's scheduler, or of another Go program: where its time or its memory goes."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -27,10 +27,11 @@ _SECOND_NS = 1_000_000_000
 
 
 class ProfileView(NamedTuple):
-    """`kind` is the sample type that the rest is about, `total_text` its sum over all samples with its unit.
+    """A profile as its report shows it. `kind` is the sample type of all that follows, `total_text` its sum with its
+    unit.
 
-    `seconds` is 0 for what is so at one moment. `rows` are the first of the table.
-    `profile` is as `decode.read` gives it.
+    `seconds` is 0 for a profile of one moment. `rows` are the first of the table. `profile` is as `decode.read` gives
+    it.
     """
 
     kind: ValueType
@@ -51,7 +52,7 @@ _CLAIMS: Mapping[ProfileKind, str] = {
 
 
 def seen_in(snapshot: Snapshot) -> ProfileView | None:
-    """The profile decoded, which takes a while; None where none came. Raises SourceError for what came and is none."""
+    """The profile decoded, which takes a while; None where none was fetched. Raises SourceError if it is none."""
     taken = snapshot.outcome
     if isinstance(taken, Off):
         return None
@@ -74,8 +75,8 @@ def seen_in(snapshot: Snapshot) -> ProfileView | None:
 
 
 def diagnose(snapshot: Snapshot, seen: ProfileView | None = None, file: str = "") -> Report:
-    """`seen` is what `seen_in` gives, which is called where it is not given; `file` is what commands are to name the
-    profile by, else the id that it is kept under. Raises what `seen_in` raises.
+    """The report of the profile. `seen` is the result of `seen_in`, called here without it, and whose errors are
+    raised. `file` is the name of the profile in commands, by default its id in the store.
     """
     if isinstance(snapshot.outcome, Off):
         off = _off(snapshot, snapshot.outcome)

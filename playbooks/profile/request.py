@@ -14,7 +14,7 @@ ProfileKind = Literal["cpu", "heap", "allocs", "goroutine", "goroutineleak"]
 KINDS: tuple[ProfileKind, ...] = get_args(ProfileKind)
 EXAMPLE = "profile cpu 30s"
 USUAL_S = 30
-"""Of a CPU profile, as Go's own; the others are what is so at one moment unless a time is given."""
+"""The seconds of a CPU profile, as in Go; profiles of other kinds are of one moment unless a time is given."""
 _TARGET = re.compile(r"(?:(https?)://)?([a-z0-9][a-z0-9.-]*)/([a-z0-9][a-z0-9.-]*):(\d{1,5})")
 _TLS_PORTS = (443, 6443, 8443, 10250, 10257, 10259)
 
@@ -32,10 +32,9 @@ class PodPort(NamedTuple):
 
 
 class Request(NamedTuple):
-    """What is asked for. `seconds` 0: what is so now; for other kinds than cpu what changes meanwhile.
-
-    `target` is None for HAMi's scheduler. `limit_bytes` is of the answer. `namespaces` are those besides HAMi's own of
-    whose pods profiles may be taken; None where whoever asks reads with their own rights.
+    """What profile is asked for. `seconds` 0: as it is now; for other kinds than cpu, seconds mean the change
+    meanwhile. `target` is None for HAMi's scheduler. `limit_bytes` is of the answer. `namespaces` are those besides
+    HAMi's own of whose pods profiles may be taken; None where whoever asks reads with their own rights.
     """
 
     kind: ProfileKind
@@ -45,7 +44,7 @@ class Request(NamedTuple):
     namespaces: tuple[str, ...] | None = None
 
     def within(self, *, longest_s: int, limit_bytes: int, namespaces: tuple[str, ...] | None = None) -> "Request":
-        """A copy with the limits of the settings. Raises UsageError for more seconds than `longest_s`."""
+        """A copy of the request with the settings' limits. Raises UsageError for more seconds than `longest_s`."""
         if self.seconds > longest_s:
             example = f"profile {self.kind} {longest_s}s      (the limit is the setting profiles.longest_s)"
             raise UsageError(
@@ -55,7 +54,7 @@ class Request(NamedTuple):
 
 
 def request(words: Sequence[str], target: str = "") -> Request:
-    """What the words after the verb ask for. Raises UsageError."""
+    """The request in the words after the verb. Raises UsageError."""
     kind: ProfileKind | None = next((kind for kind in KINDS if list(words[:1]) == [kind]), None)
     if kind is None:
         raise UsageError(Text("error-profile.name-kind-profile", kinds=", ".join(KINDS)), example=EXAMPLE)
@@ -63,7 +62,7 @@ def request(words: Sequence[str], target: str = "") -> Request:
 
 
 def read_target(text: str) -> PodPort:
-    """What `namespace/pod:port` names; https where the port is one that is usually so, unless `http://` stands before.
+    """The port in `namespace/pod:port`; https where the port is usually so, unless `http://` stands before.
 
     Raises UsageError.
     """
@@ -90,5 +89,5 @@ def _seconds(kind: ProfileKind, words: list[str]) -> int:
 
 
 def name_of(kind: ProfileKind, content: bytes) -> str:
-    """What a profile is called: the same for the same bytes."""
+    """A profile's name, made of its kind and a hash of its bytes."""
     return f"{kind}-{hashlib.sha256(content).hexdigest()[:8]}"

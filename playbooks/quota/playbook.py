@@ -38,23 +38,23 @@ KEPT_OUT_PODS = Sheet(
     brief={"namespace": "namespace", "pod": "pod", "waiting_since": "waits", "asks": "asks"},
 )
 _MAX_READ, _MOST_HOLDERS = 20, 5_000
-"""Namespaces, and pods in them that hold cards: of more, what the pods ask for is not read, only what HAMi counts."""
+"""The most namespaces, and holders in them, whose pods are read; above, only what HAMi counts is shown."""
 
 
 class Request(NamedTuple):
-    """One namespace, or all. `all`: everything instead of an overview."""
+    """One namespace, or all where it is empty. `all`: everything instead of an overview."""
 
     namespace: str
     all: bool
 
 
 def request(namespace: str = "", all: bool = False) -> Request:  # noqa: A002, FBT001, FBT002  # the options' names
-    """The namespace as typed, `ns/ml` and `ml/` too."""
+    """The question as typed; a namespace may also be written as `ns/ml` or `ml/`."""
     return Request(read_namespace(namespace), all)
 
 
 async def gather(wanted: Request, sources: Sources) -> Snapshot[Request, QuotaScene]:
-    """Read the install, the quotas and who holds cards; pods only where a quota counts them. Raises Unusable."""
+    """Reads the install, the quotas and who holds GPUs; pods only where a quota counts them. Raises Unusable."""
     cluster, namespace = sources.cluster, wanted.namespace
     install = await gather_install(sources)
     quotas, holders = await asyncio.gather(
@@ -140,7 +140,7 @@ async def _refusals(cluster: Cluster, scene: QuotaScene) -> list[Event] | Gap:
 
 
 def diagnose(snapshot: Snapshot[Request, QuotaScene]) -> Report:
-    """Who is kept out first, then other problems, then how the two ways of counting differ; a row per resource."""
+    """The report: pods that are kept out, other problems, then why the two counts differ; a row per resource."""
     wanted, scene = snapshot.request, snapshot.scene
     if (without := answer_without_hami("quota", snapshot, scene.seen)) is not None:
         return without

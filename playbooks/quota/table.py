@@ -1,4 +1,4 @@
-"""The table of `quota`: a row for each namespace and resource, what HAMi counts beside what Kubernetes does."""
+"""The table of `quota`: a row for each namespace and resource, with HAMi's count beside Kubernetes'."""
 
 from collections.abc import Iterable, Sequence
 from typing import Literal, NamedTuple
@@ -19,9 +19,8 @@ class Use(NamedTuple):
 
 
 class QuotaRow(NamedTuple):
-    """A resource in a namespace. Memory in MiB; a count of None is not known, an empty one is of no limit.
-
-    `uses` are the limits that hold, where the limit is one number and what is used is known.
+    """A row for a resource in a namespace. Memory in MiB. A count is None where not known, and empty where no limit
+    counts. `uses` are the limits that hold, where the limit is one number and what is used is known.
     """
 
     namespace: str
@@ -61,7 +60,9 @@ QUOTAS = Sheet(
 
 
 def rows_of(scene: QuotaScene, space: Space) -> list[QuotaRow]:
-    """Memory and cores of the devices that it holds, else the first vendor's; others where a quota names them."""
+    """The rows of a namespace: memory and cores of the devices that its pods hold (else the first vendor's), and other
+    resources that a quota names.
+    """
     config, used = scene.config, space.used or {}
     named = {limit.resource for limit in space.limits}
     first = config.gpus.memory, config.gpus.cores

@@ -1,10 +1,10 @@
-"""A pod that asks for devices through ResourceClaims: the state of these claims, as the objects show it.
+"""Rules about a pod that asks for devices through ResourceClaims: the state of these claims, as the objects show it.
 
-kube-scheduler and a DRA driver decide about them. So nothing here weighs nodes or devices, and no claim is judged by
+kube-scheduler and a DRA driver decide about claims. So nothing here weighs nodes or devices, and no claim is judged by
 its selectors.
 
-HAMi's scheduler counts its pods' annotations alone, kube-scheduler the ResourceClaims alone: where both hand out the
-same GPUs the cluster is told. HAMi's documentation forbids it (how-to-use-hami-dra).
+HAMi's scheduler counts only the annotations of its pods, kube-scheduler only the ResourceClaims: where both hand out
+the same GPUs the rules tell so. HAMi's documentation forbids it (how-to-use-hami-dra).
 """
 
 import re
@@ -38,15 +38,15 @@ from playbooks.scenes.nodes import NodesScene
 from playbooks.scenes.waiting_pod import PodScene
 
 _DEVICES = 3
-"""Of a claim that are named."""
+"""The most devices of a claim that are named."""
 
 
 _OF_CLAIMS = re.compile(r"(?<!volume)claims?\b", re.IGNORECASE)
-"""`cannot allocate all claims` [kube-scheduler, plugin DynamicResources]; not PersistentVolumeClaims."""
+"""kube-scheduler's words: `cannot allocate all claims` [plugin DynamicResources]; not PersistentVolumeClaims."""
 
 
 class State(IntEnum):
-    """The state of a claim; what keeps a pod from its node for certain stands first. `UNSEEN`: no object was read, or
+    """The state of a claim; states that surely keep a pod from its node come first. `UNSEEN`: no object was read, or
     none is needed.
     """
 
@@ -74,7 +74,7 @@ def claims_of(pod: Pod) -> list[str]:
 
 
 def states_of(scene: PodScene) -> list[_ClaimTold]:
-    """What is known of each of the pod's claims, the one that stands most in its way first."""
+    """The state of each of the pod's claims, the claim that most keeps the pod back first."""
     pod = scene.pod
     found = (_state(pod, claim, scene.claims) for claim in pod.spec.resource_claims or ())
     return sorted(found, key=lambda told: told.state)
@@ -87,14 +87,14 @@ def decide(scene: PodScene) -> bool:
 
 @rule("resource-claim")
 def claims_decide(scene: PodScene) -> Iterator[Finding]:
-    """A pod whose claims cannot be served as things are."""
+    """The finding that a pod's claims cannot be served as things are."""
     if decide(scene):
         yield claim_finding(scene, ())
 
 
 @rule("resource-claim", "kubernetes-filter")
 def claims_alone(scene: PodScene) -> list[Finding]:
-    """HAMi's scheduler has no say in a pod that asks through claims alone: beside them counts what Kubernetes says."""
+    """The findings about a pod that asks through claims alone: HAMi has no say, its claims and kube-scheduler have."""
     if scene.asked or not scene.once(states_of):
         return []
     causes = [cause for cause in rank_words(scene.attempt) if cause.of_kubernetes]
@@ -106,7 +106,7 @@ def claims_alone(scene: PodScene) -> list[Finding]:
 
 
 def claim_finding(scene: PodScene, said: Sequence[Evidence]) -> Finding:
-    """The pod's claims; `said` is what the schedulers say of them."""
+    """The finding about the pod's claims; `said` are the schedulers' words about them."""
     pod, states = scene.pod, scene.once(states_of)
     first = states[0]
     claim = first.claim or Text("resource-claim.claim", claims=", ".join(claims_of(pod)))
@@ -184,7 +184,7 @@ def _proofs(claim: ResourceClaim) -> Iterator[Evidence]:
 
 
 def of_slice(offer: Offer) -> Evidence:
-    """A slice of the driver."""
+    """The evidence that a DRA driver offers devices: its ResourceSlice."""
     return of_object("ResourceSlice", offer.first, offer.driver, "{.spec.driver}")
 
 
@@ -202,17 +202,17 @@ class _Shared(NamedTuple):
 
 
 def served(slices: Slices) -> set[str]:
-    """The nodes whose devices a DRA driver of HAMi's publishes."""
+    """The nodes whose devices a DRA driver of HAMi publishes."""
     return set() if isinstance(slices, Gap) else {slice_.spec.node_name for slice_ in dra.of_hami(slices)}
 
 
 DraScene = InstallScene | ClusterScene | NodesScene | GpusScene
-"""What DRA drivers offer, beside the nodes and the install that HAMi's scheduler counts on."""
+"""A scene with what DRA drivers offer, beside the nodes and the install that HAMi's scheduler counts on."""
 
 
 @rule("webhook-bypassed")
 def unclaimed(scene: PodScene) -> Iterator[Finding]:
-    """A pod that still asks for HAMi's resources where they are handed out through ResourceClaims alone."""
+    """The finding that a pod asks for HAMi's resources where they are handed out through ResourceClaims alone."""
     pod, asked, seen = scene.pod, scene.asked, scene.seen
     offers = [] if isinstance(seen.slices, Gap) else dra.offers(dra.of_hami(seen.slices))
     if not offers or not asked or not is_absent(seen):
@@ -225,7 +225,7 @@ def unclaimed(scene: PodScene) -> Iterator[Finding]:
 
 @rule("dra-mixed")
 def handed_out_twice(scene: DraScene) -> Iterator[Finding]:
-    """The same GPU is in a node's registration and in a driver's slice."""
+    """The finding that a GPU is in a node's registration and in a DRA driver's slice."""
     shared = list(_shared(scene))
     if shared:
         names = sorted({device.node.name for device in shared})
@@ -242,7 +242,7 @@ def handed_out_twice(scene: DraScene) -> Iterator[Finding]:
 
 @rule("dra-mode")
 def given_by_claims(scene: DraScene) -> Iterator[Finding]:
-    """HAMi's devices go to ResourceClaims, and none of them to pods of HAMi's scheduler as well."""
+    """The finding that HAMi's devices go to ResourceClaims, and none of them to pods of HAMi's scheduler as well."""
     offers = [] if isinstance(scene.slices, Gap) else dra.offers(dra.of_hami(scene.slices))
     if not offers or any(_shared(scene)):
         return
@@ -258,7 +258,7 @@ def given_by_claims(scene: DraScene) -> Iterator[Finding]:
 
 @rule("dra-mixed")
 def two_webhooks(scene: InstallScene) -> Iterator[Finding]:
-    """Two webhooks take the same resources off the same pods: which one comes first decides."""
+    """The finding that two webhooks take the same resources off the same pods, so that the first one decides."""
     hook, own = _hook(scene.webhook), scene.webhook.hook
     if hook and own and scene.install.seen:
         proofs = [_of_hook(hook), of_object(KIND, own.config, WEBHOOK_NAME, "{.webhooks[*].name}")]
@@ -269,7 +269,7 @@ def two_webhooks(scene: InstallScene) -> Iterator[Finding]:
 
 @rule("dra-mode")
 def claimed_by_webhook(scene: InstallScene) -> Iterator[Finding]:
-    """HAMi-DRA's webhook is there, and nothing of HAMi's that it could hand out."""
+    """The finding that HAMi-DRA's webhook exists, and nothing of HAMi that could hand out what it claims."""
     if hook := _hook(scene.webhook):
         yield finding("dra-mode", Text("dra-mode.webhook"), proofs=[_of_hook(hook)], severity="info")
 

@@ -1,4 +1,4 @@
-"""Which nodes are alike, so that what is wrong with one is told of all of them: by what they say of themselves."""
+"""Which nodes are alike by their annotations, so that what is wrong with one is told of all of them."""
 
 from collections.abc import Hashable, Mapping, Sequence
 from functools import lru_cache
@@ -15,16 +15,16 @@ _PREFIXES = ("hami.io/", *(prefix for names in BESIDE for prefix in names.annota
 
 
 class Said(NamedTuple):
-    """What a node's annotations say of its devices but for their UUIDs, and the UUIDs of the first vendor's."""
+    """What a node's annotations say of its devices apart from UUIDs, and the UUIDs of the first vendor's devices."""
 
     texts: tuple[Hashable, ...]
     uuids: Sequence[str]
 
 
 def said_by(node: Node, version: Version | None, resource: str) -> Said | None:
-    """What a node's annotations say that bears on its faults; None where that is the node's alone.
+    """What a node's annotations say that bears on its faults; None where no other node can be alike.
 
-    `resource` is the first vendor's, which kubelet counts there.
+    `resource` is the first vendor's, by which kubelet counts its devices.
     """
     texts = node.metadata.annotations or {}
     own, handshake = texts.get(FIRST.names.register), texts.get(FIRST.names.handshake, "")
@@ -65,11 +65,11 @@ def _bearings(keys: tuple[str, ...]) -> list[tuple[str, Names | Literal["text", 
 
 
 def condition_of(condition: Condition) -> Hashable:
-    """The part of a condition that bears on a node's faults."""
+    """The part of a node's condition that bears on its faults."""
     state = (condition.type, condition.status)
     return state if condition.type == "Ready" else (*state, condition.reason, condition.message)
 
 
 def devices_of(amounts: Mapping[str, Quantity] | None) -> tuple[tuple[str, Quantity], ...]:
-    """The amounts of devices among those that kubelet gives."""
+    """The amounts of devices in a node's capacity or allocatable."""
     return tuple([item for item in (amounts or {}).items() if "/" in item[0]])

@@ -1,4 +1,4 @@
-"""The cluster that pods wait in, as HAMi sees it, and what every scene with HAMi in it has."""
+"""The scene of a cluster in which pods are pending, and what every scene with HAMi in it has."""
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
@@ -29,14 +29,14 @@ from playbooks.gather.webhook import WebhookSeen
 T = TypeVar("T")
 
 Named = tuple[str, str]
-"""Namespace and name of a pod."""
+"""The key of a pod: namespace and name."""
 
 _MOST_KEPT = 16
-"""A stock for each version that is possible, again after an upgrade, and what else is kept of the objects."""
+"""The most results that are kept of the cluster's objects: a stock for each possible version, and others."""
 
 
 class Messages(NamedTuple):
-    """What schedulers said, by pod."""
+    """What the schedulers said, by pod: events and log lines."""
 
     events: Mapping[Named, Sequence[Event]] = {}
     lines: Mapping[Named, Sequence[tuple[Pod, LogLine]]] = {}
@@ -44,7 +44,7 @@ class Messages(NamedTuple):
 
 
 class WebhookScene(Protocol):
-    """Where HAMi's webhook may have been read."""
+    """A scene in which HAMi's webhook may have been read."""
 
     @property
     def install(self) -> Install: ...
@@ -55,10 +55,10 @@ class WebhookScene(Protocol):
 
 
 class Remembering(msgspec.Struct, frozen=True, dict=True, eq=False):
-    """A scene that keeps what was worked out of it."""
+    """A scene that keeps the results that were worked out of it."""
 
     def once(self, fact: Callable[[Self], T]) -> T:
-        """What follows from the scene, worked out when it is first asked for."""
+        """The result of `fact` for this scene, worked out only the first time."""
         if fact not in self._facts:
             self._facts[fact] = fact(self)
         return cast("T", self._facts[fact])
@@ -83,23 +83,23 @@ class OfInstall(Remembering, frozen=True, dict=True, eq=False):
 
     @property
     def version(self) -> Version | None:
-        """HAMi's version, None when it could not be told."""
+        """HAMi's version, None when it is not known."""
         return self.install.version.version if self.install.version else None
 
     @property
     def gaps(self) -> Sequence[Gap]:
-        """All that could not be read."""
+        """The gaps of all parts of the scene."""
         return self.seen.gaps
 
     def was_read(self, source: str) -> bool:
-        """Whether rules may conclude anything from it: a source is named as its gap would be."""
+        """Whether the source was read (named as its gap would be): rules conclude nothing from an unread one."""
         return all(gap.source != source for gap in self.gaps)
 
 
 class ClusterScene(OfInstall, frozen=True, dict=True, eq=False):
-    """The cluster as HAMi sees it, for any number of pods: under its version, or every fitting one when unknown.
+    """The cluster as HAMi sees it, for any number of pods: under its version, or every possible one when unknown.
 
-    Beside what every question reads, what bears on pods that wait: `process` of HAMi's scheduler, the owners of node
+    Beside what every question reads, what bears on pending pods: `process` of HAMi's scheduler, the owners of node
     locks (None = read, and not there), the nodes that seem to hand out too little, and the webhook where a pod went
     past HAMi. `slices`: what DRA drivers offer, where that is asked about.
     """
@@ -122,12 +122,12 @@ class ClusterScene(OfInstall, frozen=True, dict=True, eq=False):
         return not isinstance(self.capacity.nodes, Gap)
 
     def was_read(self, source: str) -> bool:
-        """Whether rules may conclude anything from it."""
+        """Whether the source was read: rules conclude nothing from an unread one."""
         return source != "nodes" or self.nodes_seen
 
     @cached_property
     def facts(self) -> ClusterFacts:
-        """What the fit reads."""
+        """The facts about the cluster from which the fit is worked out."""
         capacity, flags = self.capacity, self.install.flags
         return ClusterFacts(
             nodes={node.name: node for node in self.nodes},
@@ -141,18 +141,18 @@ class ClusterScene(OfInstall, frozen=True, dict=True, eq=False):
 
     @cached_property
     def versions(self) -> Sequence[Version]:
-        """HAMi's version, or all that it may be."""
+        """HAMi's version, or all versions that it may be."""
         version = self.install.version
         return versions_to_try(version.version if version else None, list(self.facts.nodes.values()))
 
     @cached_property
     def views(self) -> list[View]:
-        """The cluster with every holder counted."""
+        """The cluster as each possible version sees it, with every holder counted."""
         return [View(self.facts, version, self._stock(terms(self.facts, version))) for version in self.versions]
 
     @property
     def runs(self) -> int:
-        """How often the filter was run on a node so far, for this question and for earlier ones."""
+        """How often the filter ran on a node with this view's stock, for this question and earlier ones."""
         return sum(view.runs for view in self.views)
 
     def _stock(self, of: Terms) -> Stock:
@@ -169,9 +169,9 @@ class ClusterScene(OfInstall, frozen=True, dict=True, eq=False):
 
     @cached_property
     def shapes(self) -> list[tuple[Version, str, Registration]]:
-        """One node of each kind that differs in its cards' types and sizes, as each version reads them.
+        """One node of each kind that differs in its GPUs' types and sizes, as each version reads it.
 
-        Empty where the cards of half the nodes that should have some cannot be read.
+        Empty where the GPUs of half the nodes that should have some cannot be read.
         """
         found: dict[object, tuple[Version, str, Registration]] = {}
         expected = unread = 0
@@ -210,12 +210,12 @@ class OfCluster(Remembering, frozen=True, dict=True, eq=False):
         return self.cluster.now
 
     def was_read(self, source: str) -> bool:
-        """Whether rules may conclude anything from it."""
+        """Whether the source was read: rules conclude nothing from an unread one."""
         return self.cluster.was_read(source)
 
 
 def what_was_read(some: Sequence[T] | Gap) -> Sequence[T]:
-    """The objects, none where they could not be read."""
+    """The objects; empty where a gap says that they could not be read."""
     return () if isinstance(some, Gap) else some
 
 
@@ -245,7 +245,7 @@ class InstallScene(OfInstall, frozen=True, dict=True, eq=False):
 
     @property
     def plugins(self) -> Sequence[Workload]:
-        """The device plugin's DaemonSets."""
+        """The device plugin's DaemonSets; empty also where they could not be read."""
         return what_was_read(self.components.plugins)
 
     @property
@@ -254,14 +254,14 @@ class InstallScene(OfInstall, frozen=True, dict=True, eq=False):
 
     @property
     def slices(self) -> Sequence[ResourceSlice] | Gap:
-        """What DRA drivers offer."""
+        """The devices that DRA drivers offer, or the gap."""
         return self.components.slices
 
     @property
     def unread(self) -> list[Gap]:
-        """What could not be read of its objects."""
+        """The gaps about the objects of the installation."""
         return [*self.seen.gaps, *self.components.gaps, *self.questioned.gaps]
 
     def was_read(self, source: str) -> bool:
-        """Whether rules may conclude anything from it: a source is named as its gap would be."""
+        """Whether the source was read (named as its gap would be): rules conclude nothing from an unread one."""
         return all(gap.source != source for gap in (*self.seen.gaps, *self.components.gaps))

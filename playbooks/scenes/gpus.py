@@ -1,5 +1,5 @@
-"""What was read of GPUs, whole: every card with what is given of it, who holds it, and whether it could still take a
-pod, by asking the filter.
+"""The scene of GPUs: every card with what is given of it, who holds it, and whether it could still take a pod, by
+asking the filter.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -23,7 +23,7 @@ from playbooks.scenes.cluster import ClusterScene, OfCluster
 
 NO_MEMORY = "no-memory"
 LITTLE_MEMORY = "little-memory"
-"""Some is free, and less than any pod could ask for there."""
+"""The state of a GPU with less free memory than any pod could ask for."""
 
 # Per reason of the filter: what is wrong with a card that refuses even the smallest pod.
 _STATES = {
@@ -40,11 +40,11 @@ _STATES = {
     verdicts.NODE_INSUFFICIENT: "other-type",
 }
 _WITHOUT_HOLDERS = ("unhealthy", "cordoned", "other-type")
-"""States that a card is in whatever is given of it."""
+"""States of a GPU that do not depend on what is given of it."""
 
 
 class Used(NamedTuple):
-    """What is given of a card."""
+    """How much of a GPU is given to pods."""
 
     memory_mib: int
     cores: int
@@ -52,7 +52,7 @@ class Used(NamedTuple):
 
 
 class CardSeen(NamedTuple):
-    """One card. `used` is None where it is not known, and so is `slice_mib`: the most that one pod could get now.
+    """A GPU. `used` is None where it is not known, and so is `slice_mib`: the most memory that one pod could get now.
 
     `state` is `free`, `unknown`, or why the card can take no pod. `holders` are (ns/name, bound): a pod that is not
     bound holds a reservation, which the scheduler forgets once it tries that pod again.
@@ -66,23 +66,23 @@ class CardSeen(NamedTuple):
     holders: tuple[tuple[str, bool], ...] = ()
     unknown: Prose = ""
     divided: bool = True
-    """Whether HAMi hands out parts of its memory."""
+    """Whether HAMi hands out parts of the card's memory."""
     noun: str = "GPU"
-    """What its users call it."""
+    """What users call such a card: GPU, NPU, …"""
 
     @property
     def free_mib(self) -> int | None:
-        """The memory that is not given, whether or not a pod could get it."""
+        """The memory that is not given, whether or not a pod could get it; None where not known."""
         return None if self.used is None else max(self.card.memory_mib - self.used.memory_mib, 0)
 
     @property
     def stranded_mib(self) -> int:
-        """Memory that is free and that no pod can get."""
+        """The memory in MiB that is free and that no pod can get."""
         return 0 if self.state in (FREE, UNKNOWN, UNREGISTERED) or not self.divided else self.free_mib or 0
 
 
 class GpusScene(OfCluster, frozen=True, dict=True, eq=False):
-    """The cards of a cluster and the pods that hold them; of one node, or of one type, where that is named.
+    """The GPUs of a cluster and the pods that hold them; of one node, or of one type, where that is named.
 
     Types are matched as HAMi matches them, in any case.
     """
@@ -101,12 +101,12 @@ class GpusScene(OfCluster, frozen=True, dict=True, eq=False):
 
     @property
     def slices(self) -> Sequence[ResourceSlice] | Gap:
-        """What DRA drivers publish."""
+        """The devices that DRA drivers publish, or the gap."""
         return self.cluster.slices
 
     @cached_property
     def names(self) -> list[str]:
-        """The nodes that are asked about."""
+        """The names of the nodes that are asked about."""
         return sorted(name for name in self.by_name if self.node in ("", name))
 
     @cached_property
@@ -192,7 +192,7 @@ class _ToldOf(NamedTuple):
 
 
 _Told = dict[tuple[int, int, int], _ToldOf]
-"""By what is equal for cards that differ in nothing but their uuid: tens of thousands are of a few hundred kinds."""
+"""Results by what is equal for cards that differ only in their UUID: tens of thousands are of a few hundred kinds."""
 
 
 def _seen(

@@ -1,5 +1,5 @@
-"""What was read of nodes, whole, with what follows from it: their cards as HAMi takes them in, what kubelet offers, the
-device plugins, and what the nodes that were read by themselves say.
+"""The scene of nodes: their GPUs as HAMi takes them in, what kubelet offers, the device plugins, and what the nodes
+that were read by themselves say.
 """
 
 from collections import defaultdict
@@ -51,7 +51,7 @@ from playbooks.scenes.cluster import ClusterScene, Named, OfInstall, Remembering
 T = TypeVar("T")
 
 _MOST_KEPT = 2_000
-"""Nodes of which what was worked out is kept: of all of a large cluster it would be most of the memory."""
+"""The most nodes whose results are kept: those of a whole large cluster would be most of the memory."""
 _QUIET = ("ready", "missing", "unseen")
 _NODE_LABELS = (*(vendor.node_label[0] for vendor in VENDORS if vendor.node_label[0]), *SIZE_LABELS)
 
@@ -76,7 +76,7 @@ class _Sorted(NamedTuple):
 
 class NodeGpus(NamedTuple):
     """What a node object says of its NVIDIA GPUs: the cards that the device plugin registered, whatever HAMi makes of
-    its handshake, and kubelet's figures for the resource that they are counted by.
+    its handshake, and kubelet's capacity and allocatable of their resource.
     """
 
     resource: str
@@ -90,7 +90,7 @@ class NodeGpus(NamedTuple):
 
     @property
     def silent(self) -> bool:
-        """Whether pods get nothing there: nothing is registered, or kubelet offers nothing."""
+        """Whether pods get no GPU on the node: nothing is registered, or kubelet offers nothing."""
         return not self.cards or self.allocatable == 0
 
 
@@ -114,7 +114,7 @@ class NodesScene(OfInstall, frozen=True, dict=True, eq=False, weakref=True):
     vendors: tuple[Vendor, ...] = ()
 
     def was_read(self, source: str) -> bool:
-        """Whether rules may conclude anything from it."""
+        """Whether the source was read: rules conclude nothing from an unread one."""
         return source != "plugin sets" or self.questioned.sets is not None
 
     @property
@@ -124,14 +124,14 @@ class NodesScene(OfInstall, frozen=True, dict=True, eq=False, weakref=True):
 
     @cached_property
     def off(self) -> dict[str, str]:
-        """The vendors that the scheduler's flags leave out, with the flag that is missing."""
+        """The vendors that the scheduler's flags leave out, each with the flag that is missing."""
         on = {device.vendor.names.word for device in self.config.devices}
         left = (vendor for vendor in VENDORS if vendor.flag and vendor.names.word not in on)
         return {vendor.names.word: vendor.flag for vendor in left} if self.install.flags else {}
 
     @cached_property
     def zone(self) -> timedelta:
-        """How far the scheduler's unzoned times are ahead of UTC, as far as they show."""
+        """How far the scheduler's local times, which name no zone, are ahead of UTC, as far as they show it."""
         annotations = [node.metadata.annotations or {} for node in self.nodes]
         handshakes = (texts[key] for texts in annotations for key in _handshakes_in(tuple(texts)))
         return scheduler_zone(handshakes, self.version, self.now) if self.version else timedelta()
@@ -147,7 +147,7 @@ class NodesScene(OfInstall, frozen=True, dict=True, eq=False, weakref=True):
 
     @cached_property
     def world(self) -> ClusterScene:
-        """The cluster as HAMi sees the first vendor's cards, with nothing given of them."""
+        """The cluster as HAMi sees the first vendor's cards, with all of them free."""
         first = structs.replace(self.config, devices=self.config.devices[:1])
         seen = structs.replace(self.seen, config=first)
         return ClusterScene(seen, Capacity(list(self.nodes), [], []), self.judged_at)
@@ -172,7 +172,7 @@ class NodesScene(OfInstall, frozen=True, dict=True, eq=False, weakref=True):
 
     @cached_property
     def drivers(self) -> Mapping[str, list[tuple[Driver, Plugin]]]:
-        """By node the pods of NVIDIA's driver that do not work, and are not just starting."""
+        """By node, the pods of NVIDIA's driver that do not work, without those that are just starting."""
         read = self.plugins.drivers if self.plugins and not isinstance(self.plugins.drivers, Gap) else ()
         found = defaultdict[str, list[tuple[Driver, Plugin]]](list)
         for driver, pods in read:
@@ -183,23 +183,23 @@ class NodesScene(OfInstall, frozen=True, dict=True, eq=False, weakref=True):
 
     @cached_property
     def settings(self) -> PluginSettings:
-        """What HAMi's config maps set for the nodes' GPUs."""
+        """The settings for nodes' GPUs in HAMi's ConfigMaps."""
         return read_plugin_settings(self.seen.config_maps)
 
     @cached_property
     def by_drivers(self) -> frozenset[str]:
-        """The nodes whose devices a DRA driver of HAMi's publishes."""
+        """The names of nodes whose devices a DRA driver of HAMi's publishes."""
         slices = () if isinstance(self.slices, Gap) else dra.of_hami(self.slices)
         return frozenset(slice_.spec.node_name for slice_ in slices)
 
     def is_overdue(self, handshake: Handshake | None) -> bool:
-        """Whether a question of the scheduler has gone unanswered for too long, in its own local time."""
+        """Whether the scheduler's handshake went unanswered for too long, by the scheduler's local time."""
         if handshake is None or handshake.at is None or handshake.state != "requesting":
             return False
         return self.now + self.zone - handshake.at > SCHEDULER_PATIENCE
 
     def questioning(self, questioned: NodesInQuestion, undecodable: tuple[str, ...]) -> Self:
-        """A scene that adds what was read of a few nodes by themselves once it was known of which."""
+        """The scene with a few nodes that were read by themselves, once it was known which; results are kept."""
         other = structs.replace(self, questioned=questioned, undecodable=undecodable)
         vars(other).update(
             {name: value for name, value in vars(self).items() if name not in ("read", "alike", "_facts")}
@@ -208,7 +208,7 @@ class NodesScene(OfInstall, frozen=True, dict=True, eq=False, weakref=True):
         return other
 
     def see(self, name: str) -> "NodeScene":
-        """The node by itself."""
+        """The scene of one node."""
         side = self.questioned.sides.get(name)
         if side is None:
             return self._sorted.kept.get(name) or NodeScene(self._by_name[name], ref(self))
@@ -217,12 +217,12 @@ class NodesScene(OfInstall, frozen=True, dict=True, eq=False, weakref=True):
 
     @cached_property
     def read(self) -> list[tuple["NodeScene", list[str]]]:
-        """The nodes that were read by themselves."""
+        """The nodes that were read by themselves, each with its name in a list, as `alike` has them."""
         return [(self.see(name), [name]) for name in self.questioned.sides if self.wanted in ("", name)]
 
     @property
     def alike(self) -> Iterator[tuple["NodeScene", list[str]]]:
-        """The nodes that concern HAMi: the first by name of those that are alike, and the names of all of them."""
+        """The nodes that concern HAMi, in sets of alike ones: the first node by name, and the names of all."""
         for names in self._sorted.alike if self.plugins else ():
             rest = [name for name in names if name not in self.questioned.sides and self.wanted in ("", name)]
             if rest:
@@ -285,7 +285,7 @@ class NodesScene(OfInstall, frozen=True, dict=True, eq=False, weakref=True):
 
     @cached_property
     def shared_uuids(self) -> dict[tuple[str, ...], list[str]]:
-        """The UUIDs that several nodes register, by those nodes. Other vendors number their cards."""
+        """The UUIDs that several nodes register, by the nodes' names. Other vendors number their cards."""
         twice, holders = self._sorted.twice, defaultdict[str, set[str]](set)
         for node in map(self.see, self.names if twice else ()):
             for uuid in twice.intersection(node.uuids):
@@ -297,7 +297,7 @@ class NodesScene(OfInstall, frozen=True, dict=True, eq=False, weakref=True):
 
 
 class NodeScene(Remembering, frozen=True, dict=True, eq=False):
-    """One node among others. `side`: what was read of it by itself.
+    """One node of a `NodesScene`. `side`: what was read of the node by itself.
 
     It does not hold the scene that holds it: thousands of nodes would stay until Python looks for such cycles.
     """
@@ -318,7 +318,7 @@ class NodeScene(Remembering, frozen=True, dict=True, eq=False):
 
     @cached_property
     def state(self) -> Registration | Unregistered | None:
-        """What every possible version makes of the node, None where they do not agree."""
+        """The registration as every possible version of HAMi reads it, None where they do not agree."""
         *rest, newest = (view.registration(self.name) for view in self.among.world.views)
         why = newest.why if isinstance(newest, Unregistered) else None
         agreed = all((state.why if isinstance(state, Unregistered) else None) == why for state in rest)
@@ -326,7 +326,7 @@ class NodeScene(Remembering, frozen=True, dict=True, eq=False):
 
     @property
     def own(self) -> Registration | None:
-        """What can be read of its registration, also where HAMi does not take the cards in."""
+        """The node's registration as far as it can be read, also where HAMi does not take the cards in."""
         return self.state.registration if isinstance(self.state, Unregistered) else self.state
 
     @property
@@ -335,12 +335,12 @@ class NodeScene(Remembering, frozen=True, dict=True, eq=False):
 
     @cached_property
     def others(self) -> tuple[Registration | Unreadable, ...]:
-        """What other vendors register."""
+        """The registrations of other vendors."""
         return tuple(read_registrations(self.node, BESIDE))
 
     @cached_property
     def beside(self) -> tuple[OtherDevice, ...]:
-        """What every possible version makes of other vendors' devices there, where they agree."""
+        """Other vendors' devices of the node as every possible version sees them, where they agree."""
         node, among, others = self.node, self.among, list[OtherDevice]()
         for device in given_beside(node, among.config):
             of = [version for version in among.world.versions if version >= device.vendor.since]
@@ -351,7 +351,7 @@ class NodeScene(Remembering, frozen=True, dict=True, eq=False):
 
     @cached_property
     def registrations(self) -> tuple[Registration, ...]:
-        """All that can be read of what is registered or counted there, whichever vendor's."""
+        """All registrations and counts of devices that can be read on the node, of any vendor."""
         found = [registered for registered in (self.own, *self.others) if isinstance(registered, Registration)]
         known = {registration.word for registration in found}
         states = (device.state for device in self.beside if device.device.word not in known)
@@ -363,23 +363,23 @@ class NodeScene(Remembering, frozen=True, dict=True, eq=False):
 
     @property
     def slots(self) -> tuple[int, int]:
-        """The slots of the first vendor's cards, and those of the healthy ones."""
+        """The number of slots of the first vendor's cards, and of the healthy ones among them."""
         cards = self.own.cards if self.own else ()
         return sum(card.slots for card in cards), sum(card.slots for card in cards if card.health)
 
     @cached_property
     def of_others(self) -> bool:
-        """Whether only an operator's label says that NVIDIA's GPUs are there, as some other plugins want it."""
+        """Whether only an operator's label says that the node has NVIDIA's GPUs, as other plugins want it."""
         return expects_gpus(self.node, self.among.config) and is_given_by_label_alone(self.node, self.among.config)
 
     @cached_property
     def expects_gpus(self) -> bool:
-        """Whether it is HAMi's matter that the first vendor's GPUs are there."""
+        """Whether HAMi is to hand out GPUs of the first vendor on the node."""
         return expects_gpus(self.node, self.among.config) and not (self.of_others and self.plugin.health in _QUIET)
 
     @property
     def left_out(self) -> bool:
-        """Whether it has GPUs that nobody gave to a device plugin: maybe on purpose."""
+        """Whether the node's GPUs were given to no device plugin, and none runs there: maybe on purpose."""
         return self.plugin.pod is None and not is_for(self.node, self.among.config.devices[0])
 
     @property
@@ -389,40 +389,40 @@ class NodeScene(Remembering, frozen=True, dict=True, eq=False):
 
     @property
     def count_resource(self) -> str:
-        """The resource that its cards are counted by."""
+        """The resource by which kubelet counts the node's cards."""
         config = self.among.config
         return (config.of(self.own.word) if self.own else config.gpus).count
 
     @property
     def allocatable(self) -> int:
-        """How many of them kubelet offers."""
+        """How many of `count_resource` kubelet offers."""
         return kubelet_offers(self.node, self.count_resource)
 
     @property
     def plugin(self) -> Plugin:
-        """HAMi's own device plugin on the node."""
+        """The state of HAMi's own device plugin on the node."""
         known = self.among.by_plugins
         return known.get(self.name) or Plugin("missing" if known else "unseen")
 
     @property
     def plugins_beside(self) -> Mapping[str, Plugin]:
-        """The device plugins of other vendors, by the vendor's word, as far as their labels are known."""
+        """The device plugins of other vendors on the node, by vendor, as far as their labels are known."""
         return {word: found for word, pods in self.among.by_others.items() if (found := pods.get(self.name))}
 
     @property
     def is_by_driver(self) -> bool:
-        """Whether a DRA driver of HAMi's stands in the place of its device plugins."""
+        """Whether a DRA driver of HAMi's replaces the node's device plugins."""
         return self.name in self.among.by_drivers and self.plugin.pod is None and not self.plugins_beside
 
     @property
     def vendors(self) -> Sequence[Vendor]:
-        """The vendors whose device plugins are looked at."""
+        """The vendors whose device plugins on the node are looked at."""
         own = vendors_of(self.node, self.among.config) if self.was_read else ()
         return self.among.vendors or own or [FIRST]
 
     @property
     def was_read(self) -> bool:
-        """Whether the node object is known."""
+        """Whether the node object could be read."""
         return not (self.side and isinstance(self.side.node, Gap))
 
     @property

@@ -1,4 +1,4 @@
-"""One pod that has its node or has ended, and one that cannot be looked at."""
+"""The scenes of a pod that has its node or has ended, and of one that cannot be looked at."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -40,7 +40,7 @@ class PlacedScene(Remembering, frozen=True, dict=True, eq=False):
     side: NodeSide | None = None
     own_logs: Sequence[LogSeen] | None = None
     own_log_gaps: Sequence[Gap] = ()
-    """What could not be read of them is a gap only where it would have told something."""
+    """The gaps of `own_logs`, told only where the logs would have shown something."""
     plugin_sets: PluginSets | None = None
     webhook: WebhookSeen | None = None
     owner: Workload | Gap | None = None
@@ -55,23 +55,23 @@ class PlacedScene(Remembering, frozen=True, dict=True, eq=False):
         return [gap for gap in others if isinstance(gap, Gap)]
 
     def was_read(self, source: str) -> bool:
-        """Whether rules may conclude anything from it: HAMi's `install`, or the pod's `node`."""
+        """Whether HAMi's `install`, or the pod's `node`, was read: rules conclude nothing from an unread one."""
         return self.node is not None if source == "node" else self.seen is not None
 
     @cached_property
     def events(self) -> list[Event]:
-        """What was said of this pod, and of no earlier one of its name."""
+        """The events about this pod, without those of an earlier pod of its name."""
         read, uids = () if isinstance(self.events_read, Gap) else self.events_read, ("", self.pod.metadata.uid)
         return [event for event in read if event.involved_object.uid in uids and event.message.strip()]
 
     @property
     def install(self) -> Install:
-        """HAMi's, empty where it was not read."""
+        """HAMi's install, empty where it was not read."""
         return self.seen.install if self.seen else Install()
 
     @property
     def version(self) -> Version | None:
-        """HAMi's version, None when it could not be told."""
+        """HAMi's version, None when it is not known."""
         return self.install.version.version if self.install.version else None
 
     @cached_property
@@ -86,7 +86,7 @@ class PlacedScene(Remembering, frozen=True, dict=True, eq=False):
 
     @property
     def log_unread(self) -> bool:
-        """Whether nothing is known of what its GPU containers print."""
+        """Whether nothing could be read of the output of the pod's GPU containers."""
         return self.own_logs is None or (not self.own_logs and bool(self.own_log_gaps))
 
     @property
@@ -105,13 +105,13 @@ class PlacedScene(Remembering, frozen=True, dict=True, eq=False):
 
     @cached_property
     def cards(self) -> list[Card]:
-        """The node's cards; empty also where the node was not read."""
+        """The cards of the pod's node; empty also where the node was not read."""
         read = read_registrations(self.node) if self.node else ()
         return [card for registered in read if isinstance(registered, Registration) for card in registered.cards]
 
 
 class AbsentScene(Remembering, frozen=True, dict=True, eq=False):
-    """A pod that was asked about and cannot be looked at: there is none, or (a gap) it could not be read.
+    """A pod that was asked about and cannot be looked at: it does not exist, or (a gap) it could not be read.
 
     `events_read` are those of its name. `seen` and `webhook` are read where HAMi's webhook kept it from being created
     because nobody answered, `queued` where Kueue may hold the Job that was asked about.
@@ -132,12 +132,12 @@ class AbsentScene(Remembering, frozen=True, dict=True, eq=False):
         return [gap for gap in (self.absent, self.events_read, self.queued, *read) if isinstance(gap, Gap)]
 
     def was_read(self, source: str) -> bool:
-        """Whether rules may conclude anything from it: that the pod is `absent`."""
+        """Whether it is known that the pod is `absent`: rules conclude nothing from an unread source."""
         return source != "absent" or not isinstance(self.absent, Gap)
 
     @property
     def refusals(self) -> Sequence[Event]:
-        """Why its owner could not create it."""
+        """The events why the pod's owner could not create the pod."""
         return () if isinstance(self.absent, Gap) else self.absent.refusals
 
     @property
@@ -146,10 +146,10 @@ class AbsentScene(Remembering, frozen=True, dict=True, eq=False):
 
     @property
     def install(self) -> Install:
-        """HAMi's, empty where it was not read."""
+        """HAMi's install, empty where it was not read."""
         return self.seen.install if self.seen else Install()
 
     @property
     def nodes(self) -> Mapping[str, Node]:
-        """None: a pod that is not there has no node."""
+        """The nodes, always empty: a pod that does not exist has none."""
         return {}

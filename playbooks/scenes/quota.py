@@ -1,4 +1,4 @@
-"""What was read about the quotas on HAMi's resources: of one namespace, or of all."""
+"""The scene of the quotas on HAMi's resources, of one namespace, or of all."""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -18,9 +18,9 @@ from playbooks.scenes.cluster import ClusterScene, OfInstall, what_was_read
 
 
 class Space(NamedTuple):
-    """One namespace: its limits on HAMi's resources, who holds cards, and its unfinished pods (None: not read).
+    """One namespace: its limits on HAMi's resources, who holds GPUs, and its unfinished pods (None: not read).
 
-    `used` is what HAMi counts, by resource: memory in MiB and cores; None where the holders were not seen.
+    `used` is what HAMi counts, by resource: memory in MiB and cores; None where the holders were not read.
     """
 
     namespace: str
@@ -33,16 +33,16 @@ class Space(NamedTuple):
         return [limit for limit in self.limits if limit.resource == resource and limit.by == by]
 
     def asked(self, resource: str) -> int | None:
-        """What the pods ask for as written: what Kubernetes counts."""
+        """The sum of the resource that the namespace's pods ask for as written, as Kubernetes counts it."""
         return None if self.pods is None else sum(int(effective_request(pod, resource)) for pod in self.pods)
 
 
 class QuotaScene(OfInstall, frozen=True, dict=True, eq=False):
-    """Quotas, who holds cards (`ledger` is their sum), and the unfinished pods of namespaces that have a quota.
+    """Quotas, who holds GPUs (`ledger` is their sum), and the unfinished pods of namespaces that have a quota.
 
     `waiting` are pods whose namespace's quota may refuse them, the oldest first, and `cluster` where they wait; None
-    where there are none. `refusals` are events of controllers that were refused a pod. `deserted`: nothing was seen in
-    the namespace that was asked about.
+    where there are none. `refusals` are events of controllers that were refused a pod. `deserted`: the namespace that
+    was asked about has no pod and no quota.
     """
 
     namespace: str
@@ -57,10 +57,10 @@ class QuotaScene(OfInstall, frozen=True, dict=True, eq=False):
     deserted: EmptyNamespace | Gap | None = None
     undecodable: tuple[str, ...] = ()
     nodes: Sequence[Node] | Gap = ()
-    """Read where a key of a quota names a resource that HAMi does not have."""
+    """The nodes, read only where a key of a quota names a resource that HAMi does not have."""
 
     def was_read(self, source: str) -> bool:
-        """Whether rules may conclude anything from the quotas, from who holds cards, or from the nodes."""
+        """Whether the quotas, the holders, or the nodes were read: rules conclude nothing from unread ones."""
         read = {"quotas": self.quotas_read, "holders": self.holders, "nodes": self.nodes}
         return not isinstance(read.get(source), Gap)
 
@@ -70,7 +70,7 @@ class QuotaScene(OfInstall, frozen=True, dict=True, eq=False):
 
     @property
     def rules(self) -> Rules:
-        """What HAMi of this version makes of quotas."""
+        """How this version of HAMi treats quotas."""
         return rules_of(self.version or NEWEST_READ)
 
     @property
@@ -80,14 +80,14 @@ class QuotaScene(OfInstall, frozen=True, dict=True, eq=False):
 
     @cached_property
     def unknown_keys(self) -> list[UnknownKey]:
-        """The keys that nobody counts, as far as nodes were read."""
+        """The quotas' keys that nobody counts, as far as nodes were read."""
         offered = {name for node in what_was_read(self.nodes) for name in node.status.capacity or ()}
         found = unknown_keys(self.quotas, self.config, offered)
         return [key for key in found if self.namespace in ("", key.namespace)]
 
     @cached_property
     def limits(self) -> list[QuotaLimit]:
-        """Every limit on a resource of HAMi's, of all namespaces that were read."""
+        """Every limit on a resource of HAMi, in all namespaces that were read."""
         return list(limits_of(self.quotas, self.config))
 
     @cached_property
@@ -119,25 +119,25 @@ class QuotaScene(OfInstall, frozen=True, dict=True, eq=False):
         return {name: amount for name, amount in counted.items() if amount or name in first}
 
     def used(self, space: Space, limit: QuotaLimit) -> int | None:
-        """What counts against a limit: by Kubernetes, or by HAMi where that holds pods against it."""
+        """What counts against a limit, by Kubernetes or by HAMi; None where not known, or nobody enforces it."""
         if limit.by == "Kubernetes":
             return limit.used
         return space.used.get(limit.resource, 0) if space.used is not None and self.enforces(limit) else None
 
     def enforces(self, limit: QuotaLimit) -> bool:
-        """Whether HAMi of this version holds pods against the limit."""
+        """Whether this version of HAMi holds pods against the limit."""
         return is_enforced(limit, self.config, self.rules)
 
     def held(self, holder: Holding, resource: str) -> int:
-        """What a limit on the resource counts of the pod: MiB, or cores."""
+        """How much of a pod's holding counts against a limit on the resource: MiB, or cores."""
         device, of_cores = self.config.amounts[resource]
         return holder.given_by(given_by(device))[of_cores]
 
     def measured(self, space: Space) -> list[str]:
-        """The resources for memory and cores that the namespace's limits name, those of one device together."""
+        """The memory and cores resources in the namespace's limits, those of one device together."""
         named = {limit.resource for limit in space.limits}
         return [resource for resource in self.config.amounts if resource in named]
 
     def is_first(self, device: Device) -> bool:
-        """Whether it is of the vendor whose resources HAMi reads first."""
+        """Whether the device is of the vendor whose resources HAMi reads first."""
         return device.vendor is self.config.devices[0].vendor

@@ -1,4 +1,4 @@
-"""One pod that waits for a node, in its cluster, with the verdicts that follow."""
+"""The scene of one pending pod in its cluster, with the verdicts of the nodes."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
@@ -48,11 +48,11 @@ _ALL_BUT_SIZE = frozenset(
 
 
 class PodScene(OfCluster, frozen=True, dict=True, eq=False):
-    """One pod that waits for a node, in its cluster.
+    """One pending pod in its cluster.
 
     `claims` are read where it asks for devices through ResourceClaims, `group_events` where Volcano names a PodGroup,
     `volcano_plugins` where it asks for Volcano's vGPUs, `queued` where Kueue holds it, and `usage` on the nodes where
-    somebody may hold GPUs without using them. `advises`: with what would make it fit.
+    pods may hold GPUs without using them. `advises`: whether findings say what would make the pod fit.
     """
 
     pod: Pod
@@ -64,12 +64,12 @@ class PodScene(OfCluster, frozen=True, dict=True, eq=False):
     advises: bool = True
 
     def twin(self, pod: Pod, attempt: Attempt) -> Self:
-        """The scene of a pod that is alike (`alike.request_key`): how it fits was worked out for this one."""
+        """The scene of a pod that is alike (`alike.request_key`), with the verdicts that this scene worked out."""
         requests = [request._replace(name=pod.name, uid=pod.metadata.uid) for request in self.requests]
         return self._with({"attempt": attempt, "requests": requests}, pod=pod)
 
     def measured(self, usage: MeasuredNodes) -> Self:
-        """A scene that adds the usage that was read once it was known of which nodes."""
+        """The scene with the measured use of GPUs, which is read last: only then is it known on which nodes."""
         return self._with({}, usage=usage)
 
     def _with(self, known: Mapping[str, Any], **fields: Any) -> Self:
@@ -80,7 +80,7 @@ class PodScene(OfCluster, frozen=True, dict=True, eq=False):
 
     @cached_property
     def attempt(self) -> Attempt:
-        """What the schedulers said last of this pod; log lines about an earlier pod of the same name do not count."""
+        """The schedulers' newest statement about this pod; log lines older than the pod do not count."""
         name, messages = (self.pod.namespace, self.pod.name), self.cluster.messages
         created, lines = parse_time(self.pod.metadata.creation_timestamp), messages.lines.get(name, ())
         own = [line for line in lines if created is None or line[1].at is None or line[1].at >= created]
@@ -108,32 +108,32 @@ class PodScene(OfCluster, frozen=True, dict=True, eq=False):
 
     @property
     def asked(self) -> dict[str, str]:
-        """The amounts of HAMi's resources that it asks for, as written."""
+        """The amounts of HAMi's resources that the pod asks for, as written."""
         return asked_resources(self.pod, self.config)
 
     @property
     def plugins(self) -> Mapping[str, Sequence[Pod] | Gap]:
-        """The pods of the device plugin of what the pod asks for, by node; of the nodes in question."""
+        """The pods, on the nodes in question, of the device plugin for what the pod asks for; by node."""
         return self.cluster.questioned.plugins_of(self.device.vendor)
 
     @property
     def words(self) -> list[Evidence]:
-        """What the schedulers said last."""
+        """The schedulers' newest statement about the pod as evidence."""
         return self.attempt.words
 
     @cached_property
     def views(self) -> list[View]:
-        """The cluster as each version reads it, the pod's own reservation forgotten: so its own filter run sees it."""
+        """The cluster as each version sees it, without the pod's own reservation, as in the pod's own filter run."""
         return [view.forgetting(self.pod.metadata.uid) for view in self.cluster.views]
 
     @cached_property
     def requests(self) -> list[PodRequest]:
-        """What it asks for, as each version reads it."""
+        """The pod's resource request, as each version reads it."""
         return [pod_request(self.pod, self.config, version) for version in self.cluster.versions]
 
     @property
     def version(self) -> Version | None:
-        """HAMi's version, None when it could not be told."""
+        """HAMi's version, None when it is not known."""
         return self.cluster.version
 
     @property
@@ -147,28 +147,28 @@ class PodScene(OfCluster, frozen=True, dict=True, eq=False):
 
     @property
     def device(self) -> Device:
-        """What the pod asks for, of several the first; the first vendor's where it asks for none."""
+        """The first device that the pod asks for; the first vendor's where it asks for none."""
         asked, config = self.request.containers, self.config
         return config.by_word[asked[0].word] if asked else config.devices[0]
 
     @property
     def noun(self) -> str:
-        """What its devices are called together; GPU where it asks for none."""
+        """The common noun of the devices that the pod asks for; GPU where it asks for none."""
         return called_together(self.config.by_word[asked.word].names.noun for asked in self.request.containers)
 
     @property
     def gpus(self) -> Resources:
-        """The resources of what the pod asks for."""
+        """The resource names of the first device that the pod asks for."""
         return self.device.resources
 
     @property
     def quotas(self) -> Iterable[ResourceQuota]:
-        """The quotas that were read, of this and maybe of other namespaces."""
+        """The quotas that were read, of the pod's and maybe of other namespaces; empty where they were not."""
         return self.view.facts.quotas or ()
 
     @cached_property
     def obstacles(self) -> dict[str, Obstacle]:
-        """The nodes that kube-scheduler itself drops, as far as objects alone tell."""
+        """The nodes that kube-scheduler itself drops, as far as objects alone tell, and why."""
         obstacle, found = NodeFilter(self.pod).obstacle, dict[str, Obstacle]()
         for name in sorted(self.nodes):
             if (blocking := obstacle(self.nodes[name])) is not None:
@@ -177,13 +177,13 @@ class PodScene(OfCluster, frozen=True, dict=True, eq=False):
 
     @cached_property
     def candidates(self) -> list[str]:
-        """The nodes that HAMi is asked about, sorted."""
+        """The nodes that kube-scheduler does not drop, so that HAMi is asked about them; sorted."""
         obstacles = self.obstacles
         return [name for name in sorted(self.nodes) if name not in obstacles]
 
     @cached_property
     def verdicts(self) -> dict[str, Verdict]:
-        """The fit of every candidate."""
+        """HAMi's verdict on every candidate."""
         return self.judge_each(self.candidates)
 
     @cached_property
@@ -209,18 +209,18 @@ class PodScene(OfCluster, frozen=True, dict=True, eq=False):
         return [name for name, verdict in self.verdicts.items() if verdict.fits]
 
     def judge(self, name: str, relax: frozenset[str] = frozenset()) -> Verdict:
-        """The verdict on a node; unknown where the versions that it could be do not agree."""
+        """HAMi's verdict on a node; unknown where the versions that it could be do not agree."""
         return self.judge_each([name], relax)[name]
 
     def judge_each(self, names: Sequence[str], relax: frozenset[str] = frozenset()) -> dict[str, Verdict]:
-        """HAMi's verdict on the pod for several nodes."""
+        """HAMi's verdicts on several nodes; reasons in `relax` do not count."""
         by_version = [
             view.judge_each(names, request, relax) for view, request in zip(self.views, self.requests, strict=True)
         ]
         return by_version[0] if len(by_version) == 1 else {name: _agreed(by_version, name) for name in names}
 
     def if_registered(self, name: str) -> Verdict:
-        """The verdict on an unregistered node if its cards were taken in; unknown when they cannot be read."""
+        """The verdict on an unregistered node if its cards were registered; unknown when they cannot be read."""
         state = self.view.state(name)
         if not isinstance(state, Unregistered) or state.registration is None:
             return Verdict(fits=None)
@@ -231,12 +231,12 @@ class PodScene(OfCluster, frozen=True, dict=True, eq=False):
         return wants_own_plugin(node, self.config) if device.vendor is FIRST else is_for(node, device)
 
     def is_asked_for(self, card: Card) -> bool:
-        """Whether the card is of a device that the pod asks for: HAMi looks for the device's word in its type."""
+        """Whether the card is of a device that the pod asks for: the card's type holds the device's word."""
         return any(card.is_of(asked.word) for asked in self.request.containers)
 
     @cached_property
     def devices_are_there(self) -> bool:
-        """Whether some candidate has, or should have, what the pod asks for: nodes of other vendors are no matter."""
+        """Whether some candidate has, or should have, the devices that the pod asks for."""
         return any(map(self.expects_gpus, self.candidates))
 
     @cached_property
@@ -252,13 +252,13 @@ class PodScene(OfCluster, frozen=True, dict=True, eq=False):
     def too_large(self) -> bool:
         """Whether no registered node of the cluster could take the pod even empty, whatever cards it names.
 
-        Never where the cards of half the nodes that should have some are unseen.
+        False where the cards of half the nodes that should have some could not be read.
         """
         return bool(self.refusals_when_empty)
 
     @cached_property
     def refusals_when_empty(self) -> Mapping[str, Verdict]:
-        """Where the pod is too large: what HAMi would say of one empty node of each kind. Else nothing."""
+        """HAMi's verdicts on an empty node of each kind, by its name, if all refuse the pod; else empty."""
         if self._are_unread:
             return {}
         by_version = {view.version: (view, request) for view, request in zip(self.views, self.requests, strict=True)}
@@ -273,7 +273,7 @@ class PodScene(OfCluster, frozen=True, dict=True, eq=False):
 
 
 HamiScene = InstallScene | PodScene
-"""What is read of HAMi itself, whether somebody asks about it or about a pod that waits for it."""
+"""A scene of HAMi itself, for a question about HAMi or about a pod that waits for it."""
 
 
 def _agreed(by_version: Sequence[Mapping[str, Verdict]], name: str) -> Verdict:

@@ -1,4 +1,4 @@
-"""HAMi itself: is every part of the installation there, do they agree, is something open that should not be?"""
+"""HAMi itself: does every part of the installation exist, do they agree, is something open that should not be?"""
 
 import asyncio
 from collections.abc import Sequence
@@ -43,13 +43,13 @@ from playbooks.status.tables import tables
 
 
 class Request(NamedTuple):
-    """The whole installation. `all`: everything instead of an overview."""
+    """The question about the whole installation. `all`: everything instead of an overview."""
 
     all: bool = False
 
 
 async def gather(wanted: Request, sources: Sources) -> Snapshot[Request, InstallScene]:
-    """Read every part. Raises SourceError when neither the scheduler's Deployment nor its pods could be read."""
+    """Reads every part. Raises SourceError when neither the scheduler's Deployment nor its pods could be read."""
     cluster = sources.cluster
     found = await gather_install(sources)
     if install_unread(found):
@@ -106,7 +106,7 @@ async def _questioned(cluster: Cluster, components: Components, seen: InstallSee
 
 
 def diagnose(snapshot: Snapshot[Request, InstallScene]) -> Report:
-    """The worst first; one finding when everything is well."""
+    """The report: the findings, the worst first; a single one when everything is well."""
     scene = snapshot.scene
     if (without := answer_without_hami("status", snapshot, scene.seen)) is not None:
         return without

@@ -1,4 +1,4 @@
-"""The tables of `status`: every component with what it is in, and the flags that they were started with."""
+"""The tables of `status`: every component with its state, and the flags with which components were started."""
 
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
@@ -34,7 +34,7 @@ _NEEDLESS = frozenset(
         *("leader-elect-resource-name", "leader-elect-resource-namespace"),
     }
 )
-"""Paths inside the containers, names that stand in the other table, and one that nothing reads."""
+"""Flags that are not shown: paths inside the containers, names in the other table, and one that nothing reads."""
 
 _UNSET: tuple[tuple[str, str, Version], ...] = (
     ("node-lock-timeout", "5m0s", Version(2, 7, 0)),
@@ -46,7 +46,7 @@ _UNSET: tuple[tuple[str, str, Version], ...] = (
 
 
 class ComponentRow(NamedTuple):
-    """A part of HAMi. `object` is `ns/name`, or what stands in its place."""
+    """A row for a part of HAMi. `object` is `ns/name`, or what stands in its place."""
 
     component: str
     object: str
@@ -56,7 +56,7 @@ class ComponentRow(NamedTuple):
 
 
 class FlagRow(NamedTuple):
-    """A flag of one of the components, as it counts."""
+    """A row for a flag of one of the components, with the value that counts."""
 
     of: str
     flag: str
@@ -72,9 +72,9 @@ FLAGS = Sheet("flags", FlagRow, brief={"of": "of", "flag": "flag", "value": "val
 
 
 def tables(scene: InstallScene, *, brief: bool) -> tuple[Table, ...]:
-    """Both tables, then the nodes of whose GPUs the scheduler counts another amount than live pods hold.
+    """The two tables, then that of nodes whose GPUs the scheduler counts otherwise than live pods hold them.
 
-    What was not read has no row. `brief`: they are part of an overview.
+    Parts that were not read have no row. `brief`: the tables are part of an overview.
     """
     components, flags = list(_components(scene)), list(_flags(scene))
     both = (

@@ -51,7 +51,7 @@ Direction = Literal["raise", "lower", "keep", "cannot-tell", "refuse", "repair"]
 
 
 class AdviceRow(NamedTuple):
-    """The fields are the table's columns. `object` is empty where the advice is about the whole cluster."""
+    """A row of advice; the fields are the table's columns. `object` is empty where it is about the whole cluster."""
 
     topic: Topic
     direction: Direction
@@ -71,7 +71,7 @@ ADVICE = Sheet(
 
 
 class Advice(NamedTuple):
-    """A row of the table, with the finding where something is to be changed or repaired, or must not be changed.
+    """A row of the table, with a finding where something is to be changed or repaired, or must not be changed.
 
     `of_symptom` is false where it rests on something else than the symptom that the guide's table of scenarios has for
     the topic.
@@ -83,7 +83,7 @@ class Advice(NamedTuple):
 
 
 class AdviceRule(Rule[TuneScene]):
-    """A rule whose advice stands in the table as well: also what is to be kept, and what cannot be told."""
+    """A rule whose advice is also in the table, with values to be kept and what cannot be told."""
 
     def __init__(self, advise: Callable[[TuneScene], Iterable[Advice]]) -> None:
         super().__init__(self._findings, ("tuning-advice",), ())
@@ -91,7 +91,7 @@ class AdviceRule(Rule[TuneScene]):
         update_wrapper(self, advise)
 
     def advice(self, scene: TuneScene) -> list[Advice]:
-        """All its advice, worked out once."""
+        """All advice of the rule, worked out once."""
         return scene.once(self._all)
 
     def _all(self, scene: TuneScene) -> list[Advice]:
@@ -111,7 +111,7 @@ def changed(
     confidence: Confidence = "confirmed",
     of_symptom: bool = True,
 ) -> Advice:
-    """What is to be changed. `claim` is the sentence with the arithmetic: every number of it stands in `proofs`.
+    """Advice to change a value. `claim` is the sentence with the arithmetic: every number of it is in `proofs`.
 
     `actions` say where in the chart's values it is set, what it risks and how to check it afterwards.
     """
@@ -120,28 +120,28 @@ def changed(
 
 
 def kept(topic: Topic, current: Prose, why: Prose, about: str = "") -> Advice:
-    """What is to be left as it is."""
+    """Advice to leave a value as it is."""
     return Advice(AdviceRow(topic, "keep", about, current, current, why))
 
 
 def unknown(topic: Topic, why: Prose, about: str = "", *, current: Prose = "") -> Advice:
-    """What cannot be told."""
+    """Advice that cannot be given, and why."""
     return Advice(AdviceRow(topic, "cannot-tell", about, current, "", why))
 
 
 _GPUS = "nvidia"
-"""The section of the device config that is about the GPUs that the guide tunes."""
+"""The section of the device config about the GPUs that the guide tunes."""
 
 
 class Deployed(NamedTuple):
-    """One setting as text; empty where it is not set. `proof` is empty where what would set it could not be read."""
+    """The value of a setting as text; empty where not set. `proof` is empty where its source could not be read."""
 
     value: str = ""
     proof: tuple[Evidence, ...] = ()
 
 
 def flag(scene: TuneScene, name: str) -> Deployed:
-    """A flag of the extender. Where it is not set, the quote is the whole command line: it is not in there."""
+    """The value of a flag of the extender. Where it is not set, the evidence is the whole command line."""
     found = _extender(scene)
     if found is None:
         return Deployed()
@@ -150,7 +150,7 @@ def flag(scene: TuneScene, name: str) -> Deployed:
 
 
 def flag_of_replica_set(replica_set: Workload, name: str) -> Evidence:
-    """A flag of the extender, or its whole command line, as a ReplicaSet of HAMi's scheduler has it."""
+    """The evidence of a flag of the extender, or its whole command line, in a ReplicaSet of HAMi's scheduler."""
     spec = replica_set.spec.template.spec
     look = kubectl("-n", replica_set.namespace, "get", "rs", replica_set.name, "-o", _path(".spec.template.spec", spec))
     at = clock(replica_set.metadata.creation_timestamp)
@@ -173,7 +173,7 @@ def _as_json(words: list[str]) -> str:
 
 
 def environment(scene: TuneScene, name: str) -> str:
-    """A variable of the extender; empty where it is not set."""
+    """The value of an environment variable of the extender; empty where it is not set."""
     found = _extender(scene)
     container = extender_of(found[0]) if found else None
     variables = (container.env or ()) if container else ()
@@ -203,7 +203,7 @@ def _path(where: str, spec: PodSpec) -> str:
 
 
 def gpu_setting(scene: TuneScene, key: str) -> Deployed:
-    """A key of the NVIDIA section of HAMi's device config."""
+    """The value of a key of the NVIDIA section of HAMi's device config."""
     config_map = next((map_ for map_ in scene.seen.config_maps if DEVICE_CONFIG_FILE in (map_.data or {})), None)
     if config_map is None:
         return Deployed()
@@ -227,7 +227,7 @@ def _of_config(config_map: ConfigMap, quote: str, search: str) -> Evidence:
 
 
 def node_count(scene: TuneScene) -> tuple[Evidence, ...]:
-    """How many nodes the cluster has; nothing where they could not be read."""
+    """The evidence of how many nodes the cluster has; empty where they could not be read."""
     if isinstance(scene.nodes, Gap):
         return ()
     at = format_time(scene.taken_at)
@@ -235,13 +235,13 @@ def node_count(scene: TuneScene) -> tuple[Evidence, ...]:
 
 
 def of_peak(held: MeasuredHolding, peak: Peak, scene: TuneScene) -> Evidence:
-    """The most that a container of the pod used within the window."""
+    """The evidence of the most that a container of the pod used within the window."""
     at = format_time(scene.taken_at)
     return Evidence("metrics", f"Pod {held.name}", at, peak.used.line, f"PromQL: {peak.query}")
 
 
 def of_request(held: MeasuredHolding, scene: TuneScene) -> tuple[Evidence, ...]:
-    """What HAMi gave the pod, of each GPU."""
+    """The evidence of what HAMi gave the pod of each GPU."""
     holder = scene.holder(held)
     return (quotes.of_holder(holder),) if holder else ()
 
@@ -250,7 +250,7 @@ _OOM_KILLED = "OOMKilled"
 
 
 def oomkilled(held: MeasuredHolding, scene: TuneScene) -> list[HolderContainer]:
-    """The pod's containers whose last end was that within the window; an end without a time counts."""
+    """The pod's containers that were OOMKilled at their last end, within the window or without a time."""
     since = scene.taken_at - timedelta(days=WINDOW_DAYS)
     ends = [(container, container.end) for container in _statuses(scene.holder(held)) if container.end]
     killed = [(container, parse_time(end.finished_at)) for container, end in ends if end.reason == _OOM_KILLED]
@@ -268,7 +268,7 @@ def _statuses(holder: Holder | None) -> list[HolderContainer]:
 
 
 def of_end(held: MeasuredHolding, container: HolderContainer) -> Evidence:
-    """The reason of the container's last end."""
+    """The evidence of the container's last end: its reason, else its number of restarts."""
     place = "state" if container.state.terminated else "lastState"
     reason = container.end.reason if container.end else ""
     shown = f"{place}.terminated.reason" if reason else "restartCount"
@@ -277,7 +277,7 @@ def of_end(held: MeasuredHolding, container: HolderContainer) -> Evidence:
 
 
 def of_restarts(held: MeasuredHolding, container: HolderContainer) -> Evidence:
-    """How often the container was started again."""
+    """The evidence of how often the container was restarted."""
     return _of_container(held, container, None, str(container.restart_count), "restartCount")
 
 

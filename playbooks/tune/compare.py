@@ -1,9 +1,9 @@
 """What changed between two recordings, and whether it helped: `tune compare BEFORE AFTER`.
 
-When a difference between two measurements is more than chance. Times: a rank test (Mann-Whitney U, normal approximation
-with correction for ties), two-sided at 1 %, of at least ten pods on each side; and the medians differ by 10 % of the
-larger, and by 0.05 s, or by 1 s where whole seconds are known. Counts: each pod is one chance; the counts differ by
-more than three times their standard deviation if every pod on either side caused as many.
+A difference between two measurements is more than chance under these rules. Times: a rank test (Mann-Whitney U, normal
+approximation with correction for ties), two-sided at 1 %, of at least ten pods on each side; and the medians differ by
+10 % of the larger, and by 0.05 s, or by 1 s where whole seconds are known. Counts: each pod is one chance; the counts
+differ by more than three times their standard deviation if every pod on either side caused as many.
 """
 
 import math
@@ -36,14 +36,14 @@ from playbooks.tune.scene import TuneScene, gather_scene
 
 Difference = Literal["better", "worse", "no difference", "not enough data"]
 LEAST = 10
-"""Pods on each side."""
+"""The least number of pods on each side for a comparison."""
 _BEYOND_CHANCE = 2.58
 _DEVIATIONS = 3
 _SHARE = 0.1
 
 
 def compare_times(before: Sequence[float], after: Sequence[float], resolution_s: float) -> Difference:
-    """Seconds before and after; fewer are better."""
+    """Whether times (seconds, of pods before and after) differ by more than chance; less is better."""
     if min(len(before), len(after)) < LEAST:
         return "not enough data"
     old, new = statistics.median(before), statistics.median(after)
@@ -54,7 +54,7 @@ def compare_times(before: Sequence[float], after: Sequence[float], resolution_s:
 
 
 def compare_counts(before: int, after: int, pods_before: int, pods_after: int) -> Difference:
-    """How often something happened to so many pods; less often is better."""
+    """Whether counts (of so many pods before and after) differ by more than chance; less is better."""
     if min(pods_before, pods_after) < LEAST:
         return "not enough data"
     excess = before * pods_after - after * pods_before
@@ -82,14 +82,14 @@ def _rank_score(before: Sequence[float], after: Sequence[float]) -> float:
 
 _LONGEST = timedelta(hours=24)
 DEFAULTS = {"--kube-qps": "5", "--kube-burst": "10"}
-"""client-go's."""
+"""The default values of client-go for flags that are not set."""
 _CONFIG_FILES = (DEVICE_CONFIG_FILE, "config.yaml", "config.json")
 _LONGEST_VALUE = 60
 _COUNTED = ("nodes", "GPUs", "split count", "memory scaling")
 
 
 class ComparedSide(NamedTuple):
-    """What one recording shows. `settings` by group and name; a group that could not be read is not there."""
+    """What one recording shows. `settings` by group and name; a group that could not be read is missing."""
 
     scene: TuneScene
     latency: LatencySeen
@@ -97,14 +97,14 @@ class ComparedSide(NamedTuple):
 
     @property
     def busiest_minute(self) -> int:
-        """The most pods that were created within a minute: how much the scheduler had to do."""
+        """The most pods that were created within a minute: how much work the scheduler had."""
         times = sorted(life.noted["created"] for life in self.latency.lives)
         minute = timedelta(minutes=1)
         return max((bisect_left(times, at + minute) - place for place, at in enumerate(times)), default=0)
 
     @property
     def verbosity(self) -> int | None:
-        """How much the extender logs: requests that were held back for less than 1 s are logged from 3 on."""
+        """The extender's log level: requests that were held back for less than 1 s are logged from 3 on."""
         found = (container_of(pod.spec, EXTENDER_CONTAINER) for pod in self.scene.install.pods)
         container = next(filter(None, found), None)
         return verbosity_of(container)[0] if container else None
@@ -115,7 +115,7 @@ class ComparedSide(NamedTuple):
 
 
 async def gather_side(sources: Sources) -> ComparedSide:
-    """Only pods that were created since the scheduler runs as it does count: its values were others before."""
+    """Reads one recording. Only pods created since the scheduler's newest start count: its settings may change."""
     scene = await gather_scene(sources)
     now = sources.cluster.now()
     started = [at for pod in scene.install.ready_pods if (at := pod.running_since(EXTENDER_CONTAINER))]
@@ -147,7 +147,7 @@ def _settings_of(scene: TuneScene) -> Iterator[tuple[str, Iterable[tuple[str, st
 
 
 def settings_of(containers: Iterable[Container]) -> Iterator[tuple[str, Iterable[tuple[str, str]]]]:
-    """The flags and images of HAMi's extender and of kube-scheduler, of the first container of each name."""
+    """The flags and images of HAMi's extender and of kube-scheduler, from the first container of each name."""
     by_name: dict[str, Container] = {}
     for container in containers:
         by_name.setdefault(container.name, container)
@@ -199,7 +199,7 @@ def _leaves(path: str, value: Any) -> Iterator[tuple[str, str]]:
 
 _EXACT_S, _WHOLE_S = 0.05, 1.0
 _ALL_WAITS_FROM = 3
-"""The level from which requests that waited for less than 1 s are logged as well."""
+"""The log level from which requests that waited for less than 1 s are logged as well."""
 _SHOWN_WAITS, _SHOWN_CHANGES = 2, 10
 _TOLD_CHANGES = 3
 _TIMES_THE_LOAD = 2
@@ -216,7 +216,7 @@ _VERDICTS = {
 
 
 class ChangeRow(NamedTuple):
-    """A setting, a version or a count that differs."""
+    """A row for a setting, a version or a count that differs."""
 
     setting: Prose
     before: Prose
@@ -224,7 +224,7 @@ class ChangeRow(NamedTuple):
 
 
 class MeasuredRow(NamedTuple):
-    """A measured figure; the medians of stages in seconds, with the pods that they are of."""
+    """A row for a measured figure; the medians of stages in seconds, with their number of pods."""
 
     figure: str
     pods_before: int
@@ -244,8 +244,8 @@ MEASURED = Sheet(
 
 
 def compare(before: ComparedSide, after: ComparedSide, *, everything: bool) -> Report:
-    """The answer by the time from creation to start; a row for each figure says what changed in it. `everything`: no
-    overview.
+    """The report on two recordings: a row per figure says what changed, that from creation to start is the answer.
+    `everything`: no overview.
     """
     old, new = ({"recording": {"cluster": side.scene.cluster}, **side.settings} for side in (before, after))
     changes, figures = changes_of(old, new), _figures(before, after)
@@ -316,7 +316,7 @@ def effect_report(
 
 
 def changes_of(before: Mapping[str, Mapping[str, str]], after: Mapping[str, Mapping[str, str]]) -> list[ChangeRow]:
-    """The settings that differ, by group and name. A group that one side could not read is no change."""
+    """The settings that differ, by group and name. A group that one side could not read is left out."""
     rows: list[ChangeRow] = []
     for group in before:
         if group in after:

@@ -53,7 +53,7 @@ _BY_USE = {
 
 
 def compare_days(days: PastDays, *, everything: bool) -> Report:
-    """The verdict; a row for each figure says what changed in it, and a figure that a day lacks is not enough data.
+    """The report on two days: a row per figure says what changed; one that a day lacks is not enough data.
 
     `everything`: no overview.
     """

@@ -26,8 +26,8 @@ from playbooks.tune.scene import TuneScene
 
 
 class Client(NamedTuple):
-    """What the API client of HAMi's scheduler may do in a cluster of `nodes` nodes or more: requests a second, and so
-    many at once. `timeout_s` bounds one of them.
+    """The guide's row for `nodes` nodes or more: requests a second (`qps`) and at once (`burst`) that the API client of
+    HAMi's scheduler may make. `timeout_s` bounds one request.
     """
 
     nodes: int
@@ -37,7 +37,7 @@ class Client(NamedTuple):
 
 
 class SchedulerResources(NamedTuple):
-    """Requests and limits of HAMi's scheduler in a cluster of `nodes` nodes or more; CPU in thousandths."""
+    """The guide's row for `nodes` nodes or more: HAMi's scheduler's requests and limits; CPU in thousandths."""
 
     nodes: int
     cpu_request: int
@@ -47,9 +47,7 @@ class SchedulerResources(NamedTuple):
 
 
 class Scenario(NamedTuple):
-    """A symptom of the guide's table, and what it recommends. It is seen where advice on `topic` has one of these
-    `directions`.
-    """
+    """A symptom of the guide's table. It is seen here if advice on `topic` has one of these `directions`."""
 
     symptom: str
     parameter: str
@@ -59,7 +57,7 @@ class Scenario(NamedTuple):
 
 
 class TemplateSetting(NamedTuple):
-    """A value of a template. `path` is the chart's; after a blank, a word of the list that is there.
+    """A value of a template. `path` is the chart's; after a blank, a word of the list at that path.
 
     `read` tells where the deployed value stands: `flag NAME`, `config KEY` or `replicas`.
     """
@@ -76,28 +74,28 @@ TEMPLATES = ("development", "production")
 
 
 def scenarios() -> list[Scenario]:
-    """The table of symptoms, in the guide's order."""
+    """The guide's table of symptoms, in its order."""
     rows: list[dict[str, Any]] = _tables()["scenario"]
     return [Scenario(**row)._replace(directions=tuple(row["directions"])) for row in rows]
 
 
 def template(name: str) -> list[TemplateSetting]:
-    """The values of one of `TEMPLATES`."""
+    """The values of the guide's template `name`, one of `TEMPLATES`."""
     return [TemplateSetting(**row) for row in _tables()["template"][name]]
 
 
 def client_for(nodes: int) -> Client:
-    """The row for a cluster of this size."""
+    """The guide's row of API client limits for a cluster of this size."""
     return Client(**_row_of("client", "nodes", nodes))
 
 
 def splits_for(smallest_mib: int) -> int:
-    """Into how many shares a GPU is split whose smallest request is of so much memory."""
+    """The guide's split count for GPUs whose smallest request is of so much memory."""
     return _row_of("split", "smallest_mib", smallest_mib)["splits"]
 
 
 def resources_for(nodes: int) -> SchedulerResources:
-    """What HAMi's scheduler is given in a cluster of this size."""
+    """The guide's row of scheduler resources for a cluster of this size."""
     return SchedulerResources(**_row_of("scheduler", "nodes", nodes))
 
 
@@ -107,7 +105,7 @@ def _row_of(table: str, key: str, size: int) -> dict[str, int]:
 
 
 def lock_minutes() -> tuple[int, int]:
-    """The shortest and the longest --node-lock-timeout."""
+    """The shortest and the longest --node-lock-timeout that the guide allows, in minutes."""
     return _tables()["lock"]["least_min"], _tables()["lock"]["most_min"]
 
 
@@ -117,7 +115,7 @@ def _tables() -> dict[str, Any]:
 
 
 class ScenarioRow(NamedTuple):
-    """The fields are the table's columns. `seen`: yes, no, or cannot-tell."""
+    """A row for a symptom; the fields are the table's columns. `seen`: yes, no, or cannot-tell."""
 
     symptom: Prose
     seen: str
@@ -141,7 +139,7 @@ _SHEET = Sheet("scenarios", ScenarioRow)
 
 
 def scenario_table(advice: Sequence[Advice]) -> Table:
-    """A row for each symptom of the guide."""
+    """The table with a row for each symptom of the guide."""
     rows: list[ScenarioRow] = []
     for symptom, parameter, value, topic, directions in scenarios():
         ours = [each for each in advice if each.row.topic == topic]
@@ -155,7 +153,7 @@ def scenario_table(advice: Sequence[Advice]) -> Table:
 
 
 class TemplateRow(NamedTuple):
-    """The fields are the table's columns. `use`: yes, same, or why the value is not in the YAML."""
+    """A row for a value of a template; the fields are the columns. `use`: yes, same, or why it is not in the YAML."""
 
     setting: str
     deployed: Prose
@@ -164,7 +162,7 @@ class TemplateRow(NamedTuple):
 
 
 class ValuesLine(NamedTuple):
-    """A line of the YAML."""
+    """A row for a line of the YAML of chart values."""
 
     line: str
 
@@ -190,15 +188,15 @@ _OF_THE_CHART = (
     "leader-elect",
     "device-plugin-",
 )
-"""What the extender's arguments begin with that the chart writes by other values (charts/hami/templates/scheduler)."""
+"""Beginnings of the extender's arguments that the chart writes by other values (charts/hami/templates/scheduler)."""
 _AT_TIMES = ("enable-ascend", "enable-iluvatar", "node-label-selector", "legacy-metrics", "node-lock-retry-timeout")
-"""The chart writes these where its values say so, before those of extraArgs."""
+"""The arguments that the chart writes only where its values say so, before those of extraArgs."""
 _AGAINST = ("keep", "cannot-tell", "refuse", "lower")
-"""Advice on memory scaling that a template's over-commit does not outweigh."""
+"""Directions of advice on memory scaling that count more than a template's over-commit."""
 
 
 def compare_template(name: str, scene: TuneScene, advice: Sequence[Advice], *, everything: bool) -> Report:
-    """What the template would change here, and the chart's values that do so."""
+    """The report on what a template would change here, and the chart's values that do so."""
     settings = template(name)
     deployed = [_deployed_now(setting, scene) for setting in settings]
     rows = [

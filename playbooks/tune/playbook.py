@@ -1,4 +1,4 @@
-"""Which of HAMi's settings should be other ones here, by what is measured; and who holds GPUs without using them."""
+"""Which of HAMi's settings should be changed here, by what is measured; and who holds GPUs without using them."""
 
 from collections.abc import Sequence
 from datetime import date
@@ -41,12 +41,12 @@ _RULES: Sequence[AdviceRule] = (
     memory_limits,
 )
 TUNE: tuple[Stage[TuneScene], ...] = (Stage("binds time out", bind_timeouts), Stage("advice", *_RULES))
-"""All of them speak, in the order in which advice of the same severity is told: settings do not explain each other."""
+"""The stages of `tune`. All of them speak, in the order of advice of the same severity: settings are independent."""
 
 
 class Request(NamedTuple):
-    """`all`: advice to keep a value, and what cannot be told, is shown as well. `template`: the values of one of the
-    guide's templates instead; `days`: two days compared instead.
+    """What `tune` is asked. `all`: advice to keep a value, and what cannot be told, is shown as well. `template`: the
+    values of one of the guide's templates instead; `days`: two days compared instead.
     """
 
     all: bool
@@ -55,7 +55,7 @@ class Request(NamedTuple):
 
 
 class Snapshot(NamedTuple):
-    """What was read for advice."""
+    """The request, and the scene from which advice is worked out."""
 
     request: Request
     scene: TuneScene
@@ -73,7 +73,7 @@ def request(
     all: bool = False,  # noqa: A002, FBT001, FBT002  # options
     template: str | None = None,
 ) -> Request:
-    """The question as typed. Raises UsageError for words that are no comparison of two dates."""
+    """The question as typed. Raises UsageError for words that do not compare two dates."""
     if not words:
         return Request(all, template or "")
     if words[0].lower() != COMPARE or len(words) != 3 or template:
@@ -87,7 +87,7 @@ def request(
 
 
 async def gather(wanted: Request, sources: Sources) -> Snapshot | DaysSeen:
-    """What the advice is worked out from, or what is known of two days."""
+    """Reads what the advice is worked out from, or what is known of two days."""
     if wanted.days:
         from playbooks.gather.past_days import gather_past_days  # noqa: PLC0415  # only the comparison needs it
 
@@ -96,9 +96,9 @@ async def gather(wanted: Request, sources: Sources) -> Snapshot | DaysSeen:
 
 
 def diagnose(seen: Snapshot | DaysSeen) -> Report:
-    """What should be changed first, the worst first; or whether a change between two days helped.
+    """The report: what should be changed, the worst first; or whether a change between two days helped.
 
-    The table has what should be kept or cannot be told as well.
+    Its table also has what should be kept or cannot be told.
     """
     if isinstance(seen, DaysSeen):
         from playbooks.tune.days import compare_days  # noqa: PLC0415  # as above

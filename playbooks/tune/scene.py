@@ -45,10 +45,10 @@ from playbooks.playbook import Sources
 from playbooks.scenes.cluster import ClusterScene, OfInstall
 
 _POOL_LABEL = re.compile(r"(?:[^/]+/)?(?:(?:gke|gpu|agent|node)[-_]?)*(?:pool|node[-_]?group)(?:[-_]?name)?")
-"""Such as karpenter.sh/nodepool, cloud.google.com/gke-nodepool, eks.amazonaws.com/nodegroup, pool."""
+"""The labels of node pools, as karpenter.sh/nodepool, cloud.google.com/gke-nodepool, eks.amazonaws.com/nodegroup."""
 _MOST_NAMED = 20
 _SIZES_MIB = (2 * 1024, 8 * 1024, 16 * 1024)
-"""Where the guide's table of split counts has its bounds."""
+"""The bounds of request sizes in the guide's table of split counts, in MiB."""
 
 
 class Pool(msgspec.Struct, frozen=True, dict=True):
@@ -71,7 +71,7 @@ class Pool(msgspec.Struct, frozen=True, dict=True):
 
     @property
     def object(self) -> str:
-        """The pool as the table names it: what the nodes share, and which they are."""
+        """The pool's name in the table: what the nodes share, and which they are."""
         names = [node.name for node in self.nodes]
         more = f" +{len(names) - _MOST_NAMED}" if len(names) > _MOST_NAMED else ""
         return f"{self.label} {','.join(names[:_MOST_NAMED])}{more}"
@@ -92,7 +92,7 @@ POOLS = Sheet("pools", PoolRow)
 
 
 def pool_row(pool: Pool) -> PoolRow:
-    """What the pool has, what was given of it and what is used; used is not known unless of every share."""
+    """The row of a pool: what it has, what was given of it and what is used; known only if measured of all shares."""
     shares = [share.memory_mib for held in pool.held for share in held.shares.values()]
     measured = all(not held.unmeasured and all(use.used for use in held.uses) for held in pool.held)
     used = sum(use.used.value for held in pool.held for use in held.uses if use.used)
@@ -110,7 +110,7 @@ def pool_row(pool: Pool) -> PoolRow:
 
 
 def pools_of(nodes: Iterable[Node], everyone: Iterable[MeasuredHolding], seen: InstallSeen) -> list[Pool]:
-    """The pools in which GPUs are registered, the largest first; `everyone` are the pods that hold some."""
+    """The pools in which GPUs are registered, the largest first; `everyone` are all pods that hold GPUs."""
     settings = read_plugin_settings(seen.config_maps)
     version = seen.install.version
     rules = rules_of(version.version if version else NEWEST_READ)
@@ -152,7 +152,7 @@ _SINCE_S = 3600
 _LOCKS = "lock"
 _MAY_LACK_SHARE = ("card-time-slicing-exhausted", "node-unfit-pod")
 _REFUSED = tuple(reason.text for reason in REASONS if reason.finding in _MAY_LACK_SHARE)
-"""What HAMi says of a node whose GPUs may lack a share: that, or up to 2.9 only that the node does not fit."""
+"""HAMi's words for a node whose GPUs may lack a share: that reason, or up to 2.9 only that the node does not fit."""
 _LIMITS = ("kube-qps", "kube-burst")
 
 
@@ -168,10 +168,10 @@ class Throttled(NamedTuple):
 
 
 class TuneScene(OfInstall, frozen=True, dict=True, eq=False):
-    """The cluster at one moment: all that advice is worked out from. Each part says itself what could not be read.
+    """The cluster at one moment: all that advice is worked out from. Each part is a gap, or has gaps, where not read.
 
-    `without_share` are the waiting pods that HAMi may have refused for want of a share. The quotas of
-    `capacity` are read where there are some; `as_of` is the moment to judge the ages of registrations by.
+    `without_share` are the pending pods that HAMi may have refused for want of a share. The quotas of `capacity` are
+    read where there are some; `as_of` is the moment to judge the ages of registrations by.
     """
 
     cluster: str
@@ -195,12 +195,12 @@ class TuneScene(OfInstall, frozen=True, dict=True, eq=False):
 
     @property
     def flags(self) -> dict[str, str]:
-        """The flags of that pod, or of the Deployment where there is none: replicas differ while they are replaced."""
+        """The flags of `scheduler`, or of the Deployment without one: replicas differ during a rollout."""
         return flags_of(self.scheduler.spec) if self.scheduler else self.install.flags
 
     @cached_property
     def held_back(self) -> Throttled:
-        """The requests that were held back under the limits that hold now."""
+        """The requests that were held back under the client limits that are set now."""
         same = [
             (pod, waits)
             for pod, waits in self.throttled.by_scheduler
@@ -210,12 +210,12 @@ class TuneScene(OfInstall, frozen=True, dict=True, eq=False):
 
     @cached_property
     def held(self) -> list[MeasuredHolding]:
-        """Who holds GPUs, with what is measured of it; nobody where the pods could not be read."""
+        """The pods that hold GPUs, with their measured use; empty where the pods could not be read."""
         return held_by(self.ledger.all(), self.usage.usage)
 
     @cached_property
     def world(self) -> ClusterScene:
-        """The cluster as HAMi sees it, to judge waiting pods in."""
+        """The cluster as HAMi sees it, to judge pending pods in."""
         return ClusterScene(self.seen, self.capacity, self.as_of)
 
     @cached_property
@@ -225,7 +225,7 @@ class TuneScene(OfInstall, frozen=True, dict=True, eq=False):
 
     @cached_property
     def gpu_mib(self) -> dict[str, int]:
-        """The memory that each GPU is registered with."""
+        """The registered memory of each GPU, in MiB by UUID."""
         return {state.card.uuid: state.card.memory_mib for pool in self.pools for state in pool.gpus}
 
     @cached_property
@@ -244,12 +244,12 @@ class TuneScene(OfInstall, frozen=True, dict=True, eq=False):
         return {(holder.namespace, holder.name): holder for holder in holders}
 
     def holder(self, held: MeasuredHolding) -> Holder | None:
-        """The pod that holds this."""
+        """The pod with this holding; None where it was not read."""
         return self._holders.get((held.holding.namespace, held.holding.name))
 
     @property
     def gaps(self) -> tuple[Gap, ...]:
-        """All that could not be read."""
+        """The gaps of all parts of the scene."""
         lists = (self.nodes, self.holders, self.waiting, self.capacity.quotas)
         unread = [gap for gap in lists if isinstance(gap, Gap)]
         cores = [self.cores.gap] if self.cores.gap else []
@@ -258,7 +258,7 @@ class TuneScene(OfInstall, frozen=True, dict=True, eq=False):
 
 
 async def gather_scene(sources: Sources) -> TuneScene:
-    """Raises Unusable where nothing at all could be read."""
+    """Reads all that advice is worked out from. Raises Unusable where nothing at all could be read."""
     cluster = sources.cluster
     install = await gather_install(sources)
     nodes, holders, waiting, (throttled, locked), asked = await asyncio.gather(

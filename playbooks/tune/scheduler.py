@@ -1,6 +1,6 @@
-"""HAMi's scheduler: what its pod may use, how often it may ask the API server, how long it locks a node.
+"""Advice about HAMi's scheduler: its pod's resources, how often it may ask the API server, how long it locks a node.
 
-What its pod may use is raised where a container of it was ended for using too much memory. The guide's table is by the
+A pod's resources are raised where a container of it was ended for using too much memory. The guide's table is by the
 number of nodes, and the answer shows its row. Size alone is no reason to raise what never ran out: nothing measured is
 behind the table, and an extender of 204 nodes and 56 pods used 82 MiB.
 
@@ -57,7 +57,7 @@ _MIB = 2**20
 
 @AdviceRule
 def resources(scene: TuneScene) -> list[Advice]:
-    """A container of HAMi's scheduler was ended for using too much memory, or none was."""
+    """Advice on the scheduler's resources: whether one of its containers was ended for using too much memory."""
     pods = scene.install.pods
     if not pods:
         return [unknown("scheduler-resources", Text("tune.scheduler-unknown"))]
@@ -135,7 +135,7 @@ def _more_memory(pod: Pod, status: ContainerStatus, scene: TuneScene) -> Advice:
 
 
 _THROTTLED = Client(0, qps=50, burst=100, timeout_s=30)
-"""The guide's row for schedulers that are throttled, whatever their size."""
+"""The guide's row for schedulers that are throttled, whatever the size of the cluster."""
 _FLAGS: tuple[Topic, ...] = ("kube-qps", "kube-burst", "kube-timeout")
 _UNSET = {"kube-qps": 5, "kube-burst": 10}
 """What client-go takes where the flag is not set."""
@@ -144,7 +144,7 @@ _SHOWN_WAITS = 3
 
 @AdviceRule
 def rate(scene: TuneScene) -> list[Advice]:
-    """HAMi's scheduler may ask the API server too seldom, or waits too short for it: a row for each flag."""
+    """Advice on how often the scheduler may ask the API server, and how long it waits; a row for each flag."""
     if not scene.install.seen:
         return [_no_rate(topic, scene, Text("tune.scheduler-unknown")) for topic in _FLAGS]
     nodes = None if isinstance(scene.nodes, Gap) else len(scene.nodes)
@@ -247,7 +247,7 @@ def _no_rate(topic: Topic, scene: TuneScene, why: Prose) -> Advice:
 
 @rule("binding-failed", reads=("pending pods",))
 def bind_timeouts(scene: TuneScene) -> Iterator[Finding]:
-    """Many pods of HAMi's scheduler wait since binding them took longer than kube-scheduler waits."""
+    """The finding that many of HAMi's pods are pending since their bind took longer than kube-scheduler waits."""
     waiting, own = () if isinstance(scene.waiting, Gap) else scene.waiting, scene.install.scheduler_name
     return late_binds((pod for pod in waiting if pod.spec.scheduler_name == own), scene.install)
 
@@ -272,7 +272,7 @@ class _Locks(NamedTuple):
 
 @AdviceRule
 def node_lock(scene: TuneScene) -> list[Advice]:
-    """Node locks expire too early, or stay for too long."""
+    """Advice on the node lock timeout: whether locks expire too early, or stay for too long."""
     if not scene.install.seen:
         return [unknown(TOPIC, Text("tune.scheduler-unknown"))]
     if scene.version is not None and scene.version < FLAG_SINCE:

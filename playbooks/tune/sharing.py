@@ -53,12 +53,12 @@ from playbooks.tune.guide import splits_for
 from playbooks.tune.scene import Pool, TuneScene
 
 FULL = 0.95
-"""Of a GPU's own memory."""
+"""The part of a GPU's own memory from which in use it counts as full."""
 SAFE = 0.9
 _LEAST, _MOST = 1.2, 2.0
 """The guide's range of over-commit."""
 _KNOWN = 0.9
-"""Of the requested memory, whose peaks are known."""
+"""The part of the requested memory whose peaks have to be known."""
 _SHOWN = 20
 MOST_QUOTED = 200
 _MIB = 2**20
@@ -71,7 +71,7 @@ _CLAIMS: Mapping[Direction, str] = {
 
 @AdviceRule
 def memory_scaling(scene: TuneScene) -> list[Advice]:
-    """A pool may promise more memory than it has, or promises too much."""
+    """Advice on each pool's memory scaling: more memory may be promised than it has, or too much is."""
     return [advice for pool in scene.pools for advice in _scaling(pool, scene)]
 
 
@@ -191,10 +191,10 @@ def _set_scaling(direction: Direction, wanted: str, pool: Pool, scene: TuneScene
 
 
 _MOST_VERDICTS = 50_000
-"""Nodes looked at, for all requests that differ: a second's worth on one core of 2026."""
+"""The most verdicts, a node each, for all requests that differ: a second's worth on one core of 2026."""
 _MANY_SPLITS, _MANY_NODES = 30, 200
 _NONE = 2**31
-"""More than any GPU has."""
+"""A number of MiB above any GPU's memory."""
 
 
 class _Short(NamedTuple):
@@ -209,7 +209,7 @@ class _Short(NamedTuple):
 
 @AdviceRule
 def split(scene: TuneScene) -> list[Advice]:
-    """GPUs of a pool are split into too few shares for the pods that wait, or into more than are of use."""
+    """Advice on each pool's split count: too few shares for the pods that wait, or more than are of use."""
     pools = [pool for pool in scene.pools if pool.held]
     exhausted = frozenset(name for pool in pools for name in _exhausted(pool))
     short = _short_of_shares(exhausted, scene) if exhausted and scene.without_share else _Short()
@@ -290,13 +290,13 @@ def _resplit(why: Prose, wanted: int, refused: Sequence[Pod], pool: Pool, scene:
 
 WHOLE = 100
 _LIBRARY_SINCE = Version(2, 6, 0)
-"""libCudaLogLevel and gpuCorePolicy are read since."""
+"""The version since which HAMi reads libCudaLogLevel and gpuCorePolicy."""
 _WARNINGS, _DEBUG_FROM = "1", 3
 
 
 @AdviceRule
 def core_scaling(scene: TuneScene) -> list[Advice]:
-    """GPUs are registered with more cores than HAMi takes for a whole one."""
+    """Advice on each pool's core scaling: whether more cores are registered than HAMi takes for a whole GPU."""
     advice: list[Advice] = []
     for pool in (pool for pool in scene.pools if pool.held):
         most = max(pool.gpus, key=lambda state: state.card.cores).card
@@ -318,7 +318,7 @@ def core_scaling(scene: TuneScene) -> list[Advice]:
 
 @AdviceRule
 def library_log(scene: TuneScene) -> list[Advice]:
-    """HAMi-core logs every CUDA call; nothing before HAMi has the setting."""
+    """Advice on HAMi-core's log level, which may log every CUDA call; empty before HAMi has the setting."""
     if before_library(scene):
         return []
     deployed = gpu_setting(scene, "libCudaLogLevel")
@@ -339,5 +339,5 @@ def library_log(scene: TuneScene) -> list[Advice]:
 
 
 def before_library(scene: TuneScene) -> bool:
-    """Whether this HAMi has neither libCudaLogLevel nor gpuCorePolicy."""
+    """Whether this version of HAMi has neither libCudaLogLevel nor gpuCorePolicy."""
     return scene.version is not None and scene.version < _LIBRARY_SINCE

@@ -1,6 +1,6 @@
-"""What pods use of their GPUs, and what follows for who holds them, for limits and for scheduling.
+"""Advice by what pods use of their GPUs, about who holds them, limits and scheduling.
 
-Nodes of which vGPUmonitor gave no figure have a fault where its answer has none, else it is only not known.
+A node without figures of vGPUmonitor has a fault if its answer has none; else its use is only not known.
 
 Memory: under 30 % of its limit somebody asks for too much, over 90 % the container is about to run out; the bounds are
 the guide's. A limit that leaves a tenth free of the most that was used is recommended: to ask for less, the most of a
@@ -63,7 +63,7 @@ _SHOWN = 3
 
 @AdviceRule
 def monitor(scene: TuneScene) -> list[Advice]:
-    """VGPUmonitor gives no figure of nodes where pods hold GPUs; other nodes could not be read."""
+    """Advice about nodes with holders but no figures of use: repair vGPUmonitor, or not known if unread."""
     usage, nodes = scene.usage, sorted({held.holding.node for held in scene.held})
     measured = {pod.spec.node_name for pod in usage.monitors}
     if not usage.monitors:  # of Prometheus: where any figure came
@@ -111,7 +111,7 @@ class _Measured(NamedTuple):
 
 @AdviceRule
 def memory_limits(scene: TuneScene) -> list[Advice]:
-    """Pods use far less or nearly all of their GPU memory: by the share of their GPUs that is used most."""
+    """Advice on pods' GPU memory limits: far more than they use, or nearly used up; by their most used share."""
     if not scene.usage.usage.containers:
         return [unknown(topic, Text("tune.use-unknown")) for topic in _LIMITS]
     return [advice for held in scene.held if (advice := _limit(held, scene)) is not None]
@@ -177,7 +177,7 @@ def _new_limit(held: MeasuredHolding, measure: _Measured, peak: Peak | None, sce
 
 @AdviceRule
 def idle(scene: TuneScene) -> list[Advice]:
-    """Pods hold GPUs and launch no kernel; a missing figure is no idle pod."""
+    """Advice about pods that hold GPUs and launch no kernel; a missing figure does not make a pod idle."""
     if not scene.usage.usage.containers and not scene.usage.usage.gpus:
         return [unknown("idle-holder", Text("tune.use-unknown"))]
     return [advice for held in scene.held if (advice := _idle(held, scene)) is not None]
@@ -211,7 +211,7 @@ _STRICT = "force"
 
 @AdviceRule
 def core_policy(scene: TuneScene) -> list[Advice]:
-    """Containers use more cores of shared GPUs than they requested; nothing before HAMi has the setting."""
+    """Advice on gpuCorePolicy where containers use more cores of shared GPUs than they requested."""
     if before_library(scene):
         return []
     deployed = gpu_setting(scene, "gpuCorePolicy")
@@ -278,12 +278,12 @@ class _Split(NamedTuple):
     gpus: tuple[CardState, ...]
     held: tuple[MeasuredHolding, ...]
     left: int
-    """The most that is free on one GPU once the shares are packed."""
+    """The most memory that is free on one GPU once the shares are packed."""
 
 
 @AdviceRule
 def policies(scene: TuneScene) -> list[Advice]:
-    """Spreading leaves no GPU with enough free memory for a pod that waits, and packing would."""
+    """Advice on the scheduling policies: whether packing makes room for a pending pod where spreading leaves none."""
     if not scene.install.seen:
         return [unknown("scheduling-policy", Text("tune.scheduler-unknown"))]
     now = {name: flag(scene, name).value or default for name, default in _DEFAULTS.items()}

@@ -38,7 +38,7 @@ from playbooks.scenes.waiting_pod import PodScene
 
 
 class CandidateRow(NamedTuple):
-    """Nodes of one verdict for the same reason."""
+    """A row for the nodes of one verdict for the same reason."""
 
     verdict: str
     reason: Prose
@@ -47,7 +47,7 @@ class CandidateRow(NamedTuple):
 
 
 class OwnedRow(NamedTuple):
-    """Pods of the owner that was asked about, and what each asks for. `wanted` is empty where nothing says it."""
+    """A row for the pods of the owner that was asked about, and what each asks for. `wanted` is empty if not known."""
 
     role: str
     pods: int
@@ -61,11 +61,11 @@ ROLES = Sheet("roles", OwnedRow, names={"gpus_each": "GPUs each"})
 CANDIDATES = Sheet("candidate nodes", CandidateRow, names={"number": "count"})
 _MAX_ROWS = 50
 _OF_MEMORY = ("scheduler-ledger-stale", "registration-ignored", "waiting-for-retry")
-"""What the scheduler's own figures would prove or refute."""
+"""Codes of findings that the scheduler's own figures would prove or refute."""
 
 
 class Snapshot(NamedTuple):
-    """Everything seen, and when. `found` is None where there is no pod, or where it could not be read."""
+    """What `why` read about one pod, and when. `found` is the pod as it was looked up, None where none was found."""
 
     wanted: SubjectRequest
     cluster: str
@@ -76,7 +76,7 @@ class Snapshot(NamedTuple):
 
     @property
     def pod(self) -> Pod | None:
-        """The pod, None where it is not there, or could not be read."""
+        """The pod, None where it does not exist, or could not be read."""
         return None if isinstance(self.scene, AbsentScene) else self.scene.pod
 
     @property
@@ -86,12 +86,12 @@ class Snapshot(NamedTuple):
 
 
 def request(pod: str, namespace: str = "") -> SubjectRequest:
-    """The subject in the words that were typed."""
+    """The pod or owner in the words that were typed."""
     return parse_subject(pod, namespace)
 
 
 async def gather(wanted: SubjectRequest, sources: Sources) -> Snapshot:
-    """Read the pod first, then what bears on it: the cluster's nodes where it waits, else its own. Raises Unusable."""
+    """Reads the pod, then what bears on it: the cluster's nodes where it is pending, else its own. Raises Unusable."""
     cluster = sources.cluster
     found = await _find(cluster, wanted)
     if not isinstance(found, FoundPod):
@@ -121,7 +121,7 @@ async def _find(cluster: Cluster, wanted: SubjectRequest) -> FoundPod | AbsentPo
 
 
 def diagnose(snapshot: Snapshot) -> Report:
-    """The report that follows from the snapshot."""
+    """The report on the pod: why it is pending, or did not get its device."""
     scene, subject, name = snapshot.scene, snapshot.subject, snapshot.wanted.name
     full, tables, gaps = f"{subject.namespace}/{subject.name}", list[Table](), list[Gap]()
     by_prefix = False

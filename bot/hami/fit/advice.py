@@ -1,4 +1,4 @@
-"""The smallest change that would let a pod fit: found by asking the filter, never proposed untried."""
+"""Advice: the smallest change that lets a pod fit on a node. The filter confirms each change before it is proposed."""
 
 from collections.abc import Iterable, Sequence
 from typing import Literal, NamedTuple
@@ -20,7 +20,7 @@ _WHOLE = (WHOLE_CARD, verdicts.EXCLUSIVE_CORES)
 
 
 class PlacementChange(NamedTuple):
-    """One change and the node that would then take the pod. `amount` is MiB, cards or percent; `pod` is ns/name."""
+    """One change, and the node that takes the pod with it. `amount` is MiB, GPUs or percent; `pod` NAMESPACE/NAME."""
 
     what: What
     node: str
@@ -29,7 +29,7 @@ class PlacementChange(NamedTuple):
 
 
 class Slice(NamedTuple):
-    """The largest piece of one card that a pod of these constraints could have now."""
+    """The largest part of one GPU that a pod with given constraints can get now; `cores` are in percent."""
 
     node: str
     uuid: str
@@ -39,7 +39,7 @@ class Slice(NamedTuple):
 
 
 def largest_slice(view: View, names: Iterable[str], request: PodRequest) -> Slice | None:
-    """The most free memory on a card that passes every check but quota, memory and cores; None when none passes."""
+    """The GPU with the most free memory that passes every check but quota, memory and cores; None without one."""
     best: Slice | None = None
     probe = _with_each(request, count=1, memory_mib=0, percentage=0, cores=0)
     named = request.constraints.use_uuid is not None or request.constraints.no_use_uuid is not None
@@ -67,7 +67,7 @@ def _amounts(view: View, card: CardState) -> set[int]:
 
 
 def smallest_changes(view: View, names: Sequence[str], request: PodRequest) -> list[PlacementChange]:
-    """At most one change of each kind, each tried and found to fit; the least intrusive kinds first."""
+    """The changes that each let the pod fit, by the filter; one of each kind, the least intrusive kinds first."""
     first = next(iter(pods_to_end(view, names, request, most=1).found), None)
     some = [f"{pod.namespace}/{pod.name}" for pod in first.pods] if first else []
     ending = [PlacementChange("end-pod", first.node, pod=some[0])] if first and len(some) == 1 else []
@@ -75,7 +75,7 @@ def smallest_changes(view: View, names: Sequence[str], request: PodRequest) -> l
 
 
 def smaller_requests(view: View, names: Sequence[str], request: PodRequest) -> list[PlacementChange]:
-    """The changes of the request alone. Of nodes that are alike one has to be tried: it is the first that is named."""
+    """The changes of the request that each let the pod fit. Of nodes that are alike only the first is tried."""
     names = view.unlike(names, request)
     # The nodes that would take the least there is to ask for: no smaller amount makes any other take the pod.
     least = _with_each(request, count=1, memory_mib=1, percentage=UNSET_PERCENTAGE, cores=0)
@@ -91,7 +91,7 @@ def smaller_requests(view: View, names: Sequence[str], request: PodRequest) -> l
 
 
 def changed(request: PodRequest, change: PlacementChange) -> PodRequest:
-    """The request with the change made, for every kind but the end of a pod, which changes the cluster."""
+    """The request with the change made; unchanged for `end-pod`, which changes the cluster and not the request."""
     match change.what:
         case "memory":
             return _with_each(request, memory_mib=change.amount, percentage=UNSET_PERCENTAGE)

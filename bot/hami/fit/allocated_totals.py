@@ -1,4 +1,4 @@
-"""What each card has given away, as the scheduler counts it: by `hami.io/vgpu-node`, not by where the pod runs.
+"""What each GPU has given away, as the scheduler counts it: by `hami.io/vgpu-node`, not by the node that runs the pod.
 
 Rules: HAMi pkg/scheduler/scheduler.go getNodesUsage, pkg/scheduler/pods.go, pkg/device/devices.go at v2.5 to v2.10.
 """
@@ -31,12 +31,12 @@ _CLASS_KEYS = tuple(vendor.class_key for vendor in VENDORS if vendor.class_key)
 
 
 def given_by(device: Device) -> str:
-    """The annotation that gives a device's cards, as holdings name it."""
+    """The annotation that lists a device's allocations, as in `Holding.others`; empty for the first vendor."""
     return "" if device.vendor is FIRST else device.names.allocated[0]
 
 
 class Share(NamedTuple):
-    """What one pod holds of one card."""
+    """What one pod holds of one GPU."""
 
     slots: int
     memory_mib: int
@@ -44,10 +44,10 @@ class Share(NamedTuple):
 
 
 class Holding(msgspec.Struct, frozen=True, dict=True):
-    """What one pod holds. `bound` is false for a reservation: filtered, counted, and not bound to a node.
+    """What one pod holds of GPUs. `bound` is false for a reservation: filtered, counted, and not bound to a node.
 
-    `others`: of cards that are not the first vendor's, the annotation that gave them. `created` is the API's time,
-    `ending` set while the pod is being deleted: it counts until it is gone.
+    `others`: by uuid, the annotation that gave a device that is not of the first vendor (NVIDIA). `created` is the
+    API's time. `ending` is set while the pod is being deleted: the pod counts until it is gone.
     """
 
     namespace: str
@@ -65,23 +65,23 @@ class Holding(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def amounts(self) -> tuple[int, int]:
-        """Memory in MiB and cores over all its cards of the first vendor: what a quota on those counts of it."""
+        """Memory in MiB and cores over all the pod's GPUs of the first vendor (NVIDIA), as a quota counts them."""
         return self.given_by("")
 
     def given_by(self, key: str) -> tuple[int, int]:
-        """What the pod holds of the cards that one annotation gave; empty means the first vendor's."""
+        """MiB and cores that the annotation `key` gave the pod; an empty key means the first vendor's."""
         others = self.others
         shares = [share for uuid, share in self.shares.items() if others.get(uuid, "") == key]
         return sum(share.memory_mib for share in shares), sum(share.cores for share in shares)
 
     @property
     def memory_mib(self) -> int:
-        """Over all its cards, of whatever vendor."""
+        """The memory that the pod holds over all its devices, of whatever vendor."""
         return sum(share.memory_mib for share in self.shares.values())
 
     @cached_property
     def disruption(self) -> tuple[bool, int, float, int, str, str]:
-        """What ending it costs, to sort by: nothing while it is being deleted, then priority, age and size."""
+        """What ending the pod costs, as a sort key: least while it is being deleted, then priority, age and size."""
         age = -_seconds(self.created)
         return not self.ending, self.priority, age, self.memory_mib, self.namespace, self.name
 
@@ -96,7 +96,7 @@ def _seconds(created: str) -> float:
 
 
 class Ledger(msgspec.Struct, frozen=True, dict=True, weakref=True):
-    """All holdings by node."""
+    """What all pods hold of GPUs, as holdings by node."""
 
     by_node: dict[str, list[Holding]]
 
@@ -111,21 +111,21 @@ class Ledger(msgspec.Struct, frozen=True, dict=True, weakref=True):
         return found
 
     def used_in(self, namespace: str, key: str) -> tuple[int, int]:
-        """The (memory MiB, cores) of a namespace that one annotation gave; empty means the first vendor's."""
+        """MiB and cores that the annotation `key` gave in a namespace; an empty key means the first vendor's."""
         return self._by_key.get((namespace, key), (0, 0))
 
     @cached_property
     def least_disruptive_first(self) -> list[Holding]:
-        """Every holding, in the order in which one would end them."""
+        """Every holding, sorted by `Holding.disruption`: the pod whose end costs least comes first."""
         return sorted(self.all(), key=attrgetter("disruption"))
 
     @cached_property
     def uids(self) -> frozenset[str]:
-        """The pods that hold something."""
+        """The uids of the pods that hold some GPU."""
         return frozenset(holding.uid for holding in self.all())
 
     def on(self, node: str) -> list[Holding]:
-        """The holdings that count against one node's cards."""
+        """The holdings that count against the GPUs of one node."""
         return self.by_node.get(node, [])
 
     def all(self) -> Iterator[Holding]:
@@ -133,7 +133,7 @@ class Ledger(msgspec.Struct, frozen=True, dict=True, weakref=True):
         return chain.from_iterable(self.by_node.values())
 
     def without(self, gone: Sequence[Holding]) -> "Ledger":
-        """The ledger once these holdings have been given back."""
+        """The ledger without the holdings `gone`, as if their pods had ended."""
         by_node = dict(self.by_node)
         for holding in gone:
             by_node[holding.node] = [kept for kept in by_node[holding.node] if kept is not holding]
@@ -141,12 +141,12 @@ class Ledger(msgspec.Struct, frozen=True, dict=True, weakref=True):
 
 
 def build_ledger(pods: Iterable[Pod | Holder], version: Version) -> Ledger:
-    """The ledger of all unfinished pods."""
+    """The ledger of what the unfinished pods among `pods` hold, as this version of HAMi counts it."""
     return add_up(read_holding(pod, version) for pod in pods)
 
 
 def add_up(holdings: Iterable[Holding | None]) -> Ledger:
-    """The ledger of these holdings; None is a pod that holds nothing."""
+    """The ledger of the given holdings; None stands for a pod that holds nothing."""
     by_node: dict[str, list[Holding]] = {}
     for holding in holdings:
         if holding is not None:
@@ -155,7 +155,7 @@ def add_up(holdings: Iterable[Holding | None]) -> Ledger:
 
 
 def read_holding(pod: Pod | Holder, version: Version) -> Holding | None:
-    """What the pod holds; None when it counts against no card."""
+    """What the pod holds of GPUs; None where it counts against no GPU."""
     node = reserved_node(pod.metadata)
     if not node or is_finished(pod):
         return None

@@ -1,4 +1,4 @@
-"""Whose end would let a pod in: the fewest pods, each set tried against the filter, none with a pod that could stay."""
+"""Pods whose end lets a pod in: the fewest, each set confirmed by the filter, none with a pod that can stay."""
 
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
 from functools import cached_property, partial
@@ -18,7 +18,7 @@ from bot.hami.nodes.registration import Unregistered
 from bot.hami.pods.pod_request import PodRequest
 
 MAX_RUNS = 3000
-"""Filter runs of one search: about 0.2 s."""
+"""The limit of filter runs in one search: about 0.2 s."""
 MAX_SETS = 20_000
 _MAX_TRIED_WHOLE = 3
 _MAX_PROVEN = 6
@@ -27,16 +27,16 @@ _IMPOSSIBLE = 1 << 30
 
 
 class Ending(NamedTuple):
-    """Pods that would have to end, the least disruptive first, and the node that would take the pod then."""
+    """Pods that have to end, the least disruptive first, so that `node` takes the pod."""
 
     node: str
     pods: tuple[Holding, ...]
 
 
 class Search(NamedTuple):
-    """At most as many sets as wanted, the least disruptive first.
+    """The result of `pods_to_end`: sets of pods to end, the least disruptive first.
 
-    `complete` is false where the search was cut short: what was found is true, but a smaller set may exist.
+    `complete` is false where the search was cut short: each set is true, but a smaller one may exist.
     """
 
     found: tuple[Ending, ...] = ()
@@ -46,9 +46,10 @@ class Search(NamedTuple):
 def pods_to_end(
     view: View, names: Iterable[str], request: PodRequest, *, most: int = 5, kept: Collection[str] = ()
 ) -> Search:
-    """Sets of holders whose end lets the request onto one of the nodes: fewest pods, lowest priority, youngest first.
+    """At most `most` sets of holders whose end lets the request onto a node: fewest pods, lowest priority, youngest
+    first.
 
-    No proper subset of a set would do. `kept`: pods, as NAMESPACE/NAME, that are in none. Under a quota the pods of the
+    No proper subset of a set is enough. No set has a pod of `kept` (NAMESPACE/NAME). Under a quota the pods of the
     namespace count too, wherever they run.
     """
     if view.ledger is None or not request.containers:

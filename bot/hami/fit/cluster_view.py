@@ -1,6 +1,6 @@
 """One cluster as one HAMi version sees it: what every question about capacity is answered from.
 
-Pure and lazy: a node's cards are only read when something asks about that node.
+A `View` does no I/O and reads a node's GPUs only when something asks about that node.
 """
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
@@ -33,7 +33,7 @@ _NOBODY: list[Holding] = []
 
 
 class ClusterFacts(NamedTuple):
-    """What was read; None where it could not be."""
+    """What was read of the cluster, to make a `View` of. `pods` and `quotas` are None where they could not be read."""
 
     nodes: Mapping[str, Node]
     pods: Iterable[Pod | Holder] | None
@@ -45,10 +45,10 @@ class ClusterFacts(NamedTuple):
 
 
 class View:
-    """The cluster under one version's rules."""
+    """The cluster under the rules of one HAMi version."""
 
     def __init__(self, facts: ClusterFacts, version: Version, stock: Stock | None = None) -> None:
-        """`stock`: what was worked out before, of this version and of these settings."""
+        """`stock` is what earlier questions worked out for the same version and settings; None: nothing yet."""
         self.facts = facts
         self.version = version
         self._stock = stock or Stock(terms(facts, version))
@@ -61,9 +61,10 @@ class View:
         self._last: tuple[PodRequest, list[Mapping[str, QuotaRoom]]] | None = None
 
     def forgetting(self, uid: str) -> "View":
-        """The cluster without what one pod holds, as its own filter run sees it; an empty uid is nobody's.
+        """The view without what the pod `uid` holds, as its own filter run sees the cluster; unchanged for an empty
+        uid.
 
-        What was or will be worked out about other nodes is shared.
+        What is worked out about other nodes is shared between both views.
         """
         if self.ledger is None or not uid or uid not in self.ledger.uids:
             return self
@@ -75,15 +76,15 @@ class View:
         return view
 
     def registration(self, name: str) -> Registration | Unregistered:
-        """The node's cards as registered, or why the scheduler has none."""
+        """The node's GPUs as registered, or why the scheduler has none of this node."""
         return self._stock.registration(self.facts.nodes[name], self.facts.now)
 
     def state(self, name: str) -> NodeCards | Unregistered:
-        """The node's cards with what they have given away. Needs the pods: without them the ledger counts nothing."""
+        """The node's GPUs with what they have given away; where the pods could not be read, nothing counts."""
         return self.see(name).state
 
     def see(self, name: str) -> NodeStock:
-        """A node's stock, with what tells whether other nodes are like it."""
+        """One node's stock: its GPUs with their use, and numbers that are equal for nodes that are alike."""
         if (seen := self._seen.get(name)) is not None:
             return seen
         if self._whole is not None and name not in self._changed:
@@ -94,7 +95,7 @@ class View:
         return seen
 
     def seen(self, names: Iterable[str]) -> list[NodeStock]:
-        """The stock of several nodes, in their order."""
+        """The stock of each of these nodes, in their order; see `NodeStock`."""
         names = list(names)
         if self._whole is not None:
             return [self.see(name) for name in names]
@@ -105,24 +106,24 @@ class View:
         return list(map(known.__getitem__, names))
 
     def registered(self, names: Iterable[str]) -> list[str]:
-        """The nodes whose cards the scheduler has."""
+        """The nodes, out of `names`, whose GPUs the scheduler has."""
         names = list(names)
         both = zip(names, self.seen(names), strict=True)
         return [name for name, seen in both if not isinstance(seen.state, Unregistered)]
 
     def cards_of(self, name: str, registration: Registration, *, empty: bool = False) -> NodeCards:
-        """The cards of a registration, with or without what the ledger says is used of them."""
+        """The GPUs of a node's `registration` with what the ledger says is used of them; `empty`: with nothing used."""
         holdings = self.ledger.on(name) if self.ledger and not empty else ()
         return self._stock.cards_of(self.facts.nodes[name], registration, holdings)
 
     def judge(self, name: str, request: PodRequest, relax: frozenset[str] = frozenset()) -> Verdict:
-        """The filter's verdict on one node; `fits` None where something that decides was not seen."""
+        """The filter's verdict on one node; `fits` is None where something that decides could not be read."""
         return self.judge_each([name], request, relax)[name]
 
     def judge_each(
         self, names: Iterable[str], request: PodRequest, relax: frozenset[str] = frozenset()
     ) -> dict[str, Verdict]:
-        """The verdicts on several nodes; those that are alike in all that their verdict depends on are judged once."""
+        """The filter's verdict on each node, by name. Nodes alike in all that decides are judged once."""
         if not request.containers:
             return dict.fromkeys(names, fit.FITS)
         known = self._stock.verdicts(self._asked(request, relax))
@@ -144,7 +145,7 @@ class View:
         return seen, list(map(self._key(request, limited=any(self._quotas(request))), seen))
 
     def twins(self, request: PodRequest) -> Callable[[NodeStock], int | None]:
-        """What is equal for nodes whose cards stand alike, where verdicts on the request do not depend on which."""
+        """A function: equal numbers for nodes whose GPUs stand alike; None where verdicts depend on which GPUs."""
         return self._key(request, limited=True)
 
     def _key(self, request: PodRequest, *, limited: bool) -> Callable[[NodeStock], int | None]:
@@ -180,7 +181,7 @@ class View:
 
     @property
     def runs(self) -> int:
-        """How often the filter was run on a node so far, for this question and for earlier ones."""
+        """How often the filter ran on a node with this view's stock, for this question and earlier ones."""
         return self._stock.runs
 
     def _judge(self, seen: NodeStock, request: PodRequest, relax: frozenset[str]) -> Verdict:
@@ -194,7 +195,7 @@ class View:
         return self.run(seen.state, request, relax)
 
     def unlike(self, names: Iterable[str], request: PodRequest) -> list[str]:
-        """The first of the nodes that are alike in all that their verdict depends on; none of the unregistered ones."""
+        """The first of each group of registered nodes that are alike in all that decides about the request."""
         known, found = set[int](), list[str]()
         names = list(names)
         for name, seen, alike in zip(names, *self._alike(names, request), strict=True):
@@ -205,7 +206,7 @@ class View:
         return found
 
     def judge_without(self, name: str, request: PodRequest, gone: Sequence[Holding]) -> Verdict:
-        """The verdict on one node if these holders had ended: their cards and their part of the quota are free."""
+        """The filter's verdict on one node as if the pods of `gone` had ended: GPUs and quota are given back."""
         state, by_turns, *_ = self.see(name)
         if isinstance(state, Unregistered) or self.ledger is None or by_turns:
             return self.judge(name, request)
@@ -222,7 +223,8 @@ class View:
         *,
         gone: Sequence[Holding] = (),
     ) -> Verdict:
-        """The filter on any set of cards, under this cluster's quota and policy; `fits` None where those are unseen.
+        """The filter's verdict on any set of GPUs, under this cluster's quota and policy; `fits` is None where those
+        are unknown.
 
         `gone`: holders of the namespace that no longer count against its quota.
         """
@@ -248,14 +250,14 @@ class View:
         return verdicts[-1]
 
     def fits_empty(self, name: str, request: PodRequest, relax: frozenset[str] = frozenset()) -> bool | None:
-        """Whether the node would take the pod if nothing were used of it; None when unregistered or unknown."""
+        """Whether the node would take the pod if none of it were used; None when unregistered or not known."""
         registration = self.registration(name)
         if isinstance(registration, Unregistered):
             return None
         return self.run(self.cards_of(name, registration, empty=True), request, relax).fits
 
     def quota_room(self, namespace: str, word: str = FIRST.names.word) -> QuotaRoom | None:
-        """The limits.* quota of the namespace on a device, with what it uses; None where none is held against it."""
+        """What the namespace's limits.* quota on a device leaves; None where HAMi's filter holds none."""
         return self._quota_rooms(namespace, word)[-1]
 
     def _quotas(self, request: PodRequest) -> list[Mapping[str, QuotaRoom]]:
@@ -300,7 +302,7 @@ class View:
         return room._replace(memory_used_mib=room.memory_used_mib - memory, cores_used=room.cores_used - cores)
 
     def cards(self, name: str) -> list[CardState]:
-        """The node's cards, none when it is unregistered."""
+        """The node's GPUs with what is used of them; empty when the node is unregistered."""
         state = self.state(name)
         return [] if isinstance(state, Unregistered) else list(state.cards)
 
@@ -315,7 +317,7 @@ def _most(limit: int | None, free: int, each: int, count: int, *, modern: bool) 
 
 
 def terms(facts: ClusterFacts, version: Version) -> Terms:
-    """What a stock of these facts has to be of."""
+    """The terms that a `Stock` must have been made with to serve these facts."""
     return Terms(version, facts.config, facts.node_selector)
 
 
@@ -346,7 +348,7 @@ _AFTER_QUOTA = frozenset(
 
 
 def versions_to_try(version: Version | None, nodes: Iterable[Node]) -> tuple[Version, ...]:
-    """The known version, else every generation whose format some node's registration is written in."""
+    """The known version of HAMi; else one of each generation whose format some node's registration is written in."""
     if version is not None:
         return (version,)
     texts = (node.metadata.annotation(FIRST.names.register) for node in nodes)

@@ -1,4 +1,4 @@
-"""The filter's verdict on one node: what is the same for every vendor around its own checks.
+"""The filter's verdict on one node: the frame that is the same for every vendor, around the vendor's own checks.
 
 Source: HAMi pkg/scheduler/score.go fitInDevices at v2.5.1 to v2.10.0.
 """
@@ -45,9 +45,9 @@ _EQUAL = Weights()
 
 
 def read_weights(text: str | None) -> Weights | None:
-    """The weights of `slot=1,core=1,memory=3`, 1 each when there is no text; None when the filter would fail on it.
+    """The weights of `slot=1,core=1,memory=3`, 1 each without a text; None when HAMi's filter fails on the text.
 
-    Whole numbers of at least 0, each key once, not all 0 [HAMi v2.10 pkg/util/device_scoring_weights.go].
+    Weights are whole numbers of at least 0, each key once, not all 0 [HAMi v2.10 pkg/util/device_scoring_weights.go].
     """
     if text is None:
         return Weights()
@@ -69,7 +69,7 @@ def sort_cards(
     numa_bind: bool,
     weights: Weights,
 ) -> None:
-    """Sort in place as this version does for what one container asks; the scan then goes from the last to the first."""
+    """Sorts `cards` in place as this version does for one container's request; the scan begins with the last."""
     by_word = {request.word: request for request in asked}
     scores = {id(state): score(state, by_word.get(state.card.type, asked[0]), rules, weights) for state in cards}
 
@@ -101,7 +101,7 @@ def sort_cards(
 
 
 def score(state: CardState, request: ContainerRequest, rules: Rules, weights: Weights) -> float:
-    """10 x (used slots + used cores + used memory, each as a share of the card), in 32-bit floats."""
+    """HAMi's score of a GPU: 10 x (used slots + cores + memory, each over the GPU's), weighed, in 32-bit floats."""
     card = state.card
     if not (card.slots and card.cores and card.memory_mib):
         return 0.0
@@ -136,8 +136,8 @@ def _f32(value: float) -> float:
 
 
 Dependence = Literal["amounts", "order", "named", "identity"]
-"""What of a node's cards a verdict depends on: what each one is and what is used of it; also in which order they stand
-and on which numa nodes; also whether the pod names them; or also which cards they are."""
+"""What of a node's GPUs a verdict depends on. "amounts": what each GPU is and what is used of it; "order": their order
+and NUMA nodes too; "named": also whether the pod names them; "identity": also which GPUs they are."""
 
 _TOO_FEW = Verdict(fits=False, reason=NODE_INSUFFICIENT)
 
@@ -151,7 +151,7 @@ def judge(
     default_policy: str = DEFAULT_POLICY,
     relax: frozenset[str] = frozenset(),
 ) -> Verdict:
-    """The filter's verdict on one node. `quotas`: by the words of the devices that one applies to."""
+    """The filter's verdict on one node. `quotas`: by a device's word, what a quota leaves; without one, no entry."""
     if not request.containers:
         return FITS
     run = Run(node, request, rules, quotas=quotas, default_policy=default_policy, relax=relax)
@@ -174,7 +174,7 @@ def judge(
 
 
 def depends_on(request: PodRequest, *, limited: bool, default_policy: str) -> Dependence:
-    """What the verdicts on this request depend on at most, whatever is relaxed. `limited`: some quota applies."""
+    """What verdicts on this request depend on at most, whichever checks are relaxed. `limited`: some quota applies."""
     wanted = request.constraints
     policy = default_policy if wanted.policy is None else wanted.policy
     if "topology" in policy:
@@ -191,7 +191,7 @@ def _vendor(container: ContainerRequest) -> Vendor:
 
 
 def named_uuids(request: PodRequest) -> frozenset[str]:
-    """All that the pod's lists of uuids name, to be used or not; where a list is empty, the empty name."""
+    """All uuids that the pod's annotations list, to be used or not; an empty list counts as the empty name."""
     lists = list[str | None]()
     for container in request.containers:
         wanted = request.constraints_of(container.word)

@@ -1,7 +1,7 @@
-"""MIG as v2.10 places it: which profile a request would get, and where.
+"""MIG as HAMi v2.10 places it: which profile a request gets, and where on the GPU.
 
 Rules: HAMi v2.10.0 pkg/device/nvidia/mig_topology.go, mig_allocations.go. Earlier versions choose by templates, which
-is not modelled: `bot.hami.fit.verdicts` says so instead of guessing.
+is not modelled: the vendor's check raises `UnmodelledError` instead of guessing.
 """
 
 from collections.abc import Iterable, Sequence
@@ -16,7 +16,7 @@ _DESCENDING = ("1g.", "3g.")
 
 
 class MigReservation(msgspec.Struct, frozen=True, rename="camel"):
-    """One element of `hami.io/vgpu-mig-allocations`."""
+    """One MIG instance that HAMi reserved for a container: an element of `hami.io/vgpu-mig-allocations`."""
 
     container_index: int = 0
     device_index: int = 0
@@ -37,7 +37,7 @@ _decoder = msgspec.json.Decoder(tuple[MigReservation, ...])
 
 
 def read_mig_allocations(text: str) -> tuple[MigReservation, ...]:
-    """The reservations; none at all when one of them is invalid, as the scheduler does."""
+    """The reservations of a `hami.io/vgpu-mig-allocations`; none where one is invalid, as the scheduler does."""
     try:
         reservations = _decoder.decode(text.encode())
     except (msgspec.DecodeError, RecursionError, UnicodeEncodeError):
@@ -55,7 +55,7 @@ def read_mig_allocations(text: str) -> tuple[MigReservation, ...]:
 
 
 def choose(profiles: Sequence[MigProfile], memory_mib: int, occupied: Iterable[MigPlacement]) -> MigChoice | None:
-    """The smallest profile of at least that memory with a free placement, None when there is none."""
+    """The smallest MIG profile with at least `memory_mib` and a placement free of `occupied`; None without one."""
     taken = list(occupied)
     for profile in sorted(profiles, key=lambda mig_profile: (mig_profile.memory_mib, mig_profile.slices)):
         if profile.memory_mib < memory_mib:

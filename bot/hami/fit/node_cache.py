@@ -1,7 +1,7 @@
-"""What was worked out of nodes and holders, kept from question to question: little changes in between.
+"""What was worked out about nodes and holders, kept from question to question: little changes in between.
 
-An entry counts for the very objects that it was made from, and for no others: a cluster that stays hands out the same
-object until it changes.
+An entry counts for the very objects that it was made from, and for no others: a `Cluster` that is kept in memory hands
+out the same object until it changes.
 """
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
@@ -36,11 +36,12 @@ _NO_CARD = frozenset[str]()
 
 
 class NodeStock(NamedTuple):
-    """One node. `by_turns`: the scheduler takes its cards in and drops them again every minute. `mig`: some card is.
+    """One node with its GPUs. `by_turns`: the scheduler adds and drops the GPUs every minute. `mig`: some GPU is in MIG
+    mode.
 
-    `kinds` tells of each card what it is and what is used of it, without its uuid and its place; `shape` is equal for
-    nodes whose cards are of the same types and sizes, `amounts` for those whose cards are also used alike, `order` for
-    those whose cards stand in the same places too. None where no other node is like it.
+    `kinds` has a number for each GPU: what it is and what is used of it, without its uuid and place. `shape` is equal
+    for nodes whose GPUs have the same types and sizes, `amounts` where they are also used alike, `order` where they
+    also stand in the same places. None where no other node is like it.
     """
 
     state: NodeCards | Unregistered
@@ -58,11 +59,11 @@ ALIKE: Mapping[Dependence, Callable[[NodeStock], int | None]] = {
     "named": attrgetter("order"),  # of nodes without a card that is named
     "identity": lambda _: None,
 }
-"""What is equal for nodes with the same verdict, by what that verdict depends on; None: it has to be asked."""
+"""Functions, by what a verdict depends on: equal numbers for nodes with one verdict; None: the node must be judged."""
 
 
 def has_card(stock: NodeStock, uuids: frozenset[str]) -> bool:
-    """Whether one of the node's cards is among them."""
+    """Whether one of the node's GPUs is among `uuids`."""
     state = stock.state
     return not isinstance(state, Unregistered) and any(card.card.uuid in uuids for card in state.cards)
 
@@ -76,7 +77,7 @@ class _Kept(NamedTuple):
 
 
 class Stock:
-    """The nodes' cards and what is held of them, under one version's rules."""
+    """The nodes' GPUs and what pods hold of them, under the rules of one HAMi version; kept between questions."""
 
     def __init__(self, terms: Terms) -> None:
         self.terms = terms
@@ -91,29 +92,29 @@ class Stock:
         self._unused = count()
         self._verdicts: dict[Hashable, dict[Hashable, Verdict]] = {}
         self.runs = 0
-        """How often the filter was run on a node so far: what a question costs beside looking at nodes."""
+        """How often the filter ran on a node so far: the cost of a question beside reading nodes."""
 
     def ledger(self, pods: Iterable[Pod | Holder]) -> Ledger:
-        """What these pods hold; only of them something is remembered afterwards."""
+        """The ledger of these pods. Afterwards only these pods are remembered, for the next call."""
         pods, counted = list(pods), self._counted
         if pods != counted[0]:
             counted = self._counted = pods, add_up(of_each(self._kept, self._holding, pods))
         return counted[1]
 
     def verdicts(self, asked: Hashable) -> dict[Hashable, Verdict]:
-        """The verdicts on what was asked before, by what is equal for nodes that get the same: to be added to."""
+        """The known verdicts on the question `asked`, by numbers of nodes that are alike; callers add new ones."""
         if asked not in self._verdicts and sum(map(len, self._verdicts.values())) > MOST_VERDICTS:
             self._verdicts.clear()
         return self._verdicts.setdefault(asked, {})
 
     def registration(self, node: Node, now: datetime) -> Registration | Unregistered:
-        """The node's cards as registered, or why the scheduler has none."""
+        """The node's GPUs as registered, or why the scheduler has none of this node."""
         if not self._selects(node.metadata.labels):
             return Unregistered("absent", "--node-label-selector", self.terms.node_selector)
         return registered(node, self.terms, now)
 
     def on_each(self, nodes: Iterable[tuple[Node, Sequence[Holding]]], now: datetime) -> list[NodeStock]:
-        """Several nodes, each with what these holders have of its cards."""
+        """The stock of each node, with what the holdings beside the node have of its GPUs."""
         found: list[NodeStock] = []
         for node, holdings in nodes:
             kept = self._nodes.get(node.metadata.name)
@@ -140,7 +141,7 @@ class Stock:
         return stock._replace(by_turns=True, amounts=None, order=None) if by_turns else stock
 
     def cards_of(self, node: Node, registration: Registration, holdings: Iterable[Holding]) -> NodeCards:
-        """The cards of a registration with what these holders have of them."""
+        """The GPUs of a node's registration, with what the holdings have of them."""
         return NodeCards(
             take_stock(registration.cards, holdings, self.rules),
             cordoned_uuids(node) if self.rules.modern else _NO_CARD,
@@ -195,7 +196,7 @@ class Stock:
 
 
 def sizes(registration: Registration) -> tuple[tuple[object, ...], ...]:
-    """What decides whether a pod would be too large for the cards even when they are empty."""
+    """What decides if a pod is too large for a node's GPUs even when empty: their type, memory, cores and slots."""
     return tuple([(card.type, card.memory_mib, card.cores, card.slots, _beside(card)) for card in registration.cards])
 
 
@@ -205,7 +206,7 @@ def _beside(card: Card) -> Hashable:
 
 
 def take_stock(cards: Sequence[Card], holdings: Iterable[Holding], rules: Rules) -> list[CardState]:
-    """The cards in registration order with all holdings of their node counted; unknown uuids are ignored."""
+    """The GPUs in registration order with all holdings of their node counted; unknown uuids are ignored."""
     states = [CardState(card) for card in cards]
     some_mig = any(card.mode == "mig" for card in cards)
     by_uuid = {state.card.uuid: state for state in states}

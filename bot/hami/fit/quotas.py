@@ -1,10 +1,10 @@
-"""A namespace's quotas on HAMi's resources: who holds pods against which key, and what counts against it.
+"""A namespace's quotas on HAMi's resources: who holds pods against which key, and what counts against the key.
 
-HAMi reads `limits.<memory>` and `limits.<cores>` and counts what it gave: MiB and cores of every card of every pod that
-was given cards and has not ended [HAMi pkg/device/quota.go]. Its filter holds pods against those of NVIDIA, and from
-2.10 on of MLU; its webhook denies pods that would exceed any vendor's from 2.10 on. Kubernetes counts
-`requests.<resource>` of every pod that has not ended, as written, and for such resources no key under `limits.`
-[k8s.io/kubernetes pkg/quota/v1/evaluator/core/pods.go podComputeUsageHelper].
+HAMi reads `limits.<memory>` and `limits.<cores>` and counts what it gave: MiB and cores of every GPU of every pod that
+was given GPUs and has not ended [HAMi pkg/device/quota.go]. HAMi's filter holds pods against quotas of NVIDIA's
+resources, and from 2.10 on of MLU's; its webhook denies pods that would exceed a quota of any vendor from 2.10 on.
+Kubernetes counts `requests.<resource>` of every pod that has not ended, as written, and for such resources no key under
+`limits.` [k8s.io/kubernetes pkg/quota/v1/evaluator/core/pods.go podComputeUsageHelper].
 """
 
 import difflib
@@ -26,8 +26,8 @@ By = Literal["HAMi", "Kubernetes", "nobody"]
 class QuotaLimit(NamedTuple):
     """One key of one quota on a resource that HAMi hands out.
 
-    `written` is its text, `amount` what that means to whoever holds pods against it: to HAMi MiB (the memory factor
-    applied) or per cent of cores; None where it cannot be read.
+    `by` says who counts pods against the key. `written` is the key's text, `amount` its meaning to `by`: for HAMi MiB
+    (the memory factor applied) or percent of cores; None where the text cannot be read.
     """
 
     by: By
@@ -37,7 +37,7 @@ class QuotaLimit(NamedTuple):
     written: str
     amount: int | None
     used: int | None
-    """What Kubernetes' own controller says is used; None where it says nothing."""
+    """What Kubernetes' own controller says is used; None without such a figure."""
     scoped: bool = False
 
     @property
@@ -60,9 +60,7 @@ def limits_of(quotas: Iterable[ResourceQuota], config: DeviceConfig) -> Iterator
 
 
 class UnknownKey(NamedTuple):
-    """A key of a quota in the domain of a resource that HAMi hands out, which nobody counts; `near` is the nearest key
-    that somebody does.
-    """
+    """A key of a quota under a domain of HAMi's resources that nobody counts; `near` is the nearest key that counts."""
 
     namespace: str
     quota: str
@@ -74,7 +72,7 @@ class UnknownKey(NamedTuple):
 def unknown_keys(
     quotas: Iterable[ResourceQuota], config: DeviceConfig, offered: Container[str]
 ) -> Iterator[UnknownKey]:
-    """The keys that nobody counts: they name no resource of HAMi's nor one `offered` by a node, or have no prefix."""
+    """The keys of quotas that nobody counts: neither HAMi's nor `offered` by a node, or without a prefix."""
     known = sorted({resource for device in config.devices for resource in device.resources.all if resource})
     domains = {resource.partition("/")[0] for resource in known}
     for quota in quotas:
@@ -93,7 +91,7 @@ def unknown_keys(
 
 
 def is_enforced(limit: QuotaLimit, config: DeviceConfig, rules: Rules) -> bool:
-    """Whether HAMi of this version holds pods against the limit, when they are created or when it places them."""
+    """Whether this version of HAMi holds pods against the limit, when they are created or when it places them."""
     if limit.by != "HAMi" or limit.amount is None or (limit.scoped and rules.merges_quotas):
         return False
     if config.amounts[limit.resource][0].vendor is FIRST:
@@ -102,7 +100,7 @@ def is_enforced(limit: QuotaLimit, config: DeviceConfig, rules: Rules) -> bool:
 
 
 def holds_in_filter(limit: QuotaLimit, config: DeviceConfig) -> bool:
-    """Whether pods wait for the limit; of other vendors' they are denied when they are created."""
+    """Whether pods wait for the limit in HAMi's filter. A pod over another vendor's limit is denied at its creation."""
     return limit.by == "HAMi" and config.amounts[limit.resource][0].vendor.obeys_quota
 
 

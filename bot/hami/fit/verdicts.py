@@ -1,7 +1,7 @@
 """What a verdict on a pod and a node is made of, and the checks that vendors share.
 
-The checks of a vendor are in its own folder, what is the same for all around them is `bot.hami.fit.filter`.
-Source: HAMi pkg/scheduler/score.go, pkg/device/common/common.go and pkg/device/*/device.go at v2.5.1 to v2.10.0.
+Each vendor's own checks are in `bot.hami.vendors`; `bot.hami.fit.filter` has the frame around them. Source: HAMi
+pkg/scheduler/score.go, pkg/device/common/common.go and pkg/device/*/device.go at v2.5.1 to v2.10.0.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -37,7 +37,7 @@ DEFAULT_POLICY = "spread"
 
 
 class QuotaRoom(NamedTuple):
-    """The namespace's limits.* quota as HAMi counts it: None where no quota names the resource."""
+    """The namespace's limits.* quota on a device, as HAMi counts it; a limit is None where no quota names one."""
 
     memory_limit_mib: int | None = None
     cores_limit: int | None = None
@@ -46,17 +46,17 @@ class QuotaRoom(NamedTuple):
 
     @property
     def memory_free_mib(self) -> int:
-        """What a limit on memory leaves; less than 0 when it is exceeded already."""
+        """The MiB that the limit on memory leaves; less than 0 when the limit is exceeded already."""
         return (self.memory_limit_mib or 0) - self.memory_used_mib
 
     @property
     def cores_free(self) -> int:
-        """What a limit on cores leaves free."""
+        """The cores that the limit on cores leaves; less than 0 when the limit is exceeded already."""
         return (self.cores_limit or 0) - self.cores_used
 
 
 class NodeCards(NamedTuple):
-    """One node as a filter run sees it. `facts`: what a vendor needs to know beside the cards, by its word."""
+    """One node as a filter run sees it. `facts`: what a vendor needs to know beside the GPUs, by the device's word."""
 
     cards: Sequence[CardState]
     cordoned: frozenset[str] = frozenset()
@@ -64,7 +64,8 @@ class NodeCards(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """`fits` is None when the rules that decide are not modelled; `unknown` then says which.
+    """HAMi's verdict on a pod and a node. `fits` is None when the rules that decide are not modelled; `unknown` says
+    which.
 
     `parts` are (code, count) in the order they were met, `of` the denominator; `reason` is a bare reason instead.
     `instead`: what HAMi may say as well as `text`, where chance decides; FIT where it may take the node.
@@ -79,16 +80,16 @@ class Verdict(NamedTuple):
 
     @property
     def codes(self) -> tuple[str, ...]:
-        """The reason codes, without counts."""
+        """The verdict's reason codes, without counts."""
         return tuple(code for code, _ in self.parts) or ((self.reason,) if self.reason else ())
 
     def text(self) -> str:
-        """HAMi's detailed reason: `1/8 CardNotHealth, 3/8 CardInsufficientMemory`; empty when it fits."""
+        """HAMi's detailed reason: `1/8 CardNotHealth, 3/8 CardInsufficientMemory`; empty when the pod fits."""
         return ", ".join(sorted(f"{count}/{self.of} {code}" for code, count in self.parts)) or self.reason
 
     @property
     def said(self) -> str:
-        """The verdict in HAMi's words, with what HAMi may say instead; empty when it fits whatever chance decides."""
+        """The verdict in HAMi's words, with what HAMi may say instead; empty when the pod fits in any case."""
         return " / ".join((self.text() or FIT, *self.instead)) if self.instead else self.text()
 
 
@@ -98,7 +99,7 @@ UNREGISTERED = Verdict(fits=False, reason=NODE_UNREGISTERED)
 
 
 class CardUse(NamedTuple):
-    """A card taken by a container: what its usage grows by, on a MIG card the profile's memory and cores."""
+    """A GPU taken by a container: what its usage grows by; on a MIG GPU by the profile's memory and cores."""
 
     state: CardState
     memory_mib: int
@@ -106,18 +107,18 @@ class CardUse(NamedTuple):
     placement: MigPlacement | None = None
     slots: int = 1
     card: Card | None = None
-    """What the card becomes by it; None for no change."""
+    """The GPU as it is after the container took it; None for no change."""
 
 
 class Booking(NamedTuple):
-    """What one container took of the device of that word."""
+    """What one container took of one device, which `word` names."""
 
     word: str
     taken: list[CardUse]
 
 
 class UnmodelledError(Exception):
-    """The rules that decide are not modelled; `what` says which."""
+    """Raised where the rules that decide a verdict are not modelled; `what` says which."""
 
     def __init__(self, what: Text) -> None:
         super().__init__(what)
@@ -130,10 +131,10 @@ def _words_of(policy: str) -> frozenset[str]:
 
 
 class Run:
-    """One pod on one node: the containers in turn, each seeing what the earlier ones took.
+    """One filter run of a pod on a node: the containers in turn, each seeing what the earlier ones took.
 
-    `relax` leaves checks out, which answers "would it fit if only this were different". `quotas`: by the words of the
-    devices that one applies to.
+    `relax` has reason codes whose checks are left out: "would the pod fit if only this were different". `quotas`: by a
+    device's word, what a quota leaves; only devices with a quota.
     """
 
     def __init__(
@@ -151,32 +152,32 @@ class Run:
         self.rules = rules
         self.quotas: Mapping[str, QuotaRoom] = quotas if rules.quota != "none" and QUOTA_NOT_FIT not in relax else {}
         self.quota: QuotaRoom | None = None
-        """What is left for the device at hand; None where nothing limits it."""
+        """What a quota leaves of the device that is being placed; None where no quota limits it."""
         self.relax = relax
         wanted = self.wanted = request.constraints
-        """What the pod's annotations say of the device at hand."""
+        """What the pod's annotations rule out for the device that is being placed."""
         self.policy = default_policy if wanted.policy is None else wanted.policy
         words = _words_of(self.policy) if rules.modern else (self.policy,)
         self.topology = rules.topology and "topology-aware" in words
         self.mutex = rules.modern and "mutex" in words
         self.numa_bind = wanted.numa_bind and NUMA_NOT_FIT not in relax
         self.allocated: list[Booking] = []
-        """What earlier containers took."""
+        """What earlier containers of the pod took."""
         self.taking: list[CardUse] = []
-        """What the container at hand took so far."""
+        """What the container that is being placed took so far."""
         self.is_last = True
-        """Whether the container at hand is the last."""
+        """Whether the container that is being placed is the pod's last."""
         self.met_equals = False
-        """Whether cards of some container came in equal groups, of which HAMi picks one by chance."""
+        """Whether GPUs of some container came in equal groups, of which HAMi picks one by chance."""
         self.other_order = False
-        """Whether equal groups are taken in the opposite order."""
+        """Whether equal groups of GPUs are taken in the opposite order."""
 
     def over_quota(
         self, quota: QuotaRoom, container: ContainerRequest, state: CardState, taken: Iterable[CardUse]
     ) -> bool:
-        """Whether the card would exceed the quota, after those that this container has taken already.
+        """Whether the GPU would exceed the quota, after the GPUs `taken` by this container already.
 
-        Cards of this container count as asked, those of earlier ones as booked: a MIG card's profile.
+        GPUs of this container count as asked, those of earlier ones as booked: a MIG GPU's profile.
         """
         cards = [*(use.state.card for use in taken), state.card]
         needs = [[(card.uuid, container.memory_on(card.memory_mib), container.cores) for card in cards]]
@@ -216,7 +217,7 @@ def _collapse(containers: Iterable[list[tuple[str, int, int]]], inits: int) -> t
 
 
 def type_allows(wanted: Constraints, state: CardState, rules: Rules) -> bool:
-    """Whether the pod's type and mode annotations admit the card."""
+    """Whether the pod's type and mode annotations admit the GPU."""
     if wanted.mode is not None and state.card.mode not in wanted.mode:
         return False
     if wanted.use_type is None and wanted.no_use_type is None:
@@ -229,7 +230,7 @@ def type_allows(wanted: Constraints, state: CardState, rules: Rules) -> bool:
 
 
 def uuid_allows(wanted: Constraints, uuid: str, rules: Rules) -> bool:
-    """Whether the pod's uuid annotations admit the card. Before 2.10 `nouse` is ignored beside `use`."""
+    """Whether the pod's uuid annotations admit the GPU. Before 2.10 `nouse` is ignored beside `use`."""
     use, no_use = _entries(wanted.use_uuid, rules.modern), _entries(wanted.no_use_uuid, rules.modern)
     if use is not None and (uuid not in use or not rules.modern):
         return uuid in use

@@ -11,9 +11,9 @@ from typing import NamedTuple
 from bot.kube.models import MutatingWebhookConfiguration, Pod, ResourceClaim, ResourceSlice
 
 WEBHOOK = "mutate.hami.io"
-"""What HAMi-DRA's webhook is called in its MutatingWebhookConfiguration, whose own name is the release's."""
+"""The name of HAMi-DRA's webhook in its MutatingWebhookConfiguration, whose own name is the release's."""
 POD_LABEL = "hami.io/dra"
-"""On every pod whose resources the webhook made into claims."""
+"""The label of every pod whose resources HAMi-DRA's webhook made into claims."""
 
 _DRIVER_OF: Mapping[str, str] = {
     "hami-core-gpu.project-hami.io": "hami-core-gpu.project-hami.io",
@@ -25,9 +25,9 @@ _DRIVER_OF: Mapping[str, str] = {
 
 
 class Offer(NamedTuple):
-    """What one driver publishes: a slice of it, how many devices, on which nodes, how many of them no claim holds.
+    """What one DRA driver publishes: its first slice, the number of devices, their nodes, and how many no claim holds.
 
-    `free` counts a device that one claim shares as held: how much of it is left is kube-scheduler's to say.
+    `free` does not count a device that one claim shares: only kube-scheduler knows how much of it is left.
     """
 
     driver: str
@@ -38,28 +38,28 @@ class Offer(NamedTuple):
 
 
 def of_hami(slices: Iterable[ResourceSlice]) -> list[ResourceSlice]:
-    """The slices of drivers that HAMi-DRA's webhook makes claims for."""
+    """The slices, out of those given, whose driver HAMi-DRA's webhook makes claims for."""
     return [slice_ for slice_ in slices if slice_.spec.driver in _DRIVER_OF.values()]
 
 
 def driver_of(claim: ResourceClaim) -> str:
-    """The driver that the claim's devices come from; empty where its class does not tell."""
+    """The driver that the claim's devices come from; empty where the claim's class does not tell."""
     given = [device.driver for device in claim.devices]
     return next(iter([*given, *(_DRIVER_OF[name] for name in claim.classes if name in _DRIVER_OF)]), "")
 
 
 def hook_of(configs: Iterable[MutatingWebhookConfiguration]) -> MutatingWebhookConfiguration | None:
-    """The configuration that HAMi-DRA's webhook stands in."""
+    """The webhook configuration that HAMi-DRA's webhook stands in; None without one."""
     return next((config for config in configs if any(hook.name == WEBHOOK for hook in config.webhooks or ())), None)
 
 
 def claimed_by(pod: Pod) -> bool:
-    """Whether HAMi-DRA's webhook made claims of what the pod asked for."""
+    """Whether HAMi-DRA's webhook made claims of the resources that the pod asked for."""
     return pod.metadata.label(POD_LABEL) == "true"
 
 
 def current(slices: Iterable[ResourceSlice]) -> list[ResourceSlice]:
-    """The slices of each pool's newest generation: the others are being replaced [resource/v1 ResourcePool]."""
+    """The slices of each pool's newest generation: older ones are being replaced [resource/v1 ResourcePool]."""
     listed = list(slices)
     newest: dict[tuple[str, str], int] = {}
     for slice_ in listed:
@@ -70,7 +70,7 @@ def current(slices: Iterable[ResourceSlice]) -> list[ResourceSlice]:
 
 
 def offers(slices: Iterable[ResourceSlice], claims: Iterable[ResourceClaim] = ()) -> list[Offer]:
-    """What each driver publishes now, the drivers sorted."""
+    """What each DRA driver publishes now, sorted by driver."""
     held = {(device.driver, device.pool, device.device) for claim in claims for device in claim.devices}
     of_driver: dict[str, list[ResourceSlice]] = {}
     for slice_ in current(slices):

@@ -1,9 +1,9 @@
 """HAMi's own installation, read from its objects: found by label and container name, never by the release's name.
-
 Object shapes per chart version: HAMi charts/hami/templates at v2.4 to v2.10. The extender serves only where its own
 kube-scheduler holds the lease: HAMi v2.8 cmd/scheduler. After 2.10 the chart's values of the NVIDIA device plugin moved
-to `devices.nvidia`, and it refuses the old ones (HAMi PR 3124); `scheduler.kubeQPS` and its like are new (PR 2905). The
-extender's extraArgs are written after them, so a flag that is in both has the value of extraArgs.
+to `devices.nvidia`, and the chart refuses the old ones (HAMi PR 3124); `scheduler.kubeQPS` and its like are new (PR
+2905). The chart writes the extender's extraArgs after its other flags, so a flag that is in both has the value of
+extraArgs.
 """
 
 import re
@@ -24,24 +24,24 @@ KUBERNETES_SCHEDULER = "default-scheduler"
 VOLCANO_SCHEDULERS = ("volcano", "vc-scheduler")
 ROLE_LABEL = "hami.io/scheduler-role"
 CLIENT_FLAGS_SINCE = Version(2, 6, 0)
-"""HAMi's extender has --kube-qps, --kube-burst and --kube-timeout (cmd/scheduler/main.go)."""
+"""From this version on HAMi's extender has --kube-qps, --kube-burst and --kube-timeout (cmd/scheduler/main.go)."""
 PROFILING_SINCE, METRICS_CLOSED_SINCE = Version(2, 6, 0), Version(2, 10, 0)
-"""HAMi has --profiling (PR 963), which puts profiles on the extender's own port. Between the two versions the metrics
-port serves them as well, whatever the flag says: importing net/http/pprof puts them on Go's default mux.
-"""
+"""HAMi has --profiling (PR 963) from the first version on, which puts profiles on the extender's own port. Before the
+second the metrics port serves profiles too, whatever the flag says: importing net/http/pprof puts them on Go's default
+mux."""
 PROFILES_BIND = "profiling-bind-address"
 _PROFILES_MOVED_SINCE, _PROFILES_AT = Version(2, 11, 0), "127.0.0.1:6060"
 
 _OF_HAMI = re.compile(r"(?<![a-z])(?:project)?hami(?![a-z]|-bot)|4pd|vgpu-scheduler|vgpu-device-plugin", re.IGNORECASE)
-"""In the names of HAMi's objects, of its predecessor's (4pd) and of Volcano's plugin that HAMi maintains."""
+"""Matches names of HAMi's objects, of its predecessor's (4pd) and of Volcano's plugin that HAMi maintains."""
 _NODE_KEYS = ("hami.io/", "4pd.io/", "volcano.sh/node-vgpu")
-"""How annotations begin that one of these wrote on a node."""
+"""The beginnings of node annotations that HAMi, its predecessor or Volcano's plugin writes."""
 _NAME_LABEL, _BOT = "app.kubernetes.io/name", "hami-bot"
 _VERSION_LABELS = ("app.kubernetes.io/version", "helm.sh/chart")
 _VERBOSITY = re.compile(r"--?v(?:=?(-?\d+))?")
 _LONGEST_HOSTNAME = 63
 _NEAR_FIRST_WORD, _NEAR = 0.75, 0.85
-"""How like HAMi's scheduler's name a misspelt one is: 0.75 is two letters of `hami` in the wrong order."""
+"""Likeness to HAMi's scheduler's name from which on a name is a misspelling: 0.75 is two letters of `hami` swapped."""
 
 
 class VersionSeen(NamedTuple):
@@ -53,7 +53,7 @@ class VersionSeen(NamedTuple):
 
 
 class Install(NamedTuple):
-    """What was found of HAMi's scheduler. `seen` is false when nothing of it was found or could be read."""
+    """What was found of HAMi's scheduler. `seen` is false when nothing was found or could be read."""
 
     namespace: str = ""
     deployment: Workload | None = None
@@ -76,21 +76,21 @@ class Install(NamedTuple):
 
     @property
     def lease_holder(self) -> str:
-        """The host name that holds the lease; empty without one."""
+        """The host name of the lease's holder; empty without one."""
         identity = self.lease.spec.holder_identity if self.lease else None
         return (identity or "").split("_")[0]
 
     @property
     def leader(self) -> Pod | None:
-        """The pod that holds the lease: a pod's host name is its own, cut at 63 characters, or its node's."""
+        """The pod that holds the lease, by its host name (pod's name cut at 63 characters, or node's); else None."""
         name = self.lease_holder
         names = ((pod, (pod.name[:_LONGEST_HOSTNAME], pod.spec.node_name)) for pod in self.pods)
         return next((pod for pod, own in names if name and name in own), None)
 
 
 def trace_of(item: Workload | MutatingWebhookConfiguration | Node) -> Literal["", "hami", "volcano"]:
-    """Whose trace it is in the cluster, by a workload's names and images, a webhook's name, or what was written on a
-    node: HAMi's, or that of Volcano with the device plugin that HAMi maintains for it. This bot itself is none.
+    """Whether an object shows HAMi, or Volcano with the device plugin that HAMi maintains for it; else empty. A
+    workload's names and images, a webhook's names or a node's annotations tell. This bot's own are no trace.
     """
     if isinstance(item, Node):
         signs = [key for key in item.metadata.annotations or () if key.startswith(_NODE_KEYS)]
@@ -105,14 +105,14 @@ def trace_of(item: Workload | MutatingWebhookConfiguration | Node) -> Literal[""
 
 
 def is_of_hami(name: str) -> bool:
-    """Whether the name of a workload, an image or a webhook is like HAMi's."""
+    """Whether the name of a workload, an image or a webhook looks like HAMi's."""
     return bool(_OF_HAMI.search(name))
 
 
 def is_anothers(scheduler: str, install: Install) -> bool:
-    """Whether a pod's scheduler is somebody else's: neither HAMi's, nor a misspelt one of HAMi's, nor Kubernetes' own.
+    """Whether a pod's scheduler is neither HAMi's (nor a misspelling of HAMi's), nor Kubernetes' own.
 
-    Volcano's is not among them: it has rules of its own.
+    False for Volcano's scheduler too: rules of their own handle it.
     """
     if scheduler in ("", KUBERNETES_SCHEDULER, *VOLCANO_SCHEDULERS) or "hami" in scheduler:
         return False
@@ -127,19 +127,19 @@ def _likeness(one: str, other: str) -> float:
 
 
 def is_ready(pod: Pod) -> bool:
-    """Whether the pod runs and its Ready condition is true."""
+    """Whether the pod runs, is not being deleted, and its Ready condition is true."""
     ready = pod.condition("Ready")
     runs = pod.status.phase == "Running" and not pod.metadata.deletion_timestamp
     return runs and ready is not None and ready.status == "True"
 
 
 def extender_of(spec: PodSpec) -> Container | None:
-    """HAMi's own container of a scheduler pod; operators may put others before and after it."""
+    """HAMi's own container of a scheduler pod, None without one; operators may put others before and after it."""
     return container_of(spec, EXTENDER_CONTAINER)
 
 
 def container_of(spec: PodSpec, name: str) -> Container | None:
-    """The container of that name."""
+    """The container called `name`, None without one."""
     return next((container for container in spec.containers if container.name == name), None)
 
 
@@ -153,7 +153,7 @@ def _flags(container: Container | None) -> dict[str, str]:
 
 
 def kube_scheduler_of(install: Install) -> Container | None:
-    """The kube-scheduler beside the extender, as it runs or else as the Deployment wants it."""
+    """The kube-scheduler beside the extender, as it runs, else as the Deployment wants it; None without one."""
     template = install.deployment.spec.template.spec if install.deployment else None
     spec = install.pods[0].spec if install.pods else template
     return container_of(spec, KUBE_SCHEDULER_CONTAINER) if spec else None
@@ -162,7 +162,7 @@ def kube_scheduler_of(install: Install) -> Container | None:
 def read_install(
     deployments: Sequence[Workload], pods: Sequence[Pod], lease: Lease | None, *, version_hint: str = ""
 ) -> Install:
-    """The install as its Deployment and pods show it; either may be empty, the rest of HAMi then stays known."""
+    """HAMi's scheduler as its Deployment and pods show it. `version_hint`: the version that a recording states."""
     schedulers = [workload for workload in deployments if extender_of(workload.spec.template.spec)] or list(deployments)
     deployment = schedulers[0] if schedulers else None
     running = sorted((pod for pod in pods if extender_of(pod.spec)), key=lambda pod: (not is_ready(pod), pod.name))
@@ -196,7 +196,7 @@ def _version_of(pods: Sequence[Pod], deployment: Workload | None, hint: str) -> 
 
 
 def profiles_address(flags: Mapping[str, str], version: Version | None) -> str:
-    """Where profiles have a listener of their own, as HOST:PORT; empty where the extender's port serves them.
+    """The address HOST:PORT where HAMi listens for profiles alone; empty where the extender's port serves them.
 
     HAMi's main branch after 2.10 has `--profiling-bind-address`, by default on the pod's loopback (#3117).
     """
@@ -205,12 +205,12 @@ def profiles_address(flags: Mapping[str, str], version: Version | None) -> str:
 
 
 def is_loopback(address: str) -> bool:
-    """Whether only the pod itself reaches what listens at HOST:PORT."""
+    """Whether the address HOST:PORT is on the loopback, which only the pod itself reaches."""
     return address.rpartition(":")[0] in ("127.0.0.1", "localhost", "[::1]")
 
 
 def verbosity_of(container: Container) -> tuple[int, str]:
-    """A container's klog verbosity and the words that set it: `-v=4`, `-v 4`, `-v4`; the last counts. 0 without any."""
+    """A container's klog verbosity and the words that set it: `-v=4`, `-v 4`, `-v4`; the last counts. Default 0."""
     level, quote = 0, ""
     words = [*(container.command or ()), *(container.args or ())]
     for position, word in enumerate(words):
@@ -225,7 +225,7 @@ def verbosity_of(container: Container) -> tuple[int, str]:
 
 
 def find_device_config(config_maps: Iterable[ConfigMap]) -> DeviceConfig | str | None:
-    """The device config among config maps, the reason why it is unreadable, or None when there is none."""
+    """The first device config among config maps; a text that says why it cannot be read, or None without one."""
     for config_map in config_maps:
         if config_map.data and DEVICE_CONFIG_FILE in config_map.data:
             return read_device_config(config_map.data[DEVICE_CONFIG_FILE])
@@ -233,31 +233,31 @@ def find_device_config(config_maps: Iterable[ConfigMap]) -> DeviceConfig | str |
 
 
 LEADS_SINCE = Version(2, 8, 0)
-"""From here on only the replica that holds the lease serves."""
+"""From this version on only the replica whose kube-scheduler holds the lease serves."""
 _LEASE_GRACE = timedelta(seconds=60)
-"""Beyond the lease's own duration: objects of one snapshot are not read at the same instant."""
+"""The time added to a lease's own duration: objects of one snapshot are not read at the same instant."""
 
 
 def extender_waits_for_lease(install: Install) -> bool:
-    """Whether the extender serves only where its kube-scheduler leads."""
+    """Whether HAMi's extender serves only where its kube-scheduler holds the lease."""
     known = install.version is not None and install.version.version >= LEADS_SINCE
     return known and install.flags.get("leader-elect") == "true"
 
 
 def kube_scheduler_waits_for_lease(install: Install) -> bool:
-    """Whether the kube-scheduler beside it is told to by its own flag; a configuration file may do so as well."""
+    """Whether HAMi's kube-scheduler has --leader-elect=true; its configuration file may say so as well."""
     return _flags(kube_scheduler_of(install)).get("leader-elect") == "true"
 
 
 def lease_is_stale(lease: Lease, now: datetime) -> bool:
-    """Whether nobody holds it, or its holder stopped renewing it."""
+    """Whether nobody holds the lease, or its holder stopped renewing it."""
     renewed = parse_time(lease.spec.renew_time)
     duration = timedelta(seconds=lease.spec.lease_duration_seconds or 15)
     return not lease.spec.holder_identity or (renewed is not None and now - renewed > duration + _LEASE_GRACE)
 
 
 def lacks_leader(install: Install, now: datetime) -> bool:
-    """Whether a lease is needed and nobody holds it. One that could not be read looks like one that is not there."""
+    """Whether HAMi's scheduler needs a lease that nobody holds. A lease that could not be read counts as missing."""
     if install.lease is None:
         return extender_waits_for_lease(install)
     needed = extender_waits_for_lease(install) or kube_scheduler_waits_for_lease(install)
@@ -268,7 +268,7 @@ _REFUSED = re.compile(r'User \\*"(system:serviceaccount:[^"\\]+)\\*" cannot (\w+
 
 
 class Forbidden(NamedTuple):
-    """Who may not do what: a service account as `kubectl --as` takes it, a verb and a resource of RBAC."""
+    """A request that RBAC refused: a service account as `kubectl --as` takes it, a verb and a resource."""
 
     account: str
     verb: str
@@ -276,7 +276,7 @@ class Forbidden(NamedTuple):
 
 
 def read_forbidden(text: str) -> Forbidden | None:
-    """The refusal that the text tells; None where it tells none."""
+    """The request that RBAC refused, read from the API server's message; None where the text has no such refusal."""
     found = _REFUSED.search(text)
     return Forbidden(*found.groups()) if found else None
 
@@ -296,9 +296,9 @@ _MOVED = {
 
 
 def chart_value(path: str, install: Install) -> str:
-    """The path that this install's chart has for a path of the chart 2.10. A blank stands before a word of a list.
+    """The path of a chart value in this install's chart, given its path in chart 2.10; empty where the chart has none.
 
-    Empty where the chart has none.
+    A blank in a path stands before a word of a list: `scheduler.extender.extraArgs --kube-qps`.
     """
     objects = [*([install.deployment] if install.deployment else []), *install.pods]
     labelled = (parse_version(item.metadata.label(_LABEL) or "") for item in objects)

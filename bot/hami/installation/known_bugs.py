@@ -13,7 +13,7 @@ from bot.texts import Text, literal
 
 
 class KnownBug(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One bug; the file says what its fields mean."""
+    """One bug of HAMi; `known_bugs.toml` says what its fields mean."""
 
     id: str
     threads: tuple[str, ...]
@@ -27,13 +27,13 @@ class KnownBug(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def why(self) -> Text:
-        """What goes wrong, without a capital or a full stop."""
+        """What the bug makes go wrong, without a capital or a full stop."""
         return literal(self.en, self.zh)
 
 
 @cache
 def known_bugs() -> Sequence[KnownBug]:
-    """All of them, in the file's order."""
+    """All known bugs of HAMi, in the order of `known_bugs.toml`."""
     text = files("bot.hami.installation").joinpath("known_bugs.toml").read_text(encoding="utf-8")
     return msgspec.convert(tomllib.loads(text)["bug"], tuple[KnownBug, ...])
 
@@ -41,9 +41,9 @@ def known_bugs() -> Sequence[KnownBug]:
 def bug_behind(
     code: str, quotes: Iterable[str], version: Version | None, plugin: Version | None = None
 ) -> KnownBug | None:
-    """The bug of this version that can be behind a finding of this code; None of a version that is not known.
+    """The known bug of this HAMi version that can cause a finding of this code with these quotes; None without one.
 
-    `plugin`: the version of the device plugin in question, where that is another.
+    `plugin`: the version of the device plugin, where it differs. None too where the version is not known.
     """
     listed = tuple(quotes)
     for bug in known_bugs():

@@ -14,7 +14,7 @@ from bot.kube.times import read_go_duration
 from bot.safe_yaml import parse_documents
 
 DEFAULT_TIMEOUT_S = 5.0
-"""k8s.io/kubernetes pkg/scheduler/extender.go DefaultExtenderTimeout."""
+"""Seconds that kube-scheduler waits for an extender: Kubernetes' pkg/scheduler/extender.go DefaultExtenderTimeout."""
 
 _KINDS = ("KubeSchedulerConfiguration", "Policy")
 _KEYS = ("config.yaml", "config.json")
@@ -27,7 +27,7 @@ class _Managed(msgspec.Struct, rename="camel"):
 
 
 class Extender(msgspec.Struct, rename="camel"):
-    """One extender. `http_timeout` is Go's text, or nanoseconds in a Policy."""
+    """One extender in kube-scheduler's configuration. `http_timeout` is Go's text, or nanoseconds in a Policy."""
 
     url_prefix: str = ""
     filter_verb: str = ""
@@ -39,12 +39,12 @@ class Extender(msgspec.Struct, rename="camel"):
 
     @property
     def is_local(self) -> bool:
-        """Whether it is asked in kube-scheduler's own pod, as the chart has it."""
+        """Whether the extender listens in kube-scheduler's own pod, as HAMi's chart has it."""
         return any(host in self.url_prefix for host in _LOOPBACK)
 
     @property
     def timeout_s(self) -> float | None:
-        """How long kube-scheduler waits for an answer; None when the text is no duration."""
+        """The seconds that kube-scheduler waits for the extender's answer; None when the text is no duration."""
         if self.http_timeout in (None, "", 0, "0", "0s"):
             return DEFAULT_TIMEOUT_S
         text = self.http_timeout
@@ -62,7 +62,7 @@ class _File(msgspec.Struct, rename="camel"):
 
 
 class SchedulerConfig(NamedTuple):
-    """What the file says. `names` are the schedulers that its profiles make; a Policy names none."""
+    """kube-scheduler's configuration file. `names` are the schedulers that its profiles make; a Policy names none."""
 
     config_map: ConfigMap
     key: str
@@ -71,7 +71,7 @@ class SchedulerConfig(NamedTuple):
     extenders: tuple[Extender, ...]
 
     def extender(self, resource: str) -> Extender | None:
-        """HAMi's: the one in the same pod, else the one that manages the resource."""
+        """HAMi's extender: the one in kube-scheduler's pod, else the one that manages `resource`."""
         local = (extender for extender in self.extenders if extender.is_local)
         managing = (
             extender
@@ -87,13 +87,13 @@ class SchedulerConfig(NamedTuple):
         return frozenset(resource.name for resource in managed if resource.ignored_by_scheduler)
 
     def line_with(self, word: str) -> str:
-        """The first line that holds the word, else the first line of all: something to quote."""
+        """The configuration's first line with `word`, else its first line: something to quote."""
         lines = [line.strip() for line in self.text.splitlines() if line.strip()]
         return next((line for line in lines if word in line), lines[0])
 
 
 def find_scheduler_config(maps: Sequence[ConfigMap], kube_scheduler: Container | None) -> SchedulerConfig | str | None:
-    """The config that kube-scheduler is started with, why it cannot be read, or None when no map holds one.
+    """The configuration that kube-scheduler starts with; a text why it cannot be read; None when no map holds one.
 
     Charts render more than one: the file that the command names counts, else the newer form.
     """

@@ -1,1 +1,1 @@
-"""What HAMi measures: its scheduler of allocations, vGPUmonitor of use."""
+"""What HAMi measures: its scheduler measures allocations, vGPUmonitor measures use."""

@@ -1,4 +1,4 @@
-"""Samples of metrics as Prometheus' text format writes them, of the names that are wanted."""
+"""Samples with wanted names from Prometheus' text format, and what HAMi's scheduler counts of GPUs in them."""
 
 import math
 import re
@@ -16,7 +16,7 @@ _WRITTEN = re.compile(r'["\\\n]')
 
 
 class Sample(NamedTuple):
-    """One figure: as a line of the text format, or as `number` stands in JSON beside the labels."""
+    """One sample of a metric: `text` is its line in the text format; else `number` is its value as JSON wrote it."""
 
     name: str
     labels: Mapping[str, str]
@@ -26,7 +26,7 @@ class Sample(NamedTuple):
 
     @property
     def line(self) -> str:
-        """What says so, verbatim: the line, or what JSON has as the text format writes it."""
+        """The sample as a line of the text format: verbatim, or written from JSON."""
         if self.text:
             return self.text
         escaped = {name: _WRITTEN.sub(r"\\\g<0>", value).replace("\\\n", r"\n") for name, value in self.labels.items()}
@@ -35,9 +35,9 @@ class Sample(NamedTuple):
 
 
 def read_samples(text: str, wanted: Collection[str]) -> list[Sample]:
-    """The samples of these names, in the text's order.
+    """The samples in `text` with one of the wanted names, in the text's order.
 
-    The first of several with one name and the same labels counts. What is no finite number is no sample.
+    The first of several with one name and the same labels counts. A value that is no finite number is left out.
     """
     read: dict[tuple[str, str], Sample] = {}
     decoded: dict[str, Mapping[str, str]] = {}
@@ -81,7 +81,7 @@ _MIB = 2**20
 
 
 class CountedShare(NamedTuple):
-    """What one pod holds of one GPU in the scheduler's memory; `line` is the sample that says so."""
+    """What one pod holds of one GPU by the scheduler's own count; `line` is the sample that says so."""
 
     namespace: str
     pod: str
@@ -92,7 +92,7 @@ class CountedShare(NamedTuple):
 
 
 class SchedulerCounts(NamedTuple):
-    """The scheduler's memory. `gpus` is MiB given away by node and GPU; `nodes` those of which it knows GPUs."""
+    """What the scheduler counts. `gpus`: MiB given away by node and GPU uuid; `nodes`: those whose GPUs it knows."""
 
     taken: tuple[CountedShare, ...]
     gpus: Mapping[tuple[str, str], int]
@@ -100,7 +100,7 @@ class SchedulerCounts(NamedTuple):
 
 
 def read_counted(text: str) -> SchedulerCounts | None:
-    """The figures of a scrape; None where it has none of a GPU: another program's, or a scheduler that knows no GPU."""
+    """The scheduler's counts in a scrape; None without a GPU: another program's, or a scheduler that knows none."""
     by_name: dict[str, list[Sample]] = {}
     for sample in read_samples(text, _NAMES):
         by_name.setdefault(sample.name, []).append(sample)
@@ -115,7 +115,7 @@ def read_counted(text: str) -> SchedulerCounts | None:
 
 
 def unheld(counted: SchedulerCounts, pods: Iterable[Pod | Holder]) -> list[CountedShare]:
-    """What is counted of pods that are not among these, or that have finished or are reserved on another node."""
+    """The shares that the scheduler counts for pods not in `pods`, finished, or reserved on another node."""
     live = {(pod.namespace, pod.name, reserved_node(pod.metadata)) for pod in pods if not is_finished(pod)}
     return [taken for taken in counted.taken if (taken.namespace, taken.pod, taken.node) not in live]
 

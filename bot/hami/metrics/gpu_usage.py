@@ -1,7 +1,7 @@
 """What containers use of their GPUs, as HAMi's vGPUmonitor measures it, under the names of every version.
 
-Names and labels: HAMi cmd/vGPUmonitor/metrics.go at v2.4 to v2.10. 2.9 on with `legacyMetrics` serves each figure under
-two names: only the newest is read.
+Names and labels: HAMi cmd/vGPUmonitor/metrics.go at v2.4 to v2.10. From 2.9 on, `legacyMetrics` serves each figure
+under two names: only the newest is read.
 """
 
 from collections import defaultdict
@@ -20,17 +20,17 @@ PORT = 9394
 _USED = ("hami_vgpu_memory_used_bytes", "vGPU_device_memory_usage_in_bytes")
 _LIMIT = ("hami_vgpu_memory_limit_bytes", "vGPU_device_memory_limit_in_bytes")
 CORE_NAMES = ("hami_container_device_utilization_ratio", "Device_utilization_desc_of_container")
-"""What a container uses of a GPU's cores, in percent. One sample of it proves nothing: see `gather.past_days`."""
+"""The metric of a container's use of a GPU's cores in percent. One sample proves nothing: `gather.past_days`."""
 _LAST_KERNEL = ("hami_container_last_kernel_elapsed_seconds", "Device_last_kernel_of_container")
 _GPU_USED = ("hami_host_gpu_memory_used_bytes", "HostGPUMemoryUsage")
 _GPU_CORE = ("hami_host_gpu_utilization_ratio", "HostCoreUtilization")
 REGISTERED = ("hami_gpu_memory_limit_bytes", "GPUDeviceMemoryLimit")
-"""The memory that a GPU is registered with, as HAMi's scheduler serves it."""
+"""The names of the metric of a GPU's registered memory, as HAMi's scheduler serves it."""
 CONTAINER_FIGURES = {"used": _USED, "limit": _LIMIT, "last_kernel": _LAST_KERNEL}
-"""Each figure of a container, with its names, the newest first."""
+"""Each figure of a container with its metric's names, the newest first."""
 GPU_FIGURES = {"used": _GPU_USED, "core": _GPU_CORE}
 NAMES = tuple(name for names in (*CONTAINER_FIGURES.values(), *GPU_FIGURES.values()) for name in names)
-"""The newest name of a figure before its older ones."""
+"""The names of all metrics that are read, the newest name of a figure before its older ones."""
 _OF_CONTAINERS = {name: figure for figure, names in CONTAINER_FIGURES.items() for name in names}
 _OF_GPUS = {name: figure for figure, names in GPU_FIGURES.items() for name in names}
 
@@ -54,7 +54,7 @@ class ContainerUse(NamedTuple):
 
 
 class GpuUse(NamedTuple):
-    """What the driver says of a whole GPU. `node` is empty where the version serves none."""
+    """What the driver says of a whole GPU. `node` is empty where vGPUmonitor's version serves none."""
 
     uuid: str
     node: str
@@ -63,14 +63,14 @@ class GpuUse(NamedTuple):
 
 
 class Usage(NamedTuple):
-    """All that was measured at one moment, by container and by GPU."""
+    """All that vGPUmonitor measured at one moment, by container and by GPU."""
 
     containers: tuple[ContainerUse, ...] = ()
     gpus: tuple[GpuUse, ...] = ()
 
 
 def read_usage(samples: Iterable[Sample]) -> Usage:
-    """The figures of these samples; what has no GPU or, of a container, no pod is left out."""
+    """The usage that these samples show. A sample without a GPU or, of a container, without a pod is left out."""
     by_name: dict[str, list[Sample]] = {}
     for sample in samples:
         by_name.setdefault(sample.name, []).append(sample)
@@ -88,7 +88,7 @@ class _Share(NamedTuple):
 
 
 class UsageReader:
-    """Takes samples name by name, in the order of `NAMES`: what an older name says as well is left out."""
+    """Makes a `Usage` of samples added name by name in the order of `NAMES`; a figure's newest name counts."""
 
     def __init__(self) -> None:
         self._shares: dict[ContainerUse, _Share] = {}
@@ -96,7 +96,7 @@ class UsageReader:
         self._known: dict[int, tuple[_Share, Mapping[str, str]]] = {}
 
     def add(self, samples: Iterable[Sample]) -> None:
-        """The samples of one name."""
+        """Adds the samples of one metric name."""
         known = self._known
         for sample in samples:
             figure = _OF_CONTAINERS.get(sample[0])
@@ -112,7 +112,7 @@ class UsageReader:
                 share[1][figure] = sample
 
     def whose(self, sample: Sample) -> ContainerUse:
-        """The container and GPU that the sample is about, see `container_of`."""
+        """The container and GPU that the sample is about, as `container_of` reads them."""
         return self._share(sample).of
 
     def _share(self, sample: Sample) -> _Share:
@@ -125,7 +125,7 @@ class UsageReader:
         return known[0]
 
     def usage(self) -> Usage:
-        """All that was taken."""
+        """The usage by all samples that were added."""
         return Usage(
             tuple(share.of._replace(**share.figures) for share in self._shares.values() if share.figures),
             tuple(GpuUse(uuid, node, **figures) for uuid, (node, figures) in self._gpus.items()),
@@ -133,7 +133,7 @@ class UsageReader:
 
 
 def container_of(sample: Sample) -> ContainerUse:
-    """The container and GPU that the sample is about, without figures; names are empty where its labels have none.
+    """The container and GPU that the sample is about, without figures; a name is empty where its label is missing.
 
     Prometheus keeps the exporter's labels as `exported_*` where the monitor's own pod has some of these names. Up to
     2.8 the exporter's labels have names of their own, beside which those of the monitor's pod stand.
@@ -149,21 +149,20 @@ def container_of(sample: Sample) -> ContainerUse:
 
 
 def uuid_of(sample: Sample) -> str:
-    """The GPU that the sample is about; empty where its labels name none."""
+    """The uuid of the GPU that the sample is about; empty where its labels name none."""
     uuid = sample.labels.get("device_uuid") or sample.labels.get("deviceuuid") or ""
     return MIG_SUFFIX.sub("", uuid) if uuid.endswith("]") else uuid
 
 
 IDLE_S = 6 * 3600.0
-"""A pod without a kernel for so long is idle."""
+"""A pod without a kernel for this many seconds is idle."""
 
 
 class MeasuredHolding(msgspec.Struct, frozen=True, dict=True):
-    """What one pod holds of NVIDIA's GPUs, with the figures of its containers. `unmeasured` are the GPUs of which a
-    container has no figure.
+    """What one pod holds of NVIDIA's GPUs, with the figures of its containers.
 
-    That is so before any process of the container has touched the GPU, where HAMi-core is not loaded, and where
-    vGPUmonitor does not run.
+    `unmeasured` are the GPUs without a figure of some container: no process of the container has touched the GPU yet,
+    HAMi-core is not loaded, or vGPUmonitor does not run.
     """
 
     holding: Holding
@@ -172,34 +171,34 @@ class MeasuredHolding(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def shares(self) -> Mapping[str, Share]:
-        """By GPU. vGPUmonitor measures no other vendor's devices."""
+        """The pod's shares of NVIDIA's GPUs, by uuid. vGPUmonitor measures no other vendor's devices."""
         return _measurable(self.holding)
 
     @property
     def name(self) -> str:
-        """Namespace and name."""
+        """The pod as NAMESPACE/NAME."""
         return f"{self.holding.namespace}/{self.holding.name}"
 
     @cached_property
     def last(self) -> ContainerUse | None:
-        """The share on which a kernel ran last; None where that is not known of each GPU that the pod holds."""
+        """The share on which a kernel ran last; None where some GPU of the pod has no such figure."""
         if self.unmeasured or not self.uses or any(use.last_kernel is None for use in self.uses):
             return None
         return min(self.uses, key=lambda use: use.last_kernel.value if use.last_kernel else 0.0)
 
     @property
     def idle_s(self) -> float | None:
-        """Seconds since the pod's last kernel on any of its GPUs; before the first, since its process started."""
+        """Seconds since the pod's last kernel on any GPU; before the first, since its process started."""
         return self.last.last_kernel.value if self.last and self.last.last_kernel else None
 
     @property
     def has_no_process(self) -> bool:
-        """Whether nothing of the pod is on any of its GPUs, though its limits still are."""
+        """Whether the pod has no process on any of its GPUs, though its limits are set."""
         return bool(self.uses) and all(use.used is not None and use.used.value == 0 for use in self.uses)
 
 
 def held_by(holdings: Iterable[Holding], usage: Usage) -> list[MeasuredHolding]:
-    """Each pod that is bound to a node and holds GPUs, with what was measured of it: in the order of the holdings."""
+    """Each bound pod that holds NVIDIA's GPUs, with what was measured of it; in the order of the holdings."""
     measured: dict[tuple[str, str], list[ContainerUse]] = defaultdict(list)
     for use in usage.containers:
         measured[use.namespace, use.pod].append(use)

@@ -12,7 +12,7 @@ import msgspec
 _INT32 = 2**31 - 1
 _INTEGER = re.compile(r"[+-]?[0-9]{1,18}")
 _NO_PROFILES = re.compile(r',\s*"migProfiles"\s*:\s*null|"migProfiles"\s*:\s*null\s*,?')
-"""What Go writes for a card without any: as good as nothing."""
+"""Matches Go's text for a card without MIG profiles, which means nothing."""
 GO_TRUE = frozenset({"1", "t", "T", "TRUE", "true", "True"})
 _TEXT_SIZES = (7, 9)
 
@@ -23,14 +23,14 @@ class MigPlacement(msgspec.Struct, frozen=True):
 
 
 class MigProfile(msgspec.Struct, frozen=True):
-    """One allowed MIG profile of a card (2.10): what it gives, and where it may lie."""
+    """One MIG profile that a GPU allows (HAMi 2.10): what it gives, and where on the GPU it may be placed."""
 
     name: str = ""
     memory_mib: int = msgspec.field(default=0, name="memoryMB")
     cores: int = msgspec.field(default=0, name="core")
     slices: int = msgspec.field(default=0, name="sliceCount")
     placements: tuple[MigPlacement, ...] | None = ()
-    """None where Go wrote an empty list as `null`."""
+    """The profile's possible places; None where Go wrote an empty list as `null`."""
 
 
 Custom = str | int | float | bool
@@ -38,9 +38,9 @@ Int32 = Annotated[int, msgspec.Meta(ge=-_INT32, le=_INT32)]
 
 
 class Card(msgspec.Struct, frozen=True, gc=False):
-    """One registered card. `memory_mib` and `cores` are as registered: scaled by the plugin's settings.
+    """One registered GPU. `memory_mib` and `cores` are as registered: scaled by the device plugin's settings.
 
-    The names are those of the JSON. Go's omitempty leaves zero values out: a missing `health` is false.
+    A field's JSON name is given where it differs. Go's omitempty leaves zero values out: a missing `health` is false.
     """
 
     uuid: str = msgspec.field(default="", name="id")
@@ -54,15 +54,15 @@ class Card(msgspec.Struct, frozen=True, gc=False):
     mode: str = ""
     mig_profiles: tuple[MigProfile, ...] = msgspec.field(default=(), name="migProfiles")
     custom: tuple[tuple[str, Custom], ...] = msgspec.field(default=(), name="_custom")
-    """What is registered beside (`custominfo`) of a vendor for whom that decides: see `read_json_with_custom`."""
+    """The GPU's `custominfo` as registered, for vendors where it decides: see `read_json_with_custom`."""
 
     def is_of(self, word: str) -> bool:
-        """Whether it counts for a request of that word: from 2.10 on wherever its type has it, in any case."""
+        """Whether the GPU's type contains the vendor's or chip's `word` in any case, as HAMi asks from 2.10 on."""
         return word.upper() in self.type.upper()
 
 
 class CardState(msgspec.Struct, gc=False, eq=False):
-    """One card and what is used of it. Mutable: a filter run works on copies (`copy.copy`)."""
+    """One GPU and what is used of it. Mutable: a filter run works on copies (`copy.copy`)."""
 
     card: Card
     slots: int = 0
@@ -71,10 +71,10 @@ class CardState(msgspec.Struct, gc=False, eq=False):
     placements: tuple[MigPlacement, ...] = ()
     healthy: bool = False
     classes: tuple[str, ...] = ()
-    """The app classes of the pods on it that have one."""
+    """The app classes of the pods on the GPU that have one."""
 
     def __post_init__(self) -> None:
-        """As registered; records that contradict it are counted later."""
+        """Sets `healthy` as registered; records that contradict it are counted later."""
         self.healthy = self.card.health
 
     @property
@@ -90,7 +90,7 @@ _json_cards: msgspec.json.Decoder[tuple[Card, ...] | None] = msgspec.json.Decode
 
 
 def read_cards(text: str) -> tuple[Card, ...]:
-    """The GPUs of a register annotation, whichever of the two encodings it has. Raises ValueError where it has none."""
+    """The GPUs of a register annotation, in either encoding (text or JSON). Raises ValueError where it has neither."""
     if not text.lstrip().startswith(("[", "{", "null")):
         return _read_text(text)
     text = _NO_PROFILES.sub("", text) if "null" in text else text
@@ -98,7 +98,7 @@ def read_cards(text: str) -> tuple[Card, ...]:
 
 
 def read_json(text: str) -> tuple[Card, ...]:
-    """The cards of a vendor that knows no other encoding. Raises ValueError where it is none."""
+    """The cards of a register annotation of a vendor that writes only JSON. Raises ValueError for other text."""
     return _json_cards.decode(text.encode()) or ()
 
 
@@ -110,7 +110,7 @@ _json_custom = msgspec.json.Decoder(list[_Custom] | None)
 
 
 def read_json_with_custom(text: str) -> tuple[Card, ...]:
-    """The cards of a JSON annotation, with what is registered beside."""
+    """The cards of a register annotation in JSON, with their `custominfo`. Raises ValueError where it is no JSON."""
     beside: list[dict[str, Any]] = [entry.custominfo or {} for entry in _json_custom.decode(text.encode()) or ()]
     return tuple(
         msgspec.structs.replace(
@@ -121,7 +121,7 @@ def read_json_with_custom(text: str) -> tuple[Card, ...]:
 
 
 def read_custom_of_100(text: str) -> tuple[Card, ...]:
-    """The same for a vendor all of whose cards have 100 cores, whatever is registered."""
+    """The cards as `read_json_with_custom` reads them, but with 100 cores each, whatever is registered."""
     return tuple(msgspec.structs.replace(card, cores=100) for card in read_json_with_custom(text))
 
 
@@ -129,7 +129,7 @@ _FALSE = {"0", "f", "F", "FALSE", "false", "False"}
 
 
 def read_strict_text(text: str) -> tuple[Card, ...]:
-    """The cards of the text encoding for a vendor to whom one wrong field spoils the list. Raises ValueError then."""
+    """The cards of a register annotation in the text encoding. Raises ValueError where one field is wrong."""
     pieces = [piece.split(",") for piece in text.split(":") if piece]
     for fields in pieces:
         numbers = [*fields[1:4], fields[5], *fields[7:8]] if len(fields) in _TEXT_SIZES else ()

@@ -13,11 +13,11 @@ from bot.kube.times import parse_time, read_go_duration
 LOCK_KEY = "hami.io/mutex.lock"
 DEFAULT_EXPIRY = timedelta(minutes=5)
 USUAL_ALLOCATION = timedelta(seconds=30)
-"""A lock younger than this is no sign of trouble: kubelet and the device plugin are at work."""
+"""A node lock younger than this is no sign of trouble: kubelet and the device plugin are at work."""
 
 _RELEASES_DANGLING = Version(2, 7, 0)
 _KEEPS_EXPIRED = Version(2, 11, 0)
-"""An expired lock is not handed over while its owner waits for its devices (notes of HAMi PR 3127)."""
+"""From this version on an expired lock is kept while its pod waits for devices (notes of HAMi PR 3127)."""
 _PARTS = 3
 _LONGEST_S = 10**9
 
@@ -29,7 +29,7 @@ _MALFORMED = re.compile(r"malformed lock annotation|parsing time \"")
 
 
 class Lock(NamedTuple):
-    """A lock value: since when, and for which pod where it says so."""
+    """The value of a node lock: when it was taken, and for which pod where the value names one."""
 
     taken_at: datetime
     namespace: str = ""
@@ -37,7 +37,7 @@ class Lock(NamedTuple):
 
 
 def parse_lock(text: str, version: Version | None) -> Lock | None:
-    """The lock, None when this version's scheduler cannot read the value.
+    """The lock in an annotation's value; None when this version's scheduler cannot read it.
 
     `<time>,<namespace>,<pod>` since 2.4; the bare time up to 2.7. With an unknown version both are read.
     """
@@ -51,15 +51,14 @@ def parse_lock(text: str, version: Version | None) -> Lock | None:
 
 
 Owner = Literal["there", "served", "finished", "gone", "unseen"]
-"""The pod that a lock names: `served` has its devices already, `unseen` could not be read."""
+"""The state of the pod that a lock names: "served" has its devices already, "unseen" could not be read."""
 
 
 class LockState(NamedTuple):
-    """What a lock means. `why` tells states of one phase apart; `lock` is None for a malformed one.
+    """What a node lock means. `why` tells states of one phase apart; `lock` is None for a malformed one.
 
-    "unseen": its owner could not be read, so it may as well be a dangling one.
-
-    `passing`: the next bind on the node releases it by itself, so it keeps nobody out.
+    "unseen": its pod could not be read, so the lock may be dangling. `passing`: the next bind on the node releases the
+    lock by itself, so it blocks no pod.
     """
 
     phase: Literal["held", "dangling", "malformed"]
@@ -70,7 +69,7 @@ class LockState(NamedTuple):
 
 
 def judge_lock(text: str, version: Version | None, now: datetime, expiry: timedelta, owner: Owner) -> LockState:
-    """What this version's scheduler makes of a lock value, when it keeps locks for `expiry`."""
+    """What this version's scheduler makes of a node lock whose pod is `owner`, when it keeps locks for `expiry`."""
     lock = parse_lock(text, version)
     if lock is None:
         return LockState("malformed", "claim", None)
@@ -91,20 +90,20 @@ def judge_lock(text: str, version: Version | None, now: datetime, expiry: timede
 
 
 def read_timeout(flag: str) -> timedelta:
-    """How long a scheduler with that --node-lock-timeout (2.7 and later) keeps a lock; 5 minutes without one."""
+    """How long a scheduler with this --node-lock-timeout (2.7 and later) keeps a node lock; 5 minutes without."""
     seconds = read_go_duration(flag)
     return timedelta(seconds=min(seconds, _LONGEST_S)) if seconds else DEFAULT_EXPIRY
 
 
 class LockComplaint(NamedTuple):
-    """What a refused Bind said about a lock."""
+    """What a refused bind said about a node lock."""
 
     node: str
     malformed: bool
 
 
 def lock_complaint(message: str) -> LockComplaint | None:
-    """The complaint in a BindingFailed, FailedScheduling or condition text; None when it is about no lock."""
+    """The complaint about a node lock in a BindingFailed, FailedScheduling or condition text; None without one."""
     if found := _CONTENTION.search(message):
         return LockComplaint((found["node"] or found["waited"]).rstrip(":,"), malformed=False)
     return LockComplaint("", malformed=True) if _MALFORMED.search(message) else None

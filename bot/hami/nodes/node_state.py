@@ -1,7 +1,7 @@
-"""What the scheduler has of a node's GPUs, over all vendors, and by how much more a node promises than its cards have.
+"""What the scheduler has of a node's GPUs, over all vendors, and the ratio of registered to physical memory and cores.
 
-That is HAMi's deviceMemoryScaling and deviceCoreScaling: HAMi charts/hami values under `devices`, and `nodeconfig` of
-the device plugin's config.json.
+That ratio is HAMi's deviceMemoryScaling and deviceCoreScaling: HAMi charts/hami values under `devices`, and
+`nodeconfig` of the device plugin's config.json.
 """
 
 import re
@@ -47,15 +47,15 @@ from bot.safe_yaml import parse_documents
 
 CORDON_KEY = "hami.io/device-cordon"
 NODE_KEYS = (CORDON_KEY, *chain.from_iterable(vendor.node_keys for vendor in VENDORS))
-"""The annotations that bear on registered cards."""
+"""The node annotations that change what registered GPUs can be used for."""
 _KNOWN_BY_LABEL = tuple({type(vendor).gpu_label: vendor for vendor in VENDORS}.values())
-"""One for each way of telling it."""
+"""One vendor for each way of knowing GPUs by a node's labels."""
 _CAPACITIES = frozenset(names.capacity for names in NAMES if names.capacity)
 _NONE = frozenset[str]()
 
 
 class Terms(NamedTuple):
-    """What decides which cards HAMi takes in, beside the nodes."""
+    """What decides, beside the nodes, which GPUs HAMi's scheduler takes in."""
 
     version: Version
     config: DeviceConfig
@@ -63,9 +63,9 @@ class Terms(NamedTuple):
 
 
 def registered(node: Node, terms: Terms, now: datetime) -> Registration | Unregistered:
-    """The node's cards as that version's scheduler takes them in, or why it has none.
+    """The node's GPUs as the scheduler of `terms.version` takes them in, or why it has none.
 
-    The cards of several devices come as one registration, under the first one's name.
+    GPUs of several devices come as one registration, under the first device's name.
     """
     devices = devices_on(node, terms) or terms.config.devices[:1]
     found = [device.vendor.registration(node, terms.version, now, device.resources) for device in devices]
@@ -78,31 +78,31 @@ def registered(node: Node, terms: Terms, now: datetime) -> Registration | Unregi
 
 
 def is_taken_in_for_good(node: Node, terms: Terms) -> bool:
-    """Whether what is registered counts at any time, whatever the handshakes say."""
+    """Whether the node's registered GPUs count at any time, whatever the handshakes say."""
     return all(
         device.vendor.is_taken_in_for_good(node, terms.version, device.resources) for device in devices_on(node, terms)
     )
 
 
 def is_held_by_turns(node: Node, terms: Terms, now: datetime) -> bool:
-    """Whether the scheduler takes the cards in and drops them again every minute: kubelet offers none of them."""
+    """Whether the scheduler adds and drops the node's GPUs every minute: kubelet offers none of them."""
     return any(
         device.vendor.is_held_by_turns(node, terms.version, now, device.resources) for device in devices_on(node, terms)
     )
 
 
 def node_facts(node: Node, terms: Terms) -> dict[str, Any]:
-    """What the scans need to know of the node beside its cards, by the devices' words."""
+    """What the vendors' scans need to know of the node beside its GPUs, by the devices' words."""
     return {device.word: device.vendor.node_facts(node) for device in devices_on(node, terms)}
 
 
 def devices_on(node: Node, terms: Terms) -> tuple[Device, ...]:
-    """The devices that some annotation or capacity of the node speaks of, whether or not it makes sense."""
+    """The devices that an annotation or a capacity of the node names, whether or not its value makes sense."""
     return terms.config.named(tuple(node.metadata.annotations or ()), tuple(node.status.capacity or ()))
 
 
 def called_on(nodes: Sequence[Node], config: DeviceConfig) -> str:
-    """What the devices on these nodes are called together."""
+    """The users' common word for the devices on these nodes, such as GPU."""
     texts = {key for node in nodes for key in node.metadata.annotations or ()} & config.by_register.keys()
     names = {name for node in nodes for name in node.status.capacity or ()} & config.counted.keys()
     found = [*map(config.by_register.__getitem__, texts), *map(config.counted.__getitem__, names)]
@@ -110,12 +110,12 @@ def called_on(nodes: Sequence[Node], config: DeviceConfig) -> str:
 
 
 def expects_gpus(node: Node, config: DeviceConfig) -> bool:
-    """Whether the node has GPUs, or is meant to; a node without is unregistered by right."""
+    """Whether the node has NVIDIA GPUs or is meant to; a node that does not is rightly unregistered."""
     return is_for(node, config.devices[0]) or any(vendor.gpu_label(node) for vendor in _KNOWN_BY_LABEL)
 
 
 def is_for(node: Node, device: Device) -> bool:
-    """Whether somebody gave the node to a device plugin: by its label, or by what a plugin wrote or kubelet counts."""
+    """Whether the node was given to a device's plugin: by its label, by what the plugin wrote or kubelet counts."""
     key, value = device.vendor.node_label
     return _shows(node, device) or (bool(key) and node.metadata.label(key) == value)
 
@@ -128,9 +128,9 @@ def _shows(node: Node, device: Device) -> bool:
 
 
 def given_beside(node: Node, config: DeviceConfig) -> list[Device]:
-    """The devices of other vendors than the first that somebody gave the node to, as `is_for` tells.
+    """The devices of other vendors than the first (NVIDIA) that the node was given to, as `is_for` tells.
 
-    A label does not tell which chip: by it alone it is the first of its vendor's.
+    A label does not tell which chip: by the label alone it is the first of its vendor's.
     """
     status, label = node.status, node.metadata.label
     # Views of dictionaries meet without a step of Python for each key: most of 5,000 nodes have nothing here.
@@ -148,7 +148,7 @@ def given_beside(node: Node, config: DeviceConfig) -> list[Device]:
 
 
 def is_given_by_label_alone(node: Node, config: DeviceConfig) -> bool:
-    """Whether nothing but an operator's label says that the first vendor's GPUs are there, and another's are."""
+    """Whether only an operator's label says that NVIDIA's GPUs are on the node, while another vendor's are."""
     if _shows(node, config.devices[0]) or FIRST.gpu_label(node):
         return False
     others = (isinstance(registration, Registration) for registration in read_registrations(node, BESIDE))
@@ -156,7 +156,7 @@ def is_given_by_label_alone(node: Node, config: DeviceConfig) -> bool:
 
 
 def wants_own_plugin(node: Node, config: DeviceConfig) -> bool:
-    """Whether HAMi's own device plugin, NVIDIA's, should run there."""
+    """Whether HAMi's own device plugin, the one for NVIDIA, should run on the node."""
     return expects_gpus(node, config) and not is_given_by_label_alone(node, config)
 
 
@@ -167,19 +167,19 @@ def vendors_of(node: Node, config: DeviceConfig) -> list[Vendor]:
 
 
 def handshake_of(node: Node) -> Handshake | None:
-    """The node's handshake, None when it has none."""
+    """The node's handshake of the first vendor (NVIDIA); None without one."""
     text = node.metadata.annotation(FIRST.names.handshake)
     return None if text is None else parse_handshake(text)
 
 
 def cordoned_uuids(node: Node) -> frozenset[str]:
-    """The cards that an operator cordoned (2.10 reads this at registration)."""
+    """The uuids of the GPUs that an operator cordoned on the node (HAMi 2.10 reads the annotation at registration)."""
     text = node.metadata.annotation(CORDON_KEY)
     return frozenset(uuid.strip() for uuid in text.split(",") if uuid.strip()) if text else _NONE
 
 
 def read_registrations(node: Node, of: Sequence[Names] = NAMES) -> list[Registration | Unreadable]:
-    """Everything the node registers of these vendors, those without an annotation included (counted by capacity)."""
+    """What the node registers of these vendors' devices; one without an annotation is counted by capacity."""
     texts = node.metadata.annotations or {}
     found = ((key, vendor_of_register_key(key)) for key in sorted(texts))
     named = [read_registration(*who, texts[key]) for key, who in found if who is not None and who[0] in of]
@@ -192,18 +192,18 @@ def read_registrations(node: Node, of: Sequence[Names] = NAMES) -> list[Registra
 
 
 def listed(node: Node) -> set[str]:
-    """The names of all that the node has, be it with nothing left."""
+    """The names of all resources in the node's allocatable and capacity, even where their amount is 0."""
     return {*(node.status.allocatable or ()), *(node.status.capacity or ())}
 
 
 def is_offered(resource: str, nodes: Iterable[Node]) -> bool:
-    """Whether some node lists the resource."""
+    """Whether some node lists the resource in its allocatable or capacity."""
     amounts = (some or {} for node in nodes for some in (node.status.allocatable, node.status.capacity))
     return any(resource in some for some in amounts)
 
 
 def is_left(resource: str, nodes: Iterable[Node]) -> bool:
-    """Whether kubelet of some node offers at least one."""
+    """Whether some node's allocatable has more than 0 of the resource."""
     amounts = ((node.status.allocatable or {}).get(resource) for node in nodes)
     return any((parse_quantity(amount) or 0) > 0 for amount in amounts if amount is not None)
 
@@ -211,7 +211,7 @@ def is_left(resource: str, nodes: Iterable[Node]) -> bool:
 def has_vendor(resource: str, nodes: Iterable[Node]) -> bool:
     """Whether some node offers, or registers with HAMi, devices of the resource's vendor and chip.
 
-    Of a resource that is not called as HAMi's chart calls it only the domain tells the vendor.
+    For a resource with another name than in HAMi's chart only the domain tells the vendor.
     """
     vendor = vendor_of_resource(resource)
     if vendor is None:
@@ -228,19 +228,19 @@ PLUGIN_CONFIG_FILE = "config.json"
 MODE_SETTING = "operatingmode"
 FULL_CORES = 100
 _ABOUT = 0.15
-"""A GPU has up to so much less memory than its name says."""
+"""The part by which a GPU may have less memory than its name says."""
 READS_DEVICE_CONFIG = Version(2, 5, 0)
-"""From here on the device plugin reads the device config; before, the chart wrote it as flags."""
+"""From this version on the device plugin reads the device config; before, the chart wrote it as flags."""
 
 _GIGABYTES = re.compile(r"(?<![0-9A-Za-z])([0-9]{1,3}) ?GB(?![A-Za-z])")
 _MOST_GIGABYTES = 400
-"""More is no GPU's: the name of a GH200 says how much its processor has."""
+"""A larger size in a name is not the GPU's: that of a GH200 is its processor's."""
 SIZE_LABELS = "nvidia.com/gpu.memory", "nvidia.com/gpu.product"
-"""Of GPU feature discovery: the MiB of a GPU as it is, and its model."""
+"""Labels of GPU feature discovery: a GPU's physical memory in MiB, and its model."""
 
 
 class GpuSettings(msgspec.Struct, frozen=True):
-    """What the device plugin is to make of a node's GPUs; None and empty where that is not set.
+    """The device plugin's settings for a node's GPUs; None or empty where a setting is missing.
 
     `mode`: hami-core, mig or mps. `split`: the slots of a GPU. The scalings: registered over physical.
     """
@@ -261,20 +261,20 @@ class _SettingsOfAll(msgspec.Struct):
 
 
 class PluginSettings(msgspec.Struct, frozen=True):
-    """The settings of all nodes, and those of single ones; `config_maps` hold them, by the name of the file."""
+    """The device plugin's settings for all nodes and for single ones; `config_maps`: where they stand, by file name."""
 
     every: GpuSettings = GpuSettings()
     by_node: dict[str, GpuSettings] = {}
     config_maps: dict[str, ConfigMap] = {}
 
     def memory_scaling_of(self, node: str) -> float | None:
-        """What is set for the node, which counts before what is set for all."""
+        """The memory scaling set for the node, else the one set for all nodes; None without either."""
         own = self.by_node.get(node)
         return (own and own.memory_scaling) or self.every.memory_scaling
 
 
 def read_plugin_settings(config_maps: Iterable[ConfigMap]) -> PluginSettings:
-    """What HAMi's config maps set; a file that cannot be read sets nothing."""
+    """The device plugin's settings in HAMi's config maps; a file that cannot be read sets nothing."""
     found = PluginSettings()
     for config_map in config_maps:
         for name, text in (config_map.data or {}).items():
@@ -297,8 +297,8 @@ def read_plugin_settings(config_maps: Iterable[ConfigMap]) -> PluginSettings:
 
 
 def memory_factor(card: Card, node: Node, settings: PluginSettings) -> float | None:
-    """Registered over physical memory: by the size in the model's name, or by the node's label, else as set. None
-    where none of them tells.
+    """Registered over physical memory, by the size in the GPU's model name or the node's label, else as set. None where
+    none of them tells.
     """
     return size_factor(card, node) or settings.memory_scaling_of(node.name)
 
@@ -314,9 +314,9 @@ def size_factor(card: Card, node: Node) -> float | None:
 
 
 class SetOtherwise(NamedTuple):
-    """A setting that a node's cards are not registered by: its key, its value, and the cards'.
+    """A setting that differs from what a node's GPUs are registered with: its key, the wanted and the registered value.
 
-    The key is in lower case where it is the node's own.
+    The key is in lower case where the setting is the node's own.
     """
 
     key: str
@@ -329,13 +329,13 @@ SETTING_FLAGS = {
     "deviceMemoryScaling": "--device-memory-scaling",
     "deviceCoreScaling": "--device-cores-scaling",
 }
-"""The device plugin's flags that count before what is set for all nodes."""
+"""The device plugin's flag for each setting; a flag overrides what is set for all nodes."""
 
 
 def set_otherwise(node: Node, card: Card, settings: PluginSettings, version: Version | None) -> list[SetOtherwise]:
-    """Each setting of the node's own, or of all nodes, that the card is not registered by.
+    """Each setting for this node, or for all nodes, that differs from what the GPU is registered with.
 
-    The plugin reads them when it starts. MIG cards have as many slots, and as much memory, as their instances.
+    The plugin reads settings when it starts. MIG GPUs have as many slots, and as much memory, as their instances.
     """
     own, every = settings.by_node.get(node.name, GpuSettings()), settings.every
     every = every if version and version >= READS_DEVICE_CONFIG else GpuSettings()
@@ -355,7 +355,7 @@ def set_otherwise(node: Node, card: Card, settings: PluginSettings, version: Ver
 
 
 def core_factor(card: Card) -> float:
-    """Registered cores over the 100 of a whole card."""
+    """Registered cores over the 100 of a whole GPU."""
     return round(card.cores / FULL_CORES, 2)
 
 
@@ -371,14 +371,14 @@ class SweptMeta(ObjectMeta, frozen=True):
     creation_timestamp: str | None = msgspec.field(default=None, name="(and that)")
 
     def __post_init__(self) -> None:
-        """The labels alone stay that tell of a vendor's devices."""
+        """Keeps only the labels that tell of a vendor's devices."""
         kept = (self.labels or _NO_LABELS).keys() & _DEVICE_LABELS
         keep(self, "labels", {key: self.labels[key] for key in kept} if self.labels and kept else None)
 
 
 class SweptStatus(NodeStatus, frozen=True):
     def __post_init__(self) -> None:
-        """Devices alone stay of the amounts, of the conditions Ready and those about GPUs."""
+        """Keeps only the amounts of devices, and the conditions Ready and those about GPUs."""
         kept = (each for each in self.conditions or () if each.type == "Ready" or is_about_gpus(each.type))
         keep(self, "conditions", list(kept))
         allocatable, capacity = _devices(self.allocatable), _devices(self.capacity)
@@ -391,10 +391,9 @@ def _devices(amounts: dict[str, Quantity] | None) -> dict[str, Quantity]:
 
 
 class SweptNode(Node, frozen=True):
-    """A node of a sweep over all, with what bears on its devices: the rest would be most of the memory.
+    """A node as a question about all nodes keeps it, to save memory: labels and amounts about devices only.
 
-    Of its labels it knows those that tell of devices, of its amounts the devices, of its conditions Ready and
-    those about GPUs.
+    Of its conditions it has Ready and those about GPUs.
     """
 
     metadata: SweptMeta = SweptMeta()

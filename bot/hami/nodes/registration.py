@@ -1,9 +1,9 @@
-"""What a node registers of one vendor's GPUs, or why the scheduler knows none of them; and the handshake beside it.
+"""What a node registers of one vendor's GPUs, or why the scheduler knows none of them; and the node's handshake.
 
 Forms of the handshake seen on real nodes: `Reported <Go time>` by the plugin, `Requesting_<time>` and `Deleted_<time>`
-by the scheduler, without a zone. The guides' plain unix seconds exist on no node that HAMi wrote, and are understood
-all the same. What each version of HAMi concludes: pkg/device/nvidia/device.go CheckHealth and
-pkg/scheduler/scheduler.go register loop.
+by the scheduler, without a zone. HAMi's guides show plain unix seconds, which HAMi never writes; they are read too.
+What each version of HAMi concludes: pkg/device/nvidia/device.go CheckHealth and pkg/scheduler/scheduler.go register
+loop.
 """
 
 import re
@@ -26,18 +26,18 @@ from bot.kube.times import parse_time
 Encoding = Literal["text", "json", "capacity"]
 
 JSON_SINCE = Version(2, 8, 0)
-"""The first version whose plugin writes JSON for NVIDIA."""
+"""The first version of HAMi whose device plugin writes JSON for NVIDIA."""
 
 MOST_REMEMBERED = 2**14
-"""Annotations whose content is kept: nodes write theirs again and again, and it says the same for months."""
+"""How many annotations' content is kept: nodes write the same text again and again for months."""
 MOST_COUNTED = 1024
-"""Cards that a capacity is believed to count."""
+"""The most cards that a node's capacity is believed to count."""
 
 Why = Literal["absent", "unreadable", "other-format", "stale", "deleted", "no-allocatable", "score-unreadable"]
 
 
 class Registration(NamedTuple):
-    """The cards of one vendor on one node, in the order they were registered, and the key they stand under."""
+    """The cards of one vendor on one node, as registered, and the key of the annotation or resource."""
 
     vendor: Names
     word: str
@@ -47,7 +47,7 @@ class Registration(NamedTuple):
 
 
 class Unreadable(NamedTuple):
-    """A register annotation that holds no usable card list, and why, in a few words."""
+    """A register annotation without a usable list of cards, and why, in a few words."""
 
     vendor: Names
     word: str
@@ -56,9 +56,9 @@ class Unreadable(NamedTuple):
 
 
 class Unregistered(NamedTuple):
-    """Why the scheduler has no cards of the node. `key` and `quote` are the annotation that shows it, if one does.
+    """Why the scheduler has no cards of the node. `key` and `quote` are the annotation that shows the reason, if any.
 
-    `registration` is what would be there if the node were trusted.
+    `registration` is what the scheduler would have if it trusted the node.
     """
 
     why: Why
@@ -68,7 +68,7 @@ class Unregistered(NamedTuple):
 
 
 def registered_cards(node: Node, names: Names, word: str) -> Registration | Unregistered:
-    """What a node's annotation registers under a vendor's word, whatever the handshake says."""
+    """The cards in a node's register annotation for a vendor's or chip's `word`, whatever the handshake says."""
     text = node.metadata.annotation(names.register.format(word=word))
     if text is None:
         return Unregistered("absent")
@@ -78,7 +78,7 @@ def registered_cards(node: Node, names: Names, word: str) -> Registration | Unre
 
 @lru_cache(maxsize=MOST_REMEMBERED)
 def read_registration(names: Names, word: str, text: str) -> Registration | Unreadable:
-    """What the text of a vendor's register annotation registers."""
+    """The registration in the text of a vendor's register annotation, or why it cannot be read."""
     key = names.register.format(word=word)
     try:
         cards = names.read(text) if text.strip() else ()
@@ -93,19 +93,19 @@ def read_registration(names: Names, word: str, text: str) -> Registration | Unre
 
 
 class CardsDigest(NamedTuple):
-    """An annotation's cards: what is the same on many nodes, and the UUIDs, which are not."""
+    """The cards of a register annotation in short: the part that is the same on many nodes, and the uuids."""
 
     encoding: Encoding
     cards: tuple[tuple[int, bool, str], ...]
-    """Slots, health and mode of each."""
+    """Slots, health and mode of each card."""
     uuids: tuple[str, ...]
 
 
 @lru_cache(maxsize=MOST_REMEMBERED)
 def digest(names: Names, text: str) -> CardsDigest | None:
-    """The digest of what a register annotation registers; None when that cannot be read.
+    """The digest of the cards in a register annotation; None when the annotation cannot be read.
 
-    Smaller than the registration itself, which is remembered for those alone who ask for it.
+    It is smaller than the registration, which is remembered only for callers of `read_registration`.
     """
     found = read_registration.__wrapped__(names, names.word, text)
     if not isinstance(found, Registration):
@@ -115,7 +115,7 @@ def digest(names: Names, text: str) -> CardsDigest | None:
 
 
 def count_cards(names: Names, node: Node) -> Registration | None:
-    """The cards of a vendor that registers none and is counted by the node's capacity."""
+    """The cards that a node's capacity counts, for a vendor without a register annotation; None for 0."""
     count = -(-capacity_of(node, names.capacity) // names.capacity_unit)
     usual = Card(slots=1, cores=100, type=names.word, health=True)
     cards = tuple(cards_like(usual, count, f"{node.name}-{names.word}-"))
@@ -123,18 +123,18 @@ def count_cards(names: Names, node: Node) -> Registration | None:
 
 
 def cards_like(card: Card, count: int, prefix: str) -> list[Card]:
-    """Makes that many cards alike, with their positions as indexes and in their uuids."""
+    """As many cards as `count` says, each like `card`, with their positions as indexes and in their uuids."""
     indexes = range(min(count, MOST_COUNTED))
     return [msgspec.structs.replace(card, uuid=f"{prefix}{index}", index=index) for index in indexes]
 
 
 def capacity_of(node: Node, resource: str) -> int:
-    """How much of a resource the node says it has, whether or not kubelet may hand it out."""
+    """The amount of a resource in the node's capacity, whether or not kubelet may hand it out; 0 without."""
     return whole((node.status.capacity or {}).get(resource)) or 0
 
 
 def kubelet_offers(node: Node, resource: str) -> int:
-    """How many of a resource kubelet offers; 0 when none."""
+    """The amount of a resource in the node's allocatable; 0 without."""
     return whole((node.status.allocatable or {}).get(resource)) or 0
 
 
@@ -142,13 +142,13 @@ State = Literal["reported", "requesting", "deleted", "unix", "time", "unreadable
 Judgement = Literal["alive", "stale", "deleted", "unknown"]
 
 SCHEDULER_PATIENCE = timedelta(seconds=60)
-"""How long the scheduler waits for an answer to `Requesting_` (every version that looks at it)."""
+"""How long the scheduler waits for an answer to `Requesting_`, in every version that reads handshakes."""
 
 READS_LOCAL_TIME = Version(2, 9, 0)
-"""From here on the scheduler reads its own local times as such; before, as UTC."""
+"""From this version on the scheduler reads handshakes' times as local times; before, as UTC."""
 
 GUIDES_THRESHOLD = timedelta(seconds=300)
-"""The published guides' rule for a unix-seconds handshake."""
+"""The age at which HAMi's published guides call a handshake in unix seconds stale."""
 
 _WORDS: tuple[State, ...] = ("reported", "requesting", "deleted")
 _MOMENT = re.compile(r"(\d{4})[-.](\d{2})[-.](\d{2})[ T](\d{2}):(\d{2}):(\d{2})(?:\.\d+)?(?: ?([+-])(\d{2}):?(\d{2}))?")
@@ -157,7 +157,7 @@ _MILLISECONDS = 11
 
 
 class Handshake(NamedTuple):
-    """`at` is in UTC; without a zone in the text it is taken as UTC (`zoned` false): the scheduler's TZ is unseen."""
+    """A node's handshake. `at` is in UTC; a text without a zone (`zoned` false) is taken as UTC: the TZ is unknown."""
 
     state: State
     at: datetime | None
@@ -166,7 +166,7 @@ class Handshake(NamedTuple):
 
 @lru_cache(maxsize=1024)  # thousands of nodes are asked within the same few seconds
 def parse_handshake(text: str) -> Handshake:
-    """What the annotation says; never raises."""
+    """The handshake in the annotation's text; state "unreadable" for any other text, never an error."""
     text = text.strip()
     if _UNIX.fullmatch(text):
         seconds = int(text) / (1000 if len(text) > _MILLISECONDS else 1)
@@ -194,11 +194,11 @@ def _moment(text: str) -> tuple[datetime | None, bool]:
 
 
 def judge_by_guides(handshake: Handshake | None, version: Version, allocatable: int, now: datetime) -> Judgement:
-    """Whether this version's scheduler trusts the GPUs of a node with that handshake, by the guides too.
+    """Whether this version's scheduler trusts the GPUs of a node with that handshake, by HAMi's guides too.
 
-    `allocatable` is what the node offers of the count resource. A handshake days old is normal from 2.8 on, where
-    the plugin no longer answers; there the allocatable count decides. Where it is 0, 2.9 and later take the node in and
-    drop it by turns: unknown, unless a request that went unanswered shows a node that was never taken in.
+    `allocatable` is the node's amount of the count resource. A handshake days old is normal from 2.8 on, where the
+    plugin no longer answers; there the allocatable count decides. Where it is 0, 2.9 and later add the node and drop it
+    by turns: unknown, unless a request that went unanswered shows a node that was never added.
     """
     if handshake is not None and handshake.state == "unix" and handshake.at is not None:
         return "stale" if now - handshake.at > GUIDES_THRESHOLD else "alive"
@@ -206,7 +206,7 @@ def judge_by_guides(handshake: Handshake | None, version: Version, allocatable: 
 
 
 OTHERS_BY_KUBELET_SINCE = Version(2, 9, 0)
-"""From here on the scheduler asks what kubelet offers of other vendors' too; before, it goes by their handshake."""
+"""From this version on kubelet's allocatable decides for other vendors' devices too; before, their handshake."""
 
 
 def judge_as_scheduler(
@@ -216,8 +216,8 @@ def judge_as_scheduler(
     now: datetime,
     by_kubelet_since: Version = JSON_SINCE,
 ) -> Judgement:
-    """What HAMi's scheduler makes of a handshake, without the guides' rule: to HAMi, unix seconds are a value like any
-    other.
+    """What HAMi's scheduler makes of a node's handshake, where unix seconds are a value like any other. Before
+    `by_kubelet_since` the handshake decides, from then on first of all the node's `allocatable`.
     """
     if version < by_kubelet_since:
         if handshake is not None and handshake.state == "deleted":
@@ -244,10 +244,10 @@ _FRESH = timedelta(minutes=2)
 
 
 def scheduler_zone(handshakes: Iterable[str], version: Version, now: datetime) -> timedelta:
-    """How far the scheduler's local time, which it writes without a zone, is ahead of UTC; 0 where none shows.
+    """How far the scheduler's local time, which it writes without a zone, is ahead of UTC; 0 where it cannot be told.
 
-    Its newest stamps are at most minutes old where plugins answer (`Reported`, with their own zone, up to 2.7), so
-    what they differ by from now is its zone. Stamps of the past tell nothing where no plugin answers: they may be old.
+    The scheduler's newest stamps are at most minutes old where plugins answer (`Reported`, with their own zone, up to
+    2.7), so their difference from now is its zone. Where no plugin answers, stamps may be old and tell nothing.
     """
     texts = set(handshakes)
     newest = max((text.partition("_")[2] for text in texts if text.startswith(_STAMPS)), default="")

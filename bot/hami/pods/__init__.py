@@ -1,1 +1,1 @@
-"""What a pod asks of HAMi, and what HAMi gave it."""
+"""What a pod requests of HAMi, and what HAMi gave the pod."""

@@ -1,7 +1,7 @@
-"""What HAMi wrote on a pod: which cards each container was given.
+"""HAMi's annotations on a pod: which GPUs each container was given.
 
-Encoding: containers end in `;`, cards in `:`, fields `uuid,type,memory MiB,cores`
-[HAMi pkg/device/devices.go EncodePodSingleDevice, DecodePodDevices].
+Encoding: containers end in `;`, cards in `:`, fields `uuid,type,memory MiB,cores` [HAMi pkg/device/devices.go
+EncodePodSingleDevice, DecodePodDevices].
 """
 
 import re
@@ -29,7 +29,7 @@ MIG_SUFFIX = re.compile(r"\[\d+-\d+\]$")
 
 
 class Allocation(NamedTuple):
-    """One card's share given to one container."""
+    """The share of one GPU that one container was given."""
 
     uuid: str
     memory_mib: int
@@ -41,11 +41,11 @@ Containers = tuple[tuple[Allocation, ...], ...]
 
 @lru_cache(maxsize=2**15)
 def decode_allocations(text: str, version: Version) -> Containers | None:
-    """The shares, container by container; None when this version's scheduler ignores the whole annotation.
-
-    A piece with too few fields makes every version drop the pod's usage; an integer that does not fit 32 bits does so
-    from 2.9, and counts as what Go's ParseInt leaves of it before: 0, or the largest. The MIG suffix `[template-slot]`
-    is taken off the uuid up to 2.9; to 2.10, which writes none, it is part of a uuid that no card has.
+    """The shares in an allocation annotation, by container; None when this version's scheduler ignores the annotation.
+    A piece with too few fields makes every version drop the pod's usage; so does an integer that does not fit 32 bits
+    from 2.9, while older ones count what Go's ParseInt leaves of it: 0, or the largest. The MIG suffix
+    `[template-slot]` is taken off the uuid up to 2.9; to 2.10, which writes none, it is part of a uuid that no card
+    has.
     """
     containers: list[tuple[Allocation, ...]] = []
     strict, suffixed = version >= (2, 9), version < (2, 10)
@@ -79,7 +79,7 @@ def _clamped(number: int | None) -> int:
 
 
 def reserved_node(metadata: ObjectMeta) -> str:
-    """The node whose cards the pod counts against, whether or not it is bound there; empty when none."""
+    """The node whose GPUs the pod counts against, whether or not it is bound there; empty for none."""
     return metadata.annotation(NODE_KEY) or ""
 
 
@@ -89,23 +89,23 @@ def was_allocated(pod: Pod | Holder) -> bool:
 
 
 def bound_at(pod: Pod | Holder) -> int | None:
-    """When HAMi bound the pod, in seconds since 1970; None where it does not say."""
+    """When HAMi bound the pod, in seconds since 1970; None where the pod's annotation does not say."""
     text = pod.metadata.annotation(BIND_TIME_KEY) or ""
     return int(text) if text.isdecimal() else None
 
 
 def is_finished(pod: Pod | Holder) -> bool:
-    """Whether the pod has given its cards back."""
+    """Whether the pod has ended, so that its GPUs are free again."""
     return pod.status.phase in FINISHED_PHASES
 
 
 def waits(pod: Pod) -> bool:
-    """Whether a scheduler may still place the pod; one that is being deleted is left alone."""
+    """Whether a scheduler may still place the pod: it has no node, has not ended and is not being deleted."""
     return not pod.spec.node_name and not is_finished(pod) and not pod.metadata.deletion_timestamp
 
 
 def counted_allocations(metadata: ObjectMeta, version: Version) -> Containers | None:
-    """What the pod was given of the vendors whose cards are counted; None where it counts as nothing.
+    """What the pod was given of vendors whose devices are counted, by container; None where it counts as nothing.
 
     One annotation that the scheduler cannot read makes it ignore the others too.
     """
@@ -119,7 +119,7 @@ def counted_allocations(metadata: ObjectMeta, version: Version) -> Containers | 
 
 
 def allocated_keys(texts: Iterable[str]) -> tuple[str, ...]:
-    """The keys of annotations that hold what HAMi gave."""
+    """The keys, out of those given, of annotations that hold what HAMi gave a pod."""
     return _allocated(tuple(texts))
 
 
@@ -130,6 +130,6 @@ def _allocated(keys: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def given(metadata: ObjectMeta) -> tuple[str, str] | None:
-    """The annotation that holds what HAMi gave the pod, its key and its text; None when it was given nothing."""
+    """Key and text of the annotation that holds what HAMi gave the pod; None where the pod was given nothing."""
     texts = metadata.annotations or {}
     return next(((key, texts[key]) for key in allocated_keys(texts)), None)

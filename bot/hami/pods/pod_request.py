@@ -1,4 +1,4 @@
-"""What a pod asks of one vendor, as HAMi's filter sees it, and how HAMi reads the quantities."""
+"""A pod's request as HAMi's filter sees it, and how HAMi reads quantities."""
 
 from collections.abc import Hashable
 from typing import Literal, NamedTuple
@@ -14,7 +14,7 @@ UNSET_PERCENTAGE = 101
 
 
 class Resources(msgspec.Struct, frozen=True):
-    """What a device's resources are called in a cluster, and what a container gets that leaves an amount out.
+    """The names of a device's resources in a cluster, and the amounts for a container that leaves one out.
 
     `word` is the device's: a chip's name where a vendor has several.
     """
@@ -29,20 +29,20 @@ class Resources(msgspec.Struct, frozen=True):
     memory_factor: int = 1
     word: str = ""
     chip: Hashable = None
-    """What else the device config says of the chip, as its vendor reads it."""
+    """What else the device config says of the chip, in a form that its vendor chooses."""
 
     @property
     def all(self) -> tuple[str, ...]:
-        """Count, memory, percentage, cores: those that the vendor has."""
+        """The names of the count, memory, percentage and cores resources, those that the vendor has."""
         return tuple(filter(None, (self.count, self.memory, self.percentage, self.cores)))
 
 
 class ContainerRequest(msgspec.Struct, frozen=True):
-    """What one container asks for, per card. An amount of memory above 0 decides; without one the percentage does.
+    """What one container requests of one device, per GPU. An amount of memory above 0 decides, else the percentage.
 
-    `percentage` is 101 when none was asked for, which is no memory at all where the amount overflowed to 0 or less.
-    `word` is the device's: those cards are in play whose type contains it. `vendor` is its vendor's, where that is
-    another: a chip has a word of its own.
+    `percentage` is 101 when none is written, which is no memory at all where the amount overflowed to 0 or less. A GPU
+    whose type contains `word` can serve the request. `vendor` is the vendor's word where it differs: a chip has a word
+    of its own.
     """
 
     word: str
@@ -54,22 +54,22 @@ class ContainerRequest(msgspec.Struct, frozen=True):
     init: bool = False
     vendor: str = ""
     more: Hashable = None
-    """What else its vendor makes of the request."""
+    """What the vendor reads from the request beside the amounts, in a form that the vendor chooses."""
 
     @property
     def is_fixed(self) -> bool:
-        """Whether it means the same memory on every card: an amount, or none at all."""
+        """Whether the request means the same memory on every GPU: an amount, or none at all."""
         return self.memory_mib > 0 or self.percentage == UNSET_PERCENTAGE
 
     def memory_on(self, card_memory_mib: int) -> int:
-        """The MiB that this request means on a card of that registered memory."""
+        """The MiB that this request means on a GPU with `card_memory_mib` of registered memory."""
         if self.memory_mib > 0:
             return self.memory_mib
         return card_memory_mib * self.percentage // 100 if self.percentage != UNSET_PERCENTAGE else 0
 
 
 class Constraints(NamedTuple):
-    """What the pod's annotations rule out. Raw texts: versions read them differently. None = absent."""
+    """What the pod's annotations rule out, as raw texts, which versions read differently; None for a missing one."""
 
     use_type: str | None = None
     no_use_type: str | None = None
@@ -80,13 +80,13 @@ class Constraints(NamedTuple):
     weights: str | None = None
     numa_bind: bool = False
     more: tuple[str | None, ...] = ()
-    """Of the annotations in `Names.also_read`, in their order."""
+    """The texts of the annotations in `Names.also_read`, in their order."""
 
 
 class PodRequest(NamedTuple):
     """A pod as HAMi's filter sees it: only the containers that yield a request, init containers first.
 
-    A container that asks for several devices stands there once for each, one after the other.
+    A container that requests several devices has an entry for each, one after the other.
     """
 
     namespace: str
@@ -96,15 +96,15 @@ class PodRequest(NamedTuple):
     constraints: Constraints
     init_count: int = 0
     others: tuple[tuple[str, Constraints], ...] = ()
-    """What the annotations of other devices say that it asks for beside that of its first container, by their words."""
+    """The annotations' constraints for the devices beside that of the first container, by the devices' words."""
 
     def constraints_of(self, word: str) -> Constraints:
-        """What the annotations say of one of the devices that it asks for."""
+        """What the pod's annotations rule out for the device with this word."""
         return next((constraints for other, constraints in self.others if other == word), self.constraints)
 
 
 def amount_of(container: Container, resource: str) -> int | Literal["unusable"] | None:
-    """The limit, else the request, as Quantity.AsInt64() reads it: exact whole numbers only. None when absent."""
+    """The container's limit, else request, as Quantity.AsInt64() reads it: whole numbers only. None when absent."""
     value = written(container, resource)
     if value is None:
         return None
@@ -115,7 +115,7 @@ def amount_of(container: Container, resource: str) -> int | Literal["unusable"] 
 
 
 def written(container: Container, resource: str) -> Quantity | None:
-    """The limit, else the request."""
+    """The container's limit of the resource, else its request, as written; None without either."""
     resources = container.resources
     for amounts in (resources.limits, resources.requests) if resources else ():
         if amounts and resource in amounts:
@@ -124,5 +124,5 @@ def written(container: Container, resource: str) -> Quantity | None:
 
 
 def to_int32(number: int) -> int:
-    """Go's conversion, which wraps around: before 2.10 `8Gi` of memory means 0 MiB."""
+    """The number after Go's conversion to 32 bits, which wraps around: before 2.10 `8Gi` of memory means 0 MiB."""
     return (number + INT32_MAX + 1) % (2 * INT32_MAX + 2) - INT32_MAX - 1

@@ -1,4 +1,4 @@
-"""What a pod asks of HAMi: the resources that the device config names, and every container's requests."""
+"""A pod's requests to HAMi, read by container, and the resources that the device config names."""
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -35,43 +35,43 @@ _FIXED = frozenset(
     for name in (vendor.names.count, vendor.names.memory, vendor.names.cores)
     if "/" in name
 ) | frozenset(name for names in NAMES for name in names.passed_over)
-"""Names that a device config may leave out: some vendors' are set in HAMi's code."""
+"""Resource names that a device config may leave out: some vendors' are set in HAMi's code."""
 MOST_NAMED = 1024
 _MAX_DEPTH = 6
 
 
 class DeviceConfig(msgspec.Struct, frozen=True, dict=True):
-    """The part of HAMi's device config that decides requests; without one, what the chart sets."""
+    """The part of HAMi's device config that decides requests; where none was read, what the chart sets."""
 
     devices: tuple[Device, ...] = DEFAULTS
-    """Those whose fit is modelled; the first vendor's are always among them."""
+    """The devices whose fit is modelled; the first vendor's (NVIDIA's) are always among them."""
     other_resources: frozenset[str] = frozenset()
 
     @property
     def gpus(self) -> Resources:
-        """The resources that a question means which names no vendor."""
+        """The first vendor's (NVIDIA's) resources, which a question means that names no vendor."""
         return self.devices[0].resources
 
     def switched_on(self, flags: Mapping[str, str]) -> "DeviceConfig":
-        """Without the devices that the scheduler's flags leave out; where no flags were seen all of them are on."""
+        """The config without devices that the scheduler's flags leave out; no `flags`: they could not be read."""
         on = tuple(
             device for device in self.devices if not device.vendor.flag or flags.get(device.vendor.flag) in GO_TRUE
         )
         return msgspec.structs.replace(self, devices=on) if flags and len(on) < len(self.devices) else self
 
     def hinted(self, hints: Mapping[str, int]) -> "DeviceConfig":
-        """With what a recording says of the devices that no object shows (`bot.kube.cluster.Hinting`)."""
+        """The config with what a recording tells of devices that no object shows (`bot.kube.cluster.Hinting`)."""
         if not hints:
             return self
         devices = tuple(Device(device.vendor, device.vendor.hinted(device.resources, hints)) for device in self.devices)
         return msgspec.structs.replace(self, devices=devices)
 
     def of(self, word: str) -> Resources:
-        """One device's resources; the first one's where it is none of these."""
+        """The resources of the device with this word; the first device's where no device has it."""
         return self.by_word.get(word, self.devices[0]).resources
 
     def in_order(self, words: Collection[str]) -> list[Device]:
-        """The devices of these words, in the config's order."""
+        """The devices with these words, in the config's order."""
         return [device for device in self.devices if device.word in words]
 
     @cached_property
@@ -84,7 +84,7 @@ class DeviceConfig(msgspec.Struct, frozen=True, dict=True):
         return {}
 
     def named(self, annotations: tuple[str, ...], resources: tuple[str, ...]) -> tuple[Device, ...]:
-        """The devices that a node's annotations or its resources speak of: thousands of nodes have the same ones."""
+        """The devices that a node's annotations or resources name; kept, as thousands of nodes name the same."""
         key = annotations, resources
         if (found := self._named.get(key)) is None:
             words = {self.by_register[name].word for name in annotations if name in self.by_register}
@@ -99,14 +99,14 @@ class DeviceConfig(msgspec.Struct, frozen=True, dict=True):
         return {}
 
     def device_of(self, type_: str) -> Device:
-        """The device that a card of that type is; the first one where it is none of these."""
+        """The device that a GPU of this type belongs to; the first one where no device's word matches."""
         if type_ not in self._by_type:
             of = [device for device in self.devices if device.word.upper() in type_.upper()]
             self._by_type[type_] = max(of, key=lambda device: len(device.word), default=self.devices[0])
         return self._by_type[type_]
 
     def noun_for(self, types: Iterable[str]) -> str:
-        """What cards of these types are called together, of those that are some vendor's."""
+        """The users' common word for GPUs of these types; types of no device are left out."""
         pairs = [(type_.upper(), self.device_of(type_)) for type_ in set(types)]
         return called_together(device.vendor.names.noun for type_, device in pairs if device.word.upper() in type_)
 
@@ -117,7 +117,7 @@ class DeviceConfig(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def counted(self) -> Mapping[str, Device]:
-        """The devices by the node resources that tell how many of them a node has."""
+        """The devices by the node resource that tells how many of them a node has."""
         return {
             name: device
             for device in reversed(self.devices)
@@ -127,17 +127,17 @@ class DeviceConfig(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def labels(self) -> Mapping[tuple[str, str], Device]:
-        """By the label that gives a node to a device plugin: the first device of each vendor."""
+        """The first device of each vendor, by the label that gives a node to the vendor's device plugin."""
         return {device.vendor.node_label: device for device in reversed(self.devices) if device.vendor.node_label[0]}
 
     @cached_property
     def by_resource(self) -> Mapping[str, Device]:
-        """The device that each resource is of."""
+        """The devices by the names of their resources."""
         return {name: device for device in reversed(self.devices) for name in device.resources.all}
 
     @cached_property
     def amounts(self) -> Mapping[str, tuple[Device, bool]]:
-        """By the resources for memory and for cores their device, and whether it is the one for cores."""
+        """The device of each resource for memory or cores, and whether the resource is for cores."""
         parts = ((device.resources.memory, device.resources.cores, device) for device in self.devices)
         return {
             name: (device, of_cores)
@@ -148,11 +148,11 @@ class DeviceConfig(msgspec.Struct, frozen=True, dict=True):
 
     @property
     def names_all(self) -> bool:
-        """Whether a device config was read that names its resources: one that it leaves out is none of HAMi's."""
+        """Whether a device config was read that names its resources: then a resource not in it is not HAMi's."""
         return bool(self.other_resources)
 
     def names(self, resource: str) -> bool:
-        """Whether HAMi has this resource: by the device config, or by a name that no config changes."""
+        """Whether the resource is HAMi's: by the device config, or by a name that no config changes."""
         if not self.names_all:
             return self.manages(resource)
         return resource in self.other_resources | _FIXED or resource in self.by_resource
@@ -165,7 +165,7 @@ class DeviceConfig(msgspec.Struct, frozen=True, dict=True):
 
 
 def read_device_config(text: str) -> DeviceConfig | str:
-    """The config in a `device-config.yaml`, or why it cannot be read, in a few words."""
+    """The config in the text of a `device-config.yaml`, or why the text cannot be read, in a few words."""
     try:
         document: object = next(iter(parse_documents(text)), None)
         devices = tuple(Device(vendor, resource) for vendor in VENDORS for resource in vendor.read_resources(document))
@@ -192,7 +192,7 @@ def _resource_names(document: object, depth: int = 0) -> list[str]:
 
 
 def pod_request(pod: Pod, config: DeviceConfig, version: Version) -> PodRequest:
-    """The request as this version computes it. Init containers are judged from 2.9 on."""
+    """The pod's request as this version of HAMi computes it. Init containers are judged from 2.9 on."""
     inits = pod.spec.init_containers or ()
     asked = [
         msgspec.structs.replace(request, init=True) if init else request
@@ -232,7 +232,7 @@ def pod_keys(names: Names) -> tuple[str, ...]:
 
 
 def read_constraints(pod: Pod, names: Names) -> Constraints:
-    """The annotations that narrow the choice of cards."""
+    """What the pod's annotations rule out for the devices of the vendor or chip with these names."""
     get = pod.metadata.annotation
     return Constraints(
         use_type=get(names.use_type),
@@ -248,7 +248,7 @@ def read_constraints(pod: Pod, names: Names) -> Constraints:
 
 
 class UnknownPolicy(NamedTuple):
-    """A policy of the pod's annotations that HAMi does not know: without a word it takes another one `instead`."""
+    """A policy in the pod's annotations that HAMi does not know: HAMi silently uses the one `instead`."""
 
     key: str
     value: str
@@ -260,7 +260,7 @@ _SINCE = (("topology-aware", Version(2, 7)), ("mutex", Version(2, 10)), ("numa",
 
 
 def unknown_policies(pod: Pod, version: Version | None) -> Iterator[UnknownPolicy]:
-    """The pod's policies that this version does not know. From 2.10 on a GPU policy may be a list of them."""
+    """The pod's policies that this version of HAMi does not know. From 2.10 on a GPU policy may be a list."""
     both = ("binpack", "spread")
     known = (*both, *(word for word, since in _SINCE if version is None or version >= since))
     for key, words, instead in ((POLICY_KEY, known, "spread"), (NODE_POLICY_KEY, both, "binpack")):
@@ -271,11 +271,10 @@ def unknown_policies(pod: Pod, version: Version | None) -> Iterator[UnknownPolic
 
 
 def gpus_of(pod: Pod, config: DeviceConfig) -> int | None:
-    """How many GPUs the pod asks HAMi for at once: all its containers together, or one init container if that
-    asks for more.
+    """The number of GPUs that the pod asks HAMi for: all containers together, or one init container that asks for more.
 
-    A container that asks for memory or cores and names no count means 1, as HAMi's webhook writes it. None for a pod
-    that asks for another vendor's devices, or for a number of GPUs that is none.
+    A container that asks for memory or cores without a count means 1, as HAMi's webhook writes it. None for a pod that
+    asks for another vendor's devices, or for a count that is not usable.
     """
     names, apps = config.gpus.all, len(pod.spec.containers)
     vendors = {name.split("/")[0] for name in asked_resources(pod, config) if name not in names}
@@ -296,7 +295,7 @@ def asked_resources(pod: Pod, config: DeviceConfig) -> dict[str, str]:
 
 
 def device_asked(pod: Pod, config: DeviceConfig) -> Device:
-    """What the pod asks for by its resources' names, of several the first; the first vendor's where it is none."""
+    """The first device that the pod's resources name; the config's first device where they name none."""
     of = (config.by_resource.get(name) for name in extended_resources(pod))
     return next((device for device in of if device is not None), config.devices[0])
 

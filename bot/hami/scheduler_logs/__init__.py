@@ -1,1 +1,1 @@
-"""What HAMi's schedulers write: log lines, filter runs rebuilt from them, events and reasons."""
+"""What HAMi's scheduler and kube-scheduler write: log lines, filter runs rebuilt from them, events and reasons."""

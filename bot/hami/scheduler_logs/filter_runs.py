@@ -1,11 +1,10 @@
-"""A pod's filter runs, rebuilt from the extender's lines about it: run x node x card x reason.
+"""A pod's filter runs, rebuilt from the extender's log lines about the pod: run x node x GPU x reason.
 
-A line carries the pod's key and nothing that tells one run from another: a run is what follows a start line of that
-pod. kube-scheduler asks for one pod at a time, so runs of the same pod overlap only where it stopped waiting for an
-answer; a node judged twice in one run shows that, and `mixed` says so.
-
-Nodes are scored in parallel and lines about cards name no node, so a card's node is not concluded from what stands
-around its line; the cards' UUIDs tell it (`bot.hami.nodes.registration`).
+A line carries the pod's key and nothing that tells one run from another: a run is all that follows a start line of its
+pod. kube-scheduler asks for one pod at a time, so runs of one pod overlap only where kube-scheduler stopped waiting for
+an answer; then a node is judged twice in one run, and `mixed` says so. Nodes are scored in parallel and lines about
+GPUs name no node, so a GPU's node is not concluded from the lines around it; GPUs' UUIDs tell their nodes
+(`bot.hami.nodes.registration`).
 """
 
 import re
@@ -43,7 +42,7 @@ EVENT = "Event occurred"
 CARD_CODES = frozenset(reason.text for reason in BY_TEXT.values() if reason.nature not in ("node", "summary")) | {
     "AllocatedCardsInsufficientRequest"
 }
-"""What a line about one card, or about the cards of one node, has as its message."""
+"""The messages of log lines that refuse a GPU: each is a reason code."""
 
 # Bounded, as in bot.hami.scheduler_logs.log_lines: a key's words would else be tried from each of them.
 _FIGURE = re.compile(r"(?:^| )([A-Za-z][\w ()]{0,59}?)=(-?\d+(?:\.\d+)?)(?= |$)")
@@ -52,7 +51,7 @@ _REQUESTS = re.compile(r" requests=(\[.*\])$", re.DOTALL)
 
 
 class CardRefusal(NamedTuple):
-    """One line about a card: `card` is empty where that version does not say which. `figures` as the line has them."""
+    """One log line that refuses a GPU. `card` is empty where HAMi's version does not name it; `figures` as logged."""
 
     card: str
     code: str
@@ -61,7 +60,7 @@ class CardRefusal(NamedTuple):
 
 
 class NodeVerdict(NamedTuple):
-    """HAMi's verdict on one node; `reason` is empty where it fits, and up to 2.5."""
+    """HAMi's verdict on one node in the log; `reason` is empty where the pod fits, and up to HAMi 2.5."""
 
     node: str
     fits: bool
@@ -70,18 +69,19 @@ class NodeVerdict(NamedTuple):
 
     @property
     def codes(self) -> tuple[str, ...]:
-        """The distinct codes of the reason; the whole text where it is none that we know."""
+        """The distinct codes of the reason; the whole text where it has no known code."""
         found = tuple(dict.fromkeys(card.code for card in read_reason(self.reason)))
         return found or ((self.reason,) if self.reason else ())
 
 
 class Cycle(NamedTuple):
-    """One filter run of a pod and the Bind that followed it.
+    """One filter run of a pod and the bind that followed, as the log tells.
 
     `start` is None for lines whose start is not in the log. `uid` is the pod's as the start line has it. `requests` has
-    one entry per container, whether it asks for devices. `chosen` is the node that was taken, empty when none was,
-    and `choice` the line that says so. `outcome` is what was last said of the Bind, or that nothing was asked for.
-    `none_fit` is HAMi's statement that no node fits, and `unfit` the number of nodes in it (0 when it has none).
+    one entry per container, whether it asks for devices. `chosen` is the node that was taken, empty when none was, and
+    `choice` the line that says so. `outcome` is the last line about the bind, or the one that says that nothing was
+    asked for. `none_fit` is HAMi's statement that no node fits, and `unfit` the number of nodes in it (0 when it has
+    none).
     """
 
     start: LogLine | None
@@ -103,12 +103,12 @@ class Cycle(NamedTuple):
 
     @property
     def at(self) -> datetime | None:
-        """When it began, as far as its lines have a time."""
+        """When the run began: the time of its first line that has one; None without any."""
         return next((line.at for line in self.lines if line.at), None)
 
     @property
     def cards_tried(self) -> int:
-        """How many cards were looked at; 0 below the verbosity that logs it (0 up to 2.5, then 4)."""
+        """The number of GPUs that were tried; 0 below the verbosity that logs it (0 up to 2.5, then 4)."""
         return sum(line.message == CARD_TRIED for line in self.lines)
 
     @property
@@ -117,12 +117,12 @@ class Cycle(NamedTuple):
 
     @property
     def bound(self) -> bool:
-        """Whether the last that was said of this run is a Bind that worked."""
+        """Whether the last line about the run's outcome is a bind that worked."""
         return self.outcome is not None and self.outcome.message in BOUND
 
     @property
     def bind_error(self) -> str:
-        """HAMi's words about a Bind that failed, empty when none did."""
+        """HAMi's words about a bind that failed, empty when none did."""
         return bind_error(self.outcome) if self.outcome else ""
 
     @property
@@ -130,9 +130,9 @@ class Cycle(NamedTuple):
         return self.outcome is not None and _asks_nothing(self.outcome)
 
     def nodes_by_code(self) -> dict[str, list[str]]:
-        """Per code the nodes it was given for, the most nodes first; of equals what others use before what is broken.
+        """The nodes that each code refused, the code with the most nodes first; on a tie, codes of use come first.
 
-        The verdicts of -v=4 tell it; below, the events that every verbosity logs (2.7 and later).
+        The verdicts of -v=4 tell; below that level, the events that every verbosity logs (2.7 and later).
         """
         found: dict[str, set[str]] = {}
         for verdict in self.refused:
@@ -146,11 +146,11 @@ class Cycle(NamedTuple):
 
     @property
     def has_result(self) -> bool:
-        """Whether the log tells what came of the run."""
+        """Whether the log tells how the run ended: a node, a refusal, or that nothing was asked for."""
         return bool(self.chosen or self.refused or self.none_fit or self.asked_nothing or self.nodes_by_code())
 
     def proof_of(self, code: str) -> LogLine | None:
-        """A line that gives this code, the verdict on a node before others."""
+        """A log line that gives this code; a verdict on a node comes before other lines. None without one."""
         verdicts = (verdict.line for verdict in self.refused if code in verdict.codes)
         events = (line for event, line in self.code_events if event.code == code)
         cards = (card.line for card in self.cards if card.code == code)
@@ -161,7 +161,7 @@ _ORDER = {reason: position for position, reason in enumerate(BY_TEXT)}
 
 
 def bind_error(line: LogLine) -> str:
-    """The error of a line about a Bind that failed; empty for other lines."""
+    """The error in a log line about a bind that failed; empty for other lines."""
     if line.message in BIND_FAILED:
         return line.values.get("err") or line.message
     is_event = line.message == EVENT and event_reason(line.values.get("reason", "")) == "BindingFailed"
@@ -169,9 +169,9 @@ def bind_error(line: LogLine) -> str:
 
 
 def rebuild(lines: Iterable[LogLine]) -> list[Cycle]:
-    """The runs of one pod, from one process's lines about that pod, in the log's order.
+    """The filter runs of one pod, from one process's lines about that pod, in the log's order.
 
-    Lines without a start line are the rest of a run where they say something of it, and not only of a webhook or Bind.
+    Lines without a start line count as the rest of a run if they tell of the filter, and not only of a webhook or bind.
     """
     runs: list[list[LogLine]] = []
     for line in lines:
@@ -185,7 +185,7 @@ def rebuild(lines: Iterable[LogLine]) -> list[Cycle]:
 
 
 class SchedulerCall(NamedTuple):
-    """One filter or bind of a pod from its first line to its last, as one process of the extender logged it.
+    """One filter or bind of a pod, from its first to its last line in the log of one extender process.
 
     `candidates`: the nodes that the filter judged, 0 where the log gives no number. `codes`: why it took none of them,
     empty where it took one; `NOT_SAID` where this version or level does not say why.
@@ -200,12 +200,12 @@ class SchedulerCall(NamedTuple):
 
     @property
     def at(self) -> datetime:
-        """When it began."""
+        """When the call began."""
         return _at(self.first)
 
     @property
     def seconds(self) -> float:
-        """How long it took."""
+        """How long the call took, in seconds."""
         return max(0.0, (_at(self.last) - self.at).total_seconds())
 
 
@@ -214,7 +214,7 @@ BINDS = ("Attempting to bind pod to node", "Bind")
 
 
 def read_calls(raws: Iterable[str], now: datetime) -> list[SchedulerCall]:
-    """The filters and binds in the lines of one process that have both a beginning and an end, by pod."""
+    """The filters and binds with both a beginning and an end in one process's log lines, by pod."""
     by_pod: dict[str, list[LogLine]] = {}
     for raw in raws:
         if (line := read_line(raw, now)) and line.at and (key := pod_key_of(line)):
@@ -280,7 +280,7 @@ def _verdict(line: LogLine) -> NodeVerdict | None:
 
 
 def card_refusal(line: LogLine) -> CardRefusal | None:
-    """What the line says about a card; None when it says nothing about one."""
+    """The refusal of a GPU that the line tells of; None for other lines."""
     code = LOG_TEXTS.get(line.message, line.message)
     if code not in CARD_CODES:
         return None

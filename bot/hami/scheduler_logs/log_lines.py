@@ -34,18 +34,18 @@ _SKEW = timedelta(minutes=1)
 _STAMP = re.compile(r"(\d{4}-\d{2}-\d{2}T[\d:.]{8,18}(?:Z|[+-]\d{2}:\d{2})) (.*)", re.DOTALL)
 _MENTION = re.compile(r"(?:([a-z0-9.-]+)/|namespace:([a-z0-9.-]+),name:|(?<![\w./-]))$")
 _OTHERS_RUNS = ("Pod info", "usage: pod ")
-"""At V5 every filter run lists the pods that hold cards: such a line is part of another pod's run."""
+"""The beginnings of lines in which, at V5, every filter run lists the pods that hold GPUs: also of other pods' runs."""
 
 FILTER_STARTS = ("Starting schedule filter process", "begin schedule filter")
 NODE_UNFIT = ("NodeUnfitPod", "calcScore:node not fit pod", "Init container does not fit")
 
 
 RELEASED = ("Pod deleted", "Pod taken and deleted")
-"""The extender took a pod's GPUs back [HAMi pkg/scheduler/pods.go delPod up to 2.9, and at 2.10]."""
+"""Messages of the extender when it frees a pod's GPUs [HAMi pkg/scheduler/pods.go delPod up to 2.9, and at 2.10]."""
 
 
 class LogLine(NamedTuple):
-    """One klog line. `at` is None when the line's time, which has neither year nor zone, cannot be placed."""
+    """One log line of klog. `at` is None where the line's time, which has neither year nor zone, cannot be placed."""
 
     raw: str
     level: str
@@ -56,7 +56,7 @@ class LogLine(NamedTuple):
 
 
 class NodeRefusal(NamedTuple):
-    """What the last filter run of a pod said about one node; `reason` is empty up to 2.5."""
+    """Why the last filter run of a pod refused one node; `reason` is empty up to HAMi 2.5."""
 
     node: str
     reason: str
@@ -64,7 +64,7 @@ class NodeRefusal(NamedTuple):
 
 
 def parse_line(raw: str, now: datetime) -> LogLine | None:
-    """A structured klog line, None for any other text. Times are taken as UTC in the year that `now` suggests."""
+    """The parts of a structured klog line, None for other text. Its time is UTC in the newest year up to `now`."""
     found = _HEADER.match(raw)
     if not found:
         return None
@@ -77,9 +77,9 @@ def parse_line(raw: str, now: datetime) -> LogLine | None:
 
 
 def read_line(raw: str, now: datetime) -> LogLine | None:
-    """A line of either format, without the time that the container runtime put in front (`timestamps=true`).
+    """The parts of a log line, klog or JSON, without the time of the container runtime (`timestamps=true`).
 
-    That time has a year and a zone, so it counts before klog's own, which has neither.
+    The runtime's time has a year and a zone, so it counts before klog's own, which has neither. None for other text.
     """
     stamp = _STAMP.match(raw)
     text = stamp[2] if stamp else raw
@@ -133,7 +133,7 @@ def _moment(found: re.Match[str], now: datetime) -> datetime | None:
 
 
 def pod_key_of(line: LogLine) -> str:
-    """`namespace/name` of the pod that a line is about, however that version writes it; empty when about none."""
+    """`namespace/name` of the pod that a line is about, however HAMi's version writes it; empty for no pod."""
     pod = line.values.get("pod") or line.values.get("object") or line.values.get("podName") or ""
     named = (line.values.get(key) for key in ("namespace", "podNamespace", "namespaces"))  # the last one is 2.4's
     namespace = next(filter(None, named), "")
@@ -141,9 +141,9 @@ def pod_key_of(line: LogLine) -> str:
 
 
 def whose(line: LogLine, name: str) -> str | None:
-    """The namespace of the pod of that name that the line is about.
+    """The namespace of the pod called `name` that the line is about; None where the line is about no such pod.
 
-    Empty where the line has the bare name, which a pod in any namespace may have; None when it is about no such pod.
+    Empty where the line has the bare name, which a pod in any namespace may have.
     """
     if line.message.startswith(_OTHERS_RUNS):
         return None
@@ -163,13 +163,13 @@ def whose(line: LogLine, name: str) -> str | None:
 
 
 def lines_about(raws: Iterable[str], namespace: str, name: str, now: datetime) -> list[LogLine]:
-    """The lines whose own pod key is this pod: `wl-1` is not `wl-10`."""
+    """The log lines about this pod alone, by their pod key: lines of `wl-10` are not lines of `wl-1`."""
     parsed = (parse_line(raw, now) for raw in raws if name in raw)  # nearly all are of other pods, and this is cheap
     return [line for line in parsed if line is not None and pod_key_of(line) == f"{namespace}/{name}"]
 
 
 def last_refusals(lines: Iterable[LogLine]) -> list[NodeRefusal]:
-    """Per node what the pod's last filter run said; empty when that run is not in the log or refused nothing."""
+    """Why the pod's last filter run refused each node; empty when that run is not in the log or refused nothing."""
     refusals: dict[str, NodeRefusal] = {}
     for line in lines:
         if line.message in FILTER_STARTS:
@@ -182,14 +182,14 @@ def last_refusals(lines: Iterable[LogLine]) -> list[NodeRefusal]:
 _SERVING = re.compile(r"(?:(\d{4}/\d\d/\d\d \d\d:\d\d:\d\d)(?:\.\d+)? )?http2?: panic serving \S+: (.+)")
 _ENDED = re.compile(r"(?:panic|fatal error): .+")
 EXIT_CODE = 2
-"""Of a Go program that a panic ended."""
+"""The exit code of a Go program that a panic ended."""
 _BROKE_OFF = re.compile(r"INTERNAL_ERROR|\bEOF\b")
 _REFUSED = re.compile(r"extender at URL \S+, code 4\d\d\b|\bunexpected EOF\b")
 _FAILED = re.compile(r"\bcode 5\d\d\b")
 
 
 class Panic(NamedTuple):
-    """A line that tells of a panic. `what` is what went wrong; `at` None where the line carries no time."""
+    """A log line that tells of a panic. `what` is what went wrong; `at` is None where the line carries no time."""
 
     raw: str
     what: str
@@ -197,27 +197,27 @@ class Panic(NamedTuple):
 
 
 def broke_off(message: str) -> bool:
-    """Whether kube-scheduler prints that an answer ended in the middle: a panic, by HTTP/2 and by HTTP/1."""
+    """Whether kube-scheduler's message says that an answer ended in the middle: a panic, by HTTP/2 and by HTTP/1."""
     return bool(_BROKE_OFF.search(message))
 
 
 def found_nobody(message: str) -> bool:
-    """Whether kube-scheduler prints that no process listened: one that a panic ended, not one that runs on."""
+    """Whether kube-scheduler's message says that no process listened: a panic may have ended the extender."""
     return "connection refused" in message
 
 
 def may_be_panic(message: str) -> bool:
-    """Whether kube-scheduler prints of a call what a panic, or the end of a process by one, can be the cause of."""
+    """Whether kube-scheduler's message about a call can be caused by a panic, or by a process that one ended."""
     return broke_off(message) or found_nobody(message) or bool(_FAILED.search(message))
 
 
 def may_be_refused_request(message: str) -> bool:
-    """Whether kube-scheduler prints of a call what an extender that could not read its request may answer."""
+    """Whether kube-scheduler's message may be the answer of an extender that could not read the request."""
     return bool(_REFUSED.search(message))
 
 
 def read_panics(lines: Iterable[str]) -> list[Panic]:
-    """The panics, in the order of the lines; of a stack, which names `panic(` too, only the line that heads it."""
+    """The panics in the log, in the order of the lines; of a stack, which names `panic(` too, only the head line."""
     panics: list[Panic] = []
     for line in (line.rstrip("\n") for line in lines):
         if found := _SERVING.search(line):
@@ -237,7 +237,7 @@ _FELT_S, _FELT_TOGETHER_S = 1.0, 60.0
 
 
 class ThrottledRequest(NamedTuple):
-    """One request that was held back for so many seconds; `line` is the log's."""
+    """One request to the API server that client-side throttling held back for `seconds`; `line` is the log's."""
 
     seconds: float
     verb: str
@@ -246,7 +246,7 @@ class ThrottledRequest(NamedTuple):
 
 
 def read_waits(lines: Iterable[str]) -> list[ThrottledRequest]:
-    """The requests that these lines tell of, each once, in the log's order."""
+    """The throttled requests that these log lines tell of, each once, in the log's order."""
     waits: dict[tuple[str, str], ThrottledRequest] = {}
     for line in lines:
         if found := _NEW.search(line) or _OLD.search(line):
@@ -256,5 +256,5 @@ def read_waits(lines: Iterable[str]) -> list[ThrottledRequest]:
 
 
 def are_felt(waits: Sequence[ThrottledRequest]) -> bool:
-    """Whether pods are scheduled later for it: one waits for over a second, or all together for over a minute."""
+    """Whether throttling delays pods: one request waited over a second, or all together over a minute."""
     return any(wait.seconds > _FELT_S for wait in waits) or sum(wait.seconds for wait in waits) > _FELT_TOGETHER_S

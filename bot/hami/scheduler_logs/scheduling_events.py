@@ -1,8 +1,7 @@
 """What schedulers say about a pod: kube-scheduler's `0/N nodes are available` and HAMi's own events.
 
 The texts of every version: HAMi pkg/scheduler/event.go, scheduler.go at v2.4 to v2.10; kube-scheduler's FitError.
-
-`REASONS` is the reason atlas: every code that some HAMi version gives for a refused node or card. Sources:
+`REASONS` is the reason atlas: every code that some HAMi version gives for a refused node or GPU. Sources:
 pkg/scheduler/score.go@v2.6.1, pkg/device/common/common.go@v2.7.0 to v2.10.0, pkg/device/metax/sdevice.go,
 pkg/scheduler/scheduler.go@v2.4.0 to v2.10.0 for the texts of whole nodes.
 """
@@ -32,7 +31,7 @@ _GUIDES_FORM = re.compile(r"\b(\w{1,64}) on node (\S+)")
 
 
 class CardCount(msgspec.Struct, frozen=True):
-    """`count/of Code`: how many of a node's cards were refused for a reason. `of` 0 when the text has no counts."""
+    """How many of a node's GPUs were refused for a reason: `count/of Code`. `of` is 0 when the text has no counts."""
 
     code: str
     count: int
@@ -40,7 +39,7 @@ class CardCount(msgspec.Struct, frozen=True):
 
 
 class NodesReason(NamedTuple):
-    """One reason of a FailedScheduling text and the number of nodes that it stands for.
+    """One reason in a FailedScheduling text and the number of its nodes.
 
     `cards` is filled when the reason is HAMi's; `text` is verbatim.
     """
@@ -51,7 +50,7 @@ class NodesReason(NamedTuple):
 
 
 class Unschedulable(NamedTuple):
-    """A parsed `0/N nodes are available: …`."""
+    """The parts of kube-scheduler's message `0/N nodes are available: …`."""
 
     total: int
     reasons: tuple[NodesReason, ...]
@@ -71,15 +70,15 @@ def strip_combined(message: str) -> str:
 
 
 def event_reason(reason: str) -> str:
-    """The reason as it is on the wire; the guides write HAMi's with the Go constants' prefix."""
+    """An event's reason without `EventReason`, the prefix of Go's constants that HAMi's guides write."""
     return reason.removeprefix(_EVENT_REASON_PREFIX)
 
 
 def parse_unschedulable(message: str) -> Unschedulable | None:
-    """The reasons of a FailedScheduling or PodScheduled text, None when it is another kind of text.
+    """The reasons in a FailedScheduling or PodScheduled text, None when it is another kind of text.
 
-    2.10 puts HAMi's whole reason there, whose commas are the list's commas too: a piece that begins with `a/b Code`
-    goes on with the reason before it, a piece that begins with a number and a space starts the next.
+    2.10 puts HAMi's whole reason in the list, whose commas are the list's commas too: a piece that begins with `a/b
+    Code` goes on with the reason before it, a piece that begins with a number and a space starts the next.
     """
     found = _AVAILABLE.search(strip_combined(message))
     if not found:
@@ -99,7 +98,7 @@ def parse_unschedulable(message: str) -> Unschedulable | None:
 
 
 def read_reason(text: str) -> tuple[CardCount, ...]:
-    """HAMi's reason for one node, `1/8 CardNotHealth, 3/8 CardInsufficientMemory`; empty when it is not HAMi's."""
+    """The counts in HAMi's reason for a node, `1/8 CardNotHealth, 3/8 CardInsufficientMemory`; empty for other text."""
     if (reason := reason_of(text)) is not None:
         return (CardCount(reason.text, 0, 0),)
     pieces = [_CARDS.fullmatch(piece.strip()) for piece in text.split(",")]
@@ -109,14 +108,14 @@ def read_reason(text: str) -> tuple[CardCount, ...]:
 
 
 class CodeEvent(NamedTuple):
-    """`k nodes Code(node,…)`: one reason of one filter run (2.7 and later)."""
+    """One reason of one filter run in an event `k nodes Code(node,…)` (HAMi 2.7 and later)."""
 
     code: str
     nodes: tuple[str, ...]
 
 
 def parse_code_event(message: str) -> CodeEvent | None:
-    """A FilteringFailed message that names a code and nodes; the guides' `Code on node X` is understood too."""
+    """Code and nodes in a FilteringFailed message, also as the guides write it (`Code on node X`); None for others."""
     message = strip_combined(message)
     if found := _CODE_EVENT.fullmatch(message):
         return CodeEvent(found[2], tuple(sorted(filter(None, found[3].split(",")))))
@@ -130,7 +129,7 @@ def says_none_fit(message: str) -> bool:
 
 
 def unfit_count(message: str) -> int:
-    """How many nodes such a message says do not fit; 0 when it gives no number."""
+    """How many nodes do not fit by a FilteringFailed message that no candidate fits; 0 when it gives no number."""
     found = _NONE_FIT.match(strip_combined(message))
     return _int(found[1]) if found and found[1] else 0
 
@@ -142,7 +141,7 @@ def chosen_node(message: str) -> str:
 
 
 def nodes_judged(message: str) -> int:
-    """Of how many nodes a message of either outcome tells; 0 where it gives no number, as up to 2.5."""
+    """How many nodes a filter's event counts, fit or not; 0 where it gives no number, as up to HAMi 2.5."""
     found = _FIT_COUNTS.search(message)
     return _int(found[1]) + _int(found[2]) if found else unfit_count(message)
 
@@ -152,12 +151,12 @@ def _int(digits: str) -> int:
 
 
 Nature = Literal["use", "pod", "card", "node", "summary"]
-"""What stands in the way: `use` by others, the `pod`'s own constraints, the state of a `card`, the `node` as a whole,
-or a `summary` that other codes explain."""
+"""What kind of obstacle a refusal names: `use` by others, the `pod`'s own constraints, the state of a `card`, the
+`node` as a whole, or a `summary` that other codes explain."""
 
 
 class RefusalReason(NamedTuple):
-    """One reason: HAMi's exact text (without what it names), our finding code, its first version, and its nature."""
+    """One reason for a refusal: HAMi's exact text (without names), our finding code, its first version, its nature."""
 
     text: str
     finding: Code
@@ -204,10 +203,10 @@ _WITH_DETAILS = (
     (re.compile(r'Device with UUID ".*" not found on node \S+ after Fit'), BY_TEXT["Device not found after Fit"]),
     (re.compile(r"failed to fetch node info: .+", re.DOTALL), BY_TEXT["failed to fetch node info"]),
 )
-"""Texts of 2.10 that name a device or an error: what they look like, and the short text that stands for them."""
+"""Texts of 2.10 that name a device or an error: their patterns, and the short text that stands for each."""
 
 _OLD_SPELLING = {"node unregisterd": "node unregistered"}
-"""As the predecessor and HAMi up to 2.4 write it (pkg/scheduler/scheduler.go)."""
+"""The misspelling of a reason by HAMi up to 2.4 and its predecessor (pkg/scheduler/scheduler.go)."""
 
 LOG_TEXTS = {
     "card type mismatch,continuing...": "CardTypeMismatch",
@@ -221,17 +220,17 @@ LOG_TEXTS = {
     "can't allocate core=0 job to an already full GPU": "CardComputeUnitsExhausted",
     "request devices nums cannot exceed the total number of devices on the node.": "NodeInsufficientDevice",
 }
-"""What 2.4 and 2.5 log where later versions give a code."""
+"""What HAMi 2.4 and 2.5 log in place of a code, with the code of later versions."""
 
 
 def reason_of(text: str) -> RefusalReason | None:
-    """The reason that a text names, None for a text that no known version gives (it may be a newer one's)."""
+    """The refusal reason that a text names, None for a text that no known version gives (it may be a newer one's)."""
     if (reason := BY_TEXT.get(_OLD_SPELLING.get(text, text))) is not None:
         return reason
     return next((reason for pattern, reason in _WITH_DETAILS if pattern.fullmatch(text)), None)
 
 
 def finding_code(text: str) -> Code:
-    """The finding code of a reason's text; an unknown one is a refusal whose meaning we do not know."""
+    """The finding code of a refusal's text; `node-unfit-pod` for a text that is not known."""
     reason = reason_of(text)
     return reason.finding if reason else "node-unfit-pod"

@@ -31,12 +31,12 @@ Moment = Literal[
 MOMENTS: tuple[Moment, ...] = get_args(Moment)
 WHOLE: tuple[Moment, Moment] = ("created", "running_started_at")
 NEEDLE = "schedule"
-"""It is in the file name of every line that is read here, of both containers."""
+"""A word in the source file name of every log line that is read for latency, of both containers."""
 
 _ATTEMPT = ("Attempting to schedule pod",)
 _LOCKED = ("Failed to lock node",)
 _MARKS = {KUBE_SCHEDULER_CONTAINER: _ATTEMPT, EXTENDER_CONTAINER: FILTER_STARTS}
-"""What every try begins with in a container's log."""
+"""By container, the messages with which every try begins in its log."""
 _CHOSEN_2_4 = re.compile(r"schedule (\S+/\S+) to \S")
 _TELLING = (*_ATTEMPT, *FILTER_STARTS, *CHOSEN, *BOUND, *_LOCKED, BINDS[0], '"Bind"', "] schedule ")
 _WHOLE_SECOND = timedelta(seconds=1)
@@ -44,8 +44,8 @@ _CHOSEN_AT, _BIND_AT = "hami.io/vgpu-time", "hami.io/bind-time"
 
 
 class SchedulerLog(NamedTuple):
-    """What was read of one log of a scheduler pod: its lines that hold `NEEDLE`. `first` is the oldest line of the
-    log, or of these if older ones were left out; `previous`: it is of the container's run before this one.
+    """What was read of one log of a scheduler pod: its lines that hold `NEEDLE`. `first` is the oldest line that was
+    read; `previous`: the log is of the container's run before this one.
     """
 
     scheduler: Pod
@@ -56,7 +56,7 @@ class SchedulerLog(NamedTuple):
 
 
 class PodLogLine(NamedTuple):
-    """A line that tells of a pod, its time, and the log that has it."""
+    """A log line that tells of a pod, its time, and the log that has it."""
 
     at: datetime
     line: LogLine
@@ -64,7 +64,7 @@ class PodLogLine(NamedTuple):
 
 
 class Life(NamedTuple):
-    """What is known of one pod: the moments that a log shows, and those that its object shows in whole seconds.
+    """The known moments of one pod: `logged` by a log, `noted` in whole seconds by the pod's object.
 
     `locked` are the tries to bind that a node lock refused. `filters` is how often the extender's filter ran.
     """
@@ -77,10 +77,10 @@ class Life(NamedTuple):
 
 
 class LatencyStage(NamedTuple):
-    """The time between two moments over `n` pods, in seconds; None where no pod shows both.
+    """The time between two moments over `n` pods, in seconds; figures are None where no pod shows both moments.
 
-    `p95_s` is by nearest rank: the least figure that 95 % of the pods do not exceed. `exact` is false where a moment
-    is known in whole seconds only. `seconds` and `lives` are of the same pods, the slowest first.
+    `p95_s` is by nearest rank: the least figure that 95 % of the pods do not exceed. `exact` is false where a moment is
+    known in whole seconds only. `seconds` and `lives` are of the same pods, the slowest first.
     """
 
     start: Moment
@@ -111,8 +111,8 @@ class LatencyStage(NamedTuple):
 
 
 def read_lives(pods: Iterable[Pod], logs: Sequence[SchedulerLog], now: datetime) -> list[Life]:
-    """One for each pod that has a time of creation. Of a pod that is older than its log, or than a hole in it, the log
-    shows nothing: what looks like the first attempt there may be a later one.
+    """The known moments of each pod that has a creation time. A pod older than its log, or than a hole in the log, gets
+    no moments from it: what looks like the first attempt may be a later one.
     """
     said: dict[str, list[PodLogLine]] = {}
     for log in logs:
@@ -136,14 +136,14 @@ def read_lives(pods: Iterable[Pod], logs: Sequence[SchedulerLog], now: datetime)
 
 
 def settled(lives: Sequence[Life]) -> list[Life]:
-    """The pods that run; all where none does. Figures of both together would be of other pods in each stage."""
+    """The pods that run; all where none does. Mixed, the figures of each stage would be of other pods."""
     return [life for life in lives if MOMENTS[-1] in life.noted] or list(lives)
 
 
 def measure(lives: Sequence[Life]) -> list[LatencyStage]:
-    """Each stage in its order, then those that bridge a moment that no pod shows, then creation to start.
+    """The latency stages in order, then those that bridge a moment that no pod shows, then creation to start.
 
-    A retried pod was bound for the first time before its node was chosen for the last time: no time lies between.
+    A retried pod was first bound before its node was chosen for the last time: no time lies between.
     """
     exact: dict[Moment, bool] = {moment: any(moment in life.logged for life in lives) for moment in MOMENTS}
     shown: list[Moment] = [moment for moment in MOMENTS if any(_at(life, moment, exact[moment]) for life in lives)]
@@ -254,16 +254,16 @@ def _stage(start: Moment, end: Moment, lives: Sequence[Life], exact: Mapping[Mom
 # ---------------------------------------------------------------------- what times grow with
 
 _LEAST_CALLS, _LEAST_VALUES, _LEAST_SPREAD = 20, 3, 1.5
-"""From which on a slope is told: of calls, of different values, and of the largest value to the least."""
+"""What a slope needs at least: calls, different values, and the ratio of the largest value to the least."""
 _ALIKE = 0.95
-"""Correlation of two numbers from which on nothing tells which of them it is."""
+"""The correlation of two numbers from which on nothing tells which of them a call's time grows with."""
 _FELT = 0.5
-"""Share of the median: what all values of a number together change by less is no growth."""
+"""A share of the median: if all values of a number together change a call's time by less, it does not grow."""
 
 
 class Growth(NamedTuple):
-    """By how much HAMi's `call` takes longer for one more of something, with the interval of 95 %; `twice_ms` is how
-    long it takes with twice as many as usual. The last four are None where there are too few points.
+    """How much longer HAMi's `call` takes for one more of `grows_with`, with the interval of 95 %. `twice_ms` is how
+    long it takes with twice as many as usual. The last four are None with too few points.
     """
 
     call: str
@@ -279,7 +279,7 @@ class Growth(NamedTuple):
 
 
 def slopes(call: str, took_ms: Sequence[float], values: Mapping[str, Sequence[int]]) -> list[Growth]:
-    """By least squares over all numbers that vary, with White's errors: long calls differ more than short ones do."""
+    """How much `took_ms` grows with each of `values`: least squares over all that vary, with White's errors."""
     median = statistics.median(took_ms)
     shown: dict[str, Sequence[int]] = {}
     for name, own in values.items():

@@ -1,7 +1,7 @@
 """Words that prove a fault of a GPU node or container, as data: the TOML files beside this module.
 
-A reader adds a fault there: where its words stand, the words, the HAMi versions that print them, the finding code, what
-they mean, the fix, the source, and one line as it was really printed.
+A reader adds a fault there: the log where its words stand, the words, the HAMi versions that print them, the finding
+code, what they mean, the fix, the source, and one line as it was really printed.
 """
 
 import re
@@ -30,16 +30,14 @@ Where = Literal[
     "kubelet-message",
     "event-message",
 ]
-"""A log, or a text of the API: a runtime about a container's start, kubelet about a pod's admission, an event.
-
-Of HAMi's scheduler `scheduler-log` is the log of a container that does not serve, `extender-log` that of an extender
-that does, and `scheduler-message` what the runtime says of a container's start.
-"""
+"""The place where a fault's words stand: a log, or a text of the API: a runtime about a container's start, kubelet
+about a pod's admission, an event. Of HAMi's scheduler `scheduler-log` is the log of a container that does not serve,
+`extender-log` that of an extender that does, and `scheduler-message` what the runtime says of a container's start."""
 _FILES = ("vendors", "plugin", "kubelet", "start", "core", "scheduler")
 CORE_HEADER = r"\[(?:HAMI-core|4pdvGPU) [^\]\n]{1,200}\]:? ?"
-"""Before each line of HAMi-core; `4pdvGPU` is its older name."""
+"""A regular expression for the beginning of each line of HAMi-core; `4pdvGPU` is its older name."""
 LONGEST = 65_536
-"""Characters of a line in which words are sought: a program that prints a whole object in one line has them before."""
+"""How many characters of a line are searched: a program that prints a whole object in one line has its words early."""
 
 
 _NAME = re.compile(r"\(\?P<\w+>")
@@ -50,8 +48,9 @@ _PARTS = re.compile(r"\[\[([<>=.\d ]+|no class): (.*?)(?: \| (.*?))?\]\]")
 class SignatureText(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What a signature means, and the fix, in one language. Whole sentences.
 
-    `[[<=2.9: this | that]]` says the one of these versions, or where the version is unknown, and the other of any else;
-    `[[no class: this | that]]` the one of a pod without NVIDIA's runtime class; `{file}` what the group `file` matched.
+    `[[<=2.9: this | that]]` gives `this` for these versions, or where the version is unknown, and `that` for others;
+    `[[no class: this | that]]` gives `this` for a pod without NVIDIA's runtime class; `{file}` is what the group `file`
+    matched.
     """
 
     means: str
@@ -59,10 +58,10 @@ class SignatureText(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Signature(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One fault. `match` is a substring, a regular expression where `regex`; `versions` as in `>=2.5 <=2.9` or `all`.
+    """One fault by its words. `match` is a substring, or with `regex` a regular expression.
 
-    `core`: the words are HAMi-core's, right behind its header. `example` is a line as it was printed; `source` the
-    threads, or the HAMi version and file, that show it.
+    `versions` as in `>=2.5 <=2.9` or `all`. `core`: the words are HAMi-core's, right behind its header. `example` is a
+    line as it was printed; `source` the threads, or the HAMi version and file, that show it.
     """
 
     id: str
@@ -79,20 +78,20 @@ class Signature(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def pattern(self) -> str:
-        """What a text of this fault matches."""
+        """A regular expression that finds the fault's words in a line."""
         words = self.match if self.regex else re.escape(self.match)
         return f"{CORE_HEADER}(?:{words})" if self.core else words
 
     def holds_for(self, version: Version | None) -> bool:
-        """Whether this version prints it; an unknown version may."""
+        """Whether this version of HAMi prints the fault's words; an unknown version may."""
         return version is None or is_among(version, self.versions)
 
 
 class Hit(NamedTuple):
     """A signature and the text that it was found in, verbatim: one line of a log, of a workload's only the words.
 
-    `line` counts from 0; `version` is of what printed it, None where that is unknown. `classed`: its pod has NVIDIA's
-    runtime class.
+    `line` counts from 0; `version` is that of the program that printed the text, None where unknown. `classed`: its pod
+    has NVIDIA's runtime class.
     """
 
     signature: Signature
@@ -103,17 +102,17 @@ class Hit(NamedTuple):
 
     @property
     def means(self) -> Text:
-        """What the words mean, for people."""
+        """The meaning of the signature's words, for people."""
         return literal(self._said(self.signature.en.means), self._said(self.signature.zh.means))
 
     @property
     def fix(self) -> Text:
-        """What to do about what the words show."""
+        """What to do about the fault that the signature's words show."""
         return literal(self._said(self.signature.en.fix), self._said(self.signature.zh.fix))
 
     @property
     def is_past(self) -> bool:
-        """Whether the words are known for a bug that this version does not have: something else may be behind them."""
+        """Whether the words are known for a bug that this version does not have, so that the cause may be another."""
         return any(that and not self._holds(when) for when, _, that in _PARTS.findall(self.signature.en.means))
 
     def _said(self, text: str) -> str:
@@ -130,9 +129,9 @@ class Hit(NamedTuple):
 
 
 def find(where: Where, texts: Iterable[str], version: Version | None = None) -> list[Hit]:
-    """The signatures that the lines hold, in the file's order, each with the last line that holds it.
+    """The signatures that the lines hold, in the files' order, each with the last line that holds it.
 
-    Of a line the first `LONGEST` characters are looked at.
+    Only the first `LONGEST` characters of a line are searched.
     """
     known = _signatures(where)
     either = _either(where)
@@ -148,7 +147,7 @@ def find(where: Where, texts: Iterable[str], version: Version | None = None) -> 
 
 @cache
 def signatures() -> Sequence[Signature]:
-    """All of them, in the files' order: what explains more comes first."""
+    """All signatures, in the files' order: those that explain more come first."""
     texts = (files(__name__).joinpath(f"{name}.toml").read_text(encoding="utf-8") for name in _FILES)
     listed = (msgspec.convert(tomllib.loads(text)["signature"], tuple[Signature, ...]) for text in texts)
     return list(chain.from_iterable(listed))

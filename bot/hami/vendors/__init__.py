@@ -1,4 +1,4 @@
-"""Every vendor that HAMi hands out devices of."""
+"""The vendors whose devices HAMi hands out."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -28,10 +28,10 @@ _CLASSES = (
     "amd:Amd",
     "aws_neuron:AwsNeuron",
 )
-"""By module: whoever adds a vendor adds its file, and a line here."""
+"""The vendors' classes, as module and name. To add a vendor, add its file, and a line here."""
 
 VENDORS: tuple[Vendor, ...] = tuple(resolve_name(f"{__name__}.{path}")() for path in _CLASSES)
-"""The first is meant where a question names no vendor."""
+"""All vendors. A question that names no vendor means the first one, NVIDIA."""
 
 FIRST = VENDORS[0]
 DEFAULTS: tuple[Device, ...] = tuple(
@@ -42,15 +42,15 @@ BY_WORD: Mapping[str, Vendor] = {vendor.names.word: vendor for vendor in VENDORS
 NAMES: tuple[Names, ...] = tuple(vendor.names for vendor in VENDORS)
 
 LOCK_KEYS = tuple(dict.fromkeys(vendor.lock_key for vendor in VENDORS if vendor.lock_key))
-"""The node annotations that binds lock a node with; the first is HAMi's own."""
+"""The node annotations with which binds lock a node; the first is HAMi's own."""
 OWN_LOCKS = tuple(vendor for vendor in VENDORS if vendor.lock_expiry)
-"""The vendors that lock a node in a way of their own."""
+"""The vendors that lock a node in a way of their own: with another expiry."""
 
 BESIDE = tuple(names for names in NAMES if names is not FIRST.names)
-"""All but the first one's."""
+"""The names of all vendors but the first, NVIDIA."""
 
 ANNOTATIONS = tuple(dict.fromkeys(chain.from_iterable(names.annotations for names in NAMES)))
-"""What the keys of vendors' annotations begin with, beside `hami.io/`: what a recording keeps of objects."""
+"""The beginnings of vendors' annotation keys, beside `hami.io/`: a recording keeps these annotations of objects."""
 
 _EXACT = {names.register: names for names in NAMES if names.register and "{" not in names.register}
 _PATTERNS = [
@@ -61,27 +61,27 @@ _PATTERNS = [
 
 
 def called_together(nouns: Iterable[str]) -> str:
-    """What devices of these nouns are called: `device` where they differ, the first vendor's where there is none."""
+    """The common word for devices with these nouns: `device` where they differ; the first vendor's without any."""
     found = set(nouns) or {FIRST.names.noun}
     return found.pop() if len(found) == 1 else "device"
 
 
 @lru_cache(maxsize=1024)  # the nodes of a cluster have the same few keys
 def vendor_of_register_key(key: str) -> tuple[Names, str] | None:
-    """The vendor and the chip's word that a node annotation key registers cards for; None for any other key."""
+    """Names of the vendor and word of the chip whose cards a node annotation registers; None for any other key."""
     if names := _EXACT.get(key):
         return names, names.word
     return next(((names, found[1]) for pattern, names in _PATTERNS if (found := pattern.fullmatch(key))), None)
 
 
 def vendor_of_made_up_card(node: str, uuid: str) -> Names | None:
-    """The vendor of a card whose id HAMi made up of its node's name; None for any other card."""
+    """Names of the vendor of a card whose id HAMi made from its node's name; None for any other card."""
     return next((names for names in NAMES if names.card_word and uuid.startswith(f"{node}-{names.card_word}-")), None)
 
 
 @lru_cache(maxsize=1024)
 def vendor_of_resource(resource: str) -> tuple[Names, str] | None:
-    """The vendor and the chip's word that a resource under a vendor's usual name is of; None for any other name."""
+    """Names of the vendor and word of the chip whose usual resource name this is; None for any other name."""
     for names in NAMES:
         for name in filter(None, (names.memory, names.cores, names.percentage, names.count)):
             if found := re.fullmatch(re.escape(name).replace(r"\{word\}", "(.+?)"), resource):

@@ -1,6 +1,6 @@
 """AMD's GPUs [HAMi v2.7 to v2.10, pkg/device/amd/device.go].
 
-Their cores are compute units, of which a container asks for a percentage.
+AMD's cores are compute units, of which a container requests a percentage.
 """
 
 from datetime import datetime
@@ -17,11 +17,11 @@ from bot.hami.version import Version
 from bot.kube.models import Container, Node
 
 _SHARED = Version(2, 10, 0)
-"""Since then the plugin registers them, and pods get parts of them."""
+"""From this version on the plugin registers AMD's GPUs, and pods get parts of them."""
 
 
 class Amd(Counted):
-    """GPUs that are registered; before 2.10 counted, taken to be alike, and each given to one pod."""
+    """AMD's GPUs, registered; before HAMi 2.10 counted by capacity, taken to be alike, and each given to one pod."""
 
     names = Names(
         word="AMD",
@@ -50,7 +50,7 @@ class Amd(Counted):
     )
 
     def registration(self, node: Node, version: Version, now: datetime, resources: Resources) -> Found:
-        """What is registered, as long as the node's capacity counts any; before 2.10 the capacity alone."""
+        """The node's registered GPUs, while its capacity counts any; before 2.10 the capacity alone counts."""
         if version < _SHARED:
             return self.find(node, resources)
         found, key = registered_cards(node, self.names, self.names.word), self.names.register
@@ -59,7 +59,7 @@ class Amd(Counted):
         return Unregistered("no-allocatable", key, node.metadata.annotation(key) or "", found)
 
     def request(self, container: Container, resources: Resources, version: Version) -> ContainerRequest | None:
-        """Only limits count."""
+        """What the container's limits request; its requests do not count. None for nothing."""
         limits = limits_of(container)
         count, memory = self.count_in(limits, resources), amount_in(limits, resources.memory)
         cores = amount_in(limits, resources.cores, absent=WHOLE_CARD)
@@ -68,7 +68,7 @@ class Amd(Counted):
         return ContainerRequest(self.names.word, container.name, count, memory, 0 if memory else WHOLE_CARD, cores)
 
     def admit(self, shown: AnnotatedContainer, resources: Resources) -> Answer:
-        """A container that names a count, memory or cores in its limits; a share of the cores is a percentage."""
+        """Admits a container whose limits name a count, memory or cores; denies a wrong percentage of cores."""
         names = (resources.count, resources.memory, resources.cores) if shown.version >= _SHARED else (resources.count,)
         if not any(name in shown.limits for name in names if name):
             return None
@@ -89,5 +89,5 @@ class Amd(Counted):
 
 
 def units_of(state: CardState, asked: ContainerRequest) -> int:
-    """The compute units that the percentage means on a card."""
+    """The compute units of the GPU that the requested percentage of cores means, at least 1."""
     return max(state.card.cores * asked.cores // WHOLE_CARD, 1)

@@ -56,22 +56,22 @@ NAMES = Names(
 )
 
 IN_MODULES = "Ascend910C"
-"""The chip of which two devices make a module."""
+"""The chip of which two devices form a module."""
 
 
 class Chip(msgspec.Struct, frozen=True):
-    """One chip; memory in MiB as a pod writes it."""
+    """One Ascend chip of the device config; memory in MiB as a pod writes it."""
 
     allocatable: int
-    """What a pod gets that asks for no memory, or for more than the largest template holds."""
+    """The memory of a pod that asks for none, or for more than the largest template holds."""
     capacity: int
-    """The most that a pod may ask for."""
+    """The most memory that a pod may ask for on this chip."""
     templates: tuple[int, ...]
-    """The memory of each, smallest first."""
+    """The memory of each template, smallest first."""
     super_pod: bool = False
-    """Whether a lone device is handed out as a module of two."""
+    """Whether the webhook makes a request for one device into a module of two."""
     soft: bool = False
-    """Whether nodes that do not say so themselves are set up for the soft split (`hamiVnpuCore`)."""
+    """Whether the soft split (`hamiVnpuCore`) is on for nodes that say nothing about it themselves."""
 
 
 CHART = {
@@ -83,7 +83,7 @@ CHART = {
     "Ascend310P": Chip(21527, 24576, (3072, 6144, 12288)),
     IN_MODULES: Chip(65536, 65536, (16384, 32768), super_pod=True),
 }
-"""By the word that stands in resource names."""
+"""The chips of HAMi's chart, by the word that stands in resource names."""
 
 
 class _Template(msgspec.Struct):
@@ -124,7 +124,7 @@ _SOFT_SPLIT = Version(2, 9, 0)
 
 
 class Ascend(Vendor):
-    """A pod is split hard, by the chip's templates, or soft, by HAMi-core, on a node that is set up for it."""
+    """Huawei's Ascend NPUs, split hard by the chip's templates, or soft by HAMi-core on nodes set up for it."""
 
     names = NAMES
     flag = "enable-ascend"
@@ -135,7 +135,7 @@ class Ascend(Vendor):
     node_keys = (SOFT_NODE_KEY,)
 
     def read_resources(self, document: object) -> tuple[Resources, ...]:
-        """The chips of the section `vnpus`, a list before 2.9. Raises ValueError where it has another shape."""
+        """The chips of the config's section `vnpus`, a list before 2.9. Raises ValueError for another shape."""
         if document is None:
             called = ((NAMES.of(word), chip) for word, chip in CHART.items())
             return tuple(
@@ -147,18 +147,18 @@ class Ascend(Vendor):
         return tuple(_resources(chip, soft=section.hami_vnpu_core) for chip in section.configs if chip.common_word)
 
     def hinted(self, resources: Resources, hints: Mapping[str, int]) -> Resources:
-        """The chip's resources where a recording says that the soft split is on for all nodes (`hamiVnpuCore`)."""
+        """The chip's resources, with the soft split on where a recording says so for all nodes (`hamiVnpuCore`)."""
         if not hints.get("hami_vnpu_core") or not isinstance(resources.chip, Chip):
             return resources
         return structs.replace(resources, chip=structs.replace(resources.chip, soft=True))
 
     def node_facts(self, node: Node) -> bool | None:
-        """Whether the node says that it is set up for the soft split; None where it says nothing."""
+        """Whether the node is set up for the soft split by its annotation; None without the annotation."""
         text = node.metadata.annotation(SOFT_NODE_KEY)
         return None if text is None else text == "true"
 
     def request(self, container: Container, resources: Resources, version: Version) -> ContainerRequest | None:
-        """Memory is taken as written: the webhook rounds it to a template."""
+        """What the container requests of a chip; memory as written, since the webhook rounds it to a template."""
         count = self.count_in(container, resources)
         memory = amount_in(container, resources.memory, resources.memory_factor)
         cores = parse_quantity(written(container, resources.cores) or 0)
@@ -176,7 +176,7 @@ class Ascend(Vendor):
         )
 
     def admit(self, shown: AnnotatedContainer, resources: Resources) -> Answer:
-        """Memory becomes a whole number of a chip's template, a lone 910C a module of two [MutateAdmission]."""
+        """Rounds memory up to a template and a lone 910C to a module of two [MutateAdmission], or denies."""
         chip = cast("Chip", resources.chip)
         count = written = shown.limit(resources.count)
         if count is None or written is None:
@@ -203,7 +203,7 @@ class Ascend(Vendor):
         return Mutation(amounts, amounts)
 
     def askable(self, container: ContainerRequest, constraints: Constraints, resources: Resources, amount: int) -> int:
-        """In a hard split a template's memory, or the whole NPU's: the webhook rounds up. Several are given whole."""
+        """The most MiB up to `amount` that a hard split gives: a template's or a whole NPU's; several are whole."""
         chip = resources.chip
         if constraints.more == (SOFT_MODE,) or not isinstance(chip, Chip):
             return amount
@@ -211,7 +211,7 @@ class Ascend(Vendor):
         return max((memory for memory in (*parts, chip.allocatable) if memory <= amount), default=0)
 
     def scan(self, run: Run, in_play: list[CardState], asked: ContainerRequest) -> Verdict | list[CardUse]:
-        """What the container takes, or why it does not fit."""
+        """The NPUs that the container takes, or why it does not fit."""
         soft = run.wanted.more == (SOFT_MODE,)
         flags = [fact for fact in run.node.facts.values() if isinstance(fact, bool)]
         if soft and MODE_NOT_FIT not in run.relax and not (flags[0] if flags else asked.more):
@@ -239,7 +239,7 @@ _SOFT_CORES: tuple[checks.Check, ...] = (
     (COMPUTE_UNITS_EXHAUSTED, lambda _, state, asked: state.cores == WHOLE_CARD and asked.cores == 0),
 )
 _SOFT = (checks.HEALTH, checks.UUID, checks.SLOTS, checks.MUTEX, checks.MEMORY, *_SOFT_CORES)
-"""To a soft pod every card has 100 cores, whatever is registered."""
+"""The checks for a soft split, for which every NPU has 100 cores, whatever is registered."""
 
 
 def _scan_modules(

@@ -20,10 +20,10 @@ from bot.kube.models import Container, Node
 
 TYPE_LABEL = "node.kubernetes.io/instance-type"
 GROUPS = (4, 8, 16)
-"""So many devices can be had at once where the instance is no inf: aligned at multiples of that."""
+"""How many devices a request can have on an instance other than inf; groups begin at multiples of the number."""
 
 _WHOLE = 0
-"""The cores of a request for whole devices: all that each has."""
+"""The cores in a request for whole devices: 0 stands for all that each has."""
 _USUAL_CORES = 2
 _BOTH_CORES = 3
 _CHECKED = Version(2, 10, 0)
@@ -36,7 +36,7 @@ _LACKS_CORES: checks.Check = (
 
 
 class AwsNeuron(Counted):
-    """Whole devices, or cores of them in pairs."""
+    """AWS Neuron devices, given whole, or by cores in pairs."""
 
     names = Names(
         word="AWSNeuron",
@@ -61,7 +61,7 @@ class AwsNeuron(Counted):
     card_checks = (checks.HEALTH, checks.UUID, checks.SLOTS, checks.MUTEX, _LACKS_CORES)
 
     def hinted(self, resources: Resources, hints: Mapping[str, int]) -> Resources:
-        """HAMi takes every device to have as many cores as the first that it ever saw."""
+        """The resources with the cores a device has: HAMi takes the number of the first device it ever saw."""
         return msgspec.structs.replace(resources, chip=hints.get("neuron_cores_per_device"))
 
     def cards(self, node: Node, resources: Resources) -> list[Card]:
@@ -86,7 +86,7 @@ class AwsNeuron(Counted):
         return ContainerRequest(self.names.word, container.name, cores // most, 0, 0, most)
 
     def admit(self, shown: AnnotatedContainer, resources: Resources) -> Answer:
-        """A container that names devices or cores [MutateAdmission]."""
+        """Admits a container that names devices or cores; denies numbers that cannot be had [MutateAdmission]."""
         for name in (resources.count, resources.cores):
             if shown.asked(name) is None:
                 continue

@@ -8,7 +8,7 @@ from bot.hami.version import Version
 
 
 class Biren(Vendor):
-    """GPUs that are asked for by their number alone."""
+    """Biren's GPUs, which are requested by their number alone."""
 
     names = Names(
         word="Biren",

@@ -10,7 +10,7 @@ from bot.hami.vendors.rescanned_nodes import CountedByCores
 
 
 class Cambricon(CountedByCores):
-    """MLUs: a bind locks their nodes in a way of its own."""
+    """Cambricon's MLUs. A bind locks their nodes in a way of its own."""
 
     names = Names(
         word="MLU",

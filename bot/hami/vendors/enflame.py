@@ -35,15 +35,15 @@ CORES = 100
 _GIB_IN_MIB = 1024
 _NUMBER = re.compile(r"[+-]?[0-9]{1,9}")
 _NEGATIVE = -1
-"""The percentage that goes with an amount, as HAMi has it: no more than a figure in the cards' order."""
+"""The percentage that HAMi puts beside an amount of memory; it only counts in the order of cards."""
 _PLUGIN_NAMES = "(gcushare|gcu|enflame)-(k8s-)?device-plugin"
 _MEMORY = 100
-"""What HAMi takes a whole GCU to have, in no unit."""
+"""The memory that HAMi takes a whole GCU to have, in no unit."""
 _DRS_WORD, _DRS_CARD = "Enflame", "enflame-drs"
 
 
 class EnflameGcu(Counted):
-    """Whole ones."""
+    """Enflame's GCUs, given whole."""
 
     names = Names(
         word="GCU",
@@ -65,7 +65,7 @@ class EnflameGcu(Counted):
 
 
 class SliceProfile(NamedTuple):
-    """A profile hands out a number of slices of a card, with their memory."""
+    """A profile of Enflame's DRS: how many slices of a GCU it gives, and their memory in GB."""
 
     size: int
     gigabytes: int
@@ -112,7 +112,7 @@ def _read(text: str) -> tuple[Card, ...]:
 
 @lru_cache(maxsize=256)
 def read_profile(name: str) -> SliceProfile:
-    """`2g.16gb`: two slices with 16 GB. A part that is no number is 0."""
+    """The slices and GB of a profile's name: `2g.16gb` is two slices with 16 GB. A part that is no number is 0."""
     size, _, memory = name.strip().lower().partition(".")
     return SliceProfile(_integer(size.removesuffix("g")), _integer(memory.partition(".")[0].removesuffix("gb")))
 
@@ -122,8 +122,8 @@ def _integer(text: str, absent: int = 0) -> int:
 
 
 def profile_for(profiles: Iterable[SliceProfile], slices: int, memory: int, cores: int) -> tuple[int, int, int] | None:
-    """The profile of so many slices, or else of at least that memory and cores: size, GB, and its share of a card's
-    cores; None for none.
+    """The smallest profile with `slices`, or else with at least this memory and these cores; None without one. The
+    result is the profile's size, its GB, and its share of a GCU's cores.
     """
     candidates = sorted({profile for profile in profiles if profile.size > 0 and profile.gigabytes > 0})
     most = max((candidate.size for candidate in candidates), default=0)
@@ -147,7 +147,7 @@ def _rounded_up(container: Container, resource: str) -> int | None:
 
 
 class EnflameDrs(Rescanned):
-    """Slices."""
+    """Enflame's GCUs, given in slices (DRS)."""
 
     names = Names(
         word=_DRS_WORD,
@@ -185,7 +185,7 @@ class EnflameDrs(Rescanned):
         return ContainerRequest(self.names.word, container.name, 1, memory, _NEGATIVE, cores)
 
     def admit(self, shown: AnnotatedContainer, resources: Resources) -> Answer:
-        """A container that names slices, memory or cores [pkg/device/enflame/device.go MutateAdmission]."""
+        """Admits slices, memory or cores; denies amounts out of range [enflame/device.go MutateAdmission]."""
         slices, memory, cores = map(shown.asked, (resources.count, resources.memory, resources.cores))
         if slices is not None:
             return Mutation() if slices > 0 else Denied(f"{resources.count} must be greater than 0")
@@ -196,7 +196,7 @@ class EnflameDrs(Rescanned):
         return None if memory is None and cores is None else Mutation()
 
     def own_measure(self, container: ContainerRequest, resources: Resources) -> str:
-        """`2 of enflame.com/drs-gcu`: whether an amount of memory means GB or MiB depends on the node's profiles."""
+        """The request as `2 of enflame.com/drs-gcu`: the node's profiles decide whether memory is GB or MiB."""
         slices = container.more if isinstance(container.more, int) else 0
         parts = (slices, resources.count), (container.memory_mib, resources.memory), (container.cores, resources.cores)
         return " + ".join(f"{amount:,} of {name}" for amount, name in parts if amount > 0)

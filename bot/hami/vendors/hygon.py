@@ -1,7 +1,7 @@
 """Hygon's DCUs [HAMi v2.10 pkg/device/hygon/device.go], which are HCUs after 2.10 (notes of HAMi PR 2969).
 
-What those notes do not name (handshake, allocated) is as for DCUs, or unknown (the device plugin): what is told of so
-new a version is only suspected.
+What those notes do not name (handshake, allocated) is taken to be as for DCUs, or unknown (the device plugin): findings
+about so new a version are only suspected.
 """
 
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ _HCU = "hygon.com/hcunum"
 
 
 class Hygon(Vendor):
-    """The most usual of all, but for the annotations about types."""
+    """Hygon's DCUs: HAMi treats them as most vendors' devices, but reads annotations about types too."""
 
     names = Names(
         word="DCU",
@@ -43,13 +43,13 @@ class Hygon(Vendor):
     card_checks = (checks.HEALTH, checks.TYPE, checks.UUID, checks.SLOTS, checks.MUTEX, *checks.AMOUNTS)
 
     def read_resources(self, document: object) -> Sequence[Resources]:
-        """The section is the same for both names: the resource that it names says which it is of."""
+        """The devices under this class's name: DCUs and HCUs share a section, whose resource name tells them apart."""
         found = super().read_resources(document)
         return [each for each in found if (each.count == _HCU) == (self.names.count == _HCU)]
 
 
 class Hcu(Hygon):
-    """The same devices by their new name."""
+    """Hygon's DCUs under their new name, HCU."""
 
     names = msgspec.structs.replace(
         Hygon.names,

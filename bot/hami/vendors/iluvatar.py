@@ -16,7 +16,7 @@ from bot.hami.version import Version
 from bot.kube.models import Container
 
 _CHIPS = ("MR-V100", "MR-V50", "BI-V150", "BI-V100")
-"""Those of HAMi's chart."""
+"""The chips of HAMi's chart."""
 
 
 class _Chip(msgspec.Struct, rename="camel"):
@@ -27,7 +27,7 @@ class _Chip(msgspec.Struct, rename="camel"):
 
 
 class Iluvatar(Vendor):
-    """GPUs whose memory comes in units of 256 MiB."""
+    """Iluvatar's GPUs, whose memory comes in units of 256 MiB."""
 
     names = Names(
         word="Iluvatar",
@@ -75,7 +75,7 @@ class Iluvatar(Vendor):
         return ContainerRequest(resources.word, container.name, count, memory, whole_or(memory), cores, vendor=own)
 
     def admit(self, shown: AnnotatedContainer, resources: Resources) -> Answer:
-        """Who asks for several gets all their cores [MutateAdmission]."""
+        """Gives all their cores to a container that asks for several GPUs [MutateAdmission]."""
         count = shown.limit(resources.count)
         if count is None:
             return None

@@ -12,15 +12,15 @@ from bot.hami.version import Version
 from bot.kube.models import Container, Node
 
 MEMORY_MIB = 98304
-"""Of one card."""
+"""The memory of one Kunlun card."""
 SIZES_MIB = (24576, 49152, MEMORY_MIB)
-"""What a share can have: a quarter, a half or all; all shares of one card have the same."""
+"""The sizes of a vXPU share: a quarter, a half or all; all shares of one card have the same size."""
 _OWN_LISTS = ("baidu.com/use-gpuuuid", "baidu.com/nouse-gpuuuid")
 _VXPU_LISTS = ("hami.io/use-xpu-uuid", "hami.io/no-use-xpu-uuid")
 
 
 class Kunlun(Counted):
-    """Whole ones."""
+    """Kunlunxin's XPUs, given whole."""
 
     names = Names(
         word="kunlun",
@@ -59,7 +59,7 @@ class Kunlun(Counted):
 
 
 class Vxpu(Vendor):
-    """Shares."""
+    """Kunlunxin's XPUs, given in shares (vXPU)."""
 
     names = Names(
         word="XPU",
@@ -92,7 +92,7 @@ class Vxpu(Vendor):
         return ContainerRequest(self.names.word, container.name, count, share, 0, share * 100 // MEMORY_MIB)
 
     def admit(self, shown: AnnotatedContainer, resources: Resources) -> Answer:
-        """Memory comes in three sizes [MutateAdmission]."""
+        """Rounds the container's memory up to one of the three sizes of a share [MutateAdmission]."""
         if shown.limit(resources.count) is None:
             return None
         memory = shown.limit(resources.memory)
@@ -116,7 +116,7 @@ class Vxpu(Vendor):
         return _refused(listed, [(EXCLUSIVE_CONFLICT, conflicts)])
 
     def slices(self, state: CardState) -> list[int]:
-        """The size of the shares in use, or of an unused card any."""
+        """Sizes in MiB of a share that the card can give: that of the shares in use, or any on an unused card."""
         sizes = (state.memory_mib // state.slots,) if state.slots else SIZES_MIB
         return [size for size in sizes if size <= state.free_memory_mib]
 
@@ -125,7 +125,7 @@ class Vxpu(Vendor):
 
 
 def rounded(memory_mib: int) -> int:
-    """The share that an amount of memory gets."""
+    """The MiB of the share that a container with this memory gets."""
     return next((size for size in SIZES_MIB if memory_mib <= size), MEMORY_MIB)
 
 
@@ -145,7 +145,7 @@ def _refused(listed: list[bool], before: list[tuple[str, int]]) -> Verdict:
 
 
 COUNTS = (1, 2, 4, 8)
-"""So many cards can be had at once; any other number fits nowhere."""
+"""The numbers of XPUs that one container can have; any other number fits nowhere."""
 
 _WING = 4
 _FOURS = ((0, 1, 4, 5), (2, 3, 6, 7), (0, 2, 4, 6), (1, 3, 5, 7), (0, 3, 4, 7), (1, 2, 5, 6))
@@ -155,7 +155,7 @@ _SIX = 6
 
 
 def pick(cards: list[CardState], free: list[bool], count: int) -> list[CardState]:
-    """Picks that many of the free cards, none where no such group is free. `cards` are in the order of the policy."""
+    """`count` of the free XPUs; none where no allowed group is free. `cards` are in the order of the policy."""
     left = [state for state, is_free in zip(cards[:_WING], free, strict=False) if is_free]
     right = [state for state, is_free in zip(cards[_WING:], free[_WING:], strict=True) if is_free]
     if count == _ALL:

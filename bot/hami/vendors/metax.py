@@ -40,7 +40,7 @@ _SHARED_WORD = "Metax-SGPU"
 
 
 class MetaxGpu(Counted):
-    """Whole ones."""
+    """MetaX's GPUs, given whole."""
 
     names = Names(
         word="Metax-GPU",
@@ -122,7 +122,7 @@ _OF_OTHERS = (
 
 
 class MetaxSgpu(Rescanned):
-    """Shares."""
+    """MetaX's GPUs, given in shares (sGPU)."""
 
     names = Names(
         word=_SHARED_WORD,
@@ -144,7 +144,7 @@ class MetaxSgpu(Rescanned):
     class_key = APP_CLASS_KEY
 
     def request(self, container: Container, resources: Resources, version: Version) -> ContainerRequest | None:
-        """Only limits count. An amount of memory is GiB, or bytes where its text has a letter: `2k` is 2,000 bytes."""
+        """What the container's limits request. Memory is GiB, or bytes where the text has a letter, as in `2k`."""
         limits = limits_of(container)
         count, cores = self.count_in(limits, resources), amount_in(limits, resources.cores, absent=WHOLE_CARD)
         text = str(written(limits, resources.memory) or "")
@@ -157,7 +157,7 @@ class MetaxSgpu(Rescanned):
         return ContainerRequest(self.names.word, container.name, count, memory, whole_or(memory), cores)
 
     def admit(self, shown: AnnotatedContainer, resources: Resources) -> Answer:
-        """An app class, or a policy that says how the GPU's cores are shared [MutateAdmission]."""
+        """Admits an app class or a quality of service (by default `best-effort`); denies others [MutateAdmission]."""
         count = shown.limit(resources.count)
         if count is None:
             return None
@@ -195,7 +195,7 @@ class MetaxSgpu(Rescanned):
         ]
 
     def least(self, state: CardState, word: str) -> Ask:
-        """A pod that the pods on the card bear beside them."""
+        """The least request of a pod that may share the card with the pods that are on it."""
         app_class = ONLINE if state.classes else None
         return Ask(ContainerRequest(word, "", 1, 1, 0, 0), Constraints(more=(app_class, state.card.mode)))
 

@@ -10,16 +10,16 @@ from bot.hami.version import Version
 from bot.kube.models import Container
 
 _ALLOWED = (2, 4, 8, 16, 32, 64, 96)
-"""How much memory of one card can be asked for, in units of 512 MiB."""
+"""The amounts of memory that can be requested of one GPU, in units of 512 MiB."""
 _MEMORY = _ALLOWED[-1]
 _CORES = 16
-"""A whole card's."""
+"""The cores of a whole GPU."""
 _COUNT_KEY = "mthreads.com/request-gpu-num"
 _REQUESTS_TOO = Version(2, 10, 0)
 
 
 class Mthreads(CountedByCores):
-    """GPUs of 16 cores, of which a pod gets one, or several whole ones."""
+    """Moore Threads' GPUs of 16 cores; a pod gets a part of one, or several whole ones."""
 
     names = Names(
         word="Mthreads",
@@ -45,7 +45,7 @@ class Mthreads(CountedByCores):
     card_checks = (*checks.USUAL, checks.SAME_CARD)
 
     def request(self, container: Container, resources: Resources, version: Version) -> ContainerRequest | None:
-        """Memory and cores are of all cards together."""
+        """What the container requests, per GPU: it writes memory and cores of all GPUs together."""
         count = self.count_in(container, resources)
         memory = amount_in(container, resources.memory, resources.memory_factor)
         cores = amount_in(container, resources.cores)
@@ -55,7 +55,7 @@ class Mthreads(CountedByCores):
         return ContainerRequest(self.names.word, container.name, count, share, whole_or(memory), cores // count)
 
     def admit(self, shown: AnnotatedContainer, resources: Resources) -> Answer:
-        """Whole ones for who asks for several or names no memory, else memory in fixed sizes [MutateAdmission]."""
+        """Whole GPUs where a container requests several or no memory, else memory of fixed sizes [MutateAdmission]."""
         count = (shown.asked if shown.version >= _REQUESTS_TOO else shown.limit)(resources.count)
         if count is None:
             return None

@@ -97,7 +97,7 @@ _link_scores: msgspec.json.Decoder[list[_LinkScores] | None] = msgspec.json.Deco
 
 
 class Nvidia(Vendor):
-    """NVIDIA's GPUs, whole or shared, MIG cards among them."""
+    """NVIDIA's GPUs, whole or shared, MIG devices among them."""
 
     names = NAMES
     node_label = ("gpu", "on")
@@ -108,7 +108,7 @@ class Nvidia(Vendor):
     by_kubelet_since = JSON_SINCE
 
     def read_resources(self, document: object) -> tuple[Resources, ...]:
-        """The section `nvidia` of a device config. Raises ValueError where it has another shape."""
+        """The resources in the config's section `nvidia`. Raises ValueError where it has another shape."""
         section = msgspec.convert(document or {}, _DeviceConfigFile).nvidia or _Section()
         resources = Resources(
             word=NAMES.word,
@@ -124,7 +124,7 @@ class Nvidia(Vendor):
         return (resources,)
 
     def request(self, container: Container, resources: Resources, version: Version) -> ContainerRequest | None:
-        """The request of one container, None when it asks for nothing."""
+        """What one container requests; None when it requests no GPU."""
         count = amount_of(container, resources.count)
         if not isinstance(count, int) or count <= 0 or count > INT32_MAX:
             return None
@@ -150,7 +150,7 @@ class Nvidia(Vendor):
         )
 
     def admit(self, shown: AnnotatedContainer, resources: Resources) -> Answer:
-        """A count where only memory or cores are named, all cores with a whole GPU.
+        """Adds a count where only memory or cores are named, and all cores for a whole GPU; denies wrong numbers.
 
         Source: MutateAdmission and defaultExclusiveCoreIfNeeded, v2.7 to v2.10; of cores HAMi #2784, after it.
         """
@@ -172,7 +172,7 @@ class Nvidia(Vendor):
         return Mutation(added)
 
     def gpu_label(self, node: Node) -> str:
-        """Whatever HAMi does there."""
+        """The key of the label by which the node has NVIDIA GPUs, with or without HAMi; empty without one."""
         for key in _LABELS:
             value = node.metadata.label(key) or ""
             if value.startswith("nvidia") if "accelerator" in key else value not in ("", "false", "0"):
@@ -180,7 +180,7 @@ class Nvidia(Vendor):
         return ""
 
     def node_facts(self, node: Node) -> dict[tuple[str, str], int] | None:
-        """The node's pair scores, None when it has none."""
+        """The node's link scores by pair of uuids; None when it has none."""
         text = node.metadata.annotation(SCORE_KEY)
         return read_link_scores(text) if text else None
 
@@ -202,7 +202,7 @@ class Nvidia(Vendor):
         return found
 
     def scan(self, run: Run, in_play: list[CardState], asked: ContainerRequest) -> Verdict | list[CardUse]:
-        """What the container takes, or why it does not fit."""
+        """The GPUs that the container takes, or why it does not fit."""
         taken, counts = _look(run, in_play, asked)
         if run.topology and len(taken) >= asked.count:
             return taken if run.is_last else _choose_linked(run, taken, asked.count)
@@ -213,12 +213,12 @@ class Nvidia(Vendor):
         return Verdict(fits=False, parts=tuple(counts.items()), of=len(in_play))
 
     def may_split(self, run: Run, in_play: list[CardState]) -> bool:
-        """Whether a MIG card may serve a container more than once."""
+        """Whether one GPU may serve a container more than once: a MIG GPU from 2.10 on."""
         may = run.rules.modern and (run.wanted.mode is None or "mig" in run.wanted.mode)
         return may and any(state.card.mode == "mig" for state in in_play)
 
     def slices(self, state: CardState) -> list[int]:
-        """The amounts of memory that a pod could get: all that is free, or of a MIG card the profiles with a place."""
+        """The MiB that a pod could get on the GPU: all that is free, or of a MIG GPU the profiles with a place."""
         if state.card.mode != "mig":
             return [state.free_memory_mib]
         return [
@@ -229,7 +229,7 @@ class Nvidia(Vendor):
 
 
 def read_link_scores(text: str) -> dict[tuple[str, str], int] | None:
-    """The pair scores for topology-aware by (uuid, uuid), None when the annotation is no such JSON."""
+    """The link scores for topology-aware by (uuid, uuid), None when the annotation is no such JSON."""
     try:
         listed = _link_scores.decode(text.encode()) or []
     except (msgspec.DecodeError, RecursionError, UnicodeEncodeError):

@@ -1,4 +1,4 @@
-"""The checks that most vendors share, and the scan that asks them of one card after the other.
+"""The fit checks that most vendors share, and the scan that runs them on one card after the other.
 
 Source: HAMi pkg/device/*/device.go Fit at v2.10.0.
 """
@@ -29,7 +29,7 @@ from bot.hami.nodes.cards import CardState
 from bot.hami.pods.pod_request import WHOLE_CARD, ContainerRequest
 
 Check = tuple[str, Callable[[Run, CardState, ContainerRequest], bool]]
-"""A reason's code, and whether the card fails for it."""
+"""A reason code, and a function: whether the card fails for this reason."""
 
 HEALTH: Check = (NOT_HEALTHY, lambda _, state, __: not state.healthy)
 TYPE: Check = (TYPE_MISMATCH, lambda run, state, _: not type_allows(run.wanted, state, run.rules))
@@ -69,12 +69,12 @@ USUAL = (HEALTH, UUID, SLOTS, MUTEX, *AMOUNTS)
 
 
 def cores_of(asked: ContainerRequest) -> int:
-    """More than a whole card's cores mean those."""
+    """The cores that the container requests, at most a whole card's 100."""
     return min(asked.cores, WHOLE_CARD)
 
 
 def failing(run: Run, state: CardState, asked: ContainerRequest, checks: tuple[Check, ...]) -> str | None:
-    """The code of the first check that the card fails, of those that are not left out."""
+    """The code of the first check that the card fails; None when it passes. Checks in `run.relax` are left out."""
     for code, fails in checks:
         if fails(run, state, asked) and code not in run.relax:
             return code
@@ -84,7 +84,7 @@ def failing(run: Run, state: CardState, asked: ContainerRequest, checks: tuple[C
 def scan(
     run: Run, in_play: list[CardState], asked: ContainerRequest, checks: tuple[Check, ...] = USUAL
 ) -> Verdict | list[CardUse]:
-    """What the container takes, from the last card on until it has enough, or why it does not fit."""
+    """The cards that the container takes, from the last card on until it has enough, or why it does not fit."""
     taken, counts = passing(run, in_play, asked, checks, most=asked.count)
     return taken if len(taken) == asked.count else lacking(taken, counts, len(in_play))
 
@@ -92,7 +92,7 @@ def scan(
 def passing(
     run: Run, in_play: list[CardState], asked: ContainerRequest, checks: tuple[Check, ...], most: int | None = None
 ) -> tuple[list[CardUse], dict[str, int]]:
-    """The cards that pass, at most so many, from the last one on; and how many failed for which code."""
+    """The cards that pass all checks, from the last one on, at most `most`; and how many failed, by code."""
     taken: list[CardUse] = []
     run.taking = taken
     counts: dict[str, int] = {}
@@ -108,7 +108,7 @@ def passing(
 
 
 def equal_groups(run: Run, groups: Iterable[list[CardUse]], *, largest_first: bool) -> list[list[CardUse]]:
-    """The groups by size. HAMi takes equal ones in random order: here in that of the scan, or in the other one."""
+    """The groups sorted by size. Equal ones come in the scan's order, or reversed: HAMi's order is random."""
     some = list(groups)
     sizes = Counter(map(len, some))
     if len(sizes) < len(some):
@@ -117,7 +117,7 @@ def equal_groups(run: Run, groups: Iterable[list[CardUse]], *, largest_first: bo
 
 
 def of_few_groups(run: Run, passed: list[CardUse], group_of: Callable[[CardState], Hashable]) -> list[CardUse]:
-    """The cards that belong together one after the other, the largest group first."""
+    """The cards sorted by group, the largest group first, so that a container's cards come from few groups."""
     groups: dict[Hashable, list[CardUse]] = {}
     for use in passed:
         groups.setdefault(group_of(use.state), []).append(use)
@@ -125,7 +125,7 @@ def of_few_groups(run: Run, passed: list[CardUse], group_of: Callable[[CardState
 
 
 def lacking(taken: list[CardUse], counts: dict[str, int], of: int) -> Verdict:
-    """The verdict when fewer cards passed than were asked for."""
+    """The verdict when fewer cards passed (`taken`) than were asked for; `of` is the number of all cards."""
     if taken:
         counts[ALLOCATED_INSUFFICIENT] = len(taken)
     return Verdict(fits=False, parts=tuple(counts.items()), of=of)

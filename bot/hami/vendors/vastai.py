@@ -12,7 +12,7 @@ from bot.hami.version import Version
 
 
 class Vastai(Vendor):
-    """Cards, or the dies of cards, that are asked for by their number alone."""
+    """Vastai's cards, or the dies of its cards, which are requested by their number alone."""
 
     names = Names(
         word="Vastai",

@@ -1,7 +1,7 @@
 """The seam for vendors: everything that HAMi's scheduler and webhook do differently for one vendor's devices.
 
-A vendor is a class that overrides what differs, in a file of its own, and a line in `bot.hami.vendors`. It
-has one device, or one for each chip that the device config names. The frame around it is the same for all:
+A vendor is a class that overrides what differs, in a file of its own, and a line in `bot.hami.vendors`. It has one
+device, or one for each chip that the device config names. The frame is the same for all vendors:
 `bot.hami.pods.request_parsing` asks each device for a pod's requests, `bot.hami.nodes.node_state` for a node's cards,
 `bot.hami.fit.filter` for the verdict on one container, and `bot.hami.webhook` what a pod is admitted as.
 """
@@ -51,11 +51,11 @@ USUAL_KEYS = {
     "cores": "resourceCoreName",
     "memory_factor": "memoryFactor",
 }
-"""The keys under which most vendors' sections name their resources, and how much one of the memory resource counts."""
+"""The keys under which most vendors' config sections name their resources, and the factor of the memory resource."""
 
 
 class AnnotatedContainer(NamedTuple):
-    """A container with its pod's annotations. The API has given each limit without a request an equal one already."""
+    """A container with its pod's annotations, as a webhook sees it: each limit without a request has an equal one."""
 
     container: str
     limits: Amounts
@@ -64,21 +64,21 @@ class AnnotatedContainer(NamedTuple):
     version: Version
 
     def limit(self, resource: str) -> int | None:
-        """The limit rounded up, as Quantity.Value() does; None where there is none."""
+        """The container's limit rounded up, as Quantity.Value() does; None without a limit."""
         return whole(self.limits.get(resource)) if resource else None
 
     def asked(self, resource: str) -> int | None:
-        """The limit, else the request, rounded up."""
+        """The container's limit, else its request, rounded up; None without either."""
         return whole(self.limits.get(resource, self.requests.get(resource))) if resource else None
 
     def exactly(self, resource: str) -> int | None:
-        """The limit, else the request, as Quantity.AsInt64() reads it; None where that is no whole number."""
+        """The limit, else the request, as Quantity.AsInt64() reads it; None for what is no whole number."""
         number = parse_quantity(self.limits.get(resource, self.requests.get(resource, "")))
         return int(number) if number is not None and number == number.to_integral_value() else None
 
 
 class Mutation(NamedTuple):
-    """What the vendor writes into a container of its own, and into its pod's annotations; often nothing."""
+    """What HAMi's webhook writes, for a vendor, into a container and the pod's annotations; often nothing."""
 
     limits: Amounts = MappingProxyType({})
     requests: Amounts = MappingProxyType({})
@@ -86,26 +86,26 @@ class Mutation(NamedTuple):
 
 
 class Denied(NamedTuple):
-    """The vendor refuses the pod, in these words."""
+    """The refusal of a pod by HAMi's webhook, for a vendor, in these words."""
 
     words: str
 
 
 Answer = Mutation | Denied | None
-"""None: the container asks for none of the vendor's devices."""
+"""What HAMi's webhook makes of a container, for a vendor; None where it requests none of the vendor's devices."""
 
 
 class Ask(NamedTuple):
-    """What one pod may ask: of one container, with the annotations that go with it."""
+    """A request that a pod may make: that of one container, with the annotations' constraints."""
 
     container: ContainerRequest
     constraints: Constraints = Constraints()
 
 
 class Vendor:
-    """One vendor, as most are: it overrides what differs. Every method is pure.
+    """One vendor of devices, with what most vendors do; a subclass overrides what differs. Every method is pure.
 
-    `resources`, wherever they are a parameter, are those of one of its devices in the cluster.
+    A parameter `resources` has the resources of one of the vendor's devices in the cluster.
     """
 
     names: Names
@@ -113,36 +113,36 @@ class Vendor:
     # ------------------------------------------------------------------------------- the device config, requests
 
     section: str = ""
-    """Its key in the device config."""
+    """The key of the vendor's section in the device config."""
 
     section_keys: Mapping[str, str] = USUAL_KEYS
-    """The keys in its section, by what they name."""
+    """The keys in the vendor's section, by the fields of `Resources`."""
 
     unit_mib: int = 1
-    """What one of its memory resource means."""
+    """The MiB that one of the vendor's memory resource means."""
 
     since: Version = Version(0, 0, 0)
-    """The first version of HAMi that has it."""
+    """The first version of HAMi that supports the vendor."""
 
     flag: str = ""
-    """The scheduler's flag without which it is off; empty where it is always on."""
+    """The scheduler's flag that turns the vendor on; empty where it is always on."""
 
     obeys_quota: bool = False
-    """Whether the filter holds a namespace's quota against it: the webhook does so for every vendor from 2.10 on."""
+    """Whether the filter holds quotas against its devices; the webhook does for every vendor from 2.10 on."""
 
     cores_unit: str = "%"
-    """What stands behind an amount of its cores: `50%`, or `8/16` where a whole one has 16; empty for a number."""
+    """The unit behind an amount of cores: `50%`, or `8/16` where a whole device has 16; empty for a number."""
 
     wraps_count: bool = False
-    """Whether HAMi cuts its count down to 32 bits unseen."""
+    """Whether HAMi silently cuts the vendor's count down to 32 bits."""
 
     each: tuple[int, int, int] | None = None
-    """Memory in MiB, percentage and cores of each one, where containers ask for their number alone."""
+    """Memory in MiB, percentage and cores of each device, where containers request their number alone."""
 
     def read_resources(self, document: object) -> Sequence[Resources]:
-        """(device config as YAML has it, None for the chart's): its devices; none where the config leaves it out.
+        """The vendor's devices in the device config (YAML; None: the chart's); none where it leaves the vendor out.
 
-        Raises ValueError where its section has another shape.
+        Raises ValueError where the vendor's section has another shape.
         """
         found = section_of(document, self.section)
         if found is None:
@@ -164,11 +164,11 @@ class Vendor:
         )
 
     def hinted(self, resources: Resources, hints: Mapping[str, int]) -> Resources:
-        """With what a recording says of its devices that no object shows (`bot.kube.cluster.Hinting`)."""
+        """The resources with what a recording tells that no object shows (`bot.kube.cluster.Hinting`)."""
         return resources
 
     def request(self, container: Container, resources: Resources, version: Version) -> ContainerRequest | None:
-        """What the container asks for; None where that is nothing."""
+        """What the container requests of the vendor's device; None for nothing."""
         count = self.count_in(container, resources)
         if self.each is not None:
             return ContainerRequest(self.names.word, container.name, count, *self.each) if count else None
@@ -179,78 +179,78 @@ class Vendor:
         return ContainerRequest(self.names.word, container.name, count, memory, whole_or(memory), cores)
 
     def count_in(self, container: Container, resources: Resources) -> int:
-        """How many devices are asked for; 0 where that is no number of devices."""
+        """How many devices the container requests; 0 for a text that is no number of devices."""
         count = amount_of(container, resources.count)
         if not isinstance(count, int):
             return 0
         return max(to_int32(count), 0) if self.wraps_count else count if 0 < count <= INT32_MAX else 0
 
     def admit(self, shown: AnnotatedContainer, resources: Resources) -> Answer:
-        """What the webhook makes of a container; most vendors only look whether its limits name their count."""
+        """What the webhook makes of a container; most vendors only check that its limits name their count."""
         return Mutation() if resources.count in shown.limits else None
 
     def askable(self, container: ContainerRequest, constraints: Constraints, resources: Resources, amount: int) -> int:
-        """The most memory up to that amount of MiB which the webhook leaves as written."""
+        """The most MiB, up to `amount`, that the webhook leaves as written."""
         return amount
 
     def own_measure(self, container: ContainerRequest, resources: Resources) -> str:
-        """What it asks for in words, where that is no amount of memory in MiB; empty elsewhere."""
+        """The container's request in words, where its memory is no amount in MiB; else empty."""
         return ""
 
     def cores_each(self, container: ContainerRequest) -> int:
-        """The cores that it asks of each of its devices."""
+        """The cores that the container requests of each of its devices."""
         return container.cores
 
     # ------------------------------------------------------------------------------------------------- its nodes
 
     node_label: tuple[str, str] = ("", "")
-    """The label that an operator puts on nodes where the device plugin shall run."""
+    """The label that an operator sets on nodes where the vendor's device plugin should run."""
 
     node_keys: tuple[str, ...] = ()
-    """The node annotations that bear on its GPUs, beside their registration and the handshake."""
+    """The node annotations that decide about the vendor's devices, beside registration and handshake."""
 
     by_kubelet_since: Version = OTHERS_BY_KUBELET_SINCE
-    """The first version that asks what kubelet offers of them, before it goes by the handshake."""
+    """The first HAMi version that asks kubelet's allocatable of these devices before the handshake."""
 
     lock_key: str = LOCK_KEY
-    """The node annotation that a bind locks a node with, empty where it locks none (pkg/device/*/device.go)."""
+    """The node annotation by which a bind locks a node, empty where it locks none (pkg/device/*/device.go)."""
 
     lock_expiry: timedelta | None = None
-    """How long a lock of its own is kept, which is a bare time; None where it is HAMi's usual one."""
+    """How long the vendor's own lock is kept, which is a bare time; None for HAMi's usual lock."""
 
     locks_since: Version = Version(0, 0, 0)
-    """The first version whose binds do."""
+    """The first HAMi version whose binds lock a node for the vendor."""
 
     plugin_labels: str = ""
-    """The selector of its device plugin's pods; empty where their labels are not known."""
+    """The label selector of the vendor's device plugin pods; empty where their labels are not known."""
 
     plugin_names: str = ""
-    """What its device plugin's pods or images are called as well: a regular expression."""
+    """A regular expression for the names of the device plugin's pods or images."""
 
     def is_plugin(self, pod: Pod) -> bool:
-        """Whether the pod is of its device plugin, by its labels or by what it or an image of it is called."""
+        """Whether the pod is of the vendor's device plugin, by its labels, its name or an image."""
         if self.plugin_labels and label_matcher(self.plugin_labels)(pod.metadata.labels):
             return True
         called = (pod.name, *(container.image for container in pod.spec.containers))
         return bool(self.plugin_names) and any(re.search(self.plugin_names, name) for name in called)
 
     gpu_labels: tuple[str, ...] = ()
-    """The labels of those that `gpu_label` asks for which a sweep over all nodes reads."""
+    """The labels that `gpu_label` reads and a question about all nodes must keep."""
 
     def gpu_label(self, node: Node) -> str:
-        """The label by which the node is known to have this vendor's GPUs, empty when none says so."""
+        """The key of the label that shows the vendor's GPUs on the node; empty without one."""
         return ""
 
     def node_facts(self, node: Node) -> Any:
-        """What `scan` needs to know of the node beside its cards; None for nothing."""
+        """What `scan` needs to know of the node beside its cards; None where it needs nothing."""
         return None
 
     def registration(
         self, node: Node, version: Version, now: datetime, resources: Resources
     ) -> Registration | Unregistered:
-        """The cards as that version's scheduler takes them in at that moment.
+        """The node's cards as this version's scheduler has them at `now`, or why it has none.
 
-        Most plugins write them on the node and shake hands [pkg/scheduler/scheduler.go register loop and
+        Most plugins write cards on the node and shake hands [pkg/scheduler/scheduler.go register loop and
         pkg/device/*/device.go GetNodeDevices, CheckHealth].
         """
         read = registered_cards(node, self.names, resources.word)
@@ -262,11 +262,11 @@ class Vendor:
         return Unregistered(why, key, node.metadata.annotation(key) or "", read)
 
     def is_taken_in_for_good(self, node: Node, version: Version, resources: Resources) -> bool:
-        """Whether what is registered counts at any time, whatever the handshake says: kubelet offers some of it."""
+        """Whether registered cards count at any time, whatever the handshake says: kubelet offers some."""
         return version >= self.by_kubelet_since and kubelet_offers(node, resources.count) > 0
 
     def is_held_by_turns(self, node: Node, version: Version, now: datetime, resources: Resources) -> bool:
-        """Whether the scheduler takes the cards in and drops them again every minute: kubelet offers none of them."""
+        """Whether the scheduler adds and drops the node's cards every minute: kubelet offers none."""
         return self._judge_handshake(node, version, now, resources) == "unknown"
 
     def _judge_handshake(self, node: Node, version: Version, now: datetime, resources: Resources) -> Judgement:
@@ -278,16 +278,16 @@ class Vendor:
     # ----------------------------------------------------------------------------------------------- the verdict
 
     card_checks: tuple[standard_fit.Check, ...] = standard_fit.USUAL
-    """What the usual scan asks of each card."""
+    """The checks that the usual scan runs on each card."""
 
     more_uuids: bool = False
-    """Whether the further annotations that its scan reads (`Names.also_read`) name cards."""
+    """Whether the further annotations that the scan reads (`Names.also_read`) list uuids."""
 
     class_key: str = ""
-    """The pod annotation that sets apart the pods on a card (`CardState.classes`)."""
+    """The pod annotation with the app class, which decides who may share a card (`CardState.classes`)."""
 
     shares_one_only: bool = False
-    """Whether a container gets a part of a card only where it asks for one card."""
+    """Whether a container gets a part of a card only when it requests one card."""
 
     one_card_per_pod: bool = False
     """Whether all containers of a pod must get the same card."""
@@ -296,31 +296,31 @@ class Vendor:
     """Whether the verdict depends on the order of the cards even for a single container."""
 
     def scan(self, run: Run, in_play: list[CardState], asked: ContainerRequest) -> Verdict | list[CardUse]:
-        """What the container takes, or why it does not fit.
+        """The cards that the container takes on a node, or why it does not fit.
 
         Called once for each container and node; the cards are in the order of the policy where that can matter.
         """
         return standard_fit.scan(run, in_play, asked, self.card_checks)
 
     def may_split(self, run: Run, in_play: list[CardState]) -> bool:
-        """Whether one GPU may serve a container that asks for several."""
+        """Whether one card may serve a container that requests several."""
         return False
 
     def least(self, state: CardState, word: str) -> Ask:
-        """The least that a pod can ask of the card as it is used; `word` is the device's."""
+        """The least that a pod can request of the card as it is used; `word` is the device's."""
         return Ask(ContainerRequest(word, "", 1, 1, 0, 0))
 
     def slices(self, state: CardState) -> Sequence[int]:
-        """The amounts of memory in MiB that one pod could get of what is free on the card."""
+        """The amounts of memory in MiB that one pod could get from the card as it is used."""
         return (state.free_memory_mib,)
 
     def count_cores(self, cores: int) -> int:
-        """How many those are that a card or a pod's annotation has as that number."""
+        """The number of cores behind the figure in a registration or an allocation."""
         return cores
 
 
 class Device(msgspec.Struct, frozen=True):
-    """What HAMi hands out under one word: a vendor's, or one of its chips."""
+    """A device that HAMi hands out under one word: a vendor's, or one of the vendor's chips."""
 
     vendor: Vendor
     resources: Resources
@@ -331,25 +331,25 @@ class Device(msgspec.Struct, frozen=True):
 
     @property
     def names(self) -> Names:
-        """The annotations are called as here; the resources as `resources` says."""
+        """The names of the device's annotations; its resources are called as `resources` says."""
         return self.vendor.names.of(self.resources.word)
 
     @property
     def capacity(self) -> str:
-        """The node resource that cards are counted by where no annotation lists them."""
+        """The node resource that counts the device's cards where no annotation lists them."""
         names, resources = self.names, self.resources
         return {names.count: resources.count, names.cores: resources.cores}.get(names.capacity, names.capacity)
 
 
 def section_of(document: object, key: str) -> Any:
-    """What the config has under that key, None where it leaves it out. Without a config it is an empty section."""
+    """The section under `key` in the device config, None where it is missing; an empty section without a config."""
     if document is None:
         return {}
     return msgspec.convert(document, dict[str, Any]).get(key)
 
 
 def amount_in(container: Container, resource: str, factor: int = 1, *, absent: int = 0) -> int | None:
-    """The amount times the factor, `absent` where there is none; None where it makes HAMi see no request at all."""
+    """The container's amount times `factor`, `absent` without one; None where HAMi then sees no request at all."""
     amount = amount_of(container, resource) if resource else None
     if amount is None:
         return absent
@@ -357,7 +357,7 @@ def amount_in(container: Container, resource: str, factor: int = 1, *, absent: i
 
 
 def whole_or(memory_mib: int) -> int:
-    """The percentage that goes with an amount of memory: none of it is the whole card."""
+    """The percentage for a container with this amount of memory: without memory 100, the whole card."""
     return 0 if memory_mib else WHOLE_CARD
 
 

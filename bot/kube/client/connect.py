@@ -1,17 +1,17 @@
 """Opens a live cluster: finds the credentials and hands them to the official client.
 
-This is the only importer of `kubernetes`, which takes 0.35 s of processor time: import this module where a live cluster
-is really opened. It is imported without the parts that nobody here uses:
+This is the only importer of `kubernetes`, which takes 0.35 s of processor time: import this module only where a live
+cluster is really opened. Parts that nobody here uses are not imported:
 
 `import kubernetes.aio` runs `kubernetes/__init__.py`, which imports the whole synchronous client as well: requests,
-oauthlib, websocket, 260 modules and 9 MB more. `importlib.util.LazyLoader` leaves such a package unexecuted until
-somebody touches one of its names, so whoever wants the rest of the client later gets all of it.
+oauthlib, websocket, 260 modules and 9 MB more. `importlib.util.LazyLoader` leaves such a package unexecuted until code
+uses one of its names, so the rest of the client still works for whoever needs it later.
 
 `kubernetes.aio.client.ApiClient` takes pydantic and dateutil. `kubernetes.aio.config` imports it for two functions that
 nobody here calls: a promise of the class does as well, because that package looks its names up late.
 
 Of the 1.3 s of processor time that a cold `why` on 5,000 nodes takes, both together save 0.25 s; without the promise
-0.1 s are left of it, without the lazy loader nothing.
+0.1 s of the saving are left, without the lazy loader nothing.
 """
 
 import asyncio
@@ -75,12 +75,12 @@ official: Any = config  # its functions carry no annotations
 log = logging.getLogger(__name__)
 CONNECTIONS = 16
 LOGIN_TIMEOUT_S = 60
-"""How long an exec plugin or an identity provider may take."""
+"""Seconds that an exec plugin or an identity provider may take to log in."""
 PERSON_TIMEOUT_S = 15 * 60
-"""How long a login may take where a person sees at a terminal what the plugin wants, such as a code for a browser."""
+"""Seconds that a login may take where a person at a terminal sees the plugin's prompts, such as a code to enter."""
 _CONTENT_TYPES = {str: "text/plain", dict: "application/json", tuple: "application/json-patch+json"}
 TRICKLE = 4
-"""An answer that trickles is given up after so many read timeouts."""
+"""How many read timeouts an answer may take as a whole, where it comes in small pieces."""
 UNUSABLE = (
     config.ConfigException,
     aiohttp.ClientError,
@@ -90,7 +90,7 @@ UNUSABLE = (
     AttributeError,
     LookupError,
 )
-"""What the official loader raises for a kubeconfig it cannot use; it checks few types, hence the last three."""
+"""The errors of the official loader for a kubeconfig it cannot use; it checks few types, hence the last three."""
 
 
 async def open_cluster(
@@ -101,10 +101,11 @@ async def open_cluster(
     connect_timeout_s: float = 5,
     read_timeout_s: float = 30,
 ) -> LiveCluster:
-    """A cluster whose credentials could be read; whether its server can be reached shows in the first reading.
+    """A cluster whose credentials could be read; the first reading shows whether its server can be reached.
 
-    They come from `kubeconfig`, else from KUBECONFIG or ~/.kube/config, else from the service account of the pod that
-    this runs in. `name` is the context's name unless given. `read_timeout_s` is the longest silence of the server.
+    Credentials come from `kubeconfig`, else from KUBECONFIG or ~/.kube/config, else from the service account of the pod
+    that runs the bot. `name` is the context's name unless given. `read_timeout_s` is the longest silence of the server.
+    Raises SourceError.
     """
     link = await _connect(kubeconfig, context, name)
     limits = aiohttp.ClientTimeout(
@@ -119,7 +120,7 @@ async def open_cluster(
 async def open_writer(
     *, name: str = "", kubeconfig: Path | None = None, context: str = "", timeout_s: float = 10
 ) -> Writer:
-    """The way to write to a cluster, by the same credentials as `open_cluster` reads with."""
+    """A `Writer` to a cluster, with the same credentials as `open_cluster` reads with. Raises SourceError."""
     link = await _connect(kubeconfig, context, name)
     limits = aiohttp.ClientTimeout(total=timeout_s, sock_connect=min(5, timeout_s))
     home = "" if link.context else link.namespace
@@ -127,10 +128,10 @@ async def open_writer(
 
 
 class OfficialLink:
-    """See `bot.kube.client.live.ServerLink`; `context` is empty for a service account.
-
-    Inside the cluster nothing is compressed, which saves the API server a second of work on 5,000 nodes. A
-    kubeconfig's server may be far away, even at a loopback address; its lists alone are large enough to pay.
+    """The way to one API server by the official client's credentials, a `ServerLink`; `context` is empty for a service
+    account. Inside the cluster nothing is compressed, which saves the API server a second of work on 5,000 nodes. A
+    kubeconfig's server may be far away, even at a loopback address: its lists, and only they, are large enough to
+    compress.
     """
 
     def __init__(self, configuration: Configuration, chosen: "ChosenContext", credentials: Prose, cluster: str) -> None:
@@ -232,7 +233,7 @@ def _default_files() -> list[Path]:
 
 
 def known_contexts(kubeconfig: Path | None) -> tuple[tuple[str, ...], str]:
-    """The contexts by name and the current one, as kubectl would find them; none without a kubeconfig.
+    """The names of all contexts and the current one, as kubectl would find them; none without a kubeconfig.
 
     Raises SourceError for a file that is no kubeconfig.
     """

@@ -1,6 +1,6 @@
 """What kubeconfigs say about one context, and what the exec plugin of its user prints.
 
-Only what is read here has its types checked: the official loader takes them for granted. No error repeats anything of a
+Types are checked only of what this module reads: the official loader takes them for granted. No error repeats text of a
 file or of a plugin's output, because both hold secrets.
 """
 
@@ -26,7 +26,7 @@ SHOW = Text("error-kube.config-view")
 
 
 class PluginError(SourceError):
-    """An exec plugin gave no credentials."""
+    """Raised when an exec plugin gave no credentials."""
 
 
 class NamedContext(msgspec.Struct):
@@ -35,7 +35,7 @@ class NamedContext(msgspec.Struct):
 
 
 class Server(msgspec.Struct, rename="kebab"):
-    """The entries whose types the official loader takes for granted."""
+    """A cluster's addresses in a kubeconfig, whose types the official loader does not check."""
 
     server: str = ""
     proxy_url: str | None = None
@@ -85,7 +85,7 @@ class Kubeconfig(msgspec.Struct, rename="kebab"):
 
 
 class KubeconfigEntry(NamedTuple):
-    """One context, cluster or user as it stands in the file at `path`."""
+    """One context, cluster or user as the kubeconfig at `path` has it."""
 
     content: dict[str, Any]
     path: str
@@ -94,8 +94,8 @@ class KubeconfigEntry(NamedTuple):
 class ChosenContext(NamedTuple):
     """What the kubeconfigs say about one context; empty for a service account.
 
-    `parts` are all contexts, clusters and users of the files; `user` is what stands there of the context's user, and
-    what the plugin prints is added to it. `impersonated` are headers.
+    `parts` are all contexts, clusters and users of the files; `user` is the entry of the context's user, and what the
+    exec plugin prints is added to it. `impersonated` are HTTP headers.
     """
 
     context: str = ""
@@ -107,7 +107,7 @@ class ChosenContext(NamedTuple):
 
 
 def read_kubeconfig(file: Path) -> tuple[Kubeconfig, dict[str, Any]]:
-    """What is read of it here, and all of it. An error repeats nothing of the file."""
+    """A kubeconfig: the parts that are typed here, and its whole content. Raises SourceError without quoting it."""
     try:
         content: Any = next(iter(parse_documents(file.expanduser().read_text(encoding="utf-8"))), None)
         return msgspec.convert(content, Kubeconfig), content
@@ -126,7 +126,7 @@ def read_kubeconfig(file: Path) -> tuple[Kubeconfig, dict[str, Any]]:
 
 
 def choose(files: list[Path], context: str) -> ChosenContext:
-    """The context of that name, else the current one. Of what several files name the first counts, as for kubectl."""
+    """The context of that name, else the current one; of several files the first counts. Raises SourceError."""
     parts: dict[str, dict[str, KubeconfigEntry]] = {"contexts": {}, "clusters": {}, "users": {}}
     typed: dict[tuple[str, str], Any] = {}
     for file in files:
@@ -220,16 +220,16 @@ class ExecStatus(msgspec.Struct, rename="camel"):
 
 
 class Credential(msgspec.Struct, rename="camel"):
-    """What an exec plugin prints (client.authentication.k8s.io)."""
+    """An exec plugin's output (client.authentication.k8s.io)."""
 
     api_version: str
     status: ExecStatus
 
 
 async def plugged_in(plugin: ExecPlugin, *, shown: bool) -> dict[str, str]:
-    """The entries of a kubeconfig's user that the plugin gives. Raises PluginError, which repeats nothing it said.
+    """What the exec plugin adds to a kubeconfig's user. Raises PluginError, which repeats none of the output.
 
-    `shown`: what it writes on stderr goes to the terminal at once, such as a code to log in with.
+    `shown`: what the plugin writes on stderr goes to the terminal at once, such as a code to log in with.
     """
     asking = sys.stdin.isatty()
     info = {"apiVersion": plugin.api_version, "kind": "ExecCredential", "spec": {"interactive": asking}}

@@ -1,9 +1,9 @@
-"""Leadership by a Lease: of several replicas one does the work, and stops before another can begin.
+"""Leadership by a Lease: one of several replicas does the work, and stops before another can begin.
 
 The official client's election does not stop on an API server's outage (it catches one kind of error only) and never
-releases, so this is our own, by the rules of client-go's tools/leaderelection: nobody's clock is compared with the
-Lease's times, only how long we ourselves have seen it unchanged. Still, leadership is a hint that saves work: whatever
-is done under it must be safe when two do it.
+releases, so this is our own, by the rules of client-go's tools/leaderelection: no clock is compared with the Lease's
+times, only how long this process has seen the Lease unchanged. Still, leadership only saves work: what is done under it
+must be safe when two processes do it.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ log = logging.getLogger(__name__)
 
 
 class Rhythm(NamedTuple):
-    """In seconds: how long a Lease holds for the others, after which silence we stop, how often it is tried."""
+    """Seconds of leader election: how long a Lease holds, after which silence the leader stops, between tries."""
 
     lease_s: float = 15.0
     renew_s: float = 10.0
@@ -29,9 +29,9 @@ class Rhythm(NamedTuple):
 
 
 class Leader:
-    """One candidate. `identity` is this process's and no other's. `clock` and `sleep` are in seconds, monotonic.
-
-    `leading` tells whether the work runs here, `taken` whether another one held the Lease when it was last seen.
+    """One candidate for leadership. `identity` is this process's and no other's. `clock` and `sleep`: monotonic
+    seconds. `leading` tells whether the work runs here, `taken` whether another one held the Lease when it was last
+    read.
     """
 
     def __init__(
@@ -62,10 +62,10 @@ class Leader:
         self.leading = False
 
     async def run(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """Does the work whenever this candidate leads, until it is cancelled; then gives the Lease up.
+        """Does the work whenever this candidate leads, until it is cancelled; then releases the Lease.
 
-        `work` is cancelled and awaited when leadership is lost, and begun anew when it is won again. What it raises
-        ends the run, and so does whatever is no SourceError in keeping the Lease.
+        `work` is cancelled and awaited when leadership is lost, and begun anew when it is won again. An error of `work`
+        ends the run, and so does one that is no SourceError while renewing the Lease.
         """
         try:
             while True:

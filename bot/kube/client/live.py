@@ -50,16 +50,16 @@ METADATA_ONLY = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.i
 WATCHED_METADATA = "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io,application/json"
 MOST_WAITS, LONGEST_WAIT_S = 2, 5
 BUSY_BYTES, GATHER_S = 32 * 1024, 0.2
-"""A watch that brought less than this at once is left alone for a moment: one wake-up then serves many events."""
+"""A watch that brought fewer bytes at once is not read for `GATHER_S`: one wake-up then serves many events."""
 ERROR_BODY_LIMIT = 64 * 1024
 _FINE = (200, 201)
-"""A review is created."""
+"""The statuses of good answers: 201 for a review, which is created."""
 
 
 class ServerLink(Protocol):
     """An authenticated way to one API server.
 
-    `credentials` says in words where they came from; `namespace` is the default namespace that came with them;
+    `credentials` says in words where the credentials come from; `namespace` is the default namespace beside them;
     `cluster` is the name in the settings, empty without one; `context` is the kubeconfig's, empty without one.
     """
 
@@ -70,16 +70,16 @@ class ServerLink(Protocol):
     context: str
 
     async def send(self, request: ApiRequest, limits: aiohttp.ClientTimeout) -> aiohttp.ClientResponse:
-        """The answer, whatever its status, its body unread. Raises aiohttp.ClientError, OSError or SourceError."""
+        """The server's answer, whatever its status, its body unread. Raises ClientError, OSError or SourceError."""
         ...
 
     async def aclose(self) -> None:
-        """Closes its connections."""
+        """Closes the link's connections."""
         ...
 
 
 class Selection(NamedTuple, Generic[R]):
-    """All objects of a kind, over all namespaces, that match the selectors; see `Cluster.list`."""
+    """All objects of a kind, in all namespaces, that match the selectors; fields as in `Which`."""
 
     kind: Kind[R]
     labels: str = ""
@@ -89,7 +89,7 @@ class Selection(NamedTuple, Generic[R]):
 
 
 class Listed(NamedTuple, Generic[R]):
-    """A whole list: its objects, what could not be read (`namespace/name` and why), the resourceVersion it is at."""
+    """A whole list: its objects, what could not be read (`namespace/name` and why), and its resourceVersion."""
 
     items: list[R]
     bad: dict[str, str]
@@ -101,7 +101,7 @@ class ServerVersion(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class RefusedAnswer(NamedTuple):
-    """An answer other than 200, and how long it asks to wait."""
+    """An answer of the API server other than 200 or 201, and how many seconds it asks to wait."""
 
     status: int
     body: bytes
@@ -109,10 +109,10 @@ class RefusedAnswer(NamedTuple):
 
 
 class LiveCluster:
-    """See `bot.kube.cluster.Cluster`. Use as an async context manager, or call `aclose`.
+    """A cluster read through its API server. Use as an async context manager, or call `aclose`.
 
-    `clock` is the API server's, learned from every answer. `home` is the namespace of the pod that this runs in, if it
-    runs in the cluster, else empty. `known_as` is the cluster's name in the settings, empty without one.
+    `clock` is the API server's, learned from every answer. `home` is the namespace of the pod that runs this bot, empty
+    outside the cluster. `known_as` is the cluster's name in the settings, empty without one.
     """
 
     hami_version_hint = ""
@@ -149,15 +149,16 @@ class LiveCluster:
         await self.aclose()
 
     async def aclose(self) -> None:
-        """Closes every connection; nothing can be read afterwards."""
+        """Closes every connection; the cluster cannot be read afterwards."""
         for link in filter(None, (self._link, self._retired)):
             await link.aclose()
 
     @property
     def undecodable(self) -> list[str]:
-        """What the latest `list` of each selection left out because its JSON has other types: for one who asks alone.
+        """What the latest `list` of each selection left out because its JSON has other types: `pods ml/trainer-0: why`.
 
-        `pods ml/trainer-0: why`. Where many ask, each has what `listed` tells it: see `bot.kube.watch.cache`.
+        For a single caller. Where several share the cluster, each has what `listed` returns: see
+        `bot.kube.watch.cache`.
         """
         return sorted({name for bad in self._undecodable.values() for name in bad})
 
@@ -169,7 +170,7 @@ class LiveCluster:
         return self.clock.clocks
 
     def as_of(self, shown: Iterable[str | None]) -> datetime:
-        """Now, or the newest time shown where that is older: nodes' clocks may be behind the API server's."""
+        """Now, or the newest of the times shown where that is older: nodes' clocks may be behind the server's."""
         times = [moment for moment in map(parse_time, set(shown)) if moment]  # kubelets report many at once
         return min([self.now(), *([max(times)] if times else [])])
 
@@ -179,7 +180,7 @@ class LiveCluster:
         return decoded(request, await self._ask(request, whole_body), ServerVersion).git_version
 
     async def may(self, right: Right) -> bool:
-        """Whether these credentials have the right, as the API server says."""
+        """Whether the API server says that these credentials have the right."""
         request = review_of(right)
         return decoded(request, await self._ask(request, whole_body), Review).status.allowed
 
@@ -195,7 +196,7 @@ class LiveCluster:
         return decoded(request, await self._ask(request, whole_body), shape)
 
     async def pod_get(self, wanted: PodGet) -> PodAnswer:
-        """See `PodPorts`: through the API server, which asks for `get` on `pods/proxy`."""
+        """The answer of a pod's port through the API server's proxy, which needs `get` on `pods/proxy`."""
         address = PODS.path(segment(wanted.namespace), f"{wanted.scheme}:{segment(wanted.pod)}:{wanted.port}")
         path = f"{address}/proxy/{wanted.path}"
         request = ApiRequest("get", "pods/proxy", path, wanted.namespace, wanted.query, "*/*")
@@ -246,8 +247,8 @@ class LiveCluster:
     ) -> None:
         """Hands what comes after `version` to `take`, piece by piece as it arrives, until the server ends the watch.
 
-        It is asked for bookmarks, and to end after `for_s`. Raises StaleListError when that version is no longer kept,
-        SourceError when the stream breaks or nothing comes for `silence_s`, and what `take` raises.
+        The server is asked for bookmarks, and to end after `for_s`. Raises StaleListError when it no longer has that
+        version, SourceError when the stream breaks or nothing comes for `silence_s`, and what `take` raises.
         """
         query = {
             "watch": "1",
@@ -342,7 +343,7 @@ class LiveCluster:
         return found.items
 
     async def listed(self, wanted: Selection[R], namespace: str = "") -> Listed[R]:
-        """The list of one namespace or of all; what could not be read of it is told here only."""
+        """The list of one namespace or of all, with what could not be read; `undecodable` does not change."""
         kind = wanted.kind
         path = kind.path(segment(namespace) if namespace else "")
         size = min(wanted.most or PAGE_SIZE, PAGE_SIZE)

@@ -1,7 +1,7 @@
 """One GET of a port of a pod: through the API server's proxy, or straight to the pod's address.
 
-What the pod answers is the pod's own, whatever its status: another process than ours, so bounded in size and in time
-and never followed elsewhere.
+The answer is the pod's own, whatever its status: another process than ours, so bounded in size and time, and redirects
+are never followed.
 """
 
 import asyncio
@@ -23,14 +23,14 @@ CONNECT_S = 5.0
 
 
 class DirectPodPorts:
-    """`PodPorts` straight to the address that each pod has now, for a bot that runs in the cluster; see `straight`."""
+    """Pods' ports (`PodPorts`) straight at each pod's present address, for a bot in the cluster; see `straight`."""
 
     def __init__(self, cluster: Cluster, *, trust_any: bool) -> None:
         self._cluster = cluster
         self._trust_any = trust_any
 
     async def pod_get(self, wanted: PodGet) -> PodAnswer:
-        """See `PodPorts`."""
+        """The answer of a pod's port at the pod's present IP, see `PodPorts`. Raises SourceError."""
         pod = await self._cluster.raw(PODS, wanted.pod, wanted.namespace)
         address = str(pod.get("status", {}).get("podIP") or "")
         if not address:
@@ -42,9 +42,9 @@ class DirectPodPorts:
 
 
 async def straight(address: str, wanted: PodGet, *, trust_any: bool) -> PodAnswer:
-    """The answer of what listens at a pod's IP. Raises SourceError.
+    """The answer of a port at a pod's IP. Raises SourceError.
 
-    With `trust_any` its certificate is not checked: HAMi's is signed by nobody (charts/hami, certgen). A settings key
+    With `trust_any` the certificate is not checked: HAMi uses a self-signed one (charts/hami, certgen). A settings key
     of its own allows that, for profiles and nothing else.
     """
     import httpx  # noqa: PLC0415  # a tenth of a second, which no other question needs
@@ -80,25 +80,25 @@ async def straight(address: str, wanted: PodGet, *, trust_any: bool) -> PodAnswe
 
 
 async def answer_of(answer: aiohttp.ClientResponse, limit_bytes: int) -> PodAnswer:
-    """The answer that came through the API server's proxy."""
+    """The pod's answer, as it came through the API server's proxy."""
     body, cut = await bounded(as_it_comes(answer, answer.content.iter_chunked(256 * 1024)), limit_bytes)
     headers = {key.lower(): value for key, value in answer.headers.items()}
     return PodAnswer(answer.status, headers, body, cut)
 
 
 def is_refused_by_pod(answer: PodAnswer) -> bool:
-    """Whether the pod itself asks who is there and says so as an API server does, as kube-scheduler: about a path."""
+    """Whether the pod itself refuses a path as an API server does (403): kube-scheduler does so."""
     return answer.status == 403 and b"cannot get path" in answer.body
 
 
 def too_slow(wanted: PodGet) -> SourceError:
-    """The error for an answer that was not whole in time."""
+    """The error for a pod's answer that was not whole in time."""
     text = Text("error-kube.get-not-finished-within-s", wanted=wanted, seconds=f"{wanted.within_s:g}")
     return TooSlow(text, hint=Text("error-kube.process-network-path-hangs-try"))
 
 
 async def bounded(pieces: AsyncIterator[bytes], limit: int) -> tuple[bytes, bool]:
-    """The body, and whether more than `limit` bytes came, of which the rest was not read."""
+    """The first `limit` bytes of the body, and whether more came."""
     body = bytearray()
     async for piece in pieces:
         body += piece

@@ -1,6 +1,4 @@
-"""What an API server is asked, also for its access rules, and what it answered instead: errors that a person can act
-on.
-"""
+"""Requests to an API server, also about access rights, and the errors, for people, that its refusals become."""
 
 import os
 import re
@@ -22,7 +20,7 @@ _FORBIDDEN = re.compile(
 class ApiRequest(NamedTuple):
     """One request: `verb` and `resource` as RBAC names them (`list` `deployments.apps`), the rest as it is sent.
 
-    `content` is what a write brings: the operations of a JSON patch, an object, or text.
+    `content` is the body of a write: the operations of a JSON patch, an object, or text.
     """
 
     verb: str
@@ -40,15 +38,15 @@ class ApiRequest(NamedTuple):
 
 
 class StaleListError(SourceError):
-    """HTTP 410: what a continue token pointed to is no longer kept; the list has to be begun anew."""
+    """HTTP 410: the server no longer has what a continue token or a resourceVersion points to; list again."""
 
 
 class ForbiddenError(SourceError):
-    """HTTP 403: the credentials are good and may not read this."""
+    """HTTP 403: the credentials are valid and lack the right to this request."""
 
 
 class ApiStatus(msgspec.Struct, frozen=True):
-    """The part of a `kind: Status` answer that is read."""
+    """The fields of a `kind: Status` answer that this bot reads."""
 
     message: str = ""
     kind: str = ""
@@ -57,7 +55,7 @@ class ApiStatus(msgspec.Struct, frozen=True):
 
 
 def is_status(body: bytes) -> bool:
-    """Whether an answer is the API server's own, and not that of what it passes requests on to."""
+    """Whether an answer is the API server's own, and not that of a pod or service that it proxies."""
     try:
         return msgspec.json.decode(body, type=ApiStatus).kind == "Status"
     except (ValueError, RecursionError):
@@ -65,7 +63,7 @@ def is_status(body: bytes) -> bool:
 
 
 def refused(request: ApiRequest, status: int, body: bytes, credentials: Prose) -> SourceError:
-    """The error for an answer other than 200; `credentials` says where they came from."""
+    """The error for an answer other than 200; `credentials` says where the credentials came from."""
     message = _message(body)
     text = f"{request}: HTTP {status}: {message}" if message else f"{request}: HTTP {status}"
     match status:
@@ -90,7 +88,7 @@ def refused(request: ApiRequest, status: int, body: bytes, credentials: Prose) -
 
 
 _UNREACHED = "error trying to reach service"
-"""The API server's own words where it works and the pod's port, or the network to it, does not (apimachinery)."""
+"""The API server's words where it works and the pod's port, or the network to the pod, does not (apimachinery)."""
 
 
 def _message(body: bytes) -> str:
@@ -102,7 +100,7 @@ def _message(body: bytes) -> str:
 
 
 def quoted(text: str) -> str:
-    """Foreign text on one line of at most `QUOTE_LIMIT` characters."""
+    """The text of a foreign program on one line of at most `QUOTE_LIMIT` characters."""
     line = " ".join(text.split())
     return line if len(line) <= QUOTE_LIMIT else line[: QUOTE_LIMIT - 1] + "…"
 
@@ -125,7 +123,7 @@ def _grant(request: ApiRequest, message: str) -> Text:
 
 
 def is_cut(error: Exception) -> bool:
-    """Whether the connection was made and then lost, so that asking again may well succeed."""
+    """Whether the error is a connection that was made and then lost, so that a new request may succeed."""
     if isinstance(error, aiohttp.ClientConnectorError | aiohttp.ServerTimeoutError):
         return False
     return isinstance(error, aiohttp.ServerDisconnectedError | aiohttp.ClientOSError | aiohttp.ClientPayloadError)
@@ -134,9 +132,9 @@ def is_cut(error: Exception) -> bool:
 def broken(
     request: ApiRequest, error: Exception, server: str, credentials: Prose, limits: aiohttp.ClientTimeout
 ) -> SourceError:
-    """The error for an exchange that brought no whole answer: `error` is a ClientError or an OSError.
+    """The error for an exchange without a whole answer; `error` is an aiohttp ClientError or an OSError.
 
-    It is raised `from None`: aiohttp's errors quote a proxy's address with its password.
+    Raise it `from None`: aiohttp's errors quote a proxy's address with its password.
     """
     what, hint = _broken(error, credentials, limits)
     return Unusable(Text("error-kube.from-place", request=str(request), server=server, what=what), hint=hint)
@@ -195,9 +193,9 @@ _PATH = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 
 
 class Right(NamedTuple):
-    """To do `verb` with a resource such as `deployments.apps` or `pods/log`. An empty namespace means every one.
+    """The right to do `verb` with a resource such as `deployments.apps` or `pods/log`.
 
-    `name`: of one object alone.
+    An empty `namespace` means all; `name` limits the right to one object.
     """
 
     verb: str
@@ -211,7 +209,7 @@ class Right(NamedTuple):
 
     @property
     def command(self) -> str:
-        """Asks the same by hand, with whatever rights kubectl has."""
+        """The kubectl command that asks for the same right, for the user of kubectl."""
         where = f"-n {self.namespace}" if self.namespace else "-A"
         plural, _, sub = self.resource.partition("/")
         name = f"/{self.name}" if self.name else ""
@@ -219,7 +217,7 @@ class Right(NamedTuple):
 
 
 class Review(msgspec.Struct, frozen=True):
-    """The part of a SelfSubjectAccessReview that is read."""
+    """The fields of a SelfSubjectAccessReview that this bot reads."""
 
     class Status(msgspec.Struct, frozen=True):
         allowed: bool = False
@@ -228,7 +226,7 @@ class Review(msgspec.Struct, frozen=True):
 
 
 def review_of(right: Right) -> ApiRequest:
-    """The request that asks whether whoever sends it has the right. Every user may send it (system:basic-user)."""
+    """The request that asks whether its sender has the right. Every user may send it (system:basic-user)."""
     resource, _, subresource = right.resource.partition("/")
     plural, _, group = resource.partition(".")
     attributes = right._asdict() | {"group": group, "resource": plural, "subresource": subresource}

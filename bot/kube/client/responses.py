@@ -1,11 +1,11 @@
-"""What an API server sends, as our narrow models: unpacked, decoded as one object or page by page, and its Date noted.
+"""An API server's answers as our narrow models: unpacked, decoded as one object or page by page, and their Date.
 
 Bodies come packed, and zlib-ng unpacks them whole: 58 MB of nodes, the pages of 5,000, take it 0.04 s. Python's own
-zlib takes 0.08 s to 0.19 s, by machine: that would be a third of the budget of a sweep. aiohttp's way, piece by piece,
-takes twice that. So its session is told to leave bodies as they come. Only lists are asked for with gzip: whatever else
-comes packed is refused, not misread.
+zlib takes 0.08 s to 0.19 s, by machine: a third of the budget of a sweep over all nodes. aiohttp's way, piece by piece,
+takes twice as long, so its session is told to leave bodies packed. Only lists are requested with gzip: any other packed
+answer is refused, not misread.
 
-The Date is that of the one clock that all replicas and shells share. Between two answers it goes on by this machine's
+The Date is of the one clock that all replicas and shells share. Between two answers it goes on by this machine's
 monotonic clock, which nobody sets.
 """
 
@@ -31,7 +31,7 @@ R = TypeVar("R", bound=Resource)
 T = TypeVar("T")
 
 UNREADABLE = (ValueError, RecursionError)
-"""What msgspec raises: its own errors and UnicodeDecodeError are ValueErrors; nesting without end is the other."""
+"""The errors of msgspec for a bad body: its own and UnicodeDecodeError are ValueErrors; deep nesting is the other."""
 
 
 class ListMeta(msgspec.Struct, frozen=True, gc=False, rename={"next": "continue", "version": "resourceVersion"}):
@@ -40,14 +40,14 @@ class ListMeta(msgspec.Struct, frozen=True, gc=False, rename={"next": "continue"
 
 
 class ListPage(msgspec.Struct, Generic[T], frozen=True, gc=False):
-    """One page of a list. `items` has no default: an answer without it is no list and must not pass for empty."""
+    """One page of a list. `items` has no default: a body without it is no list and must not pass for an empty one."""
 
     items: list[T] | None
     metadata: ListMeta = ListMeta()
 
 
 def segment(name: str) -> str:
-    """The name as a part of a path; what could never be one names no object."""
+    """The name, quoted as a part of a path. Raises NotFound for a text that can be no object's name."""
     if name in ("", ".", "..") or "/" in name or "%" in name:
         raise NotFound(
             Text("error-kube.cannot-be-name-object", name=repr(name)), hint=Text("error-kube.check-spelling")
@@ -56,17 +56,17 @@ def segment(name: str) -> str:
 
 
 def resource(kind: Kind[R]) -> str:
-    """What access rules call the kind: `deployments.apps`."""
+    """The name of the kind in access rules: `deployments.apps`."""
     return f"{kind.plural}.{kind.group}" if kind.group else kind.plural
 
 
 def left_out(kind: Kind[Any], bad: Mapping[str, str]) -> list[str]:
-    """What could not be read of a list: `pods ml/trainer-0: why`."""
+    """The objects of a list that could not be read, as texts: `pods ml/trainer-0: why`."""
     return [f"{resource(kind)} {name}: {why}" for name, why in bad.items()]
 
 
 def decoded(request: ApiRequest, body: bytes, shape: type[T]) -> T:
-    """The answer. Raises Troubled for one that is none of an API server's."""
+    """The answer's body as `shape`. Raises Troubled for a body that no API server sends."""
     try:
         return msgspec.json.decode(body, type=shape)
     except UNREADABLE as error:
@@ -80,7 +80,7 @@ def decoded(request: ApiRequest, body: bytes, shape: type[T]) -> T:
 
 
 def page_of(request: ApiRequest, body: bytes, kind: Kind[R], bad: dict[str, str]) -> ListPage[R]:
-    """The page's objects; one that does not decode is named in `bad`, and the others stay readable."""
+    """One page of a list; an object that does not decode is named in `bad`, and the others stay readable."""
     shape: type[ListPage[R]] = ListPage[kind.type]  # pyright: ignore[reportInvalidTypeArguments]  # known at run time only
     try:
         with _collector_paused():
@@ -119,13 +119,13 @@ def _label(raw: msgspec.Raw) -> str:
 _zlib: Any = zlib_ng  # its stubs take the class of its errors for an error
 _GZIP = 16 + zlib_ng.MAX_WBITS
 MOST_BYTES = 128 * 2**20
-"""Of an unpacked body: a page of 500 objects, each with as many annotations as Kubernetes takes (256 KiB). Packed, it
-may be a thousandth of that, so the size of what came bounds nothing."""
+"""The largest unpacked body: a page of 500 objects, each with as many annotations as Kubernetes takes (256 KiB). A
+packed body may be a thousandth of its content, so its own size limits nothing."""
 
 
 async def whole_body(answer: aiohttp.ClientResponse) -> bytes:
-    """The body. Raises aiohttp.ClientError or OSError for one that breaks off, ClientPayloadError for a damaged one and
-    for a packed one of more than MOST_BYTES.
+    """The answer's body, unpacked. Raises aiohttp.ClientError or OSError for one that breaks off, ClientPayloadError
+    for a damaged one and for a packed one of more than MOST_BYTES.
     """
     body = await answer.read()
     if not _is_packed(answer):
@@ -147,14 +147,14 @@ async def whole_body(answer: aiohttp.ClientResponse) -> bytes:
 
 
 def as_it_comes(answer: aiohttp.ClientResponse, pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    """The pieces of its body, which was not asked for packed. Raises ClientPayloadError where it is all the same."""
+    """The pieces of a body that was not requested packed. Raises ClientPayloadError where it is packed."""
     if _is_packed(answer):
         raise aiohttp.ClientPayloadError("it is packed, and was not asked for so")
     return pieces
 
 
 def beginning(answer: aiohttp.ClientResponse, body: bytes, limit: int) -> bytes:
-    """At most so many bytes of a body of which a part was read: what a refusal says, as far as it can be read."""
+    """At most `limit` bytes of a refusal's body, unpacked, of which a part was read; empty where it cannot be."""
     if not _is_packed(answer):
         return body[:limit]
     try:
@@ -180,7 +180,7 @@ class ServerClock:
         self.clocks: Clocks | None = None
 
     def answered(self, resource: str, date: str) -> None:
-        """Takes the Date of an answer about `resource` that came just now; not a pod's, which has its node's clock."""
+        """Takes the Date of an answer about `resource` that came just now; not a pod's, which has another clock."""
         if resource == "pods/proxy":
             return
         try:
@@ -190,10 +190,10 @@ class ServerClock:
         self.clocks, self._noted_at = Clocks(date, served, self._here()), self._steady()
 
     def time(self) -> float | None:
-        """Seconds since 1970 by the API server, whole ones plus those since; None before the first answer."""
+        """Seconds since 1970 by the API server: its last Date plus the time since; None before the first answer."""
         return self.clocks and self.clocks.served + self._steady() - self._noted_at
 
     def now(self) -> float:
-        """Seconds since 1970 by the API server; before the first answer by this machine's clock."""
+        """Seconds since 1970 by the API server; before its first answer by this machine's clock."""
         served = self.time()
         return self._here() if served is None else served

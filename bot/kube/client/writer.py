@@ -1,7 +1,7 @@
 """All that the bot ever writes to a cluster: a patch of a Deployment, a running kube-scheduler's -v, its own Lease.
 
-A write is never repeated by itself. One that may have been done and was not answered is told as such, and whoever asked
-looks at the object before deciding anew.
+A write is never repeated by itself. A write without an answer is reported as perhaps done, and the caller reads the
+object before deciding anew.
 """
 
 from collections.abc import Awaitable, Callable
@@ -26,18 +26,19 @@ _LOOK = Text("error-kube.api-server-may-have-applied")
 
 
 class Conflict(SourceError):  # noqa: N818  # the API's own word
-    """The object is not, or no longer, what the patch was made for: nothing was written, look again."""
+    """The object is not, or no longer, what the patch was made for: nothing was written; read the object again."""
 
 
 class OutcomeUnknown(SourceError):  # noqa: N818  # what the person is told
-    """The write may have been done: the connection broke after it was sent. Look at the object."""
+    """The write may have been done: the connection broke after it was sent. Read the object again."""
 
 
 class Writer:
     """Writes to one cluster. Use as an async context manager, or call `aclose`.
 
-    `home` is the namespace of the pod that this runs in, if it runs in the cluster, else empty. `clock` is the API
-    server's, learned from every answer.
+    `home` is the namespace of the pod that runs this bot, empty outside the cluster. `clock` is the API server's,
+    learned from every answer.
+
     Every method raises SourceError: `Conflict` and `OutcomeUnknown` as they say, NotFound for an object that is gone.
     """
 
@@ -62,19 +63,19 @@ class Writer:
         await self.aclose()
 
     async def aclose(self) -> None:
-        """Closes every connection."""
+        """Closes every connection of the writer."""
         await self._link.aclose()
 
     async def ask_time(self) -> None:
-        """Asks what everybody may, so that `clock` has the time of now."""
+        """Reads the API server's version, which everybody may, so that `clock` has the present time."""
         await self._exchange(ApiRequest("get", "version", "/version"))
 
     async def deployment(self, namespace: str, name: str) -> dict[str, Any]:
-        """The Deployment as it is, read fresh: its JSON."""
+        """The Deployment's JSON, read fresh."""
         return await self._object(ApiRequest("get", _RESOURCE, _path(DEPLOYMENTS, namespace, name), namespace))
 
     async def annotated(self, key: str, namespace: str = "") -> list[tuple[str, str]]:
-        """(namespace, name) of the Deployments with that annotation, in one namespace or in all."""
+        """Namespace and name of each Deployment with the annotation `key`, in one namespace or in all."""
         path, query = DEPLOYMENTS.path(segment(namespace) if namespace else ""), (("limit", "500"),)
         request = ApiRequest("list", _RESOURCE, path, namespace, query, METADATA_ONLY)
         found: list[tuple[str, str]] = []
@@ -88,7 +89,7 @@ class Writer:
             request = request._replace(query=(*query, ("continue", page.metadata.next)))
 
     async def pods_of(self, deployment: dict[str, Any]) -> list[str]:
-        """The names of the Deployment's running pods. Raises SourceError unless it finds them by labels alone."""
+        """The names of the Deployment's running pods. Raises SourceError where its selector has more than labels."""
         namespace = deployment["metadata"]["namespace"]
         selector: dict[str, Any] = deployment["spec"].get("selector") or {}
         if not selector.get("matchLabels") or selector.get("matchExpressions"):
@@ -103,7 +104,7 @@ class Writer:
     async def patch_deployment(
         self, namespace: str, name: str, patch: tuple[dict[str, Any], ...], *, dry_run: bool = False
     ) -> dict[str, Any]:
-        """The Deployment after the JSON patch. With `dry_run` the server does all but keep it."""
+        """The Deployment's JSON after the JSON patch. With `dry_run` the server does everything but store it."""
         query = (("fieldManager", FIELD_MANAGER), *((("dryRun", "All"),) if dry_run else ()))
         request = ApiRequest(
             "patch", _RESOURCE, _path(DEPLOYMENTS, namespace, name), namespace, query, method="PATCH", content=patch
@@ -111,24 +112,24 @@ class Writer:
         return await self._object(request)
 
     async def lease(self, namespace: str, name: str) -> dict[str, Any]:
-        """The Lease as it is: its JSON."""
+        """The Lease's JSON."""
         return await self._object(ApiRequest("get", _LEASE, _path(LEASES, namespace, name), namespace))
 
     async def create_lease(self, namespace: str, lease: dict[str, Any]) -> dict[str, Any]:
-        """The new Lease; Conflict if there is one of that name."""
+        """The JSON of the new Lease. Raises Conflict where a Lease of that name exists."""
         request = ApiRequest("create", _LEASE, _path(LEASES, namespace), namespace, method="POST", content=lease)
         return await self._object(request)
 
     async def replace_lease(self, namespace: str, lease: dict[str, Any]) -> dict[str, Any]:
-        """The Lease with another content; Conflict unless it still has the resourceVersion that stands in it."""
+        """The Lease's JSON with new content. Raises Conflict unless its resourceVersion is still the given one."""
         path = _path(LEASES, namespace, lease["metadata"]["name"])
         return await self._object(ApiRequest("update", _LEASE, path, namespace, method="PUT", content=lease))
 
     async def takes_verbosity(self, namespace: str, pod: str) -> bool:
-        """Whether the pod's kube-scheduler lets -v be set while it runs, and lets us; asked without setting anything.
+        """Whether the pod's running kube-scheduler accepts a new -v from this bot; the request sets nothing.
 
-        It answers a GET of the flag with 406 (k8s.io/apiserver, routes/flags.go) where it has let it through; its own
-        authorization refuses before that, as does the API server without `get` on pods/proxy.
+        kube-scheduler answers a GET of the flag with 406 (k8s.io/apiserver, routes/flags.go) where it has let the
+        request through; its own authorization refuses before that, as does the API server without `get` on pods/proxy.
         """
         status, _ = await self._exchange(_flag_of(namespace, pod, "get"))
         return status == _NOT_ACCEPTABLE

@@ -46,8 +46,8 @@ T = TypeVar("T", bound=Resource)
 class Kind(msgspec.Struct, Generic[T], frozen=True):
     """A kind of object: its place in the API, and the narrow type that it is decoded into.
 
-    `older`: the versions of older API servers that serve no `version`, the newest first; the type reads them as well.
-    `one`: what the API calls one object, where the type is not called so.
+    `older`: versions for API servers without `version`, the newest first; the type reads them as well. `one`: the API's
+    `kind` of one object, where it differs from the type's name.
     """
 
     plural: str
@@ -60,11 +60,11 @@ class Kind(msgspec.Struct, Generic[T], frozen=True):
 
     @property
     def file_name(self) -> str:
-        """The file under `objects/` of a recording: `pods.json`, `leases.coordination.k8s.io.json`."""
+        """The kind's file under `objects/` of a recording: `pods.json`, `leases.coordination.k8s.io.json`."""
         return f"{self.plural}.{self.group}.json" if self.group else f"{self.plural}.json"
 
     def path(self, namespace: str = "", name: str = "") -> str:
-        """The request path of a list, or of one object when a name is given."""
+        """The request path of the kind's list, or of one object when a name is given."""
         parts = ["/apis", self.group, self.version] if self.group else ["/api", self.version]
         if namespace and self.namespaced:
             parts += ["namespaces", namespace]

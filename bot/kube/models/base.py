@@ -1,4 +1,4 @@
-"""Nodes, what every object has, and parts that several kinds have."""
+"""Nodes, the metadata of every object, and parts that several kinds have."""
 
 from collections.abc import Mapping
 from typing import Any, TypeVar
@@ -13,20 +13,20 @@ class Model(msgspec.Struct, rename="camel", frozen=True, gc=False, omit_defaults
 
 
 keep = msgspec.structs.force_setattr
-"""Replaces a field while the object is made, and at no other time."""
+"""Replaces a field of an immutable object; only for use while the object is made."""
 
 MOST_SHARED = 30_000
 LONGEST_SHARED = 100
-"""What is longer is rarely said twice: registrations, allocations."""
+"""Characters of the longest text that is shared: longer ones, as registrations, are rarely the same twice."""
 _LONG = ("kubectl.kubernetes.io/last-applied-configuration", "nfd.node.kubernetes.io/", "csi.volume.kubernetes.io/")
-"""Annotations of kilobytes that no rule reads, by the beginning of their keys."""
+"""The beginnings of keys of annotations that have kilobytes and that no rule reads."""
 _shared: dict[Any, Any] = {}
-"""Parts of what was decoded, to be the same in other objects: of 5,000 nodes nearly all labels and conditions say the
-same as another node's. That is done while decoding, where what it spares is free again for the next object."""
+"""Decoded parts that other objects share: of 5,000 nodes nearly all labels and conditions equal another node's. Parts
+are shared while decoding, so that the memory saved is free for the next object."""
 
 
 def shared(part: T, key: Any = None) -> T:
-    """The part, as first seen: of one that cannot be hashed by its `key`."""
+    """The first equal part that was decoded, to save memory; `key` stands for a part that cannot be hashed."""
     return _shared.setdefault(part if key is None else key, part)
 
 
@@ -62,7 +62,7 @@ class ObjectMeta(Model, frozen=True):
     owner_references: list[OwnerReference] | None = None
 
     def __post_init__(self) -> None:
-        """What other objects say too is kept once, and what no rule reads not at all."""
+        """Shares texts with other objects, and drops annotations that no rule reads."""
         if self.labels:
             keep(self, "labels", _texts(self.labels))
         if self.annotations:
@@ -85,7 +85,7 @@ Quantity = str | int | float
 
 
 class Resource(Model, frozen=True):
-    """What every API object has."""
+    """An API object: its metadata. Each kind adds what it has beside."""
 
     metadata: ObjectMeta = ObjectMeta()
 
@@ -124,7 +124,7 @@ class Condition(Model, frozen=True):
     message: str = ""
     last_transition_time: str | None = None
     last_heartbeat_time: str | None = None
-    """Of a node's conditions alone."""
+    """When the condition was last reported; only a node's conditions have it."""
 
 
 class Taint(Model, frozen=True):
@@ -159,7 +159,7 @@ class NodeStatus(Model, frozen=True):
     addresses: list[NodeAddress] | None = None
 
     def __post_init__(self) -> None:
-        """Most machines are of a few sizes, and well for the same reasons: that is kept once."""
+        """Shares amounts and conditions, which are the same on most nodes, to save memory."""
         if self.allocatable:
             keep(self, "allocatable", shared(self.allocatable, tuple(self.allocatable.items())))
         if self.capacity:

@@ -1,7 +1,7 @@
-"""Dynamic resource allocation (`resource.k8s.io`): what a pod claims, and what drivers offer.
+"""Dynamic resource allocation (`resource.k8s.io`): a pod's claims, and the devices that drivers offer.
 
-Of v1 (Kubernetes 1.34), v1beta2 (1.33) and v1beta1 (1.32), which say the same at other depths: a request's class stands
-in `exactly` since v1beta2, a device's attributes in `basic` until v1beta1.
+v1 (Kubernetes 1.34), v1beta2 (1.33) and v1beta1 (1.32) say the same at other depths: a request's class is in `exactly`
+since v1beta2, a device's attributes are in `basic` until v1beta1.
 """
 
 from bot.kube.models.base import Model, Resource
@@ -56,20 +56,20 @@ class ResourceClaim(Resource, frozen=True):
 
     @property
     def classes(self) -> list[str]:
-        """The DeviceClasses that it asks for."""
+        """The DeviceClasses that the claim requests."""
         listed = self.spec.devices.requests or ()
         of_each = ((request, request.exactly, *(request.first_available or ())) for request in listed)
         return [part.device_class_name for parts in of_each for part in parts if part and part.device_class_name]
 
     @property
     def devices(self) -> list[AllocatedDevice]:
-        """What it was given; empty also of an allocation that names no device."""
+        """The devices that the claim was given; empty also for an allocation that names no device."""
         allocation = self.status.allocation
         return (allocation.devices.results or []) if allocation else []
 
 
 class ResourceClaimTemplate(Resource, frozen=True):
-    """A template of claims, of which only the name is read."""
+    """A template of claims; only its name is read."""
 
 
 class DeviceText(Model, frozen=True):
@@ -91,7 +91,7 @@ class SliceDevice(Model, frozen=True):
 
     @property
     def uuid(self) -> str:
-        """The attribute `uuid` as drivers of GPUs publish it; empty without."""
+        """The device's attribute `uuid` as drivers of GPUs publish it; empty without."""
         attributes = self.attributes or (self.basic.attributes if self.basic else None)
         return attributes.uuid.string if attributes and attributes.uuid else ""
 
@@ -109,6 +109,6 @@ class SliceSpec(Model, frozen=True):
 
 
 class ResourceSlice(Resource, frozen=True):
-    """Devices that a driver offers, mostly those of one node."""
+    """A DRA driver's offer of devices, mostly those of one node."""
 
     spec: SliceSpec = SliceSpec()

@@ -1,6 +1,4 @@
-"""Pods as a scheduler and kubelet see them, and parts of pods for lists of thousands, where a whole `Pod` each would be
-most of the memory.
-"""
+"""Pods as schedulers and kubelet see them, and smaller models of pods for lists of thousands, to save memory."""
 
 from datetime import datetime
 from typing import Any
@@ -32,7 +30,7 @@ class SecurityContext(Model, frozen=True):
 
 
 class EnvVar(Model, frozen=True):
-    """`value` is empty also where the variable comes from elsewhere (`value_from`), as from a ConfigMap."""
+    """A container's variable. `value` is empty where `value_from` is set, as from a ConfigMap."""
 
     name: str = ""
     value: str = ""
@@ -100,9 +98,9 @@ class SchedulingGate(Model, frozen=True):
 
 
 class PodResourceClaim(Model, frozen=True):
-    """A claim for devices that kube-scheduler and a DRA driver give, not HAMi's scheduler.
+    """A pod's claim for devices, which kube-scheduler and a DRA driver give, not HAMi's scheduler.
 
-    It names a ResourceClaim, or a template that one is made from for this pod.
+    It names a ResourceClaim, or a template for one of this pod's own.
     """
 
     name: str = ""
@@ -176,7 +174,7 @@ class PodStatus(Model, frozen=True):
     container_statuses: list[ContainerStatus] | None = None
     init_container_statuses: list[ContainerStatus] | None = None
     resource_claim_statuses: list[PodResourceClaim] | None = None
-    """The ResourceClaim that was made from the template of the claim of that name."""
+    """The ResourceClaims that were made from templates, by the names of the pod's claims."""
 
 
 class Pod(Resource, frozen=True):
@@ -184,11 +182,11 @@ class Pod(Resource, frozen=True):
     status: PodStatus = PodStatus()
 
     def condition(self, kind: str) -> Condition | None:
-        """The condition of that type, None when the status has none."""
+        """The pod's condition of type `kind`, None when the status has none."""
         return next((condition for condition in self.status.conditions or () if condition.type == kind), None)
 
     def container(self, name: str) -> ContainerStatus | None:
-        """The status of that container, None when there is none."""
+        """The status of the pod's container called `name`, None without one."""
         return next((status for status in self.status.container_statuses or () if status.name == name), None)
 
     @property
@@ -236,7 +234,7 @@ class HolderStatus(Model, frozen=True):
     container_statuses: list[HolderContainer] | None = None
 
     def __post_init__(self) -> None:
-        """Only containers whose process ended stay: of thousands of pods they are few."""
+        """Keeps only containers whose process ended, to save memory: of thousands of pods they are few."""
         keep(self, "phase", shared(self.phase))
         if self.container_statuses:
             ended = [container for container in self.container_statuses if container.end]
@@ -244,7 +242,7 @@ class HolderStatus(Model, frozen=True):
 
 
 class Holder(Resource, frozen=True):
-    """A pod as the ledger reads it. A large cluster has thousands: a whole `Pod` each would be most of the memory."""
+    """A pod as the ledger of GPUs reads it, with few fields to save memory: a large cluster has thousands."""
 
     spec: HolderSpec = HolderSpec()
     status: HolderStatus = HolderStatus()
@@ -279,7 +277,7 @@ class DaemonPodStatus(Model, frozen=True):
     container_statuses: list[DaemonContainer] | None = None
 
     def __post_init__(self) -> None:
-        """Only the Ready condition stays: of thousands of pods the others would be a third of what they take."""
+        """Keeps only the condition Ready: the others would be a third of the memory of thousands of pods."""
         keep(self, "conditions", [condition for condition in self.conditions or () if condition.type == "Ready"])
 
 
@@ -290,7 +288,7 @@ class DaemonPodMeta(ObjectMeta, frozen=True):
 
 
 class DaemonPod(Resource, frozen=True):
-    """A pod that every node has one of, as a sweep reads it: where it is and how it does."""
+    """A pod of a DaemonSet, as a question about all nodes reads it: its node and its health."""
 
     metadata: DaemonPodMeta = DaemonPodMeta()
     spec: DaemonPodSpec = DaemonPodSpec()

@@ -1,6 +1,4 @@
-"""What stands around pods: what owns them, the events about all of them, and what is configured: quotas, config,
-leases, services and webhooks.
-"""
+"""Objects around pods: their owners, events, and configuration: quotas, config maps, leases, services and webhooks."""
 
 from bot.kube.models.base import Condition, LabelSelector, Model, ObjectMeta, ObjectReference, Quantity, Resource
 from bot.kube.models.pods import PodSpec
@@ -17,7 +15,7 @@ class EventSource(Model, frozen=True):
 
 
 class Event(Resource, frozen=True):
-    """A core/v1 Event. kube-scheduler's carry `event_time` and a series, HAMi's `last_timestamp` and a count."""
+    """A core/v1 Event. kube-scheduler's events have `event_time` and a series, HAMi's `last_timestamp` and a count."""
 
     involved_object: ObjectReference = ObjectReference()
     type: str = ""
@@ -33,18 +31,18 @@ class Event(Resource, frozen=True):
 
     @property
     def seen_at(self) -> str:
-        """When it last happened: the latest time that the event carries, empty when it carries none."""
+        """When the event last happened: the latest time that it carries, empty when it carries none."""
         series = self.series.last_observed_time if self.series else None
         return series or self.last_timestamp or self.event_time or self.metadata.creation_timestamp or ""
 
     @property
     def component(self) -> str:
-        """The program that tells it."""
+        """The program that reports the event."""
         return self.reporting_component or (self.source.component if self.source else "")
 
     @property
     def of_autoscaler(self) -> bool:
-        """Whether cluster-autoscaler or karpenter tells it: their FailedScheduling is no attempt of a scheduler's."""
+        """Whether cluster-autoscaler or karpenter reports the event: their FailedScheduling is no scheduler's."""
         return any(name in self.component for name in ("autoscaler", "karpenter"))
 
 
@@ -68,7 +66,7 @@ class WorkloadMeta(ObjectMeta, frozen=True):
 
 
 class WorkloadSpec(Model, frozen=True):
-    """`suspend` is a Job's: true keeps it from creating pods."""
+    """The spec of a Deployment, Job and the like. `suspend` is a Job's: true keeps it from creating pods."""
 
     replicas: int | None = None
     selector: LabelSelector | None = None
@@ -109,7 +107,7 @@ class QueuedStatus(Model, frozen=True):
 
 
 class QueuedWorkload(Resource, frozen=True):
-    """Kueue's Workload: one for each Job, pod or group of pods that it holds until its turn comes."""
+    """Kueue's Workload: one for each Job, pod or group of pods that Kueue holds until its turn comes."""
 
     spec: QueuedSpec = QueuedSpec()
     status: QueuedStatus = QueuedStatus()
@@ -132,7 +130,7 @@ class ResourceQuota(Resource, frozen=True):
 
     @property
     def is_scoped(self) -> bool:
-        """Whether Kubernetes holds only some of the namespace's pods against it."""
+        """Whether Kubernetes holds only some of the namespace's pods against the quota."""
         return bool(self.spec.scopes or self.spec.scope_selector)
 
 
@@ -203,11 +201,11 @@ class Webhook(Model, frozen=True):
 
 
 class Namespace(Resource, frozen=True):
-    """A namespace, of which only the labels are read."""
+    """A namespace; only its metadata is read."""
 
 
 class RuntimeClass(Resource, frozen=True):
-    """`handler` is the name that the node's container runtime has to know."""
+    """A RuntimeClass. `handler` is the name that the node's container runtime has to know."""
 
     handler: str = ""
 

@@ -1,9 +1,9 @@
 """The files of a recording, whether it is a folder or an archive. Names are relative, with `/` between the parts.
 
-A recording is untrusted, and so is every name that is built from what it says: nothing here reads outside of it. A
-`.tar.gz` is read in one pass, every size checked before it is read; all but long logs is kept in memory. Only the
-headers are parsed by `tarfile`. Its own loop over the members follows links and sparse maps, reads extension headers of
-any length, and in Python 3.11 can be made to run for ever (CVE-2024-6232, CVE-2025-8194).
+A recording is untrusted, and so is every name that is built from its content: this module reads nothing outside the
+recording. A `.tar.gz` is read in one pass, every size checked before it is read; all but long logs is kept in memory.
+Only the headers are parsed by `tarfile`. Its own loop over the members follows links and sparse maps, reads extension
+headers of any length, and in Python 3.11 can be made to run for ever (CVE-2024-6232, CVE-2025-8194).
 """
 
 import gzip
@@ -34,7 +34,7 @@ MAX_JSON = 256 * 1024 * 1024
 """The largest JSON file that is read, from an archive or from a folder, in bytes."""
 
 LONG_LOG = 1024 * 1024
-"""A log of more bytes is not kept in memory: it may be a thousand times as large."""
+"""A log of more bytes is not kept in memory: unpacked, it may be a thousand times as large as in the archive."""
 
 _MAX_EXTENSION = 1024 * 1024
 _BLOCK = tarfile.BLOCKSIZE
@@ -42,18 +42,18 @@ _ARCHIVE_HINT = Text("error-recording.what-it-is")
 
 
 class Span(NamedTuple):
-    """Where a long log stands in the unpacked archive, in bytes."""
+    """The place of a long log in the unpacked archive, in bytes."""
 
     start: int
     size: int
 
 
 class NotRecordedError(SourceError):
-    """The recording has no such file. Not `NotFound`: that would claim that the cluster has no such object."""
+    """The recording has no such file. Not `NotFound`, which would say that the cluster has no such object."""
 
 
 def open_files(path: Path) -> "RecordingFiles":
-    """The files of the recording at `path`: a folder or a `.tar.gz`, which may hold them in one sub-folder."""
+    """The files of the recording at `path`: a folder or a `.tar.gz`, or its one sub-folder. Raises SourceError."""
     try:
         if not path.exists():
             raise SourceError(
@@ -66,13 +66,13 @@ def open_files(path: Path) -> "RecordingFiles":
 
 
 def archive_stem(path: Path) -> str | None:
-    """The name without its `.tar.gz` or `.tgz`; None where it is not the name of an archive."""
+    """The file name without `.tar.gz` or `.tgz`; None where it is not the name of an archive."""
     stems = (path.name.removesuffix(suffix) for suffix in (".tar.gz", ".tgz") if path.name.endswith(suffix))
     return next(stems, None)
 
 
 def log_name(namespace: str, pod: str, container: str, *, previous: bool = False) -> str:
-    """Where a recording keeps a container's log, or that of its run before. SourceError when a name leads elsewhere."""
+    """The file name of a container's log in a recording. Raises SourceError for a name that leads elsewhere."""
     for part in (namespace, pod, container):
         if part in ("", ".", "..") or any(character in part for character in "/\\\0"):
             raise SourceError(Text("error-recording.no-name-of-container", part=repr(part)))
@@ -80,9 +80,9 @@ def log_name(namespace: str, pod: str, container: str, *, previous: bool = False
 
 
 class ArchiveFiles:
-    """The files of a `.tar.gz`, held in memory but for long logs, which are unpacked again when they are asked for.
+    """The files of a `.tar.gz`, held in memory but for long logs, which are unpacked again at each reading.
 
-    All raise SourceError when a file is not there or cannot be read.
+    Every method raises SourceError when a file is not there or cannot be read.
     """
 
     def __init__(self, path: Path) -> None:
@@ -95,7 +95,7 @@ class ArchiveFiles:
         self._files = {name.removeprefix(root): data for name, data in members.items() if name.startswith(root)}
 
     def names(self, prefix: str = "") -> list[str]:
-        """The files whose name starts so, sorted."""
+        """The names of the files that start with `prefix`, sorted."""
         return sorted(name for name in self._files if name.startswith(prefix))
 
     def read(self, name: str) -> bytes:
@@ -110,7 +110,7 @@ class ArchiveFiles:
         return found
 
     def tail(self, name: str, limit: int, take: Take) -> bool:
-        """Gives `take` the newest lines of a log, as `give_tail` does; whether older lines were left out."""
+        """Gives `take` the newest lines of a log, as `give_tail` does. Returns whether older ones were left out."""
         found = self._files.get(name)
         if isinstance(found, Span):
             with self._open(name, found) as stream:
@@ -129,7 +129,7 @@ class ArchiveFiles:
 
 
 class FolderFiles:
-    """The files of a folder, read when they are asked for; see `ArchiveFiles`."""
+    """The files of a recording's folder, read at each call; the methods are those of `ArchiveFiles`."""
 
     def __init__(self, path: Path) -> None:
         self._root = path.resolve()
@@ -175,7 +175,7 @@ RecordingFiles = ArchiveFiles | FolderFiles
 
 
 def give_tail(stream: io.BufferedIOBase, size: int, limit: int, take: Take) -> bool:
-    """Gives `take` at most the last `limit` of a log's `size` bytes, without the line that this cuts in two.
+    """Gives `take` at most the last `limit` of a log's `size` bytes, from the first whole line on.
 
     `stream` stands at the log's beginning. Returns whether anything was left out.
     """
@@ -233,10 +233,8 @@ class _UnsafeError(Exception):
 def read_archive(path: Path) -> dict[str, bytes | Span]:
     """The regular files of the archive by name (relative, `/` between the parts); nothing is written to disk.
 
-    Of a log with more than `LONG_LOG` bytes only where it stands.
-
-    Raises SourceError when it is no gzipped tar, is cut off, holds anything but files and folders, leads outside
-    itself, or goes beyond the limits above.
+    A log with more than `LONG_LOG` bytes comes as a `Span`. Raises SourceError when the file is no gzipped tar, is cut
+    off, holds anything but files and folders, leads outside itself, or exceeds the limits of this module.
     """
     try:
         with gzip.open(path) as stream:

@@ -1,7 +1,7 @@
 """Writes a recording (`hami-bot.recording/v1`): what can be read of a cluster, redacted, the same bytes each time.
 
-Before HAMi's scheduler is restarted, what ends with its pods is recorded: logs, metrics, the lease. That is of HAMi
-alone, so that a large cluster costs little: its own namespace, the nodes' annotations, its events.
+Before a restart of HAMi's scheduler, `capture` records what ends with its pods: logs, metrics, the lease. It reads HAMi
+alone, so that a large cluster costs little: HAMi's namespace, the nodes' annotations, HAMi's events.
 """
 
 import asyncio
@@ -57,7 +57,7 @@ ObjectsOf = Callable[[Kind[Resource]], Awaitable[list[Resource]]]
 
 
 class RecordSummary(NamedTuple):
-    """What was written: how many objects of each kind, which logs; and the gaps, what could not be."""
+    """What a recording holds: the number of objects of each kind, the logs' names; and the gaps."""
 
     path: Path
     objects: dict[str, int]
@@ -77,11 +77,11 @@ async def record(
 ) -> RecordSummary:
     """Writes a recording of the cluster to `out`: a `.tar.gz` where the name ends so, else a folder.
 
-    `pod` (namespace and name) limits the scheduler's logs to the lines that name it or bear on every pod. Objects are
-    always all of them, since what a node has left depends on every pod. An existing archive is replaced, a folder must
-    be new or empty (UsageError). `annotations`: what the keys of annotations begin with that are kept beside HAMi's and
-    Kubernetes' own. Metrics of the scheduler are read where there are `ports`. `objects_of` may give less.
-    Raises SourceError when nothing could be read at all.
+    `pod` (namespace and name) limits the scheduler's logs to the lines that name it or bear on every pod; objects are
+    always complete, since what a node has left depends on every pod. An existing archive is replaced, a folder must be
+    new or empty (UsageError). `annotations`: beginnings of annotation keys to keep beside HAMi's and Kubernetes' own.
+    `ports`: access to the scheduler's metrics, None to leave them out. `objects_of` reads the objects of a kind; it may
+    give fewer than all. Raises SourceError when nothing could be read at all.
     """
     out, objects_of = _checked(out), objects_of or partial(_all_of, cluster)
     async with asyncio.TaskGroup() as reading:
@@ -201,15 +201,15 @@ def _remove(path: Path) -> None:
 _IN_NAMESPACE = (CONFIG_MAPS, DAEMON_SETS, DEPLOYMENTS, ENDPOINT_SLICES, LEASES, REPLICA_SETS, SERVICES)
 _PLURALS = frozenset(kind.plural for kind in _IN_NAMESPACE)
 _REASONS = ("FilteringFailed", "BindingFailed")
-"""HAMi's own events, which stand where the pods are that they are about (pkg/scheduler/event.go)."""
+"""The reasons of HAMi's own events, which are in the namespace of the pod they are about (pkg/scheduler/event.go)."""
 
 
 async def capture(
     cluster: LiveCluster, namespace: str, pods: Sequence[Pod], out: Path, *, annotations: tuple[str, ...]
 ) -> RecordSummary:
-    """Writes the recording to `out`; `pods` are the scheduler's, in HAMi's `namespace`; `annotations` as for `record`.
+    """Records to `out` what ends with the scheduler's `pods` in HAMi's `namespace`; `annotations` as for `record`.
 
-    Metrics that may not be fetched are a gap. Raises SourceError when no log of theirs could be read, UsageError when
+    Metrics that may not be fetched are a gap. Raises SourceError when no log of the pods could be read, UsageError when
     `out` cannot be written.
     """
 

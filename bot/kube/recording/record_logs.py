@@ -1,4 +1,4 @@
-"""Which logs and metrics a recording holds: of HAMi's own pods, and of no other."""
+"""The logs and metrics that a recording holds: of HAMi's own pods, and of no other."""
 
 import asyncio
 from collections.abc import Iterable, Sequence
@@ -23,16 +23,16 @@ from bot.report import Gap, gap
 from bot.texts import Text
 
 MAX_LOGS = 32 * 1024 * 1024
-"""How much log is read, all containers together, in bytes."""
+"""The most bytes of log that are read, for all containers together."""
 MOST_PLUGIN_PODS = 20
 MONITOR_PORT = 9394
-"""vGPUmonitor's, in the device plugin's pod."""
+"""The port of vGPUmonitor's metrics, in the device plugin's pod."""
 MOST_MONITORS = 200
 _MONITORS = "metrics of vGPUmonitor"
 _OF_NO_POD = tuple(words.encode() for words in OF_NO_POD)
 _METRICS_WITHIN_S = 10.0
 _ALL_METRICS_WITHIN_S = 20.0
-"""A temporary change waits until what its restart destroys is recorded."""
+"""The seconds for all metrics together: a temporary change waits until what its restart destroys is recorded."""
 _PERIOD_S = 3600
 
 
@@ -41,9 +41,9 @@ async def logs_of_hami(
 ) -> tuple[dict[str, bytes], list[Gap]]:
     """The redacted logs of HAMi's scheduler and device plugin by file name, with a restarted container's run before.
 
-    The scheduler's are of the last hour: where a `pod` is named, of the extender only the lines that name it, or that
-    bear on every pod, and of kube-scheduler those that name it. The device plugin's are the newest lines of
-    at most `MOST_PLUGIN_PODS` pods: first the one on `node`, then those that are not ready or were restarted.
+    The scheduler's are of the last hour: with a `pod` only the lines that name it and, of the extender, those that bear
+    on every pod. The device plugin's are the newest lines of at most `MOST_PLUGIN_PODS` pods: first the one on `node`,
+    then those that are not ready or were restarted. Gaps for what could not be read.
     """
 
     def order(pod: Pod) -> tuple[bool, bool]:
@@ -78,9 +78,9 @@ async def logs_of_hami(
 
 
 async def metrics_of_hami(ports: PodPorts, pods: Iterable[Pod]) -> tuple[dict[str, bytes], list[Gap]]:
-    """What the scheduler pods and each node's vGPUmonitor tell on their metrics ports, by file name.
+    """The metrics of the scheduler pods and of each node's vGPUmonitor, by file name; and the gaps.
 
-    At most `MOST_MONITORS` monitors are asked. What may not be read is a gap, for all monitors one.
+    At most `MOST_MONITORS` monitors are asked. Failures of monitors make one gap together.
     """
     of_hami = list(pods)
     monitors = list(filter(is_plugin, of_hami))

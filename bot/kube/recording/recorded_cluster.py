@@ -1,7 +1,7 @@
 """A recorded cluster: a folder or `.tar.gz` (`hami-bot.recording/v1`) that answers as a live cluster would.
 
-Files may be hand-made: what `kubectl get … -A -o json` prints is a valid `objects/` file as it is. What pods' ports
-served are `pprof/<namespace>/<pod>/<profile>.pb.gz` and `metrics/<namespace>/<pod>/<port>.prom`.
+Files may be hand-made: the output of `kubectl get … -A -o json` is a valid `objects/` file as it is. Answers of pods'
+ports are in `pprof/<namespace>/<pod>/<profile>.pb.gz` and `metrics/<namespace>/<pod>/<port>.prom`.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -43,7 +43,7 @@ _TIMES = frozenset(
 
 
 class Meta(msgspec.Struct, omit_defaults=True):
-    """`meta.json`. Only `taken_at` must be there; a `format`, when there is one, must be ours."""
+    """A recording's `meta.json`. Only `taken_at` must be there; a `format`, when there is one, must be ours."""
 
     taken_at: str
     format: str = ""
@@ -53,16 +53,16 @@ class Meta(msgspec.Struct, omit_defaults=True):
     hami_vnpu_core: bool = False
     """Whether the device config sets `vnpus.hamiVnpuCore`."""
     neuron_cores_per_device: int = 0
-    """What the scheduler takes every Neuron device to have."""
+    """The number of cores that HAMi's scheduler takes every Neuron device to have."""
 
 
 _HINTS = ("hami_vnpu_core", "neuron_cores_per_device")
 
 
 class RecordedCluster:
-    """A `Cluster` that reads a recording: lazily where it is a folder, from memory where it is an archive.
+    """A `Cluster` that reads a recording: a folder when asked, an archive from memory.
 
-    `undecodable` tells which objects of the lists asked for so far could not be read; `notes` what had to be assumed.
+    `undecodable` names the objects of the lists read so far that could not be read; `notes` what had to be assumed.
     """
 
     cache_age_s = None
@@ -88,15 +88,15 @@ class RecordedCluster:
 
     @classmethod
     def open(cls, path: Path, *, name: str = "") -> "RecordedCluster":
-        """The recording at `path`, under the name that settings give it, else its own.
+        """The recording at `path` as a cluster; `name` is from the settings, empty for the recording's own.
 
-        SourceError says what is wrong with it: missing, cut off, unsafe, no recording.
+        Raises SourceError, which says what is wrong: missing, cut off, unsafe, no recording.
         """
         return cls(path, open_files(path), name=name)
 
     @property
     def device_hints(self) -> Mapping[str, int]:
-        """The device hints that `meta.json` states."""
+        """The hints about HAMi's devices in `meta.json`, those above 0."""
         said = {name: int(getattr(self._meta, name)) for name in _HINTS}
         return {name: value for name, value in said.items() if value > 0}
 
@@ -107,16 +107,16 @@ class RecordedCluster:
         return self._taken_at
 
     def as_of(self, shown: Iterable[str | None]) -> datetime:
-        """`taken_at`, whatever the objects show."""
+        """The recording's `taken_at`, whatever the objects show."""
         del shown
         return self._taken_at
 
     def files(self, prefix: str = "") -> list[str]:
-        """The names of the recording's files that start so, sorted: `metrics/hami-system/…/9395.prom`."""
+        """The recording's file names that start with `prefix`, sorted: `metrics/hami-system/…/9395.prom`."""
         return self._files.names(prefix)
 
     def read(self, name: str) -> bytes:
-        """One file of the recording; SourceError when it is not there."""
+        """The bytes of one file of the recording. Raises SourceError when it is not there."""
         return self._files.read(name)
 
     async def get(self, kind: Kind[R], name: str, namespace: str = "") -> R:
@@ -144,7 +144,7 @@ class RecordedCluster:
         return found
 
     async def list(self, kind: Kind[R], namespace: str = "", **which: Unpack[Which]) -> list[R]:
-        """See `Cluster.list`. All fields are given whatever is asked for: they are read already."""
+        """The objects of the kind, as `Cluster.list`; with all fields even for `metadata_only`."""
         items = self._objects(kind).items
         if namespace and kind.namespaced:
             items = [item for item in items if item.namespace == namespace]
@@ -173,7 +173,7 @@ class RecordedCluster:
         return lines.finish(cut_short=len(text) > wanted.limit_bytes)
 
     async def pod_get(self, wanted: PodGet) -> PodAnswer:
-        """See `bot.kube.cluster.PodPorts`: what was recorded is served at once, whatever the query says."""
+        """The recorded answer of a pod's port (`PodPorts`), whatever the query; its status is 200."""
         profile = wanted.path.removeprefix("debug/pprof/")
         for part in (wanted.namespace, wanted.pod, profile):
             if part in ("", ".", "..") or any(character in part for character in "/\\\0"):

@@ -1,7 +1,7 @@
-"""What may leave the cluster in a recording. Everything that is not named here as kept is left out or masked.
+"""Redaction: what may leave the cluster in a recording. Everything not named here as kept is left out or masked.
 
-The narrow models leave out secrets, managed fields and what env and volumes come from, since they never decode them.
-What they do hold as free text is handled here: env values, annotations, command lines, config files, messages and logs.
+The narrow models leave out secrets, managed fields and the sources of env and volumes, since they never decode them.
+Free text that they do hold is handled here: env values, annotations, command lines, config files, messages and logs.
 """
 
 import re
@@ -35,10 +35,10 @@ _OPEN_VARIABLES = re.compile(
     r"|CUDA_VISIBLE_DEVICES|LIBCUDA_LOG_LEVEL|GPU_CORE_UTILIZATION_POLICY|ACTIVE_OOM_KILLER|LD_PRELOAD|HOOK_PATH|NODE_NAME"
     r"|NVIDIA_(?:VISIBLE_DEVICES|DRIVER_CAPABILITIES|DISABLE_REQUIRE)|PASS_DEVICE_SPECS|DP_(?:EN|DIS)ABLE_HEALTHCHECKS"
 )
-"""Environment variables whose values HAMi, HAMi-core or NVIDIA's runtime read; of all others only the name is kept."""
+"""Variables that HAMi, HAMi-core or NVIDIA's runtime read and whose values are kept; others keep their name only."""
 
 NEVER_STARTED = frozenset({"StartError", "ContainerCannotRun"})
-"""What containerd, CRI-O and dockershim give as the reason of an end without a start: its message is the runtime's."""
+"""Reasons in a status by which runtimes tell that a container never started; its message is then the runtime's."""
 
 _KEPT_ANNOTATIONS = (
     "hami.io/",
@@ -122,9 +122,9 @@ _RULES: tuple[tuple[tuple[str, ...], re.Pattern[str], str | Callable[[re.Match[s
 
 
 def masked(text: str, longest: int | None = None) -> str:
-    """The text with everything masked that looks like a credential; what stands around it is kept.
+    """The text with everything masked that looks like a credential; the text around it is kept.
 
-    With `longest` so many characters of the result are given, and only twice as many of the text are looked at.
+    With `longest` the result is cut to so many characters, and only twice as many of the text are searched.
     """
     if longest is not None:
         start = text[: 2 * longest]
@@ -140,7 +140,7 @@ def masked(text: str, longest: int | None = None) -> str:
 
 
 def masked_log(lines: Iterable[str]) -> str:
-    """A log, line by line (a private key may span several), each line ended."""
+    """A log of these lines with credentials masked (a private key may span several), each line ended."""
     text = "".join(f"{line}\n" for line in lines)
     text = _PEM.sub(MASK, text) if "-----BEGIN" in text else text
     return "".join(map(masked, text.splitlines(keepends=True)))
@@ -149,7 +149,7 @@ def masked_log(lines: Iterable[str]) -> str:
 def redacted(item: Resource, annotations: tuple[str, ...] = ()) -> dict[str, Any]:
     """The object as JSON builtins under the API's names, fit to leave the cluster.
 
-    `annotations`: what the keys of further annotations begin with that are kept.
+    `annotations`: beginnings of further annotation keys to keep.
     """
     value = _redacted(msgspec.to_builtins(item), (*_KEPT_ANNOTATIONS, *annotations), of_hami=False)
     if isinstance(item, ConfigMap) and item.data is not None:
@@ -205,7 +205,7 @@ def _ended(terminated: dict[str, Any], *, of_hami: bool) -> dict[str, Any]:
 
 
 def masked_record(text: str) -> str:
-    """A record of a change holds command lines, whose secrets may be words of their own beside their flags."""
+    """The text of a change's record, masked: its command lines may have secrets as words beside their flags."""
     try:
         record = msgspec.json.decode(text, type=dict[str, Any])
     except (msgspec.DecodeError, RecursionError):
@@ -219,7 +219,7 @@ def _is_words(value: Any) -> bool:
 
 
 def masked_arguments(arguments: list[str]) -> list[str]:
-    """A command line whose secrets are masked: the values of flags named like one, and what looks like a credential."""
+    """A command line, masked: values of flags that are named like secrets, and what looks like a credential."""
     kept: list[str] = []
     secret_follows = False
     for argument in arguments:

@@ -1,9 +1,9 @@
-"""The lists that questions read again and again, answered from memory: for a bot that stays, not for a single question.
+"""The lists that questions read again and again, answered from memory: for a bot that stays, not for one question.
 
-A list is read from the API the first time that it is asked for, and followed by a watch with the same selectors from
-then on, so what it holds is what the API told last. Where its watch is refused, or silent for too long, it is read
-anew, once for all who ask meanwhile. Every other list is read once for all who ask before that reading begins, so that
-questions of the same moment hold the same objects; objects asked for by name and logs are read for the one who asks.
+A list is read from the API at its first use, and from then on followed by a watch with the same selectors, so it holds
+what the API reported last. Where its watch is refused, or silent for too long, the list is read anew, once for all who
+wait. Every other list is read once for all who ask before that reading begins, so that questions of the same moment
+hold the same objects; objects by name and logs are read for each caller.
 """
 
 import asyncio
@@ -22,16 +22,16 @@ from bot.kube.watch.follow import Follower, FollowPace, shared
 R = TypeVar("R", bound=Resource)
 
 MOST_LISTS = 12
-"""Each is one connection that stays open."""
+"""The most lists that are followed for one cluster; each keeps one connection open."""
 _AS_USUAL = FollowPace()
 _OF_ONE_OBJECT = ("metadata.name=", "spec.nodeName=", "involvedObject.")
 _UNPLACED = ("status.phase=Pending", "spec.nodeName=")
 
 
 class WatchCache:
-    """What is followed of one cluster, and what is read of lists that nobody follows.
+    """The followed lists of one cluster, and shared readings of lists that are not followed.
 
-    Use as an async context manager; the live cluster is not closed by it.
+    Use as an async context manager, which does not close the live cluster.
     """
 
     def __init__(self, live: LiveCluster, pace: FollowPace = _AS_USUAL) -> None:
@@ -55,7 +55,7 @@ class WatchCache:
     async def listed(self, wanted: Selection[R], namespace: str) -> Listed[R]:
         """Reads a list as a live cluster does, once for all who ask before the reading begins. Raises SourceError.
 
-        Who asks while one is read waits for the next: what is answered was read after it was asked for.
+        A caller that comes during a reading waits for the next one: its answer was read after it asked.
         """
         key = wanted, namespace
         reading = self._next.get(key)
@@ -76,7 +76,7 @@ class WatchCache:
             del self._running[key]
 
     def follower(self, wanted: Selection[R]) -> Follower[R] | None:
-        """Who follows that list, begun or not; None when it is not one to follow."""
+        """The follower of that list, whether or not it has begun; None for a list that is not worth following."""
         known = self.followed.get(wanted)
         if known is None and _is_worth_it(wanted) and len(self.followed) < MOST_LISTS:
             known = self.followed[wanted] = Follower(self.live, wanted, self._pace)
@@ -93,9 +93,9 @@ def _is_worth_it(wanted: Selection[Any]) -> bool:
 
 
 class CachedCluster:
-    """A `Cluster` for one question: see `bot.kube.cluster.Cluster`.
+    """A `Cluster` for one question, which reads followed lists from memory.
 
-    `cache_age_s` is how old, in whole seconds, what came from memory may have been; None when nothing did.
+    `cache_age_s` is the greatest age, in whole seconds, of what came from memory; None when nothing did.
     """
 
     hami_version_hint = ""
@@ -111,7 +111,7 @@ class CachedCluster:
         self.get, self.raw, self.log = live.get, live.raw, live.log
 
     def anew(self) -> "CachedCluster":
-        """A view of this cluster for another question."""
+        """The cluster for another question, with a `cache_age_s` of its own."""
         return CachedCluster(self._cache)
 
     @property
@@ -123,8 +123,8 @@ class CachedCluster:
         return sorted({name for some in self._left_out.values() for name in some})
 
     def as_of(self, shown: Iterable[str | None]) -> datetime:
-        """The time that the answer is of: as of a live cluster, but no later than what came from memory is known to
-        have been so.
+        """The moment to judge ages by: a live cluster's, but at least `cache_age_s` ago. What came from memory is not
+        known to have been true any later.
         """
         moment = self._live.as_of(shown)
         return min(moment, self.now() - timedelta(seconds=self.cache_age_s)) if self.cache_age_s else moment

@@ -1,4 +1,4 @@
-"""Keeps a mirror of one list: lists, watches, and lists again when the watch cannot go on."""
+"""Followers, which keep a mirror of one list: they list, watch, and list again when the watch cannot go on."""
 
 import asyncio
 import logging
@@ -24,12 +24,12 @@ log = logging.getLogger(__name__)
 
 
 class FollowPace(NamedTuple):
-    """How a follower takes its time, in seconds.
+    """The timing of a follower, in seconds.
 
-    `silence_s`: a watch that says nothing for so long is cut, and what it told before is too old to answer with. Where
-    nothing changes an API server sends a bookmark every 60 s. `watch_s`: how long a watch may last; servers end them
-    after 30 to 60 minutes by themselves. `retry_s` doubles with every failure in a row up to `longest_retry_s`.
-    `forbidden_s`: until a refused watch is tried again.
+    `silence_s`: a watch that is silent for so long is cut, and its list is too old to answer with. Where nothing
+    changes an API server sends a bookmark every 60 s. `watch_s`: how long a watch may last; servers end them after 30
+    to 60 minutes by themselves. `retry_s` doubles with every failure in a row up to `longest_retry_s`. `forbidden_s`:
+    until a refused watch is tried again.
     """
 
     silence_s: float = 75
@@ -40,9 +40,9 @@ class FollowPace(NamedTuple):
 
 
 async def shared(reading: asyncio.Task[T], name: str) -> T:
-    """What the reading gives, which goes on when one of those who wait for it is cancelled.
+    """The result of a reading that several callers wait for; it goes on when one of them is cancelled.
 
-    Raises what it raises, and SourceError where the reading itself was cancelled, because the bot closes.
+    Raises the reading's error, and SourceError where the reading itself was cancelled because the bot closes.
     """
     try:
         return await asyncio.shield(reading)
@@ -56,9 +56,9 @@ async def shared(reading: asyncio.Task[T], name: str) -> T:
 
 
 def take_over(item: Resource, before: Resource | None) -> None:
-    """Gives an object just decoded the texts of what it was before where they have not changed.
+    """Gives a newly decoded object the unchanged labels and annotations of its older version, `before`.
 
-    That keeps what is remembered about a long one.
+    Caches that remember what long texts say then find the same text again.
     """
     if before is None:
         return
@@ -76,7 +76,7 @@ def _unchanged(texts: dict[str, str] | None, known: dict[str, str] | None) -> di
 
 
 class Follower(Generic[R]):
-    """One list of one cluster, mirrored. Nothing is read before `read`; `close` ends it."""
+    """Follows one list of one cluster in a `mirror`. Nothing is read before `read`; `close` ends it."""
 
     def __init__(self, live: LiveCluster, wanted: Selection[R], pace: FollowPace) -> None:
         self.mirror = Mirror[R]()
@@ -92,27 +92,27 @@ class Follower(Generic[R]):
 
     @property
     def begun(self) -> bool:
-        """Whether somebody has begun it."""
+        """Whether the list was read, or is being read, for the first time."""
         return self._listing is not None or self._task is not None
 
     def age_s(self) -> float | None:
-        """How old the mirror may be: the time since the server last told anything. None when it is of no use."""
+        """The greatest age of the mirror: seconds since the server's last news. None when it must not be used."""
         if self._told_at is None:
             return None
         age = _now() - self._told_at
         return age if age <= self._pace.silence_s else None
 
     async def read(self) -> float | None:
-        """Reads the list into the mirror, once for all who ask meanwhile; it is followed from there on.
+        """Reads the list into the mirror, once for all who wait; a watch follows it from there on.
 
-        How old it is for one who came while it was read already, None for the one who had it read. Raises SourceError.
+        The mirror's age in seconds for a caller that came during the reading, None for its first. Raises SourceError.
         """
         joins = self._listing is not None
         asked_at = await self._list()
         return _now() - asked_at if joins else None
 
     async def close(self) -> None:
-        """Stops following; the mirror is of no use afterwards."""
+        """Stops following; the mirror must not be used afterwards."""
         self._told_at = None
         running: list[asyncio.Task[Any]] = [task for task in (self._task, self._listing) if task]
         for task in running:

@@ -1,4 +1,4 @@
-"""Reads a watch's stream of bytes as changes, and keeps a list equal to the API's by them. Pure: both are fed."""
+"""A watch's bytes read as changes, and a list kept equal to the API's by these. Nothing in this module does I/O."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Generic, NamedTuple, TypeVar
@@ -16,7 +16,7 @@ MOST_REMOVED = 4096
 
 
 class WatchEvent(NamedTuple, Generic[R]):
-    """One event. `item` is None for what was deleted, and for what could not be read; then `bad` says why."""
+    """One change of an object. `item` is None for a deleted one, and for an unreadable one; then `bad` says why."""
 
     key: str
     version: int
@@ -25,11 +25,11 @@ class WatchEvent(NamedTuple, Generic[R]):
 
 
 class Mirror(Generic[R]):
-    """The objects of one list, by `namespace/name`.
+    """The objects of one list, by `namespace/name`, kept equal to the API's.
 
-    What a stream says twice, or about one object too late, changes nothing: versions of one object only grow.
-    `version` is the newest that was told, from which the next watch goes on, because an API server tells changes in
-    order; `settled` is that of the last list or bookmark.
+    A change that comes twice, or too late for its object, has no effect: versions of one object only grow. `version` is
+    the newest that was reported, from which the next watch goes on, because an API server reports changes in order;
+    `settled` is that of the last list or bookmark.
     """
 
     def __init__(self) -> None:
@@ -41,22 +41,22 @@ class Mirror(Generic[R]):
 
     @property
     def bad(self) -> dict[str, str]:
-        """The objects that could not be read, and why."""
+        """The objects of the list that could not be read, by key, and why."""
         return {key: why for key, (_, why) in self._bad.items()}
 
     def items(self) -> list[R]:
-        """The objects, in the API's order."""
+        """The objects of the list, in the API's order."""
         if not self._in_order:
             self._items = dict(sorted(self._items.items()))
             self._in_order = True
         return list(self._items.values())
 
     def get(self, key: str) -> R | None:
-        """One object, None when it is not there."""
+        """The object with that key, None when the list has none."""
         return self._items.get(key)
 
     def replace(self, items: Iterable[R], bad: Mapping[str, str], version: int) -> None:
-        """Takes over a whole list that was read at that version; objects that have not changed stay the same ones."""
+        """Takes over a whole list that was read at `version`; unchanged objects stay the same Python objects."""
         fresh: dict[str, R] = {}
         for item in items:
             key, meta = key_of(item), item.metadata
@@ -69,7 +69,7 @@ class Mirror(Generic[R]):
         self.version = self.settled = version
 
     def apply(self, change: WatchEvent[R]) -> None:
-        """Takes over one change, unless a later one of the same object, or a list behind it, is known already."""
+        """Takes over one change, unless a later one of the object, or a list after it, is known already."""
         key = change.key
         if change.version <= max(self.settled, self._known(key)):
             return
@@ -89,7 +89,7 @@ class Mirror(Generic[R]):
             del self._removed[next(iter(self._removed))]
 
     def bookmark(self, version: int) -> None:
-        """Everything up to that version has been told. Raises StaleListError where more than that has been.
+        """Notes that everything up to `version` was reported. Raises StaleListError where more was before.
 
         Such a server was restored from a backup: the list has to be read anew.
         """
@@ -106,24 +106,24 @@ class Mirror(Generic[R]):
 
 
 def key_of(item: Resource) -> str:
-    """How the API orders objects: `namespace/name`, or the name alone where there are no namespaces."""
+    """An object's key, by which the API sorts: `namespace/name`, or the name alone without a namespace."""
     return f"{item.namespace}/{item.name}" if item.namespace else item.name
 
 
 def version_of(text: str) -> int:
-    """A resourceVersion as a number, 0 for none. Raises ValueError for a server that counts in another way."""
+    """A resourceVersion as a number, 0 for an empty text. Raises ValueError for a server with other versions."""
     return int(text) if text else 0
 
 
 LONGEST_EVENT = 16 * 1024 * 1024
-"""etcd takes no object over 1.5 MB, in JSON a few times that: what is longer is no watch."""
+"""The most bytes of one event. etcd takes no object over 1.5 MB, in JSON a few times that."""
 _EXPIRED = 410
 # Not DecodeError alone: text that is no UTF-8 and nesting without end are reported by Python's own classes.
 _UNREADABLE = (ValueError, RecursionError)
 
 
 class Bookmark(NamedTuple):
-    """Everything up to `version` has been told."""
+    """A watch's statement that everything up to `version` was reported."""
 
     version: int
 
@@ -140,8 +140,8 @@ _decode_head = msgspec.json.Decoder(_WatchedEvent[Resource]).decode
 class EventReader(Generic[R]):
     """Reads the events of one watch, whose objects are decoded as `model`.
 
-    Raises StaleListError where the server says that the list has to be read anew, SourceError for any other error of
-    its, and for a stream that is no watch.
+    Raises StaleListError where the server says that the list has to be read anew, SourceError for any other error that
+    the server sends, and for a stream that is no watch.
     """
 
     def __init__(self, model: type[R]) -> None:
@@ -150,7 +150,7 @@ class EventReader(Generic[R]):
         self._rest = bytearray()
 
     def feed(self, piece: bytes) -> Iterator[WatchEvent[R] | Bookmark]:
-        """What is complete with this piece. Exhaust it before feeding more."""
+        """The events that are complete with this piece of bytes. Exhaust the iterator before feeding more."""
         end = piece.find(b"\n")
         if end < 0:
             self._rest += piece

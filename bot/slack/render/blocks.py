@@ -1,10 +1,9 @@
-"""Blocks, elements and views as plain dicts within Slack's limits: what is too long is cut, what is too many left out.
-
+"""Blocks, elements and views as plain dicts within Slack's limits: text that is too long is cut, extra parts left out.
 `Room` is how much of an answer a message has room for.
 
-Text is shown as it is, whoever wrote it: `plain_text` without pictures. It may be a text that is no words yet: they
-are cut when `in_words` fills them in. A button's value holds the words that it asks, so a click needs nothing that we
-would have to keep; it makes a round trip through a client, and is read like anything that a stranger sends.
+Text is shown as it is, whoever wrote it: `plain_text` without pictures. It may be a text that is no words yet: it is
+cut when `in_words` fills it in. A button's value holds the words that it asks, so the bot need not keep anything for a
+click; it makes a round trip through a client, and is read like anything that a stranger sends.
 """
 
 import hashlib
@@ -55,7 +54,7 @@ Shown = TypeVar("Shown", bound=dict[str, Any] | list[Any])
 
 
 class Draft(NamedTuple):
-    """A `Message` before it is words: its blocks hold texts."""
+    """A `Message` before it is put into words: its blocks hold texts."""
 
     text: Mrkdwn | MrkdwnText
     blocks: tuple[Block, ...] = ()
@@ -63,12 +62,12 @@ class Draft(NamedTuple):
     broadcast: bool = False
 
     def in_words(self, say: Texts) -> Message:
-        """The message in one language."""
+        """The draft as a message in the language of `say`."""
         return Message(say.words(self.text), in_words(self.blocks, say), self.files, self.broadcast)
 
 
 def in_words(value: T, say: Texts) -> T:
-    """Blocks, elements or a view with words in the place of texts."""
+    """The blocks, elements or view with words in place of texts."""
     filled: Any = value
     match value:
         case Text():
@@ -90,7 +89,7 @@ def in_words(value: T, say: Texts) -> T:
 
 
 def plain(text: Prose, most: int) -> Element:
-    """A text object in which nothing is parsed; Slack refuses an empty one."""
+    """A text object in which Slack parses nothing; an empty text becomes a hyphen, because Slack refuses empty ones."""
 
     def labelled(words: str) -> str:
         return inert(words, most) if words.strip() else _NO_LABEL
@@ -103,7 +102,7 @@ def plain(text: Prose, most: int) -> Element:
 
 
 def plain_section(text: Prose, *, accessory: Element | None = None) -> Block:
-    """Anybody's words."""
+    """A section with text that anybody may have written; nothing in it is parsed."""
     block: Block = {"type": "section", "text": plain(text, SECTION)}
     return block if accessory is None else {**block, "accessory": accessory}
 
@@ -113,24 +112,24 @@ def header(text: Prose) -> Block:
 
 
 def context(*texts: Prose) -> Block:
-    """Small print, one piece per text; at least one."""
+    """A block of small print, one piece per text; needs at least one text."""
     return {"type": "context", "elements": [plain(text, SECTION) for text in texts[:CONTEXT_ELEMENTS]]}
 
 
 def actions(*elements: Element) -> Block:
-    """At least one element, each with its own action_id."""
+    """A block of elements such as buttons; at least one, each with its own action_id."""
     return {"type": "actions", "elements": list(elements[:ACTIONS_ELEMENTS])}
 
 
 def table(rows: Sequence[Sequence[Element]], right: Sequence[bool]) -> Block:
-    """Rows of what `cell` gives, the heading first; `right` says for each column whether it stands at the right."""
+    """A table of the rows, each cell as `cell` gives it, the heading first; `right` tells which columns align right."""
     aligned = [{"is_wrapped": True, "align": "right" if is_right else "left"} for is_right in right[:TABLE_COLUMNS]]
     shown = [list(row[:TABLE_COLUMNS]) for row in rows[:TABLE_ROWS]]
     return {"type": "table", "rows": shown, "column_settings": aligned}
 
 
 def data_table(caption: Prose, rows: Sequence[Sequence[Element]], page: int) -> Block:
-    """Rows as a table that people sort, filter and turn the pages of; a column of numbers sorts as numbers.
+    """A table that people sort, filter and turn the pages of; a column of numbers sorts as numbers.
 
     Source: docs.slack.dev/reference/block-kit/blocks/data-table-block, October 2026.
     """
@@ -156,7 +155,7 @@ def _numbers(column: Sequence[Element]) -> Sequence[Element]:
 
 
 def task_card(task_id: str, title: str) -> Block:
-    """One step that is under way. Source: docs.slack.dev/reference/block-kit/blocks/task-card-block, October 2026."""
+    """A card for a step under way. Source: docs.slack.dev/reference/block-kit/blocks/task-card-block, October 2026."""
     return {
         "type": "task_card",
         "task_id": task_id,
@@ -171,7 +170,7 @@ def cell(text: str) -> Element:
 
 
 def asking(label: Prose, element: Element, block_id: str, *, hint: Prose = "") -> Block:
-    """An `input` block around an element of a modal."""
+    """An `input` block with its label, around an element of a modal."""
     block: Block = {"type": "input", "block_id": block_id, "label": plain(label, LABEL), "element": element}
     return block | {"optional": False} | ({"hint": plain(hint, LABEL)} if hint else {})
 
@@ -182,14 +181,14 @@ def asking(label: Prose, element: Element, block_id: str, *, hint: Prose = "") -
 def button(
     label: Prose, action_id: str, value: str = "", *, style: str = "", confirm: Element | None = None
 ) -> Element:
-    """A button; `value` is not cut, since half of one means something else. Style: `primary` or `danger`."""
+    """A button; its `value` is never cut, since half of one means something else. Style: `primary` or `danger`."""
     element: Element = {"type": "button", "text": plain(label, BUTTON_TEXT), "action_id": action_id}
     optional = {"value": value, "style": style, "confirm": confirm}
     return {**element, **{name: value for name, value in optional.items() if value}}
 
 
 def confirm(title: Prose, text: Prose, yes: Prose = "") -> Element:
-    """The question before a button acts."""
+    """The dialog that asks before a button acts."""
     return {
         "title": plain(title, CONFIRM_TITLE),
         "text": plain(text, CONFIRM_TEXT),
@@ -217,7 +216,7 @@ def modal(
     callback_id: str = "",
     private_metadata: str = "",
 ) -> Element:
-    """A modal; one with an input block needs `submit`. `private_metadata`: at most 3,000 characters, never cut."""
+    """A modal view; one with an input block needs `submit`. `private_metadata`: at most 3,000 characters, never cut."""
     view: Element = {
         "type": "modal",
         "title": plain(title, VIEW_TITLE),
@@ -238,8 +237,8 @@ def home(blocks: Sequence[Block]) -> Element:
 
 
 class Room:
-    """The characters that are left; every text and every part of an answer passes through it on its way to a block,
-    and becomes words of `say` there, which are measured.
+    """The characters that a message has left. Every text and every part of an answer passes through it on its way to a
+    block, and becomes words of `say` there, which are measured.
     """
 
     def __init__(self, characters: int, say: Texts) -> None:
@@ -248,20 +247,20 @@ class Room:
         self.overflowed = False
 
     def copy(self) -> "Room":
-        """A room with as much left, to be filled in another way."""
+        """Another room with as many characters left, to be filled in another way."""
         other = Room(self.characters, self.say)
         other.overflowed = self.overflowed
         return other
 
     def text(self, prose: Prose, most: int) -> str:
-        """The text made inert, or the beginning of it: that the rest is missing is kept in mind."""
+        """The text made inert and cut to `most` characters; if it was cut, `overflowed` is set."""
         whole = visible(self.say.words(prose)[: most + 1])
         shown = cut(whole, most)
         self.overflowed = self.overflowed or shown != whole
         return shown
 
     def whole(self, raw: str, most: int) -> str:
-        """The text made inert, or nothing: what is copied, such as a command, is never cut."""
+        """The text made inert, or "" if it is too long: text to be copied, such as a command, is never cut."""
         shown = visible(raw[: most + 1])
         if len(shown) <= most:
             return shown
@@ -269,15 +268,15 @@ class Room:
         return ""
 
     def take(self, part: Shown) -> Shown:
-        """The part, which is shown whatever is left."""
+        """The part in words, whose characters are taken from the room, however few are left."""
         shown = in_words(part, self.say)
         self.characters -= total_text(shown)
         return shown
 
     def fill(self, items: Sequence[T], show: Callable[[int, T], Shown], *, share: int, most: int) -> list[Shown]:
-        """The first items as `show(number, item)` gives them: at most so many, in at most `share` characters together.
+        """The first items as `show(number, item)` gives them: at most `most`, in at most `share` characters together.
 
-        `overflowed` says from then on whether anything had to be left out.
+        `overflowed` is set if any item had to be left out.
         """
         limit = min(share, self.characters)
         shown: list[Shown] = []
@@ -297,14 +296,14 @@ EVERYTHING = "show-everything"
 
 
 class Pressed(msgspec.Struct, frozen=True, tag_field="v", tag=1, forbid_unknown_fields=True, omit_defaults=True):
-    """What a button or a form carries; `v` is the version of what we mean by it."""
+    """The values that a button or a form carries; `v` is the version of their meaning."""
 
 
 P = TypeVar("P", bound=Pressed)
 
 
 class AskButton(Pressed, frozen=True, rename={"words": "ask"}):
-    """What a button asks: the words after the command, and the cluster and gist of the answer that it stood under."""
+    """The question that a button asks: the words after the command, the cluster and gist of the answer above it."""
 
     words: Annotated[str, msgspec.Meta(pattern=r"\S")]
     cluster: str
@@ -312,12 +311,14 @@ class AskButton(Pressed, frozen=True, rename={"words": "ask"}):
 
 
 def value_of(pressed: Pressed) -> str:
-    """The value of a button; Slack refuses one of more than 2,000 characters, so no character is an escape of six."""
+    """The value of a button or form; Slack refuses one of more than 2,000 characters, so no character is an escape of
+    six.
+    """
     return json.dumps(msgspec.to_builtins(pressed), ensure_ascii=False, separators=(",", ":"))
 
 
 def read_value(text: str, kind: type[P]) -> P | None:
-    """What the value of a button or a form carries, or None if it is none of ours."""
+    """The values that a button or a form carries, as `kind`; None if the text is no such value of the bot."""
     if len(text) > BUTTON_VALUE:
         return None
     try:
@@ -327,14 +328,16 @@ def read_value(text: str, kind: type[P]) -> P | None:
 
 
 def gist(report: Report) -> str:
-    """A digest that is another one when an answer tells something else: not when an age or an amount differs."""
+    """A digest of an answer that differs when another answer tells something else, but not when only an age or amount
+    differs.
+    """
     found = [(finding.code, finding.confidence, finding.scope.nodes) for finding in report.findings]
     said = repr((report.playbook, report.subject, report.severity, re.sub(r"\d+", "0", report.verdict), found))
     return hashlib.sha256(said.encode(errors="replace")).hexdigest()[:16]
 
 
 def action_button(action: NextAction, cluster: str, number: int) -> Element | None:
-    """The button that asks for the action, which must be ours; None where it does not fit into a button."""
+    """The button for an action that is a command of the bot; None where the command does not fit into a button."""
     value = value_of(AskButton(action.command, cluster))
     if len(value) > BUTTON_VALUE:
         return None
@@ -357,8 +360,8 @@ def closing_buttons(
 ) -> list[Element]:
     """[Look again], [Show everything] unless the answer does, and [Post to channel] where only the asker sees it.
 
-    `watch` is a pod that waits: before all [Tell me when it runs]. `direct`: there is no channel to post it to. `read`
-    is the answer's gist. None where the question does not fit into a button.
+    `watch` is a pod that waits: [Tell me when it runs] then comes first. `direct`: there is no channel to post the
+    answer to. `read` is the answer's gist. No buttons where the question does not fit into one.
     """
     value, posted = value_of(AskButton(words, cluster)), value_of(AskButton(words, cluster, read))
     if not words.strip() or len(posted) > BUTTON_VALUE:
@@ -377,12 +380,12 @@ def closing_buttons(
 
 
 def render_clusters(question: str, words: str, clusters: Sequence[str]) -> Message:
-    """Which cluster a question is about: a button for each of at most 25, and how to name one."""
+    """Asks which cluster a question is about: a button for each of at most 25, and how to name one."""
     return _choice(question, [(name, AskButton(words, name)) for name in clusters])
 
 
 def render_choice(question: str, asks: Sequence[str], cluster: str) -> Message:
-    """`asks` are questions as typed after the command; at most 25 are offered, those too long for a button never."""
+    """A choice among the questions `asks`, as typed after the command; at most 25, and none too long for a button."""
     return _choice(question, [(words, AskButton(words, cluster)) for words in asks], reads_out=True)
 
 

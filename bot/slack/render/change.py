@@ -1,5 +1,5 @@
-"""A temporary change in Slack: what would be changed, shown to the one who asked before anything is, and its card,
-edited through its life, and how that calls for help.
+"""A temporary change in Slack: the offer, which shows what would be changed before anything is; its card, edited
+through its life; and calls for help.
 
 Nothing that a person or a cluster wrote is parsed: names of people and times are parts of rich text.
 """
@@ -72,16 +72,16 @@ _REASON, _DIFF_LINES, _NAMED, _ALOUD = 500, 20, 10, 1200
 CONFIRM, CANCEL = "change:confirm", "change:cancel"
 FORM = "change"
 REASON, REASON_TEXT = "because", "text"
-"""The form's block and input."""
+"""The block and the input of the form's reason."""
 LONGEST_REASON = 500
 
 
 class ChangeCard(NamedTuple):
-    """What is known of a change. `by` is who decided or made happen what the state says, empty for the bot itself.
+    """The content of a change's card. `by` is who decided or made happen what the state says, empty for the bot itself.
 
-    Of one that waits, `approval` and `digest` are what its buttons carry, `expires_at` (unix seconds) is how long it is
-    waited for; `longer`: it is an extension of a change that is open. `at` (unix seconds) is when it came to its state,
-    0 where that is not known.
+    While approval is pending, `approval` and `digest` are what the buttons carry, and it expires at `expires_at` (unix
+    seconds); `longer`: it is an extension of a change that is open. `at` (unix seconds) is when the change came to its
+    state, 0 where that is not known.
     """
 
     state: State
@@ -98,7 +98,7 @@ class ChangeCard(NamedTuple):
 
 
 class CardButton(Pressed, frozen=True):
-    """What a button of a card is about. `key` is the change's id, or the approval's."""
+    """The values of a button of a change's card. `key` is the change's id, or the approval's."""
 
     key: str
     cluster: str
@@ -107,7 +107,7 @@ class CardButton(Pressed, frozen=True):
 
 
 def render_card(card: ChangeCard) -> blocks.Draft:
-    """The card as it is now."""
+    """The card of a change in its present state."""
     record = card.record
     is_back = card.state in _PUT_BACK
     change = what(record, longer=card.longer, is_back=is_back)
@@ -131,9 +131,9 @@ def render_card(card: ChangeCard) -> blocks.Draft:
 
 
 def render_late(card: ChangeCard, minutes: int, approvers: Sequence[str], by_hand: str) -> blocks.Draft:
-    """Says that a change could not be reverted for that many minutes; calls the approvers, if any are given.
+    """Says that a change could not be reverted for `minutes`; calls the approvers, if any are given.
 
-    `by_hand` is the shell line that undoes it.
+    `by_hand` is the shell line that reverts it.
     """
     target = card.record.target
     hours = minutes // 60
@@ -143,8 +143,7 @@ def render_late(card: ChangeCard, minutes: int, approvers: Sequence[str], by_han
 
 
 def render_unreadable(target: str, why: str, approvers: Sequence[str], by_hand: str) -> blocks.Draft:
-    """Says that the record of a change on the Deployment cannot be read, nor a copy of it; calls the approvers, if
-    given.
+    """Says that neither the record of a change on the Deployment nor a copy can be read; calls the approvers, if given.
 
     `by_hand` is the shell line with which a person looks at it.
     """
@@ -161,13 +160,13 @@ def _call(headline: Text, detail: str, do: Text, by_hand: str, approvers: Sequen
 
 
 def render_over(about: CardButton) -> blocks.Draft:
-    """The card whose buttons can do nothing any more: that of a change, or with a digest that of a request."""
+    """A card whose buttons can do nothing any more: that of a change, or (with a digest) of a request."""
     headline = Text("card.unknown" if about.digest else "card.over", target=inert(about.target, NAME))
     return blocks.Draft(escape(headline), (rich_text(line(span(inert(headline, DETAIL), "bold"))),))
 
 
 def render_denied(why: Prose, who: Sequence[str], where: Sequence[str]) -> blocks.Draft:
-    """Says that somebody may not do something, why, and who may, or where. For that person's eyes alone: it names
+    """Says that somebody may not do something, why, and who may, or where. Only that person may see it: it names
     others.
     """
     denied = Text("card.denied", why=why)
@@ -180,7 +179,7 @@ def render_denied(why: Prose, who: Sequence[str], where: Sequence[str]) -> block
 
 
 def what(record: Record, *, longer: bool = False, is_back: bool = False) -> Text:
-    """The change in a few words: which flag of what, from what to what; `is_back`: the way back."""
+    """The change in a few words: which flag of what, from which value to which; with `is_back`, its revert."""
     changes: list[Text] = []
     for each in record.flags:
         old = each.old or each.kind.values.default
@@ -191,7 +190,7 @@ def what(record: Record, *, longer: bool = False, is_back: bool = False) -> Text
 
 
 def where(record: Record, cluster: str) -> str:
-    """The Deployment that is changed."""
+    """The Deployment that is changed, with its cluster where it has a name."""
     return inert(f"{record.target} ({cluster})" if cluster else record.target, NAME)
 
 
@@ -251,7 +250,7 @@ def _listed(pieces: Sequence[Part]) -> list[Part]:
 
 
 class ChangeOffer(NamedTuple):
-    """What would be done. `two_person`: somebody else has to approve it."""
+    """A change that the bot offers to make. `two_person`: somebody else has to approve it."""
 
     record: Record
     impacts: tuple[Impact, ...]
@@ -260,7 +259,7 @@ class ChangeOffer(NamedTuple):
 
 
 def offer_form(offer: ChangeOffer, draft: str) -> dict[str, Any]:
-    """The modal that asks for the reason and confirms; `draft` comes back with what is submitted."""
+    """The modal that asks for the reason and confirms the offer; `draft` comes back when it is submitted."""
     reason = blocks.text_input(REASON_TEXT, initial=cut(offer.record.because, LONGEST_REASON))
     return blocks.modal(
         Text("card.form-title"),
@@ -277,12 +276,12 @@ def waiting_form() -> dict[str, Any]:
 
 
 def told_form(message: Message | blocks.Draft) -> dict[str, Any]:
-    """The modal when there is nothing to confirm: why."""
+    """The modal that says why there is nothing to confirm."""
     return blocks.modal(Text("card.form-title"), message.blocks)
 
 
 def offer_message(offer: ChangeOffer, draft: str) -> blocks.Draft | None:
-    """The offer as a message, where no form can be opened; None when what was asked does not fit into a button."""
+    """The offer as a message, where no form can be opened; None when the draft does not fit into a button."""
     if len(draft) > BUTTON_VALUE:
         return None
     yes = blocks.button(_yes(offer), CONFIRM, draft, style="danger")

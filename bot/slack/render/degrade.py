@@ -1,4 +1,4 @@
-"""Ever simpler forms of a message, for a workspace that refuses one that should be fine.
+"""Ever simpler forms of a message, for a workspace that refuses a message within Slack's limits.
 
 Kinds of blocks arrive at workspaces at different times, and the limit of all text together is not documented.
 """
@@ -20,10 +20,11 @@ _SECTIONS_TOTAL = 6000
 
 
 def degraded(message: Message) -> Iterator[Message]:
-    """The ladder, each form simpler than the one before: no new kinds of blocks, then plain sections, then text alone.
+    """Simpler forms of the message, each simpler than the one before: without new kinds of blocks, then plain sections,
+    then text alone.
 
-    The last has the beginning of a long text. From the sections on the whole answer comes as a file: the message's
-    own, or else what the blocks or the text said.
+    The last has the beginning of a long text. From the sections on, the whole answer comes as a file: the message's
+    own, or else one made of the text of the blocks or the message.
     """
     if message.blocks:
         if any(block["type"] not in _OLD for block in message.blocks):
@@ -84,7 +85,7 @@ def _verbatim(text: str) -> Block:
 
 
 def plain_text(block: Block) -> str:
-    """What a reader reads in the block, and what the button beside a text would have asked."""
+    """The text that a reader reads in the block, and the text of the button beside it."""
     if block["type"] == "table":
         return "\n".join(_aligned(block["rows"]))
     if block["type"] == "rich_text":

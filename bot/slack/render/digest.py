@@ -1,6 +1,5 @@
-"""A digest as a message: the verdict, what changed since the last one, the room, the worst; one line if nothing did.
-
-Also which digests a channel has, and the form that adds one.
+"""A digest as a message: the verdict, what changed since the last one, free memory, the worst findings; one line if
+nothing changed. Also the list of a channel's digests, and the form that adds one.
 """
 
 from collections.abc import Mapping, Sequence
@@ -35,22 +34,22 @@ _AREAS = {
 }
 _WORST, _OWNERS, _KINDS = 3, 2, 4
 _NAMED = 4
-"""Of what changed in one area: a phone shows ten lines."""
+"""How many changed names of one area are shown: a phone shows ten lines."""
 _NAME, _CLAIM, _LINE = 200, 400, 300
 _WORD = 80
-"""Of a card's type, an owner's name or a team."""
+"""The longest name of a GPU model, an owner or a team."""
 _PROMISED = "1.00"
-"""Once: what there is."""
+"""The factor of memory that is promised once, and so not over-subscribed."""
 OPEN = FORM = "digest_add"
 WHEN, AT, ZONE, INPUT = "when", "at", "zone", "text"
 _USUAL, _AT, _SOMEWHERE = "weekdays", "09:00", "Asia/Shanghai"
 
 
 class DigestPost(NamedTuple):
-    """What a digest tells. `before` is None for the first one; `late` is the time it was due, if that is past.
+    """The content of a digest. `before` is None for the first one; `late` is the time it was due, if that is past.
 
-    `rooms` is the memory by type of card, the last point of each the newest. `newer` says that HAMi is newer than any
-    version that the bot knows, where it is.
+    `rooms` is the memory by GPU model, in its newest point. `newer` says that HAMi is newer than any version that the
+    bot knows, where it is.
     """
 
     report: Report
@@ -64,7 +63,7 @@ class DigestPost(NamedTuple):
 
 
 def render_digest(post: DigestPost, files: Sequence[File] = ()) -> blocks.Draft:
-    """The digest; without changes in what could be compared it is one line, without a picture."""
+    """A digest as a message; if nothing that could be compared has changed, one line without a picture."""
     report = post.report
     title = Text("digest.title", cluster=report.cluster or Text("digest.here"), verdict=report.verdict)
     notes: list[Prose] = [Text("digest.late", day=post.late)] if post.late else []
@@ -182,14 +181,14 @@ def _rooms(post: DigestPost) -> list[Block]:
 
 
 class DigestPlace(Pressed, frozen=True):
-    """Where a digest is to be posted, and about which cluster; what the button and the form carry."""
+    """Where a digest is to be posted, and about which cluster: the values of its button and form."""
 
     cluster: str = ""
     channel: str = ""
 
 
 def render_list(digests: Sequence[Prose], ways: Sequence[tuple[str, Prose]], cluster: str) -> blocks.Draft:
-    """The digests, what may be typed with what it does, and the button that opens the form."""
+    """The channel's digests, the commands for them with what each does, and the button that opens the form."""
     rows = [line(span(inert(digest, SECTION))) for digest in digests or [Text("digest.none")]]
     typed = [
         line(span(inert(words, SECTION), "code"), span(pieced(" {}", inert(does, SECTION)))) for words, does in ways
@@ -201,12 +200,12 @@ def render_list(digests: Sequence[Prose], ways: Sequence[tuple[str, Prose]], clu
 
 
 def render_added(text: str) -> Message:
-    """What was added as rich text, where the asterisks of a cron expression stay what they are and can be copied."""
+    """A digest that was added, as rich text, so that the asterisks of a cron expression stay and can be copied."""
     return Message(escape(text), (rich_text(line(span(inert(text, SECTION)))),))
 
 
 def form(place: DigestPlace, own_zone: str) -> blocks.Element:
-    """The form, with the person's time zone where it is known."""
+    """The form that adds a digest, with the person's time zone where it is known."""
     when = blocks.text_input(INPUT, initial=_USUAL)
     at = {"type": "timepicker", "action_id": INPUT, "initial_time": _AT}
     zone = blocks.text_input(INPUT, initial=own_zone, placeholder=_SOMEWHERE)

@@ -1,4 +1,4 @@
-"""The Home tab: what is open, what to try, who may do what."""
+"""The Home tab: which changes and incidents are open, what to try, who may do what."""
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -27,9 +27,9 @@ _LONGEST = 600
 
 
 class HomeContent(NamedTuple):
-    """What one person sees. `opened` are the changes, a line each; `unread` is why they and incidents are not known.
-
-    `running` questions are being answered, `waiting` messages are on their way to Slack. `clusters` are the settings'.
+    """The content of one person's Home tab. `opened` are open changes, a line each; `unread` is why they and incidents
+    are not known. `running` questions are being answered, `waiting` messages are on their way to Slack. `clusters` are
+    the settings'.
     """
 
     opened: Sequence[Prose]
@@ -43,7 +43,7 @@ class HomeContent(NamedTuple):
 
 
 def render_home(seen: HomeContent, example: str) -> blocks.Element:
-    """The view; `example` is a question as it is typed."""
+    """The Home tab's view; `example` is a question as it is typed."""
     asked = [blocks.button(asks, f"{ASK}{words}", value_of(AskButton(words, ""))) for words, asks in _QUESTIONS.items()]
     return blocks.home(
         [

@@ -1,4 +1,4 @@
-"""Messages that are no report: what went wrong, how to ask, what is going on."""
+"""Messages that are no report: errors, help, progress."""
 
 import re
 from collections.abc import Sequence
@@ -30,7 +30,7 @@ _BLANK_BESIDE_CHINESE = re.compile(r"(?<=[，。：；？！]) ")
 
 
 def render_error(error: BotError, example: str = "") -> Draft:
-    """What was wrong, what to do about it, and an example as it is typed (`/hami why ml/trainer-0`)."""
+    """The error with what to do about it, and an example as it is typed (`/hami why ml/trainer-0`)."""
 
     def headline(text: str) -> str:
         return _sentence(inert(text, _MESSAGE).strip() or type(error).__name__)
@@ -51,12 +51,12 @@ def render_error(error: BotError, example: str = "") -> Draft:
 
 
 def in_words(error: BotError, say: Texts) -> tuple[str, str]:
-    """The message and the hint with its example."""
+    """The error's message and its hint, in words."""
     return say.words(error.message), _BLANK_BESIDE_CHINESE.sub("", say.words(error.hint))
 
 
 def error_line(error: BotError, say: Texts) -> str:
-    """The message and the hint as sentences on one line, where there is no room for more."""
+    """The error's message and hint as sentences on one line, where there is no room for more."""
     message, advice = in_words(error, say)
     return _BLANK_BESIDE_CHINESE.sub("", f"{_sentence(message)} {advice}".strip())
 
@@ -70,7 +70,7 @@ def _sentence(text: str) -> str:
 
 
 def render_help(text: str) -> Message:
-    """Help as the grammar writes it: several lines whose columns are aligned."""
+    """Help text as the grammar writes it: several lines whose columns are aligned."""
     help_lines = [visible(row).rstrip() for row in text[:TOTAL_BUDGET].strip("\n").split("\n")]
     shown = cut("\n".join(help_lines), _HELP).strip("\n") or "-"
     first = next(row for row in help_lines if row) if any(help_lines) else "-"
@@ -78,7 +78,7 @@ def render_help(text: str) -> Message:
 
 
 def render_told(told: Sequence[str]) -> Message:
-    """Paragraphs, each as it stands."""
+    """Paragraphs as a message, each in a section of its own."""
     shown = [inert(text, _MESSAGE).strip() for text in told]
     return Message(escape(shown[0], _ALOUD), tuple(plain_section(text) for text in shown))
 

@@ -1,8 +1,8 @@
 """A report as a message in Slack, short enough for a phone at night: the verdict, its proof, what to do.
 
-All text of a report stands in rich text and `plain_text`, where Slack parses nothing. Whatever the report holds, the
-message is one that Slack takes: each part has its share of the text that a message may have, the important parts take
-theirs first. What is not shown is counted in the message and is in its files, so that nothing is lost.
+All text of a report stands in rich text and `plain_text`, where Slack parses nothing. Slack takes the message whatever
+the report holds: each part has its share of the text that a message may have, and important parts take theirs first.
+Parts that are not shown are counted in the message and are in its files, so that nothing is lost.
 """
 
 import json
@@ -67,7 +67,7 @@ _IMPACTS_SHOWN = 10
 _QUOTES_SHOWN, _ACTIONS_SHOWN, _OTHERS_SHOWN, _GAPS_SHOWN, _NAMES_SHOWN = 2, 4, 3, 4, 8
 _CLOSING = 100  # the number of the last button: above those of all actions
 _ASKED_BY = re.compile(r'"by":\s*"([UW][A-Z0-9]+)"')
-"""In a `bot.changes.record.Record` as it stands on its object."""
+"""Who asked for a change, in a `bot.changes.record.Record` as it stands on its object."""
 
 _EMPTY = Text("render.empty")
 _TEXT_VERDICT, _TEXT_PART = 2000, 200
@@ -92,11 +92,10 @@ def render_report(
     `words` is the question as typed after the command, for the buttons that ask it again; without it there are none.
     [Show everything] asks for the answer with `everything`, which has the rest in files, as has one without buttons.
     `channel_buttons` is for an answer that only the asker sees: it adds [Post to channel], unless `direct`, which is
-    for one in a direct message. `names`: users of Slack who asked for a
-    change are shown by name in the verdict and its detail, which calls them unless one person alone sees it, and times
-    in the reader's own zone. Without
-    `files` there are none, and nothing says what is left out: for an answer that its verdict gives whole.
-    `watch` is the pod, where it waits: a button tells when it runs.
+    for one in a direct message. `names`: users of Slack who asked for a change are shown by name in the verdict and its
+    detail, which calls them unless one person alone sees it, and times in the reader's own zone. Without `files` there
+    are none, and nothing says what is left out: for an answer that its verdict gives whole. `watch` is the pod, where
+    it waits: a button tells when it runs.
     """
     room = Room(TOTAL_BUDGET - _FRAME, say)
     closing = room.take(
@@ -274,7 +273,7 @@ def _aloud(report: Report, cause: Finding | None) -> Mrkdwn | MrkdwnText:
 
 
 def slack_json(report: Report, say: Texts) -> str:
-    """`{"text": …, "blocks": […]}` with one key per line, ending in a newline."""
+    """The report's message as JSON, `{"text": …, "blocks": […]}` with one key per line, ending in a newline."""
     subject = "/".join(filter(None, (report.subject.namespace, report.subject.name)))
     question = " ".join(filter(None, (report.playbook, subject)))
     message = render_report(report, say, channel_buttons=False, words=question)
@@ -286,13 +285,13 @@ def slack_json(report: Report, say: Texts) -> str:
 
 
 def taking(text: Text, key: str) -> blocks.Draft:
-    """One line and a button; `key` names the capture that it cancels."""
+    """A message that a profile is being taken: one line and a button; `key` names the capture that it cancels."""
     button = blocks.button(Text("desk.cancel"), CANCEL, key)
     return blocks.Draft(escape(text), (blocks.plain_section(text), blocks.actions(button)))
 
 
 def with_short_names(report: Report) -> Report:
-    """The report with functions as a narrow table can show them; the files have them whole."""
+    """The report with function names short enough for a narrow table; the files have them whole."""
     rows = [row._replace(function=short_name(row.function)) for row in report.typed(TopRow)]
     if not rows:
         return report

@@ -1,5 +1,5 @@
-"""What became of incidents: the summary of one, for the end of its thread and of its Markdown export, and the on-call
-report about those of some days.
+"""Summaries of incidents: of one, for the end of its thread and of its Markdown export, and the on-call report about
+those of some days.
 """
 
 from collections import Counter
@@ -45,13 +45,15 @@ _NAME, _DETAIL = 80, 300
 
 
 def summary_block(head: Head, summary: Summary) -> Block:
-    """A titled list. It mentions people; of a user group it shows the id only, or everybody in it would be called."""
+    """An incident's summary as a titled list. It mentions people; user groups are shown by id, because a mention would
+    call everybody in them.
+    """
     title = line(span(Text("triage.summary"), "bold"))
     return rich_text(title, bullets(*(line(*parts) for parts in summary_lines(head, summary))))
 
 
 def summary_lines(head: Head, summary: Summary) -> list[list[Part]]:
-    """How long it took and who did what, one line each; lines of which nothing is known are left out."""
+    """How long an incident took and who did what, one line each; lines of which nothing is known are left out."""
     acknowledged, ended = Text("triage.summary-unacknowledged"), Text("triage.summary-open")
     if summary.acknowledged_s is not None:
         acknowledged = Text("triage.summary-acknowledged", time=roughly(summary.acknowledged_s))
@@ -88,7 +90,7 @@ def summary_lines(head: Head, summary: Summary) -> list[list[Part]]:
 
 
 def gpu_hours(affected: GpuTime) -> Text:
-    """GPU-hours with what they are made of, and of how many pods that is not known; there are pods."""
+    """The affected GPU-hours with what they are made of, and for how many pods they are not known; needs a pod."""
     if not affected.known:
         return Text("triage.gpu-hours-unknown", pods=affected.pods)
     if affected.known == affected.pods and not affected.gpus:
@@ -140,13 +142,13 @@ def _deed(entry: TimelineEntry) -> list[Part]:
 
 
 def render_oncall_report(report: OncallReport, days: int, still_open: Sequence[Head]) -> blocks.Draft:
-    """For one person: posted in a channel it would call people."""
+    """The on-call report for one person's eyes: posted in a channel it would call people."""
     title, parts = _report_parts(report, days, still_open)
     return blocks.Draft(escape(title), (rich_text(*parts),))
 
 
 def post_oncall_report(report: OncallReport, days: int, still_open: Sequence[Head], late: str = "") -> blocks.Draft:
-    """For a channel, where it calls nobody. `late` is the time it was due, if that is past."""
+    """The on-call report for a channel, where it calls nobody. `late` is the time it was due, if that is past."""
     title, parts = _report_parts(report, days, still_open)
     small = [blocks.context(Text("digest.late", day=late))] if late else []
     return blocks.Draft(escape(title), (rich_text(*calling_nobody(parts)), *small))
@@ -195,7 +197,7 @@ def _listed(title: Prose, rows: Sequence[list[Part]]) -> list[Part]:
 
 
 def calling_nobody(parts: Sequence[Part]) -> list[Part]:
-    """Rich text with people and user groups by their id alone, which calls nobody."""
+    """The rich text with people and user groups by their id alone, so that it calls nobody."""
     silent: list[Part] = []
     for part in parts:
         if part["type"] == "user":

@@ -1,6 +1,5 @@
-"""The tables of an answer: one in the message, as far as a person reads on a phone, and whole ones as files (CSV).
-
-The whole answer is a file too, as Markdown. What a message has no room for is in its files.
+"""The tables of an answer: one in the message, as far as a person reads on a phone, and whole ones as files (CSV). The
+whole answer is a file too, as Markdown. What a message has no room for is in its files.
 """
 
 import csv
@@ -23,16 +22,16 @@ from bot.texts import Text, Texts
 _SHARE, _PAGES_SHARE = 2500, 6000
 _ROWS_SHOWN, _ITEMS_SHOWN = 15, 10
 _COLUMNS_SHOWN = 6
-"""More are no table on a phone."""
+"""How many columns are shown: with more it is no table on a phone."""
 _TITLE, _CELL = 100, 200
 _BARE = 2
-"""The first cells of a row in a list, which need no heading."""
+"""How many cells at the start of a row in a list need no heading."""
 _EMPTY_TABLES = 5
 _FILES = 5
 _ANSWERED_BY_TABLES = ("Deployment", "Pods")
-"""Kinds of subjects in a namespace that are not one pod: which pods wait there, and for what, stands in a table."""
+"""Kinds of subjects in a namespace that are not one pod: a table tells which pods wait there, and for what."""
 _SMALL = 15
-"""Rows of a table that reads well in the whole answer and needs no file of its own."""
+"""The most rows of a table that reads well in the whole answer and needs no file of its own."""
 WHOLE_ANSWER = "answer"
 
 _FILE_TITLE = 200
@@ -41,12 +40,12 @@ _STEM = 60
 _NOT_IN_NAMES = re.compile(r"[^a-z0-9]+")
 _NUMBER = re.compile(r"-[\d.,]+%?")
 _FORMULA = ("=", "+", "-", "@", "＝", "＋", "－", "＠")
-"""East Asian spreadsheets take the wide forms as well."""
+"""Signs that begin a formula in a spreadsheet; East Asian ones take the wide forms as well."""
 
 
 class RenderedTables(NamedTuple):
-    """The blocks, the tables that they do not show whole and that deserve a spreadsheet, and how many rows are left out
-    of the one that is shown.
+    """A report's tables as blocks; `not_whole` are tables that the blocks do not show whole and that deserve a
+    spreadsheet, `rows_left` how many rows are left out of the one that is shown.
     """
 
     blocks: list[Block]
@@ -55,7 +54,8 @@ class RenderedTables(NamedTuple):
 
 
 def show_tables(report: Report, overview: Brief | None, room: Room, *, newer: bool = False) -> RenderedTables:
-    """The first table with rows, where a table is the answer: one about a pod has its verdict, and tables as proof.
+    """The first table with rows, where a table is the answer; an answer about a pod has its verdict, and tables as
+    proof.
 
     `newer`: as a table that can be sorted, which has pages and so more rows and all columns.
     """
@@ -106,7 +106,7 @@ def _filled(table: Table, shown: Sequence[int], room: Room, *, newer: bool, list
         return [blocks.cell(room.text(cell, _CELL)) for cell in row]
 
     def item(_: int, row: Sequence[str]) -> Part:
-        """`platform · HAMi has no usable registration · pods 2`: the first two need no heading."""
+        """A row as a list item, `platform · HAMi has no usable registration · pods 2`: two cells need no heading."""
         first, *others = (
             room.text(cell.rstrip(".。") if place < _BARE else f"{heading} {cell}", _CELL)
             for place, (heading, cell) in enumerate(zip(headings, row, strict=True))
@@ -137,7 +137,7 @@ def _columns_shown(table: Table) -> list[int]:
 
 
 def whole_answer(report: Report, say: Texts) -> File:
-    """The report as Markdown."""
+    """The report as a Markdown file."""
     return File(f"{WHOLE_ANSWER}.md", markdown(report, say).encode("utf-8"), say("slack.whole"))
 
 
@@ -161,7 +161,7 @@ def table_files(tables: Sequence[Table], say: Texts) -> list[File]:
 
 
 def yaml_files(report: Report) -> list[File]:
-    """Each table that is the lines of a YAML file, as that file."""
+    """Each table whose rows are the lines of a YAML file, as that file."""
     tables = [table for table in report.tables if table.title.endswith(_YAML) and table.rows]
     return [
         File(table.title, "".join(f"{row[0]}\n" for row in table.rows).encode("utf-8"), table.title) for table in tables
@@ -169,7 +169,7 @@ def yaml_files(report: Report) -> list[File]:
 
 
 def whole_answers(files: Sequence[File]) -> list[File]:
-    """The files that hold all of the answer."""
+    """Those of the files that hold the whole answer."""
     return [file for file in files if file.name.startswith(f"{WHOLE_ANSWER}.")]
 
 

@@ -1,12 +1,12 @@
-"""Text that nobody can make act in Slack: what came from a cluster or a person is inert before it is anywhere.
+"""Text that nobody can make act in Slack: all text from a cluster or a person is made inert before it is shown.
 
-Beside it stand Slack's limits, and rich text: raw strings of which Slack parses nothing, so this is where quotes, names
-and commands stand. Its functions give a part of a `rich_text` block and take text that `inert` made, or a text that is
-no words yet.
+The module also has Slack's limits, and rich text: raw strings of which Slack parses nothing, so quotes, names and
+commands stand in it. Its functions give a part of a `rich_text` block and take text that `inert` made, or a text that
+is no words yet.
 
-`Mrkdwn` is the only type that Slack parses, and only `escape` and `lines` make it. What is not our own words
-belongs into rich text or `plain_text`, where nothing is parsed; both take what `inert` gives. Of a text that is no
-words yet, each gives a text that will have become so.
+`Mrkdwn` is the only type that Slack parses, and only `escape` and `lines` make it. Words that are not our own belong
+into rich text or `plain_text`, where nothing is parsed; both take what `inert` gives. For a text that is no words yet,
+each function gives a text.
 """
 
 import re
@@ -42,7 +42,7 @@ TOTAL_BUDGET = 10_000
 
 Mrkdwn = NewType("Mrkdwn", str)
 MrkdwnText = NewType("MrkdwnText", Text)
-"""Becomes Mrkdwn with its words."""
+"""A text that becomes Mrkdwn when it is put into words."""
 
 _ELLIPSIS = "…"
 _ZERO_WIDTH_SPACE = "\u200b"
@@ -67,12 +67,12 @@ def inert(raw: Prose, most: int) -> Prose:
 
 
 def in_one_line(prose: Prose, most: int) -> Text:
-    """On one line, which ends with a whole word where it has to be cut."""
+    """The text on one line of at most `most` characters, cut after a whole word."""
     return made(partial(one_line, limit=most), prose)
 
 
 def pieced(signs: str, *parts: Prose) -> Text:
-    """Parts among signs that are the same in every language: `pieced("{}: {}", label, name)`."""
+    """A text of the parts among signs that are the same in every language: `pieced("{}: {}", label, name)`."""
     return made(signs.format, *parts)
 
 
@@ -91,7 +91,7 @@ def escape(raw: str, most: int = SECTION) -> Mrkdwn: ...
 @overload
 def escape(raw: Text, most: int = SECTION) -> MrkdwnText: ...
 def escape(raw: Prose, most: int = SECTION) -> Mrkdwn | MrkdwnText:
-    """The text as words alone, on one line: no mention, no link, no formatting, no picture comes out of it."""
+    """The text as words alone, on one line: it makes no mention, no link, no formatting, no picture in Slack."""
     if isinstance(raw, Text):
         return MrkdwnText(made(partial(escape, most=most), raw))
     text = visible(raw[: most + 1])
@@ -119,7 +119,7 @@ def lines(parts: Iterable[Mrkdwn | MrkdwnText]) -> Mrkdwn | MrkdwnText:
 
 
 def total_text(value: Any) -> int:
-    """The characters of all strings in it, keys excepted: what is held against `TOTAL_BUDGET`."""
+    """The characters of all strings in the value, keys excepted, to be compared with `TOTAL_BUDGET`."""
     if isinstance(value, str):
         return length(value)
     if isinstance(value, dict):
@@ -130,7 +130,9 @@ def total_text(value: Any) -> int:
 
 
 def length(text: str) -> int:
-    """Characters as JavaScript counts them, the most that any side of Slack can count: two outside of the BMP."""
+    """The text's characters as JavaScript counts them, the most that any side of Slack can count: two outside of the
+    BMP.
+    """
     return len(text) if text.isascii() else len(text) + sum(character > "\uffff" for character in text)
 
 
@@ -140,7 +142,7 @@ _USER, _GROUP = re.compile(r"[UW][A-Z0-9]{2,}"), re.compile(r"S[A-Z0-9]{2,}")
 _CHANNEL = re.compile(r"[CG][A-Z0-9]{2,}")
 _WHEN = "{date_short_pretty} {time_secs}"
 _TIME = re.compile(r"\b\d{4}-\d\d-\d\dT\d\d:\d\d:\u200b?\d\dZ")
-"""As `utc` writes it; `escape` may have put a blank of no width into it."""
+"""A time as `utc` writes it; `escape` may have put a space of no width into it."""
 
 
 def rich_text(*parts: Part) -> Block:
@@ -148,7 +150,7 @@ def rich_text(*parts: Part) -> Block:
 
 
 def span(text: Prose, *styles: str) -> Part:
-    """Text with styles: `bold`, `italic`, `code`. A text must not be empty."""
+    """A piece of rich text with styles: `bold`, `italic`, `code`. The text must not be empty."""
     piece: Part = {"type": "text", "text": text}
     if styles:
         piece["style"] = dict.fromkeys(styles, True)
@@ -168,29 +170,29 @@ def preformatted(text: str) -> Part:
 
 
 def bullets(*items: Part) -> Part:
-    """A list of what `line` gives."""
+    """A bulleted list of items, each as `line` gives it."""
     return {"type": "rich_text_list", "style": "bullet", "elements": list(items)}
 
 
 def somebody(who: str) -> Part:
-    """A user or user group of Slack's by id, which calls them where it is posted; any other name as it is."""
+    """A user or user group of Slack by id, which calls them where it is posted; any other name as it is."""
     if _USER.fullmatch(who):
         return {"type": "user", "user_id": who}
     return {"type": "usergroup", "usergroup_id": who} if _GROUP.fullmatch(who) else span(who)
 
 
 def mention(who: str) -> str:
-    """Somebody in mrkdwn, who is called there as well; a name that is no id of Slack's is escaped."""
+    """A user or user group of Slack in mrkdwn, who is called by it; a name that is no id of Slack's is escaped."""
     if _USER.fullmatch(who):
         return f"<@{who}>"
     return f"<!subteam^{who}>" if _GROUP.fullmatch(who) else escape(who)
 
 
 def told(text: Prose, *styles: str, ids: Collection[str] = ()) -> list[Part]:
-    """Text with each time in UTC in the reader's own zone, and each of these users of Slack as who that is.
+    """Text with each time in UTC shown in the reader's own zone, and each of the users `ids` by name.
 
-    Whoever is named so is called, but by what one person alone sees. Of a text that is no words yet, one part stands
-    for all: `blocks.in_words` puts them in its place.
+    A user named so is called, except in a message that one person alone sees. For a text that is no words yet, one part
+    stands for all: `blocks.in_words` puts them in its place.
     """
     if isinstance(text, Text):
         return [{"type": "told", "text": text, "styles": styles, "ids": ids}]
@@ -203,24 +205,24 @@ def told_mrkdwn(text: Mrkdwn, ids: Collection[str] = ()) -> Mrkdwn: ...
 @overload
 def told_mrkdwn(text: MrkdwnText, ids: Collection[str] = ()) -> MrkdwnText: ...
 def told_mrkdwn(text: Mrkdwn | MrkdwnText, ids: Collection[str] = ()) -> Mrkdwn | MrkdwnText:
-    """Escaped text with times and users of Slack as `told` has them."""
+    """Escaped text with times in the reader's own zone and users of Slack by name, as `told` has them."""
     if isinstance(text, Text):
         return MrkdwnText(made(partial(told_mrkdwn, ids=ids), text))
     return Mrkdwn(_to_tell(ids).sub(lambda found: _token(found[0], ids), text))
 
 
 def told_plain(text: Text) -> Text:
-    """Text for where nothing is parsed: each time as `05:00 UTC`, for what is soon."""
+    """The text for places where nothing is parsed: each time as `05:00 UTC`, for times that are soon."""
     return made(partial(_TIME.sub, lambda found: f"{found[0][11:16]} UTC"), text)
 
 
 def link(url: str, text: Prose = "") -> Part:
-    """An http(s) address, shown as it is or as the text."""
+    """A link to an http(s) address, shown as the address or as the text."""
     return {"type": "link", "url": url, "text": text} if text else {"type": "link", "url": url}
 
 
 def channel(name: str) -> Part:
-    """A channel by id; any other name as it is."""
+    """A mention of a channel by id; any other name as it is."""
     return {"type": "channel", "channel_id": name} if _CHANNEL.fullmatch(name) else span(name)
 
 
@@ -230,7 +232,7 @@ def moment(at: float) -> Part:
 
 
 def utc(at: float) -> str:
-    """A time (unix seconds), to the nearest second: `2026-11-21T05:00:00Z`."""
+    """A time (unix seconds) as text, to the nearest second: `2026-11-21T05:00:00Z`."""
     return format_time(datetime.fromtimestamp(round(at), UTC))
 
 

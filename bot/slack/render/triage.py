@@ -1,4 +1,4 @@
-"""Triage threads below their head: the replies, the form of a note, the list of what is open, and the timeline as
+"""Triage threads below their head: the replies, the forms of acts, the list of open incidents, and the timeline as
 Markdown.
 """
 
@@ -41,11 +41,11 @@ _SHOWN_OPEN = 15
 _SHOWN_IGNORED, _IGNORED_NAME = 3, 30
 _MUTES = ("1h", "4h", "24h")
 _OPTION = 150
-"""Characters of an option's value."""
+"""The longest value of an option, in characters."""
 
 
 def render_open(heads: Sequence[Head], rota: Sequence[str], ignored: Ignored) -> blocks.Draft:
-    """The incidents that are open, for the eyes of who asked, who is called, and what a route ignores."""
+    """The open incidents, who is called, and what a route ignores; only the person who asked sees it."""
     said = [line(span(Text("triage.none-open")))] if not heads else []
     if shown := heads[:_SHOWN_OPEN]:
         said.append(bullets(*(line(*in_short(head)) for head in shown)))
@@ -63,7 +63,7 @@ def render_open(heads: Sequence[Head], rota: Sequence[str], ignored: Ignored) ->
 
 
 def render_news(news: News) -> blocks.Draft:
-    """A reply: what happened, by whom. Only calls are for the whole channel to see."""
+    """The reply that tells an event of an incident: what happened, by whom. Only calls are broadcast to the channel."""
     detail, did = news.detail, DID[news.turn]
     by = [span(" ("), somebody(news.by), span(")")] if news.by else []
     if news.turn == "muted":
@@ -133,7 +133,7 @@ def render_timeline(head: Head, happened: Sequence[TimelineEntry], summary: Summ
 
 
 class TriageForm(Pressed, frozen=True):
-    """What a form carries."""
+    """The values that the form of an act on an incident carries."""
 
     incident: str
     deed: Deed
@@ -141,8 +141,8 @@ class TriageForm(Pressed, frozen=True):
 
 
 def form(deed: Deed, incident_id: str, channel: str, nodes: Sequence[str] = ()) -> blocks.Element:
-    """The modal that asks for a note, to whom it is handed over, or until when it is muted: until one of `nodes` is
-    registered, too. What is chosen there are words, as they would be typed.
+    """The modal that asks for a note, to whom an incident is handed over, or until when it is muted: until one of
+    `nodes` is registered, too. Its choices are words, as they would be typed.
     """
     if deed == "handover":
         asked = blocks.asking(Text("triage.to-whom"), {"type": "users_select", "action_id": TEXT}, PERSON)

@@ -1,7 +1,7 @@
 """The head of a triage thread, short enough for a phone at night: the verdict, four lines of facts, the first next
-step, buttons. What does not fit there is in `details`, for the thread's evidence.
+step, buttons. Facts that do not fit are in `details`, for the thread's evidence.
 
-Whom the bot calls stands in a head too, and in that of a thread which gathers the alerts of many causes a line for each
+A head also says whom the bot calls; that of a thread which gathers the alerts of many causes has a line for each alert
 name, with a menu that opens a thread for one.
 """
 
@@ -44,9 +44,9 @@ _NAMES_IN_HEAD, _NAMES_IN_DETAILS = 2, 10
 _ALERTS_SHOWN, _OPTIONS, _ALERT_NAME, _OPTION = 15, 25, 60, 75
 _WHOM = 50
 _UNKNOWN = "?"
-"""Who PagerDuty has on call, while that was not asked yet."""
+"""Stands for the person whom PagerDuty has on call, until that was asked."""
 _LIST = 150
-"""Characters of a list in the details, which stand below an answer that has most of what a message may have."""
+"""The longest list in the details, in characters: they stand below an answer that has most of a message's room."""
 STATE: Mapping[State, Text] = {
     "open": Text("triage.state-open"),
     "acknowledged": Text("triage.did-acknowledged"),
@@ -70,7 +70,7 @@ _LIKELY: dict[str, tuple[Deed, ...]] = {
     "resolved": ("note", "close"),
     "closed": (),
 }
-"""By state, what can be done; what is likely to be done next comes first and is highlighted."""
+"""What can be done in each state; what is likely to be done next comes first and is highlighted."""
 
 
 class Head(NamedTuple):
@@ -90,12 +90,12 @@ class Head(NamedTuple):
 
     @property
     def severity(self) -> Severity:
-        """The highest of what was found and of what its alerts are labelled with."""
+        """The highest severity of the cause and the labels of its alerts."""
         return severest(self.cause.severity, self.counts.severities)
 
 
 def render_head(head: Head) -> blocks.Draft:
-    """The head as it is now."""
+    """The head of an incident's thread, in its present state."""
     state, severity = STATE[head.incident.state], SEVERITIES[head.severity]
     mark = _OVER if head.incident.state in ("resolved", "closed") else MARKS[head.severity]
     verdict = in_one_line(head.cause.text, VERDICT_LIMIT)
@@ -117,7 +117,7 @@ def render_head(head: Head) -> blocks.Draft:
 
 
 def count_of(head: Head) -> Text:
-    """How many pods, or else nodes, or else alerts there are, and how many of them are still affected."""
+    """How many pods, or else nodes, or else alerts an incident has, and how many of them are still affected."""
     counts = head.counts
     alerts = Text("triage.one-alert") if counts.alerts == 1 else Text("triage.some-alerts", count=counts.alerts)
     if counts.pods:
@@ -132,7 +132,7 @@ def count_of(head: Head) -> Text:
 
 
 def details(head: Head) -> list[Block]:
-    """What the head has no room for, as it was when the evidence was found; nothing where there is nothing more."""
+    """Facts that the head has no room for, as they were when the evidence was found; empty if there are no more."""
     cause = head.cause
     rows: list[list[Part]] = []
     named = (
@@ -155,7 +155,7 @@ def details(head: Head) -> list[Block]:
 
 
 def in_short(head: Head) -> list[Part]:
-    """One line of a list, which begins with the incident's id."""
+    """The incident as one line of a list, which begins with its id."""
     state, owner = STATE[head.incident.state], inert(head.incident.owner, _NAME)
     cluster = f", {inert(head.cluster, _NAME // 4)}" if head.cluster else ""
     whose = [span(pieced(", {} ", Text("triage.owner"))), somebody(owner) if owner else span(Text("triage.nobody"))]
@@ -172,12 +172,12 @@ def in_short(head: Head) -> list[Part]:
 
 
 def end_of(until: MuteUntil) -> Part:
-    """When a mute ends; a time in the reader's own zone."""
+    """When a mute ends, as rich text; a time in the reader's own zone."""
     return moment(until.at) if until.at else span(end_in_words(until))
 
 
 def end_in_words(until: MuteUntil) -> Prose:
-    """When a mute ends; a time in UTC."""
+    """When a mute ends, as text; a time in UTC."""
     if until.at:
         return utc(until.at)
     node = inert(until.node, _NAME)
@@ -259,7 +259,7 @@ def _some(names: Sequence[str], most: int) -> str:
 
 
 class ReminderChoice(Pressed, frozen=True):
-    """What the menu *Remind me* carries: the incident, and the words of when."""
+    """The values of the menu *Remind me*: the incident, and the words for when."""
 
     incident: str
     when: str
@@ -273,13 +273,13 @@ _REMINDERS: Mapping[str, Text] = {
 
 
 def render_reminder(user: str, state: State) -> blocks.Draft:
-    """What the person reads in the thread when the time has come."""
+    """The reminder that a person gets in the thread when the time has come."""
     told = Text("triage.reminder", state=STATE[state])
     return blocks.Draft(escape(told), (rich_text(line(somebody(user), span(pieced(" {}", told)))),))
 
 
 class IncidentButton(Pressed, frozen=True):
-    """What a button of a head carries: enough to act, whatever the bot forgot meanwhile."""
+    """The values of a head's button: enough to act, whatever the bot forgot meanwhile."""
 
     incident: str
 
@@ -308,7 +308,7 @@ def _buttons(head: Head) -> list[blocks.Element]:
 
 
 def callee(who: str) -> Part:
-    """A person, user group or channel by id, which calls them where it is posted."""
+    """The person, user group or channel by id that is called, which calls them where it is posted."""
     if who == _UNKNOWN:
         return span(Text("triage.on-call"))
     if who == PAGER:
@@ -318,14 +318,14 @@ def callee(who: str) -> Part:
 
 
 def next_part(call: Call) -> list[Part]:
-    """Who is called next and when, or that everybody was."""
+    """Who is called next and when, or that everybody was called."""
     if not call.whom:
         return [span(Text("triage.all-called"))]
     return [span(pieced("{} ", Text("triage.next-call"))), callee(call.whom), span(" "), moment(call.at)]
 
 
 def render_last_resort(incident_id: str, claim: Prose, url: str) -> blocks.Draft:
-    """What the channel or the person of last resort reads outside the thread."""
+    """The message outside the thread to the channel or the person of last resort."""
     headline = Text("triage.last-resort-told", id=incident_id)
     verdict = in_one_line(claim, VERDICT_LIMIT)
     pieces = [span(pieced("{} {}", headline, inert(verdict, VERDICT_LIMIT)), "bold")]
@@ -338,14 +338,14 @@ def render_last_resort(incident_id: str, claim: Prose, url: str) -> blocks.Draft
 
 
 class CauseChoice(Pressed, frozen=True):
-    """What the menu carries: the incident, and the `digest_of` the name that was chosen."""
+    """The values of the menu that opens a thread for one alert name: the incident, and the name's `digest_of`."""
 
     incident: str
     name: str
 
 
 def gathered(incident_id: str, by_name: Sequence[tuple[str, int, int]]) -> list[Block]:
-    """The lines, those of which most fire first, and the menu with those that fire."""
+    """A line for each alert name, those of which most fire first, and the menu with the names that fire."""
     shown = [
         line(span(Text("triage.storm-row", name=inert(name, _ALERT_NAME) or "-", firing=firing, total=total)))
         for name, firing, total in by_name[:_ALERTS_SHOWN]
@@ -367,5 +367,5 @@ def _menu(action_id: str, title: Text, choices: Sequence[tuple[Prose, Pressed]])
 
 
 def digest_of(name: str) -> str:
-    """What stands for an alert's name in the menu, which has no room for a long one."""
+    """The short digest that stands for an alert's name in the menu, which has no room for a long one."""
     return hashlib.sha256(name.encode(errors="replace")).hexdigest()[:16]

@@ -1,11 +1,11 @@
-"""How a database becomes what `bot.store.tables` says: one revision after another, none edited once it is released.
+"""Migrations: how a database gets the tables of `bot.store.tables`, by revisions that are not edited once released.
 
 No version is released yet: change `bot.store.tables` alone, and begin with an empty store. After the first release a
 change of the tables needs `versions/NNNN_what.py`, with `down_revision` the one before, and a higher `NEWEST`; revision
 0100 then has to list its tables itself.
 
-An empty database is made from the tables at once, so that a first start does not wait for Alembic (0.3 s to import). A
-test compares that with what the revisions make, on every database.
+An empty database gets its tables at once, so that a first start does not wait for Alembic (0.3 s to import). A test
+compares them with the tables that the revisions make, on every database.
 """
 
 from pathlib import Path
@@ -15,10 +15,10 @@ from sqlalchemy import Column, Connection, MetaData, PrimaryKeyConstraint, Strin
 from bot.store.tables import metadata
 
 FIRST = "0100"
-"""The first revision; a lower one in a database means that a program of before the first release was there."""
+"""The first revision; a lower one in a database means that a program of before the first release wrote it."""
 
 NEWEST = "0100"
-"""The revision that this program reads and writes; a higher one in a database means that a newer program was there."""
+"""The revision that this program reads and writes; a higher one in a database means that a newer program wrote it."""
 
 _FOLDER = Path(__file__).parent
 _LOCK = 0x68616D69  # "hami": of every key that PostgreSQL's advisory locks have, the one that means this
@@ -42,7 +42,7 @@ class OtherSchemaError(Exception):
 def migrate(connection: Connection) -> None:
     """Brings the database to the newest revision, within the transaction that the connection is in.
 
-    Of several that do so at once one does, and the others wait. Raises OtherSchemaError, with nothing changed.
+    Of several processes at once one migrates, the others wait. Raises OtherSchemaError, with nothing changed.
     """
     if connection.dialect.name == "postgresql":  # in SQLite the transaction itself is the lock
         connection.execute(text(f"SELECT pg_advisory_xact_lock({_LOCK})"))
@@ -56,7 +56,7 @@ def migrate(connection: Connection) -> None:
 
 
 def upgrade(connection: Connection) -> None:
-    """Runs the revisions from the one that is noted, or from the first, up to the newest."""
+    """Runs the revisions that the database lacks, up to the newest."""
     from alembic import command  # noqa: PLC0415  # see the module's docstring
     from alembic.config import Config  # noqa: PLC0415
 

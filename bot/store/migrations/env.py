@@ -1,4 +1,4 @@
-"""What Alembic runs: the revisions, on the connection and in the transaction that `migrate` was given."""
+"""Runs the revisions for Alembic, on the connection and in the transaction that `migrate` was given."""
 
 from alembic import context
 

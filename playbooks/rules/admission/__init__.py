@@ -1,1 +1,1 @@
-"""Before a scheduler looks at a pod: whether it is there, and what HAMi's webhook made of it."""
+"""Rules about a pod before a scheduler looks at it: whether it exists, and what HAMi's webhook made of it."""

@@ -31,7 +31,7 @@ _DENIED = f'"{WEBHOOK_NAME}" denied the request'
 
 @rule("admission-denied", reads=("absent",))
 def refused_at_creation(scene: AbsentScene) -> Iterator[Finding]:
-    """The pod was never created: its owner's FailedCreate says why."""
+    """The finding that the pod was never created: its owner's FailedCreate event says why."""
     if not scene.refusals:
         return
     event = scene.refusals[0]
@@ -55,7 +55,7 @@ def refused_at_creation(scene: AbsentScene) -> Iterator[Finding]:
 
 @rule("scheduling-gated")
 def gated(scene: PodScene) -> Iterator[Finding]:
-    """Scheduling gates keep every scheduler away."""
+    """The finding that scheduling gates keep every scheduler away from the pod."""
     pod = scene.pod
     gates = [gate.name for gate in pod.spec.scheduling_gates or ()]
     if not gates:
@@ -74,7 +74,7 @@ def gated(scene: PodScene) -> Iterator[Finding]:
 
 
 def kueue_says(namespace: str, queued: Queued | Gap | None) -> tuple[list[Text], list[Evidence], NextAction]:
-    """The place in the queue and Kueue's own words with their proof, as far as they were read, and what to look at."""
+    """What to say of a pod in a Kueue queue: its place and Kueue's words, their evidence, and where to look."""
     if queued is None or isinstance(queued, Gap):
         workloads = kubectl("-n", namespace, "get", "workloads.kueue.x-k8s.io")
         return [], [], step(Text("scheduling-gated.workload"), workloads)
@@ -93,7 +93,7 @@ def kueue_says(namespace: str, queued: Queued | Gap | None) -> tuple[list[Text],
 
 @rule("other-scheduler")
 def anothers(scene: PodScene) -> Iterator[Finding]:
-    """Somebody else's scheduler has the pod: its name and its words. There is nothing to advise."""
+    """The finding that another scheduler has the pod, with that scheduler's words; no advice."""
     scheduler, words = scene.pod.spec.scheduler_name, [*scene.words, *of_group(scene.group_events)]
     if not is_anothers(scheduler, scene.install):
         return
@@ -106,7 +106,7 @@ def anothers(scene: PodScene) -> Iterator[Finding]:
 
 @rule("no-device-request")
 def nothing_asked(scene: PodScene) -> Iterator[Finding]:
-    """The pod asks for no resource that HAMi hands out, or in amounts that HAMi takes as no request."""
+    """The finding that the pod asks for no resource of HAMi's, or in amounts that HAMi takes as no request."""
     pod, config = scene.pod, scene.config
     if not scene.asked:
         name = pod.spec.containers[0].name if pod.spec.containers else pod.name
@@ -122,14 +122,14 @@ def nothing_asked(scene: PodScene) -> Iterator[Finding]:
 
 @rule("no-device-request")
 def amounts_unread(scene: PodScene) -> Iterator[Finding]:
-    """Containers whose amounts HAMi takes as no request, beside others that it reads."""
+    """The findings about containers whose amounts HAMi takes as no request, beside others that it reads."""
     if scene.request.containers:
         yield from unread_containers(scene.pod, scene.config, scene.version)
 
 
 @rule("unknown-policy")
 def policies_unread(scene: PodScene | PlacedScene) -> Iterator[Finding]:
-    """HAMi knows no such policy, says nothing of it and takes its own."""
+    """The findings about policies in the pod that HAMi does not know: silently, it takes its own instead."""
     for strange in unknown_policies(scene.pod, scene.version):
         proof = quotes.of_pod_annotation(scene.pod, strange.key)
         yield policy_finding(strange, proof, step(remedied(strange), proof.command))
@@ -143,13 +143,13 @@ def policy_finding(strange: UnknownPolicy, proof: Evidence, fix: NextAction) -> 
 
 
 def remedied(strange: UnknownPolicy) -> Text:
-    """What to write instead."""
+    """The advice which policies to write instead of the unknown one."""
     return Text("unknown-policy.set", key=strange.key, known=", ".join(strange.known))
 
 
 _LONGEST = 80
 _ASKS_NOTHING = "does not request any resource"
-"""HAMi's event of a pod that its extender lets pass; 2.10 logs it only."""
+"""The words of HAMi's event of a pod that its extender lets pass; 2.10 only logs them."""
 
 
 def unread(pod: Pod, config: DeviceConfig, version: Version | None) -> Text:
@@ -167,9 +167,9 @@ def unread(pod: Pod, config: DeviceConfig, version: Version | None) -> Text:
 
 
 def passed_over(pod: Pod, config: DeviceConfig, version: Version | None) -> bool:
-    """Whether the pod asks for a part of a GPU without a count, and this version's webhook adds none to it.
+    """Whether the pod asks for a part of a GPU without a count, and this version's webhook adds none.
 
-    2.7 and 2.8 leave a pod as it is that names any scheduler but the default one, HAMi's own among them.
+    HAMi 2.7 and 2.8 leave a pod as it is that names any scheduler but the default one, HAMi's own among them.
     """
     asked, gpus = asked_resources(pod, config), config.gpus
     since, until = LEAVES_OWN_ALONE
@@ -179,7 +179,7 @@ def passed_over(pod: Pod, config: DeviceConfig, version: Version | None) -> bool
 
 
 def write_plainly(pod: Pod, config: DeviceConfig, version: Version | None) -> NextAction:
-    """To give a count and plain numbers, with the unit of the device's memory."""
+    """The step to write a count and plain numbers, in the unit of the device's memory."""
     asked = asked_resources(pod, config)
     device = next((found for name in asked if (found := config.by_resource.get(name))), config.devices[0])
     resources = device.resources
@@ -195,7 +195,7 @@ def write_plainly(pod: Pod, config: DeviceConfig, version: Version | None) -> Ne
 
 @rule("no-device-request", reads=("install",))
 def given_nothing(scene: PlacedScene) -> Iterable[Finding]:
-    """HAMi's scheduler placed the pod and gave it nothing, as it read no request in what the pod asks for."""
+    """The findings that HAMi's scheduler placed the pod without a device, as it read no request in its amounts."""
     pod = scene.pod
     if given(pod.metadata) or pod.spec.scheduler_name != scene.install.scheduler_name:
         return []
@@ -206,9 +206,9 @@ def given_nothing(scene: PlacedScene) -> Iterable[Finding]:
 def unread_containers(
     pod: Pod, config: DeviceConfig, version: Version | None, said: Sequence[Evidence] = ()
 ) -> list[Finding]:
-    """The containers of whose amounts HAMi reads no request: they get no device, wherever the pod goes.
+    """The findings about containers of whose amounts HAMi reads no request: they get no device, wherever the pod goes.
 
-    `said`: HAMi's words about it.
+    `said`: HAMi's words about the pod.
     """
     if version is None:
         return []

@@ -1,4 +1,4 @@
-"""There is no such pod or namespace, or more than one pod: why, and what could have been meant."""
+"""Rules about pods and namespaces that do not exist, or names of several pods: why, and what may be meant."""
 
 from collections.abc import Iterator, Sequence
 
@@ -20,7 +20,7 @@ _MAX_CANDIDATES = 3
 
 @rule("gpu-start-failure", "gpu-runtime-missing", "driver-not-loaded", "card-fault", reads=("absent",))
 def refused_by_known_words(scene: AbsentScene) -> Iterator[Finding]:
-    """The pod was refused at its creation in words that a signature knows."""
+    """The finding that the pod was refused at its creation in words that a signature knows."""
     if refused := in_events(scene.refusals, None):
         hit, proofs = refused[0][0], [proof for _, proof in refused]
         claim = Text("admission-denied.signed", pod=scene.wanted.name, means=hit.means)
@@ -29,7 +29,7 @@ def refused_by_known_words(scene: AbsentScene) -> Iterator[Finding]:
 
 @rule("webhook-unreachable", "webhook-untrusted", "webhook-missing", reads=("absent",))
 def webhook_unanswered(scene: AbsentScene) -> list[Finding]:
-    """HAMi's webhook kept the pod from being created as nobody answered."""
+    """The findings that the pod was not created because HAMi's webhook did not answer."""
     webhook = scene.webhook
     call = refused_call(scene.refusals, webhook.hook if webhook else None)
     if call is None or webhook is None:
@@ -40,13 +40,13 @@ def webhook_unanswered(scene: AbsentScene) -> list[Finding]:
 
 @rule("not-found", reads=("absent",))
 def no_such_pod(scene: AbsentScene) -> Iterator[Finding]:
-    """There is no such pod, or more than one."""
+    """The finding that no pod has the name, or more than one."""
     if isinstance(scene.absent, AbsentPod):
         yield not_found(scene.absent, scene.wanted, "why", scene.queued)
 
 
 def not_found(absent: AbsentPod, wanted: SubjectRequest, verb: str, queued: Queued | Gap | None = None) -> Finding:
-    """Unknown, or not the only one of that name: what could have been meant is asked with the verb."""
+    """The finding that a name is unknown, or not of one pod; its steps ask `verb` about what may be meant."""
     if absent.node:
         name = wanted.name
         proof = Evidence("nodes", f"Node {name}", None, name, kubectl("get", "node", name))
@@ -106,7 +106,7 @@ def _claim(absent: AbsentPod, kind: str, name: str, candidates: Sequence[str]) -
 
 
 def no_such_namespace(deserted: EmptyNamespace, words: tuple[str, ...]) -> Finding:
-    """It may as well be empty; the words in front of a namespace ask about a near one."""
+    """The finding that a namespace does not exist, or is empty; `words` before a near namespace make the command."""
     key = "not-found.namespace-near" if deserted.near else "not-found.namespace"
     claim = Text(key, namespace=deserted.namespace, names=prose.names(deserted.near))
     actions = [step(Text("not-found.ask", name=name), prose.command(*words, name)) for name in deserted.near]

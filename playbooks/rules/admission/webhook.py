@@ -1,7 +1,7 @@
-"""HAMi's webhook as the API server has it: whom it asks, about what, and what becomes of pods when nobody answers.
+"""HAMi's webhook as the API server has it: which pods it gets, and what becomes of them when it does not answer.
 
-What to do about a refusal is told by its words: HAMi v2.7 to v2.10, pkg/scheduler/webhook.go and pkg/device/*/
-MutateAdmission.
+What to do about a refusal is found by the refusal's words: HAMi v2.7 to v2.10, pkg/scheduler/webhook.go and
+MutateAdmission in pkg/device/*.
 """
 
 import re
@@ -40,12 +40,12 @@ CERTIFICATE_FLAG = "cert_file"
 
 
 def service_of(hook: Hook) -> ServiceReference | None:
-    """The Service that the API server asks; None where the webhook is named by a URL."""
+    """The Service by which the API server calls the webhook; None where the webhook is named by a URL."""
     return hook.webhook.client_config.service if hook.webhook.client_config else None
 
 
 def policy(hook: Hook) -> str:
-    """What the API server does when nobody answers; admissionregistration/v1 defaults to Fail."""
+    """The webhook's failurePolicy, for calls without an answer; admissionregistration/v1 defaults to Fail."""
     return hook.webhook.failure_policy or FAIL
 
 
@@ -55,7 +55,7 @@ def serves_webhook(install: Install) -> bool:
 
 
 def selectors(hook: Hook) -> list[str]:
-    """What the webhook is kept to, in the words of the API."""
+    """The selectors that limit the webhook to some pods, in the words of the API."""
     both, found = {"namespace": hook.webhook.namespace_selector, "object": hook.webhook.object_selector}, list[str]()
     for name, selector in ((name, one) for name, one in both.items() if one):
         parts = [f"{key}={value}" for key, value in (selector.match_labels or {}).items()]
@@ -89,16 +89,16 @@ def certificates(hook: Hook) -> tuple[NextAction, ...]:
 
 
 _OWN_HOSTS = ("127.0.0.1", "::1")
-"""kube-scheduler asks the extender from the same pod."""
+"""The addresses from which kube-scheduler calls the extender: both run in one pod."""
 _RECENT = timedelta(minutes=15)
 _OF_CREATION = timedelta(seconds=35)
-"""The API server waits for a webhook for 30 s at most (timeoutSeconds)."""
+"""The time around a pod's creation that its webhook call can take: at most 30 s (timeoutSeconds)."""
 _STAMP = re.compile(r"(\d{4}/\d\d/\d\d) (\d\d:\d\d:\d\d) ")
 _REJECTED = re.compile(
     r"TLS handshake error from (?P<host>\S+):\d+: remote error: tls: "
     r"(?:bad certificate|unknown certificate(?: authority)?|(?:expired|revoked) certificate)"
 )
-"""net/http's words where the client does not accept the server's certificate [crypto/tls alert.go]."""
+"""net/http's words when the client rejects the server's certificate [crypto/tls alert.go]."""
 _CALL = re.compile(
     r'^.*failed calling webhook "[^"]*": (?:failed to call webhook: )?(?:Post "?[^\s"]+"?: )?', re.DOTALL
 )
@@ -107,9 +107,9 @@ _CERTIFICATE_WORDS = re.compile(r"x509|\btls: |certificate")
 
 
 class Asked(NamedTuple):
-    """Where the webhook was read, and of whom it is asked: of a pod that was `created` then, or of the whole cluster.
+    """The scene in which the webhook was read, and for what: for a pod that was `created` then, or the whole cluster.
 
-    `shown` is what proves a fault of that code in the pod's own case.
+    `shown` is the evidence, by code, that proves a fault in the pod's own case.
     """
 
     scene: WebhookScene
@@ -126,14 +126,14 @@ class Asked(NamedTuple):
         *,
         severity: Severity = "critical",
     ) -> Finding:
-        """A fault of the webhook: what shows it in the pod's own case comes first, and makes it sure."""
+        """A finding about the webhook: evidence in the pod's own case comes first, and makes it confirmed."""
         shown = self.shown.get(code, ())
         sure, proofs = "confirmed" if shown else sure, [*shown, *proofs]
         return finding(code, claim, sure, proofs=proofs, severity=severity, actions=actions)
 
 
 class RejectionLine(NamedTuple):
-    """A line of the extender's log that tells of it."""
+    """A line of the extender's log about a client that rejected the certificate."""
 
     pod: Pod
     line: str
@@ -141,7 +141,7 @@ class RejectionLine(NamedTuple):
 
 
 def rejections(scene: WebhookScene) -> list[RejectionLine]:
-    """Connections of the last minutes that a client other than this pod's own ended for the certificate's sake."""
+    """Log lines of the last minutes about clients outside the extender's pod that rejected the certificate."""
     found: list[RejectionLine] = []
     for pod, line in scene.webhook.handshakes.lines if scene.webhook else ():
         match = _REJECTED.search(line)
@@ -155,7 +155,7 @@ def rejections(scene: WebhookScene) -> list[RejectionLine]:
 
 
 def rejected(asked: Asked, hook: Hook, lines: Sequence[RejectionLine]) -> Finding:
-    """Only suspected: the log does not say that the client is the API server."""
+    """The finding that a client rejects the certificate: only suspected, as the log does not say who the client is."""
     key = "webhook-untrusted.rejected-fail" if fails(hook) else "webhook-untrusted.rejected-ignore"
     claim = Text(key, config=hook.config.name)
     proofs = [*map(of_rejection, lines[-2:]), of_object(KIND, hook.config, hook.webhook.name, "{.webhooks[*].name}")]
@@ -163,7 +163,7 @@ def rejected(asked: Asked, hook: Hook, lines: Sequence[RejectionLine]) -> Findin
 
 
 def uncalled(asked: Asked, hook: Hook, lines: Sequence[RejectionLine]) -> Finding | None:
-    """What an API server last said of its calls, since the scheduler is ready and within the last minutes.
+    """The finding of an API server's last failed call, since the scheduler is ready and within the last minutes.
 
     While a scheduler pod starts, nobody answers: that is over. Only suspected where a pod is asked about and no call
     failed when it was created.
@@ -195,13 +195,13 @@ def _failed(scene: WebhookScene) -> Iterator[tuple[datetime, FailedCall]]:
 
 
 def of_rejection(rejection: RejectionLine) -> Evidence:
-    """The line as evidence."""
+    """The evidence of a log line about a client that rejected the certificate."""
     grep = "'TLS handshake error'"
     return of_logged(rejection.pod, EXTENDER_CONTAINER, rejection.line, rejection.at, "--since=1h", grep=grep)
 
 
 def refused_call(refusals: Sequence[Event], hook: Hook | None) -> Finding | None:
-    """What the API server says of a pod that failurePolicy Fail kept from being created; None of any other refusal."""
+    """The finding that failurePolicy Fail kept the pod from being created; None for any other refusal."""
     calls = [refusal for refusal in refusals if FAILED_CALL in refusal.message]
     if not calls:
         return None
@@ -230,14 +230,14 @@ _CODES: tuple[Code, ...] = ("webhook-missing", "webhook-unreachable", "webhook-u
 
 @rule(*_CODES)
 def webhook(scene: InstallScene) -> list[Finding]:
-    """New pods do not come to HAMi: its webhook is missing, answered by nobody, or not trusted."""
+    """The findings that new pods do not come to HAMi: its webhook is missing, does not answer, or is not trusted."""
     return faults(Asked(scene), sure=scene.seen.confidence)
 
 
 def faults(asked: Asked, *, sure: Confidence = "confirmed") -> list[Finding]:
-    """Missing, without anybody to answer, or not trusted by the API server; none where that could not be read.
+    """The findings that the webhook is missing, does not answer, or is not trusted; none where it could not be read.
 
-    `sure`: of what is there and what is not.
+    `sure` is the confidence in what exists and what does not.
     """
     seen = asked.scene.webhook
     if seen is None or isinstance(seen.hooks, Gap):
@@ -340,5 +340,5 @@ _REMEDIES = {
 
 
 def remedy(words: str) -> Text | None:
-    """What to do; None where the words are not known."""
+    """The advice for a webhook's refusal in these words; None where they are not known."""
     return next((text for part, text in _REMEDIES.items() if part in words), None)

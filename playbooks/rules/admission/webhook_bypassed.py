@@ -1,4 +1,4 @@
-"""A pod that asks for HAMi's resources and that another scheduler has: why HAMi never saw it."""
+"""Rules about a pod that asks for HAMi's resources and that another scheduler has: why HAMi never saw it."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
@@ -54,11 +54,11 @@ _EDITED: Mapping[str, Mapping[str, object] | None] = {
     "init": None,
     "node": {"spec": {"nodeName": None}},
 }
-"""What is mended in the pod's owner, and the patch that does it where it is the same for every pod."""
+"""What to change in the pod's owner by the reason, and the patch that does it, if it is the same for every pod."""
 
 
 PodOfHami = PodScene | PlacedScene
-"""A pod, whether it waits or has its node, and what was read of HAMi."""
+"""A scene of a pod, pending or placed, and of what was read of HAMi."""
 
 
 def why_left_alone(scene: PodOfHami) -> LeftAlone | None:
@@ -71,7 +71,7 @@ def why_left_alone(scene: PodOfHami) -> LeftAlone | None:
 def missed(
     scene: PodOfHami, asked: Mapping[str, str], words: Sequence[Evidence], owner: Workload | None = None
 ) -> list[Finding]:
-    """The causes, then that HAMi did not see the pod; nothing where HAMi's scheduler has it, or it asks for nothing.
+    """The findings why HAMi did not see the pod; none where HAMi's scheduler has it, or it asks for nothing.
 
     `asked`: HAMi's resources by amount; `words`: what refused the pod afterwards; `owner`: what made it, where that was
     read.
@@ -116,7 +116,7 @@ class _Past(NamedTuple):
 
 @rule("webhook-bypassed", "wrong-scheduler", "webhook-missing", "webhook-unreachable", "webhook-untrusted")
 def went_past(scene: PodScene) -> list[Finding]:
-    """Why another scheduler has a waiting pod that asks for HAMi's resources."""
+    """The findings why another scheduler has a pending pod that asks for HAMi's resources."""
     unknown = unknown_resources(scene)
     return missed(scene, {name: amount for name, amount in scene.asked.items() if name not in unknown}, scene.words)
 

@@ -1,1 +1,1 @@
-"""Requests against what the cluster has: too large, too many, or held by others."""
+"""Rules that compare requests with what the cluster has: too large, too many, or held by others."""

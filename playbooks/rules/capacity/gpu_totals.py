@@ -1,4 +1,4 @@
-"""How much of the GPUs is free, how much of that nobody can get, and which GPUs HAMi does not know."""
+"""Rules about how much of the GPUs is free, how much of that no pod can get, and which GPUs HAMi does not know."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -22,7 +22,7 @@ from playbooks.scenes.cluster import ClusterScene
 from playbooks.scenes.gpus import LITTLE_MEMORY, NO_MEMORY, CardSeen, GpusScene, largest
 
 _NOTABLE = 0.2
-"""From this part of a type's memory on, what nobody can get is worth a warning."""
+"""The part of a type's memory from which on memory that no pod can get is worth a warning."""
 _MAX_NEAR = 3
 _STATES = {
     FREE: "gpus.free",
@@ -44,13 +44,13 @@ _STATES = {
 
 @rule("scheduler-ledger-stale")
 def ghosts(scene: GpusScene) -> list[Finding]:
-    """HAMi's scheduler still counts pods that are gone."""
+    """The findings that HAMi's scheduler still counts pods that are gone."""
     return ghosts_told(scene.cluster.process, scene.install, scene.names)
 
 
 @rule("capacity", "not-enough-evidence")
 def room(scene: GpusScene) -> Iterator[Finding]:
-    """Some GPUs have room, and the largest free slice is there; or all are full."""
+    """The finding that some GPUs have room, and where the largest free slice is; or that all are full."""
     cards, world = scene.registered, scene.cluster
     if not cards:
         return
@@ -85,7 +85,7 @@ def room(scene: GpusScene) -> Iterator[Finding]:
 
 @rule("stranded-capacity")
 def stranded(scene: GpusScene) -> Iterator[Finding]:
-    """Memory is free on cards that take no pod."""
+    """The finding that memory is free on GPUs that take no pod."""
     cards = sorted(
         (card for card in scene.registered if card.stranded_mib), key=lambda card: (-card.stranded_mib, card.node)
     )
@@ -117,7 +117,7 @@ def stranded(scene: GpusScene) -> Iterator[Finding]:
 
 @rule("node-unregistered")
 def unregistered(scene: GpusScene) -> Iterator[Finding]:
-    """Nodes should have cards of that type, and HAMi does not know their cards."""
+    """The finding that nodes should have GPUs of the type that is asked about, and HAMi does not know them."""
     world, view, by_dra = scene.cluster, scene.cluster.views[-1], served(scene.slices)
     expecting = (
         name for name in scene.names if name not in by_dra and wants_own_plugin(scene.by_name[name], world.config)
@@ -142,7 +142,7 @@ def unregistered(scene: GpusScene) -> Iterator[Finding]:
 
 @rule("not-found")
 def not_found(scene: GpusScene) -> Iterator[Finding]:
-    """There is no such node, no such type, or no card at all."""
+    """The finding that there is no such node, no such type, or no GPU at all."""
     node = scene.by_name.get(scene.node)
     if scene.node and node is None:
         near = near_names(scene.node, sorted(scene.by_name))

@@ -1,6 +1,6 @@
-"""Requests that are too large: for every card, for every node, or than their author meant; and what makes them fit.
+"""Requests that are too large: for every GPU, for every node, or than their author meant; and what makes them fit.
 
-No end of another pod helps a request that no empty node can hold. For the others the smallest changes are tried against
+The end of other pods helps no request that no empty node can hold. For others the smallest changes are tried against
 HAMi's filter: to ask for less, to go to nodes that the pod's own selection leaves out, or to end a holder.
 """
 
@@ -35,7 +35,7 @@ from playbooks.rules.common.holders import edit, edit_owner, of_owner
 from playbooks.scenes.waiting_pod import PodScene
 
 _LARGEST_INIT = Version(2, 10, 0)
-"""Before, what init containers ask for is added up (pkg/device/devices.go, 2.9; 2.10 takes the largest)."""
+"""Since this version init containers count by the largest; before, they add up (pkg/device/devices.go, 2.9, 2.10)."""
 _ALL_CORES = 100
 _MENDED: tuple[Code, ...] = (
     "card-insufficient-memory",
@@ -45,13 +45,13 @@ _MENDED: tuple[Code, ...] = (
     "impossible-anywhere",
     "node-insufficient-device",
 )
-"""Findings that a smaller request may mend."""
+"""Codes of findings that a smaller request may resolve."""
 
 
 def why_large(scene: PodScene, code: Code) -> Part | None:
-    """More cores than a device has, init containers added up, or a whole GPU because no memory was named.
+    """Why a request is larger than meant: too many cores, init containers added up, or a GPU's whole memory by default.
 
-    `code` is the finding's that says what there is too little of.
+    `code` is that of the finding that says what there is too little of.
     """
     own = _more_cores(scene) if code == "card-insufficient-core" else None
     if own is not None or code not in _MENDED:
@@ -124,13 +124,13 @@ def _pairs(amounts: Mapping[str, int]) -> str:
 
 
 _LEAVING = timedelta(minutes=2)
-"""Beyond the moment at which the grace period of a deleted pod is over (metadata.deletionTimestamp)."""
+"""How long after its grace period (metadata.deletionTimestamp) a deleted pod is still taken as leaving."""
 BY_AFFINITY = "nodeAffinity"
 _MAX_TRIED = 20
 
 
 class Loosened(NamedTuple):
-    """The labels that have to go (`nodeAffinity` for the affinity), and some nodes that would then take the pod."""
+    """A looser selection: labels that have to go (`nodeAffinity` for the affinity), and nodes that then take a pod."""
 
     parts: tuple[str, ...]
     nodes: list[str]
@@ -140,14 +140,14 @@ class Loosened(NamedTuple):
         return Text(key, label=", ".join(self.parts), nodes=prose.some(self.nodes))
 
     def patch(self) -> dict[str, object]:
-        """The same as a patch of the pod: what is null goes."""
+        """The looser selection as a patch of the pod; null values are removed."""
         labels = {part.partition("=")[0]: None for part in self.parts if part != BY_AFFINITY}
         spec: dict[str, object] = {"nodeSelector": labels} if labels else {}
         return {"spec": spec | ({"affinity": {BY_AFFINITY: None}} if BY_AFFINITY in self.parts else {})}
 
 
 def loosen(scene: PodScene, names: Sequence[str]) -> Loosened | None:
-    """The loosening that leaves most of the selection, tried on the first of these nodes that it leaves out."""
+    """The loosening that leaves most of the selection, tried on the first of `names` that the selection leaves out."""
     drops = NodeFilter(_without(scene.pod, affinity=True)).obstacle
     unselected = (name for name in names if name in scene.obstacles and scene.obstacles[name].text == SELECTOR_TEXT)
     found: dict[tuple[str, ...], list[str]] = {}
@@ -180,9 +180,9 @@ class Largest(NamedTuple):
 
 
 def too_small(scene: PodScene) -> Largest | None:
-    """The largest card that the pod may have, where it asks for more memory of one than that has when it is empty.
+    """The largest GPU that the pod may have, where the pod asks for more memory than this GPU has when empty.
 
-    None where waiting may help, and where a node that it may go to should have cards and none can be read.
+    None where waiting may help, and where a node that the pod may go to should have GPUs and none can be read.
     """
     asked = max((container.memory_mib for container in scene.request.containers), default=0)
     if not asked or len(scene.views) != 1:
@@ -207,22 +207,22 @@ def too_small(scene: PodScene) -> Largest | None:
 
 
 def admits(scene: PodScene, card: Card) -> bool:
-    """Whether the card is of what the pod asks for, and its own type and UUID annotations allow it."""
+    """Whether the pod asks for this kind of card, and the pod's type and UUID annotations allow this one."""
     wanted, rules = scene.request.constraints, scene.view.rules
     allowed = type_allows(wanted, CardState(card), rules) and uuid_allows(wanted, card.uuid, rules)
     return scene.is_asked_for(card) and allowed
 
 
 def loosen_selection(scene: PodScene) -> list[NextAction]:
-    """To let the pod go elsewhere, where nothing else keeps it from nodes that would take it now."""
+    """The step that loosens the pod's selection, where nothing else keeps it from nodes that would take it now."""
     loosened = loosen(scene, list(scene.obstacles)) if scene.request.containers else None
     return [edit_owner(scene.pod, loosened.label(), loosened.patch())] if loosened else []
 
 
 def impossible(scene: PodScene, words: Sequence[Evidence]) -> Finding | None:
-    """Larger than any registered node of the cluster, even empty; None where none has such a device.
+    """The finding that the request is larger than any registered node, even empty; None without such devices.
 
-    `words`: the schedulers' own.
+    `words`: the schedulers' statements as evidence.
     """
     if not scene.request.containers or not scene.nodes or not scene.too_large:
         return None
@@ -261,14 +261,14 @@ def _claim(scene: PodScene) -> Text:
 
 
 class ImpossibleCount(NamedTuple):
-    """A container that asks for another number of devices than HAMi gives at once. `numbers`: `1, 2, 4, 8`."""
+    """A container that asks for a number of devices that HAMi never gives at once. `numbers`: `1, 2, 4, 8`."""
 
     container: ContainerRequest
     numbers: str
 
 
 def never_given(scene: PodScene) -> ImpossibleCount | None:
-    """The container whose number of devices is given nowhere, of those that some node has enough for."""
+    """The first container that asks for a number of devices HAMi never gives, though some node has enough devices."""
     for container in scene.request.containers:
         device = scene.config.by_word[container.word]
         cards = ((name, scene.view.cards(name)) for name in scene.refusals_when_empty)
@@ -280,21 +280,21 @@ def never_given(scene: PodScene) -> ImpossibleCount | None:
 
 
 def nearest_refusal(scene: PodScene) -> tuple[str, verdicts.Verdict]:
-    """An empty node that comes nearest to taking the pod, and what HAMi would say of it."""
+    """The empty node that comes nearest to taking the pod, and HAMi's verdict on it."""
     refusals = ((name, verdict, dict(verdict.parts)) for name, verdict in scene.refusals_when_empty.items())
     nearest = max(refusals, key=lambda it: (bool(it[2]), it[2].get(verdicts.ALLOCATED_INSUFFICIENT, 0)))
     return nearest[0], nearest[1]
 
 
 def at_most(scene: PodScene, word: str) -> tuple[int, int]:
-    """The memory of the largest device that counts, and the most of them on one node."""
+    """The memory in MiB of the largest device of the kind `word`, and the most such devices on one node."""
     names = scene.refusals_when_empty
     nodes = [[card.card.memory_mib for card in scene.view.cards(name) if card.card.is_of(word)] for name in names]
     return max((size for memory in nodes for size in memory), default=0), max(map(len, nodes), default=0)
 
 
 def over_a_card(scene: PodScene) -> int:
-    """The percentage of a card where more than 100 is asked for and stands: only HAMi before 2.10 leaves it so."""
+    """The percentage of a GPU that is asked for if above 100, else 0: only HAMi before 2.10 leaves it so."""
     container = request_amounts.largest_request(scene)
     if container is None or container.memory_mib or container.percentage == UNSET_PERCENTAGE:
         return 0
@@ -302,9 +302,9 @@ def over_a_card(scene: PodScene) -> int:
 
 
 def advise(scene: PodScene) -> list[NextAction]:
-    """What would make the pod fit, each tried against the filter; at most three.
+    """Steps that would make the pod fit, each tried against the filter; at most three.
 
-    To go elsewhere comes first where the request is larger than the chosen nodes' cards, else last.
+    To loosen the selection comes first where the request is larger than the chosen nodes' GPUs, else last.
     """
     elsewhere = loosen_selection(scene)
     changes = _changes(scene)

@@ -1,4 +1,4 @@
-"""What a container asks HAMi for, in the vendor's own measure and words.
+"""What a container asks HAMi for, in the vendor's own unit and words.
 
 What HAMi's reasons mean for other vendors' devices is not always what the same word means for a GPU: HAMi v2.10,
 pkg/device/kunlun/topo.go, awsneuron, metax, mthreads and ascend device.go.
@@ -25,12 +25,12 @@ from playbooks.scenes.waiting_pod import PodScene
 
 
 def largest_request(scene: PodScene) -> ContainerRequest | None:
-    """The container that asks for the most memory of a card: of several it is the one that is hard to place."""
+    """The container that asks for the most memory of a GPU, which is the hardest to place; None without containers."""
     return max(scene.request.containers, key=size, default=None)
 
 
 def size(container: ContainerRequest) -> tuple[int, int, int]:
-    """What makes a container harder to place, the first first."""
+    """The sort key of how hard a container is to place: its memory, percentage, and number of devices."""
     return container.memory_mib, container.percentage, container.count
 
 
@@ -55,7 +55,7 @@ def most_devices(scene: PodScene) -> ContainerRequest | None:
 
 
 def memory(scene: PodScene, container: ContainerRequest) -> Prose:
-    """What it asks for of one device: `8,000 MiB`, `50% of a GPU`, or the vendor's own measure."""
+    """What the container asks for of one device: `8,000 MiB`, `50% of a GPU`, or the vendor's own unit."""
     if own := _own(scene, container):
         return own
     if container.memory_mib:
@@ -64,7 +64,7 @@ def memory(scene: PodScene, container: ContainerRequest) -> Prose:
 
 
 def asked(scene: PodScene, container: ContainerRequest) -> Prose:
-    """What a container asks of its devices: `2 x 8,000 MiB`, or `2 GPUs` where the vendor hands out no part of one."""
+    """What the container asks of its devices: `2 x 8,000 MiB`, or `2 GPUs` of a vendor that hands out no parts."""
     if own := _own(scene, container):
         return own
     if not scene.config.of(container.word).memory:
@@ -83,13 +83,13 @@ def most_cores(scene: PodScene) -> ContainerRequest | None:
 
 
 def cores(scene: PodScene, container: ContainerRequest, amount: int | None = None) -> str:
-    """The cores that it asks for of each device, or that amount of them: `50%`, or `8/16` where a device has 16."""
+    """The cores of each device that the container asks for (or `amount`): `50%`, or `8/16` where a device has 16."""
     vendor = scene.config.by_word[container.word].vendor
     return f"{vendor.cores_each(container) if amount is None else amount}{vendor.cores_unit}"
 
 
 def change(scene: PodScene, wanted: PlacementChange, *, what: str = "") -> Text:
-    """A change in words, memory also in the unit of the vendor's resource where that is not MiB."""
+    """A placement change in words; memory also in the unit of the vendor's resource where that is not MiB."""
     what = what or wanted.what
     amount, gpus = f"{wanted.amount:,}", scene.gpus
     if what == "cores":
@@ -103,7 +103,7 @@ def change(scene: PodScene, wanted: PlacementChange, *, what: str = "") -> Text:
 
 
 def limits_of(scene: PodScene, wanted: PlacementChange, what: str) -> dict[str, int]:
-    """What the container's limits have to say for it, by resource; nothing for a change of something else."""
+    """The container's limits after the change, by resource; empty for a change of something else."""
     resources = scene.gpus
     memory = {resources.memory: wanted.amount // resources.memory_factor}
     found = {
@@ -117,7 +117,7 @@ def limits_of(scene: PodScene, wanted: PlacementChange, what: str) -> dict[str, 
 
 
 def proof(scene: PodScene, container: ContainerRequest | None, resources: Sequence[str]) -> list[Evidence]:
-    """What the container writes of the first of these resources; of a pod with none in it, what another one writes."""
+    """The evidence of how much of the first of these resources the container asks for, else another container."""
     pod = scene.pod
     everywhere = [*(pod.spec.init_containers or ()), *pod.spec.containers]
     own = [candidate for candidate in everywhere if container is not None and candidate.name == container.container]
@@ -142,7 +142,7 @@ _INSTANCE_LABEL = "node.kubernetes.io/instance-type"
 
 
 def own_words(scene: PodScene, cause: RankedCause) -> Prose | None:
-    """The claim about a cause of nodes that refuse one other vendor's devices; None where the usual one holds."""
+    """The claim about nodes that refuse another vendor's devices, in its words; None where the usual claim is right."""
     containers = scene.request.containers
     words = {container.word for container in containers}
     device = scene.config.by_word.get(next(iter(words))) if len(words) == 1 else None
@@ -185,12 +185,12 @@ def own_words(scene: PodScene, cause: RankedCause) -> Prose | None:
 
 
 def is_soft(scene: PodScene) -> bool:
-    """Whether the pod asks for the soft split of an NPU, by HAMi-core; else it is split by the chip's templates."""
+    """Whether the pod asks for the soft split of an NPU, by HAMi-core; otherwise the chip's templates split it."""
     return "hami-core" in scene.request.constraints.more
 
 
 def numbers_given(scene: PodScene, nodes: Iterable[str], device: Device) -> tuple[int, ...] | None:
-    """The numbers of devices that these nodes ever give; None where any is, as on AWS' inf instances."""
+    """The numbers of devices that these nodes can give at once; None where any number is, as on AWS' inf instances."""
     labels = [scene.nodes[name].metadata.label(_INSTANCE_LABEL) or "" for name in nodes]
     if device.word == "AWSNeuron" and any("inf" in label.casefold() for label in labels):
         return None
@@ -198,39 +198,39 @@ def numbers_given(scene: PodScene, nodes: Iterable[str], device: Device) -> tupl
 
 
 SHORT = "Insufficient "
-"""How kube-scheduler's texts about resources begin; the resource follows."""
+"""The beginning of kube-scheduler's texts about resources; the resource follows."""
 _GIB = Decimal(2**30)
 _MIB = Decimal(2**20)
 _MOST_QUOTED = 3
 
 
 class Shortage(NamedTuple):
-    """What the whole pod asks for of a resource, and the node that has the most of it of those that have less."""
+    """A resource of which nodes have less than the whole pod asks for, and the node that has the most of it."""
 
     resource: str
     asked: Decimal
     node: Node
     most: Decimal
     everywhere: bool
-    """Whether no node of the cluster has as much as is asked for."""
+    """Whether no node of the cluster has as much as the pod asks for."""
 
     @property
     def figures(self) -> dict[str, str]:
-        """What is asked for and the most that there is, as texts have it."""
+        """The requested amount and the most that a node has, as texts need them."""
         return {"asked": _amount(self.resource, self.asked), "most": _amount(self.resource, self.most)}
 
     def claim(self, text: str, count: int) -> Text:
-        """`text` is kube-scheduler's own, of so many nodes."""
+        """The claim about `count` nodes; `text` is kube-scheduler's own."""
         if self.everywhere:
             return Text("kubernetes-filter.never", **self.figures, resource=self.resource, text=text, count=count)
         return Text("kubernetes-filter.claim", text=self.noted(text), count=count)
 
     def noted(self, text: str) -> Text:
-        """kube-scheduler's text with both figures."""
+        """kube-scheduler's text, followed by both figures."""
         return spaced(text, Text("words.in-parentheses", text=Text("kubernetes-filter.short", **self.figures)))
 
     def proofs(self, pod: Pod) -> list[Evidence]:
-        """The request of each container as it is written, then what kubelet offers there."""
+        """The evidence of each container's request as written, then of what kubelet offers on the node."""
         everywhere = [("containers", one) for one in pod.spec.containers]
         everywhere += [("initContainers", one) for one in pod.spec.init_containers or ()]
         found = list[Evidence]()
@@ -245,15 +245,13 @@ class Shortage(NamedTuple):
 
     @property
     def ask_less(self) -> list[Text]:
-        """To ask for no more than there is, where waiting will not help."""
+        """The advice to ask for no more than a node has, where waiting will not help; else empty."""
         most = _amount(self.resource, self.most, whole=True)
         return [Text("kubernetes-filter.ask-less", most=most, resource=self.resource)] if self.everywhere else []
 
 
 def shortage(scene: PodScene, text: str, names: Sequence[str]) -> Shortage | None:
-    """The finding about nodes that have less than the pod asks for; None for what is not about a resource of a whole
-    node.
-    """
+    """The shortage in kube-scheduler's `text` about the nodes `names`; None for a text about something else."""
     resource = text.removeprefix(SHORT)
     values = {name: (node.status.allocatable or {}).get(resource) for name, node in scene.nodes.items()}
     amounts = {name: None if value is None else parse_quantity(value) for name, value in values.items()}

@@ -1,1 +1,1 @@
-"""What all rules share: how a finding is made, quoted, worded and told apart."""
+"""What all rules share: how findings are made, worded and told apart, and how evidence is quoted."""

@@ -1,4 +1,4 @@
-"""What a pod's containers are doing, as their statuses say it, and what the log of one that ended says last."""
+"""What a pod's containers are doing, by their statuses, and what the log of one that ended says last."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -16,22 +16,22 @@ from playbooks.quotes import shown
 _STARTING = ("ContainerCreating", "PodInitializing", "")
 _WHOLE = 100
 _AGAIN = timedelta(seconds=60)
-"""A container that was restarted and runs no longer than this may end as it did before."""
+"""The time after a restart in which a container may still end as it did before."""
 _OFTEN = 3
 _ZERO = datetime(1970, 1, 1, tzinfo=UTC)
 _SLOW = timedelta(minutes=10)
-"""kubelet starts its back-off anew for a container that ran this long."""
+"""The run time after which kubelet starts its back-off for a container anew."""
 
 
 class GpuContainers(NamedTuple):
-    """The pod's containers that ask for NVIDIA's GPUs, and what HAMi gave it of them."""
+    """The pod's containers that ask for NVIDIA's GPUs, and the shares that HAMi gave the pod."""
 
     containers: Sequence[Container]
     shares: Sequence[Allocation]
 
     @property
     def cores(self) -> bool:
-        """Whether GPU cores are limited: 0 and 100 are no limit to HAMi-core."""
+        """Whether GPU cores are limited; HAMi-core takes 0 and 100 as no limit."""
         return any(0 < share.cores < _WHOLE for share in self.shares)
 
 
@@ -41,18 +41,18 @@ def statuses(pod: Pod) -> list[ContainerStatus]:
 
 
 def path_in(pod: Pod, container: str, field: str) -> str:
-    """The JSONPath that shows a field of the status of a container of that name, and of its siblings."""
+    """The JSONPath of a field in the statuses of all init containers, or of all others, where this one is."""
     init = any(status.name == container for status in pod.status.init_container_statuses or ())
     return f"{{.status.{'initContainerStatuses' if init else 'containerStatuses'}[*].{field}}}"
 
 
 def stuck(status: ContainerStatus) -> bool:
-    """Whether it waits for anything but its first start."""
+    """Whether the container waits for anything but its first start."""
     return status.state.waiting is not None and status.state.waiting.reason not in _STARTING
 
 
 def between_restarts(status: ContainerStatus, now: datetime) -> bool:
-    """Whether it runs only since moments, after an end with an error: a crash loop looks like this between two ends."""
+    """Whether the container was restarted moments ago after an error, as in a crash loop between two ends."""
     running, ended = status.state.running, status.last_state.terminated
     if running is None or ended is None or not ended.exit_code or not status.restart_count:
         return False
@@ -65,13 +65,13 @@ def between_restarts(status: ContainerStatus, now: datetime) -> bool:
 
 
 def in_trouble(status: ContainerStatus, now: datetime) -> bool:
-    """Whether it does not run, ended with an error, or was restarted moments ago after one."""
+    """Whether the container does not run, ended with an error, or was restarted moments ago after an error."""
     ended = status.state.terminated
     return stuck(status) or between_restarts(status, now) or (ended is not None and ended.exit_code != 0)
 
 
 def run_time(ended: StateTerminated) -> timedelta | None:
-    """How long a run lasted; None where its times are not given. A run that never began has 1970 as its start."""
+    """How long a container's run lasted; None without its times, or if it never began (then its start is in 1970)."""
     started, finished = parse_time(ended.started_at), parse_time(ended.finished_at)
     if started is None or finished is None or started > finished or started == _ZERO:
         return None
@@ -90,13 +90,13 @@ def gpu_containers(pod: Pod, config: DeviceConfig) -> list[Container]:
 
 _ERROR = re.compile(r"^[EF]\d{4} |^panic: |^fatal error: |^Error: ")
 _HEADER = re.compile(r"^[IWEF]\d{4} [^\]\n]*\] |^Error: ")
-"""Of klog, or of a flag that is refused, which the usage follows; a panic has none, and brackets of its own."""
+"""The beginning of a line of klog, or of one about a refused flag; a panic has neither, and brackets of its own."""
 _KLOG = re.compile(r"^[IWEF]\d{4} ")
 _KILLED = (0, 137, 143)
 
 
 class LastWords(NamedTuple):
-    """A line of a log, verbatim. `error`: it says of itself that it is an error; else it is only the last one."""
+    """A line of a log, verbatim. `error`: the line says that it is an error; otherwise it is only the last line."""
 
     log: LogSeen
     line: str
@@ -104,12 +104,12 @@ class LastWords(NamedTuple):
 
     @property
     def text(self) -> str:
-        """The line without klog's header."""
+        """The line without klog's header, as a channel may see it."""
         return shown(_HEADER.sub("", self.line))
 
 
 def last_of(logs: Iterable[LogSeen], end: StateTerminated, *, running: bool) -> LastWords | None:
-    """The first of a container's logs that tells an error, else the first that tells anything."""
+    """The last words of a container that ended: from the first log with an error, else from the first with any line."""
     found = [words for log in logs if (words := _last_words(log, end, over=log.previous or not running))]
     return next((words for words in found if words.error), found[0] if found else None)
 
@@ -128,23 +128,23 @@ def _last_words(log: LogSeen, end: StateTerminated, *, over: bool) -> LastWords 
 
 
 _BETWEEN_CRASHES = timedelta(minutes=10)
-"""Kubelet waits at most 5 minutes between two starts of a container that keeps ending."""
+"""The time after a crash in which a container counts as between two: kubelet waits at most 5 minutes between starts."""
 
 
 def plugin_statuses(pod: Pod, *, monitor: bool = False) -> list[ContainerStatus]:
-    """The containers that hand GPUs out, with those that come before them; or the monitor's."""
+    """The statuses of a plugin pod's containers that hand GPUs out, and of init containers; or those of vGPUmonitor."""
     return [status for status in statuses(pod) if is_monitor(status.name) == monitor]
 
 
 def ails(status: ContainerStatus, now: datetime, *, silent: bool = False) -> bool:
-    """Whether the container is down, or up between two crashes. `silent`: its node gets no GPUs handed out."""
+    """Whether the container is down, or up between two crashes. `silent`: its node hands out no GPUs."""
     ended = status.last_state.terminated
     at = parse_time(ended.finished_at) if ended else None
     return in_trouble(status, now) or (silent and at is not None and now - at <= _BETWEEN_CRASHES)
 
 
 def version_of(pod: Pod, container: str) -> Version | None:
-    """HAMi's version by the image's tag."""
+    """HAMi's version, by the image tag of the container in the pod."""
     both = (*pod.spec.containers, *(pod.spec.init_containers or ()))
     image = next((status.image for status in both if status.name == container), "")
     return parse_version(image)

@@ -1,4 +1,4 @@
-"""How rules make findings, from a signature too (words that prove a fault), and gaps of what was not seen."""
+"""How rules make findings, also from signatures (words that prove a fault), and gaps of what could not be read."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
@@ -25,11 +25,11 @@ from playbooks.scenes.cluster import ClusterScene
 from playbooks.scenes.waiting_pod import PodScene
 
 _LONGEST = 401
-"""Characters of a value that are looked at: a claim has 400."""
+"""The most characters of a value that are read: a claim has 400."""
 
 
 class Part(NamedTuple):
-    """What a rule's finding says beside its cause: a sentence behind the claim, proofs, and steps before its own."""
+    """What a rule adds to a finding: a sentence after the claim, evidence, and steps before the finding's own."""
 
     text: Prose = ""
     proofs: Sequence[Evidence] = ()
@@ -48,10 +48,10 @@ def finding(
     of: Install | None = None,
     plugin: Version | None = None,
 ) -> Finding:
-    """The claim without credentials, for it may name what other programs wrote; each proof once, and no empty node.
+    """A finding whose claim, which may quote other programs, has no credentials; each proof once, no empty node.
 
-    Where a bug of this install, `of`, can be behind it, or of a device plugin of version `plugin`, the last step is to
-    upgrade to a release without that bug.
+    Where a known bug of this install (`of`), or of a device plugin of version `plugin`, can be behind it, the last step
+    is to upgrade to a release without that bug.
     """
     told = one_line(masked(claim, _LONGEST)) if isinstance(claim, str) else _masked(claim)
     last = _upgrade(code, told, proofs, of, plugin) if of else ()
@@ -108,7 +108,7 @@ def _value(value: object) -> object:
 
 
 def capacity_gaps(install: InstallSeen, capacity: Capacity, undecodable: Sequence[str]) -> list[Gap]:
-    """The install's and the cards' gaps; HAMi's version is one of its own."""
+    """The gaps in the install, the nodes and their holders; an unknown version of HAMi is a gap too."""
     gaps = [*install.gaps, *capacity.gaps]
     if install.install.version is None and install.presence != "absent":
         gaps.append(gap("HAMi version", Text("gap.version"), Text("gap.version-hint")))
@@ -116,20 +116,20 @@ def capacity_gaps(install: InstallSeen, capacity: Capacity, undecodable: Sequenc
 
 
 def scene_gaps(scene: ClusterScene, undecodable: Sequence[str]) -> list[Gap]:
-    """What could not be read of what decides about pods that wait."""
+    """The gaps in what decides about pending pods."""
     gaps = [*capacity_gaps(scene.seen, scene.capacity, undecodable), *scene.messages.gaps]
     gaps += [*scene.process.gaps, *scene.questioned.gaps, *(scene.webhook.gaps if scene.webhook else ())]
     return gaps + [gap for gap in scene.lock_owners.values() if isinstance(gap, Gap)]
 
 
 def confidence_in(install: InstallSeen, capacity: Capacity, undecodable: Sequence[str]) -> Confidence:
-    """Sure only when everything that decides was read: a holder that could not be may fill a card."""
+    """`confirmed` only where everything that decides was read: an unread holder may fill a GPU."""
     unread = capacity.gaps or undecodable or install.install.version is None
     return "suspected" if unread else "confirmed"
 
 
 def fit_gaps(scene: PodScene) -> list[Gap]:
-    """Where our own fit knows no verdict, it says so."""
+    """The gaps where the bot's own fit knows no verdict for the pod."""
     verdicts = scene.verdicts.values()
     unknown = {verdict.unknown for verdict in verdicts if verdict.fits is None and verdict.unknown}
     chances = sorted({verdict.said for verdict in verdicts if verdict.instead})[:1]
@@ -139,7 +139,7 @@ def fit_gaps(scene: PodScene) -> list[Gap]:
 
 
 def other_vendors(scene: PodScene) -> list[str]:
-    """The resources of vendors whose fit is not modelled that the pod asks for."""
+    """The resources that the pod asks for of vendors whose fit is not modelled."""
     devices = scene.config.devices
     domains = tuple(
         f"{domain}/" for device in devices for domain in (device.names.domain, device.resources.count.split("/")[0])
@@ -152,17 +152,17 @@ _NEVER = datetime.min.replace(tzinfo=UTC)
 
 
 def in_log(where: Where, log: LogSeen, version: Version | None) -> list[tuple[Hit, Evidence]]:
-    """The signatures in one log, each with its line as evidence."""
+    """The signatures found in one log, each with its line as evidence."""
     return [(hit, log_line(log, hit.quote)) for hit in find(where, log.lines, version)]
 
 
 def in_messages(
     pod: Pod, statuses: Iterable[ContainerStatus], version: Version | None, where: Where = "container-message"
 ) -> list[tuple[Hit, Evidence, str]]:
-    """The signatures in what the runtime says of these containers, with evidence and the container's name.
+    """The signatures in the runtime's messages about these containers, with evidence and the container's name.
 
-    What a container waits for comes first, then this run's end, then the last one's: a back-off has no such words.
-    Of a pod that is not HAMi's, the last words of a container that was started are its program's own: no proof.
+    What a container waits for comes first, then this run's end, then the last one's: a back-off has no such words. In a
+    pod that is not HAMi's, the last words of a container that was started are its program's own: no proof.
     """
     found: list[tuple[Hit, Evidence, str]] = []
     for status in statuses:
@@ -174,7 +174,7 @@ def in_messages(
 
 
 def in_events(events: Iterable[Event], version: Version | None) -> list[tuple[Hit, Evidence]]:
-    """The signatures in these events, the newest event first."""
+    """The signatures found in these events, the newest event first."""
     newest = sorted(events, key=lambda event: parse_time(event.seen_at) or _NEVER, reverse=True)
     return [(hit, of_event(event)) for event in newest for hit in find("event-message", [event.message], version)]
 
@@ -188,13 +188,13 @@ def signed(
     *,
     pod: Pod | None = None,
 ) -> Finding:
-    """The finding that a signature proves, with its fix as the next step; `pod`: whose words they are."""
+    """The finding that a signature proves, with its fix as the next step; `pod` is the one that said the words."""
     code, actions = hit.signature.code, [fix_of(hit, pod)]
     return finding(code, claim, nodes=nodes, proofs=proofs, actions=actions, of=install, plugin=hit.version)
 
 
 def fix_of(hit: Hit, pod: Pod | None = None) -> NextAction:
-    """What to do, in words: no one command does it, and the evidence has the one that shows the fault.
+    """The signature's fix as a step in words: no one command does it, and the evidence's command shows the fault.
 
     A `pod` that has NVIDIA's runtime class is not told to set it.
     """
@@ -202,7 +202,7 @@ def fix_of(hit: Hit, pod: Pod | None = None) -> NextAction:
 
 
 def log_line(log: LogSeen, line: str) -> Evidence:
-    """A line of a container's log, with its time where it carries one."""
+    """The evidence of a line of a container's log, with its time where it has one."""
     parsed = parse_line(line, log.read_at) if log.read_at else None
     options = ["--previous"] if log.previous else []
     return of_logged(log.pod, log.container, line, parsed and parsed.at, *options, source="log")

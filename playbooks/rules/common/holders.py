@@ -1,4 +1,4 @@
-"""Who holds GPUs, and what they use of them: a pod's owner, how it is edited, its team, and figures as they are quoted.
+"""Who holds GPUs, and what they use of them: a pod's owner, how it is edited, its team, and figures as evidence.
 
 A team is named where a label or annotation of the pod names one.
 
@@ -27,12 +27,12 @@ from playbooks.rules.common.findings import finding
 from playbooks.scenes.waiting_pod import PodScene
 
 _TEAM_KEYS = ("team", "owner")
-"""As the whole key of a label or annotation, or after its prefix: `example.com/team`."""
+"""The keys of labels or annotations that name a team, also after a prefix: `example.com/team`."""
 _HASH_LABEL = "pod-template-hash"
 
 
 class Owner(NamedTuple):
-    """A controller, the namespace of a pod that has none, or HAMi itself. `team` is empty where none is named."""
+    """Who a pod belongs to: a controller, or its namespace, or HAMi. `team` is empty where none is named."""
 
     kind: str
     namespace: str
@@ -41,7 +41,7 @@ class Owner(NamedTuple):
 
 
 def owner_of(pod: Pod | Holder) -> Owner:
-    """Who created it: of a ReplicaSet its Deployment, whose name is the ReplicaSet's without the pods' hash."""
+    """The pod's owner: its controller; of a ReplicaSet the Deployment, by the ReplicaSet's name without the hash."""
     metadata = pod.metadata
     refs = metadata.owner_references or ()
     ref = next((owner for owner in refs if owner.controller), next(iter(refs), None))
@@ -55,7 +55,7 @@ def owner_of(pod: Pod | Holder) -> Owner:
 
 
 _BUILT_IN = ("Job", "CronJob")
-"""Kinds of Kubernetes whose names other groups have too."""
+"""Kinds of Kubernetes whose names other API groups have too."""
 _ROLLED_OUT = ("Deployment", "StatefulSet", "DaemonSet")
 """Owners that create their pods anew when their template changes."""
 
@@ -67,7 +67,7 @@ def _edited(pod: Pod) -> tuple[str, str]:
 
 
 def of_owner(pod: Pod) -> dict[str, Prose]:
-    """`Deployment ml/web`, and what has to be created anew once that is edited, as texts of steps have them."""
+    """Values for texts of steps: `owner`, `Deployment ml/web`, and `anew`, what is created again once it is edited."""
     kind, name = _edited(pod)
     anew = Text("change.template-fixed", kind=kind)
     if kind == "Pod" or kind in _ROLLED_OUT:
@@ -86,8 +86,8 @@ def _group(pod: Pod, kind: str) -> str:
 def edit(pod: Pod, label: Text, verb: tuple[str, ...] = ("edit",), *rest: str) -> NextAction:
     """The step that changes the pod's owner, and with it the pod: `kubectl VERB deployment/web REST`.
 
-    A pod that waits by itself is replaced. Any other owner is created anew by whoever has its manifest, and so is a pod
-    that has its node: what is read of it would go there without a scheduler. Of those the command only looks.
+    A pending pod without an owner is replaced. Other owners, and a pod that has its node, are created again by whoever
+    has the manifest (the pod as read would go to its node without a scheduler): the command only shows them.
     """
     kind, name = _edited(pod)
     target = ".".join(filter(None, (kind.lower(), _group(pod, kind)))), name
@@ -101,7 +101,7 @@ def edit(pod: Pod, label: Text, verb: tuple[str, ...] = ("edit",), *rest: str) -
 
 
 def edit_owner(pod: Pod, change: Prose, patch: Mapping[str, object] | None = None) -> NextAction:
-    """The step that makes this change of the pod's owner; `patch` is it, as a part of the pod, where it is known."""
+    """The step that makes a change of the pod's owner; `patch` is the change as a part of the pod, where known."""
     label = Text("change.in-owner", change=change, **of_owner(pod))
     if patch is None:
         return edit(pod, label)
@@ -118,7 +118,7 @@ def _team(metadata: ObjectMeta) -> str:
 
 
 class MeasuredSnapshot(Protocol):
-    """A snapshot with the figures, and when they were read."""
+    """A snapshot with figures of use, and when they were read."""
 
     @property
     def usage(self) -> UsageSeen: ...
@@ -128,12 +128,12 @@ class MeasuredSnapshot(Protocol):
 
 
 def of_use(use: ContainerUse, reading: Sample, node: str, measured: MeasuredSnapshot) -> Evidence:
-    """One figure of a container."""
+    """The evidence of one figure of a container."""
     return of_sample(f"Pod {use.namespace}/{use.pod}", reading, node, measured, grep=f'"{use.pod}"')
 
 
 def of_sample(about: str, reading: Sample, node: str, measured: MeasuredSnapshot, *, grep: str) -> Evidence:
-    """One sample, as the monitor of the node or Prometheus gave it."""
+    """The evidence of one sample, as the node's vGPUmonitor or Prometheus gave it."""
     seen, command = measured.usage, ""
     monitor = next((pod for pod in seen.monitors if pod.spec.node_name == node), None)
     if seen.of_prometheus:
@@ -149,13 +149,13 @@ _MOST_ENDED = 3
 NO_ROOM = frozenset[Code](
     (*(reason.finding for reason in REASONS if reason.nature == "use"), "allocated-cards-insufficient", "fits-nowhere")
 )
-"""The findings that the end of another pod may mend."""
+"""Codes of findings that the end of another pod may resolve."""
 
 
 def in_question(scene: PodScene) -> dict[str, list[str]]:
-    """The nodes, with their GPUs, that would take the pod if those ended that may be idle by their age; at most three.
+    """At most three nodes, with their GPUs, that would take the pod if holders ended that are old enough to be idle.
 
-    Those with the most memory to gain come first. Empty where the pod fits, and where HAMi's filter cannot be asked.
+    Nodes with the most memory to gain come first. Empty where the pod fits, and where HAMi's filter cannot be asked.
     """
     ledger = scene.view.ledger
     asks = scene.nodes_seen and scene.request.containers and not scene.pod.spec.node_name
@@ -176,7 +176,7 @@ def in_question(scene: PodScene) -> dict[str, list[str]]:
 
 
 def waited_for(scene: PodScene) -> Finding | None:
-    """The idle holders of one node without whom the pod fits; None where nobody is known to be idle."""
+    """The finding of one node's idle holders without which the pod fits; None where no holder is known to be idle."""
     measured = scene.usage
     if measured is None or scene.view.ledger is None or not measured.usage.usage.containers:
         return None

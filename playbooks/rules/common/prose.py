@@ -1,4 +1,4 @@
-"""Small pieces that claims and actions share: lists of names, amounts, commands."""
+"""Small pieces that claims and steps share: lists of names, amounts, commands."""
 
 import difflib
 import shlex
@@ -16,7 +16,7 @@ _SHOWN = 3
 
 
 def names(found: Sequence[str], shown: int = _SHOWN) -> Prose:
-    """`a, b, c` or `a, b and 5 more`."""
+    """Names as a list: `a, b, c`, or `a, b and 5 more` where there are more than `shown`."""
     if len(found) <= shown:
         return ", ".join(found)
     return Text("words.and-more", names=", ".join(found[: shown - 1]), more=len(found) - shown + 1)
@@ -30,13 +30,13 @@ def several(parts: Sequence[Text], shown: int = _SHOWN) -> Text:
 
 
 def some(found: Sequence[str]) -> Prose:
-    """`a, b, c`, or `a, b, c and others` where only so many were looked for that their number is not known."""
+    """Names as a list: `a, b, c`, or `a, b, c and others` where only so many were looked for."""
     shown = ", ".join(found[:_SHOWN])
     return Text("words.and-others", names=shown) if len(found) > _SHOWN else shown
 
 
 def mib(amount: int) -> str:
-    """`24,000 MiB`."""
+    """An amount of memory as text: `24,000 MiB`."""
     return f"{amount:,} MiB"
 
 
@@ -47,27 +47,27 @@ def plugin_pods_command(node: str, vendor: Vendor = FIRST) -> str:
 
 
 def command(*words: str) -> str:
-    """A command of ours to copy or to click: names are quoted, since a recording may hold any."""
+    """A command of the bot to copy or to click. Names are quoted, since a recording may hold any."""
     return shlex.join(words)
 
 
 def see_cards(node: str) -> tuple[NextAction, ...]:
-    """To look at a node's cards and their holders."""
+    """The step to look at a node's GPUs and their holders."""
     return (step(Text("gpus.see", node=node), command("gpus", "--node", node)),)
 
 
 def see_node(node: str) -> tuple[NextAction, ...]:
-    """To look at a node's device plugin and whatever else is wrong there, with the command that reads its log."""
+    """The step to look at a node's device plugin and other faults there, with the command for the plugin's log."""
     return (step(Text("nodes.see", node=node), command("nodes", node)),)
 
 
 def see_quota(namespace: str) -> tuple[NextAction, ...]:
-    """To look at what counts against a namespace's quotas."""
+    """The step to look at what counts against a namespace's quotas."""
     return (step(Text("quota.see", namespace=namespace), command("quota", namespace)),)
 
 
 def scheduler_log(install: Install, pod: str) -> tuple[NextAction, ...]:
-    """To read what the extender logs about a pod; nothing when no extender was found."""
+    """The step to read what the extender logs about a pod; empty when no extender was found."""
     names = [pod.name for pod in install.pods[:1]]
     names = names or [f"deploy/{workload.name}" for workload in (install.deployment,) if workload]
     commands = (quotes.extender_log(install.namespace, name, pod) for name in names)
@@ -75,7 +75,7 @@ def scheduler_log(install: Install, pod: str) -> tuple[NextAction, ...]:
 
 
 def raise_verbosity() -> tuple[NextAction, ...]:
-    """To let HAMi log each card's figures for a while (its V(5)); it is asked about before it is done."""
+    """The step to let HAMi log each GPU's figures for a while (its V(5)); the bot asks before it does that."""
     return (step(Text("changing.raise-it"), "verbosity 5 for 10m", changes_cluster=True),)
 
 
@@ -83,7 +83,7 @@ _MAX_NEAR = 3
 
 
 def near_names(typed: str, names: Sequence[str]) -> list[str]:
-    """The nodes that end as was typed, `16` for `gpu-node-16`, then those that contain it or are close to it."""
+    """The nodes that end in what was typed (`16` for `gpu-node-16`), or contain it, then those with a close name."""
     ending = [name for name in names if name.endswith(f"-{typed}")]
     containing = [name for name in names if typed in name]
     near = difflib.get_close_matches(typed, names, n=_MAX_NEAR)
@@ -91,5 +91,5 @@ def near_names(typed: str, names: Sequence[str]) -> list[str]:
 
 
 def see_all_nodes() -> tuple[NextAction, ...]:
-    """To look through the names that there are."""
+    """The step to list all nodes."""
     return (step(Text("gpus.all-nodes"), command("nodes", "--all")),)

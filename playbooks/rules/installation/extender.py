@@ -1,4 +1,4 @@
-"""How kube-scheduler is told to ask HAMi's extender: what in that configuration keeps pods from being scheduled."""
+"""Rules about how kube-scheduler is told to ask HAMi's extender: what in its configuration keeps pods waiting."""
 
 from collections.abc import Collection, Iterator, Sequence
 from typing import NamedTuple
@@ -24,16 +24,15 @@ from playbooks.scenes.cluster import InstallScene
 from playbooks.scenes.waiting_pod import PodScene
 
 EXTENDER_BIND, _OWN_PORT = "extender-bind", 9444
-"""Where /filter and /bind are after 2.10, and the port without that flag (HAMi's main branch, cmd/scheduler/main.go).
-Whether it speaks TLS there was not seen. Without the flag they are at --http_bind, as ever.
-"""
+"""The flag with the address of /filter and /bind after 2.10, and their port without it (HAMi's main branch,
+cmd/scheduler/main.go). Whether that port speaks TLS there was not seen. Up to 2.10 they are at --http_bind."""
 _RETRIES_SINCE = Version(2, 10, 0)
 _DEFAULT_RETRY_S = 28.0
-"""--node-lock-retry-timeout: a bind waits so long for a node's lock (HAMi cmd/scheduler/main.go at v2.10)."""
+"""--node-lock-retry-timeout: the seconds that a bind waits for a node's lock (HAMi cmd/scheduler/main.go at v2.10)."""
 
 
 class ExtenderFault(NamedTuple):
-    """What is wrong, a word of the line that shows it, and how far it reaches."""
+    """A fault in kube-scheduler's configuration, a word of the line that shows it, and how severe it is."""
 
     text: Prose
     word: str
@@ -42,15 +41,15 @@ class ExtenderFault(NamedTuple):
 
 @rule("extender-misconfigured")
 def misconfigured(scene: InstallScene) -> Iterator[Finding]:
-    """kube-scheduler's file keeps it from asking HAMi, or makes it ask about the wrong things."""
+    """The finding that kube-scheduler's file keeps it from asking HAMi, or makes it ask about the wrong things."""
     config = scene.components.scheduler_config
     if config is not None and scene.install.flags and (faults := list(_faults(scene, config))):
         yield _finding(config, faults, scene.seen.confidence)
 
 
 def never_asked(seen: InstallSeen, words: Collection[str], proofs: Sequence[Evidence] = ()) -> list[Finding]:
-    """Says that kube-scheduler never asks HAMi, or not where it listens, if one of the words stands in a line that is
-    wrong (`schedulerName`, `urlPrefix` …; `kind` where no extender is named); `proofs` are quoted first.
+    """The finding that kube-scheduler never asks HAMi, or not where HAMi listens, if one of `words` is in a faulty line
+    (`schedulerName`, `urlPrefix` …; `kind` where no extender is named). `proofs` are quoted first.
     """
     config = find_scheduler_config(seen.config_maps, kube_scheduler_of(seen.install))
     if not isinstance(config, SchedulerConfig) or not seen.install.flags:
@@ -60,12 +59,12 @@ def never_asked(seen: InstallSeen, words: Collection[str], proofs: Sequence[Evid
 
 
 _WRONG_SETUP = {"nothing": ("schedulerName",), "extender": ("urlPrefix", "filterVerb")}
-"""By how far a pod came: what in kube-scheduler's configuration explains that it came no further."""
+"""The words of faults in kube-scheduler's configuration that explain, by how far a pod came, why no further."""
 
 
 @rule("extender-misconfigured", "scheduler-no-leader")
 def never_asked_about(scene: PodScene) -> list[Finding]:
-    """What keeps kube-scheduler from asking HAMi about the pod, where nobody tried it or HAMi gave no answer."""
+    """The findings why kube-scheduler does not ask HAMi about the pod, where nobody tried it or HAMi was silent."""
     words = _WRONG_SETUP.get(scene.attempt.stage, ())
     if not words or scene.pod.spec.scheduler_name != scene.install.scheduler_name:
         return []
@@ -86,7 +85,7 @@ def _finding(
 
 
 def managed_proof(config: SchedulerConfig) -> Evidence:
-    """Where the file lists what kube-scheduler leaves to HAMi."""
+    """The evidence of the resources that kube-scheduler's file leaves to HAMi."""
     return _proof(config, "managedResources")
 
 

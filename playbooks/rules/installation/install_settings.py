@@ -1,5 +1,5 @@
-"""What was installed and how it was started: versions that do not belong together, log level, open profiles, roles, and
-the temporary change that is open on the scheduler's Deployment, as its record says.
+"""Rules about what was installed and how it was started: versions that do not belong together, log level, open
+profiles, roles, and the temporary change that is open on the scheduler's Deployment, as its record says.
 """
 
 from collections.abc import Iterator, Mapping
@@ -40,7 +40,7 @@ _OUTSIDE = ("NodePort", "LoadBalancer")
 
 
 class Release(NamedTuple):
-    """A version as an object states it."""
+    """A version, the text that states it, and the evidence."""
 
     version: Version
     text: str
@@ -48,7 +48,7 @@ class Release(NamedTuple):
 
 
 def scheduler_release(scene: InstallScene) -> Release | None:
-    """What the Deployment would run; its pods may still be of an older rollout."""
+    """The version of the scheduler's Deployment; its pods may still be of an older rollout."""
     install = scene.install
     if install.deployment is not None:
         return _image("Deployment", install.deployment, extender_of(install.deployment.spec.template.spec))
@@ -61,7 +61,7 @@ def scheduler_release(scene: InstallScene) -> Release | None:
 
 
 def chart_release(scene: InstallScene) -> Release | None:
-    """The chart's version by the label that Helm sets."""
+    """The chart's version, by the label that Helm sets; None without the label."""
     deployment = scene.install.deployment
     text = deployment.metadata.label("helm.sh/chart") if deployment else None
     version = parse_version(text) if text else None
@@ -81,7 +81,7 @@ def _image(kind: str, owner: Resource, container: Container | None) -> Release |
 
 @rule("version-mismatch")
 def mismatched(scene: InstallScene) -> Iterator[Finding]:
-    """Minor versions that differ: their annotations, flags and roles were not made for one another."""
+    """The findings about minor versions that differ: their annotations, flags and roles do not fit each other."""
     scheduler, chart = scheduler_release(scene), chart_release(scene)
     containers = ((plugin, container_of(plugin.spec.template.spec, PLUGIN_CONTAINER)) for plugin in scene.plugins)
     plugins = dict[Version, Release]()  # each version once
@@ -106,7 +106,7 @@ def _mismatch(scene: InstallScene, scheduler: Release, other: Release, *, of_cha
 
 @rule("verbosity-high")
 def loud(scene: InstallScene) -> Iterator[Finding]:
-    """A log level above the chart's: at 5 a busy scheduler writes megabytes a second, from 8 on requests in full."""
+    """The finding of a log level above the chart's: at 5 a busy scheduler writes MB a second, from 8 whole requests."""
     for pod, extender in _started(scene):
         level, quote = verbosity_of(extender)
         if level < _LOUD:
@@ -128,7 +128,7 @@ def _started(scene: InstallScene) -> list[tuple[Pod, Container]]:
 
 @rule("pprof-exposed")
 def profiles(scene: InstallScene) -> Iterator[Finding]:
-    """Profiles that anybody who reaches the port may read, without a login."""
+    """The findings about profiles that anybody who reaches the port may read, without a login."""
     install, version = scene.install, scene.version
     for pod, extender in _started(scene):
         bind = profiles_address(install.flags, version) or install.flags.get("http_bind", "?")
@@ -187,7 +187,7 @@ def _selects(service: Service, scene: InstallScene) -> bool:
 
 @rule("scheduler-forbidden")
 def refused(scene: InstallScene) -> Iterator[Finding]:
-    """The API server refuses HAMi's scheduler something."""
+    """The finding that the API server refuses HAMi's scheduler something, by the scheduler's logs."""
     seen: dict[Forbidden, Evidence] = {}
     for line in scene.components.refused:
         if masked(line.line) == line.line:
@@ -198,7 +198,7 @@ def refused(scene: InstallScene) -> Iterator[Finding]:
 
 
 def forbidden(seen: Mapping[Forbidden, Evidence]) -> Finding:
-    """What HAMi's scheduler may not do, with where the API server says so; there is at least one."""
+    """The finding about what HAMi's scheduler may not do, with the API server's words; `seen` has at least one."""
     first = next(iter(seen))
     what = ", ".join(dict.fromkeys(f"{refusal.verb} {refusal.resource}" for refusal in seen))
     claim = Text("scheduler-forbidden.claim", account=first.account, what=what)
@@ -210,7 +210,7 @@ def forbidden(seen: Mapping[Forbidden, Evidence]) -> Finding:
 
 @rule("rollout-stuck")
 def stuck(scene: InstallScene) -> Iterator[Finding]:
-    """A rollout of the scheduler that the Deployment's controller gave up on."""
+    """The finding about a rollout of the scheduler that the Deployment's controller gave up on."""
     deployment = scene.install.deployment
     conditions = deployment.status.conditions or () if deployment else ()
     found = next((one for one in conditions if (one.type, one.status) == ("Progressing", "False")), None)
@@ -228,13 +228,13 @@ def stuck(scene: InstallScene) -> Iterator[Finding]:
 
 
 LATE_S = 60.0
-"""A change that stands so long after its deadline was to have been undone: nobody does."""
+"""Seconds after its deadline from which an open change is taken as left behind: nobody reverts it."""
 _CLAIM, _QUOTE = 600, 4000
 
 
 @rule("change-open", "change-unreadable")
 def opened(scene: InstallScene) -> Iterator[Finding]:
-    """A temporary change is open on the scheduler's Deployment: at most one, for it carries one record."""
+    """The finding about a temporary change that is open on the scheduler's Deployment; at most one can be."""
     deployment = scene.install.deployment
     text = deployment.metadata.annotation(KEY) if deployment else None
     if deployment and text is not None:
@@ -242,7 +242,7 @@ def opened(scene: InstallScene) -> Iterator[Finding]:
 
 
 def open_for(deployment: Workload | None, kind: ChangeKind, now: datetime) -> Record | None:
-    """The open change of that kind, None when there is none or its time is over."""
+    """The record of the open change of that kind, None when there is none or its deadline is over."""
     text = deployment.metadata.annotation(KEY) if deployment else None
     record = read_record(text) if text is not None else None
     if not isinstance(record, Record) or record.kind.verb != kind.verb:
@@ -251,7 +251,7 @@ def open_for(deployment: Workload | None, kind: ChangeKind, now: datetime) -> Re
 
 
 def open_change(deployment: Workload, text: str, now: datetime) -> Finding:
-    """`text` is what stands under our key on the Deployment."""
+    """The finding about an open change; `text` is the record in the Deployment's annotation."""
     record = read_record(text)
     proof = of_record(deployment.namespace, deployment.name, text)
     if isinstance(record, UnreadableRecord):
@@ -268,7 +268,7 @@ def open_change(deployment: Workload, text: str, now: datetime) -> Finding:
 
 
 def described(record: Record, now: datetime) -> dict[str, str]:
-    """The values that texts about an open change are given."""
+    """The values for texts about an open change."""
     return {
         "change": record.shown,
         "container": record.container,
@@ -279,7 +279,7 @@ def described(record: Record, now: datetime) -> dict[str, str]:
 
 
 def undo(record: Record) -> tuple[NextAction, ...]:
-    """To put it back, and to let it last longer."""
+    """The steps that revert a change, or extend it."""
     kind = record.kind
     what = {"change": record.shown, "container": record.container}
     return (
@@ -289,7 +289,7 @@ def undo(record: Record) -> tuple[NextAction, ...]:
 
 
 def of_record(namespace: str, name: str, quote: str) -> Evidence:
-    """The record on the Deployment, or a part of it; of the command line that stands in it no secret is quoted."""
+    """The evidence of the record on the Deployment, or of a part; secrets in its command line are masked."""
     path = f"{{.metadata.annotations.{KEY.replace('.', chr(92) + '.')}}}"
     command = kubectl("-n", namespace, "get", "deployment", name, "-o", f"jsonpath={path}")
     return Evidence("deployment", f"Deployment {namespace}/{name}", None, masked_record(quote)[:_QUOTE], command)

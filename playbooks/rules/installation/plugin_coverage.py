@@ -1,4 +1,4 @@
-"""The device plugin: whether every node with GPUs has one that works."""
+"""Rules about the device plugin on all nodes: whether every node with GPUs has one that works."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -36,7 +36,7 @@ _READS = ("daemon sets", "device plugin pods")
 
 @rule(*NODE_CODES, "mode-not-fit", "registered-otherwise", reads=_READS)
 def plugins_fail(scene: InstallScene) -> list[Finding]:
-    """Why plugin pods are down, or are not created, as far as a few nodes and the events tell."""
+    """The findings why plugin pods are down, or are not created, as far as a few nodes and the events tell."""
     if not scene.plugins:
         return []
     sides, sets = scene.questioned
@@ -51,7 +51,7 @@ def plugins_fail(scene: InstallScene) -> list[Finding]:
 
 @rule("plugin-not-ready", reads=_READS)
 def plugins_unready(scene: InstallScene) -> Iterator[Finding]:
-    """Pods of the device plugin are not ready."""
+    """The finding that pods of the device plugin are not ready."""
     down = plugins_down(scene.plugin_pods, scene.now)
     if not down or not scene.plugins:
         return
@@ -65,7 +65,7 @@ def plugins_unready(scene: InstallScene) -> Iterator[Finding]:
 
 @rule("plugin-missing", reads=(*_READS, "nodes"))
 def plugins_missing(scene: InstallScene) -> Iterator[Finding]:
-    """Nodes with GPUs and no plugin pod, by what keeps it away. What HAMi has nothing to do with is only told."""
+    """The findings about nodes with GPUs and no plugin pod, by why; info where a node is not meant for HAMi."""
     covered = {pod.spec.node_name for pod in scene.plugin_pods} | served(scene.slices)
     without = {
         node.name: node for node in scene.nodes if node.name not in covered and wants_own_plugin(node, scene.config)
@@ -82,7 +82,7 @@ def plugins_missing(scene: InstallScene) -> Iterator[Finding]:
 
 
 def plugins_down(pods: Sequence[Pod], now: datetime) -> list[Pod]:
-    """Pods that are down and not just starting: a rollout replaces them one after the other."""
+    """The pods that are down and not just starting, by name: a rollout replaces them one after the other."""
     return sorted((pod for pod in pods if not is_ready(pod) and not _passes(pod, now)), key=lambda pod: pod.name)
 
 

@@ -23,7 +23,7 @@ Proven = tuple[Hit, Sequence[Evidence]]
 
 
 class EndReason(NamedTuple):
-    """Whole sentences, what shows it, and what to do where that is known."""
+    """Why a run ended: in whole sentences, with the evidence, and what to do where that is known."""
 
     means: Prose
     proofs: tuple[Evidence, ...]
@@ -31,7 +31,7 @@ class EndReason(NamedTuple):
 
 
 def why_it_ends(pods: Iterable[Pod], runs: Sequence[LogSeen], version: Version | None) -> EndReason | None:
-    """The reason of the first container that does not run, by a signature where one is known; None without any end."""
+    """Why the first container that does not run ended, by a signature where one is known; None without any end."""
     # Down, or up after an end, and not only started for the first time.
     ill = ((pod, status) for pod in pods for status in statuses(pod) if not status.ready)
     sick = [(pod, status) for pod, status in ill if stuck(status) or _end(status)]
@@ -45,7 +45,7 @@ def why_it_ends(pods: Iterable[Pod], runs: Sequence[LogSeen], version: Version |
 
 
 def why_nobody_leads(runs: Sequence[LogSeen]) -> EndReason | None:
-    """What kube-scheduler last logged about the lease; None where it logged no error about it."""
+    """Why no scheduler leads, by kube-scheduler's last log line about the lease; None without an error."""
     logs = [log for log in runs if log.container == KUBE_SCHEDULER_CONTAINER]
     for hit, proof in (found for log in logs for found in in_log("scheduler-log", log, None)):
         if hit.signature.code == "scheduler-no-leader":
@@ -100,7 +100,7 @@ def _unstopped(line: str) -> str:
 
 
 def how(end: StateTerminated) -> Text:
-    """In words how a run ended."""
+    """How a run ended, in words: its reason and exit code."""
     if end.reason and end.reason != "Error":
         return Text("scheduler-down.how", reason=end.reason, code=end.exit_code)
     return Text("scheduler-down.code", code=end.exit_code)
@@ -115,7 +115,7 @@ def _continued(log: LogSeen, line: str) -> list[Evidence]:
 
 
 def of_end(pod: Pod, status: ContainerStatus, end: StateTerminated) -> Evidence:
-    """The API's words for the end: the runtime's message where it did not start, else the reason or the exit code."""
+    """The evidence of a run's end: the runtime's message if it did not start, else the reason or the exit code."""
     state = "state" if status.state.terminated else "lastState"
     field, quote = ("reason", end.reason) if end.reason and end.reason != "Error" else ("exitCode", str(end.exit_code))
     if end.reason in NEVER_STARTED and end.message:

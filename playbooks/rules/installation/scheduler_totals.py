@@ -1,4 +1,4 @@
-"""What HAMi's scheduler counts of each GPU beside what live pods hold of it, where its metrics were read."""
+"""What HAMi's scheduler counts of each GPU, by its metrics, compared with what live pods hold of it."""
 
 from collections import Counter
 from collections.abc import Collection, Mapping
@@ -10,11 +10,11 @@ from bot.report import NameList, Sheet, Table
 from playbooks.gather.scheduler_process import SchedulerProcess
 
 Gpu = tuple[str, str]
-"""Node and UUID."""
+"""The key of a GPU: node and UUID."""
 
 
 class LedgerRow(NamedTuple):
-    """The GPUs of one node of which the scheduler counts another amount than live pods hold, in MiB."""
+    """A row for a node on whose GPUs the scheduler counts another amount of memory than live pods hold, in MiB."""
 
     node: str
     gpus: int
@@ -40,7 +40,7 @@ LEDGER = Sheet(
 
 
 def differing(process: SchedulerProcess, ledger: Ledger | None) -> Mapping[Gpu, tuple[int, int]]:
-    """What the scheduler counts and what pods hold of each GPU where the two differ; nothing where either is unread."""
+    """By GPU the MiB that the scheduler counts and that pods hold, where they differ; empty where either is unread."""
     if not isinstance(process.counted, SchedulerCounts) or ledger is None:
         return {}
     hold = Counter[Gpu]()
@@ -54,9 +54,9 @@ def differing(process: SchedulerProcess, ledger: Ledger | None) -> Mapping[Gpu, 
 def ledger_table(
     process: SchedulerProcess, ledger: Ledger | None, nodes: Collection[str], *, brief: bool
 ) -> tuple[Table, ...]:
-    """One row for each of these nodes on which the scheduler disagrees with the pods; no table where it does not.
+    """The table with a row for each of these nodes whose counts and holdings differ; none where all agree.
 
-    `brief`: it is part of an overview.
+    `brief`: the table is part of an overview.
     """
     by_node: dict[str, list[tuple[int, int]]] = {}
     for (node, _), amounts in differing(process, ledger).items():

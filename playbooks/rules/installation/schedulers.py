@@ -1,4 +1,4 @@
-"""HAMi's scheduler itself: whether there is one, whether it is well, and who leads it.
+"""Rules about HAMi's scheduler itself: whether it exists, whether it is well, and which pod leads.
 
 From 2.8 on the extender serves only where its own kube-scheduler holds the lease; from 2.9 on the leader's pod carries
 a label that the Service selects, so that without a labelled pod the webhook has no endpoint (HAMi #1954). So the
@@ -45,7 +45,7 @@ _SETTLING = timedelta(seconds=30)
 
 @rule("scheduler-down")
 def none_found(scene: PodScene) -> Iterator[Finding]:
-    """Deployments and pods were read, and none of them is HAMi's scheduler, though something else of HAMi is there."""
+    """The finding that no Deployment or pod is HAMi's scheduler, though other parts of HAMi exist."""
     pod, seen = scene.pod, scene.seen
     if not is_absent(seen) or seen.presence != "found":
         return
@@ -55,14 +55,14 @@ def none_found(scene: PodScene) -> Iterator[Finding]:
 
 
 def search() -> NextAction:
-    """To look for a scheduler that was not found."""
+    """The step to look for a scheduler that was not found."""
     look = kubectl("get", "deploy", "-A", "-l", f"{COMPONENT_LABEL}={SCHEDULER_COMPONENT}")
     return step(Text("scheduler-down.search"), look)
 
 
 @rule("scheduler-down", "scheduler-no-leader", "scheduler-degraded")
 def unwell(scene: HamiScene) -> list[Finding]:
-    """HAMi's scheduler is down, leaderless or unwell, whoever waits for it; none where its pods could not be seen."""
+    """The findings that HAMi's scheduler is down, has no leader or is unwell; none where its pods could not be read."""
     if down := _down(scene):
         return [down]
     lease, degraded = scene.install.lease, _degraded(scene.install, scene.now)
@@ -110,9 +110,9 @@ def _not_ready(install: Install, runs: Sequence[LogSeen]) -> Finding:
 
 
 def what_ails(pod: Pod) -> Evidence:
-    """What the pod's status says is wrong: a container that waits, else why it is not ready, else its phase.
+    """The evidence of what is wrong with a pod: a container that waits, why it is not ready, or its phase.
 
-    Of an image that does not come, the words name the image, and its reason alone does not.
+    For an image that cannot be pulled the message is quoted, which names the image.
     """
     waiting = [status.state.waiting for status in pod.status.container_statuses or () if status.state.waiting]
     if waiting and "Image" in waiting[0].reason and waiting[0].message.strip():
@@ -127,7 +127,7 @@ def what_ails(pod: Pod) -> Evidence:
 
 
 def never_led(scene: HamiScene, proofs: Sequence[Evidence] = ()) -> list[Finding]:
-    """Says that there is no lease where the extender waits for one; `proofs` are quoted first."""
+    """The finding that there is no lease where the extender waits for one; `proofs` are quoted first."""
     seen, install = scene.seen, scene.install
     awaited = install.ready_pods and extender_waits_for_lease(install)
     if install.lease is not None or seen.lease_unread or not awaited:
@@ -165,7 +165,7 @@ def _leaderless(scene: HamiScene, lease: Lease) -> Finding:
 
 @rule("scheduler-degraded")
 def past_crashes(scene: HamiScene) -> Iterator[Finding]:
-    """A container of the scheduler crashed within a day, longer ago than makes it unwell, or it was evicted."""
+    """The findings that a scheduler's container crashed within a day but is well by now, or that a pod was evicted."""
     since = format_time(scene.now - _CRASH_WINDOW)
     evicted = (pod for pod in scene.install.pods if pod.status.reason == "Evicted")
     for pod in evicted:
@@ -224,7 +224,7 @@ def _statuses(install: Install) -> Iterator[tuple[Pod, ContainerStatus]]:
 
 @rule("scheduler-no-leader", "scheduler-leader-mismatch", reads=(LEASE_SOURCE,))
 def leadership(scene: InstallScene) -> Iterator[Finding]:
-    """No lease where one is needed, or lease, label and endpoints that name different pods."""
+    """The findings that a lease is missing, or that lease, label and endpoints name different pods."""
     install, lease, now = scene.install, scene.install.lease, scene.now
     if not install.ready_pods:
         return

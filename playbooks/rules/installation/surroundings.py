@@ -1,6 +1,6 @@
-"""What surrounds HAMi, or stands in its place.
+"""Rules about what surrounds HAMi, or stands in its place.
 
-There may be no HAMi at all, a Kubernetes that is too old, clocks that differ, and things that the bot may not read.
+HAMi may be missing, Kubernetes too old, clocks may differ, or the bot may lack rights to read.
 """
 
 from collections.abc import Iterator, Sequence
@@ -28,27 +28,27 @@ from playbooks.scenes.cluster import InstallScene
 from playbooks.scenes.waiting_pod import PodScene
 
 OLDEST = Version(1, 23)
-"""HAMi's README. An older kubelet does not ask the device plugin which devices it prefers: the GPU in the container can
-be another one than HAMi recorded on the pod (HAMi#2232, HAMi-core#170)."""
+"""The oldest Kubernetes by HAMi's README. An older kubelet does not ask the device plugin which devices it prefers: the
+GPU in the container can be another one than HAMi recorded on the pod (HAMi#2232, HAMi-core#170)."""
 SHOWS_HAMI = (DEPLOYMENTS_SOURCE, PODS_SOURCE)
-"""Without one of them nothing tells whether HAMi is there."""
+"""The sources of which one unread is enough not to know whether HAMi is there."""
 _NEEDED = (*SHOWS_HAMI, "nodes")
 
 
 @rule("kubernetes-unsupported")
 def too_old(scene: InstallScene) -> list[Finding]:
-    """Kubernetes is older than HAMi needs: the API server, or a kubelet."""
+    """The findings that Kubernetes is older than HAMi needs: the API server, or a kubelet."""
     version = scene.components.server_version
     return unsupported("" if isinstance(version, Gap) else version, scene.nodes)
 
 
 def background(nodes: Sequence[Node]) -> list[Finding]:
-    """Findings about the nodes that a pod may come to: it may explain another GPU in the container, never a refusal."""
+    """The findings about too old nodes, as information: they may explain another GPU in the container, no refusal."""
     return unsupported("", nodes, severity="info")
 
 
 def unsupported(server: str, nodes: Sequence[Node], *, severity: Severity = "warning") -> list[Finding]:
-    """The API server's version where it is too old, and every kubelet's; none of a version that is not known."""
+    """The findings that the API server, or a kubelet, is too old for HAMi; none for a version that is not known."""
     old = [(found, node) for node in nodes if (found := _too_old(node.status.node_info.kubelet_version))]
     proofs: list[Evidence] = []
     if (version := _too_old(server)) is not None:
@@ -75,7 +75,7 @@ def _too_old(text: str) -> Version | None:
 
 @rule("clock-skew")
 def wrong_clock(scene: InstallScene) -> Iterator[Finding]:
-    """The clock here and the API server's are too far apart to raise a temporary change; a recording has no clock."""
+    """The finding that the clocks here and of the API server differ too much to raise a temporary change."""
     clocks = scene.clocks
     if clocks is None or (why := skewed(clocks.skew_s)) is None:
         return
@@ -90,7 +90,7 @@ def wrong_clock(scene: InstallScene) -> Iterator[Finding]:
 
 @rule("bot-blind")
 def blind(scene: InstallScene) -> Iterator[Finding]:
-    """The bot could not read what it needs: nobody shall take its silence for health. The gaps say why."""
+    """The finding that the bot could not read what it needs, so that its silence does not mean health."""
     unread = list(dict.fromkeys(gap.source for gap in scene.unread if gap.source in _NEEDED))
     if unread:
         actions = [step(Text("blind.doctor"), "hami-bot doctor")]
@@ -102,7 +102,7 @@ _LONGEST_WORDS = 200
 
 
 class QuestionSnapshot(Protocol):
-    """The snapshot of a question."""
+    """The snapshot of any question: its cluster, and when it was taken."""
 
     @property
     def cluster(self) -> str: ...
@@ -112,7 +112,7 @@ class QuestionSnapshot(Protocol):
 
 
 def answer_without_hami(verb: str, asked: QuestionSnapshot, seen: InstallSeen) -> Report | None:
-    """The whole answer to the verb where HAMi is not installed; None where it is, or where that is not known."""
+    """The whole report of the verb where HAMi is not installed; None where it is, or where that is not known."""
     if (claim := seen.not_installed) is None:
         return None
     return new_report(
@@ -127,8 +127,8 @@ def answer_without_hami(verb: str, asked: QuestionSnapshot, seen: InstallSeen) -
 
 @rule("hami-not-installed")
 def without_hami(scene: PodScene) -> Iterator[Finding]:
-    """The finding that HAMi is not there, about a pod that waits, with its scheduler's own words; not one that asks
-    through claims alone.
+    """The finding, for a pending pod, that HAMi is not installed, with the scheduler's own words; none for a pod that
+    asks through claims alone.
     """
     pod, seen, words = scene.pod, scene.seen, scene.attempt.evidence
     if (claim := seen.not_installed) and (scene.asked or not pod.spec.resource_claims):
@@ -137,7 +137,7 @@ def without_hami(scene: PodScene) -> Iterator[Finding]:
 
 @rule("not-enough-evidence")
 def perhaps_without_hami(scene: PodScene) -> Iterator[Finding]:
-    """Says that nobody knows whether HAMi is there, for a pod that does not name HAMi's scheduler."""
+    """The finding that nobody knows whether HAMi is there, for a pod that does not name HAMi's scheduler."""
     pod, seen, words = scene.pod, scene.seen, scene.attempt.evidence
     if seen.presence != "unknown" or pod.spec.scheduler_name == seen.install.scheduler_name or not scene.asked:
         return
@@ -148,15 +148,15 @@ def perhaps_without_hami(scene: PodScene) -> Iterator[Finding]:
 
 
 _OWN_NAMES = Version(2, 3, 0)
-"""From here on HAMi writes names of its own."""
+"""The version since which HAMi writes annotations of its own names."""
 _PREDECESSOR = "4pd.io/"
-"""What 4paradigm's k8s-vgpu-scheduler, HAMi's predecessor, begins its annotations with."""
+"""The prefix of the annotations of HAMi's predecessor, 4paradigm's k8s-vgpu-scheduler."""
 
 
 @rule("not-enough-evidence", "resource-unknown", reads=("nodes",))
 def predecessors(scene: PodScene) -> Iterator[Finding]:
-    """The nodes carry the annotations of HAMi's predecessor alone, or the pod its resources where HAMi runs: its rules
-    and names are not HAMi's.
+    """The finding that nodes have only annotations of HAMi's predecessor, or the pod asks for its resources where HAMi
+    runs: the predecessor has other rules and names.
     """
     asks = next((name for name in extended_resources(scene.pod) if name.startswith(_PREDECESSOR)), "")
     if asks and scene.version is not None and not is_offered(asks, scene.nodes.values()):

@@ -1,1 +1,1 @@
-"""A node with GPUs that hands out none: its device plugin, its GPUs, its labels."""
+"""Rules about a node with GPUs that hands out none: its device plugin, its GPUs, its labels."""

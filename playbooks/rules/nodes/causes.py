@@ -1,4 +1,4 @@
-"""What is wrong with single nodes, told once for those of the same cause, and how cordoned cards come back."""
+"""What rules about single nodes share: one finding for all nodes of the same cause, and how GPUs are uncordoned."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
@@ -15,15 +15,15 @@ from playbooks.rules.common.findings import finding
 from playbooks.scenes.nodes import NodeScene, NodesScene
 
 PROVEN = 3
-"""Nodes of a finding that are quoted."""
+"""The most nodes of a finding that are quoted."""
 
 
 Told = tuple[Prose, Sequence[Evidence], Sequence[NextAction]]
-"""A claim, what proves it, and what to do."""
+"""A finding's claim, its evidence, and its steps."""
 
 
 class Fault(NamedTuple):
-    """One thing wrong with a node, by its object. Nodes with an equal one have it from the same cause.
+    """A fault of a node, by its object. Nodes with equal faults have them from the same cause.
 
     `device`: the word of the other vendor's device that it is about; empty for the first vendor's and for the node.
     """
@@ -36,7 +36,7 @@ class Fault(NamedTuple):
 
 
 class Group(NamedTuple):
-    """The nodes of one fault, sorted; `alike` has the first of those that are alike with their number."""
+    """The nodes of one fault, sorted; `alike` has the first node of each set of alike nodes, and the set's size."""
 
     fault: Fault
     scene: NodesScene
@@ -45,7 +45,7 @@ class Group(NamedTuple):
 
     @property
     def shown(self) -> list[NodeScene]:
-        """The nodes that are quoted."""
+        """The nodes that the finding quotes."""
         return [self.scene.see(name) for name in self.names[:PROVEN]]
 
     @property
@@ -54,7 +54,7 @@ class Group(NamedTuple):
 
 
 class NodeCause(NamedTuple):
-    """What is wrong with one node. Those of one code with the same `why` are the same cause on several nodes.
+    """A cause on one node. Causes with the same code and `why` are one cause on several nodes.
 
     `why` is made of facts, as a signature's id, never of prose. `node` is empty where it is not known which one.
     """
@@ -70,7 +70,7 @@ class NodeCause(NamedTuple):
     def told(
         self, *others: "NodeCause", of: Install, nodes: Sequence[str] = (), severity: Severity = "warning"
     ) -> Finding:
-        """One finding for the nodes of this cause, in the words of the first; `nodes`: all, where more have it."""
+        """The finding for all nodes of this cause, in its words; `nodes`: all, where more have it than were read."""
         names = sorted({cause.node for cause in (self, *others) if cause.node} | {*nodes})
         more = [name for name in names if name != self.node]
         claim = Text("nodes.same", claim=self.claim, nodes=prose.names(more)) if more else self.claim
@@ -88,7 +88,7 @@ def by_cause(
 ) -> list[Finding]:
     """One finding per cause, in the order of the codes; of one code that of the most nodes first.
 
-    Of the nodes that were read by themselves, or `of_all`; what is `quiet` is told as info.
+    `fact` gives a node's causes, for nodes read by themselves, or `of_all`; causes that are `quiet` become information.
     """
     groups = dict[tuple[Code, str], list[str]]()
     for node, names in scene.alike if of_all else scene.read:
@@ -112,7 +112,7 @@ def by_cause(
 
 
 def uncordon(node: Node, uuids: Sequence[str]) -> tuple[NextAction, NextAction]:
-    """Who cordoned the node's cards, then to uncordon these; the others that are named stay as they are."""
+    """The steps to see who cordoned the node's GPUs, and to uncordon these; others that are named stay cordoned."""
     named = [name.strip() for name in (node.metadata.annotation(CORDON_KEY) or "").split(",")]
     left = ",".join(fromkey for fromkey in dict.fromkeys(named) if fromkey and fromkey not in uuids)
     change = ("--overwrite", f"{CORDON_KEY}={left}") if left else (f"{CORDON_KEY}-",)

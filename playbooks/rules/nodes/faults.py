@@ -1,4 +1,4 @@
-"""What is wrong with nodes by their objects, as facts: one fault per cause, so that consequences are not told twice.
+"""Faults of nodes by their objects, one per cause, so that consequences are not told twice.
 
 Other vendors' devices have their own plugins, labels and words.
 """
@@ -56,18 +56,18 @@ from playbooks.scenes.nodes import NodeScene, NodesScene, OtherDevice
 _HEEDS_HEALTH = (2, 7)
 _HEEDS_CORDON = (2, 10)
 _CONSEQUENCES = ("stale", "deleted", "no-allocatable")
-"""Ways of being unregistered that a node which is not ready explains: its device plugin does not run."""
+"""Reasons for a missing registration that follow from a node that is not ready: its device plugin does not run."""
 _EXPLAINED = ("device-plugin-", "allocatable-mismatch")
 
 
 def groups(scene: NodesScene, codes: Sequence[Code]) -> list[Group]:
-    """The nodes by their faults of these codes, in the codes' order; of one code the fault of the most nodes first."""
+    """The nodes by fault for these codes, in the codes' order; of one code the fault of the most nodes first."""
     found = (scene.once(by_fault).get(code, ()) for code in codes)
     return [Group(fault, scene, names, alike) for some in found for fault, names, alike in some]
 
 
 def by_fault(scene: NodesScene) -> dict[Code, list[tuple[Fault, list[str], list[tuple[str, int]]]]]:
-    """The nodes by code and fault: the names, and the first of those that are alike with their number."""
+    """By code, each fault with its nodes' names, and the first node of each set of alike nodes with the set's size."""
     found = dict[Fault, tuple[list[str], list[tuple[str, int]]]]()
     for node, names in scene.alike:
         for fault in dict.fromkeys(node.once(faults_of)):
@@ -81,12 +81,12 @@ def by_fault(scene: NodesScene) -> dict[Code, list[tuple[Fault, list[str], list[
 
 
 def excused(scene: NodesScene) -> set[str]:
-    """The nodes of which only what is asked of HAMi's device plugin is not there: a DRA driver stands in its place."""
+    """The nodes whose faults about HAMi's device plugin do not count, since a DRA driver replaces the plugin."""
     return {name for node, names in scene.alike if node.is_by_driver and node.once(_of_plugin) for name in names}
 
 
 def gaps_of(scene: NodesScene) -> list[Gap]:
-    """What could not be read of the nodes."""
+    """The gaps about the nodes."""
     gaps = capacity_gaps(scene.seen, Capacity([], [], []), scene.undecodable)
     gaps += [gap for gap in scene.owners.values() if isinstance(gap, Gap)]
     gaps += [*(scene.plugins.gaps if scene.plugins else ()), *scene.questioned.gaps]
@@ -98,13 +98,13 @@ def gaps_of(scene: NodesScene) -> list[Gap]:
 
 
 def object_gaps(scene: NodesScene) -> list[Gap]:
-    """What could not be read of the objects: what they prove needs no log."""
+    """The gaps about the nodes but those of logs: what objects prove needs no log."""
     of_logs = [gap for side in scene.questioned.sides.values() for gap in side.log_gaps]
     return [gap for gap in scene.once(gaps_of) if gap not in of_logs]
 
 
 def faults_of(node: NodeScene) -> list[Fault]:
-    """What is wrong with the node but for what a node that was read by itself tells, and what that explains."""
+    """The faults of the node, without those that its own pods and logs explain (if it was read by itself)."""
     of_plugin = [] if node.is_by_driver else node.once(_of_plugin)
     # A young lock is the usual course of things, and one that the next bind releases keeps nobody out.
     locks = [(vendor, lock) for vendor, lock in locks_of(node) if lock.phase != "held" or lock.age > USUAL_ALLOCATION]
@@ -180,7 +180,7 @@ def _registration(node: NodeScene) -> Iterator[Fault]:
 
 
 def other_handshake(node: NodeScene, registered: Registration) -> Judgement | None:
-    """What this version makes of the handshake of another vendor's cards; None where that cannot be told."""
+    """What HAMi's version makes of the handshake of a vendor's other than NVIDIA; None without one, or if unknown."""
     key = registered.vendor.handshake.format(word=registered.word)
     text = node.node.metadata.annotation(key) if key else None
     if text is None or node.among.version is None:
@@ -229,12 +229,12 @@ def _settings(node: NodeScene) -> Iterator[Fault]:
 
 
 def lock_of(node: NodeScene, vendor: Vendor = FIRST) -> LockState | None:
-    """What the lock is that keeps pods for the vendor's devices off the node, None when there is none."""
+    """The state of the lock that keeps pods for the vendor's devices off the node, None when there is none."""
     return lock_on(node.node, node.among.install, node.among.now, node.among.owners, vendor)
 
 
 def locks_of(node: NodeScene) -> list[tuple[Vendor, LockState]]:
-    """The locks of the node, those that a vendor's binds take in a way of their own behind the usual one."""
+    """The locks of the node by vendor: the usual one, then those of vendors whose binds lock in their own way."""
     found = ((vendor, lock_of(node, vendor)) for vendor in (FIRST, *OWN_LOCKS))
     return [(vendor, state) for vendor, state in found if state is not None]
 
@@ -259,7 +259,7 @@ def _cards(node: NodeScene) -> Iterator[Fault]:
 
 
 def unhealthy(node: NodeScene) -> Counter[str]:
-    """The cards registered as unhealthy, by vendor."""
+    """The number of GPUs registered as unhealthy, by vendor."""
     return Counter(found.vendor.word for found in node.registrations for card in found.cards if not card.health)
 
 
@@ -278,7 +278,7 @@ _PLUGIN_TROUBLES = {
 
 
 def registration_beside(node: NodeScene) -> Iterator[Fault]:
-    """Devices that should be registered and are not, or that HAMi's scheduler or kubelet does not have."""
+    """Faults of other vendors' devices that are not registered, or that HAMi's scheduler or kubelet lacks."""
     scene, start = node.among, start_of(node.among.install)
     for device in node.beside:
         word, count, vendor = device.device.word, device.device.resources.count, device.device.vendor
@@ -304,7 +304,7 @@ def registration_beside(node: NodeScene) -> Iterator[Fault]:
 
 
 def plugins_beside(node: NodeScene) -> Iterator[Fault]:
-    """Device plugins that do not run although what they registered still stands."""
+    """Faults of other vendors' device plugins that do not run although their registration is still there."""
     known = set[str]()
     for device in node.beside:
         word, plugin = device.device.vendor.names.word, _plugin_of(node, device.device)
@@ -316,18 +316,18 @@ def plugins_beside(node: NodeScene) -> Iterator[Fault]:
 
 
 def plugin_claim(fault: Fault, names: Sequence[str], plugin: Plugin) -> Text:
-    """Says that the device plugin of these nodes, as it is on the first of them, does not run."""
+    """The claim that the device plugin of these nodes does not run, with the state on the first node."""
     key = _PLUGIN_CLAIMS[fault.code, fault.why]
     return Text(key, nodes=prose.names(names), why=plugin.why, count=plugin.restarts)
 
 
 def plugin_trouble(fault: Fault, plugin: Plugin) -> Text:
-    """What ails the device plugin of a node whose registration is at fault."""
+    """What is wrong with the device plugin of a node whose registration is at fault."""
     return Text(_PLUGIN_TROUBLES[fault.about], why=plugin.why)
 
 
 def told_beside(group: Group) -> Told:
-    """The claim about the nodes, with proofs of those shown and what to do."""
+    """The claim, evidence and steps about nodes with a fault of another vendor's devices."""
     scene, fault, names, shown = group.scene, group.fault, group.names, group.shown
     device, first = scene.config.by_word[fault.device], shown[0]
     plugin, count = _plugin_of(first, device), device.resources.count

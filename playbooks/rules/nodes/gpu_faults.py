@@ -38,20 +38,20 @@ from playbooks.scenes.nodes import NodeGpus, NodeScene, NodesScene
 
 _UNKNOWN = timedelta(minutes=5)
 _REGISTERED = timedelta(seconds=30)
-"""For a plugin of whose registration nothing is known, and for one whose log says that kubelet took it."""
+"""How long a plugin's figures may take from its start, where its log shows that kubelet accepted it; else 5 min."""
 MIG = "nvidia.com/mig-"
 
 
 @rule("card-fault")
 def faulty_gpus(scene: NodesScene) -> list[Finding]:
-    """A GPU of the node is faulty: by the log of its device plugin, a node condition, or kubelet's figures alone."""
+    """The findings that a node's GPU is faulty: by its device plugin's log, a node condition, or kubelet's figures."""
     return by_cause(scene, gpu_faults, ["card-fault"], of_all=True)
 
 
 def gpu_faults(node: NodeScene) -> list[NodeCause]:
-    """What says that a GPU of this node is faulty, the nearest witness first; at most one cause.
+    """The cause that says that a GPU of this node is faulty, by the nearest witness; at most one.
 
-    Its log and kubelet's figures count only of a node that was read by itself, and whose device plugin works.
+    The log and kubelet's figures count only for a node that was read by itself, and whose device plugin works.
     """
     if (side := node.side) is None:
         return list(filter(None, [reported(node.node)]))
@@ -108,7 +108,7 @@ def _logged(side: NodeSide, node: Node, short: Iterable[str]) -> NodeCause | Non
 
 
 def reported(node: Node, sure: Confidence = "confirmed") -> NodeCause | None:
-    """What another program found out about a GPU of the node: HAMi does not read node conditions."""
+    """The cause that another program reports a fault of a GPU as a node condition, which HAMi does not read."""
     for condition in node.status.conditions or ():
         emitter = reports_fault(condition.type, condition.status, condition.reason, condition.message)
         if emitter is not None:
@@ -153,28 +153,28 @@ _IMAGES = re.compile(
     r"(k8s-device-plugin|nvidia-gpu-device-plugin|gpushare(?:-device)?-plugin|gpu-manager|cgpu|nvshare)\b"
 )
 _OTHER_WORK = re.compile(r"feature-discovery|mps|config-manager|validat|mock")
-"""Containers that run from the same images and serve no resource: GPU Feature Discovery, the MPS daemon."""
+"""Names of containers that run from the same images and serve no resource: GPU Feature Discovery, the MPS daemon."""
 _LABELS = (
     ("name", "nvidia-device-plugin-ds"),
     ("app", "nvidia-device-plugin-daemonset"),
     ("app.kubernetes.io/name", "nvidia-device-plugin"),
     ("k8s-app", "nvidia-gpu-device-plugin"),
 )
-"""Of NVIDIA's manifest, the GPU Operator, NVIDIA's chart, and GKE."""
+"""The labels of device plugin pods of NVIDIA's manifest, the GPU Operator, NVIDIA's chart, and GKE."""
 _SHARED = ("", "hami-core")
 
 
 @rule("second-device-plugin")
 def second_plugin(scene: NodesScene) -> list[Finding]:
-    """Kubelet counts another number of devices than HAMi registered, and another plugin runs there or fits the number.
+    """The finding that a second device plugin offers a node's GPUs: kubelet counts another number than HAMi registered.
 
-    Nothing where HAMi hands out one slot per GPU, or MIG devices: then the numbers cannot tell.
+    None where HAMi hands out one slot per GPU, or MIG devices: then the numbers cannot tell.
     """
     return by_cause(scene, counted_otherwise, ["second-device-plugin"])
 
 
 def counted_otherwise(node: NodeScene) -> list[NodeCause]:
-    """Causes of one node, read by itself: kubelet counts other GPUs than its plugin registered."""
+    """The cause that kubelet counts other GPUs than the node's plugin registered, if the node was read by itself."""
     if node.side is None or not node.was_read or FIRST not in node.vendors:
         return []
     gpus = node.gpus
@@ -207,7 +207,7 @@ def counted_otherwise(node: NodeScene) -> list[NodeCause]:
 
 
 def rivals(side: NodeSide) -> list[Pod]:
-    """The pods of other device plugins for NVIDIA's GPUs that run there; empty also where pods could not be read."""
+    """The node's running pods of other device plugins for NVIDIA's GPUs; empty also where pods could not be read."""
     pods = () if isinstance(side.pods, Gap) else side.pods
     found: list[Pod] = []
     for pod in (pod for pod in pods if pod.status.phase == "Running" and not is_plugin(pod)):

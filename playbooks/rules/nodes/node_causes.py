@@ -1,6 +1,6 @@
 """Why a node hands out no GPUs: its device plugin, another plugin beside it, its GPUs, the cause first.
 
-The same for nodes that would take a waiting pod if they handed out their GPUs.
+The same rules serve nodes that would take a pending pod if they handed out their GPUs.
 """
 
 from collections.abc import Iterable
@@ -24,16 +24,16 @@ from playbooks.scenes.waiting_pod import PodScene
 
 HANDS_OUT_NOTHING = Stage[NodesScene]("hands out no GPUs", plugin_down, not_selected, second_plugin, faulty_gpus)
 NODE_CODES: tuple[Code, ...] = tuple(dict.fromkeys(code for rule in HANDS_OUT_NOTHING.rules for code in rule.codes))
-"""What may be told of a node that hands out no GPUs."""
+"""The codes of findings about a node that hands out no GPUs."""
 
 
 def node_causes(
     sides: Iterable[NodeSide], sets: PluginSets | None, seen: InstallSeen, now: datetime, *vendors: Vendor
 ) -> list[Finding]:
-    """What has to change on these nodes before HAMi's pods get GPUs there, one finding per cause; nothing where all is
-    well, or was not read.
+    """The findings about what keeps these nodes from handing out GPUs, one per cause; none where all is well, or was
+    not read.
 
-    `vendors`: whose device plugins are looked at; all whose devices a node should have where none is named.
+    `vendors`: whose device plugins are looked at; by default all whose devices a node should have.
     """
     return run([HANDS_OUT_NOTHING], scene_of(sides, sets, seen, now, *vendors)).findings
 
@@ -41,7 +41,7 @@ def node_causes(
 def scene_of(
     sides: Iterable[NodeSide], sets: PluginSets | None, seen: InstallSeen, now: datetime, *vendors: Vendor
 ) -> NodesScene:
-    """These nodes, which were read by themselves."""
+    """The scene of these nodes, which were read by themselves."""
     questioned = NodesInQuestion({side.name: side for side in sides}, sets)
     nodes = [side.node for side in questioned.sides.values() if not isinstance(side.node, Gap)]
     return NodesScene(seen, nodes, now, questioned, vendors=vendors)
@@ -51,7 +51,7 @@ _OF_THE_NODE = (verdicts.NODE_UNREGISTERED, verdicts.NOT_HEALTHY)
 
 
 def nodes_at_fault(scene: PodScene, cause: RankedCause) -> list[Finding]:
-    """What is wrong with the nodes that HAMi refuses for this cause; not with those that could not take the pod."""
+    """The findings about nodes that HAMi refuses for this cause; none for nodes that could not take the pod."""
     questioned = scene.cluster.questioned
     if cause.text not in _OF_THE_NODE:
         return []
@@ -65,8 +65,8 @@ def nodes_at_fault(scene: PodScene, cause: RankedCause) -> list[Finding]:
 
 
 def with_nodes_behind(scene: PodScene, told: Finding | None) -> list[Finding]:
-    """The finding, before it why nodes that HAMi chose hand out no GPUs: HAMi binds pods there for as long as it knows
-    the registration. Each such pod is refused after Bind and leaves its lock behind.
+    """The finding `told`, after findings why nodes that HAMi chose hand out no GPUs: HAMi binds pods there for as long
+    as it knows the registration. Each such pod is refused after Bind and leaves its lock behind.
     """
     if told is None:
         return []

@@ -1,4 +1,4 @@
-"""Nodes with NVIDIA GPUs that HAMi's device plugin leaves out: the label of its DaemonSet is set by hand."""
+"""Rules about nodes with NVIDIA GPUs that HAMi's device plugin leaves out: its DaemonSet's label is set by hand."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -26,7 +26,7 @@ _TOLERATED = ("not-ready", "unreachable", "disk-pressure", "memory-pressure", "p
 
 
 class KeptOff(NamedTuple):
-    """What keeps a DaemonSet's pods off a node, all of it: labels and affinity before taints."""
+    """All that keeps a DaemonSet's pods off a node: labels and affinity before taints."""
 
     workload: Workload
     node: Node
@@ -34,30 +34,30 @@ class KeptOff(NamedTuple):
 
     @property
     def taint(self) -> str:
-        """The taint that they do not tolerate, as `key=value:effect`; empty where there is none."""
+        """The taint that the DaemonSet's pods do not tolerate, as `key=value:effect`; empty without one."""
         keys = [obstacle.detail for obstacle in self.obstacles if obstacle.text == TAINT_TEXT]
         found = (taint for taint in self.node.spec.taints or () if taint.key in keys)
         return next((taint.written for taint in found), "")
 
     @property
     def unselected(self) -> str:
-        """The label that the node lacks, or that its affinity leaves the node out; empty where it is selected."""
+        """The label that the node lacks, or `nodeAffinity`; empty where the node is selected."""
         return next((obstacle.detail for obstacle in self.obstacles if obstacle.text == SELECTOR_TEXT), "")
 
     @property
     def is_meant(self) -> bool:
-        """Whether somebody set the label by hand for the plugin to come."""
+        """Whether somebody set the DaemonSet's label on the node by hand, so that only a taint is in the way."""
         return bool(self.taint and not self.unselected and self.workload.spec.template.spec.node_selector)
 
     @property
     def tolerate(self) -> NextAction:
-        """To let its pods onto the node in spite of the taint."""
+        """The step that makes the DaemonSet's pods tolerate the taint."""
         edit = kubectl("-n", self.workload.namespace, "edit", "daemonset", self.workload.name)
         return step(Text("device-plugin-not-selected.tolerate", taint=self.taint), edit, changes_cluster=True)
 
 
 def keeps_off(daemon_sets: Sequence[Workload], node: Node) -> KeptOff | None:
-    """What keeps the pods of every one of these DaemonSets off the node, the first one's; None where one may run."""
+    """What keeps the pods of all these DaemonSets off the node, by the first DaemonSet; None where one may run."""
     first: KeptOff | None = None
     for workload in daemon_sets:
         spec = workload.spec.template.spec
@@ -75,7 +75,7 @@ def keeps_off(daemon_sets: Sequence[Workload], node: Node) -> KeptOff | None:
 
 @rule(*_CODES, reads=("plugin sets",))
 def not_selected(scene: NodesScene) -> list[Finding]:
-    """HAMi's device plugin is kept off a node with GPUs. Where other nodes have it that may be on purpose."""
+    """The findings that HAMi's device plugin is kept off nodes with GPUs, maybe on purpose if other nodes have it."""
     sets = scene.questioned.sets
     quiet = (_CODES[0],) if scene.is_sweep and sets is not None and in_use(sets) else ()
     return by_cause(
@@ -84,7 +84,7 @@ def not_selected(scene: NodesScene) -> list[Finding]:
 
 
 def kept_off(node: NodeScene) -> list[NodeCause]:
-    """Why a node that was read by itself has no pod of HAMi's device plugin."""
+    """The cause why a node has no pod of HAMi's device plugin, if the node was read by itself."""
     side, sets = node.side, node.among.questioned.sets
     if side is None or sets is None or not node.was_read or isinstance(side.pods, Gap) or FIRST not in node.vendors:
         return []
@@ -127,12 +127,12 @@ def _not_wanted(sets: PluginSets, node: NodeScene) -> list[NodeCause]:
 
 
 def in_use(sets: PluginSets) -> bool:
-    """Whether any node is to have a device plugin."""
+    """Whether the DaemonSets want a device plugin on some node."""
     return not isinstance(sets.sets, Gap) and any(workload.status.desired_number_scheduled for workload in sets.sets)
 
 
 def none_selected(sets: PluginSets, nodes: Sequence[Node]) -> list[Finding]:
-    """The DaemonSets want a pod on no node at all, because no node has their label."""
+    """The finding that the DaemonSets want a pod on no node at all, because no node has their label."""
     if isinstance(sets.sets, Gap) or not sets.sets or not nodes or in_use(sets):
         return []
     kept = [keeps_off(sets.sets, node) for node in nodes]
@@ -145,7 +145,7 @@ def none_selected(sets: PluginSets, nodes: Sequence[Node]) -> list[Finding]:
 
 
 def refused_pods(sets: PluginSets, node: str = "") -> list[NodeCause]:
-    """The API server does not let the DaemonSet's pods in: its RuntimeClass does not exist."""
+    """The cause that the API server refuses the DaemonSet's pods, as their RuntimeClass does not exist."""
     events = () if isinstance(sets.events, Gap) else sets.events
     found = in_events((event for event in events if event.reason == "FailedCreate"), None)
     for hit, proof in found[:1]:
@@ -161,7 +161,7 @@ def selector_of(daemon_set: Workload) -> str:
 
 
 def selector_proof(daemon_set: Workload) -> Evidence:
-    """The value of the label that the DaemonSet asks for, or its name."""
+    """The evidence of the label that the DaemonSet asks for, or of the DaemonSet's name."""
     wanted = sorted((daemon_set.spec.template.spec.node_selector or {}).items())
     key, value = wanted[0] if wanted else ("", "")
     path = "{.spec.template.spec.nodeSelector." + key.replace(".", "\\.") + "}"

@@ -1,4 +1,4 @@
-"""What keeps a device plugin of a node from its work, by its own words, kubelet's and the runtime's.
+"""What keeps a node's device plugin from its work, by its own words, kubelet's and the runtime's.
 
 Only those lines of its log count that are about now: HAMi v2.4.1 to v2.10.0 cmd/device-plugin/nvidia/main.go, server.go
 and register.go print the markers.
@@ -52,17 +52,17 @@ _TOLD_TO_END = (0, 137, 143)
 _NEAR = timedelta(minutes=5)
 _PANIC = re.compile(r"^panic: |^fatal error: |\bpanic serving\b|\bObserved a panic\b")
 _BETWEEN_ALARMS, _LONG_AGO = timedelta(hours=1), "long ago "
-"""A panic before that is told, and alarms nobody."""
+"""The age up to which a panic is an alarm, and the mark in `why` of an older one, which is told as information."""
 _BACK_OFF = "CrashLoopBackOff"
 _DRIVER_CLAIMS: Mapping[Driver, str] = {
     "driver": "driver-not-loaded.driver",
     "toolkit": "driver-not-loaded.toolkit",
     "validator": "driver-not-loaded.validator",
 }
-"""What is said of a pod that is not ready, what the others wait for first."""
+"""The claims about driver pods that are not ready; the pods that others wait for come first."""
 _AFTER_INIT = "PodInitializing"
 _LONG_INIT = timedelta(minutes=2)
-"""An init container that copies files takes seconds; with a driver that is being built it may take ten minutes."""
+"""How long an init container may take: copying takes seconds; with a driver that is being built, ten minutes."""
 _KINDS = {
     "error": "device-plugin-crash.error",
     "panic": "device-plugin-crash.panic",
@@ -77,32 +77,32 @@ _KIND_OF_CODE = {1: "error", 2: "panic", 255: "fatal", 143: "stopped"}
 
 
 _DriverPod = tuple[Driver, Pod | DaemonPod, str, Evidence]
-"""A pod of the node's driver that is not ready, why, and what says so."""
+"""A pod of the node's driver that is not ready: which part, the pod, why, and the evidence."""
 
 
 @rule(*_CODES)
 def plugin_down(scene: NodesScene) -> list[Finding]:
-    """A node's device plugin keeps ending, or does not start: by its own words, kubelet's and the runtime's.
+    """The findings that a node's device plugin keeps ending or does not start, or that its driver's pods are down.
 
-    Or a pod of the node's driver is down, of whichever node.
+    They go by the plugin's words, kubelet's and the runtime's; for the driver on any node.
     """
     return by_cause(scene, plugin_faults, _CODES, of_all=True)
 
 
 @rule("device-plugin-not-ready")
 def monitor_down(scene: NodesScene) -> list[Finding]:
-    """A node's vGPUmonitor is down, and its GPUs are handed out all the same."""
+    """The findings that a node's vGPUmonitor is down, while its GPUs are handed out all the same."""
     return by_cause(scene, monitor_fault, ["device-plugin-not-ready"])
 
 
 @rule("device-plugin-crash", after=monitor_down)
 def panicked(scene: NodesScene) -> list[Finding]:
-    """A container of a node's device plugin or driver panicked, and runs."""
+    """The findings that a container of a node's device plugin or driver panicked, and runs again."""
     return by_cause(scene, past_panics, _CODES, quiet=lambda cause: cause.why.startswith(_LONG_AGO))
 
 
 def plugin_faults(node: NodeScene) -> list[NodeCause]:
-    """What is wrong with the device plugins of a node that was read by itself, else with its driver's pods."""
+    """The causes why a node's device plugins do not work, if the node was read by itself, else its driver's pods."""
     side, now = node.side, node.among.now
     if side is None:
         listed = () if not_ready(node.node) else node.among.drivers.get(node.name, ())
@@ -148,7 +148,7 @@ def _fault_of(side: NodeSide, vendor: Vendor, now: datetime, *, silent: bool) ->
 
 
 def crash_near(side: NodeSide, times: Sequence[datetime], vendor: Vendor = FIRST) -> list[NodeCause]:
-    """Why the device plugin ended by itself within minutes of one of these times, although it runs again."""
+    """The cause why the device plugin ended by itself within minutes of one of these times, although it runs again."""
     for pod in side.plugins_of(vendor):
         for status in plugin_statuses(pod):
             end = status.last_state.terminated
@@ -162,7 +162,7 @@ def crash_near(side: NodeSide, times: Sequence[datetime], vendor: Vendor = FIRST
 
 
 def monitor_fault(node: NodeScene) -> list[NodeCause]:
-    """VGPUmonitor down beside a device plugin that works: GPUs are handed out all the same."""
+    """The cause that vGPUmonitor is down beside a device plugin that works: GPUs are handed out all the same."""
     for pod in node.side.plugin_pods if node.side else ():
         monitors = plugin_statuses(pod, monitor=True)
         down = [status for status in monitors if ails(status, node.among.now)]
@@ -187,8 +187,8 @@ def monitor_fault(node: NodeScene) -> list[NodeCause]:
 
 
 def past_panics(node: NodeScene) -> list[NodeCause]:
-    """Containers of device plugins and of the driver that run, and whose logs tell of a panic: they recovered from it,
-    or their run before ended with it.
+    """The causes of running containers of device plugins and the driver whose logs have a panic: they recovered from
+    it, or their run before ended with it.
     """
     found = list[NodeCause]()
     for log in node.side.logs if node.side else ():
@@ -386,7 +386,7 @@ def _start_error(status: ContainerStatus) -> StateTerminated | None:
 
 
 _NEWEST = 100
-"""Lines of a log that are about now: what a loop of some seconds cannot do stands there again."""
+"""The most last lines of a log that are about now: what a loop of some seconds cannot do is in them again."""
 _STARTED = "Starting Plugins."
 _REGISTERED = "Registered device plugin for"
 _WRITTEN = (
@@ -396,16 +396,16 @@ _WRITTEN = (
     "No device changes detected",
 )
 _UNTIL_WRITTEN = ("plugin-register-annotation", "plugin-rbac")
-"""Signatures of a loop that tries again: one success, and they are over."""
+"""Signatures of a loop that tries again: they are over after one success."""
 _AFTER = (*_WRITTEN, "Updating node annotations with")
-"""The plugin writes the annotation only once kubelet took its registration; these lines come every 30 s."""
+"""Lines that prove that kubelet took the registration: the plugin writes them after it, every 30 s."""
 
 
 def in_plugin_log(log: LogSeen, status: ContainerStatus) -> list[tuple[Hit, Evidence]]:
     """The signatures in what one run printed since it last started its plugins.
 
-    Of a run that goes on, what came before kubelet took its registration is over; so is a node annotation that could
-    not be written once it was.
+    For a run that goes on, lines before kubelet took its registration do not count; nor does a node annotation that
+    could not be written, once it was.
     """
     where = "monitor-log" if is_monitor(log.container) else "plugin-log"
     lines = _since(log.lines, _STARTED)
@@ -417,7 +417,7 @@ def in_plugin_log(log: LogSeen, status: ContainerStatus) -> list[tuple[Hit, Evid
 
 
 def has_registered(log: LogSeen) -> bool:
-    """Whether kubelet took the registration of this run."""
+    """Whether kubelet took the plugin's registration, by the log of this run."""
     return any(marker in line for line in log.lines for marker in (_REGISTERED, *_AFTER))
 
 

@@ -1,6 +1,4 @@
-"""What is wrong with the nodes by their objects: one finding per fault, with the nodes that have it, proof of the first
-ones and what to do.
-"""
+"""Rules about nodes by their objects: one finding per fault, with its nodes, evidence of the first ones and steps."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import reduce, update_wrapper
@@ -117,19 +115,19 @@ def _tells(*codes: Code) -> Callable[[Callable[[Group], Told | None]], Rule[Node
 
 @_tells("node-not-ready")
 def not_ready(group: Group) -> Told:
-    """Kubernetes calls a node not ready."""
+    """The claim that nodes are not ready, as Kubernetes says."""
     return _kubernetes(group)
 
 
 @_tells("node-pressure")
 def under_pressure(group: Group) -> Told:
-    """Kubelet is short of memory, disk or process ids on a node."""
+    """The claim that kubelet is short of memory, disk or process ids on nodes."""
     return _kubernetes(group)
 
 
 @_tells("node-cordoned")
 def cordoned(group: Group) -> Told:
-    """Somebody cordoned a node."""
+    """The claim that somebody cordoned nodes."""
     return _kubernetes(group)
 
 
@@ -145,7 +143,7 @@ def _kubernetes(group: Group) -> Told:
 
 @_tells("handshake-time-zone")
 def misread_time(group: Group) -> Told:
-    """HAMi's scheduler reads its own local time as UTC, so that it drops a node too early or never."""
+    """The claim that HAMi's scheduler reads its local time as UTC, so that it drops nodes too early or never."""
     scene, fault, version = group.scene, group.fault, str(group.scene.version or "?")
     hours = f"{scene.zone.total_seconds() / 3600:+g}"
     claim = Text(_TIME_ZONE[fault.why], nodes=group.nodes, hours=hours, version=version)
@@ -160,7 +158,7 @@ def misread_time(group: Group) -> Told:
 
 @_tells(*_UNREGISTERED)
 def unregistered(group: Group) -> Told:
-    """HAMi's scheduler does not know a node's cards, or will not for long."""
+    """The claim that HAMi's scheduler does not know these nodes' GPUs, or will soon forget them."""
     fault, scene, shown = group.fault, group.scene, group.shown
     first, version = shown[0], str(scene.version or "?")
     if fault.why == "guides":
@@ -190,7 +188,7 @@ def unregistered(group: Group) -> Told:
 
 @_tells(*_PLUGIN)
 def plugin_unwell(group: Group) -> Told:
-    """The pod of a node's device plugin is missing, not ready, or keeps restarting."""
+    """The claim that the device plugin's pod on these nodes is missing, not ready, or keeps restarting."""
     shown = group.shown
     plugin = shown[0].plugin
     if plugin.pod is None:
@@ -207,7 +205,7 @@ def plugin_unwell(group: Group) -> Told:
 
 @rule("duplicate-card-uuid")
 def registered_twice(scene: NodesScene) -> Iterator[Finding]:
-    """Several nodes register the same card."""
+    """The findings that several nodes register the same GPU."""
     sure: Confidence = "suspected" if scene.once(object_gaps) else "confirmed"
     shared = [(names, uuids) for names, uuids in scene.shared_uuids.items() if scene.wanted in ("", *names)]
     for names, uuids in sorted(shared, key=lambda entry: (-len(entry[0]), ",".join(entry[0]))):
@@ -219,7 +217,7 @@ def registered_twice(scene: NodesScene) -> Iterator[Finding]:
 
 @_tells("allocatable-mismatch")
 def offered_otherwise(group: Group) -> Told:
-    """Kubelet offers another number of devices than the slots of the registered cards."""
+    """The claim that kubelet offers another number of devices than the slots of the registered GPUs."""
     shown = group.shown
     first, pod = shown[0], shown[0].plugin.pod
     values = {"node": first.name, "slots": first.slots[0], "offered": first.allocatable}
@@ -233,7 +231,7 @@ def offered_otherwise(group: Group) -> Told:
 
 @_tells("mode-not-fit", "registered-otherwise")
 def set_otherwise(group: Group) -> Told | None:
-    """HAMi's ConfigMap sets another mode, split or scaling than a node's device plugin registered; its flags do not."""
+    """The claim that HAMi's ConfigMap sets another mode, split or scaling than is registered; None if a flag does."""
     plugins = [plugin for side in group.scene.questioned.sides.values() for plugin in side.plugin_pods]
     if is_started_with(group.fault.why, plugins):
         return None
@@ -245,7 +243,7 @@ def set_otherwise(group: Group) -> Told | None:
 
 @_tells("card-not-healthy")
 def not_healthy(group: Group) -> Told:
-    """A card is registered as unhealthy."""
+    """The claim that GPUs are registered as unhealthy."""
     count = sum(sum(unhealthy(group.scene.see(name)).values()) * alike for name, alike in group.alike)
     version, shown = str(group.scene.version or "?"), group.shown
     claim = Text(_UNHEALTHY[group.fault.why], count=count, nodes=group.nodes, version=version)
@@ -257,7 +255,7 @@ def not_healthy(group: Group) -> Told:
 
 @_tells(*_CORDONS)
 def cards_cordoned(group: Group) -> Told:
-    """Somebody cordoned a card, or tried to in a way that HAMi does not follow."""
+    """The claim that somebody cordoned GPUs, or tried to in a way that HAMi does not follow."""
     fault = group.fault
     wanted = [_meant(node, fault.why) for node in map(group.scene.see, group.names)]
     values = {"nodes": group.nodes, "count": sum(map(len, wanted)), "version": str(group.scene.version or "?")}
@@ -281,7 +279,7 @@ def _meant(node: NodeScene, why: str) -> list[str]:
 
 @_tells(*_LOCKS)
 def node_locks(group: Group) -> Told:
-    """A node lock stays for longer than an allocation takes."""
+    """The claim that a node lock stays for longer than an allocation takes."""
     scene, shown = group.scene, group.shown
     vendor = next((vendor for vendor in OWN_LOCKS if vendor.names.word == group.fault.why), FIRST)
     states = [lock_of(node, vendor) for node in shown]
@@ -321,7 +319,7 @@ def _of_kubernetes(node: Node, fault: Fault) -> Evidence:
 
 
 def logs_looked_at(read: Mapping[str, NodeSide], names: Sequence[str]) -> list[Text]:
-    """Of how many of these nodes the newest lines of the device plugins were read, and how to have them read."""
+    """How many of these nodes' device plugin logs were read, in words, and how to have the others read."""
     sides = [read[name] for name in names if name in read]
     count = sum(bool(side.logs) and not side.log_gaps for side in sides)
     part = Text("nodes.logs", read=count, count=len(names))
@@ -329,7 +327,7 @@ def logs_looked_at(read: Mapping[str, NodeSide], names: Sequence[str]) -> list[T
 
 
 def looked_at(seen: InstallSeen, nodes: Iterable[Node], pods: PluginPods | None = None) -> list[Text]:
-    """What was looked at of these nodes beside their objects, and what was not; only that without the plugins' `pods`.
+    """What was read of these nodes beside their objects, in words, and what was not; only the latter without `pods`.
 
     Without the size of a GPU its memory scaling cannot be told.
     """

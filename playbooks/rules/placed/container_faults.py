@@ -1,4 +1,4 @@
-"""What goes wrong inside a GPU container: what it was given, and what of its node or its log would tell."""
+"""Rules about faults inside a GPU container: what it was given, and what its node or its log tells."""
 
 from collections.abc import Collection, Iterator, Sequence
 from typing import NamedTuple
@@ -33,13 +33,13 @@ from playbooks.rules.waiting.volcano import limited_containers
 from playbooks.scenes.placed_pod import PlacedScene
 
 _KEEPS_SUFFIX = Version(2, 10, 0)
-"""As this version reads it, the suffix `[template-slot]` of a MIG instance stays on its uuid."""
+"""The version by which annotations are read here: it leaves the suffix `[template-slot]` on a MIG instance's uuid."""
 _WITH_INITS = Version(2, 9, 0)
 _MOST_HOLDERS = 3
 _SIGNS = {"hami-core-crash", "limit-not-enforced"}
 _VISIBLE, _NONE = "CUDA_VISIBLE_DEVICES", ("", "-1", "none")
 _TELLS_ITSELF = ("OOMKilled", "StartError", "ContainerCannotRun", "Completed")
-"""Ends of which the container's log says no more."""
+"""The reasons of ends about which the container's log says no more."""
 
 
 def fault(
@@ -51,7 +51,7 @@ def fault(
     *,
     sure: Confidence = "suspected",
 ) -> Finding:
-    """A finding about the pod on its node, which a bug of this HAMi or of its device plugin may be behind."""
+    """A finding about the pod on its node, behind which a bug of this HAMi or of its device plugin may be."""
     nodes, of, plugin = [scene.pod.spec.node_name], scene.install, scene.plugin_version
     return finding(code, claim, sure, nodes, proofs, actions=actions, of=of, plugin=plugin)
 
@@ -62,7 +62,7 @@ def given(scene: PlacedScene) -> GpuContainers:
 
 
 def shares(pod: Pod) -> list[Allocation]:
-    """What HAMi gave the pod of GPUs whose limits HAMi-core keeps: a MIG instance keeps its own."""
+    """The shares that HAMi gave the pod of GPUs whose limits HAMi-core keeps; none of MIG instances."""
     if pod.metadata.annotation(FIRST.names.mode) == "mig":
         return []
     counted = counted_allocations(pod.metadata, _KEEPS_SUFFIX)
@@ -75,7 +75,7 @@ def shares(pod: Pod) -> list[Allocation]:
 
 
 def is_limited(scene: PlacedScene, held: GpuContainers) -> bool:
-    """Whether the pod holds less than whole GPUs: a whole one needs no limit."""
+    """Whether the pod holds less than whole GPUs, so that it needs a limit."""
     if held.cores or not held.shares:
         return held.cores
     gpus = scene.config.gpus
@@ -87,7 +87,7 @@ def is_limited(scene: PlacedScene, held: GpuContainers) -> bool:
 
 
 def sharers(scene: PlacedScene, held: GpuContainers) -> list[Pod] | None:
-    """The other pods on its GPUs; None where they could not be read."""
+    """The other pods that have shares of this pod's GPUs; None where they could not be read."""
     mine, pods = {share.uuid for share in held.shares}, scene.side.pods if scene.side else ()
     if isinstance(pods, Gap):
         return None
@@ -96,7 +96,7 @@ def sharers(scene: PlacedScene, held: GpuContainers) -> list[Pod] | None:
 
 
 def contradictions(scene: PlacedScene) -> Iterator[Part]:
-    """What the pod was given against what it asks for, then what its GPUs' pods were given together against the GPU."""
+    """Where what the pod was given contradicts what it asks for, or what all pods were given exceeds the GPU."""
     yield from _unlike_asked(scene)
     for one in promised(scene):
         if (claim := one.beyond) is not None:
@@ -163,7 +163,7 @@ def _left_out(wanted: Constraints, card: Card, names: Names) -> str:
 
 
 def scaling_of(scene: PlacedScene) -> float | None:
-    """How much more memory is registered of the pod's GPUs than they have: 1 is none, None where nothing tells."""
+    """The factor by which more memory is registered of the pod's GPUs than they have: 1 is none, None if not known."""
     settings = read_plugin_settings(scene.seen.config_maps if scene.seen else ())
     own = {share.uuid for share in [*shares(scene.pod), *volcano.shares(scene.pod)]}
     cards = [*scene.cards, *volcano.cards(scene.node)] if scene.node else []
@@ -189,7 +189,7 @@ class Promised(NamedTuple):
 
     @property
     def beyond(self) -> Text | None:
-        """That more is given than is registered of it, the memory first; an amount that is not registered is none."""
+        """The sentence that more is given than registered, the memory first; None where it is not."""
         values, (slots, memory, cores) = self.values, self.total
         if memory > self.card.memory_mib > 0:
             return Text("given.twice", **values)
@@ -208,7 +208,7 @@ class Promised(NamedTuple):
 
 
 def promised(scene: PlacedScene) -> Iterator[Promised]:
-    """Of each of the pod's GPUs what its node's pods were given together, by HAMi and by Volcano."""
+    """For each of the pod's GPUs, what the node's pods were given of it together, by HAMi and by Volcano."""
     node, pods = scene.node, scene.side.pods if scene.side else ()
     if node is None or isinstance(pods, Gap):
         return
@@ -241,7 +241,7 @@ def is_troubled(scene: PlacedScene) -> bool:
 
 @rule("card-fault", reads=("install", "node"))
 def on_a_faulty_gpu(scene: PlacedScene) -> Iterator[Finding]:
-    """A GPU container ends for no other known reason where another program reports a fault of the node's GPUs."""
+    """The finding that a GPU container ends for no other known reason where a program reports a fault of a GPU."""
     names = {container.name for container in scene.once(given).containers}
     ended = any(
         status.name in names and in_trouble(status, scene.now) and _ran(status) for status in statuses(scene.pod)
@@ -252,7 +252,7 @@ def on_a_faulty_gpu(scene: PlacedScene) -> Iterator[Finding]:
 
 @rule("gpu-start-failure", reads=("install",))
 def hidden_from_cuda(scene: PlacedScene) -> Iterator[Finding]:
-    """A GPU container that fails hides every GPU from CUDA by its own environment."""
+    """The finding that a GPU container that fails hides every GPU from CUDA by its own environment."""
     failing = {status.name for status in statuses(scene.pod) if in_trouble(status, scene.now) and _ran(status)}
     for container in scene.once(given).containers:
         hides = [one for one in container.env or () if one.name == _VISIBLE and one.value in _NONE]
@@ -266,8 +266,8 @@ def hidden_from_cuda(scene: PlacedScene) -> Iterator[Finding]:
 
 
 def unread_log(scene: PlacedScene, told: Collection[str]) -> Sequence[Gap]:
-    """Says that a GPU container's log was not read, where it could tell more: the container runs, keeps ending, or what
-    was `told`, by its codes, are other signs.
+    """The gap of a GPU container's log that was not read though it could tell more: the container runs, keeps ending,
+    or findings of the codes `told` are signs of a fault.
     """
     containers = (*scene.once(given).containers, *limited_containers(scene.pod))
     names = {container.name for container in containers}

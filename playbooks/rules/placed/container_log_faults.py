@@ -41,16 +41,14 @@ _INITIALIZED = re.compile(CORE_HEADER + r"Initialized")
 _AMOUNTS = re.compile(r"OOM (\d+) / (\d+)")
 _MIB = 1024 * 1024
 _AFTER = 5
-"""Other threads may print this much behind the last words of a process that waits or fails."""
+"""The number of lines that other threads may print after the last words of a process that waits or fails."""
 _CUDA_OOM = "core-cuda-oom"
 _OF_LIMIT = ("core-torch-oom", "core-kv-cache", _CUDA_OOM)
-"""Other programs' words, of any GPU that is full: they count where the container has a limit."""
+"""Other programs' words when a GPU is full: they count where the container has a limit."""
 _ONLY_AT_AN_END = ("core-no-gpu-seen", *_OF_LIMIT)
 """Words after which a program may go on without a GPU, or with less memory."""
 _UNSURE = ("core-preload-class", "core-no-platform", "core-starting", "core-nccl-start", "core-worker-died", *_OF_LIMIT)
-"""Words that have other causes too: the loader says the first also in a 32-bit helper beside a program that loads
-HAMi-core.
-"""
+"""Words with other causes too: the loader says the first also in a 32-bit helper beside a program with HAMi-core."""
 _TORCH = re.compile(
     r"allocate (?P<asked>[\d.]+ \w+).*?(?:; (?P<before>[\d.]+) GiB total|capaci?ty of (?P<total>[\d.]+) GiB)"
     r"(?:.*?(?:; |which )(?P<free>[\d.]+ \w+) (?:is )?free)?"
@@ -58,22 +56,22 @@ _TORCH = re.compile(
 _UNITS = {"bytes": 1 / 1024 / 1024, "KiB": 1 / 1024, "MiB": 1.0, "GiB": 1024.0}
 _GIB_IN_MIB = 1024
 _ROUNDING = 0.01
-"""In GiB: PyTorch gives two digits."""
+"""The rounding of PyTorch's figures, in GiB: it gives two digits."""
 _OPENS_QUOTE = re.compile(r"""(?<![:=])(?<!": )(?<!=[bru])["'`\u201c\u2018]$""")
-"""At the end of what precedes words that somebody quotes; the value of a field (`msg="…`, `"msg": "…`) is no quote."""
+"""The end of what precedes words that somebody quotes; the value of a field (`msg="…`, `"msg": "…`) is no quote."""
 _NO_ERROR = re.compile(r"\b(INFO|DEBUG|TRACE)\b|\blevel\W{1,4}(info|debug|trace)\b")
-"""In what precedes words of a line that its own logger does not call an error."""
+"""The level before the words of a line that its own logger does not call an error."""
 _NCCL = "core-nccl-start"
 _STANDS_STILL = timedelta(minutes=3)
-"""After so long without a word a start hangs: HAMi-core takes seconds, NCCL on several GPUs half a minute."""
+"""The time without output after which a start hangs: HAMi-core takes seconds, NCCL on several GPUs half a minute."""
 _OF_THE_NODE = ("DaemonSet", "Node")
-"""What makes pods that look after a node; a static pod belongs to its node."""
+"""Kinds of owners whose pods look after a node; a static pod belongs to its node."""
 _GPU_FULL, _ALL_GPUS = "core-gpu-full", "NVIDIA_VISIBLE_DEVICES"
 _MOST_OTHERS = 2
 _SURE = 3
-"""A wait that is told once or twice is how processes start beside each other."""
+"""The number of lines about waiting that make a hang: fewer come from processes that start beside each other."""
 _OF_LIBRARY = {"hami-core-crash": library_told, "hami-core-hang": library_told, "hami-core-missing": paths_told}
-"""What is added about HAMi-core itself."""
+"""The facts about HAMi-core that are added to findings, by code."""
 
 
 _KINDS: Mapping[Code, str] = {
@@ -82,7 +80,7 @@ _KINDS: Mapping[Code, str] = {
     **dict.fromkeys(("hami-core-missing", "limit-not-enforced"), "no limit"),
     "gpu-memory-limit": "the limit",
 }
-"""Faults of one kind lead to each other; one of another kind is told beside."""
+"""The kinds of faults: those of one kind lead to each other; a fault of another kind is a finding of its own."""
 
 
 class _Word(NamedTuple):
@@ -99,7 +97,7 @@ class _Word(NamedTuple):
     reads=("install",),
 )
 def own_log_fault(scene: PlacedScene) -> Iterator[Finding]:
-    """A container's own log says what is wrong in it: of each kind of fault the one that explains most."""
+    """The findings of a fault inside a container by its own log: of each kind the one that explains most."""
     by_name = {status.name: status for status in statuses(scene.pod)}
     version = None if volcano.limited_containers(scene.pod) else scene.plugin_version
     words = [
@@ -120,7 +118,7 @@ def own_log_fault(scene: PlacedScene) -> Iterator[Finding]:
 
 @rule("hami-core-hang", reads=("install", "node"), after=own_log_fault)
 def silent_start(scene: PlacedScene) -> Iterator[Finding]:
-    """A GPU container has printed nothing for minutes, and its node's driver is newer than its HAMi-core knows."""
+    """The finding that a GPU container printed nothing for minutes, under a driver newer than HAMi-core knows."""
     fact, pod = newer_driver(scene), scene.pod
     names = {container.name for container in scene.once(given).containers}
     for log in scene.own_logs or ():
@@ -309,7 +307,7 @@ _TAKERS = {
     "privileged": "in-container.outside-privileged",
     "runtime": "in-container.outside-runtime",
 }
-"""Who else may take memory of a GPU that HAMi does not count."""
+"""The texts about who else may take memory of a GPU that HAMi does not count."""
 
 
 class _Taker(NamedTuple):

@@ -1,12 +1,12 @@
-"""HAMi-core in a container: which one it has, why its limit cannot hold, and whether it may be behind a crash.
+"""HAMi-core in a container: its version, why its limit cannot hold, and whether it may be behind a crash.
 
 The device plugin copies HAMi-core to the node from its own image; /etc/ld.so.preload brings it into each process. What
-keeps it out, or hides the limit from it, stands in the pod's spec [HAMi pkg/device-plugin/nvidiadevice/nvinternal/
-plugin/server.go Allocate; HAMi-core src/libvgpu.c, src/multiprocess].
+keeps it out, or hides the limit from it, stands in the pod's spec [Allocate in HAMi
+pkg/device-plugin/nvidiadevice/nvinternal/plugin/server.go; HAMi-core src/libvgpu.c, src/multiprocess].
 
 Its file on the node is replaced when the device plugin starts (HAMi#727, HAMi#753), and some versions crash with
-several GPUs or NCCL (HAMi#1191, HAMi#1230, HAMi#1479, HAMi#1764). Nothing of that proves it: without such a sign a
-segmentation fault is the program's own.
+several GPUs or NCCL (HAMi#1191, HAMi#1230, HAMi#1479, HAMi#1764). None of that proves that HAMi-core is the cause:
+without such a sign a segmentation fault is the program's own.
 """
 
 import re
@@ -44,14 +44,14 @@ _DRIVER = re.compile(r"(?i:driver[ _-]?version)\W{1,4}((\d{3})\.\d+[\d.]*)")
 
 
 class Library(NamedTuple):
-    """HAMi-core of this version of HAMi, by the image of the device plugin's pod."""
+    """The HAMi-core of a node: that of HAMi's version, by the image of the device plugin's pod."""
 
     version: Version
     proof: Evidence
 
 
 def library_of(plugins: Sequence[Pod]) -> Library | None:
-    """By the first image whose tag has a version; None where none has."""
+    """The HAMi-core by the first plugin image whose tag has a version; None where none has."""
     for plugin, image in ((each, part.image) for each in plugins for part in each.spec.containers):
         if version := parse_version(image):
             return Library(version, quotes.of_pod(plugin, image, "{.spec.containers[*].image}"))
@@ -59,14 +59,14 @@ def library_of(plugins: Sequence[Pod]) -> Library | None:
 
 
 def library_told(plugins: Sequence[Pod]) -> Part | None:
-    """Which HAMi-core it is; None where no image tells."""
+    """The fact which HAMi-core the node has; None where no image tells."""
     library = library_of(plugins)
     return Part(Text("hami-core.version", version=library.version), [library.proof]) if library else None
 
 
 def newer_driver(scene: PlacedScene) -> Part | None:
-    """Says that the node's driver is newer than its HAMi-core knows, by the label of GPU feature discovery or a line
-    of the device plugin's or the pod's own log; None also where the pod has HAMi-core turned off.
+    """The fact that the node's driver is newer than its HAMi-core knows, by the label of GPU feature discovery or a
+    line of the plugin's or pod's log; None also where the pod has HAMi-core turned off.
 
     Under driver 595 HAMi-core up to HAMi 2.8.2 takes a whole CPU before it prints anything (HAMi#1834).
     """
@@ -98,7 +98,7 @@ def is_turned_off(scene: PlacedScene) -> bool:
 
 
 def paths_told(plugins: Sequence[Pod]) -> Part | None:
-    """Where the DaemonSet's paths differ, so that the library is not in the container.
+    """The fact that the DaemonSet's paths differ, so that the library is not in the container; None where they agree.
 
     The plugin copies the library to the volume `lib`, and mounts it into containers from HOOK_PATH with /vgpu
     (HAMi#1346; HAMi v2.10.0 charts/hami/templates/device-plugin/daemonsetnvidia.yaml).
@@ -147,11 +147,11 @@ def _hooks(plugins: Sequence[Pod], volume: str) -> Iterator[tuple[str, str, tupl
 
 SEGFAULT = 139
 _BEFORE, _AFTER = timedelta(seconds=15), timedelta(seconds=120)
-"""Around the plugin's start: it copies the library at its start, and processes trip over it at their next call."""
+"""The time around a start of the plugin in which crashes are blamed on it: it copies the library at its start."""
 _BACK_OFF = (0, 10, 20, 40, 80, 160, 300, 300)
 """Seconds that kubelet waits before each restart of a container that keeps ending."""
 FIRST_WITHOUT_CRASHES = Version(2, 8, 3)
-"""HAMi-core 5091a2f: the first without the crashes of NCCL and vLLM."""
+"""The version of HAMi with HAMi-core 5091a2f, the first without the crashes of NCCL and vLLM."""
 _LIBRARIES = re.compile(r"vllm|sglang|nccl|torch|deepspeed|megatron|tensorrt|trt-?llm|lmdeploy|triton", re.IGNORECASE)
 
 
@@ -173,9 +173,9 @@ class _Start(NamedTuple):
 
 @rule("hami-core-crash", reads=("install",))
 def segfault(scene: PlacedScene) -> Iterator[Finding]:
-    """A GPU container ended with a segmentation fault, and something points at HAMi-core.
+    """The finding that a GPU container ended with a segmentation fault, and something points at HAMi-core.
 
-    One that runs again counts where the device plugin's start explains its end: the next start does it again.
+    A container that runs again counts where the device plugin's start explains its end: the next start does it again.
     """
     crash, held = next(_crashes(scene), None), scene.once(given)
     if crash is None or not held.shares:
@@ -280,7 +280,7 @@ _FIXES = {
 
 
 class UnenforcedReason(NamedTuple):
-    """Why the limit of a container cannot hold: `word` names it, `quote` stands in the pod at `path`."""
+    """A reason why the limit of a container cannot hold: `word` names it, `quote` is in the pod at `path`."""
 
     word: str
     container: str
@@ -291,9 +291,9 @@ class UnenforcedReason(NamedTuple):
 
 @rule("limit-not-enforced", reads=("install",))
 def unenforced_limit(scene: PlacedScene) -> Iterator[Finding]:
-    """The limit of a container cannot hold: one finding with every reason, the surest first.
+    """The finding that the limit of a container cannot hold, with every reason, the surest first.
 
-    One that is in trouble has other troubles, unless its log shows that it sees more memory than its limit.
+    A pod in trouble has other troubles, unless a log shows that a container sees more memory than its limit.
     """
     pod, node, held = scene.pod, scene.pod.spec.node_name, scene.once(given)
     seen = _more_seen(scene, held)
@@ -315,7 +315,7 @@ def unenforced_limit(scene: PlacedScene) -> Iterator[Finding]:
 
 @rule("limit-not-enforced", reads=("install",), after=unenforced_limit)
 def other_limit(scene: PlacedScene) -> Iterator[Finding]:
-    """VGPUmonitor measures another memory limit of a container than HAMi gave the pod of that GPU.
+    """The finding that vGPUmonitor measures another memory limit of a container than HAMi gave the pod of that GPU.
 
     The device plugin then gave the container another pod's share: up to 2.4 it could not tell two pods of a node apart
     that start at once (HAMi#404).
@@ -343,7 +343,7 @@ def other_limit(scene: PlacedScene) -> Iterator[Finding]:
 
 _CAPACITY = re.compile(r"total capacity of ([\d.]+) (GiB|MiB)")
 _FAR_ABOVE = 1.05
-"""PyTorch rounds, and HAMi-core reports its limit exactly."""
+"""The factor over the limit from which memory seen is too much: PyTorch rounds, HAMi-core reports limits exactly."""
 
 
 def _more_seen(scene: PlacedScene, held: GpuContainers) -> Evidence | None:
@@ -358,7 +358,7 @@ def _more_seen(scene: PlacedScene, held: GpuContainers) -> Evidence | None:
 
 
 def reasons_in(pod: Pod, container: Container, *, cores: bool) -> Iterator[UnenforcedReason]:
-    """Why the limits of a container cannot hold, as far as the pod itself tells."""
+    """The reasons why the limits of a container cannot hold, as far as the pod itself tells."""
     name = container.name
     for variable in container.env or ():
         if word := _turned_off(variable, cores=cores):

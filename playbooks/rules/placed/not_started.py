@@ -1,4 +1,4 @@
-"""A placed pod whose containers do not start, keep ending or are not ready: for its GPUs, or another reason."""
+"""Rules about a placed pod whose containers do not start, keep ending or are not ready."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -36,7 +36,7 @@ _PROBE_KILLS = re.compile(r"Container (\S+) failed (\w+) probe, will be restarte
 
 @rule("image-or-start-failure")
 def failed(scene: PlacedScene) -> Iterator[Finding]:
-    """The pod has ended, and not well."""
+    """The finding that the pod has failed."""
     pod = scene.pod
     if pod.status.phase != "Failed":
         return
@@ -68,7 +68,7 @@ def runs(scene: PlacedScene) -> bool:
 
 @rule("image-or-start-failure")
 def unready(scene: PlacedScene) -> Iterator[Finding]:
-    """A pod that runs is not ready, by a failed probe or its condition."""
+    """The finding that a running pod is not ready, by a failed probe or its condition."""
     pod, now = scene.pod, scene.now
     if not runs(scene):
         return
@@ -105,7 +105,7 @@ def _probe(status: ContainerStatus, events: Sequence[Event], since: datetime | N
 
 @rule("image-or-start-failure")
 def not_started(scene: PlacedScene) -> Iterator[Finding]:
-    """A container does not start, or keeps ending."""
+    """The finding that a container does not start, or keeps ending."""
     pod, events, now = scene.pod, scene.events, scene.now
     if not pod.spec.node_name or runs(scene):
         return
@@ -150,7 +150,7 @@ def not_started(scene: PlacedScene) -> Iterator[Finding]:
 
 
 _PANIC = re.compile(r"^(?:panic: (?:runtime error: [\w :\[\]-]{1,100})?|fatal error: [\w :-]{1,100})")
-"""What Go prints when a program panics; of what the program says itself only that it does."""
+"""The beginning of what Go prints in a panic: of the program's own words nothing is quoted but that it panicked."""
 
 
 def _why_init(pod: Pod, init: ContainerStatus, now: datetime) -> tuple[Prose, list[Evidence]]:
@@ -235,10 +235,10 @@ _NEVER = datetime.min.replace(tzinfo=UTC)
 
 @rule("gpu-start-failure", "gpu-runtime-missing", "driver-not-loaded", "device-plugin-crash", "card-fault")
 def start_fault(scene: PlacedScene) -> Iterator[Finding]:
-    """The container runtime said of a start that failed what a signature knows.
+    """The findings that a signature knows the container runtime's words about a start that failed.
 
     A container that runs again says no more what is wrong now, however its last start ended. Of each container the
-    first is told.
+    first signature is told.
     """
     pod = scene.pod
     halted = [status for status in statuses(pod) if in_trouble(status, scene.now)]

@@ -1,4 +1,4 @@
-"""A pod whose node refused its devices after Bind: in whose words, what stands behind it, and who placed it there."""
+"""Rules about a pod whose node refused its devices after Bind: whose words, what is behind it, and who placed it."""
 
 import re
 from collections.abc import Iterator
@@ -33,17 +33,17 @@ from playbooks.scenes.placed_pod import PlacedScene
 _ALLOCATE_REASON = "UnexpectedAdmissionError"
 _OUT_OF = "OutOf"
 _BOUND = "BindingSucceed"
-"""HAMi's event of a Bind; no other scheduler writes it. Events expire; HAMi also leaves a label of the node's name."""
+"""HAMi's event of a Bind; no other scheduler writes it. Events expire; HAMi also leaves a label with the node name."""
 _ANSWERED = re.compile(r"rpc error: code = (?!Unavailable|DeadlineExceeded|Canceled)\w+ desc = ")
-"""gRPC's codes for a plugin that was not there; any other one is the plugin's own answer."""
+"""A gRPC error that the plugin itself answered; the excluded codes mean that no plugin was there."""
 _BEFORE_ITS_WORDS = (" desc = ", "Allocate failed due to ", "Pod was rejected: ")
 """What kubelet and gRPC put before the device plugin's own words."""
 _MOST_LINES = 3
 
 
 class StartRefusal(NamedTuple):
-    """`words` are kubelet's or the device plugin's; `stripped` shows that HAMi bound the pod to its node although the
-    annotations that Bind leaves are gone; `logged` is what the device plugin logged of the pod.
+    """How a node refused a pod: `words` are kubelet's or the device plugin's, `logged` those in the device plugin's
+    log; `stripped` shows that HAMi bound the pod to its node although Bind's annotations are gone.
     """
 
     words: list[Evidence]
@@ -69,7 +69,7 @@ def refusal(scene: PlacedScene) -> StartRefusal | None:
 
 @rule("allocate-failed")
 def refused(scene: PlacedScene) -> Iterator[Finding]:
-    """The node refused the pod's devices."""
+    """The finding that the node refused the pod's devices."""
     pod, node, said = scene.pod, scene.pod.spec.node_name, scene.once(refusal)
     if said is None:
         return
@@ -108,7 +108,7 @@ def refused(scene: PlacedScene) -> Iterator[Finding]:
 
 @rule(*NODE_CODES, reads=("install",))
 def node_behind_refusal(scene: PlacedScene) -> list[Finding]:
-    """Something is wrong with the node; nothing where the device plugin was there and refused this pod itself."""
+    """The findings of what is wrong with the node; none where its device plugin answered with the refusal."""
     said, side = scene.once(refusal), scene.side
     if said is None or side is None or scene.seen is None:
         return []
@@ -126,9 +126,9 @@ def node_behind_refusal(scene: PlacedScene) -> list[Finding]:
     reads=("install",),
 )
 def placed_without_hami(scene: PlacedScene) -> list[Finding]:
-    """The pod came to its node without a GPU from HAMi; nothing where HAMi placed it, or nothing tells.
+    """The findings why the pod came to its node without a GPU from HAMi; none where HAMi placed it, or nothing tells.
 
-    Somebody else's scheduler means to place its pods without HAMi.
+    Another scheduler's pods are meant to be placed without HAMi.
     """
     pod, install, config, said = scene.pod, scene.install, scene.config, scene.once(refusal)
     if said is None or said.stripped or reserved_node(pod.metadata) or scene.seen is None:

@@ -1,4 +1,4 @@
-"""A pod that runs, and what its user may take for a fault of its GPU limits: facts of how HAMi works, and no finding.
+"""The rules about a pod that runs, and facts of how HAMi works that its user may take for a fault of its GPU limits.
 
 Sources: the monitor switches the core limit on only while another container works on the GPU, and blocks one of
 priority 1 while one of priority 0 works there [HAMi cmd/vGPUmonitor/feedback.go; HAMi#737, HAMi#786, HAMi-core#37];
@@ -55,9 +55,9 @@ _POLICY = "GPU_CORE_UTILIZATION_POLICY"
 
 @rule("running")
 def running(scene: PlacedScene) -> Iterator[Finding]:
-    """The pod runs: the first fact that its user may take for a fault joins the claim, the other remarks are steps.
+    """The finding that the pod runs, with the first fact that its user may take for a fault; other facts are steps.
 
-    Where what it was given contradicts what it asks for, or what its GPU has, that fact is the first, and a warning.
+    Where what the pod was given contradicts what it asks for, or what its GPU has, that is the fact, and a warning.
     """
     pod, node = scene.pod, scene.pod.spec.node_name
     if not runs(scene):
@@ -287,12 +287,12 @@ def _priority(containers: Sequence[Container]) -> str:
 _STUCK = timedelta(minutes=2)
 """How long a deletion past its deadline is taken as normal."""
 _SAID = "NodeNotReady"
-"""The node controller's event of each pod of a node that it marks as not ready."""
+"""The node controller's event about each pod of a node that it marks as not ready."""
 
 
 @rule("succeeded")
 def succeeded(scene: PlacedScene) -> Iterator[Finding]:
-    """The pod has ended well."""
+    """The finding that the pod has ended well."""
     pod, nodes = scene.pod, [scene.pod.spec.node_name]
     if pod.status.phase == "Succeeded":
         claim = Text("succeeded.claim", pod=f"{pod.namespace}/{pod.name}")
@@ -302,7 +302,7 @@ def succeeded(scene: PlacedScene) -> Iterator[Finding]:
 
 @rule("terminating")
 def terminating(scene: PlacedScene) -> Iterator[Finding]:
-    """The pod is being deleted. The API's deletionTimestamp is when it should be gone."""
+    """The finding that the pod is being deleted. The API's deletionTimestamp is when it should be gone."""
     pod, text = scene.pod, scene.pod.metadata.deletion_timestamp
     if not text:
         return
@@ -323,7 +323,7 @@ def terminating(scene: PlacedScene) -> Iterator[Finding]:
 
 @rule("node-not-ready", reads=("node",))
 def node_down(scene: PlacedScene) -> Iterator[Finding]:
-    """The node of a pod that has not ended is not ready: what the pod's status says is no longer sure."""
+    """The finding that the node of a pod that has not ended is not ready, so that the pod's status may be old."""
     node = scene.node
     if node is None or scene.pod.status.phase in ("Succeeded", "Failed") or not not_ready(node):
         return

@@ -1,4 +1,4 @@
-"""What a namespace's quotas would make of one more pod: HAMi's own counting, and Kubernetes'."""
+"""What a namespace's quotas would make of one more pod, as HAMi counts, and as Kubernetes counts."""
 
 from collections.abc import Iterable
 from typing import Literal, NamedTuple
@@ -18,7 +18,7 @@ QuotaVerdict = Literal["fits", "refused", "not enforced", "unknown"]
 
 
 class Effect(NamedTuple):
-    """One limit with the pod in it. `used` and `asked` are in the limit's unit, None where they cannot be told."""
+    """A limit (`of`) with the pod counted. `used` and `asked` are in the limit's unit, None where not known."""
 
     of: QuotaLimit
     used: int | None
@@ -39,13 +39,13 @@ class Effect(NamedTuple):
 
 
 def effects(scene: PodScene) -> list[Effect]:
-    """The effect on every limit of the pod's namespace on a resource that HAMi hands out."""
+    """The pod's effect on every limit of its namespace on a resource that HAMi hands out."""
     own = [quota for quota in scene.quotas if quota.namespace == scene.pod.namespace]
     return [_effect(scene, limit) for limit in limits_of(own, scene.config)]
 
 
 def refusal(scene: PodScene) -> Effect | None:
-    """The first limit by which Kubernetes, or HAMi's webhook, would refuse the pod when it is created."""
+    """The effect on the first limit by which Kubernetes, or HAMi's webhook, would refuse to create the pod, if any."""
     refused = (effect for effect in effects(scene) if effect.verdict == "refused")
     return next((one for one in refused if one.by != "HAMi" or not holds_in_filter(one.of, scene.config)), None)
 
@@ -64,7 +64,7 @@ def _effect(scene: PodScene, limit: QuotaLimit) -> Effect:
 def effect_by_hami(
     limit: QuotaLimit, request: PodRequest, ledger: Ledger | None, config: DeviceConfig, rules: Rules
 ) -> Effect:
-    """The effect on a limit of HAMi's. `ledger`: who holds what, None where that was not seen."""
+    """The pod's effect on a limit that HAMi counts. `ledger`: who holds what, None where that was not read."""
     device, of_cores = config.amounts[limit.resource]
     taken = ledger.used_in(request.namespace, given_by(device))[of_cores] if ledger else None
     containers = [container for container in request.containers if container.word == device.word]
@@ -92,12 +92,12 @@ def _verdict(limit: int | None, used: int | None, asked: int | None) -> QuotaVer
 
 
 def proof(limit: QuotaLimit, quotas: Iterable[ResourceQuota]) -> list[Evidence]:
-    """The limit as its quota has it."""
+    """The evidence of the limit in its quota; empty where the quota was not read."""
     there = any((quota.namespace, quota.name) == (limit.namespace, limit.quota) for quota in quotas)
     return quoted(limit.namespace, limit.quota, limit.written) if there else []
 
 
 def quoted(namespace: str, quota: str, words: str) -> list[Evidence]:
-    """A part of a quota's limits."""
+    """The evidence of a part of a quota's limits."""
     show = kubectl("-n", namespace, "get", "resourcequota", quota, "-o", "jsonpath={.spec.hard}")
     return [Evidence("quota", f"ResourceQuota {namespace}/{quota}", None, words, show)]

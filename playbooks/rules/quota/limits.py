@@ -1,4 +1,4 @@
-"""What there is to say of namespaces' quotas: exceeded, nearly full, held by nobody, set twice, counted differently."""
+"""Rules about namespaces' quotas: exceeded, nearly full, held by nobody, set twice, counted differently."""
 
 from collections.abc import Iterator
 
@@ -14,7 +14,7 @@ from playbooks.rules.quota.effects import proof, quoted
 from playbooks.scenes.quota import QuotaScene, Space
 
 NEAR = 0.9
-"""From this part of a limit on, the next pod may be refused."""
+"""The part of a limit from which on the next pod may be refused."""
 
 _DIFFERENCES = {
     "waiting": "quota-differs.waiting",
@@ -27,7 +27,7 @@ _DIFFERENCES = {
 
 @rule("quota-exceeded", reads=("quotas",))
 def exceeded(scene: QuotaScene) -> Iterator[Finding]:
-    """More counts against a limit than it allows."""
+    """The findings that more counts against a limit than it allows."""
     for space, limit, used in _used(scene):
         if limit.amount is not None and used > limit.amount:
             claim = with_why(scene, space, limit.resource, Text("quota-exceeded.claim", **_figures(limit, used)))
@@ -37,7 +37,7 @@ def exceeded(scene: QuotaScene) -> Iterator[Finding]:
 
 @rule("quota-near-limit", reads=("quotas",))
 def nearly_full(scene: QuotaScene) -> Iterator[Finding]:
-    """A limit is so nearly used up that the next pod may be refused."""
+    """The findings that a limit is so nearly used up that the next pod may be refused."""
     for space, limit, used in _used(scene):
         if limit.amount is not None and NEAR * limit.amount <= used <= limit.amount:
             claim = with_why(scene, space, limit.resource, Text("quota-near-limit.claim", **_figures(limit, used)))
@@ -75,7 +75,7 @@ def _names(limit: QuotaLimit) -> dict[str, object]:
 
 @rule("quota-ambiguous", reads=("quotas",))
 def set_twice(scene: QuotaScene) -> Iterator[Finding]:
-    """HAMi keeps only the quota that it read last where several have one key; from 2.11 on the smallest."""
+    """The findings of keys in several quotas: HAMi keeps only the one that it read last, from 2.11 on the smallest."""
     for space in scene.spaces:
         for resource in scene.measured(space):
             limits = [limit for limit in space.of(resource, "HAMi") if scene.enforces(limit)]
@@ -96,7 +96,7 @@ def _edit(namespace: str, quota: str) -> str:
 
 @rule("quota-not-enforced", reads=("quotas",))
 def held_by_nobody(scene: QuotaScene) -> Iterator[Finding]:
-    """A limit that nobody holds pods against: of another resource or version, zero, or no whole number."""
+    """The findings of limits without effect: for another resource or version, zero, or no whole number."""
     for limit in (limit for space in scene.spaces for limit in space.limits):
         if limit.by == "Kubernetes" or scene.enforces(limit) or (limit.scoped and scene.rules.merges_quotas):
             continue
@@ -119,7 +119,7 @@ def held_by_nobody(scene: QuotaScene) -> Iterator[Finding]:
 
 @rule("quota-not-enforced", reads=("quotas", "nodes"))
 def misspelt(scene: QuotaScene) -> Iterator[Finding]:
-    """A key of a vendor's domain that nobody counts: it names no resource, or lacks its prefix."""
+    """The findings that nobody counts a key of a vendor's domain: it names no resource, or lacks its prefix."""
     for found in scene.unknown_keys:
         quota, values = f"{found.namespace}/{found.quota}", {"resource": found.key, "near": found.near}
         if found.near.endswith(f".{found.key}"):
@@ -135,7 +135,7 @@ def misspelt(scene: QuotaScene) -> Iterator[Finding]:
 
 @rule("quota-not-enforced", "quota-differs", reads=("quotas",), after=misspelt)
 def scoped(scene: QuotaScene) -> Iterator[Finding]:
-    """A quota with scopes, which HAMi does not read: up to 2.10 every pod counts against it, from 2.11 on none."""
+    """The findings of quotas with scopes, which HAMi ignores: up to 2.10 every pod counts, from 2.11 on none."""
     for limit in (limit for space in scene.spaces for limit in space.limits if limit.scoped and limit.by == "HAMi"):
         none = scene.rules.merges_quotas
         claim = Text("quota-not-enforced.scoped" if none else "quota-differs.scoped", **_names(limit))
@@ -147,7 +147,7 @@ def scoped(scene: QuotaScene) -> Iterator[Finding]:
 
 @rule("quota-differs", reads=("quotas", "holders"))
 def counted_differently(scene: QuotaScene) -> Iterator[Finding]:
-    """HAMi's figure differs from Kubernetes', or Kubernetes shows none."""
+    """The findings that HAMi's figure differs from Kubernetes', or Kubernetes shows none."""
     for space in scene.spaces:
         for resource in scene.measured(space):
             yield from _differs(scene, space, resource)
@@ -176,7 +176,7 @@ def _differs(scene: QuotaScene, space: Space, resource: str) -> Iterator[Finding
 
 
 def with_why(scene: QuotaScene, space: Space, resource: str, claim: Text) -> Text:
-    """The claim, and why HAMi counts more of the namespace than its pods ask for, where it does."""
+    """The claim, with the reason why HAMi counts more of the namespace than its pods ask for, where it does."""
     device, of_cores = scene.config.amounts.get(resource, (None, False))
     used, asked = None if space.used is None else space.used.get(resource), space.asked(resource)
     if used is None or asked is None or device is None:

@@ -1,4 +1,4 @@
-"""The answer about quotas when nothing is wrong: which is the fullest, and who uses devices without one."""
+"""The rule that tells about quotas when nothing is wrong: which is the fullest, and who uses devices without one."""
 
 from collections.abc import Iterator, Sequence
 
@@ -19,7 +19,7 @@ from playbooks.scenes.quota import QuotaScene, Space
 
 @rule("quota", "not-found", "not-enough-evidence")
 def overview(scene: QuotaScene) -> Iterator[Finding]:
-    """Tells the fullest quota of some namespaces, or what pods hold where none has a quota."""
+    """The finding of the fullest quota, or of what pods hold where no namespace has a quota."""
     limited = [space for space in scene.spaces if space.limits]
     if not scene.was_read("quotas"):
         look = step(Text("quota.try-again"), kubectl("auth", "can-i", "list", "resourcequotas", "--all-namespaces"))

@@ -1,4 +1,4 @@
-"""The pods that a quota refuses when they are created: they never exist, and their controllers' events tell of it."""
+"""The rule about pods that a quota refuses at creation: they never exist, and their controllers' events tell of it."""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -21,21 +21,21 @@ from playbooks.scenes.cluster import what_was_read
 from playbooks.scenes.quota import QuotaScene
 
 _BY_HAMI = "exceeding resource quota"
-"""What HAMi's webhook says since 2.9 (pkg/scheduler/webhook.go)."""
+"""The words of HAMi's webhook about a quota, since 2.9 (pkg/scheduler/webhook.go)."""
 _BY_KUBERNETES = re.compile(
     r"exceeded quota: ([^,]{1,253}), requested: (.{1,2000}?)(?:, used: (?:.{1,2000}?, limited: (.{1,2000}))?|$)",
     re.DOTALL,
 )
 """k8s.io/apiserver's quota admission: the quota, the keys of it that the pod would exceed, and what they were then."""
 _TRIES_AGAIN = timedelta(minutes=20)
-"""A controller that is refused tries again, at last every 1,000 s: what it was not told since has come to an end."""
+"""The age up to which a refusal counts: a controller tries again, at last every 1,000 s, and is refused anew."""
 _ASKED_AS = {"ReplicaSet": "rs", "StatefulSet": "sts", "DaemonSet": "ds", "Job": "job", "Deployment": "deploy"}
 _MOST_QUOTED = 3
 
 
 @rule("admission-denied")
 def refused(scene: QuotaScene) -> Iterator[Finding]:
-    """A quota refuses new pods when they are created: told of each namespace, with its newest refusals."""
+    """The findings that a quota refuses new pods at creation, one per namespace, with its newest refusals."""
     by_namespace: dict[str, list[QuotaLimit]] = {}
     for limit in scene.limits:
         by_namespace.setdefault(limit.namespace, []).append(limit)

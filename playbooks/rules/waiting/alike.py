@@ -1,8 +1,8 @@
 """When two pods, or two findings, are alike.
 
-Pods that are alike in all that decides their cause are judged once. Findings of the same cause are told by structured
-facts, never by prose, so that language and wording do not count: for the groups of `pending`, and for whatever tells an
-old finding from a new one.
+Pods that are alike in all that decides their cause are judged once. Findings of the same cause are known by structured
+facts, never by prose, so that language and wording do not count: for the groups of `pending`, and wherever an old
+finding is told from a new one.
 """
 
 import hashlib
@@ -35,7 +35,7 @@ _STEPS = (FILTERED_GRACE, UNSCHEDULABLE_FLUSH)
 
 
 def request_key(pod: Pod, quotas: Container[str]) -> bytes:
-    """Equal for pods that every node answers alike: what they ask for, where they may go, what is reserved for them.
+    """A key that is equal for pods to which every node gives one verdict: by requests, selections, and reservations.
 
     `quotas` are the namespaces that have some: pods of different ones are not alike then.
     """
@@ -63,7 +63,7 @@ def _asked(container: models.Container) -> tuple[object, ...]:
 
 
 def attempt_key(pod: Pod, attempt: Attempt, now: datetime) -> Hashable:
-    """Equal where the schedulers said the same, and where their words are old enough for the same conclusions."""
+    """A key that is equal where the schedulers said the same, and long enough ago for the same conclusions."""
     chosen = chosen_node(attempt.evidence.quote) if attempt.stage == "filtered" and attempt.evidence else ""
     silent = attempt.evidence is None, attempt.none_fit is None
     words = attempt.stage, attempt.unschedulable, attempt.lock, chosen, silent
@@ -87,7 +87,7 @@ def cause_signature(finding: Finding) -> str:
 
     Made of the code, the nodes in scope, the objects that it rests on other than pods and nodes (a quota, a lease, a
     deployment), for `kubernetes-filter` the kinds of filters that kube-scheduler named, and for causes that lie in the
-    pod what the pod says, or asks for. Not of claims, severity, confidence, times, names of pods, or amounts else.
+    pod what the pod says, or asks for. Not of claims, severity, confidence, times, names of pods, or other amounts.
     """
     facts = sorted({fact for evidence in finding.evidence for fact in _facts(finding, evidence)})
     return hashlib.sha256(msgspec.json.encode((finding.code, finding.scope.nodes, facts))).hexdigest()[:16]

@@ -1,6 +1,6 @@
-"""Pods that the filter let through: locked nodes, refused binds, and waiting for the next attempt.
+"""Rules about pods that the filter let through: locked nodes, refused binds, and waiting for the next attempt.
 
-What the lock on a node means is told in the same words of one pod that waits and of all nodes.
+What a node's lock means is told in the same words for one pending pod and for all nodes.
 """
 
 import re
@@ -45,22 +45,22 @@ from playbooks.scenes.waiting_pod import PodScene
 UNSCHEDULABLE_FLUSH = timedelta(minutes=5)
 """kube-scheduler retries an unschedulable pod at the latest after this (--pod-max-in-unschedulable-pods-duration)."""
 FILTERED_GRACE = timedelta(seconds=30)
-"""From the filter to Bind it takes milliseconds, with a volume to provision or a plugin that waits longer."""
+"""How long Bind may come after the filter: milliseconds, longer with a volume to provision or a plugin that waits."""
 
 _LOCKS: tuple[Code, ...] = ("node-lock-held", "node-lock-dangling", "node-lock-malformed")
 _MAX_LOCKS_SHOWN = 3
 _PRE_BIND = re.compile(r'running (?:Reserve|Permit|PreBind) plugin "([^"]+)"')
-"""One of kube-scheduler's own plugins failed: HAMi's Bind was not called yet."""
+"""kube-scheduler's words when one of its own plugins failed: HAMi's Bind was not called yet."""
 _BIND, _MANY = "/bind", 3
 _TIMED_OUT = re.compile(r"context deadline exceeded|Client\.Timeout")
 Owners = Mapping[tuple[str, str], Pod | Gap | None]
-"""The pods that locks name: None = read, and not there."""
+"""The pods that locks name, by namespace and name; None for one that was looked up and does not exist."""
 
 
 class NodeLock(NamedTuple):
-    """One lock. `passing`: the next bind on the node releases it by itself, so it keeps nobody out.
+    """A node's lock in words. `passing`: the next bind on the node releases it by itself, so it keeps nobody out.
 
-    `unseen` is its owner where that could not be read: whether it is gone is not known then.
+    `unseen` is the owner that could not be read, so that it may be gone or not.
     """
 
     code: Code
@@ -72,9 +72,9 @@ class NodeLock(NamedTuple):
 
 @rule(*_LOCKS, "binding-failed", *NODE_CODES)
 def locked(scene: PodScene) -> list[Finding]:
-    """The lock on the node that the pod would go to, when a bind was refused for it or every fitting node has one.
+    """The finding of the lock on the pod's node, when a bind was refused for it or every fitting node has one.
 
-    One that a Bind waited for until kube-scheduler gave up counts too: from 2.10 on Bind tries again for 28 seconds.
+    A lock that a Bind waited for until kube-scheduler gave up counts too: from 2.10 on Bind tries again for 28 seconds.
     """
     attempt, name = scene.attempt, reserved_node(scene.pod.metadata)
     if attempt.stage == "bind" and attempt.lock is not None:
@@ -154,7 +154,7 @@ def _lock(scene: PodScene, node: Node) -> LockState | None:
 
 @rule("filtering-failed", "binding-failed", "scheduler-forbidden", *NODE_CODES)
 def refused_with_error(scene: PodScene) -> list[Finding]:
-    """HAMi's filter ended with an error, or Bind was refused for another reason than a lock."""
+    """The finding that HAMi's filter ended with an error, or that Bind was refused for another reason than a lock."""
     stage, said = scene.attempt.stage, scene.attempt.evidence
     if stage not in ("bind", "filter-error") or scene.attempt.lock is not None or said is None:
         return []
@@ -175,8 +175,8 @@ def refused_with_error(scene: PodScene) -> list[Finding]:
 
 
 def late_binds(pods: Iterable[Pod], install: Install) -> Iterator[Finding]:
-    """Many pods that were not bound in the time that kube-scheduler waits, counted together: in some versions of HAMi
-    one lock lets a bind wait for all others.
+    """The finding that many pods were not bound in the time that kube-scheduler waits: in some versions of HAMi one
+    lock lets a bind wait for all others.
     """
     refused = [(pod, why) for pod in pods if (why := pod.condition("PodScheduled")) and why.status == "False"]
     late = [(pod, why) for pod, why in refused if _BIND in why.message and _TIMED_OUT.search(why.message)]
@@ -193,7 +193,7 @@ def late_binds(pods: Iterable[Pod], install: Install) -> Iterator[Finding]:
 
 @rule("scheduler-degraded", "scheduler-panic")
 def extender_silent(scene: PodScene) -> Iterator[Finding]:
-    """kube-scheduler got no answer from HAMi's extender; behind that the extender's panics at other times."""
+    """The finding that kube-scheduler got no answer from HAMi's extender; behind it, panics at other times."""
     if scene.attempt.stage != "extender" or scene.attempt.evidence is None:
         return
     claim, pods = Text("scheduler-degraded.silent", why=scene.attempt.evidence.quote), scene.install.pods
@@ -206,7 +206,7 @@ def extender_silent(scene: PodScene) -> Iterator[Finding]:
 
 @rule("blocked-after-filter", *NODE_CODES)
 def blocked(scene: PodScene) -> list[Finding]:
-    """Filtered, and neither bound nor refused since."""
+    """The finding that the pod passed the filter, and was neither bound nor refused since."""
     said, at = scene.attempt.evidence, scene.attempt.at
     if scene.attempt.stage != "filtered" or said is None or not (scene.fitting or scene.once(by_words)):
         return []
@@ -222,7 +222,7 @@ def blocked(scene: PodScene) -> list[Finding]:
 
 @rule("waiting-for-retry", *_LOCKS, "handshake-stale", reads=("nodes",))
 def waits_for_retry(scene: PodScene) -> Iterator[Finding]:
-    """Some candidate would take the pod now; behind that what is noise: a lock that passes, an old handshake."""
+    """The finding that a node would take the pod now, at its next try; then noise: a passing lock, an old handshake."""
     untrusted, names = scene.once(untrusted_nodes), scene.fitting
     if not names or not scene.request.containers or (untrusted and untrusted.severity != "info"):
         return
@@ -260,7 +260,7 @@ _CLAIMS = {
 
 
 def lock_on(node: Node, install: Install, now: datetime, owners: Owners, vendor: Vendor = FIRST) -> LockState | None:
-    """What the lock is that keeps pods for the vendor's devices off a node, None when there is none."""
+    """The state of the lock that keeps pods for the vendor's devices off a node, None when there is none."""
     version = install.version.version if install.version else None
     if version is not None and version < vendor.locks_since:
         return None
@@ -273,18 +273,18 @@ def lock_on(node: Node, install: Install, now: datetime, owners: Owners, vendor:
 
 
 def lock_expiry(install: Install, vendor: Vendor = FIRST) -> timedelta:
-    """How long this scheduler keeps a lock."""
+    """How long this install's scheduler keeps a lock."""
     return vendor.lock_expiry or read_timeout(install.flags.get("node-lock-timeout", ""))
 
 
 def owner_of(state: LockState, owners: Owners) -> Pod | None:
-    """The pod that holds the lock, None where it is gone or was not seen."""
+    """The pod that holds the lock, None where it is gone or was not read."""
     owner = owners.get((state.lock.namespace, state.lock.pod)) if state.lock else None
     return owner if isinstance(owner, Pod) else None
 
 
 def owner_proofs(state: LockState | None, owners: Owners) -> list[Evidence]:
-    """How far the lock's owner is; none where it is gone or was not seen."""
+    """The evidence of how far the lock's owner has come; empty where it is gone or was not read."""
     owner = owner_of(state, owners) if state else None
     if owner is None:
         return []
@@ -314,7 +314,7 @@ def _owner(text: str, now: datetime, owners: Owners) -> Owner:
 
 
 def lock_in_words(node: Node, state: LockState, expiry: timedelta, key: str = LOCK_KEY) -> NodeLock:
-    """The lock in words; `key` is the annotation that it stands in."""
+    """The lock as a claim and its code; `key` is the annotation that holds it."""
     code = as_code(f"node-lock-{state.phase}")
     if state.lock is None:
         value = one_line(node.metadata.annotation(key) or "", 80)
@@ -330,7 +330,7 @@ def lock_in_words(node: Node, state: LockState, expiry: timedelta, key: str = LO
 
 
 def lock_actions(node: str, held: NodeLock) -> list[NextAction]:
-    """To look at the lock and at an owner that was not seen, and to remove one whose owner is not at work."""
+    """The steps to look at the lock and an owner that was not read, and to remove the lock of an idle owner."""
     path = held.key.replace(".", "\\.")
     look = kubectl("get", "node", node, "-o", f"jsonpath={{.metadata.annotations.{path}}}")
     actions = [step(Text("node-lock.look"), look)]
@@ -344,7 +344,7 @@ def lock_actions(node: str, held: NodeLock) -> list[NextAction]:
 
 
 def after(moment: datetime, wait: timedelta) -> datetime:
-    """The moment so much later; the end of time for one that is there already."""
+    """The moment `wait` later; `moment` itself where that would be after the end of time."""
     try:
         return moment + wait
     except OverflowError:

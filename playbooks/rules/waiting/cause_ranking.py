@@ -1,7 +1,7 @@
-"""Why no candidate takes a pod, ordered by what would have to change for it to run.
+"""The reasons why no node takes a pod, ordered by what would have to change for the pod to run.
 
-A reason is weighed by asking the filter again without it: one whose absence lets a node fit comes before one that
-hides another. Cards that the pod itself rules out, and nodes that would not fit anyway, are background.
+A reason is weighed by asking the filter again without it: one whose absence lets a node fit comes before one that hides
+another. GPUs that the pod itself rules out, and nodes that would not fit anyway, are background.
 """
 
 from collections import Counter, defaultdict
@@ -22,7 +22,7 @@ from playbooks.rules.common.findings import other_vendors
 from playbooks.scenes.waiting_pod import PodScene
 
 _SAMPLE = 20
-"""Nodes tried again per distinct reason: nodes with the same reason text are alike in what they lack."""
+"""The most nodes tried again per distinct reason: nodes with the same reason text are alike in what they lack."""
 
 _ORDER = {reason.text: position for position, reason in enumerate(REASONS)}
 _SIZE = (fit.NODE_INSUFFICIENT, fit.NUMA_NOT_FIT, fit.MIG_INFEASIBLE, "CardNotFoundCustomFilterRule")
@@ -30,7 +30,7 @@ _SIZE_CODES = frozenset({fit.INSUFFICIENT_MEMORY, fit.INSUFFICIENT_CORE, *_SIZE}
 
 
 class Rank(IntEnum):
-    """Smaller comes first."""
+    """The rank of a reason among those that keep a pod waiting; smaller comes first."""
 
     STATE = 0  # others use it, or somebody took it out of service: the pod itself is fine
     SIZE = 1  # too large for these nodes even when they are empty
@@ -43,7 +43,7 @@ class Rank(IntEnum):
 
 
 class RankedCause(NamedTuple):
-    """One reason over all nodes that have it. `text` is HAMi's or kube-scheduler's own words."""
+    """One reason with all nodes that have it. `text` is HAMi's or kube-scheduler's own words."""
 
     rank: Rank
     text: str
@@ -62,7 +62,7 @@ class RankedCause(NamedTuple):
 
 
 def rank_causes(scene: PodScene) -> list[RankedCause]:
-    """Every reason of every node, the most likely cause first. Needs the nodes to have been seen.
+    """The reasons of all nodes, the most likely cause first. The nodes need to have been read.
 
     Where no single change would help, what HAMi names comes before the rest, and Kubernetes' own filters come last. A
     quota that forbids every node comes first even if HAMi was not asked: the pod's own selector is not to blame alone.
@@ -79,9 +79,9 @@ def rank_causes(scene: PodScene) -> list[RankedCause]:
 
 
 def by_words(scene: PodScene) -> bool:
-    """Whether the schedulers' words have to do, because our own fit cannot be asked: unread nodes, a vendor whose fit
-    is not modelled, reasons of HAMi's for nodes that it cannot judge, or, of a version that nobody has read, for nodes
-    that would take the pod by the rules that were. To weigh the rest would miss the cause.
+    """Whether only the schedulers' words can tell, as the bot's own fit cannot be asked: nodes were not read, a
+    vendor's fit is not modelled, HAMi has reasons for nodes that the fit cannot judge, or a newer version than we read
+    refuses nodes that would take the pod by the rules we know. To weigh other reasons would miss the cause.
     """
     if not scene.nodes_seen or other_vendors(scene):
         return True
@@ -92,20 +92,20 @@ def by_words(scene: PodScene) -> bool:
 
 
 def causes(scene: PodScene) -> list[RankedCause]:
-    """The ranked causes, with those that hide behind them where the answer advises."""
+    """The ranked causes, followed by those that hide behind them where the answer gives advice."""
     ranked = rank_causes(scene)
     return ranked + behind(scene, ranked) if scene.advises else ranked
 
 
 def needs_several(causes: Sequence[RankedCause]) -> bool:
-    """Whether the pod waits for more than one change: without any single one of these it would wait all the same."""
+    """Whether the pod waits for more than one change, so that no single one of these causes is enough."""
     return bool(causes) and causes[0].rank is Rank.BACKGROUND
 
 
 def rank_words(attempt: Attempt) -> list[RankedCause]:
-    """The reasons in the schedulers' words alone, for when the nodes cannot be seen: nothing can be tried then.
+    """The causes by the schedulers' words alone, for when the nodes were not read: no change can be tried then.
 
-    What the pod rules out itself, and what hides other reasons, goes behind what does neither.
+    Reasons that the pod rules out itself, or that hide others, come after the rest.
     """
     nodes: dict[str, set[str]] = defaultdict(set)
     counts: dict[str, int] = defaultdict(int)
@@ -202,7 +202,7 @@ def _rank_on(scene: PodScene, name: str, text: str) -> Rank:
 
 
 def behind(scene: PodScene, causes: Sequence[RankedCause]) -> list[RankedCause]:
-    """Where nothing would help alone, what stands behind the reasons that were given: HAMi names one for each card.
+    """The causes that HAMi's reasons hide (it names one for each GPU), where no single change would help.
 
     The filter is run again on every node of such a reason.
     """
@@ -232,7 +232,7 @@ def _kubernetes_causes(scene: PodScene) -> Iterable[RankedCause]:
 
 
 def family(text: str) -> str:
-    """What kind of kubernetes filter a FailedScheduling reason is about; versions word it differently."""
+    """The kind of Kubernetes filter that a FailedScheduling reason is about; versions word it differently."""
     lowered = text.lower()
     for word, name in (
         ("pod affinity", "pod-affinity"),
@@ -253,7 +253,7 @@ def family(text: str) -> str:
 
 
 def unexplained(scene: PodScene) -> list[tuple[str, int]]:
-    """Reasons of kube-scheduler's own that drop more nodes than objects alone explain, with how many more."""
+    """kube-scheduler's reasons that drop more nodes than objects explain, with the number of nodes beyond."""
     ours: dict[str, int] = defaultdict(int)
     for obstacle in scene.obstacles.values():
         ours[family(obstacle.text)] += 1
@@ -271,10 +271,10 @@ def is_unregistered(scene: PodScene, name: str) -> Unregistered | None:
 
 
 def severity_of(cause: RankedCause) -> Severity:
-    """What would not help alone is background."""
+    """The severity of a cause: a warning, or information where a change of it alone would not help."""
     return "warning" if cause.rank < Rank.BACKGROUND else "info"
 
 
 def words(attempt: Attempt) -> list[Evidence]:
-    """What the schedulers said last of the pod, as proof."""
+    """The schedulers' newest statement about the pod as evidence, else HAMi's that no node fits."""
     return attempt.words or ([attempt.none_fit] if attempt.none_fit else [])

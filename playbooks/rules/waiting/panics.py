@@ -1,7 +1,7 @@
-"""A panic of HAMi's extender: inside a request, which kube-scheduler sees as a broken answer, or as its end.
+"""Rules about panics of HAMi's extender: inside a request, which kube-scheduler sees as a broken answer, or as its end.
 
-It is looked for in what the schedulers' logs say about one pod: its lines, its filter runs, and what kube-scheduler
-made of them.
+A panic is looked for in what the schedulers' logs say about one pod: its lines, its filter runs, and kube-scheduler's
+statements.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -36,22 +36,20 @@ from playbooks.scenes.waiting_pod import HamiScene, PodScene
 
 _MAX_SHOWN = 2
 _ROUNDED, _AT_ONCE = timedelta(seconds=1), timedelta(seconds=3)
-"""A panic's time has no fraction of a second; a filter run takes milliseconds."""
+"""How long before and after a run's start a panic is taken as its own: panics have whole seconds, runs milliseconds."""
 _WROTE = timedelta(seconds=10)
-"""Within this kube-scheduler writes down how a call ended."""
+"""The time within which kube-scheduler writes down how a call ended."""
 _BACK_OFF = timedelta(minutes=6)
-"""Kubelet starts an ended container again after 5 min at most; until then nobody answers."""
+"""The time after a panic in which nobody may answer: kubelet starts an ended container again after 5 min at most."""
 _RECENT = timedelta(minutes=10)
 _LONGEST = 300
 _NO_FIT = "Unable to schedule pod; no fit; waiting"
 _ODD = timedelta(days=180)
-"""klog writes no year: a time that lies ahead is taken for last year's, which no log of a pod's last days is."""
+"""The age from which a klog time counts as ahead of now: without a year, such a time was taken for last year's."""
 
 
 class LogSubject(NamedTuple):
-    """What is looked for: whose lines, and of which time. Without a `uid` the newest run tells which pod of that name
-    is meant.
-    """
+    """The pod whose log lines are looked for, and since when. Without a `uid` the newest run tells which pod it is."""
 
     namespace: str
     name: str
@@ -64,7 +62,7 @@ class PodLog(NamedTuple):
     """The lines of one log about the pod, in the window.
 
     `older` is the newest line before the window. `bare` have the pod's name without a namespace: they decide nothing.
-    `ahead` counts the lines whose time lies in the future, so that the log's zone is not UTC. `open_ended` counts the
+    `ahead` counts the lines whose time is in the future, so that the log's zone is not UTC. `open_ended` counts the
     lines whose values go on in further lines.
     """
 
@@ -77,14 +75,14 @@ class PodLog(NamedTuple):
 
 
 class RunInLog(NamedTuple):
-    """A filter run and the log that it stands in."""
+    """A filter run, and the log that has it."""
 
     log: LogOf
     cycle: Cycle
 
 
 class Statement(NamedTuple):
-    """kube-scheduler's own sum of a failed attempt."""
+    """kube-scheduler's own summary of a failed attempt, and its log line."""
 
     log: LogOf
     line: LogLine
@@ -92,7 +90,7 @@ class Statement(NamedTuple):
 
 
 class Logged(NamedTuple):
-    """Everything about one pod. `runs` are oldest first; those of an earlier pod of the same name are only counted."""
+    """What logs have about one pod. `runs` are oldest first; `earlier` counts those of an earlier pod of the name."""
 
     namespace: str
     others: tuple[str, ...]
@@ -107,7 +105,7 @@ class Logged(NamedTuple):
 
 
 def namespaces_named(logs: Iterable[LogOf], name: str, now: datetime) -> list[str]:
-    """The namespaces of the pods of that name in the logs, that of the newest line first."""
+    """The namespaces of pods of that name in the logs, that of the newest line first."""
     newest: dict[str, datetime] = {}
     for raw in _raws(logs):
         line = read_line(raw, now)
@@ -131,7 +129,7 @@ def newest_time(logs: Iterable[LogOf], now: datetime) -> Iterable[str]:
 
 
 def read_logs(logs: Sequence[LogOf], about: LogSubject) -> Logged:
-    """The pod's lines and runs."""
+    """The lines, filter runs and statements about the pod in these logs."""
     others = [found for found in namespaces_named(logs, about.name, about.now) if found != about.namespace]
     read = tuple(_one_log(log, about) for log in logs)
     of_hami = [log for log in read if log.log.container == EXTENDER_CONTAINER]
@@ -192,7 +190,7 @@ class _Found(NamedTuple):
 
 @rule("scheduler-panic")
 def panicked(scene: PodScene) -> Iterator[Finding]:
-    """The extender panicked when kube-scheduler asked it about the pod: by its log, else by how the answer ended."""
+    """The finding that the extender panicked when asked about the pod, by its log or how the answer ended."""
     attempt = scene.attempt
     if not _may_be_panic(attempt) or attempt.evidence is None:
         return
@@ -208,21 +206,21 @@ def panicked(scene: PodScene) -> Iterator[Finding]:
 
 
 def panicked_elsewhen(scene: PodScene) -> Iterator[Finding]:
-    """Panics of a process that runs on and that do not explain why a call about the pod got no answer."""
+    """The finding of panics of a running extender that do not explain why a call about the pod got no answer."""
     if _may_be_panic(scene.attempt) and (found := _survived(scene)):
         yield _recovered(scene, found, severity="info", confidence="suspected")
 
 
 @rule("scheduler-panic")
 def recovered(scene: HamiScene) -> Iterator[Finding]:
-    """The extender panicked and runs on, whichever pod it was asked about."""
+    """The finding that the extender panicked and runs on, whichever pod it was asked about."""
     if found := _survived(scene):
         yield _recovered(scene, found, severity="warning")
 
 
 @rule("scheduler-panic")
 def extender_ended(scene: HamiScene) -> Iterator[Finding]:
-    """A panic ended the extender a short while ago, or no scheduler is ready again after it."""
+    """The finding that a panic ended the extender a short while ago, or no scheduler is ready after it."""
     found = _ends(scene)
     if scene.install.ready_pods:
         times = [(crash, parse_time(crash.log.ended_at)) for crash in found]
@@ -233,7 +231,7 @@ def extender_ended(scene: HamiScene) -> Iterator[Finding]:
 
 @rule("scheduler-panic")
 def extender_ended_before(scene: HamiScene) -> Iterator[Finding]:
-    """A panic ended the extender's run before this one, however long ago: as long as kubelet keeps that run's log."""
+    """The finding that a panic ended the extender's run before this one, for as long as kubelet keeps its log."""
     if found := _ends(scene):
         yield _end_told(scene, found)
 
@@ -261,9 +259,9 @@ def _survived(scene: HamiScene) -> list[_Found]:
 
 
 def panicked_in(runs: Sequence[RunInLog], logs: tuple[PanicLog, ...], steps: tuple[NextAction, ...]) -> list[Finding]:
-    """The newest filter run has no result, and the extender panicked in the seconds after it began.
+    """The finding that the newest filter run has no result, as the extender panicked seconds after it began.
 
-    `steps` come before that to read its stack.
+    `steps` come before the step to read the panic's stack.
     """
     began = runs[-1].cycle.at if runs else None
     if began is None or runs[-1].cycle.has_result:

@@ -1,4 +1,4 @@
-"""Findings about nodes that refuse a pod: one per cause, with HAMi's words and the objects that bear them out."""
+"""The findings about nodes that refuse a pod: one per cause, with HAMi's words and the objects that prove them."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal
@@ -79,11 +79,11 @@ _TOO_FEW = {
     verdicts.TYPE_MISMATCH: "too-few.card-type-mismatch",
     verdicts.UUID_MISMATCH: "too-few.card-uuid-mismatch",
 }
-"""Reasons that may hold of some GPUs of a node while others pass, but too few."""
+"""Reasons that may be true of some GPUs of a node while others pass, but too few of them."""
 
 
 def refused(scene: PodScene, cause: RankedCause) -> Finding:
-    """The finding of one cause of registered nodes, or of kube-scheduler's own."""
+    """The finding of one cause about registered nodes, or of one of kube-scheduler's own filters."""
     severity = severity_of(cause)
     if cause.of_kubernetes:
         return _kubernetes(scene, cause, severity)
@@ -112,7 +112,7 @@ def refused(scene: PodScene, cause: RankedCause) -> Finding:
 
 
 def where_to_look(scene: PodScene, cause: RankedCause) -> tuple[NextAction, ...]:
-    """Where to look, or whom to ask, by what HAMi or kube-scheduler named."""
+    """The steps to look at what HAMi or kube-scheduler named as the cause."""
     if cause.of_kubernetes:
         return (look_at_pod(scene.pod, cause.text),)
     if cause.text == verdicts.QUOTA_NOT_FIT:
@@ -166,7 +166,7 @@ def in_words(
     why: Literal["vendor", "unread"] = "unread",
     severity: Severity = "warning",
 ) -> Finding:
-    """The finding of one cause when only the schedulers' words are known, and `why` no more is."""
+    """The finding of one cause when only the schedulers' words are known, and `why` the bot cannot weigh it."""
     known: Confidence = "confirmed" if sure else "suspected"
     if reason_of(cause.text) is None:
         claim = Text("kubernetes-filter.claim", count=cause.unlocked, text=cause.text)
@@ -179,10 +179,10 @@ def in_words(
 
 @rule("kubernetes-filter", reads=("nodes",))
 def lost_to_kubernetes(scene: PodScene) -> Iterator[Finding]:
-    """HAMi would take the pod on some node, and kube-scheduler's words account for losing as many as that.
+    """The finding that kube-scheduler drops all the nodes on which HAMi would take the pod, by its own words.
 
-    Only for what objects cannot tell: taints and selectors are judged by the nodes as they are now. One node can lack
-    several resources, so of those the most counts, not the sum.
+    Only for filters that objects cannot tell: taints and selectors are judged by the nodes as they are now. One node
+    can lack several resources, so of those the most counts, not the sum.
     """
     lost = [reason for reason in unexplained(scene) if family(reason[0]) not in ("taint", "unschedulable", "selector")]
     short = [count for text, count in lost if family(text).startswith("insufficient")]
@@ -201,7 +201,7 @@ def lost_to_kubernetes(scene: PodScene) -> Iterator[Finding]:
 
 
 def look_at_pod(pod: Pod, text: str) -> NextAction:
-    """Where the rule is written down that kube-scheduler names: in the pod, or in its claims for volumes."""
+    """The step to look where kube-scheduler's rule is written down: in the pod, or in its volume claims."""
     if "PersistentVolume" in text or "volume" in text:
         return step(Text("binding-failed.volumes"), kubectl("-n", pod.namespace, "get", "pvc"))
     return step(Text("blocked-after-filter.look"), kubectl_pod(pod, "describe"))
@@ -250,12 +250,12 @@ def _tolerating(scene: PodScene, node: Node, key: str) -> list[NextAction]:
 
 
 def said_by_kubernetes(attempt: Attempt, cause: RankedCause) -> list[NodesReason]:
-    """What kube-scheduler itself said that is of the cause's kind."""
+    """The reasons in kube-scheduler's statement that are of the cause's kind."""
     return [reason for reason in attempt.by_kubernetes if family(reason.text) == family(cause.text)]
 
 
 def takers(scene: PodScene, cause: RankedCause) -> list[str]:
-    """Some of the nodes that HAMi would give the pod if kubernetes let it."""
+    """Some of the cause's nodes that HAMi would give the pod if Kubernetes let it."""
     if not scene.request.containers or not cause.unlocked:
         return []
     return [name for name, verdict in scene.judge_each(cause.nodes[:_MAX_TRIED]).items() if verdict.fits]

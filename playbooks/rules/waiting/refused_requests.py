@@ -31,12 +31,12 @@ from playbooks.rules.installation.extender import managed_proof, never_asked
 from playbooks.scenes.waiting_pod import PodScene
 
 _NEAR = timedelta(seconds=10)
-"""Within this kube-scheduler writes down how a call ended."""
+"""The time within which kube-scheduler writes down how a call ended."""
 
 
 @rule("scheduler-degraded", "admission-denied")
 def request_refused(scene: PodScene) -> Iterator[Finding]:
-    """The call about the pod broke when the extender logged that it could not read a request."""
+    """The finding that a call about the pod broke when the extender logged that it could not read a request."""
     said, broke = scene.attempt.evidence, scene.attempt.at
     if said is None or broke is None or not may_be_refused_request(said.quote):
         return
@@ -60,7 +60,7 @@ _CLOSE = 0.5
 
 @rule("resource-unknown", "extender-misconfigured", reads=("nodes",))
 def offered_nowhere(scene: PodScene) -> Iterator[Finding]:
-    """The resource that no node can give the pod; nothing where each can be had."""
+    """The finding of a resource that no node can give the pod; none where each can be had."""
     if not scene.nodes:
         return
     nodes, seen = scene.nodes.values(), scene.seen
@@ -84,7 +84,7 @@ def offered_nowhere(scene: PodScene) -> Iterator[Finding]:
 
 
 def unknown_resources(scene: PodScene) -> set[str]:
-    """The pod's resources that are neither HAMi's nor any node's."""
+    """The pod's extended resources that are neither HAMi's nor any node's; empty where nodes were not read."""
     if not scene.nodes_seen or not scene.nodes or not scene.config.names_all:
         return set()
     nodes = scene.nodes.values()
@@ -102,7 +102,7 @@ _PROJECTS = {
     "nvshare.com/": "nvshare",
     "run.ai/": "Run:ai",
 }
-"""Other projects that share GPUs, by how their resources begin."""
+"""Other projects that share GPUs, by the prefix of their resources."""
 
 
 def _unknown(scene: PodScene, name: str, managed: frozenset[str]) -> Finding:
@@ -171,7 +171,7 @@ _MIG_DEVICES = "HAMi#2403"
 
 
 class MetBug(NamedTuple):
-    """A bug of this version that can be why HAMi refuses the pod, and what of the pod and the nodes meets it."""
+    """A bug of this version that may be why HAMi refuses the pod, and the evidence that the pod meets it."""
 
     code: Code
     bug: KnownBug
@@ -179,8 +179,8 @@ class MetBug(NamedTuple):
 
 
 def bug_of_containers(scene: PodScene) -> MetBug | None:
-    """HAMi gives no reason for refusing several containers: a bug, where the objects allow them and nothing else is
-    proven.
+    """The bug by which HAMi refuses several containers without a reason, where objects allow them and nothing else is
+    proven; else None.
     """
     if set(map(finding_code, scene.attempt.codes)) != {"node-unfit-pod"} or len(scene.request.containers) < 2:
         return None
@@ -189,8 +189,8 @@ def bug_of_containers(scene: PodScene) -> MetBug | None:
 
 
 def bug_of_slices(scene: PodScene, code: Code) -> MetBug | None:
-    """HAMi's own filter rule, if `code` says so, refuses a container that asks for several devices, of which enough are
-    idle.
+    """The bug by which HAMi's own filter rule (if `code` says so) refuses a container that asks for several devices, of
+    which enough are idle; else None.
     """
     signs = _several(scene) if code == "custom-filter-rule" else []
     return _met(scene, "custom-filter-rule", _MIG_DEVICES, signs) if signs else None
@@ -202,7 +202,7 @@ def _met(scene: PodScene, code: Code, thread: str, signs: Sequence[Evidence]) ->
 
 
 def refused_by_bug(scene: PodScene, met: MetBug, refusal: Finding, steps: Sequence[NextAction]) -> Finding:
-    """That the bug may be why HAMi refuses the pod as it does; `steps`: what else to do about that."""
+    """The finding that the bug may be why HAMi refuses the pod; `steps`: what else to do about the refusal."""
     nodes, threads = refusal.scope.nodes or tuple(scene.candidates), ", ".join(met.bug.threads)
     claim = Text("known-bug.refused", version=scene.version, nodes=prose.names(nodes), why=met.bug.why, threads=threads)
     shown = [*refusal.evidence, *met.signs]

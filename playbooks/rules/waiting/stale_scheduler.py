@@ -1,13 +1,13 @@
-"""HAMi's scheduler refuses what the objects allow: its memory differs from them.
+"""Rules about HAMi's scheduler refusing what the objects allow, because its memory differs from them.
 
-Of pods that are gone only a restart clears it. Proven by its own metrics; else suspected, where it refused again and
-again and nothing seen has changed since its last word. Sources: HAMi pkg/scheduler/scheduler.go onDelPod (up to 2.7.1
-a delete that comes as a tombstone is lost, up to 2.10 that of a pod which lost its annotations), threads HAMi#2923,
-#1458, #1899.
+If the scheduler counts pods that are gone, only a restart clears them. This is proven by its own metrics; else
+suspected, where it refused again and again and nothing seen has changed since its last word. Sources: HAMi
+pkg/scheduler/scheduler.go onDelPod (up to 2.7.1 a delete that comes as a tombstone is lost, up to 2.10 that of a pod
+which lost its annotations), threads HAMi#2923, #1458, #1899.
 
-After a restart it does not know nodes of other vendors until their device plugin reports. It takes such a node's
-devices in only when it finds the handshake without the word `Requesting`, and then writes that word itself: one from
-before its start is an earlier process's. NVIDIA's devices need no report. Source: HAMi v2.9 and v2.10
+After a restart the scheduler does not know nodes of other vendors until their device plugin reports. It takes such a
+node's devices in only when it finds the handshake without the word `Requesting`, and then writes that word itself: a
+handshake from before its start is an earlier process's. NVIDIA's devices need no report. Source: HAMi v2.9 and v2.10
 pkg/scheduler/scheduler.go register loop and pkg/device/*/device.go CheckHealth; seen by running v2.10.0.
 """
 
@@ -47,7 +47,7 @@ _MAX_SHOWN = 3
 
 
 _REFUSED_NODE = {"card", "node"}
-"""Natures of reasons that come from a node's registration; the others come from what is counted as used."""
+"""The natures of reasons that come from a node's registration; others come from what is counted as used."""
 
 
 @rule(
@@ -56,7 +56,7 @@ _REFUSED_NODE = {"card", "node"}
     reads=("nodes",),
 )
 def disagrees(scene: PodScene) -> list[Finding]:
-    """Why HAMi refuses nodes that would take the pod by the objects, as long as something says that it still would."""
+    """The findings why HAMi refuses nodes that would take the pod by the objects, as long as it still seems to."""
     untrusted = None if scene.once(by_words) else scene.once(untrusted_nodes)
     if untrusted is not None and untrusted.severity != "info":
         return []
@@ -150,7 +150,7 @@ def _namesake(scene: PodScene, names: Sequence[str]) -> Finding | None:
 
 
 def ghosts_suspected(scene: PodScene) -> Finding | None:
-    """Ghosts on the nodes that HAMi says others use up, where nothing tells whether the pod would fit without them."""
+    """The finding of ghosts on nodes that HAMi calls used up, where it is not known if the pod fits without them."""
     attempt, process = scene.attempt, scene.cluster.process
     used = {text for text in _reasons(attempt) if (found := reason_of(text)) and found.nature == "use"}
     ghosts = [ghost for ghost in process.ghosts if any(taken.node in _named(attempt) for taken in ghost.taken)]
@@ -163,12 +163,12 @@ def ghosts_suspected(scene: PodScene) -> Finding | None:
 
 @rule("scheduler-ledger-stale")
 def counts_ghosts(scene: InstallScene) -> list[Finding]:
-    """What the scheduler counts of pods that are gone; on a node that is gone it keeps nobody out."""
+    """The findings that the scheduler counts pods that are gone; on a node that is gone a ghost keeps nobody out."""
     return ghosts_told(scene.process, scene.install, {node.name for node in scene.nodes})
 
 
 def ghosts_told(process: SchedulerProcess, install: Install, nodes: Collection[str]) -> list[Finding]:
-    """What the scheduler counts of pods that are gone, whichever pod waits for it; of these nodes."""
+    """The finding of pods on these nodes that are gone and that the scheduler counts, whichever pod waits for it."""
     ghosts = [ghost for ghost in process.ghosts if any(taken.node in nodes for taken in ghost.taken)]
     return [_told(ghosts, process, install, None)] if ghosts else []
 
@@ -281,7 +281,7 @@ def _of_gpus(scene: PodScene, names: Sequence[str]) -> list[Evidence]:
 
 
 def restart(install: Install) -> tuple[NextAction, ...]:
-    """To let the scheduler count anew, and what that interrupts; nothing where its Deployment is not known."""
+    """The step to restart the scheduler so that it counts anew; empty where its Deployment is not known."""
     deployment = install.deployment
     if deployment is None:
         return ()
@@ -292,14 +292,14 @@ def restart(install: Install) -> tuple[NextAction, ...]:
 
 
 _SINCE = Version(2, 9, 0)
-"""Before, a handshake that is not answered for 60 s is stale whatever kubelet offers."""
+"""The version since which this judgement holds: before, any unanswered handshake is stale after 60 s."""
 _UTC = timedelta()
 _PATIENCE = timedelta(seconds=60)
-"""A plugin that works reports every 30 s."""
+"""How long a plugin may take to report: one that works does so every 30 s."""
 
 
 class ExtenderStart(NamedTuple):
-    """Since when the extender that leads has been running, and the pod that it runs in."""
+    """When the running extender of the leader started, and in which pod."""
 
     at: datetime
     pod: Pod
@@ -307,7 +307,7 @@ class ExtenderStart(NamedTuple):
 
 
 def start_of(install: Install) -> ExtenderStart | None:
-    """The start of the scheduler that takes nodes in; None where it is not known."""
+    """The start of the scheduler that registers nodes; None where it is not known."""
     pod = install.leader or (install.pods[0] if len(install.pods) == 1 else None)
     statuses = (pod.status.container_statuses or ()) if pod else ()
     running = next((status.state.running for status in statuses if status.name == EXTENDER_CONTAINER), None)
@@ -324,7 +324,7 @@ def is_not_taken_in(
     *,
     zone: timedelta = _UTC,
 ) -> bool:
-    """Whether the handshake is still one from before the scheduler's start, long after that.
+    """Whether the node's handshake is from before the scheduler's start, long after that: the node is not registered.
 
     `zone`: how far the scheduler's local time, which it writes without a zone, is ahead of UTC.
     """
@@ -338,7 +338,7 @@ def is_not_taken_in(
 
 @rule("handshake-stale", *NODE_CODES, reads=("nodes",))
 def unknown_since_restart(scene: PodScene) -> list[Finding]:
-    """The nodes that HAMi calls unregistered for this, although they are registered."""
+    """The finding of registered nodes that HAMi calls unregistered since the scheduler's restart."""
     start, device, said = start_of(scene.install), scene.device, scene.attempt.evidence_for(NODE_UNREGISTERED)
     if start is None or scene.attempt.at is None or scene.attempt.at < start.at or not said or scene.once(by_words):
         return []
@@ -357,18 +357,18 @@ def _not_taken_in(scene: PodScene, names: Sequence[str]) -> list[str]:
 
 
 def maybe_unknown(scene: PodScene) -> list[Gap]:
-    """Says that HAMi may not know nodes that would take the pod, which no object tells for sure."""
+    """The gap that HAMi may not know some nodes that would take the pod, which no object tells for sure."""
     names, hint = _not_taken_in(scene, scene.fitting), Text("gap.since-restart-hint")
     return [gap("fit", Text("gap.since-restart", nodes=prose.names(names)), hint)] if names else []
 
 
 def since_restart(names: Sequence[str], start: ExtenderStart) -> Text:
-    """What holds for these nodes."""
+    """The claim that HAMi does not know these nodes since the scheduler's restart."""
     return Text("handshake-stale.restarted", nodes=prose.names(names), started=format_time(start.at))
 
 
 def restart_proofs(nodes: Sequence[Node], device: Device, start: ExtenderStart) -> list[Evidence]:
-    """The handshakes, and since when the scheduler runs."""
+    """The evidence of the nodes' handshakes, and of since when the scheduler runs."""
     key = device.names.handshake
     found = [quotes.of_node_annotation(node, key, (node.metadata.annotation(key) or "")[:200]) for node in nodes]
     path = f'{{.status.containerStatuses[?(@.name=="{EXTENDER_CONTAINER}")].state.running.startedAt}}'
@@ -376,7 +376,7 @@ def restart_proofs(nodes: Sequence[Node], device: Device, start: ExtenderStart) 
 
 
 def restart_steps(name: str, device: Device, plugin: Sequence[Pod | DaemonPod] | Gap | None) -> list[NextAction]:
-    """To see why the plugin does not report; without it, to have the scheduler take the node in."""
+    """The steps to see why the plugin does not report, and to have the scheduler register the node without that."""
     forget = kubectl("annotate", "node", name, f"{device.names.handshake}-")
     look = plugin_actions(name, plugin, device.vendor)[0]
     return [look, step(Text("handshake-stale.renew", node=name), forget, changes_cluster=True)]

@@ -1,4 +1,4 @@
-"""Findings about nodes whose cards HAMi does not know: one per why."""
+"""The findings about nodes whose GPUs HAMi does not know: one per reason."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -33,7 +33,7 @@ from playbooks.rules.waiting.cause_ranking import RankedCause, is_unregistered, 
 from playbooks.scenes.waiting_pod import PodScene
 
 _EMPTY = ("", "[]", "null", ":", "{}")
-"""Registrations without a card."""
+"""Registrations without a GPU."""
 
 _CLAIMS: Mapping[tuple[Code, str], str] = {
     ("handshake-stale", "claim"): "handshake-stale.claim",
@@ -48,11 +48,11 @@ _CLAIMS: Mapping[tuple[Code, str], str] = {
     ("node-unregistered", "score-unreadable"): "node-unregistered.score-unreadable",
 }
 PluginPods = Mapping[str, Sequence[Pod] | Gap]
-"""The pods of the device plugin that the pod needs on unregistered nodes, by node."""
+"""The pods, on unregistered nodes, of the device plugin that the pod needs; by node."""
 
 
 def unregistered(scene: PodScene, cause: RankedCause) -> list[Finding]:
-    """One finding per why; nodes that should have no cards are told of only when there is nothing else."""
+    """One finding per reason; nodes that should have no GPUs are told of only when there is nothing else."""
     severity, plugins = severity_of(cause), scene.plugins
     expected = [name for name in cause.nodes if scene.expects_gpus(name)]
     found: list[Finding] = []
@@ -79,7 +79,7 @@ def unregistered(scene: PodScene, cause: RankedCause) -> list[Finding]:
 
 
 def untrusted_nodes(scene: PodScene) -> Finding | None:
-    """Nodes that would take the pod, but for a unix-seconds handshake that is too old by the guides' rule.
+    """The finding of nodes that would take the pod, but for a unix-seconds handshake too old by the guides' rule.
 
     It is the cause where HAMi refused the pod and every node that would take it is such a node; else background.
     """
@@ -114,7 +114,7 @@ def is_untrusted(node: Node, now: datetime) -> bool:
 
 
 def code_and_why(node: Node, state: Unregistered, device: Device) -> tuple[Code, str]:
-    """The finding's code, and the key of its claim in that code's section."""
+    """The code of the finding about an unregistered node, and the key of its claim in that code's section."""
     if state.why in ("stale", "deleted"):
         return as_code(f"handshake-{state.why}"), "claim"
     if state.key.startswith("--"):
@@ -128,13 +128,13 @@ def code_and_why(node: Node, state: Unregistered, device: Device) -> tuple[Code,
 
 
 def claim_of(cause: tuple[Code, str], names: Sequence[str], device: Device, version: str) -> Text:
-    """What is wrong with the registration of these nodes, by the code and the key of its claim."""
+    """The claim what is wrong with the registration of these nodes, by code and key."""
     counted = {"resource": device.capacity} if cause == ("node-unregistered", "uncounted") else {}
     return Text(_CLAIMS[cause], nodes=prose.names(names), version=version, **counted)
 
 
 def registration_proof(node: Node, state: Unregistered | None, device: Device) -> Evidence:
-    """What shows that HAMi cannot know the node's cards, or that it should have some."""
+    """The evidence that HAMi cannot know the node's GPUs, or that the node should have some."""
     text = node.metadata.annotation(state.key) if state is not None else None
     if state is not None and text and state.quote in text:
         return quotes.of_node_annotation(node, state.key, state.quote)
@@ -147,7 +147,7 @@ def registration_proof(node: Node, state: Unregistered | None, device: Device) -
 
 
 def registration_proofs(node: Node, state: Unregistered | None, device: Device) -> list[Evidence]:
-    """What shows that a node is not registered, and that kubelet offers no cards where that is why."""
+    """The evidence that a node is not registered, and that kubelet offers no GPUs where that is why."""
     proofs, count = [registration_proof(node, state, device)], device.resources.count
     if state is not None and state.why == "no-allocatable" and count in (node.status.allocatable or {}):
         proofs.append(quotes.of_allocatable(node, count))
@@ -157,7 +157,7 @@ def registration_proofs(node: Node, state: Unregistered | None, device: Device) 
 def registered_otherwise(
     setting: SetOtherwise, nodes: Prose, settings: PluginSettings, node: Node
 ) -> tuple[Text, list[Evidence]]:
-    """Says that HAMi's ConfigMap sets another value for these nodes than their cards are registered by, as `node`'s."""
+    """The claim that HAMi's ConfigMap sets another value for these nodes than is registered; the evidence of `node`."""
     key = "mode-not-fit.registered" if setting.key == MODE_SETTING else "registered-otherwise.claim"
     differs = Text(key, nodes=nodes, key=setting.key, wanted=setting.wanted, has=setting.has)
     claim = sentences(differs, Text("registered-otherwise.at-start"))
@@ -179,12 +179,12 @@ _HELPS = {
     verdicts.INSUFFICIENT_MEMORY: "devicememoryscaling",
     verdicts.INSUFFICIENT_CORE: "devicecorescaling",
 }
-"""The setting of a node that gives more of what is missing."""
+"""The setting of a node that gives more of what is missing, by HAMi's reason."""
 
 
 def set_as_asked(scene: PodScene, cause: RankedCause) -> Told | None:
-    """That HAMi's ConfigMap sets a node to the mode that the pod asks for, or to more of what it lacks, and its cards
-    are registered otherwise.
+    """The claim, evidence and steps where HAMi's ConfigMap sets a node to the mode that the pod asks for, or to more of
+    what it lacks, and its GPUs are registered otherwise; else None.
     """
     asked, settings = scene.request.constraints.mode, read_plugin_settings(scene.cluster.seen.config_maps)
     helps = _HELPS.get(cause.text) if scene.device.vendor is FIRST else None
@@ -200,7 +200,7 @@ def set_as_asked(scene: PodScene, cause: RankedCause) -> Told | None:
 
 
 def is_started_with(key: str, plugins: Sequence[Pod] | Gap | None) -> bool:
-    """Whether a device plugin has the flag, or the variable, that counts before this setting of all nodes."""
+    """Whether a device plugin has the flag or variable that overrides this setting of all nodes."""
     flag = SETTING_FLAGS.get(key)
     if flag is None or plugins is None or isinstance(plugins, Gap):
         return False
@@ -214,7 +214,7 @@ def is_started_with(key: str, plugins: Sequence[Pod] | Gap | None) -> bool:
 def registration_actions(
     name: str, why: str, pods: Sequence[Pod | DaemonPod] | Gap | None, vendor: Vendor = FIRST
 ) -> tuple[NextAction, ...]:
-    """What to do about one way of being unregistered; the device plugin is what it is about unless told otherwise."""
+    """The steps for one reason of being unregistered; mostly they are about the device plugin."""
     if why == "outside":
         return (step(Text("node-unregistered.labels", node=name), kubectl("get", "node", name, "--show-labels")),)
     if why == "other-format":
@@ -228,7 +228,7 @@ def registration_actions(
 def plugin_actions(
     name: str, pods: Sequence[Pod | DaemonPod] | Gap | None, vendor: Vendor = FIRST
 ) -> tuple[NextAction, ...]:
-    """Read the log of what is there and restart it, or find out why nothing is: a restart loses what the log tells."""
+    """The steps to read the device plugin's log, then restart it (which loses the log), or to see why none is there."""
     if isinstance(pods, Sequence) and pods:
         pod = pods[0]
         restart = step(Text("node-unregistered.restart", node=name), kubectl_pod(pod, "delete"), changes_cluster=True)
@@ -237,7 +237,7 @@ def plugin_actions(
 
 
 def plugin_log(pod: Pod | DaemonPod) -> NextAction:
-    """The end of the device plugin's log, of the run before its last restart where there was one."""
+    """The step to read the end of the device plugin's log, of the run before a restart if there was one."""
     previous = ("--previous",) if any(status.restart_count for status in pod.status.container_statuses or ()) else ()
     command = kubectl("-n", pod.namespace, "logs", pod.name, "--all-containers", "--tail=50", *previous)
     return step(Text("nodes.plugin-log", node=pod.spec.node_name), command)

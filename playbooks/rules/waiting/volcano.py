@@ -1,4 +1,4 @@
-"""A pod that Volcano places: HAMi's scheduler and webhook have no part in it.
+"""Rules about a pod that Volcano places: HAMi's scheduler and webhook have no part in it.
 
 Signs and texts: volcano v1.9 to v1.16 (pkg/scheduler/plugins/deviceshare), volcano-vgpu-device-plugin v1.9 to v1.12.
 """
@@ -32,7 +32,7 @@ _NUMBER = "volcano.sh/vgpu-number"
 _REGISTER = "volcano.sh/node-vgpu-register"
 _FIELDS = 4
 _OLD_MODE = ("volcano.sh/gpu-memory", "volcano.sh/gpu-number")
-"""Of gpushare, which cannot be mixed with vGPUs (volcano#3624)."""
+"""Resources of Volcano's gpushare, which cannot be mixed with vGPUs (volcano#3624)."""
 _HELD = re.compile(r"requested number of devices unavailable for volcano\.sh/")
 _OF_KUBELET = re.compile(r"^(?:Pod was rejected: )?(?:Allocate failed|requested number of devices unavailable)")
 _DELETED = "{.metadata.deletionTimestamp}"
@@ -71,7 +71,7 @@ class _Lack(NamedTuple):
 
 
 def limited_containers(pod: Pod) -> list[Container]:
-    """The containers of which Volcano's vGPUs are a part of a GPU: HAMi-core keeps their limits too."""
+    """The containers that get a part of a GPU as Volcano's vGPU: HAMi-core keeps their limits too."""
     parts = {f"{_VGPU}{name}" for name in ("memory", "memory-percentage", "cores")}
     return [
         container
@@ -86,9 +86,9 @@ def pod_group(pod: Pod) -> str:
 
 
 def is_of_volcano(pod: Pod, install: Install) -> bool:
-    """Whether Volcano places the pod, or is meant to: its scheduler is named, its resources or a PodGroup of its own.
+    """Whether Volcano places the pod, or is meant to: by its scheduler's name, its resources, or a PodGroup of its own.
 
-    A PodGroup alone does not tell where HAMi's or Kubernetes' own scheduler is named: other tools use the annotation.
+    A PodGroup does not count where HAMi's or Kubernetes' own scheduler is named: other tools use the annotation too.
     """
     named = pod.spec.scheduler_name or KUBERNETES_SCHEDULER
     if named in VOLCANO_SCHEDULERS or any(name.startswith(_DOMAIN) for name in extended_resources(pod)):
@@ -106,7 +106,7 @@ def scheduled_by_volcano(
     lacking: _Lack | None = None,
     beside: Sequence[Pod] = (),
 ) -> Finding | None:
-    """What Volcano says of its pod; None for any other. `quoted`: the words about the pod, then about its PodGroup.
+    """The finding of what Volcano says of its pod, else None. `quoted`: events of the pod, then of its PodGroup.
 
     `logs` are of Volcano's device plugin; `lacking` is what no node has; `beside` are the pods of its node.
     """
@@ -151,7 +151,7 @@ def scheduled_by_volcano(
 
 @rule("volcano-scheduled")
 def placed_by_volcano(scene: PodScene) -> Iterator[Finding]:
-    """What Volcano says of its pod, and what keeps its device plugin of a node from its work, by its log."""
+    """The findings of what Volcano says of its pod, and of what its device plugin's log says is wrong."""
     said, logs = [*scene.words, *of_group(scene.group_events)], scene.volcano_plugins.logs
     if told := scheduled_by_volcano(scene.pod, scene.install, scene.config, said, logs=logs, lacking=_lacks(scene)):
         yield told
@@ -182,7 +182,7 @@ def _lacks(scene: PodScene) -> _Lack | None:
 
 
 def cards(node: Node) -> list[Card]:
-    """The GPUs that Volcano's device plugin registers there: `UUID,slots,MiB,cores,type,…`."""
+    """The GPUs that Volcano's device plugin registers on the node: `UUID,slots,MiB,cores,type,…`."""
     entries = (entry.split(",") for entry in (node.metadata.annotation(_REGISTER) or "").split(":"))
     return [
         Card(entry[0], *map(int, entry[1:4]), type=entry[4])
@@ -192,7 +192,7 @@ def cards(node: Node) -> list[Card]:
 
 
 def shares(pod: Pod) -> list[Allocation]:
-    """What Volcano gave the pod of GPUs; it writes that as HAMi does."""
+    """The shares of GPUs that Volcano gave the pod, in an annotation written as HAMi's."""
     given = decode_allocations(pod.metadata.annotation(GIVEN_KEY) or "", NEWEST_READ) or ()
     return [share for shares in given for share in shares if share.uuid]
 
@@ -255,7 +255,7 @@ def _signs(pod: Pod, resources: Sequence[str], asked: dict[str, str]) -> Iterato
 
 
 def of_group(events: Sequence[Event] | Gap) -> list[Evidence]:
-    """The last two complaints about a PodGroup."""
+    """The evidence of the newest two complaints about a PodGroup."""
     if isinstance(events, Gap):
         return []
     newest = sorted((event for event in events if event.message.strip()), key=lambda event: event.seen_at, reverse=True)

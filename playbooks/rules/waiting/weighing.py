@@ -1,7 +1,7 @@
-"""Nodes refuse the pod: what would have to change first, weighed by our own fit, or by the schedulers' words alone.
+"""What would have to change for nodes that refuse the pod, weighed by the bot's fit, or by the schedulers' words.
 
-kube-scheduler calls nodes that are not ready, under pressure or cordoned tainted like any other; the node says more.
-What an autoscaler says of the pod is told beside: cluster-autoscaler processors/status/eventing_scale_up_processor.go
+kube-scheduler calls nodes that are not ready, under pressure or cordoned tainted like any other; the node says more. An
+autoscaler's words about the pod are added: cluster-autoscaler processors/status/eventing_scale_up_processor.go
 (TriggeredScaleUp, NotTriggerScaleUp), karpenter pkg/controllers/provisioning/scheduling/events.go (Nominated,
 FailedScheduling).
 """
@@ -50,7 +50,7 @@ _REGISTRATION: tuple[Code, ...] = ("handshake-stale", "handshake-deleted", "regi
 
 @rule(*_REFUSALS, "scheduler-ledger-stale", "idle-holder")
 def refused_by_words(scene: PodScene) -> list[Finding]:
-    """Where our own fit cannot be asked: the schedulers' words, and no weighing of them."""
+    """The findings by the schedulers' words alone, where the bot's own fit cannot be asked."""
     if not scene.once(by_words):
         return []
     why = "vendor" if scene.nodes_seen and other_vendors(scene) else "unread"
@@ -73,7 +73,7 @@ def refused_by_words(scene: PodScene) -> list[Finding]:
 
 @rule(*_REFUSALS, *NODE_CODES, *_REGISTRATION, "impossible-anywhere", "idle-holder", reads=("nodes",))
 def refused_by_nodes(scene: PodScene) -> list[Finding]:
-    """What would have to change for some node to take the pod, the most likely first."""
+    """The findings of what would have to change for some node to take the pod, the most likely first."""
     untrusted, ranked = scene.once(untrusted_nodes), scene.once(causes)
     too_large = impossible(scene, words(scene.attempt))
     background = [untrusted] if untrusted is not None and untrusted.severity == "info" else []
@@ -144,12 +144,12 @@ def _steps(scene: PodScene, code: Code, steps: tuple[NextAction, ...]) -> tuple[
 _COMING = ("TriggeredScaleUp", "Nominated")
 _NONE = ("NotTriggerScaleUp", "FailedScheduling")
 _STARTS = timedelta(minutes=20)
-"""A node that was ordered longer ago and is not there is not on its way any more."""
+"""The age from which an autoscaler's order of a node is no longer expected to bring one."""
 _LONGEST = 160
 
 
 def by_autoscaler(scene: PodScene) -> Part | None:
-    """What an autoscaler says of the pod, where one does."""
+    """What an autoscaler says of the pod, to add to a finding; None where none says anything."""
     name, uids = (scene.pod.namespace, scene.pod.name), ("", scene.pod.metadata.uid)
     said = (event for event in scene.cluster.messages.events.get(name, ()) if event.of_autoscaler)
     own = (event for event in said if event.involved_object.uid in uids)

@@ -1,4 +1,4 @@
-"""The tables as the first release has them. Until that release a change of the tables needs nothing here."""
+"""The tables as the first release has them. Until that release a change of the tables needs no revision here."""
 
 from alembic import op
 
