@@ -1,5 +1,6 @@
 """Log lines: readable or JSON, with one id from a question in Slack to each call to an API server that it causes."""
 
+import asyncio
 import io
 import json
 import logging
@@ -59,9 +60,12 @@ def _log(request: pytest.FixtureRequest) -> Iterator[Log]:
 in_each_form = pytest.mark.parametrize("log", ["text", "json"], indirect=True)
 
 
-async def test_a_json_line_has_its_time_level_logger_words_and_id(log: Log) -> None:
-    begin_request("a delivery")
-    logging.getLogger("bot.some").warning("%d pods", 3, extra={"cluster": "lab", "token": "s3cret"})
+def test_a_json_line_has_its_time_level_logger_words_and_id(log: Log) -> None:
+    async def asked() -> None:
+        begin_request("a delivery")
+        logging.getLogger("bot.some").warning("%d pods", 3, extra={"cluster": "lab", "token": "s3cret"})
+
+    asyncio.run(asked())
     logging.getLogger("slack_bolt").info("by itself")
     first, second = log.lines()
     assert datetime.fromisoformat(first.pop("time")).tzinfo

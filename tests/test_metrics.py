@@ -222,12 +222,15 @@ def test_prometheus_own_linter_finds_nothing_wrong_with_it(accept: str) -> None:
 
 
 @pytest.mark.parametrize("recording", RECORDED, ids=lambda path: path.parent.name)
-async def test_the_sum_over_codes_is_what_pending_lists(recording: Path) -> None:
-    sources = Sources(RecordedCluster.open(recording))
-    playbook = find("pending")
-    snapshot = await playbook.gather(playbook.request(), sources)
-    rows = playbook.report(snapshot, Texts("en")).typed(PendingRow)
-    seen, listed = await look_at(sources, asyncio.Lock()), len(rows)
+def test_the_sum_over_codes_is_what_pending_lists(recording: Path) -> None:
+    async def main() -> tuple[ClusterFigures, int]:
+        sources = Sources(RecordedCluster.open(recording))
+        playbook = find("pending")
+        snapshot = await playbook.gather(playbook.request(), sources)
+        rows = playbook.report(snapshot, Texts("en")).typed(PendingRow)
+        return await look_at(sources, asyncio.Lock()), len(rows)
+
+    seen, listed = asyncio.run(main())
     told = samples(text_of(figures_of(lab=seen))).get("hami_bot_pending_pods", [])
     assert sum(value for _, value in told) == listed
 

@@ -3,8 +3,6 @@
 import copy
 from collections.abc import Sequence
 
-import msgspec
-
 from bot.errors import UsageError
 from bot.pprof.nodes import no_location
 from bot.pprof.profile import (
@@ -186,5 +184,6 @@ class _Merger:
     def _function(self, function: Function) -> Function:
         key = (function.start_line, function.name, function.system_name, function.filename)
         if key not in self._functions:
-            self._functions[key] = msgspec.structs.replace(function, id=len(self._functions) + 1)
+            names = function.name, function.system_name, function.filename
+            self._functions[key] = Function(len(self._functions) + 1, *names, function.start_line)
         return self._functions[key]

@@ -6,9 +6,7 @@ Without dataclasses: their import (with `inspect`) takes a tenth of the time tha
 import copy
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from operator import length_hint
-from typing import NamedTuple, Protocol
-
-import msgspec
+from typing import Any, NamedTuple, Protocol, dataclass_transform
 
 from bot.errors import UsageError
 from bot.texts import Text
@@ -28,14 +26,17 @@ class ValueType(NamedTuple):
     unit: str
 
 
-class Function(msgspec.Struct, eq=False):
+class Function:
     """A function of the program. `name` is for people; `system_name` is the binary's."""
 
-    id: int
-    name: str
-    system_name: str
-    filename: str
-    start_line: int
+    __slots__ = ("filename", "id", "name", "start_line", "system_name")
+
+    def __init__(self, number: int, name: str, system_name: str, filename: str, start_line: int) -> None:
+        self.id = number
+        self.name = name
+        self.system_name = system_name
+        self.filename = filename
+        self.start_line = start_line
 
 
 class SourceLine(NamedTuple):
@@ -150,7 +151,13 @@ class Chosen:
         return ((sample.location_ids, sample.values[index]) for sample in self)
 
 
-class Profile(msgspec.Struct, eq=False, kw_only=True):
+@dataclass_transform(kw_only_default=True)
+class _Fields:
+    def __init__(self, **fields: Any) -> None:
+        self.__dict__.update(fields)
+
+
+class Profile(_Fields):
     """A profile as its file has it. `locations` is by id; reading a sample with another id raises SourceError.
 
     `may_hold_base`: whether any sample may carry BASE_LABEL.

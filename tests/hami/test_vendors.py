@@ -101,6 +101,7 @@ def test_resources_that_hami_does_not_hand_out(resource):
 ROOT = Path(__file__).parents[2]
 OWN = ROOT / "bot" / "hami" / "vendors"
 NVIDIAS_SOFTWARE = (
+    "bot/hami/nodes/node_state.py",
     "bot/hami/installation/install.py",
     "bot/kube/node_conditions.py",
     "bot/kube/recording/redact.py",

@@ -15,7 +15,8 @@ def lines_of(message: Message) -> list[str]:
 
 def _lines(block: dict[str, Any]) -> list[str]:
     if block["type"] == "actions":
-        return _wrapped(" ".join(f"[{element['text']['text'].replace(' ', '_')}]" for element in block["elements"]))
+        labels = (element.get("text") or element["placeholder"] for element in block["elements"])
+        return _wrapped(" ".join(f"[{label['text'].replace(' ', '_')}]" for label in labels))
     if block["type"] == "rich_text":
         return [row for part in block["elements"] for row in _of_part(part)]
     if block["type"] == "context":

@@ -1,11 +1,13 @@
 """Whom a question is about: names as people type them, what is found for them, and what is said when nothing is."""
 
+import asyncio
 from pathlib import Path
 
 import pytest
 
 from bot.errors import UsageError
 from bot.kube.client.connect import open_cluster
+from bot.report import Report
 from bot.texts import Texts, in_english
 from playbooks.gather.subject import SubjectRequest, parse_subject
 from playbooks.playbook import Sources, find
@@ -268,19 +270,21 @@ async def test_where_only_one_namespace_may_be_searched_the_answer_says_so(tmp_p
 
 
 @pytest.mark.parametrize("verb", ["why", "logs"])
-async def test_a_live_cluster_and_a_recording_say_in_the_same_words_that_there_is_no_such_pod(
+def test_a_live_cluster_and_a_recording_say_in_the_same_words_that_there_is_no_such_pod(
     tmp_path: Path, verb: str
 ) -> None:
     recording = record(tmp_path, cluster(gpu_node()))
     playbook = find(verb)
-    async with ApiServer.from_recording(recording) as server:
-        config = tmp_path / "kubeconfig"
-        config.write_text(server.kubeconfig())
-        async with await open_cluster(kubeconfig=config) as reached:
-            snapshot = await playbook.gather(playbook.request(pod="ml/nosuch"), Sources(reached))
-            assert (
-                playbook.report(snapshot, Texts("en")).verdict == answer(verb, recording, {}, pod="ml/nosuch").verdict
-            )
+
+    async def run() -> Report:
+        async with ApiServer.from_recording(recording) as server:
+            config = tmp_path / "kubeconfig"
+            config.write_text(server.kubeconfig())
+            async with await open_cluster(kubeconfig=config) as reached:
+                snapshot = await playbook.gather(playbook.request(pod="ml/nosuch"), Sources(reached))
+                return playbook.report(snapshot, Texts("en"))
+
+    assert asyncio.run(run()).verdict == answer(verb, recording, {}, pod="ml/nosuch").verdict
 
 
 def made_for(kind: str, name: str) -> Object:

@@ -104,12 +104,15 @@ def _tables(connection: Connection) -> list[str]:
     return inspect(connection).get_table_names()
 
 
-async def test_of_several_that_start_together_none_fails(database: str) -> None:
-    async def one() -> None:
-        async with open_store(database, patience=30) as store:
-            await store.outbox.waiting()
+def test_of_several_that_start_together_none_fails(database: str) -> None:
+    async def main() -> None:
+        async def one() -> None:
+            async with open_store(database, patience=30) as store:
+                await store.outbox.waiting()
 
-    await asyncio.gather(*(one() for _ in range(5)))
+        await asyncio.gather(*(one() for _ in range(5)))
+
+    asyncio.run(main())
     assert within(database, differences) == []
 
 
