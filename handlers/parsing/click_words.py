@@ -7,7 +7,6 @@ from collections.abc import Iterable
 
 import click
 
-from bot.render.layout import wrap
 from bot.texts import Prose, Text, Texts
 
 _SENTENCE_END = re.compile(r"(?<=[.?])\s")
@@ -63,12 +62,16 @@ class _Formatter(click.HelpFormatter):
         super().write_heading(self.say.name(heading, "help"))
 
     def write_text(self, text: str) -> None:
+        from bot.render.layout import wrap  # noqa: PLC0415  # msgspec, which a table of a profile does without
+
         lead = " " * self.current_indent
         for part in in_words(text, self.say).split("\n\n"):
             lines = part[2:].split("\n") if part.startswith("\b") else wrap(part, self.width - self.current_indent)
             self.write("".join(f"{lead}{line}\n" for line in lines))
 
     def write_dl(self, rows: Iterable[tuple[str, str]], col_max: int = 30, col_spacing: int = 2) -> None:
+        from bot.render.layout import wrap  # noqa: PLC0415
+
         rows = list(rows)
         wide = min(max(len(name) for name, _ in rows), col_max) + col_spacing
         lead, later = " " * self.current_indent, " " * (self.current_indent + wide)

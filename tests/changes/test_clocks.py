@@ -29,9 +29,9 @@ def test_between_two_answers_the_servers_time_goes_on_by_a_clock_that_nobody_set
     steady = [100.0]
     clock = ServerClock(lambda: steady[0])
     assert clock.time() is None
-    clock.note(DATE)
+    clock.answered("pods", DATE)
     steady[0] += 7.5
-    clock.note("no date")
+    clock.answered("pods", "no date")
     assert clock.time() == NOW + 7.5
 
 
