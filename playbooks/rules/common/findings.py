@@ -193,12 +193,12 @@ def signed(
     return finding(code, claim, nodes=nodes, proofs=proofs, actions=actions, of=install, plugin=hit.version)
 
 
-def fix_of(hit: Hit, pod: Pod | None = None) -> NextAction:
-    """The signature's fix as a step in words: no one command does it, and the evidence's command shows the fault.
+def fix_of(hit: Hit, pod: Pod | None = None, look: str = "") -> NextAction:
+    """The signature's fix as a step in words, which no one command does; `look` is a command that shows what to change.
 
     A `pod` that has NVIDIA's runtime class is not told to set it.
     """
-    return step(hit._replace(classed=pod is not None and "nvidia" in pod.spec.runtime_class_name).fix, "")
+    return step(hit._replace(classed=pod is not None and "nvidia" in pod.spec.runtime_class_name).fix, look)
 
 
 def log_line(log: LogSeen, line: str) -> Evidence:

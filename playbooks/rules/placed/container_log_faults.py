@@ -211,7 +211,7 @@ class _WordMeaning(NamedTuple):
 
 def _meaning(word: _Word, scene: PlacedScene) -> _WordMeaning:
     """As the signature says, or by the amounts that the words hold."""
-    signature, fix = word.hit.signature, fix_of(word.hit, scene.pod)
+    signature, fix = word.hit.signature, fix_of(word.hit, scene.pod, kubectl_pod(scene.pod, "get", "-o", "yaml"))
     if signature.id == "core-oom" and (amounts := _AMOUNTS.search(word.hit.quote)):
         needed, limit = (int(amount) // _MIB for amount in amounts.groups())
         sentence = Text("in-container.memory", needed=f"{needed:,}", limit=f"{limit:,}")
@@ -221,7 +221,8 @@ def _meaning(word: _Word, scene: PlacedScene) -> _WordMeaning:
         return _WordMeaning(signature.code, sentence, fix)
     short = _shortage(word, scene) if signature.id == "core-torch-oom" else None
     scaling = scene.once(scaling_of)
-    scaled = step(Text("in-container.fix-scaled"), ""), step(Text("in-container.fix-full"), "")
+    holders = prose.command("gpus", "--node", scene.pod.spec.node_name)
+    scaled = step(Text("in-container.fix-scaled"), holders), step(Text("in-container.fix-full"), holders)
     if signature.id == _GPU_FULL and scaling is not None:
         full = "in-container.full-scaled" if scaling > 1 else "in-container.full-plain"
         return _WordMeaning(signature.code, Text(full, scaling=f"{scaling:g}"), scaled[scaling <= 1], full=True)
