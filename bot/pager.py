@@ -17,6 +17,7 @@ import hashlib
 import hmac
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Literal, NamedTuple
+from urllib.parse import urlsplit
 
 import msgspec
 from aiohttp import web
@@ -130,9 +131,10 @@ async def post(request: PagerRequest) -> Outcome:
             httpx.AsyncClient(proxy=proxy_for(request.url), trust_env=False, timeout=WITHIN_S) as client,
             client.stream("POST", request.url, headers=dict(request.headers), content=request.body) as answer,
         ):
+            if answer.is_success:  # it was taken, whatever becomes of the body
+                return Outcome("taken")
             body, _ = await bounded(answer.aiter_bytes(), _LARGEST_ANSWER)
-            status = answer.status_code
-            kind = "taken" if answer.is_success else "refused"
+            status, kind = answer.status_code, "refused"
             if status in _DENIED:
                 kind = "denied"
             elif status in _AGAIN or answer.is_server_error:
@@ -142,7 +144,9 @@ async def post(request: PagerRequest) -> Outcome:
         outcome = Outcome("again", f"no answer within {WITHIN_S:g} s")
     except (httpx.HTTPError, httpx.InvalidURL, ValueError, ImportError) as error:
         outcome = Outcome("again", f"{type(error).__name__}: {error}")
-    reason = outcome.reason.replace(request.secret, "…")
+    reason = outcome.reason.replace("\\/", "/").replace(request.secret, "…")
+    if len(path := urlsplit(request.url).path) > 1:  # it may be a secret, and servers repeat it
+        reason = reason.replace(path, "…")
     return outcome._replace(reason=one_line(reason, _LONGEST_REASON))
 
 

@@ -61,10 +61,11 @@ def main(processes: Processes, words: Sequence[str], program: str = PROGRAM) -> 
     try:
         with bugs_as_errors():
             grammar = build_grammar() if program == PROGRAM else reading_grammar(program)
-            return _run(processes, read(grammar, words))
-    except BrokenPipeError:  # whoever read our output has seen enough
-        sys.stderr.close()
-        return 0
+            try:
+                return _run(processes, read(grammar, words))
+            except BrokenPipeError:  # whoever read our output has seen enough; outside it would be a bug
+                sys.stderr.close()
+                return 0
     except BotError as error:
         tell(f"{program}: {_told(error, words)}\n")
         return error.exit_code

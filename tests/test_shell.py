@@ -322,3 +322,15 @@ def test_a_step_in_markdown_asks_the_recording_that_was_read() -> None:
 
 def test_no_verb_s_summary_is_cut_off() -> None:
     assert "..." not in hami_bot("--help").stdout.replace("[ARGS]...", "")
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("words", [("help", "codes"), ("why", POD)])
+def test_a_reader_who_has_seen_enough_is_no_error(words: tuple[str, ...]) -> None:
+    read, write = os.pipe()
+    os.close(read)
+    recording = () if words[0] == "help" else ("--recording", str(RECORDING))
+    command = [sys.executable, "-m", "bot", *words, *recording]
+    done = subprocess.run(command, stdout=write, stderr=subprocess.PIPE, text=True, cwd=ROOT, check=False)
+    os.close(write)
+    assert (done.returncode, done.stderr) == (0, "")

@@ -122,7 +122,7 @@ class Outbox:
         person.
         """
         parts = message._replace(files=())._asdict()
-        content = {name: part for name, part in parts.items() if part or name == "text"}
+        content = {name: part for name, part in parts.items() if part or name in ("text", "blocks")}
         await self._rows.put(
             channel,
             key,

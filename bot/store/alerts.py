@@ -128,7 +128,8 @@ class AlertRows(StoredRows):
         ordered = ordered.order_by(alerts.c.source, alerts.c.fingerprint, alerts.c.number)
         async with self._writing("looking at ignored alerts again") as connection:
             await connection.execute(ordered.with_for_update())
-            await connection.execute(update(alerts).where(firing).values(incident=""))
+            fresh = {"incident": "", "before_began": 0.0, "before_ended": 0.0, "before_s": 0.0}
+            await connection.execute(update(alerts).where(firing).values(**fresh))
 
     async def ignored(self) -> Ignored:
         """How many alerts are ignored, how many of these fire, and the names of the firing ones."""

@@ -121,7 +121,7 @@ def _after(event: ChangeEvent, row: dict[str, Any]) -> dict[str, Any]:
     """What the event changes in the row; nothing if it is no news."""
     record = event.record
     # That a change was never raised is inferred from not seeing it: one that is seen later was on its way.
-    seen = row["state"] == "never-raised" and event.kind in ENDS | _LATER.keys() - {"never-raised"}
+    seen = row["state"] == "never-raised" and event.kind in (ENDS | _LATER.keys()) - {"never-raised"}
     if record is None or not (row["state"] in _LATER or seen):
         return {}
     if event.kind in ENDS:

@@ -7,7 +7,7 @@ something is wrong.
 
 from typing import NamedTuple
 
-from sqlalchemy import delete, insert, select
+from sqlalchemy import and_, delete, insert, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from bot.store.engine import StoredRows, insert_unless
@@ -90,6 +90,7 @@ class MarkRows(StoredRows):
         query = select(marks).where(marks.c.name.startswith(prefix, autoescape=True)).order_by(marks.c.at)
         return [Mark(row.name, row.at, row.text) for row in await self._read("reading moments", query)]
 
-    async def drop(self, name: str) -> None:
-        """Forgets the moment with this name."""
-        await self._write("forgetting a moment", delete(marks).where(marks.c.name == name))
+    async def drop(self, name: str, text: str | None = None) -> None:
+        """Forgets the moment with this name, with `text` only while that is its text."""
+        here = marks.c.name == name if text is None else and_(marks.c.name == name, marks.c.text == text)
+        await self._write("forgetting a moment", delete(marks).where(here))

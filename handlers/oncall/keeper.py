@@ -89,8 +89,8 @@ class Keeper:
         if not self._has_reconsidered:  # after a start the routes may be others
             await self._store.alerts.reconsider()
             self._has_reconsidered = True
-        await self._remind()
         asking = await self._ask(await self._threads())
+        await self._remind()
         if not asking:
             return
         answered, _ = await asyncio.wait(asking, timeout=patience_s)
@@ -107,7 +107,7 @@ class Keeper:
             if row and row.thread_ts and row.incident.is_open:
                 message = render_reminder(user, row.incident.state).in_words(self._deps.say)
                 await self._deps.outbox.put(f"{mark.name}:{mark.text}", row.channel, message, thread_ts=row.thread_ts)
-            await self._store.marks.drop(mark.name)
+            await self._store.marks.drop(mark.name, mark.text)
 
     async def _threads(self) -> list[Row]:
         """Keeps the threads up to date with the store, which no cluster can hold up."""

@@ -113,9 +113,11 @@ class TriageService:
         """Keeps a reminder for the person in `seconds` from `at`, 0: tomorrow at 9:00 in the zone."""
         if who.channel != row.channel:
             raise self._elsewhere(row)
-        asked = datetime.fromtimestamp(at, ZoneInfo(zone or "UTC"))
-        morning = datetime.combine(asked.date() + timedelta(days=1), time(9), asked.tzinfo)
-        due = asked + timedelta(seconds=seconds) if seconds else morning
+        if not row.incident.is_open:
+            raise Refused(self._deps.say(_NOT_SO["ended" if row.incident.ended else "closed"]))
+        here = ZoneInfo(zone or "UTC")
+        morning = datetime.combine(datetime.fromtimestamp(at, here).date() + timedelta(days=1), time(9), here)
+        due = datetime.fromtimestamp(at + seconds, here) if seconds else morning
         await self._deps.store.marks.set(f"{REMINDERS}{row.id}:{who.user}", f"{due.timestamp():.0f}")
         return self._deps.say("triage.reminding", time=f"{due:%Y-%m-%d %H:%M} ({zone or 'UTC'})")
 

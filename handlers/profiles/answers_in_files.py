@@ -56,9 +56,10 @@ def read_words(words: Sequence[str]) -> Words:
     try:
         given = _COMMAND.make_context(PROGRAM, [given for word in words for given in _switched(word)]).params
     except click.NoSuchOption as error:  # of `-nodecont=5` click names `-n`
-        known = [str(parameter.name) for parameter in _COMMAND.params]
+        known = [str(option.name) for option in _COMMAND.params if isinstance(option, click.Option)]
         names = {word: word.lstrip("-").partition("=")[0] for word in words if word.startswith("-")}
-        word, name = next((word, name) for word, name in names.items() if name not in known)
+        unknown = ((word, name) for word, name in names.items() if name not in known)
+        word, name = next(unknown, (error.option_name, error.option_name.lstrip("-")))
         message, near = Text("error-command.no-option", option=repr(word)), difflib.get_close_matches(name, known, n=1)
         if near:
             raise UsageError(message, hint=Text("error-profile.did-you-mean-option", near=near[0])) from error

@@ -344,10 +344,12 @@ def _own_pods(scene: AskedScene) -> set[str]:
     written, own = scene.written, set[str]()
     name = role_of(written).of or written.name
     for pod in scene.view.facts.pods or ():
+        if pod.namespace != written.namespace:
+            continue
         # What a Deployment or CronJob of that name makes has a suffix.
         owners = [owner.name for owner in pod.metadata.owner_references or ()]
         names = {pod.name, *owners, *(owner.rpartition("-")[0] for owner in owners)}
-        if pod.namespace == written.namespace and name in names:
+        if name in names:
             own.add(f"{pod.namespace}/{pod.name}")
     return own
 

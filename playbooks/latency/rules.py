@@ -141,7 +141,8 @@ def growth(scene: LatencyScene) -> Iterator[Finding]:
             )
             median = Text("latency.growth", verb=verb, median=_ms(told[0].median_ms), count=told[0].runs)
             claim = sentences(median, *map(_grows, told), cause)
-            confidence = "suspected" if scene.gaps else "confirmed"
+            unsure = any(row.state == "too few points" for row in scene.growths if row.call == verb)
+            confidence = "suspected" if scene.gaps or unsure else "confirmed"
             proofs = [_of_said(PodLogLine(slowest.at, line, log)) for line in (slowest.first, slowest.last)]
             yield finding("scheduling-latency", claim, confidence, (), proofs, severity="info")
 

@@ -35,6 +35,7 @@ def test_a_change_that_comes_through_late_is_known_again_after_it_was_given_up(t
     async def talk(rows: ChangeRows) -> None:
         await rows.planned(RECORD, "u-1")
         assert await rows.note(ChangeEvent("never-raised", "a/b", RECORD))
+        assert not await rows.note(ChangeEvent("never-raised", "a/b", RECORD))  # told once, also by two replicas
         assert await rows.opened() == []
         assert await rows.note(ChangeEvent("raised", "a/b", RECORD))
         [one] = await rows.opened()

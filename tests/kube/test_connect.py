@@ -315,6 +315,7 @@ def test_a_file_that_is_no_kubeconfig_is_told_in_what(tmp_path, text, said):
         (6443, {}, "Expected `str`, got `int` - at `$.clusters[0].cluster.server`"),
         (UNUSED, {"certificate-authority": "nope.pem"}, "a file does not exist that it names (certificate-authority,"),
         ("127.0.0.1:6443", {}, "its server is no http(s) address"),
+        (UNUSED, {"insecure-skip-tls-verify": "false"}, "Expected `bool | null`, got `str`"),
     ],
 )
 def test_what_a_kubeconfig_holds_that_cannot_be_used_is_told(tmp_path, server, more, said):

@@ -13,7 +13,7 @@ from aiohttp import web
 from pydantic import SecretStr, ValidationError
 
 from bot.endpoint import PostRefused
-from bot.pager import PagerAction, is_signed, read_pagerduty, services_of
+from bot.pager import Outcome, PagerAction, PagerRequest, is_signed, post, read_pagerduty, services_of
 from bot.settings.oncall import PagerDutyPaging, PagingSettings, WebhookPaging
 from bot.texts import in_english
 from bot.triage.state import Act, act
@@ -387,3 +387,36 @@ def test_no_secret_is_shown() -> None:
     )
     assert ROUTING_KEY not in repr(given)
     assert SIGNING not in repr(given)
+
+
+async def answered(bytes_sent: bytes, path: str = "/hooks/T0/B1") -> Outcome:
+    """What becomes of a page when the pager sends these bytes and closes the connection."""
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(bytes_sent)
+        await writer.drain()
+        writer.close()
+
+    async with await asyncio.start_server(answer, "127.0.0.1") as server:
+        port = server.sockets[0].getsockname()[1]
+        return await post(PagerRequest(f"http://127.0.0.1:{port}{path}", {}, b"", "s3cret"))
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"HTTP/1.1 202 Accepted\r\nContent-Length: 50\r\n\r\nno more",
+        b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 4\r\n\r\nnone",
+    ],
+    ids=["cut short", "no gzip"],
+)
+async def test_a_page_that_was_taken_is_not_sent_again_whatever_becomes_of_the_answers_body(sent: bytes) -> None:
+    assert (await answered(sent)).kind == "taken"
+
+
+async def test_neither_the_key_nor_the_path_of_a_pager_is_told_again() -> None:
+    body = b"Cannot POST /hooks/T0/B1 with s3cret"
+    refused = await answered(b"HTTP/1.1 404 Not Found\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body))
+    assert refused.kind == "denied"
+    assert refused.reason == "HTTP 404 Cannot POST \u2026 with \u2026"

@@ -4,7 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from bot.kube.models import Node, ObjectMeta
 from bot.report import Report
+from playbooks.rules.waiting.volcano import cards
 from tests.playbooks.world import (
     Object,
     ago,
@@ -451,3 +453,12 @@ def test_a_deletion_that_is_overdue_is_a_warning(tmp_path: Path) -> None:
     report = ask(tmp_path, cluster(gpu_node(), pod(deleted=ago(600))))
     assert (codes(report), cause(report).severity) == (["terminating"], "warning")
     assert "finalizer" in report.verdict
+
+
+def test_gpus_are_read_as_volcanos_plugin_registers_them_with_and_without_cores() -> None:
+    older, newer = "GPU-a,10,24576,NVIDIA-A10,true,hami-core:", "GPU-b,10,81559,100,NVIDIA-H100,true,hami-core:"
+    node = Node(metadata=ObjectMeta(name="n", annotations={"volcano.sh/node-vgpu-register": older + newer}))
+    assert [(card.uuid, card.memory_mib, card.type) for card in cards(node)] == [
+        ("GPU-a", 24576, "NVIDIA-A10"),
+        ("GPU-b", 81559, "NVIDIA-H100"),
+    ]

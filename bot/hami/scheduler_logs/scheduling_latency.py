@@ -302,6 +302,10 @@ def slopes(call: str, took_ms: Sequence[float], values: Mapping[str, Sequence[in
     return rows
 
 
+_LARGEST_CONDITION = 10
+"""The condition number above which the factors together tell no more than fewer of them would."""
+
+
 def _least_squares(took: Sequence[float], values: Sequence[Sequence[int]]) -> list[tuple[float, float, float]]:
     """Each slope, half its interval, and the slope by medians, which a few long calls do not make.
 
@@ -312,6 +316,8 @@ def _least_squares(took: Sequence[float], values: Sequence[Sequence[int]]) -> li
     np: Any = numpy
     y, free = np.asarray(took), len(took) - 1 - len(values)
     x = np.column_stack([np.ones(len(y)), *(np.asarray(own) - statistics.fmean(own) for own in values)])
+    if np.linalg.cond(x / np.sqrt((x**2).sum(axis=0))) > _LARGEST_CONDITION:
+        return [(0.0, math.inf, 0.0)] * len(values)
     inverse = np.linalg.inv(x.T @ x)
     found = inverse @ x.T @ y
     rest = y - x @ found

@@ -165,7 +165,8 @@ def pick(cards: list[CardState], free: list[bool], count: int) -> list[CardState
         return []
     if max(len(left), len(right)) >= count:
         sizes = _SINGLE_ORDER if count == 1 else range(count, _WING + 1)  # the wing with fewer free cards goes first
-        return next(wing[:count] for size in sizes for wing in (left, right) if len(wing) == size)
+        wings = [wing for size in sizes for wing in (left, right) if len(wing) == size]
+        return wings[0][:count] if wings else []
     both = [*left, *right]
     by_index = {state.card.index: state for state in both}
     if count == 2:  # the first two that face each other

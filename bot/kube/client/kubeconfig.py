@@ -39,6 +39,10 @@ class Server(msgspec.Struct, rename="kebab"):
 
     server: str = ""
     proxy_url: str | None = None
+    # Only their types are looked at: to the official loader the text "false" means that nothing is verified.
+    certificate_authority: str | None = None
+    insecure_skip_tls_verify: bool | None = None
+    tls_server_name: str | None = None
 
 
 class NamedCluster(msgspec.Struct):

@@ -170,14 +170,14 @@ def past_crashes(scene: HamiScene) -> Iterator[Finding]:
     evicted = (pod for pod in scene.install.pods if pod.status.reason == "Evicted")
     for pod in evicted:
         changes = [change.last_transition_time or "" for change in pod.status.conditions or ()]
-        if changes and max(changes) < since:
+        if max(changes, default="") < since:  # one that tells no time lies there until somebody deletes it
             continue
         claim = Text("scheduler-degraded.evicted", pod=pod.name, why=quotes.shown(pod.status.message).rstrip(" ."))
         proofs = [quotes.of_pod(pod, pod.status.message or "Evicted", "{.status.message}")]
         look = step(Text("scheduler-degraded.pods"), quotes.kubectl_pod(pod, "describe"))
         steps = [*([HEAP] if "memory" in pod.status.message else []), look]
         yield finding("scheduler-degraded", claim, proofs=proofs, actions=steps, of=scene.install)
-        return
+        break
     ends = (
         (pod, status, ended, finished)
         for pod, status in _statuses(scene.install)

@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 from bot.finding_codes import Code
 from bot.hami.installation.install import is_ready
 from bot.hami.nodes.registration import kubelet_offers
+from bot.hami.scheduler_logs.log_lines import parse_line
 from bot.hami.signatures import Hit
 from bot.hami.vendors import FIRST
 from bot.hami.vendors.vendor import Vendor
@@ -197,7 +198,8 @@ def past_panics(node: NodeScene) -> list[NodeCause]:
         if not line or status is None or ails(status, node.among.now):
             continue
         end = status.last_state.terminated if log.previous else None
-        at = parse_time(end.finished_at) if end else None
+        parsed = parse_line(line, log.read_at) if log.read_at else None
+        at = parse_time(end.finished_at) if end else parsed and parsed.at
         values = {"node": node.name, "container": status.name, "plugin": _called(log.pod), "line": quotes.shown(line)}
         if log.previous:
             claim = Text("device-plugin-crash.before", **values, at=format_time(at) if at else "?")

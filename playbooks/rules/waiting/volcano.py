@@ -182,13 +182,16 @@ def _lacks(scene: PodScene) -> _Lack | None:
 
 
 def cards(node: Node) -> list[Card]:
-    """The GPUs that Volcano's device plugin registers on the node: `UUID,slots,MiB,cores,type,…`."""
-    entries = (entry.split(",") for entry in (node.metadata.annotation(_REGISTER) or "").split(":"))
-    return [
-        Card(entry[0], *map(int, entry[1:4]), type=entry[4])
-        for entry in entries
-        if len(entry) > _FIELDS and all(number.isdecimal() for number in entry[1:4])
-    ]
+    """The GPUs that Volcano's device plugin registers on the node.
+
+    `UUID,slots,MiB,type,health,mode` (volcano-vgpu-device-plugin pkg/util/util.go), newer ones with cores before type.
+    """
+    found: list[Card] = []
+    for entry in (text.split(",") for text in (node.metadata.annotation(_REGISTER) or "").split(":")):
+        if len(entry) > _FIELDS and entry[1].isdecimal() and entry[2].isdecimal():
+            cores, kind = (int(entry[3]), entry[4]) if entry[3].isdecimal() else (100, entry[3])
+            found.append(Card(entry[0], int(entry[1]), int(entry[2]), cores, type=kind))
+    return found
 
 
 def shares(pod: Pod) -> list[Allocation]:
