@@ -65,11 +65,12 @@ async def gather_latency(cluster: Cluster, install: InstallSeen, since: datetime
     """The new GPU pods and the schedulers' calls since `since`. Never raises: what cannot be read is a gap."""
     now = cluster.now()
     window = max(now - since, timedelta(seconds=1))
-    nodes, pods, logs, throttled = await asyncio.gather(
+    nodes, pods, logs, throttled, events = await asyncio.gather(
         seen("nodes", cluster.list(NODES, metadata_only=True)),
         seen("pods", cluster.list(HOLDERS, metadata_only=True)),
-        gather_scheduler_logs(cluster, install.install, NEEDLE, window, EVENT),
+        gather_scheduler_logs(cluster, install.install, NEEDLE, window),
         gather_scheduler_logs(cluster, install.install, THROTTLED, window),
+        gather_scheduler_logs(cluster, install.install, EVENT, window),  # long lines, which would push out the others
     )
     new = pods if isinstance(pods, Gap) else await created_between(cluster, install, pods, since)
     lists = [gap for gap in (nodes, pods, new) if isinstance(gap, Gap)]
@@ -84,6 +85,7 @@ async def gather_latency(cluster: Cluster, install: InstallSeen, since: datetime
         older_dropped = found.cut and not found.ends_early
         first = next(iter(found.lines), "") if older_dropped else found.first
         read.append(SchedulerLog(log.scheduler, log.container, first, found.lines, log.previous))
+    told = {_key(log): log.read.lines for log in events if not isinstance(log.read, Gap)}
     return LatencySeen(
         since,
         tuple(read_lives([] if isinstance(new, Gap) else new, read, now)),
@@ -95,13 +97,17 @@ async def gather_latency(cluster: Cluster, install: InstallSeen, since: datetime
             (call, log)
             for log in read
             if log.container == EXTENDER_CONTAINER
-            for call in read_calls(log.lines, now)
+            for call in read_calls(dict.fromkeys((*log.lines, *told.get(_key(log), ()))), now)
             if call.at >= since
         ),
         unread=isinstance(new, Gap),
         logs=tuple((log, bool(gaps)) for log, gaps in zip(logs, of_logs, strict=True)),
         gaps=tuple(dict.fromkeys([*lists, *(gap for gaps in of_logs for gap in gaps)])),
     )
+
+
+def _key(log: LogOf | SchedulerLog) -> tuple[str, str, bool]:
+    return log.scheduler.name, log.container, log.previous
 
 
 async def created_between(

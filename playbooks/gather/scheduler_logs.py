@@ -68,11 +68,10 @@ class LogOf(msgspec.Struct, frozen=True):
         return f"log of {self.scheduler.namespace}/{self.label}"
 
 
-async def gather_scheduler_logs(
-    cluster: Cluster, install: Install, name: str, since: timedelta, *others: str
-) -> list[LogOf]:
-    """The logs of HAMi's scheduler that exist, the ready replicas' first, each with its lines that hold `name` or one
-    of the `others`. Never raises: a log that cannot be read is a gap.
+async def gather_scheduler_logs(cluster: Cluster, install: Install, name: str, since: timedelta) -> list[LogOf]:
+    """The logs of HAMi's scheduler that exist, the ready replicas' first, each with its lines that hold `name`.
+
+    Never raises: a log that cannot be read is a gap.
     """
     found = [log for scheduler in install.pods[:MAX_SCHEDULERS] for log in _logs_of(cluster, install, scheduler, since)]
     wanted = (
@@ -85,7 +84,6 @@ async def gather_scheduler_logs(
             limit_bytes=LIMIT_BYTES,
             previous=log.previous,
             stamped=True,
-            others=tuple(other.encode() for other in others),
         )
         for log in found
     )

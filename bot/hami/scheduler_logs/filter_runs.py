@@ -214,12 +214,12 @@ BINDS = ("Attempting to bind pod to node", "Bind")
 
 
 def read_calls(raws: Iterable[str], now: datetime) -> list[SchedulerCall]:
-    """The filters and binds with both a beginning and an end in one process's log lines, by pod."""
+    """The filters and binds with both a beginning and an end in one process's log lines, of any order, by pod."""
     by_pod: dict[str, list[LogLine]] = {}
     for raw in raws:
         if (line := read_line(raw, now)) and line.at and (key := pod_key_of(line)):
             by_pod.setdefault(key, []).append(line)
-    return [call for pod, some in by_pod.items() for run in rebuild(some) for call in _calls(pod, run)]
+    return [call for pod, some in by_pod.items() for run in rebuild(sorted(some, key=_at)) for call in _calls(pod, run)]
 
 
 def _calls(pod: str, cycle: Cycle) -> Iterator[SchedulerCall]:
