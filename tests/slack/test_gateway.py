@@ -327,6 +327,7 @@ def test_a_proxy_of_the_environment_is_not_used_for_loopback(monkeypatch: pytest
     monkeypatch.setenv("HTTPS_PROXY", "http://127.0.0.1:1")
     monkeypatch.setenv("NO_PROXY", "slack.internal")
 
+    @with_bot()
     async def work(bot: Bot) -> None:
         assert (await bot.gateway.identity()).team_id
         async with open_client("https://slack.com/api/", "xoxb") as (client, _):
@@ -334,7 +335,7 @@ def test_a_proxy_of_the_environment_is_not_used_for_loopback(monkeypatch: pytest
         async with open_client("https://slack.internal/api/", "xoxb") as (client, _):
             assert client.proxy is None
 
-    with_bot(work)
+    work()
 
 
 # response_url
