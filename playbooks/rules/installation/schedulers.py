@@ -170,7 +170,7 @@ def past_crashes(scene: HamiScene) -> Iterator[Finding]:
     evicted = (pod for pod in scene.install.pods if pod.status.reason == "Evicted")
     for pod in evicted:
         changes = [change.last_transition_time or "" for change in pod.status.conditions or ()]
-        if max(changes, default="") < since:  # one that tells no time lies there until somebody deletes it
+        if changes and max(changes) < since:
             continue
         claim = Text("scheduler-degraded.evicted", pod=pod.name, why=quotes.shown(pod.status.message).rstrip(" ."))
         proofs = [quotes.of_pod(pod, pod.status.message or "Evicted", "{.status.message}")]
