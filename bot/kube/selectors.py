@@ -113,6 +113,8 @@ SELECTOR_TEXT = "node(s) didn't match Pod's node affinity/selector"
 AFFINITY = "nodeAffinity"
 TAINT_TEXT = "node(s) had untolerated taint(s)"
 UNSCHEDULABLE_TEXT = "node(s) were unschedulable"
+OF_KUBERNETES = "node.kubernetes.io/"
+"""The prefix of taints by which Kubernetes says that a node is ill: tolerating them would not help the pod."""
 
 _UNSCHEDULABLE_TAINT = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
 _HARD_EFFECTS = ("NoSchedule", "NoExecute")
@@ -128,11 +130,14 @@ class Obstacle(NamedTuple):
 
 
 class NodeFilter:
-    """kube-scheduler's filters for one pod, for any number of nodes: the pod's needs are worked out once."""
+    """kube-scheduler's filters for one pod, for any number of nodes: the pod's needs are worked out once.
 
-    def __init__(self, pod: Pod) -> None:
+    `tolerations` are tried instead of the pod's own.
+    """
+
+    def __init__(self, pod: Pod, tolerations: Sequence[Toleration] | None = None) -> None:
         self._pod = pod
-        self._tolerations = pod.spec.tolerations or []
+        self._tolerations = (pod.spec.tolerations or []) if tolerations is None else tolerations
         self._selects = bool(pod.spec.node_selector or pod.spec.affinity)
         self._short: dict[Sequence[Quantity | None], Obstacle | None] = {}
         amounts = ((resource, effective_request(pod, resource)) for resource in _RESOURCES)
@@ -167,7 +172,7 @@ def obstacle(pod: Pod, node: Node) -> Obstacle | None:
     return NodeFilter(pod).obstacle(node)
 
 
-def _tolerated(taint: Taint, tolerations: list[Toleration]) -> bool:
+def _tolerated(taint: Taint, tolerations: Sequence[Toleration]) -> bool:
     return any(
         (not toleration.effect or toleration.effect == taint.effect)
         and (not toleration.key or toleration.key == taint.key)

@@ -4,13 +4,11 @@ from collections import Counter
 from collections.abc import Sequence
 from itertools import islice
 
-from msgspec import structs
-
 from bot.hami.fit.advice import PlacementChange
 from bot.hami.fit.blockers import Ending
 from bot.hami.pods.request_parsing import asked_resources
 from bot.kube.models import Pod, Toleration
-from bot.kube.selectors import SELECTOR_TEXT, TAINT_TEXT, NodeFilter, Obstacle, effective_request
+from bot.kube.selectors import OF_KUBERNETES, SELECTOR_TEXT, TAINT_TEXT, NodeFilter, Obstacle, effective_request
 from bot.report import Evidence, Gap, NextAction, gap, step
 from bot.texts import Prose, Text, clauses, spaced
 from playbooks import quotes
@@ -28,8 +26,6 @@ _MAX_TRIED = 20
 _MAX_NAMED = 3
 _SHARED = ("cpu", "memory", "ephemeral-storage")
 """Resources of a node that other pods take too: HAMi's holders, the only pods that are read, do not say how much."""
-_OF_KUBERNETES = "node.kubernetes.io/"
-"""The prefix of taints by which Kubernetes says that a node is ill: tolerating them would not help the pod."""
 
 
 def reasons(scene: PodScene, names: Sequence[str], *, figures: bool = True) -> list[Prose]:
@@ -124,10 +120,9 @@ def ways(scene: PodScene, names: Sequence[str]) -> list[NextAction]:
     tainted = [name for name in names if scene.obstacles[name].text == TAINT_TEXT]
     for taint in dict.fromkeys(scene.obstacles[name].detail for name in tainted):
         of_taint = [name for name in tainted if scene.obstacles[name].detail == taint]
-        spec = scene.pod.spec
-        more = [*(spec.tolerations or ()), Toleration(key=taint, operator="Exists")]
-        drops = NodeFilter(structs.replace(scene.pod, spec=structs.replace(spec, tolerations=more))).obstacle
-        tried = () if taint.startswith(_OF_KUBERNETES) else of_taint[:_MAX_TRIED]
+        more = [*(scene.pod.spec.tolerations or ()), Toleration(key=taint, operator="Exists")]
+        drops = NodeFilter(scene.pod, more).obstacle
+        tried = () if taint.startswith(OF_KUBERNETES) else of_taint[:_MAX_TRIED]
         let_in = list(islice((name for name in tried if drops(scene.nodes[name]) is None), _MAX_NAMED))
         if let_in:
             label = Text("change.tolerate", taint=taint, nodes=", ".join(let_in))

@@ -134,15 +134,15 @@ def node_locks(scene: LatencyScene) -> Iterator[Finding]:
 def growth(scene: LatencyScene) -> Iterator[Finding]:
     """The findings that HAMi's filter or bind takes longer the more there is of something, or is known not to."""
     cause = Text("latency.growth-throttled") if _is_throttled(scene) else ""
-    for verb, rows in groupby(scene.growths, key=lambda row: row.call):
+    for verb, of_verb in groupby(scene.growths, key=lambda row: row.call):
+        rows = list(of_verb)
         if told := [row for row in rows if row.each_ms is not None]:
             slowest, log = max(
                 (said for said in scene.latency.calls if said[0].verb == verb), key=lambda said: said[0].seconds
             )
             median = Text("latency.growth", verb=verb, median=_ms(told[0].median_ms), count=told[0].runs)
             claim = sentences(median, *map(_grows, told), cause)
-            unsure = any(row.state == "too few points" for row in scene.growths if row.call == verb)
-            confidence = "suspected" if scene.gaps or unsure else "confirmed"
+            confidence = "suspected" if scene.gaps or len(told) < len(rows) else "confirmed"
             proofs = [_of_said(PodLogLine(slowest.at, line, log)) for line in (slowest.first, slowest.last)]
             yield finding("scheduling-latency", claim, confidence, (), proofs, severity="info")
 

@@ -68,6 +68,15 @@ class Steps:
         await self._meanwhile()
 
 
+async def killed_at_each(life: Callable[[int | None, When], Awaitable[list[str]]]) -> int:
+    """Lets one life tell its steps, then ends one at each of them; how many ends there were."""
+    names = await life(None, "before")
+    for at in range(len(names)):  # before a step is after the one before it
+        await life(at, "before")
+    await life(len(names) - 1, "after")
+    return len(names) + 1
+
+
 class _Stepped:
     def __init__(self, thing: Any, steps: Steps) -> None:
         self._thing, self._steps = thing, steps

@@ -23,7 +23,7 @@ from handlers.oncall.digests import AT_ONCE as TOGETHER
 from handlers.oncall.digests import AddDigest, Digests, Stop, read_digest
 from handlers.oncall.setup import oncall_desk
 from playbooks.playbook import Sources
-from tests.changes.rig import Killed, Steps, When
+from tests.changes.rig import Killed, Steps, When, killed_at_each
 from tests.oncall.rig import Rig, _Store, a_rig, on_rig, text, with_rig
 from tests.oncall.scenes import busy_cluster
 from tests.playbooks.test_newer_hami import newer_recording
@@ -266,7 +266,7 @@ async def test_killed_at_any_step_there_is_one(
 ) -> None:
     recording = busy_cluster(tmp_path, 2)
 
-    async def life(at: int | None, when: When = "before") -> list[str]:
+    async def life(at: int | None, when: When) -> list[str]:
         async with a_rig(new_database(), recording) as rig:
             await digests(rig).do("k", WHO, AddDigest(NINE), "")
             await rig.bot.clock.advance(TO_NINE + 60)
@@ -285,11 +285,7 @@ async def test_killed_at_any_step_there_is_one(
             assert await runs(rig, wanted.id) == [("2027-01-16 09:00", "posted")]
             return []
 
-    names = await life(None)
-    for at in range(len(names)):  # before a step is after the one before it
-        await life(at)
-    await life(len(names) - 1, "after")
-    record_property("crash_points", len(names) + 1)
+    record_property("crash_points", await killed_at_each(life))
 
 
 @on_rig(2)

@@ -18,7 +18,7 @@ from handlers.changes.draft import Person, Refused
 from handlers.oncall.digests import AddDigest, Digests, Stop
 from handlers.oncall.service import TriageService
 from handlers.oncall.words import IncidentRequest, read_words
-from tests.changes.rig import Killed, Steps, When
+from tests.changes.rig import Killed, Steps, When, killed_at_each
 from tests.oncall.bot import ROOM, World, on_bot, played
 from tests.oncall.rig import TERMS, Rig, a_rig, on_rig, pending, text, with_rig
 from tests.oncall.scenes import busy_cluster
@@ -164,7 +164,7 @@ async def test_killed_at_any_step_the_report_comes_once(
 ) -> None:
     recording = busy_cluster(tmp_path, 1)
 
-    async def life(at: int | None, when: When = "before") -> list[str]:
+    async def life(at: int | None, when: When) -> list[str]:
         async with a_rig(new_database(), recording) as rig:
             await digests(rig).do("k", WHO, MONDAYS, "")
             await rig.bot.clock.advance(TO_MONDAY + 60)
@@ -178,11 +178,7 @@ async def test_killed_at_any_step_the_report_comes_once(
             assert len(await after(rig, 301)) == 1, (at, when)
             return []
 
-    names = await life(None)
-    for at in range(len(names)):  # before a step is after the one before it
-        await life(at)
-    await life(len(names) - 1, "after")
-    record_property("crash_points", len(names) + 1)
+    record_property("crash_points", await killed_at_each(life))
 
 
 @on_rig(1)

@@ -1,6 +1,7 @@
 """A scene on each surface where the bot is asked: commands, mentions, buttons and forms."""
 
 from sandbox.slack.content import elements_of, strings_of
+from tests.slack.bot import POD, VERDICT, Here
 
 
 def text_of(message) -> str:
@@ -13,3 +14,16 @@ def button(message, action: str) -> str:
         element["action_id"] for block in message["blocks"] for element in elements_of(block) if "action_id" in element
     ]
     return next(id_ for id_ in ids if id_.startswith(action))
+
+
+async def posted_to_channel(here: Here):
+    """What everybody is shown once ada has posted her answer to the channel; it is nobody's alone any more."""
+    await here.slack.command("ada", "gpu-oncall", f"why {POD}")
+    answer = await here.slack.wait_for(channel="gpu-oncall", containing=VERDICT, user="ada")
+    await here.slack.click("ada", button(answer, "post-to-channel"), channel="gpu-oncall", message_ts=answer["ts"])
+    posted = await here.slack.wait_for(channel="gpu-oncall", containing=VERDICT, user="grace")
+    assert "ephemeral" not in posted
+    await here.slack.wait_for(
+        lambda: not [message for message in here.slack.messages("gpu-oncall") if "ephemeral" in message]
+    )
+    return posted

@@ -35,7 +35,7 @@ from tests.slack.bot import (
     settings,
 )
 from tests.slack.deliveries import later, sent
-from tests.slack.surfaces import button, text_of
+from tests.slack.surfaces import button, posted_to_channel, text_of
 
 LOOKING = "Looking at the cluster"
 QUICK = PATIENT._replace(answer_s=0.3)
@@ -228,14 +228,7 @@ def test_a_listener_that_fails_before_its_ack_acks_all_the_same(tmp_path: Path, 
 
 @played(slack=lambda: SlackServer(seed=OUTSIDE, deadline_s=60))
 async def test_post_to_channel_works_where_the_bot_is_no_member(here: Here, *, mode: Mode) -> None:
-    await here.slack.command("ada", "gpu-oncall", f"why {POD}")
-    answer = await here.slack.wait_for(channel="gpu-oncall", containing=VERDICT, user="ada")
-    await here.slack.click("ada", button(answer, "post-to-channel"), channel="gpu-oncall", message_ts=answer["ts"])
-    posted = await here.slack.wait_for(channel="gpu-oncall", containing=VERDICT, user="grace")
-    assert "ephemeral" not in posted
-    await here.slack.wait_for(
-        lambda: not [message for message in here.slack.messages("gpu-oncall") if "ephemeral" in message]
-    )
+    posted = await posted_to_channel(here)
     await here.slack.click("grace", button(posted, "ask:"), channel="gpu-oncall", message_ts=posted["ts"])
     await here.slack.wait_for(lambda: len(here.slack.messages("gpu-oncall", "linus", posted["ts"])) > 1)
 

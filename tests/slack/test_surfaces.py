@@ -14,7 +14,7 @@ from bot.errors import NotFound, Unusable
 from bot.kube.recording.recorded_cluster import RecordedCluster
 from playbooks.playbook import Sources
 from tests.slack.bot import POD, RECORDING, VERDICT, Here, Mode, a_bot, played
-from tests.slack.surfaces import button, text_of
+from tests.slack.surfaces import button, posted_to_channel, text_of
 
 
 class Passing:
@@ -56,14 +56,7 @@ async def test_a_command_is_answered_to_the_person_who_asked_alone(here: Here, *
 
 @played()
 async def test_post_to_channel_shows_the_answer_to_everyone(here: Here, *, mode: Mode) -> None:
-    await here.slack.command("ada", "gpu-oncall", f"why {POD}")
-    answer = await here.slack.wait_for(channel="gpu-oncall", containing=VERDICT, user="ada")
-    await here.slack.click("ada", button(answer, "post-to-channel"), channel="gpu-oncall", message_ts=answer["ts"])
-    posted = await here.slack.wait_for(channel="gpu-oncall", containing=VERDICT, user="grace")
-    assert "ephemeral" not in posted
-    await here.slack.wait_for(
-        lambda: not [message for message in here.slack.messages("gpu-oncall") if "ephemeral" in message]
-    )
+    await posted_to_channel(here)
 
 
 async def test_an_answer_that_is_another_one_by_now_is_shown_to_who_read_the_old_one_and_not_posted(

@@ -4,7 +4,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal
 
 import msgspec
-from msgspec import structs
 
 from bot.hami.fit import verdicts
 from bot.hami.fit.advice import Slice, largest_slice
@@ -15,7 +14,7 @@ from bot.hami.scheduler_logs.scheduling_events import NodesReason, reason_of
 from bot.hami.vendors import FIRST
 from bot.hami.vendors.ascend import MODE_KEY
 from bot.kube.models import Node, Pod, Toleration
-from bot.kube.selectors import SELECTOR_TEXT, TAINT_TEXT, NodeFilter
+from bot.kube.selectors import OF_KUBERNETES, SELECTOR_TEXT, TAINT_TEXT, NodeFilter
 from bot.report import Confidence, Evidence, Finding, NextAction, Severity, one_line, step
 from bot.texts import Prose, Text, sentences
 from playbooks import quotes
@@ -43,7 +42,6 @@ from playbooks.rules.waiting.unregistered_nodes import set_as_asked
 from playbooks.scenes.waiting_pod import PodScene
 
 _MAX_TRIED = 20
-_OF_KUBERNETES = "node.kubernetes.io/"
 
 CLAIMS: Mapping[str, str] = {
     "card-insufficient-memory": "card-insufficient-memory.claim",
@@ -233,13 +231,12 @@ def _kubernetes(scene: PodScene, cause: RankedCause, severity: Severity) -> Find
 
 def _tolerating(scene: PodScene, node: Node, key: str) -> list[NextAction]:
     """The step that lets the pod onto a node by tolerating its one taint; Kubernetes' own say that a node is unwell."""
-    spec = scene.pod.spec
     taint = next((taint for taint in node.spec.taints or () if taint.key == key), None)
-    if taint is None or scene.obstacles[node.name].text != TAINT_TEXT or key.startswith(_OF_KUBERNETES):
+    if taint is None or scene.obstacles[node.name].text != TAINT_TEXT or key.startswith(OF_KUBERNETES):
         return []
     wanted = Toleration(key=key, operator="Equal" if taint.value else "Exists", value=taint.value, effect=taint.effect)
-    tolerations = [*(one for one in spec.tolerations or () if not one.key.startswith(_OF_KUBERNETES)), wanted]
-    if NodeFilter(structs.replace(scene.pod, spec=structs.replace(spec, tolerations=tolerations))).obstacle(node):
+    tolerations = [*(one for one in scene.pod.spec.tolerations or () if not one.key.startswith(OF_KUBERNETES)), wanted]
+    if NodeFilter(scene.pod, tolerations).obstacle(node):
         return []
     change = Text("change.tolerate-if", taint=taint.written, node=node.name)
     timed = any(

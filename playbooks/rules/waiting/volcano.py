@@ -47,14 +47,14 @@ _LOCKED = r"locked for .*hamivgpu|hamivgpu.* lock"
 _GANG = r"in gang unschedulable|pod group is not ready"
 _NEW = r"node not initialized with device ?hamivgpu"
 _SETTINGS = "volcano-scheduler-configmap"
-_SWITCHED_ON, _UNANNOTATED = Text("volcano-scheduled.fix-ended"), Text("volcano-scheduled.fix-unannotated")
+_SWITCH_ON = Text("volcano-scheduled.switch-on")
 _MEANINGS = (
-    (_ENDED, Text("volcano-scheduled.ended"), _SWITCHED_ON),
+    (_ENDED, Text("volcano-scheduled.ended"), _SWITCH_ON),
     (r"n(?:o|ot) enough gpu cards", Text("volcano-scheduled.cards"), Text("volcano-scheduled.fix-cards")),
     (_QUEUE, Text("volcano-scheduled.queue"), Text("volcano-scheduled.fix-queue")),
     (_NEW, Text("volcano-scheduled.uninitialised"), Text("volcano-scheduled.fix-uninitialised")),
     (r"hami-vgpuDeviceSharing", Text("volcano-scheduled.refused"), Text("volcano-scheduled.fix-refused")),
-    (r"no pending pod found on node", Text("volcano-scheduled.unannotated"), _UNANNOTATED),
+    (r"no pending pod found on node", Text("volcano-scheduled.unannotated"), _SWITCH_ON),
     (_LOCKED, Text("volcano-scheduled.locked"), Text("volcano-scheduled.fix-locked")),
     (r"Insufficient volcano\.sh/", Text("volcano-scheduled.insufficient"), Text("volcano-scheduled.fix-insufficient")),
     (_GANG, Text("volcano-scheduled.gang"), Text("volcano-scheduled.fix-gang")),
@@ -236,7 +236,7 @@ def _by_its_words(pod: Pod, named: str, quoted: Sequence[Evidence]) -> tuple[Pro
     if means is None or fix is None:
         return claim, [step(Text("blocked-after-filter.look"), kubectl_pod(pod, "describe"))]
     look = kubectl_pod(pod, "get", "-o", "jsonpath={.spec.containers[*].resources.limits}")
-    if fix.key in (_SWITCHED_ON.key, _UNANNOTATED.key):
+    if fix is _SWITCH_ON:
         look = kubectl("get", "configmaps", "-A", "--field-selector", f"metadata.name={_SETTINGS}", "-o", "yaml")
     return sentences(claim, means), [step(fix, look)]
 
