@@ -4,6 +4,8 @@ import time
 import uuid
 from collections.abc import Callable
 
+import msgspec
+
 from bot.changes.deadline import wrong_clock
 from bot.changes.decide import carries, how_it_ended
 from bot.changes.deployments import FOREVER, ChangeFailed, Object, Objects, looked_at, open_record, place_of, set_in_all
@@ -189,7 +191,7 @@ class Changer:
         return record
 
     async def _note(self, event: ChangeEvent) -> None:
-        await self._telling.note(event._replace(at=self.time()))
+        await self._telling.note(msgspec.structs.replace(event, at=self.time()))
 
 
 def _written(plan: Plan) -> tuple[object, ...]:

@@ -9,6 +9,8 @@ value is then reverted even if somebody set the same value for good meanwhile: n
 import difflib
 from typing import Literal, NamedTuple
 
+import msgspec
+
 from bot.changes.flags import ArgumentList, Object, containers, find_spot, target_of, with_words
 from bot.changes.journal import ChangeEvent, EventKind, Open
 from bot.changes.kinds import LONGEST_S
@@ -105,7 +107,9 @@ def decide_by_copy(deployment: Object, change: Open, now: float) -> Wait | Resto
     record = change.record
     if ended := how_it_ended(deployment, change):
         is_left = id_in(annotation(deployment) or "") == record.id
-        return Ended(ended._replace(source="copy"), plan_forget(deployment)) if is_left else Ended(ended)
+        return (
+            Ended(msgspec.structs.replace(ended, source="copy"), plan_forget(deployment)) if is_left else Ended(ended)
+        )
     if is_under(deployment, record):
         return None
     # Whether a running process has its old level again cannot be read; to set it once more does no harm.

@@ -7,6 +7,8 @@ it (their PUT /debug/flags/v); the record on the Deployment comes first, so that
 import contextlib
 from collections.abc import Callable
 
+import msgspec
+
 from bot.changes.decide import (
     Blocked,
     Ended,
@@ -69,7 +71,7 @@ class Objects:
         event = await self._carried_out(deployment, due, by, detail)
         if event is None or isinstance(due, Ended):
             return event
-        return event._replace(detail="\n".join(filter(None, (why, event.detail))), source="copy")
+        return msgspec.structs.replace(event, detail="\n".join(filter(None, (why, event.detail))), source="copy")
 
     async def _carried_out(self, deployment: Object, due: Due, by: str, detail: str) -> ChangeEvent | None:
         target = target_of(deployment)
@@ -92,7 +94,7 @@ class Objects:
                     with contextlib.suppress(SourceError):
                         await set_running(self.writer, deployment, event.record, level_now(deployment, event.record))
                 await self._patch(deployment, patch)
-                return event._replace(by=by)
+                return msgspec.structs.replace(event, by=by)
             case Blocked(record, why):
                 return ChangeEvent("failed", target, record, why, by, by_hand=by_hand(deployment, record))
             case UnreadableRecord(why):

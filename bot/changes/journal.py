@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from typing import Literal, NamedTuple, Protocol
 
+import msgspec
+
 from bot.changes.record import Record
 from bot.errors import BotError
 
@@ -33,7 +35,7 @@ damaged or gone. `found`: nothing was done here.
 """
 
 
-class ChangeEvent(NamedTuple):
+class ChangeEvent(msgspec.Struct, frozen=True):
     """Something that happened to a change. `by` is who made it happen, empty for the deadline or what was found.
 
     `unreadable`: the record on the object is damaged or gone. Where the journal has a copy, `record` is that copy, by

@@ -159,7 +159,7 @@ class Opened(Switch):
         return not is_loopback(now)
 
 
-class Number(NamedTuple):
+class Number(msgspec.Struct, frozen=True):
     """The values of a flag that takes a whole number: a change raises it, to `highest` at most.
 
     `too_high`, given the first value above and `highest`, says why no higher, and what to do. The rest is as in

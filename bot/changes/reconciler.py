@@ -10,6 +10,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractContextManager
 from typing import NamedTuple
 
+import msgspec
+
 from bot.changes.decide import Wait, carries, decide, places_of
 from bot.changes.deployments import FOREVER, ChangeFailed, Object, Objects, place_of, set_in_all
 from bot.changes.journal import ENDS, ChangeEvent, Journal, NotYet, Open
@@ -142,7 +144,7 @@ class Reconciler:
         events = [event for event in events if event.record or not _is_known(event, events, known)]
         for event in events:
             with _traced(event.record, event.target):
-                await self._telling.note(event._replace(at=self._objects.time()))
+                await self._telling.note(msgspec.structs.replace(event, at=self._objects.time()))
         failed = [
             f"{event.target} cannot be reverted: {event.detail}"
             for event in events
@@ -195,7 +197,7 @@ class Reconciler:
         if event.kind != "failed" or event.record is not None or known is None:
             return event
         record = next((change.record for change in known.values() if change.record.target == event.target), None)
-        return event._replace(record=record, by_hand=by_hand(None, record) if record else "")
+        return msgspec.structs.replace(event, record=record, by_hand=by_hand(None, record) if record else "")
 
     async def _waiting(self, deployment: Object, record: Record, known: dict[str, Open] | None) -> list[ChangeEvent]:
         if reason := await self._ending(record):

@@ -13,6 +13,7 @@ from collections.abc import Collection, Generator, Mapping, Sequence
 from itertools import groupby
 from typing import Any, TypeVar
 
+import msgspec
 from sqlalchemy import Row, and_, bindparam, delete, exists, func, insert, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -169,7 +170,7 @@ async def keep(connection: AsyncConnection, some: Sequence[Alert], at: float) ->
         place = (*name, after.number)
         if before is None or before.number != after.number:
             said = {"labels": json.dumps(dict(alert.labels)), "annotations": json.dumps(dict(alert.annotations))}
-            fresh[place] = {**alert._asdict(), **said, "received_at": at}
+            fresh[place] = {**msgspec.structs.asdict(alert), **said, "received_at": at}
         if place not in fresh:
             changed[place] = dict(zip(_PLACE, place, strict=True)) | after._asdict()
         else:
@@ -280,7 +281,7 @@ def named(some: Sequence[Alert]) -> Generator[Any]:
 
 def alert_of(row: Row[Any]) -> Alert:
     """The alert that a row of `alerts` holds, as it was when it began but for its status."""
-    values = {name: getattr(row, name) for name in Alert._fields}
+    values = {name: getattr(row, name) for name in Alert.__struct_fields__}
     return Alert(**{**values, "labels": json.loads(row.labels), "annotations": json.loads(row.annotations)})
 
 

@@ -30,7 +30,7 @@ Write = Callable[["AuditLine"], Awaitable[int]]
 log = logging.getLogger(__name__)
 
 
-class Entry(NamedTuple):
+class Entry(msgspec.Struct, frozen=True):
     """One row of the audit log. `detail` is free, of JSON's types; `at` is RFC 3339 in UTC."""
 
     seq: int
@@ -92,7 +92,7 @@ class Audit(StoredRows):
         """The newest rows of the audit log below the number `before`, at most `limit`, newest first."""
         wanted = select(audit).where(audit.c.seq < before).order_by(audit.c.seq.desc()).limit(limit)
         rows = await self._read("reading the audit log", wanted)
-        named = ({name: getattr(row, name) for name in Entry._fields} for row in rows)
+        named = ({name: getattr(row, name) for name in Entry.__struct_fields__} for row in rows)
         return [Entry(**row | {"detail": json.loads(row["detail"])}) for row in named]
 
     async def verify(self, kept: str = "") -> Broken | Verified:

@@ -9,6 +9,7 @@ import logging
 from collections.abc import Callable
 from typing import Any, Literal, NamedTuple, cast
 
+import msgspec
 from sqlalchemy import ColumnElement, Row, func, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncEngine
 
@@ -151,7 +152,7 @@ _OTHER_CLOCK_S = 24 * 3600.0
 _COUNTED = ("requested", "over-limit")
 
 
-class Approval(NamedTuple):
+class Approval(msgspec.Struct, frozen=True):
     """A change that waits for somebody else's approval. It is decided once, by whoever comes first, and for good.
 
         pending -> approved | refused | expired | void
@@ -178,7 +179,7 @@ class Approval(NamedTuple):
     def at(self, now: float) -> "Approval":
         """The approval as it is at `now`: expired where nobody decided in time."""
         late = self.state == "pending" and self.expires_at <= now
-        return self._replace(state="expired") if late else self
+        return msgspec.structs.replace(self, state="expired") if late else self
 
     @property
     def decision(self) -> State:
@@ -191,8 +192,8 @@ class Approvals(AuditedRows):
 
     async def ask(self, asked: Approval, now: float) -> Approval:
         """Adds an approval that is pending for `EXPIRES_S` from now on, and gives its row."""
-        row = asked._replace(expires_at=now + EXPIRES_S)
-        new = insert(approvals).values(**row._asdict(), created_at=now, decided_at=0.0)
+        row = msgspec.structs.replace(asked, expires_at=now + EXPIRES_S)
+        new = insert(approvals).values(**msgspec.structs.asdict(row), created_at=now, decided_at=0.0)
         await self._write("noting what is to be approved", new)
         return row
 
@@ -261,4 +262,4 @@ class Approvals(AuditedRows):
 
 
 def _approval(row: Row[Any]) -> Approval:
-    return Approval(*(getattr(row, name) for name in Approval._fields))
+    return Approval(*(getattr(row, name) for name in Approval.__struct_fields__))

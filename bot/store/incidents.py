@@ -61,7 +61,7 @@ async def is_crowded(
     return len(opened) >= limit.most
 
 
-class Row(NamedTuple):
+class Row(msgspec.Struct, frozen=True):
     """One incident in the store, with what is known of its thread in Slack."""
 
     id: str
@@ -291,7 +291,7 @@ def _open_one(open_key: str) -> Any:
 
 
 def _row(row: Any) -> Row:
-    known: dict[str, Any] = {name: getattr(row, name) for name in Row._fields if name != "incident"}
+    known: dict[str, Any] = {name: getattr(row, name) for name in Row.__struct_fields__ if name != "incident"}
     known["cause"] = msgspec.json.decode(row.cause, type=Cause)
     known["incident"] = msgspec.json.decode(row.machine, type=Incident)
     return Row(**known)

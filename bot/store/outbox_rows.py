@@ -12,6 +12,7 @@ import json
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+import msgspec
 from sqlalchemy import Row, and_, case, delete, exists, func, insert, not_, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -46,7 +47,7 @@ class StoredFile(NamedTuple):
     reason: str = ""
 
 
-class QueuedMessage(NamedTuple):
+class QueuedMessage(msgspec.Struct, frozen=True):
     """A row of the outbox, see `bot.store.tables`. `content` has "text" and "blocks", some "broadcast" and "newer"."""
 
     id: int

@@ -9,6 +9,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+import msgspec
 from sqlalchemy import and_, delete, exists, func, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -74,7 +75,7 @@ KEPT_S = 7 * 86400.0
 """Seconds that a finished page is kept, for looking it up in the database."""
 
 
-class PageRow(NamedTuple):
+class PageRow(msgspec.Struct, frozen=True):
     """A page that waits to be sent to a pager. Times are seconds since 1970."""
 
     id: int
@@ -111,7 +112,7 @@ class PageRows(StoredRows):
                 return None
             older = and_(waiting, pages.c.key == row.key, pages.c.id < row.id)
             await connection.execute(update(pages).where(older).values(state="skipped"))
-        return PageRow(**{name: getattr(row, name) for name in PageRow._fields})
+        return PageRow(**{name: getattr(row, name) for name in PageRow.__struct_fields__})
 
     async def done(self, page: PageRow) -> None:
         """Notes that the pager took the page."""

@@ -114,7 +114,7 @@ class Extent(NamedTuple):
 ORDINARY = Extent()
 
 
-class IncidentTimes(NamedTuple):
+class IncidentTimes(msgspec.Struct, frozen=True):
     """The settings of incidents, in seconds: how long a cause must be gone to count as resolved, how long after that it
     is the same incident that comes back, how long an open one waits for somebody before the next of the rota is called
     (0: nobody ever is), and how long Alertmanager may be silent about an alert that fires (0: without limit). It

@@ -8,11 +8,13 @@ from itertools import pairwise
 from statistics import median
 from typing import NamedTuple
 
+import msgspec
+
 from bot.report import SEVERITIES, Severity
 from bot.triage.state import CALLS, News, Turn
 
 
-class Counts(NamedTuple):
+class Counts(msgspec.Struct, frozen=True):
     """How many alerts, pods and nodes of one incident fire now, and how many ever did; the nodes are those of alerts
     that name no pod. `subjects` are some of the pods, firing ones first.
 
@@ -116,7 +118,7 @@ class TimelineEntry(NamedTuple):
     news: News
 
 
-class Summary(NamedTuple):
+class Summary(msgspec.Struct, frozen=True):
     """The summary of an incident. Times are in seconds since it first opened, None for what did not happen, or not yet.
 
     `acknowledged_s` is until the first person acknowledged, took, muted or handed it over. `ended_s` is until it was
@@ -192,7 +194,7 @@ class Case(NamedTuple):
     spells: Sequence[FiringSpan] = ()
 
 
-class OncallReport(NamedTuple):
+class OncallReport(msgspec.Struct, frozen=True):
     """The incidents of a period. `opened` counts those that opened in it by cause and severity, the most severe first;
     the median times (seconds, None without any) and `alerts` (how many of a name, most first) are of these incidents.
     `calls` counts every call in the period by who was called, most first, also for incidents that opened before.

@@ -86,7 +86,7 @@ class Approving:
                 now = writable.changer.time()
                 if not await self._deps.store.approvals.decide(key, "approved", now=now, by=who.user, line=line):
                     raise await self._decided(writable, key)
-                approval = approval._replace(decided_by=who.user)
+                approval = msgspec.structs.replace(approval, decided_by=who.user)
                 await self._told(writable.journal.show_waiting(approval, pending.record, "approved", by=who.user))
                 try:
                     await make()
@@ -107,7 +107,7 @@ class Approving:
             line, now = _line(who.user, approval, "refused-by-approver"), writable.changer.time()
             if not await self._deps.store.approvals.decide(key, "refused", now=now, by=who.user, line=line):
                 raise await self._decided(writable, key)
-            await self._tell_no(writable, approval._replace(state="refused", decided_by=who.user))
+            await self._tell_no(writable, msgspec.structs.replace(approval, state="refused", decided_by=who.user))
         return self._deps.say("card.cancelled")
 
     async def look_after(self) -> None:
@@ -165,7 +165,7 @@ class Approving:
         await writable.journal.show_waiting(approval, record, approval.state, by="" if by == ITSELF else by)
 
     async def _void(self, writable: WritableCluster, approval: Approval, why: str) -> None:
-        voided = approval._replace(state="void", decided_by=ITSELF, reason=why)
+        voided = msgspec.structs.replace(approval, state="void", decided_by=ITSELF, reason=why)
         line, now = _line(ITSELF, voided, "void"), writable.changer.time()
         if await self._deps.store.approvals.decide(approval.id, "void", now=now, by=ITSELF, reason=why, line=line):
             await self._tell_no(writable, voided)
@@ -209,7 +209,7 @@ class Approving:
         self, writable: WritableCluster, approval: Approval, pending: Pending, why: str, *, audited: bool = False
     ) -> None:
         """Unless a pass has seen by now that it was done after all, which is on the card then."""
-        shown = approval._replace(state="not-done", reason=why)
+        shown = msgspec.structs.replace(approval, state="not-done", reason=why)
         line = _line(ITSELF, shown, "not-done") if audited else None
         async with writable.busy:
             known = await self._deps.store.changes(writable.cluster).known(pending.record.id)

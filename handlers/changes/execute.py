@@ -11,6 +11,8 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
+import msgspec
+
 from bot.access import Access, Action, WhyDenied, decide_access
 from bot.changes.decide import carries, how_it_ended
 from bot.changes.deployments import place_of
@@ -82,7 +84,9 @@ class ChangeMaker:
 
         With a `basis` it is Refused where the Deployment has another.
         """
-        found = (await look(sources, request, writable.writer))._replace(skew_s=writable.changer.skew_s())
+        found = msgspec.structs.replace(
+            (await look(sources, request, writable.writer)), skew_s=writable.changer.skew_s()
+        )
         if basis and basis_of(found.deployment) != basis:
             raise Refused(CHANGED)
         outcome = prepare(found, request, change_id or uuid.uuid4().hex[:12], by=who.user, channel=who.channel)
@@ -127,7 +131,7 @@ class ChangeMaker:
             if event is None or carries(deployment, record):
                 await writable.changer.begin(deployment, record)
                 return "raised"
-            await writable.journal.note(event._replace(at=writable.changer.time()))
+            await writable.journal.note(msgspec.structs.replace(event, at=writable.changer.time()))
         return event.kind
 
     async def open(

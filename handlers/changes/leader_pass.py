@@ -12,6 +12,8 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from functools import partial
 from typing import NamedTuple, Self
 
+import msgspec
+
 from bot.changes.changer import Changer
 from bot.changes.deadline import skewed
 from bot.errors import BotError, NotFound, UsageError, bugs_as_errors
@@ -114,7 +116,7 @@ class Leadership:
             self._possible.set_result(possible)
 
 
-class Watch(NamedTuple):
+class Watch(msgspec.Struct, frozen=True):
     """What leading one cluster needs. `lease_namespace` finds where the Lease is; `beside` is called after a pass."""
 
     cluster: str

@@ -215,5 +215,5 @@ class ChangeService:
         """The snapshot with the change that is open by the store's copy alone, if the Deployment has no record."""
         with contextlib.suppress(BotError):  # a bot that may not write has made no change
             copy = await (await self._maker.writable(cluster)).changer.not_carried(found.deployment)
-            return found._replace(copy=copy.record if copy else None)
+            return msgspec.structs.replace(found, copy=copy.record if copy else None)
         return found

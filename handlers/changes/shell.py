@@ -15,6 +15,8 @@ from contextlib import AbstractAsyncContextManager, contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
+import msgspec
+
 from bot.changes.changer import Changer
 from bot.changes.deadline import later
 from bot.changes.deployments import ChangeFailed
@@ -56,7 +58,7 @@ Capture = Callable[[Sources, ChangeSnapshot, Path], Awaitable[str]]
 """Records what a restart of the scheduler's pods destroys, and tells a person what was written."""
 
 
-class ShellTools(NamedTuple):
+class ShellTools(msgspec.Struct, frozen=True):
     """What a change from the shell works with. `open_writer` gives None where the cluster is a recording.
 
     `copies` reads the changes that the store has as open, None where the settings name no store; it raises BotError.
@@ -177,7 +179,7 @@ async def _at_once(tools: ShellTools, request: Show | Extend | Revert) -> tuple[
                 copies = await _copies(tools)
                 journal = NoJournal(copies.opened)
                 copy = await Changer(writer, journal).not_carried(found.deployment)
-                found = found._replace(copy=copy.record if copy else None)
+                found = msgspec.structs.replace(found, copy=copy.record if copy else None)
                 tools.tell(f"{copies.why}\n" if copies.unread else "")
             if (record := open_one(found, request)) is None:
                 as_wanted = isinstance(request, Revert) and found.open is None

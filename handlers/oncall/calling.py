@@ -13,7 +13,6 @@ import math
 import re
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import NamedTuple
 
 import httpx
 import msgspec
@@ -41,7 +40,7 @@ PATIENCE_S = 60.0
 """Seconds for which a cluster that cannot be read keeps alerts waiting for their cause."""
 
 
-class OncallPlan(NamedTuple):
+class OncallPlan(msgspec.Struct, frozen=True):
     """How incidents are looked after. An alert is about the one of `clusters` that it names, else `usual`.
 
     `owner` is the name of this process only, `pass_s` is in seconds; for `pagerduty` see `Rota`. If more than
@@ -244,13 +243,13 @@ def extent_of(row: Row, counts: Counts) -> Extent:
 def call_to_come(row: Row, counts: Counts, terms: IncidentTimes, rota: Sequence[str]) -> Call | None:
     """The call that comes next if nothing changes, with that rota; None without one."""
     firing, extent = counts.firing > 0, extent_of(row, counts)
-    return next_call(row.incident, terms._replace(rota=tuple(rota)), firing=firing, extent=extent)
+    return next_call(row.incident, msgspec.structs.replace(terms, rota=tuple(rota)), firing=firing, extent=extent)
 
 
 def terms_now(terms: IncidentTimes, rota: Rota) -> IncidentTimes:
     """The incident times with the present rota; without anybody to call until the rota was asked for."""
     known = rota.known()
-    return terms._replace(call_s=0.0) if known is None else terms._replace(rota=known)
+    return msgspec.structs.replace(terms, call_s=0.0) if known is None else msgspec.structs.replace(terms, rota=known)
 
 
 def is_asked_for(
@@ -262,7 +261,7 @@ def is_asked_for(
     """
     if rota.known() is not None:
         return False
-    probed = terms._replace(rota=rota.known(terms.call_s) or (ON_CALL,))
+    probed = msgspec.structs.replace(terms, rota=rota.known(terms.call_s) or (ON_CALL,))
     for row in rows:
         some = counts.get(row.id, Counts())
         step = passed(row.incident, now, probed, firing=some.firing > 0, extent=extent_of(row, some))

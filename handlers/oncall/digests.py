@@ -265,7 +265,8 @@ class Digests:
         before = earlier[-1].figures if earlier else None
         newer = next((gap.why for gap in report.gaps if gap.source == NEWER_HAMI), "")
         owners, room = report.typed(OwnerRow), rooms(after, now)
-        return DigestPost(report, before, after, len(opened), late, owners, room, newer), files
+        post = DigestPost(report, before, after, len(opened), late, owners=owners, rooms=room, newer=newer)
+        return post, files
 
     def _pictures(self, gpus: object, runs: Sequence[PostedDigest]) -> list[File]:
         say, files = self._deps.say, list[File]()

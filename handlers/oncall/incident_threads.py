@@ -88,7 +88,7 @@ class IncidentThreads:
                 incident = step.incident
                 if step.news:
                     self._wake()  # it is told in the next pass
-        await self._show(row._replace(incident=incident), counts)
+        await self._show(msgspec.structs.replace(row, incident=incident), counts)
         if row.thread_ts:
             await self._reply(row, counts, untold)
 
@@ -186,7 +186,7 @@ async def summary_of(store: Store, incident_id: str, happened: Sequence[Timeline
     summary = summarize(happened)
     ended_at = now if summary.ended_s is None else happened[0].at + summary.ended_s
     spells = (await store.alerts.spells([incident_id])).get(incident_id, [])
-    return summary._replace(affected=await asyncio.to_thread(gpu_time, spells, ended_at))
+    return msgspec.structs.replace(summary, affected=await asyncio.to_thread(gpu_time, spells, ended_at))
 
 
 async def oncall_report(store: Store, since: float, until: float) -> OncallReport:

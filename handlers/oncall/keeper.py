@@ -11,6 +11,8 @@ from collections import defaultdict
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from functools import partial
 
+import msgspec
+
 from bot.errors import BotError, SourceError, bugs_as_errors
 from bot.periodic_jobs import Clock, Job, retried
 from bot.slack.render.triage_head import render_reminder
@@ -131,7 +133,7 @@ class Keeper:
                     seen = nodes if looked_at >= row.incident.since else UNSEEN
                     counted = counts.get(row.id, Counts())
                     is_acted_on = row.id in acted or (row.channel, row.thread_ts) in acted
-                    its = terms._replace(call_s=0.0) if is_acted_on else terms
+                    its = msgspec.structs.replace(terms, call_s=0.0) if is_acted_on else terms
                     await self._incident_threads.keep(row, its, counted, seen, untold.get(row.id, ()))
             except StoreError:
                 raise

@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, cast
 
+import msgspec
 import pytest
 
 from bot.kube.client.leader import Leader
@@ -164,7 +165,7 @@ async def test_where_another_leads_an_earlier_trouble_is_over(tmp_path: Path, bu
                 return not leadership.trouble
 
             await until(is_told)
-            async with leading(watched(here)._replace(identity="another", clock=Clock())) as other:
+            async with leading(msgspec.structs.replace(watched(here), identity="another", clock=Clock())) as other:
                 await until(is_over)
                 assert other.trouble == ""
     assert bugs

@@ -3,6 +3,7 @@
 from datetime import UTC, datetime
 from typing import get_args
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -62,23 +63,23 @@ def test_after_the_rota_the_last_resort_is_called_and_then_the_rota_again_until_
     first = [(15, "called", "U1"), (30, "called", "U2"), (45, "last-resort", "S9")]
     again = [(105, "called", "U1"), (120, "called", "U2"), (135, "last-resort", "S9")]
     assert called == [*first, *again, (195, "called", "U1"), (210, "called", "U2"), (225, "last-resort", "S9")]
-    assert next_call(done(waiting, "ack", 14400), TERMS._replace(lapse_s=0), firing=True) is None
+    assert next_call(done(waiting, "ack", 14400), msgspec.structs.replace(TERMS, lapse_s=0), firing=True) is None
 
 
 def test_a_last_resort_alone_is_called_where_there_is_no_rota() -> None:
-    assert after(opened(0), 900, TERMS._replace(rota=()))[1] == [News("last-resort", detail="S9")]
+    assert after(opened(0), 900, msgspec.structs.replace(TERMS, rota=()))[1] == [News("last-resort", detail="S9")]
 
 
 def test_what_is_info_calls_nobody() -> None:
     waiting = opened(0)
     for hour in range(100):
-        waiting, news = after(waiting, hour * 3600, TERMS._replace(critical_at_once=True), INFO)
+        waiting, news = after(waiting, hour * 3600, msgspec.structs.replace(TERMS, critical_at_once=True), INFO)
         assert news == []
     assert next_call(waiting, TERMS, firing=True, extent=INFO) is None
 
 
 def test_what_is_critical_calls_at_once_if_so_set() -> None:
-    at_once = TERMS._replace(critical_at_once=True)
+    at_once = msgspec.structs.replace(TERMS, critical_at_once=True)
     assert after(opened(0), 0, at_once, CRITICAL)[1] == [News("called", detail="U1")]
     assert after(opened(0), 0, TERMS, CRITICAL)[1] == []
     assert after(opened(0), 899, at_once, WARNING)[1] == []
@@ -87,7 +88,7 @@ def test_what_is_critical_calls_at_once_if_so_set() -> None:
 
 
 def test_a_warning_calls_within_office_hours_and_what_is_critical_at_any_time() -> None:
-    in_office = TERMS._replace(hours=read_hours("mon-fri 09:00-18:00 Europe/Berlin"))
+    in_office = msgspec.structs.replace(TERMS, hours=read_hours("mon-fri 09:00-18:00 Europe/Berlin"))
     saturday, monday = moment("2026-11-21T12:00:00+01:00"), moment("2026-11-23T09:00:00+01:00")
     waiting = opened(saturday)
     assert next_call(waiting, in_office, firing=True, extent=WARNING) == ("U1", monday)
@@ -143,7 +144,7 @@ def test_an_acknowledgement_lapses_and_the_rota_is_called_from_its_beginning_at_
     again, news = after(acked, 8200)
     assert news == [News("lapsed"), News("called", detail="U1")]
     assert (again.state, again.called, again.owner) == ("open", ("U1",), "ada")
-    assert after(acked, 1e6, TERMS._replace(lapse_s=0))[1] == []
+    assert after(acked, 1e6, msgspec.structs.replace(TERMS, lapse_s=0))[1] == []
 
 
 @pytest.mark.parametrize(
@@ -178,7 +179,7 @@ def test_what_grows_before_anybody_was_called_waits_as_before() -> None:
 
 def test_while_it_is_not_known_who_is_on_call_nothing_is_said_to_be_worse() -> None:
     acked = acknowledged()
-    assert after(acked, 1010, TERMS._replace(rota=(), last_resort=""), CRITICAL) == (acked, [])
+    assert after(acked, 1010, msgspec.structs.replace(TERMS, rota=(), last_resort=""), CRITICAL) == (acked, [])
 
 
 _EVENTS = st.lists(
@@ -197,7 +198,7 @@ _EVENTS = st.lists(
 def test_in_any_order_of_events_only_those_are_called_who_have_to_be(
     events: list[tuple[int, bool, str, int, Deed | None]], at_once: bool, repeat_s: float, lapse_s: float
 ) -> None:
-    terms = TERMS._replace(critical_at_once=at_once, repeat_s=repeat_s, lapse_s=lapse_s)
+    terms = msgspec.structs.replace(TERMS, critical_at_once=at_once, repeat_s=repeat_s, lapse_s=lapse_s)
     incident, at = opened(0), 0.0
     for wait, firing, severity, pods, deed in events:
         at += wait
@@ -229,7 +230,7 @@ def test_in_any_order_of_events_only_those_are_called_who_have_to_be(
 def test_whatever_happened_before_the_last_resort_is_reached_if_nobody_acknowledges(
     events: list[tuple[int, bool, str, int, Deed | None]], severity: str
 ) -> None:
-    terms = TERMS._replace(hours=read_hours("mon-fri 09:00-18:00 Europe/Berlin"))
+    terms = msgspec.structs.replace(TERMS, hours=read_hours("mon-fri 09:00-18:00 Europe/Berlin"))
     incident, at = opened(0), 0.0
     for wait, firing, before, pods, deed in events:
         at += wait

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import aiohttp
+import msgspec
 import pytest
 
 from bot.kube.cluster import Cluster
@@ -132,7 +133,9 @@ async def test_head_and_evidence_tell_one_severity(rig: Rig, keeper: Keeper) -> 
 
 @on_rig(3)
 async def test_the_evidence_of_what_is_critical_waits_for_no_head_of_what_is_not(rig: Rig, keeper: Keeper) -> None:
-    calm = [pending(name=f"Disk{number}", pod="x")._replace(namespace="", pod="") for number in range(8)]
+    calm = [
+        msgspec.structs.replace(pending(name=f"Disk{number}", pod="x"), namespace="", pod="") for number in range(8)
+    ]
     await keeper.take([*calm, pending(0, severity="critical")])
     await keeper.look()
     await rig.outbox.step(ONCALL)

@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import msgspec
 import pytest
 
 from bot.triage.routes import Ignored, read_route
@@ -22,7 +23,7 @@ WRITES = frozenset({"take", "sort", "change", "find_threads", "show", "proven", 
 NOISE = (read_route(['alertname="Noise"'], ""),)
 HEARD = [pending(0), pending(3)]
 NOISY = [pending(6, name="Noise"), pending(9, name="Noise")]
-OVER = [alert._replace(status="resolved") for alert in NOISY]
+OVER = [msgspec.structs.replace(alert, status="resolved") for alert in NOISY]
 
 
 class Case(NamedTuple):

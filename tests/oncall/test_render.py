@@ -90,7 +90,7 @@ def test_while_it_is_muted_a_button_lifts_that() -> None:
 def test_a_head_is_as_severe_as_the_severest_of_its_alerts(
     found: Severity, labelled: tuple[str, ...], said: str
 ) -> None:
-    counts = head("open").counts._replace(severities=labelled)
+    counts = msgspec.structs.replace(head("open").counts, severities=labelled)
     shown = head("open")._replace(cause=msgspec.structs.replace(CAUSE, severity=found), counts=counts)
     assert render_head(shown).in_words(Texts("en")).text.startswith(f"{MARKS[said]} Open, {said}: ")
 

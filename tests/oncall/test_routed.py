@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import msgspec
 import pytest
 from pydantic import SecretStr
 
@@ -30,13 +31,13 @@ NOISE = read_route(['alertname="Noise"'], "")
 
 def of_team(number: int, team: str, **over: str) -> Alert:
     one = pending(number, fingerprint=f"{team}{number}", **over)
-    return one._replace(labels={**one.labels, "team": team})
+    return msgspec.structs.replace(one, labels={**one.labels, "team": team})
 
 
 def bare(number: int, **over: str) -> Alert:
     """One that no cluster explains: a cause of its own."""
     one = of_team(number, **{"team": "", "name": f"Disk{number:04}", **over})
-    return one._replace(namespace="", pod="")
+    return msgspec.structs.replace(one, namespace="", pod="")
 
 
 @on_rig(9)

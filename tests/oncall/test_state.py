@@ -2,6 +2,7 @@
 
 from typing import get_args
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -139,9 +140,9 @@ def test_until_when_is_the_same_after_it_was_written_down(until: MuteUntil) -> N
 
 def test_who_is_on_call_by_now_is_called_if_they_were_not_before() -> None:
     waiting, _ = after(opened(0), 900, firing=True)
-    waiting, news = after(waiting, 1800, firing=True, terms=TERMS._replace(rota=()))
+    waiting, news = after(waiting, 1800, firing=True, terms=msgspec.structs.replace(TERMS, rota=()))
     assert (waiting.called, news) == (("U1",), [])
-    step = passed(waiting, 1801, TERMS._replace(rota=("U1", "U3", "U2")), firing=True)
+    step = passed(waiting, 1801, msgspec.structs.replace(TERMS, rota=("U1", "U3", "U2")), firing=True)
     assert step.news == (News("called", detail="U3"),)
 
 
@@ -159,8 +160,8 @@ def test_the_call_to_come_is_the_one_that_is_made() -> None:
 def test_nobody_is_to_be_called_for_what_is_gone_seen_or_called_for_by_nobody() -> None:
     assert next_call(opened(0), TERMS, firing=False) is None
     assert next_call(done(opened(0), "ack"), TERMS, firing=True) is None
-    assert next_call(opened(0), TERMS._replace(rota=()), firing=True) is None
-    assert next_call(opened(0), TERMS._replace(call_s=0), firing=True) is None
+    assert next_call(opened(0), msgspec.structs.replace(TERMS, rota=()), firing=True) is None
+    assert next_call(opened(0), msgspec.structs.replace(TERMS, call_s=0), firing=True) is None
 
 
 _DEEDS = st.sampled_from(get_args(Deed))
