@@ -7,7 +7,7 @@ from collections.abc import Callable
 import msgspec
 
 from bot.changes.deadline import wrong_clock
-from bot.changes.decide import carries, how_it_ended
+from bot.changes.decide import carries, decide, how_it_ended
 from bot.changes.deployments import FOREVER, ChangeFailed, Object, Objects, looked_at, open_record, place_of, set_in_all
 from bot.changes.flags import target_of
 from bot.changes.journal import ChangeEvent, Journal, Open
@@ -146,7 +146,7 @@ class Changer:
                 if wanted is None and (wanted := await self.not_carried(deployment)) is None:
                     wanted = Open(open_record(deployment), str(deployment["metadata"].get("uid", "")), "effective")
                 if carries(deployment, wanted.record):
-                    event = await self._objects.act(deployment, FOREVER, by=by)
+                    event = await self._objects.act(deployment, decide(deployment, FOREVER), by=by)
                 else:  # its record is damaged or gone; or it ended by a write whose answer was lost, or by another
                     event = await self._objects.act_by_copy(deployment, wanted, FOREVER, by=by)
             except (Conflict, OutcomeUnknown) as error:

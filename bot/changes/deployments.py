@@ -9,30 +9,16 @@ from collections.abc import Callable
 
 import msgspec
 
-from bot.changes.decide import (
-    Blocked,
-    Ended,
-    Forget,
-    Restore,
-    Retime,
-    Wait,
-    carries,
-    decide,
-    decide_by_copy,
-    why_not_carried,
-)
-from bot.changes.flags import Object, find_spot, last_set, target_of
+from bot.changes.decide import Due, Wait, carries, decide_by_copy, why_not_carried
+from bot.changes.flags import Object, target_of
 from bot.changes.journal import ChangeEvent, Open
-from bot.changes.merge import by_hand
-from bot.changes.plan import Patch, annotation, plan_forget
-from bot.changes.record import Record, UnreadableRecord, read_record
+from bot.changes.plan import annotation, plan_forget
+from bot.changes.record import Record, read_record
 from bot.errors import BotError, NotFound, SourceError
 from bot.kube.client.writer import Conflict, OutcomeUnknown, Writer
 from bot.texts import Text
 
 FOREVER = float("inf")
-
-Due = Wait | Restore | Retime | Forget | Blocked | Ended | UnreadableRecord | None
 
 
 class Objects:
@@ -55,12 +41,8 @@ class Objects:
         """The Deployment, read anew from the API server. Raises SourceError."""
         return await self.writer.deployment(namespace, name)
 
-    async def act(self, deployment: Object, now: float, *, by: str = "", detail: str = "") -> ChangeEvent | None:
-        """Does what is due on the Deployment at `now`. Raises Conflict if it changed, OutcomeUnknown, SourceError."""
-        return await self._carried_out(deployment, decide(deployment, now), by, detail)
-
     async def act_by_copy(
-        self, deployment: Object, change: Open, now: float, *, by: str = "", detail: str = ""
+        self, deployment: Object, change: Open, now: float, *, by: str = "", early: str = ""
     ) -> ChangeEvent | None:
         """Does what is due on a change that the object does not carry, by the journal's copy; `unreadable` before it is
         due.
@@ -68,44 +50,29 @@ class Objects:
         due, why = decide_by_copy(deployment, change, now), why_not_carried(deployment, change.record)
         if isinstance(due, Wait):
             return ChangeEvent("unreadable", change.record.target, change.record, why, source="copy")
-        event = await self._carried_out(deployment, due, by, detail)
-        if event is None or isinstance(due, Ended):
+        event = await self.act(deployment, due, by=by, early=early)
+        if event is None or event.source != "record":  # it had ended
             return event
         return msgspec.structs.replace(event, detail="\n".join(filter(None, (why, event.detail))), source="copy")
 
-    async def _carried_out(self, deployment: Object, due: Due, by: str, detail: str) -> ChangeEvent | None:
-        target = target_of(deployment)
-        match due:
-            case Restore(record, patch, kept):
-                await set_running(self.writer, deployment, record, record.old)
-                await self._patch(deployment, patch)
-                return ChangeEvent("reverted", target, record, "\n".join(filter(None, (detail, kept))), by)
-            case Retime(record, patch, detail):
-                await self._patch(deployment, patch)
-                return ChangeEvent("retimed", target, record, detail, by)
-            case Forget(record, patch, how, diff):
-                if how == "drifted":  # pods of the words before may still run
-                    await set_running(self.writer, deployment, record, level_now(deployment, record))
-                await self._patch(deployment, patch)
-                return ChangeEvent(how, target, record, diff, by)
-            case Ended(event, patch):
-                if event.kind == "never-raised" and event.record and annotation(deployment) is None:
-                    # Of a plan that was carried out a level may be left: by whoever was killed then, and wrote no more.
-                    with contextlib.suppress(SourceError):
-                        await set_running(self.writer, deployment, event.record, level_now(deployment, event.record))
-                await self._patch(deployment, patch)
-                return msgspec.structs.replace(event, by=by)
-            case Blocked(record, why):
-                return ChangeEvent("failed", target, record, why, by, by_hand=by_hand(deployment, record))
-            case UnreadableRecord(why):
-                return ChangeEvent("unreadable", target, None, why)
-            case _:
-                return None
-
-    async def _patch(self, deployment: Object, patch: Patch) -> None:
-        if patch:
+    async def act(
+        self, deployment: Object, due: Due | Wait | None, *, by: str = "", early: str = ""
+    ) -> ChangeEvent | None:
+        """Does what is due on the Deployment; `early` says why it is done before the deadline. Raises Conflict if the
+        object changed, OutcomeUnknown, SourceError.
+        """
+        if not isinstance(due, Due):
+            return None
+        event = due.event
+        if due.level is not None and event.record:
+            with contextlib.suppress(*([SourceError] if event.kind == "never-raised" else [])):
+                await set_running(self.writer, deployment, event.record, due.level)
+        if due.patch:
             meta = deployment["metadata"]
-            await self.writer.patch_deployment(meta["namespace"], meta["name"], patch)
+            await self.writer.patch_deployment(meta["namespace"], meta["name"], due.patch)
+        if early and (event.kind, event.source) == ("reverted", "record"):
+            event = msgspec.structs.replace(event, detail="\n".join(filter(None, (early, event.detail))))
+        return msgspec.structs.replace(event, by=by)
 
 
 def place_of(record: Record) -> tuple[str, str]:
@@ -137,13 +104,6 @@ async def set_running(writer: Writer, deployment: Object, record: Record, level:
     if unset:
         raise unset[0]
     return count
-
-
-def level_now(deployment: Object, record: Record) -> str:
-    """The log level that the container's words set now; empty if they set none."""
-    spot = find_spot(deployment, record.container)
-    found = last_set(spot, record.kind.flag) if spot else None
-    return found.value if found and record.kind.values.is_value(found.value) else ""
 
 
 class ChangeFailed(BotError):  # noqa: N818  # what the person is told

@@ -17,7 +17,7 @@ from bot.changes.deployments import FOREVER, ChangeFailed, Object, Objects, plac
 from bot.changes.journal import ENDS, ChangeEvent, Journal, NotYet, Open
 from bot.changes.merge import by_hand
 from bot.changes.plan import Plan, unfinished_rollout
-from bot.changes.record import KEY, Record, UnreadableRecord, same_way_back
+from bot.changes.record import KEY, Record, same_way_back
 from bot.errors import BotError, Bug, NotFound, SourceError, about_request, bugs_as_errors
 from bot.kube.client.writer import Conflict, OutcomeUnknown
 from bot.texts import Text, in_english
@@ -172,13 +172,13 @@ class Reconciler:
                     if underway or carries(deployment, change.record):
                         return _Looked()
                     with _traced(record, f"{namespace}/{name}"):
-                        return _Looked(await self._objects.act_by_copy(deployment, change, now, detail=early))
+                        return _Looked(await self._objects.act_by_copy(deployment, change, now, early=early))
                 due = decide(deployment, now)
-                record = None if due is None or isinstance(due, UnreadableRecord) else due.record
                 if isinstance(due, Wait):
                     return _Looked(waiting=(deployment, due.record))
+                record = due.event.record if due else None
                 with _traced(record, f"{namespace}/{name}"):
-                    return _Looked(await self._objects.act(deployment, now, detail=early))
+                    return _Looked(await self._objects.act(deployment, due, early=early))
         except NotFound:
             gone = ChangeEvent("replaced", f"{namespace}/{name}", record, "the Deployment is gone", source="found")
             return _Looked(gone if change else None)

@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from bot.changes.decide import Due, decide
 from bot.changes.kinds import KINDS, ChangeKind, Switch
 from bot.changes.plan import Raise
 from bot.changes.record import Means
@@ -83,3 +84,10 @@ def deployment(
         },
         "status": {"observedGeneration": 3, "replicas": 1, "updatedReplicas": 1, "availableReplicas": 1},
     }
+
+
+def due_on(target: dict[str, Any], now: float) -> Due:
+    """What is due on the Deployment, where something is."""
+    due = decide(target, now)
+    assert isinstance(due, Due), due
+    return due
