@@ -20,10 +20,10 @@ from bot.store.audit import AuditedRows, AuditLine
 from bot.store.engine import transaction
 from bot.store.facts import is_known, make_known
 from bot.store.tables import alerts, incident_events, incidents, outbox
-from bot.store.timeline import IncidentEvent, event_of, note, queue
+from bot.store.timeline import event_of, note, queue
 from bot.triage.cause import STORM, Cause, severest
 from bot.triage.state import Incident, News, Step, joined, opened, pages
-from bot.triage.summary import GpuRequest
+from bot.triage.summary import GpuRequest, IncidentEvent
 from bot.triage.webhook import Alert
 
 Decide = Callable[[Incident, bool], Step | str]

@@ -7,7 +7,7 @@ Of one page only the newest state counts: a pager need not ring for what was ack
 import json
 from collections import defaultdict
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 from sqlalchemy import and_, delete, exists, func, insert, select, update
@@ -16,19 +16,12 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from bot.store.engine import StoredRows
 from bot.store.tables import incident_events, incidents, pages
 from bot.triage.state import Action, News, Page
+from bot.triage.summary import IncidentEvent
 
 _TOLD_BY_ITSELF = frozenset({"profile-taken"})
 """Events that need no reply, because they show in the thread anyway."""
 _UNTOLD = frozenset({"opened", "unmuted"})
 """Events that the head's edit tells well enough, unless they have a detail or a person."""
-
-
-class IncidentEvent(NamedTuple):
-    """An event of an incident: its number within the incident, when (seconds since 1970), and what happened."""
-
-    seq: int
-    at: float
-    news: News
 
 
 async def note(connection: AsyncConnection, incident_id: str, news: Sequence[News], at: float) -> None:
@@ -68,7 +61,7 @@ class Timeline(StoredRows):
 
 def event_of(row: Any) -> IncidentEvent:
     """The event that a row of `incident_events` is."""
-    return IncidentEvent(row.seq, row.at, News(row.turn, row.by, json.loads(row.detail)))
+    return IncidentEvent(row.at, News(row.turn, row.by, json.loads(row.detail)), row.seq)
 
 
 KEPT_S = 7 * 86400.0

@@ -111,11 +111,14 @@ _SEEN = frozenset({"acknowledged", "taken", "handed-over", "muted"})
 _DONE = frozenset({"noted", "handed-over", "muted", "closed", "change-asked", "profile-taken"})
 
 
-class TimelineEntry(NamedTuple):
-    """One event in an incident's timeline; `at` in seconds since 1970."""
+class IncidentEvent(NamedTuple):
+    """An event in an incident's timeline: when it was (seconds since 1970), what happened, and in the store its number
+    within the incident.
+    """
 
     at: float
     news: News
+    seq: int = 0
 
 
 class Summary(msgspec.Struct, frozen=True):
@@ -136,12 +139,12 @@ class Summary(msgspec.Struct, frozen=True):
     returned: int = 0
     called: tuple[str, ...] = ()
     pages: int = 0
-    done: tuple[TimelineEntry, ...] = ()
+    done: tuple[IncidentEvent, ...] = ()
     owner: str = ""
     affected: GpuTime = GpuTime()
 
 
-def summarize(happened: Sequence[TimelineEntry]) -> Summary:
+def summarize(happened: Sequence[IncidentEvent]) -> Summary:
     """The summary of a timeline, which is in order and begins with the opening."""
     if not happened:
         return Summary()
@@ -166,10 +169,10 @@ def summarize(happened: Sequence[TimelineEntry]) -> Summary:
     )
 
 
-def _owner(happened: Sequence[TimelineEntry]) -> str:
+def _owner(happened: Sequence[IncidentEvent]) -> str:
     """As `bot.triage.state.act` has it: whoever does something first, until somebody takes it or is given it."""
     owner = ""
-    for _, news in happened:
+    for _, news, _ in happened:
         match news.turn:
             case "handed-over":
                 owner = news.detail
@@ -189,7 +192,7 @@ class Case(NamedTuple):
 
     cause: str
     severity: Severity
-    happened: Sequence[TimelineEntry]
+    happened: Sequence[IncidentEvent]
     alerts: Sequence[tuple[str, int]] = ()
     spells: Sequence[FiringSpan] = ()
 

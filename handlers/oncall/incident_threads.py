@@ -33,7 +33,6 @@ from bot.slack.render.triage import render_news
 from bot.slack.render.triage_head import Head, details, render_head
 from bot.store import Store
 from bot.store.incidents import Row, evidence_key, head_key
-from bot.store.timeline import IncidentEvent
 from bot.texts import Text
 from bot.triage.cause import severest
 from bot.triage.state import CALLS, IncidentTimes, Nodes, passed
@@ -41,9 +40,9 @@ from bot.triage.summary import (
     ENDS,
     Case,
     Counts,
+    IncidentEvent,
     OncallReport,
     Summary,
-    TimelineEntry,
     gpu_time,
     report_on,
     summarize,
@@ -174,12 +173,12 @@ async def reply_of(store: Store, head: Head, event: IncidentEvent) -> Draft:
     message = render_news(event.news)
     if event.news.turn not in ENDS:
         return message
-    until = [TimelineEntry(past.at, past.news) for past in await store.timeline.of(head.id) if past.seq <= event.seq]
+    until = [past for past in await store.timeline.of(head.id) if past.seq <= event.seq]
     summary = await summary_of(store, head.id, until, event.at)
     return message._replace(blocks=(*message.blocks, summary_block(head, summary)))
 
 
-async def summary_of(store: Store, incident_id: str, happened: Sequence[TimelineEntry], now: float) -> Summary:
+async def summary_of(store: Store, incident_id: str, happened: Sequence[IncidentEvent], now: float) -> Summary:
     """The summary of an incident's timeline, or of its beginning; its GPU-hours count up to its end, or else up to
     `now`. Raises StoreError.
     """
@@ -199,10 +198,9 @@ async def oncall_report(store: Store, since: float, until: float) -> OncallRepor
         some = counts.get(row.id, Counts())
         # Where no rule knows the cause, the alert with the most firing stands for it.
         name = row.cause.code or next((alert for alert, _, _ in some.by_name), "") or row.cause.claim
-        happened = [TimelineEntry(event.at, event.news) for event in events]
         of_cluster = [spell._replace(pod=(row.cluster, *spell.pod)) for spell in spells.get(row.id, ())]
         alerts = [(alert, total) for alert, _, total in some.by_name]
-        cases.append(Case(name, severest(row.cause.severity, some.severities), happened, alerts, of_cluster))
+        cases.append(Case(name, severest(row.cause.severity, some.severities), events, alerts, of_cluster))
     return await asyncio.to_thread(report_on, cases, since, until)
 
 

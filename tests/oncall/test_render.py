@@ -18,7 +18,7 @@ from bot.slack.render.triage_head import Head, IncidentButton, render_head
 from bot.texts import LANGUAGES, Language, Texts
 from bot.triage.routes import Ignored
 from bot.triage.state import CALLS, Deed, Incident, MuteUntil, News, State, Turn
-from bot.triage.summary import TimelineEntry, summarize
+from bot.triage.summary import IncidentEvent, summarize
 from sandbox.slack.content import strings_of
 from sandbox.slack.validate import validate_view
 from tests.oncall.heads import CAUSE, HOSTILE, head
@@ -53,7 +53,7 @@ def test_a_mute_ends_at_a_time_that_can_be_read_and_is_the_same_everywhere(ends:
     say = Texts("en")
     news = render_news(News("muted", "U0ADA00001", f"{float(ends):.0f}")).in_words(say)
     muted = head("muted")._replace(incident=Incident("muted", 1.0, muted_until=MuteUntil(float(ends))))
-    happened = [TimelineEntry(1.0, News("muted", "U0ADA00001", f"{float(ends):.0f}"))]
+    happened = [IncidentEvent(1.0, News("muted", "U0ADA00001", f"{float(ends):.0f}"))]
     assert news.text.startswith("Muted until <!date^1800000000^")
     assert news.text.endswith("|2027-01-15T08:00:00Z>")
     assert shown in "".join(strings_of(list(news.blocks)))
@@ -138,7 +138,7 @@ def test_what_is_no_value_of_ours_is_none(value: str) -> None:
 
 
 def test_a_timeline_is_a_table_that_nobody_breaks() -> None:
-    happened = [TimelineEntry(1.8e9 + n, News(turn, HOSTILE, "1.8e9" if turn == "muted" else HOSTILE)) for n, turn in
+    happened = [IncidentEvent(1.8e9 + n, News(turn, HOSTILE, "1.8e9" if turn == "muted" else HOSTILE)) for n, turn in
                 enumerate(get_args(Turn))]  # fmt: skip
     text = render_timeline(head("closed"), happened, summarize(happened), Texts("en")).content.decode()
     rows = [row for row in text.splitlines() if row.startswith("| 20")]
