@@ -81,12 +81,10 @@ class Audit(StoredRows):
         named = ((hashlib.sha256(b"hami-bot audit key " + key.encode()), key.encode()) for key in keys)
         self._keys = {digest.hexdigest()[:16]: key for digest, key in named}
 
-    async def append(
-        self, *, actor: str, action: str, target: str, outcome: str, detail: Mapping[str, Any] | None = None
-    ) -> int:
+    async def append(self, line: AuditLine) -> int:
         """Adds a row to the log; gives its number. An action is appended before it is done, its outcome after."""
         async with self.transaction("writing the audit log") as (_, write):
-            return await write(AuditLine(actor, action, target, outcome, detail or {}))
+            return await write(line)
 
     async def read(self, limit: int, *, before: int = 2**31 - 1) -> list[Entry]:
         """The newest rows of the audit log below the number `before`, at most `limit`, newest first."""

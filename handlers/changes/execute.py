@@ -13,7 +13,7 @@ from pathlib import Path
 
 import msgspec
 
-from bot.access import Access, Action, WhyDenied, decide_access
+from bot.access import Access, Action, why_denied
 from bot.changes.decide import carries, how_it_ended
 from bot.changes.deployments import place_of
 from bot.changes.journal import Open
@@ -23,6 +23,7 @@ from bot.errors import BotError, NotAllowed, UsageError
 from bot.slack.message import File
 from bot.slack.people import Groups
 from bot.store import StoreError
+from bot.store.audit import AuditLine
 from bot.texts import Text, in_english
 from handlers.changes.draft import AccessDenied, NotNow, Over, Person, Refused
 from handlers.changes.leader_pass import WritableCluster, WritableClusters
@@ -181,13 +182,13 @@ class Guard:
     async def allowed(self, who: Person, action: Action, *, requester: str = "") -> None:
         """Raises AccessDenied, or BotError while Slack does not say which groups the person is in."""
         groups, unread = await self._groups.memberships(who.user)
-        decision = decide_access(self.access, who.user, groups, who.channel, action, requester=requester)
-        if not isinstance(decision, WhyDenied):
+        denied = why_denied(self.access, who.user, groups, who.channel, action, requester=requester)
+        if denied is None:
             return
         if unread:
             text = Text("error-change.permissions-could-not-be-checked", why=unread.message)
             raise BotError(text, hint=Text("error-change.not-changed-try-again")) from unread
-        raise AccessDenied(decision)
+        raise AccessDenied(denied)
 
     async def denied(self, who: Person, action: Action, cluster: str) -> AccessDenied | None:
         """Why the person may not do the action at all, for callers that must know before showing anything, or None."""
@@ -203,11 +204,11 @@ class Guard:
         once cannot both pass. Raises Refused above the limit.
         """
         store, most = self._deps.store, self.access.changes_per_hour
-        detail = {"id": change_id}
-        await store.audit.append(actor=who.user, action=action, target=cluster, outcome="requested", detail=detail)
+        line = AuditLine(who.user, action, cluster, "requested", {"id": change_id})
+        await store.audit.append(line)
         since = datetime.fromtimestamp(self._deps.now() - _HOUR_S, UTC).isoformat(timespec="microseconds")
         if await store.approvals.asked_for(who.user, since) > most:
-            await store.audit.append(actor=who.user, action=action, target=cluster, outcome="over-limit", detail=detail)
+            await store.audit.append(line._replace(outcome="over-limit"))
             raise Refused(
                 Text("error-change.too-many-within-an-hour", count=most),
                 hint=Text("error-change.wait-or-ask-somebody-else"),
@@ -230,8 +231,6 @@ class Guard:
         """Writes a refusal to the audit log; where that fails, it is logged, and the refusal stands."""
         noted = detail | {"channel": who.channel}
         try:
-            await self._deps.store.audit.append(
-                actor=who.user, action=action, target=target, outcome=outcome, detail=noted
-            )
+            await self._deps.store.audit.append(AuditLine(who.user, action, target, outcome, noted))
         except StoreError as error:
             log.warning("a refusal could not be written down: %s; %s %s %s", error, who.user, action, noted)

@@ -160,8 +160,7 @@ class ChangeJournal:
         store, where = self._deps().store, place(self._cluster, event.target)
         key = f"{key_of(hashlib.sha256(f'{where} {event.detail}'.encode()).hexdigest()[:16])}:unreadable"
         if await store.facts.get(key) is None:
-            detail = {"detail": event.detail}
-            await store.audit.append(actor=ITSELF, action="revert", target=where, outcome="unreadable", detail=detail)
+            await store.audit.append(AuditLine(ITSELF, "revert", where, "unreadable", {"detail": event.detail}))
         since = float(await store.facts.first(key, str(event.at)))
         level = len(_reached(event.at - since))
         called = self._access.approvers if level > 1 and self._channel else ()

@@ -19,7 +19,7 @@ from bot.store.audit import AuditLine
 from bot.store.incidents import BEFORE, Row
 from bot.texts import Text, in_english
 from bot.triage.state import Act, Deed, Incident, MuteUntil, Step, act
-from bot.triage.summary import Counts, TimelineEntry
+from bot.triage.summary import Counts
 from handlers.changes.draft import AccessDenied, Person, Refused
 from handlers.deps import Deps
 from handlers.oncall.calling import PATIENCE_S, call_to_come
@@ -126,7 +126,7 @@ class TriageService:
         await self._check(who, row, "open")
         if not await self._keeper.sorter.open_cause(row, named) and not is_again:
             raise Refused(self._deps.say("triage.storm-gone"))
-        await self._deps.store.audit.append(**_line(who, row, "open", "done")._asdict())
+        await self._deps.store.audit.append(_line(who, row, "open", "done"))
         return self._deps.say("triage.storm-opened")
 
     async def head(self, row: Row) -> Head:
@@ -138,7 +138,7 @@ class TriageService:
         """The timeline as a file, for the incident's channel. Raises AccessDenied for a person in another channel."""
         if who.channel != row.channel:
             raise self._elsewhere(row)
-        happened = [TimelineEntry(event.at, event.news) for event in await self._deps.store.timeline.of(row.id)]
+        happened = await self._deps.store.timeline.of(row.id)
         summary = await summary_of(self._deps.store, row.id, happened, self._deps.now())
         file = render_timeline(await self.head(row), happened, summary, self._deps.say)
         return progress(file.title)._replace(files=(file,))
@@ -181,22 +181,17 @@ class TriageService:
             Text("error-change.bot-does-not-recognise-button"),
             hint=Text("error-oncall.write-in-thread"),
         )
-        await self._deps.store.audit.append(
-            actor=who.user,
-            action=f"triage-{name[:20]}",
-            target="",
-            outcome="refused",
-            detail={"why": in_english(error.message)},
-        )
+        why = {"why": in_english(error.message)}
+        await self._deps.store.audit.append(AuditLine(who.user, f"triage-{name[:20]}", "", "refused", why))
         return error
 
     async def _check(self, who: Person, row: Row, deed: str) -> None:
         append = self._deps.store.audit.append
         if who.channel != row.channel:
-            await append(**_line(who, row, deed, "refused")._asdict())
+            await append(_line(who, row, deed, "refused"))
             raise self._elsewhere(row)
         if self._responders and not {who.user, *await self._groups.of(who.user)} & self._responders:
-            await append(**_line(who, row, deed, "refused")._asdict())
+            await append(_line(who, row, deed, "refused"))
             raise AccessDenied(WhyDenied(Text("error-oncall.you-may-not-act"), tuple(sorted(self._responders))))
 
     def _elsewhere(self, row: Row) -> AccessDenied:

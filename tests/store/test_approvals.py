@@ -130,7 +130,7 @@ async def test_changes_are_counted_for_one_person_over_a_time_less_those_over_th
 ) -> None:
     since = "2026-11-21T04:30:00.000000+00:00"
     for actor, outcome in (("U1", "requested"), ("U1", "over-limit"), ("U1", "requested"), ("U2", "requested")):
-        await store.audit.append(actor=actor, action="raise", target="a/b", outcome=outcome)
+        await store.audit.append(AuditLine(actor, "raise", "a/b", outcome))
     assert await store.approvals.asked_for("U1", since) == 1
     assert await store.approvals.asked_for("U2", since) == 1
     assert await store.approvals.asked_for("U3", since) == 0
