@@ -14,6 +14,9 @@ from bot.settings.oncall import PagerDutySettings
 from bot.slack.outbox import Outbox
 from bot.slack.question_tasks import Work
 from bot.store import Store, open_store
+from bot.store.alerts import AlertRows
+from bot.store.incidents import IncidentRows
+from bot.store.timeline import Timeline
 from bot.texts import Texts
 from bot.triage.routes import Route
 from bot.triage.state import IncidentTimes
@@ -203,7 +206,10 @@ def on_rig(pods: int, *, new: bool = False) -> Callable[[Scene], Callable[..., N
     return as_test(run, "new_database" if new else "database", "tmp_path")
 
 
-WRITES = frozenset({"take", "sort", "change", "find_threads", "show", "proven", "told", "put"})
+_ALERTS = (AlertRows.take, AlertRows.silence, AlertRows.ignore, AlertRows.reconsider)
+_INCIDENTS = (IncidentRows.sort, IncidentRows.change, IncidentRows.find_threads, IncidentRows.show, IncidentRows.proven)
+WRITES = frozenset(write.__name__ for write in (*_ALERTS, *_INCIDENTS, Timeline.mark_told, Outbox.put))
+"""The steps before which a killed process leaves something else behind."""
 
 
 def files(rig: Rig) -> list[dict[str, Any]]:
