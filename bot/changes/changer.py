@@ -8,11 +8,20 @@ import msgspec
 
 from bot.changes.deadline import wrong_clock
 from bot.changes.decide import carries, decide, how_it_ended
-from bot.changes.deployments import FOREVER, ChangeFailed, Object, Objects, looked_at, open_record, place_of, set_in_all
+from bot.changes.deployments import (
+    FOREVER,
+    ChangeFailed,
+    Object,
+    Objects,
+    open_record,
+    place_of,
+    read_after_unknown,
+    set_in_all,
+)
 from bot.changes.flags import target_of
 from bot.changes.journal import ChangeEvent, Journal, Open
 from bot.changes.plan import NothingToDo, Plan, Raise, annotation, plan_extension, plan_raise
-from bot.changes.reconciler import Endings, Reconciler, Telling, contradicted
+from bot.changes.reconciler import Endings, Reconciler, Telling, open_by_copy
 from bot.changes.record import Record, Refusal, read_record
 from bot.errors import SourceError
 from bot.hami.version import Version
@@ -101,7 +110,7 @@ class Changer:
             except Conflict:
                 continue
             except OutcomeUnknown as unknown:
-                done = await looked_at(self._objects, again.record, unknown)
+                done = await read_after_unknown(self._objects, again.record, unknown)
             return await self.begin(done, again.record)
         raise ChangeFailed(
             Text("error-change.somebody-edits-repeatedly", namespace=namespace, name=name),
@@ -132,7 +141,7 @@ class Changer:
                 Text("error-change.change-was-reverted-edited-meanwhile"), hint=Text("error-change.look-at-its-state")
             ) from conflict
         except OutcomeUnknown as unknown:
-            await looked_at(self._objects, longer, unknown)
+            await read_after_unknown(self._objects, longer, unknown)
         await self._note(ChangeEvent("extended", longer.target, longer, by=by))
         return longer
 
@@ -143,7 +152,7 @@ class Changer:
         for _ in range(ATTEMPTS):
             deployment = await self._objects.read(namespace, name)
             try:
-                if wanted is None and (wanted := await self.not_carried(deployment)) is None:
+                if wanted is None and (wanted := await self.open_copy(deployment)) is None:
                     wanted = Open(open_record(deployment), str(deployment["metadata"].get("uid", "")), "effective")
                 if carries(deployment, wanted.record):
                     event = await self._objects.act(deployment, decide(deployment, FOREVER), by=by)
@@ -155,7 +164,7 @@ class Changer:
             if event is None:
                 continue
             if event.kind in ("drifted", "container-gone") and event.source == "record":
-                edited = contradicted(event, await self._telling.opened(namespace))
+                edited = open_by_copy(event, await self._telling.opened(namespace))
                 if edited is not None:
                     wanted = edited
                     continue
@@ -168,7 +177,7 @@ class Changer:
             )
         raise ChangeFailed(Text("error-change.could-not-be-reverted-now", namespace=namespace, name=name)) from last
 
-    async def not_carried(self, deployment: Object) -> Open | None:
+    async def open_copy(self, deployment: Object) -> Open | None:
         """The newest change that is open on the Deployment by the journal's copy alone; None where the Deployment
         carries a record that can be read, or no change is open on it. Raises ChangeFailed where the journal is out of
         reach.

@@ -112,7 +112,7 @@ class ChangeFailed(BotError):  # noqa: N818  # what the person is told
     exit_code = 5
 
 
-async def looked_at(objects: Objects, record: Record, unknown: OutcomeUnknown) -> Object:
+async def read_after_unknown(objects: Objects, record: Record, unknown: OutcomeUnknown) -> Object:
     """The Deployment, read after a write of the record got no answer. Raises ChangeFailed if it lacks the record."""
     target = record.target
     try:

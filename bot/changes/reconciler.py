@@ -35,7 +35,7 @@ Endings = Callable[[Record], Awaitable[str]]
 log = logging.getLogger(__name__)
 
 
-def contradicted(event: ChangeEvent, known: Mapping[str, Open] | None) -> Open | None:
+def open_by_copy(event: ChangeEvent, known: Mapping[str, Open] | None) -> Open | None:
     """The open change by the journal's copy, where the event ended it by a record that was edited; else None."""
     opened = known.get(event.record.id) if known and event.record and event.kind in ENDS else None
     return None if not opened or not event.record or same_way_back(opened.record, event.record) else opened
@@ -128,7 +128,7 @@ class Reconciler:
             places = sorted({place_of(change.record) for change in (known or {}).values()})
             looked = [await self._pass(*where) for where in places]
         events = [self._attributed(look.event, known) for look in looked if look.event]
-        events = [event for event in events if not contradicted(event, known)]
+        events = [event for event in events if not open_by_copy(event, known)]
         waiting = [look.waiting for look in looked if look.waiting]
         for deployment, record in waiting:
             try:  # this undoes nothing: neither its failure nor a bug in it keeps anything else waiting

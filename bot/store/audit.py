@@ -86,9 +86,9 @@ class Audit(StoredRows):
         async with self.transaction("writing the audit log") as (_, write):
             return await write(line)
 
-    async def read(self, limit: int, *, before: int = 2**31 - 1) -> list[Entry]:
-        """The newest rows of the audit log below the number `before`, at most `limit`, newest first."""
-        wanted = select(audit).where(audit.c.seq < before).order_by(audit.c.seq.desc()).limit(limit)
+    async def read(self, limit: int) -> list[Entry]:
+        """The newest rows of the audit log, at most `limit`, newest first."""
+        wanted = select(audit).order_by(audit.c.seq.desc()).limit(limit)
         rows = await self._read("reading the audit log", wanted)
         named = ({name: getattr(row, name) for name in Entry.__struct_fields__} for row in rows)
         return [Entry(**row | {"detail": json.loads(row["detail"])}) for row in named]

@@ -176,7 +176,7 @@ class Approval(msgspec.Struct, frozen=True):
     reason: str = ""
     expires_at: float = 0.0
 
-    def at(self, now: float) -> "Approval":
+    def as_of(self, now: float) -> "Approval":
         """The approval as it is at `now`: expired where nobody decided in time."""
         late = self.state == "pending" and self.expires_at <= now
         return msgspec.structs.replace(self, state="expired") if late else self
@@ -198,7 +198,7 @@ class Approvals(AuditedRows):
         return row
 
     async def get(self, change_id: str) -> Approval | None:
-        """The approval of a change, None without one; a pending one may have expired (`Approval.at`)."""
+        """The approval of a change, None without one; a pending one may have expired (`Approval.as_of`)."""
         row = await self._first("reading an approval", select(approvals).where(approvals.c.id == change_id))
         return _approval(row) if row else None
 
@@ -210,13 +210,13 @@ class Approvals(AuditedRows):
         return await self._move(change_id, here, line, state=state, decided_by=by, reason=reason, decided_at=now)
 
     async def clusters(self) -> list[str]:
-        """The names of the clusters where `left` may find an approval, whatever the time is there."""
+        """The names of the clusters where `to_look_after` may find an approval, whatever the time is there."""
         lately = approvals.c.decided_at > self._now() - _LATELY_S - _OTHER_CLOCK_S
         here = approvals.c.state.in_(("pending", "approved")) | (approvals.c.state.in_(("refused", "void")) & lately)
         wanted = select(approvals.c.cluster).where(here).distinct().order_by(approvals.c.cluster)
         return [str(cluster) for cluster in await self._scalars("reading approvals", wanted)]
 
-    async def left(self, cluster: str, seconds: float, *, now: float) -> list[Approval]:
+    async def to_look_after(self, cluster: str, seconds: float, *, now: float) -> list[Approval]:
         """A cluster's approvals that need attention, the oldest first: pending ones, shown as expired where nobody
         decided in time; those approved at least `seconds` ago without a noted outcome; and those refused or void in the
         last hour.
@@ -226,7 +226,7 @@ class Approvals(AuditedRows):
         ended = approvals.c.state.in_(("refused", "void")) & (approvals.c.decided_at > now - _LATELY_S)
         here = (approvals.c.cluster == cluster) & (waiting | unfinished | ended)
         wanted = select(approvals).where(here).order_by(approvals.c.created_at)
-        return [_approval(row).at(now) for row in await self._read("reading approvals", wanted)]
+        return [_approval(row).as_of(now) for row in await self._read("reading approvals", wanted)]
 
     async def expire(self, change_id: str, line: AuditLine, *, now: float) -> bool:
         """Ends an approval that nobody decided in time, with `line` in the audit log; False where none was ended."""
@@ -250,8 +250,8 @@ class Approvals(AuditedRows):
                 await write(line)
             return True
 
-    async def asked_for(self, actor: str, since: str) -> int:
-        """How many changes the audit log says that `actor` asked for since `since` (RFC 3339), less those refused by
+    async def count_requests(self, actor: str, since: str) -> int:
+        """Counts the changes that `actor` asked for since `since` (RFC 3339), by the audit log, less those refused by
         the limit. Each is written to the log before it is counted, so that of two at once, in any replica, none goes
         uncounted.
         """

@@ -165,7 +165,7 @@ class DigestRows(AuditedRows):
     def _mine(self) -> ColumnElement[bool]:
         return and_(digest_runs.c.state == "claimed", digest_runs.c.owner == self._owner)
 
-    async def posted(self, digest: Digest, slot: Slot, figures: Figures) -> None:
+    async def mark_posted(self, digest: Digest, slot: Slot, figures: Figures) -> None:
         """Notes that a digest's message is safe in the outbox, and its figures, to compare the next one with."""
         here = and_(digest_runs.c.digest == digest.id, digest_runs.c.wall == slot.wall)
         values = {"state": "posted", "figures": json.dumps(dict(figures))}

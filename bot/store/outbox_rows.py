@@ -17,7 +17,7 @@ from sqlalchemy import Row, and_, case, delete, exists, func, insert, not_, or_,
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from bot.store.engine import StoredRows, columns, insert_unless
-from bot.store.facts import Fact, keep
+from bot.store.facts import Fact, keep_fact
 from bot.store.tables import outbox, outbox_files
 
 SPACING = 1.0
@@ -124,7 +124,7 @@ class OutboxRows(StoredRows):
             else:
                 await _add_files(connection, added, files)
             if fact:
-                await keep(connection, fact, now)
+                await keep_fact(connection, fact, now)
 
     async def posted(self, channel: str, ts: str) -> bool:
         """Whether a row of the outbox was posted as this message of the channel."""

@@ -45,7 +45,7 @@ class Timeline(StoredRows):
             found = await connection.execute(query.order_by(incident_events.c.seq))
             return [event_of(row) for row in found]
 
-    async def untold(self) -> dict[str, list[IncidentEvent]]:
+    async def to_tell(self) -> dict[str, list[IncidentEvent]]:
         """The events that still need a reply in the thread, by incident and in order."""
         query = select(incident_events).where(incident_events.c.told == 0)
         found: defaultdict[str, list[IncidentEvent]] = defaultdict(list)

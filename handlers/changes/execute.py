@@ -58,7 +58,7 @@ class ChangeMaker:
         self._deps.check_cluster(cluster)
         return await self._clusters.of(cluster)
 
-    async def timed(self, cluster: str) -> WritableCluster:
+    async def writable_on_time(self, cluster: str) -> WritableCluster:
         """The cluster to write to, after its API server was asked for its time, by which `time` goes from then on.
         Raises as `writable` does, and SourceError.
         """
@@ -114,8 +114,8 @@ class ChangeMaker:
         async with writable.busy:
             await writable.changer.raise_(plan, found.around.version, exact=self._exact)
 
-    async def became(self, writable: WritableCluster, change_id: str) -> str:
-        """The state of a change that an earlier process was asked for; empty where it was not begun.
+    async def resume(self, writable: WritableCluster, change_id: str) -> str:
+        """Completes a change that an earlier process began, and gives its state; empty where it was not begun.
 
         A change that is on the object is begun again: its level may not be set in every running process yet. One that
         was planned and is not on the object was never made: that is noted, and its card says so, before anybody is
@@ -148,7 +148,7 @@ class ChangeMaker:
         text = annotation(deployment)
         record = read_record(text) if text is not None else None
         say = self._deps.say
-        if copy := await writable.changer.not_carried(deployment):
+        if copy := await writable.changer.open_copy(deployment):
             record = copy.record
         if isinstance(record, UnreadableRecord):
             raise Refused(say("changing.unreadable", target=target, why=record.why))
@@ -158,7 +158,7 @@ class ChangeMaker:
             raise Refused(say("card.not-longer"), hint=say("card.not-longer-do"))
         return record, basis_of(deployment)
 
-    async def longer(self, writable: WritableCluster, record: Record, until: float, user: str) -> None:
+    async def extend(self, writable: WritableCluster, record: Record, until: float, user: str) -> None:
         """Moves the deadline to `until`, in seconds since 1970. Raises ChangeFailed or Refused when it cannot."""
         async with writable.busy:
             done = await writable.changer.extend(*place_of(record), until, by=user, change_id=record.id)
@@ -207,7 +207,7 @@ class Guard:
         line = AuditLine(who.user, action, cluster, "requested", {"id": change_id})
         await store.audit.append(line)
         since = datetime.fromtimestamp(self._deps.now() - _HOUR_S, UTC).isoformat(timespec="microseconds")
-        if await store.approvals.asked_for(who.user, since) > most:
+        if await store.approvals.count_requests(who.user, since) > most:
             await store.audit.append(line._replace(outcome="over-limit"))
             raise Refused(
                 Text("error-change.too-many-within-an-hour", count=most),

@@ -164,7 +164,7 @@ class _ChangesWindow:
                 raise NotDone("live")
             return await self._form(who, cluster, request, trigger_id)
         async with self._inbox.deps.open_sources(cluster) as sources:
-            found = await self._changes.completed(cluster, await look(sources, request))
+            found = await self._changes.with_copy(cluster, await look(sources, request))
         if isinstance(request, Raise):
             outcome = prepare(found, request, "dry-run", by=who.user, channel=who.channel)
             return self._report(planned_report(found, request, outcome), files=True)

@@ -178,7 +178,7 @@ async def _at_once(tools: ShellTools, request: Show | Extend | Revert) -> tuple[
             if not isinstance(found.open, Record):
                 copies = await _copies(tools)
                 journal = NoJournal(copies.opened)
-                copy = await Changer(writer, journal).not_carried(found.deployment)
+                copy = await Changer(writer, journal).open_copy(found.deployment)
                 found = msgspec.structs.replace(found, copy=copy.record if copy else None)
                 tools.tell(f"{copies.why}\n" if copies.unread else "")
             if (record := open_one(found, request)) is None:

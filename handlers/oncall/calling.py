@@ -28,7 +28,7 @@ from bot.store.incidents import Row
 from bot.texts import Prose, Text
 from bot.triage.cause import severest
 from bot.triage.routes import Route
-from bot.triage.state import CALLS, Call, Extent, IncidentTimes, News, next_call, passed
+from bot.triage.state import CALLS, Call, Extent, IncidentTimes, News, next_call, pass_time
 from bot.triage.summary import Counts
 from handlers.oncall.words import DEEDS
 from handlers.user_actions import read_deed
@@ -215,7 +215,7 @@ class _Deed(msgspec.Struct, frozen=True):
     incident: str = ""
 
 
-def acted_on(payloads: Iterable[str]) -> set[str | tuple[str, str]]:
+def incidents_acted_on(payloads: Iterable[str]) -> set[str | tuple[str, str]]:
     """The incidents about which the store has unfinished work that makes a call needless, such as an acknowledgement:
     by their ids, or by channel and `ts` of their threads.
     """
@@ -252,9 +252,7 @@ def terms_now(terms: IncidentTimes, rota: Rota) -> IncidentTimes:
     return msgspec.structs.replace(terms, call_s=0.0) if known is None else msgspec.structs.replace(terms, rota=known)
 
 
-def is_asked_for(
-    rows: Sequence[Row], counts: Mapping[str, Counts], terms: IncidentTimes, rota: Rota, now: float
-) -> bool:
+def needs_rota(rows: Sequence[Row], counts: Mapping[str, Counts], terms: IncidentTimes, rota: Rota, now: float) -> bool:
     """Whether the rota has to be asked for: somebody is due to be called.
 
     Where everybody was called already, it is asked for no more often than people are called.
@@ -263,14 +261,14 @@ def is_asked_for(
         return False
     probed = msgspec.structs.replace(terms, rota=rota.known(terms.call_s) or (ON_CALL,))
     for row in rows:
-        some = counts.get(row.id, Counts())
-        step = passed(row.incident, now, probed, firing=some.firing > 0, extent=extent_of(row, some))
+        some = counts[row.id]
+        step = pass_time(row.incident, now, probed, firing=some.firing > 0, extent=extent_of(row, some))
         if any(news.turn in CALLS for news in step.news):
             return True
     return False
 
 
-def told_elsewhere(row: Row, news: News, link: str) -> tuple[str, Draft] | None:
+def last_resort_message(row: Row, news: News, link: str) -> tuple[str, Draft] | None:
     """Where a last resort is told outside the thread, and what; None for a user group, which the thread calls, and for
     the thread's own channel, which sees what the thread tells of calls.
     """

@@ -137,7 +137,7 @@ def _asked(alert: Alert, node: str, gpu: GpuRow | None) -> AlertQuestion:
     return AlertQuestion("nodes", node, node) if node else AlertQuestion()
 
 
-def told_alone(alert: Alert, why_not: str = "") -> Cause:
+def cause_alone(alert: Alert, why_not: str = "") -> Cause:
     """The cause of an alert for which none can be looked for: what the alert says about itself."""
     claim = next(filter(None, map(alert.annotations.get, ("summary", "description", "message"))), alert.name)
     subject = f"{alert.namespace}/{alert.pod}" if alert.pod else alert.owner or alert.node
@@ -148,7 +148,7 @@ def told_alone(alert: Alert, why_not: str = "") -> Cause:
     return Cause(signature, "", claim, alert.level, subject, why_not=why_not, labels=labels)
 
 
-def together(found: Iterable[tuple[Cause, list[Alert]]]) -> Sorted:
+def group_by_cause(found: Iterable[tuple[Cause, list[Alert]]]) -> Sorted:
     """The alerts of each cause as one entry, with the first found cause, and the first graph that any of them has."""
     first: dict[str, Cause] = {}
     members: dict[str, list[Alert]] = {}
@@ -226,7 +226,7 @@ def _explains(finding: Finding) -> bool:
 
 
 def _alone(some: Sequence[Alert], why_not: str = "") -> Sorted:
-    return [(told_alone(alert, why_not), [alert]) for alert in some]
+    return [(cause_alone(alert, why_not), [alert]) for alert in some]
 
 
 async def _of_findings(sources: Sources, named: Mapping[tuple[str, str], list[Alert]]) -> Sorted:
@@ -241,7 +241,7 @@ async def _of_findings(sources: Sources, named: Mapping[tuple[str, str], list[Al
                     if finding.code == code and (not alert.node or alert.node in finding.scope.nodes)
                 )
                 finding = next(about, None)
-                found.append((_cause(finding, alert.node) if finding else told_alone(alert), [alert]))
+                found.append((_cause(finding, alert.node) if finding else cause_alone(alert), [alert]))
     return found
 
 

@@ -35,7 +35,7 @@ from bot.store import Store
 from bot.store.incidents import Row, evidence_key, head_key
 from bot.texts import Text
 from bot.triage.cause import severest
-from bot.triage.state import CALLS, IncidentTimes, Nodes, passed
+from bot.triage.state import CALLS, Incident, IncidentTimes, Nodes, Step, pass_time
 from bot.triage.summary import (
     ENDS,
     Case,
@@ -48,7 +48,7 @@ from bot.triage.summary import (
     summarize,
 )
 from handlers.deps import Deps
-from handlers.oncall.calling import Rota, call_to_come, extent_of, told_elsewhere
+from handlers.oncall.calling import Rota, call_to_come, extent_of, last_resort_message
 from handlers.oncall.causes import answer, is_about_all
 from playbooks.playbook import Sources
 
@@ -78,11 +78,13 @@ class IncidentThreads:
         now = self._deps.now()
         incident = row.incident
         extent = extent_of(row, counts)
-        due = passed(incident, now, terms, firing=counts.firing > 0, nodes=seen, extent=extent)
+
+        def passed(incident: Incident, firing: bool) -> Step:  # noqa: FBT001  # as the store calls it
+            return pass_time(incident, now, terms, firing=firing, nodes=seen, extent=extent)
+
+        due = passed(incident, counts.firing > 0)
         if due.incident != incident or due.news:
-            step = await self._rows.change(
-                row.id, lambda incident, firing: passed(incident, now, terms, firing=firing, nodes=seen, extent=extent)
-            )
+            step = await self._rows.change(row.id, passed)
             if step is not None and not isinstance(step, str):
                 incident = step.incident
                 if step.news:
@@ -107,12 +109,12 @@ class IncidentThreads:
         shown = f"{said}:{looks}"
         put = self._deps.outbox.put
         await put(head_key(row.id), row.channel, message, severity=head.severity, update_ts=row.thread_ts)
-        await self._rows.show(row.id, shown)
+        await self._rows.mark_shown(row.id, shown)
 
     async def prove(self, rows: Sequence[Row]) -> bool:
         """Posts the evidence of these incidents, one after the other, the most severe first."""
         counts = await self._deps.store.alerts.counts([row.id for row in rows])
-        heads = [(row, head_of(row, counts.get(row.id, Counts()))) for row in rows]
+        heads = [(row, head_of(row, counts[row.id])) for row in rows]
         heads.sort(key=lambda head: SEVERITIES.index(head[1].severity), reverse=True)
         return any(
             [await attempt(f"the incident {row.id}", partial(self._prove_one, row, head)) for row, head in heads]
@@ -136,7 +138,7 @@ class IncidentThreads:
                 message = message._replace(blocks=(*message.blocks, *more), newer=())
                 key, put = evidence_key(row.id), self._deps.outbox.put
                 await put(key, row.channel, message, severity=head.severity, thread_ts=row.thread_ts)
-        await self._rows.proven(row.id)
+        await self._rows.mark_proven(row.id)
         return False
 
     async def _reply(self, row: Row, counts: Counts, untold: Sequence[IncidentEvent]) -> None:
@@ -145,7 +147,7 @@ class IncidentThreads:
             reply = await reply_of(self._deps.store, head_of(row, counts), event)
             key = f"{head_key(row.id)}:{event.seq}"
             link, put = self._deps.permalink(row.channel, row.thread_ts), self._deps.outbox.put
-            if elsewhere := told_elsewhere(row, event.news, link):
+            if elsewhere := last_resort_message(row, event.news, link):
                 whom, call = elsewhere
                 await put(key, whom, call.in_words(self._deps.say), severity=severity)
             answer = reply.in_words(self._deps.say)
@@ -195,7 +197,7 @@ async def oncall_report(store: Store, since: float, until: float) -> OncallRepor
     counts, spells = await store.alerts.counts(ids), await store.alerts.spells(ids)
     cases: list[Case] = []
     for row, events in found:
-        some = counts.get(row.id, Counts())
+        some = counts[row.id]
         # Where no rule knows the cause, the alert with the most firing stands for it.
         name = row.cause.code or next((alert for alert, _, _ in some.by_name), "") or row.cause.claim
         of_cluster = [spell._replace(pod=(row.cluster, *spell.pod)) for spell in spells.get(row.id, ())]

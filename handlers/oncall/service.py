@@ -19,7 +19,6 @@ from bot.store.audit import AuditLine
 from bot.store.incidents import BEFORE, Row
 from bot.texts import Text, in_english
 from bot.triage.state import Act, Deed, Incident, MuteUntil, Step, act
-from bot.triage.summary import Counts
 from handlers.changes.draft import AccessDenied, Person, Refused
 from handlers.deps import Deps
 from handlers.oncall.calling import PATIENCE_S, call_to_come
@@ -132,7 +131,7 @@ class TriageService:
     async def head(self, row: Row) -> Head:
         """The content of the incident's head now."""
         counts = await self._deps.store.alerts.counts([row.id])
-        return head_of(row, counts.get(row.id, Counts()))
+        return head_of(row, counts[row.id])
 
     async def export(self, who: Person, row: Row) -> Message:
         """The timeline as a file, for the incident's channel. Raises AccessDenied for a person in another channel."""
@@ -169,7 +168,7 @@ class TriageService:
         counts = await self._deps.store.alerts.counts([row.id for row in rows])
         shown: list[Head] = []
         for row in rows:
-            some = counts.get(row.id, Counts())
+            some = counts[row.id]
             link = self._deps.permalink(row.channel, row.thread_ts)
             call = call_to_come(row, some, self._keeper.terms, rota)
             shown.append(head_of(row, some)._replace(call=call, link=link))

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from bot.digest.figures import FigureRow, OwnerRow, split
+from bot.digest.figures import FigureRow, OwnerRow, area_and_what
 from bot.errors import SourceError
 from bot.kube.times import format_time
 from bot.report import SEVERITIES, Finding, Gap, Report, Sheet, Subject, gap, new_report
@@ -126,7 +126,7 @@ def _told(figures: Mapping[str, str]) -> Iterator[FigureRow]:
 
 
 def _rows(figures: Mapping[str, str]) -> list[FigureRow]:
-    return [FigureRow(*split(name), value) for name, value in figures.items()]
+    return [FigureRow(*area_and_what(name), value) for name, value in figures.items()]
 
 
 def _worst(reports: Mapping[str, Report]) -> list[FindingOrigin]:

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from bot.changes.decide import Due, decide
+from bot.changes.decide import Due, Wait, decide
 from bot.changes.kinds import KINDS, ChangeKind, Switch
 from bot.changes.plan import Raise
 from bot.changes.record import Means
@@ -91,3 +91,9 @@ def due_on(target: dict[str, Any], now: float) -> Due:
     due = decide(target, now)
     assert isinstance(due, Due), due
     return due
+
+
+def due_at_deadline(target: dict[str, Any], seconds: float = 600) -> Due:
+    """What is due once the change has lasted so long, and not before."""
+    assert isinstance(decide(target, NOW + seconds - 1), Wait)
+    return due_on(target, NOW + seconds)

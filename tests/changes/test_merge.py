@@ -8,14 +8,24 @@ from typing import Any
 
 import pytest
 
-from bot.changes.decide import Wait, decide
 from bot.changes.kinds import VERBOSITY
 from bot.changes.merge import by_hand
 from bot.changes.plan import Plan, Raise, annotation, plan_raise
 from bot.changes.record import KEY, Record, read_record
 from bot.hami.version import Version
 from sandbox.apiserver.jsonpatch import PatchError, apply_json_patch
-from tests.changes.deployments import EDITS, EXTENDER, KUBE_SCHEDULER, NOW, but, deployment, due_on, recorded, wants
+from tests.changes.deployments import (
+    EDITS,
+    EXTENDER,
+    KUBE_SCHEDULER,
+    NOW,
+    but,
+    deployment,
+    due_at_deadline,
+    due_on,
+    recorded,
+    wants,
+)
 
 LEVEL = wants(VERBOSITY, "5", EXTENDER, 600, "U1", "a pod hangs")
 SPELLINGS = [
@@ -54,8 +64,7 @@ def test_only_our_element_goes_back_among_what_somebody_else_edited(field: str, 
     before = ["scheduler", *spelling, "--debug"]
     target = raised(spelling, field=field)
     after = edited(target, edit(words_of(target, field)), field=field)
-    assert isinstance(decide(after, NOW + 599), Wait)
-    due = due_on(after, NOW + 600)
+    due = due_at_deadline(after)
     assert due.event.kind == "reverted"
     undone = apply_json_patch(after, due.patch)
     assert json.dumps(undone["spec"]) == json.dumps(edited(after, edit(before), field=field)["spec"])
@@ -96,8 +105,7 @@ def test_a_flag_that_was_not_set_is_taken_out_in_whichever_spelling_it_stands() 
 )
 def test_where_somebody_else_set_another_value_nothing_is_overwritten(words: list[str]) -> None:
     after = edited(raised(["-v=4"]), words)
-    assert isinstance(decide(after, NOW + 599), Wait)
-    due = due_on(after, NOW + 600)
+    due = due_at_deadline(after)
     assert due.event.kind == "drifted"
     assert words_of(apply_json_patch(after, due.patch)) == words
 
@@ -113,8 +121,7 @@ TWICE = ["scheduler", "-v=5", "--debug", "--v", "5"]
 
 def test_our_value_twice_is_left_and_stays_due() -> None:
     after = edited(raised(["-v=4"]), TWICE)
-    assert isinstance(decide(after, NOW + 599), Wait)
-    due = due_on(after, NOW + 600)
+    due = due_at_deadline(after)
     assert due.event.kind == "failed"
     assert due.event.record == record_of(after)
 
@@ -193,8 +200,7 @@ def test_of_several_flags_the_one_that_somebody_else_set_stays_and_the_others_go
     target = raised(["--kube-burst=40"], wanted=SEVERAL)
     theirs = ["--kube-burst=70" if word == "--kube-burst=100" else word for word in words_of(target)]
     after = edited(target, theirs)
-    assert isinstance(decide(after, NOW + 599), Wait)
-    due = due_on(after, NOW + 600)
+    due = due_at_deadline(after)
     assert due.event.kind == "reverted"
     assert "--kube-burst=70" in due.event.detail
     assert words_of(apply_json_patch(after, due.patch)) == ["scheduler", "--kube-burst=70", "--debug"]

@@ -15,7 +15,18 @@ from bot.changes.record import KEY, Record, Refusal, read_record
 from bot.hami.version import Version
 from bot.texts import in_english
 from sandbox.apiserver.jsonpatch import PatchError, apply_json_patch
-from tests.changes.deployments import EXTENDER, KUBE_SCHEDULER, NOW, but, deployment, due_on, new_value, recorded, wants
+from tests.changes.deployments import (
+    EXTENDER,
+    KUBE_SCHEDULER,
+    NOW,
+    but,
+    deployment,
+    due_at_deadline,
+    due_on,
+    new_value,
+    recorded,
+    wants,
+)
 
 NEWEST = Version(2, 10)
 LEVEL = wants(VERBOSITY, "5", EXTENDER, 600, "U1", "a pod hangs")
@@ -125,8 +136,7 @@ def test_a_level_set_in_the_running_process_changes_no_words() -> None:
     before = recorded("hami-2.10")
     after = raised(before, but(LEVEL, container=KUBE_SCHEDULER, means="debug-flags"))
     assert template(after) == template(before)
-    assert isinstance(decide(after, NOW + 599), Wait)
-    due = due_on(after, NOW + 600)
+    due = due_at_deadline(after)
     assert due.event.kind == "reverted"
     assert due.event.record.old == "4"
     assert annotation(apply_json_patch(after, due.patch)) is None
@@ -145,8 +155,7 @@ def test_an_extension_moves_the_deadline_and_keeps_what_is_undone() -> None:
     longer = plan_extension(after, record, later(record, 660, now=NOW + 60), now=NOW + 60)
     assert not isinstance(longer, Refusal)
     extended = apply_json_patch(after, longer[1])
-    assert isinstance(decide(extended, NOW + 1259), Wait)
-    due = due_on(extended, NOW + 1260)
+    due = due_at_deadline(extended, 1260)
     assert due.event.kind == "reverted"
     assert due.event.record.words_before == ("-v=4",)
 

@@ -300,7 +300,7 @@ async def test_a_killed_raise_whose_deed_is_resumed_has_its_level_set_before_it_
         unused: Any = None
         maker = ChangeMaker(deps, unused, unused, exact=False)
         writable = WritableCluster("lab", here.replica.writer(), here.replica.changer(), unused, asyncio.Lock())
-        assert await maker.became(writable, "c1") == "raised"
+        assert await maker.resume(writable, "c1") == "raised"
         assert set(here.cluster.levels.values()) == {"6"}
 
 

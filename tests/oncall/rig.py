@@ -207,8 +207,9 @@ def on_rig(pods: int, *, new: bool = False) -> Callable[[Scene], Callable[..., N
 
 
 _ALERTS = (AlertRows.take, AlertRows.silence, AlertRows.ignore, AlertRows.reconsider)
-_INCIDENTS = (IncidentRows.sort, IncidentRows.change, IncidentRows.find_threads, IncidentRows.show, IncidentRows.proven)
-WRITES = frozenset(write.__name__ for write in (*_ALERTS, *_INCIDENTS, Timeline.mark_told, Outbox.put))
+_INCIDENTS = (IncidentRows.sort, IncidentRows.change, IncidentRows.find_threads)
+_MARKS = (IncidentRows.mark_shown, IncidentRows.mark_proven, Timeline.mark_told, Outbox.put)
+WRITES = frozenset(write.__name__ for write in (*_ALERTS, *_INCIDENTS, *_MARKS))
 """The steps before which a killed process leaves something else behind."""
 
 

@@ -45,8 +45,7 @@ def test_a_digest_that_names_no_cluster_is_about_the_only_one_and_another_name_i
     tmp_path: Path,
 ) -> None:
     async def scene(world: World) -> None:
-        await world.slack.command("ada", ROOM, "digest daily 09:00 Asia/Shanghai")
-        await world.told("ada", "here, about prod.")
+        await world.command("ada", "digest daily 09:00 Asia/Shanghai", "here, about prod.")
         await world.slack.command("ada", ROOM, "digest daily 09:00 Asia/Shanghai --cluster prdo")
         assert "Configured clusters: prod" in text(await world.told("ada", "there is no cluster 'prdo'"))
 

@@ -128,7 +128,7 @@ class _UntilProven(Steps):
     """Kills the process when the evidence is with the outbox, and before that is noted."""
 
     async def take(self, name: str, step: Callable[[], Awaitable[Any]]) -> Any:
-        if name == "proven":
+        if name == "mark_proven":
             raise Killed
         return await step()
 

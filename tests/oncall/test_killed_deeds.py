@@ -19,7 +19,7 @@ from bot.store import open_store
 from sandbox.slack import Ack, SlackServer
 from tests.oncall.bot import ROOM
 from tests.oncall.killing import ROOT, Process, told
-from tests.oncall.scenes import CAUSES, busy_cluster
+from tests.oncall.scenes import busy_cluster
 from tests.stores import NewDatabase
 
 pytestmark = pytest.mark.process
@@ -52,8 +52,7 @@ async def test_what_people_did_right_before_a_kill_is_done_once_after_it(
             forking, told(slack, database, recording, speed=1.0)
         )  # what people did must not become too old
         async with process.life(slack, session) as life:
-            await life.world.alert("trainer-0")
-            head = await life.world.head(CAUSES[0])
+            head = await life.world.thread_of("trainer-0")
             await life.world.reply(head, "Evidence")
             [row] = await store.incidents.opened()
             await life.world.click("grace", head, "note")

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.digest.figures import Figures, OwnerRow, rooms
+from bot.digest.figures import Figures, OwnerRow, memory_by_model
 from bot.render.words import MARKS
 from bot.report import SCHEMA, Evidence, Finding, NextAction, Report, Scope, Severity, Subject
 from bot.slack.render import blocks
@@ -162,7 +162,7 @@ def test_a_digest_lets_nobodys_words_act_and_fits(before: Figures | None, langua
     kinds = {f"memory-MiB/{HOSTILE}{n}": HOSTILE for n in range(9)}
     after = {f"{HOSTILE}/{HOSTILE}": HOSTILE, "gaps/hami": HOSTILE, **kinds}
     owners = [OwnerRow(number, HOSTILE, HOSTILE, HOSTILE, HOSTILE, 3) for number in range(1, 4) for _ in range(9)]
-    told = DigestPost(report, before, after, 3, "2026-11-20 09:00", owners, rooms(after, 0.0))
+    told = DigestPost(report, before, after, 3, "2026-11-20 09:00", owners, memory_by_model(after, 0.0))
     message = render_digest(told).in_words(Texts(language))
     assert_fits(message)
     assert all(read(text) == NOTHING for text in parsed(message))

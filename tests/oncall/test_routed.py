@@ -14,10 +14,10 @@ from bot.triage.routes import Ignored, Route, read_route
 from bot.triage.webhook import Alert
 from handlers.changes.draft import AccessDenied, Person
 from handlers.health_monitor import watched
-from handlers.oncall.alert_sorter import routed
+from handlers.oncall.alert_sorter import by_channel
 from handlers.oncall.service import IncidentDeed, TriageService
 from handlers.oncall.watcher import Patience, Watcher
-from tests.oncall.bot import CHANNEL, ROOM, TOKEN, World, played, webhook
+from tests.oncall.bot import CHANNEL, TOKEN, World, played, webhook
 from tests.oncall.rig import Rig, on_rig, pending, text, with_rig
 from tests.oncall.scenes import busy_cluster
 from tests.oncall.watching import seen, waiting
@@ -180,7 +180,7 @@ def test_a_thread_tells_the_worst_of_the_causes_that_it_opens_with() -> None:
     mild = Cause("1" * 16, "a", "mild", "warning"), [of_team(0, "ml")]
     bad = Cause("2" * 16, "b", "bad", "critical"), [of_team(1, "ml")]
     route = Route("x", (), OTHER, ("team",))
-    [(cause, members)] = routed([mild, bad], (route,), ONCALL)[OTHER]
+    [(cause, members)] = by_channel([mild, bad], (route,), ONCALL)[OTHER]
     assert (cause.claim, len(members)) == ("bad", 2)
 
 
@@ -203,7 +203,6 @@ def test_the_running_bot_sends_alerts_where_its_settings_say(tmp_path: Path) -> 
         await world.slack.wait_for(channel=OTHER_ROOM, containing="trainer-1")
         head = await world.head("trainer-2")
         assert "trainer-0" not in text(head)
-        await world.slack.command("ada", ROOM, "oncall")
-        await world.told("ada", "oncall.routes ignores 1 alert; 1 still firing")
+        await world.command("ada", "oncall", "oncall.routes ignores 1 alert; 1 still firing")
 
     played(tmp_path, busy_cluster(tmp_path / "cluster", 3), scene, given)

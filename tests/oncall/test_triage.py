@@ -5,7 +5,7 @@ import msgspec
 from bot.errors import SourceError
 from bot.triage.state import Act, IncidentTimes, act
 from handlers.changes.draft import Person
-from handlers.oncall.causes import told_alone
+from handlers.oncall.causes import cause_alone
 from handlers.oncall.keeper import Keeper
 from handlers.oncall.service import IncidentDeed, TriageService
 from tests.oncall.rig import TERMS, Rig, on_rig, pending, text
@@ -315,7 +315,7 @@ async def test_a_replica_that_was_held_up_opens_no_thread_for_alerts_that_anothe
     await slow.take([pending(0), pending(3)])
     held = await rig.store.alerts.unsorted(10)  # read by the slow one, before it waits for the cluster
     await quick.look()
-    alone = told_alone(held[0], "no answer within 60 s")
+    alone = cause_alone(held[0], "no answer within 60 s")
     assert await rig.store.incidents.sort("", alone, held, ONCALL) == ""
     await rig.passes(10, slow, quick)
     [head] = rig.heads()

@@ -220,17 +220,16 @@ async def test_one_that_nobody_can_make_any_more_is_told_once_with_why(rig: Rig)
 
 @on_bot(1)
 async def test_people_begin_and_end_it_in_slack(world: World) -> None:
-    await world.slack.command("ada", ROOM, "oncall report weekly fri 17:00 Asia/Shanghai")
-    await world.told("ada", "fri 17:00 Asia/Shanghai, here, of the last 7 days")
-    await world.slack.command("grace", ROOM, "digest list")
-    await world.told("grace", "fri 17:00 Asia/Shanghai, the on-call report")
+    await world.command(
+        "ada", "oncall report weekly fri 17:00 Asia/Shanghai", "fri 17:00 Asia/Shanghai, here, of the last 7 days"
+    )
+    await world.command("grace", "digest list", "fri 17:00 Asia/Shanghai, the on-call report")
     await world.slack.mention("grace", ROOM, "oncall report off")
     await world.told("grace", "The on-call report is not posted here any more")
 
 
 def test_a_bot_without_incidents_begins_none(tmp_path: Path) -> None:
     async def scene(world: World) -> None:
-        await world.slack.command("ada", ROOM, "oncall report weekly")
-        await world.told("ada", "this bot opens no triage threads")
+        await world.command("ada", "oncall report weekly", "this bot opens no triage threads")
 
     played(tmp_path, busy_cluster(tmp_path / "cluster", 1), scene, given=None)
