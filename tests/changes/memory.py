@@ -31,11 +31,10 @@ from sandbox.apiserver.statuses import ApiError, Target
 from sandbox.apiserver.store import Store
 from sandbox.apiserver.writes import JSON_PATCH
 from sandbox.apiserver.writes import Writer as Rules
-from tests.changes.deployments import EXTENDER, KUBE_SCHEDULER, NOW
+from tests.changes.deployments import KUBE_SCHEDULER, LABELS, NOW, rolled_out
 from tests.changes.rig import NAME, NAMESPACE, Steps
 
 DEPLOYMENTS, PODS, LEASES = "deployments.apps", "pods", "leases.coordination.k8s.io"
-LABELS = {"app": "hami-scheduler"}
 Trouble = Literal["down", "lost, done", "lost, not done", "500, done", "500, not done"]
 
 
@@ -44,20 +43,12 @@ class Forbidden(BaseException):
 
 
 def scheduler() -> dict[str, Any]:
-    """A rolled out Deployment of two replicas between two sidecars."""
-    containers = [
-        {"name": "before", "image": "a"},
-        {"name": EXTENDER, "image": "projecthami/hami:v2.10.0", "args": ["scheduler", "-v=4", "--debug"]},
-        {"name": KUBE_SCHEDULER, "image": "kube-scheduler:v1.34.1", "command": ["kube-scheduler", "-v=3"]},
-        {"name": "after", "image": "b", "args": ["-v=1"]},
-    ]
-    meta = {"namespace": NAMESPACE, "name": NAME, "uid": "u-1", "resourceVersion": "1", "generation": 1}
-    template = {"metadata": {"labels": LABELS}, "spec": {"containers": containers}}
-    return {
-        "metadata": meta | {"annotations": {"meta.helm.sh/release-name": "hami"}},
-        "spec": {"replicas": 2, "selector": {"matchLabels": LABELS}, "template": template},
-        "status": {"observedGeneration": 9**9, "replicas": 2, "updatedReplicas": 2, "availableReplicas": 2},
-    }
+    """A rolled out Deployment of two replicas."""
+    made = rolled_out()
+    made["metadata"]["annotations"] = {"meta.helm.sh/release-name": "hami"}
+    made["spec"]["replicas"] = 2
+    made["status"] = {"observedGeneration": 9**9, "replicas": 2, "updatedReplicas": 2, "availableReplicas": 2}
+    return made
 
 
 def _pod(name: str) -> dict[str, Any]:
@@ -208,10 +199,7 @@ class Cluster:
         texts = annotation(before), annotation(after)
         records = [read_record(text) if text is not None else None for text in texts]
         found, now = records[0] or records[1], records[1]
-        other = [
-            {k: v for k, v in (item["metadata"]["annotations"] or {}).items() if k != KEY} for item in (before, after)
-        ]
-        assert other[0] == other[1]
+        assert _others(before) == _others(after)
         same_spec = before["spec"] == after["spec"]
         if not self._is_genuine(found) and same_spec:
             assert now is None or (isinstance(now, Record) and isinstance(found, Record) and now.id == found.id)
