@@ -19,7 +19,7 @@ from bot.changes.deployments import (
     set_in_all,
 )
 from bot.changes.flags import target_of
-from bot.changes.journal import ChangeEvent, Journal, Open
+from bot.changes.journal import ChangeEvent, Journal, KnownChange
 from bot.changes.plan import NothingToDo, Plan, Raise, annotation, plan_extension, plan_raise
 from bot.changes.reconciler import Endings, Reconciler, Telling, open_by_copy
 from bot.changes.record import Record, Refusal, read_record
@@ -78,7 +78,7 @@ class Changer:
         self, namespace: str, name: str, wanted: Raise, version: Version | None, change_id: str = ""
     ) -> Plan | NothingToDo | Refusal:
         """Plans the change on the Deployment, which is read anew; nothing is written. Raises SourceError."""
-        deployment = await self._objects.read(namespace, name)
+        deployment = await self._objects.writer.deployment(namespace, name)
         known = change_id or uuid.uuid4().hex[:12]
         skew_s = self.skew_s()
         return plan_raise(deployment, wanted, now=self.time(), change_id=known, version=version, skew_s=skew_s)
@@ -94,7 +94,7 @@ class Changer:
         for _ in range(ATTEMPTS):
             again = await self.plan(namespace, name, confirmed.wanted, version, confirmed.record.id)
             if isinstance(again, Refusal) and again.record is not None and again.record.id == confirmed.record.id:
-                return await self.begin(await self._objects.read(namespace, name), again.record)
+                return await self.begin(await self._objects.writer.deployment(namespace, name), again.record)
             if isinstance(again, Refusal):
                 raise ChangeFailed(Text("error-change.not-changed-because", why=again.why), hint=again.hint)
             if not isinstance(again, Plan) or _written(again) != _written(confirmed):
@@ -124,7 +124,7 @@ class Changer:
 
         With `change_id` only that change is extended: ChangeFailed where another one is open by now.
         """
-        deployment = await self._objects.read(namespace, name)
+        deployment = await self._objects.writer.deployment(namespace, name)
         record = open_record(deployment)
         if change_id not in ("", record.id):
             raise ChangeFailed(
@@ -147,13 +147,14 @@ class Changer:
 
     async def revert(self, namespace: str, name: str, *, by: str) -> ChangeEvent:
         """Reverts the open change now, as at its deadline; by the journal's copy if its record is damaged or gone."""
-        wanted: Open | None = None
+        wanted: KnownChange | None = None
         last: SourceError | None = None
         for _ in range(ATTEMPTS):
-            deployment = await self._objects.read(namespace, name)
+            deployment = await self._objects.writer.deployment(namespace, name)
             try:
                 if wanted is None and (wanted := await self.open_copy(deployment)) is None:
-                    wanted = Open(open_record(deployment), str(deployment["metadata"].get("uid", "")), "effective")
+                    uid = str(deployment["metadata"].get("uid", ""))
+                    wanted = KnownChange(open_record(deployment), uid, "effective")
                 if carries(deployment, wanted.record):
                     event = await self._objects.act(deployment, decide(deployment, FOREVER), by=by)
                 else:  # its record is damaged or gone; or it ended by a write whose answer was lost, or by another
@@ -177,7 +178,7 @@ class Changer:
             )
         raise ChangeFailed(Text("error-change.could-not-be-reverted-now", namespace=namespace, name=name)) from last
 
-    async def open_copy(self, deployment: Object) -> Open | None:
+    async def open_copy(self, deployment: Object) -> KnownChange | None:
         """The newest change that is open on the Deployment by the journal's copy alone; None where the Deployment
         carries a record that can be read, or no change is open on it. Raises ChangeFailed where the journal is out of
         reach.

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import msgspec
 
 from bot.changes.flags import ArgumentList, Object, containers, find_spot, last_set, target_of, with_words
-from bot.changes.journal import ChangeEvent, EventKind, Open
+from bot.changes.journal import ChangeEvent, EventKind, KnownChange
 from bot.changes.kinds import LONGEST_S
 from bot.changes.merge import OurElement, Stand, by_hand, stand_of
 from bot.changes.plan import Patch, annotation, plan_forget, plan_retime, plan_revert
@@ -69,7 +69,7 @@ def decide(deployment: Object, now: float) -> Wait | Due | None:
     return Due(ChangeEvent("retimed", here, again, detail), patch)
 
 
-def decide_by_copy(deployment: Object, change: Open, now: float) -> Wait | Due | None:
+def decide_by_copy(deployment: Object, change: KnownChange, now: float) -> Wait | Due | None:
     """What is due at `now` on a change that the object does not carry, by the journal's copy of its record.
 
     None while another change of the same flag is open on the object.
@@ -160,7 +160,7 @@ def places_of(record: Record) -> set[tuple[str, str, str]]:
     return {(record.target, record.container, each.flag) for each in record.flags}
 
 
-def is_replaced(deployment: Object, change: Open) -> bool:
+def is_replaced(deployment: Object, change: KnownChange) -> bool:
     """Whether the Deployment is another object than the one that was changed, as far as that is known."""
     return bool(change.uid) and deployment["metadata"].get("uid") != change.uid
 
@@ -176,7 +176,7 @@ def why_not_carried(deployment: Object, record: Record) -> str:
     return "its record on the Deployment was edited"
 
 
-def how_it_ended(deployment: Object, change: Open) -> ChangeEvent | None:
+def how_it_ended(deployment: Object, change: KnownChange) -> ChangeEvent | None:
     """How a change ended that the object does not carry, judged by the object as it is now.
 
     None where it has not ended as far as can be told: its value is set, and only the record is damaged or gone.

@@ -11,7 +11,7 @@ import msgspec
 
 from bot.changes.decide import Due, Wait, carries, decide_by_copy, why_not_carried
 from bot.changes.flags import Object, target_of
-from bot.changes.journal import ChangeEvent, Open
+from bot.changes.journal import ChangeEvent, KnownChange
 from bot.changes.plan import annotation, plan_forget
 from bot.changes.record import Record, read_record
 from bot.errors import BotError, NotFound, SourceError
@@ -37,12 +37,8 @@ class Objects:
         """How many seconds this process's clock is ahead of the API server's; negative: behind."""
         return self._now() - self.time()
 
-    async def read(self, namespace: str, name: str) -> Object:
-        """The Deployment, read anew from the API server. Raises SourceError."""
-        return await self.writer.deployment(namespace, name)
-
     async def act_by_copy(
-        self, deployment: Object, change: Open, now: float, *, by: str = "", early: str = ""
+        self, deployment: Object, change: KnownChange, now: float, *, by: str = "", early: str = ""
     ) -> ChangeEvent | None:
         """Does what is due on a change that the object does not carry, by the journal's copy; `unreadable` before it is
         due.
@@ -116,7 +112,7 @@ async def read_after_unknown(objects: Objects, record: Record, unknown: OutcomeU
     """The Deployment, read after a write of the record got no answer. Raises ChangeFailed if it lacks the record."""
     target = record.target
     try:
-        deployment = await objects.read(*place_of(record))
+        deployment = await objects.writer.deployment(*place_of(record))
     except SourceError as error:
         text = Text("error-change.patch-got-no-answer", target=target, why=unknown.message)
         raise ChangeFailed(text, hint=Text("error-change.if-made-reverts-at", at=record.at)) from error
@@ -139,11 +135,11 @@ async def set_in_all(objects: Objects, deployment: Object, record: Record) -> No
             raise NotFound(
                 Text("error-change.no-running-kube-scheduler-accepts"), hint=Text("error-change.only-with-profiling")
             )
-        if not carries(await objects.read(*place_of(record)), record):
+        if not carries(await objects.writer.deployment(*place_of(record)), record):
             raise Conflict(Text("error-change.reverted-before-every-pod"))
     except SourceError as error:
         try:
-            deployment = await objects.read(*place_of(record))
+            deployment = await objects.writer.deployment(*place_of(record))
             await set_running(objects.writer, deployment, record, record.old)
             if carries(deployment, record):
                 await objects.writer.patch_deployment(*place_of(record), plan_forget(deployment))

@@ -61,15 +61,15 @@ class NotYet(BotError):  # noqa: N818  # what the person is told
     """The journal of changes is not ready yet; it will be, and loses nothing by the delay."""
 
 
-class Open(NamedTuple):
-    """A change that, as far as the journal knows, has not ended. `state` is the last of the three that was noted.
+class KnownChange(NamedTuple):
+    """A change as the journal knows it; `state` is planned, raised, effective, or how it ended.
 
     `uid` is that of the Deployment it was planned on, empty if that is not known.
     """
 
     record: Record
     uid: str
-    state: Literal["planned", "raised", "effective"]
+    state: Literal["planned"] | EventKind
 
 
 class Journal(Protocol):
@@ -83,6 +83,6 @@ class Journal(Protocol):
         """Notes an event of a change. The same event again changes nothing."""
         ...
 
-    async def opened(self) -> Sequence[Open]:
+    async def opened(self) -> Sequence[KnownChange]:
         """The changes of this cluster that have not ended."""
         ...

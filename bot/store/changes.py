@@ -7,14 +7,14 @@ gone. The row also serves for telling people, and for noticing a change that end
 import contextlib
 import logging
 from collections.abc import Callable
-from typing import Any, Literal, NamedTuple, cast
+from typing import Any, Literal
 
 import msgspec
 from sqlalchemy import ColumnElement, Row, func, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncEngine
 
-from bot.changes.journal import ENDS, ChangeEvent, Open
-from bot.changes.record import Record, UnreadableRecord, read_record, with_times_of, write_record
+from bot.changes.journal import ENDS, ChangeEvent, KnownChange
+from bot.changes.record import Record, read_record, with_times_of, write_record
 from bot.store.audit import Audit, AuditedRows, AuditLine
 from bot.store.engine import TakenError, columns
 from bot.store.tables import approvals, audit, changes
@@ -22,13 +22,6 @@ from bot.store.tables import approvals, audit, changes
 log = logging.getLogger(__name__)
 
 _LATER = {"planned": 0, "raised": 1, "effective": 2}
-
-
-class KnownRecord(NamedTuple):
-    """A change's record as it was last read, or planned. `state`: planned, raised, effective, or how it ended."""
-
-    record: Record
-    state: str
 
 
 class ChangeRows(AuditedRows):
@@ -83,26 +76,16 @@ class ChangeRows(AuditedRows):
         row = await self._first("looking what is known of a change", here)
         return bool(_after(event, columns(row) if row else self._fresh(event.record)))
 
-    async def known(self, change_id: str) -> KnownRecord | None:
-        """The change's record and state; None for a change that was never begun, or whose row cannot be read."""
-        wanted = select(changes.c.record, changes.c.state).where(changes.c.id == change_id)
-        row = await self._first("looking what is known of a change", wanted)
-        record = read_record(row.record) if row else None
-        return KnownRecord(record, row.state) if row and isinstance(record, Record) else None
+    async def known(self, change_id: str) -> KnownChange | None:
+        """The change, ended or not; None for one that was never begun, or whose row cannot be read."""
+        row = await self._first("looking what is known of a change", select(changes).where(changes.c.id == change_id))
+        return _known(row) if row else None
 
-    async def opened(self) -> list[Open]:
+    async def opened(self) -> list[KnownChange]:
         """The cluster's changes that have not ended, the oldest first."""
         wanted = select(changes).where(changes.c.cluster == self._cluster, changes.c.state.in_(_LATER))
         rows = await self._read("reading the open changes", wanted.order_by(changes.c.created_at))
-        found: list[Open] = []
-        for row in rows:
-            record = read_record(row.record)
-            if isinstance(record, UnreadableRecord):
-                log.error("the store's copy of the change %s of %s cannot be used: %s", row.id, row.target, record.why)
-            else:
-                state = cast(Literal["planned", "raised", "effective"], row.state)
-                found.append(Open(record, row.uid, state))
-        return found
+        return list(filter(None, map(_known, rows)))
 
     def _fresh(self, record: Record) -> dict[str, Any]:
         return {
@@ -116,6 +99,14 @@ class ChangeRows(AuditedRows):
             "created_at": self._now(),
             "updated_at": self._now(),
         }
+
+
+def _known(row: Row[Any]) -> KnownChange | None:
+    record = read_record(row.record)
+    if isinstance(record, Record):
+        return KnownChange(record, row.uid, row.state)
+    log.error("the store's copy of the change %s of %s cannot be used: %s", row.id, row.target, record.why)
+    return None
 
 
 def _after(event: ChangeEvent, row: dict[str, Any]) -> dict[str, Any]:

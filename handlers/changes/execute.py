@@ -16,7 +16,7 @@ import msgspec
 from bot.access import Access, Action, why_denied
 from bot.changes.decide import carries, how_it_ended
 from bot.changes.deployments import place_of
-from bot.changes.journal import Open
+from bot.changes.journal import KnownChange
 from bot.changes.plan import Plan, annotation, basis_of
 from bot.changes.record import Record, Refusal, UnreadableRecord, read_record
 from bot.errors import BotError, NotAllowed, UsageError
@@ -128,7 +128,7 @@ class ChangeMaker:
         record = known.record
         async with writable.busy:
             deployment = await writable.writer.deployment(*place_of(record))
-            event = how_it_ended(deployment, Open(record, "", "planned"))
+            event = how_it_ended(deployment, KnownChange(record, "", "planned"))
             if event is None or carries(deployment, record):
                 await writable.changer.begin(deployment, record)
                 return "raised"

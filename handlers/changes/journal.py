@@ -4,7 +4,7 @@ import hashlib
 import logging
 from collections.abc import Callable, Sequence
 
-from bot.changes.journal import ENDS, ChangeEvent, NotYet, Open
+from bot.changes.journal import ENDS, ChangeEvent, KnownChange, NotYet
 from bot.changes.merge import in_an_editor
 from bot.changes.record import BY_SHELL, Record
 from bot.settings.schema import AccessSettings
@@ -84,7 +84,7 @@ class ChangeJournal:
         if event.kind in ENDS:
             self._files.pop(record.id, None)
 
-    async def opened(self) -> Sequence[Open]:
+    async def opened(self) -> Sequence[KnownChange]:
         rows = self._rows
         for change_id, event in list(self._ended.items()):
             await self.note(event)

@@ -20,7 +20,7 @@ import msgspec
 from bot.changes.changer import Changer
 from bot.changes.deadline import later
 from bot.changes.deployments import ChangeFailed
-from bot.changes.journal import ChangeEvent, Open
+from bot.changes.journal import ChangeEvent, KnownChange
 from bot.changes.plan import Plan, unfinished_rollout
 from bot.changes.reconciler import STUCK_S
 from bot.changes.record import BY_SHELL, KEY, Record, Refusal
@@ -67,7 +67,7 @@ class ShellTools(msgspec.Struct, frozen=True):
 
     open_sources: Callable[[], AbstractAsyncContextManager[Sources]]
     open_writer: Callable[[], AbstractAsyncContextManager[Writer | None]]
-    copies: Callable[[], Awaitable[Sequence[Open] | None]]
+    copies: Callable[[], Awaitable[Sequence[KnownChange] | None]]
     capture: Capture
     ask: Callable[[str], bool]
     tell: Callable[[str], None]
@@ -231,7 +231,7 @@ async def revert_overdue(tools: ShellTools, namespace: str) -> tuple[str, int]:
 class _Copies(NamedTuple):
     """The changes that the store has as open; `why` none are known, `unread` if the store could not be read."""
 
-    opened: Sequence[Open] = ()
+    opened: Sequence[KnownChange] = ()
     why: str = ""
     unread: bool = False
 
@@ -257,7 +257,7 @@ class NoJournal:
     `opened` are the changes that the store has as open, where it was read.
     """
 
-    def __init__(self, opened: Sequence[Open] = ()) -> None:
+    def __init__(self, opened: Sequence[KnownChange] = ()) -> None:
         self._opened = opened
 
     async def planned(self, record: Record, uid: str) -> None:
@@ -266,7 +266,7 @@ class NoJournal:
     async def note(self, event: ChangeEvent) -> None:
         log.info("%s %s %s", event.kind, event.target, event.detail)
 
-    async def opened(self) -> Sequence[Open]:
+    async def opened(self) -> Sequence[KnownChange]:
         return self._opened
 
 

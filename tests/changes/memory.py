@@ -18,7 +18,7 @@ import msgspec
 
 from bot.changes.changer import Changer
 from bot.changes.flags import find_spot
-from bot.changes.journal import ENDS, ChangeEvent, Open
+from bot.changes.journal import ENDS, ChangeEvent, KnownChange
 from bot.changes.plan import annotation
 from bot.changes.record import KEY, FlagChange, Record, read_record, same_way_back, with_times_of, write_record
 from bot.errors import BotError
@@ -340,7 +340,7 @@ class MemoryJournal:
 
     def __init__(self) -> None:
         self.down = False
-        self.rows: dict[str, Open | ChangeEvent] = {}
+        self.rows: dict[str, KnownChange | ChangeEvent] = {}
         self.told: list[ChangeEvent] = []
 
     def _reach(self) -> None:
@@ -350,9 +350,9 @@ class MemoryJournal:
     async def planned(self, record: Record, uid: str) -> None:
         self._reach()
         row = self.rows.get(record.id)
-        if row is not None and not (isinstance(row, Open) and row.state == "planned"):
+        if row is not None and not (isinstance(row, KnownChange) and row.state == "planned"):
             raise BotError("it is known already")
-        self.rows[record.id] = Open(record, uid, "planned")
+        self.rows[record.id] = KnownChange(record, uid, "planned")
 
     async def note(self, event: ChangeEvent) -> None:
         self._reach()
@@ -368,17 +368,17 @@ class MemoryJournal:
         if event.kind in ENDS:
             self.rows[record.id] = event
             return
-        row = row or Open(record, "", "planned")
+        row = row or KnownChange(record, "", "planned")
         record = with_times_of(row.record, record)
         if event.kind in _STATES and _STATES.index(event.kind) > _STATES.index(row.state):
-            row = Open(record, event.uid or row.uid, event.kind)  # type: ignore[arg-type]
+            row = KnownChange(record, event.uid or row.uid, event.kind)  # type: ignore[arg-type]
         elif event.kind in ("extended", "retimed"):
             row = row._replace(record=record)
         self.rows[record.id] = row
 
-    async def opened(self) -> list[Open]:
+    async def opened(self) -> list[KnownChange]:
         self._reach()
-        return [row for row in self.rows.values() if isinstance(row, Open)]
+        return [row for row in self.rows.values() if isinstance(row, KnownChange)]
 
     def ends(self) -> dict[str, str]:
         """How each change that ended did, by id."""

@@ -29,7 +29,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from bot.changes.changer import Changer
 from bot.changes.decide import Due, decide
-from bot.changes.journal import Open
+from bot.changes.journal import KnownChange
 from bot.changes.kinds import KINDS, LONGEST_S, VERBOSITY
 from bot.changes.plan import Plan, Raise, annotation
 from bot.changes.record import KEY, Record, read_record, write_record
@@ -165,7 +165,7 @@ class Undisturbed(RuleBasedStateMachine):
     @rule(damage=st.sampled_from(sorted(DAMAGES)))
     def the_record_is_damaged(self, damage: str) -> None:
         record = self.cluster.record()
-        if record and isinstance(self.journal.rows.get(record.id), Open):
+        if record and isinstance(self.journal.rows.get(record.id), KnownChange):
             self.damaged = True
             self.cluster.damage(DAMAGES[damage](write_record(record)))
 
