@@ -2,7 +2,6 @@
 
 import json
 
-import click
 import msgspec
 import pytest
 
@@ -38,9 +37,7 @@ from handlers.changes.draft import (
     write_draft,
 )
 from handlers.changes.listeners import CHANGE
-from handlers.changes.words import ChangeAsked, Extend, Request, Revert, Show, change_commands, words_of
-from handlers.parsing.grammar import Grammar, read
-from handlers.parsing.question import split_words
+from handlers.changes.words import Extend, Revert, Show, words_of
 from playbooks.rules.installation.install_settings import undo
 from sandbox.apiserver.jsonpatch import apply_json_patch
 from tests.changes.deployments import (
@@ -55,6 +52,7 @@ from tests.changes.deployments import (
     recorded,
     wants,
 )
+from tests.changes.records import asked
 from tests.changes.rig import NEWEST
 
 kinds = pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
@@ -74,15 +72,6 @@ def the_plan(kind: ChangeKind, container: str = "") -> Plan:
     plan = planned(kind, container)
     assert isinstance(plan, Plan), plan
     return plan
-
-
-def asked(text: str) -> Request:
-    grammar = Grammar("/hami", list)
-    for command in change_commands("/hami", list[click.Parameter]):
-        grammar.add_command(command)
-    found = read(grammar, split_words(text))
-    assert isinstance(found, ChangeAsked)
-    return found.request
 
 
 # --------------------------------------------------------------------------------------------------- the words

@@ -110,10 +110,15 @@ def test_where_somebody_else_set_another_value_nothing_is_overwritten(words: lis
     assert words_of(apply_json_patch(after, due.patch)) == words
 
 
-@pytest.mark.parametrize(("spelling", "words"), [(["-v=4"], ["scheduler", "--x", "--v=4"]), ([], ["scheduler", "--x"])])
+@pytest.mark.parametrize(
+    ("spelling", "words"),
+    [(["-v=4"], ["scheduler", "-v=4"]), (["-v=4"], ["scheduler", "--x", "--v=4"]), ([], ["scheduler", "--x"])],
+)
 def test_what_another_put_back_among_other_edits_is_forgotten_at_once(spelling: list[str], words: list[str]) -> None:
-    due = due_on(edited(raised(spelling), words), NOW + 30)
+    after = edited(raised(spelling), words)
+    due = due_on(after, NOW + 30)
     assert due.event.kind == "reverted-by-another"
+    assert annotation(apply_json_patch(after, due.patch)) is None
 
 
 TWICE = ["scheduler", "-v=5", "--debug", "--v", "5"]

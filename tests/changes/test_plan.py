@@ -96,14 +96,6 @@ def test_containers_that_change_places_are_still_put_back() -> None:
     assert [container.get("args") for container in containers] == [["-v=5"], None, ["-v=4"], ["-v=1"]]
 
 
-def test_what_another_put_back_is_only_forgotten_and_at_once() -> None:
-    after = raised(deployment(args=["-v=4"]))
-    after["spec"]["template"]["spec"]["containers"][1]["args"] = ["-v=4"]
-    due = due_on(after, NOW + 30)
-    assert due.event.kind == "reverted-by-another"
-    assert KEY not in apply_json_patch(after, due.patch)["metadata"]["annotations"]
-
-
 def test_a_foreign_edit_is_left_alone_and_shown() -> None:
     after = raised(deployment(args=["-v=4"]))
     after["spec"]["template"]["spec"]["containers"][1]["args"] = ["-v=6"]

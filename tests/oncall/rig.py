@@ -100,7 +100,11 @@ class Rig:
         )
         if steps is None:
             return Keeper(self.deps(), plan)
-        return Keeper(self.deps(_Store(self.store, steps), steps.of(self.outbox)), plan)
+        return Keeper(self.stepped(steps), plan)
+
+    def stepped(self, steps: Steps) -> Deps:
+        """Of a process that may be killed at any call of its store or outbox."""
+        return self.deps(_Store(self.store, steps), steps.of(self.outbox))
 
     async def send(self) -> None:
         """Lets the outbox say what it has, as slowly as Slack wants it."""
@@ -145,6 +149,7 @@ class _Store:
         self.incidents = steps.of(store.incidents)
         self.timeline = steps.of(store.timeline)
         self.task_leases = steps.of(store.task_leases)
+        self.digests = steps.of(store.digests)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._store, name)

@@ -4,14 +4,12 @@ import asyncio
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from bot.digest.schedule import Schedule
 from bot.errors import UsageError
 from bot.slack.message import Message
-from bot.store import Store
 from bot.texts import in_english
 from bot.triage.state import Act, act
 from handlers.changes.draft import Person, Refused
@@ -30,20 +28,9 @@ MONDAYS = AddDigest(Schedule("0 9 * * mon", "UTC"), "oncall")  # 2027-01-15 08:0
 WEEK, TO_MONDAY = 7 * 86400.0, 3 * 86400.0 + 3600.0
 
 
-class SteppedDigests:
-    """The store, of which every call about digests is a step."""
-
-    def __init__(self, store: Store, steps: Steps) -> None:
-        self._store = store
-        self.digests = steps.of(store.digests)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._store, name)
-
-
 def digests(rig: Rig, steps: Steps | None = None) -> Digests:
     """A process."""
-    deps = rig.deps() if steps is None else rig.deps(SteppedDigests(rig.store, steps), steps.of(rig.outbox))
+    deps = rig.stepped(steps) if steps else rig.deps()
     return Digests(deps, report=TriageService(rig.deps(), rig.keeper(), ()).posted_report)
 
 
