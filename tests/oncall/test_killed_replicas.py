@@ -8,7 +8,6 @@ import asyncio
 import contextlib
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
 from datetime import UTC, datetime
@@ -30,7 +29,7 @@ from bot.store.tables import digest_runs, incidents
 from bot.triage.state import CALLS, new_incident
 from sandbox.slack import Fault, SlackServer
 from tests.oncall.bot import CHANNEL, ROOM, World
-from tests.oncall.killing import ROOT, Life, Process
+from tests.oncall.killing import Life, Process, forked
 from tests.oncall.scenes import busy_cluster
 from tests.sampling import Sample
 from tests.stores import NewDatabase, blocked
@@ -47,12 +46,8 @@ pytestmark = [pytest.mark.process, pytest.mark.parametrize("new_database", ["pos
 @pytest.fixture(scope="module")
 def forking() -> Iterator[tuple[subprocess.Popen[str], ...]]:
     """Two, started once: what they import takes longer than a life."""
-    arguments, pipe = (sys.executable, "-m", "tests.oncall.killed_process"), subprocess.PIPE
-    with contextlib.ExitStack() as stack:
-        yield tuple(
-            stack.enter_context(subprocess.Popen(arguments, cwd=ROOT, stdin=pipe, stdout=pipe, text=True))
-            for _ in range(2)
-        )
+    with forked() as one, forked() as two:
+        yield one, two
 
 
 class Replicas:
