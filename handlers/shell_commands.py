@@ -22,7 +22,7 @@ from handlers.parsing.grammar import ParsedQuestion
 from playbooks.playbook import Sources, find
 
 if TYPE_CHECKING:
-    from bot.store.audit import Audit, Entry, Verified
+    from bot.store.audit import Audit, AuditEntry, Verified
     from handlers.changes.request import ChangeSnapshot
 
 
@@ -148,7 +148,7 @@ def _told(found: "Verified", *, has_key: bool) -> list[str]:
     return [*lines, f"Keep this last hash, of entry {found.entries}: {found.newest}"]
 
 
-def _cell(entry: "Entry", name: str) -> str:
+def _cell(entry: "AuditEntry", name: str) -> str:
     value: Any = getattr(entry, name)
     return value if isinstance(value, str) else _json(value) if value else ""
 

@@ -21,7 +21,7 @@ from bot.texts import Text
 FOREVER = float("inf")
 
 
-class Objects:
+class Deployments:
     """The Deployments of one cluster. `now` is this process's clock, in seconds since 1970."""
 
     def __init__(self, writer: Writer, now: Callable[[], float]) -> None:
@@ -108,11 +108,11 @@ class ChangeFailed(BotError):  # noqa: N818  # what the person is told
     exit_code = 5
 
 
-async def read_after_unknown(objects: Objects, record: Record, unknown: OutcomeUnknown) -> Object:
+async def read_after_unknown(deployments: Deployments, record: Record, unknown: OutcomeUnknown) -> Object:
     """The Deployment, read after a write of the record got no answer. Raises ChangeFailed if it lacks the record."""
     target = record.target
     try:
-        deployment = await objects.writer.deployment(*place_of(record))
+        deployment = await deployments.writer.deployment(*place_of(record))
     except SourceError as error:
         text = Text("error-change.patch-got-no-answer", target=target, why=unknown.message)
         raise ChangeFailed(text, hint=Text("error-change.if-made-reverts-at", at=record.at)) from error
@@ -123,7 +123,7 @@ async def read_after_unknown(objects: Objects, record: Record, unknown: OutcomeU
     return deployment
 
 
-async def set_in_all(objects: Objects, deployment: Object, record: Record) -> None:
+async def set_in_all(deployments: Deployments, deployment: Object, record: Record) -> None:
     """For a `debug-flags` change whose record is on the object: sets all its running processes, or none.
 
     Raises ChangeFailed with what state things are in.
@@ -131,18 +131,18 @@ async def set_in_all(objects: Objects, deployment: Object, record: Record) -> No
     if record.means != "debug-flags":
         return
     try:
-        if not await set_running(objects.writer, deployment, record, record.new):
+        if not await set_running(deployments.writer, deployment, record, record.new):
             raise NotFound(
                 Text("error-change.no-running-kube-scheduler-accepts"), hint=Text("error-change.only-with-profiling")
             )
-        if not carries(await objects.writer.deployment(*place_of(record)), record):
+        if not carries(await deployments.writer.deployment(*place_of(record)), record):
             raise Conflict(Text("error-change.reverted-before-every-pod"))
     except SourceError as error:
         try:
-            deployment = await objects.writer.deployment(*place_of(record))
-            await set_running(objects.writer, deployment, record, record.old)
+            deployment = await deployments.writer.deployment(*place_of(record))
+            await set_running(deployments.writer, deployment, record, record.old)
             if carries(deployment, record):
-                await objects.writer.patch_deployment(*place_of(record), plan_forget(deployment))
+                await deployments.writer.patch_deployment(*place_of(record), plan_forget(deployment))
         except SourceError as second:
             text = Text("error-change.some-pods-may-have-it", level=record.new, why=second.message)
             raise ChangeFailed(text, hint=Text("error-change.reverts-them-at", at=record.at)) from error

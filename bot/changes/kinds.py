@@ -145,7 +145,7 @@ class Switch:
         return None if value == "true" else _no_value(flag, value, "true")
 
 
-class Opened(Switch):
+class ListenAddress(Switch):
     """The values of a flag that says where something listens: a change opens it to others than the pod itself.
 
     No typed word asks for it: the flag is set together with a switch.
@@ -272,7 +272,7 @@ PROFILING = ChangeKind(
 _PROFILES_BIND = msgspec.structs.replace(
     PROFILING,
     name=PROFILES_BIND,
-    values=Opened(),
+    values=ListenAddress(),
 )
 
 

@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager
 import msgspec
 
 from bot.changes.decide import Wait, carries, decide, places_of
-from bot.changes.deployments import FOREVER, ChangeFailed, Object, Objects, place_of, set_in_all
+from bot.changes.deployments import FOREVER, ChangeFailed, Deployments, Object, place_of, set_in_all
 from bot.changes.journal import ENDS, ChangeEvent, Journal, KnownChange, NotYet
 from bot.changes.merge import by_hand
 from bot.changes.plan import Plan, unfinished_rollout
@@ -43,7 +43,7 @@ def open_by_copy(event: ChangeEvent, known: Known | None) -> KnownChange | None:
     return None if not opened or not event.record or same_way_back(opened.record, event.record) else opened
 
 
-class Telling:
+class PatientJournal:
     """Reads and notes changes in the journal; each call may take `patience_s` seconds."""
 
     def __init__(self, journal: Journal, patience_s: float) -> None:
@@ -98,10 +98,16 @@ class Reconciler:
     """
 
     def __init__(
-        self, objects: Objects, telling: Telling, *, namespace: str, endings: Endings | None, patience_s: float
+        self,
+        deployments: Deployments,
+        journal: PatientJournal,
+        *,
+        namespace: str,
+        endings: Endings | None,
+        patience_s: float,
     ) -> None:
-        self._objects = objects
-        self._telling = telling
+        self._deployments = deployments
+        self._journal = journal
         self._namespace = namespace
         self._endings = endings
         self._patience_s = patience_s
@@ -115,14 +121,14 @@ class Reconciler:
         waiting; all are tried again in the next pass.
         """
         try:
-            carriers = await self._objects.writer.annotated(KEY, self._namespace)
+            carriers = await self._deployments.writer.annotated(KEY, self._namespace)
             trouble = ""
         except SourceError as error:
             trouble = f"the Deployments cannot be listed: {in_english(error.message)}"
             log.warning("the Deployments cannot be listed: %s", error)
             carriers = None
         looked = [await self._pass(*where) for where in carriers or ()]
-        known = await self._telling.opened(self._namespace)
+        known = await self._journal.opened(self._namespace)
         if carriers is None:
             places = sorted({place_of(change.record) for change in (known or {}).values()})
             looked = [await self._pass(*where) for where in places]
@@ -143,7 +149,7 @@ class Reconciler:
         events = [event for event in events if event.record or not _is_known(event, events, known)]
         for event in events:
             with _traced(event.record, event.target):
-                await self._telling.note(msgspec.structs.replace(event, at=self._objects.time()))
+                await self._journal.note(msgspec.structs.replace(event, at=self._deployments.time()))
         failed = [
             f"{event.target} cannot be reverted: {event.detail}"
             for event in events
@@ -153,7 +159,7 @@ class Reconciler:
         return events
 
     def _early_failure(self, event: ChangeEvent) -> bool:
-        return event.kind == "failed" and event.record is not None and self._objects.time() < event.record.deadline
+        return event.kind == "failed" and event.record is not None and self._deployments.time() < event.record.deadline
 
     async def _pass(self, namespace: str, name: str, *, early: str = "", change: KnownChange | None = None) -> _Looked:
         """Undoes what is due on one object; with `early`, the reason, also what is not due yet.
@@ -164,20 +170,20 @@ class Reconciler:
         deployment: Object | None = None
         try:
             with bugs_as_errors(self._bugs):
-                deployment = await self._objects.writer.deployment(namespace, name)
-                now = FOREVER if early else self._objects.time()
+                deployment = await self._deployments.writer.deployment(namespace, name)
+                now = FOREVER if early else self._deployments.time()
                 if change:
-                    underway = change.state == "planned" and self._objects.time() - change.record.since < UNDERWAY_S
+                    underway = change.state == "planned" and self._deployments.time() - change.record.since < UNDERWAY_S
                     if underway or carries(deployment, change.record):
                         return None
                     with _traced(record, f"{namespace}/{name}"):
-                        return await self._objects.act_by_copy(deployment, change, now, early=early)
+                        return await self._deployments.act_by_copy(deployment, change, now, early=early)
                 due = decide(deployment, now)
                 if isinstance(due, Wait):
                     return deployment, due.record
                 record = due.event.record if due else None
                 with _traced(record, f"{namespace}/{name}"):
-                    return await self._objects.act(deployment, due, early=early)
+                    return await self._deployments.act(deployment, due, early=early)
         except NotFound:
             gone = ChangeEvent("replaced", f"{namespace}/{name}", record, "the Deployment is gone", source="found")
             return gone if change else None
@@ -185,7 +191,7 @@ class Reconciler:
             with _traced(record, f"{namespace}/{name}"):
                 log.warning("%s/%s: %s", namespace, name, error)
             passing = isinstance(error, Conflict | OutcomeUnknown)
-            if passing and (record is None or self._objects.time() < record.deadline + OVERDUE_S):
+            if passing and (record is None or self._deployments.time() < record.deadline + OVERDUE_S):
                 return None  # the next pass looks and decides anew
             complaint = f"{in_english(error.message)}; it is tried again"
             line = by_hand(deployment, record) if record else ""
@@ -210,7 +216,7 @@ class Reconciler:
         events: list[ChangeEvent] = []
         if opened is None or opened.state == "planned":
             # Whoever raised it may have been killed before every running process had its level.
-            await set_in_all(self._objects, deployment, record)
+            await set_in_all(self._deployments, deployment, record)
             uid = str(deployment["metadata"].get("uid", ""))
             events.append(ChangeEvent("raised", record.target, record, "found on the object", record.by, uid))
         elif record.extended > opened.record.extended:
@@ -221,7 +227,7 @@ class Reconciler:
             waits = unfinished_rollout(deployment) if record.means == "patch" else None
             if waits is None:
                 events.append(ChangeEvent("effective", record.target, record))
-            elif self._objects.time() - record.since > STUCK_S:
+            elif self._deployments.time() - record.since > STUCK_S:
                 events.append(ChangeEvent("stuck", record.target, record, in_english(waits)))
         return events
 

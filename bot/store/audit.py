@@ -30,7 +30,7 @@ Write = Callable[["AuditLine"], Awaitable[int]]
 log = logging.getLogger(__name__)
 
 
-class Entry(msgspec.Struct, frozen=True):
+class AuditEntry(msgspec.Struct, frozen=True):
     """One row of the audit log. `detail` is free, of JSON's types; `at` is RFC 3339 in UTC."""
 
     seq: int
@@ -86,12 +86,12 @@ class Audit(StoredRows):
         async with self.transaction("writing the audit log") as (_, write):
             return await write(line)
 
-    async def read(self, limit: int) -> list[Entry]:
+    async def read(self, limit: int) -> list[AuditEntry]:
         """The newest rows of the audit log, at most `limit`, newest first."""
         wanted = select(audit).order_by(audit.c.seq.desc()).limit(limit)
         rows = await self._read("reading the audit log", wanted)
-        named = ({name: getattr(row, name) for name in Entry.__struct_fields__} for row in rows)
-        return [Entry(**row | {"detail": json.loads(row["detail"])}) for row in named]
+        named = ({name: getattr(row, name) for name in AuditEntry.__struct_fields__} for row in rows)
+        return [AuditEntry(**row | {"detail": json.loads(row["detail"])}) for row in named]
 
     async def verify(self, kept: str = "") -> Broken | Verified:
         """Checks the whole log and gives the first row that is not as it was written, if there is one. `kept` is the

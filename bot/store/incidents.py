@@ -61,7 +61,7 @@ async def is_crowded(
     return len(opened) >= limit.most
 
 
-class Row(msgspec.Struct, frozen=True):
+class IncidentRow(msgspec.Struct, frozen=True):
     """One incident in the store, with what is known of its thread in Slack."""
 
     id: str
@@ -138,7 +138,7 @@ class IncidentRows(AuditedRows):
         await note(connection, found, (News("opened"),), now)
         return found
 
-    async def opened(self) -> list[Row]:
+    async def opened(self) -> list[IncidentRow]:
         """The incidents that have not ended, or of which an event is still to be told, the oldest first."""
         untold = select(incident_events.c.incident).where(incident_events.c.told == 0)
         here = or_(incidents.c.ended_at == 0.0, incidents.c.id.in_(untold))
@@ -154,18 +154,18 @@ class IncidentRows(AuditedRows):
             found += await self._scalars("looking for open incidents", query)
         return {keys[key] for key in found if key}
 
-    async def get(self, incident_id: str) -> Row | None:
+    async def get(self, incident_id: str) -> IncidentRow | None:
         """The incident with this id, ended or not; None without one."""
         return await self._one(incidents.c.id == incident_id)
 
-    async def of_thread(self, channel: str, thread_ts: str) -> Row | None:
+    async def of_thread(self, channel: str, thread_ts: str) -> IncidentRow | None:
         """The incident that has this thread, also where its head was posted only just now; None for no such thread."""
         posted = and_(outbox.c.posted_channel == channel, outbox.c.posted_ts == thread_ts)
         heads = select(func.substr(outbox.c.key, len(HEAD) + 1)).where(posted, outbox.c.key.startswith(HEAD))
         here = and_(incidents.c.channel == channel, incidents.c.thread_ts == thread_ts)
         return await self._one(or_(here, incidents.c.id.in_(heads)))
 
-    async def _one(self, where: Any) -> Row | None:
+    async def _one(self, where: Any) -> IncidentRow | None:
         found = await self._first("looking up an incident", select(incidents).where(where))
         return _row(found) if found else None
 
@@ -218,7 +218,7 @@ class IncidentRows(AuditedRows):
         """Notes what the incident's head was last given to say (`shown` is its digest), and when."""
         await self._set(incident_id, {"shown": shown, "shown_at": self._now()})
 
-    async def has_evidence(self, row: Row) -> bool:
+    async def has_evidence(self, row: IncidentRow) -> bool:
         """Whether the outbox has the incident's evidence, which it forgets a week after posting it."""
         here = and_(outbox.c.channel == row.channel, outbox.c.key == evidence_key(row.id))
         return await self._scalar("looking for an incident's evidence", select(outbox.c.id).where(here)) is not None
@@ -243,7 +243,7 @@ class IncidentRows(AuditedRows):
             update(incidents).where(incidents.c.id == incident_id).values(**values),
         )
 
-    async def lately(self, since: float) -> list[tuple[Row, list[IncidentEvent]]]:
+    async def lately(self, since: float) -> list[tuple[IncidentRow, list[IncidentEvent]]]:
         """The incidents that had not ended before `since` (unix seconds), the oldest first, with their events."""
         here = or_(incidents.c.ended_at == 0.0, incidents.c.ended_at > since)
         ours = select(incidents.c.id).where(here)
@@ -289,8 +289,8 @@ def _open_one(open_key: str) -> Any:
     return select(incidents.c.id).where(incidents.c.open_key == open_key).with_for_update()
 
 
-def _row(row: Any) -> Row:
-    known: dict[str, Any] = {name: getattr(row, name) for name in Row.__struct_fields__ if name != "incident"}
+def _row(row: Any) -> IncidentRow:
+    known: dict[str, Any] = {name: getattr(row, name) for name in IncidentRow.__struct_fields__ if name != "incident"}
     known["cause"] = msgspec.json.decode(row.cause, type=Cause)
     known["incident"] = msgspec.json.decode(row.machine, type=Incident)
-    return Row(**known)
+    return IncidentRow(**known)

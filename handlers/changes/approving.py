@@ -18,7 +18,7 @@ from bot.slack.question_tasks import LONGEST_S
 from bot.store.audit import AuditLine
 from bot.store.changes import Approval
 from bot.texts import Text, in_english
-from handlers.changes.draft import NotNow, Over, Pending, Person, Refused, pending_of, seal, seal_longer
+from handlers.changes.draft import ChangeOver, NotNow, Pending, Person, Refused, pending_of, seal, seal_longer
 from handlers.changes.execute import CHANGED, ChangeMaker, Guard
 from handlers.changes.journal import ITSELF, audit_details, audit_target
 from handlers.changes.leader_pass import WritableCluster
@@ -226,7 +226,7 @@ class Approving:
         approval = await self._deps.store.approvals.get(key)
         unknown = Text("error-change.nothing-waits-for-approval")
         if approval is None:
-            raise Over(unknown, hint=Text("error-change.ask-for-change-again"))
+            raise ChangeOver(unknown, hint=Text("error-change.ask-for-change-again"))
         if approval.digest != digest:
             raise Refused(unknown, hint=Text("error-change.button-of-another-bot"))
         return approval, pending_of(approval)

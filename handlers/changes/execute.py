@@ -25,7 +25,7 @@ from bot.slack.people import Groups
 from bot.store import StoreError
 from bot.store.audit import AuditLine
 from bot.texts import Text, in_english
-from handlers.changes.draft import AccessDenied, NotNow, Over, Person, Refused
+from handlers.changes.draft import AccessDenied, ChangeOver, NotNow, Person, Refused
 from handlers.changes.leader_pass import WritableCluster, WritableClusters
 from handlers.changes.report import planned_report
 from handlers.changes.request import ChangeSnapshot, look, prepare
@@ -153,7 +153,7 @@ class ChangeMaker:
         if isinstance(record, UnreadableRecord):
             raise Refused(say("changing.unreadable", target=target, why=record.why))
         if record is None or change_id not in ("", record.id):
-            raise Over(say("card.ended"), hint=Text("error-change.see-card-for-result"))
+            raise ChangeOver(say("card.ended"), hint=Text("error-change.see-card-for-result"))
         if copy and not or_copy:
             raise Refused(say("card.not-longer"), hint=say("card.not-longer-do"))
         return record, basis_of(deployment)

@@ -40,7 +40,7 @@ from bot.texts import Text, in_english
 from handlers.changes.draft import (
     FRESH_S,
     ChangeDraft,
-    Over,
+    ChangeOver,
     Person,
     Refused,
     as_typed,
@@ -261,7 +261,7 @@ class _ChangesWindow:
             raise await self._forged(who, name.rpartition(":")[2])
         try:
             return await self._press(taken, name, who, about)
-        except Over:
+        except ChangeOver:
             await edit_stale(self._inbox.deps, about, who.channel, taken.details.ts)
             raise
 

@@ -10,14 +10,14 @@ from collections.abc import Callable, Sequence
 from bot.errors import BotError, bugs_as_errors
 from bot.report import SEVERITIES
 from bot.slack.render.triage_head import digest_of
-from bot.store.incidents import Row, ThreadLimit
+from bot.store.incidents import IncidentRow, ThreadLimit
 from bot.texts import Text, in_english
 from bot.triage.cause import Cause, gathering, severest
 from bot.triage.routes import Route, route_of, threaded
 from bot.triage.webhook import Alert
 from handlers.deps import Deps
 from handlers.oncall.calling import PATIENCE_S, OncallPlan
-from handlers.oncall.causes import AlertCauses, Sorted, cause_alone, find_causes, group_by_cause
+from handlers.oncall.causes import AlertCauses, CauseGroups, cause_alone, find_causes, group_by_cause
 
 SORTED_AT_ONCE = 2000
 """How many alerts of one cluster are sorted at once."""
@@ -66,12 +66,12 @@ class AlertSorter:
             log.info("%d alerts are ignored by oncall.routes: %s", len(unwanted), names)
         return wanted
 
-    async def _in_turn(self, cluster: str, found: Sorted, limit: ThreadLimit) -> Sorted:
+    async def _in_turn(self, cluster: str, found: CauseGroups, limit: ThreadLimit) -> CauseGroups:
         """The worst first, for they shall have their own threads; those that cannot have one together: of each severity
         the first alone are more than may open.
         """
         known = await self._deps.store.incidents.open_signatures(cluster, [cause for cause, _ in found])
-        seen, turns, rest = Counter[int](), Sorted(), list[Alert]()
+        seen, turns, rest = Counter[int](), CauseGroups(), list[Alert]()
         for cause, members in sorted(found, key=_severity, reverse=True):
             seen[severity := _severity((cause, members))] += cause.signature not in known
             if cause.signature in known or seen[severity] <= limit.most:
@@ -80,7 +80,7 @@ class AlertSorter:
                 rest += members
         return [*turns, (limit.gathered, rest)] if rest else turns
 
-    async def open_cause(self, row: Row, named: str) -> bool:
+    async def open_cause(self, row: IncidentRow, named: str) -> bool:
         """Gives gathered alerts of one name a thread of their cause; False where there are none. `named` is the name's
         `digest_of`. Raises BotError.
         """
@@ -132,7 +132,7 @@ def _severity(found: tuple[Cause, list[Alert]]) -> int:
     return SEVERITIES.index(severest(cause.severity, [member.severity for member in members]))
 
 
-def by_channel(found: Sorted, routes: Sequence[Route], usual: str, *, into: str = "") -> dict[str, Sorted]:
+def by_channel(found: CauseGroups, routes: Sequence[Route], usual: str, *, into: str = "") -> dict[str, CauseGroups]:
     """The alerts of each thread with the cause that it tells, by channel. Alerts that no route matches go to the
     `usual` channel.
 
@@ -140,7 +140,7 @@ def by_channel(found: Sorted, routes: Sequence[Route], usual: str, *, into: str 
     alerts of other causes are counted there, and tell no cause. `into`: all alerts go to that channel, wherever their
     routes lead by now.
     """
-    by_channel: defaultdict[str, Sorted] = defaultdict(list)
+    by_channel: defaultdict[str, CauseGroups] = defaultdict(list)
     for cause, members in sorted(found, key=lambda item: SEVERITIES.index(item[0].severity), reverse=True):
         for member in members:
             route = route_of(member.labels, routes)

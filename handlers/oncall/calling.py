@@ -24,7 +24,7 @@ from bot.settings.oncall import PagerDutySettings
 from bot.slack.calls import proxy_for
 from bot.slack.render.blocks import Draft
 from bot.slack.render.triage_head import render_last_resort
-from bot.store.incidents import Row
+from bot.store.incidents import IncidentRow
 from bot.texts import Prose, Text
 from bot.triage.cause import severest
 from bot.triage.routes import Route
@@ -233,14 +233,14 @@ def incidents_acted_on(payloads: Iterable[str]) -> set[str | tuple[str, str]]:
     return found
 
 
-def extent_of(row: Row, counts: Counts) -> Extent:
+def extent_of(row: IncidentRow, counts: Counts) -> Extent:
     """How bad the incident is now, by its cause and the counts of its alerts."""
     return Extent(
         severest(row.cause.severity, counts.severities), counts.pods_firing or counts.nodes_firing or counts.firing
     )
 
 
-def call_to_come(row: Row, counts: Counts, terms: IncidentTimes, rota: Sequence[str]) -> Call | None:
+def call_to_come(row: IncidentRow, counts: Counts, terms: IncidentTimes, rota: Sequence[str]) -> Call | None:
     """The call that comes next if nothing changes, with that rota; None without one."""
     firing, extent = counts.firing > 0, extent_of(row, counts)
     return next_call(row.incident, msgspec.structs.replace(terms, rota=tuple(rota)), firing=firing, extent=extent)
@@ -252,7 +252,9 @@ def terms_now(terms: IncidentTimes, rota: Rota) -> IncidentTimes:
     return msgspec.structs.replace(terms, call_s=0.0) if known is None else msgspec.structs.replace(terms, rota=known)
 
 
-def needs_rota(rows: Sequence[Row], counts: Mapping[str, Counts], terms: IncidentTimes, rota: Rota, now: float) -> bool:
+def needs_rota(
+    rows: Sequence[IncidentRow], counts: Mapping[str, Counts], terms: IncidentTimes, rota: Rota, now: float
+) -> bool:
     """Whether the rota has to be asked for: somebody is due to be called.
 
     Where everybody was called already, it is asked for no more often than people are called.
@@ -268,7 +270,7 @@ def needs_rota(rows: Sequence[Row], counts: Mapping[str, Counts], terms: Inciden
     return False
 
 
-def last_resort_message(row: Row, news: News, link: str) -> tuple[str, Draft] | None:
+def last_resort_message(row: IncidentRow, news: News, link: str) -> tuple[str, Draft] | None:
     """Where a last resort is told outside the thread, and what; None for a user group, which the thread calls, and for
     the thread's own channel, which sees what the thread tells of calls.
     """

@@ -32,7 +32,7 @@ from bot.slack.render.summary import summary_block
 from bot.slack.render.triage import render_news
 from bot.slack.render.triage_head import Head, details, render_head
 from bot.store import Store
-from bot.store.incidents import Row, evidence_key, head_key
+from bot.store.incidents import IncidentRow, evidence_key, head_key
 from bot.texts import Text
 from bot.triage.cause import severest
 from bot.triage.state import CALLS, Incident, IncidentTimes, Nodes, Step, pass_time
@@ -70,7 +70,7 @@ class IncidentThreads:
         self._wake = wake
 
     async def keep(
-        self, row: Row, terms: IncidentTimes, counts: Counts, seen: Nodes, untold: Sequence[IncidentEvent]
+        self, row: IncidentRow, terms: IncidentTimes, counts: Counts, seen: Nodes, untold: Sequence[IncidentEvent]
     ) -> None:
         """Lets time pass for the incident, and its thread tell what came of it. `terms` are the present ones, `seen`
         are nodes that may end its mute. Raises BotError.
@@ -93,7 +93,7 @@ class IncidentThreads:
         if row.thread_ts:
             await self._reply(row, counts, untold)
 
-    async def _show(self, row: Row, counts: Counts) -> None:
+    async def _show(self, row: IncidentRow, counts: Counts) -> None:
         """Posts the head, or edits it: at once when its state or owner changed, else now and then."""
         head = head_of(row, counts)
         if row.thread_ts:  # an edit calls nobody, as the first post would
@@ -111,7 +111,7 @@ class IncidentThreads:
         await put(head_key(row.id), row.channel, message, severity=head.severity, update_ts=row.thread_ts)
         await self._rows.mark_shown(row.id, shown)
 
-    async def prove(self, rows: Sequence[Row]) -> bool:
+    async def prove(self, rows: Sequence[IncidentRow]) -> bool:
         """Posts the evidence of these incidents, one after the other, the most severe first."""
         counts = await self._deps.store.alerts.counts([row.id for row in rows])
         heads = [(row, head_of(row, counts[row.id])) for row in rows]
@@ -120,7 +120,7 @@ class IncidentThreads:
             [await attempt(f"the incident {row.id}", partial(self._prove_one, row, head)) for row, head in heads]
         )
 
-    async def _prove_one(self, row: Row, head: Head) -> bool:
+    async def _prove_one(self, row: IncidentRow, head: Head) -> bool:
         """The evidence, once: what a person who asked about the first pod would be answered, and what the head has no
         room for.
 
@@ -141,7 +141,7 @@ class IncidentThreads:
         await self._rows.mark_proven(row.id)
         return False
 
-    async def _reply(self, row: Row, counts: Counts, untold: Sequence[IncidentEvent]) -> None:
+    async def _reply(self, row: IncidentRow, counts: Counts, untold: Sequence[IncidentEvent]) -> None:
         for event in untold:
             severity: Severity = "critical" if event.news.turn in CALLS else "warning"
             reply = await reply_of(self._deps.store, head_of(row, counts), event)
@@ -155,7 +155,7 @@ class IncidentThreads:
             await self._deps.store.timeline.mark_told(row.id, event.seq)
 
 
-def head_of(row: Row, counts: Counts) -> Head:
+def head_of(row: IncidentRow, counts: Counts) -> Head:
     """The content of the incident's head."""
     return Head(row.id, row.cluster, row.cause, row.incident, counts, row.created_at)
 

@@ -17,7 +17,7 @@ from bot.errors import BotError, SourceError, bugs_as_errors
 from bot.periodic_jobs import Clock, Job, retried
 from bot.slack.render.triage_head import render_reminder
 from bot.store import StoreError
-from bot.store.incidents import Row
+from bot.store.incidents import IncidentRow
 from bot.texts import Text
 from bot.triage.state import NO_NODES, Nodes
 from bot.triage.webhook import ALERTMANAGER, Alert
@@ -110,7 +110,7 @@ class Keeper:
                 await self._deps.outbox.put(f"{mark.name}:{mark.text}", row.channel, message, thread_ts=row.thread_ts)
             await self._store.marks.drop(mark.name, mark.text)
 
-    async def _threads(self) -> list[Row]:
+    async def _threads(self) -> list[IncidentRow]:
         """Keeps the threads up to date with the store, which no cluster can hold up."""
         rows = await self._store.incidents.opened()
         if any(not row.thread_ts for row in rows):
@@ -144,12 +144,12 @@ class Keeper:
         self.soon()
         return True
 
-    async def _ask(self, rows: Sequence[Row]) -> list[asyncio.Task[bool]]:
+    async def _ask(self, rows: Sequence[IncidentRow]) -> list[asyncio.Task[bool]]:
         """Begins what needs a cluster, for each by itself: one that hangs holds up no other, and no person."""
         labels = await self._store.alerts.unsorted_labels()
         for cluster in {label if label in self._plan.clusters else self._plan.usual for label in labels}:
             self._begin("causes", cluster, partial(self.sorter.sort, cluster))
-        unproven: defaultdict[str, list[Row]] = defaultdict(list)
+        unproven: defaultdict[str, list[IncidentRow]] = defaultdict(list)
         lost: defaultdict[str, set[str]] = defaultdict(set)
         for row in rows:
             if row.thread_ts and not row.proven:

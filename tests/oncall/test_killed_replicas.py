@@ -24,7 +24,7 @@ from bot.digest.schedule import Schedule
 from bot.slack.render.blocks import value_of
 from bot.slack.render.triage_head import IncidentButton
 from bot.store import Store, open_store
-from bot.store.incidents import Row
+from bot.store.incidents import IncidentRow
 from bot.store.tables import digest_runs, incidents
 from bot.triage.state import CALLS, new_incident
 from sandbox.slack import Fault, SlackServer
@@ -101,7 +101,7 @@ async def until(read: Callable[[], Awaitable[object]]) -> None:
         await asyncio.sleep(0.02)
 
 
-async def acted(world: World, deed: str, number: int, row: Row) -> None:
+async def acted(world: World, deed: str, number: int, row: IncidentRow) -> None:
     """A person does it, by a button, by a command, or by words in the thread, and it is acked."""
     if deed == "ack" and number % 2:
         assert (await world.slack.mention("ada", ROOM, "ack", thread_ts=row.thread_ts)).ok
