@@ -197,16 +197,17 @@ def with_rig(database: str, recording: Path, scene: Callable[[Rig], Awaitable[No
     asyncio.run(play())
 
 
-def on_rig(pods: int, *, new: bool = False) -> Callable[[Scene], Callable[..., None]]:
-    """The test is a scene at a rig, perhaps with a keeper, on whose cluster so many pods wait; with `new` its database
-    is its own.
+def on_rig(cluster: int | Callable[[Path], Path], *, new: bool = False) -> Callable[[Scene], Callable[..., None]]:
+    """The test is a scene at a rig, perhaps with a keeper, on whose cluster so many pods wait, or whose recording is
+    made in the folder; with `new` its database is its own.
     """
 
     def run(database: Any, folder: Path, scene: Scene) -> None:
         async def play(rig: Rig) -> None:
             await scene(rig, *([rig.keeper()] if "keeper" in signature(scene).parameters else ()))
 
-        with_rig(database() if new else database, busy_cluster(folder, pods), play)
+        recording = busy_cluster(folder, cluster) if isinstance(cluster, int) else cluster(folder)
+        with_rig(database() if new else database, recording, play)
 
     return as_test(run, "new_database" if new else "database", "tmp_path")
 

@@ -71,14 +71,12 @@ async def test_a_digest_comes_every_day_and_says_in_one_line_that_nothing_change
     assert all("Nothing has changed" in text(message) and len(message["blocks"]) == 1 for message in again)
 
 
-def test_a_hami_that_is_newer_than_any_the_bot_knows_is_said_in_one_sentence(database: str, tmp_path: Path) -> None:
-    async def scene(rig: Rig) -> None:
-        await digests(rig).do("k", WHO, AddDigest(NINE), "")
-        await after(rig, TO_NINE + 60)
-        await after(rig, DAY)
-        assert [text(message).count("HAMi 2.11.0 is newer than 2.10.0") for message in rig.heads()] == [1, 1]
-
-    with_rig(database, newer_recording(tmp_path), scene)
+@on_rig(newer_recording)
+async def test_a_hami_that_is_newer_than_any_the_bot_knows_is_said_in_one_sentence(rig: Rig) -> None:
+    await digests(rig).do("k", WHO, AddDigest(NINE), "")
+    await after(rig, TO_NINE + 60)
+    await after(rig, DAY)
+    assert [text(message).count("HAMi 2.11.0 is newer than 2.10.0") for message in rig.heads()] == [1, 1]
 
 
 @as_test(with_rig, "database", "tmp_path")

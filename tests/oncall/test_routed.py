@@ -18,11 +18,10 @@ from handlers.oncall.alert_sorter import by_channel
 from handlers.oncall.service import IncidentDeed, TriageService
 from handlers.oncall.watcher import Patience, Watcher
 from tests.oncall.bot import CHANNEL, TOKEN, World, played, webhook
-from tests.oncall.rig import Rig, on_rig, pending, text, with_rig
+from tests.oncall.rig import Rig, on_rig, pending, text
 from tests.oncall.scenes import busy_cluster
 from tests.oncall.watching import seen, waiting
 from tests.slack.outbox_support import ONCALL
-from tests.stores import NewDatabase
 
 OTHER, OTHER_ROOM = "C0MLTRAIN1", "ml-training"
 ML = read_route(['team="ml"'], OTHER)
@@ -162,18 +161,14 @@ async def test_a_name_that_is_opened_out_of_a_storm_has_its_thread_in_that_chann
     assert rig.heads() == []
 
 
-def test_the_bots_own_findings_are_routed_by_the_labels_that_they_have(
-    new_database: NewDatabase, tmp_path: Path
-) -> None:
-    async def scene(rig: Rig) -> None:
-        route = read_route(['alertname="HAMiPodWaiting"', 'namespace="ml"'], OTHER)
-        keeper = rig.keeper(routes=(route,))
-        await Watcher(rig.deps(), keeper, ("",), Patience(), "one").look()
-        await rig.passes(10, keeper)
-        assert rig.heads(OTHER)
-        assert rig.heads() == []
-
-    with_rig(new_database(), seen(tmp_path / "c", waiting("old", 11)), scene)
+@on_rig(lambda folder: seen(folder / "c", waiting("old", 11)), new=True)
+async def test_the_bots_own_findings_are_routed_by_the_labels_that_they_have(rig: Rig) -> None:
+    route = read_route(['alertname="HAMiPodWaiting"', 'namespace="ml"'], OTHER)
+    keeper = rig.keeper(routes=(route,))
+    await Watcher(rig.deps(), keeper, ("",), Patience(), "one").look()
+    await rig.passes(10, keeper)
+    assert rig.heads(OTHER)
+    assert rig.heads() == []
 
 
 def test_a_thread_tells_the_worst_of_the_causes_that_it_opens_with() -> None:

@@ -47,25 +47,23 @@ async def test_an_alert_becomes_a_thread_that_people_work_on(world: World) -> No
     assert actions(head) == {}
 
 
-def test_a_reminder_is_asked_for_in_words_and_in_the_menu(tmp_path: Path) -> None:
-    async def scene(world: World) -> None:
-        head = await world.thread_of("trainer-0")
-        await world.slack.mention("grace", ROOM, "remind me in 2h", thread_ts=head["ts"])
-        await world.told("grace", "I will remind you in the thread at")
-        await world.slack.mention("grace", ROOM, "remind me soon", thread_ts=head["ts"])
-        await world.told("grace", "a reminder comes in at most 7 days")
-        [menu] = [
-            element
-            for block in head["blocks"]
-            for element in block.get("elements", [])
-            if element.get("action_id") == REMIND
-        ]
-        assert [option["text"]["text"] for option in menu["options"]] == ["in 30 min", "in 1 h", "tomorrow 9:00"]
-        await world.slack.click("ada", REMIND, channel=ROOM, message_ts=head["ts"], selected_option=menu["options"][2])
-        told = await world.told("ada", "I will remind you in the thread at")
-        assert " 09:00 (" in text(told)
-
-    played(tmp_path, busy_cluster(tmp_path / "cluster", 2), scene)
+@on_bot(2)
+async def test_a_reminder_is_asked_for_in_words_and_in_the_menu(world: World) -> None:
+    head = await world.thread_of("trainer-0")
+    await world.slack.mention("grace", ROOM, "remind me in 2h", thread_ts=head["ts"])
+    await world.told("grace", "I will remind you in the thread at")
+    await world.slack.mention("grace", ROOM, "remind me soon", thread_ts=head["ts"])
+    await world.told("grace", "a reminder comes in at most 7 days")
+    [menu] = [
+        element
+        for block in head["blocks"]
+        for element in block.get("elements", [])
+        if element.get("action_id") == REMIND
+    ]
+    assert [option["text"]["text"] for option in menu["options"]] == ["in 30 min", "in 1 h", "tomorrow 9:00"]
+    await world.slack.click("ada", REMIND, channel=ROOM, message_ts=head["ts"], selected_option=menu["options"][2])
+    told = await world.told("ada", "I will remind you in the thread at")
+    assert " 09:00 (" in text(told)
 
 
 def test_until_when_it_is_muted_is_asked_for_and_shown(tmp_path: Path) -> None:
