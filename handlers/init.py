@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 import click
+import msgspec
 import yaml
 from pydantic import SecretStr
 
@@ -152,7 +153,7 @@ class Files(NamedTuple):
         return [path for path in self if path.exists() or path.is_symlink()]
 
 
-class Answers(NamedTuple):
+class Answers(msgspec.Struct, frozen=True):
     """The checked answers of `init`; empty where something is not wanted. The digest goes to the on-call channel, or
     else to `channel`.
     """
@@ -248,7 +249,7 @@ class Terminal:
         return click.confirm(question, err=True)
 
 
-class Given(NamedTuple):
+class Given(msgspec.Struct, frozen=True):
     """The options that were typed with `init`."""
 
     bot_token_file: Path | None = None

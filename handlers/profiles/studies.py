@@ -20,8 +20,7 @@ def answer_to(study: str, asked: Words, config: "Path | None" = None, load: Load
         if len(files) != 1:
             several = Text("error-profile.name-one-profile-not", count=len(files), files=" ".join(files))
             raise UsageError(several if files else Text("error-profile.name-one-profile"), example=EXAMPLE)
-        from bot.pprof.filters import Filters  # noqa: PLC0415  # as `decode.read`
-        from bot.pprof.graph import Trim  # noqa: PLC0415
+        from bot.pprof.graph import Trim  # noqa: PLC0415  # as `decode.read`
         from bot.pprof.top import Options, top  # noqa: PLC0415
 
         trim = Trim(
@@ -38,7 +37,7 @@ def answer_to(study: str, asked: Words, config: "Path | None" = None, load: Load
             relative_percentages=given.get("relative_percentages", False),
             normalize=given.get("normalize", False),
             trim=trim,
-            filters=Filters(**{name: given[name] for name in FILTERS if name in given}),
+            filters={name: given[name] for name in FILTERS if name in given},
         )
         base = given.get("diff_base") or given.get("base")
         profiles = [load(path)[0] for path in (files[0], base) if path]

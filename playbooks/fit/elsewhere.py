@@ -4,6 +4,8 @@ from collections import Counter
 from collections.abc import Sequence
 from itertools import islice
 
+from msgspec import structs
+
 from bot.hami.fit.advice import PlacementChange
 from bot.hami.fit.blockers import Ending
 from bot.hami.pods.request_parsing import asked_resources
@@ -160,15 +162,15 @@ def _changed(words: CardWords, change: PlacementChange, factor: int) -> CardWord
     memory = change.amount - change.amount % factor
     match change.what:
         case "memory" if memory:
-            return words._replace(memory_mib=memory, percentage=0)
+            return structs.replace(words, memory_mib=memory, percentage=0)
         case "share" if memory:  # of which the cores are no part
-            return words._replace(memory_mib=memory, percentage=0, cores=None)
+            return structs.replace(words, memory_mib=memory, percentage=0, cores=None)
         case "cores":
-            return words._replace(cores=change.amount)
+            return structs.replace(words, cores=change.amount)
         case "count":
-            return words._replace(cards=change.amount)
+            return structs.replace(words, cards=change.amount)
         case "drop-type":
-            return words._replace(type="")
+            return structs.replace(words, type="")
         case _:
             return None
 

@@ -5,6 +5,8 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
+from msgspec import structs
+
 from bot.finding_codes import Code
 from bot.hami.fit import verdicts
 from bot.hami.fit.advice import PlacementChange, smaller_requests
@@ -52,7 +54,7 @@ def denied(scene: AskedScene) -> Iterator[Finding]:
     key = "admission-denied.fit" if refused.by == "webhook" else "admission-denied.fit-api"
     claim = Text(key, pod=scene.name, why=refused.words)
     change = remedy(refused.words) or Text("admission-denied.as-told")
-    whole = scene.card_words and scene.card_words._replace(memory_mib=0, percentage=0, cores=None)
+    whole = scene.card_words and structs.replace(scene.card_words, memory_mib=0, percentage=0, cores=None)
     question = words_of(whole, scene.written.namespace) if whole else ("-f", file_of(scene.written))
     steps = [elsewhere.ask_again(scene.written, change, prose.command("fit", *question))]
     yield finding("admission-denied", claim, scene.confidence, (), proofs_of(scene), severity="warning", actions=steps)
@@ -76,7 +78,7 @@ def no_such_device(scene: AskedScene) -> Iterator[Finding]:
     known = {device.word.casefold(): device.word for device in config.devices}
     claim = Text("fits.no-device", device=words.device, devices=prose.names(list(known.values()), len(known)))
     near = difflib.get_close_matches(words.device.casefold(), known, n=1, cutoff=_NEAR)
-    yield _not_found(scene, claim, {known[key]: words._replace(device=known[key]) for key in near})
+    yield _not_found(scene, claim, {known[key]: structs.replace(words, device=known[key]) for key in near})
 
 
 @rule("not-found", reads=("nodes",))
@@ -92,7 +94,7 @@ def no_such_type(scene: AskedScene) -> Iterator[Finding]:
     parts = {part.casefold(): part for kind in types for part in re.split(r"[\s-]+", kind) if part}
     near = difflib.get_close_matches(wanted[0], parts, n=1, cutoff=_NEAR)
     claim = Text("gpus.no-type", type=scene.card_words.type, types=shown)
-    yield _not_found(scene, claim, {parts[key]: scene.card_words._replace(type=parts[key]) for key in near})
+    yield _not_found(scene, claim, {parts[key]: structs.replace(scene.card_words, type=parts[key]) for key in near})
 
 
 def _not_found(scene: AskedScene, claim: Text, near: Mapping[str, CardWords]) -> Finding:

@@ -3,6 +3,8 @@
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+import msgspec
+
 from bot.hami.fit.blockers import Ending
 from bot.report import Sheet, Table
 from bot.texts import Prose, Text, listed
@@ -35,7 +37,7 @@ class FitNodeRow(NamedTuple):
     kubernetes: str
 
 
-class RoleRow(NamedTuple):
+class RoleRow(msgspec.Struct, frozen=True):
     """A row for pods that are alike. `replicas` is None for a DaemonSet; `other` are the resources beside HAMi's."""
 
     role: str
@@ -48,7 +50,7 @@ class RoleRow(NamedTuple):
     other: str
 
 
-class RequestRow(NamedTuple):
+class RequestRow(msgspec.Struct, frozen=True):
     """A row for what one container asks of a GPU."""
 
     pod: str
@@ -81,7 +83,7 @@ class EndingRow(NamedTuple):
     oldest_since: str
 
 
-class EffectRow(NamedTuple):
+class EffectRow(msgspec.Struct, frozen=True):
     """A row for what one limit of a quota would hold with the pod counted."""
 
     pod: str
@@ -95,7 +97,7 @@ class EffectRow(NamedTuple):
 
 ROLES = Sheet("roles", RoleRow, names={"gpus_each": "GPUs each"})
 REASONS = Sheet("by reason", ReasonRow)
-REASONS_OF_ONE = Sheet("by reason", ReasonRow, fields=ReasonRow._fields[1:])
+REASONS_OF_ONE = Sheet("by reason", ReasonRow, beside=("pod",))
 NODES = Sheet("nodes", FitNodeRow)
 REQUESTS = Sheet("request as read", RequestRow)
 ADMITTED = Sheet("as admitted", AdmittedRow)

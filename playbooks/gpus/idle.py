@@ -31,7 +31,7 @@ EXAMPLE = "gpus --idle for 2h"
 _MOST_PROVEN = 10
 
 
-class HolderRow(NamedTuple):
+class HolderRow(msgspec.Struct, frozen=True):
     """A row for a pod that holds GPUs, `uuids` with commas between. `idle` is the time since its last kernel, None
     where that is not known.
     """

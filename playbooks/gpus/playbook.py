@@ -34,7 +34,7 @@ CARDS = Sheet(
     "cards",
     GpuRow,
     names={"memory_counted": "HAMi counts"},
-    fields=GpuRow._fields[:-2],
+    beside=("noun", "divided"),
     brief={
         "node": "node",
         "card": "GPU",

@@ -12,6 +12,7 @@ from datetime import datetime, timedelta
 from typing import NamedTuple
 
 import click
+import msgspec
 
 from bot.errors import SourceError, Unusable, UsageError
 from bot.hami.nodes.node_state import read_registrations
@@ -190,7 +191,7 @@ def _gaps_of(scene: LogsScene, log: PodLog) -> Iterator[Gap]:
 # ------------------------------------------------------------------------------------------------------- tables
 
 
-class RunRow(NamedTuple):
+class RunRow(msgspec.Struct, frozen=True):
     """A row for what a filter run, or several alike, said of a node or a GPU."""
 
     run: str

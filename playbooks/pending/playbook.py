@@ -27,7 +27,7 @@ from playbooks.scenes.cluster import ClusterScene
 CAUSES = Sheet(
     "causes",
     CauseRow,
-    fields=CauseRow._fields[:-2],
+    beside=("acts", "meaning"),
     brief={
         "acts": "acts",
         "meaning": "cause",
