@@ -216,7 +216,7 @@ def owners_of(about: FindingOrigin, reports: Mapping[str, Report], parts: Mappin
     """The owners of the pods that a finding is about (pending, or on its nodes), with how many; most first."""
     match about.verb:
         case "pending":
-            found = map(owner_of, _of_cause(about.number, reports["pending"], parts["pending"].waiting.pods))
+            found = map(owner_of, _of_cause(about.number, reports["pending"], parts["pending"].scene.waiting.pods))
         case "nodes" | "gpus":
             found = map(owner_of, _on(about.finding.scope.nodes, parts))
         case "quota":

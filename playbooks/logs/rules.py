@@ -33,6 +33,7 @@ from playbooks.rules.waiting.panics import (
     read_logs,
 )
 from playbooks.scenes.cluster import OfInstall
+from playbooks.scenes.waiting_pod import PodScene
 
 NODE_VERDICTS, CARD_FIGURES = 4, 5
 """The verbosities from which HAMi logs its verdict on each node, and each GPU's figures [pkg/scheduler/score.go,
@@ -49,7 +50,8 @@ _IN_SECONDS = 120
 class LogsScene(OfInstall, frozen=True, dict=True, eq=False):
     """The schedulers' logs of a pod, and what is known of the pod. `nodes` is empty where no line is about a GPU.
 
-    `since` is how far back, `words` the same as typed; `as_of` the moment to count back from.
+    `since` is how far back, `words` the same as typed; `as_of` the moment to count back from. `waiting` is the scene
+    that `why` judges a pending pod by.
     """
 
     wanted: SubjectRequest
@@ -62,6 +64,7 @@ class LogsScene(OfInstall, frozen=True, dict=True, eq=False):
     panics: tuple[PanicLog, ...]
     nodes: Sequence[Node] | Gap
     undecodable: tuple[str, ...]
+    waiting: PodScene | None = None
 
     @property
     def pod(self) -> Pod | None:

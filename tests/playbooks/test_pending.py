@@ -339,8 +339,8 @@ def judge_of(tmp_path: Path, *objects: Object, **room: int) -> tuple[Judge, list
     """A judge with room for so much (`most_verdicts`, `most_runs`), and the pods that wait."""
     playbook = find("pending")
     sources = Sources(RecordedCluster.open(record(tmp_path, cluster(*objects))))
-    seen = asyncio.run(playbook.gather(playbook.request(), sources))
-    scene = ClusterScene(seen.install, seen.scene.capacity, seen.scene.now)
+    seen = asyncio.run(playbook.gather(playbook.request(), sources)).scene
+    scene = ClusterScene(seen.install, seen.cluster.capacity, seen.cluster.now)
     return Judge(scene, **room), seen.waiting.pods
 
 

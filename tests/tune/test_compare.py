@@ -19,6 +19,7 @@ from handlers.shell_commands import CompareAsked, compare_recordings
 from handlers.shell_grammar import build_grammar
 from playbooks.playbook import Sources, find
 from playbooks.tune.compare import ChangeRow, MeasuredRow, compare, gather_side
+from playbooks.tune.playbook import Request
 from tests.latency.support import at, said, started
 from tests.playbooks.world import EXTENDER, HAMI, READY, Object, ago, check, gpu_node, pod, record, scheduler, text_of
 from tests.tune.support import CASES
@@ -36,7 +37,7 @@ def recorded(name: str) -> Path:
 def compared(before: Path, after: Path) -> Report:
     async def ask() -> list[Report]:
         sides = [await gather_side(Sources(RecordedCluster.open(path))) for path in (before, after)]
-        return [in_words(compare(sides[0], sides[1], everything=True), Texts(language)) for language in LANGUAGES]
+        return [in_words(compare(Request(all=True), *sides), Texts(language)) for language in LANGUAGES]
 
     english, chinese = asyncio.run(ask())
     assert [table.rows[1:] for table in english.tables[1:]] == [table.rows[1:] for table in chinese.tables[1:]]
