@@ -11,8 +11,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from bot.errors import BotError, bugs_as_errors
-from handlers.profiles.answers_in_files import PROGRAM, SUFFIX, profiles_named, read_words
-from handlers.profiles.studies import answer_to
+from handlers.profiles.answers_in_files import PROGRAM, SUFFIX, answer_to, profiles_named, read_words
 
 if TYPE_CHECKING:  # it takes as long to import as a small table to make; below paths are texts
     from pathlib import Path
