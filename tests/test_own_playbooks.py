@@ -19,7 +19,7 @@ from bot.report import Report
 from bot.texts import LANGUAGES, Texts
 from handlers.doctor.checks import own_playbooks
 from handlers.doctor.links import Link, in_words
-from handlers.mcp_server import USUAL, chosen, input_schema
+from handlers.mcp_server import USUAL, input_schema, offered_playbooks
 from handlers.parsing.sentences import as_command
 from handlers.parsing.slack_grammar import Help, example, understand
 from handlers.parsing.slack_grammar import build_grammar as slack_grammar
@@ -180,8 +180,8 @@ def test_it_is_a_verb_of_slack_with_its_help(examples: Path) -> None:
 
 
 def test_it_is_a_tool_of_the_mcp_server(examples: Path) -> None:
-    assert tuple(chosen(())) == (*USUAL[:7], "evictions")
-    offered = chosen(("whole-gpus", "why"))
+    assert tuple(offered_playbooks(())) == (*USUAL[:7], "evictions")
+    offered = offered_playbooks(("whole-gpus", "why"))
     schema = input_schema(offered["whole-gpus"], ())
     assert schema["properties"] == {"namespace": {"type": "string", "description": "[NAMESPACE]"}}
 
@@ -281,7 +281,7 @@ def test_a_file_that_does_not_import_is_told_wherever_it_is_asked(folder: Path, 
     assert "does not work" in ask("help")[1]
     assert "does not work" in understand(["help", "more"]).text  # type: ignore[union-attr]
     assert example(["broken"]) == "/hami broken"
-    assert tuple(chosen(())) == (*USUAL[:7], "fine")
+    assert tuple(offered_playbooks(())) == (*USUAL[:7], "fine")
     links = {link.about: link for link in found_by_doctor()}
     assert (links["broken"].state, links["fine"].state) == ("degraded", "ok")
     assert told in links["broken"].seen

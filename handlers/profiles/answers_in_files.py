@@ -127,7 +127,7 @@ def load(data: bytes, name: str, *, limit: int = 0) -> tuple["Profile", str]:
         raise SourceError(Text("error.at", place=name, why=error.message), hint=error.hint) from error
 
 
-def answer_to(study: str, asked: Words, config: "Path | None" = None, load: Load = load_file) -> str:
+def answer_study(study: str, asked: Words, config: "Path | None" = None, load: Load = load_file) -> str:
     """The text of a study; `study` is `top`, `list`, `compare` or `hints`, `config` the settings file for its language.
 
     Raises UsageError and SourceError.

@@ -42,7 +42,7 @@ from handlers.parsing.slack_grammar import Help, example, understand
 from handlers.profiles.analyses import explained, profiles_of
 from handlers.profiles.answers_in_files import PROGRAM, Words, profiles_named, read_words
 from handlers.profiles.captures import PATIENCE_S as ROOM_S
-from handlers.profiles.captures import CaptureAnswer, CaptureRequest, Captures, ReadingRoom, answer_to, audited
+from handlers.profiles.captures import CaptureAnswer, CaptureRequest, Captures, ReadingRoom, answer_capture, audited
 from handlers.profiles.kept import Contents, answer_about, contents_of, is_reference, kept_report, loader
 from handlers.profiles.words import VERB, ProfileAsked, ShowKept
 from handlers.threads import note_done, usual_cluster
@@ -138,7 +138,7 @@ class ProfileService:
             )
             return taking(spaced(text, joined), key).in_words(say)
 
-        waiting = self._taken(wanted, request, question, partial(answer_to, words=question.words, say=say))
+        waiting = self._taken(wanted, request, question, partial(answer_capture, words=question.words, say=say))
         async with _showing(reply, progress):
             answer = await self._awaited(key, asyncio.create_task(waiting))
         if answer is None:

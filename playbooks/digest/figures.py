@@ -49,7 +49,7 @@ def figures_of(reports: Mapping[str, Report], parts: Mapping[str, Any], unseen: 
     return figures
 
 
-def waiting(reports: Mapping[str, Report]) -> tuple[int, int]:
+def pending_counts(reports: Mapping[str, Report]) -> tuple[int, int]:
     """The number of pending pods and of their causes, as `pending` reports them (causes are finer than codes)."""
     report = reports.get("pending")
     return (len(report.typed(PendingRow)), len(report.typed(CauseRow))) if report else (0, 0)
@@ -66,7 +66,7 @@ def _nodes(report: Report, _: Any) -> dict[str, str]:
     """How many nodes have which fault or lock, and which ones, as long as they are few."""
     # One that will be released stands too long.
     locks = [finding for finding in report.findings if finding.code.startswith(_LOCKS)]
-    faults = [finding for finding in bad(report) if finding not in locks]
+    faults = [finding for finding in problems_in(report) if finding not in locks]
     return _on_nodes(faults, "node-faults", "faulty-nodes") | _on_nodes(locks, "locks", "locked-nodes")
 
 
@@ -120,7 +120,7 @@ def _quota(report: Report, _: Any) -> dict[str, str]:
 
 
 def _status(report: Report, part: Any) -> dict[str, str]:
-    found = Counter(finding.code for finding in bad(report))
+    found = Counter(finding.code for finding in problems_in(report))
     figures = {f"hami/{code}": str(count) for code, count in found.items()}
     figures |= _restarts("scheduler-restarts", part.scene.install.pods)
     return figures | _restarts("plugin-restarts", part.scene.components.plugin_pods)
@@ -140,7 +140,7 @@ def _restarts(area: str, pods: Sequence[Pod] | Gap) -> dict[str, str]:
     return dict(sorted(counts.items()))
 
 
-def bad(report: Report) -> list[Finding]:
+def problems_in(report: Report) -> list[Finding]:
     """The report's findings that are more than information."""
     return [finding for finding in report.findings if finding.severity != "info"]
 
@@ -157,7 +157,7 @@ _AREAS = {
 """The areas of figures that each question's report fills."""
 
 
-AREA = "idle-GPU-hours"
+IDLE_AREA = "idle-GPU-hours"
 _DAY_S, _HOUR_S = 24 * 3600.0, 3600.0
 
 
@@ -174,9 +174,9 @@ def idle_figures(capacity: Capacity, usage: UsageSeen, version: Version | None, 
         else:
             hours[holding.holding.namespace] += found
     most = sorted(hours, key=lambda name: (-hours[name], name))
-    figures = {f"{AREA}/{name}": f"{hours[name]:.0f}" for name in most if round(hours[name])}
+    figures = {f"{IDLE_AREA}/{name}": f"{hours[name]:.0f}" for name in most if round(hours[name])}
     if unmeasured:
-        figures[f"gaps/{AREA}"] = f"pods that are not measured: {', '.join(sorted(unmeasured))}"[:200]
+        figures[f"gaps/{IDLE_AREA}"] = f"pods that are not measured: {', '.join(sorted(unmeasured))}"[:200]
     return figures
 
 

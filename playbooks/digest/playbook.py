@@ -14,7 +14,15 @@ from bot.digest.figures import FigureRow, OwnerRow, split
 from bot.errors import SourceError
 from bot.report import SEVERITIES, Finding, Gap, Report, Sheet, Subject, gap
 from bot.texts import Text, clauses, in_english
-from playbooks.digest.figures import AREA, FindingOrigin, bad, figures_of, idle_figures, owners_of, waiting
+from playbooks.digest.figures import (
+    IDLE_AREA,
+    FindingOrigin,
+    figures_of,
+    idle_figures,
+    owners_of,
+    pending_counts,
+    problems_in,
+)
 from playbooks.gather.usage import UsageSeen, gather_usage
 from playbooks.playbook import ALL, Playbook, Snapshot, Sources, find
 
@@ -27,11 +35,11 @@ _TOLD = {
     "locks": Text("digest-area.locks"),
     "quotas": Text("digest-area.quotas"),
     "hami": Text("digest-area.hami"),
-    AREA: Text("digest-area.idle-GPU-hours"),
+    IDLE_AREA: Text("digest-area.idle-GPU-hours"),
     "largest-slice-MiB": Text("digest-area.largest-slice-MiB"),
 }
 """The areas of figures that a person reads, with their names; the other areas are only compared."""
-_UNITS = {"quotas": " %", AREA: " h", "largest-slice-MiB": " MiB"}
+_UNITS = {"quotas": " %", IDLE_AREA: " h", "largest-slice-MiB": " MiB"}
 _FIRST = 5
 _WORST = 3
 """The number of findings whose owners the digest names."""
@@ -107,7 +115,7 @@ def _idle(snapshot: Snapshot[Request, DigestScene]) -> dict[str, str]:
     parts, unseen, usage = snapshot.scene
     gpus = parts.get("gpus")
     if gpus is None:
-        return {f"unseen/{AREA}": in_english(unseen["gpus"].text)[:200]}
+        return {f"unseen/{IDLE_AREA}": in_english(unseen["gpus"].text)[:200]}
     world = gpus.scene.cluster
     return idle_figures(world.capacity, usage, world.version, snapshot.taken_at)
 
@@ -149,15 +157,15 @@ def _verdict(reports: Mapping[str, Report], unseen: Mapping[str, Gap]) -> Text:
     """That there is none of something follows only where everything was seen."""
     lines: list[Text] = []
     if "pending" in reports:
-        pods, causes = waiting(reports)
+        pods, causes = pending_counts(reports)
         none = Text("digest.waiting-unseen" if reports["pending"].gaps else "digest.waiting-none")
         lines.append(Text("digest.waiting", pods=pods, causes=causes) if pods else none)
     if "nodes" in reports:
-        nodes = {node for finding in bad(reports["nodes"]) for node in finding.scope.nodes}
+        nodes = {node for finding in problems_in(reports["nodes"]) for node in finding.scope.nodes}
         none = Text("digest.faults-unseen" if reports["nodes"].gaps else "digest.faults-none")
         lines.append(Text("digest.faults", nodes=len(nodes)) if nodes else none)
     if "status" in reports:
-        problems = len(bad(reports["status"]))
+        problems = len(problems_in(reports["status"]))
         none = Text("digest.health-unseen" if reports["status"].gaps else "digest.health-none")
         lines.append(Text("digest.health", problems=problems) if problems else none)
     if unseen:

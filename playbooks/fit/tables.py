@@ -9,7 +9,7 @@ from bot.hami.fit.blockers import Ending
 from bot.report import Sheet, Table
 from bot.texts import Prose, Text, listed
 from playbooks.fit.manifest import role_of
-from playbooks.fit.scene import AskedScene, amounts, asked_on, beside, changes, effects_on_cards, is_share
+from playbooks.fit.scene import AskedScene, amounts, asked_memory, changes, effects_on_cards, is_share, other_resources
 from playbooks.rules.capacity.request_amounts import memory
 from playbooks.rules.common import prose
 from playbooks.rules.common.findings import other_vendors
@@ -117,7 +117,7 @@ def roles(scenes: Sequence[AskedScene]) -> Table:
             memory=listed(dict.fromkeys(memory(scene, container) for container in asked)),
             cores=", ".join(dict.fromkeys(f"{container.cores}%" for container in asked if container.cores)),
             min_available=role.least or "",
-            other=", ".join(f"{name}: {amount}" for name, amount in beside(scene.pod, scene.config).items()),
+            other=", ".join(f"{name}: {amount}" for name, amount in other_resources(scene.pod, scene.config).items()),
         )
         for scene in shown
         for role, asked in ((role_of(scene.written), scene.request.containers),)
@@ -219,7 +219,7 @@ def quota_effect(scenes: Iterable[AskedScene]) -> Table:
             effect.key,
             effect.limit,
             used=effect.used,
-            asked=amounts(asked_on(scene), "d") if is_share(scene, effect) else effect.asked,
+            asked=amounts(asked_memory(scene), "d") if is_share(scene, effect) else effect.asked,
             verdict=effect.verdict,
         )
         for scene in scenes

@@ -51,7 +51,7 @@ _CLAIMS: Mapping[ProfileKind, str] = {
 }
 
 
-def seen_in(snapshot: Snapshot) -> ProfileView | None:
+def view_of(snapshot: Snapshot) -> ProfileView | None:
     """The profile decoded, which takes a while; None where none was fetched. Raises SourceError if it is none."""
     taken = snapshot.outcome
     if isinstance(taken, Off):
@@ -75,14 +75,14 @@ def seen_in(snapshot: Snapshot) -> ProfileView | None:
 
 
 def diagnose(snapshot: Snapshot, seen: ProfileView | None = None, file: str = "") -> Report:
-    """The report of the profile. `seen` is the result of `seen_in`, called here without it, and whose errors are
+    """The report of the profile. `seen` is the result of `view_of`, called here without it, and whose errors are
     raised. `file` is the name of the profile in commands, by default its id in the store.
     """
     if isinstance(snapshot.outcome, Off):
         off = _off(snapshot, snapshot.outcome)
         return _report(snapshot, verdict=off.text, findings=(off,), subject=_about_scheduler(snapshot))
     taken = snapshot.outcome
-    seen = seen or seen_in(snapshot)
+    seen = seen or view_of(snapshot)
     assert seen is not None  # as it was taken
     name = name_of(snapshot.request.kind, taken.content)
     known = SourcedProfile(seen.profile, file or name, f"Pod {taken.wanted.namespace}/{taken.wanted.pod}")

@@ -110,10 +110,10 @@ def diagnose(snapshot: Snapshot[Request, "TuneScene | PastDays"]) -> Report:
 
 
 def _nothing(advice: Sequence[Advice]) -> Finding:
-    untold = sum(1 for each in advice if each.row.direction == "cannot-tell")
-    kept = len(advice) - untold
-    claim = Text("tune.nothing", kept=kept, unknown=untold) if kept else Text("tune.untold", unknown=untold)
-    return finding("tuning-advice", claim, "suspected" if untold else "confirmed", (), (), severity="info")
+    unknown = sum(1 for each in advice if each.row.direction == "cannot-tell")
+    kept = len(advice) - unknown
+    claim = Text("tune.nothing", kept=kept, unknown=unknown) if kept else Text("tune.untold", unknown=unknown)
+    return finding("tuning-advice", claim, "suspected" if unknown else "confirmed", (), (), severity="info")
 
 
 PLAYBOOK = Playbook(

@@ -13,7 +13,7 @@ from bot.pprof.decode import read
 from bot.pprof.top import Options, top
 from bot.report import as_json, in_words
 from bot.texts import LANGUAGES, Language, Texts
-from handlers.profiles.captures import answer_to
+from handlers.profiles.captures import answer_capture
 from playbooks.profile.fetch import FetchedProfile, Snapshot
 from playbooks.profile.playbook import diagnose
 from playbooks.profile.request import Request
@@ -37,7 +37,7 @@ def snapshot(content: bytes, request: Request = CPU) -> Snapshot:
 @pytest.mark.parametrize("path", SMALL, ids=lambda path: path.name)
 def test_any_profile_makes_a_message_that_slack_takes_and_files_that_open(path: Path) -> None:
     content = path.read_bytes()
-    answer = answer_to(snapshot(content), "profile cpu", Texts("en"))
+    answer = answer_capture(snapshot(content), "profile cpu", Texts("en"))
     assert_fits(answer.message)
     files = {Path(file.name).suffix: file.content for file in answer.message.files}
     assert files[".gz"] == content
@@ -70,7 +70,7 @@ def test_the_report_survives_json_and_has_ten_rows(language: Language) -> None:
 def test_what_a_heap_gives_in_a_time_is_what_was_allocated(name: str, request_: Request, said: str) -> None:
     """Go's difference of two heaps names no type, and pprof takes the memory in use: less where some was freed."""
     content = (PROFILES / f"{name}.pb.gz").read_bytes()
-    answer = answer_to(snapshot(content, request_), "profile allocs", Texts("en"))
+    answer = answer_capture(snapshot(content, request_), "profile allocs", Texts("en"))
     report = in_words(diagnose(snapshot(content, request_)), Texts("en"))
     kind = "inuse_space" if "in use" in said else "alloc_space"
     assert report.verdict == said
@@ -93,7 +93,7 @@ def test_hostile_names_can_neither_act_nor_break_the_answer() -> None:
     writer = Writer("samples", "cpu")
     for number, name in enumerate(HOSTILE, 1):
         writer.function(number, name).location(number, number).sample([number], 1, 100)
-    answer = answer_to(snapshot(writer.bytes()), "profile cpu", Texts("en"))
+    answer = answer_capture(snapshot(writer.bytes()), "profile cpu", Texts("en"))
     assert_fits(answer.message)
     assert_inert(answer.message)
     page = next(file for file in answer.message.files if file.name.endswith(".html")).content.decode()
