@@ -225,8 +225,7 @@ def _of_hint(taken: SourcedProfile, kind: str, hint: Hint, confidence: Confidenc
         taken, kind, hint.pattern, lambda name: bool(pattern.match(name)), ignore=ignore, rows=1, callers=callers
     )
     actions = [*(_lines_of(name, kind, taken) for name in names[:1]), *_take(_ELSEWHERE.get(hint.code, ""))]
-    warns = hint.level == "warning"
-    return finding(hint.code, claim, quoted, warns=warns, confidence=confidence, next_actions=actions)
+    return finding(hint.code, claim, quoted, warns=hint.warns, confidence=confidence, next_actions=actions)
 
 
 def _crowds(taken: SourcedProfile, crowds: Sequence[GoroutineGroup]) -> list[Finding]:

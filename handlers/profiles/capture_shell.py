@@ -42,7 +42,7 @@ async def take(
     async with progress(say, say(taking, seconds=asked.seconds, kind=asked.kind)), open_sources() as sources:
         snapshot = await gather(request, sources)
     seen = await asyncio.to_thread(view_of, snapshot)
-    taken = snapshot.outcome
+    taken = snapshot.scene.outcome
     if seen is None or not isinstance(taken, FetchedProfile):
         return await asyncio.to_thread(diagnose, snapshot, seen), []
     name = name_of(asked.kind, taken.content)

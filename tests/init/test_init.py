@@ -80,7 +80,7 @@ class World(NamedTuple):
         return Files.of(self.given.out)
 
     def wrote(self) -> list[Path]:
-        return self.files.there()
+        return self.files.existing()
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from bot.pprof.top import Options, top
 from bot.report import as_json, in_words
 from bot.texts import LANGUAGES, Language, Texts
 from handlers.profiles.captures import answer_capture
-from playbooks.profile.fetch import FetchedProfile, Snapshot
+from playbooks.profile.fetch import FetchedProfile, ProfileScene, ProfileSnapshot
 from playbooks.profile.playbook import diagnose
 from playbooks.profile.request import Request
 from tests.pprof.build import Writer
@@ -29,9 +29,9 @@ SMALL = sorted(path for path in PROFILES.iterdir() if path.stat().st_size < 20_0
 CPU = Request("cpu", 30)
 
 
-def snapshot(content: bytes, request: Request = CPU) -> Snapshot:
+def snapshot(content: bytes, request: Request = CPU) -> ProfileSnapshot:
     taken = FetchedProfile(WANTED, content, "2.10.0", leads=True)
-    return Snapshot("lab", NOW, request, None, taken, ())
+    return ProfileSnapshot(request, "lab", NOW, ProfileScene(None, taken, ()))
 
 
 @pytest.mark.parametrize("path", SMALL, ids=lambda path: path.name)

@@ -22,7 +22,15 @@ from bot.kube.recording.recorded_cluster import RecordedCluster
 from bot.report import Report, in_words
 from bot.texts import Texts, in_english
 from playbooks.playbook import Sources
-from playbooks.profile.fetch import AlreadyProfiling, FetchedProfile, NotServed, Off, Snapshot, content_of, gather
+from playbooks.profile.fetch import (
+    AlreadyProfiling,
+    FetchedProfile,
+    NotServed,
+    Off,
+    ProfileSnapshot,
+    content_of,
+    gather,
+)
 from playbooks.profile.playbook import diagnose
 from playbooks.profile.request import PodPort, Request
 from sandbox.apiserver import ApiServer, Fault, Rule
@@ -33,7 +41,7 @@ from tests.kube.live_servers import tls
 from tests.profiles.serving import CPU, HEAP, PROFILE, fetched, scheduler_of, serving
 
 
-def told(snapshot: Snapshot) -> Report:
+def told(snapshot: ProfileSnapshot) -> Report:
     return in_words(diagnose(snapshot), Texts("en"))
 
 
@@ -48,7 +56,7 @@ def told(snapshot: Snapshot) -> Report:
 )
 def test_each_version_is_asked_where_it_serves_profiles(version: str, port: tuple[str, int], tmp_path: Path) -> None:
     """The 2.7.1 one declares no metrics port, so nothing listens there and its main port is asked next."""
-    taken = fetched(tmp_path, HEAP, serving(version, "heap")).outcome
+    taken = fetched(tmp_path, HEAP, serving(version, "heap")).scene.outcome
     assert isinstance(taken, FetchedProfile)
     assert taken.content == PROFILE
     assert (taken.address.scheme, taken.address.port) == port
@@ -57,7 +65,7 @@ def test_each_version_is_asked_where_it_serves_profiles(version: str, port: tupl
 
 def test_where_no_port_serves_them_it_says_so_with_what_was_said_and_offers_to_switch_them_on(tmp_path: Path) -> None:
     snapshot = fetched(tmp_path, CPU, serving("hami-2.9.0"))
-    assert isinstance(snapshot.outcome, Off)
+    assert isinstance(snapshot.scene.outcome, Off)
     finding = told(snapshot).findings[0]
     assert finding.code == "profiling-off"
     assert [proof.quote for proof in finding.evidence] == ["HTTP 404: 404 page not found"] * 2
@@ -83,14 +91,14 @@ def test_a_named_pod_and_port_is_asked_alone(tmp_path: Path) -> None:
     namespace, name = scheduler_of("hami-2.10")
     request = HEAP._replace(target=PodPort(namespace, name, "http", 9395))
     snapshot = fetched(tmp_path, request, serving("hami-2.10", "heap"))
-    assert snapshot.outcome.address == request.target
+    assert snapshot.scene.outcome.address == request.target
     assert told(snapshot).gaps[0].source == "version"  # which of its containers it is, nothing says
 
 
 def test_in_slack_only_pods_in_hamis_namespace_and_those_of_the_setting_are_asked(tmp_path: Path) -> None:
     namespace, name = scheduler_of("hami-2.10")
     own = HEAP._replace(target=PodPort(namespace, name, "http", 9395), namespaces=())
-    assert isinstance(fetched(tmp_path, own, serving("hami-2.10", "heap")).outcome, FetchedProfile)
+    assert isinstance(fetched(tmp_path, own, serving("hami-2.10", "heap")).scene.outcome, FetchedProfile)
     server = serving("hami-2.10", "heap")
     other = own._replace(target=PodPort("payments", "api-0", "https", 8443))
     with pytest.raises(NotAllowed, match="namespace payments") as refused:
@@ -114,7 +122,7 @@ def test_a_named_pod_that_is_not_there_is_told(tmp_path: Path) -> None:
 
 
 def test_an_answer_that_never_ends_is_given_up(tmp_path: Path) -> None:
-    async def hurried(request: Request, sources: Sources) -> Snapshot:
+    async def hurried(request: Request, sources: Sources) -> ProfileSnapshot:
         assert sources.ports
 
         class Hurried:
@@ -299,7 +307,7 @@ def test_a_pod_without_an_address_is_told(tmp_path: Path) -> None:
 def test_a_recording_replays_its_profiles_and_what_it_lacks_is_told() -> None:
     cluster = RecordedCluster.open(CASES / "hami-2.10" / "recording.tar.gz")
     sources = Sources(cluster, ports=cluster)
-    taken = asyncio.run(gather(HEAP, sources)).outcome
+    taken = asyncio.run(gather(HEAP, sources)).scene.outcome
     assert isinstance(taken, FetchedProfile)
     assert taken.content == PROFILE
     other = RecordedCluster.open(CASES / "hami-2.9.0" / "recording.tar.gz")

@@ -15,7 +15,7 @@ PROXY = {"podsProxy": {"enabled": True}}
 
 def test_with_pods_proxy_a_bot_that_only_reads_can_take_profiles(tmp_path: Path) -> None:
     server = serving("hami-2.10", "heap", granted=granted(manifests(PROXY), BOT))
-    assert isinstance(fetched(tmp_path, HEAP, server).outcome, FetchedProfile)
+    assert isinstance(fetched(tmp_path, HEAP, server).scene.outcome, FetchedProfile)
 
 
 def test_without_it_the_bot_says_what_is_lacking(tmp_path: Path) -> None:
