@@ -1,14 +1,12 @@
 """`quota`: what HAMi counts, what Kubernetes shows, which limit holds nobody; every planted fault found, no other."""
 
-import asyncio
 from pathlib import Path
 
 import pytest
 
-from bot.kube.recording.recorded_cluster import RecordedCluster
 from bot.report import Report
-from bot.texts import Texts
-from playbooks.playbook import Sources, find
+from playbooks.playbook import find
+from tests import cases_support
 from tests.playbooks.world import (
     NAMESPACE,
     Object,
@@ -42,15 +40,17 @@ def rows(report: Report) -> dict[tuple[str, str], dict[str, str]]:
     return {(card["namespace"], card["resource"].removeprefix("nvidia.com/")): card for card in listed}
 
 
-def quota(hard: Object, used: Object | None = None, name: str = "cards", namespace: str = NAMESPACE) -> Object:
-    """A ResourceQuota with keys in full under nvidia.com/: `limits/gpumem`. `used` is what its status shows."""
+def quota(
+    hard: Object, used: Object | None = None, name: str = "cards", namespace: str = NAMESPACE, **spec: object
+) -> Object:
+    """A ResourceQuota; keys are in full, or short under nvidia.com/: `limits/gpumem`. `used`: what its status shows."""
 
     def amounts(short: Object) -> Object:
-        return {key.replace("/", ".nvidia.com/"): str(value) for key, value in short.items()}
+        return {key if "." in key else key.replace("/", ".nvidia.com/"): str(value) for key, value in short.items()}
 
     shown = {"hard": amounts(hard)} | ({"used": amounts(used)} if used is not None else {})
     metadata = {"name": name, "namespace": namespace}
-    return {"kind": "ResourceQuota", "metadata": metadata, "spec": {"hard": amounts(hard)}, "status": shown}
+    return {"kind": "ResourceQuota", "metadata": metadata, "spec": {"hard": amounts(hard)} | spec, "status": shown}
 
 
 def holds(name: str, *memories: int, limits: Object | None = None, **fields: object) -> Object:
@@ -206,13 +206,6 @@ def test_a_limit_that_is_no_whole_number_is_ignored_by_hami(tmp_path: Path) -> N
     assert "1500m: HAMi reads only whole numbers" in report.verdict
 
 
-def test_of_several_quotas_with_one_key_only_one_holds(tmp_path: Path) -> None:
-    pair = [quota({"limits/gpumem": 1000}), quota({"limits/gpumem": 2000}, name="more")]
-    report = ask(tmp_path, cluster(NODE, *pair))
-    assert codes(report)[0] == "quota-ambiguous"
-    assert "cards (1000), more (2000)" in report.verdict
-
-
 # ------------------------------------------------------------------------------------------------ who is kept out
 
 FULL = quota({"limits/gpumem": 9000})
@@ -234,13 +227,6 @@ def test_the_pods_that_a_quota_keeps_out_are_named_before_all_else(tmp_path: Pat
     assert kept_out(report) == ["first", "later"]
     assert commands(report)[0] == "why ml/first"
     assert "9000" in quotes(report)
-
-
-def test_one_pod_alone_is_told_with_what_it_asks_for(tmp_path: Path) -> None:
-    report = ask(tmp_path, cluster(NODE, FULL, HELD, pod("only", gpu(memory=2000))), "ml")
-    assert report.verdict == (
-        "The quota of ml keeps only pending: 8,000 of 9,000 nvidia.com/gpumem used, 2,000 requested."
-    )
 
 
 def test_a_pod_that_is_kept_out_may_ask_for_less_or_the_quota_be_raised(tmp_path: Path) -> None:
@@ -414,13 +400,7 @@ def test_without_the_holders_only_limits_are_told(tmp_path: Path) -> None:
 
 
 def test_without_quotas_or_holders_no_amount_is_claimed(tmp_path: Path) -> None:
-    playbook = find("quota")
-    snapshot = asyncio.run(
-        playbook.gather(
-            playbook.request(), Sources(RecordedCluster.open(record(tmp_path, cluster(NODE), missing=["pods"])))
-        )
-    )
-    report = playbook.report(snapshot, Texts("en"))
+    report = cases_support.ask(record(tmp_path, cluster(NODE), missing=["pods"]), verb="quota")
     assert report.verdict == "There is no quota on HAMi's resources; which pods hold GPUs could not be read."
 
 
@@ -434,12 +414,6 @@ def test_an_unknown_version_makes_everything_suspected(tmp_path: Path) -> None:
 def test_the_namespace_is_read_in_the_forms_people_type() -> None:
     for text in ("ml", " ml ", "ns/ml", "namespace/ml", "ml/"):
         assert find("quota").request(text).namespace == "ml"
-
-
-def with_keys(hard: Object, name: str = "keys", **spec: object) -> Object:
-    keys = {key: str(value) for key, value in hard.items()}
-    metadata = {"name": name, "namespace": NAMESPACE}
-    return {"kind": "ResourceQuota", "metadata": metadata, "spec": {"hard": keys} | spec, "status": {"hard": keys}}
 
 
 CONFIG = "nvidia: {}\nvnpus:\n- chipName: 910B3\n  commonWord: Ascend910B3\n  resourceName: huawei.com/Ascend910B3\n"
@@ -458,7 +432,7 @@ CONFIG += "  resourceMemoryName: huawei.com/Ascend910B3-memory\n"
 )
 def test_a_key_that_nobody_counts_is_told_with_the_one_that_is_counted(tmp_path: Path, key: str, counted: str) -> None:
     flags = ["--enable-ascend=true"]
-    report = ask(tmp_path, [*scheduler(config=CONFIG, flags=flags), NODE, with_keys({key: 4})], "ml")
+    report = ask(tmp_path, [*scheduler(config=CONFIG, flags=flags), NODE, quota({key: 4})], "ml")
     found = cause(report)
     assert (found.code, found.severity) == ("quota-not-enforced", "warning")
     assert found.claim.endswith(f"{counted}.")
@@ -468,12 +442,12 @@ def test_a_key_that_nobody_counts_is_told_with_the_one_that_is_counted(tmp_path:
 
 def test_a_resource_that_a_node_offers_is_counted_by_kubernetes(tmp_path: Path) -> None:
     node = gpu_node("gpu-2", card("GPU-9"), allocatable={"nvidia.com/mig-1g.5gb": "7"})
-    report = ask(tmp_path, cluster(NODE, node, with_keys({"requests.nvidia.com/mig-1g.5gb": 2})), "ml")
+    report = ask(tmp_path, cluster(NODE, node, quota({"requests.nvidia.com/mig-1g.5gb": 2})), "ml")
     assert "quota-not-enforced" not in codes(report)
 
 
 def test_where_nodes_could_not_be_read_no_key_is_called_unknown(tmp_path: Path) -> None:
-    quota_ = with_keys({"requests.nvidia.com/mig-1g.5gb": 2})
+    quota_ = quota({"requests.nvidia.com/mig-1g.5gb": 2})
     report = ask(tmp_path, cluster(NODE, quota_), "ml", missing=["nodes"])
     assert "quota-not-enforced" not in codes(report)
     assert "nodes" in [gap.source for gap in report.gaps]
@@ -489,7 +463,7 @@ def test_why_hami_counts_more_than_pods_ask_for_stands_in_the_answer(tmp_path: P
 
 @pytest.mark.parametrize(("version", "code"), [("2.10.0", "quota-differs"), ("2.11.0", "quota-not-enforced")])
 def test_a_quota_with_scopes_limits_every_pod_or_none(tmp_path: Path, version: str, code: str) -> None:
-    scoped = with_keys({"limits.nvidia.com/gpumem": 100}, scopes=["NotTerminating"])
+    scoped = quota({"limits.nvidia.com/gpumem": 100}, scopes=["NotTerminating"])
     report = ask(tmp_path, cluster(NODE, scoped, holds("one", 500), version=version), "ml")
     assert ("quota-exceeded" in codes(report)) == (code == "quota-differs")
     [found] = [finding for finding in report.findings if "scopes" in finding.claim]
@@ -500,4 +474,6 @@ def test_a_quota_with_scopes_limits_every_pod_or_none(tmp_path: Path, version: s
 def test_of_several_quotas_one_holds_by_version(tmp_path: Path, version: str, limit: str) -> None:
     several = [quota({"limits/gpumem": amount}, name=name) for name, amount in (("a", 1000), ("b", 9000))]
     report = ask(tmp_path, cluster(NODE, *several, version=version), "ml")
+    assert codes(report)[0] == "quota-ambiguous"
+    assert "a (1000), b (9000)" in report.verdict
     assert any(f"applies {limit}" in finding.claim for finding in report.findings)

@@ -1,4 +1,4 @@
-"""Where a profile is fetched and what comes back, with the real client and a pretended API server, or straight."""
+"""Which ports are asked for a profile, with which rights, and what comes back: with the real client, or straight."""
 
 import asyncio
 import gzip
@@ -10,14 +10,19 @@ from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from aiohttp import web
 from yarl import URL
 
 from bot.errors import BotError, NotAllowed, NotFound, SourceError
+from bot.hami.installation.install import Install, VersionSeen
+from bot.hami.version import parse_version
 from bot.kube.client.connect import open_cluster
 from bot.kube.client.pod_http import DirectPodPorts
 from bot.kube.cluster import PodAnswer, PodGet
+from bot.kube.hami_pods import read_flags
+from bot.kube.models import Lease, Pod
 from bot.kube.recording.recorded_cluster import RecordedCluster
 from bot.report import Report, in_words
 from bot.texts import Texts, in_english
@@ -28,6 +33,7 @@ from playbooks.profile.fetch import (
     NotServed,
     Off,
     ProfileSnapshot,
+    addresses,
     content_of,
     gather,
 )
@@ -37,6 +43,7 @@ from sandbox.apiserver import ApiServer, Fault, Rule
 from sandbox.apiserver.recordings import read_recording
 from sandbox.serving import Served
 from tests.cases_support import CASES
+from tests.chart import BOT, granted, manifests
 from tests.kube.live_servers import tls
 from tests.profiles.serving import CPU, HEAP, PROFILE, fetched, scheduler_of, serving
 
@@ -320,3 +327,71 @@ def test_profiles_on_the_pods_loopback_come_with_the_command_that_forwards_the_p
     text = json.dumps(seed.objects).replace('"--debug"', '"--profiling-bind-address=127.0.0.1:6060"')
     finding = told(fetched(tmp_path, HEAP, ApiServer(json.loads(text)))).findings[0]
     assert any(action.command.endswith(" 6060:6060") for action in finding.next_actions)
+
+
+PROXY = {"podsProxy": {"enabled": True}}
+
+
+def test_with_pods_proxy_a_bot_that_only_reads_can_take_profiles(tmp_path: Path) -> None:
+    server = serving("hami-2.10", "heap", granted=granted(manifests(PROXY), BOT))
+    assert isinstance(fetched(tmp_path, HEAP, server).scene.outcome, FetchedProfile)
+
+
+def test_without_it_the_bot_says_what_is_lacking(tmp_path: Path) -> None:
+    server = serving("hami-2.10", "heap", granted=granted(manifests(), BOT))
+    with pytest.raises(SourceError, match="403") as told:
+        fetched(tmp_path, HEAP, server)
+    assert "grant get on pods/proxy in namespace hami-system" in in_english(told.value.hint)
+
+
+TLS = ("--cert_file=/tls/tls.crt", "--key_file=/tls/tls.key")
+FLAGS = ("--http_bind=0.0.0.0:443", *TLS, "--metrics-bind-address=:9395")
+
+
+def pod(name: str, *, ready: bool = True, **metadata: Any) -> Pod:
+    conditions = [{"type": "Ready", "status": "True" if ready else "False"}]
+    status = {"phase": "Running", "conditions": conditions}
+    return msgspec.convert({"metadata": {"namespace": "kube", "name": name, **metadata}, "status": status}, Pod)
+
+
+def install(version: str, *pods: Pod, flags: tuple[str, ...] = FLAGS, leader: str = "") -> Install:
+    found = parse_version(version)
+    lease = msgspec.convert({"metadata": {}, "spec": {"holderIdentity": f"{leader}_1"}}, Lease) if leader else None
+    seen = VersionSeen(found, "x", version) if found else None
+    return Install("kube", None, pods or (pod("a"),), read_flags(flags), seen, lease)
+
+
+def shown(found: Install) -> list[str]:
+    return list(map(str, addresses(found)))
+
+
+@pytest.mark.parametrize(
+    ("version", "ports"),
+    [
+        ("2.5.1", []),
+        ("2.6.0", ["http://kube/a:9395", "https://kube/a:443"]),
+        ("2.9.0", ["http://kube/a:9395", "https://kube/a:443"]),
+        ("2.10.0", ["https://kube/a:443"]),
+        ("2.11.0", ["http://kube/a:6060"]),
+        ("unknown", ["http://kube/a:9395", "https://kube/a:443"]),
+    ],
+)
+def test_the_version_says_which_ports_may_serve_profiles(version: str, ports: list[str]) -> None:
+    assert shown(install(version)) == ports
+
+
+def test_the_ports_are_those_that_the_flags_set() -> None:
+    flags = ("--http_bind=:8443", "--metrics-bind-address=127.0.0.1:9999")
+    assert shown(install("2.9.0", flags=flags)) == ["http://kube/a:9999", "http://kube/a:8443"]
+    assert shown(install("2.9.0", flags=())) == ["http://kube/a:9395", "http://kube/a:8080"]
+
+
+def test_the_profiles_own_address_is_the_only_one_asked() -> None:
+    flags = (*FLAGS, "--profiling-bind-address=0.0.0.0:7070")
+    assert shown(install("2.11.0", flags=flags)) == ["http://kube/a:7070"]
+
+
+def test_the_leader_is_asked_first_then_those_that_are_ready_and_none_that_ends() -> None:
+    pods = (pod("a"), pod("b", ready=False), pod("c"), pod("d", deletionTimestamp="2026-11-21T06:00:00Z"))
+    found = addresses(install("2.10.0", *pods, leader="c"))
+    assert [question.pod for question in found] == ["c", "a", "b"]
