@@ -68,11 +68,6 @@ def test_cards_of_several_sizes_are_told_with_the_unit_of_each(tmp_path: Path) -
     assert rows(report)["gpu-1"]["memory"] == "15,360 MiB, 81,920 MiB"
 
 
-def test_slots_that_kubelet_does_not_offer_are_told_in_the_row(tmp_path: Path) -> None:
-    report = ask(tmp_path, gpu_node("gpu-1", allocatable={"nvidia.com/gpu": "0"}), plugin("gpu-1"))
-    assert rows(report)["gpu-1"]["slots"] == "10, kubelet offers 0"
-
-
 def test_a_message_that_shows_six_columns_shows_the_problem_the_lock_and_the_handshake(tmp_path: Path) -> None:
     locked = gpu_node("gpu-1", annotations={LOCK: f"{ago(120)},ml,holder"})
     report = ask(tmp_path, locked, plugin("gpu-1"), OWNER, gpu_node("gpu-2", card(health=False)), plugin("gpu-2"))

@@ -1,4 +1,4 @@
-"""Pools and their shares: more shares are advised for pods that nothing else keeps out, as `why` and `pending` judge."""
+"""Pools and their shares: more are advised for pods that nothing else keeps out, as `why` and `pending` judge."""
 
 import asyncio
 from pathlib import Path
