@@ -12,6 +12,7 @@ from bot.texts import in_english
 from handlers.parsing.slack_grammar import ManifestWanted, understand
 from playbooks.playbook import find
 from tests.cases_support import VERSIONS, Question
+from tests.playbooks.tables import table
 from tests.playbooks.world import (
     Object,
     answer,
@@ -35,11 +36,6 @@ TAINT = {"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"}
 def ask(tmp_path: Path, objects: list[Object], cards: str, **more: object) -> Report:
     recorded = {key: more.pop(key) for key in ("missing",) if key in more}
     return answer("fit", record(tmp_path, objects, **recorded), {}, cards=cards, **more)
-
-
-def table(report: Report, title: str) -> list[dict[str, str]]:
-    (found,) = [table for table in report.tables if table.title == title] or [None]
-    return [dict(zip(found.columns, row, strict=True)) for row in found.rows] if found else []
 
 
 def used(memory: int, name: str = "gpu-1", holder: str = "", **fields: object) -> Object:

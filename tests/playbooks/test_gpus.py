@@ -11,12 +11,12 @@ import pytest
 from bot.errors import SourceError
 from bot.render.terminal import terminal
 from bot.render.words import table_heading
-from bot.report import Finding, Report
+from bot.report import Report
 from bot.texts import LANGUAGES, Texts
 from tests import cases_support
 from tests.cases_support import CASES, VERSIONS
 from tests.playbooks.scheduler_metrics import GIB, counted, scrape
-from tests.playbooks.tables import table
+from tests.playbooks.tables import only, table
 from tests.playbooks.world import (
     HANDSHAKE,
     Object,
@@ -56,11 +56,6 @@ def cards(report: Report) -> dict[str, dict[str, str]]:
 
 def states(report: Report) -> list[str]:
     return [row["state"] for row in table(report, "cards")]
-
-
-def only(report: Report, code: str) -> Finding:
-    (found,) = [finding for finding in report.findings if finding.code == code]
-    return found
 
 
 # ------------------------------------------------------------------------------------------------- the cards

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.playbooks.nodes_support import about, ask, faults, healthy, only, plugin, rows
+from tests.playbooks.nodes_support import about, ask, faults, healthy, plugin, rows
+from tests.playbooks.tables import only
 from tests.playbooks.world import (
     HAMI,
     HANDSHAKE,

@@ -19,7 +19,8 @@ from playbooks.nodes import playbook
 from playbooks.playbook import Sources
 from playbooks.rules.nodes.faults import faults_of
 from tests.cases_support import files_in, write_recording
-from tests.playbooks.nodes_support import ask, faults, healthy, only, plugin, rows
+from tests.playbooks.nodes_support import ask, faults, healthy, plugin, rows
+from tests.playbooks.tables import only
 from tests.playbooks.world import (
     HANDSHAKE,
     READY,

@@ -20,6 +20,7 @@ from sandbox.apiserver import ApiServer, Fault
 from tests import cases_support
 from tests.cases_support import CASES, VERSIONS
 from tests.playbooks.pending_support import FULL, full, too_large
+from tests.playbooks.tables import table
 from tests.playbooks.world import (
     LOCK,
     Object,
@@ -52,8 +53,7 @@ def ask(tmp_path: Path, *objects: Object, version: str = "2.10.0", **more: Any) 
 
 
 def rows(report: Report, title: str = "pending") -> list[dict[str, str]]:
-    found = next(table for table in report.tables if table.title == title)
-    return [dict(zip(found.columns, row, strict=True)) for row in found.rows]
+    return table(report, title)
 
 
 def names(report: Report) -> list[str]:

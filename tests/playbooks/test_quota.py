@@ -7,6 +7,7 @@ import pytest
 from bot.report import Report
 from playbooks.playbook import find
 from tests import cases_support
+from tests.playbooks.tables import table
 from tests.playbooks.world import (
     NAMESPACE,
     Object,
@@ -35,9 +36,8 @@ def ask(tmp_path: Path, objects: list[Object], namespace: str = "", **recorded: 
 
 
 def rows(report: Report) -> dict[tuple[str, str], dict[str, str]]:
-    table = next(table for table in report.tables if table.title == "quota")
-    listed = [dict(zip(table.columns, row, strict=True)) for row in table.rows]
-    return {(card["namespace"], card["resource"].removeprefix("nvidia.com/")): card for card in listed}
+    listed = table(report, "quota")
+    return {(row["namespace"], row["resource"].removeprefix("nvidia.com/")): row for row in listed}
 
 
 def quota(
@@ -199,7 +199,7 @@ HELD = holds("big", 8000)
 
 
 def kept_out(report: Report) -> list[str]:
-    return [row[1] for table in report.tables if table.title == "waiting for a quota" for row in table.rows]
+    return [row["pod"] for row in table(report, "waiting for a quota")]
 
 
 def test_the_pods_that_a_quota_keeps_out_are_named_before_all_else(tmp_path: Path) -> None:
@@ -347,9 +347,6 @@ def test_refusals_that_are_over_or_have_another_reason_are_no_matter_of_the_quot
     job, own = owner("Job", "train"), quota({"limits/gpumem": 9000, "requests/gpu": 8}, {"requests/gpu": 4})
     report = ask(tmp_path, cluster(NODE, own, job, event(job, "FailedCreate", message, seconds)))
     assert "admission-denied" not in codes(report)
-
-
-# -------------------------------------------------------------------------------------------- what was not seen
 
 
 @pytest.mark.parametrize(("missing", "gap"), [("pods", "pods that wait"), ("events", "events")])

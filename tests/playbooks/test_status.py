@@ -22,14 +22,13 @@ from tests.playbooks.status_support import (
     daemon_set,
     endpoints,
     healthy,
-    only,
     plugin_pod,
     scheduler_config,
     service,
     webhook,
     without,
 )
-from tests.playbooks.tables import table
+from tests.playbooks.tables import only, table
 from tests.playbooks.world import COMPONENT, EXTENDER, HAMI, READY, Object, ago, cause, codes, commands, node, quotes
 
 # -------------------------------------------------------------------------------------------------- nothing

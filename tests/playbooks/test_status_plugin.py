@@ -8,8 +8,8 @@ import pytest
 from tests.playbooks.node_side_support import counted, crashing, rival
 from tests.playbooks.node_side_support import plugin as crashing_plugin
 from tests.playbooks.nodes_support import CHART
-from tests.playbooks.status_support import ask, changed, daemon_set, healthy, only, plugin_pod, without
-from tests.playbooks.tables import table
+from tests.playbooks.status_support import ask, changed, daemon_set, healthy, plugin_pod, without
+from tests.playbooks.tables import only, table
 from tests.playbooks.world import HAMI, Object, card, cause, codes, event, gpu_node, node
 
 
