@@ -60,8 +60,16 @@ async def gather(wanted: Request, sources: Sources) -> Snapshot[Request, Install
     nodes = [] if isinstance(components.nodes, Gap) else components.nodes
     as_of = cluster.as_of(times_shown(cluster, nodes, found.install))
     questioned = await _questioned(cluster, components, found, as_of)
-    undecodable = tuple(cluster.undecodable)
-    scene = InstallScene(found, components, as_of, process, held, questioned, cluster.clocks, undecodable)
+    scene = InstallScene(
+        found,
+        components,
+        as_of,
+        process,
+        held=held,
+        questioned=questioned,
+        clocks=cluster.clocks,
+        undecodable=tuple(cluster.undecodable),
+    )
     return Snapshot(wanted, cluster.name, cluster.now(), scene)
 
 
