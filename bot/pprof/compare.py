@@ -64,11 +64,17 @@ class FunctionChange(NamedTuple):
         return bool(self.values[-1]) and not self.values[0]
 
 
+class Unlike(NamedTuple):
+    """A difference between the profiles' conditions, such as their length, that makes a comparison doubtful."""
+
+    code: str
+    text: Text
+
+
 class Comparison(msgspec.Struct, frozen=True):
     """What `compare` found: `functions` of all profiles, by the size of the change, and totals.
 
     `gc` is the garbage collector's share of each profile. `gc` and `allocated` are None where the profiles do not tell.
-    `warnings`, by code: what differs between the profiles' conditions, so that the comparison is doubtful.
     """
 
     kind: ValueType
@@ -77,7 +83,7 @@ class Comparison(msgspec.Struct, frozen=True):
     gc: FunctionChange | None
     allocated: FunctionChange | None
     functions: list[FunctionChange]
-    warnings: dict[str, Text]
+    warnings: list[Unlike]
 
     @property
     def significant(self) -> list[FunctionChange]:
@@ -172,23 +178,23 @@ def _collector(sides: Sequence[_Side]) -> FunctionChange:
     )
 
 
-def _warnings(profiles: Sequence[Profile], kind: ValueType, *, per_second: bool) -> dict[str, Text]:
-    found: dict[str, Text] = {}
+def _warnings(profiles: Sequence[Profile], kind: ValueType, *, per_second: bool) -> list[Unlike]:
+    found: list[Unlike] = []
     programs = [
         base_name(profile.mappings[0].file) if profile.mappings and profile.mappings[0].file else "?"
         for profile in profiles
     ]
     if len(set(programs)) > 1:
-        found["program"] = Text("profile-unlike.program", values=printable(", ".join(programs)))
+        found.append(Unlike("program", Text("profile-unlike.program", values=printable(", ".join(programs)))))
     if len({profile.period for profile in profiles}) > 1:
         periods = ", ".join(str(profile.period) for profile in profiles)
-        found["period"] = Text("profile-unlike.period", values=periods)
+        found.append(Unlike("period", Text("profile-unlike.period", values=periods)))
     durations = [profile.duration_nanos / _SECOND_NS for profile in profiles]
     if per_second and max(durations) > _LONGER * min(durations):
         lengths = ", ".join(f"{duration:.1f} s" for duration in durations)
-        found["duration"] = Text("profile-unlike.duration", values=lengths)
+        found.append(Unlike("duration", Text("profile-unlike.duration", values=lengths)))
     if not per_second and kind.type not in _MOMENT:
-        found["since-start"] = Text("profile-unlike.since-start")
+        found.append(Unlike("since-start", Text("profile-unlike.since-start")))
     return found
 
 
@@ -218,7 +224,7 @@ def explain_change(
     findings = (
         *(given or [finding("no-change", unchanged, evidence)]),
         *_collector_shares(ready, found),
-        *[finding(f"unlike-{code}", text, evidence) for code, text in found.warnings.items()],
+        *[finding(f"unlike-{warning.code}", warning.text, evidence) for warning in found.warnings],
     )
     columns = [Text("profile-change.what"), *[_version_name(taken) for taken in ready], Text("profile-change.change")]
     rows = [_row(Text("profile-change.total"), found, found.total)]

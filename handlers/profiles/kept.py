@@ -17,7 +17,8 @@ from bot.kube.times import format_time
 from bot.pprof.listing import HAMI
 from bot.report import Report, Subject, new_finding, new_report, prose_table, step
 from bot.texts import Text
-from handlers.profiles.answers_in_files import Load, Words, answer_study, load, load_file
+from handlers.profiles.answers_in_files import Load, Words, load, load_file
+from handlers.profiles.studies import answer_study
 from playbooks.profile.request import KINDS
 
 if TYPE_CHECKING:

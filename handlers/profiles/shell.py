@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from bot.errors import BotError, bugs_as_errors
-from handlers.profiles.answers_in_files import PROGRAM, SUFFIX, answer_study, profiles_named, read_words
+from handlers.profiles.answers_in_files import PROGRAM, SUFFIX, profiles_named, read_words
+from handlers.profiles.studies import answer_study
 
 if TYPE_CHECKING:  # it takes as long to import as a small table to make; below paths are texts
     from pathlib import Path
