@@ -108,7 +108,7 @@ def test_two_numbers_side_by_side_are_not_read_as_one(typed: str, meant: str) ->
 )
 def test_what_was_typed_is_refused_as_it_was_typed(typed: str, told: str, hint: str) -> None:
     with pytest.raises(UsageError) as refused:
-        read(typed)
+        find("fit").request(cards=typed or ())
     assert in_english(refused.value.message).startswith(told)
     assert in_english(refused.value.hint).endswith(hint)
 
