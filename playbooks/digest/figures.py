@@ -15,11 +15,10 @@ from typing import Any, NamedTuple
 from bot.hami.fit.allocated_totals import build_ledger
 from bot.hami.fit.version_differences import NEWEST_READ
 from bot.hami.metrics.gpu_usage import MeasuredHolding, held_by
-from bot.hami.nodes.node_state import core_factor, memory_factor, read_plugin_settings, read_registrations
-from bot.hami.nodes.registration import Registration
+from bot.hami.nodes.node_state import core_factor, memory_factor, read_plugin_settings, registered_cards
 from bot.hami.pods.allocations import NODE_KEY
 from bot.hami.version import Version
-from bot.kube.models import Holder, Node, Pod
+from bot.kube.models import Holder, Pod
 from bot.kube.times import parse_time
 from bot.report import Finding, Gap, Report
 from bot.rows import TypeRow
@@ -100,8 +99,7 @@ def _promised(part: Any) -> dict[str, str]:
     settings = read_plugin_settings(part.scene.cluster.seen.config_maps)
     have, promise, cores = Counter[str](), Counter[str](), dict[str, list[float]]()
     for node in part.scene.cluster.capacity.nodes:
-        found = (registration for registration in read_registrations(node) if isinstance(registration, Registration))
-        for card in (card for registration in found for card in registration.cards if card.mode != "mig"):
+        for card in (card for card in registered_cards(node) if card.mode != "mig"):
             cores.setdefault(card.type, []).append(core_factor(card))
             if factor := memory_factor(card, node, settings):
                 have[card.type] += round(card.memory_mib / factor)
@@ -165,7 +163,8 @@ def idle_figures(capacity: Capacity, usage: UsageSeen, version: Version | None, 
     """The figures of GPUs held without use: hours by namespace, the most first, and where pods were not measured."""
     if isinstance(capacity.nodes, Gap) or isinstance(capacity.pods, Gap):
         return {}
-    memory = _memory(capacity.nodes) if usage.usage.containers else {}
+    nodes = capacity.nodes if usage.usage.containers else ()
+    memory = {card.uuid: card.memory_mib for node in nodes for card in registered_cards(node)}
     hours, unmeasured = defaultdict[str, float](float), set[str]()
     for holding in held_by(build_ledger(capacity.pods, version or NEWEST_READ).all(), usage.usage):
         found = _hours(holding, memory, taken_at)
@@ -192,16 +191,6 @@ def _hours(held: MeasuredHolding, memory: Mapping[str, int], taken_at: datetime)
             return None
         since[use.uuid] = max(0.0, min(since[use.uuid], use.last_kernel.value))
     return sum(since[uuid] / _HOUR_S * min(1.0, share.memory_mib / memory[uuid]) for uuid, share in shares.items())
-
-
-def _memory(nodes: Sequence[Node]) -> dict[str, int]:
-    return {
-        card.uuid: card.memory_mib
-        for node in nodes
-        for found in read_registrations(node)
-        if isinstance(found, Registration)
-        for card in found.cards
-    }
 
 
 class FindingOrigin(NamedTuple):

@@ -16,8 +16,7 @@ import msgspec
 from msgspec import structs
 
 from bot.errors import SourceError, Unusable, UsageError
-from bot.hami.nodes.node_state import read_registrations
-from bot.hami.nodes.registration import Registration
+from bot.hami.nodes.node_state import registered_cards
 from bot.hami.pods.allocations import waits
 from bot.hami.scheduler_logs.filter_runs import ALLOCATING, CARD_CODES, CARD_TRIED, Cycle
 from bot.hami.scheduler_logs.log_lines import LogLine, read_line
@@ -243,8 +242,7 @@ def tables_of(
     """The tables of a pod's logs that have rows, and the number of rows left out, by table title."""
     known: dict[str, str] = {}  # the node of each registered card; none for a UUID that several nodes register
     for node in nodes:
-        found = (each for each in read_registrations(node) if isinstance(each, Registration))
-        for card in (card for registration in found for card in registration.cards):
+        for card in registered_cards(node):
             known[card.uuid] = "" if known.get(card.uuid, node.name) != node.name else node.name
     rows, rows_left = _run_rows(logged, known, pod)
     lines, lines_left = _line_rows(logged)
