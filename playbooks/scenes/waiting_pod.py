@@ -65,7 +65,7 @@ class PodScene(OfCluster, frozen=True, dict=True, eq=False):
 
     def twin(self, pod: Pod, attempt: Attempt) -> Self:
         """The scene of a pod that is alike (`alike.request_key`), with the verdicts that this scene worked out."""
-        requests = [request._replace(name=pod.name, uid=pod.metadata.uid) for request in self.requests]
+        requests = [structs.replace(request, name=pod.name, uid=pod.metadata.uid) for request in self.requests]
         return self._with({"attempt": attempt, "requests": requests}, pod=pod)
 
     def measured(self, usage: MeasuredNodes) -> Self:

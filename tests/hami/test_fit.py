@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from msgspec import structs
 
 from bot.hami.fit.verdicts import QuotaRoom
 from tests.hami.build import V25, V26, V27, V28, V29, V210, VERSIONS, card, mig_card, request, state, verdict, wants
@@ -14,7 +15,7 @@ OLD = [version for version in VERSIONS if version < V210]
 
 
 def test_a_pod_that_asks_for_nothing_is_passed_through():
-    assert verdict([], request()._replace(containers=())) == "fit"
+    assert verdict([], structs.replace(request(), containers=())) == "fit"
 
 
 def test_each_card_counts_once_with_the_first_check_it_fails():
@@ -47,7 +48,7 @@ def test_each_card_counts_once_with_the_first_check_it_fails():
 
     def change_pod(**constraints: Any) -> None:
         pod = world["pod"]
-        world["pod"] = pod._replace(constraints=pod.constraints._replace(**constraints))
+        world["pod"] = structs.replace(pod, constraints=structs.replace(pod.constraints, **constraints))
 
     said = []
     for _, mend in mends:

@@ -3,10 +3,10 @@
 import json
 from collections.abc import Callable
 
-import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec import structs
 
 from bot.hami.fit.advice import PlacementChange, smallest_changes
 from bot.hami.fit.filter import judge, read_weights
@@ -316,7 +316,7 @@ def test_one_container_s_verdict_does_not_depend_on_the_order_of_the_cards(cards
 @settings(max_examples=examples(100), deadline=None)
 @given(nodes, single, versions)
 def test_asking_for_fewer_cards_fits_too(cards, pod, version):
-    fewer = pod._replace(containers=(msgspec.structs.replace(pod.containers[0], count=1),))
+    fewer = structs.replace(pod, containers=(structs.replace(pod.containers[0], count=1),))
     assert not fit_of(cards, pod, version).fits or fit_of(cards, fewer, version).fits
 
 
@@ -327,8 +327,12 @@ def test_judging_changes_nothing(cards, pod, other, version):
         return [(card.card.uuid, card.slots, card.memory_mib, card.cores, card.placements) for card in cards]
 
     before = figures()
-    both = pod._replace(containers=pod.containers + other.containers)
-    for asked in (pod, both, both._replace(constraints=both.constraints._replace(numa_bind=True))):
+    both = structs.replace(pod, containers=pod.containers + other.containers)
+    for asked in (
+        pod,
+        both,
+        structs.replace(both, constraints=structs.replace(both.constraints, numa_bind=True)),
+    ):
         fit_of(cards, asked, version)
         assert figures() == before
 
@@ -355,10 +359,10 @@ def clusters(draw: st.DrawFn) -> tuple[list[list[object]], list[Pod]]:
 def applied(change: PlacementChange, pod: PodRequest) -> PodRequest:
     wanted, asked = pod.constraints, pod.containers[0]
     constraints = {
-        "drop-uuid": wanted._replace(use_uuid=None, no_use_uuid=None),
-        "drop-type": wanted._replace(use_type=None, no_use_type=None),
-        "drop-mode": wanted._replace(mode=None),
-        "drop-numa": wanted._replace(numa_bind=False),
+        "drop-uuid": structs.replace(wanted, use_uuid=None, no_use_uuid=None),
+        "drop-type": structs.replace(wanted, use_type=None, no_use_type=None),
+        "drop-mode": structs.replace(wanted, mode=None),
+        "drop-numa": structs.replace(wanted, numa_bind=False),
     }.get(change.what, wanted)
     fields = {
         "memory": {"memory_mib": change.amount, "percentage": UNSET_PERCENTAGE},
@@ -366,14 +370,14 @@ def applied(change: PlacementChange, pod: PodRequest) -> PodRequest:
         "count": {"count": change.amount},
         "cores": {"cores": change.amount},
     }.get(change.what, {})
-    return pod._replace(containers=(msgspec.structs.replace(asked, **fields),), constraints=constraints)
+    return structs.replace(pod, containers=(structs.replace(asked, **fields),), constraints=constraints)
 
 
 @settings(max_examples=examples(80), deadline=None)
 @given(clusters(), single, st.booleans(), st.sampled_from([V29, V210]))
 def test_every_change_that_is_proposed_fits_when_it_is_made(cluster, pod, numa_bind, version):
     layout, pods = cluster
-    pod = pod._replace(constraints=pod.constraints._replace(numa_bind=numa_bind))
+    pod = structs.replace(pod, constraints=structs.replace(pod.constraints, numa_bind=numa_bind))
     machines = [gpu_node(f"n{i}", *given) for i, given in enumerate(layout)]
     names = [machine.name for machine in machines]
     now = view(machines, pods, version=version)

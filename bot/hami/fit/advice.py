@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import Literal, NamedTuple
 
-import msgspec
+from msgspec import structs
 
 from bot.hami.fit import verdicts
 from bot.hami.fit.blockers import pods_to_end
@@ -102,20 +102,24 @@ def changed(request: PodRequest, change: PlacementChange) -> PodRequest:
         case "count":
             return _with_each(request, count=change.amount)
         case "drop-uuid":
-            return request._replace(constraints=request.constraints._replace(use_uuid=None, no_use_uuid=None))
+            return structs.replace(
+                request, constraints=structs.replace(request.constraints, use_uuid=None, no_use_uuid=None)
+            )
         case "drop-type":
-            return request._replace(constraints=request.constraints._replace(use_type=None, no_use_type=None))
+            return structs.replace(
+                request, constraints=structs.replace(request.constraints, use_type=None, no_use_type=None)
+            )
         case "drop-mode":
-            return request._replace(constraints=request.constraints._replace(mode=None))
+            return structs.replace(request, constraints=structs.replace(request.constraints, mode=None))
         case "drop-numa":
-            return request._replace(constraints=request.constraints._replace(numa_bind=False))
+            return structs.replace(request, constraints=structs.replace(request.constraints, numa_bind=False))
         case "end-pod":
             return request
 
 
 def _with_each(request: PodRequest, **changed: int) -> PodRequest:
-    return request._replace(
-        containers=tuple(msgspec.structs.replace(container, **changed) for container in request.containers[:1])
+    return structs.replace(
+        request, containers=tuple(structs.replace(container, **changed) for container in request.containers[:1])
     )
 
 

@@ -218,7 +218,7 @@ class _Hunt:
 
     def _need_of(self, card: CardState, cordoned: frozenset[str]) -> _Need | None:
         container = self.request.containers[0]
-        probe = self.request._replace(containers=(msgspec.structs.replace(container, count=1),))
+        probe = msgspec.structs.replace(self.request, containers=(msgspec.structs.replace(container, count=1),))
         empty = CardState(card.card)
         empty.healthy = card.healthy
         fits = self.view.run(NodeCards([empty], cordoned), probe, frozenset({QUOTA_NOT_FIT})).fits

@@ -7,7 +7,8 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Seq
 from copy import copy
 from datetime import datetime
 from itertools import product
-from typing import NamedTuple
+
+import msgspec
 
 from bot.hami.fit import verdicts as fit
 from bot.hami.fit.allocated_totals import Holding, Ledger, given_by
@@ -32,7 +33,7 @@ _UNKNOWN_VERSIONS = tuple(
 _NOBODY: list[Holding] = []
 
 
-class ClusterFacts(NamedTuple):
+class ClusterFacts(msgspec.Struct, frozen=True):
     """What was read of the cluster, to make a `View` of. `pods` and `quotas` are None where they could not be read."""
 
     nodes: Mapping[str, Node]
@@ -159,7 +160,7 @@ class View:
     def _asked(self, request: PodRequest, relax: frozenset[str]) -> Hashable:
         """All that decides about a verdict beside the node's cards."""
         unseen = self.ledger is None, self.facts.quotas is None
-        nameless = request._replace(namespace="", name="", uid="")
+        nameless = msgspec.structs.replace(request, namespace="", name="", uid="")
         rooms = tuple(self._room_for(request, quotas) for quotas in self._quotas(request))
         return nameless, relax, rooms, self.facts.policy, unseen
 
@@ -207,8 +208,9 @@ class View:
 
     def judge_without(self, name: str, request: PodRequest, gone: Sequence[Holding]) -> Verdict:
         """The filter's verdict on one node as if the pods of `gone` had ended: GPUs and quota are given back."""
-        state, by_turns, *_ = self.see(name)
-        if isinstance(state, Unregistered) or self.ledger is None or by_turns:
+        seen = self.see(name)
+        state = seen.state
+        if isinstance(state, Unregistered) or self.ledger is None or seen.by_turns:
             return self.judge(name, request)
         ended = {id(holding) for holding in gone}
         rest = [holding for holding in self.ledger.on(name) if id(holding) not in ended]

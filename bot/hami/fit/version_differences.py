@@ -5,14 +5,16 @@ v2.7.1, v2.8.0, v2.9.0 and v2.10.0.
 """
 
 from functools import lru_cache
-from typing import Literal, NamedTuple
+from typing import Literal
+
+import msgspec
 
 from bot.hami.version import Version
 
 NEWEST_READ = Version(2, 10, 0)
 
 
-class Rules(NamedTuple):
+class Rules(msgspec.Struct, frozen=True):
     """What the filter of one HAMi version does. Each field says what is true when it is set."""
 
     explains: bool

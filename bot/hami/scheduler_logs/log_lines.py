@@ -124,7 +124,7 @@ def _moment(found: re.Match[str], now: datetime) -> datetime | None:
     month, day, hour, minute, second, micros = (int(found[group]) for group in range(2, 8))
     for year in (now.year, now.year - 1):
         try:
-            moment = datetime(year, month, day, hour, minute, second, micros, tzinfo=UTC)
+            moment = datetime(year, month, day, hour, minute, second, microsecond=micros, tzinfo=UTC)
         except ValueError:
             continue
         if moment <= now + _SKEW:

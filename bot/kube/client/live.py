@@ -333,7 +333,7 @@ class LiveCluster:
             found += page.items or ()
             if not page.metadata.next or 0 < most <= len(found):
                 break
-            turn = request._replace(query=(*request.query, ("continue", page.metadata.next)))
+            turn = msgspec.structs.replace(request, query=(*request.query, ("continue", page.metadata.next)))
         return Listed(found[: most or None], bad, page.metadata.version)
 
     async def list(self, kind: Kind[R], namespace: str = "", **which: Unpack[Which]) -> list[R]:

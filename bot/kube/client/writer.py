@@ -86,7 +86,7 @@ class Writer:
             ]
             if not page.metadata.next:
                 return found
-            request = request._replace(query=(*query, ("continue", page.metadata.next)))
+            request = msgspec.structs.replace(request, query=(*query, ("continue", page.metadata.next)))
 
     async def pods_of(self, deployment: dict[str, Any]) -> list[str]:
         """The names of the Deployment's running pods. Raises SourceError where its selector has more than labels."""
@@ -131,12 +131,12 @@ class Writer:
         kube-scheduler answers a GET of the flag with 406 (k8s.io/apiserver, routes/flags.go) where it has let the
         request through; its own authorization refuses before that, as does the API server without `get` on pods/proxy.
         """
-        status, _ = await self._exchange(_flag_of(namespace, pod, "get"))
+        status, _ = await self._exchange(_flag_of(namespace, pod))
         return status == _NOT_ACCEPTABLE
 
     async def set_verbosity(self, namespace: str, pod: str, level: str) -> None:
         """Sets -v of the pod's running kube-scheduler, until it restarts (k8s.io/apiserver, routes/flags.go)."""
-        await self._send(_flag_of(namespace, pod, "update")._replace(method="PUT", content=level))
+        await self._send(msgspec.structs.replace(_flag_of(namespace, pod), verb="update", method="PUT", content=level))
 
     async def _object(self, request: ApiRequest) -> dict[str, Any]:
         return decoded(request, await self._send(request), dict[str, Any])
@@ -182,10 +182,10 @@ def _failed_test(body: bytes) -> bool:
         return False
 
 
-def _flag_of(namespace: str, pod: str, verb: str) -> ApiRequest:
+def _flag_of(namespace: str, pod: str) -> ApiRequest:
     address = f"https:{segment(pod)}:{KUBE_SCHEDULER_PORT}"
     path = f"{PODS.path(segment(namespace), address)}/proxy/debug/flags/v"
-    return ApiRequest(verb, "pods/proxy", path, namespace, (), "*/*")
+    return ApiRequest("get", "pods/proxy", path, namespace, accept="*/*")
 
 
 def _path(kind: Kind[Any], namespace: str, name: str = "") -> str:

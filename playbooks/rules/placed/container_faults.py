@@ -154,11 +154,19 @@ def _unlike_asked(scene: PlacedScene) -> Iterator[Part]:
 
 def _left_out(wanted: Constraints, card: Card, names: Names) -> str:
     """The annotation that leaves the card out, as the newest HAMi reads it; empty where none does."""
-    rules, state, wanted = rules_of(NEWEST_READ), CardState(card), wanted._replace(mode=None)
+    rules, state, wanted = rules_of(NEWEST_READ), CardState(card), structs.replace(wanted, mode=None)
     if not uuid_allows(wanted, card.uuid, rules):
-        return names.no_use_uuid if uuid_allows(wanted._replace(no_use_uuid=None), card.uuid, rules) else names.use_uuid
+        return (
+            names.no_use_uuid
+            if uuid_allows(structs.replace(wanted, no_use_uuid=None), card.uuid, rules)
+            else names.use_uuid
+        )
     if not type_allows(wanted, state, rules):
-        return names.no_use_type if type_allows(wanted._replace(no_use_type=None), state, rules) else names.use_type
+        return (
+            names.no_use_type
+            if type_allows(structs.replace(wanted, no_use_type=None), state, rules)
+            else names.use_type
+        )
     return ""
 
 

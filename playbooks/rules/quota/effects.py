@@ -3,6 +3,8 @@
 from collections.abc import Iterable
 from typing import Literal, NamedTuple
 
+import msgspec
+
 from bot.hami.fit.allocated_totals import Ledger, given_by
 from bot.hami.fit.quotas import QuotaLimit, holds_in_filter, is_enforced, limits_of
 from bot.hami.fit.version_differences import Rules
@@ -77,7 +79,7 @@ def effect_by_hami(
         asked = sum(amount for _, amount in amounts)
     else:
         asked = None  # a share of cards, whose memory depends on the card
-    if not is_enforced(limit if limit.amount is not None else limit._replace(amount=1), config, rules):
+    if not is_enforced(limit if limit.amount is not None else msgspec.structs.replace(limit, amount=1), config, rules):
         return Effect(limit, taken, asked, "not enforced")
     return Effect(limit, taken, asked, _verdict(limit.amount, taken, asked))
 
