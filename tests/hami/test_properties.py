@@ -19,7 +19,8 @@ from bot.hami.nodes.registration import judge_by_guides, parse_handshake
 from bot.hami.pods.allocations import decode_allocations
 from bot.hami.pods.pod_request import UNSET_PERCENTAGE, PodRequest
 from bot.hami.pods.request_parsing import read_device_config
-from bot.hami.scheduler_logs.log_lines import last_refusals, lines_about, parse_line
+from bot.hami.scheduler_logs.filter_runs import rebuild
+from bot.hami.scheduler_logs.log_lines import lines_about, parse_line
 from bot.hami.scheduler_logs.scheduling_events import (
     REASONS,
     chosen_node,
@@ -109,7 +110,7 @@ PARSERS: dict[str, tuple[Parser, tuple[str, ...]]] = {
         lambda text: (
             parse_line(text, NOW),
             parse_line(HEAD + text, NOW),
-            last_refusals(lines_about([HEAD + text], "ml", "wl", NOW)),
+            rebuild(lines_about([HEAD + text], "ml", "wl", NOW)),
         ),
         (
             HEAD + '"NodeUnfitPod" pod="ml/wl" node="n" reason="1/1 CardCordoned" card request={"Nums":1}',

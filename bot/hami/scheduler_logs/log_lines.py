@@ -1,4 +1,4 @@
-"""The schedulers' log lines about one pod, and what the extender's last filter run said of each node.
+"""The schedulers' log lines: their parts and whom they are about, and what they tell of panics and throttling.
 
 Formats: k8s.io/klog/v2, and k8s.io/component-base's JSON (`--logging-format=json`, kube-scheduler only); messages of
 HAMi pkg/scheduler/{scheduler,score,event}.go at v2.4 to v2.10. Pods interleave, so lines are tied together by the pod's
@@ -53,14 +53,6 @@ class LogLine(NamedTuple):
     where: str
     message: str
     values: dict[str, str]
-
-
-class NodeRefusal(NamedTuple):
-    """Why the last filter run of a pod refused one node; `reason` is empty up to HAMi 2.5."""
-
-    node: str
-    reason: str
-    line: LogLine
 
 
 def parse_line(raw: str, now: datetime) -> LogLine | None:
@@ -166,17 +158,6 @@ def lines_about(raws: Iterable[str], namespace: str, name: str, now: datetime) -
     """The log lines about this pod alone, by their pod key: lines of `wl-10` are not lines of `wl-1`."""
     parsed = (parse_line(raw, now) for raw in raws if name in raw)  # nearly all are of other pods, and this is cheap
     return [line for line in parsed if line is not None and pod_key_of(line) == f"{namespace}/{name}"]
-
-
-def last_refusals(lines: Iterable[LogLine]) -> list[NodeRefusal]:
-    """Why the pod's last filter run refused each node; empty when that run is not in the log or refused nothing."""
-    refusals: dict[str, NodeRefusal] = {}
-    for line in lines:
-        if line.message in FILTER_STARTS:
-            refusals.clear()
-        elif line.message in NODE_UNFIT and (node := line.values.get("node")):
-            refusals[node] = NodeRefusal(node, line.values.get("reason", ""), line)
-    return [refusals[node] for node in sorted(refusals)]
 
 
 _SERVING = re.compile(r"(?:(\d{4}/\d\d/\d\d \d\d:\d\d:\d\d)(?:\.\d+)? )?http2?: panic serving \S+: (.+)")
