@@ -9,10 +9,10 @@ from msgspec import structs
 
 from bot.hami.fit.allocated_totals import build_ledger, given_by
 from bot.hami.fit.quotas import QuotaLimit, holds_in_filter
-from bot.hami.fit.version_differences import NEWEST_READ
 from bot.hami.pods.allocations import waits
 from bot.hami.pods.request_parsing import pod_request
 from bot.hami.vendors import called_together
+from bot.hami.version import NEWEST_READ
 from bot.kube.cluster import Cluster, seen
 from bot.kube.models import EVENTS, NODES, PODS, RESOURCE_QUOTAS, Event, Node, Pod
 from bot.kube.times import format_time

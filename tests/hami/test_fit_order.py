@@ -4,8 +4,7 @@ import pytest
 from msgspec import structs
 
 from bot.hami.fit.filter import Weights, read_weights, score, sort_cards
-from bot.hami.fit.version_differences import rules_of
-from bot.hami.version import Version
+from bot.hami.version import Version, rules_of
 from tests.hami.build import V25, V26, V27, V28, V29, V210, VERSIONS, card, request, state, verdict, wants
 
 UNUSED = [card("n0-a"), card("n0-b"), card("n1-a", numa=1), card("n1-b", numa=1)]

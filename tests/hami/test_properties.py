@@ -10,10 +10,8 @@ from msgspec import structs
 
 from bot.hami.fit.advice import PlacementChange, smallest_changes
 from bot.hami.fit.filter import judge, read_weights
-from bot.hami.fit.mig import read_mig_allocations
 from bot.hami.fit.verdicts import ALLOCATED_INSUFFICIENT, NodeCards, Verdict
-from bot.hami.fit.version_differences import rules_of
-from bot.hami.nodes.cards import CardState
+from bot.hami.nodes.cards import CardState, read_mig_allocations
 from bot.hami.nodes.node_lock import lock_complaint, parse_lock
 from bot.hami.nodes.registration import judge_by_guides, parse_handshake
 from bot.hami.pods.allocations import decode_allocations
@@ -33,7 +31,7 @@ from bot.hami.scheduler_logs.scheduling_events import (
 )
 from bot.hami.vendors import vendor_of_register_key
 from bot.hami.vendors.nvidia import read_link_scores
-from bot.hami.version import parse_version
+from bot.hami.version import parse_version, rules_of
 from bot.kube.models import Pod
 from tests.hami.build import (
     NOW,

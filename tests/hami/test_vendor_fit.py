@@ -8,11 +8,11 @@ import pytest
 from bot.hami.fit.advice import smaller_requests
 from bot.hami.fit.filter import judge
 from bot.hami.fit.verdicts import FITS, NodeCards
-from bot.hami.fit.version_differences import rules_of
 from bot.hami.nodes.cards import CardState
 from bot.hami.pods.pod_request import PodRequest
 from bot.hami.pods.request_parsing import DeviceConfig, pod_request
 from bot.hami.vendors import VENDORS
+from bot.hami.version import rules_of
 from bot.kube.models import ResourceQuota
 from playbooks.quotes import of_card
 from tests.hami.build import V210, card, node, pod, quota, view

@@ -17,7 +17,6 @@ from msgspec import structs
 from bot.hami.fit.allocated_totals import Holding, Ledger, add_up, read_holding
 from bot.hami.fit.filter import Dependence
 from bot.hami.fit.verdicts import NodeCards, Verdict
-from bot.hami.fit.version_differences import Rules, rules_of
 from bot.hami.nodes.cards import Card, CardState
 from bot.hami.nodes.node_state import (
     NODE_KEYS,
@@ -29,6 +28,7 @@ from bot.hami.nodes.node_state import (
     registered,
 )
 from bot.hami.nodes.registration import Registration, Unregistered
+from bot.hami.version import Rules, rules_of
 from bot.kube.models import Holder, Node, Pod
 from bot.kube.object_memo import Kept, of_each
 from bot.kube.selectors import label_matcher

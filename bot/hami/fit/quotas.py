@@ -13,9 +13,9 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
-from bot.hami.fit.version_differences import Rules
 from bot.hami.pods.request_parsing import DeviceConfig
 from bot.hami.vendors import FIRST
+from bot.hami.version import Rules
 from bot.kube.models import Quantity, ResourceQuota
 from bot.kube.quantities import parse_quantity, whole
 

@@ -7,13 +7,12 @@ from typing import NamedTuple, cast
 
 import msgspec
 
-from bot.hami.fit.version_differences import NEWEST_READ
 from bot.hami.names import Names
 from bot.hami.nodes.cards import GO_TRUE
 from bot.hami.pods.pod_request import INT32_MAX, Constraints, PodRequest, Resources, amount_of, written
 from bot.hami.vendors import DEFAULTS, FIRST, NAMES, VENDORS, called_together
 from bot.hami.vendors.vendor import Device
-from bot.hami.version import Version
+from bot.hami.version import NEWEST_READ, Version
 from bot.kube.models import Container, Pod
 from bot.kube.quantities import parse_quantity
 from bot.safe_yaml import parse_documents

@@ -11,8 +11,17 @@ from bot.hami.nodes.cards import Card, CardState, read_json
 from bot.hami.nodes.registration import Unregistered, capacity_of, registered_cards
 from bot.hami.pods.pod_request import WHOLE_CARD, ContainerRequest, Resources
 from bot.hami.vendors import standard_fit as checks
-from bot.hami.vendors.rescanned_nodes import Counted, Found
-from bot.hami.vendors.vendor import AnnotatedContainer, Answer, Ask, Denied, Mutation, amount_in, limits_of
+from bot.hami.vendors.vendor import (
+    AnnotatedContainer,
+    Answer,
+    Ask,
+    Counted,
+    Denied,
+    Found,
+    Mutation,
+    amount_in,
+    limits_of,
+)
 from bot.hami.version import Version
 from bot.kube.models import Container, Node
 

@@ -13,8 +13,7 @@ from bot.hami.nodes.cards import Card, CardState
 from bot.hami.nodes.registration import capacity_of, cards_like
 from bot.hami.pods.pod_request import ContainerRequest, Resources, amount_of, to_int32
 from bot.hami.vendors import standard_fit as checks
-from bot.hami.vendors.rescanned_nodes import Counted
-from bot.hami.vendors.vendor import AnnotatedContainer, Answer, Ask, Denied, Mutation
+from bot.hami.vendors.vendor import AnnotatedContainer, Answer, Ask, Counted, Denied, Mutation
 from bot.hami.version import Version
 from bot.kube.models import Container, Node
 

@@ -6,8 +6,7 @@ from bot.hami.fit.verdicts import EXCLUSIVE_CONFLICT, NUMA_NOT_FIT, UUID_MISMATC
 from bot.hami.names import Names
 from bot.hami.nodes.cards import Card, CardState, read_json
 from bot.hami.pods.pod_request import INT32_MAX, WHOLE_CARD, Constraints, ContainerRequest, Resources, amount_of
-from bot.hami.vendors.rescanned_nodes import Counted
-from bot.hami.vendors.vendor import AnnotatedContainer, Answer, Ask, Mutation, Vendor
+from bot.hami.vendors.vendor import AnnotatedContainer, Answer, Ask, Counted, Mutation, Vendor
 from bot.hami.version import Version
 from bot.kube.models import Container, Node
 

@@ -13,13 +13,14 @@ from bot.hami.names import Names
 from bot.hami.nodes.cards import Card, CardState
 from bot.hami.pods.pod_request import INT32_MAX, WHOLE_CARD, Constraints, ContainerRequest, Resources, written
 from bot.hami.vendors import standard_fit as checks
-from bot.hami.vendors.rescanned_nodes import Counted, Rescanned
 from bot.hami.vendors.vendor import (
     AnnotatedContainer,
     Answer,
     Ask,
+    Counted,
     Denied,
     Mutation,
+    Rescanned,
     amount_in,
     limits_of,
     whole_or,

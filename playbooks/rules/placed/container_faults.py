@@ -8,7 +8,6 @@ from msgspec import structs
 from bot.finding_codes import Code
 from bot.hami.fit.allocated_totals import Share, read_holding
 from bot.hami.fit.verdicts import type_allows, uuid_allows
-from bot.hami.fit.version_differences import NEWEST_READ, rules_of
 from bot.hami.names import Names
 from bot.hami.nodes.cards import Card, CardState
 from bot.hami.nodes.node_state import memory_factor, read_plugin_settings
@@ -16,7 +15,7 @@ from bot.hami.pods.allocations import Allocation, counted_allocations, decode_al
 from bot.hami.pods.pod_request import Constraints, written
 from bot.hami.pods.request_parsing import device_asked, pod_request, read_constraints
 from bot.hami.vendors import FIRST
-from bot.hami.version import Version
+from bot.hami.version import NEWEST_READ, Version, rules_of
 from bot.kube.models import ContainerStatus, Pod
 from bot.report import Confidence, Evidence, Finding, Gap, NextAction, gap, step
 from bot.texts import Prose, Text, sentences

@@ -7,9 +7,9 @@ import msgspec
 
 from bot.hami.fit.allocated_totals import Ledger, given_by
 from bot.hami.fit.quotas import QuotaLimit, holds_in_filter, is_enforced, limits_of
-from bot.hami.fit.version_differences import Rules
 from bot.hami.pods.pod_request import PodRequest
 from bot.hami.pods.request_parsing import DeviceConfig
+from bot.hami.version import Rules
 from bot.kube.models import ResourceQuota
 from bot.kube.selectors import effective_request
 from bot.report import Evidence
