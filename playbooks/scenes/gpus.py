@@ -147,7 +147,7 @@ def _each(world: ClusterScene, names: Iterable[str]) -> list[CardSeen]:
 
 
 def _cards_of(view: View, name: str, told: "_Told") -> list[CardSeen]:
-    seen, node = view.see(name), view.facts.nodes[name]
+    seen, node = view.stock_of(name), view.facts.nodes[name]
     holders = _holders(view, name)
     if isinstance(seen.state, Unregistered):
         registration = seen.state.registration
@@ -170,7 +170,7 @@ def _blocked(view: View, node: Node) -> str:
         return "node-cordoned"
     if not_ready(node):
         return "node-not-ready"
-    return "no-allocatable" if view.see(node.name).by_turns else ""
+    return "no-allocatable" if view.stock_of(node.name).by_turns else ""
 
 
 def _holders(view: View, name: str) -> Mapping[str, list[tuple[str, bool]]]:

@@ -45,7 +45,7 @@ def largest_slice(view: View, names: Iterable[str], request: PodRequest) -> Slic
     named = request.constraints.use_uuid is not None or request.constraints.no_use_uuid is not None
     tried = set[int]()
     for name in view.unlike(names, request):
-        seen = view.see(name)
+        seen = view.stock_of(name)
         if isinstance(seen.state, Unregistered):
             continue
         for card, kind in zip(seen.state.cards, seen.kinds, strict=True):
@@ -155,7 +155,7 @@ def _most_memory(
     asked_of_kind: dict[int, set[int]] = {}
     for name in names:
         amounts = set[int]()
-        for card, kind in zip(view.cards(name), view.see(name).kinds, strict=True):
+        for card, kind in zip(view.cards(name), view.stock_of(name).kinds, strict=True):
             if kind not in asked_of_kind:
                 given = _amounts(view, card)
                 if by_quota is not None:

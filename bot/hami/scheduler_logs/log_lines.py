@@ -177,19 +177,19 @@ class Panic(NamedTuple):
     at: datetime | None
 
 
-def broke_off(message: str) -> bool:
+def says_answer_broke_off(message: str) -> bool:
     """Whether kube-scheduler's message says that an answer ended in the middle: a panic, by HTTP/2 and by HTTP/1."""
     return bool(_BROKE_OFF.search(message))
 
 
-def found_nobody(message: str) -> bool:
+def says_nobody_listened(message: str) -> bool:
     """Whether kube-scheduler's message says that no process listened: a panic may have ended the extender."""
     return "connection refused" in message
 
 
 def may_be_panic(message: str) -> bool:
     """Whether kube-scheduler's message about a call can be caused by a panic, or by a process that one ended."""
-    return broke_off(message) or found_nobody(message) or bool(_FAILED.search(message))
+    return says_answer_broke_off(message) or says_nobody_listened(message) or bool(_FAILED.search(message))
 
 
 def may_be_refused_request(message: str) -> bool:
