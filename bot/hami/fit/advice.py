@@ -1,7 +1,7 @@
 """Advice: the smallest change that lets a pod fit on a node. The filter confirms each change before it is proposed."""
 
 from collections.abc import Iterable, Sequence
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from msgspec import structs
 
@@ -15,7 +15,13 @@ from bot.hami.pods.pod_request import UNSET_PERCENTAGE, WHOLE_CARD, ContainerReq
 
 What = Literal["memory", "share", "count", "cores", "drop-type", "drop-uuid", "drop-mode", "drop-numa", "end-pod"]
 
-_ANNOTATIONS: tuple[What, ...] = ("drop-uuid", "drop-type", "drop-mode", "drop-numa")
+_DROPPED: dict[What, dict[str, Any]] = {
+    "drop-uuid": {"use_uuid": None, "no_use_uuid": None},
+    "drop-type": {"use_type": None, "no_use_type": None},
+    "drop-mode": {"mode": None},
+    "drop-numa": {"numa_bind": False},
+}
+"""The fields of `Constraints` that stand for the annotations which a change drops."""
 _WHOLE = (WHOLE_CARD, verdicts.EXCLUSIVE_CORES)
 
 
@@ -85,36 +91,23 @@ def smaller_requests(view: View, names: Sequence[str], request: PodRequest) -> l
         _less_memory(view, able, request),
         _fewer_cores(view, able, request),
         _fewer_cards(view, able, request),
-        *(_without(view, names, request, what) for what in _ANNOTATIONS),
+        *(_without(view, names, request, what) for what in _DROPPED),
     ]
     return [change for change in found if change is not None]
 
 
 def changed(request: PodRequest, change: PlacementChange) -> PodRequest:
     """The request with the change made; unchanged for `end-pod`, which changes the cluster and not the request."""
-    match change.what:
-        case "memory":
-            return _with_each(request, memory_mib=change.amount, percentage=UNSET_PERCENTAGE)
-        case "share":
-            return _with_each(request, memory_mib=change.amount, percentage=UNSET_PERCENTAGE, cores=0)
-        case "cores":
-            return _with_each(request, cores=change.amount)
-        case "count":
-            return _with_each(request, count=change.amount)
-        case "drop-uuid":
-            return structs.replace(
-                request, constraints=structs.replace(request.constraints, use_uuid=None, no_use_uuid=None)
-            )
-        case "drop-type":
-            return structs.replace(
-                request, constraints=structs.replace(request.constraints, use_type=None, no_use_type=None)
-            )
-        case "drop-mode":
-            return structs.replace(request, constraints=structs.replace(request.constraints, mode=None))
-        case "drop-numa":
-            return structs.replace(request, constraints=structs.replace(request.constraints, numa_bind=False))
-        case "end-pod":
-            return request
+    if annotations := _DROPPED.get(change.what):
+        return structs.replace(request, constraints=structs.replace(request.constraints, **annotations))
+    memory = {"memory_mib": change.amount, "percentage": UNSET_PERCENTAGE}
+    amounts: dict[What, dict[str, int]] = {
+        "memory": memory,
+        "share": {**memory, "cores": 0},
+        "cores": {"cores": change.amount},
+        "count": {"count": change.amount},
+    }
+    return _with_each(request, **amounts[change.what]) if change.what in amounts else request
 
 
 def _with_each(request: PodRequest, **changed: int) -> PodRequest:

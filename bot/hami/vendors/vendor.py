@@ -35,6 +35,7 @@ from bot.hami.pods.pod_request import (
     WHOLE_CARD,
     Constraints,
     ContainerRequest,
+    PodRequest,
     Resources,
     amount_of,
     to_int32,
@@ -95,13 +96,6 @@ class Denied(NamedTuple):
 
 Answer = Mutation | Denied | None
 """What HAMi's webhook makes of a container, for a vendor; None where it requests none of the vendor's devices."""
-
-
-class Ask(NamedTuple):
-    """A request that a pod may make: that of one container, with the annotations' constraints."""
-
-    container: ContainerRequest
-    constraints: Constraints = Constraints()
 
 
 class Vendor:
@@ -308,9 +302,14 @@ class Vendor:
         """Whether one card may serve a container that requests several."""
         return False
 
-    def least(self, state: CardState, word: str) -> Ask:
+    def least(self, state: CardState, word: str) -> PodRequest:
         """The least that a pod can request of the card as it is used; `word` is the device's."""
-        return Ask(ContainerRequest(word, "", 1, 1, 0, 0))
+        return self.alone(ContainerRequest(word, "", 1, 1, 0, 0))
+
+    def alone(self, container: ContainerRequest, **annotations: Any) -> PodRequest:
+        """The request of a pod with one container, and what its annotations rule out."""
+        own = msgspec.structs.replace(container, vendor=self.names.word)
+        return PodRequest("", "", "", (own,), Constraints(**annotations))
 
     def slices(self, state: CardState) -> Sequence[int]:
         """The amounts of memory in MiB that one pod could get from the card as it is used."""
