@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from msgspec import structs
+import msgspec
 
 from bot.hami.fit.blockers import Ending
 from bot.report import Sheet, Table
@@ -189,7 +189,7 @@ def requests(scenes: Iterable[AskedScene]) -> Table:
 
 
 def _constraints(scene: PodScene) -> list[tuple[str, str]]:
-    fields = structs.asdict(scene.request.constraints)
+    fields = msgspec.structs.asdict(scene.request.constraints)
     read = zip(scene.device.names.also_read, fields.pop("more"), strict=False)
     return [(key, str(value)) for key, value in (*fields.items(), *read) if value not in (None, False, "")]
 
