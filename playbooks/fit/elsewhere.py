@@ -20,6 +20,7 @@ from playbooks.rules.capacity import request_amounts
 from playbooks.rules.capacity.large_request import BY_AFFINITY, loosen
 from playbooks.rules.capacity.request_amounts import SHORT, Shortage, shortage
 from playbooks.rules.common import prose
+from playbooks.rules.common.holders import end_pod, owner_told
 from playbooks.scenes.waiting_pod import PodScene
 
 _MAX_TRIED = 20
@@ -136,8 +137,12 @@ def end_others(scene: AskedScene, found: Sequence[Ending]) -> list[NextAction]:
     if not found:
         return []
     first = found[0]
-    names = prose.names([f"{pod.namespace}/{pod.name}" for pod in first.pods])
-    label = Text("change.end-pod", pod=names, node=first.node)
+    names = [f"{pod.namespace}/{pod.name}" for pod in first.pods]
+    pods = scene.view.facts.pods or ()
+    if len(names) == 1:
+        return [end_pod(names[0], first.node, pods)]
+    owners = dict.fromkeys(owner_told(pod) for pod in pods if f"{pod.namespace}/{pod.name}" in names)
+    label = Text("change.end-pods", pods=prose.names(names), node=first.node, owners=prose.names([*owners]))
     there = all(pod.node == first.node for pod in first.pods)
     look = ("gpus", "--node", first.node) if there else ("quota", scene.pod.namespace)
     return [step(label, prose.command(*look))]

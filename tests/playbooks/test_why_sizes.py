@@ -143,8 +143,8 @@ def test_what_cannot_be_changed_in_place_is_said_to_be_made_anew(tmp_path: Path)
     assert alone[1:] == (replace, True)
     job = steps_of(asked(tmp_path / "job", owned(pod(limits=gpu(memory=20000)), "Job", "train"), small()))[0]
     assert "in Job ml/train set limits" in job[0]
-    assert job[0].endswith("the pod template of Job may be fixed: then delete it and apply it anew")
-    assert job[1:] == ("kubectl -n ml get job train -o yaml", False)
+    assert job[0].endswith("a Job's pod template is fixed: delete the Job and apply its manifest anew")
+    assert job[1:] == ("kubectl -n ml get job train -o yaml", True)
 
 
 def test_the_job_of_an_operator_is_not_taken_for_one_of_kubernetes(tmp_path: Path) -> None:

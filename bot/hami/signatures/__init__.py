@@ -61,7 +61,8 @@ class Signature(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One fault by its words. `match` is a substring, or with `regex` a regular expression.
 
     `versions` as in `>=2.5 <=2.9` or `all`. `core`: the words are HAMi-core's, right behind its header. `example` is a
-    line as it was printed; `source` the threads, or the HAMi version and file, that show it.
+    line as it was printed; `source` the threads, or the HAMi version and file, that show it. `looks`: the fix changes
+    nothing, always or for a pod with NVIDIA's runtime class.
     """
 
     id: str
@@ -75,6 +76,7 @@ class Signature(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     versions: str = "all"
     regex: bool = False
     core: bool = False
+    looks: Literal["", "always", "classed"] = ""
 
     @property
     def pattern(self) -> str:
@@ -109,6 +111,11 @@ class Hit(NamedTuple):
     def fix(self) -> Text:
         """What to do about the fault that the signature's words show."""
         return literal(self._said(self.signature.en.fix), self._said(self.signature.zh.fix))
+
+    @property
+    def fix_looks(self) -> bool:
+        """Whether the fix only tells where to look."""
+        return self.signature.looks == "always" or (self.classed and self.signature.looks == "classed")
 
     @property
     def is_past(self) -> bool:

@@ -10,7 +10,9 @@ from bot.hami.fit import verdicts
 from bot.hami.nodes.node_state import (
     MODE_SETTING,
     PLUGIN_CONFIG_FILE,
+    READS_DEVICE_CONFIG,
     SETTING_FLAGS,
+    GpuSettings,
     PluginSettings,
     SetOtherwise,
     read_plugin_settings,
@@ -22,12 +24,14 @@ from bot.hami.vendors import FIRST
 from bot.hami.vendors.vendor import Device, Vendor
 from bot.kube.hami_pods import COMPONENT_LABEL, PLUGIN_COMPONENT, SCHEDULER_COMPONENT
 from bot.kube.models import DaemonPod, Node, Pod
-from bot.report import Confidence, Evidence, Finding, Gap, NextAction, step
+from bot.report import Confidence, Evidence, Finding, Gap, NextAction, act, step
 from bot.texts import Prose, Text, sentences
 from playbooks import quotes
+from playbooks.gather.scheduling import InstallSeen
 from playbooks.quotes import kubectl, kubectl_pod
 from playbooks.rules.common import prose
 from playbooks.rules.common.findings import finding
+from playbooks.rules.common.holders import edit, owner_of
 from playbooks.rules.nodes.causes import Told
 from playbooks.rules.waiting.cause_ranking import RankedCause, is_unregistered, severity_of, words
 from playbooks.scenes.waiting_pod import PodScene
@@ -172,6 +176,32 @@ def registered_otherwise(
     return claim, proofs
 
 
+def set_to(
+    key: str, wanted: float, has: float, node: str, found: tuple[InstallSeen, Sequence[Pod] | Gap | None]
+) -> NextAction:
+    """The step that sets a key of `SETTING_FLAGS` where it stands: for this node, else for all; else as the plugin's
+    flag. `has` is what is registered; `found` are HAMi's install and the node's device plugin.
+    """
+    seen, plugins = found
+    settings, version = read_plugin_settings(seen.config_maps), seen.install.version
+    pod = plugins[0] if plugins and not isinstance(plugins, Gap) else None
+    own, every = settings.by_node.get(node, GpuSettings()).value_of(key), settings.every.value_of(key)
+    older = version is not None and version.version < READS_DEVICE_CONFIG
+    file = DEVICE_CONFIG_FILE if own is None else PLUGIN_CONFIG_FILE
+    config_map = settings.config_maps.get(file)
+    values = {"key": key, "wanted": f"{wanted:g}", "now": f"{own or has:g}", "node": node}
+    if config_map is None or (own is None and (older or is_started_with(key, plugins))):
+        label = Text("setting.flag", **values, flag=SETTING_FLAGS[key])
+        return edit(pod, label) if pod else act(label)
+    values |= {"file": file, "map": f"{config_map.namespace}/{config_map.name}", "now": f"{own or every or has:g}"}
+    commands = [kubectl("-n", config_map.namespace, "edit", "configmap", config_map.name)]
+    if own is not None:
+        commands += [kubectl_pod(pod, "delete")] if pod else []
+    elif pod and (owner := owner_of(pod)).kind == "DaemonSet":
+        commands.append(kubectl("-n", pod.namespace, "rollout", "restart", f"daemonset/{owner.name}"))
+    return act(Text("setting.all" if own is None else "setting.node", **values), " && ".join(commands))
+
+
 _HELPS = {
     verdicts.TYPE_MISMATCH: MODE_SETTING,
     verdicts.MODE_NOT_FIT: MODE_SETTING,
@@ -231,7 +261,7 @@ def plugin_actions(
     """The steps to read the device plugin's log, then restart it (which loses the log), or to see why none is there."""
     if isinstance(pods, Sequence) and pods:
         pod = pods[0]
-        restart = step(Text("node-unregistered.restart", node=name), kubectl_pod(pod, "delete"), changes_cluster=True)
+        restart = act(Text("node-unregistered.restart", node=name), kubectl_pod(pod, "delete"))
         return plugin_log(pod), restart
     return (step(Text("node-unregistered.plugin", node=name), prose.plugin_pods_command(name, vendor)),)
 
