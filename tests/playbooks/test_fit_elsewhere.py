@@ -121,8 +121,10 @@ def test_the_smallest_change_for_the_nodes_that_the_pod_may_go_to_is_told_too(tm
     assert labels(report) == [
         "Remove pool=t4 from the nodeSelector (gpu-1 would take the pod now)",
         "Request at most 6,384 MiB per GPU (gpu-2 would take the pod)",
-        "Wait for ml/holder to finish (gpu-2 would then take this pod), or, if its users can spare it, "
-        "delete it: nothing owns it, so nothing starts it again",
+        (
+            "Wait for ml/holder to finish (gpu-2 would then take this pod), or, if its users can spare it, "
+            "delete it: nothing owns it, so nothing starts it again"
+        ),
     ]
     assert "GPU-gpu-2,NVIDIA,10000,0:;" in quotes(report)
     (table,) = [table for table in report.tables if table.title == "pods to end"]

@@ -31,7 +31,7 @@ from playbooks.gather.scheduling import InstallSeen
 from playbooks.quotes import kubectl, kubectl_pod
 from playbooks.rules.common import prose
 from playbooks.rules.common.findings import finding
-from playbooks.rules.common.holders import edit, owner_of
+from playbooks.rules.common.holders import edit
 from playbooks.rules.nodes.causes import Told
 from playbooks.rules.waiting.cause_ranking import RankedCause, is_unregistered, severity_of, words
 from playbooks.scenes.waiting_pod import PodScene
@@ -194,11 +194,11 @@ def set_to(
         label = Text("setting.flag", **values, flag=SETTING_FLAGS[key])
         return edit(pod, label) if pod else act(label)
     values |= {"file": file, "map": f"{config_map.namespace}/{config_map.name}", "now": f"{own or every or has:g}"}
-    commands = [kubectl("-n", config_map.namespace, "edit", "configmap", config_map.name)]
+    within, labels = ("-n", config_map.namespace), ("-l", FIRST.plugin_labels)
+    again = ("rollout", "restart", "daemonset", *labels)
     if own is not None:
-        commands += [kubectl_pod(pod, "delete")] if pod else []
-    elif pod and (owner := owner_of(pod)).kind == "DaemonSet":
-        commands.append(kubectl("-n", pod.namespace, "rollout", "restart", f"daemonset/{owner.name}"))
+        again = ("delete", "pod", *labels, "--field-selector", f"spec.nodeName={node}")
+    commands = [kubectl(*within, "edit", "configmap", config_map.name), kubectl(*within, *again)]
     return act(Text("setting.all" if own is None else "setting.node", **values), " && ".join(commands))
 
 
