@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -174,7 +175,7 @@ def test_init_containers_that_add_up_are_told_their_sum_the_gpu_s_size_and_what_
 NO_GPU = "[HAMI-core ERROR (pid:18 thread=14 libvgpu.c:874)]: cuInit failed:100\n"
 
 
-def blind(folder: Path, of_plugin: str, **fields: object) -> Report:
+def blind(folder: Path, of_plugin: str, **fields: Any) -> Report:
     """The answer about a container in which CUDA finds no GPU."""
     one = with_container(**fields)
     one["status"]["containerStatuses"] = [looping(1)]

@@ -84,6 +84,11 @@ class Signature(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         words = self.match if self.regex else re.escape(self.match)
         return f"{CORE_HEADER}(?:{words})" if self.core else words
 
+    @property
+    def recreates(self) -> bool:
+        """Whether the fix is to create the pod anew."""
+        return self.en.fix.startswith("Recreate the pod")
+
     def holds_for(self, version: Version | None) -> bool:
         """Whether this version of HAMi prints the fault's words; an unknown version may."""
         return version is None or is_among(version, self.versions)

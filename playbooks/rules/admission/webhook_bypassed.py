@@ -86,7 +86,7 @@ def missed(
     if respects and (foreign or install.flags.get(_OVERWRITE) == "false"):  # the webhook leaves it to that scheduler
         hami = install.scheduler_name
         key = "wrong-scheduler.manifest" if foreign else "wrong-scheduler.name"
-        fix = edit_owner(pod, Text(key, hami=hami), {"spec": {"schedulerName": hami}})
+        fix = edit_owner(pod, Text(key, hami=hami, now=named), {"spec": {"schedulerName": hami}})
         claim, sure = Text("wrong-scheduler.claim", scheduler=named, hami=hami), _sure(install.seen)
         return [finding("wrong-scheduler", claim, sure, [pod.spec.node_name], past.proofs, actions=[fix])]
     reason = why_left_alone(scene)
@@ -185,6 +185,9 @@ def _bypassed(past: _Past, how: str, shown: Sequence[Evidence] = (), reason: Lef
             look = f"kubectl get {KIND.lower()}s -o wide"
         elif how == "namespace":
             look = kubectl("get", "namespace", pod.namespace, "--show-labels")
+            if reason and reason.value:  # the selector wants the label away; what else it wants is the team's to say
+                fix = Text("webhook-bypassed.unlabel", label=label, namespace=pod.namespace)
+                look = kubectl("label", "namespace", pod.namespace, f"{reason.key}-")
         looks = how not in ("unselected", "namespace", "static")
         steps = [step(fix, look, changes_cluster=not looks), recreate(pod, Text("webhook-bypassed.recreate"))]
     proofs, sure = [*shown, *past.proofs], _sure(install.seen and how != "unanswered")

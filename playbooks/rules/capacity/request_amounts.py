@@ -245,8 +245,8 @@ class Shortage(NamedTuple):
     @property
     def ask_less(self) -> list[Text]:
         """The advice to ask for no more than a node has, where waiting will not help; else empty."""
-        most = _amount(self.resource, self.most, whole=True)
-        return [Text("kubernetes-filter.ask-less", most=most, resource=self.resource)] if self.everywhere else []
+        values = {**self.figures, "most": _amount(self.resource, self.most, whole=True), "resource": self.resource}
+        return [Text("kubernetes-filter.ask-less", **values)] if self.everywhere else []
 
 
 def shortage(scene: PodScene, text: str, names: Sequence[str]) -> Shortage | None:

@@ -305,7 +305,7 @@ def without_gpu(scene: PlacedScene, name: str) -> Part:
     needed = next((of for of in classes if "nvidia" in of), "")
     own, node = pod.spec.runtime_class_name, pod.spec.node_name or "?"
     named = needed or "nvidia"
-    classed = edit_owner(pod, Text("no-gpu.set-class", name=named, now=own or Text("render.unset")), _of_class(named))
+    classed = edit_owner(pod, Text("no-gpu.set-class", name=named, now=own or Text("render.unset")), of_class(named))
     if needed and "nvidia" not in own:
         shown = quotes.of_pod(scene.plugins[0], needed, "{.spec.runtimeClassName}")
         claim = Text("no-gpu.runtime", name=needed, node=node, own=own or Text("render.unset"))
@@ -318,7 +318,8 @@ def without_gpu(scene: PlacedScene, name: str) -> Part:
     return Part(Text("no-gpu.unseen", node=node), [], [classed, look])
 
 
-def _of_class(name: str) -> dict[str, object]:
+def of_class(name: str) -> dict[str, object]:
+    """The patch of a pod that sets its runtime class."""
     return {"spec": {"runtimeClassName": name}}
 
 

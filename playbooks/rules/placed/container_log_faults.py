@@ -8,13 +8,14 @@ from typing import NamedTuple
 from bot.finding_codes import Code
 from bot.hami.pods.allocations import given as given_by_hami
 from bot.hami.pods.allocations import is_finished
+from bot.hami.pods.pod_request import written
 from bot.hami.pods.request_parsing import extended_resources
 from bot.hami.signatures import CORE_HEADER, Hit, find, signatures
 from bot.hami.vendors import vendor_of_resource
 from bot.kube.models import ContainerStatus, Pod
 from bot.kube.times import parse_time
 from bot.report import Confidence, Evidence, Finding, Gap, NextAction, act, step
-from bot.texts import Text, sentences
+from bot.texts import Text, sentences, unstopped
 from playbooks import quotes
 from playbooks.gather.node_side import LogSeen, is_monitor
 from playbooks.gather.pods import asks_for_devices
@@ -23,11 +24,13 @@ from playbooks.rule import rule
 from playbooks.rules.common import prose
 from playbooks.rules.common.containers import gpu_containers, in_trouble, path_in, statuses
 from playbooks.rules.common.findings import fix_of, log_line
+from playbooks.rules.common.holders import edit_owner, recreate
 from playbooks.rules.placed.container_faults import (
     fault,
     given,
     is_limited,
     less_promised,
+    of_class,
     scaling_of,
     sharers,
     without_gpu,
@@ -223,6 +226,12 @@ class _WordMeaning(NamedTuple):
 def _meaning(word: _Word, scene: PlacedScene) -> _WordMeaning:
     """As the signature says, or by the amounts that the words hold."""
     signature, fix = word.hit.signature, [fix_of(word.hit, scene.pod, kubectl_pod(scene.pod, "get", "-o", "yaml"))]
+    if signature.recreates:
+        fix = [recreate(scene.pod, unstopped(word.hit.fix))]
+    elif signature.looks == "classed" and "nvidia" not in scene.pod.spec.runtime_class_name:
+        fix = [edit_owner(scene.pod, unstopped(word.hit.fix), of_class("nvidia"))]
+    elif signature.code == "gpu-memory-limit" and scene.once(given).shares:
+        fix = [_more_memory(scene, word)]
     if signature.id == "core-oom" and (amounts := _AMOUNTS.search(word.hit.quote)):
         needed, limit = (int(amount) // _MIB for amount in amounts.groups())
         sentence = Text("in-container.memory", needed=f"{needed:,}", limit=f"{limit:,}")
@@ -256,6 +265,17 @@ def _meaning(word: _Word, scene: PlacedScene) -> _WordMeaning:
     key = "in-container.gpu-scaled" if (scaling or 1) > 1 else "in-container.gpu-full"
     sentence = Text(key, scaling=f"{scaling or 1:g}", **amounts)
     return _WordMeaning("limit-not-enforced", sentence, freed, full=True)
+
+
+def _more_memory(scene: PlacedScene, word: _Word) -> NextAction:
+    """The step that raises the memory limit of a container that met it, or lets the program use less."""
+    memory = scene.config.gpus.memory
+    container = next((one for one in scene.once(given).containers if one.name == word.log.container), None)
+    now = written(container, memory) if container else None
+    size = max((card.memory_mib for card in scene.cards), default=0)
+    held = max(share.memory_mib for share in scene.once(given).shares)
+    values = {"container": word.log.container, "resource": memory, "size": prose.mib(size), "given": prose.mib(held)}
+    return edit_owner(scene.pod, Text("in-container.raise", **values, now=str(now or Text("render.unset"))))
 
 
 def _means_it(word: _Word, now: datetime) -> bool:
