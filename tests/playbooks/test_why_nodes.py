@@ -269,7 +269,7 @@ def test_a_type_that_no_card_has(tmp_path: Path) -> None:
     report = refusal(tmp_path, "1/1 CardTypeMismatch", wants, gpu_node())
     assert codes(report) == ["card-type-mismatch"]
     assert "(H100)" in report.verdict
-    assert "Remove the type annotations" in cause(report).next_actions[0].label
+    assert "Remove the annotation nvidia.com/use-gputype: H100 (" in cause(report).next_actions[0].label
 
 
 def test_a_uuid_that_no_card_has(tmp_path: Path) -> None:

@@ -75,7 +75,9 @@ def test_more_than_the_chosen_nodes_cards_have_is_told_as_such_and_where_it_woul
 
 def test_a_node_affinity_is_loosened_as_well(tmp_path: Path) -> None:
     report = asked(tmp_path, pod(limits=gpu(memory=20000), affinity=AFFINITY), small(), large())
-    assert labels_of(report)[0].startswith("Loosen the node affinity (gpu-2 would take the pod now); edit Pod")
+    assert labels_of(report)[0].startswith(
+        "Remove the required nodeAffinity pool In small (gpu-2 would take the pod now); edit"
+    )
 
 
 def test_nodes_that_would_not_take_it_either_are_not_offered(tmp_path: Path) -> None:

@@ -48,6 +48,11 @@ def refused_at_creation(scene: AbsentScene) -> Iterator[Finding]:
     if by_hami and change:
         about = ("resourcequota",) if change == BY_QUOTA else (owner.kind.lower(), owner.name)
         look = kubectl("-n", event.namespace, "get", *about, "-o", "yaml")
+        if scene.wanted.kind == "Deployment" and change != BY_QUOTA:  # its ReplicaSet follows it
+            change = Text(
+                "admission-denied.in", change=change, owner=f"Deployment {event.namespace}/{scene.wanted.name}"
+            )
+            look = kubectl("-n", event.namespace, "edit", f"deployment/{scene.wanted.name}")
         actions.insert(0, act(change, look))
     proofs = [quotes.of_event(refusal) for refusal in scene.refusals]
     yield finding("admission-denied", claim, proofs=proofs, actions=actions)

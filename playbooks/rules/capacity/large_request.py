@@ -31,7 +31,7 @@ from playbooks.rules.capacity import request_amounts
 from playbooks.rules.capacity.request_amounts import numbers_given
 from playbooks.rules.common import prose
 from playbooks.rules.common.findings import Part, finding
-from playbooks.rules.common.holders import edit, edit_owner, end_pod, of_owner
+from playbooks.rules.common.holders import are_siblings, edit, edit_owner, end_pod, of_owner
 from playbooks.scenes.waiting_pod import ALL_BUT_SIZE, PodScene
 
 _LARGEST_INIT = Version(2, 10, 0)
@@ -164,10 +164,11 @@ class Loosened(NamedTuple):
 
     parts: tuple[str, ...]
     nodes: list[str]
+    terms: str
 
     def label(self) -> Text:
         key = "change.loosen-affinity" if self.parts == (BY_AFFINITY,) else "change.loosen-selector"
-        return Text(key, label=", ".join(self.parts), nodes=prose.some(self.nodes))
+        return Text(key, label=", ".join(self.parts), nodes=prose.some(self.nodes), terms=self.terms)
 
     def patch(self) -> dict[str, object]:
         """The looser selection as a patch of the pod; null values are removed."""
@@ -185,7 +186,20 @@ def loosen(scene: PodScene, names: Sequence[str]) -> Loosened | None:
         if drops(scene.nodes[name]) is None and scene.judge(name).fits:
             found.setdefault(_missed(scene.pod, scene.nodes[name]), []).append(name)
     parts = min(found, key=len, default=None)
-    return None if parts is None else Loosened(parts, found[parts])
+    return None if parts is None else Loosened(parts, found[parts], _terms(scene.pod))
+
+
+def _terms(pod: Pod) -> str:
+    """The pod's required node affinity as text: `gpu In a100, h100`; only one of several terms has to hold."""
+    affinity = pod.spec.affinity.node_affinity if pod.spec.affinity else None
+    required = affinity.required_during_scheduling_ignored_during_execution if affinity else None
+    return " or ".join(
+        ", ".join(
+            " ".join(filter(None, (one.key, one.operator, ", ".join(one.values or ()))))
+            for one in (*(term.match_expressions or ()), *(term.match_fields or ()))
+        )
+        for term in (required.node_selector_terms if required else None) or ()
+    )
 
 
 def _missed(pod: Pod, node: Node) -> tuple[str, ...]:
@@ -346,9 +360,7 @@ def _changes(scene: PodScene) -> list[NextAction]:
         return []
     names = scene.view.registered(scene.candidates)
     # The next pod of the same owner would take the place again of one that ended.
-    owners = {owner.uid for owner in scene.pod.metadata.owner_references or () if owner.controller}
-    held = ((pod, ref.uid) for pod in scene.view.facts.pods or () for ref in pod.metadata.owner_references or ())
-    siblings = {f"{pod.namespace}/{pod.name}" for pod, uid in held if uid in owners}
+    siblings = {f"{pod.namespace}/{pod.name}" for pod in scene.view.facts.pods or () if are_siblings(pod, scene.pod)}
     changes = smallest_changes(scene.view, names, scene.request)
     return [_action(scene, change) for change in changes if change.pod not in siblings]
 
@@ -373,7 +385,7 @@ def _action(scene: PodScene, change: PlacementChange) -> NextAction:
     found = [container for container in pod.spec.containers if container.name in asking]
     limits = request_amounts.limits_of(scene, change, what)
     if len(asking) != 1 or not found or not limits:
-        return _without_annotations(scene, label, what)
+        return _without_annotations(scene, label, what, change.node)
     told = [
         Text("change.from-unset", resource=resource, amount=amount)
         if (now := written(found[0], resource)) is None
@@ -384,7 +396,7 @@ def _action(scene: PodScene, change: PlacementChange) -> NextAction:
     return _set_limits(pod, label, found[0].name, limits)
 
 
-def _without_annotations(scene: PodScene, change: Text, what: str) -> NextAction:
+def _without_annotations(scene: PodScene, change: Text, what: str, node: str) -> NextAction:
     """To remove the annotations that the change is about; one that is about none is left to the reader's editor."""
     names, written = scene.device.names, scene.pod.metadata.annotations or {}
     about = {
@@ -396,5 +408,5 @@ def _without_annotations(scene: PodScene, change: Text, what: str) -> NextAction
     keys = [name.format(word=scene.device.word) for name in about.get(what, ())]
     if not (found := [key for key in keys if key in written]):
         return edit_owner(scene.pod, change)
-    change = Text("change.without", change=change, keys=listed(f"{key}: {written[key]}" for key in found))
+    change = Text("change.without", keys=listed(f"{key}: {written[key]}" for key in found), node=node)
     return edit_owner(scene.pod, change, {"metadata": {"annotations": dict.fromkeys(found)}})

@@ -51,11 +51,13 @@ def finding(
     """A finding whose claim, which may quote other programs, has no credentials; each proof once, no empty node.
 
     Where a known bug of this install (`of`), or of a device plugin of version `plugin`, can be behind it, the last step
-    is to upgrade to a release without that bug.
+    is to upgrade to a release without that bug; it is the first where the others only look.
     """
     told = one_line(masked(claim, _LONGEST)) if isinstance(claim, str) else _masked(claim)
     last = _upgrade(code, told, proofs, of, plugin) if of else ()
-    steps = [*(action for action in actions if action not in last), *last]
+    others = [action for action in actions if action not in last]
+    first = confidence == "confirmed" and not any(action.changes_cluster for action in others)
+    steps = [*last, *others] if first else [*others, *last]
     return new_finding(code, severity, told, proofs, steps, confidence=confidence, nodes=filter(None, nodes))
 
 

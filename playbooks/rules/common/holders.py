@@ -55,6 +55,12 @@ def owner_of(pod: Pod | Holder) -> Owner:
     return Owner(kind, metadata.namespace, name, _team(metadata))
 
 
+def are_siblings(pod: Pod | Holder, other: Pod | Holder) -> bool:
+    """Whether the same controller would start either pod again."""
+    owner = owner_of(pod)
+    return owner.kind != "Namespace" and owner[:3] == owner_of(other)[:3]
+
+
 _BUILT_IN = ("Job", "CronJob")
 """Kinds of Kubernetes whose names other API groups have too."""
 _ROLLED_OUT = ("Deployment", "StatefulSet", "DaemonSet")
@@ -256,7 +262,9 @@ def waited_for(scene: PodScene) -> Finding | None:
     measured = scene.usage
     if measured is None or scene.view.ledger is None or not measured.usage.usage.containers:
         return None
+    siblings = {(one.namespace, one.name) for one in scene.view.facts.pods or () if are_siblings(one, scene.pod)}
     held = held_by(scene.view.ledger.all(), measured.usage.usage)
+    held = [one for one in held if (one.holding.namespace, one.holding.name) not in siblings]
     idle = [holding for holding in held if not holding.holding.ending and (holding.idle_s or 0) >= IDLE_S]
     idle.sort(key=lambda holding: (-(holding.idle_s or 0), holding.name))
     alone = ([holding] for holding in idle[:_MOST_TRIED] if _fits(scene, [holding]))

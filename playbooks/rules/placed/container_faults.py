@@ -26,7 +26,7 @@ from playbooks.rule import rule
 from playbooks.rules.common import prose
 from playbooks.rules.common.containers import GpuContainers, gpu_containers, in_trouble, statuses
 from playbooks.rules.common.findings import Part, finding
-from playbooks.rules.common.holders import edit_owner, recreate, stop, without_env
+from playbooks.rules.common.holders import are_siblings, edit_owner, recreate, stop, without_env
 from playbooks.rules.nodes.gpu_faults import reported
 from playbooks.rules.waiting import volcano
 from playbooks.rules.waiting.unregistered_nodes import set_to
@@ -183,7 +183,7 @@ def less_promised(scene: PlacedScene) -> list[NextAction]:
     """
     seen, node, steps = scene.seen, scene.pod.spec.node_name, list[NextAction]()
     mine = {share.uuid for share in [*shares(scene.pod), *volcano.shares(scene.pod)]}
-    others = sharers(scene, scene.once(given)) or []
+    others = [one for one in sharers(scene, scene.once(given)) or () if not are_siblings(one, scene.pod)]
     held = [(sum(one.memory_mib for one in shares(pod) if one.uuid in mine), pod) for pod in others]
     if held:
         memory, pod = max(held, key=lambda it: it[0])

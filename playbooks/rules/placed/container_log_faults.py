@@ -230,6 +230,9 @@ def _meaning(word: _Word, scene: PlacedScene) -> _WordMeaning:
         fix = [recreate(scene.pod, unstopped(word.hit.fix))]
     elif signature.looks == "classed" and "nvidia" not in scene.pod.spec.runtime_class_name:
         fix = [edit_owner(scene.pod, unstopped(word.hit.fix), of_class("nvidia"))]
+    elif signature.id == _NCCL:
+        off = {"name": word.log.container, "env": [{"name": "CUDA_DISABLE_CONTROL", "value": "true"}]}
+        fix = [edit_owner(scene.pod, unstopped(word.hit.fix), {"spec": {"containers": [off]}})]
     elif signature.code == "gpu-memory-limit" and scene.once(given).shares:
         fix = [_more_memory(scene, word)]
     if signature.id == "core-oom" and (amounts := _AMOUNTS.search(word.hit.quote)):

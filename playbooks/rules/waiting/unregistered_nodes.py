@@ -27,7 +27,7 @@ from bot.kube.models import DaemonPod, Node, Pod
 from bot.report import Confidence, Evidence, Finding, Gap, NextAction, act, step
 from bot.texts import Prose, Text, sentences
 from playbooks import quotes
-from playbooks.gather.scheduling import InstallSeen
+from playbooks.gather.scheduling import NODE_SELECTOR_FLAG, InstallSeen
 from playbooks.quotes import kubectl, kubectl_pod
 from playbooks.rules.common import prose
 from playbooks.rules.common.findings import finding
@@ -67,10 +67,11 @@ def unregistered(scene: PodScene, cause: RankedCause) -> list[Finding]:
             by_why.setdefault(code_and_why(scene.nodes[name], state, scene.device), []).append(name)
     proofs = scene.attempt.evidence_for(verdicts.NODE_UNREGISTERED)
     confidence: Confidence = "confirmed" if proofs else "suspected"
+    selector = scene.install.flags.get(NODE_SELECTOR_FLAG, "").strip("[]")
     for (code, why), names in sorted(by_why.items(), key=lambda item: (-len(item[1]), item[0])):
         claim = claim_of((code, why), names, scene.device, str(scene.version or "?"))
         shown = registration_proofs(scene.nodes[names[0]], is_unregistered(scene, names[0]), scene.device)
-        actions = registration_actions(names[0], why, plugins.get(names[0]), scene.device.vendor)
+        actions = registration_actions(names[0], why, plugins.get(names[0]), scene.device.vendor, selector)
         shown, of = [*(proofs or words(scene.attempt)), *shown], scene.install
         found.append(finding(code, claim, confidence, names, shown, severity=severity, actions=actions, of=of))
     normal = [name for name in cause.nodes if name not in expected]
@@ -242,9 +243,13 @@ def is_started_with(key: str, plugins: Sequence[Pod] | Gap | None) -> bool:
 
 
 def registration_actions(
-    name: str, why: str, pods: Sequence[Pod | DaemonPod] | Gap | None, vendor: Vendor = FIRST
+    name: str, why: str, pods: Sequence[Pod | DaemonPod] | Gap | None, vendor: Vendor = FIRST, selector: str = ""
 ) -> tuple[NextAction, ...]:
-    """The steps for one reason of being unregistered; mostly they are about the device plugin."""
+    """The steps for one reason of being unregistered; mostly about the device plugin. `selector` is the scheduler's."""
+    labels = [one for one in selector.split(",") if one.count("=") == 1 and "!" not in one]
+    if why == "outside" and labels:
+        label = Text("node-unregistered.label", node=name, labels=", ".join(labels))
+        return (act(label, kubectl("label", "node", name, *labels)),)
     if why == "outside":
         return (step(Text("node-unregistered.labels", node=name), kubectl("get", "node", name, "--show-labels")),)
     if why == "other-format":
