@@ -58,7 +58,7 @@ def with_spec(wanted: Object, **fields: object) -> Object:
         ),
         (
             {"affinity": AFFINITY},
-            "Remove the required nodeAffinity XX (gpu-1 would take the pod now)",
+            "Remove the required nodeAffinity pool In t4 (gpu-1 would take the pod now)",
             {"affinity": None},
             "GPU-gpu-1",
         ),

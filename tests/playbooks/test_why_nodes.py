@@ -91,7 +91,7 @@ def test_a_node_outside_the_scheduler_s_label_selector(tmp_path: Path) -> None:
     install = scheduler(flags=["--node-label-selector=[pool=gpu]"])
     report = ask(tmp_path, [*install, gpu_node(), pod(said=UNREGISTERED)])
     assert "--node-label-selector" in report.verdict
-    assert commands(report) == ["kubectl get node gpu-1 --show-labels"]
+    assert commands(report) == ["kubectl label node gpu-1 pool=gpu"]
 
 
 def test_a_node_inside_the_scheduler_s_label_selector_is_registered(tmp_path: Path) -> None:

@@ -167,7 +167,7 @@ def test_the_job_of_an_operator_is_not_taken_for_one_of_kubernetes(tmp_path: Pat
         ),
         (
             pod(limits=gpu(memory=1000), annotations={"nvidia.com/use-gputype": "H20"}),
-            "nvidia.com/use-gputype: H20; edit Deployment ml/web: its pods are created anew",
+            "Remove the annotation nvidia.com/use-gputype: H20",
             {"metadata": {"annotations": {"nvidia.com/use-gputype": None}}},
         ),
     ],
