@@ -97,6 +97,23 @@ def test_a_holder_with_an_owner_is_ended_by_its_owner_which_would_start_another(
     assert (step.command, step.changes_cluster) == (command, True)
 
 
+def of_deployment(one: Object, template: str) -> Object:
+    """The pod of a Deployment's ReplicaSet, as one of its revisions made it."""
+    refers = {"kind": "ReplicaSet", "name": f"web-{template}", "uid": f"uid-{template}", "controller": True}
+    one["metadata"] |= {"ownerReferences": [refers]}
+    one["metadata"]["labels"] |= {"pod-template-hash": template}
+    return one
+
+
+@pytest.mark.parametrize("template", ["5d8", "7c9"])
+def test_nobody_is_told_to_end_a_pod_of_the_same_deployment_whatever_its_revision(
+    template: str, tmp_path: Path
+) -> None:
+    wants = of_deployment(pod(limits=gpu(memory=9000), said=FULL), "7c9")
+    report = ask(tmp_path, cluster(wants, gpu_node(), of_deployment(held("old", None), template)))
+    assert not any("old" in step.label for step in cause(report).next_actions)
+
+
 # ------------------------------------------------------------------------------------------------ of settings
 
 
