@@ -111,7 +111,7 @@ def test_nobody_is_told_to_end_a_pod_of_the_same_deployment_whatever_its_revisio
 ) -> None:
     wants = of_deployment(pod(limits=gpu(memory=9000), said=FULL), "7c9")
     report = ask(tmp_path, cluster(wants, gpu_node(), of_deployment(held("old", None), template)))
-    assert not any("old" in step.label for step in cause(report).next_actions)
+    assert not any("ml/old" in step.label for step in cause(report).next_actions)
 
 
 # ------------------------------------------------------------------------------------------------ of settings
