@@ -150,26 +150,26 @@ def owner_told(pod: Pod | Holder) -> str:
     return owner.team or f"{owner.kind} {owner.name}"
 
 
-class Stop(NamedTuple):
+class PodEnd(NamedTuple):
     """How a pod is ended so that nothing starts it again: in words, and the command."""
 
     how: Text
     command: str
 
 
-def stop(pod: Pod | Holder, pods: Iterable[Pod | Holder]) -> Stop:
+def stop(pod: Pod | Holder, pods: Iterable[Pod | Holder]) -> PodEnd:
     """How to end a pod for good: by its owner, which would start another. `pods`: among them those of the same owner.
 
     A StatefulSet ends its highest numbers first, a Deployment the pod that costs least.
     """
     (kind, name), owner, own = _edited(pod), _named(pod), ("-n", pod.namespace)
     if kind == "Pod":
-        return Stop(Text("stop.alone"), quotes.kubectl_pod(pod, "delete"))
+        return PodEnd(Text("stop.alone"), quotes.kubectl_pod(pod, "delete"))
     if kind == "Job" and not _group(pod, kind):
-        return Stop(Text("stop.suspend", owner=owner), kubectl(*own, "patch", f"job/{name}", "-p", _SUSPENDED))
+        return PodEnd(Text("stop.suspend", owner=owner), kubectl(*own, "patch", f"job/{name}", "-p", _SUSPENDED))
     target = ".".join(filter(None, (kind.lower(), _group(pod, kind))))
     if kind not in _SCALED:
-        return Stop(Text("stop.other", owner=owner), kubectl(*own, "get", target, name, "-o", "yaml"))
+        return PodEnd(Text("stop.other", owner=owner), kubectl(*own, "get", target, name, "-o", "yaml"))
     uids = {ref.uid for ref in pod.metadata.owner_references or ()}
     refs = (ref.uid for one in pods for ref in one.metadata.owner_references or ())
     count = max(1, sum(uid in uids for uid in refs))
@@ -178,7 +178,7 @@ def stop(pod: Pod | Holder, pods: Iterable[Pod | Holder]) -> Stop:
     scale = kubectl(*own, "scale", f"{target}/{name}", f"--replicas={left}")
     if kind != "StatefulSet" and left:
         scale = f"{quotes.kubectl_pod(pod, 'annotate', _COST)} && {scale}"
-    return Stop(Text("stop.scale", owner=owner, left=left, count=max(count, left + 1)), scale)
+    return PodEnd(Text("stop.scale", owner=owner, left=left, count=max(count, left + 1)), scale)
 
 
 def end_pod(name: str, node: str, every: Iterable[Pod | Holder]) -> NextAction:
