@@ -166,7 +166,7 @@ class CompareAsked(NamedTuple):
 
     before: Path
     after: Path
-    everything: bool
+    all: bool
     options: dict[str, Any]
 
 
@@ -207,4 +207,4 @@ async def compare_recordings(asked: CompareAsked, where: ClusterChoice) -> Repor
         open_sources(where._replace(recording=asked.after)) as after,
     ):
         sides = await asyncio.gather(gather_side(before), gather_side(after))
-    return compare(*sides, everything=asked.everything)
+    return compare(asked, *sides)
