@@ -17,7 +17,7 @@ from bot.report import in_words
 from bot.slack.message import Message
 from bot.slack.render.report import render_report, with_short_names
 from bot.store import StoreError
-from bot.store.audit import Audit
+from bot.store.audit import Audit, AuditLine
 from bot.store.profiles import KeptProfile
 from bot.texts import Text, Texts
 from handlers.parsing.question import Question
@@ -164,7 +164,7 @@ async def audited(audit: Audit, question: Question, cluster: str, request: Reque
     detail = {"kind": request.kind, "seconds": request.seconds, "channel": question.channel}
 
     async def append(outcome: str) -> None:
-        await audit.append(actor=question.user, action="profile", target=target, outcome=outcome, detail=detail)
+        await audit.append(AuditLine(question.user, "profile", target, outcome, detail))
 
     async def note(outcome: str) -> None:
         try:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from bot.digest.figures import FigureRow, OwnerRow, split
+from bot.digest.figures import FigureRow, OwnerRow, area_and_what
 from bot.errors import SourceError
 from bot.report import SEVERITIES, Finding, Gap, Report, Sheet, Subject, gap
 from bot.texts import Text, clauses, in_english
@@ -129,7 +129,7 @@ def _told(figures: Mapping[str, str]) -> Iterator[FigureRow]:
 
 
 def _rows(figures: Mapping[str, str]) -> list[FigureRow]:
-    return [FigureRow(*split(name), value) for name, value in figures.items()]
+    return [FigureRow(*area_and_what(name), value) for name, value in figures.items()]
 
 
 def _worst(reports: Mapping[str, Report]) -> list[FindingOrigin]:
