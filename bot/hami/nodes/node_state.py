@@ -257,6 +257,10 @@ class GpuSettings(msgspec.Struct, frozen=True):
     memory_scaling: float | None = msgspec.field(default=None, name="devicememoryscaling")
     core_scaling: float | None = msgspec.field(default=None, name="devicecorescaling")
 
+    def value_of(self, key: str) -> float | None:
+        """The value of a setting by its key of `SETTING_FLAGS`; None where it is missing."""
+        return dict(zip(SETTING_FLAGS, (self.split, self.memory_scaling, self.core_scaling), strict=True))[key]
+
 
 class _PluginConfigFile(msgspec.Struct):
     nodeconfig: list[GpuSettings] | None = None
