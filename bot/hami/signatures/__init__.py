@@ -82,10 +82,6 @@ class Signature(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         words = self.match if self.regex else re.escape(self.match)
         return f"{CORE_HEADER}(?:{words})" if self.core else words
 
-    def holds_for(self, version: Version | None) -> bool:
-        """Whether this version of HAMi prints the fault's words; an unknown version may."""
-        return version is None or is_among(version, self.versions)
-
 
 class Hit(NamedTuple):
     """A signature and the text that it was found in, verbatim: one line of a log, of a workload's only the words.
@@ -140,7 +136,8 @@ def find(where: Where, texts: Iterable[str], version: Version | None = None) -> 
         if not either.search(line, 0, LONGEST):
             continue
         for signature in known:
-            if (words := _compiled(signature.pattern).search(line, 0, LONGEST)) and signature.holds_for(version):
+            printed = version is None or is_among(version, signature.versions)
+            if printed and (words := _compiled(signature.pattern).search(line, 0, LONGEST)):
                 last[signature.id] = Hit(signature, words[0] if where == "workload-log" else line, number, version)
     return [last[signature.id] for signature in known if signature.id in last]
 
