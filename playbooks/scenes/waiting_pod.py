@@ -33,7 +33,7 @@ from playbooks.scenes.cluster import InstallScene, OfCluster
 
 T = TypeVar("T")
 
-_ALL_BUT_SIZE = frozenset(
+ALL_BUT_SIZE = frozenset(
     {
         fit.NOT_HEALTHY,
         fit.CORDONED,
@@ -45,6 +45,7 @@ _ALL_BUT_SIZE = frozenset(
         fit.MODE_NOT_FIT,
     }
 )
+"""HAMi's reasons that have nothing to do with the size of the request."""
 
 
 class PodScene(OfCluster, frozen=True, dict=True, eq=False):
@@ -265,7 +266,7 @@ class PodScene(OfCluster, frozen=True, dict=True, eq=False):
         found: dict[str, Verdict] = {}
         for version, name, cards in self.cluster.shapes:
             view, request = by_version[version]
-            verdict = view.run(view.cards_of(name, cards, empty=True), request, _ALL_BUT_SIZE)
+            verdict = view.run(view.cards_of(name, cards, empty=True), request, ALL_BUT_SIZE)
             if verdict.fits is not False:
                 return {}
             found[name] = verdict

@@ -61,7 +61,8 @@ class Signature(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One fault by its words. `match` is a substring, or with `regex` a regular expression.
 
     `versions` as in `>=2.5 <=2.9` or `all`. `core`: the words are HAMi-core's, right behind its header. `example` is a
-    line as it was printed; `source` the threads, or the HAMi version and file, that show it.
+    line as it was printed; `source` the threads, or the HAMi version and file, that show it. `looks`: the fix changes
+    nothing, always or for a pod with NVIDIA's runtime class.
     """
 
     id: str
@@ -75,12 +76,22 @@ class Signature(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     versions: str = "all"
     regex: bool = False
     core: bool = False
+    looks: Literal["", "always", "classed"] = ""
 
     @property
     def pattern(self) -> str:
         """A regular expression that finds the fault's words in a line."""
         words = self.match if self.regex else re.escape(self.match)
         return f"{CORE_HEADER}(?:{words})" if self.core else words
+
+    @property
+    def recreates(self) -> bool:
+        """Whether the fix is to create the pod anew."""
+        return self.en.fix.startswith("Recreate the pod")
+
+    def holds_for(self, version: Version | None) -> bool:
+        """Whether this version of HAMi prints the fault's words; an unknown version may."""
+        return version is None or is_among(version, self.versions)
 
 
 class Hit(NamedTuple):
@@ -105,6 +116,11 @@ class Hit(NamedTuple):
     def fix(self) -> Text:
         """What to do about the fault that the signature's words show."""
         return literal(self._said(self.signature.en.fix), self._said(self.signature.zh.fix))
+
+    @property
+    def fix_looks(self) -> bool:
+        """Whether the fix only tells where to look."""
+        return self.signature.looks == "always" or (self.classed and self.signature.looks == "classed")
 
     @property
     def is_past(self) -> bool:
@@ -136,8 +152,7 @@ def find(where: Where, texts: Iterable[str], version: Version | None = None) -> 
         if not either.search(line, 0, LONGEST):
             continue
         for signature in known:
-            printed = version is None or is_among(version, signature.versions)
-            if printed and (words := _compiled(signature.pattern).search(line, 0, LONGEST)):
+            if (words := _compiled(signature.pattern).search(line, 0, LONGEST)) and signature.holds_for(version):
                 last[signature.id] = Hit(signature, words[0] if where == "workload-log" else line, number, version)
     return [last[signature.id] for signature in known if signature.id in last]
 

@@ -18,7 +18,7 @@ from bot.hami.pods.request_parsing import DEVICE_CONFIG_FILE
 from bot.hami.vendors import FIRST, OWN_LOCKS, vendor_of_register_key
 from bot.hami.vendors.vendor import Device
 from bot.kube.models import Node
-from bot.report import Confidence, Evidence, Finding, Gap, about, step
+from bot.report import Confidence, Evidence, Finding, Gap, about, act, step
 from bot.texts import Prose, Text
 from playbooks import quotes
 from playbooks.gather.node_side import NodeSide, PluginPods
@@ -149,7 +149,7 @@ def misread_time(group: Group) -> Told:
     claim = Text(_TIME_ZONE[fault.why], nodes=group.nodes, hours=hours, version=version)
     if deployment := scene.install.deployment:
         show = kubectl("-n", scene.install.namespace, "get", "deployment", deployment.name, "-o", "yaml")
-        look = step(Text("handshake-time-zone.look"), show)
+        look = act(Text("handshake-time-zone.look"), show)
     else:
         look = plugin_actions(group.names[0], None)[0]
     own = scene.config.by_word[fault.device].names if fault.device else FIRST.names
