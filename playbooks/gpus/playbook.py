@@ -7,6 +7,7 @@ from itertools import chain
 from typing import Literal, NamedTuple
 
 import click
+from msgspec import structs
 
 from bot.errors import SourceError, UsageError
 from bot.hami.nodes.node_state import read_registrations
@@ -181,7 +182,8 @@ def _alike(rows: Iterable[GpuRow]) -> list[GpuRow]:
 
 
 def _together(rows: Sequence[GpuRow]) -> GpuRow:
-    return rows[0]._replace(
+    return structs.replace(
+        rows[0],
         card=Text("gpus.count", count=len(rows)).about(rows[0].noun),
         memory_used=_sum(row.memory_used for row in rows),
         memory_free=_sum(row.memory_free for row in rows),
