@@ -22,12 +22,12 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from bot.hami.fit.allocated_totals import Share
-from bot.hami.fit.version_differences import NEWEST_READ
 from bot.hami.metrics.exposition import Sample
 from bot.hami.metrics.gpu_usage import IDLE_S, ContainerUse, MeasuredHolding
 from bot.hami.nodes.cards import CardState
 from bot.hami.pods.request_parsing import pod_request
 from bot.hami.vendors import FIRST
+from bot.hami.version import NEWEST_READ
 from bot.kube.models import Node, Pod
 from bot.kube.times import format_time
 from bot.report import Evidence, Gap, act, step

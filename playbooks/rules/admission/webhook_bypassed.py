@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from bot.hami.installation.install import KUBERNETES_SCHEDULER
 from bot.hami.version import Version
-from bot.hami.webhook import LeftAlone, left_alone
+from bot.hami.webhook import LeftAlone, reason_left_alone
 from bot.kube.models import Pod, Workload
 from bot.kube.times import parse_time
 from bot.report import Confidence, Evidence, Finding, step
@@ -65,7 +65,7 @@ def why_left_alone(scene: PodOfHami) -> LeftAlone | None:
     """Why HAMi's webhook left the pod alone, as far as the pod, its namespace and the webhook tell."""
     pod, webhook = scene.pod, scene.webhook
     labels = webhook.labels_of(pod.namespace) if webhook else None
-    return left_alone(pod, scene.config, scene.version, webhook.hook if webhook else None, labels)
+    return reason_left_alone(pod, scene.config, scene.version, webhook.hook if webhook else None, labels)
 
 
 def missed(

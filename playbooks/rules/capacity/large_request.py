@@ -233,7 +233,7 @@ def too_small(scene: PodScene) -> Largest | None:
         return None
     largest: tuple[str, Card] | None = None
     nodes: list[str] = []
-    for name, seen in zip(scene.candidates, scene.view.seen(scene.candidates), strict=True):
+    for name, seen in zip(scene.candidates, scene.view.stocks_of(scene.candidates), strict=True):
         found = seen.state.registration if isinstance(seen.state, Unregistered) else seen.state
         if found is None:
             if scene.expects_gpus(name):

@@ -7,7 +7,7 @@ from bot.finding_codes import Code
 from bot.hami.nodes.node_state import (
     CORDON_KEY,
     READS_DEVICE_CONFIG,
-    SetOtherwise,
+    DifferingSetting,
     cordoned_uuids,
     read_plugin_settings,
     read_registrations,
@@ -236,7 +236,7 @@ def set_otherwise(group: Group) -> Told | None:
     if is_started_with(group.fault.why, plugins):
         return None
     first, (wanted, has) = group.shown[0], group.fault.about.split()
-    setting, pod = SetOtherwise(group.fault.why, wanted, has), first.plugin.pod
+    setting, pod = DifferingSetting(group.fault.why, wanted, has), first.plugin.pod
     claim, proofs = registered_otherwise(setting, group.nodes, group.scene.settings, first.node)
     return claim, proofs, plugin_actions(first.name, [pod] if pod else None)
 

@@ -8,7 +8,6 @@ from msgspec import structs
 from bot.finding_codes import Code
 from bot.hami.fit.allocated_totals import Share, read_holding
 from bot.hami.fit.verdicts import type_allows, uuid_allows
-from bot.hami.fit.version_differences import NEWEST_READ, rules_of
 from bot.hami.names import Names
 from bot.hami.nodes.cards import Card, CardState
 from bot.hami.nodes.node_state import memory_factor, read_plugin_settings
@@ -16,7 +15,7 @@ from bot.hami.pods.allocations import Allocation, counted_allocations, decode_al
 from bot.hami.pods.pod_request import Constraints, written
 from bot.hami.pods.request_parsing import device_asked, pod_request, read_constraints
 from bot.hami.vendors import FIRST
-from bot.hami.version import Version
+from bot.hami.version import NEWEST_READ, Version, rules_of
 from bot.kube.models import ContainerStatus, Pod
 from bot.report import Confidence, Evidence, Finding, Gap, NextAction, act, gap, step
 from bot.texts import Prose, Text, sentences
@@ -160,11 +159,19 @@ def _unlike_asked(scene: PlacedScene) -> Iterator[Part]:
 
 def _left_out(wanted: Constraints, card: Card, names: Names) -> str:
     """The annotation that leaves the card out, as the newest HAMi reads it; empty where none does."""
-    rules, state, wanted = rules_of(NEWEST_READ), CardState(card), wanted._replace(mode=None)
+    rules, state, wanted = rules_of(NEWEST_READ), CardState(card), structs.replace(wanted, mode=None)
     if not uuid_allows(wanted, card.uuid, rules):
-        return names.no_use_uuid if uuid_allows(wanted._replace(no_use_uuid=None), card.uuid, rules) else names.use_uuid
+        return (
+            names.no_use_uuid
+            if uuid_allows(structs.replace(wanted, no_use_uuid=None), card.uuid, rules)
+            else names.use_uuid
+        )
     if not type_allows(wanted, state, rules):
-        return names.no_use_type if type_allows(wanted._replace(no_use_type=None), state, rules) else names.use_type
+        return (
+            names.no_use_type
+            if type_allows(structs.replace(wanted, no_use_type=None), state, rules)
+            else names.use_type
+        )
     return ""
 
 

@@ -4,8 +4,7 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from bot.hami.installation.install import is_anothers, kube_scheduler_of
-from bot.hami.installation.kube_scheduler import SchedulerConfig, find_scheduler_config
+from bot.hami.installation.install import SchedulerConfig, find_scheduler_config, is_anothers, kube_scheduler_of
 from bot.hami.pods.allocations import BIND_PHASE_KEY, NODE_KEY, reserved_node
 from bot.hami.pods.request_parsing import asked_resources, device_asked, extended_resources
 from bot.hami.signatures import find

@@ -10,9 +10,8 @@ from datetime import timedelta
 from typing import NamedTuple
 
 from bot.finding_codes import Code
-from bot.hami.installation.install import kube_scheduler_of
+from bot.hami.installation.install import SchedulerConfig, find_scheduler_config, kube_scheduler_of
 from bot.hami.installation.known_bugs import KnownBug, bug_behind
-from bot.hami.installation.kube_scheduler import SchedulerConfig, find_scheduler_config
 from bot.hami.nodes.node_state import has_vendor, is_left, is_offered
 from bot.hami.pods.request_parsing import extended_resources
 from bot.hami.scheduler_logs.log_lines import may_be_refused_request, parse_line

@@ -12,11 +12,11 @@ from bot.hami.nodes.node_state import (
     PLUGIN_CONFIG_FILE,
     READS_DEVICE_CONFIG,
     SETTING_FLAGS,
+    DifferingSetting,
     GpuSettings,
     PluginSettings,
-    SetOtherwise,
+    differing_settings,
     read_plugin_settings,
-    set_otherwise,
 )
 from bot.hami.nodes.registration import GUIDES_THRESHOLD, Unregistered, parse_handshake
 from bot.hami.pods.request_parsing import DEVICE_CONFIG_FILE
@@ -160,7 +160,7 @@ def registration_proofs(node: Node, state: Unregistered | None, device: Device) 
 
 
 def registered_otherwise(
-    setting: SetOtherwise, nodes: Prose, settings: PluginSettings, node: Node
+    setting: DifferingSetting, nodes: Prose, settings: PluginSettings, node: Node
 ) -> tuple[Text, list[Evidence]]:
     """The claim that HAMi's ConfigMap sets another value for these nodes than is registered; the evidence of `node`."""
     key = "mode-not-fit.registered" if setting.key == MODE_SETTING else "registered-otherwise.claim"
@@ -221,7 +221,9 @@ def set_as_asked(scene: PodScene, cause: RankedCause) -> Told | None:
     helps = _HELPS.get(cause.text) if scene.device.vendor is FIRST else None
     for name in cause.nodes if helps and settings.config_maps else ():
         node, cards = scene.nodes[name], scene.view.cards(name)[:1]
-        for differs in (one for state in cards for one in set_otherwise(node, state.card, settings, scene.version)):
+        for differs in (
+            one for state in cards for one in differing_settings(node, state.card, settings, scene.version)
+        ):
             mode = differs.key == MODE_SETTING
             more = differs.wanted == asked if mode else float(differs.wanted) > float(differs.has)
             if differs.key.lower() == helps and more and not is_started_with(differs.key, scene.plugins.get(name)):

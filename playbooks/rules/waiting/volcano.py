@@ -7,11 +7,11 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from bot.hami.fit.version_differences import NEWEST_READ
 from bot.hami.installation.install import KUBERNETES_SCHEDULER, VOLCANO_SCHEDULERS, Install
 from bot.hami.nodes.cards import Card
 from bot.hami.pods.allocations import Allocation, decode_allocations
 from bot.hami.pods.request_parsing import DeviceConfig, asked_resources, extended_resources
+from bot.hami.version import NEWEST_READ
 from bot.kube.models import Container, Event, Node, Pod
 from bot.report import Evidence, Finding, Gap, NextAction, act, one_line, step
 from bot.texts import Prose, Text, sentences
