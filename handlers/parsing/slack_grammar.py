@@ -9,7 +9,7 @@ import click
 
 from bot.changes.kinds import VERBS
 from bot.errors import UsageError
-from bot.texts import LANGUAGES, Language, Text, Texts
+from bot.texts import LANGUAGES, Text, Texts
 from handlers.changes.words import HOW_TO_REVERT, REVERT_SUMMARY, ChangeAsked, change_commands
 from handlers.oncall import words as oncall
 from handlers.parsing.click_words import in_words
@@ -200,8 +200,7 @@ def _lang() -> list[click.Parameter]:
 
 
 @click.pass_context
-def _help(ctx: click.Context, verb: str | None, lang: Language | None) -> Help:
-    say = Texts(lang or "en")
+def _help(ctx: click.Context, verb: str | None, say: Texts) -> Help:
     if verb is not None and verb != _MORE:
         is_known = is_verb(verb) or verb in build_grammar().commands
         word = None if is_known and len(verb.split()) == 1 else explain_word(verb)
