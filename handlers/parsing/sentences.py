@@ -358,7 +358,7 @@ def _found(text: str, names: KnownNames) -> _Heard:
     return _Heard(tuple(pods), tuple(nodes), namespace, kind, " ".join(others.translate(_QUOTES).split())[:_LONGEST])
 
 
-_BY_NUMBER = re.compile(r"\bnodes? (?:number |no\.? |#)?(\d{1,5})\b|(?<!\d)(\d{1,5})\s?号(?:节点|机)|节点\s?(\d{1,5})(?!\d)")
+_BY_NUMBER = re.compile(r"\bnodes? (?:no\.? |#)?(\d{1,5})\b|(?<!\d)(\d{1,5})\s?号(?:节点|机)|节点\s?(\d{1,5})(?!\d)")
 _OF_TYPE = re.compile(r"\b(\d{1,3})\s?[x*×]\s?([a-z]\w*)")
 _PLAIN = re.compile(r"[\d./:-]+[a-z%]{0,3}|\d+x\d+\w*|[ap]m|24/7")
 """A number, a time or a shape."""
