@@ -227,7 +227,8 @@ def _command(found: _Heard, intents: Sequence[str], about: Sequence[str]) -> Mea
     mine = not found.pods and bool(whole("mine").search(found.rest)) and not about
     if first in ("watch", "unwatch"):
         pods = found.pods or before.pods
-        return _about_pods(first, pods) if pods else Meant([], says="mine")
+        nobody = Meant([], says="mine") if first == "watch" else Meant(["watch"])  # what is watched
+        return _about_pods(first, pods) if pods else nobody
     if found.pods:
         return _about_pods("logs" if first == "logs" else "why", found.pods)
     if cards := _cards(found, needs_fit="fit" not in intents and about[:1] != ["fit"]):
