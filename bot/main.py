@@ -13,7 +13,8 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+
+import msgspec
 
 from bot.errors import UsageError
 from bot.gc_tuning import keep_what_is_loaded
@@ -66,7 +67,7 @@ _TURN_S = 0.001
 log = logging.getLogger(__name__)
 
 
-class Limits(NamedTuple):
+class Limits(msgspec.Struct, frozen=True):
     """The times of a bot, in seconds. `answer_s`: the longest answer; `drain_s`: how long the end waits for answers;
     `keeping_s` and `deed_s`: how long an ack waits until the store has a question, or a person's deed.
     `ping_interval_s` and `watch_s`: how often connections are pinged and checked, by `clock`. `now` is the time since
@@ -233,7 +234,7 @@ async def running(
         async with incidents_kept(settings, deps, clock, identity=oncall_id, pace=limits.oncall) as kept:
             front.ears = kept and kept[1]
             who = await reached(gateway, slack, settings, start)
-        deps = deps._replace(bot_user=who.identity.user_id, workspace=who.identity.url)
+        deps = msgspec.structs.replace(deps, bot_user=who.identity.user_id, workspace=who.identity.url)
         async with _answering(
             settings,
             slack,

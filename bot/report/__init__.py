@@ -169,7 +169,8 @@ def new_finding(
     """A finding whose claim may be a text, before it is in words; each evidence once."""
     words, key, values = _parts(claim)
     proofs, scope = tuple(dict.fromkeys(evidence)), Scope(tuple(sorted(nodes)))
-    return Finding(code, words, severity, confidence, scope, proofs, tuple(next_actions), key, values)
+    actions = tuple(next_actions)
+    return Finding(code, words, severity, confidence, scope, proofs, next_actions=actions, key=key, values=values)
 
 
 class Gap(_WithProse, frozen=True):
@@ -202,7 +203,7 @@ def gap(source: str, why: Prose, hint: Prose = "") -> Gap:
     """A gap whose reason and hint may be texts, before it is in words."""
     why_words, key, values = _parts(why)
     hint_words, hint_key, hint_values = _parts(hint)
-    return Gap(source, why_words, hint_words, key, values, hint_key, hint_values)
+    return Gap(source, why_words, hint_words, key, values, hint_key=hint_key, hint_values=hint_values)
 
 
 class Subject(Value, frozen=True):

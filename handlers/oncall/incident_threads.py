@@ -96,7 +96,7 @@ class IncidentThreads:
         """Posts the head, or edits it: at once when its state or owner changed, else now and then."""
         head = head_of(row, counts)
         if row.thread_ts:  # an edit calls nobody, as the first post would
-            head = head._replace(call=call_to_come(row, counts, self._terms, self._rota.expected()))
+            head = msgspec.structs.replace(head, call=call_to_come(row, counts, self._terms, self._rota.expected()))
         message = render_head(head).in_words(self._deps.say)
         said = _digest([row.incident.state, row.incident.owner, row.incident.called, head.severity])
         looks = _digest([message.text, message.blocks])

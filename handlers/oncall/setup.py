@@ -4,6 +4,8 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from typing import NamedTuple
 
+from msgspec.structs import replace
+
 from bot.digest.schedule import Schedule, read_words
 from bot.endpoint import AlertsEndpoint, Take
 from bot.pager import Hear, pager_routes, services_of
@@ -42,7 +44,7 @@ async def oncall_desk(
     `identity` is the name of this process only.
     """
     deps, given = inbox.deps, settings.oncall
-    reading = deps._replace(open_sources=inbox.reading)  # whoever asks for digests waits as for other answers
+    reading = replace(deps, open_sources=inbox.reading)  # whoever asks for digests waits as for other answers
     async with incidents_kept(settings, deps, clock, identity=identity, pace=pace) as kept:
         keeper, ears = kept or (None, None)
         triage = TriageService(deps, keeper, given.responders) if keeper and given else None

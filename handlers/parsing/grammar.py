@@ -195,7 +195,7 @@ def explain_code(text: str) -> Text | None:
         return None
     code = text.lower()
     fix = words_of(code, "fix")
-    return together(
+    lines = [
         code,
         Text("code-help.meaning", text=words_of(code, "meaning")),
         Text("code-help.proof", text=PROOFS[facts.proof]),
@@ -203,8 +203,8 @@ def explain_code(text: str) -> Text | None:
         Text("code-help.pod") if facts.of_the_pod else "",
         Text("code-help.node") if facts.loses_node else "",
         Text("code-help.watched") if facts.watched_in else "",
-        by="\n",
-    )
+    ]
+    return together(*lines, by="\n")
 
 
 class _GlossaryWord(NamedTuple):

@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from bot.errors import SourceError
 from bot.health import HealthFacts, judge
@@ -159,6 +160,6 @@ async def test_the_running_bot_tests_itself_and_tells_the_first_channel(tmp_path
 
     async with asyncio.timeout(180), SlackServer(seed=seed(), deadline_s=60) as slack:
         wanted = settings(slack, tmp_path).model_copy(update={"oncall": GIVEN})
-        limits = PATIENT._replace(test_s=0.02, look_s=0.02)
+        limits = replace(PATIENT, test_s=0.02, look_s=0.02)
         async with running(wanted, wanted.slack, gone, limits):
             await slack.wait_for(channel=CHANNEL, containing="the bot is blind on the cluster (default)")

@@ -6,6 +6,7 @@ from collections.abc import AsyncGenerator
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from bot.periodic_jobs import Clock
 from bot.settings.oncall import OncallSettings
@@ -26,7 +27,7 @@ HERE = OncallSettings(channel=ONCALL, token=GIVEN.token)
 
 
 def one_cluster(rig: Rig) -> tuple[Deps, Keeper]:
-    deps = rig.deps()._replace(clusters=("prod",), usual="prod")
+    deps = replace(rig.deps(), clusters=("prod",), usual="prod")
     return deps, Keeper(deps, plan(HERE, deps, "one", 60.0)._replace(clock=rig.bot.clock.now))
 
 
@@ -88,7 +89,7 @@ async def test_a_cluster_that_hangs_holds_up_neither_people_nor_other_clusters(r
         async with rig.sources(cluster) as opened:
             yield opened
 
-    deps = rig.deps()._replace(clusters=("hangs", "well"), open_sources=sources)
+    deps = replace(rig.deps(), clusters=("hangs", "well"), open_sources=sources)
     keeper = Keeper(deps, plan(HERE, deps, "one", 0.01)._replace(clock=rig.bot.clock.now))
     async with running(keeper):
         await keeper.take([pending(0, cluster="hangs"), pending(3, cluster="well")])
@@ -112,7 +113,7 @@ async def test_however_many_alerts_wait_for_a_cluster_that_hangs_others_are_not_
         async with rig.sources(cluster) as opened:
             yield opened
 
-    deps = rig.deps()._replace(clusters=("hangs", "well"), open_sources=sources)
+    deps = replace(rig.deps(), clusters=("hangs", "well"), open_sources=sources)
     keeper = Keeper(deps, plan(HERE, deps, "one", 0.01)._replace(clock=rig.bot.clock.now))
     crowd = [pending(pod=f"stuck-{number}", cluster="hangs") for number in range(SORTED_AT_ONCE)]
     await rig.store.alerts.take(crowd)
@@ -126,7 +127,7 @@ async def test_however_many_alerts_wait_for_a_cluster_that_hangs_others_are_not_
 
 @on_rig(1)
 async def test_what_the_bot_saw_in_a_cluster_that_was_taken_out_of_the_settings_is_over(rig: Rig) -> None:
-    both = rig.deps()._replace(clusters=("prod", "old"))
+    both = replace(rig.deps(), clusters=("prod", "old"))
     before = Keeper(both, plan(HERE, both, "one", 60.0)._replace(clock=rig.bot.clock.now))
     await Watcher(both, before, both.clusters, Patience(minutes=1), "one").look()
     await rig.passes(10, before)

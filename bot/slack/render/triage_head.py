@@ -7,7 +7,8 @@ name, with a menu that opens a thread for one.
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+
+import msgspec
 
 from bot.render.words import MARKS, SEVERITIES, names_told, step_label
 from bot.report import VERDICT_LIMIT, Severity
@@ -73,7 +74,7 @@ _LIKELY: dict[str, tuple[Deed, ...]] = {
 """What can be done in each state; what is likely to be done next comes first and is highlighted."""
 
 
-class Head(NamedTuple):
+class Head(msgspec.Struct, frozen=True):
     """What a head tells; `counts` are of its alerts: of those that name neither pods nor nodes, they count themselves.
 
     `call` is the call to come. In a list, `link` leads to the thread (empty: it is not known where that is).

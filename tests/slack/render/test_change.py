@@ -60,7 +60,7 @@ def test_a_card_in_any_state_is_within_the_limits_and_lets_nobodys_words_act(sta
     ("by", "named"), [("U0ADA00001", "<@U0ADA00001>"), ("o'neil & co (shell)", "o'neil &amp; co (shell)")]
 )
 def test_a_notification_names_who_asked(by: str, named: str) -> None:
-    message = render_card(card("effective")._replace(record=replace(RECORD, by=by, because="x"))).in_words(SAY)
+    message = render_card(replace(card("effective"), record=replace(RECORD, by=by, because="x"))).in_words(SAY)
     assert f"requested by {named} because x" in message.text
 
 
@@ -83,7 +83,7 @@ def test_the_deadline_is_shown_in_the_readers_own_time() -> None:
 
 
 def test_a_change_that_was_put_back_says_by_whom_and_when() -> None:
-    given = card("reverted", at=1_795_237_800.0)._replace(by=RECORD.by, detail="")
+    given = replace(card("reverted", at=1_795_237_800.0), by=RECORD.by, detail="")
     parts = [
         object_
         for object_ in objects(render_card(given).in_words(SAY).blocks)
