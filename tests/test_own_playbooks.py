@@ -20,8 +20,7 @@ from bot.texts import LANGUAGES, Texts
 from handlers.doctor.checks import own_playbooks
 from handlers.doctor.links import Link, in_words
 from handlers.mcp_server import USUAL, chosen, input_schema
-from handlers.parsing.sentences import as_command
-from handlers.parsing.slack_grammar import Help, example, understand
+from handlers.parsing.slack_grammar import Help, as_command, example, understand
 from handlers.parsing.slack_grammar import build_grammar as slack_grammar
 from handlers.shell import Processes
 from handlers.shell import main as shell

@@ -14,7 +14,6 @@ from typing import ClassVar
 
 import msgspec
 
-from bot.slack.calls import happens
 from bot.slack.failures import Problem, SlackFailure
 from bot.slack.gateway import Gateway
 from bot.slack.message import Message
@@ -60,11 +59,11 @@ def without_files(message: Message, note: str) -> Message:
 @contextlib.asynccontextmanager
 async def announced(show: Callable[[], Awaitable[None]], after_s: float, again_s: float = 0.0) -> AsyncGenerator[None]:
     """Calls `show` when the block takes longer than `after_s` seconds, and from then on every `again_s`."""
-    ended = asyncio.Event()
+    ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     async def announce() -> None:
         wait_s = after_s
-        while wait_s and not await happens(ended, wait_s):
+        while wait_s and not (await asyncio.wait({ended}, timeout=wait_s))[0]:
             await show()
             wait_s = again_s
 
@@ -72,7 +71,7 @@ async def announced(show: Callable[[], Awaitable[None]], after_s: float, again_s
     try:
         yield
     finally:
-        ended.set()
+        ended.set_result(None)
         await announcing
 
 
