@@ -58,7 +58,8 @@ from handlers.profiles.service import ProfileService
 from handlers.shell_commands import write_capture
 from handlers.unfinished_work import Leftovers
 from playbooks.own import discovery as own
-from playbooks.playbook import Sources, find, load
+from playbooks.own.discovery import find
+from playbooks.playbook import Sources, load
 
 FLUSH_S = 5.0
 _TURN_S = 0.001

@@ -24,7 +24,7 @@ from handlers.oncall.service import TriageService
 from handlers.parsing.question import Question, as_delivered, normalise
 from handlers.parsing.slack_grammar import example
 from handlers.user_actions import NOTHING, AcceptedDeed, ActionKind, Nothing
-from playbooks.playbook import find
+from playbooks.own.discovery import find
 
 FORM = "ask"
 _BLOCK, _INPUT = "question", "text"

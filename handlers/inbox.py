@@ -50,7 +50,8 @@ from handlers.threads import Edits, ForAskerAlone, Meanings, remember, usual_clu
 from handlers.user_actions import TOO_LATE_S, AcceptedDeed, ActionKind, Kinds, NotDone
 from handlers.watches import Watches, waiting_pod
 from playbooks.fit.manifest import Manifest
-from playbooks.playbook import Sources, find
+from playbooks.own.discovery import find
+from playbooks.playbook import Sources
 
 D = TypeVar("D")
 DONE, FAILED = "white_check_mark", "x"

@@ -25,8 +25,9 @@ from handlers.deps import Deps
 from handlers.doctor.checks import blind_marks
 from playbooks.gather.scheduler_logs import ExtenderLines, gather_extender_lines
 from playbooks.gather.scheduling import gather_install
+from playbooks.own.discovery import find
 from playbooks.pending.rows import PendingRow
-from playbooks.playbook import Sources, find
+from playbooks.playbook import Sources
 
 PACE_S = 60.0
 _WITHIN_S = 120.0

@@ -41,8 +41,9 @@ from bot.settings.schema import ClusterSettings, MetricsSettings
 from bot.texts import Texts
 from handlers.inbox import timed
 from handlers.metrics_poller import look_at
+from playbooks.own.discovery import find
 from playbooks.pending.rows import PendingRow
-from playbooks.playbook import Sources, find
+from playbooks.playbook import Sources
 from sandbox.apiserver import ApiServer, Fault
 from sandbox.slack import SlackServer
 from tests.kube.live_servers import write_kubeconfig

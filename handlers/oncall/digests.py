@@ -33,7 +33,7 @@ from handlers.changes.draft import Person, Refused, check_room
 from handlers.deps import Deps
 from handlers.oncall.words import CRON_EXAMPLE, DIGEST_EXAMPLE, REPORT_EXAMPLE, REPORT_OFF
 from handlers.parsing.slack_grammar import COMMAND
-from playbooks.playbook import find
+from playbooks.own.discovery import find
 
 TICK_S = 5.0
 READING_S = 120.0

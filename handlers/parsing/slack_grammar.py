@@ -36,8 +36,8 @@ from handlers.profiles.words import ProfileAsked, profile_command
 from playbooks.fit.manifest import ManifestFile
 from playbooks.gather.subject import parse_subject
 from playbooks.own import discovery
-from playbooks.own.discovery import is_verb, verbs
-from playbooks.playbook import find, load
+from playbooks.own.discovery import find, is_verb, verbs
+from playbooks.playbook import load
 
 Kind = Literal["pod", "node", "namespace"]
 COMMAND = "/hami"

@@ -18,7 +18,8 @@ from bot.report import SEVERITIES, Finding, Gap, Report, Sheet, Subject, gap, ne
 from bot.texts import Text, clauses, in_english
 from playbooks.digest.figures import AREA, FindingOrigin, bad, figures_of, idle_figures, owners_of, waiting
 from playbooks.gather.usage import UsageSeen, gather_usage
-from playbooks.playbook import ALL, Playbook, Sources, find
+from playbooks.own.discovery import find
+from playbooks.playbook import ALL, Playbook, Sources
 
 ASKED = ("pending", "nodes", "gpus", "quota", "status")
 FIGURES = Sheet("figures", FigureRow, brief={"area": "area", "what": "what", "value": "value"}, together=3)

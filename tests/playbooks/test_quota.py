@@ -8,7 +8,8 @@ import pytest
 from bot.kube.recording.recorded_cluster import RecordedCluster
 from bot.report import Report
 from bot.texts import Texts
-from playbooks.playbook import Sources, find
+from playbooks.own.discovery import find
+from playbooks.playbook import Sources
 from tests.playbooks.world import (
     NAMESPACE,
     Object,
