@@ -8,7 +8,6 @@ import logging
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from bot.errors import BotError
 from bot.settings.schema import AccessSettings
 from bot.slack.gateway import Identity
 from bot.slack.message import Message
@@ -80,15 +79,10 @@ class Gate:
             way = (deps.gateway, deps.outbox, url, channel, origin.user)
             await Responder(*way, key=key, thread_ts=thread_ts, now=deps.now).answer(message)
 
-        deps.work.start(key, tell, _untold, regardless=True)
+        deps.work.start(key, tell, regardless=True)
 
 
 def home_of(access: AccessSettings, bot: Identity) -> Home:
     """The teams whose people a bot answers; nobody's, where neither Slack nor the settings name a team."""
     own = bot.enterprise_id if bot.is_org_wide else bot.team_id
     return Home(frozenset({own, *access.teams}), bot.enterprise_id, access.guests)
-
-
-async def _untold(error: BotError) -> None:
-    """It is not worth a second try."""
-    log.warning("somebody was not told that they are not answered: %s", error)

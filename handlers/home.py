@@ -8,7 +8,6 @@ from functools import partial
 from typing import Any
 
 from bot.access import Access, groups_in, role_of
-from bot.errors import BotError
 from bot.slack.app import App
 from bot.slack.people import Groups
 from bot.slack.render import blocks
@@ -56,7 +55,7 @@ def register(app: App, inbox: Inbox, access: Access, triage: TriageService | Non
     async def opened(body: dict[str, Any], event: dict[str, Any]) -> None:
         if event.get("tab") == "home":
             publish = partial(_publish, inbox, access, groups, triage, event["user"])
-            inbox.deps.work.start(body["event_id"], publish, _unshown, regardless=True)
+            inbox.deps.work.start(body["event_id"], publish, regardless=True)
 
     async def form_wanted(ack: Any, body: dict[str, Any]) -> None:
         await ack()
@@ -72,11 +71,6 @@ def register(app: App, inbox: Inbox, access: Access, triage: TriageService | Non
     app.event("app_home_opened")(opened)
     app.action(OPEN_FORM)(form_wanted)
     app.view(FORM)(submitted)
-
-
-async def _unshown(error: BotError) -> None:
-    """Whoever opens the tab sees that, and opens it again."""
-    log.warning("the Home tab was not shown: %s", error)
 
 
 def _question(inbox: Inbox, user: str, words: str = "") -> Question:
