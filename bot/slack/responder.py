@@ -8,7 +8,6 @@ import contextlib
 import hashlib
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from enum import StrEnum
 from html import unescape
 from typing import ClassVar
 
@@ -35,17 +34,6 @@ _MARGIN = 30.0
 _PROGRESS_TIMEOUT = 3.0
 
 log = logging.getLogger(__name__)
-
-
-class Delivery(StrEnum):
-    """Which way an answer took to the person."""
-
-    RESPONSE_URL = "response-url"
-    EPHEMERAL = "ephemeral"
-    DIRECT = "direct"
-    """The answer is in the outbox, and will be a direct message."""
-    LOST = "lost"
-    """Neither Slack nor the store took the answer; the log says so."""
 
 
 def without_files(message: Message, note: str) -> Message:
@@ -145,27 +133,23 @@ class Responder:
             except SlackFailure as failure:
                 log.info("no progress was shown: %s", in_english(failure.message))
 
-    async def answer(self, message: Message, *, mark: str = "") -> Delivery:
-        """Shows the message to the person who asked, and tells by which way. No message of theirs exists to `mark`.
+    async def answer(self, message: Message, *, mark: str = "") -> None:
+        """Shows the message to the person who asked, at worst as a direct message. No message of theirs exists to
+        `mark`. What neither Slack nor the store takes is lost, and the log says so.
 
         Files go into the person's direct messages with the bot, and the message says so.
         """
         del mark
         async with self._one_at_a_time:
             self._answers += 1
-            try:
-                for way, send in ((Delivery.RESPONSE_URL, self._respond), (Delivery.EPHEMERAL, self._ephemeral)):
-                    try:
-                        await self._gateway.fit(message, send)
-                    except SlackFailure as failure:
-                        log.info("no answer by %s: %s", way, in_english(failure.message))
-                    else:
-                        return way
-                await self._direct(message)
-            except StoreError as error:
-                log.error("an answer to %s is lost: %s", self._user, in_english(error.message))  # noqa: TRY400  # it is foreseen
-                return Delivery.LOST
-            return Delivery.DIRECT
+            for way, send in (("response_url", self._respond), ("an ephemeral message", self._ephemeral)):
+                try:
+                    await self._gateway.fit(message, send)
+                except SlackFailure as failure:
+                    log.info("no answer by %s: %s", way, in_english(failure.message))
+                else:
+                    return
+            await self._direct(message, "an answer")
 
     async def _respond(self, form: Message) -> None:
         shown = await self._with_files_elsewhere(form)
@@ -194,16 +178,17 @@ class Responder:
     async def _with_files_elsewhere(self, form: Message) -> Message:
         if not form.files:
             return form
-        try:
-            await self._direct(Message(self._files_line() or _FILES, files=form.files))
-        except StoreError as error:
-            log.error("the files of an answer to %s are lost: %s", self._user, in_english(error.message))  # noqa: TRY400  # the same
-            return form._replace(files=())
-        return without_files(form, _FILES_ELSEWHERE)
+        told = await self._direct(Message(self._files_line() or _FILES, files=form.files), "the files of an answer")
+        return without_files(form, _FILES_ELSEWHERE) if told else form._replace(files=())
 
-    async def _direct(self, message: Message) -> None:
+    async def _direct(self, message: Message, what: str) -> bool:
         """By the outbox. One key for each answer, so that the whole of it takes the place of its files' line."""
-        await self._outbox.put(f"answer:{self._name}:{self._answers}", self._user, message, severity="warning")
+        try:
+            await self._outbox.put(f"answer:{self._name}:{self._answers}", self._user, message, severity="warning")
+        except StoreError as error:
+            log.error("%s to %s is lost: %s", what, self._user, in_english(error.message))  # noqa: TRY400  # it is foreseen
+            return False
+        return True
 
 
 class ChannelReply(msgspec.Struct):
