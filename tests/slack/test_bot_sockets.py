@@ -147,7 +147,7 @@ async def test_an_ack_that_finds_its_connection_gone_is_one_line_in_the_log(capl
         @app.command("/hami")
         async def command(ack: AsyncAck) -> None:
             slack.cut()
-            while await connection.is_up():  # noqa: ASYNC110  # only the client can tell
+            while await connection.is_connected():  # noqa: ASYNC110  # only the client can tell
                 await asyncio.sleep(0)
             await ack()
             taken.set()
