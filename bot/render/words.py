@@ -57,19 +57,8 @@ _HEADINGS: Mapping[str, Text] = {
 _STATES = frozenset(
     {
         *("state", "verdict", "plugin", "lock", "handshake", "kubernetes", "acts", "direction", "do", "slots"),
-        *(
-            "details",
-            "component",
-            "object",
-            "objects",
-            "of",
-            "area",
-            "seen",
-            "call",
-            "known by",
-            "grows with",
-            "one more of",
-        ),
+        *("details", "component", "object", "objects", "of", "area", "seen", "call", "known by", "grows with"),
+        "one more of",
     }
 )
 """Columns whose cells are the bot's own words."""
