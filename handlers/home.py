@@ -7,7 +7,8 @@ import logging
 from functools import partial
 from typing import Any
 
-from bot.access import Access, groups_in, role_of
+from bot.access import groups_in, role_of
+from bot.settings.schema import AccessSettings
 from bot.slack.app import App
 from bot.slack.people import Groups
 from bot.slack.render import blocks
@@ -31,7 +32,7 @@ _BLOCK, _INPUT = "question", "text"
 log = logging.getLogger(__name__)
 
 
-def register(app: App, inbox: Inbox, access: Access, triage: TriageService | None) -> None:
+def register(app: App, inbox: Inbox, access: AccessSettings, triage: TriageService | None) -> None:
     """Listens to the Home tab, its button and its form; incidents are shown where there is a `triage`."""
     groups = Groups(inbox.deps.gateway, groups_in(access))
 
@@ -78,7 +79,9 @@ def _question(inbox: Inbox, user: str, words: str = "") -> Question:
     return Question(words=words, user=user, channel=user, asked_at=inbox.deps.now(), public=True)
 
 
-async def _publish(inbox: Inbox, access: Access, groups: Groups, triage: TriageService | None, user: str) -> None:
+async def _publish(
+    inbox: Inbox, access: AccessSettings, groups: Groups, triage: TriageService | None, user: str
+) -> None:
     deps = inbox.deps
     opened: list[Text] = []
     incidents: list[Head] = []
