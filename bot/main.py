@@ -52,7 +52,7 @@ from handlers.health_monitor import PACE_S, TEST_PACE_S, HealthMonitor, SelfTest
 from handlers.inbox import Inbox
 from handlers.metrics_poller import Observer
 from handlers.oncall import listeners as triage
-from handlers.oncall.setup import Oncall, alerts_endpoint_of, incidents_kept, oncall_desk
+from handlers.oncall.setup import Oncall, incidents_kept, oncall_desk, posts_of
 from handlers.profiles import service as profiling
 from handlers.profiles.service import ProfileService
 from handlers.shell_commands import write_capture
@@ -338,7 +338,7 @@ def _port(
         settings.http.bind,
         front.readiness,
         taking if slack.mode == "http" else None,
-        settings.oncall and alerts_endpoint_of(settings.oncall, front.take, stopping, front.hear),
+        posts_of(settings.oncall, front.take, stopping, front.hear) if settings.oncall else {},
         notes=lambda: front.notes() + change_supervisor.trouble(),
         metrics=settings.metrics and metrics_route(front.exposition, settings.metrics.token.get_secret_value()),
     )

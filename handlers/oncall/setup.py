@@ -7,7 +7,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from bot.digest.schedule import Schedule, read_words
-from bot.endpoint import AlertsEndpoint, Take
+from bot.endpoint import ALERTS_PATH, Handler, Take, alerts_route
 from bot.pager import Hear, pager_routes, services_of
 from bot.periodic_jobs import Clock, in_background
 from bot.readiness import Receivers
@@ -78,10 +78,11 @@ async def incidents_kept(
         yield keeper, Receivers(take, paging.hear)
 
 
-def alerts_endpoint_of(given: OncallSettings, take: Take, stopping: Callable[[], bool], hear: Hear) -> AlertsEndpoint:
-    """The endpoint for alerts with the credentials of the settings, and for what pagers post."""
+def posts_of(given: OncallSettings, take: Take, stopping: Callable[[], bool], hear: Hear) -> dict[str, Handler]:
+    """The HTTP handlers, by path, of alerts with the credentials of the settings, and of what pagers post."""
     token, password = given.token.get_secret_value(), given.password.get_secret_value()
-    return AlertsEndpoint(take, stopping, token, given.user, password, pager_routes(given.paging, hear, stopping))
+    alerts = alerts_route(take, stopping, token=token, user=given.user, password=password)
+    return {ALERTS_PATH: alerts, **pager_routes(given.paging, hear, stopping)}
 
 
 def plan(given: OncallSettings, deps: Deps, identity: str, pass_s: float) -> OncallPlan:

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from bot.endpoint import AlertsEndpoint
+from bot.endpoint import ALERTS_PATH, alerts_route
 from bot.http import serve_http
 from sandbox.serving import Served
 from tests.doctor.support import World, in_a_world
@@ -29,8 +29,8 @@ async def test_a_port_that_asks_for_credentials_takes_alerts(world: World, *, ta
     async def nothing(_: Any) -> None:
         raise AssertionError
 
-    endpoint = AlertsEndpoint(nothing, lambda: False, token="x") if takes else None
-    async with serve_http("127.0.0.1:0", lambda: "", None, endpoint) as address:
+    posts = {ALERTS_PATH: alerts_route(nothing, lambda: False, token="x")} if takes else {}
+    async with serve_http("127.0.0.1:0", lambda: "", None, posts) as address:
         world.settings["http"] = {"bind": address.removeprefix("http://")}
         world.settings["oncall"] = {"channel": "C0GPUONC01", "token": "x"}
         assert (await world.link("alert-endpoint")).state == state
