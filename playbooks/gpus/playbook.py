@@ -7,6 +7,7 @@ from itertools import chain
 from typing import Literal, NamedTuple
 
 import click
+from msgspec.structs import replace
 
 from bot.errors import SourceError, UsageError
 from bot.hami.nodes.node_state import read_registrations
@@ -34,7 +35,7 @@ CARDS = Sheet(
     "cards",
     GpuRow,
     names={"memory_counted": "HAMi counts"},
-    fields=GpuRow._fields[:-2],
+    beside=("noun", "divided"),
     brief={
         "node": "node",
         "card": "GPU",
@@ -185,7 +186,8 @@ def _alike(rows: Iterable[GpuRow]) -> list[GpuRow]:
 
 
 def _together(rows: Sequence[GpuRow]) -> GpuRow:
-    return rows[0]._replace(
+    return replace(
+        rows[0],
         card=Text("gpus.count", count=len(rows)).about(rows[0].noun),
         memory_used=_sum(row.memory_used for row in rows),
         memory_free=_sum(row.memory_free for row in rows),
