@@ -25,7 +25,7 @@ from bot.kube.client.writer import Writer
 from bot.kube.watch.cache import CachedCluster, WatchCache
 from bot.metrics import metrics_route
 from bot.periodic_jobs import Clock, in_background
-from bot.readiness import Front, SlackIdentity, Start, opened, reached
+from bot.readiness import Front, SlackIdentity, Start, slack_reached, store_opened
 from bot.settings import load_settings
 from bot.settings.schema import Settings, SlackSettings
 from bot.slack.app import Grouped, build_app
@@ -96,7 +96,7 @@ BY_ENVIRONMENT: slack_command.Examine = partial(examine, ClusterChoice())
 
 async def serve(where: ClusterChoice) -> None:
     """Runs the bot until SIGTERM or SIGINT. Raises BotError when settings, tokens, port or store prevent the start."""
-    settings, slack = _enough(load_settings(where.config))
+    settings, slack = _required(load_settings(where.config))
     for verb in load():
         find(verb)  # imported here, no first question holds up the acks of those that come with it
     from bot.logs import set_up  # noqa: PLC0415  # structlog takes 0.1 s, which tests of a bot in their process do without
@@ -136,7 +136,7 @@ async def serve(where: ClusterChoice) -> None:
         await serving
 
 
-def _enough(settings: Settings | None) -> tuple[Settings, SlackSettings]:
+def _required(settings: Settings | None) -> tuple[Settings, SlackSettings]:
     """Raises UsageError for settings that a bot in Slack cannot run with."""
     if settings is None or settings.slack is None:
         raise UsageError(
@@ -212,7 +212,7 @@ async def running(
         start = Start(front, limits.pace.pass_s, change_supervisor.are_possible, change_supervisor.without_store)
         keys = settings.store.audit_keys
         opening = partial(open_store, store_url, alone=sending_as.alone, now=limits.now, audit_keys=keys)
-        store = await stack.enter_async_context(opened(opening, gateway, start))
+        store = await stack.enter_async_context(store_opened(opening, gateway, start))
         stack.callback(front.stopping.set)  # before the store is closed
         await stack.enter_async_context(in_background(clock.repeat(BEAT_S, "a sign of life", store.hold)))
         outbox = Outbox(store, gateway, owner=sending_as.name)
@@ -234,7 +234,7 @@ async def running(
         oncall_id = uuid.uuid4().hex
         async with incidents_kept(settings, deps, clock, identity=oncall_id, pace=limits.oncall) as kept:
             front.ears = kept and kept[1]
-            who = await reached(gateway, slack, settings, start)
+            who = await slack_reached(gateway, slack, settings, start)
         deps = msgspec.structs.replace(deps, bot_user=who.identity.user_id, workspace=who.identity.url)
         async with _answering(
             settings,

@@ -102,7 +102,7 @@ class Figures:
         """The clusters whose self-test failed."""
 
 
-def counted(pending: Collection[PendingPod]) -> PendingCounts:
+def count_pending(pending: Collection[PendingPod]) -> PendingCounts:
     """The counts of these pending pods, made once for each look, so that a scrape's cost does not grow with them."""
     by_namespace = Counter(pod.namespace for pod in pending)
     named = {namespace for namespace, _ in by_namespace.most_common(MOST_NAMESPACES)}
@@ -232,7 +232,7 @@ def _counter(name: str, text: str, counted: Mapping[Any, int], *labels: str) -> 
 def _histogram(name: str, text: str, counted: process_counters.Histogram, *labels: str) -> Metric:
     family: Any = HistogramMetricFamily(f"hami_bot_{name}", text, labels=labels)
     edges = [*(str(float(edge)) for edge in counted.edges), "+Inf"]
-    for given, counts, total in counted.told():
+    for given, counts, total in counted.cumulated():
         family.add_metric(given, list(zip(edges, counts, strict=True)), total)
     return family
 

@@ -30,7 +30,7 @@ class Histogram:
         self._counts[labels][bisect_left(self.edges, value)] += 1
         self._sums[labels] += value
 
-    def told(self) -> list[tuple[Labels, Sequence[int], float]]:
+    def cumulated(self) -> list[tuple[Labels, Sequence[int], float]]:
         """For each set of labels, the counts of values up to each edge and of all, and the values' sum."""
         return [(labels, list(accumulate(counts)), self._sums[labels]) for labels, counts in self._counts.items()]
 

@@ -14,7 +14,7 @@ from bot.slack.message import Message
 from bot.slack.people import SENT_BY, Home, Origin, People, channel_of, origin_of
 from bot.slack.responder import Responder
 from handlers.deps import Deps
-from handlers.parsing.question import heard, is_direct
+from handlers.parsing.question import is_direct, persons_message
 
 WhyNot = Literal["", "stranger", "stranger-unread", "stranger-guest"]
 _REFUSALS: Mapping[WhyNot, str] = {
@@ -43,7 +43,7 @@ class Gate:
         if not origin.user:  # news of Slack's own, in which listeners hear nobody, or nothing at all
             return is_event or not (body.get("type") or body.get("command"))
         event: dict[str, Any] = body.get("event") or {}
-        is_said = (event.get("type") == "app_mention" or is_direct(event)) and heard(event) is not None
+        is_said = (event.get("type") == "app_mention" or is_direct(event)) and persons_message(event) is not None
         if is_event and not is_said and event.get("type") != "app_home_opened":
             # Most that is written in a channel is not for the bot: Slack is not asked about it.
             return self._home.is_of(origin) is True

@@ -22,10 +22,10 @@ from bot.slack.message import Message
 from bot.slack.render.text import escape
 from bot.store import StoreError
 from bot.store.facts import MarkRows
-from bot.texts import Prose, in_english, kept
+from bot.texts import Prose, in_english, stored_text
 from bot.triage.webhook import Alert
 from handlers.deps import Deps, TaskLease
-from handlers.doctor.checks import BLIND, HEARD, Kept, at_cluster, blind_marks, found
+from handlers.doctor.checks import BLIND, HEARD, Kept, at_cluster, blind_marks, find_links
 from handlers.doctor.links import wrong_with
 from handlers.doctor.slack import Workspace, is_of_token
 
@@ -63,7 +63,7 @@ def watched(settings: Settings) -> Watched:
     return Watched(channels_of(settings), tuple(people[:_MOST_PEOPLE]), minutes * 60.0)
 
 
-def hearing(take: Take, marks: MarkRows) -> Take:
+def noting_watchdog(take: Take, marks: MarkRows) -> Take:
     """Takes alerts with `take`; Watchdog is noted as a sign of life, and is no incident."""
 
     async def taken(alerts: list[Alert]) -> None:
@@ -153,7 +153,7 @@ class HealthMonitor:
 
     async def _ask_store(self) -> None:
         store, now, at = self._deps.store, self._deps.now(), self._clock()
-        if why := wrong_with(await found("monitor", Kept(store.marks))):
+        if why := wrong_with(await find_links("monitor", Kept(store.marks))):
             self._seen = replace(self._seen, store=why)
             return
         try:
@@ -175,7 +175,7 @@ class HealthMonitor:
         closed = dict(self._seen.closed)
         channels = await self._channels()
         some = channels if self._looked % _ALL_EVERY == 0 else {*closed, *self._deps.outbox.refused()} & {*channels}
-        links = await found("monitor", Workspace(self._deps.gateway, channels=tuple(some), joins=True))
+        links = await find_links("monitor", Workspace(self._deps.gateway, channels=tuple(some), joins=True))
         refused = any(map(is_of_token, links))
         if refused or links[0].state != "ok":  # what else may be wrong says nothing of the token
             self._seen = replace(self._seen, token=self._seen.token or refused)
@@ -260,7 +260,7 @@ class HealthMonitor:
             name: link if link and value == trouble.channel else escape(say.words(cast("Prose", value)))
             for name, value in trouble.text.values.items()
         }
-        what = say.words(kept(trouble.text.key, values))
+        what = say.words(stored_text(trouble.text.key, values))
         return Message(say("trouble.message", what=what, cure=trouble.cure))
 
 
@@ -296,7 +296,7 @@ class SelfTest:
     async def test(self) -> None:
         """Makes one test of everything, and notes the result in the store."""
         marks, known = self._deps.store.marks, set(await blind_marks(self._deps.store.marks))
-        wrong = wrong_with(await found("self-test", None))
+        wrong = wrong_with(await find_links("self-test", None))
         failed: dict[str, str] = {}
         for name in self._deps.clusters or ("",):
             opened = self._deps.open_sources(name)

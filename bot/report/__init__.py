@@ -20,7 +20,7 @@ from bot.report.tables import Table as Table
 from bot.report.tables import Uuid as Uuid
 from bot.report.tables import prose_table as prose_table
 from bot.report.tables import table_in_words
-from bot.texts import GPU, NOUN_VALUE, Prose, Texts, beginning, kept
+from bot.texts import GPU, NOUN_VALUE, Prose, Texts, beginning, stored_text
 
 SCHEMA = "hami-bot.report/v1"
 NEWER_HAMI = "newer HAMi"
@@ -50,7 +50,7 @@ def _parts(prose: Prose) -> tuple[str, str, Mapping[str, Any]]:
 
 
 def _prose(words: str, key: str, values: Mapping[str, Any]) -> Prose:
-    return kept(key, values) if key else words
+    return stored_text(key, values) if key else words
 
 
 def about(prose: Prose, noun: str) -> Prose:

@@ -22,7 +22,7 @@ from slack_sdk.socket_mode.request import SocketModeRequest
 from slack_sdk.web.async_client import AsyncWebClient
 
 from bot.slack.app import BotApp
-from bot.slack.calls import happens, proxy_for
+from bot.slack.calls import is_set_within, proxy_for
 from bot.slack.failures import seconds_to_wait
 
 LONGEST_WAIT_S = 60.0
@@ -168,7 +168,7 @@ class Connection(SocketModeClient):
         receiver: asyncio.Future[None] | None = cast("Any", self).message_receiver
         if receiver:
             receiver.cancel()
-        await happens(self._idle, _LONGEST_ACK_S)
+        await is_set_within(self._idle, _LONGEST_ACK_S)
         with contextlib.suppress(SlackClientError, OSError, RuntimeError):
             await self.close()
         await self.aiohttp_client_session.close()
@@ -266,7 +266,7 @@ class Sockets:
         """Returns when the connection should be replaced: Slack asks for it, or nothing else helps."""
         bad = 0
         while bad < _BAD_BEFORE_NEW_CLIENT:
-            await happens(connection.news, self._watch_s)
+            await is_set_within(connection.news, self._watch_s)
             connection.news.clear()
             if connection.leaving:
                 return
@@ -289,7 +289,7 @@ class Sockets:
             loop = asyncio.get_running_loop()
             ends = loop.time() + linger_s
             while loop.time() < ends and not self._stopping.is_set() and await connection.is_connected():
-                await happens(self._stopping, self._watch_s)
+                await is_set_within(self._stopping, self._watch_s)
             await connection.close_when_acked()
 
         task = asyncio.create_task(close())

@@ -239,7 +239,7 @@ class ChannelReply(msgspec.Struct):
             await self.gateway.fit(message, self._respond)
         await self.marked(mark)
         if self.url and self.clears:
-            with _said_or_logged("removing what is posted now"):
+            with _failures_logged("removing what is posted now"):
                 await self.gateway.respond(self.url, message, delete=True)
 
     async def marked(self, mark: str) -> None:
@@ -266,7 +266,7 @@ class ChannelReply(msgspec.Struct):
     async def progress(self, message: Message) -> None:
         """Shows a message that the answer will replace, where the bot may post."""
         if await self._may_post():
-            with _said_or_logged("progress"):
+            with _failures_logged("progress"):
                 await self._put(message)
 
     async def _put(self, message: Message, fact: Fact | None = None) -> None:
@@ -276,7 +276,7 @@ class ChannelReply(msgspec.Struct):
     async def _mark(self, name: str, *, remove: bool = False) -> None:
         if not self.asked_ts:
             return
-        with _said_or_logged(f"reaction {name}"):
+        with _failures_logged(f"reaction {name}"):
             await self.gateway.react(self.channel, self.asked_ts, name, remove=remove)
 
 
@@ -284,7 +284,7 @@ Reply = Responder | ChannelReply
 
 
 @contextlib.contextmanager
-def _said_or_logged(what: str):  # noqa: ANN202
+def _failures_logged(what: str):  # noqa: ANN202
     """A receipt that fails does not stop the answer."""
     try:
         yield

@@ -17,7 +17,7 @@ from bot.store.digests import GivenDigest
 from bot.triage.hours import read_hours
 from bot.triage.state import IncidentTimes
 from handlers.deps import Deps
-from handlers.health_monitor import hearing
+from handlers.health_monitor import noting_watchdog
 from handlers.inbox import Inbox
 from handlers.oncall.calling import OncallPlan
 from handlers.oncall.digests import Digests
@@ -73,7 +73,7 @@ async def incidents_kept(
     patience = Patience(given.pending_minutes, given.pending_minutes_in)
     watcher = Watcher(deps, keeper, deps.clusters or (deps.usual,), patience, identity)
     paging = Paging(deps, given.paging, identity, pace, keeper.soon)
-    take = hearing(keeper.take, deps.store.marks) if given.watchdog_minutes else keeper.take
+    take = noting_watchdog(keeper.take, deps.store.marks) if given.watchdog_minutes else keeper.take
     async with in_background(keeper.run(clock), watcher.run(clock), paging.run(clock)):
         yield keeper, Receivers(take, paging.hear)
 

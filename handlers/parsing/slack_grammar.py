@@ -1,4 +1,4 @@
-"""The words of Slack: the grammar of the shell without verbs and options that read the bot's own files."""
+"""The words of Slack: which texts are commands, and the grammar of the shell without what reads the bot's own files."""
 
 import re
 import tomllib

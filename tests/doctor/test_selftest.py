@@ -15,7 +15,7 @@ from bot.main import running
 from bot.store.facts import Mark
 from bot.texts import Texts
 from handlers.doctor import checks
-from handlers.doctor.checks import BLIND, found, of_cluster
+from handlers.doctor.checks import BLIND, find_links, of_cluster
 from handlers.doctor.links import wrong_with
 from handlers.health_monitor import EVERY_S, SelfTest
 from playbooks.playbook import Sources
@@ -35,7 +35,7 @@ SAY = Texts("en")
 
 
 def wrong() -> str:
-    return SAY.words(wrong_with(asyncio.run(found("self-test", None))))
+    return SAY.words(wrong_with(asyncio.run(find_links("self-test", None))))
 
 
 def test_the_known_question_is_answered_as_it_has_to_be() -> None:

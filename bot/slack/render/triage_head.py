@@ -32,7 +32,7 @@ from bot.slack.render.text import (
     span,
     utc,
 )
-from bot.texts import Prose, Text, kept
+from bot.texts import Prose, Text, stored_text
 from bot.triage.cause import STORM, Cause, severest
 from bot.triage.state import PAGER, Call, Deed, Incident, MuteUntil, State
 from bot.triage.summary import Counts
@@ -148,7 +148,7 @@ def details(head: Head) -> list[Block]:
             shown = inert(_some(names, _NAMES_IN_DETAILS), _LIST)
             rows.append([span(pieced("{} ", what)), span(shown, "code")])
     if cause.gpu:
-        rows.append([span(inert(kept("triage.on-gpu", cause.gpu), _LIST))])
+        rows.append([span(inert(stored_text("triage.on-gpu", cause.gpu), _LIST))])
     if head.counts.severities:
         rows.append([span(pieced("{} {}", Text("triage.severity"), inert(", ".join(head.counts.severities), _PLACE)))])
     rows += [[span(pieced("{} ", Text("triage.runbook"))), link(url)] for url in head.counts.runbooks[1:2]]
