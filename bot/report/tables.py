@@ -171,6 +171,16 @@ class _ProseRows(tuple[tuple[str, ...], ...]):  # noqa: SLOT001  # as `Rows`
     prose: Sequence[Sequence[Prose]]
 
 
+def in_no_overview(table: Table) -> Table:
+    """The table without its rows for an overview, as a person gets it who asks for everything."""
+    match table.rows:
+        case Rows():
+            told = cast("Rows[Any]", table.rows)
+            return structs.replace(table, rows=Rows(told.sheet, told.typed, None))
+        case _:
+            return table
+
+
 def prose_table(title: Prose, columns: Sequence[Prose], rows: Iterable[Sequence[Prose]]) -> Table:
     """A table whose title, columns and cells may be texts; until it is in words its rows have no cells."""
     kept = tuple(rows)
