@@ -5,35 +5,28 @@ kept the bot waiting for longest is closed. So a probe, which sends its request 
 connections are open. A request that has come as a whole is worked on, and its connection is not closed to make room.
 """
 
-from aiohttp import web
-from aiohttp.http_exceptions import HttpProcessingError
-from bot.endpoint import Handler
-from bot.endpoint import read_body
-from bot.errors import SourceError
-from bot.errors import of_system
-from bot.metrics import METRICS_PATH
-from bot.texts import Text
-from collections import Counter
-from collections.abc import AsyncGenerator
-from collections.abc import Awaitable
-from collections.abc import Callable
-from collections.abc import Mapping
-from contextlib import asynccontextmanager
-from slack_bolt.adapter.aiohttp import to_aiohttp_response
-from slack_bolt.app.async_app import AsyncApp
-from slack_bolt.request.async_request import AsyncBoltRequest
-from slack_sdk.signature import SignatureVerifier
-from typing import Any
-from typing import NamedTuple
-from typing import Self
-from typing import cast
-from urllib.parse import parse_qsl
 import asyncio
 import json
 import logging
 import re
 import resource
+from collections import Counter
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from typing import Any, NamedTuple, Self, cast
+from urllib.parse import parse_qsl
 
+from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError
+from slack_bolt.adapter.aiohttp import to_aiohttp_response
+from slack_bolt.app.async_app import AsyncApp
+from slack_bolt.request.async_request import AsyncBoltRequest
+from slack_sdk.signature import SignatureVerifier
+
+from bot.endpoint import Handler, read_body
+from bot.errors import SourceError, of_system
+from bot.metrics import METRICS_PATH
+from bot.texts import Text
 
 SLACK_PATH = "/slack/events"
 _LARGEST_BODY = 1024 * 1024
@@ -93,16 +86,10 @@ async def serve_http(
 ) -> AsyncGenerator[str]:
     """Serves on HOST:PORT while the context lasts; yields the address, with the real port where 0 was asked for.
 
-<<<<<<< ours
     `ready` says why the bot is not ready, or nothing; `slack` takes Slack's requests, in HTTP mode; `posts` are the
     handlers of alerts and of pagers' posts, by path. `notes` gives lines that /readyz adds, whether it is ready or not.
     `terms` are by default those of this process; `metrics` answers /metrics. Raises SourceError when the port cannot be
     opened.
-=======
-    `ready` says why the bot is not ready, or nothing; `slack` takes Slack's requests, in HTTP mode; `alerts_endpoint`
-    takes alerts and pagers' posts. `notes` gives lines that /readyz adds, whether it is ready or not. `limits` are by
-    default those of this process; `metrics` answers /metrics. Raises SourceError when the port cannot be opened.
->>>>>>> theirs
     """
     host, _, port = bind.rpartition(":")
     clients = Clients(limits or ConnectionLimits.of_this_process())
@@ -117,17 +104,9 @@ async def serve_http(
     if metrics is not None:
         application.router.add_get(METRICS_PATH, metrics)
     if slack is not None:
-<<<<<<< ours
-        application.router.add_post(SLACK_PATH, _slack_events(slack, clients.terms.body_s))
+        application.router.add_post(SLACK_PATH, _slack_events(slack, clients.limits.body_s))
     for path, answers in posts.items():
         application.router.add_post(path, answers)
-=======
-        application.router.add_post(SLACK_PATH, _slack_events(slack, clients.limits.body_s))
-    if alerts_endpoint is not None:
-        application.router.add_post(ALERTS_PATH, alerts_route(alerts_endpoint))
-        for path, answers in alerts_endpoint.pager_routes.items():
-            application.router.add_post(path, answers)
->>>>>>> theirs
     logging.getLogger("aiohttp.server").addFilter(_is_ours)
     runner = web.AppRunner(application, access_log=None, shutdown_timeout=3, lingering_time=_LINGERING_S)
     await runner.setup()

@@ -1,30 +1,21 @@
 """Somebody without a login tries to starve the bot: what they open is closed, and the probes answer throughout."""
 
-from bot.endpoint import ALERTS_PATH
-from bot.endpoint import Handler
-from bot.endpoint import alerts_route
-from bot.http import Clients
-from bot.http import ConnectionLimits
-from bot.http import SLACK_PATH
-from bot.http import Slack
-from bot.http import serve_http
-from bot.triage.webhook import Alert
-from collections.abc import AsyncGenerator
-from collections.abc import Awaitable
-from collections.abc import Callable
-from collections.abc import Mapping
-from contextlib import asynccontextmanager
-from pathlib import Path
-from sandbox.slack import SlackServer
-from slack_bolt.app.async_app import AsyncApp
-from tests.slack.bot import a_process
-from tests.slack.bot import environment
-from typing import cast
 import asyncio
-import pytest
 import re
 import time
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import cast
 
+import pytest
+from slack_bolt.app.async_app import AsyncApp
+
+from bot.endpoint import ALERTS_PATH, Handler, alerts_route
+from bot.http import SLACK_PATH, Clients, ConnectionLimits, Slack, serve_http
+from bot.triage.webhook import Alert
+from sandbox.slack import SlackServer
+from tests.slack.bot import a_process, environment
 
 SLOW = b"GET /livez HTTP/1.1\r\nHost: x\r\nX-Slow: "
 
@@ -85,13 +76,8 @@ async def guests(port: int) -> AsyncGenerator[Guests]:
 
 def played(
     scene: Callable[[Guests], Awaitable[None]],
-<<<<<<< ours
-    terms: ConnectionLimits = TERMS,
-    posts: Mapping[str, Handler] = {},
-=======
     limits: ConnectionLimits = LIMITS,
-    alerts_endpoint: AlertsEndpoint | None = None,
->>>>>>> theirs
+    posts: Mapping[str, Handler] = {},
 ) -> None:
     """At a port with these limits, where Slack may post."""
 
@@ -99,11 +85,7 @@ def played(
         slack = Slack(lambda: cast("AsyncApp", "nothing gets so far"), "secret", lambda: False)
         async with (
             asyncio.timeout(180),
-<<<<<<< ours
-            serve_http("127.0.0.1:0", str, slack, posts, terms=terms) as address,
-=======
-            serve_http("127.0.0.1:0", str, slack, alerts_endpoint, limits=limits) as address,
->>>>>>> theirs
+            serve_http("127.0.0.1:0", str, slack, posts, limits=limits) as address,
             guests(int(address.rpartition(":")[2])) as those,
         ):
             await scene(those)
