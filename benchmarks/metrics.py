@@ -6,7 +6,7 @@ import time
 
 from benchmarks.rows import Row
 from bot.finding_codes import CODES
-from bot.metrics import ClusterFigures, Exposition, Figures, PendingPod, counted, gaps_by_source
+from bot.metrics import ClusterFigures, Exposition, Figures, PendingPod, count_pending, gaps_by_source
 
 PODS, NAMESPACES, CAUSES = 50_000, 400, 20
 BUDGET_MS = 50.0
@@ -25,7 +25,7 @@ async def _scraped() -> Row:
     pending = [PendingPod(f"team-{n % NAMESPACES}", codes[n // NAMESPACES % CAUSES], float(n)) for n in range(PODS)]
     exposition = Exposition(Figures(lambda: True))
     exposition.figures.clusters = {
-        "lab": ClusterFigures(counted(pending), {"free": 1}, {"A100": 7}, gaps_by_source(["nodes"]))
+        "lab": ClusterFigures(count_pending(pending), {"free": 1}, {"A100": 7}, gaps_by_source(["nodes"]))
     }
     took_ms: list[float] = []
     text = b""

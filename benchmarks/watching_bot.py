@@ -18,7 +18,8 @@ from bot.gc_tuning import COLLECT_EVERY
 from bot.kube.client.connect import open_cluster
 from bot.kube.watch.cache import CachedCluster, WatchCache
 from bot.texts import Texts
-from playbooks.playbook import Sources, find
+from playbooks.own.discovery import find
+from playbooks.playbook import Sources
 
 _WORDS = {"why": ("ml/pending-0",)}
 _TOGETHER = ("why", "nodes", "gpus", "pending", "status")

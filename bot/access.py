@@ -6,9 +6,12 @@ too, and in every channel. Whoever may ask for changes may also run, in every ch
 """
 
 from collections.abc import Collection
-from typing import Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from bot.texts import Prose, Text
+
+if TYPE_CHECKING:
+    from bot.settings.schema import AccessSettings
 
 Role = Literal["viewer", "operator", "approver"]
 Action = Literal["raise", "extend", "revert", "approve", "refuse", "examine"]
@@ -23,20 +26,6 @@ _WORDS: dict[Action, Text] = {
 }
 
 
-class Access(NamedTuple):
-    """The settings of access. `operators` and `approvers` are ids of users (U…, W…) and of user groups (S…).
-
-    `channels`: where changes may be asked for; empty means everywhere. With `two_person` somebody else approves each
-    raise and each extension. `changes_per_hour` is for one person.
-    """
-
-    operators: frozenset[str] = frozenset()
-    approvers: frozenset[str] = frozenset()
-    channels: frozenset[str] = frozenset()
-    two_person: bool = False
-    changes_per_hour: int = 6
-
-
 class WhyDenied(NamedTuple):
     """Why an action is denied, for the person who asked; `who`: ids of people who may, `where`: ids of channels."""
 
@@ -45,21 +34,21 @@ class WhyDenied(NamedTuple):
     where: tuple[str, ...] = ()
 
 
-def groups_in(access: Access) -> tuple[str, ...]:
+def groups_in(access: "AccessSettings") -> tuple[str, ...]:
     """The user groups in the settings, whose members must be known to decide."""
-    return tuple(sorted(entry for entry in access.operators | access.approvers if entry.startswith("S")))
+    return tuple(sorted(entry for entry in {*access.operators, *access.approvers} if entry.startswith("S")))
 
 
-def role_of(access: Access, user: str, groups: Collection[str]) -> Role:
+def role_of(access: "AccessSettings", user: str, groups: Collection[str]) -> Role:
     """The highest role of the user, who is a member of `groups`."""
     names = {user, *groups}
-    if names & access.approvers:
+    if names.intersection(access.approvers):
         return "approver"
-    return "operator" if names & access.operators else "viewer"
+    return "operator" if names.intersection(access.operators) else "viewer"
 
 
 def why_denied(
-    access: Access, user: str, groups: Collection[str], channel: str, action: Action, *, requester: str = ""
+    access: "AccessSettings", user: str, groups: Collection[str], channel: str, action: Action, *, requester: str = ""
 ) -> WhyDenied | None:
     """Why the user may not do `action` in the channel, None where they may. `requester` is who asked for the change in
     question.
@@ -69,7 +58,7 @@ def why_denied(
         ends = action in ("refuse", "revert", "examine") and user == requester
         return None if ends else _not_you(access, action)
     if action == "approve" and user == requester:
-        others = tuple(sorted(access.approvers - {user}))
+        others = tuple(sorted({*access.approvers} - {user}))
         return WhyDenied(Text("error-access.you-asked-yourself"), others)
     if action not in ("raise", "extend"):
         return None
@@ -80,9 +69,9 @@ def why_denied(
     return None
 
 
-def _not_you(access: Access, action: Action) -> WhyDenied:
+def _not_you(access: "AccessSettings", action: Action) -> WhyDenied:
     deciding = action in ("approve", "refuse")
-    who = access.approvers if deciding else access.operators | access.approvers
+    who = {*access.approvers} if deciding else {*access.operators, *access.approvers}
     if not who:
         setting = "access.approvers" if deciding else "access.operators"
         return WhyDenied(Text("error-access.nobody-may", action=_WORDS[action], setting=setting))

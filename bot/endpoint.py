@@ -129,51 +129,41 @@ _ASKED_FOR = {"WWW-Authenticate": 'Bearer realm="alerts"'}
 Take = Callable[[list[Alert]], Awaitable[None]]
 
 
-class AlertsEndpoint(NamedTuple):
-    """The endpoint of alerts. `take` returns once they are kept and raises BotError if they could not be.
+def alerts_route(
+    take: Take, stopping: Callable[[], bool], *, token: str = "", user: str = "", password: str = ""
+) -> Handler:
+    """The HTTP handler of `ALERTS_PATH`. `take` returns once alerts are kept and raises BotError if they could not be.
 
-    Empty credentials let nobody in. `stopping`: nothing more is taken. `pager_routes`: HTTP handlers for pagers' posts,
-    by path.
+    Empty credentials let nobody in. `stopping`: nothing more is taken.
     """
 
-    take: Take
-    stopping: Callable[[], bool]
-    token: str = ""
-    user: str = ""
-    password: str = ""
-    pager_routes: Mapping[str, Handler] = {}
-
-
-def alerts_route(endpoint: AlertsEndpoint) -> Handler:
-    """The HTTP handler of `ALERTS_PATH`."""
-
     def check(request: web.Request) -> None:
-        if not is_known(request.headers.get("Authorization", ""), endpoint):
+        if not _is_known(request.headers.get("Authorization", ""), token, user, password):
             raise PostRefused(401, "the credentials are missing or wrong", _ASKED_FOR)
 
-    async def take(_: web.Request, body: bytes) -> None:
+    async def taken(_: web.Request, body: bytes) -> None:
         try:
             alerts = await asyncio.to_thread(read_alerts, body)
         except WrongBody as error:
             raise PostRefused(400, str(error)) from error
         with about_request(hashlib.sha256(body).hexdigest()):  # sent again it has the same
-            await endpoint.take(alerts)
+            await take(alerts)
             log.info("%d alerts are kept", len(alerts))
 
-    return endpoint_route(Endpoint("alerts", LARGEST_BODY, endpoint.stopping, take, check))
+    return endpoint_route(Endpoint("alerts", LARGEST_BODY, stopping, taken, check))
 
 
-def is_known(authorization: str, endpoint: AlertsEndpoint) -> bool:
-    """Whether the header `Authorization` has the endpoint's credentials; compared in constant time."""
+def _is_known(authorization: str, token: str, user: str, password: str) -> bool:
+    """Whether the header `Authorization` has the credentials; compared in constant time."""
     scheme, _, given = authorization.partition(" ")
     match scheme.casefold():
-        case "bearer" if endpoint.token:
-            return is_bearer(authorization, endpoint.token)
-        case "basic" if endpoint.user:
+        case "bearer" if token:
+            return is_bearer(authorization, token)
+        case "basic" if user:
             try:
                 decoded = base64.b64decode(given.strip(), validate=True)
             except (binascii.Error, ValueError):
                 return False
-            return hmac.compare_digest(decoded, f"{endpoint.user}:{endpoint.password}".encode())
+            return hmac.compare_digest(decoded, f"{user}:{password}".encode())
         case _:
             return False

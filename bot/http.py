@@ -23,7 +23,7 @@ from slack_bolt.app.async_app import AsyncApp
 from slack_bolt.request.async_request import AsyncBoltRequest
 from slack_sdk.signature import SignatureVerifier
 
-from bot.endpoint import ALERTS_PATH, AlertsEndpoint, Handler, alerts_route, read_body
+from bot.endpoint import Handler, read_body
 from bot.errors import SourceError, of_system
 from bot.metrics import METRICS_PATH
 from bot.texts import Text
@@ -78,7 +78,7 @@ async def serve_http(
     bind: str,
     ready: Callable[[], str],
     slack: Slack | None,
-    alerts_endpoint: AlertsEndpoint | None = None,
+    posts: Mapping[str, Handler] = {},
     *,
     notes: Callable[[], str] = str,
     limits: ConnectionLimits | None = None,
@@ -86,9 +86,10 @@ async def serve_http(
 ) -> AsyncGenerator[str]:
     """Serves on HOST:PORT while the context lasts; yields the address, with the real port where 0 was asked for.
 
-    `ready` says why the bot is not ready, or nothing; `slack` takes Slack's requests, in HTTP mode; `alerts_endpoint`
-    takes alerts and pagers' posts. `notes` gives lines that /readyz adds, whether it is ready or not. `limits` are by
-    default those of this process; `metrics` answers /metrics. Raises SourceError when the port cannot be opened.
+    `ready` says why the bot is not ready, or nothing; `slack` takes Slack's requests, in HTTP mode; `posts` are the
+    handlers of alerts and of pagers' posts, by path. `notes` gives lines that /readyz adds, whether it is ready or not.
+    `limits` are by default those of this process; `metrics` answers /metrics. Raises SourceError when the port cannot
+    be opened.
     """
     host, _, port = bind.rpartition(":")
     clients = Clients(limits or ConnectionLimits.of_this_process())
@@ -104,10 +105,8 @@ async def serve_http(
         application.router.add_get(METRICS_PATH, metrics)
     if slack is not None:
         application.router.add_post(SLACK_PATH, _slack_events(slack, clients.limits.body_s))
-    if alerts_endpoint is not None:
-        application.router.add_post(ALERTS_PATH, alerts_route(alerts_endpoint))
-        for path, answers in alerts_endpoint.pager_routes.items():
-            application.router.add_post(path, answers)
+    for path, answers in posts.items():
+        application.router.add_post(path, answers)
     logging.getLogger("aiohttp.server").addFilter(_is_ours)
     runner = web.AppRunner(application, access_log=None, shutdown_timeout=3, lingering_time=_LINGERING_S)
     await runner.setup()

@@ -13,7 +13,8 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+
+import msgspec
 
 from bot.errors import UsageError
 from bot.gc_tuning import keep_what_is_loaded
@@ -24,7 +25,7 @@ from bot.kube.client.writer import Writer
 from bot.kube.watch.cache import CachedCluster, WatchCache
 from bot.metrics import metrics_route
 from bot.periodic_jobs import Clock, in_background
-from bot.readiness import Front, SlackIdentity, Start, opened, reached
+from bot.readiness import Front, SlackIdentity, Start, slack_reached, store_opened
 from bot.settings import load_settings
 from bot.settings.schema import Settings, SlackSettings
 from bot.slack.app import Grouped, build_app
@@ -51,13 +52,14 @@ from handlers.health_monitor import PACE_S, TEST_PACE_S, HealthMonitor, SelfTest
 from handlers.inbox import Inbox
 from handlers.metrics_poller import Observer
 from handlers.oncall import listeners as triage
-from handlers.oncall.setup import Oncall, alerts_endpoint_of, incidents_kept, oncall_desk
+from handlers.oncall.setup import Oncall, incidents_kept, oncall_desk, posts_of
 from handlers.profiles import service as profiling
 from handlers.profiles.service import ProfileService
 from handlers.shell_commands import write_capture
 from handlers.unfinished_work import Leftovers
 from playbooks.own import discovery as own
-from playbooks.playbook import Sources, find, load
+from playbooks.own.discovery import find
+from playbooks.playbook import Sources, load
 
 FLUSH_S = 5.0
 _TURN_S = 0.001
@@ -66,7 +68,7 @@ _TURN_S = 0.001
 log = logging.getLogger(__name__)
 
 
-class Limits(NamedTuple):
+class Limits(msgspec.Struct, frozen=True):
     """The times of a bot, in seconds. `answer_s`: the longest answer; `drain_s`: how long the end waits for answers;
     `keeping_s` and `deed_s`: how long an ack waits until the store has a question, or a person's deed.
     `ping_interval_s` and `watch_s`: how often connections are pinged and checked, by `clock`. `now` is the time since
@@ -94,7 +96,7 @@ BY_ENVIRONMENT: slack_command.Examine = partial(examine, ClusterChoice())
 
 async def serve(where: ClusterChoice) -> None:
     """Runs the bot until SIGTERM or SIGINT. Raises BotError when settings, tokens, port or store prevent the start."""
-    settings, slack = _enough(load_settings(where.config))
+    settings, slack = _required(load_settings(where.config))
     for verb in load():
         find(verb)  # imported here, no first question holds up the acks of those that come with it
     from bot.logs import set_up  # noqa: PLC0415  # structlog takes 0.1 s, which tests of a bot in their process do without
@@ -134,7 +136,7 @@ async def serve(where: ClusterChoice) -> None:
         await serving
 
 
-def _enough(settings: Settings | None) -> tuple[Settings, SlackSettings]:
+def _required(settings: Settings | None) -> tuple[Settings, SlackSettings]:
     """Raises UsageError for settings that a bot in Slack cannot run with."""
     if settings is None or settings.slack is None:
         raise UsageError(
@@ -210,7 +212,7 @@ async def running(
         start = Start(front, limits.pace.pass_s, change_supervisor.are_possible, change_supervisor.without_store)
         keys = settings.store.audit_keys
         opening = partial(open_store, store_url, alone=sending_as.alone, now=limits.now, audit_keys=keys)
-        store = await stack.enter_async_context(opened(opening, gateway, start))
+        store = await stack.enter_async_context(store_opened(opening, gateway, start))
         stack.callback(front.stopping.set)  # before the store is closed
         await stack.enter_async_context(in_background(clock.repeat(BEAT_S, "a sign of life", store.hold)))
         outbox = Outbox(store, gateway, owner=sending_as.name)
@@ -232,8 +234,8 @@ async def running(
         oncall_id = uuid.uuid4().hex
         async with incidents_kept(settings, deps, clock, identity=oncall_id, pace=limits.oncall) as kept:
             front.ears = kept and kept[1]
-            who = await reached(gateway, slack, settings, start)
-        deps = deps._replace(bot_user=who.identity.user_id, workspace=who.identity.url)
+            who = await slack_reached(gateway, slack, settings, start)
+        deps = msgspec.structs.replace(deps, bot_user=who.identity.user_id, workspace=who.identity.url)
         async with _answering(
             settings,
             slack,
@@ -336,7 +338,7 @@ def _port(
         settings.http.bind,
         front.readiness,
         taking if slack.mode == "http" else None,
-        settings.oncall and alerts_endpoint_of(settings.oncall, front.take, stopping, front.hear),
+        posts_of(settings.oncall, front.take, stopping, front.hear) if settings.oncall else {},
         notes=lambda: front.notes() + change_supervisor.trouble(),
         metrics=settings.metrics and metrics_route(front.exposition, settings.metrics.token.get_secret_value()),
     )

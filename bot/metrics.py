@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
+import msgspec
 from aiohttp import web
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.exposition import choose_encoder
@@ -58,7 +59,7 @@ class PendingCounts(NamedTuple):
     oldest_s: Mapping[PendingClass, float] = {}
 
 
-class ClusterFigures(NamedTuple):
+class ClusterFigures(msgspec.Struct, frozen=True):
     """The figures of one look at a cluster. `gpus` by state; `largest_free_mib` by GPU type; `gaps` by source.
 
     `took_s` is the look's time; `cache_age_s` the greatest age of what came from memory, None for a cluster that is not
@@ -78,7 +79,7 @@ Clusters = Mapping[str, ClusterFigures | None]
 """The figures of each cluster; None where the last look failed, of which only the failure is served."""
 
 
-class BotFigures(NamedTuple):
+class BotFigures(msgspec.Struct, frozen=True):
     """The figures of the bot itself. `incidents` by state, those that have not ended; times in seconds."""
 
     open_changes: int = 0
@@ -101,7 +102,7 @@ class Figures:
         """The clusters whose self-test failed."""
 
 
-def counted(pending: Collection[PendingPod]) -> PendingCounts:
+def count_pending(pending: Collection[PendingPod]) -> PendingCounts:
     """The counts of these pending pods, made once for each look, so that a scrape's cost does not grow with them."""
     by_namespace = Counter(pod.namespace for pod in pending)
     named = {namespace for namespace, _ in by_namespace.most_common(MOST_NAMESPACES)}
@@ -231,7 +232,7 @@ def _counter(name: str, text: str, counted: Mapping[Any, int], *labels: str) -> 
 def _histogram(name: str, text: str, counted: process_counters.Histogram, *labels: str) -> Metric:
     family: Any = HistogramMetricFamily(f"hami_bot_{name}", text, labels=labels)
     edges = [*(str(float(edge)) for edge in counted.edges), "+Inf"]
-    for given, counts, total in counted.told():
+    for given, counts, total in counted.cumulated():
         family.add_metric(given, list(zip(edges, counts, strict=True)), total)
     return family
 

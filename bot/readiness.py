@@ -103,7 +103,7 @@ class Start(NamedTuple):
 
 
 @asynccontextmanager
-async def opened(
+async def store_opened(
     opening: Callable[[], AbstractAsyncContextManager[Store]], gateway: Gateway, start: Start
 ) -> AsyncGenerator[Store]:
     """The open store; opening is tried again and again as long as temporary changes have to be looked after meanwhile.
@@ -130,7 +130,7 @@ async def opened(
         await start.wait(why)
 
 
-async def reached(gateway: Gateway, slack: SlackSettings, settings: Settings, start: Start) -> SlackIdentity:
+async def slack_reached(gateway: Gateway, slack: SlackSettings, settings: Settings, start: Start) -> SlackIdentity:
     """The bot's identity in Slack, and with Socket Mode the address of its first connection. Raises WrongInstall.
 
     Slack is tried again and again as long as there is work to do meanwhile, alerts to take or changes to look after, or

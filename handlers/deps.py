@@ -10,7 +10,9 @@ the database. Digests and messages are claimed one by one, so that replicas shar
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Collection, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
-from typing import NamedTuple, Self
+from typing import Self
+
+import msgspec
 
 from bot.errors import NoSuchCluster, WhichCluster
 from bot.kube.watch.cache import CachedCluster
@@ -22,7 +24,7 @@ from bot.texts import Language, Texts
 from playbooks.playbook import Sources
 
 
-class Deps(NamedTuple):
+class Deps(msgspec.Struct, frozen=True):
     """What all handlers need. `clusters` are those of the settings and `usual`. A question that names no cluster is
     about the one that `channels` has for its channel, else about `usual`: the one that `serve` was started for, else
     the only one of the settings, else empty. `workspace` is the address of the workspace, such as

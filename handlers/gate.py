@@ -8,14 +8,13 @@ import logging
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from bot.errors import BotError
 from bot.settings.schema import AccessSettings
 from bot.slack.gateway import Identity
 from bot.slack.message import Message
 from bot.slack.people import SENT_BY, Home, Origin, People, channel_of, origin_of
 from bot.slack.responder import Responder
 from handlers.deps import Deps
-from handlers.parsing.question import heard, is_direct
+from handlers.parsing.question import is_direct, persons_message
 
 WhyNot = Literal["", "stranger", "stranger-unread", "stranger-guest"]
 _REFUSALS: Mapping[WhyNot, str] = {
@@ -44,7 +43,7 @@ class Gate:
         if not origin.user:  # news of Slack's own, in which listeners hear nobody, or nothing at all
             return is_event or not (body.get("type") or body.get("command"))
         event: dict[str, Any] = body.get("event") or {}
-        is_said = (event.get("type") == "app_mention" or is_direct(event)) and heard(event) is not None
+        is_said = (event.get("type") == "app_mention" or is_direct(event)) and persons_message(event) is not None
         if is_event and not is_said and event.get("type") != "app_home_opened":
             # Most that is written in a channel is not for the bot: Slack is not asked about it.
             return self._home.is_of(origin) is True
@@ -80,15 +79,10 @@ class Gate:
             way = (deps.gateway, deps.outbox, url, channel, origin.user)
             await Responder(*way, key=key, thread_ts=thread_ts, now=deps.now).answer(message)
 
-        deps.work.start(key, tell, _untold, regardless=True)
+        deps.work.start(key, tell, regardless=True)
 
 
 def home_of(access: AccessSettings, bot: Identity) -> Home:
     """The teams whose people a bot answers; nobody's, where neither Slack nor the settings name a team."""
     own = bot.enterprise_id if bot.is_org_wide else bot.team_id
     return Home(frozenset({own, *access.teams}), bot.enterprise_id, access.guests)
-
-
-async def _untold(error: BotError) -> None:
-    """It is not worth a second try."""
-    log.warning("somebody was not told that they are not answered: %s", error)

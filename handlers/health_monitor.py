@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, cast
 
-import msgspec
+from msgspec.structs import replace
 
 from bot.endpoint import Take
 from bot.health import HealthFacts, SteadyAge, Trouble, judge
@@ -22,10 +22,10 @@ from bot.slack.message import Message
 from bot.slack.render.text import escape
 from bot.store import StoreError
 from bot.store.facts import MarkRows
-from bot.texts import Prose, in_english, kept
+from bot.texts import Prose, in_english, stored_text
 from bot.triage.webhook import Alert
 from handlers.deps import Deps, TaskLease
-from handlers.doctor.checks import BLIND, HEARD, Kept, at_cluster, blind_marks, found
+from handlers.doctor.checks import BLIND, HEARD, Kept, at_cluster, blind_marks, find_links
 from handlers.doctor.links import wrong_with
 from handlers.doctor.slack import Workspace, is_of_token
 
@@ -63,7 +63,7 @@ def watched(settings: Settings) -> Watched:
     return Watched(channels_of(settings), tuple(people[:_MOST_PEOPLE]), minutes * 60.0)
 
 
-def hearing(take: Take, marks: MarkRows) -> Take:
+def noting_watchdog(take: Take, marks: MarkRows) -> Take:
     """Takes alerts with `take`; Watchdog is noted as a sign of life, and is no incident."""
 
     async def taken(alerts: list[Alert]) -> None:
@@ -115,9 +115,7 @@ class HealthMonitor:
         live = self._live()
         unread = {name: (why, self._clock() - since) for name, (why, since) in (self._unread or {}).items()}
         token = live.token or self._seen.token
-        return judge(
-            msgspec.structs.replace(self._seen, stopped=live.stopped, token=token, deaf_s=live.deaf_s, unread=unread)
-        )
+        return judge(replace(self._seen, stopped=live.stopped, token=token, deaf_s=live.deaf_s, unread=unread))
 
     def why_not_ready(self) -> str:
         """Why this process should get no traffic, a line each; empty when it is ready."""
@@ -155,20 +153,20 @@ class HealthMonitor:
 
     async def _ask_store(self) -> None:
         store, now, at = self._deps.store, self._deps.now(), self._clock()
-        if why := wrong_with(await found("monitor", Kept(store.marks))):
-            self._seen = msgspec.structs.replace(self._seen, store=why)
+        if why := wrong_with(await find_links("monitor", Kept(store.marks))):
+            self._seen = replace(self._seen, store=why)
             return
         try:
             oldest = await store.outbox.oldest()
             heard = await store.marks.all(HEARD)
             blind = {cluster: mark.text for cluster, mark in (await blind_marks(store.marks)).items()}
         except StoreError as error:
-            self._seen = msgspec.structs.replace(self._seen, store=error.message)
+            self._seen = replace(self._seen, store=error.message)
             return
         channel, queued_at = oldest or ("", now)
         last = max([self._began, *(mark.at for mark in heard)])
         oldest_s, unheard_s = self._waiting.of(now - queued_at, at), self._unheard.of(now - last, at)
-        self._seen = msgspec.structs.replace(
+        self._seen = replace(
             self._seen, store="", oldest_s=oldest_s, oldest_for=channel, unheard_s=unheard_s, blind=blind
         )
 
@@ -177,15 +175,15 @@ class HealthMonitor:
         closed = dict(self._seen.closed)
         channels = await self._channels()
         some = channels if self._looked % _ALL_EVERY == 0 else {*closed, *self._deps.outbox.refused()} & {*channels}
-        links = await found("monitor", Workspace(self._deps.gateway, channels=tuple(some), joins=True))
+        links = await find_links("monitor", Workspace(self._deps.gateway, channels=tuple(some), joins=True))
         refused = any(map(is_of_token, links))
         if refused or links[0].state != "ok":  # what else may be wrong says nothing of the token
-            self._seen = msgspec.structs.replace(self._seen, token=self._seen.token or refused)
+            self._seen = replace(self._seen, token=self._seen.token or refused)
             return
         asked = {link.about: link for link in links if link.name == "slack-channel" and link.state != "degraded"}
         closed |= {channel: link.seen if link.state == "failed" else "" for channel, link in asked.items()}
         shut = {channel: why for channel, why in closed.items() if why and channel in channels}
-        self._seen = msgspec.structs.replace(self._seen, token=False, closed=shut)
+        self._seen = replace(self._seen, token=False, closed=shut)
         self._looked += len(asked) == len(some)
 
     async def _channels(self) -> tuple[str, ...]:
@@ -262,7 +260,7 @@ class HealthMonitor:
             name: link if link and value == trouble.channel else escape(say.words(cast("Prose", value)))
             for name, value in trouble.text.values.items()
         }
-        what = say.words(kept(trouble.text.key, values))
+        what = say.words(stored_text(trouble.text.key, values))
         return Message(say("trouble.message", what=what, cure=trouble.cure))
 
 
@@ -298,7 +296,7 @@ class SelfTest:
     async def test(self) -> None:
         """Makes one test of everything, and notes the result in the store."""
         marks, known = self._deps.store.marks, set(await blind_marks(self._deps.store.marks))
-        wrong = wrong_with(await found("self-test", None))
+        wrong = wrong_with(await find_links("self-test", None))
         failed: dict[str, str] = {}
         for name in self._deps.clusters or ("",):
             opened = self._deps.open_sources(name)

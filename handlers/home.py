@@ -7,8 +7,8 @@ import logging
 from functools import partial
 from typing import Any
 
-from bot.access import Access, groups_in, role_of
-from bot.errors import BotError
+from bot.access import groups_in, role_of
+from bot.settings.schema import AccessSettings
 from bot.slack.app import App
 from bot.slack.people import Groups
 from bot.slack.render import blocks
@@ -24,7 +24,7 @@ from handlers.oncall.service import TriageService
 from handlers.parsing.question import Question, as_delivered, normalise
 from handlers.parsing.slack_grammar import example
 from handlers.user_actions import NOTHING, AcceptedDeed, ActionKind, Nothing
-from playbooks.playbook import find
+from playbooks.own.discovery import find
 
 FORM = "ask"
 _BLOCK, _INPUT = "question", "text"
@@ -32,7 +32,7 @@ _BLOCK, _INPUT = "question", "text"
 log = logging.getLogger(__name__)
 
 
-def register(app: App, inbox: Inbox, access: Access, triage: TriageService | None) -> None:
+def register(app: App, inbox: Inbox, access: AccessSettings, triage: TriageService | None) -> None:
     """Listens to the Home tab, its button and its form; incidents are shown where there is a `triage`."""
     groups = Groups(inbox.deps.gateway, groups_in(access))
 
@@ -56,7 +56,7 @@ def register(app: App, inbox: Inbox, access: Access, triage: TriageService | Non
     async def opened(body: dict[str, Any], event: dict[str, Any]) -> None:
         if event.get("tab") == "home":
             publish = partial(_publish, inbox, access, groups, triage, event["user"])
-            inbox.deps.work.start(body["event_id"], publish, _unshown, regardless=True)
+            inbox.deps.work.start(body["event_id"], publish, regardless=True)
 
     async def form_wanted(ack: Any, body: dict[str, Any]) -> None:
         await ack()
@@ -74,17 +74,14 @@ def register(app: App, inbox: Inbox, access: Access, triage: TriageService | Non
     app.view(FORM)(submitted)
 
 
-async def _unshown(error: BotError) -> None:
-    """Whoever opens the tab sees that, and opens it again."""
-    log.warning("the Home tab was not shown: %s", error)
-
-
 def _question(inbox: Inbox, user: str, words: str = "") -> Question:
     """One that is answered in the person's direct messages with the bot: a user's id is a channel there."""
     return Question(words=words, user=user, channel=user, asked_at=inbox.deps.now(), public=True)
 
 
-async def _publish(inbox: Inbox, access: Access, groups: Groups, triage: TriageService | None, user: str) -> None:
+async def _publish(
+    inbox: Inbox, access: AccessSettings, groups: Groups, triage: TriageService | None, user: str
+) -> None:
     deps = inbox.deps
     opened: list[Text] = []
     incidents: list[Head] = []

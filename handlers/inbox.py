@@ -35,14 +35,23 @@ from handlers.changes.words import ChangeAsked
 from handlers.deps import Deps
 from handlers.parsing.grammar import CommandAsked, ParsedQuestion
 from handlers.parsing.question import Question, join_words, plain_text, split_words
-from handlers.parsing.sentences import language_of
-from handlers.parsing.slack_grammar import COMMAND, Help, ManifestWanted, WatchAsked, example, understand, with_program
+from handlers.parsing.slack_grammar import (
+    COMMAND,
+    Help,
+    ManifestWanted,
+    WatchAsked,
+    example,
+    language_of,
+    understand,
+    with_program,
+)
 from handlers.profiles.words import ProfileAsked
 from handlers.threads import Edits, ForAskerAlone, Meanings, remember, usual_cluster
 from handlers.user_actions import TOO_LATE_S, AcceptedDeed, ActionKind, Kinds, NotDone
 from handlers.watches import Watches, waiting_pod
 from playbooks.fit.manifest import Manifest
-from playbooks.playbook import Sources, find
+from playbooks.own.discovery import find
+from playbooks.playbook import Sources
 
 D = TypeVar("D")
 DONE, FAILED = "white_check_mark", "x"
@@ -207,8 +216,9 @@ class Inbox:
             return await self.meanings.said_back(question, meaning)
         words = meaning.words
         asked = understand(words)
-        if isinstance(asked, ParsedQuestion | Help | WatchAsked) and "--lang" not in words:
-            words = [*words, *(["--lang", language] if (language := language_of(question.words)) else [])]
+        language = language_of(question.words)
+        if language and "--lang" not in words and isinstance(asked, ParsedQuestion | Help | WatchAsked):
+            words = [*words, "--lang", language]
             asked = understand(words)
         if isinstance(asked, ManifestWanted):
             if not question.manifest:

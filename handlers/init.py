@@ -27,7 +27,7 @@ from bot.slack.calls import open_client
 from bot.slack.gateway import Gateway
 from bot.texts import Language, Prose, Text, Texts
 from handlers.cluster_choice import ClusterChoice, usual_language
-from handlers.doctor.checks import found, of_cluster
+from handlers.doctor.checks import find_links, of_cluster
 from handlers.doctor.links import Link, as_text, broken, has_failed
 from handlers.doctor.slack import Workspace
 from handlers.manifest import create_link
@@ -52,7 +52,7 @@ async def check_bot_token(token: str) -> list[Link]:
     """Links that tell whether Slack takes the bot token, and whether it has the scopes that the bot needs."""
     try:
         async with _gateway(token) as gateway:
-            return await found("doctor", Workspace(gateway), "slack-token", "slack-scopes")
+            return await find_links("doctor", Workspace(gateway), "slack-token", "slack-scopes")
     except WrongValue as error:
         return [Link("slack-token", "failed", error.text)]
 
@@ -64,7 +64,7 @@ async def check_app_token(token: str, bot_token: str) -> list[Link]:
     except WrongValue as error:
         return [Link("socket-mode", "failed", error.text)]
     async with _gateway(bot_token) as gateway:
-        return await found("doctor", Workspace(gateway, token), "socket-mode")
+        return await find_links("doctor", Workspace(gateway, token), "socket-mode")
 
 
 async def check_channel(channel: str, bot_token: str) -> list[Link]:
@@ -74,7 +74,7 @@ async def check_channel(channel: str, bot_token: str) -> list[Link]:
     except WrongValue as error:
         return [Link("slack-channel", "failed", error.text, Text("init.channel-fix"), channel)]
     async with _gateway(bot_token) as gateway:
-        return await found("doctor", Workspace(gateway, channels=[channel]), "slack-channel")
+        return await find_links("doctor", Workspace(gateway, channels=[channel]), "slack-channel")
 
 
 async def check_people(ids: str) -> list[Link]:

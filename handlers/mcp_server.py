@@ -27,7 +27,7 @@ from handlers.cluster_choice import ClusterChoice, open_sources
 from handlers.parsing.grammar import Grammar, ParsedQuestion, read, unknown_verb
 from playbooks.fit.manifest import STANDARD_INPUT, Manifest, ManifestFile
 from playbooks.own import discovery
-from playbooks.own.discovery import is_verb, playbook_of, verbs
+from playbooks.own.discovery import find, is_verb, verbs
 from playbooks.playbook import Playbook
 
 _INSTRUCTIONS = (
@@ -102,9 +102,9 @@ def offered_playbooks(named: tuple[str, ...]) -> dict[str, Playbook]:
         if not is_verb(verb):
             raise unknown_verb(verb, verbs(), "hami-bot")
     if named:
-        return {verb: playbook_of(verb) for verb in named}
+        return {verb: find(verb) for verb in named}
     own = sorted(source.verb for source, error in discovery.import_all() if error is None)[:1]
-    return {verb: playbook_of(verb) for verb in (*USUAL[: MOST - len(own)], *own)}
+    return {verb: find(verb) for verb in (*USUAL[: MOST - len(own)], *own)}
 
 
 class Tools:

@@ -14,7 +14,7 @@ from bot.hami.scheduler_logs.filter_runs import EVENT, SchedulerCall, read_calls
 from bot.hami.scheduler_logs.log_lines import NODE_UNFIT
 from bot.hami.scheduler_logs.scheduling_latency import NEEDLE
 from bot.health import SteadyAge
-from bot.metrics import BotFigures, ClusterFigures, Figures, PendingPod, counted, gaps_by_source, largest_by_type
+from bot.metrics import BotFigures, ClusterFigures, Figures, PendingPod, count_pending, gaps_by_source, largest_by_type
 from bot.periodic_jobs import Clock
 from bot.report import Report
 from bot.rows import GpuRow
@@ -25,8 +25,9 @@ from handlers.deps import Deps
 from handlers.doctor.checks import blind_marks
 from playbooks.gather.scheduler_logs import ExtenderLines, gather_extender_lines
 from playbooks.gather.scheduling import gather_install
+from playbooks.own.discovery import find
 from playbooks.pending.rows import PendingRow
-from playbooks.playbook import Sources, find
+from playbooks.playbook import Sources
 
 PACE_S = 60.0
 _WITHIN_S = 120.0
@@ -139,7 +140,7 @@ async def look_at(sources: Sources, turn: asyncio.Lock) -> ClusterFigures:
         age_s = (now - row.waiting_since).total_seconds() if row.waiting_since else 0.0
         waiting.append(PendingPod(row.namespace, cast("Code | None", row.cause), max(0.0, age_s)))
     return ClusterFigures(
-        waiting=counted(waiting),
+        waiting=count_pending(waiting),
         gpus=Counter(card.state for card in cards),
         largest_free_mib=largest_by_type((card.type, card.room) for card in cards),
         gaps=gaps_by_source(gap.source for gap in (*pending.gaps, *gpus.gaps)),

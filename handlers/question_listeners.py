@@ -34,7 +34,7 @@ from handlers.parsing.question import (
     thread_below,
 )
 from handlers.parsing.sentences import as_verb
-from handlers.parsing.slack_grammar import COMMAND, ManifestWanted, understand
+from handlers.parsing.slack_grammar import COMMAND, ManifestWanted, begins_as_command, understand
 from handlers.user_actions import NOTHING, AcceptedDeed, ActionKind, Nothing
 from playbooks.fit.manifest import Manifest, read_pods
 
@@ -89,7 +89,8 @@ class _Window:
         await self._answer(by_button(body, self._inbox.deps.now()))
 
     async def _answer(self, asked: HeardWords) -> None:
-        if asked.surface != "button" and (typed := as_verb(asked.words)):
+        is_typed = asked.surface != "button" and not begins_as_command(asked.words)
+        if is_typed and (typed := as_verb(asked.words)):
             asked = msgspec.structs.replace(asked, question=msgspec.structs.replace(asked.question, words=typed))
         begun = (verb for verb in self._verbs if verb.begins.match(asked.words))
         if verb := next((verb for verb in begun if verb.takes is None or verb.takes(asked)), None):

@@ -19,7 +19,8 @@ from bot.settings import load_settings
 from bot.texts import Text, in_english
 from handlers.cluster_choice import ClusterChoice, open_sources
 from handlers.parsing.grammar import ParsedQuestion
-from playbooks.playbook import Sources, find
+from playbooks.own.discovery import find
+from playbooks.playbook import Sources
 
 if TYPE_CHECKING:
     from bot.store.audit import Audit, AuditEntry, Verified

@@ -23,17 +23,16 @@ from bot.triage.state import News
 from handlers.deps import Deps
 from handlers.parsing.grammar import meaning_of
 from handlers.parsing.question import LONGEST, Question, plain_text, split_words
-from handlers.parsing.sentences import (
-    Meant,
+from handlers.parsing.sentences import Meant, meant
+from handlers.parsing.slack_grammar import (
     as_command,
     begins_as_command,
     in_thread,
     lacks_pod,
     language_of,
-    meant,
     names_somebody,
+    with_program,
 )
-from handlers.parsing.slack_grammar import with_program
 from playbooks.gather.pods import gather_waiting, is_of
 from playbooks.gather.subject import NOBODY_KNOWN, KnownNames, gather_names, pods_named_in
 from playbooks.playbook import Sources

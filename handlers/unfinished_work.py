@@ -90,7 +90,7 @@ class Leftovers:
         if question and sent_by and (why := await self._gate.why_not(sent_by)):
             if why != "stranger-unread":
                 self._gate.refuse(sent_by, why, question.channel, thread_ts=question.thread_ts)
-                self._deps.work.start(key, _nothing, _untold, payload=payload)
+                self._deps.work.start(key, _nothing, payload=payload)
             elif is_late:  # else Slack may tell who it is next time
                 self._drop(key, payload, "late", alone=True)
             return False
@@ -129,7 +129,7 @@ class Leftovers:
         question = deed.asked if deed else read_question(payload)
         if question is None:
             log.warning("%s is dropped: it is of another version", key)
-            self._deps.work.start(key, _nothing, _untold, payload=payload)
+            self._deps.work.start(key, _nothing, payload=payload)
             return
         log.warning("%s is dropped: %s", key, why)
         told = replace(question, public=False, beside=True) if alone else question
@@ -159,8 +159,3 @@ def _is_suspect(left: Unfinished) -> bool:
 
 async def _nothing() -> None:
     """Nothing is done of what nobody can read, or of what somebody asked who is not answered."""
-
-
-async def _untold(error: BotError) -> None:
-    """Nobody is known to be told."""
-    log.warning("%s", error)

@@ -24,7 +24,8 @@ from bot.texts import Language, Text, Texts
 from handlers.deps import Deps, TaskLease
 from handlers.parsing.question import Question
 from handlers.parsing.slack_grammar import UNWATCH, WatchAsked
-from playbooks.playbook import Sources, find
+from playbooks.own.discovery import find
+from playbooks.playbook import Sources
 from playbooks.scenes.placed_pod import AbsentScene, PlacedScene
 from playbooks.scenes.waiting_pod import PodScene
 

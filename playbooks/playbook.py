@@ -3,7 +3,6 @@
 How far back a question looks is typed as `--since 1h`.
 """
 
-import importlib
 import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
@@ -107,11 +106,6 @@ def load() -> Mapping[str, str]:
     """The verbs and the names of their modules, which are not imported; the folders are read once."""
     files = Path(playbooks.__path__[0]).glob("*/playbook.py")
     return {file.parent.name: f"{playbooks.__name__}.{file.parent.name}.playbook" for file in sorted(files)}
-
-
-def find(verb: str) -> Playbook:
-    """The playbook of a verb that `load` lists."""
-    return importlib.import_module(load()[verb]).PLAYBOOK
 
 
 def read_namespace(text: str) -> str:

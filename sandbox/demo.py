@@ -20,7 +20,8 @@ import yaml
 
 from bot.errors import BotError, UsageError
 from bot.texts import Language
-from playbooks.playbook import find, load
+from playbooks.own.discovery import find
+from playbooks.playbook import load
 from sandbox.apiserver import ApiServer, Timing
 from sandbox.slack import SlackServer
 from sandbox.slack.seed import PAT, SHARED, Room, Seed, Verb

@@ -13,7 +13,8 @@ from typing import Any, NamedTuple
 from bot.kube.recording.recorded_cluster import RecordedCluster
 from bot.report import Report
 from bot.texts import Language, Texts
-from playbooks.playbook import Sources, find
+from playbooks.own.discovery import find
+from playbooks.playbook import Sources
 from tests.report_schema import validated
 
 CASES = Path(__file__).parent / "cases"

@@ -14,7 +14,7 @@ from bot.metrics import (
     Exposition,
     Figures,
     PendingPod,
-    counted,
+    count_pending,
     gaps_by_source,
     metrics_route,
 )
@@ -53,7 +53,7 @@ def figures_of(**clusters: ClusterFigures | None) -> Figures:
 def everything() -> Figures:
     """Figures with a value of each metric."""
     seen = ClusterFigures(
-        counted(waiting(2, "ml")), {"free": 1}, {"A100": 7}, gaps_by_source(["nodes"]), 0.5, 1.8e9, cache_age_s=3
+        count_pending(waiting(2, "ml")), {"free": 1}, {"A100": 7}, gaps_by_source(["nodes"]), 0.5, 1.8e9, cache_age_s=3
     )
     figures = figures_of(lab=seen)
     figures.bot = BotFigures(1, 0, {"open": 1}, 0, 0.0, 2, 1.5)

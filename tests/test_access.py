@@ -4,13 +4,14 @@ from itertools import product
 
 import pytest
 
-from bot.access import Access, Action, WhyDenied, groups_in, role_of, why_denied
+from bot.access import Action, WhyDenied, groups_in, role_of, why_denied
+from bot.settings.schema import AccessSettings
 from bot.texts import in_english
 
 OPERATOR, APPROVER, BOTH, VIEWER = "U0OPERATOR", "U0APPROVER", "U0BOTH", "U0VIEWER"
 MEMBER, GROUP, BOSSES = "U0MEMBER", "S0OPERATORS", "S0BOSSES"
 ROOM, ELSEWHERE, DIRECT = "C0ROOM", "C0ELSEWHERE", "D0DIRECT"
-SET = Access(frozenset({OPERATOR, BOTH, GROUP}), frozenset({APPROVER, BOTH, BOSSES}), frozenset({ROOM}))
+SET = AccessSettings(operators=(OPERATOR, BOTH, GROUP), approvers=(APPROVER, BOTH, BOSSES), channels=(ROOM,))
 PEOPLE = {
     OPERATOR: (frozenset(), "operator"),
     APPROVER: (frozenset(), "approver"),
@@ -23,7 +24,7 @@ PEOPLE = {
 ACTIONS = ("raise", "extend", "revert", "approve", "refuse", "examine")
 
 
-def may(user: str, channel: str, action: str, requester: str = "U0SOMEONE", access: Access = SET) -> bool:
+def may(user: str, channel: str, action: str, requester: str = "U0SOMEONE", access: AccessSettings = SET) -> bool:
     return why_denied(access, user, PEOPLE[user][0], channel, action, requester=requester) is None
 
 
@@ -49,7 +50,7 @@ def test_the_whole_matrix(user: str, channel: str, action: str) -> None:
 @pytest.mark.parametrize("action", ACTIONS)
 @pytest.mark.parametrize("user", PEOPLE)
 def test_by_default_nobody_may_change_anything(user: str, action: str) -> None:
-    assert not may(user, ROOM, action, access=Access())
+    assert not may(user, ROOM, action, access=AccessSettings())
 
 
 @pytest.mark.parametrize("user", PEOPLE)
@@ -64,25 +65,28 @@ def test_who_asked_for_a_change_may_always_end_it(user: str) -> None:
 
 
 def test_without_named_channels_every_channel_will_do() -> None:
-    assert may(OPERATOR, ELSEWHERE, "raise", access=SET._replace(channels=frozenset()))
+    assert may(OPERATOR, ELSEWHERE, "raise", access=SET.model_copy(update={"channels": ()}))
 
 
 def test_what_somebody_else_has_to_approve_is_not_asked_for_where_nobody_else_is() -> None:
-    everywhere = SET._replace(channels=frozenset())
+    everywhere = SET.model_copy(update={"channels": ()})
+    together = everywhere.model_copy(update={"two_person": True})
     assert may(OPERATOR, DIRECT, "raise", access=everywhere)
-    assert not may(OPERATOR, DIRECT, "raise", access=everywhere._replace(two_person=True))
-    assert may(OPERATOR, ROOM, "raise", access=everywhere._replace(two_person=True))
+    assert not may(OPERATOR, DIRECT, "raise", access=together)
+    assert may(OPERATOR, ROOM, "raise", access=together)
 
 
 def test_a_refusal_says_why_and_who_may() -> None:
-    everybody = tuple(sorted(SET.operators | SET.approvers))
+    everybody = tuple(sorted({*SET.operators, *SET.approvers}))
     assert refused(SET, VIEWER, ROOM, "raise") == ("you may not change the scheduler", everybody, ())
     assert refused(SET, VIEWER, ROOM, "approve") == ("you may not approve a change", (*sorted(SET.approvers),), ())
     assert refused(SET, OPERATOR, ELSEWHERE, "raise") == ("changes are not asked for here", (), (ROOM,))
-    assert "access.operators" in refused(Access(), VIEWER, ROOM, "raise")[0]
+    assert "access.operators" in refused(AccessSettings(), VIEWER, ROOM, "raise")[0]
 
 
-def refused(access: Access, user: str, channel: str, action: Action) -> tuple[str, tuple[str, ...], tuple[str, ...]]:
+def refused(
+    access: AccessSettings, user: str, channel: str, action: Action
+) -> tuple[str, tuple[str, ...], tuple[str, ...]]:
     denied = why_denied(access, user, (), channel, action)
     assert isinstance(denied, WhyDenied)
     return in_english(denied.why), denied.who, denied.where
@@ -96,4 +100,4 @@ def test_one_who_may_approve_is_told_who_else_may() -> None:
 
 def test_only_the_groups_of_the_settings_are_asked_for() -> None:
     assert groups_in(SET) == (BOSSES, GROUP)
-    assert groups_in(Access()) == ()
+    assert groups_in(AccessSettings()) == ()

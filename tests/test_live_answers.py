@@ -9,7 +9,8 @@ import pytest
 from bot.kube.client.connect import open_cluster
 from bot.report import Report
 from bot.texts import Texts
-from playbooks.playbook import Sources, find
+from playbooks.own.discovery import find
+from playbooks.playbook import Sources
 from sandbox.apiserver import ApiServer, Fault
 from tests.cases_support import CASES, VERSIONS, ask, scenarios
 

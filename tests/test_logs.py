@@ -13,7 +13,7 @@ import aiohttp
 import pytest
 from aiohttp import web
 
-from bot.endpoint import ALERTS_PATH, AlertsEndpoint, alerts_route
+from bot.endpoint import ALERTS_PATH, alerts_route
 from bot.errors import begin_request, request_id
 from bot.kube.models import NODES
 from bot.kube.watch.cache import CachedCluster
@@ -195,7 +195,7 @@ async def test_a_revert_that_fails_and_its_next_try_have_the_same_id(tmp_path: P
 
 async def test_a_delivery_of_alerts_has_an_id_that_another_does_not_have(log: Log) -> None:
     taken = Taken()
-    route = alerts_route(AlertsEndpoint(taken.take, lambda: False, token="t"))
+    route = alerts_route(taken.take, lambda: False, token="t")
     application = web.Application()
     application.router.add_post(ALERTS_PATH, route)
     async with Served(application) as served, aiohttp.ClientSession() as session:

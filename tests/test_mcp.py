@@ -22,7 +22,7 @@ from handlers.mcp_server import MOST, USUAL, capped, input_schema, offered_playb
 from handlers.parsing.grammar import Grammar, read
 from handlers.shell import Processes
 from handlers.shell import main as shell
-from playbooks.playbook import find
+from playbooks.own.discovery import find
 from tests.cases_support import CASES, VERSIONS
 from tests.report_schema import PUBLISHED, validated
 from tests.shell import POD, RECORDING, ROOT, hami_bot, served

@@ -32,7 +32,7 @@ from bot.metrics import (
     ClusterFigures,
     Exposition,
     PendingPod,
-    counted,
+    count_pending,
     gaps_by_source,
     largest_by_type,
     metrics_route,
@@ -41,8 +41,9 @@ from bot.settings.schema import ClusterSettings, MetricsSettings
 from bot.texts import Texts
 from handlers.inbox import timed
 from handlers.metrics_poller import look_at
+from playbooks.own.discovery import find
 from playbooks.pending.rows import PendingRow
-from playbooks.playbook import Sources, find
+from playbooks.playbook import Sources
 from sandbox.apiserver import ApiServer, Fault
 from sandbox.slack import SlackServer
 from tests.kube.live_servers import write_kubeconfig
@@ -65,7 +66,7 @@ def samples(text: str) -> dict[str, list[tuple[dict[str, str], float]]]:
 
 def test_pods_are_counted_by_namespace_class_and_code() -> None:
     pending = (*waiting(3, "ml"), *waiting(2, "cv", "wrong-scheduler", 90.0), PendingPod("ml", None, 10.0))
-    told = samples(text_of(figures_of(lab=ClusterFigures(counted(pending)))))
+    told = samples(text_of(figures_of(lab=ClusterFigures(count_pending(pending)))))
     assert told["hami_bot_pending_pods"] == [
         ({"cluster": "lab", "namespace": "ml", "class": "capacity", "code": "card-insufficient-memory"}, 3.0),
         ({"cluster": "lab", "namespace": "cv", "class": "misconfigured", "code": "wrong-scheduler"}, 2.0),
@@ -85,14 +86,14 @@ def test_gpus_are_told_by_state_and_the_largest_free_slice_by_type() -> None:
 
 
 def test_of_a_cluster_that_could_not_be_read_nothing_is_told_but_that() -> None:
-    told = samples(text_of(figures_of(lab=ClusterFigures(counted(waiting(1, "ml"))), gone=None)))
+    told = samples(text_of(figures_of(lab=ClusterFigures(count_pending(waiting(1, "ml"))), gone=None)))
     assert told["hami_bot_blind"] == [({"cluster": "lab"}, 0.0), ({"cluster": "gone"}, 1.0)]
     others = [labels for name, some in told.items() if name != "hami_bot_blind" for labels, _ in some]
     assert "gone" not in [labels.get("cluster") for labels in others]
 
 
 def test_a_cluster_whose_self_test_failed_is_blind_and_its_figures_stay() -> None:
-    figures = figures_of(lab=ClusterFigures(counted(waiting(1, "ml"))), prod=ClusterFigures())
+    figures = figures_of(lab=ClusterFigures(count_pending(waiting(1, "ml"))), prod=ClusterFigures())
     figures.blind = frozenset({"lab"})
     told = samples(text_of(figures))
     assert told["hami_bot_blind"] == [({"cluster": "lab"}, 1.0), ({"cluster": "prod"}, 0.0)]
@@ -110,7 +111,7 @@ def test_what_the_store_could_not_tell_is_left_out() -> None:
 
 def test_namespaces_beyond_the_most_are_counted_together() -> None:
     pending = [pod for n in range(MOST_NAMESPACES + 50) for pod in waiting(2 if n < MOST_NAMESPACES else 1, f"ns-{n}")]
-    told = samples(text_of(figures_of(lab=ClusterFigures(counted(pending)))))["hami_bot_pending_pods"]
+    told = samples(text_of(figures_of(lab=ClusterFigures(count_pending(pending)))))["hami_bot_pending_pods"]
     assert len(told) == MOST_NAMESPACES + 1
     assert [value for labels, value in told if labels["namespace"] == OTHERS] == [50.0]
     assert sum(value for _, value in told) == len(pending)
@@ -131,7 +132,9 @@ HOSTILE = ('a"b\\c', 'x\nhami_bot_blind{cluster="lab"} 7\n# EOF', "\r\u2028\x00\
 @pytest.mark.parametrize("accept", ["", OPEN_METRICS])
 @pytest.mark.parametrize("name", HOSTILE)
 def test_a_hostile_name_is_a_value_of_its_label_and_nothing_else(name: str, accept: str) -> None:
-    seen = ClusterFigures(counted(waiting(1, name)), {name: 1}, largest_by_type([(name, 7)]), gaps_by_source([name]))
+    seen = ClusterFigures(
+        count_pending(waiting(1, name)), {name: 1}, largest_by_type([(name, 7)]), gaps_by_source([name])
+    )
     _, text = asyncio.run(scraped(figures_of(lab=seen), Accept=accept))
     families = {family.name: family.samples for family in (parsed if accept else parsed_plain)(text)}
     assert [sample.labels["namespace"] for sample in families["hami_bot_pending_pods"]] == [name]
@@ -293,7 +296,7 @@ async def metrics_served(slack: SlackServer, folder: Path, opener: Any = recorde
 
 async def test_a_question_in_slack_is_counted_with_its_ack_its_playbook_and_its_outcome(tmp_path: Path) -> None:
     def counts(histogram: process_counters.Histogram, *labels: str) -> int:
-        return sum(told[-1] for found, told, _ in histogram.told() if found == labels)
+        return sum(told[-1] for found, told, _ in histogram.cumulated() if found == labels)
 
     before = counts(process_counters.ACKS), counts(process_counters.PLAYBOOKS, "why", "answered")
     async with a_bot(tmp_path) as here:
@@ -311,7 +314,7 @@ async def test_a_question_in_slack_is_counted_with_its_ack_its_playbook_and_its_
 def test_a_playbook_that_fails_is_counted_under_what_became_of_it(error: Exception, outcome: str) -> None:
     with pytest.raises(type(error)), timed(f"verb-{outcome}"):
         raise error
-    assert (f"verb-{outcome}", outcome) in [labels for labels, _, _ in process_counters.PLAYBOOKS.told()]
+    assert (f"verb-{outcome}", outcome) in [labels for labels, _, _ in process_counters.PLAYBOOKS.cumulated()]
 
 
 async def test_every_request_to_an_api_server_is_counted_with_its_answer(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from handlers.shell_grammar import build_grammar
 from playbooks import api
 from playbooks.own import discovery
 from playbooks.own.cluster import OwnCluster
-from playbooks.own.discovery import playbook_of
+from playbooks.own.discovery import find
 from playbooks.own.interface import OPTIONS
 from playbooks.playbook import ALL, Sources, load
 from tests import own_playbooks as own
@@ -31,7 +31,7 @@ folder, examples = own.folder, own.examples
 
 def answered(verb: str, recording: Path, **values: Any) -> Report:
     """The report on a recording in English, after all checks that our own reports pass, in every language."""
-    playbook = playbook_of(verb)
+    playbook = find(verb)
     snapshot = asyncio.run(playbook.gather(playbook.request(**values), Sources(RecordedCluster.open(recording))))
     english, *others = (playbook.report(snapshot, Texts(language)) for language in LANGUAGES)
     for report in (english, *others):

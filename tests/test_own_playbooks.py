@@ -16,12 +16,11 @@ from bot.texts import Texts
 from handlers.doctor.checks import own_playbooks
 from handlers.doctor.links import Link, in_words
 from handlers.mcp_server import USUAL, input_schema, offered_playbooks
-from handlers.parsing.sentences import as_command
-from handlers.parsing.slack_grammar import Help, example, understand
+from handlers.parsing.slack_grammar import Help, as_command, example, understand
 from handlers.shell import Processes
 from handlers.shell import main as shell
 from playbooks.own import discovery, running
-from playbooks.own.discovery import playbook_of
+from playbooks.own.discovery import find
 from playbooks.own.interface import OwnPlaybookError
 from playbooks.playbook import Sources
 from sandbox.apiserver import ApiServer
@@ -221,7 +220,7 @@ def test_a_file_that_changed_is_read_again_without_a_restart(folder: Path, ask: 
     for verdict in ("fine", "finer"):
         file.write_text((WORKS + ENDS).replace('Answer("fine"', f'Answer("{verdict}"'))
         os.utime(file, ns=(0, len(verdict)))
-        assert playbook_of("late").summary
+        assert find("late").summary
         assert json.loads(ask("late", "--recording", RECORDING, "-o", "json")[1])["verdict"] == verdict
     file.unlink()
     assert "does not work: FileNotFoundError" in understand_error("late")
@@ -310,7 +309,7 @@ async def test_one_that_blocks_holds_up_nobody_else(folder: Path) -> None:
         "slow",
         f"{WORKS}{gate}def diagnose(free, say):\n    return Answer(str(free), [finding('x', severity='info')])\n{ENDS}",
     )
-    playbook = playbook_of("slow")
+    playbook = find("slow")
     asking = asyncio.create_task(playbook.gather({}, Sources(RecordedCluster.open(Path(RECORDING)))))
     await asyncio.sleep(0)
     sys.modules["hami_bot_own_slow"].GATE.set()  # which a loop that is held up never comes to
@@ -328,7 +327,7 @@ def test_a_changed_file_whose_import_never_ends_holds_the_bot_up_for_a_moment_on
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = add(folder, "late", WORKS + ENDS)
-    assert playbook_of("late").summary
+    assert find("late").summary
     monkeypatch.setattr(discovery, "AGAIN_S", 0.01)
     file.write_text("import threading\nthreading.Event().wait()\n")
     os.utime(file, ns=(0, 1))
@@ -337,7 +336,7 @@ def test_a_changed_file_whose_import_never_ends_holds_the_bot_up_for_a_moment_on
 
 def test_a_changed_file_answers_once_its_long_import_is_done(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = add(folder, "late", WORKS + ENDS)
-    assert playbook_of("late").summary
+    assert find("late").summary
     monkeypatch.setattr(discovery, "AGAIN_S", 0.01)
     file.write_text(f"import threading\nGATE = threading.Event()\nassert GATE.wait(60)\n{WORKS}{ENDS}")
     os.utime(file, ns=(0, 1))
@@ -345,7 +344,7 @@ def test_a_changed_file_answers_once_its_long_import_is_done(folder: Path, monke
     [importing] = discovery._imports.values()
     sys.modules["hami_bot_own_late"].GATE.set()
     assert importing.result(60)
-    assert playbook_of("late").summary
+    assert find("late").summary
 
 
 def test_a_live_cluster_is_read_as_a_recording_is(examples: Path, tmp_path: Path, ask: Ask) -> None:
@@ -375,7 +374,7 @@ PLAYBOOK = Playbook("Everything that may be read", gather, diagnose)
 
 async def test_all_that_is_promised_can_be_read_with_the_rights_of_the_chart(folder: Path) -> None:
     add(folder, "everything", EVERYTHING)
-    playbook, access = playbook_of("everything"), Noting(granted(manifests(), BOT))
+    playbook, access = find("everything"), Noting(granted(manifests(), BOT))
     async with ApiServer.from_recording(Path(RECORDING)) as server:
         server.access = access
         config = folder / "kubeconfig"

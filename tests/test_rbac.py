@@ -28,7 +28,8 @@ from handlers.cluster_choice import ClusterChoice, open_sources
 from handlers.shell_commands import write_recording
 from playbooks.gather.pods import asks_for_devices
 from playbooks.gather.scheduling import gather_install
-from playbooks.playbook import Sources, find, load
+from playbooks.own.discovery import find
+from playbooks.playbook import Sources, load
 from sandbox.apiserver import ApiServer, Rule
 from sandbox.apiserver.access import Access
 from tests.cases_support import CASES, VERSIONS, questions, scenarios

@@ -14,7 +14,8 @@ import yaml
 from bot.changes.kinds import KINDS, VERBS
 from bot.settings.schema import Settings
 from bot.texts import LANGUAGES, Language
-from playbooks.playbook import find, load
+from playbooks.own.discovery import find
+from playbooks.playbook import load
 from tests.finding_codes import finding_codes, impact_codes
 from tests.update_docs import (
     CODES,

@@ -20,7 +20,8 @@ from bot.texts import Texts
 from handlers.cluster_choice import ClusterChoice, open_sources
 from handlers.doctor.checks import at_cluster
 from handlers.doctor.links import in_words
-from playbooks.playbook import Sources, find, load
+from playbooks.own.discovery import find
+from playbooks.playbook import Sources, load
 from sandbox.apiserver import ApiServer, Rule
 from sandbox.apiserver.access import Access
 from sandbox.apiserver.statuses import Target

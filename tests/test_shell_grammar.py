@@ -10,8 +10,8 @@ from bot.errors import UsageError
 from bot.texts import in_english
 from handlers.mcp_server import offered_playbooks
 from handlers.parsing.grammar import ParsedQuestion, known_word, read
-from handlers.parsing.sentences import as_command, as_verb, meant
-from handlers.parsing.slack_grammar import understand
+from handlers.parsing.sentences import as_verb, meant
+from handlers.parsing.slack_grammar import as_command, understand
 from handlers.shell_grammar import build_grammar, chosen_cluster, reading_grammar
 
 CHANGING = (*VERBS, "revert-overdue")

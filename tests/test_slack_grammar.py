@@ -17,7 +17,8 @@ from bot.render.overview import steps_shown
 from bot.report import VERDICT_LIMIT, Report, as_json
 from bot.slack.render.report import render_report
 from bot.texts import LANGUAGES, Texts, in_english
-from playbooks.playbook import Sources, find, load
+from playbooks.own.discovery import find
+from playbooks.playbook import Sources, load
 from sandbox.apiserver import ApiServer, Fault
 from sandbox.slack.validate import validate_blocks
 from tests.cases_support import CASES, Question, edited, files_of, gist, in_full, questions, text_of, without

@@ -3,7 +3,7 @@
 import asyncio
 import re
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import cast
@@ -11,7 +11,7 @@ from typing import cast
 import pytest
 from slack_bolt.app.async_app import AsyncApp
 
-from bot.endpoint import ALERTS_PATH, AlertsEndpoint
+from bot.endpoint import ALERTS_PATH, Handler, alerts_route
 from bot.http import SLACK_PATH, Clients, ConnectionLimits, Slack, serve_http
 from bot.triage.webhook import Alert
 from sandbox.slack import SlackServer
@@ -77,7 +77,7 @@ async def guests(port: int) -> AsyncGenerator[Guests]:
 def played(
     scene: Callable[[Guests], Awaitable[None]],
     limits: ConnectionLimits = LIMITS,
-    alerts_endpoint: AlertsEndpoint | None = None,
+    posts: Mapping[str, Handler] = {},
 ) -> None:
     """At a port with these limits, where Slack may post."""
 
@@ -85,7 +85,7 @@ def played(
         slack = Slack(lambda: cast("AsyncApp", "nothing gets so far"), "secret", lambda: False)
         async with (
             asyncio.timeout(180),
-            serve_http("127.0.0.1:0", str, slack, alerts_endpoint, limits=limits) as address,
+            serve_http("127.0.0.1:0", str, slack, posts, limits=limits) as address,
             guests(int(address.rpartition(":")[2])) as those,
         ):
             await scene(those)
@@ -228,7 +228,7 @@ def test_a_request_that_is_being_worked_on_makes_room_for_nobody() -> None:
         go_on.set()
         assert await reader.readline() == b"HTTP/1.1 200 OK\r\n"
 
-    played(scene, alerts_endpoint=AlertsEndpoint(take, lambda: False, token="t"))
+    played(scene, posts={ALERTS_PATH: alerts_route(take, lambda: False, token="t")})
 
 
 def test_of_half_sent_bodies_that_are_too_much_together_the_one_that_has_waited_longest_goes() -> None:

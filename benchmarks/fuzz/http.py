@@ -10,7 +10,7 @@ from functools import partial
 from urllib.parse import urlsplit
 
 from benchmarks.fuzz.targets import Target
-from bot.endpoint import ALERTS_PATH, AlertsEndpoint
+from bot.endpoint import ALERTS_PATH, alerts_route
 from bot.http import Slack, serve_http
 from bot.pager import pager_routes
 from bot.settings.oncall import PagingSettings
@@ -35,8 +35,8 @@ def endpoints() -> Generator[Target]:
 
     async def serve() -> None:
         paging = PagingSettings.model_validate({"pagerduty": {"routing_key": "x", "webhook_secret": _TOKEN}})
-        alerts = AlertsEndpoint(take, _no, token=_TOKEN, pager_routes=pager_routes(paging, hear, _no))
-        async with serve_http("127.0.0.1:0", str, Slack(lambda: None, _TOKEN, _no), alerts) as served:
+        posts = {ALERTS_PATH: alerts_route(take, _no, token=_TOKEN), **pager_routes(paging, hear, _no)}
+        async with serve_http("127.0.0.1:0", str, Slack(lambda: None, _TOKEN, _no), posts) as served:
             address.append(served)
             ready.set()
             await stopped.wait()

@@ -54,7 +54,8 @@ from bot.triage.webhook import WrongBody, read_alerts
 from handlers.parsing.question import normalise, split_words
 from handlers.parsing.slack_grammar import understand
 from playbooks.fit.manifest import Manifest, read_pods
-from playbooks.playbook import Sources, find
+from playbooks.own.discovery import find
+from playbooks.playbook import Sources
 from sandbox.slack.validate import validate_blocks
 
 ROOT = Path(__file__).parents[2]

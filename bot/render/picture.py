@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
+import msgspec
+from msgspec.structs import replace
 from PIL import Image, ImageDraw
 
 from bot.render.overview import GpusByNode, gpus_by_node
@@ -48,7 +50,7 @@ class _Row(NamedTuple):
     says: Text
 
 
-class _Layout(NamedTuple):
+class _Layout(msgspec.Struct, frozen=True):
     """Pixels: the picture's width, the height of a row and of its bars, the font's; room for labels and for sums."""
 
     width: int
@@ -85,7 +87,7 @@ def picture(report: Report, say: Texts) -> bytes | None:
     per_column = min(-(-len(rows) // layout.columns), (_TALLEST - _HEAD - _FOOT) // layout.row)
     shown = rows[: per_column * layout.columns]
     wide_column = (layout.width - _MARGIN) // layout.columns - _MARGIN
-    layout = layout._replace(label=min(layout.label, max(wide(row.label, layout.font) for row in shown) + 14))
+    layout = replace(layout, label=min(layout.label, max(wide(row.label, layout.font) for row in shown) + 14))
     bars = wide_column - layout.label - layout.says
     card = max(bars // max(len(row.bars) for row in shown), _THINNEST)
     canvas = Canvas((layout.width, _HEAD + per_column * layout.row + _FOOT), say.about(noun))

@@ -22,7 +22,7 @@ from bot.report.tables import Uuid as Uuid
 from bot.report.tables import in_no_overview as in_no_overview
 from bot.report.tables import prose_table as prose_table
 from bot.report.tables import table_in_words
-from bot.texts import GPU, NOUN_VALUE, Prose, Texts, beginning, kept
+from bot.texts import GPU, NOUN_VALUE, Prose, Texts, beginning, stored_text
 
 SCHEMA = "hami-bot.report/v1"
 NEWER_HAMI = "newer HAMi"
@@ -57,7 +57,7 @@ def _parts(prose: Prose) -> tuple[str, str, Mapping[str, Any]]:
 
 
 def _prose(words: str, key: str, values: Mapping[str, Any]) -> Prose:
-    return kept(key, values) if key else words
+    return stored_text(key, values) if key else words
 
 
 def about(prose: Prose, noun: str) -> Prose:
@@ -189,7 +189,8 @@ def new_finding(
     """A finding whose claim may be a text, before it is in words; each evidence once."""
     words, key, values = _parts(claim)
     proofs, scope = tuple(dict.fromkeys(evidence)), Scope(tuple(sorted(nodes)))
-    return Finding(code, words, severity, confidence, scope, proofs, tuple(next_actions), key, values)
+    actions = tuple(next_actions)
+    return Finding(code, words, severity, confidence, scope, proofs, next_actions=actions, key=key, values=values)
 
 
 class Gap(_WithProse, frozen=True):
@@ -222,7 +223,7 @@ def gap(source: str, why: Prose, hint: Prose = "") -> Gap:
     """A gap whose reason and hint may be texts, before it is in words."""
     why_words, key, values = _parts(why)
     hint_words, hint_key, hint_values = _parts(hint)
-    return Gap(source, why_words, hint_words, key, values, hint_key, hint_values)
+    return Gap(source, why_words, hint_words, key, values, hint_key=hint_key, hint_values=hint_values)
 
 
 class Subject(Value, frozen=True):

@@ -90,7 +90,7 @@ async def open_client(api_url: str, bot_token: str) -> AsyncGenerator[tuple[Asyn
         yield client, session
 
 
-async def happens(event: asyncio.Event, within_s: float) -> bool:
+async def is_set_within(event: asyncio.Event, within_s: float) -> bool:
     """Waits for the event for `within_s` seconds at most; True if it was set."""
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(within_s):

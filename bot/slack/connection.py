@@ -22,7 +22,7 @@ from slack_sdk.socket_mode.request import SocketModeRequest
 from slack_sdk.web.async_client import AsyncWebClient
 
 from bot.slack.app import BotApp
-from bot.slack.calls import happens, proxy_for
+from bot.slack.calls import is_set_within, proxy_for
 from bot.slack.failures import seconds_to_wait
 
 LONGEST_WAIT_S = 60.0
@@ -68,43 +68,69 @@ class Turn:
         await asyncio.sleep(self._not_before - asyncio.get_running_loop().time())
 
 
-class Connection:
+class Connection(SocketModeClient):
     """One Socket Mode connection. Connects when it is made, and again whenever the connection is lost, until it is
     closed.
 
     `ticket` is the address to begin with; without one, and later, Slack is asked for another. `leaving` is Slack's word
     for why it is about to close this connection, "" while it is not; the connection is then not made again.
+
+    It waits longer after each refusal: apps.connections.open is Tier 1, and slack-sdk tries again at every ping. What
+    Slack sends is looked at first: slack-sdk answers a request to go by closing at once, with envelopes on their way.
+    That is left to `Sockets`.
     """
 
     def __init__(  # noqa: PLR0917  # only `Sockets` makes one
         self, app: AsyncApp, app_token: str, api_url: str, ping_interval_s: float, turn: Turn, ticket: str = ""
     ) -> None:
         self._app = app
+        self._turn = turn
+        self._wait_s = 0.0
         self.news = asyncio.Event()
         """It is connected, or Slack asks it to go."""
         self._taken = 0
         self._idle = asyncio.Event()
         self._idle.set()
         self.leaving = ""
-        self._client = _PatientClient(self, app_token, api_url, ping_interval_s, turn)
+        opener = AsyncWebClient(base_url=api_url, retry_handlers=[])
+        opener.proxy = proxy_for(api_url)
+        super().__init__(app_token=app_token, logger=client_log, web_client=opener, ping_interval=ping_interval_s)
         if ticket:
-            self._client.wss_uri, self._client.proxy = ticket, proxy_for(ticket)
-        self._client.socket_mode_request_listeners.append(self._handle)
-        self.connecting = asyncio.create_task(self._client.connect())
+            self.wss_uri, self.proxy = ticket, proxy_for(ticket)
+        self.socket_mode_request_listeners.append(self._handle)
+        self.connecting = asyncio.create_task(self.connect())
         """Ends with the first connection."""
         self.connecting.add_done_callback(lambda _: self.news.set())
 
-    async def is_up(self) -> bool:
-        return await self._client.is_connected()
+    async def issue_new_wss_url(self) -> str:
+        await asyncio.sleep(self._wait_s)
+        await self._turn.come()
+        opener: Any = self.web_client  # its annotations are too loose to be of use
+        try:
+            answer = await opener.apps_connections_open(app_token=self.app_token)
+        except (SlackClientError, OSError, TimeoutError) as error:
+            self._wait_s = min(LONGEST_WAIT_S, max(1.0, self._wait_s * 2))
+            headers: Any = getattr(getattr(error, "response", None), "headers", {})
+            if "Retry-After" in headers:
+                self._turn.pause(seconds_to_wait(headers["Retry-After"]))
+            raise
+        self._wait_s = 0.0
+        url = str(answer["url"])
+        self.proxy = proxy_for(url)
+        return url
 
     def forget_ticket(self) -> bool:
         """Drops the connection's ticket, so that the next try asks for a new one; True if it had one."""
-        had = self._client.wss_uri is not None
-        self._client.wss_uri = None
+        had = self.wss_uri is not None
+        self.wss_uri = None
         return had
 
-    def took(self, frame: str) -> bool:
-        """Notes what Slack sent as soon as it is read; True if the client has to get the frame as well."""
+    async def enqueue_message(self, message: str) -> None:
+        if self._took(message):
+            await super().enqueue_message(message)
+
+    def _took(self, frame: str) -> bool:
+        """Notes what Slack sent as soon as it is read; True if slack-sdk has to get the frame as well."""
         if '"envelope_id"' in frame:
             self._taken += 1
             self._idle.clear()
@@ -118,7 +144,7 @@ class Connection:
         if envelope.get("type") != "disconnect":
             return True
         self.leaving = str(envelope.get("reason") or "disconnect")
-        self._client.auto_reconnect_enabled = False
+        self.auto_reconnect_enabled = False
         self.news.set()
         return False
 
@@ -139,57 +165,13 @@ class Connection:
         """Takes no more envelopes, and closes when all taken ones are acked: their acks would be lost otherwise."""
         self.connecting.cancel()
         await asyncio.gather(self.connecting, return_exceptions=True)
-        receiver: asyncio.Future[None] | None = cast("Any", self._client).message_receiver
+        receiver: asyncio.Future[None] | None = cast("Any", self).message_receiver
         if receiver:
             receiver.cancel()
-        await happens(self._idle, _LONGEST_ACK_S)
+        await is_set_within(self._idle, _LONGEST_ACK_S)
         with contextlib.suppress(SlackClientError, OSError, RuntimeError):
-            await self._client.close()
-        await self._client.aiohttp_client_session.close()
-
-
-class _PatientClient(SocketModeClient):
-    """Waits longer after each refusal: apps.connections.open is Tier 1, and slack-sdk tries again at every ping.
-
-    What Slack sends is shown to the connection first. slack-sdk answers a request to go by closing at once, with
-    envelopes on their way: that is left to `Sockets`.
-    """
-
-    def __init__(
-        self, connection: Connection, app_token: str, api_url: str, ping_interval_s: float, turn: Turn
-    ) -> None:
-        opener = AsyncWebClient(base_url=api_url, retry_handlers=[])
-        opener.proxy = proxy_for(api_url)
-        super().__init__(
-            app_token=app_token,
-            logger=client_log,
-            web_client=opener,
-            ping_interval=ping_interval_s,
-        )
-        self._connection = connection
-        self._turn = turn
-        self._wait_s = 0.0
-
-    async def issue_new_wss_url(self) -> str:
-        await asyncio.sleep(self._wait_s)
-        await self._turn.come()
-        opener: Any = self.web_client  # its annotations are too loose to be of use
-        try:
-            answer = await opener.apps_connections_open(app_token=self.app_token)
-        except (SlackClientError, OSError, TimeoutError) as error:
-            self._wait_s = min(LONGEST_WAIT_S, max(1.0, self._wait_s * 2))
-            headers: Any = getattr(getattr(error, "response", None), "headers", {})
-            if "Retry-After" in headers:
-                self._turn.pause(seconds_to_wait(headers["Retry-After"]))
-            raise
-        self._wait_s = 0.0
-        url = str(answer["url"])
-        self.proxy = proxy_for(url)
-        return url
-
-    async def enqueue_message(self, message: str) -> None:
-        if self._connection.took(message):
-            await super().enqueue_message(message)
+            await self.close()
+        await self.aiohttp_client_session.close()
 
 
 CONNECTIONS = 2
@@ -284,11 +266,11 @@ class Sockets:
         """Returns when the connection should be replaced: Slack asks for it, or nothing else helps."""
         bad = 0
         while bad < _BAD_BEFORE_NEW_CLIENT:
-            await happens(connection.news, self._watch_s)
+            await is_set_within(connection.news, self._watch_s)
             connection.news.clear()
             if connection.leaving:
                 return
-            self._up[number] = await connection.is_up()
+            self._up[number] = await connection.is_connected()
             if self._up[number]:
                 bad, self._last_up = 0, self._clock()
                 self._first.set()
@@ -306,8 +288,8 @@ class Sockets:
         async def close() -> None:
             loop = asyncio.get_running_loop()
             ends = loop.time() + linger_s
-            while loop.time() < ends and not self._stopping.is_set() and await connection.is_up():
-                await happens(self._stopping, self._watch_s)
+            while loop.time() < ends and not self._stopping.is_set() and await connection.is_connected():
+                await is_set_within(self._stopping, self._watch_s)
             await connection.close_when_acked()
 
         task = asyncio.create_task(close())

@@ -144,22 +144,9 @@ _WORDS = {
         "invalid_auth not_authed token_revoked token_expired account_inactive not_allowed_token_type "
         "org_login_required two_factor_setup_required"
     ),
-    Problem.BAD_REQUEST: (
-        "as_user_not_supported bad_timestamp block_mismatch cant_broadcast_message channels_limit_exceeded "
-        "deprecated_endpoint method_deprecated unknown_method draft_already_deleted draft_already_sent "
-        "draft_has_conflict draft_not_found duplicate_channel_not_found duplicate_external_id "
-        "duplicate_message_not_found insecure_request invalid_arg_name invalid_array_arg invalid_arguments "
-        "invalid_attachments invalid_blocks invalid_blocks_format invalid_charset invalid_cursor "
-        "invalid_form_data invalid_metadata_filter_keys invalid_metadata_format invalid_metadata_schema "
-        "invalid_name invalid_post_type invalid_ts_latest invalid_ts_oldest invalid_user_combination "
-        "markdown_text_conflict metadata_must_be_sent_from_app missing_args missing_argument "
-        "missing_file_data missing_post_type missing_profile_id no_dual_broadcast_content_update "
-        "no_item_specified no_text not_enough_users not_implemented send_on_behalf_not_allowed too_many_users "
-        "unknown_snippet_type unknown_subtype users_list_not_supplied"
-    ),
 }
 PROBLEMS = {word: problem for problem, words in _WORDS.items() for word in words.split()}
-"""The problem that each word of Slack stands for. Words that are missing are not known to this version."""
+"""The problem that a word of Slack stands for; with any other word Slack says that the request is wrong."""
 
 
 LONGEST_WAIT = 600.0

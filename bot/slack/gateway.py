@@ -14,6 +14,7 @@ from itertools import chain
 from typing import Any, NamedTuple, TypeVar, cast
 
 import aiohttp
+import msgspec
 from slack_sdk.web.async_client import AsyncWebClient
 
 from bot.slack.calls import INTERACTIVE, TIMEOUT, UPLOAD_TIMEOUT, Calls, Json
@@ -36,7 +37,7 @@ _TOO_MUCH = _UNKNOWN_KIND | {"invalid_blocks_format", "invalid_attachments", "on
 """Slack's words for blocks that it does not take for what they are."""
 
 
-class Identity(NamedTuple):
+class Identity(msgspec.Struct, frozen=True):
     """Who the bot is in which workspace, and which scopes it has there.
 
     `enterprise_id` is the workspace's Grid, or empty; `is_org_wide`: the app is installed for the whole Grid.

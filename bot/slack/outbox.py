@@ -18,7 +18,7 @@ import msgspec
 
 from bot.errors import Bug, bugs_as_errors
 from bot.report import Severity
-from bot.slack.calls import happens
+from bot.slack.calls import is_set_within
 from bot.slack.failures import PASSING, Problem, SlackFailure
 from bot.slack.gateway import Gateway, Posted
 from bot.slack.message import File, Message
@@ -172,7 +172,7 @@ class Outbox:
                 for channel in channels:
                     if channel not in senders:
                         senders[channel] = group.create_task(self._drain(channel))
-                await happens(self._wake, BEAT_S)
+                await is_set_within(self._wake, BEAT_S)
 
     async def _drain(self, channel: str) -> None:
         wait: float | None = 0.0

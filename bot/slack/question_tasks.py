@@ -15,6 +15,8 @@ from threading import Thread
 from typing import Any, Generic, NamedTuple, TypeVar
 from weakref import WeakKeyDictionary
 
+import msgspec
+
 from bot.errors import BotError, begin_request, bugs_as_errors
 from bot.store import Store, StoreError
 from bot.texts import Text
@@ -43,6 +45,25 @@ log = logging.getLogger(__name__)
 
 Job = Callable[[], Awaitable[None]]
 Tell = Callable[[BotError], Awaitable[None]]
+
+
+async def tell_log(error: BotError) -> None:
+    """Tells the log alone, where nobody is known to be told, or it is not worth a second try."""
+    log.warning("%s", error)
+
+
+class _Task(msgspec.Struct):
+    """A job under way. `claim` ends with the keys that the store has kept for this process; see `Work.start`."""
+
+    key: str
+    job: Job
+    tell: Tell
+    regardless: bool
+    within_s: float | None
+    longest_s: float
+    claim: asyncio.Future[set[str]]
+    begun_at: float
+    running: asyncio.Task[None] | None = None
 
 
 class NotKept(BotError):  # noqa: N818  # what the person is told
@@ -145,9 +166,7 @@ class Work:
         self._longest_s = longest_s
         self._keeping_s = keeping_s
         self._deed_s = deed_s
-        self._running: dict[str, asyncio.Task[None]] = {}
-        self._begun_at: dict[str, float] = {}
-        self._claimed: dict[str, asyncio.Future[set[str]]] = {}
+        self._tasks: dict[str, _Task] = {}
         self._claims = _Together(store.claim_all)
         self._ends = _Together[None, None](store.done_all)
         self._one_goes_on = asyncio.Lock()
@@ -157,19 +176,19 @@ class Work:
         self._unclaimed: deque[str] = deque(maxlen=_UNCLAIMED_KEPT)
 
     def __len__(self) -> int:
-        return len(self._running)
+        return len(self._tasks)
 
     @property
     def oldest_s(self) -> float:
         """Seconds that the oldest of the running jobs has been running; 0 where none runs."""
         now = time.monotonic()
-        return now - min(self._begun_at.values(), default=now)
+        return now - min((task.begun_at for task in self._tasks.values()), default=now)
 
     def start(
         self,
         key: str,
         job: Job,
-        tell: Tell,
+        tell: Tell = tell_log,
         *,
         payload: str = "",
         regardless: bool = False,
@@ -183,24 +202,22 @@ class Work:
         done, once by this process: for a job that may be done twice without harm. `is_deed`: the store counts as one
         that cannot be asked, too, if it has not answered within `deed_s`, which is as long as `settled` waits.
         """
-        if key in self._running or key in self._unclaimed:
+        if key in self._tasks or key in self._unclaimed:
             return
-        longest_s = longest_s or self._longest_s
         claim = asyncio.ensure_future(self._claims.write(key, payload))
-        within_s = self._deed_s if is_deed else None
-        once = self._once(key, job, tell, claim, regardless=regardless, within_s=within_s, longest_s=longest_s)
-        task = asyncio.create_task(once, name=key)
-        self._running[key], self._claimed[key], self._begun_at[key] = task, claim, time.monotonic()
-        known = (self._running, self._claimed, self._begun_at)
-        task.add_done_callback(lambda _: [by_key.pop(key, None) for by_key in known])
+        within_s, longest_s = self._deed_s if is_deed else None, longest_s or self._longest_s
+        task = _Task(key, job, tell, regardless, within_s, longest_s=longest_s, claim=claim, begun_at=time.monotonic())
+        self._tasks[key] = task
+        task.running = asyncio.create_task(self._once(task), name=key)
+        task.running.add_done_callback(lambda _: self._tasks.pop(key, None))
 
     async def settled(self, key: str) -> None:
         """Waits until the store has kept the job with this key, or could not keep it: then whoever asked is told.
 
         To be called before Slack is told that a deed was taken; at most `deed_s`.
         """
-        if claim := self._claimed.get(key):
-            await asyncio.wait({claim}, timeout=self._deed_s)
+        if task := self._tasks.get(key):
+            await asyncio.wait({task.claim}, timeout=self._deed_s)
 
     async def kept(self) -> None:
         """Waits until all jobs begun so far are in the store, and so will be done even if this process dies now.
@@ -257,95 +274,83 @@ class Work:
     @property
     def keys(self) -> set[str]:
         """The keys of the jobs that are running."""
-        return set(self._running)
+        return set(self._tasks)
 
     async def ended(self, key: str, within_s: float) -> None:
         """Waits until the job with this key has ended, at most `within_s` seconds."""
-        if task := self._running.get(key):
-            await asyncio.wait({task}, timeout=within_s)
+        if (task := self._tasks.get(key)) and task.running:
+            await asyncio.wait({task.running}, timeout=within_s)
 
     async def drain(self, patience_s: float) -> CutOffJobs:
         """Waits `patience_s`, then cuts off the jobs that still run; gives how many. Kept ones stay in the store."""
-        tasks = list(self._running.values())
-        if not tasks:
+        running = {task.running: task for task in self._tasks.values() if task.running}
+        if not running:
             return CutOffJobs(0, 0)
-        _, late = await asyncio.wait(tasks, timeout=patience_s)
+        _, late = await asyncio.wait(running, timeout=patience_s)
         # A store answers or fails: what was taken is not lost because it was slow.
-        claims = await asyncio.gather(*(self._claimed[task.get_name()] for task in late), return_exceptions=True)
+        claims = await asyncio.gather(*(running[task].claim for task in late), return_exceptions=True)
         for task in late:
             task.cancel()
         await asyncio.gather(*late, return_exceptions=True)
         lost = sum(isinstance(claim, BaseException) for claim in claims)
         return CutOffJobs(len(late) - lost, lost)
 
-    async def _once(  # private, and each is needed
-        self,
-        key: str,
-        job: Job,
-        tell: Tell,
-        claim: asyncio.Future[set[str]],
-        *,
-        regardless: bool,
-        within_s: float | None,
-        longest_s: float,
-    ) -> None:
-        begin_request(key)
+    async def _once(self, task: _Task) -> None:
+        begin_request(task.key)
         try:
             with bugs_as_errors():
                 try:
-                    mine = await self._is_mine(key, claim, regardless=regardless, within_s=within_s)
+                    mine = await self._is_mine(task)
                 except NotKept as error:
-                    log.warning("%s is not begun: %s", key, error)
-                    await tell(error)
-                    await self._withdraw(key, claim)
+                    log.warning("%s is not begun: %s", task.key, error)
+                    await task.tell(error)
+                    await self._withdraw(task)
                     return
                 if mine:
                     await self.acks_first()
                     try:
                         with bugs_as_errors():
-                            await self._in_time(job, longest_s)
+                            await self._in_time(task)
                     except BotError as error:
-                        await tell(error)
+                        await task.tell(error)
                     await self.acks_first()
-                    await self._withdraw(key, claim)
+                    await self._withdraw(task)
         except BotError as error:
-            log.warning("%s: %s", key, error)
+            log.warning("%s: %s", task.key, error)
 
-    async def _is_mine(
-        self, key: str, claim: asyncio.Future[set[str]], *, regardless: bool, within_s: float | None
-    ) -> bool:
+    async def _is_mine(self, task: _Task) -> bool:
         """Raises NotKept where the store has not answered in time, or could not keep it."""
         try:
-            async with asyncio.timeout(within_s):
-                return key in await asyncio.shield(claim)
+            async with asyncio.timeout(task.within_s):
+                return task.key in await asyncio.shield(task.claim)
         except TimeoutError:
-            why = NotKept(Text("error-slack.store-did-not-answer", seconds=f"{within_s:g}"))
+            why = NotKept(Text("error-slack.store-did-not-answer", seconds=f"{task.within_s:g}"))
         except StoreError as error:
             why = NotKept(error.message, hint=error.hint)
-        if not regardless:
+        if not task.regardless:
             raise why
-        log.warning("%s is done without the store: %s", key, why)
-        self._unclaimed.append(key)
+        log.warning("%s is done without the store: %s", task.key, why)
+        self._unclaimed.append(task.key)
         return True
 
-    async def _withdraw(self, key: str, claim: asyncio.Future[set[str]]) -> None:
+    async def _withdraw(self, task: _Task) -> None:
         """Notes that nothing is to be done any more, also where the store keeps it only now."""
         try:
-            is_kept = key in await asyncio.shield(claim)
+            is_kept = task.key in await asyncio.shield(task.claim)
         except StoreError:
             return
         if is_kept:
-            await self._ends.write(key, None)
+            await self._ends.write(task.key, None)
 
-    async def _in_time(self, job: Job, longest_s: float) -> None:
-        limit = asyncio.timeout(longest_s)
+    async def _in_time(self, task: _Task) -> None:
+        limit = asyncio.timeout(task.longest_s)
         try:
             async with limit:
-                await job()
+                await task.job()
         except TimeoutError as error:
             if not limit.expired():
                 raise
-            hint, seconds = self._given_up.get(asyncio.current_task(), _SLOW_CLUSTER), f"{longest_s:.0f}"
+            hint, seconds = self._given_up.get(asyncio.current_task(), _SLOW_CLUSTER), f"{task.longest_s:.0f}"
             raise BotError(Text("error-overdue.gave-up", seconds=seconds), hint=hint) from error
 
 

@@ -8,13 +8,11 @@ import contextlib
 import hashlib
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from enum import StrEnum
 from html import unescape
 from typing import ClassVar
 
 import msgspec
 
-from bot.slack.calls import happens
 from bot.slack.failures import Problem, SlackFailure
 from bot.slack.gateway import Gateway
 from bot.slack.message import Message
@@ -38,17 +36,6 @@ _PROGRESS_TIMEOUT = 3.0
 log = logging.getLogger(__name__)
 
 
-class Delivery(StrEnum):
-    """Which way an answer took to the person."""
-
-    RESPONSE_URL = "response-url"
-    EPHEMERAL = "ephemeral"
-    DIRECT = "direct"
-    """The answer is in the outbox, and will be a direct message."""
-    LOST = "lost"
-    """Neither Slack nor the store took the answer; the log says so."""
-
-
 def without_files(message: Message, note: str) -> Message:
     """The message for a place that takes no files, with a line of escaped mrkdwn about them."""
     if not message.blocks:
@@ -60,11 +47,11 @@ def without_files(message: Message, note: str) -> Message:
 @contextlib.asynccontextmanager
 async def announced(show: Callable[[], Awaitable[None]], after_s: float, again_s: float = 0.0) -> AsyncGenerator[None]:
     """Calls `show` when the block takes longer than `after_s` seconds, and from then on every `again_s`."""
-    ended = asyncio.Event()
+    ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     async def announce() -> None:
         wait_s = after_s
-        while wait_s and not await happens(ended, wait_s):
+        while wait_s and not (await asyncio.wait({ended}, timeout=wait_s))[0]:
             await show()
             wait_s = again_s
 
@@ -72,7 +59,7 @@ async def announced(show: Callable[[], Awaitable[None]], after_s: float, again_s
     try:
         yield
     finally:
-        ended.set()
+        ended.set_result(None)
         await announcing
 
 
@@ -146,27 +133,23 @@ class Responder:
             except SlackFailure as failure:
                 log.info("no progress was shown: %s", in_english(failure.message))
 
-    async def answer(self, message: Message, *, mark: str = "") -> Delivery:
-        """Shows the message to the person who asked, and tells by which way. No message of theirs exists to `mark`.
+    async def answer(self, message: Message, *, mark: str = "") -> None:
+        """Shows the message to the person who asked, at worst as a direct message. No message of theirs exists to
+        `mark`. What neither Slack nor the store takes is lost, and the log says so.
 
         Files go into the person's direct messages with the bot, and the message says so.
         """
         del mark
         async with self._one_at_a_time:
             self._answers += 1
-            try:
-                for way, send in ((Delivery.RESPONSE_URL, self._respond), (Delivery.EPHEMERAL, self._ephemeral)):
-                    try:
-                        await self._gateway.fit(message, send)
-                    except SlackFailure as failure:
-                        log.info("no answer by %s: %s", way, in_english(failure.message))
-                    else:
-                        return way
-                await self._direct(message)
-            except StoreError as error:
-                log.error("an answer to %s is lost: %s", self._user, in_english(error.message))  # noqa: TRY400  # it is foreseen
-                return Delivery.LOST
-            return Delivery.DIRECT
+            for way, send in (("response_url", self._respond), ("an ephemeral message", self._ephemeral)):
+                try:
+                    await self._gateway.fit(message, send)
+                except SlackFailure as failure:
+                    log.info("no answer by %s: %s", way, in_english(failure.message))
+                else:
+                    return
+            await self._direct(message, "an answer")
 
     async def _respond(self, form: Message) -> None:
         shown = await self._with_files_elsewhere(form)
@@ -195,16 +178,17 @@ class Responder:
     async def _with_files_elsewhere(self, form: Message) -> Message:
         if not form.files:
             return form
-        try:
-            await self._direct(Message(self._files_line() or _FILES, files=form.files))
-        except StoreError as error:
-            log.error("the files of an answer to %s are lost: %s", self._user, in_english(error.message))  # noqa: TRY400  # the same
-            return form._replace(files=())
-        return without_files(form, _FILES_ELSEWHERE)
+        told = await self._direct(Message(self._files_line() or _FILES, files=form.files), "the files of an answer")
+        return without_files(form, _FILES_ELSEWHERE) if told else form._replace(files=())
 
-    async def _direct(self, message: Message) -> None:
+    async def _direct(self, message: Message, what: str) -> bool:
         """By the outbox. One key for each answer, so that the whole of it takes the place of its files' line."""
-        await self._outbox.put(f"answer:{self._name}:{self._answers}", self._user, message, severity="warning")
+        try:
+            await self._outbox.put(f"answer:{self._name}:{self._answers}", self._user, message, severity="warning")
+        except StoreError as error:
+            log.error("%s to %s is lost: %s", what, self._user, in_english(error.message))  # noqa: TRY400  # it is foreseen
+            return False
+        return True
 
 
 class ChannelReply(msgspec.Struct):
@@ -255,7 +239,7 @@ class ChannelReply(msgspec.Struct):
             await self.gateway.fit(message, self._respond)
         await self.marked(mark)
         if self.url and self.clears:
-            with _said_or_logged("removing what is posted now"):
+            with _failures_logged("removing what is posted now"):
                 await self.gateway.respond(self.url, message, delete=True)
 
     async def marked(self, mark: str) -> None:
@@ -282,7 +266,7 @@ class ChannelReply(msgspec.Struct):
     async def progress(self, message: Message) -> None:
         """Shows a message that the answer will replace, where the bot may post."""
         if await self._may_post():
-            with _said_or_logged("progress"):
+            with _failures_logged("progress"):
                 await self._put(message)
 
     async def _put(self, message: Message, fact: Fact | None = None) -> None:
@@ -292,7 +276,7 @@ class ChannelReply(msgspec.Struct):
     async def _mark(self, name: str, *, remove: bool = False) -> None:
         if not self.asked_ts:
             return
-        with _said_or_logged(f"reaction {name}"):
+        with _failures_logged(f"reaction {name}"):
             await self.gateway.react(self.channel, self.asked_ts, name, remove=remove)
 
 
@@ -300,7 +284,7 @@ Reply = Responder | ChannelReply
 
 
 @contextlib.contextmanager
-def _said_or_logged(what: str):  # noqa: ANN202
+def _failures_logged(what: str):  # noqa: ANN202
     """A receipt that fails does not stop the answer."""
     try:
         yield

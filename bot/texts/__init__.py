@@ -124,7 +124,7 @@ _OF_CHINESE = {", ": "，", ": ": "：", "; ": "；"}
 _OF_PARTS = frozenset({*_JOINED, _TOGETHER, _UNSTOPPED, _FITTING, _MADE})
 
 
-def kept(key: str, values: Mapping[str, Any]) -> Text:
+def stored_text(key: str, values: Mapping[str, Any]) -> Text:
     """The text with a stored key and stored values."""
     return Text(key, **values)
 

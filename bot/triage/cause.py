@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from bot.report import SEVERITIES, NextAction, Severity
-from bot.texts import Prose, kept
+from bot.texts import Prose, stored_text
 
 STORM = "alert-storm"
 """The code of a cause that gathers the alerts of many causes, because too many threads opened at once."""
@@ -49,7 +49,7 @@ class Cause(msgspec.Struct, frozen=True):
     @property
     def text(self) -> Prose:
         """The finding's claim as prose."""
-        return kept(self.key, self.values) if self.key else self.claim
+        return stored_text(self.key, self.values) if self.key else self.claim
 
 
 def level_of(label: str) -> Severity | None:

@@ -13,13 +13,14 @@ from pathlib import Path
 
 import msgspec
 
-from bot.access import Access, Action, why_denied
+from bot.access import Action, why_denied
 from bot.changes.decide import carries, how_it_ended
 from bot.changes.deployments import place_of
 from bot.changes.journal import KnownChange
 from bot.changes.plan import Plan, annotation, basis_of
 from bot.changes.record import Record, Refusal, UnreadableRecord, read_record
 from bot.errors import BotError, NotAllowed, UsageError
+from bot.settings.schema import AccessSettings
 from bot.slack.message import File
 from bot.slack.people import Groups
 from bot.store import StoreError
@@ -174,7 +175,7 @@ log = logging.getLogger(__name__)
 class Guard:
     """Decides by the settings' `access` who may do what, and writes refusals to the audit log."""
 
-    def __init__(self, deps: Deps, access: Access, groups: Groups) -> None:
+    def __init__(self, deps: Deps, access: AccessSettings, groups: Groups) -> None:
         self.access = access
         self._deps = deps
         self._groups = groups

@@ -4,6 +4,8 @@ import hashlib
 import logging
 from collections.abc import Callable, Sequence
 
+import msgspec
+
 from bot.changes.journal import ENDS, ChangeEvent, KnownChange, NotYet
 from bot.changes.merge import in_an_editor
 from bot.changes.record import BY_SHELL, Record
@@ -98,9 +100,9 @@ class ChangeJournal:
             return
         approved = None if card.approval or card.longer else await self._deps().store.approvals.get(record.id)
         if approved is not None and approved.decision == "approved":
-            card = card._replace(approved_by=approved.decided_by)
+            card = msgspec.structs.replace(card, approved_by=approved.decided_by)
             if card.state == "never-raised":
-                card = card._replace(detail=approved.reason or card.detail)
+                card = msgspec.structs.replace(card, detail=approved.reason or card.detail)
         message = render_card(card).in_words(self._deps().say)
         if file := self._files.get(record.id):
             message = message._replace(files=(file,))

@@ -61,7 +61,7 @@ from handlers.parsing.question import (
     Question,
     Verb,
     as_delivered,
-    beginning,
+    begins_with,
     clicked,
     first_action,
     plain_text,
@@ -85,7 +85,7 @@ def register(app: App, inbox: Inbox, changes: ChangeService) -> Verb:
     return Verb(CHANGE, window.ask)
 
 
-CHANGE = beginning(*VERBS, *HOW_TO_REVERT)
+CHANGE = begins_with(*VERBS, *HOW_TO_REVERT)
 """How words begin that ask for a change, or for present values."""
 
 

@@ -8,7 +8,6 @@ from typing import Any
 
 import msgspec
 
-from bot.access import Access
 from bot.changes.deadline import later, no_extension, time_text
 from bot.changes.deployments import place_of
 from bot.changes.journal import ENDS
@@ -16,6 +15,7 @@ from bot.changes.plan import Raise
 from bot.changes.record import Record
 from bot.errors import BotError
 from bot.kube.times import format_duration
+from bot.settings.schema import AccessSettings
 from bot.slack.people import Groups
 from bot.slack.render.change import ChangeOffer
 from bot.store import StoreError
@@ -56,7 +56,7 @@ class ChangeService:
     """
 
     def __init__(
-        self, deps: Deps, access: Access, groups: Groups, clusters: WritableClusters, capture: Capture
+        self, deps: Deps, access: AccessSettings, groups: Groups, clusters: WritableClusters, capture: Capture
     ) -> None:
         self.deps = deps
         self.access = access

@@ -7,7 +7,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcon
 from functools import partial
 from typing import Any, NamedTuple
 
-from bot.access import Access, groups_in
+from bot.access import groups_in
 from bot.changes.changer import PATIENCE_S, Changer
 from bot.changes.journal import NotYet
 from bot.errors import BotError, SourceError
@@ -72,9 +72,6 @@ class ChangeSupervisor:
         self._open_sources = open_sources
         self._changing = changing
         self._now = now
-        given = settings.access
-        people = frozenset(given.operators), frozenset(given.approvers)
-        self._access = Access(*people, frozenset(given.channels), given.two_person, given.changes_per_hour)
         self._deps: Deps | None = None
         self._service: ChangeService | None = None
         self._clusters = WritableClusters(changing.open_writer, self._writable)
@@ -109,9 +106,9 @@ class ChangeSupervisor:
 
     def begin(self, deps: Deps) -> ChangeService:
         """Makes the service that takes requests, once Slack and the database answer; events are told from now on."""
-        groups = Groups(deps.gateway, groups_in(self._access))
+        groups = Groups(deps.gateway, groups_in(self._settings.access))
         self._deps = deps
-        self._service = ChangeService(deps, self._access, groups, self._clusters, self._changing.capture)
+        self._service = ChangeService(deps, self._settings.access, groups, self._clusters, self._changing.capture)
         return self._service
 
     def trouble(self) -> str:

@@ -66,7 +66,7 @@ class Check(NamedTuple):
     ends: bool = False
 
 
-async def found(run: Run, place: object, *names: str) -> list[Link]:
+async def find_links(run: Run, place: object, *names: str) -> list[Link]:
     """The links that the checks of a run (with `names`, only these) find at the place, in the order of `CHECKS`.
 
     Never raises: where something cannot be asked, the link is broken.
@@ -111,7 +111,7 @@ async def examine(where: ClusterChoice) -> list[Link]:
     named = [where._replace(cluster=name) for name in settings.clusters] if settings and not typed else []
     parts = await asyncio.gather(
         _examine_bot(settings),
-        found("doctor", None),
+        find_links("doctor", None),
         *(at_cluster("doctor", open_sources(one), one.cluster, settings) for one in named or [where]),
     )
     return [link for part in parts for link in part]
@@ -143,19 +143,19 @@ async def run_doctor(wait: str, output: str, where: ClusterChoice, language: Lan
 async def _examine_bot(settings: Settings | None) -> list[Link]:
     if settings is None:
         return [Link("settings", "degraded", Text("doctor.no-settings"), Text("doctor.no-settings-fix"))]
-    links = await found("doctor", settings)
+    links = await find_links("doctor", settings)
     if given := settings.slack:
         app_token = "" if given.mode == "http" else given.app_token.get_secret_value()
         try:  # nothing is posted, and no channel is joined
             async with open_client(given.api_url, given.bot_token.get_secret_value()) as (client, session):
                 gateway = Gateway(client, session)
                 place = Workspace(gateway, app_token, channels_of(settings), guests=settings.access.guests)
-                links += await found("doctor", place)
+                links += await find_links("doctor", place)
         except BotError as error:
             links.append(broken("slack-token", error))
         try:  # as it is: nothing is made, upgraded or taken over from the bot that has it open
             async with open_beside(settings.store.url.get_secret_value()) as store:
-                links += await found("doctor", Kept(store.marks, settings.oncall))
+                links += await find_links("doctor", Kept(store.marks, settings.oncall))
         except StoreError as error:
             is_missing = isinstance(error, NoStoreError | OlderStoreError)
             links.append(broken("store", error, state="degraded" if is_missing else "failed"))
@@ -188,10 +188,10 @@ async def of_cluster(run: Run, sources: Sources, settings: Settings | None = Non
         of_users = {(namespace, pod) for _, namespace, pod, *_ in (name.split("/") for name in files)} - own
         logged = Text("doctor.recording", count=len(of_users))
         return [Link("cluster", "ok", logged, about=sources.cluster.name)]
-    links = await found(run, ClusterSeen(sources, settings))
+    links = await find_links(run, ClusterSeen(sources, settings))
     if run == "monitor" or has_failed(links):
         return links
-    return [*links, *await found(run, Installed(sources, settings, seen=await gather_install(sources)))]
+    return [*links, *await find_links(run, Installed(sources, settings, seen=await gather_install(sources)))]
 
 
 # --------------------------------------------------------------------------------------------- settings, playbooks

@@ -13,7 +13,7 @@ from handlers.changes.execute import Guard
 from handlers.doctor.links import STATES, Link, in_words
 from handlers.inbox import DONE, Inbox
 from handlers.parsing.grammar import DOCTOR, CommandAsked
-from handlers.parsing.question import HeardWords, Verb, beginning, split_words
+from handlers.parsing.question import HeardWords, Verb, begins_with, split_words
 from handlers.parsing.slack_grammar import understand
 from handlers.user_actions import NOTHING, AcceptedDeed, ActionKind, Nothing
 
@@ -42,7 +42,7 @@ def answering(inbox: Inbox, guard: Guard, examine: Examine) -> Verb:
     async def ask(asked: HeardWords) -> None:
         await inbox.do(asked.key, kind, asked.question, NOTHING)
 
-    return Verb(beginning(DOCTOR), ask)
+    return Verb(begins_with(DOCTOR), ask)
 
 
 _SEEN, _FIX = 600, 600

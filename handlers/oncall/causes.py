@@ -24,7 +24,8 @@ from playbooks.gather.pods import gather_scene, gather_waiting
 from playbooks.gather.scheduling import gather_install
 from playbooks.judgement.waiting import Judge
 from playbooks.nodes.tables import NodeCardRow
-from playbooks.playbook import Playbook, Sources, find
+from playbooks.own.discovery import find
+from playbooks.playbook import Playbook, Sources
 from playbooks.rules.common import prose
 from playbooks.rules.waiting.alike import cause_signature
 

@@ -18,12 +18,7 @@ from bot.render.words import visible
 from bot.report import NEWER_HAMI, Report, one_line
 from bot.slack.message import File, Message
 from bot.slack.people import People
-from bot.slack.render.digest import (
-    DigestPost,
-    render_added,
-    render_digest,
-    render_list,
-)
+from bot.slack.render.digest import DigestPost, render_added, render_digest, render_list
 from bot.slack.render.prose import progress
 from bot.store import StoreError
 from bot.store.audit import AuditLine
@@ -33,7 +28,7 @@ from handlers.changes.draft import Person, Refused, check_room
 from handlers.deps import Deps
 from handlers.oncall.words import CRON_EXAMPLE, DIGEST_EXAMPLE, REPORT_EXAMPLE, REPORT_OFF
 from handlers.parsing.slack_grammar import COMMAND
-from playbooks.playbook import find
+from playbooks.own.discovery import find
 
 TICK_S = 5.0
 READING_S = 120.0

@@ -36,17 +36,7 @@ from bot.store.incidents import IncidentRow, evidence_key, head_key
 from bot.texts import Text
 from bot.triage.cause import severest
 from bot.triage.state import CALLS, Incident, IncidentTimes, Nodes, Step, pass_time
-from bot.triage.summary import (
-    ENDS,
-    Case,
-    Counts,
-    IncidentEvent,
-    OncallReport,
-    Summary,
-    gpu_time,
-    report_on,
-    summarize,
-)
+from bot.triage.summary import ENDS, Case, Counts, IncidentEvent, OncallReport, Summary, gpu_time, report_on, summarize
 from handlers.deps import Deps
 from handlers.oncall.calling import Rota, call_to_come, extent_of, last_resort_message
 from handlers.oncall.causes import answer, is_about_all
@@ -97,7 +87,7 @@ class IncidentThreads:
         """Posts the head, or edits it: at once when its state or owner changed, else now and then."""
         head = head_of(row, counts)
         if row.thread_ts:  # an edit calls nobody, as the first post would
-            head = head._replace(call=call_to_come(row, counts, self._terms, self._rota.expected()))
+            head = msgspec.structs.replace(head, call=call_to_come(row, counts, self._terms, self._rota.expected()))
         message = render_head(head).in_words(self._deps.say)
         said = _digest([row.incident.state, row.incident.owner, row.incident.called, head.severity])
         looks = _digest([message.text, message.blocks])

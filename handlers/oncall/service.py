@@ -7,6 +7,8 @@ from datetime import datetime, time, timedelta
 from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo
 
+from msgspec.structs import replace
+
 from bot.access import WhyDenied
 from bot.errors import BotError
 from bot.slack.message import Message
@@ -173,7 +175,7 @@ class TriageService:
             some = counts[row.id]
             link = self._deps.permalink(row.channel, row.thread_ts)
             call = call_to_come(row, some, self._keeper.terms, rota)
-            shown.append(head_of(row, some)._replace(call=call, link=link))
+            shown.append(replace(head_of(row, some), call=call, link=link))
         return shown
 
     async def refuse_forged(self, who: Person, name: str) -> BotError:

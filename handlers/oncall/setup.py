@@ -4,8 +4,10 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from typing import NamedTuple
 
+from msgspec.structs import replace
+
 from bot.digest.schedule import Schedule, read_words
-from bot.endpoint import AlertsEndpoint, Take
+from bot.endpoint import ALERTS_PATH, Handler, Take, alerts_route
 from bot.pager import Hear, pager_routes, services_of
 from bot.periodic_jobs import Clock, in_background
 from bot.readiness import Receivers
@@ -15,7 +17,7 @@ from bot.store.digests import GivenDigest
 from bot.triage.hours import read_hours
 from bot.triage.state import IncidentTimes
 from handlers.deps import Deps
-from handlers.health_monitor import hearing
+from handlers.health_monitor import noting_watchdog
 from handlers.inbox import Inbox
 from handlers.oncall.calling import OncallPlan
 from handlers.oncall.digests import Digests
@@ -42,7 +44,7 @@ async def oncall_desk(
     `identity` is the name of this process only.
     """
     deps, given = inbox.deps, settings.oncall
-    reading = deps._replace(open_sources=inbox.reading)  # whoever asks for digests waits as for other answers
+    reading = replace(deps, open_sources=inbox.reading)  # whoever asks for digests waits as for other answers
     async with incidents_kept(settings, deps, clock, identity=identity, pace=pace) as kept:
         keeper, ears = kept or (None, None)
         triage = TriageService(deps, keeper, given.responders) if keeper and given else None
@@ -71,15 +73,16 @@ async def incidents_kept(
     patience = Patience(given.pending_minutes, given.pending_minutes_in)
     watcher = Watcher(deps, keeper, deps.clusters or (deps.usual,), patience, identity)
     paging = Paging(deps, given.paging, identity, pace, keeper.soon)
-    take = hearing(keeper.take, deps.store.marks) if given.watchdog_minutes else keeper.take
+    take = noting_watchdog(keeper.take, deps.store.marks) if given.watchdog_minutes else keeper.take
     async with in_background(keeper.run(clock), watcher.run(clock), paging.run(clock)):
         yield keeper, Receivers(take, paging.hear)
 
 
-def alerts_endpoint_of(given: OncallSettings, take: Take, stopping: Callable[[], bool], hear: Hear) -> AlertsEndpoint:
-    """The endpoint for alerts with the credentials of the settings, and for what pagers post."""
+def posts_of(given: OncallSettings, take: Take, stopping: Callable[[], bool], hear: Hear) -> dict[str, Handler]:
+    """The HTTP handlers, by path, of alerts with the credentials of the settings, and of what pagers post."""
     token, password = given.token.get_secret_value(), given.password.get_secret_value()
-    return AlertsEndpoint(take, stopping, token, given.user, password, pager_routes(given.paging, hear, stopping))
+    alerts = alerts_route(take, stopping, token=token, user=given.user, password=password)
+    return {ALERTS_PATH: alerts, **pager_routes(given.paging, hear, stopping)}
 
 
 def plan(given: OncallSettings, deps: Deps, identity: str, pass_s: float) -> OncallPlan:

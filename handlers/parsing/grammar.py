@@ -18,7 +18,7 @@ from bot.changes.kinds import VERBS
 from bot.errors import UsageError
 from bot.finding_codes import CODES, PROOFS, about, words_of
 from bot.texts import LANGUAGES, Language, Prose, Text, Texts, in_english, literal, together
-from playbooks.own.discovery import RESERVED, is_verb, playbook_of, verbs
+from playbooks.own.discovery import RESERVED, find, is_verb, verbs
 from playbooks.own.interface import OwnPlaybookError
 from playbooks.playbook import Playbook
 
@@ -155,7 +155,7 @@ class Grammar(click.Group):
     def playbook(self, verb: str) -> click.Command:
         """The command of a playbook's verb, with the surface's options. A broken one says so when it is asked."""
         try:
-            playbook = playbook_of(verb)
+            playbook = find(verb)
         except OwnPlaybookError as error:
             broken, about = error, in_english(error.message)
 
@@ -184,7 +184,7 @@ class Grammar(click.Group):
 def example_of(verb: str) -> str:
     """A question that works, as the verb's playbook gives it; the verb alone where the playbook is broken."""
     try:
-        return playbook_of(verb).example
+        return find(verb).example
     except OwnPlaybookError:
         return verb
 
@@ -196,7 +196,7 @@ def explain_code(text: str) -> Text | None:
         return None
     code = text.lower()
     fix = words_of(code, "fix")
-    return together(
+    lines = [
         code,
         Text("code-help.meaning", text=words_of(code, "meaning")),
         Text("code-help.proof", text=PROOFS[facts.proof]),
@@ -204,8 +204,8 @@ def explain_code(text: str) -> Text | None:
         Text("code-help.pod") if facts.of_the_pod else "",
         Text("code-help.node") if facts.loses_node else "",
         Text("code-help.watched") if facts.watched_in else "",
-        by="\n",
-    )
+    ]
+    return together(*lines, by="\n")
 
 
 class _GlossaryWord(NamedTuple):

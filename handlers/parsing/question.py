@@ -126,7 +126,7 @@ class Verb(NamedTuple):
     takes: Callable[[HeardWords], bool] | None = None
 
 
-def beginning(*verbs: str) -> re.Pattern[str]:
+def begins_with(*verbs: str) -> re.Pattern[str]:
     """The pattern of words that begin with one of the verbs, perhaps after options."""
     one = "|".join(r"\s+".join(verb.split()) for verb in verbs)
     return re.compile(rf"\s*(?:--(?:cluster|lang)[= ]\S+\s+)*(?:{one})\b", re.IGNORECASE)
@@ -147,7 +147,7 @@ def by_command(body: dict[str, Any], now: float) -> HeardWords:
 
 def by_message(event: Mapping[str, Any], now: float, bot_user: str, *, is_mention: bool) -> HeardWords | None:
     """A mention or a direct message as `HeardWords`; None for a message that no person wrote to the bot."""
-    message = heard(event)
+    message = persons_message(event)
     if message is None:
         return None
     question = Question(
@@ -203,7 +203,7 @@ _WRITTEN = (None, "file_share", "thread_broadcast")
 """Subtypes of messages that a person wrote; `thread_broadcast` is a reply that is also sent to the channel."""
 
 
-def heard(event: Mapping[str, Any]) -> dict[str, Any] | None:
+def persons_message(event: Mapping[str, Any]) -> dict[str, Any] | None:
     """The message as its author left it: `user`, `channel`, `text`, `ts`, and after an edit `edited`.
 
     None for messages that no person wrote (two bots would talk for ever), for joins and deletions, and for edits that

@@ -7,33 +7,20 @@ message that is not understood becomes at most three commands to choose from.
 
 import re
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Literal, NamedTuple
 
-from bot.errors import UsageError
 from bot.hami.installation.install import is_of_hami
-from bot.texts import LANGUAGES, Language
-from handlers.changes.words import HOW_TO_REVERT, IS_ID
-from handlers.parsing.grammar import example_of, from_kubectl, known_word, nearest, phrases_in
-from handlers.parsing.slack_grammar import build_grammar, filler, phrases, understand, whole
+from handlers.changes.words import HOW_TO_REVERT
+from handlers.parsing.grammar import example_of, known_word, nearest, phrases_in
+from handlers.parsing.slack_grammar import SUBJECT_OF, Named, filler, phrase_table, subject_in
 from playbooks.gather.subject import KINDS_OF_OWNERS, NOBODY_KNOWN, KnownNames
-from playbooks.own.discovery import is_verb, verbs
+from playbooks.own.discovery import verbs
 
 Says = Literal["", "thanks", "unsure", "several", "mine", "pasted"]
-Kind = Literal["pod", "node", "namespace"]
 
-_SUBJECT: Mapping[str, Kind] = {
-    "why": "pod",
-    "logs": "pod",
-    "watch": "pod",
-    "unwatch": "pod",
-    "nodes": "node",
-    "gpus": "node",
-    "quota": "namespace",
-    "pending": "namespace",
-}
-"""The kind of subject that a verb may have."""
 _VERB_OF = {"using": "gpus", "free": "gpus"}  # of sections of `phrases.toml` that have another name
-_READING, _SHOWN = ("help", "fit", "digest", "watch", "unwatch"), ("revert", "oncall", "verbosity")
+_SHOWN = ("revert", "oncall", "verbosity")
 _CARDS = "idle", "using", "free", "gpus"
 _TOKEN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/@:=%-]*")
 _NEAR, _LONGEST = 24, 400  # characters before a name, and of a sentence's other words, that are looked at
@@ -81,115 +68,17 @@ class Meant(NamedTuple):
     codes: tuple[str, ...] = ()
 
 
-class _Heard(NamedTuple):
-    """The names in a message, as a command has them, and its other words in lower case."""
-
-    pods: tuple[str, ...] = ()
-    nodes: tuple[str, ...] = ()
-    namespace: str = ""
-    type: str = ""
-    rest: str = ""
-
-    def of(self, kind: Kind) -> str:
-        match kind:
-            case "pod":
-                return self.pods[0] if len(self.pods) == 1 else ""
-            case "node":
-                return self.nodes[0] if len(self.nodes) == 1 else ""
-            case "namespace":
-                return self.namespace or (self.pods[0].partition("/")[0] if "/" in "".join(self.pods[:1]) else "")
-
-
-# ------------------------------------------------------------------------------------------------------- commands
-
-
-def begins_as_command(text: str) -> bool:
-    """Whether the text's first word is a verb."""
-    first = text.split(maxsplit=1)[0].lower() if text.strip() else ""
-    return is_verb(first) or first in build_grammar().commands
-
-
-def as_command(words: Sequence[str]) -> list[str] | None:
-    """The words where they are a command as they stand; None where they are a sentence, or a command's beginning."""
-    typed = [*from_kubectl([word.strip("`") for word in words] if words and "`" in words[0] else words)]
-    if not typed or not begins_as_command(typed[0]):
-        return None
-    verb = typed[0].lower()
-    if verb in build_grammar().commands and verb not in _READING:
-        return typed  # what changes something has free text
-    cleaned = [verb, *(word.strip("`") if word.startswith("`") else word for word in typed[1:])]
-    if len(cleaned) == 1 and verb in _SUBJECT:
-        return cleaned
-    if _SUBJECT.get(verb) == "pod" and len(cleaned) > 1 and cleaned[1].lower() in filler():
-        return None
-    try:
-        understand(cleaned)
-    except UsageError:  # told as it is to who types options
-        typed = any(
-            word.startswith("--") or (number in (1, 2) and word.startswith("-")) for number, word in enumerate(cleaned)
-        )
-        return cleaned if typed else None
-    return cleaned
-
-
 def as_verb(text: str) -> str:
-    """A verb that is no question (`revert`, `oncall`, `verbosity`), where a message asks for it in other words; else
-    empty. The verb alone only shows what is open or set.
+    """A verb that is no question (`revert`, `oncall`, `verbosity`), where a message that does not begin as a command
+    asks for it in other words; else empty. The verb alone only shows what is open or set.
     """
     low = text.lower().strip(" `*_~.!?")
-    first, _, more = low.partition(" ")
-    if first in HOW_TO_REVERT:
-        return HOW_TO_REVERT[0] if more and not IS_ID.match(more) else ""
-    if begins_as_command(first) or _PASTED.search(text):
+    if low.partition(" ")[0] in HOW_TO_REVERT:
+        return HOW_TO_REVERT[0]
+    if _PASTED.search(text):
         return ""
-    said = next((section for section, pattern in phrases().items() if pattern.search(low)), "")
+    said = next((section for section, pattern in _phrases().items() if pattern.search(low)), "")
     return said if said in _SHOWN else ""
-
-
-def lacks_pod(words: Sequence[str]) -> bool:
-    """Whether a command whose verb may be about a pod is the verb alone."""
-    return len(words) == 1 and _SUBJECT.get(words[0]) == "pod"
-
-
-def language_of(text: str) -> Language | None:
-    """The language that a text asks for, by `--lang` or by being Chinese; None for any other text."""
-    named: list[Language] = [language for language in LANGUAGES if language in _LANGUAGE.findall(text)]
-    return named[0] if named else ("zh" if _CHINESE.search(text) else None)
-
-
-def in_thread(words: Sequence[str], about: Sequence[str]) -> list[str]:
-    """A command without a subject, completed with that of its thread; any other command unchanged."""
-    kind = _SUBJECT.get(words[0]) if words else None
-    if kind and (len(words) == 1 or words[1].startswith("--since")) and (known := _subject_of(about).of(kind)):
-        return [words[0], known, *words[1:]]
-    return [*words] or [*about] or ["help"]
-
-
-def names_somebody(words: Sequence[str]) -> bool:
-    """Whether a command names a pod, a node or a namespace."""
-    found = _subject_of(words)
-    return bool(found.pods or found.nodes or found.namespace)
-
-
-def _subject_of(words: Sequence[str]) -> _Heard:
-    kind = _SUBJECT.get(words[0]) if words else None
-    named = [word for word in words[1:] if not word.startswith("-")] if kind else []
-    for flag in ("-n", "--namespace", "--node"):
-        if flag in words[:-1]:
-            value = words[words.index(flag) + 1]
-            if flag == "--node":
-                return _Heard(nodes=(value,))
-            pods = tuple(f"{value}/{name}" for name in named[:1] if name != value and kind == "pod")
-            return _Heard(pods, namespace=value)
-    match kind, named:
-        case "pod", [name, *_]:
-            return _Heard(pods=(name,))
-        case "node", [name, *_] if name != "for":
-            return _Heard(nodes=(name,))
-        case "namespace", [name, *_]:
-            return _Heard(namespace=name)
-        case _:
-            return _Heard()
 
 
 # ------------------------------------------------------------------------------------------------------ sentences
@@ -199,8 +88,8 @@ def meant(text: str, names: KnownNames = NOBODY_KNOWN, about: Sequence[str] = ()
     """What a message that is no command asks; `about` are the words that its thread is about."""
     plain = " ".join(text.split())
     bare = plain.lower().strip(" `*_~.!?。！？🙏👍🎉❤️😀🙂:+")[:_LONGEST]
-    if not bare or whole("hello").fullmatch(bare) or whole("thanks").fullmatch(f"{bare} "):
-        thanks = not whole("hello").fullmatch(bare) if bare else bool(_THANKS.search(plain))
+    if not bare or _whole("hello").fullmatch(bare) or _whole("thanks").fullmatch(f"{bare} "):
+        thanks = not _whole("hello").fullmatch(bare) if bare else bool(_THANKS.search(plain))
         return Meant([], says="thanks") if thanks else Meant(["help"])
     found = _found(plain, names)
     if found.pods and all(is_of_hami(pod.rpartition("/")[2]) and pod.count("/") > 1 for pod in found.pods):
@@ -213,18 +102,18 @@ def meant(text: str, names: KnownNames = NOBODY_KNOWN, about: Sequence[str] = ()
         words = [word.rstrip(_TAIL) for word in _TOKEN.findall(plain)]
         named = [word for word in words if re.search(r"[a-z][A-Z]", word) and known_word(word)]
         return Meant([], says="pasted", codes=tuple(dict.fromkeys((*named, *phrases_in(plain)))))
-    intents = [section for section, pattern in phrases().items() if pattern.search(found.rest)]
+    intents = [section for section, pattern in _phrases().items() if pattern.search(found.rest)]
     if "changing" in intents:
         return _unsure(found, intents)
     return _word_meant(plain, found, intents) or _command(found, intents, about) or _unsure(found, intents)
 
 
-def _command(found: _Heard, intents: Sequence[str], about: Sequence[str]) -> Meant | None:
+def _command(found: Named, intents: Sequence[str], about: Sequence[str]) -> Meant | None:
     """The command of the first intent that there is one for, about what was named, or else about what is pointed at."""
-    before, first = _subject_of(about), next((one for one in intents if one not in ("meaning", "fit")), "")
+    before, first = subject_in(about), next((one for one in intents if one not in ("meaning", "fit")), "")
     if first in _SHOWN:
         return Meant([first])
-    mine = not found.pods and bool(whole("mine").search(found.rest)) and not about
+    mine = not found.pods and bool(_whole("mine").search(found.rest)) and not about
     if first in ("watch", "unwatch"):
         pods = found.pods or before.pods
         nobody = Meant([], says="mine") if first == "watch" else Meant(["watch"])  # what is watched
@@ -254,7 +143,7 @@ def _command(found: _Heard, intents: Sequence[str], about: Sequence[str]) -> Mea
     return _overview(found, first, intents, about)
 
 
-def _left_over(found: _Heard) -> str:
+def _left_over(found: Named) -> str:
     """The one word of a question for a reason that stands in no other question: whom it is about."""
     if not _WHY.search(found.rest):
         return ""
@@ -263,11 +152,11 @@ def _left_over(found: _Heard) -> str:
     return left[0] if len(left) == 1 and not left[0].isdigit() else ""
 
 
-def _overview(found: _Heard, first: str, intents: Sequence[str], about: Sequence[str]) -> Meant | None:
+def _overview(found: Named, first: str, intents: Sequence[str], about: Sequence[str]) -> Meant | None:
     """The command that looks at a whole namespace or cluster."""
-    before = _subject_of(about)
+    before = subject_in(about)
     if not first and found.namespace:
-        verb = about[0] if about and _SUBJECT.get(about[0]) == "namespace" else "pending"
+        verb = about[0] if about and SUBJECT_OF.get(about[0]) == "namespace" else "pending"
         return Meant([verb, found.namespace])
     if "fit" in intents and first in ("", "nodes", "gpus", "pending"):
         first = "free"
@@ -293,29 +182,29 @@ def _about_pods(verb: str, pods: Sequence[str]) -> Meant:
 
 
 def _about_nodes(nodes: Sequence[str], first: str, about: Sequence[str]) -> Meant:
-    verb = about[0] if not first and about and _SUBJECT.get(about[0]) == "node" else "nodes"
+    verb = about[0] if not first and about and SUBJECT_OF.get(about[0]) == "node" else "nodes"
     verb = "gpus" if first in _CARDS else verb
     if len(nodes) > 1:
         return Meant([], tuple(f"{verb} {node}" for node in nodes), "several")
     return Meant([verb, nodes[0], *(["--idle"] if first == "idle" else [])])
 
 
-def _unsure(found: _Heard, intents: Sequence[str]) -> Meant:
+def _unsure(found: Named, intents: Sequence[str]) -> Meant:
     """Three commands that read: about what was named, then what the other words come near, then the usual ones."""
     near = nearest(first[:_NEAR], verbs()) if (first := found.rest.partition(" ")[0]) else []
-    offers = [example_of(verb) for verb in near if _SUBJECT.get(verb) != "pod"]
+    offers = [example_of(verb) for verb in near if SUBJECT_OF.get(verb) != "pod"]
     offers += [f"{verb} {pod}" for pod in found.pods[:1] for verb in ("why", "logs")]
     offers += [f"{verb} {node}" for node in found.nodes[:1] for verb in ("nodes", "gpus")]
     offers += [f"{verb} {found.namespace}" for verb in ("pending", "quota") if found.namespace]
     meant_by = (_VERB_OF.get(intent, intent) for intent in intents)
-    offers += [verb for verb in meant_by if _SUBJECT.get(verb, "pod") != "pod" or verb in ("status", "digest")]
+    offers += [verb for verb in meant_by if SUBJECT_OF.get(verb, "pod") != "pod" or verb in ("status", "digest")]
     return Meant([], tuple(dict.fromkeys((*offers, "gpus", "status", "pending")))[:3], "unsure")
 
 
 # ----------------------------------------------------------------------------------------------------------- names
 
 
-def _found(text: str, names: KnownNames) -> _Heard:
+def _found(text: str, names: KnownNames) -> Named:
     """The names in a text; where it names nobody known, what looks like a pod's name."""
     low = _BY_NUMBER.sub(lambda hit: names.nodes.get(f"#{int(next(filter(None, hit.groups())))}", hit[0]), text.lower())
     low = _OF_TYPE.sub(
@@ -356,7 +245,7 @@ def _found(text: str, names: KnownNames) -> _Heard:
     others = "".join([*rest, low[end:]])
     if not (pods or nodes):
         pods = maybe
-    return _Heard(tuple(pods), tuple(nodes), namespace, kind, " ".join(others.translate(_QUOTES).split())[:_LONGEST])
+    return Named(tuple(pods), tuple(nodes), namespace, kind, " ".join(others.translate(_QUOTES).split())[:_LONGEST])
 
 
 _BY_NUMBER = re.compile(r"\bnodes? (?:no\.? |#)?(\d{1,5})\b|(?<!\d)(\d{1,5})\s?号(?:节点|机)|节点\s?(\d{1,5})(?!\d)")
@@ -365,8 +254,6 @@ _PLAIN = re.compile(r"[\d./:-]+[a-z%]{0,3}|\d+x\d+\w*|[ap]m|24/7")
 """A number, a time or a shape."""
 _SPECIAL = re.compile(r"[a-z][A-Z]|[/=]|[a-z]-[a-z]")
 """No word of a sentence: `NodeUnfitPod`, `hami.io/vgpu-node`, `card-cordoned`."""
-_LANGUAGE = re.compile(r"--lang[=\s]+(\w+)")
-_CHINESE = re.compile(r"[\u4e00-\u9fff]")
 _QUOTES = str.maketrans({**dict.fromkeys('`*_~?!()[]"', " "), "’": "'", "，": " ", "。": " ", "？": " ", "！": " "})
 
 
@@ -394,7 +281,7 @@ def _subjects(word: str, namespace: str, names: KnownNames, *, plain: bool) -> l
 # ------------------------------------------------------------------------------------------- words of HAMi, requests
 
 
-def _word_meant(text: str, found: _Heard, intents: Sequence[str]) -> Meant | None:
+def _word_meant(text: str, found: Named, intents: Sequence[str]) -> Meant | None:
     """`help WORD` for a question about a word, or for a word alone."""
     said = _TOKEN.findall(text)
     special = [word for word in (one.rstrip(_TAIL) for one in said) if _SPECIAL.search(word) and known_word(word)]
@@ -412,7 +299,7 @@ def _word_meant(text: str, found: _Heard, intents: Sequence[str]) -> Meant | Non
     return None
 
 
-def _cards(found: _Heard, *, needs_fit: bool) -> list[str]:
+def _cards(found: Named, *, needs_fit: bool) -> list[str]:
     """The words of `fit` for the GPUs that a message asks for; without a phrase that asks, only `2x16Gi` counts."""
     shape = _SHAPE.search(found.rest)
     kind = ["--type", found.type] if found.type else []
@@ -432,3 +319,19 @@ def _cards(found: _Heard, *, needs_fit: bool) -> list[str]:
 def _size(number: str, unit: str) -> str:
     unit = unit.lower()
     return f"{number}%" if unit == "%" else f"{number}{'Gi' if unit.startswith('g') else 'Mi'}"
+
+
+@cache
+def _whole(section: str) -> re.Pattern[str]:
+    return re.compile("".join(phrase_table()[section]["pattern"]))
+
+
+@cache
+def _phrases() -> Mapping[str, re.Pattern[str]]:
+    """By section: English stands between other letters, Chinese anywhere."""
+    given = {section: words for section, words in phrase_table().items() if "en" in words}
+    english = r"(?<![a-z0-9/-])(?:{})(?![a-z0-9/]|-[a-z0-9])"
+    return {
+        section: re.compile("|".join([english.format("|".join(words["en"])), *words["zh"]]))
+        for section, words in given.items()
+    }

@@ -1,6 +1,4 @@
-"""The words of Slack: the grammar of the shell without verbs and options that read the bot's own files; and the phrases
-that people type instead.
-"""
+"""The words of Slack: which texts are commands, and the grammar of the shell without what reads the bot's own files."""
 
 import re
 import tomllib
@@ -8,14 +6,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cache, partial
 from importlib.resources import files
 from itertools import takewhile
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import click
 
 from bot.changes.kinds import VERBS
 from bot.errors import UsageError
-from bot.texts import LANGUAGES, Text, Texts
-from handlers.changes.words import HOW_TO_REVERT, REVERT_SUMMARY, ChangeAsked, change_commands
+from bot.texts import LANGUAGES, Language, Text, Texts
+from handlers.changes.words import HOW_TO_REVERT, IS_ID, REVERT_SUMMARY, ChangeAsked, change_commands
 from handlers.oncall import words as oncall
 from handlers.parsing.click_words import in_words
 from handlers.parsing.grammar import (
@@ -27,6 +25,7 @@ from handlers.parsing.grammar import (
     example_of,
     explain,
     explain_word,
+    from_kubectl,
     help_command,
     nearest,
     plain_command,
@@ -37,9 +36,10 @@ from handlers.profiles.words import ProfileAsked, profile_command
 from playbooks.fit.manifest import ManifestFile
 from playbooks.gather.subject import parse_subject
 from playbooks.own import discovery
-from playbooks.own.discovery import is_verb, verbs
-from playbooks.playbook import find, load
+from playbooks.own.discovery import find, is_verb, verbs
+from playbooks.playbook import load
 
+Kind = Literal["pod", "node", "namespace"]
 COMMAND = "/hami"
 WATCH, UNWATCH = "watch", "unwatch"
 BOT = "hami-bot"
@@ -71,7 +71,40 @@ FIRST = {
     f"help {_MORE}": Text("start.more"),
 }
 """The questions that help shows first."""
+SUBJECT_OF: Mapping[str, Kind] = {
+    "why": "pod",
+    "logs": "pod",
+    "watch": "pod",
+    "unwatch": "pod",
+    "nodes": "node",
+    "gpus": "node",
+    "quota": "namespace",
+    "pending": "namespace",
+}
+"""The kind of subject that a verb may have."""
+_LANGUAGE = re.compile(r"--lang[=\s]+(\w+)")
+_CHINESE = re.compile(r"[\u4e00-\u9fff]")
+_READING = ("help", "fit", "digest", "watch", "unwatch")
 _HELP_FLAGS = ("--help", "-h", "?", "--version")
+
+
+class Named(NamedTuple):
+    """The names in a message, as a command has them, and its other words in lower case."""
+
+    pods: tuple[str, ...] = ()
+    nodes: tuple[str, ...] = ()
+    namespace: str = ""
+    type: str = ""
+    rest: str = ""
+
+    def of(self, kind: Kind) -> str:
+        match kind:
+            case "pod":
+                return self.pods[0] if len(self.pods) == 1 else ""
+            case "node":
+                return self.nodes[0] if len(self.nodes) == 1 else ""
+            case "namespace":
+                return self.namespace or (self.pods[0].partition("/")[0] if "/" in "".join(self.pods[:1]) else "")
 
 
 class Help(NamedTuple):
@@ -239,29 +272,91 @@ def _plain(error: UsageError, example: str) -> UsageError:
             return UsageError(error.message, hint=hint, example=example)
 
 
+# ------------------------------------------------------------------------------------------ texts that are commands
+
+
+def begins_as_command(text: str) -> bool:
+    """Whether the text's first word is a verb; that of a revert stands alone, or before the id of a change."""
+    first, _, more = text.strip().lower().partition(" ")
+    if first in HOW_TO_REVERT and more and not IS_ID.match(more):
+        return False
+    return is_verb(first) or first in build_grammar().commands
+
+
+def as_command(words: Sequence[str]) -> list[str] | None:
+    """The words where they are a command as they stand; None where they are a sentence, or a command's beginning."""
+    typed = [*from_kubectl([word.strip("`") for word in words] if words and "`" in words[0] else words)]
+    if not typed or not begins_as_command(typed[0]):
+        return None
+    verb = typed[0].lower()
+    if verb in build_grammar().commands and verb not in _READING:
+        return typed  # what changes something has free text
+    cleaned = [verb, *(word.strip("`") if word.startswith("`") else word for word in typed[1:])]
+    if len(cleaned) == 1 and verb in SUBJECT_OF:
+        return cleaned
+    if SUBJECT_OF.get(verb) == "pod" and len(cleaned) > 1 and cleaned[1].lower() in filler():
+        return None
+    try:
+        understand(cleaned)
+    except UsageError:  # told as it is to who types options
+        typed = any(
+            word.startswith("--") or (number in (1, 2) and word.startswith("-")) for number, word in enumerate(cleaned)
+        )
+        return cleaned if typed else None
+    return cleaned
+
+
+def lacks_pod(words: Sequence[str]) -> bool:
+    """Whether a command whose verb may be about a pod is the verb alone."""
+    return len(words) == 1 and SUBJECT_OF.get(words[0]) == "pod"
+
+
+def language_of(text: str) -> Language | None:
+    """The language that a text asks for, by `--lang` or by being Chinese; None for any other text."""
+    named: list[Language] = [language for language in LANGUAGES if language in _LANGUAGE.findall(text)]
+    return named[0] if named else ("zh" if _CHINESE.search(text) else None)
+
+
+def in_thread(words: Sequence[str], about: Sequence[str]) -> list[str]:
+    """A command without a subject, completed with that of its thread; any other command unchanged."""
+    kind = SUBJECT_OF.get(words[0]) if words else None
+    if kind and (len(words) == 1 or words[1].startswith("--since")) and (known := subject_in(about).of(kind)):
+        return [words[0], known, *words[1:]]
+    return [*words] or [*about] or ["help"]
+
+
+def names_somebody(words: Sequence[str]) -> bool:
+    """Whether a command names a pod, a node or a namespace."""
+    found = subject_in(words)
+    return bool(found.pods or found.nodes or found.namespace)
+
+
+def subject_in(words: Sequence[str]) -> Named:
+    kind = SUBJECT_OF.get(words[0]) if words else None
+    named = [word for word in words[1:] if not word.startswith("-")] if kind else []
+    for flag in ("-n", "--namespace", "--node"):
+        if flag in words[:-1]:
+            value = words[words.index(flag) + 1]
+            if flag == "--node":
+                return Named(nodes=(value,))
+            pods = tuple(f"{value}/{name}" for name in named[:1] if name != value and kind == "pod")
+            return Named(pods, namespace=value)
+    match kind, named:
+        case "pod", [name, *_]:
+            return Named(pods=(name,))
+        case "node", [name, *_] if name != "for":
+            return Named(nodes=(name,))
+        case "namespace", [name, *_]:
+            return Named(namespace=name)
+        case _:
+            return Named()
+
+
 @cache
-def _table() -> dict[str, Any]:
+def phrase_table() -> dict[str, Any]:
     return tomllib.loads(files("handlers.parsing").joinpath("phrases.toml").read_text(encoding="utf-8"))
 
 
 @cache
 def filler() -> frozenset[str]:
-    """Words around a name, which are no names."""
-    return frozenset(_table()["filler"]["words"].split())
-
-
-@cache
-def whole(section: str) -> re.Pattern[str]:
-    """What a whole message is, or a part of it: a section of `phrases.toml` with one pattern."""
-    return re.compile("".join(_table()[section]["pattern"]))
-
-
-@cache
-def phrases() -> Mapping[str, re.Pattern[str]]:
-    """What people mean, by section: English stands between other letters, Chinese anywhere."""
-    given = {section: words for section, words in _table().items() if "en" in words}
-    english = r"(?<![a-z0-9/-])(?:{})(?![a-z0-9/]|-[a-z0-9])"
-    return {
-        section: re.compile("|".join([english.format("|".join(words["en"])), *words["zh"]]))
-        for section, words in given.items()
-    }
+    return frozenset(phrase_table()["filler"]["words"].split())

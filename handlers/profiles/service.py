@@ -31,7 +31,7 @@ from handlers.parsing.question import (
     HeardWords,
     Question,
     Verb,
-    beginning,
+    begins_with,
     clicked,
     first_action,
     join_words,
@@ -294,4 +294,4 @@ def register(app: App, inbox: Inbox, profiles: ProfileService) -> Verb:
         await profiles.ask(asked.key, question)
 
     app.action(CANCEL)(cancelled)
-    return Verb(beginning(VERB), ask)
+    return Verb(begins_with(VERB), ask)

@@ -11,7 +11,7 @@ import click
 
 from bot.errors import UsageError
 from bot.texts import Text
-from playbooks.playbook import find
+from playbooks.own.discovery import find
 from playbooks.profile.request import EXAMPLE, KINDS, Request, request
 
 VERB = "profile"

@@ -24,7 +24,8 @@ from playbooks.digest.figures import (
     problems_in,
 )
 from playbooks.gather.usage import UsageSeen, gather_usage
-from playbooks.playbook import ALL, Playbook, Snapshot, Sources, find
+from playbooks.own.discovery import find
+from playbooks.playbook import ALL, Playbook, Snapshot, Sources
 
 ASKED = ("pending", "nodes", "gpus", "quota", "status")
 FIGURES = Sheet("figures", FigureRow, brief={"area": "area", "what": "what", "value": "value"}, together=3)

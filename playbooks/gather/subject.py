@@ -108,13 +108,13 @@ def parse_subject(text: str, namespace: str = "") -> SubjectRequest:
         del parts[-2]
         kind = _OWNERS[word][0] if word in _OWNERS else _OF_OPERATORS.get(word, "Pod")
     name = parts.pop()
-    no_pod = Text("error-gather.no-pod-or-owner", text=repr(text[:120]))
     if len(parts) > 1:
-        raise UsageError(no_pod)
+        raise UsageError(Text("error-gather.no-pod-or-owner", text=repr(text[:120])))
     if parts and namespace not in ("", parts[0]):
         raise UsageError(Text("error-gather.names-another-namespace", text=repr(text), namespace=repr(namespace)))
     namespace = parts[0] if parts else namespace
     if not all(_NAME.fullmatch(part) for part in filter(None, (name, namespace))) or not name:
+        no_pod = Text("error-gather.no-pod-or-owner", text=repr(text[:120]))
         raise UsageError(no_pod, hint=Text("error-gather.give-pod-as"))
     return SubjectRequest(kind, namespace, name)
 

@@ -4,6 +4,7 @@ A file's name is its verb, and so is an entry point's in the group `hami_bot.pla
 verb is asked, and one that does not work takes nothing else with it.
 """
 
+import importlib
 import importlib.metadata
 import logging
 import os
@@ -20,7 +21,7 @@ from typing import Any, NamedTuple
 from bot.changes.kinds import VERBS
 from bot.texts import Text, in_english
 from playbooks.own.interface import OwnPlaybookError, WrongPlaybookError, check, told_by_name
-from playbooks.playbook import Playbook, find, load
+from playbooks.playbook import Playbook, load
 
 GROUP = "hami_bot.playbooks"
 AGAIN_S = 1.0
@@ -199,6 +200,6 @@ def is_verb(word: str) -> bool:
     return word in load() or word in own().sources
 
 
-def playbook_of(verb: str) -> Playbook:
+def find(verb: str) -> Playbook:
     """The playbook of one of the `verbs`. Raises OwnPlaybookError for a team's that does not work."""
-    return find(verb) if verb in load() else playbook(verb)
+    return importlib.import_module(load()[verb]).PLAYBOOK if verb in load() else playbook(verb)

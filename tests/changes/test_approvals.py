@@ -9,7 +9,6 @@ from typing import Any
 import msgspec
 import pytest
 
-from bot.access import Access
 from bot.changes.changer import Changer
 from bot.errors import BotError, SourceError
 from bot.settings.schema import AccessSettings
@@ -52,7 +51,7 @@ class Clusters:
             changer = Changer(writer, journal, now=self.replicas[name].now)
             return WritableCluster(name, writer, changer, journal, asyncio.Lock())
 
-        access = Access(frozenset({"U1"}), frozenset({"U2"}), two_person=True)
+        access = AccessSettings.model_construct(operators=("U1",), approvers=("U2",), two_person=True)
         self.service = ChangeService(deps, access, Groups(UNUSED, ()), WritableClusters(opened, writable), capture)
 
     async def asked(self, change_id: str, cluster: str, *, ago_s: float) -> None:

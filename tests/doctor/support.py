@@ -16,6 +16,7 @@ from sandbox.apiserver import ApiServer
 from sandbox.slack import Seed, SlackServer
 from tests.cases_support import CASES
 from tests.chart import BOT, NAMESPACE, PROXYING, granted, manifests
+from tests.slack.bot import staged
 
 RECORDING = CASES / "hami-2.10" / "recording.tar.gz"
 
@@ -46,7 +47,7 @@ class World(NamedTuple):
 
 @asynccontextmanager
 async def a_world(
-    folder: Path, seed: Seed | None = None, recording: Path = RECORDING, **server: Any
+    tmp_path: Path, seed: Seed | None = None, recording: Path = RECORDING, **server: Any
 ) -> AsyncGenerator[World]:
     """Everything is as it should be; the API server grants what the chart does for a bot that may change something."""
     rights = granted(manifests(PROXYING), BOT)
@@ -54,12 +55,15 @@ async def a_world(
         SlackServer(seed=seed or Seed()) as slack,
         ApiServer.from_recording(recording, granted=rights, **server) as api,
     ):
-        (folder / "kubeconfig").write_text(api.kubeconfig())
+        (tmp_path / "kubeconfig").write_text(api.kubeconfig())
         settings: dict[str, Any] = {
-            "clusters": {"lab": {"kubeconfig": str(folder / "kubeconfig"), "lease_namespace": NAMESPACE}},
+            "clusters": {"lab": {"kubeconfig": str(tmp_path / "kubeconfig"), "lease_namespace": NAMESPACE}},
             "slack": {"api_url": slack.api_url, "bot_token": slack.bot_token, "app_token": slack.app_token},
             "access": {"operators": ["U0123ABCD"]},
             "http": {"bind": "127.0.0.1:1"},
-            "store": {"url": f"sqlite+aiosqlite:///{folder}/state.db"},
+            "store": {"url": f"sqlite+aiosqlite:///{tmp_path}/state.db"},
         }
-        yield World(slack, api, folder, settings)
+        yield World(slack, api, tmp_path, settings)
+
+
+in_a_world = staged(a_world)

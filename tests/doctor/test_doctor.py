@@ -21,61 +21,61 @@ from handlers.doctor.links import Link, has_failed, in_words
 from sandbox.apiserver import Rule
 from sandbox.slack import App, Seed
 from tests.chart import BOT, NAMESPACE, PROXYING, granted, manifests
-from tests.doctor.support import a_world
+from tests.doctor.support import World, a_world, in_a_world
 from tests.incidents_support import INCIDENTS
 from tests.playbooks.test_newer_hami import newer_recording
 
 HAMI = "hami-system"
 
 
-async def test_where_everything_is_as_it_should_be_no_link_fails(tmp_path: Path) -> None:
-    async with a_world(tmp_path) as world:
-        links = await world.doctor()
-        assert not has_failed(links), links
-        states = {link.name: link.state for link in links}
-        expected = ("settings", "slack-token", "slack-scopes", "socket-mode", "cluster", "clock", "rights", "hami")
-        assert [name for name in expected if states.get(name) != "ok"] == []
+@in_a_world()
+async def test_where_everything_is_as_it_should_be_no_link_fails(world: World) -> None:
+    links = await world.doctor()
+    assert not has_failed(links), links
+    states = {link.name: link.state for link in links}
+    expected = ("settings", "slack-token", "slack-scopes", "socket-mode", "cluster", "clock", "rights", "hami")
+    assert [name for name in expected if states.get(name) != "ok"] == []
 
 
-async def test_nothing_is_written_and_no_channel_is_joined(tmp_path: Path) -> None:
-    async with a_world(tmp_path) as world:
-        world.settings["oncall"] = {"channel": "C0GPUONC01", "token": "x"}
-        await world.doctor()
-        called = {entry.title.split()[0] for entry in world.slack.journal.of("api")}
-        assert called <= {"auth.test", "apps.connections.open", "conversations.history"}
-        assert {request.method for request in world.server.requests} <= {"GET", "POST"}
-        assert {request.path for request in world.server.requests if request.method == "POST"} == {
-            "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
-        }
-        assert not (world.folder / "state.db").exists()
+@in_a_world()
+async def test_nothing_is_written_and_no_channel_is_joined(world: World) -> None:
+    world.settings["oncall"] = {"channel": "C0GPUONC01", "token": "x"}
+    await world.doctor()
+    called = {entry.title.split()[0] for entry in world.slack.journal.of("api")}
+    assert called <= {"auth.test", "apps.connections.open", "conversations.history"}
+    assert {request.method for request in world.server.requests} <= {"GET", "POST"}
+    assert {request.path for request in world.server.requests if request.method == "POST"} == {
+        "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+    }
+    assert not (world.folder / "state.db").exists()
 
 
 # ------------------------------------------------------------------------------------------------------- settings
 
 
-async def test_settings_that_cannot_be_read_are_the_only_link(tmp_path: Path) -> None:
-    async with a_world(tmp_path) as world:
-        world.settings["colour"] = "blue"
-        (link,) = await world.doctor()
-        assert (link.name, link.state) == ("settings", "failed")
-        assert "unknown settings" in link.seen
+@in_a_world()
+async def test_settings_that_cannot_be_read_are_the_only_link(world: World) -> None:
+    world.settings["colour"] = "blue"
+    (link,) = await world.doctor()
+    assert (link.name, link.state) == ("settings", "failed")
+    assert "unknown settings" in link.seen
 
 
-async def test_without_slack_the_rest_is_examined(tmp_path: Path) -> None:
-    async with a_world(tmp_path) as world:
-        del world.settings["slack"]
-        links = await world.doctor()
-        assert [link.state for link in links if link.name == "slack-token"] == ["degraded"]
-        assert "cluster" in [link.name for link in links]
+@in_a_world()
+async def test_without_slack_the_rest_is_examined(world: World) -> None:
+    del world.settings["slack"]
+    links = await world.doctor()
+    assert [link.state for link in links if link.name == "slack-token"] == ["degraded"]
+    assert "cluster" in [link.name for link in links]
 
 
 @pytest.mark.parametrize("allowed", [True, False])
-async def test_whether_users_logs_are_read_is_told_with_the_role_that_allows_it(allowed: bool, tmp_path: Path) -> None:
-    async with a_world(tmp_path) as world:
-        world.settings["workload_logs"] = allowed
-        link = await world.link("workload-logs")
-        assert link.state == "ok"
-        assert ("create rolebinding hami-bot-workload-logs" in link.fix) is not allowed
+@in_a_world()
+async def test_whether_users_logs_are_read_is_told_with_the_role_that_allows_it(world: World, *, allowed: bool) -> None:
+    world.settings["workload_logs"] = allowed
+    link = await world.link("workload-logs")
+    assert link.state == "ok"
+    assert ("create rolebinding hami-bot-workload-logs" in link.fix) is not allowed
 
 
 @pytest.mark.parametrize(("incident", "told"), [("a3-oom-at-hami-limit", "of 1 pod"), ("HAMi-960", "of 0 pods")])
@@ -91,13 +91,13 @@ def test_a_recording_says_whether_it_holds_users_logs(incident: str, told: str) 
 @pytest.mark.parametrize(
     ("key", "name", "fix"), [("bot_token", "slack-token", "xoxb-"), ("app_token", "socket-mode", "xapp-")]
 )
-async def test_a_wrong_token_is_named_and_never_shown(key: str, name: str, fix: str, tmp_path: Path) -> None:
-    async with a_world(tmp_path) as world:
-        world.settings["slack"][key] = wrong = "xoxb-no-such-token" if key == "bot_token" else "xapp-no-such-token"
-        link = await world.link(name)
-        assert link.state == "failed"
-        assert fix in link.fix
-        assert wrong not in str(await world.doctor())
+@in_a_world()
+async def test_a_wrong_token_is_named_and_never_shown(world: World, *, key: str, name: str, fix: str) -> None:
+    world.settings["slack"][key] = wrong = "xoxb-no-such-token" if key == "bot_token" else "xapp-no-such-token"
+    link = await world.link(name)
+    assert link.state == "failed"
+    assert fix in link.fix
+    assert wrong not in str(await world.doctor())
 
 
 async def test_a_scope_that_is_missing_is_named_with_what_it_is_for(tmp_path: Path) -> None:
@@ -130,59 +130,59 @@ async def test_the_optional_scope_is_named_and_is_missed_only_where_guests_are_r
 
 
 @pytest.mark.parametrize(("channel", "state"), [("C0GPUONC01", "ok"), ("C0NOSUCH01", "failed")])
-async def test_each_channel_of_the_settings_is_asked_about(channel: str, state: str, tmp_path: Path) -> None:
-    async with a_world(tmp_path) as world:
-        world.settings["oncall"] = {"channel": channel, "token": "x"}
-        link = await world.link("slack-channel")
-        assert (link.about, link.state) == (channel, state)
+@in_a_world()
+async def test_each_channel_of_the_settings_is_asked_about(world: World, *, channel: str, state: str) -> None:
+    world.settings["oncall"] = {"channel": channel, "token": "x"}
+    link = await world.link("slack-channel")
+    assert (link.about, link.state) == (channel, state)
 
 
 # ---------------------------------------------------------------------------------------------------------- store
 
 
-async def test_a_store_that_is_not_there_yet_is_made_by_the_first_start(tmp_path: Path) -> None:
-    async with a_world(tmp_path) as world:
-        link = await world.link("store")
-        assert link.state == "degraded"
-        assert "hami-bot serve" in link.fix
+@in_a_world()
+async def test_a_store_that_is_not_there_yet_is_made_by_the_first_start(world: World) -> None:
+    link = await world.link("store")
+    assert link.state == "degraded"
+    assert "hami-bot serve" in link.fix
 
 
-async def test_a_file_that_is_no_store_fails(tmp_path: Path) -> None:
-    async with a_world(tmp_path) as world:
-        (tmp_path / "state.db").write_text("this is no database at all, and long enough to be taken for one" * 20)
-        link = await world.link("store")
-        assert link.state == "failed"
-        assert link.fix
+@in_a_world()
+async def test_a_file_that_is_no_store_fails(world: World) -> None:
+    (world.folder / "state.db").write_text("this is no database at all, and long enough to be taken for one" * 20)
+    link = await world.link("store")
+    assert link.state == "failed"
+    assert link.fix
 
 
 @pytest.mark.parametrize(
     ("ago_s", "state", "seen"),
     [(None, "degraded", "never"), (300, "ok", "5 min ago"), (7200, "failed", "120 min ago")],
 )
+@in_a_world()
 async def test_the_last_watchdog_shows_whether_alerts_arrive(
-    ago_s: float | None, state: str, seen: str, tmp_path: Path
+    world: World, *, ago_s: float | None, state: str, seen: str
 ) -> None:
-    async with a_world(tmp_path) as world:
-        world.settings["oncall"] = {"channel": "C0GPUONC01", "token": "x", "watchdog_minutes": 30}
-        then = time.time() - (ago_s or 0)
-        async with open_store(world.settings["store"]["url"], now=lambda: then) as store:
-            if ago_s is not None:
-                await store.marks.set(HEARD)
-        assert (await world.link("store")).state == "ok"
-        link = await world.link("alertmanager")
-        assert link.state == state
-        assert seen in link.seen
+    world.settings["oncall"] = {"channel": "C0GPUONC01", "token": "x", "watchdog_minutes": 30}
+    then = time.time() - (ago_s or 0)
+    async with open_store(world.settings["store"]["url"], now=lambda: then) as store:
+        if ago_s is not None:
+            await store.marks.set(HEARD)
+    assert (await world.link("store")).state == "ok"
+    link = await world.link("alertmanager")
+    assert link.state == state
+    assert seen in link.seen
 
 
-async def test_what_the_running_bot_found_out_about_itself_is_told_with_its_age(tmp_path: Path) -> None:
-    async with a_world(tmp_path) as world:
-        then = time.time() - 600
-        async with open_store(world.settings["store"]["url"], now=lambda: then) as store:
-            await store.marks.set(f"{BLIND}lab", "nodes is forbidden")
-        tests = {link.about: link for link in await world.doctor() if link.name == "self-test"}
-        told = tests["lab"]
-        assert (tests[""].state, told.state) == ("ok", "failed")
-        assert "10 min ago: nodes is forbidden" in told.seen
+@in_a_world()
+async def test_what_the_running_bot_found_out_about_itself_is_told_with_its_age(world: World) -> None:
+    then = time.time() - 600
+    async with open_store(world.settings["store"]["url"], now=lambda: then) as store:
+        await store.marks.set(f"{BLIND}lab", "nodes is forbidden")
+    tests = {link.about: link for link in await world.doctor() if link.name == "self-test"}
+    told = tests["lab"]
+    assert (tests[""].state, told.state) == ("ok", "failed")
+    assert "10 min ago: nodes is forbidden" in told.seen
 
 
 # -------------------------------------------------------------------------------------------------------- cluster
@@ -231,34 +231,34 @@ def a_settings(*, direct: bool) -> Any:
         (Rule(["list"], ["events"]), "degraded", "less proof"),
     ],
 )
+@in_a_world()
 async def test_a_right_that_is_missing_is_named_with_what_fails_without_it(
-    taken: Rule, state: str, without: str, tmp_path: Path
+    world: World, *, taken: Rule, state: str, without: str
 ) -> None:
-    async with a_world(tmp_path) as world:
-        world.server.access.refused.append(taken)
-        (link,) = [link for link in await world.doctor() if link.name == "rights" and link.state != "ok"]
-        assert link.state == state
-        assert f"{taken.verbs[0]} {taken.resources[0]}" in link.seen
-        assert without in link.seen
-        assert f"kubectl auth can-i {taken.verbs[0]} {taken.resources[0].partition('/')[0]}" in link.fix
+    world.server.access.refused.append(taken)
+    (link,) = [link for link in await world.doctor() if link.name == "rights" and link.state != "ok"]
+    assert link.state == state
+    assert f"{taken.verbs[0]} {taken.resources[0]}" in link.seen
+    assert without in link.seen
+    assert f"kubectl auth can-i {taken.verbs[0]} {taken.resources[0].partition('/')[0]}" in link.fix
 
 
-async def test_namespaces_whose_pods_may_be_profiled_are_asked_about_as_well(tmp_path: Path) -> None:
-    async with a_world(tmp_path) as world:
-        world.settings["profiles"] = {"namespaces": ["ml"]}
-        (link,) = [link for link in await world.doctor() if link.name == "rights" and link.state != "ok"]
-        assert link.state == "degraded"
-        assert "get pods/proxy in namespace ml; without it there are no profiles of pods in that namespace" in link.seen
+@in_a_world()
+async def test_namespaces_whose_pods_may_be_profiled_are_asked_about_as_well(world: World) -> None:
+    world.settings["profiles"] = {"namespaces": ["ml"]}
+    (link,) = [link for link in await world.doctor() if link.name == "rights" and link.state != "ok"]
+    assert link.state == "degraded"
+    assert "get pods/proxy in namespace ml; without it there are no profiles of pods in that namespace" in link.seen
 
 
-async def test_a_cluster_that_cannot_be_reached_hides_no_other_link(tmp_path: Path) -> None:
-    async with a_world(tmp_path) as world:
-        world.settings["clusters"]["gone"] = {"kubeconfig": str(tmp_path / "none")}
-        links = await world.doctor()
-        assert [(link.about, link.state) for link in links if link.name == "cluster"] == [
-            ("lab", "ok"),
-            ("gone", "failed"),
-        ]
+@in_a_world()
+async def test_a_cluster_that_cannot_be_reached_hides_no_other_link(world: World) -> None:
+    world.settings["clusters"]["gone"] = {"kubeconfig": str(world.folder / "none")}
+    links = await world.doctor()
+    assert [(link.about, link.state) for link in links if link.name == "cluster"] == [
+        ("lab", "ok"),
+        ("gone", "failed"),
+    ]
 
 
 @pytest.mark.parametrize(("hours", "seen"), [(3, "3h behind"), (-3, "3h ahead")])
@@ -280,12 +280,12 @@ async def test_a_hami_that_is_newer_than_any_the_bot_knows_is_named(tmp_path: Pa
         assert "suspected" in link.fix
 
 
-async def test_a_cluster_without_hami_fails_and_says_what_to_set(tmp_path: Path) -> None:
-    async with a_world(tmp_path) as world:
-        world.settings["clusters"]["lab"]["hami_namespace"] = "elsewhere"
-        link = await world.link("hami")
-        assert link.state == "failed"
-        assert "hami_namespace" in link.fix
+@in_a_world()
+async def test_a_cluster_without_hami_fails_and_says_what_to_set(world: World) -> None:
+    world.settings["clusters"]["lab"]["hami_namespace"] = "elsewhere"
+    link = await world.link("hami")
+    assert link.state == "failed"
+    assert "hami_namespace" in link.fix
 
 
 # ---------------------------------------------------------------------------------------------------- the command

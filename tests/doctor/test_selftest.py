@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from bot.errors import SourceError
 from bot.health import HealthFacts, judge
@@ -14,7 +15,7 @@ from bot.main import running
 from bot.store.facts import Mark
 from bot.texts import Texts
 from handlers.doctor import checks
-from handlers.doctor.checks import BLIND, found, of_cluster
+from handlers.doctor.checks import BLIND, find_links, of_cluster
 from handlers.doctor.links import wrong_with
 from handlers.health_monitor import EVERY_S, SelfTest
 from playbooks.playbook import Sources
@@ -34,7 +35,7 @@ SAY = Texts("en")
 
 
 def wrong() -> str:
-    return SAY.words(wrong_with(asyncio.run(found("self-test", None))))
+    return SAY.words(wrong_with(asyncio.run(find_links("self-test", None))))
 
 
 def test_the_known_question_is_answered_as_it_has_to_be() -> None:
@@ -159,6 +160,6 @@ async def test_the_running_bot_tests_itself_and_tells_the_first_channel(tmp_path
 
     async with asyncio.timeout(180), SlackServer(seed=seed(), deadline_s=60) as slack:
         wanted = settings(slack, tmp_path).model_copy(update={"oncall": GIVEN})
-        limits = PATIENT._replace(test_s=0.02, look_s=0.02)
+        limits = replace(PATIENT, test_s=0.02, look_s=0.02)
         async with running(wanted, wanted.slack, gone, limits):
             await slack.wait_for(channel=CHANNEL, containing="the bot is blind on the cluster (default)")

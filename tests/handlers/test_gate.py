@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from bot.settings.schema import AccessSettings
 from bot.slack.gateway import Identity
@@ -74,7 +75,7 @@ def test_slack_hears_in_its_three_seconds_though_it_has_to_say_who_somebody_is_a
     assert LONGEST_S + DEED_S < 3
 
 
-@pytest.mark.parametrize("identity", [NOBODY, NOBODY._replace(is_org_wide=True)])
+@pytest.mark.parametrize("identity", [NOBODY, replace(NOBODY, is_org_wide=True)])
 def test_where_slack_does_not_say_whose_the_bot_is_nobody_is_ours(identity: Identity) -> None:
     home = home_of(AccessSettings(), identity)
     for body in (clicked({"id": THEIRS}), {"user_id": PAT, "team_id": THEIRS, "enterprise_id": THEIR_GRID}):

@@ -5,8 +5,8 @@ from hypothesis import strategies as st
 from bot.errors import UsageError
 from bot.slack.render.text import escape
 from handlers.parsing.question import mentioned_words, normalise, split_words, without_invisible
-from handlers.parsing.sentences import as_command, meant
-from handlers.parsing.slack_grammar import understand
+from handlers.parsing.sentences import meant
+from handlers.parsing.slack_grammar import as_command, understand
 from tests.growth import grows_faster
 
 

@@ -10,8 +10,8 @@ import pytest
 
 from bot.kube.recording.recorded_cluster import RecordedCluster
 from handlers.parsing.question import normalise, split_words
-from handlers.parsing.sentences import Meant, as_command, in_thread, meant
-from handlers.parsing.slack_grammar import understand
+from handlers.parsing.sentences import Meant, meant
+from handlers.parsing.slack_grammar import as_command, in_thread, understand
 from playbooks.gather.subject import NOBODY_KNOWN, KnownNames, as_called, gather_names
 
 RECORDING = Path(__file__).parents[1] / "cases" / "hami-2.10" / "recording.tar.gz"

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import aiohttp
+from msgspec.structs import replace
 from pydantic import SecretStr
 
 from bot.kube.recording.recorded_cluster import RecordedCluster
@@ -145,6 +146,6 @@ async def a_world(
 
     async with SlackServer(deadline_s=60) as slack, aiohttp.ClientSession() as session:
         wanted = settings(slack, folder).model_copy(update={"oncall": given, "clusters": dict(clusters)})
-        limits = PATIENT._replace(oncall=0.05)
+        limits = replace(PATIENT, oncall=0.05)
         async with running(wanted, wanted.slack, recorded, limits) as url:
             yield World(slack, url, session)

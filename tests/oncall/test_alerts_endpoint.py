@@ -11,7 +11,7 @@ import aiohttp
 import pytest
 from aiohttp import web
 
-from bot.endpoint import ALERTS_PATH, AlertsEndpoint, alerts_route
+from bot.endpoint import ALERTS_PATH, alerts_route
 from bot.errors import BotError
 from bot.triage.webhook import LARGEST_BODY
 from sandbox.serving import Served
@@ -27,10 +27,8 @@ def posted(
 ) -> int:
     async def main() -> int:
         application = web.Application(client_max_size=1024)
-        endpoint = AlertsEndpoint(
-            taken.take, lambda: taken.stopping, token="" if user else SECRET, user=user, password=SECRET if user else ""
-        )
-        application.router.add_post(ALERTS_PATH, alerts_route(endpoint))
+        known = {"user": user, "password": SECRET} if user else {"token": SECRET}
+        application.router.add_post(ALERTS_PATH, alerts_route(taken.take, lambda: taken.stopping, **known))
         async with Served(application) as served, aiohttp.ClientSession() as session:
             given = {"Authorization": f"Bearer {SECRET}"} if headers is None else headers
             async with session.request(method, f"{served.url}{ALERTS_PATH}", data=body, headers=given) as answer:

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 import yaml
+from msgspec.structs import replace
 from pydantic import SecretStr
 
 from bot.errors import SourceError
@@ -89,7 +90,7 @@ def threads(database: str, *alerts: Alert, clusters: tuple[str, ...] = ()) -> li
     async def scene(rig: Rig) -> None:
         keeper = rig.keeper()
         if clusters:
-            deps = rig.deps()._replace(clusters=clusters, usual=clusters[0])
+            deps = replace(rig.deps(), clusters=clusters, usual=clusters[0])
             settings = OncallSettings(channel=ONCALL, token=SecretStr("0123456789abcdef"))
             keeper = Keeper(deps, msgspec.structs.replace(plan(settings, deps, "one", 60.0), clock=rig.bot.clock.now))
         await keeper.take(list(alerts))

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from bot.periodic_jobs import Clock
 from bot.settings.oncall import OncallSettings
@@ -27,8 +28,8 @@ HERE = OncallSettings(channel=ONCALL, token=GIVEN.token)
 
 
 def one_cluster(rig: Rig) -> tuple[Deps, Keeper]:
-    deps = rig.deps()._replace(clusters=("prod",), usual="prod")
-    return deps, Keeper(deps, msgspec.structs.replace(plan(HERE, deps, "one", 60.0), clock=rig.bot.clock.now))
+    deps = replace(rig.deps(), clusters=("prod",), usual="prod")
+    return deps, Keeper(deps, replace(plan(HERE, deps, "one", 60.0), clock=rig.bot.clock.now))
 
 
 @on_rig(4)
@@ -88,8 +89,8 @@ async def test_a_cluster_that_hangs_holds_up_neither_people_nor_other_clusters(r
         async with rig.sources(cluster) as opened:
             yield opened
 
-    deps = rig.deps()._replace(clusters=("hangs", "well"), open_sources=sources)
-    keeper = Keeper(deps, msgspec.structs.replace(plan(HERE, deps, "one", 0.01), clock=rig.bot.clock.now))
+    deps = replace(rig.deps(), clusters=("hangs", "well"), open_sources=sources)
+    keeper = Keeper(deps, replace(plan(HERE, deps, "one", 0.01), clock=rig.bot.clock.now))
     async with running(keeper):
         await keeper.take([pending(0, cluster="hangs"), pending(3, cluster="well")])
         await hanging.wait()
@@ -112,8 +113,8 @@ async def test_however_many_alerts_wait_for_a_cluster_that_hangs_others_are_not_
         async with rig.sources(cluster) as opened:
             yield opened
 
-    deps = rig.deps()._replace(clusters=("hangs", "well"), open_sources=sources)
-    keeper = Keeper(deps, msgspec.structs.replace(plan(HERE, deps, "one", 0.01), clock=rig.bot.clock.now))
+    deps = replace(rig.deps(), clusters=("hangs", "well"), open_sources=sources)
+    keeper = Keeper(deps, replace(plan(HERE, deps, "one", 0.01), clock=rig.bot.clock.now))
     crowd = [pending(pod=f"stuck-{number}", cluster="hangs") for number in range(SORTED_AT_ONCE)]
     await rig.store.alerts.take(crowd)
     async with running(keeper):
@@ -126,8 +127,8 @@ async def test_however_many_alerts_wait_for_a_cluster_that_hangs_others_are_not_
 
 @on_rig(1)
 async def test_what_the_bot_saw_in_a_cluster_that_was_taken_out_of_the_settings_is_over(rig: Rig) -> None:
-    both = rig.deps()._replace(clusters=("prod", "old"))
-    before = Keeper(both, msgspec.structs.replace(plan(HERE, both, "one", 60.0), clock=rig.bot.clock.now))
+    both = replace(rig.deps(), clusters=("prod", "old"))
+    before = Keeper(both, replace(plan(HERE, both, "one", 60.0), clock=rig.bot.clock.now))
     await Watcher(both, before, both.clusters, Patience(minutes=1), "one").look()
     await rig.passes(10, before)
     deps, keeper = one_cluster(rig)

@@ -6,6 +6,7 @@ from collections.abc import AsyncGenerator, Callable
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from sqlalchemy import select
 
 from bot.digest.figures import differences, not_compared, step
@@ -93,7 +94,7 @@ async def test_several_clusters_are_read_at_once_but_not_all(rig: Rig) -> None:
         raise SourceError(f"{cluster} is down")
         yield
 
-    inbox = Digests(rig.deps()._replace(open_sources=sources))
+    inbox = Digests(replace(rig.deps(), open_sources=sources))
     for number in range(2 * TOGETHER):
         await inbox.do(f"k{number}", WHO, AddDigest(NINE), f"cluster-{number}")
     await after(rig, TO_NINE + 60, inbox)
@@ -214,7 +215,7 @@ async def test_digests_that_are_asked_for_wait_for_their_turn_to_read_the_cluste
             yield sources
         reading -= 1
 
-    inbox, quiet = Inbox(rig.deps()._replace(open_sources=crowded)), Settings()
+    inbox, quiet = Inbox(replace(rig.deps(), open_sources=crowded)), Settings()
     async with Clock() as clock, oncall_desk(quiet, inbox, clock, identity="one", pace=60.0) as oncall:
         asked = (oncall.digests.do(str(number), WHO, "now", "") for number in range(2 * AT_ONCE))
         await asyncio.gather(*asked)

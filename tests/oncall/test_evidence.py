@@ -10,6 +10,7 @@ from typing import Any
 import aiohttp
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from bot.kube.cluster import Cluster
 from bot.kube.models import Kind
@@ -112,7 +113,7 @@ async def test_of_a_cluster_with_too_many_pods_they_are_not_read_to_be_counted(r
     async def sources(_: str) -> AsyncGenerator[Sources]:
         yield Sources(asked)
 
-    deps = rig.deps()._replace(open_sources=sources)
+    deps = replace(rig.deps(), open_sources=sources)
     await evidence(deps, "", EvidenceRequest("why", "ml/trainer-0", "x.tar.gz"), Bounds(most_pods=4))
     assert not {"pods", "events"}.intersection(asked.whole)
     await evidence(deps, "", EvidenceRequest("why", "ml/trainer-0", "x.tar.gz"))

@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from bot.slack.app import Grouped
 from bot.slack.people import Home
@@ -46,7 +47,8 @@ FORMS: dict[str, tuple[dict[str, str], Turn]] = {
 async def _a_desk(rig: Rig, life: Life, own: Store | None = None) -> AsyncGenerator[Inbox]:
     """One process, of which every write is a step. `own`: what it has of the store, else the rig's."""
     store = life.of(own or rig.store)
-    deps = rig.deps(store, life.of(rig.outbox))._replace(gateway=life.of(rig.bot.gateway), work=Work(store, deed_s=60))
+    deps = rig.deps(store, life.of(rig.outbox))
+    deps = replace(deps, gateway=life.of(rig.bot.gateway), work=Work(store, deed_s=60))
     inbox = Inbox(deps)
     register(Grouped(), inbox, TriageService(deps, rig.keeper(), ()), Digests(deps))
     yield inbox

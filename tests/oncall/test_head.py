@@ -2,8 +2,8 @@
 
 from typing import Any
 
-import msgspec
 import pytest
+from msgspec.structs import replace
 
 from bot.report import NextAction
 from bot.slack.render import blocks
@@ -62,7 +62,7 @@ def test_a_head_has_its_title_four_lines_of_facts_and_the_next_step(language) ->
 
 def test_a_command_for_a_shell_is_left_to_the_evidence() -> None:
     step = NextAction("Read the log of the device plugin", "kubectl -n hami-system logs hami-device-plugin-x")
-    shown = HEAD._replace(cause=msgspec.structs.replace(CAUSE, step=step))
+    shown = replace(HEAD, cause=replace(CAUSE, step=step))
     told = "\n".join(lines_of(render_head(shown).in_words(Texts("en"))))
     assert "Next: Read the log" in told
     assert "kubectl" not in told
@@ -73,7 +73,7 @@ def test_a_command_for_a_shell_is_left_to_the_evidence() -> None:
     [("open", "ack"), ("acknowledged", "note"), ("muted", "unmute"), ("resolved", "note"), ("closed", None)],
 )
 def test_the_highlighted_button_is_what_is_likely_to_be_done_next(state: State, likely: str | None) -> None:
-    shown = HEAD._replace(incident=Incident(state, 1.8e9))
+    shown = replace(HEAD, incident=Incident(state, 1.8e9))
     buttons = [element for block in render_head(shown).in_words(Texts("en")).blocks for element in block["elements"]]
     highlighted = [button["action_id"] for button in buttons if button.get("style") == "primary"]
     assert highlighted == ([f"triage:{likely}"] if likely else [])
@@ -91,8 +91,8 @@ def test_the_highlighted_button_is_what_is_likely_to_be_done_next(state: State, 
 def test_what_names_no_pod_counts_by_its_nodes_or_else_by_its_alerts(
     code: str, over: dict[str, Any], told: str
 ) -> None:
-    counts = msgspec.structs.replace(HEAD.counts, **{"pods": 0, "pods_firing": 0, **over})
-    shown = HEAD._replace(cause=msgspec.structs.replace(CAUSE, code=code), counts=counts)
+    counts = replace(HEAD.counts, **{"pods": 0, "pods_firing": 0, **over})
+    shown = replace(HEAD, cause=replace(CAUSE, code=code), counts=counts)
     assert Texts("en").words(count_of(shown)) == told
 
 

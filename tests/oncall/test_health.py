@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import aiohttp
+from msgspec.structs import replace
 
 from bot.errors import SourceError
 from bot.health import HealthFacts, judge
@@ -49,7 +50,8 @@ class World:
     @asynccontextmanager
     async def bot(self, oncall: OncallSettings = GIVEN, access: AccessSettings = ELSEWHERE) -> AsyncGenerator[None]:
         wanted = settings(self.slack, self.folder).model_copy(update={"oncall": oncall, "access": access})
-        limits = PATIENT._replace(
+        limits = replace(
+            PATIENT,
             oncall=0.05,
             look_s=0.02,
             now=lambda: time.time() + self.ahead_s,
@@ -275,7 +277,7 @@ class Looks:
     def begin(self, sources: Callable[[str], Any] | None = None, patience_s: float = 60.0) -> None:
         """The process begins, for the first time or again."""
         deps = self.rig.deps()
-        deps = deps._replace(open_sources=sources or deps.open_sources, now=lambda: self.rig.now + self.jumped_s)
+        deps = replace(deps, open_sources=sources or deps.open_sources, now=lambda: self.rig.now + self.jumped_s)
         self.monitor = HealthMonitor(
             deps, self.watched, HealthFacts, "one", clock=self.rig.bot.clock.now, patience_s=patience_s
         )

@@ -9,26 +9,15 @@ from pathlib import Path
 import aiohttp
 from aiohttp import web
 
-from bot.endpoint import ALERTS_PATH, alerts_route
+from bot.endpoint import ALERTS_PATH
 from handlers.oncall.keeper import Keeper
-from handlers.oncall.setup import alerts_endpoint_of
+from handlers.oncall.setup import posts_of
 from sandbox.serving import Served
 from sandbox.slack import Fault
 from tests.oncall.bot import BEARER, GIVEN, webhook
 from tests.oncall.rig import Rig, on_rig, text
 from tests.oncall.storm import ALERTS, PODS, SECONDS
-from tests.playbooks.world import (
-    Object,
-    bind_error,
-    cluster,
-    gpu,
-    gpu_node,
-    none_of,
-    pod,
-    record,
-    refused,
-    running,
-)
+from tests.playbooks.world import Object, bind_error, cluster, gpu, gpu_node, none_of, pod, record, refused, running
 
 OUTAGE_S = 600.0
 BODIES = 20
@@ -77,9 +66,7 @@ async def no_pager(_: object) -> None:
 async def storm(rig: Rig, keeper: Keeper) -> None:
     """A thousand alerts in a minute, each body answered at once whatever Slack does."""
     application = web.Application()
-    application.router.add_post(
-        ALERTS_PATH, alerts_route(alerts_endpoint_of(GIVEN, keeper.take, lambda: False, no_pager))
-    )
+    application.router.add_post(ALERTS_PATH, posts_of(GIVEN, keeper.take, lambda: False, no_pager)[ALERTS_PATH])
     async with Served(application) as served, aiohttp.ClientSession() as client:
         for number in range(BODIES):
             await posted(served.url, client, number)

@@ -2,10 +2,10 @@
 
 from typing import Any, get_args
 
-import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from bot.digest.figures import Figures, OwnerRow, memory_by_model
 from bot.render.words import MARKS
@@ -52,7 +52,7 @@ def test_a_reply_lets_nobodys_words_act_and_fits(turn: Turn, language: Language)
 def test_a_mute_ends_at_a_time_that_can_be_read_and_is_the_same_everywhere(ends: str, shown: str) -> None:
     say = Texts("en")
     news = render_news(News("muted", "U0ADA00001", f"{float(ends):.0f}")).in_words(say)
-    muted = head("muted")._replace(incident=Incident("muted", 1.0, muted_until=MuteUntil(float(ends))))
+    muted = replace(head("muted"), incident=Incident("muted", 1.0, muted_until=MuteUntil(float(ends))))
     happened = [IncidentEvent(1.0, News("muted", "U0ADA00001", f"{float(ends):.0f}"))]
     assert news.text.startswith("Muted until <!date^1800000000^")
     assert news.text.endswith("|2027-01-15T08:00:00Z>")
@@ -68,7 +68,7 @@ def test_a_head_that_is_closed_invites_nobody_to_act() -> None:
 
 @pytest.mark.parametrize(("quiet_since", "said"), [(0.0, "still there: 3 of 500 pods"), (5.0, "No alert of it fires")])
 def test_who_closes_is_asked_first_and_told_whether_the_cause_is_still_there(quiet_since: float, said: str) -> None:
-    shown = head("open")._replace(incident=Incident("open", 1.0, quiet_since=quiet_since))
+    shown = replace(head("open"), incident=Incident("open", 1.0, quiet_since=quiet_since))
     assert said in buttons_of(shown)["triage:close"]["confirm"]["text"]["text"]
 
 
@@ -90,8 +90,8 @@ def test_while_it_is_muted_a_button_lifts_that() -> None:
 def test_a_head_is_as_severe_as_the_severest_of_its_alerts(
     found: Severity, labelled: tuple[str, ...], said: str
 ) -> None:
-    counts = msgspec.structs.replace(head("open").counts, severities=labelled)
-    shown = head("open")._replace(cause=msgspec.structs.replace(CAUSE, severity=found), counts=counts)
+    counts = replace(head("open").counts, severities=labelled)
+    shown = replace(head("open"), cause=replace(CAUSE, severity=found), counts=counts)
     assert render_head(shown).in_words(Texts("en")).text.startswith(f"{MARKS[said]} Open, {said}: ")
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import aiohttp
 import pytest
+from msgspec.structs import replace
 from pydantic import SecretStr
 
 from bot.endpoint import ALERTS_PATH
@@ -28,7 +29,7 @@ from tests.oncall.rig import text
 from tests.slack.bot import PATIENT, recorded, settings
 from tests.slack.outages import free_port, readiness
 
-LIMITS = PATIENT._replace(oncall=0.05, pace=Pace(pass_s=0.1))
+LIMITS = replace(PATIENT, oncall=0.05, pace=Pace(pass_s=0.1))
 CRITICAL = webhook("trainer-0", severity="critical")
 
 
@@ -36,7 +37,7 @@ class Starting:
     """A bot that only reads, and tries to start before this Slack; `connected` is set once it has."""
 
     def __init__(self, slack: SlackServer, folder: Path, given: OncallSettings, ahead_s: float = 0.0) -> None:
-        self._limits = LIMITS._replace(now=lambda: time.time() + ahead_s)
+        self._limits = replace(LIMITS, now=lambda: time.time() + ahead_s)
         self.bind = free_port()
         self.connected = asyncio.Event()
         self._wanted = settings(slack, folder).model_copy(

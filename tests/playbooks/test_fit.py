@@ -17,7 +17,8 @@ from bot.report import Report
 from bot.texts import Texts
 from handlers.parsing.slack_grammar import understand
 from playbooks.fit.playbook import asked_of
-from playbooks.playbook import Sources, find
+from playbooks.own.discovery import find
+from playbooks.playbook import Sources
 from tests.cases_support import CASES, VERSIONS, ask_cluster
 from tests.playbooks.tables import table
 from tests.playbooks.world import (

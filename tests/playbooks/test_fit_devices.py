@@ -6,7 +6,7 @@ import pytest
 
 from bot.errors import UsageError
 from bot.report import Report
-from playbooks.playbook import find
+from playbooks.own.discovery import find
 from tests.playbooks.world import Object, answer, cause, codes, commands, node, record, scheduler
 
 DCU = {"hami.io/node-dcu-register": "DCU-0,4,65536,100,DCU-K100_AI,0,true:DCU-1,4,65536,100,DCU-K100_AI,0,true:"}

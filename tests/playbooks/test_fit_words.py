@@ -10,7 +10,7 @@ from bot.errors import UsageError
 from bot.report import Report
 from bot.texts import in_english
 from handlers.parsing.slack_grammar import ManifestWanted, understand
-from playbooks.playbook import find
+from playbooks.own.discovery import find
 from tests.cases_support import VERSIONS, Question
 from tests.playbooks.tables import table
 from tests.playbooks.world import (

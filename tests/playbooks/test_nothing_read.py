@@ -10,7 +10,8 @@ from bot.errors import SourceError
 from bot.kube.client.connect import open_cluster
 from bot.texts import Texts, in_english
 from playbooks.fit.manifest import Manifest
-from playbooks.playbook import Sources, find, load
+from playbooks.own.discovery import find
+from playbooks.playbook import Sources, load
 from sandbox.apiserver import ApiServer, Fault
 from tests.kube.live_servers import serving, write_kubeconfig
 from tests.playbooks.world import cluster, codes, pod, record

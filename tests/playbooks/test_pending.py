@@ -14,7 +14,8 @@ from bot.kube.recording.recorded_cluster import RecordedCluster
 from bot.report import Report
 from bot.texts import Texts, in_english
 from playbooks.judgement.waiting import Judge
-from playbooks.playbook import Sources, find
+from playbooks.own.discovery import find
+from playbooks.playbook import Sources
 from playbooks.scenes.cluster import ClusterScene
 from sandbox.apiserver import ApiServer, Fault
 from tests import cases_support

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from bot.report import Report
-from playbooks.playbook import find
+from playbooks.own.discovery import find
 from tests import cases_support
 from tests.playbooks.tables import table
 from tests.playbooks.world import (

@@ -35,7 +35,8 @@ from playbooks.judgement.quota import QUOTA
 from playbooks.judgement.waiting import WAITING
 from playbooks.latency.rules import LATENCY_RULES, LatencyScene
 from playbooks.logs.rules import LOGS_RULES, LogsScene
-from playbooks.playbook import Sources, find
+from playbooks.own.discovery import find
+from playbooks.playbook import Sources
 from playbooks.rule import Stage
 from playbooks.scenes.cluster import InstallScene, Messages
 from playbooks.scenes.gpus import GpusScene

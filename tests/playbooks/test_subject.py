@@ -10,7 +10,8 @@ from bot.kube.client.connect import open_cluster
 from bot.report import Report
 from bot.texts import Texts, in_english
 from playbooks.gather.subject import SubjectRequest, parse_subject
-from playbooks.playbook import Sources, find
+from playbooks.own.discovery import find
+from playbooks.playbook import Sources
 from playbooks.why.playbook import OwnedRow
 from sandbox.apiserver import ApiServer, Fault
 from tests.playbooks.world import (

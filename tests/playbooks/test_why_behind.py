@@ -13,7 +13,8 @@ from bot.kube.recording.recorded_cluster import RecordedCluster
 from bot.report import Report
 from bot.texts import Texts
 from playbooks.gather.nodes_in_question import gather_nodes_in_question
-from playbooks.playbook import Sources, find
+from playbooks.own.discovery import find
+from playbooks.playbook import Sources
 from sandbox.apiserver import ApiServer
 from tests.playbooks.inside_support import looping, placed
 from tests.playbooks.node_side_support import NONE_HEALTHY, counted, crashing, plugin, refused_pod

@@ -9,7 +9,8 @@ import pytest
 from bot.kube.recording.recorded_cluster import RecordedCluster
 from bot.report import Evidence, Finding, Report, Scope
 from bot.texts import LANGUAGES, Texts
-from playbooks.playbook import Sources, find
+from playbooks.own.discovery import find
+from playbooks.playbook import Sources
 from playbooks.quotes import PodSays
 from playbooks.rules.waiting.alike import cause_signature
 from tests.cases_support import CASES

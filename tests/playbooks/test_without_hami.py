@@ -13,7 +13,8 @@ from bot.report import Report
 from bot.texts import Texts
 from handlers.changes.request import look
 from handlers.changes.words import Revert
-from playbooks.playbook import Sources, find
+from playbooks.own.discovery import find
+from playbooks.playbook import Sources
 from playbooks.profile.fetch import gather as fetch_profile
 from playbooks.profile.request import Request
 from sandbox.apiserver.server import ApiServer

@@ -21,7 +21,8 @@ from bot.render.overview import steps_shown
 from bot.report import VERDICT_LIMIT, Finding, Report, as_json, one_line
 from bot.texts import LANGUAGES, Texts
 from playbooks.fit.manifest import Manifest
-from playbooks.playbook import Sources, find
+from playbooks.own.discovery import find
+from playbooks.playbook import Sources
 from tests.cases_support import text_in
 from tests.report_schema import validated
 

@@ -16,6 +16,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from msgspec.structs import replace
+
 from bot.changes.plan import KEY_PATH, unfinished_rollout
 from bot.changes.record import KEY
 from bot.kube.client.connect import open_cluster, open_writer
@@ -285,7 +287,7 @@ async def a_bot(
     wanted = settings(world.slack, world.folder, mode).model_copy(
         update={"access": access, "http": HttpSettings(bind=bind), "oncall": oncall, "language": language}
     )
-    limits = PATIENT._replace(now=world.now, pace=Pace(pass_s=0.5, again_s=0.2))
+    limits = replace(PATIENT, now=world.now, pace=Pace(pass_s=0.5, again_s=0.2))
     async with running(
         wanted, wanted.slack, sources, limits, ChangeDeps(writer, capture, 180.0), usual=usual
     ) as address:

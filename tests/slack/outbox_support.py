@@ -10,12 +10,13 @@ from sqlalchemy import select
 
 from bot.slack.calls import open_client
 from bot.slack.gateway import Gateway
-from bot.slack.message import Message
+from bot.slack.message import File, Message
 from bot.slack.outbox import Outbox
 from bot.store import Store, open_store
 from bot.store.outbox_rows import QueuedMessage, _queued
 from bot.store.tables import outbox
 from sandbox.slack import App, Seed, SlackServer, VirtualClock
+from tests.slack.bot import staged
 
 ONCALL, GENERAL, BUDGET = "C0GPUONC01", "C0GENERAL1", "C0BUDGET01"
 ADA, GRACE = "U0ADA00001", "U0GRACE001"
@@ -33,6 +34,21 @@ class Bot:
     session: aiohttp.ClientSession
     gateway: Gateway
     naps: list[float] = field(default_factory=list)
+
+
+@dataclass
+class Sending(Bot):
+    """A bot with an outbox: what is put there, `drain` sends."""
+
+    outbox: Outbox = field(kw_only=True)
+    store: Store = field(kw_only=True)
+
+    async def put(self, key: str, said: str | Message, *files: File, channel: str = ONCALL, **options: Any) -> None:
+        message = line(said) if isinstance(said, str) else said
+        await self.outbox.put(key, channel, message._replace(files=(*message.files, *files)), **options)
+
+    async def drain(self, **options: Any) -> None:
+        await drain(self.store, self.clock, self.outbox, **options)
 
 
 def seed(**changes: Any) -> Seed:
@@ -69,6 +85,18 @@ async def a_workspace(start: Seed | None = None, **options: Any) -> AsyncGenerat
 async def an_outbox(bot: Bot, database: str, **options: Any) -> AsyncGenerator[tuple[Outbox, Store]]:
     async with open_store(database, now=bot.clock.now) as store:
         yield outbox_of(bot, store, **options), store
+
+
+@staged
+@contextlib.asynccontextmanager
+async def sending(
+    database: str, start: Seed | None = None, total: float | None = None, *, in_virtual_time: bool = False
+) -> AsyncGenerator[Sending]:
+    """A workspace with a bot of which the outbox sends; `total` is the longest time that a call of Slack may take."""
+    async with a_workspace(start, total=total) as bot:
+        options = {"sleep": bot.clock.advance} if in_virtual_time else {}
+        async with an_outbox(bot, database, **options) as (outbox, store):
+            yield Sending(**vars(bot), outbox=outbox, store=store)
 
 
 def outbox_of(bot: Bot, store: Store, **options: Any) -> Outbox:

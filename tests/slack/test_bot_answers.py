@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from bot.errors import SourceError
 from bot.kube.recording.recorded_cluster import RecordedCluster
@@ -38,7 +39,7 @@ from tests.slack.deliveries import later, sent
 from tests.slack.surfaces import button, posted_to_channel, text_of
 
 LOOKING = "Looking at the cluster"
-QUICK = PATIENT._replace(answer_s=0.3)
+QUICK = structs.replace(PATIENT, answer_s=0.3)
 OUTSIDE = replace(
     Seed(), channels=tuple(replace(channel, with_app=channel.name != "gpu-oncall") for channel in Seed().channels)
 )
@@ -112,7 +113,7 @@ async def test_after_a_restart_few_of_the_old_questions_are_begun_at_once(tmp_pa
     first, second = Gated(), Gated()
     async with asyncio.timeout(180), SlackServer(deadline_s=60) as slack:
         names = [f"question-{number}" for number in range(AT_ONCE + 3)]
-        async with connected(slack, tmp_path, opener=first.opener, limits=PATIENT._replace(drain_s=0.1)):
+        async with connected(slack, tmp_path, opener=first.opener, limits=structs.replace(PATIENT, drain_s=0.1)):
             for name in names:
                 await slack.command("ada", "gpu-oncall", f"why ml/{name}")
         async with connected(slack, tmp_path, opener=second.opener):
@@ -197,7 +198,7 @@ async def test_a_cluster_that_hangs_while_it_is_opened_holds_up_no_other(tmp_pat
     async with asyncio.timeout(180), SlackServer(deadline_s=60) as slack:
         clusters = {"far": ClusterSettings(), "near": ClusterSettings()}
         wanted = settings(slack, tmp_path).model_copy(update={"clusters": clusters})
-        async with running(wanted, wanted.slack, opener, PATIENT._replace(answer_s=3)):
+        async with running(wanted, wanted.slack, opener, structs.replace(PATIENT, answer_s=3)):
             await slack.command("ada", "gpu-oncall", f"why {POD} --cluster far")
             await hanging.wait()
             await slack.command("grace", "gpu-oncall", f"why {POD} --cluster near")
@@ -234,7 +235,7 @@ async def test_post_to_channel_works_where_the_bot_is_no_member(here: Here, *, m
 
 
 @pytest.mark.parametrize("kind", ["hang", "reset", "rate_limited"])
-@played(limits=PATIENT._replace(drain_s=0.2))
+@played(limits=structs.replace(PATIENT, drain_s=0.2))
 async def test_a_receipt_that_cannot_be_given_does_not_hold_up_the_answer(here: Here, *, kind: str) -> None:
     here.slack.faults.append(Fault(kind, where="^api/reactions", times=None, retry_after="60"))
     asked = await here.slack.mention("ada", "gpu-oncall", f"why {POD}")
@@ -291,7 +292,7 @@ async def test_while_a_public_answer_is_made_its_progress_is_posted_and_then_edi
     assert LOOKING not in "".join(text_of(message) for message in here.slack.messages("gpu-oncall", "grace", asked.ts))
 
 
-@held(limits=PATIENT._replace(drain_s=0.1))
+@held(limits=structs.replace(PATIENT, drain_s=0.1))
 async def test_progress_repeats_nobodys_mention(here: Here, cluster: Gated) -> None:
     await here.slack.mention("ada", "gpu-oncall", 'gpus --type "@channel @grace *b* <https://a.b|c>"')
     told = await here.slack.wait_for(channel="gpu-oncall", containing=LOOKING)

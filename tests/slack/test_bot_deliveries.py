@@ -4,7 +4,7 @@ import asyncio
 import io
 import json
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from urllib.parse import urlencode
@@ -16,14 +16,6 @@ from sandbox.slack import App, Command, Fault, Seed, Shortcut, SlackServer, sign
 from tests.slack.bot import POD, VERDICT, Here, Mode, a_bot, staged
 from tests.slack.deliveries import acks, later, sent
 from tests.slack.surfaces import button
-
-MODES = ["socket", "http"]
-Scene = Callable[[Here], Awaitable[None]]
-
-
-@pytest.fixture(params=MODES)
-def mode(request: pytest.FixtureRequest) -> Mode:
-    return request.param
 
 
 @staged

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import aiohttp
 import pytest
+from msgspec.structs import replace
 
 from bot.store.engine import sender
 from sandbox.slack import Fault, SlackServer
@@ -92,7 +93,7 @@ async def test_a_channel_that_is_gone_holds_up_no_other_and_is_said_in_the_log(
 
 @pytest.mark.parametrize("mode", ["socket", "http"])
 async def test_what_slack_is_told_was_taken_is_in_the_store(tmp_path: Path, mode: Mode) -> None:
-    limits = PATIENT._replace(keeping_s=2.5, drain_s=0.1)
+    limits = replace(PATIENT, keeping_s=2.5, drain_s=0.1)
     async with asyncio.timeout(180), a_bot(tmp_path, mode, opener=Gated().opener, limits=limits) as here:
         say, ask, tell = here.slack.command, here.slack.mention, here.slack.say
         ways = ((say, "gpu-oncall"), (ask, "gpu-oncall"), (tell, here.slack.dm("ada"))) * 3
@@ -105,7 +106,7 @@ async def test_what_slack_is_told_was_taken_is_in_the_store(tmp_path: Path, mode
 async def test_told_to_stop_before_slack_lets_it_connect_it_still_answers_what_it_took_up(tmp_path: Path) -> None:
     async with asyncio.timeout(180), SlackServer(deadline_s=60) as slack:
         cut_off, cluster = Gated(), Gated()
-        async with connected(slack, tmp_path, opener=cut_off.opener, limits=PATIENT._replace(drain_s=0.1)):
+        async with connected(slack, tmp_path, opener=cut_off.opener, limits=replace(PATIENT, drain_s=0.1)):
             await slack.mention("ada", "gpu-oncall", f"why {POD}")
             await cut_off.asked.wait()
         slack.faults.append(Fault("refuse", where="link", times=None))
@@ -129,7 +130,7 @@ async def test_what_was_cut_off_at_the_end_is_answered_after_the_next_start(tmp_
     async with asyncio.timeout(180), SlackServer(deadline_s=60) as slack:
         cluster = Gated()
         asking = Asking(slack)
-        async with connected(slack, tmp_path, mode, cluster.opener, PATIENT._replace(drain_s=0.1)):
+        async with connected(slack, tmp_path, mode, cluster.opener, replace(PATIENT, drain_s=0.1)):
             await asking.everywhere()
             await cluster.asked.wait()
         assert len(asking.taken) == 9

@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from slack_bolt.app.async_app import AsyncApp
 from slack_bolt.context.ack.async_ack import AsyncAck
 from slack_sdk.web.async_client import AsyncWebClient
@@ -21,7 +22,7 @@ from tests.slack.bot import PATIENT, Here, a_bot, staged
 from tests.slack.sockets import readiness, readiness_is
 
 Scene = Callable[[Here], Awaitable[None]]
-BRISK = PATIENT._replace(ping_interval_s=0.5, watch_s=0.1)
+BRISK = replace(PATIENT, ping_interval_s=0.5, watch_s=0.1)
 
 
 @staged
@@ -146,7 +147,7 @@ async def test_an_ack_that_finds_its_connection_gone_is_one_line_in_the_log(capl
         @app.command("/hami")
         async def command(ack: AsyncAck) -> None:
             slack.cut()
-            while await connection.is_up():  # noqa: ASYNC110  # only the client can tell
+            while await connection.is_connected():  # noqa: ASYNC110  # only the client can tell
                 await asyncio.sleep(0)
             await ack()
             taken.set()
@@ -183,7 +184,7 @@ def test_a_start_waits_as_long_as_slack_asks_to_and_does_not_end(tmp_path: Path)
         assert asked_at[1] - asked_at[0] >= 4.0
         await asked(here)
 
-    limits = BRISK._replace(pace=Pace(pass_s=0.1))
+    limits = replace(BRISK, pace=Pace(pass_s=0.1))
     played(limits=limits, faults=(Fault("rate_limited", "apps.connections.open", retry_after="4"),))(scene)(
         tmp_path=tmp_path
     )
@@ -217,7 +218,7 @@ def test_half_a_minute_without_any_connection_is_not_ready_and_says_so(tmp_path:
         await asked(here)
         await readiness_is(here, 200)
 
-    played(limits=BRISK._replace(clock=lambda: passed))(scene)(tmp_path=tmp_path)
+    played(limits=replace(BRISK, clock=lambda: passed))(scene)(tmp_path=tmp_path)
 
 
 def test_a_proxy_of_the_environment_is_not_used_for_loopback(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from bot.store.store import TRIES
 from sandbox.slack import Fault, SlackServer
@@ -111,7 +112,7 @@ async def test_a_process_that_starts_while_the_other_drains_answers_nothing_of_w
 async def left_unanswered(slack: SlackServer, folder: Path) -> str:
     """A mention that the bot took, and did not answer before it ended; the ts of its thread."""
     cluster = Gated()
-    async with connected(slack, folder, opener=cluster.opener, limits=PATIENT._replace(drain_s=0.1)):
+    async with connected(slack, folder, opener=cluster.opener, limits=replace(PATIENT, drain_s=0.1)):
         asked = await slack.mention("ada", "gpu-oncall", f"why ml/{POD}")
         await cluster.asked.wait()
     return asked.ts
@@ -134,7 +135,7 @@ async def test_who_asked_what_is_not_answered_any_more_is_told_once(
     async with asyncio.timeout(180), SlackServer(deadline_s=60) as slack:
         thread = await left_unanswered(slack, tmp_path)
         await asyncio.to_thread(sql, tmp_path, f"UPDATE seen SET tries = {tries}")
-        limits = PATIENT._replace(now=lambda: time.time() + ahead_s)
+        limits = replace(PATIENT, now=lambda: time.time() + ahead_s)
         for _ in range(2):
             async with connected(slack, tmp_path, limits=limits):
                 dropped = await slack.wait_for(channel="gpu-oncall", containing=why, thread_ts=thread)

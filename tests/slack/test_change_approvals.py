@@ -16,11 +16,6 @@ ASKED = "verbosity 5 for 10m because it hangs"
 BOTH_ROLES = AccessSettings(operators=(ADA,), approvers=(LINUS, ADA), two_person=True)
 
 
-@pytest.fixture(params=["socket", "http"])
-def mode(request: pytest.FixtureRequest) -> Mode:
-    return request.param
-
-
 async def waiting(world: World) -> dict:
     """The card of a change that ada asked for."""
     await world.offered(ASKED)
@@ -196,6 +191,8 @@ async def test_an_extension_needs_an_approval_of_its_own(world: World, *, mode: 
     await world.click("grace", asked, "change:approve")
     longer = await world.card("Extended")
     assert longer["ts"] == card["ts"]
+    done = await world.card("Approved and done")
+    assert (done["ts"], actions(done)) == (asked["ts"], {})
     assert (await world.record())["at"] > until
 
 
@@ -210,14 +207,6 @@ async def test_nobody_is_asked_to_approve_an_extension_beyond_the_longest_time(w
 
 
 @played(access=TWO)
-async def test_reverting_needs_nobody_else(world: World) -> None:
-    await world.click("linus", await waiting(world), "change:approve")
-    await world.click("ada", await world.card("In effect"), "change:revert")
-    await world.card("Reverted")
-    assert not await world.is_open()
-
-
-@played(access=TWO)
 async def test_what_was_approved_and_cannot_be_made_says_so(world: World) -> None:
     card = await waiting(world)
     world.cluster.access.refused = [Rule(["get"], ["pods/log"])]
@@ -228,16 +217,6 @@ async def test_what_was_approved_and_cannot_be_made_says_so(world: World) -> Non
     assert actions(ended) == {}
     await world.told("linus", "could not be kept")
     assert not await world.is_open()
-
-
-@played(access=TWO)
-async def test_the_card_of_an_extension_ends_with_what_came_of_it(world: World) -> None:
-    await world.click("linus", await waiting(world), "change:approve")
-    await world.click("ada", await world.card("In effect"), "change:extend")
-    asked = await world.card("Pending approval")
-    await world.click("grace", asked, "change:approve")
-    done = await world.card("Approved and done")
-    assert (done["ts"], actions(done)) == (asked["ts"], {})
 
 
 async def test_while_slack_tells_no_groups_nothing_is_decided(tmp_path: Path) -> None:

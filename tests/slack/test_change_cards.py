@@ -7,8 +7,6 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from bot.changes.changer import Changer
 from bot.changes.kinds import VERBOSITY
 from bot.changes.plan import Plan
@@ -31,11 +29,6 @@ from tests.slack.changing import (
     played,
     text_of,
 )
-
-
-@pytest.fixture(params=["socket", "http"])
-def mode(request: pytest.FixtureRequest) -> Mode:
-    return request.param
 
 
 def seconds_open(record: dict[str, Any]) -> float:
@@ -143,29 +136,25 @@ async def test_why_it_lasts_no_longer_is_said_in_the_bots_language(world: World)
     assert "最多还可延长 180 分钟" in text_of(await world.told("ada", "一次变更最长 4h"))
 
 
-def test_a_second_change_is_refused_with_the_open_one(tmp_path: Path) -> None:
-    async def scene(world: World) -> None:
-        await world.raised()
-        await world.slack.command("ada", "gpu-oncall", "verbosity 6 because more")
-        await world.slack.wait_for(lambda: "is open on container" in text_of(world.slack.views("ada")))
-        (block,) = world.slack.views("ada")[-1]["blocks"]
-        parts = block["elements"][0]["elements"]
-        assert [part["type"] for part in parts] == ["text", "date", "text", "user", "text"]
-        assert parts[3]["user_id"] == ADA
-        assert (await world.audit())[-1] == (ADA, "raise", "denied")
+@played()
+async def test_a_second_change_is_refused_with_the_open_one(world: World) -> None:
+    await world.raised()
+    await world.slack.command("ada", "gpu-oncall", "verbosity 6 because more")
+    await world.slack.wait_for(lambda: "is open on container" in text_of(world.slack.views("ada")))
+    (block,) = world.slack.views("ada")[-1]["blocks"]
+    parts = block["elements"][0]["elements"]
+    assert [part["type"] for part in parts] == ["text", "date", "text", "user", "text"]
+    assert parts[3]["user_id"] == ADA
+    assert (await world.audit())[-1] == (ADA, "raise", "denied")
 
 
-def test_the_home_tab_shows_until_when_a_change_lasts_in_the_readers_own_time(tmp_path: Path) -> None:
-    async def scene(world: World) -> None:
-        await world.raised()
-        await world.slack.open_home("ada")
-        home = await world.slack.wait_for(lambda: world.slack.home("ada"), seconds=180)
-        opened = next(block for block in home["blocks"] if "4 → 5" in text_of(block))
-        assert [part["type"] for part in opened["elements"][0]["elements"]] == ["text", "date", "text"]
-
-    played()(scene)(tmp_path=tmp_path)
-
-    played()(scene)(tmp_path=tmp_path)
+@played()
+async def test_the_home_tab_shows_until_when_a_change_lasts_in_the_readers_own_time(world: World) -> None:
+    await world.raised()
+    await world.slack.open_home("ada")
+    home = await world.slack.wait_for(lambda: world.slack.home("ada"), seconds=180)
+    opened = next(block for block in home["blocks"] if "4 → 5" in text_of(block))
+    assert [part["type"] for part in opened["elements"][0]["elements"]] == ["text", "date", "text"]
 
 
 @played()

@@ -13,22 +13,12 @@ ASKED = "verbosity 5 for 10m because it hangs"
 Surface = Callable[[World], Awaitable[None]]
 
 
-@pytest.fixture(params=["socket", "http"])
-def mode(request: pytest.FixtureRequest) -> Mode:
-    return request.param
-
-
 async def by_command(world: World) -> None:
     await world.slack.command("grace", "gpu-oncall", ASKED)
 
 
 async def by_mention(world: World) -> None:
     await world.slack.mention("grace", "gpu-oncall", ASKED)
-
-
-async def by_mention_in_a_thread(world: World) -> None:
-    head = await world.slack.say("ada", "gpu-oncall", "what now?")
-    await world.slack.mention("grace", "gpu-oncall", ASKED, thread_ts=head.ts)
 
 
 async def refused(world: World, containing: str, thread_ts: str = "") -> str:
@@ -58,7 +48,8 @@ async def test_one_who_may_not_is_told_who_may_and_it_is_written_down(
 
 @played()
 async def test_one_who_may_not_is_refused_in_a_thread_too(world: World) -> None:
-    await by_mention_in_a_thread(world)
+    head = await world.slack.say("ada", "gpu-oncall", "what now?")
+    await world.slack.mention("grace", "gpu-oncall", ASKED, thread_ts=head.ts)
     await world.slack.wait_for(lambda: world.slack.journal.of("api", "chat.postEphemeral"))
     assert await world.audit() == [(GRACE, "raise", "denied")]
 

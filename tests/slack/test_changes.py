@@ -9,11 +9,6 @@ from tests.slack.bot import Mode
 from tests.slack.changing import ADA, World, actions, played, text_of
 
 
-@pytest.fixture(params=["socket", "http"])
-def mode(request: pytest.FixtureRequest) -> Mode:
-    return request.param
-
-
 @played()
 async def test_a_change_is_shown_confirmed_made_and_reverted(world: World, *, mode: Mode) -> None:
     before = await world.deployment()

@@ -30,11 +30,6 @@ WHICH = "Which cluster do you mean?"
 BOTH = {"prod": NEW, "staging": OLD}
 
 
-@pytest.fixture(params=["socket", "http"])
-def mode(request: pytest.FixtureRequest) -> Mode:
-    return request.param
-
-
 def recording(version: str) -> Path:
     return CASES / version / "recording.tar.gz"
 

@@ -12,7 +12,6 @@ from aiohttp import web
 from bot.errors import UsageError
 from bot.slack.calls import open_client
 from bot.slack.failures import Problem, SlackFailure
-from bot.slack.gateway import Gateway
 from bot.slack.message import File, Message
 from bot.texts import in_english
 from sandbox.serving import Served
@@ -96,12 +95,6 @@ async def test_where_a_scope_for_looking_is_missing_a_channel_is_not_taken_for_c
     await bot.gateway.look_into(ONCALL)
     with pytest.raises(SlackFailure):
         await bot.gateway.find(ONCALL, "key", oldest=0.0)
-
-
-@with_bot()
-async def test_an_upload_into_direct_messages_needs_only_the_users_id(bot: Bot) -> None:
-    await bot.gateway.upload(ADA, [File("use.csv", b"1", "Use")])
-    assert shared(bot, ADA) == [("use.csv", "")]
 
 
 @with_bot()
@@ -257,14 +250,6 @@ async def test_a_revoked_token_is_said_to_be_that(bot: Bot) -> None:
 
 
 @with_bot()
-async def test_blocks_that_slack_refuses_come_in_a_simpler_form(bot: Bot) -> None:
-    bot.slack.faults.append(Fault("error", POST, error="invalid_blocks"))
-    await bot.gateway.post(ONCALL, line("the whole verdict"))
-    assert texts(bot, ONCALL) == ["the whole verdict"]
-    assert calls(bot, POST) == 2
-
-
-@with_bot()
 async def test_the_last_form_is_the_text_with_the_whole_answer_as_a_file(bot: Bot) -> None:
     bot.slack.faults.append(Fault("error", POST, error="msg_blocks_too_long", times=None))
     failure = await failure_of(bot.gateway.post(ONCALL, line("the whole verdict")))
@@ -382,15 +367,6 @@ def response_url(bot: Bot) -> str:
     return bot.slack.url + bot.slack._world.responses.issue("commands", ONCALL, ADA).path
 
 
-@with_bot()
-async def test_no_method_is_called_that_slack_does_not_have(bot: Bot) -> None:
-    assert isinstance(bot.gateway, Gateway)
-    await bot.gateway.post(ONCALL, line("hello"), key="k")
-    await bot.gateway.find(ONCALL, "k", oldest=0)
-    assert bot.slack.unknown_methods == []
-    assert calls(bot, POST) == 1
-
-
 # ----------------------------------------------------------------------------------------- newer kinds of blocks
 
 CARD = {"type": "task_card", "task_id": "1", "title": "Looking", "status": "in_progress"}
@@ -402,12 +378,6 @@ def newer(text: str) -> Message:
 
 def kinds(bot: Bot) -> list[str]:
     return [block["type"] for message in bot.slack.messages(ONCALL) for block in message.get("blocks", [])]
-
-
-@with_bot()
-async def test_a_workspace_that_takes_newer_blocks_gets_them(bot: Bot) -> None:
-    await bot.gateway.post(ONCALL, newer("looking"))
-    assert kinds(bot) == ["task_card"]
 
 
 @with_bot()

@@ -10,7 +10,7 @@ import pytest
 
 from bot.slack.message import File, Message
 from bot.slack.outbox import Outbox
-from bot.slack.responder import LIFE, Delivery, Responder
+from bot.slack.responder import LIFE, Responder
 from bot.store import Store
 from sandbox.slack import Fault
 from tests.slack.bot import staged
@@ -68,6 +68,17 @@ class Inbox:
     def uses(self) -> int:
         return len(self.bot.slack.journal.of("response_url"))
 
+    async def way(self, responder: Responder, message: Message) -> str:
+        """Has it answered, and tells by which way that came, as Slack saw it."""
+        seen = len(self.bot.slack.journal.entries)
+        await responder.answer(message)
+        taken = [entry for entry in list(self.bot.slack.journal.entries)[seen:] if entry.ok]
+        if any(entry.kind == "response_url" for entry in taken):
+            return "response-url"
+        if any(entry.title == "chat.postEphemeral" for entry in taken):
+            return "ephemeral"
+        return "direct" if self.outbox.waiting() else "lost"
+
     async def drain(self) -> None:
         await drain(self.store, self.bot.clock, self.outbox)
 
@@ -84,7 +95,7 @@ async def test_the_message_with_the_button_becomes_the_progress_and_then_the_ans
     responder = await inbox.clicked()
     await responder.progress("Looking at ml/x")
     assert inbox.seen() == ["Looking at ml/x"]
-    assert await responder.answer(line("gpu-1 is full")) is Delivery.RESPONSE_URL
+    assert await inbox.way(responder, line("gpu-1 is full")) == "response-url"
     assert inbox.seen() == ["gpu-1 is full"]
 
 
@@ -92,7 +103,7 @@ async def test_the_message_with_the_button_becomes_the_progress_and_then_the_ans
 async def test_the_answer_to_a_command_stands_below_its_progress(inbox: Inbox) -> None:
     responder = inbox.asked()
     await responder.progress("This takes a few seconds")
-    assert await responder.answer(line("gpu-1 is full")) is Delivery.RESPONSE_URL
+    assert await inbox.way(responder, line("gpu-1 is full")) == "response-url"
     assert inbox.seen() == ["This takes a few seconds", "gpu-1 is full"]
 
 
@@ -102,7 +113,7 @@ async def test_progress_never_takes_the_last_use_nor_the_answers_place(inbox: In
     for number in range(9):
         await responder.progress(f"step {number}")
     assert inbox.uses() == 4
-    assert await responder.answer(line("found")) is Delivery.RESPONSE_URL
+    assert await inbox.way(responder, line("found")) == "response-url"
     await responder.progress("too late")
     assert inbox.seen() == ["found"]
 
@@ -117,8 +128,8 @@ async def test_an_answer_waits_for_progress_that_is_under_way(inbox: Inbox) -> N
 @at_the_desk()
 async def test_the_sixth_answer_takes_the_next_way(inbox: Inbox) -> None:
     responder = inbox.asked()
-    ways = [await responder.answer(line(f"{number}")) for number in range(6)]
-    assert ways == [Delivery.RESPONSE_URL] * 5 + [Delivery.EPHEMERAL]
+    ways = [await inbox.way(responder, line(f"{number}")) for number in range(6)]
+    assert ways == ["response-url"] * 5 + ["ephemeral"]
     assert inbox.seen() == ["0", "1", "2", "3", "4", "5"]
     assert inbox.uses() == 5
 
@@ -128,7 +139,7 @@ async def test_after_half_an_hour_the_url_is_not_even_tried(inbox: Inbox) -> Non
     responder = inbox.asked()
     await inbox.bot.clock.advance(LIFE)
     await responder.progress("still looking")
-    assert await responder.answer(line("found")) is Delivery.EPHEMERAL
+    assert await inbox.way(responder, line("found")) == "ephemeral"
     assert inbox.seen() == ["found"]
     assert inbox.uses() == 0
 
@@ -145,7 +156,7 @@ async def test_after_half_an_hour_the_url_is_not_even_tried(inbox: Inbox) -> Non
 @at_the_desk()
 async def test_a_url_that_fails_is_followed_by_an_ephemeral_message(inbox: Inbox, *, fault: Fault) -> None:
     inbox.bot.slack.faults.append(fault)
-    assert await inbox.asked().answer(line("found")) is Delivery.EPHEMERAL
+    assert await inbox.way(inbox.asked(), line("found")) == "ephemeral"
     assert inbox.seen() == ["found"]
 
 
@@ -153,23 +164,23 @@ async def test_a_url_that_fails_is_followed_by_an_ephemeral_message(inbox: Inbox
 @at_the_desk()
 async def test_a_fault_that_passes_costs_only_a_second_use(inbox: Inbox, *, kind: Any) -> None:
     inbox.bot.slack.faults.append(Fault(kind, URL))
-    assert await inbox.asked().answer(line("found")) is Delivery.RESPONSE_URL
+    assert await inbox.way(inbox.asked(), line("found")) == "response-url"
     assert inbox.seen() == ["found"]
 
 
 @at_the_desk()
 async def test_blocks_that_are_refused_come_simpler(inbox: Inbox) -> None:
     inbox.bot.slack.faults.append(Fault("error", URL, error="invalid_blocks"))
-    assert await inbox.asked().answer(line("the whole verdict")) is Delivery.RESPONSE_URL
+    assert await inbox.way(inbox.asked(), line("the whole verdict")) == "response-url"
     assert inbox.seen() == ["the whole verdict"]
 
 
 @at_the_desk()
 async def test_where_the_bot_is_not_it_answers_by_the_url_and_else_directly(inbox: Inbox) -> None:
-    assert await inbox.asked(BUDGET, GRACE).answer(line("found")) is Delivery.RESPONSE_URL
+    assert await inbox.way(inbox.asked(BUDGET, GRACE), line("found")) == "response-url"
     assert inbox.seen(BUDGET, GRACE) == ["found"]
     inbox.bot.slack.faults.append(Fault("status", URL, status=404))
-    assert await inbox.asked(BUDGET, GRACE).answer(line("found again")) is Delivery.DIRECT
+    assert await inbox.way(inbox.asked(BUDGET, GRACE), line("found again")) == "direct"
     await inbox.drain()
     assert texts(inbox.bot, GRACE) == ["found again"]
 
@@ -179,7 +190,7 @@ async def test_an_answer_while_slack_is_away_is_in_the_direct_messages_when_it_i
     inbox.bot.slack.faults.append(Fault("outage", until=inbox.bot.clock.now() + 600))
     responder = inbox.asked()
     await responder.progress("looking")
-    assert await responder.answer(line("found")._replace(files=(CSV,))) is Delivery.DIRECT
+    assert await inbox.way(responder, line("found")._replace(files=(CSV,))) == "direct"
     await inbox.drain()
     assert texts(inbox.bot, ADA) == ["found"]
     assert len(shared(inbox.bot, ADA)) == 1
@@ -188,7 +199,7 @@ async def test_an_answer_while_slack_is_away_is_in_the_direct_messages_when_it_i
 @at_the_desk()
 async def test_files_of_a_private_answer_are_in_the_direct_messages_and_it_says_so(inbox: Inbox) -> None:
     message = line("gpu-1 is full")._replace(files=(CSV,))
-    assert await inbox.asked().answer(message) is Delivery.RESPONSE_URL
+    assert await inbox.way(inbox.asked(), message) == "response-url"
     await inbox.drain()
     blocks = ephemerals(inbox.bot, ONCALL, ADA)[0]["blocks"]
     assert "direct messages" in blocks[-1]["elements"][0]["text"]
@@ -202,16 +213,16 @@ async def test_a_store_that_cannot_be_written_costs_the_files_and_not_the_answer
     async with inbox.store._engine.begin() as connection:
         await connection.exec_driver_sql("DROP TABLE outbox_files")
         await connection.exec_driver_sql("DROP TABLE outbox")
-    assert await inbox.asked().answer(line("found")._replace(files=(CSV,))) is Delivery.RESPONSE_URL
+    assert await inbox.way(inbox.asked(), line("found")._replace(files=(CSV,))) == "response-url"
     assert inbox.seen() == ["found"]
     inbox.bot.slack.faults.append(Fault("outage"))
-    assert await inbox.asked().answer(Message("lost")) is Delivery.LOST
+    assert await inbox.way(inbox.asked(), Message("lost")) == "lost"
 
 
 @at_the_desk()
 async def test_answers_without_a_response_url_are_not_taken_for_each_other(inbox: Inbox) -> None:
     for number in range(2):
-        assert await inbox.resumed(f"V1:{number}", BUDGET, GRACE).answer(line(f"{number}")) is Delivery.DIRECT
+        assert await inbox.way(inbox.resumed(f"V1:{number}", BUDGET, GRACE), line(f"{number}")) == "direct"
     await inbox.drain()
     assert texts(inbox.bot, GRACE) == ["0", "1"]
 
@@ -220,7 +231,7 @@ async def test_answers_without_a_response_url_are_not_taken_for_each_other(inbox
 async def test_the_files_of_a_forms_answer_are_posted_once_though_the_question_is_resumed(inbox: Inbox) -> None:
     for _ in range(2):
         answer = line("found")._replace(files=(CSV,))
-        assert await inbox.resumed("V1:hash").answer(answer) is Delivery.EPHEMERAL
+        assert await inbox.way(inbox.resumed("V1:hash"), answer) == "ephemeral"
         await inbox.drain()
     assert [name for name, _ in shared(inbox.bot, ADA)] == ["use.csv"]
 
@@ -237,5 +248,5 @@ async def test_progress_and_answer_come_where_the_workspace_refuses_task_cards(i
     inbox.bot.slack.unknown_blocks.add("task_card")
     responder = inbox.asked()
     await responder.progress("Looking at ml/x")
-    assert await responder.answer(line("gpu-1 is full")) is Delivery.RESPONSE_URL
+    assert await inbox.way(responder, line("gpu-1 is full")) == "response-url"
     assert inbox.seen() == ["Looking at ml/x", "gpu-1 is full"]

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from msgspec import structs
 
 from bot.main import running
 from bot.settings.schema import AccessSettings
@@ -350,7 +351,7 @@ async def test_what_slack_sent_to_another_app_is_dropped(mode: Mode, tmp_path: P
 async def test_what_a_process_took_is_checked_again_by_the_one_that_takes_it_up(tmp_path: Path) -> None:
     cluster = Gated()
     async with asyncio.timeout(180), SlackServer(seed=UNASKED, deadline_s=60) as slack:
-        hasty = PATIENT._replace(drain_s=0)
+        hasty = structs.replace(PATIENT, drain_s=0)
         async with connected(slack, tmp_path, opener=cluster.opener, limits=hasty, teams=(THEIRS,)):
             await slack.command("pat", SHARED.name, WHY)
             await slack.command("ada", SHARED.name, WHY)

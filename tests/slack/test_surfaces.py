@@ -104,19 +104,6 @@ async def test_a_mention_is_answered_in_its_thread_and_marked_as_done(here: Here
 
 
 @played()
-async def test_in_a_thread_about_a_pod_the_pod_need_not_be_named_again(here: Here, *, mode: Mode) -> None:
-    asked = await here.slack.mention("grace", "gpu-oncall", f"why ml/{POD}")
-    first = await here.slack.wait_for(channel="gpu-oncall", containing=VERDICT, thread_ts=asked.ts)
-    await here.slack.mention("ada", "gpu-oncall", "why", thread_ts=asked.ts)
-
-    def second():
-        replies = here.slack.messages("gpu-oncall", "ada", asked.ts)
-        return [reply for reply in replies if VERDICT in reply["text"] and reply["ts"] != first["ts"]]
-
-    await here.slack.wait_for(second)
-
-
-@played()
 async def test_in_a_thread_under_a_message_that_names_a_pod_it_need_not_be_named_again(
     here: Here, *, mode: Mode
 ) -> None:
@@ -158,10 +145,7 @@ async def test_a_thread_remembers_its_last_pod_whatever_else_is_asked_there(
 
 @played()
 async def test_a_thread_under_a_posted_answer_knows_its_pod(here: Here, *, mode: Mode) -> None:
-    await here.slack.command("ada", "gpu-oncall", f"why {POD}")
-    answer = await here.slack.wait_for(channel="gpu-oncall", containing=VERDICT, user="ada")
-    await here.slack.click("ada", button(answer, "post-to-channel"), channel="gpu-oncall", message_ts=answer["ts"])
-    posted = await here.slack.wait_for(channel="gpu-oncall", containing=VERDICT, user="grace")
+    posted = await posted_to_channel(here)
     await here.slack.mention("grace", "gpu-oncall", "why", thread_ts=posted["ts"])
 
     def reply():
@@ -172,21 +156,7 @@ async def test_a_thread_under_a_posted_answer_knows_its_pod(here: Here, *, mode:
 
 
 @played()
-async def test_a_message_to_the_bot_itself_is_answered_there(here: Here, *, mode: Mode) -> None:
-    await here.slack.say("linus", here.slack.dm("linus"), f"why {POD}")
-    await here.slack.wait_for(channel=here.slack.dm("linus"), containing=VERDICT)
-
-
-@played()
-async def test_the_message_shortcut_finds_the_pod_that_a_message_names(here: Here, *, mode: Mode) -> None:
-    said = await here.slack.say("grace", "gpu-oncall", f"`ml/{POD}` hangs again, anybody?")
-    await here.slack.shortcut("ada", "diagnose", channel="gpu-oncall", message_ts=said.ts)
-    answer = await here.slack.wait_for(channel="gpu-oncall", containing=VERDICT, user="ada")
-    assert answer["ephemeral"]
-
-
-@played(mode="socket")
-async def test_the_message_shortcut_answers_where_its_message_stands(here: Here) -> None:
+async def test_the_message_shortcut_answers_where_its_message_stands(here: Here, *, mode: Mode) -> None:
     slack = here.slack
     head = await slack.say("grace", "gpu-oncall", f"`ml/{POD}` hangs again, anybody?")
     reply = await slack.say("linus", "gpu-oncall", f"ml/{POD}: I look at it", thread_ts=head.ts)
@@ -194,6 +164,7 @@ async def test_the_message_shortcut_answers_where_its_message_stands(here: Here)
     await slack.wait_for(channel="gpu-oncall", containing=VERDICT, user="ada", thread_ts=head.ts)
     await slack.shortcut("linus", "diagnose", channel="gpu-oncall", message_ts=head.ts)
     answer = await slack.wait_for(channel="gpu-oncall", containing=VERDICT, user="linus")
+    assert answer["ephemeral"]
     assert "thread_ts" not in answer
 
 

@@ -17,7 +17,8 @@ from handlers.parsing.grammar import read
 from handlers.parsing.slack_grammar import understand
 from handlers.shell_commands import CompareAsked, compare_recordings
 from handlers.shell_grammar import build_grammar
-from playbooks.playbook import Sources, find
+from playbooks.own.discovery import find
+from playbooks.playbook import Sources
 from playbooks.tune.compare import (
     ChangeRow,
     Difference,

@@ -7,6 +7,8 @@ Nothing that a person or a cluster wrote is parsed: names of people and times ar
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
+import msgspec
+
 from bot.changes.journal import EventKind
 from bot.changes.record import Record
 from bot.render.words import SEVERITIES
@@ -76,7 +78,7 @@ REASON, REASON_TEXT = "because", "text"
 LONGEST_REASON = 500
 
 
-class ChangeCard(NamedTuple):
+class ChangeCard(msgspec.Struct, frozen=True):
     """The content of a change's card. `by` is who decided or made happen what the state says, empty for the bot itself.
 
     While approval is pending, `approval` and `digest` are what the buttons carry, and it expires at `expires_at` (unix

@@ -4,7 +4,8 @@ nothing changed. Also the list of a channel's digests, and the form that adds on
 
 from collections.abc import Mapping, Sequence
 from itertools import groupby
-from typing import NamedTuple
+
+import msgspec
 
 from bot.digest.figures import Difference, Figures, OwnerRow, Point, anything_compared, differences, not_compared, step
 from bot.render.picture import amount
@@ -45,7 +46,7 @@ WHEN, AT, ZONE, INPUT = "when", "at", "zone", "text"
 _USUAL, _AT, _SOMEWHERE = "weekdays", "09:00", "Asia/Shanghai"
 
 
-class DigestPost(NamedTuple):
+class DigestPost(msgspec.Struct, frozen=True):
     """The content of a digest. `before` is None for the first one; `late` is the time it was due, if that is past.
 
     `rooms` is the memory by GPU model, in its newest point. `newer` says that HAMi is newer than any version that the

@@ -1,7 +1,8 @@
 """The Home tab: which changes and incidents are open, what to try, who may do what."""
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+
+import msgspec
 
 from bot.access import Role
 from bot.slack.message import Block
@@ -26,7 +27,7 @@ _SHOWN = 10
 _LONGEST = 600
 
 
-class HomeContent(NamedTuple):
+class HomeContent(msgspec.Struct, frozen=True):
     """The content of one person's Home tab. `opened` are open changes, a line each; `unread` is why they and incidents
     are not known. `running` questions are being answered, `waiting` messages are on their way to Slack. `clusters` are
     the settings'.

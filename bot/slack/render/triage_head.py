@@ -7,7 +7,8 @@ name, with a menu that opens a thread for one.
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+
+import msgspec
 
 from bot.render.words import MARKS, SEVERITIES, names_told, step_label
 from bot.report import VERDICT_LIMIT, Severity
@@ -31,7 +32,7 @@ from bot.slack.render.text import (
     span,
     utc,
 )
-from bot.texts import Prose, Text, kept
+from bot.texts import Prose, Text, stored_text
 from bot.triage.cause import STORM, Cause, severest
 from bot.triage.state import PAGER, Call, Deed, Incident, MuteUntil, State
 from bot.triage.summary import Counts
@@ -73,7 +74,7 @@ _LIKELY: dict[str, tuple[Deed, ...]] = {
 """What can be done in each state; what is likely to be done next comes first and is highlighted."""
 
 
-class Head(NamedTuple):
+class Head(msgspec.Struct, frozen=True):
     """What a head tells; `counts` are of its alerts: of those that name neither pods nor nodes, they count themselves.
 
     `call` is the call to come. In a list, `link` leads to the thread (empty: it is not known where that is).
@@ -147,7 +148,7 @@ def details(head: Head) -> list[Block]:
             shown = inert(_some(names, _NAMES_IN_DETAILS), _LIST)
             rows.append([span(pieced("{} ", what)), span(shown, "code")])
     if cause.gpu:
-        rows.append([span(inert(kept("triage.on-gpu", cause.gpu), _LIST))])
+        rows.append([span(inert(stored_text("triage.on-gpu", cause.gpu), _LIST))])
     if head.counts.severities:
         rows.append([span(pieced("{} {}", Text("triage.severity"), inert(", ".join(head.counts.severities), _PLACE)))])
     rows += [[span(pieced("{} ", Text("triage.runbook"))), link(url)] for url in head.counts.runbooks[1:2]]

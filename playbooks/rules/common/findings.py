@@ -16,7 +16,7 @@ from bot.kube.models import ContainerStatus, Event, Pod
 from bot.kube.recording.redact import NEVER_STARTED, masked
 from bot.kube.times import parse_time
 from bot.report import Confidence, Evidence, Finding, Gap, NextAction, Severity, act, gap, new_finding, one_line, step
-from bot.texts import LITERAL, Prose, Text, in_english, kept
+from bot.texts import LITERAL, Prose, Text, in_english, stored_text
 from playbooks.gather.node_side import LogSeen
 from playbooks.gather.scheduling import Capacity, InstallSeen
 from playbooks.quotes import kubectl, of_event, of_logged, of_status
@@ -93,7 +93,7 @@ def _facts(value: object) -> Iterator[str]:
 
 
 def _masked(text: Text) -> Text:
-    return kept(text.key, {name: _value(value) for name, value in text.values.items()})
+    return stored_text(text.key, {name: _value(value) for name, value in text.values.items()})
 
 
 def _value(value: object) -> object:
@@ -103,7 +103,7 @@ def _value(value: object) -> object:
         case Text():
             return _masked(value)
         case {"key": str(key), "values": dict()}:
-            return _masked(kept(key, cast("Mapping[str, Any]", value)["values"]))
+            return _masked(stored_text(key, cast("Mapping[str, Any]", value)["values"]))
         case tuple() | list() if type(cast("object", value)) in (tuple, list):
             return tuple(map(_value, cast("Sequence[object]", value)))
         case _:

@@ -27,18 +27,11 @@ from bot.slack.render.change import (
 from bot.slack.render.prose import progress, render_error
 from bot.texts import LANGUAGES, Texts
 from sandbox.slack.validate import validate_view
-from tests.changes.records import OF_SCHEDULER
+from tests.changes import records
 from tests.slack.render import NOTHING, assert_fits, assert_inert, objects, parsed, read, texts
 
 HOSTILE = "<!channel> <@U0EVIL> *b* `c` http://evil \u202e" + "x" * 3000
-RECORD = replace(
-    OF_SCHEDULER,
-    id="0123456789ab",
-    by="U0ADA00001",
-    because=HOSTILE,
-    channel="C0GPUONC01",
-    until_captured="ml/trainer-0",
-)
+RECORD = replace(records.RECORD, by="U0ADA00001", because=HOSTILE, channel="C0GPUONC01", until_captured="ml/trainer-0")
 STATES = [*get_args(Waiting), *get_args(EventKind)]
 SAY = Texts("en")
 
@@ -67,7 +60,7 @@ def test_a_card_in_any_state_is_within_the_limits_and_lets_nobodys_words_act(sta
     ("by", "named"), [("U0ADA00001", "<@U0ADA00001>"), ("o'neil & co (shell)", "o'neil &amp; co (shell)")]
 )
 def test_a_notification_names_who_asked(by: str, named: str) -> None:
-    message = render_card(card("effective")._replace(record=replace(RECORD, by=by, because="x"))).in_words(SAY)
+    message = render_card(replace(card("effective"), record=replace(RECORD, by=by, because="x"))).in_words(SAY)
     assert f"requested by {named} because x" in message.text
 
 
@@ -90,7 +83,7 @@ def test_the_deadline_is_shown_in_the_readers_own_time() -> None:
 
 
 def test_a_change_that_was_put_back_says_by_whom_and_when() -> None:
-    given = card("reverted", at=1_795_237_800.0)._replace(by=RECORD.by, detail="")
+    given = replace(card("reverted", at=1_795_237_800.0), by=RECORD.by, detail="")
     parts = [
         object_
         for object_ in objects(render_card(given).in_words(SAY).blocks)

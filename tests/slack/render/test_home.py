@@ -1,3 +1,5 @@
+from msgspec.structs import replace
+
 from bot.slack.render import blocks
 from bot.slack.render.blocks import AskButton, read_value
 from bot.slack.render.home import HomeContent, render_home
@@ -19,7 +21,7 @@ def texts(seen: HomeContent) -> str:
 
 
 def test_it_says_what_is_open_and_who_may_change_something():
-    shown = texts(SEEN._replace(opened=["-v of kube-scheduler"], role="approver", two_person=True))
+    shown = texts(replace(SEEN, opened=["-v of kube-scheduler"], role="approver", two_person=True))
     assert "-v of kube-scheduler" in shown
     assert "approve such changes of others" in shown
     assert "second person" in shown
@@ -28,7 +30,7 @@ def test_it_says_what_is_open_and_who_may_change_something():
 
 def test_where_nothing_is_open_it_says_so_and_where_that_is_not_known_it_does_not():
     assert "no incident is open" in texts(SEEN)
-    unread = texts(SEEN._replace(unread="the file is locked"))
+    unread = texts(replace(SEEN, unread="the file is locked"))
     assert "the file is locked" in unread
     assert "no incident is open" not in unread
 
@@ -43,7 +45,7 @@ def test_three_questions_are_one_click():
 def test_a_thousand_open_incidents_and_changes_fit():
     words = "<!here> *x* " * 1000
     incident = Head("0123abcd", words, Cause("s", "", words, "info"), Incident("open", 1.0), Counts(1, 1, 1, 1), 1.0)
-    seen = SEEN._replace(opened=[words] * 1000, incidents=[incident] * 500)
+    seen = replace(SEEN, opened=[words] * 1000, incidents=[incident] * 500)
     view = blocks.in_words(render_home(seen, EXAMPLE), SAY)
     validate_view(view)
     assert len(view["blocks"]) <= BLOCKS_OF_VIEW
