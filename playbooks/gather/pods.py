@@ -241,7 +241,7 @@ async def gather_absent_pod(wanted: SubjectRequest, absent: AbsentPod | Gap, sou
     if isinstance(absent, AbsentPod) and any(FAILED_CALL in refusal.message for refusal in absent.refusals):
         install = await gather_install(sources)
         webhook = await gather_webhook(cluster, install.install)
-    return AbsentScene(wanted, absent, events, cluster.now(), install, webhook, queued)
+    return AbsentScene(wanted, absent, events, cluster.now(), install, webhook=webhook, queued=queued)
 
 
 def asks_for_devices(pod: Pod) -> bool:

@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 import msgspec
+from msgspec import structs
 
 from bot.hami.fit import verdicts
 from bot.hami.fit.cluster_view import View
@@ -51,7 +52,7 @@ class Used(NamedTuple):
     slots: int
 
 
-class CardSeen(NamedTuple):
+class CardSeen(msgspec.Struct, frozen=True):
     """A GPU. `used` is None where it is not known, and so is `slice_mib`: the most memory that one pod could get now.
 
     `state` is `free`, `unknown`, or why the card can take no pod. `holders` are (ns/name, bound): a pod that is not
@@ -142,7 +143,7 @@ def _each(world: ClusterScene, names: Iterable[str]) -> list[CardSeen]:
         newest.sort(key=lambda card: (card.card.index, card.card.uuid))
         for card in newest:
             agreed = all(cards.get(card.card.uuid) == card for cards in by_uuid)
-            found.append(card if agreed else card._replace(state=UNKNOWN, used=None, slice_mib=None))
+            found.append(card if agreed else structs.replace(card, state=UNKNOWN, used=None, slice_mib=None))
     return found
 
 
@@ -200,17 +201,17 @@ def _seen(
 ) -> CardSeen:
     device = view.facts.config.device_of(card.card.type)
     cores = device.vendor.count_cores(card.card.cores)  # their number where HAMi notes a mask of them
-    shown = card.card if cores == card.card.cores else msgspec.structs.replace(card.card, cores=cores)
+    shown = card.card if cores == card.card.cores else structs.replace(card.card, cores=cores)
     return CardSeen(
         name,
         shown,
         told.state,
         told.used,
         told.slice_mib,
-        tuple(sorted(holders.get(card.card.uuid, ()))),
-        told.unknown,
-        bool(device.resources.memory),
-        device.vendor.names.noun,
+        holders=tuple(sorted(holders.get(card.card.uuid, ()))),
+        unknown=told.unknown,
+        divided=bool(device.resources.memory),
+        noun=device.vendor.names.noun,
     )
 
 
@@ -223,7 +224,7 @@ def _ask(view: View, card: CardState, cordoned: frozenset[str]) -> _ToldOf:
     """Whether the card would take the smallest pod, and the largest."""
     device = view.facts.config.device_of(card.card.type)
     container, constraints = device.vendor.least(card, device.word)
-    container = msgspec.structs.replace(container, vendor=device.vendor.names.word)
+    container = structs.replace(container, vendor=device.vendor.names.word)
     least = PodRequest("", "", "", (container,), constraints)
     verdict = view.run(NodeCards([card], cordoned), least, frozenset({verdicts.QUOTA_NOT_FIT}))
     unknown = verdict.fits is None or not (verdict.fits or verdict.codes)  # or a device that the config does not name

@@ -66,7 +66,7 @@ def room(scene: GpusScene) -> Iterator[Finding]:
         rights = step(Text("blind.doctor"), prose.command("doctor"))
         yield finding("not-enough-evidence", claim, "suspected", nodes, proofs, actions=[rights])
     elif not free:
-        claim = Text("capacity.full", cards=len(cards), why=_by_state(cards))
+        claim = Text("capacity.full", cards=len(cards), why=_by_state(card.state for card in cards))
         proofs += _of_holder(world, shown)
         # One node that is full is as it should be; a cluster, or a type, that is full is not.
         look = step(Text("capacity.see-idle"), prose.command("gpus", "--idle"))
@@ -96,7 +96,7 @@ def stranded(scene: GpusScene) -> Iterator[Finding]:
         lost[card.card.type] += card.stranded_mib
         total[card.card.type] += card.card.memory_mib
     notable = any(mib >= _NOTABLE * total[kind] for kind, mib in lost.items() if mib)
-    why = _by_state(card._replace(state=LITTLE_MEMORY if card.state == NO_MEMORY else card.state) for card in cards)
+    why = _by_state(LITTLE_MEMORY if card.state == NO_MEMORY else card.state for card in cards)
     claim = Text("stranded-capacity.claim", memory=prose.mib(lost.total()), why=why)
     first, node = cards[0], scene.by_name[cards[0].node]
     if first.state == "cordoned":
@@ -162,8 +162,8 @@ def _confidence(scene: GpusScene) -> Confidence:
     return confidence_in(scene.cluster.seen, scene.cluster.capacity, scene.undecodable)
 
 
-def _by_state(cards: Iterable[CardSeen]) -> Text:
-    counts = sorted(Counter(card.state for card in cards).items(), key=lambda item: (-item[1], item[0]))
+def _by_state(states: Iterable[str]) -> Text:
+    counts = sorted(Counter(states).items(), key=lambda item: (-item[1], item[0]))
     parts = [Text(_STATES[state], count=count) for state, count in counts]
     return reduce(lambda some, more: Text("gpus.list", some=some, more=more), parts)
 

@@ -310,7 +310,7 @@ def _of_driver(pods: Iterable[_DriverPod], side: NodeSide, node: str, ended: Nod
     code = "gpu-runtime-missing" if driver == "toolkit" else "driver-not-loaded"
     cause = f"{driver} {why}" if ended is None else ended.why
     sure = "suspected" if ended else "confirmed"
-    return NodeCause(code, cause, node, claim, proofs, steps, sure)
+    return NodeCause(code, cause, node, claim, proofs, steps, confidence=sure)
 
 
 def _drivers_down(side: NodeSide, now: datetime, *, silent: bool) -> Iterator[_DriverPod]:
