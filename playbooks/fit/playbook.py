@@ -30,7 +30,7 @@ from playbooks.gather.subject import EmptyNamespace, gather_deserted
 from playbooks.gather.usage import MeasuredNodes, UsageSeen, gather_usage_of
 from playbooks.playbook import Playbook, Sources
 from playbooks.rule import Told, run
-from playbooks.rules.admission.not_found import no_such_namespace
+from playbooks.rules.admission.before_scheduling import no_such_namespace
 from playbooks.rules.common.findings import capacity_gaps, fit_gaps
 from playbooks.rules.common.holders import in_question
 from playbooks.rules.dra import given_by_claims, handed_out_twice, served

@@ -15,8 +15,13 @@ from playbooks.attempt import last_attempt, placed_since
 from playbooks.judgement.waiting import cannot_tell
 from playbooks.quotes import kubectl
 from playbooks.rule import Stage, Told, before, rule, untold
-from playbooks.rules.admission.before_scheduling import given_nothing, refused_at_creation
-from playbooks.rules.admission.not_found import no_such_pod, refused_by_known_words, webhook_unanswered
+from playbooks.rules.admission.before_scheduling import (
+    given_nothing,
+    no_such_pod,
+    refused_at_creation,
+    refused_by_known_words,
+    webhook_unanswered,
+)
 from playbooks.rules.common.containers import statuses
 from playbooks.rules.placed.container_faults import hidden_from_cuda, on_a_faulty_gpu
 from playbooks.rules.placed.container_log_faults import own_log_fault

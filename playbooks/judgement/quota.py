@@ -22,11 +22,11 @@ from playbooks.rules.quota.limits import (
     held_by_nobody,
     misspelt,
     nearly_full,
+    overview,
+    refused,
     set_twice,
     with_why,
 )
-from playbooks.rules.quota.overview import overview
-from playbooks.rules.quota.refused import refused
 from playbooks.scenes.quota import QuotaScene
 from playbooks.scenes.waiting_pod import PodScene
 

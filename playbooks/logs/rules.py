@@ -20,7 +20,7 @@ from playbooks.gather.scheduler_logs import MAX_SCHEDULERS, LogOf
 from playbooks.gather.scheduler_process import PanicLog
 from playbooks.gather.subject import AbsentPod, FoundPod, SubjectRequest
 from playbooks.rule import Stage, rule
-from playbooks.rules.admission.not_found import not_found
+from playbooks.rules.admission.before_scheduling import not_found
 from playbooks.rules.common import prose
 from playbooks.rules.common.findings import finding
 from playbooks.rules.installation.install_settings import of_record

@@ -20,10 +20,9 @@ from bot.kube.cluster import Clocks
 from bot.kube.models import Event, Holder, Node, Pod, ResourceSlice, Workload
 from bot.kube.object_memo import Kept
 from bot.report import Gap
-from playbooks.gather.components import Components
 from playbooks.gather.nodes_in_question import NodesInQuestion
 from playbooks.gather.scheduler_process import SchedulerProcess
-from playbooks.gather.scheduling import Capacity, InstallSeen
+from playbooks.gather.scheduling import Capacity, Components, InstallSeen
 from playbooks.gather.webhook import WebhookSeen
 
 T = TypeVar("T")

@@ -27,7 +27,6 @@ from playbooks.gather.scheduler_process import SchedulerProcess
 from playbooks.gather.scheduling import DEPLOYMENTS_SOURCE, LEASE_SOURCE, PODS_SOURCE, InstallSeen
 from playbooks.gather.usage import UsageSeen
 from playbooks.gather.webhook import WebhookSeen
-from playbooks.judgement.gpus import GPUS, NOTHING
 from playbooks.judgement.installation import STATUS
 from playbooks.judgement.nodes import NODES
 from playbooks.judgement.placed import ABSENT, PLACED
@@ -37,6 +36,7 @@ from playbooks.latency.rules import LATENCY_RULES, LatencyScene
 from playbooks.logs.rules import LOGS_RULES, LogsScene
 from playbooks.playbook import Sources, find
 from playbooks.rule import Stage
+from playbooks.rules.capacity.gpu_totals import GPUS, NOTHING
 from playbooks.scenes.cluster import InstallScene, Messages
 from playbooks.scenes.gpus import GpusScene
 from playbooks.scenes.nodes import NodesScene

@@ -1,4 +1,7 @@
-"""Rules about how much of the GPUs is free, how much of that no pod can get, and which GPUs HAMi does not know."""
+"""Rules about how much of the GPUs is free, how much of that no pod can get, and which GPUs HAMi does not know.
+
+Their stages are the answer of `gpus`, and a part of the digest.
+"""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -11,11 +14,11 @@ from bot.report import Confidence, Evidence, Finding, Gap, Severity, step
 from bot.rows import FREE, UNKNOWN, UNREGISTERED
 from bot.texts import Text
 from playbooks import quotes
-from playbooks.rule import rule
+from playbooks.rule import Stage, rule
 from playbooks.rules.common import prose
 from playbooks.rules.common.findings import confidence_in, finding
 from playbooks.rules.common.prose import near_names, see_all_nodes
-from playbooks.rules.dra import served
+from playbooks.rules.dra import given_by_claims, handed_out_twice, served
 from playbooks.rules.waiting.stale_scheduler import ghosts_told
 from playbooks.rules.waiting.unregistered_nodes import registration_proof
 from playbooks.scenes.cluster import ClusterScene
@@ -176,3 +179,15 @@ def _of_holder(world: ClusterScene, card: CardSeen) -> list[Evidence]:
     first = next((name for name, _ in card.holders), "")
     pods = (pod for pod in world.facts.pods or () if f"{pod.namespace}/{pod.name}" == first)
     return [quotes.of_holder(pod) for pod in pods][:1]
+
+
+GPUS: tuple[Stage[GpusScene], ...] = (
+    Stage("handed out twice", handed_out_twice),
+    Stage("what the scheduler counts wrongly", ghosts),
+    Stage("room", room),
+    Stage("room that nobody gets", stranded),
+    Stage("unknown to HAMi", unregistered),
+    Stage("handed out by claims", given_by_claims),
+)
+NOTHING: tuple[Stage[GpusScene], ...] = (Stage("no GPUs", not_found),)
+"""The stages where neither HAMi's scheduler nor a DRA driver hands out GPUs."""

@@ -27,7 +27,7 @@ from bot.kube.times import roughly
 from bot.report import Evidence, Finding, Gap, NextAction, Severity, step
 from bot.texts import Text
 from playbooks import quotes
-from playbooks.gather.components import PLUGIN_CONTAINER
+from playbooks.gather.scheduling import PLUGIN_CONTAINER
 from playbooks.quotes import kubectl, of_object
 from playbooks.rule import rule
 from playbooks.rules.common.findings import finding
