@@ -67,11 +67,6 @@ _CORDONED = {
     "version": "card-cordon-ignored.version",
     "unknown": "card-cordon-ignored.unknown",
 }
-_OF_KUBERNETES: Mapping[str, str] = {
-    "node-not-ready": "node-not-ready.claim",
-    "node-pressure": "node-pressure.claim",
-    "node-cordoned": "node-cordoned.claim",
-}
 _LOCKS_OF_SEVERAL = {
     "held": "nodes.locks-held",
     "dangling": "nodes.locks-dangling",
@@ -116,24 +111,23 @@ def _tells(*codes: Code) -> Callable[[Callable[[Group], Told | None]], Rule[Node
 @_tells("node-not-ready")
 def not_ready(group: Group) -> Told:
     """The claim that nodes are not ready, as Kubernetes says."""
-    return _kubernetes(group)
+    return _kubernetes(group, Text("node-not-ready.claim", nodes=group.nodes))
 
 
 @_tells("node-pressure")
 def under_pressure(group: Group) -> Told:
     """The claim that kubelet is short of memory, disk or process ids on nodes."""
-    return _kubernetes(group)
+    return _kubernetes(group, Text("node-pressure.claim", nodes=group.nodes, what=group.fault.about))
 
 
 @_tells("node-cordoned")
 def cordoned(group: Group) -> Told:
     """The claim that somebody cordoned nodes."""
-    return _kubernetes(group)
+    return _kubernetes(group, Text("node-cordoned.claim", nodes=group.nodes))
 
 
-def _kubernetes(group: Group) -> Told:
+def _kubernetes(group: Group, claim: Text) -> Told:
     first = group.names[0]
-    claim = Text(_OF_KUBERNETES[group.fault.code], nodes=group.nodes, what=group.fault.about)
     proofs = [_of_kubernetes(node.node, group.fault) for node in group.shown]
     return claim, proofs, [step(Text("nodes.describe", node=first), kubectl("describe", "node", first))]
 

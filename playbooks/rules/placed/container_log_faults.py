@@ -333,7 +333,7 @@ def _takers(scene: PlacedScene) -> dict[str, list[_Taker]]:
         if pod.metadata.uid in beside:  # it has a share of the same GPU, and may turn HAMi-core off
             parts = gpu_containers(pod, scene.config)
             reasons = (reason for part in parts for reason in reasons_in(pod, part, cores=False))
-            taken = next((("off", _Taker(pod, one.quote, one.path)) for one in reasons if one.word == "disabled"), None)
+            taken = next((("off", _Taker(pod, one.quote, one.path)) for one in reasons if one.is_off), None)
         else:
             taken = _outside_hami(pod)
         if taken:

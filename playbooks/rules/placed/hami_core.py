@@ -94,7 +94,7 @@ def _driver(scene: PlacedScene) -> tuple[str, Evidence] | None:
 def is_turned_off(scene: PlacedScene) -> bool:
     """Whether a GPU container of the pod turns HAMi-core off."""
     parts = scene.once(given).containers
-    return any(reason.word == "disabled" for part in parts for reason in reasons_in(scene.pod, part, cores=False))
+    return any(reason.is_off for part in parts for reason in reasons_in(scene.pod, part, cores=False))
 
 
 def paths_told(plugins: Sequence[Pod]) -> Part | None:
@@ -250,43 +250,25 @@ def _finding(scene: PlacedScene, crash: _Crash, restarted: _Start | None) -> Fin
     return fault(scene, "hami-core-crash", claim, proofs, steps)
 
 
-_GO_TRUE = ("1", "t", "T", "TRUE", "true", "True")
+_OFF, _GO_TRUE = "CUDA_DISABLE_CONTROL", ("1", "t", "T", "TRUE", "true", "True")
 _MUSL = re.compile(r"(?:^|[/:._-])(?:alpine|musl)", re.IGNORECASE)
 _INNER = re.compile(r"(?:^|[/:_-])dind(?:$|[:_.-])", re.IGNORECASE)
 _SOCKETS = ("docker.sock", "containerd.sock", "crio.sock")
 _SANDBOXES = re.compile(r"kata|gvisor|runsc|firecracker", re.IGNORECASE)
 
 
-_WHYS = {
-    "disabled": "limit-not-enforced.disabled",
-    "own-limit": "limit-not-enforced.own-limit",
-    "all-visible": "limit-not-enforced.all-visible",
-    "by-uuid": "limit-not-enforced.by-uuid",
-    "cores-off": "limit-not-enforced.cores-off",
-    "musl": "limit-not-enforced.musl",
-    "sandbox": "limit-not-enforced.sandbox",
-    "inner": "limit-not-enforced.inner",
-}
-_FIXES = {
-    "disabled": "limit-not-enforced.fix-disabled",
-    "own-limit": "limit-not-enforced.fix-own-limit",
-    "all-visible": "limit-not-enforced.fix-all-visible",
-    "by-uuid": "limit-not-enforced.fix-by-uuid",
-    "cores-off": "limit-not-enforced.fix-cores-off",
-    "musl": "limit-not-enforced.fix-musl",
-    "sandbox": "limit-not-enforced.fix-sandbox",
-    "inner": "limit-not-enforced.fix-inner",
-}
-
-
 class UnenforcedReason(NamedTuple):
-    """A reason why the limit of a container cannot hold: `word` names it, `quote` is in the pod at `path`."""
+    """A reason why the limit of a container cannot hold, and what mends it; `quote` is in the pod at `path`.
 
-    word: str
+    `is_off`: HAMi-core is switched off, so that it is sure.
+    """
+
+    why: Text
+    fix: Text
     container: str
     quote: str
     path: str
-    confidence: Confidence = "suspected"
+    is_off: bool = False
 
 
 @rule("limit-not-enforced", reads=("install",))
@@ -301,16 +283,16 @@ def unenforced_limit(scene: PlacedScene) -> Iterator[Finding]:
         return
     parts = (container for container in held.containers if container in pod.spec.containers)
     reasons = [reason for container in parts for reason in reasons_in(pod, container, cores=held.cores)]
-    reasons.sort(key=lambda reason: reason.confidence != "confirmed")
+    reasons.sort(key=lambda reason: not reason.is_off)
     if not reasons:
         return
     first, look = reasons[0], kubectl_pod(pod, "get", "-o", "yaml")
     proofs = [*(quotes.of_pod(pod, reason.quote, reason.path) for reason in reasons), quotes.of_holder(pod)]
     proofs += [seen] if seen else []
-    why = Text(_WHYS[first.word], value=first.quote)
-    claim = Text("limit-not-enforced.claim", container=first.container, why=why)
-    steps = [step(Text(_FIXES[word]), look) for word in dict.fromkeys(reason.word for reason in reasons)]
-    yield finding("limit-not-enforced", claim, first.confidence, [node], proofs, actions=steps)
+    claim = Text("limit-not-enforced.claim", container=first.container, why=first.why)
+    steps = [step(fix, look) for fix in dict.fromkeys(reason.fix for reason in reasons)]
+    sure: Confidence = "confirmed" if first.is_off else "suspected"
+    yield finding("limit-not-enforced", claim, sure, [node], proofs, actions=steps)
 
 
 @rule("limit-not-enforced", reads=("install",), after=unenforced_limit)
@@ -359,35 +341,41 @@ def _more_seen(scene: PlacedScene, held: GpuContainers) -> Evidence | None:
 
 def reasons_in(pod: Pod, container: Container, *, cores: bool) -> Iterator[UnenforcedReason]:
     """The reasons why the limits of a container cannot hold, as far as the pod itself tells."""
-    name = container.name
+    name, image, sandbox = container.name, container.image, pod.spec.runtime_class_name
+    at = f'{{.spec.containers[?(@.name=="{name}")]'
     for variable in container.env or ():
-        if word := _turned_off(variable, cores=cores):
-            path = f'{{.spec.containers[?(@.name=="{name}")].env[?(@.name=="{variable.name}")].value}}'
-            yield UnenforcedReason(word, name, variable.value, path, "confirmed" if word == "disabled" else "suspected")
-    image = f'{{.spec.containers[?(@.name=="{name}")].image}}'
-    if _MUSL.search(container.image):
-        yield UnenforcedReason("musl", name, container.image, image)
-    if _SANDBOXES.search(pod.spec.runtime_class_name):
-        yield UnenforcedReason("sandbox", name, pod.spec.runtime_class_name, "{.spec.runtimeClassName}")
-    if _INNER.search(container.image):
-        yield UnenforcedReason("inner", name, container.image, image)
-    else:
-        mounted = {volume_mount.name for volume_mount in container.volume_mounts or ()}
-        paths = (each.host_path.path for each in pod.spec.volumes or () if each.host_path and each.name in mounted)
-        if socket := next((path for path in paths if path.endswith(_SOCKETS)), ""):
-            yield UnenforcedReason("inner", name, socket, "{.spec.volumes[*].hostPath.path}")
+        if mended := _turned_off(variable, cores=cores):
+            path = f'{at}.env[?(@.name=="{variable.name}")].value}}'
+            yield UnenforcedReason(*mended, name, variable.value, path, is_off=variable.name == _OFF)
+    if _MUSL.search(image):
+        why, fix = Text("limit-not-enforced.musl", value=image), Text("limit-not-enforced.fix-musl")
+        yield UnenforcedReason(why, fix, name, image, f"{at}.image}}")
+    if _SANDBOXES.search(sandbox):
+        why, fix = Text("limit-not-enforced.sandbox", value=sandbox), Text("limit-not-enforced.fix-sandbox")
+        yield UnenforcedReason(why, fix, name, sandbox, "{.spec.runtimeClassName}")
+    mounted = {volume_mount.name for volume_mount in container.volume_mounts or ()}
+    paths = (each.host_path.path for each in pod.spec.volumes or () if each.host_path and each.name in mounted)
+    socket = next((path for path in paths if path.endswith(_SOCKETS)), "")
+    if inner := image if _INNER.search(image) else socket:
+        why, fix = Text("limit-not-enforced.inner", value=inner), Text("limit-not-enforced.fix-inner")
+        yield UnenforcedReason(
+            why, fix, name, inner, "{.spec.volumes[*].hostPath.path}" if inner == socket else f"{at}.image}}"
+        )
 
 
-def _turned_off(variable: EnvVar, *, cores: bool) -> str:
-    """What a variable of the pod's own does to the limits; the pod's value wins over the device plugin's."""
+def _turned_off(variable: EnvVar, *, cores: bool) -> tuple[Text, Text] | None:
+    """What a variable of the pod's own, which wins over the device plugin's, does to the limits, and what mends it."""
+    value = variable.value
     match variable.name:
-        case "CUDA_DISABLE_CONTROL":
-            return "disabled" if variable.value in _GO_TRUE else ""
-        case "NVIDIA_VISIBLE_DEVICES":
-            return "all-visible" if variable.value == "all" else ""
-        case "CUDA_VISIBLE_DEVICES":
-            return "by-uuid" if "GPU-" in variable.value else ""
-        case "GPU_CORE_UTILIZATION_POLICY":
-            return "cores-off" if cores and variable.value.lower() == "disable" else ""
+        case name if name == _OFF and value in _GO_TRUE:
+            return Text("limit-not-enforced.disabled", value=value), Text("limit-not-enforced.fix-disabled")
+        case "NVIDIA_VISIBLE_DEVICES" if value == "all":
+            return Text("limit-not-enforced.all-visible", value=value), Text("limit-not-enforced.fix-all-visible")
+        case "CUDA_VISIBLE_DEVICES" if "GPU-" in value:
+            return Text("limit-not-enforced.by-uuid", value=value), Text("limit-not-enforced.fix-by-uuid")
+        case "GPU_CORE_UTILIZATION_POLICY" if cores and value.lower() == "disable":
+            return Text("limit-not-enforced.cores-off", value=value), Text("limit-not-enforced.fix-cores-off")
+        case name if name.startswith("CUDA_DEVICE_MEMORY_LIMIT") and value:
+            return Text("limit-not-enforced.own-limit", value=value), Text("limit-not-enforced.fix-own-limit")
         case _:
-            return "own-limit" if variable.name.startswith("CUDA_DEVICE_MEMORY_LIMIT") and variable.value else ""
+            return None

@@ -1,4 +1,4 @@
-"""Rules about namespaces' quotas: exceeded, nearly full, held by nobody, set twice, counted differently; or all is well.
+"""Rules about namespaces' quotas: exceeded, nearly full, held by nobody, set twice, counted differently; or all well.
 
 Pods that a quota refuses at creation never exist: their controllers' events tell of it.
 """
@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import timedelta
 from itertools import groupby
 
+from bot.finding_codes import Code
 from bot.hami.fit.quotas import QuotaLimit
 from bot.kube.models import Event, ResourceQuota
 from bot.kube.quantities import parse_quantity
@@ -44,9 +45,7 @@ def exceeded(scene: QuotaScene) -> Iterator[Finding]:
     """The findings that more counts against a limit than it allows."""
     for space, limit, used in _used(scene):
         if limit.amount is not None and used > limit.amount:
-            claim = with_why(scene, space, limit.resource, Text("quota-exceeded.claim", **_figures(limit, used)))
-            proofs, look = proof(limit, scene.quotas), _look(scene, space, limit)
-            yield finding("quota-exceeded", claim, scene.confidence, proofs=proofs, actions=[look])
+            yield _used_up(scene, space, limit, "quota-exceeded", Text("quota-exceeded.claim", **_figures(limit, used)))
 
 
 @rule("quota-near-limit", reads=("quotas",))
@@ -54,9 +53,8 @@ def nearly_full(scene: QuotaScene) -> Iterator[Finding]:
     """The findings that a limit is so nearly used up that the next pod may be refused."""
     for space, limit, used in _used(scene):
         if limit.amount is not None and NEAR * limit.amount <= used <= limit.amount:
-            claim = with_why(scene, space, limit.resource, Text("quota-near-limit.claim", **_figures(limit, used)))
-            proofs, look = proof(limit, scene.quotas), _look(scene, space, limit)
-            yield finding("quota-near-limit", claim, scene.confidence, proofs=proofs, actions=[look])
+            claim = Text("quota-near-limit.claim", **_figures(limit, used))
+            yield _used_up(scene, space, limit, "quota-near-limit", claim)
 
 
 def _used(scene: QuotaScene) -> Iterator[tuple[Space, QuotaLimit, int]]:
@@ -65,6 +63,11 @@ def _used(scene: QuotaScene) -> Iterator[tuple[Space, QuotaLimit, int]]:
         for limit in space.limits:
             if (used := scene.used(space, limit)) is not None:
                 yield space, limit, used
+
+
+def _used_up(scene: QuotaScene, space: Space, limit: QuotaLimit, code: Code, claim: Text) -> Finding:
+    claim, look = with_why(scene, space, limit.resource, claim), _look(scene, space, limit)
+    return finding(code, claim, scene.confidence, proofs=proof(limit, scene.quotas), actions=[look])
 
 
 def _figures(limit: QuotaLimit, used: int) -> dict[str, object]:

@@ -13,7 +13,6 @@ from bot.finding_codes import Code
 from bot.hami.fit import verdicts as fit
 from bot.hami.fit.verdicts import Verdict
 from bot.hami.fit.version_differences import NEWEST_READ
-from bot.hami.nodes.registration import Unregistered
 from bot.hami.scheduler_logs.scheduling_events import REASONS, CardCount, finding_code, reason_of
 from bot.kube.selectors import SELECTOR_TEXT
 from bot.report import Evidence, Severity
@@ -262,12 +261,6 @@ def unexplained(scene: PodScene) -> list[tuple[str, int]]:
         text, count = theirs.get(family(reason.text), (reason.text, 0))
         theirs[family(reason.text)] = text, count + reason.nodes
     return [(text, count - ours[name]) for name, (text, count) in theirs.items() if count > ours[name]]
-
-
-def is_unregistered(scene: PodScene, name: str) -> Unregistered | None:
-    """Why the node is unregistered, None when it is registered."""
-    state = scene.view.state(name)
-    return state if isinstance(state, Unregistered) else None
 
 
 def severity_of(cause: RankedCause) -> Severity:

@@ -33,7 +33,6 @@ from playbooks.rules.waiting.cause_ranking import (
     RankedCause,
     by_words,
     family,
-    is_unregistered,
     severity_of,
     unexplained,
     words,
@@ -89,7 +88,7 @@ def refused(scene: PodScene, cause: RankedCause) -> Finding:
     # Whether HAMi, without saying why, refused just as many registered nodes as our own fit does.
     ours = [name for name, verdict in scene.verdicts.items() if verdict.fits is False]
     unsaid = scene.attempt.generic_refusals()
-    as_many = unsaid > 0 and unsaid == sum(is_unregistered(scene, name) is None for name in ours)
+    as_many = unsaid > 0 and unsaid == sum(scene.why_unregistered(name) is None for name in ours)
     confidence: Confidence = "confirmed" if proofs or as_many else "suspected"
     largest = too_small(scene) if cause.text == verdicts.INSUFFICIENT_MEMORY else None
     if cause.text == verdicts.QUOTA_NOT_FIT and not cause.nodes:

@@ -29,7 +29,7 @@ from playbooks.quotes import kubectl, kubectl_pod
 from playbooks.rules.common import prose
 from playbooks.rules.common.findings import finding
 from playbooks.rules.nodes.causes import Told
-from playbooks.rules.waiting.cause_ranking import RankedCause, is_unregistered, severity_of, words
+from playbooks.rules.waiting.cause_ranking import RankedCause, severity_of, words
 from playbooks.scenes.waiting_pod import PodScene
 
 _EMPTY = ("", "[]", "null", ":", "{}")
@@ -58,14 +58,13 @@ def unregistered(scene: PodScene, cause: RankedCause) -> list[Finding]:
     found: list[Finding] = []
     by_why: dict[tuple[Code, str], list[str]] = {}
     for name in expected:
-        state = is_unregistered(scene, name)
-        if state is not None:
+        if (state := scene.why_unregistered(name)) is not None:
             by_why.setdefault(code_and_why(scene.nodes[name], state, scene.device), []).append(name)
     proofs = scene.attempt.evidence_for(verdicts.NODE_UNREGISTERED)
     confidence: Confidence = "confirmed" if proofs else "suspected"
     for (code, why), names in sorted(by_why.items(), key=lambda item: (-len(item[1]), item[0])):
         claim = claim_of((code, why), names, scene.device, str(scene.version or "?"))
-        shown = registration_proofs(scene.nodes[names[0]], is_unregistered(scene, names[0]), scene.device)
+        shown = registration_proofs(scene.nodes[names[0]], scene.why_unregistered(names[0]), scene.device)
         actions = registration_actions(names[0], why, plugins.get(names[0]), scene.device.vendor)
         shown, of = [*(proofs or words(scene.attempt)), *shown], scene.install
         found.append(finding(code, claim, confidence, names, shown, severity=severity, actions=actions, of=of))

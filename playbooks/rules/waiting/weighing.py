@@ -169,16 +169,8 @@ def by_autoscaler(scene: PodScene) -> Part | None:
     return Part(text, [quotes.of_event(newest)])
 
 
-_TAINTS = {
-    **dict.fromkeys(NOT_READY_TAINTS, "not-ready"),
-    **dict.fromkeys(PRESSURE_TAINTS, "pressure"),
-    CORDON_TAINT: "cordoned",
-}
-_CLAIMS = {
-    "not-ready": "kubernetes-filter.not-ready",
-    "pressure": "kubernetes-filter.pressure",
-    "cordoned": "kubernetes-filter.cordoned",
-}
+_STATES = (*NOT_READY_TAINTS, *PRESSURE_TAINTS, CORDON_TAINT)
+"""The taints that Kubernetes gives a node for its state."""
 
 
 def _by_state(scene: PodScene, cause: RankedCause) -> list[Finding]:
@@ -187,7 +179,7 @@ def _by_state(scene: PodScene, cause: RankedCause) -> list[Finding]:
     for name in cause.nodes if scene.request.containers else ():
         obstacle = scene.obstacles[name]
         taint = CORDON_TAINT if obstacle.text == UNSCHEDULABLE_TEXT else obstacle.detail
-        if obstacle.text in (UNSCHEDULABLE_TEXT, TAINT_TEXT) and taint in _TAINTS and scene.expects_gpus(name):
+        if obstacle.text in (UNSCHEDULABLE_TEXT, TAINT_TEXT) and taint in _STATES and scene.expects_gpus(name):
             by_taint[taint].append(name)
     if not by_taint:
         return [refusals.refused(scene, cause)]
@@ -201,7 +193,9 @@ def _by_state(scene: PodScene, cause: RankedCause) -> list[Finding]:
 
 def _finding(scene: PodScene, cause: RankedCause, taint: str) -> Finding:
     names = cause.nodes
-    claim = Text(_CLAIMS[_TAINTS[taint]], nodes=prose.names(names), taint=taint)
+    down = "kubernetes-filter.pressure" if taint in PRESSURE_TAINTS else "kubernetes-filter.not-ready"
+    key = "kubernetes-filter.cordoned" if taint == CORDON_TAINT else down
+    claim = Text(key, nodes=prose.names(names), taint=taint)
     if takers := refusals.takers(scene, cause):
         claim = Text("kubernetes-filter.taken", claim=claim, nodes=prose.some(takers))
     steps = [step(Text("nodes.describe", node=names[0]), kubectl("describe", "node", names[0]))]
