@@ -129,6 +129,7 @@ def test_why_hami_missed_the_pod_is_told_by_what_is_wrong_with_its_webhook_or_th
     report = ask(tmp_path, [*objects, namespace(), one])
     assert codes(report) == told
     assert said in cause(report).claim
+    assert objects is not SELECTS_OLD or "old" in quotes(report)
 
 
 # --------------------------------------------------------------------------------------- the webhook's own faults
