@@ -65,7 +65,6 @@ class Attempt(msgspec.Struct, frozen=True):
     unschedulable: Unschedulable | None = None
     lock: LockComplaint | None = None
     code_events: tuple[tuple[CodeEvent, Evidence], ...] = ()
-    none_fit: Evidence | None = None
     refusals: tuple[tuple[NodeRefusal, Evidence], ...] = ()
     since: datetime | None = None
     attempts: int = 1
@@ -133,18 +132,13 @@ def last_attempt(pod: Pod, events: Iterable[Event], lines: Iterable[tuple[Pod, L
     codes = [(code, event) for event in failed if (code := parse_code_event(event.message))]
     newest = max((when for _, event in codes if (when := _when(event))), default=None)
     recent = [(code, event) for code, event in codes if newest and (_when(event) or newest) >= newest - _ATTEMPT]
-    none_fit = [event for event in failed if says_none_fit(event.message)]
     if attempt.at is not None:
         recent = [entry for entry in recent if (_when(entry[1]) or attempt.at) >= attempt.at - _EVENT_LAG]
     if attempt.stage == "filter":
         # Where the newest text gives codes itself (2.10), an event with another code is older news.
         explicit = attempt.codes - {"NodeUnfitPod", "node not fit pod", "node unregistered"}
         agreeing = [(code, event) for code, event in recent if not explicit or code.code in explicit]
-        attempt = replace(
-            attempt,
-            code_events=tuple((code, quotes.of_event(event)) for code, event in agreeing),
-            none_fit=quotes.of_event(none_fit[-1]) if none_fit else None,
-        )
+        attempt = replace(attempt, code_events=tuple((code, quotes.of_event(event)) for code, event in agreeing))
     if attempt.stage in ("filter", "nothing"):
         attempt = replace(attempt, refusals=_refusals(pod, lines))
         if attempt.refusals and attempt.stage == "nothing":

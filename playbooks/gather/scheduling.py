@@ -29,7 +29,6 @@ from bot.hami.vendors import FIRST
 from bot.kube.cluster import Cluster, Hinting, seen
 from bot.kube.hami_pods import (
     COMPONENT_LABEL,
-    EXTENDER_CONTAINER,
     FORBIDDEN,
     HANDSHAKE,
     PLUGIN_COMPONENT,
@@ -312,15 +311,6 @@ NEEDLES = (FORBIDDEN, HANDSHAKE)
 """The words that the extender's log is searched for."""
 
 
-class RefusedLine(NamedTuple):
-    """A log line in which the API server refuses HAMi's own service account."""
-
-    pod: Pod
-    container: str
-    line: str
-    what: Forbidden
-
-
 class Components(msgspec.Struct, frozen=True):
     """The parts of the installation that were read, or gaps. `resources_known`: HAMi's device config was found."""
 
@@ -331,7 +321,8 @@ class Components(msgspec.Struct, frozen=True):
     server_version: str | Gap
     scheduler_config: SchedulerConfig | None
     resources_known: bool
-    refused: tuple[RefusedLine, ...]
+    refused: tuple[tuple[Pod, str, Forbidden], ...]
+    """Lines of the extender's log by which the API server refuses HAMi's own service account something, with what."""
     slices: list[ResourceSlice] | Gap
     """The devices that DRA drivers offer; empty does not prove that there are none, see `gather_slices`."""
     gaps: tuple[Gap, ...]
@@ -371,7 +362,7 @@ async def gather_components(cluster: Cluster, install: Install, log: ExtenderLin
         server_version=version,
         scheduler_config=config,
         resources_known=known,
-        refused=tuple(RefusedLine(pod, EXTENDER_CONTAINER, line, what) for pod, line, what in matches if what),
+        refused=tuple((pod, line, what) for pod, line, what in matches if what),
         slices=slices,
         gaps=tuple(dict.fromkeys(gaps)),
     )

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from functools import cached_property
-from typing import Any, NamedTuple, Protocol, Self, TypeVar, cast
+from typing import Any, NamedTuple, Self, TypeVar, cast
 
 import msgspec
 
@@ -40,17 +40,6 @@ class Messages(NamedTuple):
     events: Mapping[Named, Sequence[Event]] = {}
     lines: Mapping[Named, Sequence[tuple[Pod, LogLine]]] = {}
     gaps: tuple[Gap, ...] = ()
-
-
-class WebhookScene(Protocol):
-    """A scene in which HAMi's webhook may have been read."""
-
-    @property
-    def install(self) -> Install: ...
-    @property
-    def webhook(self) -> WebhookSeen | None: ...
-    @property
-    def now(self) -> datetime: ...
 
 
 class Remembering(msgspec.Struct, frozen=True, dict=True, eq=False):

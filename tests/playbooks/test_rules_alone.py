@@ -329,5 +329,5 @@ def is_new(finding: Finding, found: list[Finding], less: object) -> bool:
     known = any((other.code, other.confidence) == (finding.code, "confirmed") for other in found)
     said = set[Evidence | None]()
     if isinstance(less, PodScene):
-        said = {less.attempt.evidence, less.attempt.none_fit, *(proof for _, proof in less.attempt.code_events)}
+        said = {less.attempt.evidence, *(proof for _, proof in less.attempt.code_events)}
     return finding.confidence == "confirmed" and not known and not said & set(finding.evidence)

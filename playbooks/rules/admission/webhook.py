@@ -32,8 +32,12 @@ from playbooks.gather.webhook import (
 from playbooks.quotes import kubectl, of_logged, of_object
 from playbooks.rule import rule
 from playbooks.rules.common.findings import finding
-from playbooks.scenes.cluster import InstallScene, WebhookScene
+from playbooks.scenes.cluster import InstallScene
+from playbooks.scenes.placed_pod import AbsentScene, PlacedScene
+from playbooks.scenes.waiting_pod import PodScene
 
+WebhookScene = InstallScene | PodScene | PlacedScene | AbsentScene
+"""A scene in which HAMi's webhook may have been read."""
 KIND = "MutatingWebhookConfiguration"
 FAIL = "Fail"
 CERTIFICATE_FLAG = "cert_file"

@@ -11,7 +11,6 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
 from itertools import islice
-from typing import NamedTuple
 
 from msgspec import structs
 
@@ -38,7 +37,7 @@ from playbooks.quotes import kubectl, of_object
 from playbooks.rule import rule
 from playbooks.rules.common import prose
 from playbooks.rules.common.containers import LastWords, last_of, path_in, statuses, stuck
-from playbooks.rules.common.findings import finding, fix_of, in_log, in_messages, log_line
+from playbooks.rules.common.findings import Part, finding, fix_of, in_log, in_messages, log_line
 from playbooks.scenes.cluster import InstallScene
 from playbooks.scenes.waiting_pod import HamiScene, PodScene
 
@@ -105,14 +104,14 @@ def _not_ready(install: Install, runs: Sequence[LogSeen]) -> Finding:
     what = "-n", install.namespace
     reason = why_it_ends(install.pods, runs, install.version.version if install.version else None)
     said = {"namespace": install.namespace, "why": f" ({worst[0].quote})"}
-    claim = Text("scheduler-down.ends", **said, means=reason.means) if reason else Text("scheduler-down.claim", **said)
+    claim = Text("scheduler-down.ends", **said, means=reason.text) if reason else Text("scheduler-down.claim", **said)
     names, first = (pod.name for pod in install.pods), install.pods[0]
     steps = [step(Text("scheduler-down.describe"), kubectl(*what, "describe", "pods", *names))]
     own = first.status.container_statuses or ()
     if any(one.restart_count or one.state.terminated or one.last_state.terminated for one in own):  # it left a log
         logs = kubectl(*what, "logs", first.name, "--all-containers", "--previous", "--tail=50")
         steps.append(step(Text("scheduler-down.logs"), logs))
-    proofs, steps = ([*reason.proofs, *worst], [*reason.actions, *steps]) if reason else (worst, steps)
+    proofs, steps = ([*reason.proofs, *worst], [*reason.steps, *steps]) if reason else (worst, steps)
     return finding("scheduler-down", claim, proofs=proofs, severity="critical", actions=steps, of=install)
 
 
@@ -143,10 +142,10 @@ def never_led(scene: HamiScene, proofs: Sequence[Evidence] = ()) -> list[Finding
     namespace = install.flags.get("leader-elect-resource-namespace") or install.namespace
     reason = why_nobody_leads(scene.process.runs)
     claim = Text("scheduler-no-leader.never", lease=f"{namespace}/{name}")
-    claim = Text("scheduler-no-leader.why", claim=claim, means=reason.means) if reason else claim
+    claim = Text("scheduler-no-leader.why", claim=claim, means=reason.text) if reason else claim
     flag = quotes.of_pod(install.pods[0], "--leader-elect=true", "{.spec.containers[*].command}")
     proofs = [*proofs, *(reason.proofs if reason else ()), flag]
-    steps = [*(reason.actions if reason else ()), _show_roles(install)]
+    steps = [*(reason.steps if reason else ()), _show_roles(install)]
     return [finding("scheduler-no-leader", claim, seen.confidence, proofs=proofs, severity="critical", actions=steps)]
 
 
@@ -165,8 +164,8 @@ def _leaderless(scene: HamiScene, lease: Lease) -> Finding:
     proof, steps = of_object("Lease", lease, lease.spec.renew_time or "", "{.spec.renewTime}"), [_show_roles(install)]
     proofs = [structs.replace(proof, at=quotes.clock(lease.spec.renew_time))]
     if reason:
-        claim = Text("scheduler-no-leader.why", claim=claim, means=reason.means)
-        proofs, steps = [*reason.proofs, *proofs], [*reason.actions, *steps]
+        claim = Text("scheduler-no-leader.why", claim=claim, means=reason.text)
+        proofs, steps = [*reason.proofs, *proofs], [*reason.steps, *steps]
     return finding("scheduler-no-leader", claim, proofs=proofs, severity="critical", actions=steps)
 
 
@@ -307,15 +306,7 @@ HEAP = step(Text("scheduler-degraded.heap"), prose.command("profile", "heap"))
 Proven = tuple[Hit, Sequence[Evidence]]
 
 
-class EndReason(NamedTuple):
-    """Why a run ended: in whole sentences, with the evidence, and what to do where that is known."""
-
-    means: Prose
-    proofs: tuple[Evidence, ...]
-    actions: tuple[NextAction, ...] = ()
-
-
-def why_it_ends(pods: Iterable[Pod], runs: Sequence[LogSeen], version: Version | None) -> EndReason | None:
+def why_it_ends(pods: Iterable[Pod], runs: Sequence[LogSeen], version: Version | None) -> Part | None:
     """Why the first container that does not run ended, by a signature where one is known; None without any end."""
     # Down, or up after an end, and not only started for the first time.
     ill = ((pod, status) for pod in pods for status in statuses(pod) if not status.ready)
@@ -324,21 +315,21 @@ def why_it_ends(pods: Iterable[Pod], runs: Sequence[LogSeen], version: Version |
         if known := _signed(pod, status, runs, version):
             (hit, proofs), end = known, _end(status)
             ended = [of_end(pod, status, end)] if end and "scheduler-log" in hit.signature.where else []
-            return EndReason(hit.means, (*proofs, *ended), (fix_of(hit),))
+            return Part(hit.means, (*proofs, *ended), (fix_of(hit),))
     told = (_told(pod, status, end, runs) for pod, status in sick if (end := _end(status)))
     return next(told, None)
 
 
-def why_nobody_leads(runs: Sequence[LogSeen]) -> EndReason | None:
+def why_nobody_leads(runs: Sequence[LogSeen]) -> Part | None:
     """Why no scheduler leads, by kube-scheduler's last log line about the lease; None without an error."""
     logs = [log for log in runs if log.container == KUBE_SCHEDULER_CONTAINER]
     for hit, proof in (found for log in logs for found in in_log("scheduler-log", log, None)):
         if hit.signature.code == "scheduler-no-leader":
-            return EndReason(hit.means, (proof,), (fix_of(hit),))
+            return Part(hit.means, (proof,), (fix_of(hit),))
     for log in logs:
         if line := next((line for line in reversed(log.lines) if _LEASE.match(line)), ""):
             words = LastWords(log, line, error=True)
-            return EndReason(Text("scheduler-down.error", line=_unstopped(words.text)), (log_line(log, line),))
+            return Part(Text("scheduler-down.error", line=_unstopped(words.text)), (log_line(log, line),))
     return None
 
 
@@ -364,7 +355,7 @@ def _logs(pod: Pod, status: ContainerStatus, runs: Sequence[LogSeen]) -> list[Lo
     return sorted(own, key=lambda log: log.previous != (status.state.running is not None))
 
 
-def _told(pod: Pod, status: ContainerStatus, end: StateTerminated, runs: Sequence[LogSeen]) -> EndReason:
+def _told(pod: Pod, status: ContainerStatus, end: StateTerminated, runs: Sequence[LogSeen]) -> Part:
     """How it ended and what it said last, without a reading of it."""
     never = end.reason in NEVER_STARTED and end.message
     said = f"{end.reason}: {quotes.shown(end.message)}" if never else how(end)
@@ -376,7 +367,7 @@ def _told(pod: Pod, status: ContainerStatus, end: StateTerminated, runs: Sequenc
         proofs = [log_line(words.log, words.line), *_continued(words.log, words.line), *proofs]
     memory = step(Text("scheduler-down.memory", container=status.name), "")
     heap = [HEAP] if status.name == EXTENDER_CONTAINER else []
-    return EndReason(means, tuple(proofs), (memory, *heap) if end.reason == "OOMKilled" else ())
+    return Part(means, tuple(proofs), (memory, *heap) if end.reason == "OOMKilled" else ())
 
 
 def _unstopped(line: str) -> str:

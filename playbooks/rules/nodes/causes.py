@@ -20,10 +20,6 @@ PROVEN = 3
 """The most nodes of a finding that are quoted."""
 
 
-Told = tuple[Prose, Sequence[Evidence], Sequence[NextAction]]
-"""A finding's claim, its evidence, and its steps."""
-
-
 class Fault(NamedTuple):
     """A fault of a node, by its object. Nodes with equal faults have them from the same cause.
 

@@ -15,7 +15,7 @@ from bot.hami.fit.verdicts import Verdict
 from bot.hami.fit.version_differences import NEWEST_READ
 from bot.hami.scheduler_logs.scheduling_events import REASONS, CardCount, finding_code, reason_of
 from bot.kube.selectors import SELECTOR_TEXT
-from bot.report import Evidence, Severity
+from bot.report import Severity
 from playbooks.attempt import Attempt
 from playbooks.rules.common.findings import other_vendors
 from playbooks.scenes.waiting_pod import PodScene
@@ -266,8 +266,3 @@ def unexplained(scene: PodScene) -> list[tuple[str, int]]:
 def severity_of(cause: RankedCause) -> Severity:
     """The severity of a cause: a warning, or information where a change of it alone would not help."""
     return "warning" if cause.rank < Rank.BACKGROUND else "info"
-
-
-def words(attempt: Attempt) -> list[Evidence]:
-    """The schedulers' newest statement about the pod as evidence, else HAMi's that no node fits."""
-    return attempt.words or ([attempt.none_fit] if attempt.none_fit else [])

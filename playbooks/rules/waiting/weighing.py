@@ -37,7 +37,6 @@ from playbooks.rules.waiting.cause_ranking import (
     rank_causes,
     rank_words,
     severity_of,
-    words,
 )
 from playbooks.rules.waiting.refused_requests import bug_of_slices, refused_by_bug
 from playbooks.rules.waiting.stale_scheduler import ghosts_suspected
@@ -75,7 +74,7 @@ def refused_by_words(scene: PodScene) -> list[Finding]:
 def refused_by_nodes(scene: PodScene) -> list[Finding]:
     """The findings of what would have to change for some node to take the pod, the most likely first."""
     untrusted, ranked = scene.once(untrusted_nodes), scene.once(causes)
-    too_large = impossible(scene, words(scene.attempt))
+    too_large = impossible(scene, scene.words)
     background = [untrusted] if untrusted is not None and untrusted.severity == "info" else []
     found = [each for each in (too_large, untrusted) if each is not None and each not in background]
     met = bug_of_slices(scene, ranked[0].code) if ranked and not found else None
@@ -202,7 +201,7 @@ def _finding(scene: PodScene, cause: RankedCause, taint: str) -> Finding:
     if taint == CORDON_TAINT:
         uncordon = kubectl("uncordon", names[0])
         steps.append(step(Text("kubernetes-filter.uncordon", node=names[0]), uncordon, changes_cluster=True))
-    said = words(scene.attempt) if refusals.said_by_kubernetes(scene.attempt, cause) else []
+    said = scene.words if refusals.said_by_kubernetes(scene.attempt, cause) else []
     proofs, severity = [*said, *_proof(scene.nodes[names[0]], taint)], severity_of(cause)
     sure: Confidence = "confirmed" if said else "suspected"
     return finding("kubernetes-filter", claim, sure, names, proofs, severity=severity, actions=steps)
