@@ -126,6 +126,7 @@ def test_a_name_that_nothing_is_near_is_simply_not_there(tmp_path: Path) -> None
     report = ask(tmp_path, cluster(pod("trainer-0")), "ml/qqq")
     assert codes(report) == ["not-found"]
     assert report.verdict.startswith('pods "qqq" not found')
+    assert commands(report) == ["pending -n ml", "kubectl -n ml get deployments,statefulsets,daemonsets,jobs"]
 
 
 def test_a_deployment_that_wants_no_pods_says_so(tmp_path: Path) -> None:

@@ -43,6 +43,7 @@ def test_a_container_that_reached_its_own_limit_is_told_with_both_amounts(tmp_pa
     report = asked(tmp_path, placed(looping(1)), **{place: log})
     assert codes(report) == ["gpu-memory-limit", "image-or-start-failure"]
     assert "would use 16,384 MiB, its limit is 16,000 MiB" in cause(report).claim
+    assert "HAMi gave the pod 8,000 MiB" in cause(report).claim
     assert OOM in quotes(report)
 
 

@@ -272,12 +272,6 @@ def test_faults_of_two_kinds_in_one_log_are_both_told(tmp_path: Path) -> None:
     assert all(finding.next_actions for finding in report.findings)
 
 
-def test_a_limit_in_hami_core_s_words_that_hami_did_not_give_is_told(tmp_path: Path) -> None:
-    report = asked(tmp_path, placed(looping(1)), log=OOM)
-    assert "its limit is 16,000 MiB" in cause(report).claim
-    assert "HAMi gave the pod 8,000 MiB" in cause(report).claim
-
-
 @pytest.mark.parametrize(
     ("log", "words"),
     [
