@@ -14,7 +14,7 @@ from bot.hami.scheduler_logs.log_lines import FILTER_STARTS, NODE_UNFIT, LogLine
 from bot.kube.cluster import Cluster, seen
 from bot.kube.hami_pods import HANDSHAKE
 from bot.kube.models import DAEMON_SETS, EVENTS, JOBS, PODS, REPLICA_SETS, STATEFUL_SETS, Event, Node, Pod, Workload
-from bot.report import Gap, gap
+from bot.report import Gap, Subject, gap
 from bot.texts import Text
 from playbooks.gather.dra import KUEUE, QUEUE, gather_claims, gather_queued
 from playbooks.gather.node_side import (
@@ -37,7 +37,7 @@ from playbooks.gather.scheduling import (
     times_of_pod,
     times_shown,
 )
-from playbooks.gather.subject import AbsentPod, SubjectRequest, only_own_namespace
+from playbooks.gather.subject import AbsentPod, only_own_namespace
 from playbooks.gather.usage import FEW_WITHIN_S, MeasuredNodes, scraped
 from playbooks.gather.webhook import FAILED_CALL, gather_webhook, went_past_hami
 from playbooks.playbook import Sources
@@ -230,7 +230,7 @@ def _messages(pod: Pod, events: Sequence[Event] | Gap, log: ExtenderLines, now: 
     return Messages({} if isinstance(events, Gap) else {name: events}, {name: lines}, (*unread, *about.gaps))
 
 
-async def gather_absent_pod(wanted: SubjectRequest, absent: AbsentPod | Gap, sources: Sources) -> AbsentScene:
+async def gather_absent_pod(wanted: Subject, absent: AbsentPod | Gap, sources: Sources) -> AbsentScene:
     """Reads the events of a pod that does not exist, and HAMi's webhook where it failed to answer for the pod."""
     cluster = sources.cluster
     events = await events_of(cluster, wanted.namespace, wanted.name)

@@ -48,7 +48,7 @@ def unread(scene: AbsentScene) -> Iterator[Finding]:
     """The finding about a pod that cannot be read itself: what its events say."""
     if not isinstance(scene.absent, Gap):
         return
-    kind, namespace, name = scene.wanted
+    kind, namespace, name = scene.wanted.kind, scene.wanted.namespace, scene.wanted.name
     attempt = last_attempt(Pod(), scene.events, ())
     if (placed := placed_since(scene.events, attempt)) is not None:
         yield cannot_tell(namespace, name, [quotes.of_event(placed)], kind)

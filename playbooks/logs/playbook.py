@@ -29,7 +29,7 @@ from playbooks.gather.pods import gather_waiting_pod
 from playbooks.gather.scheduler_logs import MAX_SCHEDULERS, gather_scheduler_logs
 from playbooks.gather.scheduler_process import gather_panics
 from playbooks.gather.scheduling import gather_install, install_unread, nothing_read
-from playbooks.gather.subject import AbsentPod, FoundPod, SubjectRequest, parse_subject, resolve
+from playbooks.gather.subject import AbsentPod, FoundPod, parse_subject, resolve
 from playbooks.judgement.waiting import judge
 from playbooks.logs.refusals import RefusalsScene, gather_refusals, report_of
 from playbooks.logs.rules import LOGS_RULES, SLACK, UNSAID, LogsScene
@@ -49,7 +49,7 @@ class Request(NamedTuple):
     time as typed.
     """
 
-    subject: SubjectRequest | None
+    subject: Subject | None
     since: timedelta
     words: str
 
@@ -107,7 +107,7 @@ async def gather(wanted: Request, sources: Sources) -> Snapshot | RefusalsScene:
     return Snapshot(cluster.name, scene, waiting)
 
 
-async def _subject(cluster: Cluster, wanted: SubjectRequest) -> FoundPod | AbsentPod | Gap:
+async def _subject(cluster: Cluster, wanted: Subject) -> FoundPod | AbsentPod | Gap:
     try:
         return await resolve(cluster, wanted, whole_name=True)
     except Unusable:

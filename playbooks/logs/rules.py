@@ -13,12 +13,12 @@ from bot.hami.scheduler_logs.scheduling_events import REASONS, NodesReason, find
 from bot.kube.hami_pods import EXTENDER_CONTAINER
 from bot.kube.models import Node, Pod
 from bot.kube.times import format_time, parse_time
-from bot.report import Confidence, Evidence, Finding, Gap, NextAction, Severity, step
+from bot.report import Confidence, Evidence, Finding, Gap, NextAction, Severity, Subject, step
 from bot.texts import Prose, Text, listed
 from playbooks import quotes
+from playbooks.gather.node_side import LogSeen
 from playbooks.gather.scheduler_logs import MAX_SCHEDULERS, LogOf
-from playbooks.gather.scheduler_process import PanicLog
-from playbooks.gather.subject import AbsentPod, FoundPod, SubjectRequest
+from playbooks.gather.subject import AbsentPod, FoundPod
 from playbooks.rule import Stage, rule
 from playbooks.rules.admission.before_scheduling import not_found
 from playbooks.rules.common import prose
@@ -52,14 +52,14 @@ class LogsScene(OfInstall, frozen=True, dict=True, eq=False):
     `since` is how far back, `words` the same as typed; `as_of` the moment to count back from.
     """
 
-    wanted: SubjectRequest
+    wanted: Subject
     since: timedelta
     words: str
     taken_at: datetime
     as_of: datetime
     subject: FoundPod | AbsentPod | Gap
     logs: tuple[LogOf, ...]
-    panics: tuple[PanicLog, ...]
+    panics: tuple[LogSeen, ...]
     nodes: Sequence[Node] | Gap
     undecodable: tuple[str, ...]
 

@@ -11,11 +11,11 @@ from bot.hami.vendors import FIRST
 from bot.hami.version import Version
 from bot.hami.webhook import DEFAULT_SCHEDULERS, LEAVES_OWN_ALONE
 from bot.kube.models import Pod, Workload
-from bot.report import Confidence, Evidence, Finding, Gap, NextAction, one_line, step
+from bot.report import Confidence, Evidence, Finding, Gap, NextAction, Subject, one_line, step
 from bot.texts import Text, sentences
 from playbooks import quotes
 from playbooks.gather.dra import KUEUE, QUEUE, Queued
-from playbooks.gather.subject import AbsentPod, EmptyNamespace, SubjectRequest
+from playbooks.gather.subject import AbsentPod, EmptyNamespace
 from playbooks.gather.webhook import WEBHOOK_NAME
 from playbooks.quotes import kubectl, kubectl_pod
 from playbooks.rule import rule
@@ -260,7 +260,7 @@ def no_such_pod(scene: AbsentScene) -> Iterator[Finding]:
         yield not_found(scene.absent, scene.wanted, "why", scene.queued)
 
 
-def not_found(absent: AbsentPod, wanted: SubjectRequest, verb: str, queued: Queued | Gap | None = None) -> Finding:
+def not_found(absent: AbsentPod, wanted: Subject, verb: str, queued: Queued | Gap | None = None) -> Finding:
     """The finding that a name is unknown, or not of one pod; its steps ask `verb` about what may be meant."""
     if absent.node:
         name = wanted.name
