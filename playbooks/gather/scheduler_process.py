@@ -41,7 +41,7 @@ from bot.kube.models import PODS, Holder, Pod
 from bot.report import Gap, gap
 from bot.texts import Text
 from playbooks.gather.node_side import ContainerLogs, LogSeen, events_of, gather_logs
-from playbooks.gather.scheduler_logs import ExtenderLines, gather_extender_lines, left_out, source_of, unasked
+from playbooks.gather.scheduler_logs import ExtenderLines, as_read, gather_extender_lines, left_out, source_of
 from playbooks.gather.scheduling import InstallSeen
 from playbooks.playbook import Sources
 
@@ -111,9 +111,9 @@ async def gather_process(
     asked = [*needles, *(word for word, wanted in words if wanted)]
     runs, memory, (earlier, gaps), log = await asyncio.gather(
         gather_runs(sources.cluster, found),
-        gather_memory(sources, install) if remembers else unasked(SchedulerProcess()),
-        earlier_panics(sources.cluster, install) if panicked else unasked(((), ())),
-        gather_extender_lines(sources.cluster, install, asked) if asked else unasked(ExtenderLines()),
+        gather_memory(sources, install) if remembers else as_read(SchedulerProcess()),
+        earlier_panics(sources.cluster, install) if panicked else as_read(((), ())),
+        gather_extender_lines(sources.cluster, install, asked) if asked else as_read(ExtenderLines()),
     )
     if remembers:
         memory = _with_releases(memory, install, log, sources.cluster.now())

@@ -14,7 +14,7 @@ from playbooks import quotes
 from playbooks.attempt import last_attempt, placed_since
 from playbooks.judgement.waiting import cannot_tell
 from playbooks.quotes import kubectl
-from playbooks.rule import Stage, Told, before, rule, untold
+from playbooks.rule import FindingsSoFar, Stage, before, of_a_new_code, rule
 from playbooks.rules.admission.before_scheduling import (
     given_nothing,
     no_such_pod,
@@ -61,26 +61,26 @@ def unread(scene: AbsentScene) -> Iterator[Finding]:
         yield cannot_tell(namespace, name, [attempt.evidence] if attempt.evidence else [], kind)
 
 
-def _may_lack_limits(_: PlacedScene, told: Told) -> bool:
+def _may_lack_limits(_: PlacedScene, told: FindingsSoFar) -> bool:
     """Whether nothing is known but how it stands, and what fails inside it."""
     return told.codes <= {_NOT_STARTED, *own_log_fault.codes}
 
 
-def _explains(told: Told, _: Finding) -> bool:
+def _explains(told: FindingsSoFar, _: Finding) -> bool:
     return told.codes <= {_NOT_STARTED}
 
 
-def _nothing_told(_: object, told: Told) -> bool:
+def _nothing_told(_: object, told: FindingsSoFar) -> bool:
     return not told.findings
 
 
-def _never_began(scene: PlacedScene, told: Told) -> bool:
+def _never_began(scene: PlacedScene, told: FindingsSoFar) -> bool:
     """Whether none of its containers was ever started: what it lacks then is why it fails."""
     began = (one.state.running or one.state.terminated or one.last_state.terminated for one in statuses(scene.pod))
     return _NOT_STARTED in told.codes and not any(began)
 
 
-def _how_it_came_matters(scene: PlacedScene, told: Told) -> bool:
+def _how_it_came_matters(scene: PlacedScene, told: FindingsSoFar) -> bool:
     """Whether it matters how the pod came there: a fault inside one that runs, and a deletion, say more."""
     return not told.codes.isdisjoint({_REFUSED, _NOT_STARTED, _RUNNING}) and not _never_began(scene, told)
 
@@ -97,7 +97,7 @@ PLACED: tuple[Stage[PlacedScene], ...] = (
         when=lambda _, told: told.codes <= {_NOT_STARTED},
         leads=before,
     ),
-    Stage("its limits cannot hold", unenforced_limit, when=_may_lack_limits, keeps=untold, leads=_explains),
+    Stage("its limits cannot hold", unenforced_limit, when=_may_lack_limits, keeps=of_a_new_code, leads=_explains),
     Stage("runs", running, when=_nothing_told),
     Stage(
         "was given nothing",

@@ -68,7 +68,7 @@ class PodScene(OfCluster, frozen=True, dict=True, eq=False):
         requests = [request._replace(name=pod.name, uid=pod.metadata.uid) for request in self.requests]
         return self._with({"attempt": attempt, "requests": requests}, pod=pod)
 
-    def measured(self, usage: MeasuredNodes) -> Self:
+    def with_usage(self, usage: MeasuredNodes) -> Self:
         """The scene with the measured use of GPUs, which is read last: only then is it known on which nodes."""
         return self._with({}, usage=usage)
 

@@ -99,7 +99,7 @@ async def gather(wanted: Subject, sources: Sources) -> Snapshot:
     elif waits(found.pod):
         waiting = await gather_waiting_pod(found.pod, sources, volcano.pod_group(found.pod))
         usage = await gather_usage_of(sources, partial(in_question, waiting))
-        scene = waiting.measured(MeasuredNodes(usage, cluster.now()))
+        scene = waiting.with_usage(MeasuredNodes(usage, cluster.now()))
     else:
         scene = await gather_placed_pod(found.pod, sources)
     there = found if isinstance(found, FoundPod) else None

@@ -176,7 +176,7 @@ INSTALL_WITHOUT: Mapping[str, Callable[[InstallScene], InstallScene]] = {
 
 def sides_unread(scene: NodesScene) -> NodesScene:
     sides = {name: NodeSide(name, UNREAD, UNREAD) for name in scene.questioned.sides}
-    return scene.questioning(NodesInQuestion(sides, PluginSets(UNREAD, UNREAD)), ())
+    return scene.with_questioned(NodesInQuestion(sides, PluginSets(UNREAD, UNREAD)), ())
 
 
 NODES_WITHOUT: Mapping[str, Callable[[NodesScene], NodesScene]] = {

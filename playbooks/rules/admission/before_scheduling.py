@@ -19,7 +19,7 @@ from playbooks.gather.subject import AbsentPod, EmptyNamespace
 from playbooks.gather.webhook import WEBHOOK_NAME
 from playbooks.quotes import kubectl, kubectl_pod
 from playbooks.rule import rule
-from playbooks.rules.admission.webhook import BY_QUOTA, Asked, faults, refused_call, remedy
+from playbooks.rules.admission.webhook import BY_QUOTA, WebhookQuestion, faults, refused_call, remedy
 from playbooks.rules.common import prose
 from playbooks.rules.common.findings import finding, in_events, other_vendors, signed
 from playbooks.rules.common.holders import edit_owner
@@ -249,7 +249,7 @@ def webhook_unanswered(scene: AbsentScene) -> list[Finding]:
     call = refused_call(scene.refusals, webhook.hook if webhook else None)
     if call is None or webhook is None:
         return [call] if call else []
-    broken = faults(Asked(scene, shown={call.code: call.evidence}))
+    broken = faults(WebhookQuestion(scene, shown={call.code: call.evidence}))
     return broken if call.code in {finding.code for finding in broken} else [call, *broken]
 
 

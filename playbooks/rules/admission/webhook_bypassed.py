@@ -13,7 +13,7 @@ from bot.texts import Text
 from playbooks import quotes
 from playbooks.quotes import kubectl, kubectl_pod, of_object
 from playbooks.rule import rule
-from playbooks.rules.admission.webhook import KIND, Asked, RejectionLine, faults, of_rejection, rejections
+from playbooks.rules.admission.webhook import KIND, RejectionLine, WebhookQuestion, faults, of_rejection, rejections
 from playbooks.rules.common.findings import finding
 from playbooks.rules.common.holders import edit_owner
 from playbooks.rules.waiting.refused_requests import unknown_resources
@@ -124,7 +124,8 @@ def went_past(scene: PodScene) -> list[Finding]:
 def _broken(scene: PodOfHami, *, alone: bool) -> list[Finding]:
     """What is wrong with the webhook; `alone`: nothing else explains that it did not see the pod."""
     shown = [of_rejection(line) for line in _at_creation(scene)[:1]] if alone else []
-    return faults(Asked(scene, parse_time(scene.pod.metadata.creation_timestamp), {"webhook-untrusted": shown}))
+    created = parse_time(scene.pod.metadata.creation_timestamp)
+    return faults(WebhookQuestion(scene, created, {"webhook-untrusted": shown}))
 
 
 def _at_creation(scene: PodOfHami) -> list[RejectionLine]:

@@ -56,11 +56,11 @@ def none_found(scene: PodScene) -> Iterator[Finding]:
     if not is_absent(seen) or seen.presence != "found":
         return
     proofs = [quotes.of_pod(pod, pod.spec.scheduler_name or pod.name, "{.spec.schedulerName}")]
-    claim, steps, of = Text("scheduler-down.none"), [search()], scene.install
+    claim, steps, of = Text("scheduler-down.none"), [search_for_scheduler()], scene.install
     yield finding("scheduler-down", claim, "suspected", proofs=proofs, severity="critical", actions=steps, of=of)
 
 
-def search() -> NextAction:
+def search_for_scheduler() -> NextAction:
     """The step to look for a scheduler that was not found."""
     look = kubectl("get", "deploy", "-A", "-l", f"{COMPONENT_LABEL}={SCHEDULER_COMPONENT}")
     return step(Text("scheduler-down.search"), look)
@@ -193,7 +193,7 @@ def past_crashes(scene: HamiScene) -> Iterator[Finding]:
     )
     for pod, status, ended, finished in islice(ends, 1):
         values = {"container": status.name, "pod": pod.name, "count": status.restart_count}
-        claim = Text("scheduler-degraded.crashed", **values, at=format_time(finished), why=how(ended))
+        claim = Text("scheduler-degraded.crashed", **values, at=format_time(finished), why=how_it_ended(ended))
         yield _crashed(scene.install, pod, status, ended, claim)
 
 
@@ -214,7 +214,7 @@ def _degraded(install: Install, now: datetime) -> Finding | None:
         ended = status.last_state.terminated
         finished = parse_time(ended.finished_at) if ended else None
         if ended and status.restart_count and finished and now - finished <= _RESTART_WINDOW:
-            claim = Text("scheduler-degraded.claim", pod=pod.name, container=status.name, why=how(ended))
+            claim = Text("scheduler-degraded.claim", pod=pod.name, container=status.name, why=how_it_ended(ended))
             return _crashed(install, pod, status, ended, claim)
     unready = (pod for pod in install.pods if not is_ready(pod) and pod.status.reason != "Evicted")
     for pod in unready if install.ready_pods else ():
@@ -358,7 +358,7 @@ def _logs(pod: Pod, status: ContainerStatus, runs: Sequence[LogSeen]) -> list[Lo
 def _told(pod: Pod, status: ContainerStatus, end: StateTerminated, runs: Sequence[LogSeen]) -> Part:
     """How it ended and what it said last, without a reading of it."""
     never = end.reason in NEVER_STARTED and end.message
-    said = f"{end.reason}: {quotes.shown(end.message)}" if never else how(end)
+    said = f"{end.reason}: {quotes.shown(end.message)}" if never else how_it_ended(end)
     means, proofs = Text("scheduler-down.ended", container=status.name, how=said), [of_end(pod, status, end)]
     words = last_of(_logs(pod, status, runs), end, running=status.state.running is not None)
     if words and not never:
@@ -375,7 +375,7 @@ def _unstopped(line: str) -> str:
     return line.rstrip(" .:。")
 
 
-def how(end: StateTerminated) -> Text:
+def how_it_ended(end: StateTerminated) -> Text:
     """How a run ended, in words: its reason and exit code."""
     if end.reason and end.reason != "Error":
         return Text("scheduler-down.how", reason=end.reason, code=end.exit_code)

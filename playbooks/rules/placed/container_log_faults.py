@@ -142,7 +142,7 @@ def _concerns(word: _Word, scene: PlacedScene) -> bool:
         return word.hit.signature.id == "core-ascend-dcmi"
     match word.hit.signature.id:
         case "core-host-pid":
-            return held.cores
+            return held.limits_cores
         case "core-no-gpu-seen":
             counted = any(gpus.count in ((one.resources and one.resources.limits) or ()) for one in held.containers)
             has_some = given_by_hami(scene.pod.metadata) is not None or bool(volcano.limited_containers(scene.pod))

@@ -94,7 +94,7 @@ def _names(limit: QuotaLimit) -> dict[str, object]:
 def set_twice(scene: QuotaScene) -> Iterator[Finding]:
     """The findings of keys in several quotas: HAMi keeps only the one that it read last, from 2.11 on the smallest."""
     for space in scene.spaces:
-        for resource in scene.measured(space):
+        for resource in scene.counted_resources(space):
             limits = [limit for limit in space.of(resource, "HAMi") if scene.enforces(limit)]
             if len({limit.amount for limit in limits}) > 1:
                 names = prose.names([f"{limit.quota} ({limit.written})" for limit in limits])
@@ -166,7 +166,7 @@ def scoped(scene: QuotaScene) -> Iterator[Finding]:
 def counted_differently(scene: QuotaScene) -> Iterator[Finding]:
     """The findings that HAMi's figure differs from Kubernetes', or Kubernetes shows none."""
     for space in scene.spaces:
-        for resource in scene.measured(space):
+        for resource in scene.counted_resources(space):
             yield from _differs(scene, space, resource)
 
 
@@ -254,7 +254,7 @@ def overview(scene: QuotaScene) -> Iterator[Finding]:
 
 def _fullest(scene: QuotaScene, limited: Sequence[Space]) -> Finding:
     fullest = max(limited, key=lambda space: _part(scene, space))
-    part, [resource, *_] = _part(scene, fullest), [*scene.measured(fullest), ""]
+    part, [resource, *_] = _part(scene, fullest), [*scene.counted_resources(fullest), ""]
     claim = Text(
         "quota.claim" if part >= 0 else "quota.unmeasured",
         count=len(limited),

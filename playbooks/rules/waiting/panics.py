@@ -170,7 +170,7 @@ def _one_log(log: LogOf, about: LogSubject) -> PodLog:
     return PodLog(log, tuple(own), tuple(bare), older, ahead, open_ended)
 
 
-class _Found(NamedTuple):
+class _Crash(NamedTuple):
     log: LogSeen
     panic: Panic
 
@@ -200,7 +200,7 @@ def panicked(scene: PodScene) -> Iterator[Finding]:
     attempt = scene.attempt
     if not _may_be_panic(attempt) or attempt.evidence is None:
         return
-    found = _found(scene.process.panics)
+    found = _crashes(scene.process.panics)
     if near := [crash for crash in found if crash.explains(attempt)]:
         yield _told(near, [attempt.evidence], Text("scheduler-panic.claim", what=_what(near)), of=scene.install)
     elif broke_off(attempt.evidence.quote) and (attempt.stage != "bind" or found):
@@ -242,11 +242,11 @@ def extender_ended_before(scene: HamiScene) -> Iterator[Finding]:
         yield _end_told(scene, found)
 
 
-def _ends(scene: HamiScene) -> list[_Found]:
-    return [crash for crash in _found(scene.process.panics) if crash.log.previous]
+def _ends(scene: HamiScene) -> list[_Crash]:
+    return [crash for crash in _crashes(scene.process.panics) if crash.log.previous]
 
 
-def _end_told(scene: HamiScene, found: list[_Found]) -> Finding:
+def _end_told(scene: HamiScene, found: list[_Crash]) -> Finding:
     last = found[-1]
     key = "scheduler-panic.ended-at" if last.ended_at else "scheduler-panic.ended"
     claim = Text(key, what=_what(found), pod=last.log.pod.name, at=last.ended_at)
@@ -259,9 +259,9 @@ def _may_be_panic(attempt: Attempt) -> bool:
     return asked and attempt.evidence is not None and may_be_panic(attempt.evidence.quote)
 
 
-def _survived(scene: HamiScene) -> list[_Found]:
+def _survived(scene: HamiScene) -> list[_Crash]:
     """The panics of a process that runs on."""
-    return [crash for crash in _found(scene.process.panics) if not crash.log.previous] if scene.install.seen else []
+    return [crash for crash in _crashes(scene.process.panics) if not crash.log.previous] if scene.install.seen else []
 
 
 def panicked_in(runs: Sequence[RunInLog], logs: tuple[LogSeen, ...], steps: tuple[NextAction, ...]) -> list[Finding]:
@@ -273,7 +273,7 @@ def panicked_in(runs: Sequence[RunInLog], logs: tuple[LogSeen, ...], steps: tupl
     if began is None or runs[-1].cycle.has_result:
         return []
     name = runs[-1].log.scheduler.name
-    found = [crash for crash in _found(logs) if crash.log.pod.name == name and crash.panic.at]
+    found = [crash for crash in _crashes(logs) if crash.log.pod.name == name and crash.panic.at]
     near = [crash for crash in found if crash.panic.at and -_ROUNDED <= crash.panic.at - began <= _AT_ONCE]
     if not near:
         return []
@@ -282,25 +282,25 @@ def panicked_in(runs: Sequence[RunInLog], logs: tuple[LogSeen, ...], steps: tupl
 
 
 def _recovered(
-    scene: HamiScene, found: list[_Found], *, severity: Severity, confidence: Confidence = "confirmed"
+    scene: HamiScene, found: list[_Crash], *, severity: Severity, confidence: Confidence = "confirmed"
 ) -> Finding:
     name = found[-1].log.pod.name
     claim = Text("scheduler-panic.recovered", what=_what(found), pod=name, count=len(found))
     return _told(found, [], claim, severity=severity, confidence=confidence, of=scene.install)
 
 
-def _found(logs: tuple[LogSeen, ...]) -> list[_Found]:
+def _crashes(logs: tuple[LogSeen, ...]) -> list[_Crash]:
     """Every panic, those of runs that ended first, the newest last."""
-    found = [_Found(log, panic) for log in logs for panic in read_panics(log.lines)]
+    found = [_Crash(log, panic) for log in logs for panic in read_panics(log.lines)]
     return sorted(found, key=lambda crash: (not crash.log.previous, str(crash.panic.at or "")))
 
 
-def _what(found: list[_Found]) -> str:
+def _what(found: list[_Crash]) -> str:
     return one_line(found[-1].panic.what, 60)
 
 
 def _told(
-    found: list[_Found],
+    found: list[_Crash],
     proofs: list[Evidence],
     claim: Prose,
     *,
@@ -315,7 +315,7 @@ def _told(
     return finding("scheduler-panic", claim, confidence, proofs=proofs, severity=severity, actions=steps, of=of)
 
 
-def _of_line(found: _Found) -> Evidence:
+def _of_line(found: _Crash) -> Evidence:
     log, raw, at = found.log, shown(found.panic.raw)[:_LONGEST], found.panic.at
     options = ("--previous",) if log.previous else ()
     return of_logged(log.pod, EXTENDER_CONTAINER, raw, at, *options, grep="-E 'panic|fatal error'")
