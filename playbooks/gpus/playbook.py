@@ -201,7 +201,7 @@ def _sum(numbers: Iterable[int | Literal[""] | None]) -> int | Literal[""] | Non
 
 
 def _card_row(card: CardSeen, differs: tuple[int, int] | None) -> GpuRow:
-    memory, cores, slots = card.used or (None, None, None)
+    slots, memory, cores = card.used or (None, None, None)
     return GpuRow(
         node=card.node,
         card=Uuid(card.card.uuid),

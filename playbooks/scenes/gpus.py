@@ -10,6 +10,7 @@ import msgspec
 from msgspec import structs
 
 from bot.hami.fit import verdicts
+from bot.hami.fit.allocated_totals import Share
 from bot.hami.fit.cluster_view import View
 from bot.hami.fit.verdicts import NodeCards
 from bot.hami.nodes.cards import Card, CardState
@@ -44,16 +45,9 @@ _WITHOUT_HOLDERS = ("unhealthy", "cordoned", "other-type")
 """States of a GPU that do not depend on what is given of it."""
 
 
-class Used(NamedTuple):
-    """How much of a GPU is given to pods."""
-
-    memory_mib: int
-    cores: int
-    slots: int
-
-
 class CardSeen(msgspec.Struct, frozen=True):
-    """A GPU. `used` is None where it is not known, and so is `slice_mib`: the most memory that one pod could get now.
+    """A GPU. `used` is what all pods hold of it, None where not known, as is `slice_mib`: the most memory that one pod
+    could get now.
 
     `state` is `free`, `unknown`, or why the card can take no pod. `holders` are (ns/name, bound): a pod that is not
     bound holds a reservation, which the scheduler forgets once it tries that pod again.
@@ -62,7 +56,7 @@ class CardSeen(msgspec.Struct, frozen=True):
     node: str
     card: Card
     state: str
-    used: Used | None
+    used: Share | None
     slice_mib: int | None
     holders: tuple[tuple[str, bool], ...] = ()
     unknown: Prose = ""
@@ -188,7 +182,7 @@ class _ToldOf(NamedTuple):
 
     state: str
     slice_mib: int | None
-    used: Used | None
+    used: Share | None
     unknown: Prose = ""
 
 
@@ -215,9 +209,9 @@ def _seen(
     )
 
 
-def _used(view: View, card: CardState) -> Used | None:
+def _used(view: View, card: CardState) -> Share | None:
     count = view.facts.config.device_of(card.card.type).vendor.count_cores
-    return None if view.ledger is None else Used(card.memory_mib, count(card.cores), card.slots)
+    return None if view.ledger is None else Share(card.slots, card.memory_mib, count(card.cores))
 
 
 def _ask(view: View, card: CardState, cordoned: frozenset[str]) -> _ToldOf:

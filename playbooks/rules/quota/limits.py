@@ -8,7 +8,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import timedelta
 from itertools import groupby
 
-from bot.finding_codes import Code
 from bot.hami.fit.quotas import QuotaLimit
 from bot.kube.models import Event, ResourceQuota
 from bot.kube.quantities import parse_quantity
@@ -45,7 +44,9 @@ def exceeded(scene: QuotaScene) -> Iterator[Finding]:
     """The findings that more counts against a limit than it allows."""
     for space, limit, used in _used(scene):
         if limit.amount is not None and used > limit.amount:
-            yield _used_up(scene, space, limit, "quota-exceeded", Text("quota-exceeded.claim", **_figures(limit, used)))
+            claim = with_why(scene, space, limit.resource, Text("quota-exceeded.claim", **_figures(limit, used)))
+            proofs, look = proof(limit, scene.quotas), _look(scene, space, limit)
+            yield finding("quota-exceeded", claim, scene.confidence, proofs=proofs, actions=[look])
 
 
 @rule("quota-near-limit", reads=("quotas",))
@@ -53,8 +54,9 @@ def nearly_full(scene: QuotaScene) -> Iterator[Finding]:
     """The findings that a limit is so nearly used up that the next pod may be refused."""
     for space, limit, used in _used(scene):
         if limit.amount is not None and NEAR * limit.amount <= used <= limit.amount:
-            claim = Text("quota-near-limit.claim", **_figures(limit, used))
-            yield _used_up(scene, space, limit, "quota-near-limit", claim)
+            claim = with_why(scene, space, limit.resource, Text("quota-near-limit.claim", **_figures(limit, used)))
+            proofs, look = proof(limit, scene.quotas), _look(scene, space, limit)
+            yield finding("quota-near-limit", claim, scene.confidence, proofs=proofs, actions=[look])
 
 
 def _used(scene: QuotaScene) -> Iterator[tuple[Space, QuotaLimit, int]]:
@@ -63,11 +65,6 @@ def _used(scene: QuotaScene) -> Iterator[tuple[Space, QuotaLimit, int]]:
         for limit in space.limits:
             if (used := scene.used(space, limit)) is not None:
                 yield space, limit, used
-
-
-def _used_up(scene: QuotaScene, space: Space, limit: QuotaLimit, code: Code, claim: Text) -> Finding:
-    claim, look = with_why(scene, space, limit.resource, claim), _look(scene, space, limit)
-    return finding(code, claim, scene.confidence, proofs=proof(limit, scene.quotas), actions=[look])
 
 
 def _figures(limit: QuotaLimit, used: int) -> dict[str, object]:

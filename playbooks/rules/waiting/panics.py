@@ -170,7 +170,7 @@ def _one_log(log: LogOf, about: LogSubject) -> PodLog:
     return PodLog(log, tuple(own), tuple(bare), older, ahead, open_ended)
 
 
-class _Crash(NamedTuple):
+class _LoggedPanic(NamedTuple):
     log: LogSeen
     panic: Panic
 
@@ -242,11 +242,11 @@ def extender_ended_before(scene: HamiScene) -> Iterator[Finding]:
         yield _end_told(scene, found)
 
 
-def _ends(scene: HamiScene) -> list[_Crash]:
+def _ends(scene: HamiScene) -> list[_LoggedPanic]:
     return [crash for crash in _crashes(scene.process.panics) if crash.log.previous]
 
 
-def _end_told(scene: HamiScene, found: list[_Crash]) -> Finding:
+def _end_told(scene: HamiScene, found: list[_LoggedPanic]) -> Finding:
     last = found[-1]
     key = "scheduler-panic.ended-at" if last.ended_at else "scheduler-panic.ended"
     claim = Text(key, what=_what(found), pod=last.log.pod.name, at=last.ended_at)
@@ -259,7 +259,7 @@ def _may_be_panic(attempt: Attempt) -> bool:
     return asked and attempt.evidence is not None and may_be_panic(attempt.evidence.quote)
 
 
-def _survived(scene: HamiScene) -> list[_Crash]:
+def _survived(scene: HamiScene) -> list[_LoggedPanic]:
     """The panics of a process that runs on."""
     return [crash for crash in _crashes(scene.process.panics) if not crash.log.previous] if scene.install.seen else []
 
@@ -282,25 +282,25 @@ def panicked_in(runs: Sequence[RunInLog], logs: tuple[LogSeen, ...], steps: tupl
 
 
 def _recovered(
-    scene: HamiScene, found: list[_Crash], *, severity: Severity, confidence: Confidence = "confirmed"
+    scene: HamiScene, found: list[_LoggedPanic], *, severity: Severity, confidence: Confidence = "confirmed"
 ) -> Finding:
     name = found[-1].log.pod.name
     claim = Text("scheduler-panic.recovered", what=_what(found), pod=name, count=len(found))
     return _told(found, [], claim, severity=severity, confidence=confidence, of=scene.install)
 
 
-def _crashes(logs: tuple[LogSeen, ...]) -> list[_Crash]:
+def _crashes(logs: tuple[LogSeen, ...]) -> list[_LoggedPanic]:
     """Every panic, those of runs that ended first, the newest last."""
-    found = [_Crash(log, panic) for log in logs for panic in read_panics(log.lines)]
+    found = [_LoggedPanic(log, panic) for log in logs for panic in read_panics(log.lines)]
     return sorted(found, key=lambda crash: (not crash.log.previous, str(crash.panic.at or "")))
 
 
-def _what(found: list[_Crash]) -> str:
+def _what(found: list[_LoggedPanic]) -> str:
     return one_line(found[-1].panic.what, 60)
 
 
 def _told(
-    found: list[_Crash],
+    found: list[_LoggedPanic],
     proofs: list[Evidence],
     claim: Prose,
     *,
@@ -315,7 +315,7 @@ def _told(
     return finding("scheduler-panic", claim, confidence, proofs=proofs, severity=severity, actions=steps, of=of)
 
 
-def _of_line(found: _Crash) -> Evidence:
+def _of_line(found: _LoggedPanic) -> Evidence:
     log, raw, at = found.log, shown(found.panic.raw)[:_LONGEST], found.panic.at
     options = ("--previous",) if log.previous else ()
     return of_logged(log.pod, EXTENDER_CONTAINER, raw, at, *options, grep="-E 'panic|fatal error'")
