@@ -4,18 +4,17 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from bot.hami.fit.allocated_totals import build_ledger
-from bot.hami.fit.version_differences import NEWEST_READ
 from bot.hami.installation.install import (
     ROLE_LABEL,
+    SchedulerConfig,
     container_of,
     extender_of,
     is_ready,
     kube_scheduler_of,
     lease_is_stale,
 )
-from bot.hami.installation.kube_scheduler import SchedulerConfig
 from bot.hami.nodes.node_state import wants_own_plugin
-from bot.hami.version import Version
+from bot.hami.version import NEWEST_READ, Version
 from bot.kube.hami_pods import read_flags
 from bot.kube.models import Container, ContainerStatus, Pod, Resource, Workload
 from bot.kube.recording.redact import masked, masked_arguments
@@ -71,20 +70,17 @@ COMPONENTS = Sheet(
 FLAGS = Sheet("flags", FlagRow, brief={"of": "of", "flag": "flag", "value": "value"})
 
 
-def tables(scene: InstallScene, *, brief: bool) -> tuple[Table, ...]:
+def tables(scene: InstallScene) -> tuple[Table, ...]:
     """The two tables, then that of nodes whose GPUs the scheduler counts otherwise than live pods hold them.
 
-    Parts that were not read have no row. `brief`: the tables are part of an overview.
+    Parts that were not read have no row.
     """
     components, flags = list(_components(scene)), list(_flags(scene))
-    both = (
-        COMPONENTS.table(components, brief=components if brief else None),
-        FLAGS.table(flags, brief=flags if brief else None),
-    )
+    both = COMPONENTS.table(components, brief=components), FLAGS.table(flags, brief=flags)
     counted: tuple[Table, ...] = ()
     if not isinstance(scene.held, Gap):
         ledger = build_ledger(scene.held, scene.version or NEWEST_READ)
-        counted = ledger_table(scene.process, ledger, {node.name for node in scene.nodes}, brief=brief)
+        counted = ledger_table(scene.process, ledger, {node.name for node in scene.nodes})
     return (*(table for table in both if table.rows), *counted)
 
 

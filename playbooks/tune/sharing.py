@@ -26,7 +26,7 @@ from bot.hami.metrics.exposition import Sample
 from bot.hami.metrics.gpu_usage import MeasuredHolding
 from bot.hami.version import Version
 from bot.kube.models import Pod
-from bot.report import Gap, NextAction, step
+from bot.report import Gap, NextAction, act, step
 from bot.texts import Prose, Text
 from playbooks import quotes
 from playbooks.gather.usage import COVERED, WINDOW_DAYS, WINDOW_HOURS, Peak
@@ -185,7 +185,7 @@ def _set_scaling(direction: Direction, wanted: str, pool: Pool, scene: TuneScene
     value = f"{chart_value('devicePlugin.deviceMemoryScaling', scene.install)}={wanted}"
     risk = Text("tune.scaling-less-risk" if direction == "lower" else "tune.scaling-risk")
     return (
-        step(Text("tune.set-pool", value=value, pool=pool.label, risk=risk), ""),
+        act(Text("tune.set-pool", value=value, pool=pool.label, risk=risk)),
         step(Text("tune.scaling-check"), command("gpus")),
     )
 
@@ -200,11 +200,11 @@ _NONE = 2**31
 class _Short(NamedTuple):
     """The pods that wait for nothing but a share, each with the nodes that would take it if their GPUs had more.
 
-    `untold`: why that is not known of all pods; empty where it is.
+    `unknown`: why that is not known of all pods; empty where it is.
     """
 
     pods: Sequence[tuple[Pod, frozenset[str]]] = ()
-    untold: Prose = ""
+    unknown: Prose = ""
 
 
 @AdviceRule
@@ -220,7 +220,7 @@ def _short_of_shares(exhausted: frozenset[str], scene: TuneScene) -> _Short:
     """HAMi's words are not enough: it gives each GPU of a node its own reason, and up to 2.9 none in the condition."""
     quotas, total = scene.capacity.quotas, len(scene.without_share)
     if isinstance(quotas, Gap):
-        return _Short(untold=Text("tune.split-quotas", count=total))
+        return _Short(unknown=Text("tune.split-quotas", count=total))
     most = max(1, _MOST_VERDICTS // max(1, len(scene.world.facts.nodes)))
     limited = {quota.namespace for quota in quotas}
     takers: dict[bytes, frozenset[str]] = {}
@@ -253,8 +253,8 @@ def _splitting(pool: Pool, short: _Short, scene: TuneScene) -> Advice:
     if pool.splits > _MANY_SPLITS and nodes > _MANY_NODES and most <= wanted < pool.splits:
         why = Text("tune.split-large", **values, nodes=nodes)
         return _resplit(why, wanted, (), pool, scene)
-    if short.untold and _exhausted(pool):
-        return unknown("split-count", short.untold, pool.object, current=str(pool.splits))
+    if short.unknown and _exhausted(pool):
+        return unknown("split-count", short.unknown, pool.object, current=str(pool.splits))
     why = Text("tune.split-fits", **values)
     return kept("split-count", str(pool.splits), why, pool.object)
 
@@ -274,7 +274,7 @@ def _resplit(why: Prose, wanted: int, refused: Sequence[Pod], pool: Pool, scene:
     node, first = pool.nodes[0].name, pool.by_node[0]
     offered = quotes.of_allocatable(pool.nodes[0], scene.config.gpus.count).command
     actions = (
-        step(Text("tune.set-pool", value=value, pool=pool.label, risk=Text("tune.split-risk")), ""),
+        act(Text("tune.set-pool", value=value, pool=pool.label, risk=Text("tune.split-risk"))),
         step(Text("tune.split-check", node=node, count=wanted * len(first)), offered),
     )
     conditions = [(pod, condition) for pod in refused[:_SHOWN] if (condition := pod.condition("PodScheduled"))]
@@ -312,7 +312,7 @@ def core_scaling(scene: TuneScene) -> list[Advice]:
         check = step(Text("tune.core-scaling-check"), command("gpus", "--node", node.name))
         claim = Text("tune.core-scaling-claim", pool=pool.label, current=current, why=why)
         row = AdviceRow("core-scaling", "lower", pool.object, current, "1", why)
-        advice.append(changed(row, claim, (quotes.of_card(node, most.uuid, whole=True),), (step(how, ""), check)))
+        advice.append(changed(row, claim, (quotes.of_card(node, most.uuid, whole=True),), (act(how), check)))
     return advice
 
 
@@ -330,7 +330,7 @@ def library_log(scene: TuneScene) -> list[Advice]:
     why = Text("tune.library-log-high", level=deployed.value)
     value = f"devices.nvidia.libCudaLogLevel={_WARNINGS}"
     actions = (
-        step(Text("tune.set", value=value, risk=Text("tune.library-log-risk")), ""),
+        act(Text("tune.set", value=value, risk=Text("tune.library-log-risk"))),
         step(Text("tune.check-value"), deployed.proof[0].command),
     )
     claim = Text("tune.library-log-claim", current=current, wanted=_WARNINGS, why=why)

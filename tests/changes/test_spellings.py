@@ -13,7 +13,7 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, NamedTuple
+from typing import Any
 
 import aiohttp
 import pytest
@@ -44,15 +44,6 @@ SPELLINGS = ["-v=4", "--v=4", "-v 4", "--v 4", "-v4", "-v=1 --debug --v=4", ""]
 LEVEL = wants(VERBOSITY, "6", EXTENDER, 600, "U1", "a pod hangs")
 SCHEDULER = ("hami-system", "hami-scheduler")
 REAL = os.environ.get("HAMI_BOT_TEST_KUBECONFIG", "")  # noqa: TID251  # a test's own
-
-
-class Layout(NamedTuple):
-    """Whose flags are spelled: the container's list, and what stands before and after them."""
-
-    container: str
-    field: str
-    before: tuple[str, ...]
-    after: tuple[str, ...]
 
 
 async def raised_and_reverted(writer: Writer, where: tuple[str, str], wanted: Raise, version: Version) -> None:
@@ -300,7 +291,7 @@ async def test_a_killed_raise_whose_deed_is_resumed_has_its_level_set_before_it_
         unused: Any = None
         maker = ChangeMaker(deps, unused, unused, exact=False)
         writable = WritableCluster("lab", here.replica.writer(), here.replica.changer(), unused, asyncio.Lock())
-        assert await maker.became(writable, "c1") == "raised"
+        assert await maker.resume(writable, "c1") == "raised"
         assert set(here.cluster.levels.values()) == {"6"}
 
 
@@ -356,7 +347,7 @@ async def test_words_that_somebody_changed_are_what_the_old_pods_are_set_to() ->
     here = Running()
     await here.raise_()
     words = ["kube-scheduler", "-v=2"]
-    here.cluster.edit(lambda object_: object_["spec"]["template"]["spec"]["containers"][2].update(command=words))
+    here.cluster.edit(lambda object_: object_["spec"]["template"]["spec"]["containers"][3].update(command=words))
     assert await here.pass_(600) == ["drifted"]
     assert set(here.cluster.levels.values()) == {"2"}
 

@@ -375,7 +375,7 @@ def test_where_hami_is_told_to_leave_the_default_scheduler_alone_the_pod_must_na
     install = scheduler(flags=["--force-overwrite-default-scheduler=false"])
     report = ask(tmp_path, [*install, pod(schedulerName="default-scheduler")])
     assert codes(report) == ["wrong-scheduler"]
-    assert "Set spec.schedulerName to hami-scheduler" in cause(report).next_actions[0].label
+    assert "Set spec.schedulerName: hami-scheduler (now default-scheduler)" in cause(report).next_actions[0].label
 
 
 def test_where_hami_could_not_be_read_another_scheduler_is_only_suspected(tmp_path: Path) -> None:

@@ -28,7 +28,7 @@ from bot.kube.hami_pods import COMPONENT_LABEL, EXTENDER_CONTAINER, KUBE_SCHEDUL
 from bot.kube.models import ContainerStatus, Lease, Pod, StateTerminated
 from bot.kube.recording.redact import NEVER_STARTED
 from bot.kube.times import format_time, parse_time
-from bot.report import Confidence, Evidence, Finding, Gap, NextAction, Severity, step
+from bot.report import Confidence, Evidence, Finding, Gap, NextAction, Severity, act, step
 from bot.texts import Prose, Text, sentences
 from playbooks import quotes
 from playbooks.gather.node_side import LogSeen
@@ -88,7 +88,7 @@ def _down(scene: HamiScene) -> Finding | None:
     what, name = ("-n", deployment.namespace), deployment.name
     if deployment.spec.replicas == 0:
         quote, scale = "0", kubectl(*what, "scale", "deployment", name, "--replicas=1")
-        fix = step(Text("scheduler-down.scale"), scale, changes_cluster=True)
+        fix = act(Text("scheduler-down.scale"), scale)
     else:
         quote = name
         fix = step(Text("scheduler-down.describe"), kubectl(*what, "describe", "deployment", name))
@@ -365,7 +365,7 @@ def _told(pod: Pod, status: ContainerStatus, end: StateTerminated, runs: Sequenc
         key = "scheduler-down.error" if words.error else "scheduler-down.last"
         means = sentences(means, Text(key, line=_unstopped(words.text)))
         proofs = [log_line(words.log, words.line), *_continued(words.log, words.line), *proofs]
-    memory = step(Text("scheduler-down.memory", container=status.name), "")
+    memory = act(Text("scheduler-down.memory", container=status.name))
     heap = [HEAP] if status.name == EXTENDER_CONTAINER else []
     return Part(means, tuple(proofs), (memory, *heap) if end.reason == "OOMKilled" else ())
 

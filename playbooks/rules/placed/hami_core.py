@@ -19,7 +19,7 @@ from bot.hami.version import Version, parse_version
 from bot.kube.models import Container, ContainerStatus, Pod, StateTerminated
 from bot.kube.models.pods import EnvVar
 from bot.kube.times import parse_time
-from bot.report import Confidence, Evidence, Finding, step
+from bot.report import Confidence, Evidence, Finding, NextAction, act
 from bot.texts import Text, sentences
 from playbooks import quotes
 from playbooks.gather.node_side import driver_label
@@ -27,7 +27,7 @@ from playbooks.quotes import kubectl_pod
 from playbooks.rule import rule
 from playbooks.rules.common.containers import in_trouble, path_in, run_time, statuses
 from playbooks.rules.common.findings import Part, finding, log_line
-from playbooks.rules.common.holders import of_use
+from playbooks.rules.common.holders import edit_owner, of_use, recreate, without_env
 from playbooks.rules.placed.container_faults import (
     GpuContainers,
     fault,
@@ -94,7 +94,7 @@ def _driver(scene: PlacedScene) -> tuple[str, Evidence] | None:
 def is_turned_off(scene: PlacedScene) -> bool:
     """Whether a GPU container of the pod turns HAMi-core off."""
     parts = scene.once(given).containers
-    return any(reason.is_off for part in parts for reason in reasons_in(scene.pod, part, cores=False))
+    return any(reason.word == "disabled" for part in parts for reason in reasons_in(scene.pod, part, cores=False))
 
 
 def paths_told(plugins: Sequence[Pod]) -> Part | None:
@@ -118,7 +118,7 @@ def unmeasured(plugins: Sequence[Pod]) -> Iterator[Part]:
     for hook, read, proofs in _hooks(plugins, "ctrs"):
         written = f"{hook.rstrip('/')}/vgpu/containers"
         if read.rstrip("/") != written:
-            fix = step(Text("limit-remark.fix-unmeasured", path=written), proofs[1].command)
+            fix = act(Text("limit-remark.fix-unmeasured", path=written), proofs[1].command)
             yield Part(Text("limit-remark.unmeasured", read=read, written=written), proofs, [fix])
             return
 
@@ -243,32 +243,53 @@ def _finding(scene: PlacedScene, crash: _Crash, restarted: _Start | None) -> Fin
     claim = Text(key, container=crash.container.name, node=node or "?")
     if fact := library_told(scene.plugins):
         claim, proofs = sentences(claim, fact.text), [*proofs, *fact.proofs]
-    recreate = step(Text("hami-core-crash.recreate"), kubectl_pod(pod, "delete"), changes_cluster=True)
-    look = kubectl_pod(pod, "get", "-o", "yaml")
-    advice = step(Text("hami-core-crash.log" if restarted else "hami-core-crash.upgrade"), look)
-    steps = (recreate, advice) if restarted else (advice, recreate)
+    again, look = recreate(pod, Text("hami-core-crash.recreate")), kubectl_pod(pod, "get", "-o", "yaml")
+    advice = act(Text("hami-core-crash.log" if restarted else "hami-core-crash.upgrade"), look)
+    steps = (again, advice) if restarted else (advice, again)
     return fault(scene, "hami-core-crash", claim, proofs, steps)
 
 
-_OFF, _GO_TRUE = "CUDA_DISABLE_CONTROL", ("1", "t", "T", "TRUE", "true", "True")
+_GO_TRUE = ("1", "t", "T", "TRUE", "true", "True")
 _MUSL = re.compile(r"(?:^|[/:._-])(?:alpine|musl)", re.IGNORECASE)
 _INNER = re.compile(r"(?:^|[/:_-])dind(?:$|[:_.-])", re.IGNORECASE)
 _SOCKETS = ("docker.sock", "containerd.sock", "crio.sock")
 _SANDBOXES = re.compile(r"kata|gvisor|runsc|firecracker", re.IGNORECASE)
 
 
+_WHYS = {
+    "disabled": "limit-not-enforced.disabled",
+    "own-limit": "limit-not-enforced.own-limit",
+    "all-visible": "limit-not-enforced.all-visible",
+    "by-uuid": "limit-not-enforced.by-uuid",
+    "cores-off": "limit-not-enforced.cores-off",
+    "musl": "limit-not-enforced.musl",
+    "sandbox": "limit-not-enforced.sandbox",
+    "inner": "limit-not-enforced.inner",
+}
+_FIXES = {
+    "disabled": "limit-not-enforced.fix-disabled",
+    "own-limit": "limit-not-enforced.fix-own-limit",
+    "all-visible": "limit-not-enforced.fix-all-visible",
+    "by-uuid": "limit-not-enforced.fix-by-uuid",
+    "cores-off": "limit-not-enforced.fix-cores-off",
+    "musl": "limit-not-enforced.fix-musl",
+    "sandbox": "limit-not-enforced.fix-sandbox",
+    "inner": "limit-not-enforced.fix-inner",
+}
+
+
+_UNSET = {"disabled": "CUDA_DISABLE_CONTROL", "all-visible": "NVIDIA_VISIBLE_DEVICES"}
+"""The variable that a fix removes, where it is one of a known name."""
+
+
 class UnenforcedReason(NamedTuple):
-    """A reason why the limit of a container cannot hold, and what mends it; `quote` is in the pod at `path`.
+    """A reason why the limit of a container cannot hold: `word` names it, `quote` is in the pod at `path`."""
 
-    `is_off`: HAMi-core is switched off, so that it is sure.
-    """
-
-    why: Text
-    fix: Text
+    word: str
     container: str
     quote: str
     path: str
-    is_off: bool = False
+    confidence: Confidence = "suspected"
 
 
 @rule("limit-not-enforced", reads=("install",))
@@ -283,16 +304,19 @@ def unenforced_limit(scene: PlacedScene) -> Iterator[Finding]:
         return
     parts = (container for container in held.containers if container in pod.spec.containers)
     reasons = [reason for container in parts for reason in reasons_in(pod, container, cores=held.limits_cores)]
-    reasons.sort(key=lambda reason: not reason.is_off)
+    reasons.sort(key=lambda reason: reason.confidence != "confirmed")
     if not reasons:
         return
-    first, look = reasons[0], kubectl_pod(pod, "get", "-o", "yaml")
+    first = reasons[0]
     proofs = [*(quotes.of_pod(pod, reason.quote, reason.path) for reason in reasons), quotes.of_holder(pod)]
     proofs += [seen] if seen else []
-    claim = Text("limit-not-enforced.claim", container=first.container, why=first.why)
-    steps = [step(fix, look) for fix in dict.fromkeys(reason.fix for reason in reasons)]
-    sure: Confidence = "confirmed" if first.is_off else "suspected"
-    yield finding("limit-not-enforced", claim, sure, [node], proofs, actions=steps)
+    why = Text(_WHYS[first.word], value=first.quote)
+    claim = Text("limit-not-enforced.claim", container=first.container, why=why)
+    steps = list[NextAction]()
+    for reason in {one.word: one for one in reversed(reasons)}.values():
+        unset = without_env(reason.container, _UNSET[reason.word]) if reason.word in _UNSET else None
+        steps.insert(0, edit_owner(pod, Text(_FIXES[reason.word], container=reason.container), unset))
+    yield finding("limit-not-enforced", claim, first.confidence, [node], proofs, actions=steps)
 
 
 @rule("limit-not-enforced", reads=("install",), after=unenforced_limit)
@@ -318,8 +342,8 @@ def other_limit(scene: PlacedScene) -> Iterator[Finding]:
         if other := next(its, None):
             claim = sentences(claim, Text("limit-not-enforced.others-share", pod=f"{other.namespace}/{other.name}"))
             proofs.append(quotes.of_holder(other))
-        recreate = step(Text("limit-not-enforced.fix-other"), kubectl_pod(pod, "delete"), changes_cluster=True)
-        yield finding("limit-not-enforced", claim, nodes=(node,), proofs=proofs, actions=[recreate])
+        again = recreate(pod, Text("limit-not-enforced.fix-other"))
+        yield finding("limit-not-enforced", claim, nodes=(node,), proofs=proofs, actions=[again])
         return
 
 
@@ -341,41 +365,35 @@ def _more_seen(scene: PlacedScene, held: GpuContainers) -> Evidence | None:
 
 def reasons_in(pod: Pod, container: Container, *, cores: bool) -> Iterator[UnenforcedReason]:
     """The reasons why the limits of a container cannot hold, as far as the pod itself tells."""
-    name, image, sandbox = container.name, container.image, pod.spec.runtime_class_name
-    at = f'{{.spec.containers[?(@.name=="{name}")]'
+    name = container.name
     for variable in container.env or ():
-        if mended := _turned_off(variable, cores=cores):
-            path = f'{at}.env[?(@.name=="{variable.name}")].value}}'
-            yield UnenforcedReason(*mended, name, variable.value, path, is_off=variable.name == _OFF)
-    if _MUSL.search(image):
-        why, fix = Text("limit-not-enforced.musl", value=image), Text("limit-not-enforced.fix-musl")
-        yield UnenforcedReason(why, fix, name, image, f"{at}.image}}")
-    if _SANDBOXES.search(sandbox):
-        why, fix = Text("limit-not-enforced.sandbox", value=sandbox), Text("limit-not-enforced.fix-sandbox")
-        yield UnenforcedReason(why, fix, name, sandbox, "{.spec.runtimeClassName}")
-    mounted = {volume_mount.name for volume_mount in container.volume_mounts or ()}
-    paths = (each.host_path.path for each in pod.spec.volumes or () if each.host_path and each.name in mounted)
-    socket = next((path for path in paths if path.endswith(_SOCKETS)), "")
-    if inner := image if _INNER.search(image) else socket:
-        why, fix = Text("limit-not-enforced.inner", value=inner), Text("limit-not-enforced.fix-inner")
-        yield UnenforcedReason(
-            why, fix, name, inner, "{.spec.volumes[*].hostPath.path}" if inner == socket else f"{at}.image}}"
-        )
+        if word := _turned_off(variable, cores=cores):
+            path = f'{{.spec.containers[?(@.name=="{name}")].env[?(@.name=="{variable.name}")].value}}'
+            yield UnenforcedReason(word, name, variable.value, path, "confirmed" if word == "disabled" else "suspected")
+    image = f'{{.spec.containers[?(@.name=="{name}")].image}}'
+    if _MUSL.search(container.image):
+        yield UnenforcedReason("musl", name, container.image, image)
+    if _SANDBOXES.search(pod.spec.runtime_class_name):
+        yield UnenforcedReason("sandbox", name, pod.spec.runtime_class_name, "{.spec.runtimeClassName}")
+    if _INNER.search(container.image):
+        yield UnenforcedReason("inner", name, container.image, image)
+    else:
+        mounted = {volume_mount.name for volume_mount in container.volume_mounts or ()}
+        paths = (each.host_path.path for each in pod.spec.volumes or () if each.host_path and each.name in mounted)
+        if socket := next((path for path in paths if path.endswith(_SOCKETS)), ""):
+            yield UnenforcedReason("inner", name, socket, "{.spec.volumes[*].hostPath.path}")
 
 
-def _turned_off(variable: EnvVar, *, cores: bool) -> tuple[Text, Text] | None:
-    """What a variable of the pod's own, which wins over the device plugin's, does to the limits, and what mends it."""
-    value = variable.value
+def _turned_off(variable: EnvVar, *, cores: bool) -> str:
+    """What a variable of the pod's own does to the limits; the pod's value wins over the device plugin's."""
     match variable.name:
-        case name if name == _OFF and value in _GO_TRUE:
-            return Text("limit-not-enforced.disabled", value=value), Text("limit-not-enforced.fix-disabled")
-        case "NVIDIA_VISIBLE_DEVICES" if value == "all":
-            return Text("limit-not-enforced.all-visible", value=value), Text("limit-not-enforced.fix-all-visible")
-        case "CUDA_VISIBLE_DEVICES" if "GPU-" in value:
-            return Text("limit-not-enforced.by-uuid", value=value), Text("limit-not-enforced.fix-by-uuid")
-        case "GPU_CORE_UTILIZATION_POLICY" if cores and value.lower() == "disable":
-            return Text("limit-not-enforced.cores-off", value=value), Text("limit-not-enforced.fix-cores-off")
-        case name if name.startswith("CUDA_DEVICE_MEMORY_LIMIT") and value:
-            return Text("limit-not-enforced.own-limit", value=value), Text("limit-not-enforced.fix-own-limit")
+        case "CUDA_DISABLE_CONTROL":
+            return "disabled" if variable.value in _GO_TRUE else ""
+        case "NVIDIA_VISIBLE_DEVICES":
+            return "all-visible" if variable.value == "all" else ""
+        case "CUDA_VISIBLE_DEVICES":
+            return "by-uuid" if "GPU-" in variable.value else ""
+        case "GPU_CORE_UTILIZATION_POLICY":
+            return "cores-off" if cores and variable.value.lower() == "disable" else ""
         case _:
-            return None
+            return "own-limit" if variable.name.startswith("CUDA_DEVICE_MEMORY_LIMIT") and variable.value else ""

@@ -29,7 +29,7 @@ from bot.hami.version import Version
 from bot.kube.hami_pods import EXTENDER_CONTAINER
 from bot.kube.models import DaemonPod, Node, Pod
 from bot.kube.times import format_time, parse_time
-from bot.report import Confidence, Evidence, Finding, Gap, NameList, NextAction, Severity, Sheet, Table, gap, step
+from bot.report import Confidence, Evidence, Finding, Gap, NameList, NextAction, Severity, Sheet, Table, act, gap
 from bot.texts import Text, sentences
 from playbooks import quotes
 from playbooks.attempt import Attempt
@@ -262,7 +262,7 @@ def _suspected(code: Code, scene: PodScene, names: Sequence[str]) -> Finding:
     when = {"since": format_time(since) if since else "?", "tried": format_time(tried) if tried else "?"}
     claim = Text(key, nodes=prose.names(names), reason=reason, **when)
     proofs = [*attempt.evidence_for(reason), *scene.words, *_of_gpus(scene, names)]
-    actions = [*prose.see_cards(names[0]), *restart(scene.install)]
+    actions = [*restart(scene.install), *prose.see_cards(names[0])]
     if code == "scheduler-ledger-stale" and scene.cluster.process.unread:
         claim = sentences(claim, Text("scheduler-ledger-stale.unread"))
         actions = prose.see_cards(names[0])
@@ -290,7 +290,7 @@ def restart(install: Install) -> tuple[NextAction, ...]:
     alone = len(install.pods) <= 1
     command = kubectl("-n", deployment.namespace, "rollout", "restart", f"deployment/{deployment.name}")
     label = Text("scheduler-ledger-stale.restart" if alone else "scheduler-ledger-stale.restart-one-by-one")
-    return (step(label, command, changes_cluster=True),)
+    return (act(label, command),)
 
 
 _SINCE = Version(2, 9, 0)
@@ -381,7 +381,7 @@ def restart_steps(name: str, device: Device, plugin: Sequence[Pod | DaemonPod] |
     """The steps to see why the plugin does not report, and to have the scheduler register the node without that."""
     forget = kubectl("annotate", "node", name, f"{device.names.handshake}-")
     look = plugin_actions(name, plugin, device.vendor)[0]
-    return [look, step(Text("handshake-stale.renew", node=name), forget, changes_cluster=True)]
+    return [look, act(Text("handshake-stale.renew", node=name), forget)]
 
 
 Gpu = tuple[str, str]
@@ -426,20 +426,15 @@ def differing(process: SchedulerProcess, ledger: Ledger | None) -> Mapping[Gpu, 
     return {key: amounts for key, amounts in both.items() if amounts[0] != amounts[1]}
 
 
-def ledger_table(
-    process: SchedulerProcess, ledger: Ledger | None, nodes: Collection[str], *, brief: bool
-) -> tuple[Table, ...]:
-    """The table with a row for each of these nodes whose counts and holdings differ; none where all agree.
-
-    `brief`: the table is part of an overview.
-    """
+def ledger_table(process: SchedulerProcess, ledger: Ledger | None, nodes: Collection[str]) -> tuple[Table, ...]:
+    """The table with a row for each of these nodes whose counts and holdings differ; none where all agree."""
     by_node: dict[str, list[tuple[int, int]]] = {}
     for (node, _), amounts in differing(process, ledger).items():
         if node in nodes:
             by_node.setdefault(node, []).append(amounts)
     ghosts = {(taken.node, f"{taken.namespace}/{taken.pod}") for ghost in process.ghosts for taken in ghost.taken}
     rows = [_row(node, by_node[node], sorted(pod for at, pod in ghosts if at == node)) for node in sorted(by_node)]
-    return (LEDGER.table(rows, brief=rows if brief else None),) if rows else ()
+    return (LEDGER.table(rows, brief=rows),) if rows else ()
 
 
 def _row(node: str, amounts: Collection[tuple[int, int]], only_counted: Collection[str]) -> LedgerRow:
